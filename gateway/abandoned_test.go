@@ -14,10 +14,10 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A leavingConn closes itself in the place of a write.
+// A leavingConn closes itself instead of performing a given write.
 type leavingConn struct {
 	net.Conn
-	left *atomic.Int64 // writes until then
+	left *atomic.Int64 // remaining writes before the close
 }
 
 var errLeaves = errors.New("the client leaves")
@@ -30,8 +30,8 @@ func (c leavingConn) Write(p []byte) (int, error) {
 	return 0, errLeaves
 }
 
-// abandon logs in with the right password, and leaves instead of its n-th write. It reports whether
-// the login was complete before.
+// abandon logs in with the right password, and disconnects instead of its n-th write. It reports whether the
+// login had completed before.
 func abandon(t *testing.T, addr, user string, n int) (complete bool) {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
@@ -53,23 +53,22 @@ func abandon(t *testing.T, addr, user string, n int) (complete bool) {
 	return false
 }
 
-// TestAbandonedAccounts abandons logins of the right password at each step before the server has to
-// know the account, more often than it allows wrong passwords: the account is not blocked, and no
-// failed login is counted. With methods whose challenge comes after the account (client_ed25519,
-// sha256_password) and in the full authentication of caching_sha2_password the server counts, as
-// docs/reference/clients.md says.
+// TestAbandonedAccounts abandons logins with the right password at each step before the server must know the
+// account, more often than the server allows wrong passwords: the account is not blocked, and no failed login
+// is counted. With methods whose challenge follows the account name (client_ed25519, sha256_password) and in
+// the full authentication of caching_sha2_password the server counts them, as docs/reference/clients.md says.
 func TestAbandonedAccounts(t *testing.T) {
-	const every = 100 // steps: up to the end of the login
+	const every = 100 // steps: through the end of the login
 	type account struct {
 		user, create string
 		cached       bool // the server has seen the password
-		steps        int  // writes of the client before which it leaves
+		steps        int  // writes of the client before it disconnects
 	}
 	for _, server := range []struct {
 		name     string
 		opts     []testmysql.Option
 		accounts []account
-		failed   string // the query for counted failures; "" when there is none
+		failed   string // query for the counted failures; "" if there is none
 	}{
 		{"MariaDB", []testmysql.Option{testmysql.WithEd25519(), testmysql.WithArgs("--max-password-errors=3")}, []account{
 			{"native", "CREATE OR REPLACE USER native@'%' IDENTIFIED BY 'tare-test'", false, every},
@@ -104,7 +103,7 @@ func TestAbandonedAccounts(t *testing.T) {
 			}
 			for _, a := range server.accounts {
 				t.Run(fmt.Sprintf("%s, cached %t", a.user, a.cached), func(t *testing.T) {
-					right(a.user, g.addr) // the gateway knows the method, and the server the password
+					right(a.user, g.addr) // the gateway learns the method, and the server caches the password
 					if !a.cached {
 						must(t, s.Exec("FLUSH PRIVILEGES"))
 					}
@@ -125,7 +124,7 @@ func TestAbandonedAccounts(t *testing.T) {
 	}
 }
 
-// checkNoRow fails where a count is not 0.
+// checkNoRow fails the test if a count is not 0.
 func checkNoRow(t *testing.T, s *testmysql.Server, query string) {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Network: "unix", Addr: s.Socket, User: testmysql.RootUser, Password: testmysql.Password})

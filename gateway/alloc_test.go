@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// packets is messages as bytes, each with the sequence number after the one before.
+// packetBytes returns messages as packets with consecutive sequence numbers.
 func packetBytes(seq uint8, payloads ...[]byte) (b []byte) {
 	for _, p := range payloads {
 		b, seq = mysqlwire.AppendPacket(b, p, seq)
@@ -42,7 +42,7 @@ var (
 	aPing          = packetBytes(0, []byte{byte(mysqlwire.ComPing)})
 )
 
-// cannedBackend answers by the command's first byte, without allocating.
+// cannedBackend selects its response by the command's first byte, without allocating.
 func cannedBackend(_ int, c *mysqlconn.Conn) {
 	if !scriptLogin(c) {
 		return
@@ -80,7 +80,7 @@ func cannedBackend(_ int, c *mysqlconn.Conn) {
 	}
 }
 
-// roundTrip sends a command and reads its answer.
+// roundTrip sends a command and reads its response.
 func roundTrip(c *mysqlconn.Conn, command, want []byte) error {
 	if _, err := c.Write(command); err != nil {
 		return err
@@ -97,13 +97,13 @@ func roundTrip(c *mysqlconn.Conn, command, want []byte) error {
 	return nil
 }
 
-// observed counts the records that it is told of.
+// observed counts the records it observes.
 type observed struct{ records atomic.Uint64 }
 
 func (o *observed) Observe(*querylog.Record) { o.records.Add(1) }
 
-// TestAllocs is the package's allocation table: what a command costs in the gateway, from
-// the client's bytes to the record in the log's file.
+// TestAllocs is the package's allocation table: the cost of a command in the gateway, from the client's bytes
+// to the record in the log's file.
 func TestAllocs(t *testing.T) {
 	log, err := querylog.New(querylog.Options{
 		Sinks: []querylog.SinkOptions{{Path: filepath.Join(t.TempDir(), "query.log")}},
@@ -150,9 +150,9 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestAllocsTLS measures the same through TLS on both legs, where crypto/tls makes at most
-// one small object for each record it reads: the gateway, the client and the backend each
-// read records here, three in all for a round trip and one more for the gateway's second leg.
+// TestAllocsTLS measures the same with TLS on both connections, where crypto/tls allocates at most one small
+// object for each record it reads. The gateway, the client and the backend each read records here: three in a
+// round trip, and one more for the gateway's second connection.
 func TestAllocsTLS(t *testing.T) {
 	cert, err := mysqlconn.SelfSignedCertificate()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TestDefaultDeny has allow rules refuse what they do not match, in text, prepared and as a
-// command without text, and dry runs refuse nothing, count and log.
+// TestDefaultDeny checks that allow rules refuse everything they do not match, as text, prepared, and as a
+// command without text, and that dry runs refuse nothing but count and log.
 func TestDefaultDeny(t *testing.T) {
 	s := testmysql.Shared(t)
 	must(t, s.Exec("CREATE TABLE IF NOT EXISTS "+s.Name+".a (x INT)", "CREATE TABLE IF NOT EXISTS "+s.Name+".b (x INT)"))
@@ -54,8 +54,8 @@ func TestDefaultDeny(t *testing.T) {
 			}
 		}
 	}
-	// Three refusals would be by default deny, two of them of statements; the log has no line for the
-	// command without text. The text of EXECUTE IMMEDIATE may be a TRUNCATE.
+	// Default deny would refuse three times, two of them statements; the log has no line for the command
+	// without text. The text of EXECUTE IMMEDIATE may be a TRUNCATE.
 	want := `{rule="default-deny",action="dry-run"} 3, {rule="no-truncate",action="dry-run"} 3`
 	if got := ruleHits(t, g.Server); got != want {
 		t.Errorf("rule hits are %s, want %s", got, want)
@@ -74,7 +74,7 @@ func TestDefaultDeny(t *testing.T) {
 	}
 }
 
-// ruleHits is the metric of rule hits, by rule.
+// ruleHits returns the metric of rule hits, by rule.
 func ruleHits(t *testing.T, s *Server) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()

@@ -14,19 +14,19 @@ const maxAuthRounds = 64
 
 const pluginSHA2 = "caching_sha2_password"
 
-// An authentication relays a login from the packet after the client's answer to OK or ERR: one
-// packet of the backend, one answer of the client, and so on. It serves the login and
-// COM_CHANGE_USER. Only where TLS stands on one leg alone and the method would send the
-// password in clear on the other does it step in.
+// An authentication relays a login from the packet after the client's handshake response to the final OK or
+// ERR: one backend packet, one client response, and so on. It serves logins and COM_CHANGE_USER. It
+// intervenes only if exactly one of the two connections uses TLS and the method would send the password in
+// clear text on the other.
 type authentication struct {
 	*login
 	plugin string
-	again  bool // COM_CHANGE_USER
+	again  bool // for COM_CHANGE_USER
 
-	pending bool // the backend waits for an answer
+	pending bool // the backend waits for a client packet
 
-	// The client's answer to the challenge of the backend's greeting, by plugin; nil when it was not
-	// requested. TiDB requests it a second time, and clients refuse a second switch.
+	// proof is the client's response to the challenge in the backend's greeting, computed by plugin; nil if
+	// it was not requested. TiDB requests it a second time, and clients refuse a second switch.
 	proof []byte
 }
 
@@ -92,8 +92,7 @@ func (a *authentication) failed(p []byte) error {
 	return fmt.Errorf("%w: %w: %w", errDenied, refused, errTold)
 }
 
-// round relays one packet of the backend that is neither OK nor ERR, and the client's
-// answer to it.
+// round relays one backend packet that is neither OK nor ERR, and the client's response to it.
 func (a *authentication) round(p []byte) error {
 	fast := false
 	switch p[0] {
@@ -110,7 +109,7 @@ func (a *authentication) round(p []byte) error {
 			return err
 		}
 	case mysqlwire.MarkAuthMore:
-		// Clients differ in how much they read of a status, so all of its forms count.
+		// Clients differ in how much of a status packet they read, so all of its forms count.
 		if a.plugin != pluginSHA2 || len(p) < 2 {
 			break
 		}
@@ -140,8 +139,8 @@ func (a *authentication) round(p []byte) error {
 	return a.toBackend(answer)
 }
 
-// switchMethod reads a request for another method. It reports whether the client's response to the
-// same challenge was known and sent to the backend.
+// switchMethod handles an AuthSwitchRequest. It reports whether the client's response to the same challenge
+// was known and sent to the backend.
 func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	var sw mysqlwire.AuthSwitchRequest
 	if err := sw.Decode(p); err != nil {
@@ -178,7 +177,7 @@ func (a *authentication) begin(plugin string, challenge []byte) error {
 	return a.checkClearMethod(plugin, a.backend.IsTLS())
 }
 
-// readClient reads the client's answer.
+// readClient reads the client's next authentication packet.
 func (a *authentication) readClient() ([]byte, error) {
 	a.answerSoon(a.plugin)
 	answer, err := a.client.ReadMessage(maxLoginPacket)
@@ -188,10 +187,10 @@ func (a *authentication) readClient() ([]byte, error) {
 	return answer, a.setDeadlines(a.deadline, 0)
 }
 
-// finish brings a login that has named the account to its end at the backend, where the client
-// left or was refused.
+// finish completes a login that has named the account to the backend, after the client disconnected or was
+// refused.
 func (a *authentication) finish() {
-	a.peer.Store(nil) // from here on a hangup of the client wakes no read of the backend
+	a.peer.Store(nil) // from here on a hang-up of the client does not wake a read from the backend
 	if a.pending && a.plugin == pluginParsec {
 		return
 	}
@@ -200,7 +199,7 @@ func (a *authentication) finish() {
 		return
 	}
 	if err := finishLogin(a.backend, a.plugin); isTimeout(err) && time.Now().Before(limit) && a.backend.SetDeadline(limit) == nil {
-		_ = finishLogin(a.backend, a.plugin) // the read was woken before
+		_ = finishLogin(a.backend, a.plugin) // the earlier read was interrupted
 	}
 }
 
@@ -212,9 +211,9 @@ func (a *authentication) toBackend(p []byte) error {
 	return nil
 }
 
-// clearToRSA serves full authentication by caching_sha2_password for a client on TLS and a
-// backend without: the client sends its password in clear, and it goes on encrypted with
-// the backend's public key, never in clear.
+// clearToRSA runs full authentication by caching_sha2_password for a client with TLS and a backend without:
+// the client sends its password in clear text, and the gateway forwards it encrypted with the backend's
+// public key.
 func (a *authentication) clearToRSA(p []byte) error {
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientLeft, err)
@@ -250,9 +249,9 @@ func (a *authentication) clearToRSA(p []byte) error {
 	return a.toBackend(sealed)
 }
 
-// rsaToClear serves full authentication by caching_sha2_password for a client without TLS
-// and a backend on TLS: the client's request for a public key is answered with the
-// gateway's own, and the password goes on inside TLS.
+// rsaToClear runs full authentication by caching_sha2_password for a client without TLS and a backend with
+// TLS: the gateway responds to the client's request for a public key with its own key, and forwards the
+// password inside TLS.
 func (a *authentication) rsaToClear(p []byte) error {
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientLeft, err)
@@ -286,9 +285,9 @@ func (a *authentication) rsaToClear(p []byte) error {
 	return a.toBackend(append([]byte(password), 0))
 }
 
-// provesWithoutSecret reports whether a method's client sends, besides what authenticate
-// handles itself, only answers to a challenge, from which nobody on the way learns the
-// secret. Without CLIENT_PLUGIN_AUTH the method is mysql_native_password, and has no name.
+// provesWithoutSecret reports whether a method's client sends only responses to challenges, besides the
+// packets that authenticate handles itself. An eavesdropper cannot derive the secret from such responses.
+// Without CLIENT_PLUGIN_AUTH the method is mysql_native_password and has no name.
 func provesWithoutSecret(plugin string) bool {
 	switch plugin {
 	case "", "mysql_native_password", pluginSHA2, "client_ed25519", pluginParsec,
@@ -299,8 +298,8 @@ func provesWithoutSecret(plugin string) bool {
 	return false
 }
 
-// checkClearMethod refuses the methods by which a password would pass in clear on the one leg
-// without TLS, and those that may, as nothing is known of them. onTLS is that of the backend's leg.
+// checkClearMethod refuses methods that would send a password in clear text over the one connection without
+// TLS, and methods that the gateway does not know. onTLS reports whether the backend connection uses TLS.
 func (l *login) checkClearMethod(plugin string, onTLS bool) error {
 	secure := l.clientSecure()
 	switch {
@@ -314,7 +313,7 @@ func (l *login) checkClearMethod(plugin string, onTLS bool) error {
 		"Tare does not pass a password that came over TLS to its backend in clear (method %s); enable TLS on the backend's leg (--backend-tls)", plugin)})
 }
 
-// checkClearAnswer does the same for a password that came with the login itself.
+// checkClearAnswer does the same for a password sent with the handshake response.
 func (l *login) checkClearAnswer(plugin, response []byte, onTLS bool) error {
 	if len(response) == 0 {
 		return nil

@@ -28,8 +28,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// credentials are the accounts of go-mysql's server. It asks for one's password when it has
-// to compare one, that is, in full authentication only.
+// credentials are the accounts of go-mysql's server. It looks up a password only to compare it, that is, in
+// full authentication.
 type credentials struct {
 	passwords map[string]string
 	asked     atomic.Int64
@@ -46,7 +46,7 @@ func (c *credentials) GetCredential(user string) (string, bool, error) {
 	return p, ok, nil
 }
 
-// goMySQLKey makes the certificate and the public key in PEM of go-mysql's server.
+// goMySQLKey creates the certificate and the PEM public key of go-mysql's server.
 func goMySQLKey(t *testing.T) (*tls.Config, []byte) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -94,12 +94,12 @@ func startGoMySQL(t *testing.T, conf *tls.Config, public []byte, who *credential
 	return l.Addr().String()
 }
 
-// A wiretap stands before a server and keeps all that passes.
+// A wiretap is a proxy in front of a server that records all bytes.
 type wiretap struct {
 	addr string
 
 	mu             sync.Mutex
-	sent, received []byte // by and to the side that connects; under mu
+	sent, received []byte // by and to the connecting side; under mu
 }
 
 func startWiretap(t *testing.T, to string) *wiretap {
@@ -146,7 +146,7 @@ func startWiretap(t *testing.T, to string) *wiretap {
 	return p
 }
 
-// take is what passed since the last call.
+// take returns the bytes recorded since the last call.
 func (p *wiretap) take() (sent, received []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *wiretap) take() (sent, received []byte) {
 	return sent, received
 }
 
-// holds reports whether a plain stream has a packet of this short payload.
+// holds reports whether a plain-text stream contains a packet with this short payload.
 func holds(stream []byte, payload ...byte) bool {
 	for i := range stream {
 		if rest := stream[i:]; len(rest) >= 4+len(payload) && rest[0] == byte(len(payload)) &&
@@ -166,7 +166,7 @@ func holds(stream []byte, payload ...byte) bool {
 	return false
 }
 
-// Two clients that share no code log in by caching_sha2_password.
+// pingers returns logins by caching_sha2_password from two clients that share no code.
 func pingers(addr string, security mysqlconn.TLSMode) map[string]func(ctx context.Context, password string) error {
 	return map[string]func(ctx context.Context, password string) error{
 		"go-sql-driver": func(ctx context.Context, password string) error {
@@ -195,8 +195,8 @@ func pingers(addr string, security mysqlconn.TLSMode) map[string]func(ctx contex
 
 const secret = "correct horse battery staple"
 
-// TestLoginCachingSHA2 logs in with every combination of TLS on the two legs. A plain leg
-// shows which path was taken, and must never show the password.
+// TestLoginCachingSHA2 logs in with every combination of TLS on the two connections. The bytes of a
+// plain-text connection show which path was taken, and must never contain the password.
 func TestLoginCachingSHA2(t *testing.T) {
 	const off, on = mysqlconn.TLSDisabled, mysqlconn.TLSRequired
 	conf, public := goMySQLKey(t)
@@ -277,8 +277,8 @@ func TestLoginCachingSHA2(t *testing.T) {
 	}
 }
 
-// TestForeignPublicKey has a client that holds the backend's public key in a file, where
-// the password is for the gateway to read.
+// TestForeignPublicKey logs in a client that has the backend's public key in a file, in a configuration where
+// the gateway has to decrypt the password.
 func TestForeignPublicKey(t *testing.T) {
 	conf, public := goMySQLKey(t)
 	who := &credentials{passwords: map[string]string{"tare": secret}}

@@ -23,8 +23,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// logIn is logInOnce, again when the driver took a challenge of client_ed25519 that ends in
-// a zero byte for one with a terminator, which happens once in 256 logins.
+// logIn calls logInOnce, and again if the driver mistook the last byte of a client_ed25519 challenge, a zero,
+// for a terminator, which happens once in 256 logins.
 func logIn(ctx context.Context, cfg *mysql.Config) (user string, err error) {
 	for range 3 {
 		if user, err = logInOnce(ctx, cfg); !errors.Is(err, mysql.ErrMalformPkt) {
@@ -34,7 +34,7 @@ func logIn(ctx context.Context, cfg *mysql.Config) (user string, err error) {
 	return user, err
 }
 
-// logIn opens one connection by go-sql-driver, asks who it is, and closes it.
+// logInOnce opens one connection by go-sql-driver, queries the user, and closes it.
 func logInOnce(ctx context.Context, cfg *mysql.Config) (user string, err error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -46,8 +46,8 @@ func logInOnce(ctx context.Context, cfg *mysql.Config) (user string, err error) 
 	return user, err
 }
 
-// TestLoginMariaDB logs in directly and through the gateway, rightly and wrongly: what
-// comes back must be the same, to the last letter of an error.
+// TestLoginMariaDB logs in directly and through the gateway, with right and wrong passwords: the outcomes
+// must be identical, including error texts.
 func TestLoginMariaDB(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithEd25519(),
 		testmysql.WithSetup("create or replace user bare@'%'", "create or replace user secure@'%' identified by 'tare-test' require ssl"))
@@ -55,7 +55,7 @@ func TestLoginMariaDB(t *testing.T) {
 	for _, c := range []struct {
 		name, user, password, schema string
 		errno                        uint16 // 0: the login succeeds
-		errnoPlain                   uint16 // the same, without TLS
+		errnoPlain                   uint16 // without TLS; 0: the login succeeds
 	}{
 		{"native", testmysql.AppUser, testmysql.Password, "test", 0, 0},
 		{"native, no schema", testmysql.AppUser, testmysql.Password, "", 0, 0},
@@ -103,7 +103,7 @@ func TestLoginMariaDB(t *testing.T) {
 	}
 }
 
-// errorOf is the server's error in err; zero when there is none.
+// errorOf returns the server's error in err, or zero if there is none.
 func errorOf(err error) mysql.MySQLError {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return *e
@@ -111,8 +111,8 @@ func errorOf(err error) mysql.MySQLError {
 	return mysql.MySQLError{}
 }
 
-// changeUser logs in again on a connection, with an answer that no challenge was asked for,
-// so that the server has to ask.
+// changeUser logs in again on a connection, with a response to no challenge, so that the server has to send
+// one.
 func changeUser(t *testing.T, c *mysqlconn.Client, user, password, schema string) error {
 	t.Helper()
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
@@ -141,7 +141,7 @@ func changeUser(t *testing.T, c *mysqlconn.Client, user, password, schema string
 		case mysqlconn.PluginNative:
 			answer = mysqlconn.ScrambleNative(password, sw.Data)
 		case mysqlconn.PluginEd25519:
-			answer, err = mysqlconn.SignEd25519(password, sw.Data) // nothing stands after this challenge
+			answer, err = mysqlconn.SignEd25519(password, sw.Data) // this challenge has no terminator
 			must(t, err)
 		default:
 			t.Fatalf("asked for method %q", plugin)
@@ -183,7 +183,7 @@ func TestChangeUserMethods(t *testing.T) {
 				!strings.HasPrefix(e.Message, "Access denied for user 'app'@'127.0.0.1' (using password: YES)") {
 				t.Errorf("wrong password: got %v, want MariaDB's own error 1045", err)
 			}
-			// MariaDB keeps the connection, with the user and the schema it had.
+			// MariaDB keeps the connection, with its previous user and schema.
 			if who, where := account(); who != testmysql.EdUser+"@%" || where != "test" {
 				t.Errorf("after a wrong password: %s in %s, want ed in test", who, where)
 			}
@@ -191,8 +191,7 @@ func TestChangeUserMethods(t *testing.T) {
 	}
 }
 
-// An obedient client is on TLS and gives its password in clear wherever a method may ask for
-// it.
+// An obedient client uses TLS and sends its password in clear text whenever a method requests that.
 type obedient struct {
 	*mysqlconn.Conn
 	caps mysqlwire.Capability
@@ -224,7 +223,7 @@ func dialObedient(t *testing.T, addr, plugin string, response []byte) (*obedient
 	return c, c.obey(t)
 }
 
-// obey answers until OK or ERR.
+// obey responds to requests until OK or ERR.
 func (c *obedient) obey(t *testing.T) error {
 	t.Helper()
 	for {
@@ -246,8 +245,8 @@ func (c *obedient) obey(t *testing.T) error {
 	}
 }
 
-// asks is a scripted backend's part of a login in which it says these packets, one after
-// each answer, and then lets the client in.
+// asks is a scripted backend's part of a login: it sends these packets, reads one response after each, and
+// then lets the client in.
 func asks(c *mysqlconn.Conn, packets ...[]byte) bool {
 	for _, p := range packets {
 		if c.WriteMessage(p) != nil {
@@ -260,8 +259,8 @@ func asks(c *mysqlconn.Conn, packets ...[]byte) bool {
 	return c.WriteMessage(okPacket()) == nil
 }
 
-// TestClearPasswords lets a backend without TLS ask for the password of a client on TLS in
-// all ways: the gateway refuses, and the password does not reach the backend's leg.
+// TestClearPasswords has a backend without TLS request the password of a client with TLS in every way: the
+// gateway refuses, and the password does not reach the backend connection.
 func TestClearPasswords(t *testing.T) {
 	challenge := []byte("abcdefghijklmnopqrst\x00")
 	switchTo := func(plugin string) []byte {
@@ -269,10 +268,10 @@ func TestClearPasswords(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		plugin   string // of the login
+		plugin   string // of the handshake response
 		response []byte
 		says     [][]byte
-		method   string // in the refusal; empty: the backend's own words
+		method   string // in the refusal; empty: the backend's error
 	}{
 		{"switch to mysql_clear_password", "mysql_native_password", nil, [][]byte{switchTo("mysql_clear_password")}, "mysql_clear_password"},
 		{"switch to sha256_password", "mysql_native_password", nil, [][]byte{switchTo("sha256_password")}, "sha256_password"},
@@ -345,8 +344,8 @@ func TestClearPasswordOnChangeUser(t *testing.T) {
 	}
 }
 
-// TestTransactionsEndWithLogins opens a transaction after COM_CHANGE_USER and after
-// COM_RESET_CONNECTION have rolled one back: it is another one.
+// TestTransactionsEndWithLogins opens a transaction after COM_CHANGE_USER and COM_RESET_CONNECTION have
+// rolled one back: it gets another number.
 func TestTransactionsEndWithLogins(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)
@@ -367,7 +366,7 @@ func TestTransactionsEndWithLogins(t *testing.T) {
 	}
 }
 
-// A locked buffer is written to by several goroutines.
+// A lockedBuffer is written to by several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -385,8 +384,8 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// TestLogsHoldNoPasswords logs in by every method, rightly and wrongly, with both logs as
-// talkative as they get, and looks for the passwords in them.
+// TestLogsHoldNoPasswords logs in by every method, with right and wrong passwords, with both logs at their
+// most verbose level, and searches the logs for the passwords.
 func TestLogsHoldNoPasswords(t *testing.T) {
 	testmysql.SkipIfOff(t)
 	var diag, queries lockedBuffer

@@ -7,10 +7,11 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// blockedUsers are accounts that the server refuses for too many wrong passwords (MariaDB's max_password_errors). MariaDB
-// counts each further login of such an account as a handshake error of the address, which is the gateway's: the retries
-// of one application would end in error 1129 for all clients. So their logins are refused by the server's own error,
-// without a connection to it, for blockedLife after each one that it has refused.
+// blockedUsers are accounts that the server refuses after too many wrong passwords (MariaDB's
+// max_password_errors). MariaDB counts each further login of such an account as a handshake error of the
+// gateway's address: the retries of one application would block all clients with error 1129. For blockedLife
+// after each such refusal, the gateway therefore refuses the account's logins itself, with the server's error
+// and without connecting.
 type blockedUsers struct {
 	mu    sync.Mutex
 	until map[string]blockedUser
@@ -26,7 +27,7 @@ const (
 	maxBlocked  = 4096 // users
 )
 
-// of returns the error for a user that is blocked, otherwise nil.
+// of returns the error for a blocked user, otherwise nil.
 func (b *blockedUsers) of(user []byte) *clientError {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// relayBuffer is the size of the buffers that long results and long statements pass
-	// through; a session borrows one for as long as one command needs it.
+	// relayBuffer is the size of the buffers that long results and long statements pass through; a session
+	// borrows one for the duration of one command.
 	relayBuffer = 64 << 10
 
 	minBufferBits = 16 // relayBuffer
 
-	// maxBufferBits fits the longest message that is held whole with its header: one byte
-	// less than mysqlwire.MaxPayload, and HeaderLen.
+	// maxBufferBits fits the longest message that is buffered whole with its header: HeaderLen plus one byte
+	// less than mysqlwire.MaxPayload.
 	maxBufferBits = 25
 )
 
-// A bufferPool lends buffers of relayBuffer times a power of two bytes. What is given back
-// is kept up to a bound in bytes and otherwise left to the garbage collector; unlike a
-// sync.Pool it is not emptied by each collection. Sessions take and return buffers for long
-// messages only, so the lock is not on the path of short statements.
+// A bufferPool lends buffers of relayBuffer times a power of two bytes. Returned buffers are kept up to a
+// bound in bytes; the rest is left to the garbage collector. Unlike a sync.Pool it is not emptied by each
+// collection. Sessions borrow buffers for long messages only, so the lock is not on the path of short
+// statements.
 type bufferPool struct {
 	mu      sync.Mutex
 	free    [maxBufferBits - minBufferBits + 1][][]byte // by size class
 	kept    int64                                       // bytes in free
 	maxKept int64
-	lent    int64 // bytes that sessions hold
+	lent    int64 // bytes lent to sessions
 }
 
 func newBufferPool(maxKept int64) *bufferPool { return &bufferPool{maxKept: maxKept} }
@@ -53,7 +53,7 @@ func (p *bufferPool) take(n int) []byte {
 	return b
 }
 
-// give returns a buffer that take lent.
+// give returns a lent buffer to the pool.
 func (p *bufferPool) give(b []byte) {
 	c := bufferClass(len(b))
 	p.mu.Lock()
@@ -66,7 +66,7 @@ func (p *bufferPool) give(b []byte) {
 	p.free[c] = append(p.free[c], b)
 }
 
-// bytes reports what the pool keeps and what sessions hold.
+// bytes returns the bytes kept by the pool and the bytes lent to sessions.
 func (p *bufferPool) bytes() (kept, lent int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

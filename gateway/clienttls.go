@@ -9,22 +9,22 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ClientTLSMode says whether clients use TLS.
+// ClientTLSMode is the policy for TLS on client connections.
 type ClientTLSMode string
 
-// The modes, by the names of --client-tls.
+// The modes by their names in --client-tls.
 const (
 	ClientTLSOff       ClientTLSMode = "off"       // not offered
-	ClientTLSPreferred ClientTLSMode = "preferred" // offered: by TLSMirror, if the server does
+	ClientTLSPreferred ClientTLSMode = "preferred" // offered; with TLSMirror, only if the server offers it
 	ClientTLSRequired  ClientTLSMode = "required"  // clients without TLS are refused
 	ClientTLSVerify    ClientTLSMode = "verify"    // and those without a certificate of Options.ClientCAs
 )
 
 func (m ClientTLSMode) required() bool { return m == ClientTLSRequired || m == ClientTLSVerify }
 
-// clientTLSDefault is the mode of clients where none is given. A server that the gateway reaches
-// by TLS sees every login as secure, so that it cannot refuse a client without TLS whose account
-// requires it.
+// clientTLSDefault returns the mode used if none is configured. A server that the gateway reaches over TLS
+// sees every login as secure, so it cannot refuse a client without TLS whose account requires TLS: the
+// gateway has to.
 func (o *Options) clientTLSDefault() ClientTLSMode {
 	if o.Backend.TLS.required() || o.Standby != nil && o.Standby.TLS.required() {
 		return ClientTLSRequired
@@ -45,8 +45,8 @@ func (o *Options) validateClientTLS() error {
 	return fmt.Errorf("client TLS mode %q is unknown", o.ClientTLS)
 }
 
-// SetCertificates replaces what the next TLS handshakes use: the certificate for clients, unless
-// it is nil, and the authorities of Options.ClientCAs and Backend.CAs. Sessions are not touched.
+// SetCertificates replaces the certificates for future TLS handshakes: the certificate for clients, unless it
+// is nil, and the authorities of Options.ClientCAs and Backend.CAs. Open connections keep theirs.
 func (s *Server) SetCertificates(cert *tls.Certificate, clientCAs, backendCAs *x509.CertPool) error {
 	if s.opts.ClientTLS == ClientTLSVerify && clientCAs == nil {
 		return fmt.Errorf("set certificates: client TLS mode %s requires CA certificates", s.opts.ClientTLS)
@@ -63,11 +63,11 @@ func (s *Server) SetCertificates(cert *tls.Certificate, clientCAs, backendCAs *x
 	return nil
 }
 
-// CertificateForClients is the certificate that the next TLS handshakes of clients use.
+// CertificateForClients returns the certificate used by future TLS handshakes of clients.
 func (s *Server) CertificateForClients() tls.Certificate { return s.clientTLS.Load().Certificates[0] }
 
-// config is the configuration of the clients' TLS. A client's certificate is requested here and
-// verified after the login is read: a failed TLS handshake has no error that clients show.
+// config returns the TLS configuration for client connections. A client's certificate is requested here and
+// verified after the login is read, because clients do not show the error of a failed TLS handshake.
 func (m ClientTLSMode) config(cert *tls.Certificate, cas *x509.CertPool) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}}
 	if m == ClientTLSVerify {
@@ -76,11 +76,11 @@ func (m ClientTLSMode) config(cert *tls.Certificate, cas *x509.CertPool) *tls.Co
 	return c
 }
 
-// clientSecure reports whether no one between the client and the gateway can read what the client
-// sends: it uses TLS, or a Unix socket, which clients and servers take for secure.
+// clientSecure reports whether the client connection is protected from eavesdropping: it uses TLS, or a Unix
+// socket, which clients and servers treat as secure.
 func (s *session) clientSecure() bool { return s.client.IsTLS() || s.local }
 
-// checkClient refuses clients without the TLS or the certificate that is required of them.
+// checkClient refuses clients that lack the required TLS or certificate.
 func (l *login) checkClient() error {
 	mode := l.srv.opts.ClientTLS
 	if mode.required() && !l.clientSecure() {

@@ -22,7 +22,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// secureServers are servers of both kinds with an account that requires TLS, and one that requires a
+// secureServers runs servers of both products with one account that requires TLS and one that requires a
 // certificate.
 func secureServers(t *testing.T, use func(t *testing.T, s *testmysql.Server)) {
 	for _, product := range []struct {
@@ -59,10 +59,10 @@ func dialAs(t *testing.T, addr, user string, mode mysqlconn.TLSMode, certs ...tl
 	return errors.Join(c.Ping(t.Context()), c.Close())
 }
 
-// TestRequireSSL logs in to an account with REQUIRE SSL through a gateway whose backend's leg has
-// TLS: a client without TLS is refused as MySQL with require_secure_transport refuses it. (MariaDB
-// 10.11 denies the login by 1045, which clients report as a wrong password; 11.8 uses MySQL's number with the SQLSTATE
-// 08004.)
+// TestRequireSSL logs in to an account with REQUIRE SSL through a gateway whose backend connection uses TLS:
+// a client without TLS is refused in the same way as by MySQL with require_secure_transport. (MariaDB 10.11
+// denies the login with error 1045, which clients report as a wrong password; 11.8 uses MySQL's number with
+// the SQLSTATE 08004.)
 func TestRequireSSL(t *testing.T) {
 	secureServers(t, func(t *testing.T, s *testmysql.Server) {
 		must(t, s.Exec("SET GLOBAL require_secure_transport = ON"))
@@ -75,7 +75,7 @@ func TestRequireSSL(t *testing.T) {
 			name       string
 			backend    TLSMode
 			client     ClientTLSMode
-			plain, tls mysqlwire.Errno // outcome of the login without TLS and with it; 0: it succeeds
+			plain, tls mysqlwire.Errno // outcome of the login without and with TLS; 0: it succeeds
 		}{
 			{"mirror", TLSMirror, "", mysqlwire.ErrnoAccessDenied, 0},
 			{"backend required", TLSRequired, "", mysqlwire.ErrnoSecureTransport, 0},
@@ -107,7 +107,7 @@ func TestRequireSSL(t *testing.T) {
 					return
 				}
 				checkErrno(t, "with TLS", err, c.tls)
-				// The certificate of the backend's leg would be the gateway's, not the client's.
+				// The certificate of the backend connection would be the gateway's, not the client's.
 				checkErrno(t, "REQUIRE X509", dialAs(t, g.addr, "certified", mysqlconn.TLSRequired), mysqlwire.ErrnoAccessDenied)
 			})
 		}
@@ -122,8 +122,8 @@ func checkErrno(t *testing.T, what string, err error, want mysqlwire.Errno) {
 	}
 }
 
-// TestRequiredWithoutBackendTLS requires TLS of clients before a backend without: the gateway
-// cannot mirror it, and tells so.
+// TestRequiredWithoutBackendTLS requires TLS of clients in front of a backend without: the gateway cannot
+// mirror TLS and returns an error.
 func TestRequiredWithoutBackendTLS(t *testing.T) {
 	back := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
 	g := startGateway(t, back, func(o *Options) { o.ClientTLS = ClientTLSRequired })
@@ -137,7 +137,7 @@ func TestRequiredWithoutBackendTLS(t *testing.T) {
 	checkErrno(t, "without TLS", err, mysqlwire.ErrnoSecureTransport)
 }
 
-// An issuer signs certificates of clients.
+// An issuer signs client certificates.
 type issuer struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -176,8 +176,8 @@ func (i issuer) issue(t *testing.T, name string, until time.Time, usage x509.Ext
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestClientCertificates verifies certificates of clients, before and after the authority and the
-// gateway's own certificate are replaced.
+// TestClientCertificates verifies client certificates, before and after the authority and the gateway's
+// certificate are replaced.
 func TestClientCertificates(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithTLS())
 	old, fresh := newIssuer(t), newIssuer(t)
@@ -228,7 +228,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestBackendCAsReload replaces the authorities that the backend is verified by.
+// TestBackendCAsReload replaces the authorities for verifying the backend.
 func TestBackendCAsReload(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithTLS())
 	g := startGateway(t, s.Addr, func(o *Options) { o.Backend.TLS, o.Backend.CAs = TLSVerifyCA, newIssuer(t).pool() })
@@ -240,8 +240,8 @@ func TestBackendCAsReload(t *testing.T) {
 	must(t, dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSRequired))
 }
 
-// TestUnixSocketClients serves clients of a Unix socket: it counts as secure, as servers and clients
-// count it, so that a password may come in clear, but it does not leave so.
+// TestUnixSocketClients serves clients on a Unix socket. The socket counts as secure, as it does for servers
+// and clients, so a password may arrive in clear text, but the gateway does not forward it in clear text.
 func TestUnixSocketClients(t *testing.T) {
 	conf, public := goMySQLKey(t)
 	for _, c := range []struct {
@@ -291,8 +291,8 @@ func TestUnixSocketClients(t *testing.T) {
 	}
 }
 
-// TestClearMethodsOfPlainClients lets a backend on TLS request a password of a client without: it
-// is not requested over the insecure leg.
+// TestClearMethodsOfPlainClients has a backend with TLS request a password of a client without TLS: the
+// gateway does not request it over the insecure connection.
 func TestClearMethodsOfPlainClients(t *testing.T) {
 	cert, err := mysqlconn.SelfSignedCertificate()
 	must(t, err)

@@ -13,19 +13,19 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A message is the command at hand, as far as it is held in the client's buffer.
+// A message is the current command, as far as it is in the client's buffer.
 type message struct {
 	cmd   mysqlwire.Command
-	whole bool      // all of it is held
+	whole bool      // the whole message is buffered
 	size  int       // bytes in the client's buffer that belong to it, headers included
-	body  []byte    // payload held of its first packet, the command byte first
+	body  []byte    // buffered payload of its first packet, the command byte first
 	seq   uint8     // sequence number of its last packet
-	start time.Time // it was held: all of it, or of a longer one the beginning
-	bytes uint64    // that came from the client, headers included; 0 when it is not held whole
+	start time.Time // when it was buffered whole or, if it is longer than the buffer, when its first part was
+	bytes uint64    // received from the client, headers included; 0 if the message is not buffered whole
 }
 
-// awaitCommand waits for the next command and reads it up to the statement memory. Longer
-// ones are left for forward to pass on in pieces.
+// awaitCommand waits for the next command and reads it, up to the statement memory. forward passes on the
+// rest of longer commands in pieces.
 func (s *session) awaitCommand() error {
 	if len(s.client.Buffered()) < mysqlwire.HeaderLen {
 		s.idle()
@@ -64,13 +64,13 @@ func (s *session) awaitCommand() error {
 	s.msg.body = b[mysqlwire.HeaderLen:total:total]
 	s.msg.cmd = mysqlwire.Command(s.msg.body[0])
 	if s.msg.whole {
-		s.msg.bytes = uint64(total) // of longer ones as they are passed on
+		s.msg.bytes = uint64(total) // for longer commands, counted while they are forwarded
 	}
 	return nil
 }
 
-// waitClient waits for n bytes between commands, where hang-ups, time-outs and the
-// server's shutdown end the session.
+// waitClient waits for n bytes between commands. Hang-ups, time-outs and the server's shutdown end the
+// session here.
 func (s *session) waitClient(n int) error {
 	for len(s.client.Buffered()) < n {
 		s.awaitBytes(clientSide)
@@ -102,7 +102,7 @@ func (s *session) readRest(n int) error {
 	return nil
 }
 
-// fillClient reads more of a command that has begun.
+// fillClient reads more of a command whose first bytes have arrived.
 func (s *session) fillClient() error {
 	s.reads(true)
 	defer s.reads(false)
@@ -123,7 +123,7 @@ func (s *session) fillClient() error {
 	}
 }
 
-// reads marks the session as waiting for the rest of a command, for the sweeper.
+// reads marks the session as waiting for the rest of a command; the sweeper reads the mark.
 func (s *session) reads(waits bool) {
 	if s.srv.opts.IdleTimeout > 0 {
 		s.idleSince.Store(int64(time.Since(s.srv.started)))
@@ -131,7 +131,7 @@ func (s *session) reads(waits bool) {
 	}
 }
 
-// command serves the command at hand.
+// command serves the current command.
 func (s *session) command() error {
 	s.counters.command(s.msg.cmd)
 	switch s.msg.cmd {
@@ -171,14 +171,14 @@ func (s *session) command() error {
 		return s.setOption()
 	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID:
 		return s.pipe()
-	case mysqlwire.ComClone: // starts the clone protocol; the server reads commands again after it
+	case mysqlwire.ComClone: // starts the clone protocol; afterwards the server reads commands again
 		return s.violation(s.msg.seq+1, mysqlwire.ErrnoUnknownCommand, "Tare does not relay COM_CLONE: name the server itself in CLONE INSTANCE FROM")
 	default:
 		return s.exchange()
 	}
 }
 
-// exchange passes a command on and its response back.
+// exchange forwards a command and relays its response.
 func (s *session) exchange() error {
 	if err := s.forward(nil); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (s *session) exchange() error {
 	return s.relay()
 }
 
-// onStatement serves the commands on prepared statements that execute nothing.
+// onStatement serves the commands on prepared statements that do not execute them.
 func (s *session) onStatement() error {
 	st := s.statements.find(s.msg.body)
 	switch s.msg.cmd {
@@ -249,7 +249,7 @@ func (s *session) resetConnection() error {
 		s.statements.clear()
 		s.transaction = 0 // rolled back
 		s.mode = sqldigest.Mode(0).WithServer(s.mode.Server()).WithCharset(0) | sqldigest.UnknownSQLMode
-		s.unsure = true // the server's defaults, as far as its answer does not tell
+		s.unsure = true // the server's defaults, unless its response reports them
 		s.sawStatus(s.resp.Status)
 		s.startOver()
 		s.wasReset = true
@@ -289,13 +289,13 @@ func (s *session) changeUser() error {
 	if err := s.setDeadlines(l.deadline, causeDrain|causeIdle|causeMove); err != nil {
 		return err
 	}
-	// The challenge is the last one, unless the backend switches the method.
+	// The challenge is the most recent one, unless the backend switches the method.
 	a := authentication{login: &l, plugin: string(plugin), again: true}
 	err := a.run()
 	switch {
 	case errors.Is(err, errDenied):
-		// A backend may keep the connection, as MariaDB does, with the user it had; its
-		// statements are gone all the same. One that does not keep it hangs up.
+		// A backend may keep the connection, as MariaDB does, with its previous user; the prepared statements
+		// are dropped either way. A backend that does not keep it hangs up.
 		s.srv.users.restore(string(s.user), string(user))
 		s.user, s.schema = append(s.user[:0], user...), append(s.schema[:0], schema...)
 	case err != nil:
@@ -306,14 +306,15 @@ func (s *session) changeUser() error {
 		s.show()
 	}
 	s.transaction = 0 // rolled back
-	s.forgetModes()   // whose modes it has is the backend's to say
+	s.forgetModes()   // only the backend knows which user's modes apply now
 	s.statements.clear()
 	s.rescope()
 	return s.clearDeadlines(0)
 }
 
-// sendChangeUser passes the login on. The client responds to the challenge of the server that it
-// logged in to first: another server is asked for its own, by a method that no account has.
+// sendChangeUser forwards the login. The client responds to the challenge of the server that it logged in to
+// first: if the session has moved, the gateway requests the new server's challenge by naming a method that no
+// account has.
 func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 	again, caps := *u, s.caps
 	switch {

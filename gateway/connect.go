@@ -13,15 +13,15 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// askMethod is the name of no authentication method: a server answers it by requesting the
-// account's own.
+// askMethod is the name of an authentication method that does not exist: a server responds to it by
+// requesting the account's method.
 const askMethod = "tare_asks_anew"
 
-// answerTimeout is how long a client may take to answer a challenge, which takes no person:
-// meanwhile a connection to the backend is held for it.
+// answerTimeout is the time limit for a client's response to a challenge. Programs respond without a person's
+// help, and a connection to the backend is reserved meanwhile.
 const answerTimeout = 5 * time.Second
 
-// connect gives the login a greeted connection to the active server.
+// connect assigns the login a greeted connection to the active server.
 func (l *login) connect(ctx context.Context) (err error) {
 	if l.to, err = l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
@@ -42,7 +42,7 @@ func (l *login) connect(ctx context.Context) (err error) {
 	return l.setDeadlines(l.deadline, 0)
 }
 
-// unreachable is the error for a client when there is no greeted connection.
+// unreachable returns the error for a client if there is no greeted connection.
 func (l *login) unreachable(err error) *clientError {
 	e := &clientError{errno: mysqlwire.ErrnoNetRead, detail: fmt.Errorf("backend %s: %w", l.to.Addr, err)}
 	refused, ok := errors.AsType[*refusedError](err)
@@ -61,8 +61,8 @@ func (l *login) unreachable(err error) *clientError {
 	return e
 }
 
-// checkGreeting compares the capabilities that the client was offered, by an earlier greeting,
-// with those of the server that it is connected to.
+// checkGreeting compares the capabilities offered to the client, taken from an earlier greeting, with those
+// of the server it is connected to.
 func (l *login) checkGreeting() error {
 	const loginOnly = mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs | mysqlwire.CapSSL | mysqlwire.CapLongPassword
 	offers := l.hello.Capabilities & knownCapabilities
@@ -74,7 +74,7 @@ func (l *login) checkGreeting() error {
 	return nil
 }
 
-// secureBackend puts the backend's leg on TLS where the mode or the client's leg asks for it.
+// secureBackend starts TLS on the backend connection if the mode or the client's connection requires it.
 func (l *login) secureBackend() error {
 	mode, offers := l.to.TLS, l.hello.Capabilities.Has(mysqlwire.CapSSL)
 	switch {
@@ -87,20 +87,20 @@ func (l *login) secureBackend() error {
 		return nil
 	}
 	r := mysqlwire.SSLRequest{Capabilities: l.backendCaps() | mysqlwire.CapSSL, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset}
-	l.greeted = nil // it has sent something
+	l.greeted = nil // bytes were sent on it
 	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls.Load()); err != nil {
 		return l.refuse(l.backendError("the TLS handshake", err))
 	}
 	return nil
 }
 
-// securesBackend reports whether the backend's leg is to be on TLS.
+// securesBackend reports whether the backend connection must use TLS.
 func (l *login) securesBackend() bool {
 	return l.to.TLS.required() || l.to.TLS != TLSOff && l.client.IsTLS()
 }
 
-// backendCaps are the capabilities of the login at the backend: the client's, without what the
-// backend lacks and only the login is concerned with, and with the TLS bit of its own leg.
+// backendCaps returns the capabilities for the login at the backend: the client's, without those that the
+// backend lacks and that concern the login only, and with the TLS bit of the backend connection.
 func (l *login) backendCaps() mysqlwire.Capability {
 	caps := l.caps &^ mysqlwire.CapSSL & (l.hello.Capabilities | mysqlwire.CapLongPassword)
 	if l.backend.IsTLS() {
@@ -113,10 +113,10 @@ func (l *login) backendCaps() mysqlwire.Capability {
 	return caps
 }
 
-// logInBackend logs in at the backend: with the client's answer to the backend's challenge
-// where the account's method is known, otherwise by naming the account, to which the backend
-// responds with the method and a challenge. A client that is asked and leaves has named no
-// account to the backend, as far as the method is known.
+// logInBackend logs in at the backend. If the account's method is known, it sends the client's response to
+// the backend's challenge; otherwise it names the account, and the backend responds with the method and a
+// challenge. If the method is known, a client that disconnects instead of responding has not been named to
+// the backend.
 func (l *login) logInBackend() error {
 	defer func() {
 		if l.asks {
@@ -144,8 +144,8 @@ func (l *login) logInBackend() error {
 		}
 		out.AuthPlugin, out.AuthResponse = []byte(method), answer
 	}
-	// All that refuses the login without the server comes before it hears of it: a login that is broken off within TLS
-	// counts as a handshake error.
+	// Every check that can refuse the login without the server runs before the server receives it: a login
+	// that is aborted within TLS counts as a handshake error.
 	if err := l.checkClearAnswer(l.answer.AuthPlugin, l.answer.AuthResponse, l.securesBackend()); err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func (l *login) logInBackend() error {
 	return err
 }
 
-// outcome is the error of a login that says something about the backend: it is nil when the
-// backend has decided the login or the client left.
+// outcome returns the part of a login's error that concerns the backend's health: nil if the backend decided
+// the login or the client disconnected.
 func (l *login) outcome(err error) error {
 	if e, ok := errors.AsType[*clientError](err); ok && e.lost {
 		return e
@@ -178,12 +178,12 @@ func (l *login) outcome(err error) error {
 	return nil
 }
 
-// challenge requests the client's answer to the challenge in the backend's greeting, by the
-// account's method. It returns askMethod when the method is not known.
+// challenge requests the client's response to the challenge in the backend's greeting, by the account's
+// method. It returns askMethod if the method is not known.
 func (l *login) challenge(a *authentication) (method string, answer []byte, err error) {
-	method, l.asks = l.to.methods.of(l.user, time.Now().Add(answerTimeout/2)) // the rest is the client's
+	method, l.asks = l.to.methods.of(l.user, time.Now().Add(answerTimeout/2)) // the remaining time is for the client
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
-		return askMethod, nil, nil // the greeting holds the challenge of these two methods only
+		return askMethod, nil, nil // the greeting's challenge fits these two methods only
 	}
 	sw := mysqlwire.AuthSwitchRequest{Plugin: []byte(method), Data: append(bytes.Clone(l.hello.AuthData), 0)}
 	a.plugin = method
@@ -208,7 +208,7 @@ func (l *login) challenge(a *authentication) (method string, answer []byte, err 
 
 const challengeLen = 20
 
-// answerSoon bounds the wait for an answer that a program gives.
+// answerSoon sets a deadline for a response that needs no person.
 func (l *login) answerSoon(method string) {
 	t := time.Now().Add(answerTimeout)
 	if g := l.greeted; g != nil && g.answerLimit().Before(t) {
@@ -221,8 +221,8 @@ func (l *login) answerSoon(method string) {
 	l.wake(l.causes.Load())
 }
 
-// leaveBackend ends the backend's side of a login that does not succeed, so that the server
-// does not count it against the gateway's address.
+// leaveBackend returns the backend connection of a failed login to the spares if nothing was sent on it:
+// closing it would count against the gateway's address.
 func (l *login) leaveBackend() {
 	switch {
 	case l.backend == nil:

@@ -9,11 +9,11 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// connIDs are the numbers in the gateway's greetings: a client is greeted before it has a
-// connection at the backend, whose number it therefore does not learn. They lie in a
-// quarter of the range that servers count up to only after a billion connections, and are positive
-// for clients that keep them in 32 bits with a sign, such as MariaDB Connector/J. Clients use them
-// for KILL, where they are replaced.
+// connIDs are the connection numbers in the gateway's greetings. A client is greeted before it has a
+// connection at the backend, so it does not learn the backend's number. The numbers lie in a quarter of the
+// range that servers reach only after a billion connections, and are positive for clients that keep them in
+// 32 bits with a sign, such as MariaDB Connector/J. Clients use them for KILL, where the gateway replaces
+// them.
 type connIDs struct {
 	mu   sync.Mutex
 	last uint32
@@ -49,8 +49,8 @@ func (c *connIDs) remove(id uint32) {
 	delete(c.of, id)
 }
 
-// backendID returns the backend's number of the connection that was greeted with id, on the
-// server of session s.
+// backendID returns the backend's number for the connection that was greeted with id, on the server of
+// session s.
 func (c *connIDs) backendID(id uint64, s *session) (uint32, bool) {
 	if id < firstConnID || id >= 2*firstConnID {
 		return 0, false
@@ -64,7 +64,7 @@ func (c *connIDs) backendID(id uint64, s *session) (uint32, bool) {
 	return at.shown.connection.Load(), true
 }
 
-// killed returns the place of the number in a KILL statement, which is the only one in sql.
+// killed returns the position of the number in a KILL statement, the only number in sql.
 func killed(sql []byte, m sqldigest.Mode) (start, end int, ok bool) {
 	var l sqldigest.Lexer
 	l.Reset(sql, m)
@@ -89,7 +89,7 @@ func killed(sql []byte, m sqldigest.Mode) (start, end int, ok bool) {
 	}
 }
 
-// kill serves a KILL statement: a number out of the gateway's greeting becomes the backend's.
+// kill serves a KILL statement: it replaces a number from the gateway's greeting by the backend's number.
 func (s *session) kill() (rewritten []byte) {
 	start, end, ok := killed(s.rec.Text, s.mode)
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConnIDsAreSigned numbers sessions until the numbers start again: they are positive in 32 bits
-// with a sign, and recognized.
+// TestConnIDsAreSigned numbers sessions until the numbers wrap around: they are positive in 32 bits with a
+// sign, and recognized.
 func TestConnIDsAreSigned(t *testing.T) {
 	var ids connIDs
 	for _, last := range []uint32{0, 5, firstConnID - 2, firstConnID - 1, 2*firstConnID - 1, math.MaxUint32 - 1, math.MaxUint32} {

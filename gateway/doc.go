@@ -1,15 +1,18 @@
-// Package gateway is the MySQL server side of Tare: it accepts clients, logs them in at the
-// backend with the backend's own accounts, relays their commands and the responses, knows
-// each statement by its digest and plan, and hands out a record of it.
+// Package gateway is the MySQL server side of Tare: it accepts clients, logs them in at the backend with the
+// backend's accounts, relays commands and responses, identifies each statement by its digest and plan, and
+// records it.
+//
+// Usage: create a Server by New, pass a listener to Server.Serve, and stop it by Server.Shutdown. Observers
+// and the query log receive the records; the package example relays a client.
 //
 // # Terms
 //
-// A session is one client connection with a dedicated backend connection. Its login runs on a
-// goroutine; afterwards it is a task of package netloop: one coroutine on one of a few event loops.
-// A turn is one command with its response. A record describes one statement to the query log and
-// the observers. A cause is the reason why a waiting session was woken from outside. A hold stops
-// new commands until none is in progress; a switch moves all sessions to the other of two servers
-// within a hold. A pin prevents the move of a session.
+// A session is one client connection with a dedicated backend connection. Its login runs on a goroutine;
+// afterwards it is a task of package netloop: one coroutine on one of a few event loops. A turn is one
+// command with its response. A record describes one statement to the query log and the observers. A cause is
+// the reason why a waiting session was woken from outside. A pause (type hold) stops new commands until none
+// is in progress; a switch moves all sessions to the other of two servers within a pause. A pin prevents the
+// move of a session.
 //
 // # Data flow
 //
@@ -17,47 +20,45 @@
 //	client ◄── relay, from buffer to buffer: mysqlwire.Response ◄──────── backend
 //	              └──► record ──► querylog, live, metrics, observers
 //
-// A client is greeted by the backend's last greeting, with a challenge and a connection number of
-// the gateway. Once its login is read, a connection to the backend is opened, and the client gets
-// the backend's challenge in an AuthSwitchRequest, so that no password is kept and every account
-// works unchanged; TLS is mirrored, so that every method works verbatim. The exceptions, where
-// only one leg has TLS, are in auth.go. A client that leaves has mostly not been named to the
-// backend, whose connection serves the next login (spares); no connection to a server is closed
-// in the middle of a login, because servers count that against the gateway's address. KILL takes
-// the numbers of the gateway's greetings (connids.go).
+// A client is greeted by a copy of the backend's last greeting, with a challenge and a connection number of
+// the gateway. After its login is read, the gateway opens a connection to the backend and sends the client
+// the backend's challenge in an AuthSwitchRequest: no password is kept, and every account works unchanged.
+// TLS is mirrored, so every method works verbatim; auth.go has the exceptions where only one of the two
+// connections uses TLS. The account of a client that disconnects early is mostly not known to the backend
+// yet, and the backend connection serves the next login (spares). The gateway closes no connection in the
+// middle of a login, because servers count that against its address. KILL takes the numbers of the gateway's
+// greetings (connids.go).
 //
-// Commands up to Options.StatementMemory are buffered whole and forwarded in one write. Longer
-// ones pass through a small buffer in pieces, digested on their way; the last piece waits
-// until the rules have been applied.
+// Commands up to Options.StatementMemory are buffered whole and forwarded in one write. Longer ones pass
+// through a small buffer in pieces and are digested on the way; the last piece waits until the rules have
+// been applied.
 //
-// No session has a timer or a deadline for its waits. Its loop reports a peer that hangs up while
-// the session waits for the other one; a single sweeper finds idle sessions; Shutdown interrupts.
-// Each of them sets a cause and a deadline in the past, which wakes the session's read (hangup.go).
+// Sessions have no timers and no deadlines for their waits. The loop reports a peer that hangs up while the
+// session waits for the other one; a single sweeper finds idle sessions; Shutdown interrupts. Each of them
+// sets a cause and a deadline in the past, which wakes the session's read (hangup.go).
 //
-// A wait for anything but the session's connections would stop all sessions of the loop. Such work
-// runs in netloop.Task.Block: parsing a statement that has no plan, pauses, the login at another
-// server, KILL, the log of the process. A session that relays a binary log leaves the loop.
+// A wait for anything but the session's connections would stop all sessions of the loop. Such work runs in
+// netloop.Task.Block: parsing a statement that has no plan, pauses, the login at another server, KILL, the
+// log of the process. A session that relays a binary log leaves the loop.
 //
-// A hold closes the gate: one word that each session compares with its lane between reading a
-// command and forwarding it, after it has marked itself busy. So either the session sees the
-// gate closed, or the goroutine that closed it sees the session busy, and no lock is needed. For a
-// switch every session opens its next connection (standby.go); when all have, the gate opens with
-// the new lane and each session moves to it. Package gateway/switchover decides, without sockets
-// and clocks; switcher carries out its decisions.
+// A pause closes the gate: one word that each session compares with its lane between reading a command and
+// forwarding it, after it has marked itself busy. So either the session sees the gate closed, or the
+// goroutine that closed it sees the session busy; no lock is required. For a switch every session opens its
+// next connection (switch_connect.go); when all have, the gate opens with the new lane and each session moves to it.
+// Package gateway/switchover decides, without sockets and clocks; switcher carries out its decisions.
 //
 // # Cost
 //
-// A statement whose plan is cached makes no heap allocation between its first byte read and
-// its record in the log: four system calls (two reads, two writes), and the loop's waits, which
-// sessions share. With TLS, crypto/tls makes at most one small object for each record it reads. An
-// idle connection costs some 13 KiB.
+// A statement whose plan is cached allocates nothing on the heap between its first byte read and its record
+// in the log. It costs four system calls (two reads, two writes), and its part of the loop's waits. With TLS,
+// crypto/tls allocates at most one small object for each record it reads. An idle connection costs some 13
+// KiB.
 //
 // # What it does not do
 //
-// It pools no connections, splits no reads from writes, retries nothing and never sends a
-// statement twice. Compression is not agreed on with either side. What follows a BINLOG DUMP
-// is passed through unread. Backends over a unix socket are refused by the configuration:
-// unix_socket authentication would see Tare's own user.
+// The gateway does not pool connections, split reads from writes, retry, or send a statement twice. It does
+// not negotiate compression with either side. The stream after a BINLOG DUMP is passed through uninspected.
+// The configuration refuses backends on a Unix socket: unix_socket authentication would see Tare's user.
 //
 // Specification: MySQL "Client/Server Protocol" (dev.mysql.com/doc/dev/mysql-server), MariaDB
 // "Clients & Connectors: MariaDB Protocol"; the end of each response is in mysqlwire.Response.

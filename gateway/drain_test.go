@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestDrain shuts the gateway down under an idle session, one in a transaction, and one
-// whose statement runs: the first ends at once, the others when they are done.
+// TestDrain shuts the gateway down with an idle session, one in a transaction, and one with a running
+// statement: the first is closed immediately, the others when they finish.
 func TestDrain(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, func(o *Options) { o.DrainTimeout = 20 * time.Second })
@@ -48,7 +48,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// wantShutdown waits for the unasked error that says good-bye.
+// wantShutdown waits for the unsolicited error that announces the shutdown.
 func wantShutdown(t *testing.T, who string, c *mysqlconn.Client) {
 	t.Helper()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
@@ -60,8 +60,8 @@ func wantShutdown(t *testing.T, who string, c *mysqlconn.Client) {
 	}
 }
 
-// TestDrainLimit ends what does not finish within the drain timeout, with an error that
-// says so.
+// TestDrainLimit closes sessions that do not finish within the drain timeout, with an error that names the
+// reason.
 func TestDrainLimit(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, func(o *Options) { o.DrainTimeout = 100 * time.Millisecond })

@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// How sessions end.
+// Errors that end sessions.
 var (
 	errClientLeft  = errors.New("the client left")
 	errQuit        = errors.New("the client quit")
@@ -23,12 +23,12 @@ var (
 	errTold        = errors.New("the client was told")
 )
 
-// A clientError is what a client is told in an ERR packet.
+// A clientError is an error that is sent to the client in an ERR packet.
 type clientError struct {
 	errno mysqlwire.Errno
 	msg   string
 
-	detail error // for the log alone; nil when msg says all
+	detail error // for the log only; nil if msg is complete
 	lost   bool  // the backend was lost during a login
 }
 
@@ -40,11 +40,11 @@ func (e *clientError) Error() string {
 	return s
 }
 
-// maxErrorText is what the message of an ERR packet may have, in bytes; MySQL's clients
-// cut longer ones.
+// maxErrorText is the maximum length of the message in an ERR packet, in bytes; MySQL's clients truncate
+// longer ones.
 const maxErrorText = 512
 
-// sendError writes an ERR packet to the client. Before the greeting there is no SQLSTATE.
+// sendError writes an ERR packet to the client. Before the greeting, ERR packets have no SQLSTATE.
 func (s *session) sendError(seq uint8, e *clientError, withState bool) error {
 	p := mysqlwire.NewErr(e.errno, []byte(e.msg[:min(len(e.msg), maxErrorText)]))
 	p.HasState = withState
@@ -58,7 +58,7 @@ func (s *session) sendError(seq uint8, e *clientError, withState bool) error {
 	return nil
 }
 
-// violation ends the session of a client that broke the protocol, and tells it why.
+// violation sends an error to a client that broke the protocol and ends its session.
 func (s *session) violation(seq uint8, errno mysqlwire.Errno, msg string) error {
 	e := &clientError{errno: errno, msg: msg}
 	_ = s.sendError(seq, e, true)

@@ -17,8 +17,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TestBackendFaults lets the backend fail at each stage of its second connection: the
-// client is told what and where, and the first connection goes on.
+// TestBackendFaults makes the backend fail at each stage of its second connection: the client receives an
+// error that names the fault, and the first connection continues.
 func TestBackendFaults(t *testing.T) {
 	rows := func(c *mysqlconn.Conn, packets ...[]byte) {
 		for _, p := range packets {
@@ -30,7 +30,7 @@ func TestBackendFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script func(c *mysqlconn.Conn)
-		login  bool // the fault comes after the login
+		login  bool // the fault occurs after the login
 		errno  mysqlwire.Errno
 		text   string
 	}{
@@ -73,7 +73,7 @@ func TestBackendFaults(t *testing.T) {
 					return
 				}
 			}
-		}, false, 0, ""}, // the client may be the first to give up
+		}, false, 0, ""}, // the client may give up first
 		{
 			"closes instead of answering", func(c *mysqlconn.Conn) { scriptCommand(c) }, true,
 			mysqlwire.ErrnoNetRead, "during Query: it closed the connection",
@@ -108,7 +108,7 @@ func TestBackendFaults(t *testing.T) {
 			})
 			g := startGateway(t, backend, func(o *Options) {
 				if strings.Contains(c.text, "--handshake-timeout") {
-					o.HandshakeTimeout = 2 * time.Second // the other logins have to be faster
+					o.HandshakeTimeout = 2 * time.Second // the other logins have to finish within it
 				}
 			})
 			other := mustConnect(t, g.addr)
@@ -142,8 +142,8 @@ func TestBackendDown(t *testing.T) {
 	}
 }
 
-// TestBackendBreaksOffRow ends a row in the middle: there is no place for an error, so the
-// connection is closed, and the record tells.
+// TestBackendBreaksOffRow truncates a row: an error packet cannot follow, so the connection is closed, and
+// the record has the error.
 func TestBackendBreaksOffRow(t *testing.T) {
 	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
 		if scriptLogin(c) && scriptCommand(c) != nil {
@@ -160,7 +160,7 @@ func TestBackendBreaksOffRow(t *testing.T) {
 	}
 }
 
-// rawLogin logs in and hands out the connection for bytes of any kind.
+// rawLogin logs in and returns the connection for arbitrary bytes.
 func rawLogin(t *testing.T, addr string) *mysqlconn.Conn {
 	t.Helper()
 	c := mustConnect(t, addr)
@@ -169,15 +169,15 @@ func rawLogin(t *testing.T, addr string) *mysqlconn.Conn {
 	return c.Conn
 }
 
-// TestClientFaults lets clients break the protocol: each is told, or its connection is
-// closed, and it alone.
+// TestClientFaults has clients break the protocol: each receives an error or is disconnected, without effect
+// on others.
 func TestClientFaults(t *testing.T) {
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
 	other := mustConnect(t, g.addr)
 	for _, c := range []struct {
 		name  string
 		bytes []byte
-		errno mysqlwire.Errno // 0: closed without a word
+		errno mysqlwire.Errno // 0: closed without an error
 	}{
 		{"a wrong sequence number", []byte{1, 0, 0, 5, byte(mysqlwire.ComPing)}, mysqlwire.ErrnoPacketsOutOfOrder},
 		{"an empty command", []byte{0, 0, 0, 0}, mysqlwire.ErrnoMalformedPacket},
@@ -209,8 +209,8 @@ func TestClientFaults(t *testing.T) {
 	}
 }
 
-// TestClientNoise sends random bytes to the gateway before and after a login; what happens
-// to that client does not matter, but the gateway serves the next.
+// TestClientNoise sends random bytes to the gateway before and after a login. The outcome for that client
+// does not matter, but the gateway must serve the next one.
 func TestClientNoise(t *testing.T) {
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -229,7 +229,7 @@ func TestClientNoise(t *testing.T) {
 		for j := range noise {
 			noise[j] = byte(rnd.Uint32())
 		}
-		if i%4 == 3 { // a well-formed header before it, so that the command is looked at
+		if i%4 == 3 { // a well-formed header before it, so that the command is inspected
 			noise = append(mysqlwire.Header{Len: len(noise)}.AppendTo(nil), noise...)
 		}
 		_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
@@ -287,8 +287,8 @@ func TestLimits(t *testing.T) {
 	mustConnect(t, g.addr)
 }
 
-// TestRules refuses statements by rule, short ones with the session going on, long ones by
-// never giving the backend their end.
+// TestRules refuses statements by rule: after a short one the session continues; a long one never reaches the
+// backend completely.
 func TestRules(t *testing.T) {
 	got := make(chan string, 10)
 	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {

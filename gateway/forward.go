@@ -11,9 +11,9 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// forward passes the current command on to the backend: buffered ones in one write, longer ones in
-// pieces as they arrive, which t digests unless it is nil. The buffered bytes stay in the client's
-// buffer until consume.
+// forward passes the current command to the backend: a buffered command in one write, a longer one in pieces
+// as they arrive, which t digests unless it is nil. The buffered bytes stay in the client's buffer until
+// consume.
 func (s *session) forward(t *longStatement) error {
 	if s.msg.whole {
 		if _, err := s.backend.Write(s.client.Buffered()[:s.msg.size]); err != nil {
@@ -24,7 +24,7 @@ func (s *session) forward(t *longStatement) error {
 	return s.stream(t)
 }
 
-// stream passes a command on that is longer than what is held of it.
+// stream forwards a command that is longer than its buffered part.
 func (s *session) stream(t *longStatement) error {
 	h := mysqlwire.ParseHeader(s.client.Buffered())
 	p := packets{left: h.Len, last: h.Len < mysqlwire.MaxPayload}
@@ -58,7 +58,7 @@ func (s *session) stream(t *longStatement) error {
 	}
 }
 
-// packets follows a message over the packets it is cut into.
+// packets follows a message over the packets it is split into.
 type packets struct {
 	left int   // payload bytes of the current packet still to come
 	last bool  // the current packet is the message's last
@@ -66,8 +66,8 @@ type packets struct {
 	done bool
 }
 
-// walk goes through b from at on, shows payload to t, and returns how many bytes of b
-// belong to the message and are complete enough to be passed on.
+// walk scans b from at, passes payload to t, and returns the number of bytes of b that belong to the message
+// and can be forwarded.
 func (p *packets) walk(b []byte, at int, t *longStatement) (n int, err error) {
 	n = at
 	for {
@@ -96,10 +96,10 @@ func (p *packets) walk(b []byte, at int, t *longStatement) (n int, err error) {
 	}
 }
 
-// writeFailed is a write to the backend that did not succeed. A server that refuses a
-// message, for its size for instance, says why before it closes: that is passed on. Then
-// the rest of what the client is sending is read away for a moment, so that closing does
-// not destroy the answer on its way.
+// writeFailed handles a failed write to the backend. A server that refuses a message, for example for its
+// size, sends an error before it closes; that error is relayed. The remaining bytes from the client are then
+// discarded for a short time, because closing with unread bytes would destroy the error on its way to the
+// client.
 func (s *session) writeFailed(err error) error {
 	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
 	for s.backend.Fill() == nil && len(s.backend.Buffered()) < s.backend.Size() {
@@ -115,7 +115,7 @@ func (s *session) writeFailed(err error) error {
 	return fmt.Errorf("%w: pass a command on: %w", errBackendGone, err)
 }
 
-// drainClient reads and drops what the client is still sending, for at most a second.
+// drainClient discards bytes from the client for at most a second.
 func (s *session) drainClient() {
 	s.msg.size = 0
 	_ = s.client.SetReadDeadline(time.Now().Add(time.Second))
@@ -127,7 +127,7 @@ func (s *session) drainClient() {
 	}
 }
 
-// consume drops the command at hand from the client's buffer.
+// consume removes the current command from the client's buffer.
 func (s *session) consume() {
 	s.client.Discard(s.msg.size)
 	s.msg.size = 0
@@ -139,9 +139,9 @@ func isErrorPacket(b []byte) bool {
 		mysqlwire.ParseHeader(b).Len == len(b)-mysqlwire.HeaderLen
 }
 
-// pipe relays both directions as they come, without looking, until either ends: what
-// follows a BINLOG DUMP is a stream, after which servers close the connection. A server that
-// refuses the command reads the next one, which has to be judged and recorded like any other.
+// pipe relays both directions uninspected until either ends. The response to a BINLOG DUMP is a stream, after
+// which servers close the connection. A server that refuses the command reads the next one, which has to be
+// checked and recorded like any other.
 func (s *session) pipe() error {
 	if err := s.forward(nil); err != nil {
 		return err
@@ -162,13 +162,13 @@ func (s *session) pipe() error {
 			return fmt.Errorf("%w: %w", errBackendGone, err)
 		}
 	}
-	s.wake(s.causes.Load()) // an interruption during the move from the loop
+	s.wake(s.causes.Load()) // an interruption while the session left the loop
 	var err error
 	s.task.Block(func() { err = s.copyBothWays() })
 	return err
 }
 
-// copyBothWays is a pipe's relay, by two goroutines away from the loop.
+// copyBothWays relays both directions with two goroutines, outside the loop.
 func (s *session) copyBothWays() error {
 	done := make(chan error, 1)
 	go func() {
@@ -187,7 +187,7 @@ func (s *session) copyBothWays() error {
 	err := copyFrom(s.client.NetConn(), buffered(s.backend))
 	_ = s.client.SetDeadline(past)
 	if p := panics.Of(<-done); p != nil {
-		panic(p) // in the session's own task, which reports it
+		panic(p) // in the session's task, which reports it
 	}
 	if s.causes.Load()&causeDrainLimit != 0 {
 		return errDrained
@@ -197,7 +197,7 @@ func (s *session) copyBothWays() error {
 
 var errPipeWrite = errors.New("write to the other side")
 
-// copyFrom copies from r to w until either fails. The end of r is no error; a failed write is an
+// copyFrom copies from r to w until either fails. io.EOF from r is not an error; a failed write returns an
 // errPipeWrite.
 func copyFrom(w io.Writer, r io.Reader) error {
 	buf := make([]byte, pipeBuffer)

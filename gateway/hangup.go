@@ -12,15 +12,15 @@ import (
 	"github.com/taredb/tare/netloop"
 )
 
-// Why a session's waiting read was woken. The bits are set by others and read by the
-// session when a read ends by its deadline.
+// Causes for waking a session's waiting read. Other goroutines set the bits; the session reads them when a
+// read ends by its deadline.
 const (
 	causeClientGone  uint32 = 1 << iota // the client hung up
 	causeBackendGone                    // the backend hung up
 	causeIdle                           // no command within the idle timeout
-	causeDrain                          // Tare shuts down: end when nothing is under way
+	causeDrain                          // Tare shuts down: end between commands outside transactions
 	causeDrainLimit                     // Tare shuts down: end now
-	causeMove                           // sessions go to the other side
+	causeMove                           // sessions move to the other side
 )
 
 // side identifies one of the two connections of a session.
@@ -34,8 +34,8 @@ const (
 // past is a deadline that wakes a waiting read.
 var past = time.Unix(1, 0) //nolint:gochecknoglobals // a constant that the language cannot express
 
-// hungUp is called by the session's loop when the peer of a connection closed. The session may be
-// waiting for the other side, which is woken.
+// hungUp handles a peer that closed its connection. The session's loop calls it. The session may be waiting
+// for the other side; hungUp wakes it.
 func (s *session) hungUp(c *netloop.Conn) {
 	if c == s.client.Socket() {
 		s.interrupt(causeClientGone)
@@ -51,7 +51,7 @@ func (s *session) interrupt(cause uint32) {
 	if poke := s.poke.Load(); poke != nil {
 		select {
 		case *poke <- struct{}{}:
-		default: // one is on its way
+		default: // another wake-up is pending
 		}
 	}
 }
@@ -67,21 +67,20 @@ func (s *session) wake(cause uint32) {
 	switch {
 	case cause&causeDrainLimit != 0:
 		_ = s.client.SetWriteDeadline(time.Now().Add(lastWrite))
-	case cause&causeBackendGone != 0: // what it sent before may still be on its way
+	case cause&causeBackendGone != 0: // bytes it sent before may still be in flight
 		_ = s.client.SetWriteDeadline(time.Now().Add(slowReader))
 	}
 }
 
-// How long a write may wait once there is nothing to wait for: on a peer that is about to be
-// left, and on a client that reads the rest of a long result slowly (MySQL's own
-// net_write_timeout).
+// Time limits of writes to a peer that is no longer waited for: to one that is about to be disconnected, and
+// to a client that reads the rest of a long result slowly (MySQL's net_write_timeout).
 const (
 	lastWrite  = time.Second
 	slowReader = time.Minute
 )
 
-// setDeadlines bounds reads and writes on both sides, and wakes them again for causes that
-// are pending and not handled: an interruption between is not lost.
+// setDeadlines bounds reads and writes on both sides, and wakes them again for pending causes that are not in
+// handled, so that a concurrent interruption is not lost.
 func (s *session) setDeadlines(t time.Time, handled uint32) error {
 	err := s.client.SetDeadline(t)
 	if s.backend != nil {
@@ -91,13 +90,12 @@ func (s *session) setDeadlines(t time.Time, handled uint32) error {
 	return err
 }
 
-// clearDeadlines takes the deadlines off.
+// clearDeadlines removes the deadlines.
 func (s *session) clearDeadlines(handled uint32) error {
 	return s.setDeadlines(time.Time{}, handled)
 }
 
-// interruptedIdle is called when the wait for a command was woken. It returns nil when the
-// session goes on.
+// interruptedIdle handles a wake-up of the wait for a command. It returns nil if the session continues.
 func (s *session) interruptedIdle() error {
 	causes := s.causes.Load()
 	switch {
@@ -138,7 +136,7 @@ func (s *session) endIdle(seq uint8, what string) error {
 	return fmt.Errorf("%w: %s for %v", errIdle, what, s.srv.opts.IdleTimeout)
 }
 
-// idleErrno is the number by which clients of the backend's kind know an idle time-out.
+// idleErrno returns the error number that clients of the backend's product expect for an idle time-out.
 func (s *session) idleErrno() mysqlwire.Errno {
 	if s.maria {
 		return mysqlwire.ErrnoNetReadInterrupted
@@ -146,7 +144,7 @@ func (s *session) idleErrno() mysqlwire.Errno {
 	return mysqlwire.ErrnoClientIdle
 }
 
-// interruptedBusy is called when the wait for the rest of a command was woken.
+// interruptedBusy handles a wake-up of the wait for the rest of a command.
 func (s *session) interruptedBusy() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeBackendGone != 0:
@@ -156,14 +154,14 @@ func (s *session) interruptedBusy() error {
 		return s.drained("a command did not arrive within --drain-timeout")
 	case causes&causeIdle != 0 && s.overdue():
 		return s.endIdle(1, "the rest of a command did not arrive")
-	case causes&causeMove != 0 && s.phase.Load() != phaseBusy: // nothing of the command was passed on
+	case causes&causeMove != 0 && s.phase.Load() != phaseBusy: // no part of the command was forwarded
 		return s.joinHold()
 	}
 	s.causes.And(^causeIdle)
 	return s.clearDeadlines(causeDrain | causeMove)
 }
 
-// interruptedRelay is called when the wait for the backend's response was woken.
+// interruptedRelay handles a wake-up of the wait for the backend's response.
 func (s *session) interruptedRelay() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
@@ -178,14 +176,13 @@ func (s *session) interruptedRelay() error {
 	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
 }
 
-// drained tells an idle client that Tare shuts down.
+// drained notifies an idle client that Tare shuts down.
 func (s *session) drained(why string) error {
 	_ = s.sendError(0, &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: " + why}, true)
 	return errDrained
 }
 
-// lastWords passes on what the backend still sent before it hung up, such as the error
-// that says who killed the connection.
+// lastWords relays the bytes that the backend sent before it hung up, such as the error naming the reason.
 func (s *session) lastWords() {
 	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
 	_ = s.client.SetWriteDeadline(time.Now().Add(time.Second))
@@ -202,7 +199,7 @@ func (s *session) lastWords() {
 	}
 }
 
-// buffered reads what c has buffered and then from its connection.
+// buffered returns a reader of c's buffered bytes followed by its connection.
 func buffered(c *mysqlconn.Conn) io.Reader {
 	b := bytes.Clone(c.Buffered())
 	c.Discard(len(b))

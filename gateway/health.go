@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// health is whether a server lets the gateway's clients log in, by its last login. Logins of
-// clients report their outcome; Ready logs in by itself when the last outcome is old.
+// health records whether a server lets the gateway's clients log in, by the outcome of its last login. Logins
+// of clients report their outcome; Ready logs in itself when the last outcome is old.
 type health struct {
 	mu    sync.Mutex
 	known bool
@@ -23,9 +23,9 @@ type health struct {
 	probe sync.Mutex // one at a time
 }
 
-// How old an outcome may be for Ready to return it.
+// Maximum ages of an outcome that Ready returns.
 const (
-	readyLife       = 5 * time.Second  // ready, with a control account to ask again
+	readyLife       = 5 * time.Second  // ready, with a control account for the next probe
 	readyLifeDenied = 30 * time.Second // ready; without an account each probe is a denied login in the server's log
 	unreadyLife     = time.Second
 )
@@ -56,8 +56,8 @@ func (h *health) last(life time.Duration) (err error, ok bool) { //nolint:revive
 	return h.err, h.known && time.Since(h.at) < life
 }
 
-// Ready reports whether the active server lets clients log in. It returns the outcome of a
-// recent login, or logs in.
+// Ready reports whether the active server lets clients log in. It returns the outcome of a recent login, or
+// logs in. A nil error means ready.
 func (s *Server) Ready(ctx context.Context) error {
 	t := s.targets[sideOf(s.gate.Load()&^gateHeld)]
 	life := readyLifeDenied
@@ -69,7 +69,7 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 	t.health.probe.Lock()
 	defer t.health.probe.Unlock()
-	if err, ok := t.health.last(life); ok { // another caller was first
+	if err, ok := t.health.last(life); ok { // another caller probed meanwhile
 		return s.notReady(t, err)
 	}
 	err := s.probe(ctx, t)

@@ -34,11 +34,11 @@ type rig struct {
 	expectedPanics uint64
 }
 
-// A recorder keeps what an observer is told of.
+// A recorder keeps the observed records.
 type recorder struct {
 	mu   sync.Mutex
 	list []querylog.Record
-	text []string // normalized, of each
+	text []string // normalized text of each record
 	errs []string
 	more *sync.Cond
 }
@@ -58,7 +58,7 @@ func (r *recorder) Observe(rec *querylog.Record) {
 	r.more.Broadcast()
 }
 
-// wait is the record with index i, once it is there.
+// wait returns the record with index i as soon as it exists.
 func (r *recorder) wait(t *testing.T, i int) (querylog.Record, string, string) {
 	t.Helper()
 	stop := time.AfterFunc(10*time.Second, func() { r.more.Broadcast() })
@@ -75,7 +75,7 @@ func (r *recorder) wait(t *testing.T, i int) (querylog.Record, string, string) {
 	return r.list[i], r.text[i], r.errs[i]
 }
 
-// awaitQueries waits until the gateway has passed on n COM_QUERY.
+// awaitQueries waits until the gateway has forwarded n COM_QUERY.
 func (r *rig) awaitQueries(t *testing.T, n uint64) {
 	t.Helper()
 	testwait.Equal(t, "the statements to be passed on", n, func() uint64 {
@@ -83,8 +83,8 @@ func (r *rig) awaitQueries(t *testing.T, n uint64) {
 	})
 }
 
-// startGateway runs a gateway before the backend until the test ends, and checks that it
-// ends with nothing left.
+// startGateway runs a gateway in front of the backend until the test ends, and checks that it releases
+// everything at its end.
 func startGateway(t testing.TB, backend string, change func(*Options)) *rig {
 	t.Helper()
 	planner, err := sqlplan.New(sqlplan.Options{CacheBytes: 4 << 20})
@@ -184,7 +184,7 @@ const scriptCaps = mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysqlwi
 	mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapTransactions |
 	mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults | mysqlwire.CapLocalFiles | mysqlwire.CapDeprecateEOF
 
-// greeting is what the scripted backend says first.
+// greeting returns the scripted backend's greeting.
 func greeting() []byte {
 	h := mysqlwire.Handshake{
 		ProtocolVersion: 10, ServerVersion: []byte("8.4.0-script"), ConnectionID: 7,
@@ -196,7 +196,7 @@ func greeting() []byte {
 
 func okPacket() []byte { return []byte{0, 0, 0, byte(mysqlwire.StatusAutocommit), 0, 0, 0} }
 
-// scriptLogin is the backend's part of a login that succeeds.
+// scriptLogin is the backend's part of a successful login.
 func scriptLogin(c *mysqlconn.Conn) bool {
 	if c.WriteMessage(greeting()) != nil {
 		return false
@@ -207,7 +207,7 @@ func scriptLogin(c *mysqlconn.Conn) bool {
 	return c.WriteMessage(okPacket()) == nil
 }
 
-// scriptCommand reads the next command; nil at the end.
+// scriptCommand returns the next command, or nil at the end.
 func scriptCommand(c *mysqlconn.Conn) []byte {
 	for {
 		c.Seq = 0
@@ -267,7 +267,7 @@ func exec(t testing.TB, c *mysqlconn.Client, sql string) (mysqlconn.Result, erro
 	return c.Exec(ctx, sql)
 }
 
-// serverError is err's error number, and whether err is an ERR packet at all.
+// serverError returns err's ERR packet and whether it is one.
 func serverError(err error) (*mysqlconn.ServerError, bool) {
 	return errors.AsType[*mysqlconn.ServerError](err)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// waiting runs a statement in the background, and comes back when the session is held with it.
+// waiting runs a statement in the background, and returns once the session is paused with it.
 func waiting(t *testing.T, p *pair, c *mysqlconn.Client, sql string) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -40,7 +40,7 @@ func (r *rig) anyPhase(phase uint32) bool {
 	return false
 }
 
-// TestHoldIsOverByItself has a holder vanish: what waited goes on, a little late.
+// TestHoldIsOverByItself has a holder disappear: the paused commands continue after the pause's limit.
 func TestHoldIsOverByItself(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
@@ -59,8 +59,8 @@ func TestHoldIsOverByItself(t *testing.T) {
 	}
 }
 
-// TestHoldWaitsForTransactions holds while a transaction is open: it goes on to its end, while the
-// others wait; one that does not end lets the hold pass without effect.
+// TestHoldWaitsForTransactions pauses while a transaction is open: the transaction continues to its end while
+// other sessions wait; if it does not end, the pause ends without effect.
 func TestHoldWaitsForTransactions(t *testing.T) {
 	p := startPair(t, nil)
 	open, other := p.session(t), p.session(t)
@@ -98,8 +98,8 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	}
 }
 
-// TestNothingMovesToABrokenStandby switches to a standby that is down, one that has other defaults,
-// one that lacks a table, and without an account: all sessions stay where they were, and say so.
+// TestNothingMovesToABrokenStandby switches to a standby that is down, one with other defaults, one that
+// lacks a table, and without an account: all sessions keep their server, and the error has the reason.
 func TestNothingMovesToABrokenStandby(t *testing.T) {
 	p := startPair(t, nil)
 	sessions := []*mysqlconn.Client{p.session(t), p.session(t)}
@@ -131,8 +131,8 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 	fails("connection refused")
 	must(t, standby.Restart())
 	p.mustSwitch(t, switchover.Standby)
-	// A standby that dies after the switch takes its sessions with it, as any backend does. No
-	// statement is sent again.
+	// A standby that dies after the switch takes its sessions with it, like any backend. No statement is sent
+	// again.
 	must(t, standby.Kill())
 	for _, c := range sessions {
 		if _, err := exec(t, c, "INSERT INTO note (id) VALUES (1)"); err == nil {
@@ -144,7 +144,7 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 	}
 }
 
-// TestAccounts needs an account for each user that has a session.
+// TestAccounts requires an account for each user that has a session.
 func TestAccounts(t *testing.T) {
 	p := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "", false } })
 	p.session(t)
@@ -162,7 +162,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// TestWhileHeld has clients leave, arrive and be shut down during a hold.
+// TestWhileHeld has clients disconnect, arrive and be shut down during a pause.
 func TestWhileHeld(t *testing.T) {
 	p := startPair(t, nil)
 	leaves, stays := p.session(t), p.session(t)
@@ -209,8 +209,8 @@ func TestWhileHeld(t *testing.T) {
 	}
 }
 
-// TestChangeUserAfterSwitch changes the user on the other side, whose challenge the client has
-// never seen.
+// TestChangeUserAfterSwitch changes the user on the other side, whose challenge the client has never
+// received.
 func TestChangeUserAfterSwitch(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
@@ -225,7 +225,7 @@ func TestChangeUserAfterSwitch(t *testing.T) {
 	}
 }
 
-// TestRouteAPI asks over HTTP, as an operator, as a program, and as another site's page.
+// TestRouteAPI uses the API over HTTP as an operator, as a program, and as another site's page.
 func TestRouteAPI(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
@@ -286,15 +286,14 @@ func readAll(t *testing.T, r *http.Response) string {
 	return string(text)
 }
 
-// between is what stands between two texts.
+// between returns the part of s between two texts.
 func between(s, before, after string) string {
 	_, s, _ = strings.Cut(s, before)
 	s, _, _ = strings.Cut(s, after)
 	return s
 }
 
-// logInAgain changes the user on the connection, as clients do: with the challenge they know, here
-// with none at all.
+// logInAgain changes the user on the connection as clients do: with the challenge they know, here with none.
 func logInAgain(c *mysqlconn.Client, user, password, schema string) error {
 	u := mysqlwire.ChangeUser{User: []byte(user), Database: []byte(schema), Charset: 45, AuthPlugin: []byte(mysqlconn.PluginNative), AuthResponse: make([]byte, 20)}
 	c.Seq = 0

@@ -45,8 +45,8 @@ func hostErrors(t *testing.T, s *testmysql.Server) (handshake int, ok bool) {
 	return handshake, ok
 }
 
-// countOne leaves a connection of 127.0.0.2 to the server itself after its greeting, and waits until
-// the server has counted at least want. It returns the count.
+// countOne closes a connection from 127.0.0.2 directly to the server after its greeting, and waits until the
+// server has counted at least want. It returns the count.
 func countOne(t *testing.T, s *testmysql.Server, want int) (n int) {
 	t.Helper()
 	nc, err := from2(t.Context(), "tcp", s.Addr)
@@ -65,11 +65,11 @@ func countOne(t *testing.T, s *testmysql.Server, want int) (n int) {
 // A probe is a client that abandons its login.
 type probe struct {
 	name string
-	gate byte // 0; 's': it is silent and leaves when the gateway does; 't': the backend's leg alone is on TLS
+	gate byte // 0; 's': silent, disconnects when the gateway does; 't': only the backend connection uses TLS
 	run  func(t *testing.T, addr string)
 }
 
-// runAll abandons as many logins as the flag says; silent ones at the same time.
+// runAll abandons as many logins as the flag specifies; silent ones concurrently.
 func (p probe) runAll(t *testing.T, addr string) {
 	if p.gate != 's' {
 		for range *probes {
@@ -102,7 +102,8 @@ func connectRaw(t *testing.T, addr string) (*mysqlconn.Conn, []byte) {
 	return c, p
 }
 
-// beginSilent connects and reads the greeting. On a busy machine the time-out of the login may pass before: not ok.
+// beginSilent connects and reads the greeting. On a busy machine the login's time-out may expire before that:
+// not ok.
 func beginSilent(t *testing.T, addr string) (*mysqlconn.Conn, bool) {
 	t.Helper()
 	c, p := connectRaw(t, addr)
@@ -124,7 +125,7 @@ func begin(t *testing.T, addr string) (*mysqlconn.Conn, mysqlwire.Handshake) {
 	return c, h
 }
 
-// answer sends a login with a response that is wrong.
+// answer sends a login with a wrong response.
 func answer(t *testing.T, c *mysqlconn.Conn, user, plugin string) {
 	t.Helper()
 	r := mysqlwire.HandshakeResponse{
@@ -140,7 +141,7 @@ func requestTLS(t *testing.T, c *mysqlconn.Conn) {
 	must(t, c.WriteMessage(mysqlwire.SSLRequest{Capabilities: scriptCaps | mysqlwire.CapSSL, MaxPacket: 1 << 24, Charset: 45}.AppendTo(nil)))
 }
 
-// awaitLeft waits until the gateway has left a silent client.
+// awaitLeft waits until the gateway has disconnected a silent client.
 func awaitLeft(t *testing.T, c *mysqlconn.Conn) {
 	if _, err := io.Copy(io.Discard, c.NetConn()); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a silent client is not left: %v", err)
@@ -182,7 +183,7 @@ func probeKinds() []probe {
 		{"leaves within a running TLS handshake", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
 			requestTLS(t, c)
-			_, err := c.Socket().Write([]byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) // the beginning of a ClientHello
+			_, err := c.Socket().Write([]byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) // the first bytes of a ClientHello
 			must(t, err)
 			c.Close()
 		}},
@@ -223,8 +224,8 @@ func probeKinds() []probe {
 	}
 }
 
-// ed25519Kinds are those of an account of client_ed25519. Its challenge comes from the server once
-// the account is named, so that a login that is abandoned is a wrong password to the server.
+// ed25519Kinds are the ways for an account of client_ed25519. The server sends its challenge after the
+// account is named, so an abandoned login is a wrong password to the server.
 func ed25519Kinds() []probe {
 	return []probe{{"leaves after the auth switch to ed25519", 0, func(t *testing.T, addr string) {
 		c, _ := begin(t, addr)
@@ -242,12 +243,12 @@ func ed25519Kinds() []probe {
 	}}}
 }
 
-// TestAbandonedLogins has clients leave at each step of the login: the servers count no
-// handshake error against the gateway's address and block neither it nor the account. Before and
-// after the probes of a kind, the server counts one connection of the control: so it counts that
-// address, and no login in between has reset the count. A gateway that connects to the server for
-// each client and closes that connection when the client leaves (as acb5bd9 does) fails: 130 logins
-// left after the auth switch block it at MariaDB.
+// TestAbandonedLogins has clients disconnect at each step of the login: the servers count no handshake error
+// against the gateway's address and block neither it nor the account. Before and after the probes of a kind,
+// the server counts one connection of the control. This proves that it counts that address and that no login
+// in between has reset the count. A gateway that connects to the server for each client and closes that
+// connection when the client disconnects (like acb5bd9) fails: 130 logins abandoned after the auth switch
+// block it at MariaDB.
 func TestAbandonedLogins(t *testing.T) {
 	for _, server := range []struct {
 		name string
@@ -316,8 +317,8 @@ func TestAbandonedLogins(t *testing.T) {
 	}
 }
 
-// blockControl proves that the server counts: it blocks an address after 101 abandoned
-// connections. It returns when the server has counted all of them.
+// blockControl proves that the server counts: it blocks an address by 101 abandoned connections. It returns
+// when the server has counted all of them.
 func blockControl(t *testing.T, s *testmysql.Server) {
 	t.Helper()
 	greeted := 0
@@ -344,8 +345,8 @@ func blockControl(t *testing.T, s *testmysql.Server) {
 	})
 }
 
-// TestSparesAge puts a connection back again and again: it is kept no longer than a new one, because
-// the server counts a login that takes too long from the greeting on.
+// TestSparesAge returns a connection to the pool repeatedly: it is kept no longer than a new one, because the
+// server's login time-out starts at the greeting.
 func TestSparesAge(t *testing.T) {
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
 	target := g.targets[switchover.Backend]
@@ -358,7 +359,7 @@ func TestSparesAge(t *testing.T) {
 	if got, want := fresh.answerLimit(), fresh.born.Add(spareLife+answerTimeout); !got.Equal(want) {
 		t.Errorf("a client has to answer until %v, want %v", got, want)
 	}
-	fresh.born = fresh.born.Add(-spareLife) // its client took as long
+	fresh.born = fresh.born.Add(-spareLife) // its client took that long
 	target.spares.put(fresh)
 	if g := target.spares.take(); g != nil {
 		t.Errorf("a connection greeted at %v is kept", g.born)

@@ -8,20 +8,21 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// Servers count a login that they cannot read as a handshake error of the client's address, before they check a password.
-// All clients of the gateway have the gateway's address: after max_connect_errors of them the server refuses every client by
-// 1129. So the gateway refuses such logins itself, or rewrites them to those that the server reads.
+// Servers count a login that they cannot decode as a handshake error of the client's address, before they
+// check a password. All clients of the gateway have the gateway's address: after max_connect_errors such
+// logins the server refuses every client with error 1129. The gateway therefore refuses such logins itself,
+// or rewrites them to a form that the server decodes.
 
 // oldPassword is the method of MySQL 4.0. MariaDB counts a login that names it for an account of another method.
 const oldPassword = "mysql_old_password"
 
-// pluginParsec is MariaDB's method of an empty response and a second one, a signature. MariaDB counts a wrong signature as a
-// handshake error, but not a client that leaves instead: see finishLogin.
+// pluginParsec is MariaDB's method of an empty response followed by a signature. MariaDB counts a wrong
+// signature as a handshake error, but not a disconnect: see finishLogin.
 const pluginParsec = "parsec"
 
-// sized returns an authentication response if the method has responses of its size, and refuses it otherwise: MariaDB
-// would count it as a handshake error of the gateway's address, and then refuse all clients. second reports a response to
-// more than the method's challenge.
+// sized returns an authentication response if its size is valid for the method, and refuses it otherwise:
+// MariaDB would count it as a handshake error of the gateway's address. second marks a response to more than
+// the method's challenge.
 func (l *login) sized(plugin string, answer []byte, second bool) ([]byte, error) {
 	valid := true
 	switch plugin {
@@ -48,10 +49,11 @@ const (
 	parsecLen    = 32 + signatureLen // with the client's challenge
 )
 
-// filenameCollation is that of MariaDB's character set filename, which no session can have.
+// filenameCollation belongs to MariaDB's character set filename, which sessions cannot use.
 const filenameCollation = 17
 
-// readable refuses what the server would count, and prepares the rest of the login.
+// readable refuses logins that the server would count as handshake errors, and prepares the rest of the
+// login.
 func (l *login) readable() error {
 	if kind := l.mode.Server().Kind; kind != sqldigest.ServerMariaDB && kind != sqldigest.ServerMySQL {
 		return nil
@@ -65,7 +67,8 @@ func (l *login) readable() error {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoWrongValueForVar, msg: fmt.Sprintf(
 			"Variable 'character_set_client' can't be set to the value of '%s'", c)})
 	}
-	// MariaDB counts a name that is not valid in the login's character set; in COM_INIT_DB it does not.
+	// MariaDB counts a schema name that is not valid in the login's character set; in COM_INIT_DB it does
+	// not.
 	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isASCII(l.answer.Database) {
 		l.schemaLater = append([]byte(nil), l.answer.Database...)
 		l.answer.Database = nil
@@ -73,7 +76,7 @@ func (l *login) readable() error {
 	return nil
 }
 
-// useSchema selects the schema of a login that was passed on without it, and returns the response.
+// useSchema selects the schema of a login that was forwarded without it, and returns the response.
 func (a *authentication) useSchema() ([]byte, error) {
 	a.backend.Seq = 0
 	if err := a.backend.WriteMessage(append([]byte{byte(mysqlwire.ComInitDB)}, a.schemaLater...)); err != nil {
@@ -92,9 +95,9 @@ func (a *authentication) useSchema() ([]byte, error) {
 	return p, nil
 }
 
-// nameMethod completes the login of a client without CLIENT_PLUGIN_AUTH. Servers count such a login for an account of
-// another method than mysql_native_password; with the flag and the method's name they respond by a request for the other
-// method, which the gateway refuses in the client's place.
+// nameMethod completes the login of a client without CLIENT_PLUGIN_AUTH. Servers count such a login as a
+// handshake error if the account's method is not mysql_native_password. With the flag and the method's name
+// they request the account's method instead, which the gateway refuses on the client's behalf.
 func (l *login) nameMethod(out *mysqlwire.HandshakeResponse) (err error) {
 	if !l.hello.Capabilities.Has(mysqlwire.CapPluginAuth) {
 		return nil
@@ -108,8 +111,9 @@ func tooOld() *clientError {
 	return &clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Client does not support authentication protocol requested by server; consider upgrading the client"}
 }
 
-// readableChange returns a COM_CHANGE_USER that the server does not count and the capabilities that it is encoded by. A
-// response that belongs to no method, or to a method that the account may not have, is dropped: the server requests it again.
+// readableChange returns a COM_CHANGE_USER that the server does not count as an error, and the capabilities
+// it is encoded by. A response that fits no method, or a method that the account may not have, is dropped:
+// the server requests it again.
 func (s *session) readableChange(u mysqlwire.ChangeUser) (mysqlwire.ChangeUser, mysqlwire.Capability, error) {
 	valid := len(u.AuthResponse) == 0 || len(u.AuthResponse) == challengeLen && s.caps.Has(mysqlwire.CapSecureConnection)
 	switch {

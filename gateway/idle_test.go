@@ -10,11 +10,11 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestIdleTimeoutEndsWhatWaits leaves clients silent in an open transaction and within commands:
-// each is told the reason, and the transaction is rolled back.
+// TestIdleTimeoutEndsWhatWaits has clients fall silent in an open transaction and within commands: each
+// receives the reason, and the transaction is rolled back.
 func TestIdleTimeoutEndsWhatWaits(t *testing.T) {
 	s := testmysql.Shared(t)
-	g := startGateway(t, s.Addr, func(o *Options) { o.IdleTimeout = time.Second }) // the clients have to be faster
+	g := startGateway(t, s.Addr, func(o *Options) { o.IdleTimeout = time.Second }) // the clients have to be faster than this
 	long := mysqlwire.Header{Len: 4 << 20}.AppendTo(nil)
 	t.Cleanup(func() { testwait.Equal(t, "all sessions to end", 0, g.Sessions) })
 	for _, c := range []struct {

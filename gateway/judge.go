@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// judge returns the refusal of a command without text, which the rules treat as the statement
-// that does the same. A command that no statement stands for may do anything.
+// judge returns the refusal of a command without text. The rules treat such a command as the equivalent
+// statement; a command without an equivalent may have any effect.
 func (s *session) judge() *clientError {
 	if !s.srv.opts.Planner.HasRules() {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TestCommandsAreJudged sends commands without text under rules about the statements that do
-// the same.
+// TestCommandsAreJudged sends commands without text under rules for the equivalent statements.
 func TestCommandsAreJudged(t *testing.T) {
 	s := testmysql.Shared(t)
 	must(t, s.Exec("CREATE OR REPLACE TABLE secret (a INT)", "CREATE TABLE plain (a INT)"))
@@ -68,7 +67,7 @@ func TestUserIsResolved(t *testing.T) {
 	}
 }
 
-// TestPreparedElsewhere executes what was prepared in another schema, after the rules came.
+// TestPreparedElsewhere executes statements that were prepared in another schema before the rules existed.
 func TestPreparedElsewhere(t *testing.T) {
 	s := testmysql.Shared(t)
 	must(t, s.Exec("CREATE OR REPLACE TABLE secret (a INT)"))
@@ -87,7 +86,8 @@ func TestPreparedElsewhere(t *testing.T) {
 	}
 }
 
-// lastOfPrepare ends the response to a statement without parameters and with one column.
+// lastOfPrepare accepts the last packet of the response for a statement without parameters and with one
+// column.
 func lastOfPrepare() func([]byte) bool {
 	n := 0
 	return func(p []byte) bool {

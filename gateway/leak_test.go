@@ -17,10 +17,10 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// liveBytes is what the process holds in heap objects and goroutine stacks.
+// liveBytes returns the bytes of the process in heap objects and goroutine stacks.
 func liveBytes() uint64 {
 	runtime.GC()
-	runtime.GC() // finalizers of the first have run
+	runtime.GC() // after finalizers of the first cycle
 	samples := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	runtimemetrics.Read(samples)
 	return samples[0].Value.Uint64() + samples[1].Value.Uint64()
@@ -35,7 +35,7 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// TestNothingLeaks connects and disconnects 10,000 times, in every way that clients leave.
+// TestNothingLeaks connects and disconnects 10,000 times, in every way a client can disconnect.
 func TestNothingLeaks(t *testing.T) {
 	cycles := 10_000
 	if testing.Short() {
@@ -50,7 +50,7 @@ func TestNothingLeaks(t *testing.T) {
 				nc.Close()
 			}
 			return err
-		case 1: // without a word
+		case 1: // sends nothing
 			c, err := connectOnce(g.addr)
 			if err == nil {
 				c.Conn.Close()
@@ -83,7 +83,7 @@ func TestNothingLeaks(t *testing.T) {
 	run(200)
 	goroutines, fds := settle(t)
 	bytes := heapObjects()
-	// A leak grows in every round. Pools, and the scheduler's own records, grow in some of the first.
+	// A leak grows in every round. Pools and the scheduler's records grow in some of the first.
 	var grown int64
 	for range 10 {
 		run(cycles)
@@ -101,12 +101,13 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// settle counts goroutines and descriptors when they have stopped falling: the peers' are gone.
+// settle returns the counts of goroutines and descriptors once they have stopped falling, after the peers'
+// ends.
 func settle(t *testing.T) (goroutines, fds int) {
 	t.Helper()
 	goroutines, fds = runtime.NumGoroutine(), descriptors(t)
 	for same := 0; same < 20; same++ {
-		time.Sleep(10 * time.Millisecond) // polls: the peers are gone
+		time.Sleep(10 * time.Millisecond) // polls until the peers have finished
 		if g, f := runtime.NumGoroutine(), descriptors(t); g < goroutines || f < fds {
 			goroutines, fds, same = min(g, goroutines), min(f, fds), 0
 		}
@@ -120,7 +121,7 @@ func connectOnce(addr string) (*mysqlconn.Client, error) {
 	return mysqlconn.Dial(ctx, mysqlconn.Config{Addr: addr, User: "app", TLSMode: mysqlconn.TLSDisabled})
 }
 
-// TestIdleConnection states what a client that waits costs in the gateway.
+// TestIdleConnection states the cost of an idle client in the gateway.
 func TestIdleConnection(t *testing.T) {
 	const connections, allowed = 400, 40 << 10
 	s := testmysql.Shared(t)
@@ -137,7 +138,7 @@ func TestIdleConnection(t *testing.T) {
 		}
 		nc := c.NetConn()
 		t.Cleanup(func() { nc.Close() })
-		return nc // and not c, whose buffers are the test's
+		return nc // without c, whose buffers belong to the test
 	}
 	open()
 	before := liveBytes()
@@ -153,7 +154,7 @@ func TestIdleConnection(t *testing.T) {
 	runtime.KeepAlive(conns)
 }
 
-// roundTripOK makes the session work once, so that its buffers have their size.
+// roundTripOK performs one command, so that the session's buffers reach their size.
 func roundTripOK(c *mysqlconn.Conn) error {
 	c.Seq = 0
 	if err := c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select 1"...)); err != nil {

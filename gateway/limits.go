@@ -13,8 +13,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// unauthenticated counts connections that are not logged in, in total and by the client's
-// address.
+// unauthenticated counts connections before login, in total and per client address.
 type unauthenticated struct {
 	max, maxPer int // 0: no limit
 
@@ -23,7 +22,7 @@ type unauthenticated struct {
 	from  map[netip.Addr]int
 }
 
-// enter counts a connection. Where it is one too many, it returns an error instead.
+// enter counts a connection, or returns an error if a limit is reached.
 func (u *unauthenticated) enter(addr netip.Addr, m *metrics) *clientError {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -61,8 +60,8 @@ func (u *unauthenticated) count() int {
 	return u.total
 }
 
-// earlyAddresses are those that clients without CLIENT_PLUGIN_AUTH connect from. Such a client
-// answers the challenge of its greeting alone, which has to be the backend's.
+// earlyAddresses are the addresses of clients without CLIENT_PLUGIN_AUTH. Such a client responds only to the
+// challenge of its greeting, which therefore has to be the backend's.
 type earlyAddresses struct {
 	mu    sync.Mutex
 	until map[netip.Addr]time.Time
@@ -88,8 +87,8 @@ func (e *earlyAddresses) add(addr netip.Addr) {
 	e.until[addr] = time.Now().Add(earlyLife)
 }
 
-// A logLimit bounds the lines about events that any client can cause: a few in each window,
-// the rest are counted in the next window's first line.
+// A logLimit bounds log lines about events that any client can cause: it passes a few in each window and
+// counts the rest in the next window's first line.
 type logLimit struct {
 	mu         sync.Mutex
 	began      time.Time
@@ -123,8 +122,8 @@ func (l *logLimit) log(to *slog.Logger, msg string, args ...any) {
 	to.Info(msg, args...)
 }
 
-// userLimit counts connections by user name, where there is a limit. It is asked at login
-// and at the end of a session, not for statements.
+// userLimit counts connections per user name, if there is a limit. It is consulted at login and at the end of
+// a session, not per statement.
 type userLimit struct {
 	max int // 0: no limit, and nothing is counted
 
@@ -132,7 +131,7 @@ type userLimit struct {
 	count map[string]int
 }
 
-// enter counts a connection of the user, unless it would be one too many.
+// enter counts a connection of the user and reports true, or reports false if the limit is reached.
 func (u *userLimit) enter(user string) bool {
 	if u.max == 0 {
 		return true
@@ -157,7 +156,7 @@ func (u *userLimit) leave(user string) {
 	}
 }
 
-// move counts a connection that changes its user.
+// move transfers a connection's count to another user. It reports whether the limit allows that.
 func (u *userLimit) move(from, to string) bool {
 	if from == to {
 		return true
@@ -169,7 +168,7 @@ func (u *userLimit) move(from, to string) bool {
 	return true
 }
 
-// restore takes a move back, even past the limit: the connection was counted before.
+// restore undoes a move, even past the limit: the connection was counted before.
 func (u *userLimit) restore(from, to string) {
 	if u.max == 0 || from == to {
 		return
@@ -180,7 +179,7 @@ func (u *userLimit) restore(from, to string) {
 	u.count[to]++
 }
 
-// Descriptors: a session has two sockets; the rest of the process has logs, blocks and HTTP.
+// File descriptors: a session has two sockets; the rest of the process has logs, blocks and HTTP.
 const (
 	sessionFiles  = 2
 	reservedFiles = 128
@@ -195,8 +194,8 @@ func openFiles() int {
 	return int(limit.Cur)
 }
 
-// boundByFiles sets how many sessions the limit on open files leaves room for, and warns where
-// that is less than what is configured.
+// boundByFiles limits the number of sessions to what the limit on open files allows, and warns if that is
+// less than configured.
 func (s *Server) boundByFiles() {
 	files := s.opts.OpenFiles
 	s.maxByFiles = max((files-reservedFiles)/sessionFiles, 1)

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	liveSeconds = 10              // what Live looks back on
+	liveSeconds = 10              // time covered by Live
 	liveSlots   = liveSeconds + 2 // one being filled, one being cleared
-	liveSub     = 16              // buckets a power of two: a quantile is within 1/16
+	liveSub     = 16              // buckets per power of two: a quantile is within 1/16
 	liveBuckets = 40 * liveSub    // microseconds up to 2^40
 )
 
-// live counts the statements of the last seconds: one slot a second, each a histogram of
-// durations in microseconds, log-linear with liveSub buckets a power of two. Recording is
-// a few atomic additions; a slot is cleared by the first statement of its second.
+// live counts the statements of the last seconds: one slot per second, each a histogram of durations in
+// microseconds, log-linear with liveSub buckets per power of two. Recording is a few atomic additions; a slot
+// is cleared by the first statement of its second.
 type live struct {
 	base     time.Time
 	clearing sync.Mutex // once a second
@@ -24,23 +24,23 @@ type live struct {
 }
 
 type liveSlot struct {
-	second  atomic.Int64 // which second since base, plus 1, the slot holds
+	second  atomic.Int64 // the slot's second since base, plus 1
 	calls   atomic.Uint64
 	errors  atomic.Uint64
 	buckets [liveBuckets]atomic.Uint32
 }
 
-// Live is what the last 10 seconds were like.
+// Live are metrics of the last 10 seconds.
 type Live struct {
-	Seconds    float64 `json:"seconds"`    // how much time the figures cover
-	Statements uint64  `json:"statements"` // statements that ended in it
+	Seconds    float64 `json:"seconds"`    // time covered by the metrics
+	Statements uint64  `json:"statements"` // statements that finished in it
 	PerSecond  float64 `json:"statements_per_second"`
 	Errors     uint64  `json:"errors"`
 	P50        float64 `json:"p50_us"` // microseconds, within 1/16
 	P99        float64 `json:"p99_us"`
 	P999       float64 `json:"p999_us"`
 
-	Connections int `json:"connections"` // clients that are connected now
+	Connections int `json:"connections"` // currently connected clients
 }
 
 func newLive(now time.Time) *live { return &live{base: now} }
@@ -53,7 +53,7 @@ func liveBucket(us uint64) int {
 	return min(e*liveSub+int(us>>e), liveBuckets-1)
 }
 
-// liveValue is the middle of a bucket.
+// liveValue returns the middle of a bucket.
 func liveValue(b int) float64 {
 	if b < 2*liveSub {
 		return float64(b)
@@ -63,7 +63,7 @@ func liveValue(b int) float64 {
 	return float64(low) + float64(uint64(1)<<e)/2
 }
 
-// record counts a statement that ended at now. It does not allocate.
+// record counts a statement that finished at now. It does not allocate.
 func (l *live) record(now time.Time, d time.Duration, failed bool) {
 	second := int64(now.Sub(l.base)/time.Second) + 1
 	s := &l.slots[second%liveSlots]
@@ -77,12 +77,12 @@ func (l *live) record(now time.Time, d time.Duration, failed bool) {
 	s.buckets[liveBucket(uint64(max(d, 0)/time.Microsecond))].Add(1)
 }
 
-// begin clears the slot of a second that nobody has counted in yet.
+// begin clears the slot of a second before the first statement is counted in it.
 func (l *live) begin(s *liveSlot, second int64) {
 	l.clearing.Lock()
 	defer l.clearing.Unlock()
 	if s.second.Load() >= second {
-		return // another statement was first
+		return // another statement cleared it
 	}
 	s.calls.Store(0)
 	s.errors.Store(0)
@@ -92,7 +92,7 @@ func (l *live) begin(s *liveSlot, second int64) {
 	s.second.Store(second)
 }
 
-// read sums up the whole seconds before now.
+// read sums the whole seconds before now.
 func (l *live) read(now time.Time) Live {
 	second := int64(now.Sub(l.base)/time.Second) + 1
 	out := Live{Seconds: float64(min(second-1, liveSeconds))}

@@ -15,39 +15,38 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// maxLoginPacket bounds what either side may send in one packet of a login, in bytes.
+// maxLoginPacket bounds one packet of a login from either side, in bytes.
 const maxLoginPacket = 64 << 10
 
-// maskedCapabilities are never agreed on, because the gateway reads what passes:
-// compression would hide it, and with optional metadata a result's first byte may look
-// like an OK packet's.
+// maskedCapabilities are never negotiated, because the gateway inspects the traffic: compression would hide
+// it, and with optional metadata a result's first byte may look like an OK packet's.
 const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression |
 	mysqlwire.CapOptionalMetadata | mysqlwire.CapMariaComMulti
 
-// knownCapabilities are the bits whose effect on the protocol the gateway knows. Bits that
-// a later server invents, and the one that announces more of them, are not offered.
+// knownCapabilities are the bits whose effect on the protocol the gateway knows. Bits of future servers, and
+// the bit that announces them, are not offered.
 const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.CapCapabilityExtension)
 
-// A login takes a session from an accepted socket to the first command. It greets the client
-// by the backend's last greeting, reads the client's login, connects to the backend, relays its
-// challenge and the client's answer, and so keeps no password. A client that says nothing
-// holds no connection to the backend.
+// A login takes a session from an accepted socket to the first command. It greets the client with the
+// backend's last greeting, reads the client's login, connects to the backend, and relays its challenge and
+// the client's response, so it keeps no password. A client that sends nothing occupies no connection to the
+// backend.
 type login struct {
 	*session
 	deadline    time.Time
-	early       bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's own greeting is relayed
+	early       bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's original greeting is relayed
 	compresses  bool     // the client sets CLIENT_COMPRESS, which is not offered
-	asks        bool     // it finds out the user's authentication method
+	asks        bool     // this login determines the user's authentication method
 	schemaLater []byte   // selected after the login
-	greeted     *greeted // the backend's connection, as long as nothing was sent on it
+	greeted     *greeted // the backend's connection, until bytes are sent on it
 	hello       mysqlwire.Handshake
 	answer      mysqlwire.HandshakeResponse
 	buf         []byte         // payloads under construction
-	own         []byte         // the bytes that the HandshakeResponse aliases
-	clientCAs   *x509.CertPool // that verify the client's certificate
+	own         []byte         // backing bytes of the HandshakeResponse
+	clientCAs   *x509.CertPool // authorities for the client's certificate
 }
 
-// run logs the client in. The error has errTold in its chain when the client was sent an error.
+// run logs the client in. If an error was sent to the client, the returned error has errTold in its chain.
 func (l *login) run(ctx context.Context) error {
 	l.deadline = time.Now().Add(l.srv.opts.HandshakeTimeout)
 	if err := l.setDeadlines(l.deadline, 0); err != nil {
@@ -59,7 +58,7 @@ func (l *login) run(ctx context.Context) error {
 		return err
 	}
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
-	l.forgetModes() // init_connect and the server's own settings may have changed them
+	l.forgetModes() // init_connect and the server's settings may have changed them
 	l.rescope()
 	if l.compresses && len(l.client.Buffered()) == 0 {
 		l.client.AcceptCompression()
@@ -94,7 +93,7 @@ func (l *login) steps(ctx context.Context) error {
 	return l.logInBackend()
 }
 
-// greet sends a greeting of the backend's version and the capabilities that can be kept.
+// greet sends a greeting with the backend's version and the capabilities that the gateway supports.
 func (l *login) greet(ctx context.Context) (err error) {
 	if l.to, err = l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
@@ -131,7 +130,7 @@ func (l *login) greet(ctx context.Context) (err error) {
 	return nil
 }
 
-// offer returns the capabilities to offer to the client of those that the backend offers.
+// offer returns the subset of the backend's capabilities to offer to the client.
 func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error) {
 	offered := backend & knownCapabilities &^ mysqlwire.CapSSL
 	clients, mode, has := l.srv.opts.ClientTLS, l.to.TLS, backend.Has(mysqlwire.CapSSL)
@@ -150,8 +149,7 @@ func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error
 	return offered, nil
 }
 
-// lastGreeting returns the last greeting of the server, which is connected to if there was
-// none.
+// lastGreeting returns the server's last greeting. If there is none, it connects to the server.
 func (l *login) lastGreeting(ctx context.Context) (*mysqlwire.Handshake, error) {
 	if known := l.to.greeting.Load(); known != nil {
 		return known, nil
@@ -160,11 +158,11 @@ func (l *login) lastGreeting(ctx context.Context) (*mysqlwire.Handshake, error) 
 	if err != nil {
 		return nil, err
 	}
-	l.to.spares.put(g) // for this login, or another
+	l.to.spares.put(g) // for this login or another
 	return l.to.greeting.Load(), nil
 }
 
-// newChallenge returns random bytes that are neither NUL nor above 127, as servers send them.
+// newChallenge returns random bytes that are neither NUL nor above 127, as in servers' challenges.
 func newChallenge() ([]byte, error) {
 	b := make([]byte, challengeLen)
 	if _, err := rand.Read(b); err != nil {
@@ -176,7 +174,7 @@ func newChallenge() ([]byte, error) {
 	return b, nil
 }
 
-// readAnswer reads the client's login, through TLS where the client asks for it.
+// readAnswer reads the client's handshake response, through TLS if the client requests it.
 func (l *login) readAnswer() error {
 	payload, err := l.client.ReadExactly(maxLoginPacket)
 	if err != nil {
@@ -187,15 +185,15 @@ func (l *login) readAnswer() error {
 			return err
 		}
 	}
-	l.own = append(l.own[:0], payload...) // the buffer is read into again
+	l.own = append(l.own[:0], payload...) // the next read overwrites the buffer
 	if err := l.answer.Decode(l.own); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if err := l.checkClient(); err != nil {
 		return err
 	}
-	// What the server lacks is masked, as servers mask it themselves. A client that insists on zstd
-	// could not be understood.
+	// Capabilities that the server lacks are masked, as servers mask them themselves. A client that requires
+	// zstd could not be decoded.
 	if insists := l.answer.Capabilities &^ l.offered & (mysqlwire.CapZstdCompression | mysqlwire.CapSSL); insists != 0 {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
 			"Bad handshake: the client asks for capabilities %#x that were not offered", uint64(insists))})
@@ -217,15 +215,15 @@ func (l *login) readAnswer() error {
 	return nil
 }
 
-// greetEarly refuses a client without CLIENT_PLUGIN_AUTH, which can be sent no other challenge
-// than that of its greeting, and has its next connection greeted by the backend.
+// greetEarly refuses a client without CLIENT_PLUGIN_AUTH, which accepts no challenge but its greeting's, and
+// arranges that the backend greets its next connection.
 func (l *login) greetEarly() error {
 	l.srv.early.add(l.remote.Addr())
 	return l.refuse(&clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Tare needs a client with CLIENT_PLUGIN_AUTH (MySQL 5.5.7 or later); " +
 		"it makes an exception for the address that this client connects from: connect again"})
 }
 
-// startTLS responds to the client's SSLRequest: the login is read through TLS.
+// startTLS responds to the client's SSLRequest and reads the handshake response through TLS.
 func (l *login) startTLS(request []byte) ([]byte, error) {
 	var r mysqlwire.SSLRequest
 	if err := r.Decode(request); err != nil {
@@ -262,7 +260,7 @@ func (l *login) admit() error {
 		l.user, l.srv.opts.MaxUserConnections)})
 }
 
-// clientLeft ends a login in which the client did not answer.
+// clientLeft ends a login whose client did not respond.
 func (l *login) clientLeft(err error) error {
 	if isTimeout(err) {
 		limit := fmt.Sprintf("%v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
@@ -280,8 +278,8 @@ func (l *login) clientLeft(err error) error {
 	return fmt.Errorf("%w: %w", errClientLeft, err)
 }
 
-// backendError is the error for a client whose backend was lost during its login. It does not
-// name the backend, which the client may not know.
+// backendError returns the error for a client whose backend was lost during its login. It does not name the
+// backend, because the client is not authenticated.
 func (l *login) backendError(doing string, err error) *clientError {
 	reason := publicReason(err)
 	if isTimeout(err) {
@@ -295,7 +293,7 @@ func (l *login) backendError(doing string, err error) *clientError {
 	}
 }
 
-// refuse sends the client the reason why there is no login.
+// refuse sends the client the reason for the failed login.
 func (l *login) refuse(e *clientError) error {
 	if l.causes.Load()&(causeDrain|causeDrainLimit) != 0 {
 		e = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: Tare takes no new connections"}

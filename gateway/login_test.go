@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// newcomer is a client that has read the greeting.
+// newcomer returns a client that has read the greeting.
 func newcomer(t *testing.T, addr string) (*mysqlconn.Conn, mysqlwire.Handshake) {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
@@ -45,8 +45,8 @@ func respond(t *testing.T, c *mysqlconn.Conn, r mysqlwire.HandshakeResponse) []b
 	return bytes.Clone(p)
 }
 
-// TestSilentClientsHoldNoBackend has clients that say nothing: none has a connection to the
-// backend, beside the one that brought the greeting.
+// TestSilentClientsHoldNoBackend connects clients that send nothing: none has a connection to the backend,
+// besides the one that provided the greeting.
 func TestSilentClientsHoldNoBackend(t *testing.T) {
 	var open atomic.Int32
 	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
@@ -94,7 +94,7 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			testwait.Equal(t, "the client that left to be forgotten", 2, g.Sessions)
 			testwait.Equal(t, "the client that left not to count", 2, g.newcomers.count)
 			mustConnect(t, g.addr)
-			testwait.Equal(t, "the client that is logged in not to count", 2, g.newcomers.count) // its OK comes first
+			testwait.Equal(t, "the client that is logged in not to count", 2, g.newcomers.count) // it receives its OK earlier
 			if name != "open files" {                                                            // a client that is logged in does not count
 				mustConnect(t, g.addr)
 			}
@@ -102,8 +102,8 @@ func TestUnauthenticatedLimits(t *testing.T) {
 	}
 }
 
-// TestReady asks whether a backend is ready that is, refuses, and is down; and looks for one log
-// line for each change.
+// TestReady checks Ready with a backend that is ready, refuses logins, and is down, and expects one log line
+// per change.
 func TestReady(t *testing.T) {
 	var refuse atomic.Bool
 	var logins atomic.Int32
@@ -151,7 +151,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestKillByGreeting kills by the numbers of the greetings, which are not the backend's.
+// TestKillByGreeting kills by the numbers in the greetings, which differ from the backend's.
 func TestKillByGreeting(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)
@@ -193,8 +193,8 @@ func TestKilledNumber(t *testing.T) {
 	}
 }
 
-// TestServerWithoutLenenc logs clients in at a server that lacks CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-// and the connection attributes, as TiDB does: the login is encoded by what the server reads.
+// TestServerWithoutLenenc logs clients in at a server that lacks CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA and
+// connection attributes, like TiDB: the handshake response is encoded as the server decodes it.
 func TestServerWithoutLenenc(t *testing.T) {
 	logins := make(chan mysqlwire.HandshakeResponse, 1)
 	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
@@ -230,8 +230,8 @@ func TestServerWithoutLenenc(t *testing.T) {
 	}
 }
 
-// TestClientWithoutPluginAuth has a client that knows one challenge alone, that of its greeting:
-// its second connection is greeted with the backend's.
+// TestClientWithoutPluginAuth logs in a client that accepts one challenge only, its greeting's: its second
+// connection is greeted with the backend's.
 func TestClientWithoutPluginAuth(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)
@@ -252,8 +252,8 @@ func TestClientWithoutPluginAuth(t *testing.T) {
 	}
 }
 
-// TestErrorsBeforeLoginNameNoBackend looks for the backend's address in what clients receive that
-// are not logged in.
+// TestErrorsBeforeLoginNameNoBackend searches the packets sent to clients before login for the backend's
+// address.
 func TestErrorsBeforeLoginNameNoBackend(t *testing.T) {
 	var n atomic.Int32
 	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
@@ -273,6 +273,6 @@ func TestErrorsBeforeLoginNameNoBackend(t *testing.T) {
 	if _, port, _ := net.SplitHostPort(backend); !ok || strings.Contains(e.Message, port) || strings.Contains(e.Message, "127.0.0.1") {
 		t.Errorf("got %v, want an error without the backend's address", err)
 	}
-	// The gateway logs a failed login after it has responded.
+	// The gateway logs a failed login after its response.
 	testwait.Until(t, "the log to name the backend", func() bool { return strings.Contains(log.String(), backend) })
 }

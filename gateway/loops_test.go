@@ -10,14 +10,14 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// slowBackend responds to "slow" never, and to all other commands with OK.
+// slowBackend never responds to "slow", and responds to all other commands with OK.
 func slowBackend(_ int, c *mysqlconn.Conn) {
 	if !scriptLogin(c) {
 		return
 	}
 	for p := scriptCommand(c); p != nil; p = scriptCommand(c) {
 		if string(p[1:]) == "slow" {
-			_, _ = c.ReadMessage(1 << 16) // until the gateway leaves
+			_, _ = c.ReadMessage(1 << 16) // until the gateway disconnects
 			return
 		}
 		if c.WriteMessage(okPacket()) != nil {
@@ -26,8 +26,8 @@ func slowBackend(_ int, c *mysqlconn.Conn) {
 	}
 }
 
-// TestBlockedSessionLeavesItsLoop blocks one session in a KILL, which waits for a server: the loop serves
-// its other sessions meanwhile.
+// TestBlockedSessionLeavesItsLoop blocks one session in a KILL, which waits for a server: the loop serves its
+// other sessions meanwhile.
 func TestBlockedSessionLeavesItsLoop(t *testing.T) {
 	killing, release := make(chan struct{}), make(chan struct{})
 	g := startGateway(t, startScript(t, slowBackend), func(o *Options) {
@@ -56,8 +56,8 @@ func TestBlockedSessionLeavesItsLoop(t *testing.T) {
 	testwait.Equal(t, "the session to end", 1, g.Sessions)
 }
 
-// TestWithoutLoops serves sessions by goroutines, as on platforms without loops: commands, a binary log
-// that is passed on, interruptions by the idle time-out and by Shutdown.
+// TestWithoutLoops serves sessions by goroutines, as on platforms without event loops: commands, a relayed
+// binary log, interruptions by the idle time-out and by Shutdown.
 func TestWithoutLoops(t *testing.T) {
 	g := startGateway(t, startScript(t, func(n int, c *mysqlconn.Conn) {
 		if n != 1 {
@@ -93,8 +93,8 @@ func TestWithoutLoops(t *testing.T) {
 	}
 }
 
-// TestReadBuffersAreShared opens sessions that wait and work: those that wait hold no read buffer, and
-// the loop keeps what those need that work at a time.
+// TestReadBuffersAreShared opens waiting and active sessions: waiting ones have no read buffer, and the loop
+// keeps as many buffers as are active concurrently.
 func TestReadBuffersAreShared(t *testing.T) {
 	const sessions = 20
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), func(o *Options) { o.Loops = 1 })

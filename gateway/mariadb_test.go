@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// through is a database handle that reaches the schema through the gateway.
+// through opens a database handle that reaches the schema through the gateway.
 func through(t *testing.T, g *rig, s *testmysql.Schema, change func(*mysql.Config)) *sql.DB {
 	t.Helper()
 	cfg := s.Config("app")
@@ -44,7 +44,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// raw is one connection through the gateway, for what drivers hide.
+// raw opens one connection through the gateway, for protocol details that drivers hide.
 func raw(t *testing.T, g *rig, s *testmysql.Schema, caps mysqlwire.Capability) *mysqlconn.Client {
 	t.Helper()
 	cfg := s.Config("app")
@@ -59,7 +59,7 @@ func raw(t *testing.T, g *rig, s *testmysql.Schema, caps mysqlwire.Capability) *
 	return c
 }
 
-// command sends one command and reads packets until one that last accepts.
+// command sends one command and reads packets up to one that last accepts.
 func command(t *testing.T, c *mysqlconn.Client, payload []byte, last func(p []byte) bool) (packets [][]byte) {
 	t.Helper()
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
@@ -198,7 +198,7 @@ func TestLocalInfile(t *testing.T) {
 	if r.StatementType != "load" || r.RowsAffected != lines || r.BytesIn < lines*10 || !strings.HasPrefix(text, "LOAD DATA") {
 		t.Errorf("record: type %s, %d rows, %d bytes in, %q", r.StatementType, r.RowsAffected, r.BytesIn, text)
 	}
-	// A client without such a file sends the empty packet alone; the session goes on.
+	// A client without such a file sends only the empty packet; the session continues.
 	db.SetMaxOpenConns(1)
 	if _, err = db.Exec("load data local infile '/no/such' into table t"); err == nil {
 		t.Error("a file that the driver does not allow was loaded")
@@ -209,7 +209,7 @@ func TestLocalInfile(t *testing.T) {
 	}
 }
 
-// TestLongMessages sends and gets messages around the borders of packets and buffers.
+// TestLongMessages sends and receives messages around the size boundaries of packets and buffers.
 func TestLongMessages(t *testing.T) {
 	s := testmysql.Shared(t)
 	must(t, s.Exec("SET GLOBAL max_allowed_packet=64*1024*1024"))
@@ -241,7 +241,7 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestTooLong sends more than the server takes: its own error reaches the client.
+// TestTooLong sends a message that exceeds the server's limit: the server's error reaches the client.
 func TestTooLong(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithArgs("--max-allowed-packet=1M"))
 	g := startGateway(t, s.Addr, nil)
@@ -332,15 +332,15 @@ func TestPreparedStatements(t *testing.T) {
 		}
 	})
 	t.Run("pipelined", func(t *testing.T) {
-		// MariaDB's connectors send PREPARE and EXECUTE of "the last one" in one go.
+		// MariaDB's connectors send PREPARE and EXECUTE of "the last one" in one write.
 		var b []byte
 		b, _ = mysqlwire.AppendPacket(b, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "select id from t where id < ?"...), 0)
 		b, _ = mysqlwire.AppendPacket(b, append(id([]byte{byte(mysqlwire.ComStmtExecute)}, mysqlwire.LastPreparedID), 0, 1, 0, 0, 0, 0, 1, 3, 0, 3, 0, 0, 0), 0)
 		b, _ = mysqlwire.AppendPacket(b, []byte{byte(mysqlwire.ComPing)}, 0)
 		_, err := c.Write(b)
 		must(t, err)
-		// PREPARE: OK, a parameter, a column; EXECUTE: a count, a definition, two rows; PING:
-		// OK; and the EOFs or what stands for them.
+		// PREPARE: OK, a parameter, a column; EXECUTE: a count, a definition, two rows; PING: OK; and the EOF
+		// packets or their substitutes.
 		want := []int{3, 5, 1}
 		if !c.Capabilities.Has(mysqlwire.CapDeprecateEOF) {
 			want = []int{5, 6, 1}
@@ -415,7 +415,7 @@ func TestSchemaIsFollowed(t *testing.T) {
 	}
 }
 
-// TestModesAreFollowed reads the same bytes under modes that change what they mean.
+// TestModesAreFollowed sends the same bytes under modes that change their meaning.
 func TestModesAreFollowed(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)
@@ -445,7 +445,7 @@ func TestChangeUser(t *testing.T) {
 	c := raw(t, g, s, 0)
 	u := mysqlwire.ChangeUser{User: []byte("gwother"), Database: []byte("mysql"), Charset: 45, AuthPlugin: []byte("mysql_native_password")}
 	p := command(t, c, u.AppendTo(nil, c.Capabilities), first)
-	if p[0][0] == mysqlwire.MarkEOF { // the method is switched: a fresh challenge
+	if p[0][0] == mysqlwire.MarkEOF { // the method is switched, with a new challenge
 		var sw mysqlwire.AuthSwitchRequest
 		must(t, sw.Decode(p[0]))
 		must(t, c.WriteMessage(mysqlconn.ScrambleNative("otherpw", bytes.TrimSuffix(sw.Data, []byte{0}))))
@@ -463,8 +463,8 @@ func TestChangeUser(t *testing.T) {
 	}
 }
 
-// TestKill kills an idle connection and a running statement on the server: the client's
-// connection ends, with the server's words where it has some.
+// TestKill kills an idle connection and a running statement on the server: the client's connection ends, with
+// the server's error if it sends one.
 func TestKill(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)
@@ -497,8 +497,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestClientVanishes closes the client's socket while its statement runs: the backend's
-// connection ends too, and with a control account the statement is killed.
+// TestClientVanishes closes the client's socket while its statement runs: the backend connection is closed
+// too, and with a control account the statement is killed.
 func TestClientVanishes(t *testing.T) {
 	s := testmysql.Shared(t)
 	for _, control := range []bool{false, true} {
@@ -543,7 +543,7 @@ func TestTLSIsMirrored(t *testing.T) {
 		cfg     *mysql.Config
 		mode    TLSMode
 		client  string // go-sql-driver's tls parameter
-		version string // Ssl_version begins so; "-" when the login must fail
+		version string // prefix of Ssl_version; "-" if the login must fail
 	}{
 		{"mirror, client with", secure.Addr, secure.Config("app"), TLSMirror, "skip-verify", "TLSv1"},
 		{"mirror, client without", secure.Addr, secure.Config("app"), TLSMirror, "false", ""},

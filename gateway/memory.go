@@ -9,32 +9,32 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// What a session holds on the heap that cannot be looked at from here, in bytes, each as
-// cmd/tare's test of the heap's owners finds it.
+// Heap bytes of a session that this package cannot measure, as determined by the test of the heap's owners in
+// cmd/tare.
 const (
-	// socketBytes is a TCP connection: package net's structs, the descriptor, both
-	// addresses, and what mysqlconn adds for reading and writing.
+	// socketBytes is the cost of a TCP connection: package net's structs, the descriptor, both addresses, and
+	// mysqlconn's state for reading and writing.
 	socketBytes = 752
 
-	// goroutineBytes is the runtime's descriptor of a goroutine; its stack is no heap.
+	// goroutineBytes is the cost of the runtime's descriptor of a goroutine; its stack is not on the heap.
 	goroutineBytes = 480
 
-	// tlsBytes is a TLS connection after its handshake; tlsLongBytes is what more it keeps
-	// for good once it has read records of full length.
+	// tlsBytes is the cost of a TLS connection after its handshake; tlsLongBytes is added permanently once it
+	// has read records of full length.
 	tlsBytes     = 6100
 	tlsLongBytes = 39_000
 )
 
-// sessionBytes is what every session holds: itself, its goroutine, and both connections
-// without their read buffers.
+// sessionBytes returns the fixed cost of a session: its struct, its goroutine, and both connections without
+// their read buffers.
 func sessionBytes() int64 {
 	n := heapsize.Object(unsafe.Sizeof(session{}), true) + goroutineBytes
 	n += 2 * (heapsize.Object(unsafe.Sizeof(mysqlconn.Conn{}), true) + socketBytes)
 	return int64(n)
 }
 
-// buffersOf adds up what a session owns that has no fixed size, unrounded: a change shows
-// that weigh has to look again.
+// buffersOf returns the bytes that a session owns in buffers of variable size, unrounded. A change means that
+// weigh has to recompute the session's cost.
 func (s *session) buffersOf() int {
 	n := s.bufferSize(clientSide) + s.bufferSize(backendSide)
 	for _, size := range s.digester.HeapObjects() {
@@ -52,10 +52,10 @@ func (s *session) buffersOf() int {
 	return n + s.statements.heap + len(s.statements.byID)
 }
 
-// bufferSize is the size of a side's own read buffer.
+// bufferSize returns the size of a side's private read buffer.
 func (s *session) bufferSize(at side) int {
 	switch {
-	case s.shared[at] && s.conn(at).Size() <= readSize(at): // the loop's
+	case s.shared[at] && s.conn(at).Size() <= readSize(at): // the buffer belongs to the loop
 		return 0
 	case at == clientSide && s.borrowed, at == backendSide && s.relaying:
 		return len(s.ownRead[at])
@@ -65,8 +65,8 @@ func (s *session) bufferSize(at side) int {
 	return s.backend.Size()
 }
 
-// weigh brings the server's account up to what the session holds now. Called between
-// commands, it costs a few nanoseconds when nothing has grown. It does not allocate.
+// weigh updates the server's account to the session's current heap bytes. Called between commands, it costs a
+// few nanoseconds if nothing has grown. It does not allocate.
 func (s *session) weigh() {
 	n := s.buffersOf()
 	if n == s.weighed {
@@ -97,15 +97,15 @@ func (s *session) weigh() {
 	s.holds(bytes)
 }
 
-// holds puts a session's bytes in the server's account, in place of what stood there.
+// holds replaces the session's bytes in the server's account.
 func (s *session) holds(bytes int64) {
 	s.srv.held.Add(bytes - s.held)
 	s.held = bytes
 }
 
-// SessionBytes is the heap that sessions hold besides borrowed relay buffers (see
-// BufferBytes): their structs, own buffers, prepared statements, connections, and what the
-// server needs to find them. A session's part is fixed between its commands.
+// SessionBytes returns the heap bytes of sessions besides borrowed relay buffers (see BufferBytes): their
+// structs, private buffers, prepared statements, connections, and the server's index entries. A session's
+// part is updated between its commands.
 func (s *Server) SessionBytes() int64 {
 	n := s.held.Load() + s.readerBytes.Load()
 	s.registry.mu.Lock()
@@ -114,8 +114,8 @@ func (s *Server) SessionBytes() int64 {
 	return n
 }
 
-// Commands is how many commands clients have sent. It adds up counters: for scrapes and
-// timers.
+// Commands returns the number of commands received from clients. It sums counters over all stripes: meant for
+// scrapes and timers.
 func (s *Server) Commands() uint64 {
 	return s.metrics.sum(func(c *stripe) (n uint64) {
 		for i := range c.commands {
@@ -125,8 +125,8 @@ func (s *Server) Commands() uint64 {
 	})
 }
 
-// PlanMisses is how many statements had no plan in the cache. The planner's own count has some
-// of them twice: it looks again before it makes a plan.
+// PlanMisses returns the number of statements that had no plan in the cache. The planner's counter counts
+// some of them twice, because it looks up again before it creates a plan.
 func (s *Server) PlanMisses() uint64 {
 	return s.metrics.sum(func(c *stripe) uint64 { return c.planMisses.Load() })
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// swallowingBackend reads commands of any length through a small buffer and answers each
-// with OK, or, when it prepares, with a statement of no parameters.
+// swallowingBackend reads commands of any length through a small buffer. It responds to each with OK, and to
+// a PREPARE with a statement without parameters.
 func swallowingBackend(_ int, c *mysqlconn.Conn) {
 	if !scriptLogin(c) {
 		return
@@ -70,7 +70,7 @@ func swallowingBackend(_ int, c *mysqlconn.Conn) {
 	}
 }
 
-// insertPackets is an INSERT of that many bytes as it goes over the wire.
+// insertPackets returns an INSERT of size bytes as packets.
 func insertPackets(size int) []byte {
 	var b bytes.Buffer
 	b.WriteByte(byte(mysqlwire.ComQuery))
@@ -84,7 +84,7 @@ func insertPackets(size int) []byte {
 	return packetBytes(0, b.Bytes())
 }
 
-// importOnce sends a statement and reads the OK, whose sequence number is the packets'.
+// importOnce sends a statement and reads the OK, whose sequence number follows the packets'.
 func importOnce(t *testing.T, c *mysqlconn.Conn, statement []byte) {
 	t.Helper()
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
@@ -110,18 +110,18 @@ func readMetric(name string) int64 {
 
 func heapObjects() int64 {
 	for range 3 {
-		runtime.GC() // a pool's victims take two cycles
+		runtime.GC() // victims of a pool survive one cycle
 	}
 	return readMetric("/memory/classes/heap/objects:bytes")
 }
 
-// TestLargeInsertLeavesItsPlan sends INSERTs of two megabytes, held whole and streamed,
-// whose plan is kept: when they are over, the heap has the plan and nothing else of them.
+// TestLargeInsertLeavesItsPlan sends INSERTs of two megabytes, buffered whole and streamed, whose plan is
+// cached: afterwards the heap has the plan and nothing else of them.
 func TestLargeInsertLeavesItsPlan(t *testing.T) {
 	for _, k := range []struct {
 		name   string
 		memory int
-		kept   int64 // relay buffers that the pool may keep
+		kept   int64 // bound of the relay buffers kept by the pool
 	}{
 		{"streamed", 1 << 20, 1},
 		{"held", 4 << 20, 1},
@@ -134,9 +134,9 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 				planner = o.Planner
 			})
 			c := mustConnect(t, g.addr).Conn
-			heapObjects() // the collector has its workers
+			heapObjects() // starts the collector's workers
 			statement := insertPackets(2 << 20)
-			for range 10 { // what the session and the runtime keep has its size
+			for range 10 { // lets the caches of session and runtime reach their size
 				importOnce(t, c, insertPackets(32<<10))
 				planner.Invalidate()
 			}
@@ -154,7 +154,7 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 			if lent != 0 {
 				t.Errorf("%d bytes of relay buffers are lent", lent)
 			}
-			if grown > plan+16<<10 { // what waiting goroutines leave on the runtime's lists comes and goes by some KiB
+			if grown > plan+16<<10 { // the runtime's lists of waiting goroutines vary by some KiB
 				t.Errorf("heap grew by %d bytes, the plan is accounted with %d", grown, plan)
 			}
 			runtime.KeepAlive(statement)
@@ -162,7 +162,8 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 	}
 }
 
-// idle waits until all sessions wait for a command: records, counters and buffers of earlier commands are settled.
+// idle waits until all sessions wait for a command: records, counters and buffers of earlier commands are
+// settled.
 func idle(t *testing.T, g *rig) {
 	t.Helper()
 	testwait.Equal(t, "no busy session", 0, func() (busy int) {
@@ -177,8 +178,8 @@ func idle(t *testing.T, g *rig) {
 	})
 }
 
-// TestStreamedStatementIsNotHeld sends a statement of sixteen megabytes through a gateway that
-// holds one: a session that has its buffers takes no memory for it at all.
+// TestStreamedStatementIsNotHeld sends a statement of sixteen megabytes through a gateway that buffers one
+// megabyte: a session with its buffers in place allocates no memory for it.
 func TestStreamedStatementIsNotHeld(t *testing.T) {
 	const size = 16 << 20
 	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers = nil })
@@ -187,7 +188,7 @@ func TestStreamedStatementIsNotHeld(t *testing.T) {
 	importOnce(t, c, insertPackets(2<<20))
 	idle(t, g)
 	taken := int64(math.MaxInt64)
-	for range 5 { // the counter is the process' own: what the statement takes is there each time
+	for range 5 { // the counter covers the process: an allocation by the statement occurs each time
 		before := readMetric("/gc/heap/allocs:bytes")
 		importOnce(t, c, statement)
 		idle(t, g)
@@ -203,8 +204,8 @@ func TestStreamedStatementIsNotHeld(t *testing.T) {
 	}
 }
 
-// TestSessionBytes follows the account of what sessions hold: it grows with what a session
-// keeps and ends with it.
+// TestSessionBytes checks the account of sessions' heap bytes: it grows with a session's state and shrinks at
+// its end.
 func TestSessionBytes(t *testing.T) {
 	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers = nil })
 	empty := g.SessionBytes()
@@ -243,8 +244,8 @@ func TestSessionBytes(t *testing.T) {
 	}
 }
 
-// TestIdleSessionsHoldNoText has sessions wait whose last statement was long in its normalized
-// form too: neither it nor the statement stays with them.
+// TestIdleSessionsHoldNoText has sessions wait after a statement whose normalized form is long too: they keep
+// neither form.
 func TestIdleSessionsHoldNoText(t *testing.T) {
 	const sessions, length = 20, 512 << 10
 	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers, o.BufferBytes = nil, 1 })

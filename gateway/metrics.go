@@ -22,8 +22,8 @@ var durationBounds = [...]float64{
 	0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 }
 
-// A stripe holds the counters of some of the sessions, so that sessions on different
-// processors do not write to the same memory for each statement.
+// A stripe has the counters of some of the sessions, so that sessions on different CPUs do not write to the
+// same memory for each statement.
 type stripe struct {
 	logins, refused, kills            atomic.Uint64
 	rows, affected, bytesIn, bytesOut atomic.Uint64
@@ -37,7 +37,7 @@ type stripe struct {
 
 func (c *stripe) command(cmd mysqlwire.Command) { c.commands[cmd].Add(1) }
 
-// statement counts a statement that is over. It does not allocate.
+// statement counts a finished statement. It does not allocate.
 func (c *stripe) statement(p *sqlplan.Plan, r *querylog.Record) {
 	t := sqlplan.TypeUnknown
 	if p != nil {
@@ -72,8 +72,7 @@ func durationBucket(d time.Duration) int {
 	return len(durationBounds)
 }
 
-// metrics are the server's counters; as a prometheus.Collector they are added up when
-// asked for.
+// metrics are the server's counters; as a prometheus.Collector they are summed when scraped.
 type metrics struct {
 	stripes []stripe
 	next    atomic.Uint32
@@ -89,7 +88,7 @@ func newMetrics() *metrics {
 	return &metrics{stripes: make([]stripe, min(2*runtime.NumCPU(), 16))}
 }
 
-// stripe is the next session's.
+// stripe returns the stripe for the next session.
 func (m *metrics) stripe() *stripe { return &m.stripes[int(m.next.Add(1))%len(m.stripes)] }
 
 func (m *metrics) sum(of func(*stripe) uint64) (total uint64) {
@@ -112,7 +111,7 @@ func gauge(name, help string, labels ...string) desc {
 	return desc{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
 }
 
-// Collector answers s's metrics to Prometheus.
+// Collector returns a Prometheus collector of s's metrics.
 func (s *Server) Collector() prometheus.Collector {
 	return &collector{
 		s:           s,
@@ -154,7 +153,7 @@ type collector struct {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(c, ch)
 	ch <- c.hits.Desc
-	ch <- c.commands.Desc // without a series before the first command
+	ch <- c.commands.Desc // it has no series before the first command
 }
 
 // Collect implements prometheus.Collector.

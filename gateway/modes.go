@@ -10,10 +10,10 @@ import (
 
 const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, DATABASE()"
 
-// makeSure queries the backend's modes that decide how text is read, and the default schema, when
-// they are not known: after a login, where the server's own settings count, and after a statement
-// that may have changed them to something that its text does not say, as SET
-// character_set_client = @saved does in the dumps of mysqldump. Rules and redaction depend on them.
+// makeSure queries the backend for the default schema and the modes that decide how text is read, if they are
+// not known: after a login, where the server's settings apply, and after a statement whose text does not
+// determine the new modes, such as SET character_set_client = @saved in mysqldump's dumps. Rules and
+// redaction depend on them.
 func (s *session) makeSure() error {
 	if !s.unsure {
 		return nil
@@ -23,7 +23,7 @@ func (s *session) makeSure() error {
 		return nil
 	}
 	s.unsure = false
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // what an error would answer
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
 	if err := s.ask3(modesQuery); err != nil {
 		return s.writeFailed(err)
 	}
@@ -34,7 +34,7 @@ func (s *session) makeSure() error {
 		return s.backendBroken(broken.err)
 	case err != nil:
 		return err
-	case row == nil: // an error, as for an account whose password has expired
+	case row == nil: // for example an account whose password has expired
 		s.forgetModes()
 	default:
 		s.setMode(s.mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1]))
@@ -43,15 +43,15 @@ func (s *session) makeSure() error {
 	return nil
 }
 
-// forgetModes makes the modes unknown: the next statement has no text in logs, is refused by rules
-// about what it does, and the modes are queried before the one after it.
+// forgetModes marks the modes as unknown: the next statement has no text in logs and is refused by rules
+// about its effects, and the modes are queried before the statement after it.
 func (s *session) forgetModes() {
 	s.setMode(s.mode.WithCharset(0) | sqldigest.UnknownSQLMode)
 	s.unsure = true
 }
 
-// setCharset follows a change of the connection's character set. With 0 it is not known, and
-// asked for before the next statement.
+// setCharset records a change of the connection's character set. 0 means unknown: it is queried before the
+// next statement.
 func (s *session) setCharset(c sqldigest.Charset) {
 	s.setMode(s.mode.WithCharset(c))
 	s.unsure = s.unsure || s.mode.Unknown()
@@ -64,21 +64,21 @@ func (s *session) setMode(mode sqldigest.Mode) {
 	}
 }
 
-// A brokenAnswerError is an answer to the gateway's own question that keeps no protocol.
+// A brokenAnswerError is a protocol violation in the response to an internal query.
 type brokenAnswerError struct{ err error }
 
 func (e *brokenAnswerError) Error() string { return e.err.Error() }
 
-// ask3 asks the backend a question of the gateway's own, between commands, whose answer is one
-// row of three columns and fits the buffer.
+// ask3 sends an internal query to the backend between commands. The response is one row of three columns and
+// fits the buffer.
 func (s *session) ask3(sql string) error {
 	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), s.caps)
 	_, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
 	return err
 }
 
-// answer3 is the answer to ask3; fill reads more of it. The row is a view of the buffer, valid
-// until the next read; it is nil when the server answered otherwise.
+// answer3 reads the response to ask3; fill reads more of it. The row is a view of the buffer, valid until the
+// next read; it is nil if the server responded with something else.
 func (s *session) answer3(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
 	var r mysqlwire.Response
 	for done := false; !done; {
@@ -101,7 +101,7 @@ func (s *session) answer3(fill func() error) (row mysqlwire.TextRow, status mysq
 	return row, r.Status, nil
 }
 
-// modesRow finds the one row in the response to modesQuery.
+// modesRow returns the single row in the response to modesQuery.
 func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
 	skip := 4 // the column count and three definitions
 	if !s.caps.Has(mysqlwire.CapDeprecateEOF) {

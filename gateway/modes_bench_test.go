@@ -14,9 +14,9 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// BenchmarkModes compares the two ways to follow a session's modes: the gateway's query after a statement that may have
-// changed them, and the server's session tracking, which is used directly here. It reports the CPU time of the server and
-// this process, and the statements that the server runs, per statement of the client.
+// BenchmarkModes compares two ways to track a session's modes: the gateway's query after a statement that may
+// have changed them, and the server's session tracking, which is used directly here. It reports the CPU time
+// of the server and this process, and the statements that the server runs, per statement of the client.
 func BenchmarkModes(b *testing.B) {
 	s := testmysql.Start(b)
 	g := startGateway(b, s.Addr, func(o *Options) { o.Observers = nil })
@@ -59,7 +59,7 @@ func BenchmarkModes(b *testing.B) {
 	}
 }
 
-// questions returns how many statements the server has run.
+// questions returns the number of statements that the server has run.
 func questions(b *testing.B, s *testmysql.Server) (n int) {
 	b.Helper()
 	c, err := mysqlconn.Dial(b.Context(), mysqlconn.Config{Network: "unix", Addr: s.Socket, User: testmysql.RootUser, Password: testmysql.Password})
@@ -87,7 +87,7 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
-	user, _ := strconv.Atoi(fields[11]) // of a line that the kernel writes
+	user, _ := strconv.Atoi(fields[11]) // the kernel writes the line
 	system, _ := strconv.Atoi(fields[12])
 	var own syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {

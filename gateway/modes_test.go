@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// TestModesFollowTheServer changes the character set and the sql_mode in ways that a text does not
-// say, without rules: at each statement the mode is the server's, or unknown.
+// TestModesFollowTheServer changes the character set and the sql_mode in ways that a statement's text does
+// not show, without rules: at each statement the mode is the server's, or unknown.
 func TestModesFollowTheServer(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestModesFollowTheServer(t *testing.T) {
 			t.Cleanup(func() { must(t, s.Close()) })
 			g := startGateway(t, s.Addr, nil)
 			for _, sets := range [][]string{
-				{"do 0"}, // the server's own settings, and init_connect
+				{"do 0"}, // the server's settings, and init_connect
 				{"set names gbk, character_set_client = utf8mb4"},
 				{"set names gbk, @x = 1"},
 				{"set names utf8mb4", "set character_set_results = NULL"},
@@ -77,8 +77,8 @@ func TestModesFollowTheServer(t *testing.T) {
 	}
 }
 
-// set runs a statement: after "!" it may fail, after "binary " it is prepared by the protocol where
-// the server prepares such statements.
+// set runs a statement: after "!" it may fail, after "binary " it is prepared by the protocol if the server
+// supports that.
 func set(t *testing.T, c *mysqlconn.Client, sql string) {
 	t.Helper()
 	if text, ok := strings.CutPrefix(sql, "binary "); ok {
@@ -103,7 +103,7 @@ func (r *rig) schemaOf(t *testing.T, c *mysqlconn.Client) string {
 	return r.ids.of[c.ConnectionID].schemaName
 }
 
-// modeOf returns the mode of a client's session, which waits for a command.
+// modeOf returns the mode of a client's waiting session.
 func (r *rig) modeOf(t *testing.T, c *mysqlconn.Client) sqldigest.Mode {
 	t.Helper()
 	idle(t, r)
@@ -112,8 +112,8 @@ func (r *rig) modeOf(t *testing.T, c *mysqlconn.Client) sqldigest.Mode {
 	return r.ids.of[c.ConnectionID].mode
 }
 
-// TestModesQueryIsNotSeen reads what the server keeps of the last statement after statements that
-// make the modes unknown: a query between would replace it.
+// TestModesQueryIsNotSeen reads the server's diagnostics of the previous statement after statements that make
+// the modes unknown: an internal query in between would replace them.
 func TestModesQueryIsNotSeen(t *testing.T) {
 	s := testmysql.Shared(t)
 	must(t, s.Exec(fmt.Sprintf("create table `%s`.t (a tinyint)", s.Name)))

@@ -14,11 +14,11 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestStateGoesAlong switches a session that has set what sessions set, and looks for it on the
-// other side.
+// TestStateGoesAlong switches a session with every kind of session state, and checks the state on the other
+// side.
 func TestStateGoesAlong(t *testing.T) {
 	p := startPair(t, nil)
-	for i, s := range p.servers { // what it does not set itself must be there by default
+	for i, s := range p.servers { // defaults that replay does not set
 		must(t, s.Exec("CREATE DATABASE other", fmt.Sprintf("CREATE TABLE other.note (side INT) SELECT %d AS side", i)))
 	}
 	c := p.session(t)
@@ -59,12 +59,12 @@ func TestStateGoesAlong(t *testing.T) {
 	}
 }
 
-// TestStatementsGoAlong executes prepared statements after a switch, as libmysqlclient does: the types
-// of the parameters are sent with the first execution alone.
+// TestStatementsGoAlong executes prepared statements after a switch as libmysqlclient does: it sends the
+// parameter types with the first execution only.
 func TestStatementsGoAlong(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
-	first := prepareOne(t, c, "SELECT ? + 1") // its number is another's on the other side
+	first := prepareOne(t, c, "SELECT ? + 1") // its number belongs to another statement on the other side
 	second := prepareOne(t, c, "SELECT CONCAT(?, @@port)")
 	closeStatement(t, c, first)
 	typed := func(id uint32, text string, withTypes bool) []byte {
@@ -101,7 +101,7 @@ func TestStatementsGoAlong(t *testing.T) {
 	if got := row(typed(third, "!", true)); got != "third!" {
 		t.Errorf("the statement prepared there: %q", got)
 	}
-	// A number that is not the client's own may be another's on the other side.
+	// A number that the client does not have may belong to another statement on the other side.
 	for _, payload := range [][]byte{typed(first, "x", true), {byte(mysqlwire.ComStmtReset), 1, 0, 0, 0}} {
 		if p := command(t, c, payload, first0); p[0][0] != mysqlwire.MarkErr {
 			t.Errorf("a statement that was closed answered %q", p[0])
@@ -116,13 +116,13 @@ func TestStatementsGoAlong(t *testing.T) {
 
 func first0([]byte) bool { return true }
 
-// prepareOne prepares a statement of one parameter and one column, and answers its number.
+// prepareOne prepares a statement with one parameter and one column, and returns its number.
 func prepareOne(t *testing.T, c *mysqlconn.Client, sql string) uint32 {
 	t.Helper()
 	n := 0
 	packets := command(t, c, mysqlwire.StmtPrepare{SQL: []byte(sql)}.AppendTo(nil), func(p []byte) bool {
 		n++
-		return p[0] == mysqlwire.MarkErr || n == 3 // DEPRECATE_EOF: the answer and two definitions
+		return p[0] == mysqlwire.MarkErr || n == 3 // DEPRECATE_EOF: the response and two definitions
 	})
 	var ok mysqlwire.PrepareOK
 	must(t, ok.Decode(packets[0], c.Capabilities))
@@ -135,7 +135,7 @@ func closeStatement(t *testing.T, c *mysqlconn.Client, id uint32) {
 	must(t, c.WriteMessage(binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComStmtClose)}, id)))
 }
 
-// TestPins does what only a server can hold, and what must not be taken for it.
+// TestPins creates state that exists only in the server, and state that must not be mistaken for it.
 func TestPins(t *testing.T) {
 	p := startPair(t, nil)
 	for _, s := range p.servers {
@@ -143,7 +143,7 @@ func TestPins(t *testing.T) {
 	}
 	cases := []struct {
 		sql  []string
-		want string // part of the reason; "" when the session can be taken along
+		want string // part of the reason; "" if the session can move
 	}{
 		{[]string{"CREATE TEMPORARY TABLE x (a INT)"}, "a temporary table"},
 		{[]string{"DO GET_LOCK('x', 1)"}, "GET_LOCK"},
@@ -168,7 +168,7 @@ func TestPins(t *testing.T) {
 				Addr: p.addr, User: "app", Password: "tare-test", Database: "shop", TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements,
 			})
 			must(t, err)
-			defer func() { // the next case's sessions are its own
+			defer func() { // each case has its sessions
 				c.Close()
 				testwait.Equal(t, "the session to end", 0, p.Sessions)
 			}()

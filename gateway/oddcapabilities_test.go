@@ -12,8 +12,9 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestOddCapabilities logs in with one or two bits of the capabilities changed, the fields of the login encoded by the
-// capabilities or by those before the change, and with each character set. The servers count none against the gateway's address.
+// TestOddCapabilities logs in with one or two capability bits changed, with the fields of the handshake
+// response encoded by the new or the old capabilities, and with each character set. The servers count none of
+// these logins against the gateway's address.
 func TestOddCapabilities(t *testing.T) {
 	const base = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapTransactions | mysqlwire.CapLongPassword | mysqlwire.CapConnectWithDB | mysqlwire.CapConnectAttrs | mysqlwire.CapPluginAuthLenenc
 	for _, server := range hostCacheServers() {
@@ -41,7 +42,7 @@ func TestOddCapabilities(t *testing.T) {
 	}
 }
 
-// A hostCacheServer is a server that counts errors of the gateway's address.
+// A hostCacheServer is a server that counts errors per address.
 type hostCacheServer struct {
 	name string
 	opts []testmysql.Option
@@ -64,20 +65,22 @@ func (h hostCacheServer) start(t *testing.T) (*testmysql.Server, *rig) {
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
-	must(t, dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSDisabled)) // the gateway knows the method
+	must(t, dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSDisabled)) // the gateway learns the method
 	must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
 	countOne(t, s, 1)
 	return s, g
 }
 
-// checkCounted fails the test if the server has counted another handshake error. Good logins reset the sum, but not this count.
+// checkCounted fails the test if the server has counted another handshake error. Good logins reset the sum,
+// but not this count.
 func checkCounted(t *testing.T, s *testmysql.Server, g *rig, after string) {
 	t.Helper()
 	testwait.Until(t, "the sessions to end after "+after, func() bool { return g.Sessions() == 0 })
 	checkNoRow(t, s, "SELECT COUNT_HANDSHAKE_ERRORS - 1 FROM performance_schema.host_cache WHERE IP = '127.0.0.2'")
 }
 
-// abandonHello sends a login of which the capabilities are replaced, responds to the challenge, reads the result and leaves.
+// abandonHello sends a login with replaced capabilities, responds to the challenge, reads the result and
+// disconnects.
 func abandonHello(t *testing.T, addr string, encoded, sent mysqlwire.Capability, charset uint8) {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)

@@ -25,7 +25,7 @@ var oddClients = flag.Int("odd-clients", 150, "clients of TestOddClients at each
 type oddConn struct {
 	net.Conn
 	rnd  *rand.Rand
-	left *int // packets until then
+	left *int // remaining packets before it
 }
 
 func (c oddConn) Write(p []byte) (int, error) {
@@ -53,7 +53,7 @@ func damage(rnd *rand.Rand, p []byte) []byte {
 	case 4:
 		p = p[:mysqlwire.HeaderLen+rnd.IntN(len(p)-mysqlwire.HeaderLen+1)]
 		setLength(p)
-	case 5: // capabilities of a login, the start of anything else
+	case 5: // capabilities of a login, the first bytes of other packets
 		for range 1 + rnd.IntN(4) {
 			if i := mysqlwire.HeaderLen + rnd.IntN(8); i < len(p) {
 				p[i] ^= 1 << rnd.IntN(8)
@@ -74,7 +74,7 @@ func setLength(p []byte) {
 	p[0], p[1], p[2] = byte(n), byte(n>>8), byte(n>>16)
 }
 
-// oddCommand is a packet of any command, mostly with a body of its form.
+// oddCommand returns a packet of any command, mostly with a body of its form.
 func oddCommand(rnd *rand.Rand) []byte {
 	bodies := [...]string{
 		"\x03select 1", "\x03select 1; select 2; call nothing(); select 3", "\x03load data local infile '/nowhere' into table test.nothing", "\x03set names gbk",
@@ -99,8 +99,9 @@ func oddCommand(rnd *rand.Rand) []byte {
 	return p
 }
 
-// TestOddClients has clients that damage a packet of their login, or send commands of any form, half of which leave without
-// reading: none ends the process or blocks a session, and MySQL and MariaDB count none against the gateway's address.
+// TestOddClients has clients that damage a packet of their login, or send commands of any form; half of them
+// disconnect without reading. None ends the process or blocks a session, and MySQL and MariaDB count none
+// against the gateway's address.
 func TestOddClients(t *testing.T) {
 	for _, server := range []struct {
 		name string
@@ -135,7 +136,7 @@ func TestOddClients(t *testing.T) {
 			right()
 			if s != nil {
 				must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
-				countOne(t, s, 1) // which creates the row
+				countOne(t, s, 1) // creates the row
 			}
 			rnd := testseed.Rand(t)
 			for range *oddClients {
@@ -153,7 +154,7 @@ func TestOddClients(t *testing.T) {
 	}
 }
 
-// oddClient connects, perhaps logs in, and leaves.
+// oddClient connects, perhaps logs in, and disconnects.
 func oddClient(t *testing.T, addr string, ed bool, rnd *rand.Rand) {
 	left := 0 // no packet is damaged
 	if rnd.IntN(2) == 0 {
@@ -176,7 +177,7 @@ func oddClient(t *testing.T, addr string, ed bool, rnd *rand.Rand) {
 			if err != nil {
 				return nil, err
 			}
-			if left > 0 { // a packet without an end is not waited for
+			if left > 0 { // the client does not wait for a packet without an end
 				_ = nc.SetDeadline(time.Now().Add(300 * time.Millisecond))
 			}
 			return oddConn{nc, rnd, &left}, nil
@@ -202,13 +203,13 @@ func oddClient(t *testing.T, addr string, ed bool, rnd *rand.Rand) {
 	}
 }
 
-// TestOddSizes responds to challenges of MariaDB by packets of a size that no response has: the gateway refuses them, as the
-// server would count them as handshake errors of the gateway's address.
+// TestOddSizes responds to MariaDB's challenges with packets of invalid sizes: the gateway refuses them,
+// because the server would count them as handshake errors of the gateway's address.
 func TestOddSizes(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithEd25519(), testmysql.WithHostCache())
 	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
 	for _, user := range []string{testmysql.AppUser, testmysql.EdUser} {
-		must(t, dialAs(t, g.addr, user, mysqlconn.TLSDisabled)) // the gateway knows the method
+		must(t, dialAs(t, g.addr, user, mysqlconn.TLSDisabled)) // the gateway learns the method
 		must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
 		countOne(t, s, 1)
 		for _, size := range []int{0, 1, 2, 19, 21, 32, 63, 65, 128, 300} {

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// An oddLogin is a login, right or wrong, and perhaps a COM_CHANGE_USER after it.
+// An oddLogin is a login, valid or not, and perhaps a COM_CHANGE_USER after it.
 type oddLogin struct {
 	name     string
 	caps     mysqlwire.Capability // besides oddCaps
@@ -21,9 +21,9 @@ type oddLogin struct {
 	schema   string
 	charset  uint8
 	response int  // bytes of a wrong response; -1: a right one
-	early    bool // from the address of clients without CLIENT_PLUGIN_AUTH
+	early    bool // from an address of clients without CLIENT_PLUGIN_AUTH
 	change   *mysqlwire.ChangeUser
-	leave    bool // after COM_CHANGE_USER, without reading
+	leave    bool // disconnect after COM_CHANGE_USER, without reading
 	want     mysqlwire.Errno
 }
 
@@ -70,13 +70,14 @@ func oddLogins() []oddLogin {
 	return odd
 }
 
-// TestOddLogins has the servers count none of oddLogins against the gateway's address, and each end as it has to.
+// TestOddLogins checks that the servers count none of oddLogins against the gateway's address, and that each
+// has the expected outcome.
 func TestOddLogins(t *testing.T) {
 	for _, server := range hostCacheServers() {
 		t.Run(server.name, func(t *testing.T) {
 			server.opts = append(server.opts, testmysql.WithSetup("CREATE DATABASE IF NOT EXISTS `donnée` CHARACTER SET utf8mb4", "GRANT ALL ON *.* TO app@'%'"))
 			s, g := server.start(t)
-			oddLogin{old: true, early: true, user: "app", want: mysqlwire.ErrnoAuthNotSupported}.run(t, g.addr, true) // the address is that of an old client
+			oddLogin{old: true, early: true, user: "app", want: mysqlwire.ErrnoAuthNotSupported}.run(t, g.addr, true) // the address is registered for early clients
 			for _, odd := range oddLogins() {
 				t.Run(odd.name, func(t *testing.T) {
 					odd.run(t, g.addr, server.name == "MariaDB")
@@ -118,7 +119,7 @@ func (o oddLogin) run(t *testing.T, addr string, maria bool) {
 	p = o.authenticate(t, c)
 	if o.change != nil {
 		if p[0] != mysqlwire.MarkOK && o.old && !maria {
-			return // its account has another method
+			return // its account uses another method
 		}
 		if p[0] != mysqlwire.MarkOK {
 			t.Fatalf("the login ends by %q", p)
@@ -146,7 +147,7 @@ func (o oddLogin) run(t *testing.T, addr string, maria bool) {
 	}
 }
 
-// respond returns a response to native password's challenge; of an account that is not of that method it is wrong.
+// respond returns a response to native password's challenge; it is wrong for accounts of other methods.
 func (o oddLogin) respond(challenge []byte, size int) []byte {
 	if size < 0 {
 		return mysqlconn.ScrambleNative(testmysql.Password, challenge[:challengeLen])
@@ -158,7 +159,7 @@ func (o oddLogin) respond(challenge []byte, size int) []byte {
 	return b
 }
 
-// authenticate responds to the requests for a method and returns the last packet.
+// authenticate responds to requests for a method and returns the last packet.
 func (o oddLogin) authenticate(t *testing.T, c *mysqlconn.Conn) []byte {
 	t.Helper()
 	for {

@@ -19,12 +19,12 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TLSMode says when the backend's leg has TLS.
+// TLSMode is the policy for TLS on backend connections.
 type TLSMode string
 
-// The modes, by the names of --backend-tls.
+// The modes by their names in --backend-tls.
 const (
-	TLSMirror         TLSMode = "mirror" // as the client's leg, so that every login relays verbatim
+	TLSMirror         TLSMode = "mirror" // like the client's connection, so that every login relays verbatim
 	TLSOff            TLSMode = "off"
 	TLSRequired       TLSMode = "required" // with any certificate
 	TLSVerifyCA       TLSMode = "verify-ca"
@@ -42,62 +42,62 @@ type Backend struct {
 	CAs  *x509.CertPool // for the verifying modes; nil: the system's
 }
 
-// Options of a Server.
+// Options configures a Server.
 type Options struct {
 	Backend     Backend
-	Certificate *tls.Certificate // for clients; nil: a self-signed one is made
-	ClientTLS   ClientTLSMode    // "": required where the backend's leg requires TLS, otherwise preferred
-	ClientCAs   *x509.CertPool   // of ClientTLSVerify
+	Certificate *tls.Certificate // for clients; nil: a self-signed one is created
+	ClientTLS   ClientTLSMode    // "": required if the backend connection requires TLS, otherwise preferred
+	ClientCAs   *x509.CertPool   // for ClientTLSVerify
 
-	// Standby is the server that sessions may be switched to and back from; nil when there
-	// is none. Password answers the password of an account that sessions log in there with.
+	// Standby is the server that sessions may be switched to and back from; nil if there is none. Password
+	// returns the password of an account that sessions log in there with.
 	Standby  *Backend
 	Password func(user string) (password string, ok bool)
-	Route    switchover.Side // the active side at the start
+	Route    switchover.Side // the active side at start
 
-	// SaveRoute writes the address of the active side down, before anything goes there; nil
-	// when a restart begins at Route again.
+	// SaveRoute persists the address of the active side before a session moves there. nil: a restart begins
+	// at Route.
 	SaveRoute func(addr string) error
 
 	Planner   *sqlplan.Planner // required
 	Log       *querylog.Logger // required
 	Observers []Observer
 
-	// Kill ends what the connection with this id on the server at addr is doing; nil when
-	// there is no account that may.
+	// Kill stops the statement of the connection with this id on the server at addr; nil if no account has
+	// the privilege.
 	Kill func(addr string, connectionID uint32) error
 
-	// Control is an account that may log in at the backend: it is used to find out whether
-	// the backend is ready. Nil: a login that is denied shows as much.
+	// Control is an account that may log in at the backend: Ready uses it to probe the backend. If it is nil,
+	// Ready accepts a denied login as proof that the server is up.
 	Control *Account
 
-	// Dial opens connections to the servers, within ConnectTimeout; nil stands for net.Dialer.
+	// Dial opens connections to the servers, within ConnectTimeout; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS above it, to leave
-	// a processor to other goroutines. 0 means GOMAXPROCS-1, but at least 1. A negative number means no
+	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS above it, so that one
+	// CPU is left for other goroutines. 0 means GOMAXPROCS-1, but at least 1. A negative number means no
 	// loops: each session has a goroutine.
 	Loops int
 
 	MaxConnections        int // 0: no limit
-	MaxUserConnections    int // of one user; 0: no limit
-	MaxUnauthenticated    int // connections that are not logged in; 0: no limit
-	MaxUnauthenticatedPer int // of one client address; 0: no limit
-	OpenFiles             int // limit of the process; 0: it is asked for
+	MaxUserConnections    int // per user; 0: no limit
+	MaxUnauthenticated    int // connections before login; 0: no limit
+	MaxUnauthenticatedPer int // per client address; 0: no limit
+	OpenFiles             int // limit of the process; 0: New queries it
 
 	ConnectTimeout   time.Duration
 	HandshakeTimeout time.Duration
 	IdleTimeout      time.Duration // 0: none
 	DrainTimeout     time.Duration
 
-	// StatementMemory is how long a statement may be, in bytes, to be held whole; longer
-	// ones pass through a small buffer.
+	// StatementMemory is the longest statement that is buffered whole, in bytes; longer ones pass through a
+	// small buffer.
 	StatementMemory int
 
-	// BufferBytes bounds the idle relay buffers that are kept.
+	// BufferBytes bounds the idle relay buffers that the pool keeps.
 	BufferBytes int64
 
-	Diag *slog.Logger // required; hears of sessions that end otherwise than by their client
+	Diag *slog.Logger // required; receives the ends of sessions that their clients did not close
 }
 
 // An Account is a user of the servers.
@@ -113,7 +113,7 @@ const (
 	minStatementMemory      = 16 << 10
 )
 
-// Validate fills in the defaults and says what is wrong with o.
+// Validate fills in the defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
 	o.Backend.TLS = cmp.Or(o.Backend.TLS, TLSMirror)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
@@ -160,9 +160,9 @@ func (b *Backend) validate(name string) error {
 	return fmt.Errorf("%s TLS mode %q is unknown", name, b.TLS)
 }
 
-// tlsConfig is the configuration of the backend's leg, for when it has TLS.
+// tlsConfig returns the TLS configuration of backend connections.
 func (b *Backend) tlsConfig(cas *x509.CertPool) *tls.Config {
-	host, _, _ := net.SplitHostPort(b.Addr) // Validate has looked at it
+	host, _, _ := net.SplitHostPort(b.Addr) // checked by Validate
 	mode := b.TLS.client()
 	if mode == mysqlconn.TLSPreferred {
 		mode = mysqlconn.TLSRequired
@@ -170,7 +170,7 @@ func (b *Backend) tlsConfig(cas *x509.CertPool) *tls.Config {
 	return mysqlconn.ClientTLS(mode, &tls.Config{RootCAs: cas}, host)
 }
 
-// client is the mode of a connection that the gateway makes for itself.
+// client returns the mode for a connection that the gateway opens for itself.
 func (m TLSMode) client() mysqlconn.TLSMode {
 	switch m {
 	case TLSOff:

@@ -22,8 +22,8 @@ func (panicking) Observe(r *querylog.Record) {
 	}
 }
 
-// TestPanicEndsOneSession has one session panic: its connections are closed, the panic is
-// logged with its stack and counted, and other sessions and new ones work.
+// TestPanicEndsOneSession makes one session panic: its connections are closed, the panic is logged with its
+// stack and counted, and other sessions and new ones work.
 func TestPanicEndsOneSession(t *testing.T) {
 	var log lockedBuffer
 	var open atomic.Int32 // connections at the backend
@@ -36,7 +36,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 		o.Diag = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	other, faulty := mustConnect(t, g.addr), mustConnect(t, g.addr)
-	_, _ = exec(t, faulty, "select '"+strings.Repeat("x", 5000)+"'") // the response was relayed before
+	_, _ = exec(t, faulty, "select '"+strings.Repeat("x", 5000)+"'") // the response was relayed before the panic
 	if _, err := exec(t, faulty, "select 1"); err == nil {
 		t.Error("the session continues after a panic")
 	}
@@ -48,7 +48,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 			t.Errorf("a new session: %v", err)
 		}
 	}
-	// The client's connection is closed before.
+	// The client's connection is closed earlier.
 	testwait.Equal(t, "the panic to be counted", 1, g.metrics.panics.Load)
 	testwait.Until(t, "the panic to be logged", func() bool { return strings.Contains(log.String(), "level=ERROR") })
 	g.expectedPanics = 1
@@ -105,7 +105,7 @@ func TestOptionExtremes(t *testing.T) {
 	}
 }
 
-// panickingConn panics at a read once it is armed.
+// panickingConn panics in a read once it is armed.
 type panickingConn struct {
 	net.Conn
 	armed *atomic.Bool
@@ -119,7 +119,8 @@ func (c panickingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestPanicInAPipe: the goroutine that relays a client's bytes beside a binary log ends its session alone.
+// TestPanicInAPipe makes the goroutine panic that relays a client's bytes beside a binary log: only its
+// session ends.
 func TestPanicInAPipe(t *testing.T) {
 	var armed atomic.Bool
 	dumping := make(chan struct{})
@@ -173,7 +174,7 @@ func TestPanicInAPipe(t *testing.T) {
 	}
 }
 
-// TestPanicInAHold: commands do not wait for a hold whose goroutine panicked.
+// TestPanicInAHold checks that commands do not wait for a pause whose goroutine panicked.
 func TestPanicInAHold(t *testing.T) {
 	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
 	g := startGateway(t, backend, func(o *Options) {
@@ -182,7 +183,7 @@ func TestPanicInAHold(t *testing.T) {
 		o.SaveRoute = func(string) error { return nil }
 	})
 	g.registry.mu.Lock()
-	g.registry.sessions[nil] = struct{}{} // looking at it panics
+	g.registry.sessions[nil] = struct{}{} // reading it panics
 	g.registry.mu.Unlock()
 	_, _, err := g.Hold(t.Context(), MaxHold)
 	g.registry.mu.Lock()

@@ -16,8 +16,9 @@ import (
 
 const parsecUser = "parsec"
 
-// TestParsec logs in by MariaDB's parsec, and abandons or spoils the login at each step: none is counted against the gateway's
-// address. MariaDB has the method since 11.6; TARE_MARIADB_DIR names one, if that in PATH is older.
+// TestParsec logs in by MariaDB's parsec, and abandons or damages the login at each step: none is counted
+// against the gateway's address. MariaDB has the method since 11.6; TARE_MARIADB_DIR names one if the one in
+// PATH is older.
 func TestParsec(t *testing.T) {
 	server := hostCacheServer{opts: []testmysql.Option{testmysql.WithHostCache()}}
 	if dir := os.Getenv("TARE_MARIADB_DIR"); dir != "" {
@@ -29,7 +30,7 @@ func TestParsec(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name      string
-		responses [][]byte // after which the client leaves
+		responses [][]byte // the client disconnects after them
 	}{
 		{"leaves before it responds", nil},
 		{"a signature first", [][]byte{make([]byte, parsecLen)}},
@@ -66,7 +67,8 @@ func TestParsec(t *testing.T) {
 	}
 }
 
-// switched logs in up to the request for parsec, on a new connection or by COM_CHANGE_USER, and returns the challenge.
+// switched logs in up to the request for parsec, on a new connection or by COM_CHANGE_USER, and returns the
+// challenge.
 func switched(t *testing.T, addr string, change bool) (c *mysqlconn.Conn, challenge []byte) {
 	t.Helper()
 	if change {
@@ -97,8 +99,8 @@ func switched(t *testing.T, addr string, change bool) (c *mysqlconn.Conn, challe
 	return c, bytes.Clone(sw.Data[:32])
 }
 
-// parsecResponse is the client's challenge and the signature of both challenges, by the key that the password and the server's
-// second packet determine: a mark, P, the iterations' logarithm less 10, and the salt.
+// parsecResponse returns the client's challenge and the signature of both challenges. The key derives from
+// the password and the server's second packet: a mark, P, the iterations' logarithm less 10, and the salt.
 func parsecResponse(t *testing.T, challenge, more []byte) []byte {
 	t.Helper()
 	seed, err := pbkdf2.Key(sha512.New, testmysql.Password, more[3:], 1024<<more[2], ed25519.SeedSize)

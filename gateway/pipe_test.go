@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TestStreamIsWhole has a backend end its connection right behind the binary log that was asked
-// for, as servers do for clients that read up to its end: nothing of it is lost.
+// TestStreamIsWhole has a backend close its connection right after the requested binary log, as servers do
+// for clients that read to its end: no byte of it is lost.
 func TestStreamIsWhole(t *testing.T) {
 	const packets, size = 64, 32 << 10
 	payload := make([]byte, size)
@@ -42,7 +42,7 @@ func TestStreamIsWhole(t *testing.T) {
 	}
 }
 
-// TestRefusedStream has a server refuse the binary log: the next command is judged.
+// TestRefusedStream has a server refuse the binary log: the rules apply to the next command.
 func TestRefusedStream(t *testing.T) {
 	for _, server := range hostCacheServers() {
 		t.Run(server.name, func(t *testing.T) {
@@ -69,14 +69,14 @@ func TestRefusedStream(t *testing.T) {
 	}
 }
 
-// TestStreamEndsSession reads the binary log to its end, or to an error, with a command behind the request: the server closes
-// the connection and does not execute the command, which pipe relies on.
+// TestStreamEndsSession reads the binary log to its end, or to an error, with another command pipelined: the
+// server closes the connection and does not execute the command, which pipe relies on.
 func TestStreamEndsSession(t *testing.T) {
 	for _, server := range hostCacheServers() {
 		t.Run(server.name, func(t *testing.T) {
 			server.opts = append(server.opts, testmysql.WithBinlog(), testmysql.WithSetup("GRANT ALL ON *.* TO app@'%'"))
 			_, g := server.start(t)
-			for _, checksum := range []string{"'NONE'", "NULL"} { // without either MySQL ends by an error
+			for _, checksum := range []string{"'NONE'", "NULL"} { // without either, MySQL ends with an error
 				c := dialApp(t, g.addr)
 				_, err := exec(t, c, "SET @master_binlog_checksum = "+checksum+", @source_binlog_checksum = "+checksum)
 				must(t, err)
@@ -90,7 +90,8 @@ func TestStreamEndsSession(t *testing.T) {
 	}
 }
 
-// streamEnd requests the binary log with a statement behind it, and returns the first byte of the last packet.
+// streamEnd requests the binary log with a statement pipelined, and returns the first byte of the last
+// packet.
 func streamEnd(t *testing.T, c *mysqlconn.Client, behind string) byte {
 	t.Helper()
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))

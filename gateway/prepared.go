@@ -15,16 +15,16 @@ import (
 // The prepared statements of a session, known by the backend's ids.
 type prepared struct {
 	byID  map[uint32]*preparedStatement
-	last  uint32 // the id that was prepared last
-	top   uint32 // the highest id that the client was given, once the session has moved
-	moved bool   // the server's ids are not the client's
+	last  uint32 // the most recently prepared id
+	top   uint32 // the highest id the client has received, once the session has moved
+	moved bool   // the server's ids differ from the client's
 	lost  bool   // a statement was not kept
-	bytes int    // of texts and parameter types
+	bytes int    // size of texts and parameter types
 	heap  int    // bytes that the statements take on the heap, without the map
 }
 
-// Bounds of what a session keeps about its prepared statements. Past them statements are
-// relayed and counted, without their text or their digest.
+// Bounds of a session's memory for prepared statements. Statements past them are relayed and counted, without
+// their text or digest.
 const (
 	maxPreparedBytes = 1 << 20
 	maxPrepared      = 16 << 10
@@ -33,44 +33,44 @@ const (
 )
 
 type preparedStatement struct {
-	id     uint32        // by which the client knows it
-	remote uint32        // by which the server does
-	plan   *sqlplan.Plan // where there is no text to make it anew from
+	id     uint32        // the client's id
+	remote uint32        // the server's id
+	plan   *sqlplan.Plan // used if there is no text to recreate it from
 	digest sqldigest.Digest
 	text   []byte               // normalized; empty past maxPreparedBytes
-	cut    bool                 // text is only the beginning
-	params mysqlwire.StmtParams // not followed past maxPreparedBytes
+	cut    bool                 // text is truncated
+	params mysqlwire.StmtParams // not tracked past maxPreparedBytes
 	kept   int                  // bytes that count against maxPreparedBytes
-	heap   int                  // bytes that it takes on the heap
+	heap   int                  // heap size
 
 	divergent  bool // servers may read it in two ways: sqldigest.Digester.Divergent
-	unreadable bool // it was prepared in a mode that was not known: no text of it is logged
+	unreadable bool // it was prepared in an unknown mode: none of its text is logged
 
-	tagText []byte // as listTags takes them; empty past maxPreparedBytes
+	tagText []byte // in listTags' format; empty past maxPreparedBytes
 	tagEnds []int
 
-	// What it takes to prepare it on another server, kept where there is one.
+	// State for preparing it on another server; kept if there is one.
 	sql                 []byte
-	schema              string // the default one when it was prepared
+	schema              string // the default schema when it was prepared
 	mode                sqldigest.Mode
-	rules               uint64 // the epoch of the rules that plan was made under
+	rules               uint64 // the epoch of the rules that plan was created under
 	paramCount, columns uint16
-	cursor              bool // open: rows are still to be fetched
-	unread              bool // an execution was not read: the types of the parameters may be other ones
+	cursor              bool // open: it has unfetched rows
+	unread              bool // an execution could not be decoded: the parameter types may have changed
 
-	// moved: the command's id has to be changed. untyped: the server was not told the types
-	// of the parameters yet, and the client may think that it was.
+	// moved: the command's id has to be changed. untyped: the server has not received the parameter types
+	// yet, although the client may assume so.
 	moved, untyped bool
 }
 
-// add keeps a statement that was prepared with the given number of parameters. What view
-// points to is cloned.
+// add records a statement that was prepared with the given number of parameters. It clones the slices of
+// view.
 func (p *prepared) add(params uint16, view preparedStatement) {
 	p.last = view.id
 	if p.byID == nil {
 		p.byID = make(map[uint32]*preparedStatement)
 	}
-	if len(p.byID) >= maxPrepared && !p.moved { // the server has a bound of its own
+	if len(p.byID) >= maxPrepared && !p.moved { // the server enforces a bound of its own
 		p.lost = true
 		return
 	}
@@ -95,7 +95,7 @@ func (p *prepared) add(params uint16, view preparedStatement) {
 	p.byID[st.id] = st
 }
 
-// find is the statement that the body of a command names.
+// find returns the statement that the body of a command names.
 func (p *prepared) find(body []byte) *preparedStatement {
 	if len(body) < 5 {
 		return nil
@@ -107,8 +107,7 @@ func (p *prepared) find(body []byte) *preparedStatement {
 	return p.byID[id]
 }
 
-// statementID is the number in the body of a command on a prepared statement, 0 when it has
-// none.
+// statementID returns the statement number in the body of a command, or 0 if the body is too short.
 func statementID(body []byte) uint32 {
 	if len(body) < 5 {
 		return 0
@@ -124,7 +123,7 @@ func (p *prepared) close(body []byte) {
 	}
 }
 
-// longData notes a parameter whose value went by itself.
+// longData records a parameter whose value was sent by COM_STMT_SEND_LONG_DATA.
 func (p *prepared) longData(body []byte) {
 	var l mysqlwire.StmtLongData
 	if st := p.find(body); st != nil && l.Decode(body) == nil {
@@ -141,7 +140,7 @@ func (p *prepared) reset(body []byte) {
 
 func (p *prepared) clear() { *p = prepared{} }
 
-// heapBytes is what all statements take on the heap.
+// heapBytes returns the heap bytes of all statements.
 func (p *prepared) heapBytes() int64 {
 	return int64(p.heap) + int64(heapsize.MapOf(heapsize.ShapeWith[uint32, *preparedStatement](false, true), p.byID))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// A query is the current command of a session with its response, and the memory that all of the
-// session's statements use in turn.
+// A query is the session's current command with its response, and memory that consecutive statements of the
+// session reuse.
 type query struct {
 	msg      message
 	resp     mysqlwire.Response
@@ -23,7 +23,7 @@ type query struct {
 	sent       time.Time    // the statement was forwarded
 	firstByte  time.Time    // of the response
 	lastByte   time.Time    // the response's last read
-	failed     *clientError // the gateway's own response
+	failed     *clientError // the gateway's response
 	sqlState   string
 	divergent  bool // the text may be read in two ways: sqldigest.Digester.Divergent
 	unreadable bool // the statement was read in an unknown mode: it is logged without text
@@ -34,7 +34,7 @@ type query struct {
 	names      [][]byte
 }
 
-// received records when bytes of the response arrived.
+// received records the arrival time of response bytes.
 func (q *query) received() {
 	q.lastByte = time.Now()
 	if q.firstByte.IsZero() {
@@ -42,7 +42,7 @@ func (q *query) received() {
 	}
 }
 
-// collectTags copies the statement's sqlcommenter tags to the session's own memory.
+// collectTags copies the statement's sqlcommenter tags to the session's memory.
 func (q *query) collectTags() []querylog.Tag {
 	q.tagText, q.tagEnds = q.tagText[:0], q.tagEnds[:0]
 	for key, value := range q.digester.Tags() {
@@ -54,8 +54,7 @@ func (q *query) collectTags() []querylog.Tag {
 	return q.listTags(q.tagText, q.tagEnds)
 }
 
-// listTags returns tags as views of their text, in which each key and each value ends at one of
-// the ends.
+// listTags returns tags as views of their text; ends are the end offsets of each key and each value.
 func (q *query) listTags(text []byte, ends []int) []querylog.Tag {
 	q.tagList = q.tagList[:0]
 	for i, at := 0, 0; i < len(ends); i += 2 {
@@ -66,7 +65,7 @@ func (q *query) listTags(text []byte, ends []int) []querylog.Tag {
 	return q.tagList
 }
 
-// refusal returns the error for a statement that the rules forbid. It counts the rule's hit.
+// refusal returns the error for a statement that the rules forbid, and counts the rule's hit.
 func (q *query) refusal() *clientError {
 	verdict, rule := q.plan.Verdict()
 	if verdict == sqlplan.VerdictPass {
@@ -92,9 +91,8 @@ func (q *query) refusal() *clientError {
 	return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: fmt.Sprintf("Tare refused this statement by its rule %q: %s", rule, why)}
 }
 
-// changesModes reports whether the statement may have changed how later ones are read in a way
-// that its text does not say. CALL has not: servers restore character sets and sql_mode at the end
-// of a stored program.
+// changesModes reports whether the statement may have changed how later ones are read without its text saying
+// so. CALL cannot: servers restore character sets and sql_mode at the end of a stored program.
 func (q *query) changesModes() bool {
 	return q.plan.Effects().Has(sqlplan.EffectUnknown) && q.plan.Type() != sqlplan.TypeCall
 }
@@ -107,22 +105,22 @@ func (q *query) recordError() {
 	}
 	q.rec.ErrorText = e.Message
 	if e.HasState {
-		if q.sqlState != string(e.State[:]) { // mostly the one before again: no new string
+		if q.sqlState != string(e.State[:]) { // mostly the same as before: no new string
 			q.sqlState = string(e.State[:])
 		}
 		q.rec.SQLState = q.sqlState
 	}
 }
 
-// keepText copies the text of the current statement out of the client's buffer, which is
-// needed for the client's next packets.
+// keepText copies the text of the current statement out of the client's buffer, which the client's next
+// packets overwrite.
 func (q *query) keepText() {
 	q.rec.Text = bytes.Clone(q.rec.Text)
 }
 
-// readsLastStatement reports whether the command may read the server's record of the statement
-// before, which a query of the gateway's own would replace. Words are looked for anywhere in the
-// text, because how it is read is not known.
+// readsLastStatement reports whether the command may read the server's diagnostics of the previous statement,
+// which an internal query would replace. It searches for words anywhere in the text, because the modes for
+// reading the text are not known.
 func (q *query) readsLastStatement() bool {
 	if q.msg.cmd != mysqlwire.ComQuery {
 		return false
@@ -135,7 +133,7 @@ func (q *query) readsLastStatement() bool {
 	return false
 }
 
-// containsFold reports whether text has the word, which is in lower case.
+// containsFold reports whether text contains the word, which is in lower case.
 func containsFold(text []byte, word string) bool {
 	for i := 0; i+len(word) <= len(text); i++ {
 		if isAny(text[i:i+len(word)], word) {

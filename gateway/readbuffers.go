@@ -2,9 +2,9 @@ package gateway
 
 import "github.com/taredb/tare/mysqlconn"
 
-// readBuffers are read buffers that the sessions of one loop share. A session holds one only while there
-// are bytes in it, so waiting sessions hold none, and active ones reuse the few most recently used. Only
-// sessions of the loop use it, one at a time, so it needs no lock.
+// readBuffers are read buffers shared by the sessions of one loop. A session has one only while there are
+// bytes in it, so waiting sessions have none, and active ones reuse the few most recently used. Only sessions
+// of the loop use it, one at a time, so it needs no lock.
 //
 // A session has private read buffers if bytes may be buffered behind the socket, by crypto/tls or in the
 // frames of the compressed protocol, or if it has no loop.
@@ -13,11 +13,11 @@ type readBuffers struct {
 	_    [64]byte    // keeps loops apart
 }
 
-// maxFreeReads bounds the buffers that are kept for each side of a loop's sessions: more are in use when
-// as many sessions have sent a command and wait for its response.
+// maxFreeReads bounds the free buffers kept for each side of a loop's sessions. More are in use while that
+// many sessions have sent a command and wait for its response.
 const maxFreeReads = 256
 
-// take returns a buffer; it makes one when all are in use.
+// take returns a free buffer, or a new one.
 func (b *readBuffers) take(srv *Server, at side) []byte {
 	n := len(b.free[at])
 	if n == 0 {
@@ -30,7 +30,7 @@ func (b *readBuffers) take(srv *Server, at side) []byte {
 	return buf
 }
 
-// give takes back a buffer of take.
+// give returns a buffer to the free list.
 func (b *readBuffers) give(srv *Server, at side, buf []byte) {
 	if len(b.free[at]) >= maxFreeReads {
 		srv.readerBytes.Add(-int64(len(buf)))
@@ -46,7 +46,7 @@ func readSize(at side) int {
 	return backendBuffer
 }
 
-// shareBuffers hands the session's own buffers to its loop, where that is possible.
+// shareBuffers hands the session's private buffers to its loop, if they qualify.
 func (s *session) shareBuffers() {
 	loop, ok := s.task.Loop()
 	if !ok {
@@ -58,18 +58,18 @@ func (s *session) shareBuffers() {
 			continue
 		}
 		s.shared[at] = true
-		s.srv.readerBytes.Add(int64(c.Size())) // and no longer the session's, by its next weigh
+		s.srv.readerBytes.Add(int64(c.Size())) // the next weigh subtracts it from the session's bytes
 	}
 }
 
-// unshareBuffer ends a side's part in the loop's buffers, before its connection is closed.
+// unshareBuffer returns a side's buffer to the loop before the side's connection is closed.
 func (s *session) unshareBuffer(at side) {
 	if !s.shared[at] {
 		return
 	}
 	s.shared[at] = false
 	buf := s.conn(at).SwapBuffer(nil)
-	if len(buf) != readSize(at) { // it was replaced by a longer one, for a login
+	if len(buf) != readSize(at) { // a login replaced it by a longer one
 		s.srv.readerBytes.Add(-int64(readSize(at)))
 		return
 	}
@@ -83,8 +83,8 @@ func (s *session) conn(at side) *mysqlconn.Conn {
 	return s.backend
 }
 
-// awaitBytes waits until a side can be read. Meanwhile the loop has the side's read buffer, if that is
-// empty and the loop's, and between commands both of them. It does not allocate when the loop has free
+// awaitBytes waits until a side is readable. Meanwhile it lends the loop the side's read buffer if that is
+// empty and shared; between commands it lends both sides' buffers. It does not allocate if the loop has free
 // buffers.
 func (s *session) awaitBytes(at side) {
 	if s.readers == nil {
@@ -106,7 +106,7 @@ func (s *session) awaitBytes(at side) {
 	}
 }
 
-// lendsBuffer reports whether a side's read buffer is empty and the loop's, and not a relay buffer.
+// lendsBuffer reports whether a side's read buffer is empty, shared, and not a relay buffer.
 func (s *session) lendsBuffer(at side) bool {
 	c := s.conn(at)
 	return s.shared[at] && len(c.Buffered()) == 0 && c.Size() == readSize(at)

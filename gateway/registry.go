@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A registry holds the sessions of a server.
+// A registry is the set of a server's sessions.
 type registry struct {
 	mu       sync.Mutex
 	sessions map[*session]struct{}
@@ -19,7 +19,7 @@ func (r *registry) isDraining() bool {
 	return r.draining
 }
 
-// interruptAll is called with r.mu held.
+// interruptAll interrupts every session. The caller holds r.mu.
 func (r *registry) interruptAll(cause uint32) {
 	for ses := range r.sessions {
 		ses.interrupt(cause)
@@ -64,7 +64,7 @@ func (r *registry) insideList() (list []InsideSession) {
 	return list
 }
 
-// pinned returns the sessions that cannot be switched, as far as that is known beforehand.
+// pinned returns the sessions that are known to be pinned.
 func (r *registry) pinned() (pins []PinnedSession) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +88,8 @@ func (r *registry) pinned() (pins []PinnedSession) {
 	return pins
 }
 
-// participants returns the sessions that have to connect to the other side. One that is still
-// logging in finds the new route before its first command.
+// participants returns the sessions that have to connect to the other side. A session that is still logging
+// in picks up the new route before its first command.
 func (r *registry) participants() map[*session]struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *registry) participants() map[*session]struct{} {
 	return all
 }
 
-// closePipes ends the sessions that read a binary log, which cannot be moved, and returns their number.
+// closePipes closes the sessions that read a binary log, which cannot be moved, and returns their number.
 func (r *registry) closePipes() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

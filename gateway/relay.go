@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// relay passes the response that s.resp has begun back to the client, from buffer to
-// buffer, while s.resp follows it.
+// relay forwards the response that s.resp has started to the client, from buffer to buffer, while s.resp
+// tracks it.
 func (s *session) relay() error {
 	for {
 		b := s.backend.Buffered()
@@ -65,7 +65,7 @@ func (s *session) fillBackend() error {
 	}
 }
 
-// backendGone tells the client that its backend closed the connection within a command.
+// backendGone reports to the client that the backend closed the connection within a command.
 func (s *session) backendGone(err error) error {
 	reason := err
 	if errors.Is(err, io.EOF) {
@@ -77,7 +77,7 @@ func (s *session) backendGone(err error) error {
 	return fmt.Errorf("%w: %w", errBackendGone, e)
 }
 
-// backendBroken tells the client that its backend does not keep the protocol.
+// backendBroken reports to the client that the backend violates the protocol.
 func (s *session) backendBroken(err error) error {
 	e := &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
 		"Tare got a malformed response from backend %s to %s: %v", s.to.Addr, s.msg.cmd, err)}
@@ -85,8 +85,8 @@ func (s *session) backendBroken(err error) error {
 	return fmt.Errorf("%w: %w", errBackendGone, e)
 }
 
-// endWith sends an error as the end of the response, if the response has come to where a
-// packet may begin; otherwise closing is all that can be said.
+// endWith sends an error as the end of the response if the response is at a packet boundary; otherwise it can
+// only close the connection.
 func (s *session) endWith(e *clientError) {
 	s.failed = e
 	if s.resp.AtBoundary() {
@@ -94,8 +94,7 @@ func (s *session) endWith(e *clientError) {
 	}
 }
 
-// clientGone is a write to the client that did not succeed. What the backend is still
-// doing for it is stopped.
+// clientGone handles a failed write to the client. It stops the backend's statement.
 func (s *session) clientGone(err error) error {
 	if !s.resp.Done() {
 		s.killStatement()
@@ -103,8 +102,8 @@ func (s *session) clientGone(err error) error {
 	return fmt.Errorf("%w: write a response: %w", errClientLeft, err)
 }
 
-// killStatement ends what the backend does for a client that is gone, if there are
-// credentials for it; otherwise the backend notices when its connection is closed.
+// killStatement stops the backend's statement for a disconnected client if there is an account for KILL;
+// otherwise the backend stops when it notices that its connection is closed.
 func (s *session) killStatement() {
 	if s.srv.opts.Kill == nil {
 		return
@@ -119,7 +118,7 @@ func (s *session) killStatement() {
 	})
 }
 
-// infile relays a LOCAL INFILE: the client's packets up to the empty one.
+// infile relays a LOCAL INFILE: the client's packets through the empty one.
 func (s *session) infile() error {
 	s.keepText()
 	s.consume()
@@ -160,7 +159,7 @@ func (s *session) infile() error {
 	}
 }
 
-// passOn writes the first n buffered bytes of the client to the backend and consumes them.
+// passOn writes the first n buffered client bytes to the backend and consumes them.
 func (s *session) passOn(n int) error {
 	if n == 0 {
 		return nil
@@ -174,11 +173,10 @@ func (s *session) passOn(n int) error {
 	return nil
 }
 
-// unsolicited relays what the server sends in response to a command that has no response by the
-// protocol. TiDB does so to COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE of a statement that it
-// does not know: an error, which would otherwise pass for the response to the next command. When
-// all of it has come is known by a COM_PING behind the command. Of consecutive commands without
-// a response, the last one is followed by a COM_PING.
+// unsolicited relays packets that the server sends after a command that has no response by the protocol. TiDB
+// sends an error after COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE of an unknown statement, which would
+// otherwise be taken for the response to the next command. A COM_PING after the command marks where such
+// packets end. Of consecutive commands without a response, only the last one is followed by a COM_PING.
 func (s *session) unsolicited() error {
 	if s.mode.Server().Kind != sqldigest.ServerTiDB || s.nextHasNoResponse() {
 		return nil
@@ -214,7 +212,7 @@ func (s *session) unsolicited() error {
 	}
 }
 
-// nextHasNoResponse reports whether the client has sent another command without a response.
+// nextHasNoResponse reports whether the next buffered command has no response either.
 func (s *session) nextHasNoResponse() bool {
 	b := s.client.Buffered()[s.msg.size:]
 	if len(b) <= mysqlwire.HeaderLen {

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// pair is a gateway before two servers, each with the schema shop and a table of notes.
+// pair is a gateway in front of two servers, each with the schema shop and a table of notes.
 type pair struct {
 	*rig
 	servers [2]*testmysql.Server
@@ -47,7 +47,7 @@ func startPair(t *testing.T, change func(*Options)) *pair {
 	return p
 }
 
-// open is a database handle that reaches the schema shop through the gateway.
+// open opens a database handle that reaches the schema shop through the gateway.
 func (p *pair) open(t *testing.T, change func(*mysql.Config)) *sql.DB {
 	t.Helper()
 	cfg := p.servers[0].Config(testmysql.AppUser)
@@ -62,8 +62,8 @@ func (p *pair) open(t *testing.T, change func(*mysql.Config)) *sql.DB {
 	return db
 }
 
-// session is one connection through the gateway, which waits for its first command: a hold that
-// starts during the login would not count it.
+// session opens one connection through the gateway, which waits for its first command: a pause that starts
+// during the login would not count it.
 func (p *pair) session(t *testing.T) *mysqlconn.Client {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
@@ -75,7 +75,7 @@ func (p *pair) session(t *testing.T) *mysqlconn.Client {
 	return c
 }
 
-// loggedIn reports whether the session that was greeted with this number is past its login.
+// loggedIn reports whether the session greeted with this number has completed its login.
 func (r *rig) loggedIn(greeted uint32) bool {
 	connection, ok := r.backendsID(greeted)
 	if !ok {
@@ -104,13 +104,13 @@ func (p *pair) mustSwitch(t *testing.T, to switchover.Side) {
 	must(t, err)
 }
 
-// port is the port of the server that the session is on.
+// port returns the port of the session's server.
 func port(t *testing.T, c *mysqlconn.Client) string {
 	t.Helper()
 	return value(t, c, "SELECT @@port")
 }
 
-// value is the one value of a query.
+// value returns the single value of a query.
 func value(t *testing.T, c *mysqlconn.Client, query string) (v string) {
 	t.Helper()
 	_, err := c.Query(t.Context(), query, func(row mysqlwire.TextRow) error { v = string(row[0]); return nil })
@@ -120,9 +120,8 @@ func value(t *testing.T, c *mysqlconn.Client, query string) (v string) {
 	return v
 }
 
-// TestSwitchUnderLoad has clients of several kinds write while the sessions go to the standby and
-// back, again and again. No client sees an error, and each write that was acknowledged is on
-// exactly one side.
+// TestSwitchUnderLoad has clients of several kinds write while the sessions switch to the standby and back,
+// repeatedly. No client receives an error, and each acknowledged write is on exactly one side.
 func TestSwitchUnderLoad(t *testing.T) {
 	p := startPair(t, nil)
 	var stop atomic.Bool
@@ -174,7 +173,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	}
 }
 
-// writeNotes writes rows of its own until stop: by a statement that is prepared once, by statements with
+// writeNotes writes distinct rows until stop: by a statement that is prepared once, by statements with
 // arguments, and two in a transaction.
 func writeNotes(db *sql.DB, client int, stop *atomic.Bool, acknowledged *atomic.Int64) error {
 	ctx := context.Background()
@@ -228,12 +227,12 @@ func count(t *testing.T, s *testmysql.Server) (n int64) {
 	return n
 }
 
-// TestRouteNotSaved has writing the route fail, after it was written or before: sessions stay, and what
-// is written in the end is where they are, unless that cannot be written either, which is said.
+// TestRouteNotSaved makes saving the route fail, before or after the file was written: sessions stay, and the
+// saved route is their server's, unless that cannot be written either, which is reported.
 func TestRouteNotSaved(t *testing.T) {
 	var p *pair
-	var fails int  // of the next writes
-	var after bool // they fail after the file was written
+	var fails int  // number of next writes that fail
+	var after bool // they fail after writing the file
 	p = startPair(t, func(o *Options) {
 		save := o.SaveRoute
 		o.SaveRoute = func(addr string) error {
@@ -252,7 +251,7 @@ func TestRouteNotSaved(t *testing.T) {
 	for _, tt := range []struct {
 		fails int
 		after bool
-		saved string // nothing: as it was
+		saved string // empty: unchanged
 		want  string
 	}{
 		{1, false, p.servers[0].Addr, "nothing was switched: write the route down: no space"},

@@ -31,21 +31,21 @@ type Server struct {
 	buffers   *bufferPool
 	readers   []readBuffers // by loop
 
-	readerBytes atomic.Int64 // of readers, in use or free
+	readerBytes atomic.Int64 // bytes of readers, in use or free
 	metrics     *metrics
 	live        *live
 	users       userLimit
 	newcomers   unauthenticated
-	maxByFiles  int // sessions
+	maxByFiles  int // maximum sessions
 	early       earlyAddresses
 	ids         connIDs
 	loginLog    logLimit
 
 	deniedControl sync.Once
-	transactions  atomic.Uint64 // the last number given to one
+	transactions  atomic.Uint64 // the last transaction number used
 	held          atomic.Int64  // heap bytes of all sessions, without borrowed buffers
 
-	ctx    context.Context // ends what sessions wait for besides their sockets
+	ctx    context.Context // canceled to end waits for anything besides sockets
 	cancel context.CancelFunc
 
 	listener net.Listener   // guarded by registry.mu
@@ -53,7 +53,7 @@ type Server struct {
 	sweeping sync.WaitGroup
 }
 
-// New makes a Server; Serve sets it to work.
+// New returns a Server; Serve starts it.
 func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -95,8 +95,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts clients until Shutdown; it returns nil then,
-// and an error when the listener fails.
+// Serve accepts clients until Shutdown. It returns nil after Shutdown, and an error if the listener fails.
 func (s *Server) Serve(l net.Listener) error {
 	s.registry.mu.Lock()
 	if s.registry.draining {
@@ -131,13 +130,13 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// isTemporary reports whether accepting may succeed later, as when descriptors run out.
+// isTemporary reports whether a later accept may succeed, as when descriptors run out.
 func isTemporary(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Temporary() //nolint:staticcheck // still the one way to ask for EMFILE and its kin
 }
 
-// accept starts a session, or tells the client why there is none.
+// accept starts a session, or sends the client the reason for refusing it.
 func (s *Server) accept(nc net.Conn) {
 	s.metrics.accepted.Add(1)
 	ses := newSession(s, nc)
@@ -177,7 +176,7 @@ func (s *Server) enroll(ses *session) *clientError {
 	return nil
 }
 
-// begin logs a client in. Its session is then served by a loop.
+// begin logs a client in. A loop then serves the session.
 func (s *Server) begin(ses *session) {
 	served := false
 	unlessServed := func(f func()) {
@@ -208,8 +207,8 @@ func (s *Server) dismiss(ses *session) {
 	}
 }
 
-// recovered keeps a panic in one session from ending the process: the session's connections
-// are closed, and the panic is logged and counted.
+// recovered keeps a panic in one session from ending the process: it closes the session's connections, and
+// logs and counts the panic.
 func (s *Server) recovered(ses *session) {
 	p := recover()
 	if p == nil {
@@ -217,14 +216,14 @@ func (s *Server) recovered(ses *session) {
 	}
 	s.metrics.panics.Add(1)
 	e := panics.Recovered(p)
-	if within, ok := p.(*netloop.Panic); ok { // in a function that the session waited for
+	if within, ok := p.(*netloop.Panic); ok { // in a function run by Task.Block
 		e = panicIn(within)
 	}
 	s.opts.Diag.Error("panic in a session; its connections were closed",
 		"client", ses.remote, "connection", ses.connID, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
 }
 
-// panicIn is the panic of a function that a task waited for.
+// panicIn returns the panic of a function run by Task.Block.
 func panicIn(p *netloop.Panic) *panics.Error {
 	if e, ok := p.Value.(*panics.Error); ok {
 		return e
@@ -232,20 +231,20 @@ func panicIn(p *netloop.Panic) *panics.Error {
 	return &panics.Error{Value: p.Value, Stack: p.Stack}
 }
 
-// taskPanicked logs a panic outside of all sessions: of a loop, or of the end of a session.
+// taskPanicked logs a panic outside of all sessions: in a loop, or at the end of a session.
 func (s *Server) taskPanicked(v any, stack []byte) {
 	s.metrics.panics.Add(1)
 	s.opts.Diag.Error("panic in an event loop", "panic", fmt.Sprint(v), "stack", string(stack))
 }
 
-// loggedIn is called by a session that is logged in.
+// loggedIn is called by a session after its login.
 func (s *Server) loggedIn(ses *session) {
 	ses.newcomer = false
 	s.newcomers.leave(ses.remote.Addr())
 }
 
-// publish makes the session known by the number that its client was greeted with. It comes
-// before the client knows that it is logged in.
+// publish registers the session under the number in its client's greeting, before the client receives the OK
+// of its login.
 func (s *Server) publish(ses *session) {
 	ses.shown.connection.Store(ses.connID)
 	ses.side.Store(uint32(ses.to.side))
@@ -254,9 +253,9 @@ func (s *Server) publish(ses *session) {
 	}
 }
 
-// Shutdown ends the service: no new clients; sessions end when they are idle and in no
-// transaction; after the drain timeout, or when ctx ends, what still runs is ended with an
-// error. It returns when all sessions are over, with how many had to be ended so.
+// Shutdown stops the server: it accepts no new clients and closes sessions that are idle and outside
+// transactions. After the drain timeout, or when ctx is done, it closes the remaining sessions with an error.
+// It returns when all sessions are closed, with the number closed by force.
 func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	s.registry.mu.Lock()
 	already := s.registry.draining
@@ -300,10 +299,10 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 	return ended
 }
 
-// sweepEvery is how often idle sessions are looked for.
+// sweepEvery is the interval between checks for idle sessions.
 const sweepEvery = time.Second
 
-// sweep ends sessions whose client has sent nothing for too long: between commands, in an open
+// sweep closes sessions whose client has sent nothing for the idle timeout: between commands, in an open
 // transaction too, and within a command.
 func (s *Server) sweep() {
 	t := time.NewTicker(sweepEvery)
@@ -326,7 +325,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// loginFailed logs the end of a session that did not come to its first command.
+// loginFailed logs the end of a session that did not reach its first command.
 func (s *Server) loginFailed(ses *session, err error) {
 	s.metrics.loginFailures.Add(1)
 	if errors.Is(err, errClientLeft) {
@@ -336,7 +335,7 @@ func (s *Server) loginFailed(ses *session, err error) {
 	s.loginLog.log(s.opts.Diag, "login failed", "client", ses.remote, "user", string(ses.user), "error", err)
 }
 
-// sessionEnded logs the end of a session, unless its client wanted it.
+// sessionEnded logs the end of a session, unless its client closed it.
 func (s *Server) sessionEnded(ses *session, err error) {
 	switch {
 	case errors.Is(err, errQuit):
@@ -355,7 +354,7 @@ func (s *Server) sessionEnded(ses *session, err error) {
 	s.opts.Diag.Info("session ended", "client", ses.remote, "user", string(ses.user), "connection", ses.connID, "error", err)
 }
 
-// Live is what the last 10 seconds were like.
+// Live returns metrics of the last 10 seconds.
 func (s *Server) Live() Live {
 	l := s.live.read(time.Now())
 	l.Connections = s.Sessions()
@@ -365,12 +364,11 @@ func (s *Server) Live() Live {
 // Sessions returns the number of connected clients.
 func (s *Server) Sessions() int { return s.registry.count() }
 
-// BufferBytes reports the bytes of relay buffers that are kept for use and that sessions
-// hold at the moment.
+// BufferBytes returns the bytes of idle relay buffers and of those lent to sessions.
 func (s *Server) BufferBytes() (kept, lent int64) { return s.buffers.bytes() }
 
-// keyPair is the RSA key that passwords are received with where only the backend's leg has
-// TLS; making it takes a while, so that happens when it is first needed.
+// keyPair is the RSA key that clients encrypt passwords with if only the backend connection uses TLS.
+// Generating it takes a while, so it is generated at first use.
 type keyPair struct {
 	once sync.Once
 	key  *mysqlconn.KeyPair

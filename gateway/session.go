@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	clientBuffer  = 2 << 10 // bytes; holds most statements
-	backendBuffer = 4 << 10 // bytes; holds most responses
+	clientBuffer  = 2 << 10 // bytes; fits most statements
+	backendBuffer = 4 << 10 // bytes; fits most responses
 )
 
-// A session is one client connection on a dedicated backend connection. One goroutine serves it: it
-// waits for a command, forwards it, relays the response, and records the statement. Only that
-// goroutine uses the fields, except those of control.
+// A session is one client connection on a dedicated backend connection. One goroutine serves it: it waits for
+// a command, forwards it, relays the response, and records the statement. Only that goroutine uses the
+// fields, except those of control.
 type session struct {
 	query   // the current command: fields that every statement uses
 	control // fields that other goroutines use
@@ -32,18 +32,18 @@ type session struct {
 	client   *mysqlconn.Conn
 	backend  *mysqlconn.Conn
 	to       *target // the server of backend
-	lane     uint32  // the gate's value while commands of this session may pass
+	lane     uint32  // the gate's value while this session's commands may pass
 	maria    bool    // backend is MariaDB, whose status reports ANSI_QUOTES
 	counters *stripe
 	task     *netloop.Task // nil until the login is over
 	readers  *readBuffers  // of the loop; nil: the session has private read buffers
 
-	// How the next statement is read.
+	// State that decides how the next statement is read.
 	schema      []byte
 	status      mysqlwire.Status // of the last OK or EOF
 	mode        sqldigest.Mode
 	scope       sqlplan.Scope
-	unsure      bool // the modes that the text is read by are unknown: query them before the next statement
+	unsure      bool // the modes for reading text are unknown: query them before the next statement
 	statements  prepared
 	transaction uint64 // number of the open transaction; 0 outside one
 	rules       uint64 // epoch of the rules that scope was computed under
@@ -51,30 +51,30 @@ type session struct {
 	identity // cold: written at logins
 	moving   // cold: fields for moving to another server
 
-	borrowed bool // a buffer of the client side comes from the pool
-	relaying bool // a buffer of the backend side comes from the pool
+	borrowed bool // the client side's buffer belongs to the pool
+	relaying bool // the backend side's buffer belongs to the pool
 	ownRead  [2][]byte
 	shared   [2]bool // the side's read buffer is one of readers
-	long     [2]bool // a buffer was borrowed once: more was read at a time than fits an own one
+	long     [2]bool // a buffer was borrowed before: a read exceeded the private buffer
 
 	errBuf  []byte
-	held    int64 // bytes that Server.held has for this session
-	weighed int   // buffersOf when they were counted
+	held    int64 // bytes of this session in Server.held
+	weighed int   // buffersOf at the last update of held
 }
 
 // An identity is the result of a login.
 type identity struct {
 	remote netip.AddrPort
-	local  bool // the client came by a Unix socket
+	local  bool // the client connected by a Unix socket
 
 	offered mysqlwire.Capability // to the client
 	caps    mysqlwire.Capability // with the client, and so with the backend
-	connID  uint32               // the backend's: the number that its KILL takes
+	connID  uint32               // the backend's number of the connection, as its KILL takes it
 
-	greetedID uint32 // the number that the client was greeted with; 0: connID
+	greetedID uint32 // number in the client's greeting; 0: connID
 
-	charset   uint8  // collation that the client logged in with
-	maxPacket uint32 // bytes; as the client announced
+	charset   uint8  // collation of the client's login
+	maxPacket uint32 // bytes; announced by the client
 	salt      []byte // the challenge of the last login
 	user      []byte
 	entered   bool // counted in Server.users
@@ -86,7 +86,7 @@ type identity struct {
 // A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
 type control struct {
 	causes    atomic.Uint32
-	peer      atomic.Pointer[mysqlconn.Conn] // backend, once there is one
+	peer      atomic.Pointer[mysqlconn.Conn] // backend; nil before the backend is connected
 	phase     atomic.Uint32
 	side      atomic.Uint32       // of to
 	pin       atomic.Pointer[pin] // why the session cannot move; written by the session
@@ -96,13 +96,13 @@ type control struct {
 	idleSince atomic.Int64                  // when the session started to wait for a command, in nanoseconds since the server's start
 }
 
-// shown is a session as the API shows it.
+// shown is a session as the API presents it.
 type shown struct {
 	connection atomic.Uint32
 	user       atomic.Pointer[string]
 }
 
-// show sets shown; the user only where sessions can be switched.
+// show updates shown; the user only if sessions can be switched.
 func (s *session) show() {
 	s.shown.connection.Store(s.connID)
 	if s.srv.opts.Standby == nil {
@@ -112,14 +112,14 @@ func (s *session) show() {
 	s.shown.user.Store(&user)
 }
 
-// The phases of a session.
+// Phases of a session.
 const (
 	phaseLogin uint32 = iota
 	phaseIdle
 	phaseBusy
-	phaseOpen // waits for a command that belongs to what has begun: see isOpen
+	phaseOpen // waits for a command that continues a unit of work: see isOpen
 	phaseHeld // waits for the gate to open
-	phasePipe // passes a stream on, without looking
+	phasePipe // relays a stream uninspected
 )
 
 func newSession(srv *Server, nc net.Conn) *session {
@@ -134,8 +134,8 @@ func newSession(srv *Server, nc net.Conn) *session {
 	return s
 }
 
-// logIn takes the session up to its first command, and hands it to a loop. It reports whether serve
-// runs the session from now on.
+// logIn takes the session up to its first command, and hands it to a loop. It reports whether serve runs the
+// session from then on.
 func (s *session) logIn(ctx context.Context) (served bool) {
 	s.holds(sessionBytes() + clientBuffer + backendBuffer)
 	l := login{session: s}
@@ -153,7 +153,7 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 	return true
 }
 
-// onLoop returns the connection below c that a loop can take over.
+// onLoop returns the connection below c, which a loop can take over.
 func onLoop(c *mysqlconn.Conn) *netloop.Conn { return c.Socket().(*netloop.Conn) }
 
 // serve is the session's task: it serves commands until the session ends.
@@ -213,9 +213,9 @@ func (s *session) turn() error {
 	return err
 }
 
-// forget drops the views of the statement that is over. They lie in buffers that may be the
-// pool's, where they would show the next session's bytes, or that the pool did not keep, which
-// they would hold: an idle session holds no text.
+// forget drops views of the finished statement. They point into buffers that may belong to the pool, where
+// they would show the next session's bytes, or that the pool has dropped and the views would keep alive: an
+// idle session retains no text.
 func (s *session) forget() {
 	s.plan = nil
 	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {
@@ -228,11 +228,10 @@ func (s *session) forget() {
 	s.digester.Reset(s.mode)
 }
 
-// keptDigest is how long the normalized text may be that stays with an idle session, in bytes.
+// keptDigest is the longest normalized text that stays with an idle session, in bytes.
 const keptDigest = 16 << 10
 
-// idle marks the session as waiting for a command. It comes after everything about the
-// last one is done.
+// idle marks the session as waiting for a command. It is the last step of a command.
 func (s *session) idle() {
 	s.weigh()
 	if s.srv.opts.IdleTimeout > 0 {
@@ -245,7 +244,7 @@ func (s *session) idle() {
 	s.phase.Store(phaseIdle)
 }
 
-// sawStatus keeps the server status, which tells modes that change how SQL is read.
+// sawStatus records the server status, which includes modes that change how SQL is read.
 func (s *session) sawStatus(st mysqlwire.Status) {
 	s.status = st
 	mode := s.mode &^ sqldigest.NoBackslashEscapes
@@ -263,7 +262,7 @@ func (s *session) sawStatus(st mysqlwire.Status) {
 	}
 }
 
-// rescope computes anew what besides the text decides a plan.
+// rescope recomputes the parts of a plan's key besides the text.
 func (s *session) rescope() {
 	s.userName, s.schemaName = string(s.user), string(s.schema)
 	s.scope = s.srv.opts.Planner.ScopeOf(s.schema, s.user, s.mode)
@@ -274,7 +273,7 @@ func (s *session) setSchema(name []byte) {
 	s.rescope()
 }
 
-// borrowClient gives the client side a buffer of at least n bytes from the pool.
+// borrowClient gives the client side a pool buffer of at least n bytes.
 func (s *session) borrowClient(n int) {
 	s.long[clientSide] = true
 	old := s.client.SwapBuffer(s.srv.buffers.take(n))
@@ -285,7 +284,7 @@ func (s *session) borrowClient(n int) {
 	}
 }
 
-// borrowBackend gives the backend side a buffer for a long response.
+// borrowBackend gives the backend side a pool buffer for a long response.
 func (s *session) borrowBackend() {
 	if !s.relaying {
 		s.ownRead[backendSide] = s.backend.SwapBuffer(s.srv.buffers.take(relayBuffer))
@@ -293,8 +292,7 @@ func (s *session) borrowBackend() {
 	}
 }
 
-// returnBuffers gives borrowed buffers back, as far as what the client already sent on
-// fits its own.
+// returnBuffers returns borrowed buffers to the pool if the client's buffered bytes fit its private buffer.
 func (s *session) returnBuffers() {
 	if s.relaying && len(s.backend.Buffered()) <= backendBuffer {
 		s.srv.buffers.give(s.backend.SwapBuffer(s.ownRead[backendSide]))

@@ -10,14 +10,13 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// An Observer is told of each statement when it is over. The record and what it points to
-// are valid during the call alone. Observe is called by many sessions at once and must
-// neither wait nor allocate.
+// An Observer receives each statement when it finishes. The record and the slices in it are valid during the
+// call only. Sessions call Observe concurrently; it must not block or allocate.
 type Observer interface {
 	Observe(r *querylog.Record)
 }
 
-// text serves COM_QUERY and COM_STMT_PREPARE: statements that come as text.
+// text serves COM_QUERY and COM_STMT_PREPARE, the statements sent as text.
 func (s *session) text() error {
 	if err := s.makeSure(); err != nil {
 		return err
@@ -43,13 +42,13 @@ func (s *session) text() error {
 	return s.statement()
 }
 
-// longDigest is the length from which a text is digested away from the loop, in bytes.
+// longDigest is the length in bytes from which a text is digested outside the loop.
 const longDigest = 32 << 10
 
-// digestWork is how many bytes of a task's budget the digest of a byte counts as.
+// digestWork is the cost of digesting one byte, in bytes of a task's budget.
 const digestWork = 4
 
-// digest digests a statement that is held whole.
+// digest digests a statement that is buffered whole.
 func (s *session) digest(sql []byte) (d sqldigest.Digest) {
 	if len(sql) < longDigest {
 		return s.digester.Digest(sql, s.mode)
@@ -62,7 +61,7 @@ func (s *session) digestLong(sql []byte) (d sqldigest.Digest) {
 	return d
 }
 
-// followRules computes the scope anew when the rules were changed.
+// followRules recomputes the scope if the rules have changed.
 func (s *session) followRules() {
 	if epoch := s.srv.opts.Planner.RulesEpoch(); epoch != s.rules {
 		s.rules = epoch
@@ -70,7 +69,7 @@ func (s *session) followRules() {
 	}
 }
 
-// sqlOf is the text in a COM_QUERY or COM_STMT_PREPARE.
+// sqlOf returns the text in a COM_QUERY or COM_STMT_PREPARE.
 func (s *session) sqlOf(body []byte) ([]byte, error) {
 	if s.msg.cmd == mysqlwire.ComStmtPrepare {
 		return body[1:], nil
@@ -78,7 +77,7 @@ func (s *session) sqlOf(body []byte) ([]byte, error) {
 	return mysqlwire.Query(body, s.caps)
 }
 
-// planText looks the statement's plan up, or makes it.
+// planText finds or creates the statement's plan.
 func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 	s.rec.Digest = d
 	s.rec.Normalized, s.rec.NormalizedCut = s.digester.Text(), s.digester.TextTruncated()
@@ -88,13 +87,13 @@ func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 	s.findPlan(sql, complete, s.divergent)
 }
 
-// findPlan looks the plan of the statement in the record up, or makes it.
+// findPlan finds or creates the plan of the statement in the record.
 func (s *session) findPlan(sql []byte, complete, divergent bool) {
 	s.planIn(sql, complete, divergent, s.scope, s.schema, s.mode)
 }
 
-// findPrepared looks the plan of a prepared statement up, or makes it: the server reads its names
-// in the schema and the modes that it was prepared in.
+// findPrepared finds or creates the plan of a prepared statement: the server resolves its names in the schema
+// and modes of its PREPARE.
 func (s *session) findPrepared(st *preparedStatement) {
 	if st.schema == s.schemaName && st.mode == s.mode {
 		s.findPlan(st.text, false, st.divergent)
@@ -104,8 +103,8 @@ func (s *session) findPrepared(st *preparedStatement) {
 	s.planIn(st.text, false, st.divergent, s.srv.opts.Planner.ScopeOf(schema, s.user, st.mode), schema, st.mode)
 }
 
-// planIn looks up or makes the plan of the statement in the record under a scope, which is that
-// of schema and mode.
+// planIn finds or creates the plan of the statement in the record under a scope, which corresponds to schema
+// and mode.
 func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Scope, schema []byte, mode sqldigest.Mode) {
 	if divergent {
 		scope = scope.Divergent()
@@ -121,18 +120,18 @@ func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Sco
 	s.planned()
 }
 
-// makePlan parses the statement, away from the loop: that takes long, and much stack.
+// makePlan parses the statement outside the loop: parsing takes long and a deep stack.
 func (s *session) makePlan(st *sqlplan.Statement) {
 	s.task.Block(func() { s.plan = s.srv.opts.Planner.Plan(*st) })
 }
 
-// unjudged refuses an execution of which no text was kept to judge it by the rules in force.
+// unjudged refuses an execution whose text was not kept, because the current rules cannot be applied to it.
 func (s *session) unjudged() error {
 	return s.refuseStatement(&clientError{errno: mysqlwire.ErrnoSpecificAccessDenied,
 		msg: "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again"})
 }
 
-// planned notes that the plan is known.
+// planned records the plan's type, the time that planning took and whether the cache missed.
 func (s *session) planned() {
 	if !s.rec.PlanCached {
 		s.counters.planMisses.Add(1)
@@ -142,8 +141,7 @@ func (s *session) planned() {
 	s.rec.Plan = s.sent.Sub(s.msg.start)
 }
 
-// statement passes the planned statement on, unless a rule refuses it, and its response
-// back.
+// statement forwards the planned statement, unless a rule refuses it, and relays its response.
 func (s *session) statement() error {
 	if e := s.refusal(); e != nil {
 		return s.refuseStatement(e)
@@ -165,7 +163,7 @@ func (s *session) statement() error {
 	return err
 }
 
-// refuseStatement answers the command at hand with an error; the session goes on.
+// refuseStatement sends an error in response to the current command; the session continues.
 func (s *session) refuseStatement(e *clientError) error {
 	s.counters.refused.Add(1)
 	s.failed = e
@@ -174,7 +172,7 @@ func (s *session) refuseStatement(e *clientError) error {
 	return err
 }
 
-// answerError answers the command at hand with an error of the gateway's own.
+// answerError sends an error of the gateway in response to the current command.
 func (s *session) answerError(e *clientError) error {
 	s.failed = e
 	err := s.sendError(s.msg.seq+1, e, true)
@@ -182,8 +180,8 @@ func (s *session) answerError(e *clientError) error {
 	return err
 }
 
-// longText serves a statement that is longer than the statement memory: it is digested as
-// it passes, and its last piece goes on when the rules let it.
+// longText serves a statement that is longer than the statement memory: it is digested while it is forwarded,
+// and its last piece is sent after the rules allowed it.
 func (s *session) longText() error {
 	sql, err := s.sqlOf(s.msg.body)
 	if err != nil {
@@ -208,13 +206,13 @@ func (s *session) longText() error {
 	return err
 }
 
-// A longStatement is a statement that is forwarded in pieces: see is called for each piece after the
-// first packet header, before once all pieces were seen and the last one was not forwarded yet. An
-// error there keeps the backend from having the statement whole, and so from executing it.
+// A longStatement is a statement that is forwarded in pieces. see is called for each piece after the first
+// packet header; before is called once all pieces were seen and the last one has not been forwarded yet. An
+// error there keeps the backend from receiving the whole statement, and so from executing it.
 type longStatement struct {
 	*session
 	skip int // bytes before the text
-	keep int // bytes of the text that the log wants
+	keep int // bytes of the text to keep for the log
 }
 
 func (l *longStatement) see(p []byte) {
@@ -238,15 +236,15 @@ func (l *longStatement) before() error {
 	if e == nil {
 		return nil
 	}
-	// The backend has most of the statement and waits for its end, which it never gets:
-	// both connections end here.
+	// The backend has most of the statement and waits for the rest, which is never sent: both connections are
+	// closed here.
 	l.counters.refused.Add(1)
 	l.failed = e
 	_ = l.sendError(l.msg.seq+1, e, true)
 	return fmt.Errorf("%w: %w", errRefused, e)
 }
 
-// execution serves the commands on prepared statements.
+// execution serves the commands that execute prepared statements or fetch their rows.
 func (s *session) execution() error {
 	if err := s.makeSure(); err != nil {
 		return err
@@ -254,7 +252,7 @@ func (s *session) execution() error {
 	s.beginRecord()
 	s.followRules()
 	st := s.statements.find(s.msg.body)
-	if st == nil { // unknown to the backend too, or past the bound on what is kept
+	if st == nil { // unknown to the backend too, or past the bound on kept statements
 		s.rec.StatementID = statementID(s.msg.body)
 		if s.statements.lost && s.srv.opts.Planner.HasRules() {
 			return s.unjudged()
@@ -279,7 +277,7 @@ func (s *session) execution() error {
 	s.rec.Tags = s.listTags(st.tagText, st.tagEnds)
 	if len(st.text) > 0 {
 		s.findPrepared(st)
-	} else { // too many to keep their texts
+	} else { // past the bound on kept texts
 		if st.rules != s.rules && s.srv.opts.Planner.HasRules() {
 			return s.unjudged()
 		}
@@ -303,14 +301,14 @@ func (s *session) execution() error {
 	return err
 }
 
-// bind reads the values that the statement is executed with. They are a view of the
-// message; what cannot be read is the backend's to refuse.
+// bind decodes the values of an execution as views of the message. Undecodable values are left to the backend
+// to refuse.
 func (s *session) bind(st *preparedStatement) {
 	var e mysqlwire.StmtExecute
 	if e.Decode(s.msg.body) != nil {
 		return
 	}
-	st.params.Values, st.params.Names = s.values, s.names // the room is the session's
+	st.params.Values, st.params.Names = s.values, s.names // reuse the session's slices
 	if st.params.Decode(&e, s.caps) == nil {
 		s.rec.Binds, s.rec.BindNames = st.params.Values, st.params.Names
 	} else {
@@ -326,10 +324,10 @@ func (s *session) bind(st *preparedStatement) {
 // maxKeptValues bounds the room for values that a session keeps between statements.
 const maxKeptValues = 256
 
-// afterStatement follows what a statement did to the session.
+// afterStatement applies a statement's effects to the session.
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
-		// What stood before the failure may have had its effect.
+		// Statements before the failed one may have had effects.
 		if s.resp.Results > 1 || s.changesModes() || s.plan.Effects().Any(readingEffects) {
 			s.forgetModes()
 		}
@@ -346,7 +344,7 @@ func (s *session) afterStatement() {
 	}
 }
 
-// keepPrepared keeps the statement that was prepared.
+// keepPrepared records the statement that was prepared.
 func (s *session) keepPrepared() {
 	s.rec.StatementID = s.resp.StatementID
 	view := preparedStatement{
@@ -366,11 +364,11 @@ func (s *session) keepPrepared() {
 	s.statements.add(s.resp.Params, view)
 }
 
-// follow applies the effects that change how later statements are read.
+// follow applies effects that change how later statements are read.
 func (s *session) follow(effects sqlplan.Effect) {
 	sql := s.rec.Text
 	if !s.msg.whole {
-		sql = nil // its beginning says nothing about its end
+		sql = nil // the truncated text does not show its end
 	}
 	if effects.Has(sqlplan.EffectSchema) && !effects.Has(sqlplan.EffectTempTable) {
 		s.srv.opts.Planner.Invalidate()
@@ -388,7 +386,7 @@ func (s *session) follow(effects sqlplan.Effect) {
 		if name, ok := usedSchema(sql, s.mode); ok && s.plan.Type() == sqlplan.TypeUse {
 			s.setSchema(name)
 		} else {
-			s.forgetModes() // prepared, or one of several statements
+			s.forgetModes() // a prepared statement, or one of several statements
 		}
 	}
 	if effects.Has(sqlplan.EffectSQLMode) {
@@ -403,14 +401,14 @@ func (s *session) follow(effects sqlplan.Effect) {
 	}
 }
 
-// readingEffects decide how the next statement is read. A statement that failed may have had
-// them in part: TiDB keeps the assignments of a SET in front of the one that fails.
+// readingEffects decide how the next statement is read. A failed statement may have had them in part: TiDB
+// keeps the assignments of a SET that precede the failing one.
 const readingEffects = sqlplan.EffectUse | sqlplan.EffectCharset | sqlplan.EffectSQLMode
 
 // sqlModes are the parts of a mode that sql_mode decides.
 const sqlModes = sqldigest.ANSIQuotes | sqldigest.NoBackslashEscapes | sqldigest.Oracle | sqldigest.UnknownSQLMode
 
-// trackSchema follows the server's own word on the default schema, where it gives it.
+// trackSchema takes the default schema from the server's session tracking, if present.
 func (s *session) trackSchema() {
 	var ok mysqlwire.OK
 	if s.resp.Last == nil || ok.Decode(s.resp.Last, s.caps) != nil {
@@ -423,7 +421,7 @@ func (s *session) trackSchema() {
 	}
 }
 
-// beginRecord makes the record ready for the statement at hand.
+// beginRecord resets the record for the current statement.
 func (s *session) beginRecord() {
 	s.rec = querylog.Record{
 		Start:        s.msg.start,
@@ -440,8 +438,8 @@ func (s *session) beginRecord() {
 	s.resp = mysqlwire.Response{}
 }
 
-// record completes the record of the statement at hand and hands it on. err is the error
-// that ended the session with the statement, if one did.
+// record completes the record of the current statement and passes it to the log and the observers. err is the
+// error that ended the session with the statement, if any.
 func (s *session) record(err error) {
 	now := time.Now()
 	r := &s.rec
@@ -465,7 +463,7 @@ func (s *session) record(err error) {
 	}
 	s.noteTransaction()
 	if s.unreadable {
-		// Text whose strings may end elsewhere can show what is in them.
+		// A text whose strings may end elsewhere can expose their contents.
 		r.Text, r.Normalized, r.Digest, r.Tags, r.StatementName = nil, nil, [16]byte{}, nil, nil
 	}
 	s.counters.statement(s.plan, r)
@@ -476,8 +474,8 @@ func (s *session) record(err error) {
 	}
 }
 
-// noteTransaction numbers the transaction that the statement belongs to: from the one that
-// began it to the one that ended it.
+// noteTransaction numbers the statement's transaction, from the statement that started it to the one that
+// ended it.
 func (s *session) noteTransaction() {
 	open := s.status.Has(mysqlwire.StatusInTrans)
 	if open && s.transaction == 0 {

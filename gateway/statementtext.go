@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// usedSchema is the schema that the last USE in sql changes to, unquoted.
+// usedSchema returns the unquoted schema of the last USE in sql.
 func usedSchema(sql []byte, m sqldigest.Mode) (name []byte, ok bool) {
 	var l sqldigest.Lexer
 	l.Reset(sql, m)
@@ -30,16 +30,15 @@ func usedSchema(sql []byte, m sqldigest.Mode) (name []byte, ok bool) {
 	}
 }
 
-// unquote takes the quotes off an identifier.
+// unquote removes the quotes of an identifier.
 func unquote(s []byte) []byte {
 	q := s[:1]
 	s = bytes.TrimSuffix(s[1:], q)
 	return bytes.ReplaceAll(s, append(bytes.Clone(q), q...), q)
 }
 
-// preparedName is the name in a PREPARE, EXECUTE or DEALLOCATE PREPARE, unquoted: a view of
-// sql where it can be. EXECUTE IMMEDIATE has none. It does not allocate but for a name with a
-// quote in it.
+// preparedName returns the unquoted name in a PREPARE, EXECUTE or DEALLOCATE PREPARE, as a view of sql if
+// possible. EXECUTE IMMEDIATE has none. It allocates only for a name that contains a quote.
 func preparedName(sql []byte, m sqldigest.Mode) []byte {
 	var l sqldigest.Lexer
 	l.Reset(sql, m)
@@ -50,7 +49,7 @@ func preparedName(sql []byte, m sqldigest.Mode) []byte {
 		switch {
 		case t.Kind == sqldigest.KindEOF:
 			return nil
-		case isAny(word, "PREPARE", "EXECUTE", "DEALLOCATE", "DROP"): // some take two
+		case isAny(word, "PREPARE", "EXECUTE", "DEALLOCATE", "DROP"): // some consist of two words
 			verb = true
 		case !verb: // SET STATEMENT … FOR
 		case t.Kind == sqldigest.KindQuotedIdent:
@@ -76,9 +75,9 @@ func isAny(word []byte, words ...string) bool {
 	return false
 }
 
-// charsetOf returns the character set that a statement gives the connection, if it is a SET
-// NAMES or SET CHARACTER SET of one name; 0 for every other statement, whose effect is the
-// server's to say: assignments, expressions, DEFAULT, several statements.
+// charsetOf returns the character set that a statement sets for the connection, if it is a SET NAMES or SET
+// CHARACTER SET of one name. It returns 0 for every other statement, whose effect only the server knows:
+// assignments, expressions, DEFAULT, several statements.
 func charsetOf(sql []byte, m sqldigest.Mode) sqldigest.Charset {
 	var l sqldigest.Lexer
 	l.Reset(sql, m)

@@ -35,8 +35,8 @@ func TestCharsetOf(t *testing.T) {
 	}
 }
 
-// TestCharsetIsFollowed sends bytes that hide a statement from a reader who does not know the
-// client's character set: in gbk 0xbf 0x5c is one character and no escape.
+// TestCharsetIsFollowed sends bytes that hide a statement from readers that assume the wrong character set:
+// in gbk 0xbf 0x5c is one character and no escape.
 func TestCharsetIsFollowed(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)

@@ -16,10 +16,9 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// gateHeld is the bit of switcher.gate that stops new commands; the bits above it name the side
-// that is active. A session compares the gate with the lane that it is in, its own side and
-// no hold, once for each command: one load and one branch, which is all that holding costs
-// while there is none.
+// gateHeld is the bit of switcher.gate that pauses new commands; the bits above it are the active side. A
+// session compares the gate with its lane (its side and no pause) once for each command: one load and one
+// branch, the whole cost while there is no pause.
 const gateHeld = 1
 
 func laneOf(side switchover.Side) uint32 { return uint32(side) << 1 }
@@ -38,8 +37,8 @@ type switcher struct {
 
 	mu      sync.Mutex
 	machine switchover.Machine
-	hold    atomic.Pointer[hold] // the last one
-	watches sync.WaitGroup       // goroutines of holds
+	hold    atomic.Pointer[hold] // the most recent one
+	watches sync.WaitGroup       // goroutines that watch pauses
 
 	// Counters of the metrics.
 	moved, closed       atomic.Uint64
@@ -47,47 +46,47 @@ type switcher struct {
 	pauses              pauses
 }
 
-// A hold is one stop of all commands, from the gate's closing to its opening.
+// A hold is one pause, from the closing of the gate to its opening.
 type hold struct {
 	began  time.Time
 	limit  time.Time
-	quiet  chan struct{} // closed when nothing is under way any more
-	moving chan struct{} // closed when sessions are to connect to side to
+	quiet  chan struct{} // closed when no statement or transaction is in progress
+	moving chan struct{} // closed to have the sessions connect to side to
 	done   chan struct{} // closed when the gate is open again
-	slots  chan struct{} // bounds how many sessions connect at a time
+	slots  chan struct{} // bounds the concurrent connects
 
 	// Written before moving is closed.
 	to          switchover.Side
 	closePinned bool
 
-	closing atomic.Int64 // sessions that are closed because they are pinned
+	closing atomic.Int64 // number of pinned sessions that are being closed
 
 	// Written before done is closed.
 	switched bool
-	why      error           // of a hold that did not end in a switch
-	inside   []InsideSession // within a statement or transaction at that moment
+	why      error           // reason for ending without a switch
+	inside   []InsideSession // sessions within a statement or transaction when it ended
 
 	mu      sync.Mutex
-	waiting map[*session]struct{} // have not said how they fared
+	waiting map[*session]struct{} // sessions that have not reported yet
 	ready   chan error            // nil when all of waiting are ready; else the first failure
 }
 
-// How a hold is run.
+// Parameters of a pause.
 const (
-	lookEvery      = time.Millisecond // how often sessions are looked at until nothing is under way
+	lookEvery      = time.Millisecond // interval between checks whether work is in progress
 	connectsAtOnce = 64
 	tokenBytes     = 16
 
-	// MaxHold is the longest that a hold may last.
+	// MaxHold is the longest duration of a pause.
 	MaxHold = 30 * time.Second
 )
 
-// ErrNoStandby says that there is no second server to switch to.
+// ErrNoStandby reports that there is no second server to switch to.
 var ErrNoStandby = errors.New("the gateway has no standby: start it with --standby and --standby-accounts")
 
-// Hold stops new commands and waits until no session is within a statement or a transaction.
-// Within d of the call everything is released again, unless a switch was done by then. The
-// token is for Switch and Release. When ctx ends first, everything is released.
+// Hold pauses all sessions: it stops new commands and waits until no session is within a statement or a
+// transaction. The pause ends automatically d after the call, unless a switch was done by then. Switch and
+// Release take the token. If ctx is done before Hold returns, the pause ends.
 func (w *switcher) Hold(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
 	if !w.enabled() {
 		return "", 0, ErrNoStandby
@@ -118,7 +117,7 @@ func (w *switcher) Hold(ctx context.Context, d time.Duration) (token string, wai
 	return "", time.Since(h.began), fmt.Errorf("the hold was released without effect: %w", h.why)
 }
 
-// An InsideError says which sessions did not come to an end within a hold.
+// An InsideError lists the sessions that did not finish their work within a pause.
 type InsideError struct {
 	For      time.Duration
 	Sessions []InsideSession
@@ -160,7 +159,7 @@ func (w *switcher) beginHold(token string, d time.Duration) (*hold, error) {
 	return h, nil
 }
 
-// abandonHold lets clients continue after a panic: no goroutine is left that would end the hold in time.
+// abandonHold ends the pause after a panic of the goroutine that would have ended it.
 func (w *switcher) abandonHold(h *hold, p *panics.Error) {
 	w.panics.Add(1)
 	w.diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
@@ -171,7 +170,7 @@ func (w *switcher) abandonHold(h *hold, p *panics.Error) {
 	if err == nil {
 		return
 	}
-	w.mu.Lock() // the machine itself panicked
+	w.mu.Lock() // the state machine panicked
 	defer w.mu.Unlock()
 	select {
 	case <-h.done:
@@ -182,7 +181,7 @@ func (w *switcher) abandonHold(h *hold, p *panics.Error) {
 
 var errHoldPanicked = errors.New("internal error: see the gateway's log")
 
-// watchHold looks at the sessions until nothing is under way, and ends the hold in time.
+// watchHold polls the sessions until no work is in progress, and ends the pause at its limit.
 func (w *switcher) watchHold(h *hold) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -202,19 +201,19 @@ func (w *switcher) watchHold(h *hold) {
 		case <-look.C:
 		case <-limit.C:
 			w.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now()) })
-			limit.Reset(lookEvery) // a timer may be early by a little
+			limit.Reset(lookEvery) // a timer may fire slightly early
 		}
 	}
 }
 
-// event passes an event to the machine and performs the acts that follow.
+// event passes an event to the state machine and performs the resulting acts.
 func (w *switcher) event(e func(*switchover.Machine) []switchover.Act) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.perform(e(&w.machine))
 }
 
-// perform is called with w.mu held.
+// perform performs the acts. The caller holds w.mu.
 func (w *switcher) perform(acts []switchover.Act) {
 	h := w.hold.Load()
 	for _, a := range acts {
@@ -226,7 +225,7 @@ func (w *switcher) perform(acts []switchover.Act) {
 		case switchover.ActMove:
 			h.to = w.machine.To
 			close(h.moving)
-		case switchover.ActSave: // Switch does it, without the lock
+		case switchover.ActSave: // done by Switch, without the lock
 		case switchover.ActCommit:
 			w.switched.Add(1)
 			h.switched = true
@@ -240,17 +239,17 @@ func (w *switcher) perform(acts []switchover.Act) {
 	}
 }
 
-// open lets commands pass again.
+// open ends the pause: commands pass again.
 func (w *switcher) open(h *hold) {
 	w.gate.Store(laneOf(w.machine.Active))
 	w.pauses.add(time.Since(h.began))
 	close(h.done)
 }
 
-// Switch moves all sessions to the other side and ends the hold. Either all are moved or
-// none: when a session cannot be, the hold is over, everything stays where it was, and the
-// error says why. Sessions that are pinned are a reason to refuse, after which the hold goes
-// on, unless closePinned asks for them to be closed.
+// Switch moves all sessions to the other side and ends the pause. Either all sessions move or none: if a
+// session cannot be moved, the pause ends, every session keeps its server, and the error has the reason.
+// Pinned sessions are refused with an error and the pause continues, unless closePinned requests that they be
+// closed.
 func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side, closePinned bool) (moved, closed int, err error) {
 	if !w.enabled() {
 		return 0, 0, ErrNoStandby
@@ -299,11 +298,11 @@ func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side,
 	return moved, closed, nil
 }
 
-// decide ends the switch once it is known how the sessions fared.
+// decide completes the switch after all sessions have reported or one has failed.
 func (w *switcher) decide(h *hold, failure error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.hold.Load() == h { // and not a later one, when the time was over meanwhile
+	if w.hold.Load() == h { // and not a later pause, after this one reached its limit
 		acts := w.machine.Connected(time.Now(), failure)
 		w.perform(acts)
 		if slices.Contains(acts, switchover.ActSave) {
@@ -320,7 +319,7 @@ func (w *switcher) decide(h *hold, failure error) error {
 	return h.why
 }
 
-// Release ends a hold with everything where it was.
+// Release ends a pause without a switch.
 func (w *switcher) Release(token string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -329,9 +328,9 @@ func (w *switcher) Release(token string) error {
 	return err
 }
 
-// saveRoute writes down which side is active, before anything goes there. When that fails it may have
-// been done all the same, so that a restart would go to a server that nobody was switched to: the
-// side that stays is written over it.
+// saveRoute persists the active side before a session moves there. A failed write may still have taken
+// effect, and a restart would use a server that the sessions were not switched to; so on failure the current
+// side is written over it.
 func (w *switcher) saveRoute(to, active switchover.Side) error {
 	if w.save == nil {
 		return nil
@@ -349,7 +348,7 @@ func (w *switcher) saveRoute(to, active switchover.Side) error {
 	return fmt.Errorf("write the route down: %w", err)
 }
 
-// wakeAll has the sessions of h look at it.
+// wakeAll wakes the waiting sessions to check h.
 func (w *switcher) wakeAll(h *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -361,7 +360,7 @@ func (w *switcher) wakeAll(h *hold) {
 	}
 }
 
-// tell says that a session has its new connection, that it ended, or why it cannot move.
+// tell records that a session has its new connection, that it ended, or the reason why it cannot move.
 func (h *hold) tell(ses *session, failure error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -374,7 +373,7 @@ func (h *hold) tell(ses *session, failure error) {
 	}
 }
 
-// report hands the first word to Switch.
+// report passes the first report to Switch.
 func (h *hold) report(failure error) {
 	select {
 	case h.ready <- failure:
@@ -382,11 +381,11 @@ func (h *hold) report(failure error) {
 	}
 }
 
-// Active returns the server that new sessions go to.
+// Active returns the server for new sessions.
 func (w *switcher) Active() (side switchover.Side, addr string) {
 	side = sideOf(w.gate.Load() &^ gateHeld)
 	return side, w.addrs[side]
 }
 
-// Pinned returns the sessions that cannot be switched, as far as that is known beforehand.
+// Pinned returns the sessions that are known to be pinned.
 func (w *switcher) Pinned() []PinnedSession { return w.registry.pinned() }

@@ -12,20 +12,20 @@ import (
 	"github.com/taredb/tare/gateway/switchover"
 )
 
-// RouteStatus is what GET /api/v1/route answers.
+// RouteStatus is the response to GET /api/v1/route.
 type RouteStatus struct {
 	Active   string          `json:"active"` // "backend" or "standby"
 	Address  string          `json:"address"`
 	Backend  string          `json:"backend"`           // address
 	Standby  string          `json:"standby,omitempty"` // address
 	Stage    string          `json:"stage"`             // "open", "gathering", "held", "moving" or "saving"
-	Until    *time.Time      `json:"until,omitempty"`   // when the hold is over at the latest
+	Until    *time.Time      `json:"until,omitempty"`   // latest end of the pause
 	Sessions int             `json:"sessions"`
-	Inside   []InsideSession `json:"inside"` // within a statement or transaction at the moment: at most 20
-	Pinned   []PinnedSession `json:"pinned"` // that a switch would have to close
+	Inside   []InsideSession `json:"inside"` // within a statement or transaction: at most 20
+	Pinned   []PinnedSession `json:"pinned"` // sessions that a switch would have to close
 }
 
-// An InsideSession is one that a hold waits for.
+// An InsideSession is a session that a pause waits for.
 type InsideSession struct {
 	Connection uint32 `json:"connection"`
 	User       string `json:"user"`
@@ -33,7 +33,7 @@ type InsideSession struct {
 	Doing      string `json:"doing"`
 }
 
-// maxInside bounds the sessions that are listed as those a hold waits for.
+// maxInside bounds the listed sessions that a pause waits for.
 const maxInside = 20
 
 // Route returns the state of the route.
@@ -57,7 +57,7 @@ func (w *switcher) Route() RouteStatus {
 	return status
 }
 
-// The requests and answers of the API.
+// Requests and responses of the API.
 type (
 	holdRequest struct {
 		For string `json:"for"` // a duration, such as "1s"
@@ -70,14 +70,14 @@ type (
 	switchRequest struct {
 		Token  string `json:"token"`
 		To     string `json:"to"`               // "standby" or "backend"
-		Pinned string `json:"pinned,omitempty"` // "close", or nothing
+		Pinned string `json:"pinned,omitempty"` // "close", or empty
 	}
 	switchAnswer struct {
 		Active  string  `json:"active"`
 		Address string  `json:"address"`
 		Moved   int     `json:"moved"`
-		Closed  int     `json:"closed"`  // pinned ones
-		Seconds float64 `json:"seconds"` // of the switch alone
+		Closed  int     `json:"closed"`  // pinned sessions
+		Seconds float64 `json:"seconds"` // duration of the switch without the pause before it
 	}
 	releaseRequest struct {
 		Token string `json:"token"`
@@ -89,15 +89,15 @@ type (
 	}
 )
 
-// DefaultHold is how long a hold lasts that does not say.
+// DefaultHold is the duration of a pause that does not specify one.
 const DefaultHold = time.Second
 
-// RoutePattern is where the API is: GET answers the RouteStatus, POST to its hold, switch and
-// release does what they say.
+// RoutePattern is the path of the API: GET returns the RouteStatus, POST to its hold, switch and release
+// performs them.
 const RoutePattern = "/api/v1/route"
 
-// RouteHandler serves the API. Changes are POST requests with JSON. It relies on its server to
-// refuse what another site made a browser send, as package web does for all methods.
+// RouteHandler serves the API. Changes are POST requests with JSON. It relies on the HTTP server to refuse
+// cross-site requests of browsers, as package web does for all methods.
 func (c *switcher) RouteHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+RoutePattern, func(w http.ResponseWriter, _ *http.Request) { c.answer(w, http.StatusOK, c.Route()) })
@@ -163,7 +163,7 @@ func (c *switcher) serveRelease(w http.ResponseWriter, r *http.Request) {
 // maxRequest bounds the body of a request, in bytes.
 const maxRequest = 4 << 10
 
-// read reads a request of JSON, and reports whether it could be read; otherwise it is answered.
+// read decodes a JSON request. It reports whether that succeeded; otherwise it has sent the error response.
 func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		c.answer(w, http.StatusUnsupportedMediaType, errorAnswer{Error: "want Content-Type: application/json"})
@@ -185,7 +185,7 @@ func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
-// refuse answers an error of Hold, Switch or Release.
+// refuse sends the response for an error of Hold, Switch or Release.
 func (c *switcher) refuse(w http.ResponseWriter, err error) {
 	code, body := http.StatusConflict, errorAnswer{Error: err.Error()}
 	if pinned, ok := errors.AsType[*PinnedError](err); ok {

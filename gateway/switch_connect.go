@@ -17,23 +17,23 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A next is a session's connection to the other side, ready to be used.
+// A next is a session's prepared connection to the other side.
 type next struct {
 	to   *target
 	conn *mysqlconn.Client
-	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's
+	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's number
 }
 
-// A moving has the fields of a session that are used when it moves to another server.
+// A moving has the fields of a session for moves to another server.
 type moving struct {
 	sets     settings // SET statements
-	longOpen bool     // a value was sent in pieces, and not executed with yet
-	nextOnly bool     // SET TRANSACTION was executed for the next transaction alone
+	longOpen bool     // a value was sent in pieces and not executed with yet
+	nextOnly bool     // SET TRANSACTION was executed for the next transaction only
 	wasReset bool     // by COM_RESET_CONNECTION
 	multi    uint16   // the last COM_SET_OPTION's option, plus 1; 0 if there was none
-	moved    bool     // from where it logged in to
-	next     *next    // the connection to go over to
-	remoteID uint32   // the server's number of the statement that is being prepared
+	moved    bool     // away from the server it logged in to
+	next     *next    // the connection to move to
+	remoteID uint32   // the server's number of the statement in a PREPARE
 }
 
 // discardNext closes the new connection.
@@ -51,8 +51,8 @@ func (s *session) startOver() {
 	s.longOpen, s.nextOnly, s.wasReset = false, false, false
 }
 
-// connectNext makes the session's connection to the other side within a hold. A nil error says
-// that the session is ready to move, or to be closed if that was asked for.
+// connectNext opens the session's connection to the other side within a pause. A nil error means that the
+// session is ready to move, or to be closed if that was requested.
 func (s *session) connectNext(h *hold) error {
 	if s.pin.Load() != nil && h.closePinned {
 		h.closing.Add(1)
@@ -84,8 +84,8 @@ func (s *session) connectNext(h *hold) error {
 	return nil
 }
 
-// connect makes s.next: a connection to the other side in the state of the one that the session
-// has, proved by asking both servers.
+// connect sets s.next: a connection to the other side in the same state as the current one, verified by
+// queries on both servers.
 func (s *session) connect(ctx context.Context, to *target) error {
 	if p := s.pin.Load(); p != nil {
 		return p
@@ -97,7 +97,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 	if err := s.setDeadlines(limit, causeMove|causeDrain|causeIdle); err != nil {
 		return err
 	}
-	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // a socket that refuses is found out by its next use
+	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // the next use reports a socket error
 	here, err := s.askState(s.maria)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 	return err
 }
 
-// connectLike makes s.next, in the state that the session's own connection has.
+// connectLike sets s.next, in the state of the session's current connection.
 func (s *session) connectLike(ctx context.Context, to *target, here sessionState) (err error) {
 	n := &next{to: to}
 	if n.conn, err = s.logInNext(ctx, to); err != nil {
@@ -167,7 +167,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 	return c, nil
 }
 
-// replay brings the new connection to where the session is.
+// replay brings the new connection into the session's state.
 func (s *session) replay(ctx context.Context, n *next, here sessionState) error {
 	c := n.conn
 	if s.wasReset {
@@ -209,8 +209,7 @@ func useSchema(ctx context.Context, c *mysqlconn.Client, name string) error {
 	return nil
 }
 
-// prepareNext prepares the session's statements on the new connection, each in the schema that
-// it was prepared in.
+// prepareNext prepares the session's statements on the new connection, each in its original default schema.
 func (s *session) prepareNext(ctx context.Context, n *next, schema string) error {
 	at := schema
 	n.ids = make(map[uint32]uint32, len(s.statements.byID))
@@ -237,8 +236,8 @@ func (s *session) prepareNext(ctx context.Context, n *next, schema string) error
 	return nil
 }
 
-// goOver ends the session's old connection and goes on with the new one. A session that has
-// none, as it was pinned or came too late for the others, is moved or closed by gated.
+// goOver closes the session's old connection and continues with the new one. A session without a new
+// connection, because it is pinned or missed the switch, is moved or closed by gated.
 func (s *session) goOver(side switchover.Side) error {
 	n := s.next
 	if n == nil {
@@ -272,8 +271,8 @@ func (s *session) goOver(side switchover.Side) error {
 	return nil
 }
 
-// moveAlone moves a session that the others did not wait for: one that was logging in. One that
-// cannot be moved is closed.
+// moveAlone moves a session that the switch did not wait for: it was logging in. If it cannot be moved, it is
+// closed.
 func (s *session) moveAlone(side switchover.Side) error {
 	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.HandshakeTimeout)
 	defer cancel()
@@ -286,7 +285,7 @@ func (s *session) moveAlone(side switchover.Side) error {
 		"Tare goes to %s now, and this session cannot: %v", s.srv.targets[side].Addr, err)}, errNotMoved)
 }
 
-// sessionState is what two connections must have in common to be taken for each other.
+// sessionState is the state that two connections must share to be interchangeable.
 type sessionState struct {
 	values   []string // of stateNames
 	schema   string
@@ -294,7 +293,7 @@ type sessionState struct {
 	inTrans  bool
 }
 
-// stateNames are the session variables that change what statements do.
+// stateNames are the session variables that change the effects of statements.
 var stateNames = [...]string{
 	"character_set_client", "character_set_connection", "character_set_results", "collation_connection",
 	"sql_mode", "autocommit", "foreign_key_checks", "unique_checks", "sql_auto_is_null", "sql_safe_updates",
@@ -302,10 +301,10 @@ var stateNames = [...]string{
 	"div_precision_increment", "lc_time_names", "default_week_format", "sql_log_bin", "time_zone", "transaction_isolation",
 }
 
-// stateBetween separates their values; it has nothing that an sql_mode reads in another way.
+// stateBetween separates their values; an sql_mode cannot contain it.
 const stateBetween = "|~|"
 
-// stateQuery asks for them in one row of three columns.
+// stateQuery returns the query for the values in one row of three columns.
 func stateQuery(maria bool) string {
 	var b strings.Builder
 	b.WriteString("SELECT CONCAT_WS('" + stateBetween + "'")
@@ -330,7 +329,7 @@ func newState(row mysqlwire.TextRow, status mysqlwire.Status) sessionState {
 	}
 }
 
-// askState asks the session's own backend.
+// askState queries the session's current backend.
 func (s *session) askState(maria bool) (sessionState, error) {
 	err := s.ask3(stateQuery(maria))
 	var row mysqlwire.TextRow
@@ -351,7 +350,7 @@ func (s *session) askState(maria bool) (sessionState, error) {
 	return st, nil
 }
 
-// stateOf asks on a new connection.
+// stateOf queries a new connection.
 func stateOf(ctx context.Context, c *mysqlconn.Client, maria bool) (st sessionState, err error) {
 	_, err = c.Query(ctx, stateQuery(maria), func(row mysqlwire.TextRow) error {
 		st = newState(row, c.Status)
@@ -360,7 +359,7 @@ func stateOf(ctx context.Context, c *mysqlconn.Client, maria bool) (st sessionSt
 	return st, err
 }
 
-// compare says what is different on the other side.
+// compare returns an error that lists the differences on the other side.
 func (s sessionState) compare(there sessionState) error {
 	if len(s.values) != len(stateNames) || len(there.values) != len(stateNames) {
 		return errors.New("the servers report different session states")
@@ -380,7 +379,7 @@ func (s sessionState) compare(there sessionState) error {
 	return nil
 }
 
-// sameSet compares lists with commas.
+// sameSet reports whether two comma-separated lists have the same elements.
 func sameSet(a, b string) bool {
 	x, y := strings.Split(a, ","), strings.Split(b, ",")
 	slices.Sort(x)
@@ -388,7 +387,7 @@ func sameSet(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// dialReason is err without the words that repeat the address.
+// dialReason returns err without the words that repeat the address.
 func dialReason(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err

@@ -26,7 +26,7 @@ func newRouteDescs() routeDescs {
 	}
 }
 
-// collect sends them, where there is a standby.
+// collect sends them if there is a standby.
 func (d *routeDescs) collect(w *switcher, ch chan<- prometheus.Metric) {
 	if !w.enabled() {
 		return
@@ -51,10 +51,10 @@ func (d *routeDescs) collect(w *switcher, ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstHistogram(d.pause.Desc, count, sum, buckets)
 }
 
-// pauseBounds are the upper bounds of the histogram of holds, in seconds.
+// pauseBounds are the upper bounds of the histogram of pauses, in seconds.
 var pauseBounds = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
-// pauses counts how long holds lasted.
+// pauses counts the durations of pauses.
 type pauses struct {
 	buckets [len(pauseBounds) + 1]atomic.Uint64
 	nanos   atomic.Uint64
@@ -69,7 +69,7 @@ func (p *pauses) add(d time.Duration) {
 	p.nanos.Add(uint64(max(d, 0)))
 }
 
-// read is the histogram as Prometheus takes it.
+// read returns the histogram in Prometheus' form.
 func (p *pauses) read() (count uint64, sum float64, buckets map[float64]uint64) {
 	buckets = make(map[float64]uint64, len(pauseBounds))
 	for i, bound := range pauseBounds {

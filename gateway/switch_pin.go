@@ -10,11 +10,11 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// A pin is why a session cannot be taken to another server: something of it lives in the
-// server alone. It lasts until the session is reset.
+// A pin is the reason why a session cannot move to another server: part of its state exists only in the
+// server. It lasts until the session is reset.
 type pin struct {
 	Reason string
-	Digest sqldigest.Digest // of the statement that did it; zero when there is none
+	Digest sqldigest.Digest // of the statement that caused it; zero if none
 	Since  time.Time
 }
 
@@ -25,14 +25,14 @@ func (p *pin) Error() string {
 	return fmt.Sprintf("%s (statement with digest %s)", p.Reason, p.Digest)
 }
 
-// trackFailed pins the session where a statement that failed may have left something before.
+// trackFailed pins the session if a failed statement may have left state before it failed.
 func (s *session) trackFailed() {
 	if s.srv.opts.Standby == nil || s.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && s.resp.Results == 1 {
 		return
 	}
 	effects := s.plan.Effects()
 	if s.resp.Results == 1 {
-		effects &^= replayedEffects // of one statement, nothing was set
+		effects &^= replayedEffects // a single statement set nothing
 	}
 	if effects.Any(statefulEffects) {
 		s.track(effects)
@@ -41,7 +41,7 @@ func (s *session) trackFailed() {
 
 const lockedTables = "locked tables"
 
-// effectPins are the effects that pin a session, with what they leave in the server.
+// effectPins are the effects that pin a session, with the state they leave in the server.
 var effectPins = []struct {
 	effect sqlplan.Effect
 	reason string
@@ -56,16 +56,15 @@ var effectPins = []struct {
 	{sqlplan.EffectUnknown, "a procedure was called, or a statement that is not understood: it may have left something"},
 }
 
-// statefulEffects are those that leave something in the session: what has to be replayed on
-// another server, or pins.
+// statefulEffects leave state in the session that has to be replayed on another server, or that pins.
 const statefulEffects = sqlplan.EffectTempTable | sqlplan.EffectTableLocks | sqlplan.EffectNamedLock | sqlplan.EffectXA |
 	sqlplan.EffectPrepare | sqlplan.EffectHandler | sqlplan.EffectFunction | sqlplan.EffectUnknown | replayedEffects
 
-// replayedEffects are those of SET, whose text is kept.
+// replayedEffects are those of SET, whose text is kept for replay.
 const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectAutocommit |
 	sqlplan.EffectTxMode | sqlplan.EffectUserVarWrite | sqlplan.EffectRole
 
-// fix pins the session, for the first reason that there is.
+// fix pins the session; the first reason is kept.
 func (s *session) fix(reason string) {
 	s.rec.PinnedReason = reason
 	if s.pin.Load() == nil {
@@ -73,8 +72,8 @@ func (s *session) fix(reason string) {
 	}
 }
 
-// track keeps what the statement at hand did to its session, where there is a server that the
-// session may have to be taken to. It does not allocate for a SET that is kept already.
+// track records the effects of the current statement on its session, if there is a server to switch to. It
+// does not allocate for a SET that is kept already.
 func (s *session) track(effects sqlplan.Effect) {
 	if s.srv.opts.Standby == nil {
 		return
@@ -99,7 +98,7 @@ func (s *session) track(effects sqlplan.Effect) {
 	}
 }
 
-// keepSet keeps the text of a SET and reports whether that says all about it.
+// keepSet keeps the text of a SET and reports whether replaying it restores the state.
 func (s *session) keepSet(effects sqlplan.Effect) bool {
 	if s.msg.cmd != mysqlwire.ComQuery || !s.msg.whole {
 		return false
@@ -120,17 +119,17 @@ func (s *session) keepSet(effects sqlplan.Effect) bool {
 	return false
 }
 
-// A PinnedSession is one that a switch would have to close.
+// A PinnedSession is a session that a switch would have to close.
 type PinnedSession struct {
 	Connection uint32    `json:"connection"`
 	User       string    `json:"user"`
 	Client     string    `json:"client"`
 	Reason     string    `json:"reason"`
-	Digest     string    `json:"digest,omitempty"` // of the statement that did it
+	Digest     string    `json:"digest,omitempty"` // of the statement that caused it
 	Since      time.Time `json:"since,omitzero"`
 }
 
-// A PinnedError says that sessions would have to be closed for a switch.
+// A PinnedError lists the sessions that would have to be closed for a switch.
 type PinnedError struct {
 	Sessions []PinnedSession
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// maxSets bounds what is kept of a session's SET statements, in bytes.
+// maxSets bounds the kept SET statements of a session, in bytes.
 const maxSets = 16 << 10
 
-// settings are the SET statements of a session, each once, in the order of their last time.
-// One after the other they bring a new connection to where the session is.
+// settings are the distinct SET statements of a session, ordered by their most recent execution. Replayed in
+// order they bring a new connection into the session's state.
 type settings struct {
 	text []byte
 	ends []int32 // of each statement in text
@@ -31,8 +31,8 @@ func (s *settings) all() iter.Seq[[]byte] {
 	}
 }
 
-// keep adds a statement at the end, and takes an equal one away. It reports whether there was
-// room. It does not allocate for an equal one.
+// keep appends a statement, and removes an equal earlier one. It reports whether there was room. It does not
+// allocate for an equal one.
 func (s *settings) keep(sql []byte) bool {
 	at := int32(0)
 	for i, end := range s.ends {
@@ -63,19 +63,19 @@ func (s *settings) keep(sql []byte) bool {
 
 func (s *settings) clear() { *s = settings{} }
 
-// A setKind says what becomes of a SET statement.
+// A setKind is the treatment of a SET statement.
 type setKind uint8
 
 const (
-	setPins    setKind = iota // saying it again may do something else
-	setNothing                // it is nothing of the session's
-	setNext                   // it is about the next transaction alone
-	setKept                   // it is to be said again
+	setPins    setKind = iota // repeating it may have another effect
+	setNothing                // it does not affect the session
+	setNext                   // it affects the next transaction only
+	setKept                   // it is replayed
 )
 
-// judge says what becomes of a SET statement with these effects, which succeeded. System
-// variables may be set from anything, since what came of it is compared; user variables only
-// from literals, since it is not.
+// judge returns the treatment of a successful SET statement with these effects. System variables may be set
+// from any expression, since their values are compared afterwards; user variables only from literals, since
+// theirs are not.
 func (s *settings) judge(sql []byte, m sqldigest.Mode, effects sqlplan.Effect) setKind {
 	const others = ^(replayedEffects | sqlplan.EffectGlobalVar | sqlplan.EffectImplicitCommit | sqlplan.EffectInsertID)
 	session := effects.Any(replayedEffects)
@@ -93,7 +93,7 @@ func (s *settings) judge(sql []byte, m sqldigest.Mode, effects sqlplan.Effect) s
 	var l sqldigest.Lexer
 	l.Reset(sql, m)
 	user := effects.Has(sqlplan.EffectUserVarWrite)
-	assigned := false // the token before was an assignment
+	assigned := false // the previous token was an assignment
 	for n := 0; ; n++ {
 		t := l.NextSignificant()
 		word := sql[t.Start:t.End]

@@ -11,12 +11,11 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A session that went to another server has its statements there under other numbers. The
-// client's numbers in its commands are changed to the server's, and the server's number in the
-// answer to a PREPARE to a new one of the client's. Only statements that were moved, and
-// sessions that did, come here.
+// A session that has moved has other statement numbers at its server. The gateway changes the client's
+// numbers in commands to the server's, and the server's number in the response to a PREPARE to a new number
+// for the client. Only moved statements and sessions take this path.
 
-// What pins a session by its prepared statements.
+// Reasons why prepared statements pin a session.
 var (
 	errLostStatement  = errors.New("a prepared statement is too large, or there are too many, to be kept")
 	errOpenCursor     = errors.New("a cursor is open")
@@ -26,7 +25,7 @@ var (
 	errUnknownPrepare = &clientError{errno: mysqlwire.ErrnoUnknownStatement, msg: "Unknown prepared statement"}
 )
 
-// pinned is why the statements keep the session where it is, nil when they do not.
+// pinned returns the reason why the statements pin the session, or nil.
 func (p *prepared) pinned(mode sqldigest.Mode) *pin {
 	if p.lost {
 		return &pin{Reason: errLostStatement.Error()}
@@ -50,12 +49,12 @@ func (p *prepared) pinned(mode sqldigest.Mode) *pin {
 	return nil
 }
 
-// ordered are the statements in the order in which they were prepared.
+// ordered returns the statements in the order of their PREPARE.
 func (p *prepared) ordered() []*preparedStatement {
 	return slices.SortedFunc(maps.Values(p.byID), func(a, b *preparedStatement) int { return cmp.Compare(a.id, b.id) })
 }
 
-// moveTo takes over the numbers of another server.
+// moveTo adopts the numbers of another server.
 func (p *prepared) moveTo(ids map[uint32]uint32) {
 	p.moved = true
 	for id, st := range p.byID {
@@ -66,7 +65,7 @@ func (p *prepared) moveTo(ids map[uint32]uint32) {
 	p.top = max(p.top, p.last)
 }
 
-// number is a number for a statement that the client prepares after the move.
+// number returns a number for a statement that the client prepares after the move.
 func (p *prepared) number() uint32 {
 	for {
 		p.top++
@@ -76,8 +75,8 @@ func (p *prepared) number() uint32 {
 	}
 }
 
-// translate changes the number in the command at hand, and tells the server the types of the
-// parameters where it has not heard them.
+// translate changes the number in the current command, and adds the parameter types if the server has not
+// received them.
 func (s *session) translate(st *preparedStatement) *clientError {
 	binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
 	if !st.untyped {
@@ -109,8 +108,7 @@ func (s *session) translate(st *preparedStatement) *clientError {
 	return nil
 }
 
-// tell puts the types of the parameters into the EXECUTE at hand, whose flag for them is at
-// offset at.
+// tell inserts the parameter types into the current EXECUTE, whose flag for them is at offset at.
 func (s *session) tell(at int, types []byte) {
 	s.msg.body[at] = 1
 	if want := len(s.client.Buffered()) + len(types); want > s.client.Size() {
@@ -124,8 +122,8 @@ func (s *session) tell(at int, types []byte) {
 	b[0], b[1], b[2] = byte(n), byte(n>>8), byte(n>>16)
 }
 
-// typesAt is the offset in an EXECUTE of the flag that says whether the types follow, and what
-// it says; 0 when it is not there.
+// typesAt returns the offset in an EXECUTE of the flag for following types, and its value; at is 0 if there
+// is no flag.
 func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at int, sent bool) {
 	const fixed = 10 // command, number, flags, iterations
 	at, n := fixed, int(st.paramCount)
@@ -135,7 +133,7 @@ func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at
 			return 0, false
 		}
 		if int(count) != int(st.paramCount) {
-			return 0, false // attributes among them, whose names are not kept
+			return 0, false // parameters include attributes, whose names are not kept
 		}
 		at += size
 	}
@@ -165,7 +163,7 @@ func (s *session) prepareElsewhere() error {
 	return err
 }
 
-// renumber changes the number in the answer to a PREPARE, which comes next.
+// renumber changes the number in the response to a PREPARE, which is read next.
 func (s *session) renumber() error {
 	const idAt = mysqlwire.HeaderLen + 1
 	for {
@@ -184,8 +182,8 @@ func (s *session) renumber() error {
 	}
 }
 
-// unknownStatement answers a command on a statement that the client does not have. On the server
-// that the session has moved to its number may be another's.
+// unknownStatement returns an error for a command on a statement that the client does not have. On the server
+// that the session has moved to, its number may belong to another statement.
 func (s *session) unknownStatement() error {
 	switch s.msg.cmd {
 	case mysqlwire.ComStmtClose, mysqlwire.ComStmtSendLongData:

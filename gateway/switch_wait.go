@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// gated is called when the gate does not show the session's own lane: there is a hold, or the
-// other side is active. It returns when the command at hand, if there is one, may go on.
+// gated handles a gate that differs from the session's lane: there is a pause, or the other side is active.
+// It returns when the current command, if any, may proceed.
 func (s *session) gated() error {
 	for {
 		g := s.srv.gate.Load()
@@ -19,7 +19,7 @@ func (s *session) gated() error {
 				return err
 			}
 		case s.isOpen() || s.msg.cmd == mysqlwire.ComQuit:
-			return nil // it began before the hold, and is waited for
+			return nil // it started before the pause, which waits for it
 		default:
 			s.phase.Store(phaseHeld)
 			err := s.waitHeld(s.srv.hold.Load())
@@ -31,14 +31,14 @@ func (s *session) gated() error {
 	}
 }
 
-// isOpen reports whether the next command belongs to something that has begun: a transaction,
-// the pieces of a long value, or what SET TRANSACTION said of the next transaction.
+// isOpen reports whether the next command continues an open unit of work: a transaction, the pieces of a long
+// value, or the transaction that SET TRANSACTION prepared.
 func (s *session) isOpen() bool {
 	return s.status.Has(mysqlwire.StatusInTrans) || s.longOpen || s.nextOnly
 }
 
-// waitHeld waits until the gate is open again; meanwhile it makes the session's connection to
-// the other side when that is asked for, and notices who hangs up.
+// waitHeld blocks until the gate is open; meanwhile it opens the session's connection to the other side on
+// request, and handles hang-ups.
 func (s *session) waitHeld(h *hold) error {
 	poke := make(chan struct{}, 1)
 	s.poke.Store(&poke)
@@ -71,14 +71,14 @@ func (s *session) waitHeld(h *hold) error {
 			failure := s.connectNext(h)
 			if err := s.interruptedHeld(); err != nil {
 				s.discardNext()
-				return err // a client that has left does not keep others from moving
+				return err // a disconnected client does not keep others from moving
 			}
 			h.tell(s, failure)
 		}
 	}
 }
 
-// interruptedHeld ends a held session whose client or backend hung up, or that has to end.
+// interruptedHeld ends a paused session whose client or backend hung up, or that has to end.
 func (s *session) interruptedHeld() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
@@ -92,8 +92,8 @@ func (s *session) interruptedHeld() error {
 	return nil
 }
 
-// endHeld tells the client why its session ends: as the answer to the command that was held, or
-// between commands.
+// endHeld sends the client the reason why its session ends: as the response to the paused command, or between
+// commands.
 func (s *session) endHeld(e *clientError, end error) error {
 	seq := uint8(0)
 	if s.msg.size > 0 {
@@ -106,8 +106,7 @@ func (s *session) endHeld(e *clientError, end error) error {
 	return fmt.Errorf("%w: %w", end, e)
 }
 
-// joinHold is called when a session that waits for its client was woken to move with the
-// others.
+// joinHold handles the wake-up of a session that waits for its client, to move with the others.
 func (s *session) joinHold() error {
 	s.causes.And(^causeMove)
 	phase := s.phase.Load()
@@ -119,8 +118,7 @@ func (s *session) joinHold() error {
 	return s.clearDeadlines(causeClientGone)
 }
 
-// waitLogin keeps a new client waiting for as long as there is a hold, and answers the side
-// that it goes to.
+// waitLogin blocks a new client for the duration of a pause, and returns the side for it.
 func (s *session) waitLogin() (*target, error) {
 	for {
 		g := s.srv.gate.Load()

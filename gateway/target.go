@@ -29,8 +29,8 @@ type target struct {
 	side switchover.Side
 	tls  atomic.Pointer[tls.Config]
 
-	// greeting is the server's last greeting: clients are greeted with its version and
-	// capabilities before a connection to the server is made for them.
+	// greeting is the server's last greeting: clients are greeted with its version and capabilities before a
+	// connection to the server is opened for them.
 	greeting atomic.Pointer[mysqlwire.Handshake]
 
 	methods methods
@@ -49,7 +49,7 @@ func newTarget(b Backend, side switchover.Side) *target {
 type greeted struct {
 	conn  *mysqlconn.Conn
 	hello mysqlwire.Handshake // owns its slices
-	born  time.Time           // the server waits for a login since then
+	born  time.Time           // since then the server waits for a login
 }
 
 // A refusedError is an ERR packet in place of a greeting.
@@ -134,13 +134,13 @@ func (g *greeted) read() error {
 	return nil
 }
 
-// dismissedUser is the beginning of names of no account: see dismiss.
+// dismissedUser is a prefix of user names without an account: see dismiss.
 const dismissedUser = "tare-client-left-"
 
-// dismiss ends a greeted connection. A server counts a peer that leaves before its login
-// against the peer's address, and in the end blocks the address, which is the gateway's own.
-// A login that the server denies is not counted so. The name is no account's, so that no account
-// is blocked for it, and a new one each time, as servers delay names that failed before.
+// dismiss closes a greeted connection. A server counts a peer that disconnects before its login against the
+// peer's address, and eventually blocks the address, which is the gateway's. A denied login is not counted.
+// The name belongs to no account, so no account is blocked, and differs each time, because servers delay
+// names that failed before.
 func (g *greeted) dismiss() error {
 	defer g.conn.Close()
 	if err := g.conn.SetDeadline(time.Now().Add(dismissTimeout)); err != nil {
@@ -157,13 +157,14 @@ func (g *greeted) dismiss() error {
 	return finishLogin(g.conn, string(g.hello.AuthPlugin))
 }
 
-// dismissTimeout bounds the end of a connection whose client has left. A server that takes longer to decide the
-// login counts a handshake error.
+// dismissTimeout bounds closing a connection whose client has disconnected. A server that takes longer to
+// decide the login counts a handshake error.
 const dismissTimeout = 10 * time.Second
 
-// finishLogin lets the server decide a login whose client has left. Each of its requests is
-// answered with an empty password: a server counts a peer that leaves instead as a handshake
-// error against the peer's address. By parsec it is the empty password that counts.
+// finishLogin lets the server decide a login whose client has disconnected. It responds to each request with
+// an empty password, because a server counts a disconnect as a handshake error against the peer's address.
+// Parsec is the exception: there the server counts the empty password and not the disconnect, so finishLogin
+// returns errUnfinished.
 func finishLogin(c *mysqlconn.Conn, plugin string) error {
 	for range maxAuthRounds {
 		p, err := c.ReadMessage(maxLoginPacket)
@@ -197,8 +198,7 @@ func finishLogin(c *mysqlconn.Conn, plugin string) error {
 
 var errUnfinished = errors.New("the login is closed unfinished")
 
-// emptyAnswer is the answer by which a method gives an empty password, of the length that the
-// method requires.
+// emptyAnswer returns a method's response for an empty password, of the length that the method requires.
 func emptyAnswer(plugin string) []byte {
 	switch plugin {
 	case mysqlconn.PluginNative, oldPassword:
@@ -209,9 +209,9 @@ func emptyAnswer(plugin string) []byte {
 	return []byte{0}
 }
 
-// spares are greeted connections whose client left before anything was sent. The next login
-// takes one. A connection that is too old for another login is dismissed before the server's own
-// time-out, however often it was taken and put back.
+// spares are greeted connections on which nothing was sent because the client disconnected. The next login
+// takes one. A connection that is too old for another login is dismissed before the server's time-out, no
+// matter how often it was taken and put back.
 type spares struct {
 	mu     sync.Mutex
 	list   []*spare
@@ -228,7 +228,7 @@ const (
 	spareLife = 3 * time.Second // since the connection was made: servers wait 10 s for a login by default
 )
 
-// answerLimit is when a client must have answered for which nothing was sent on g yet.
+// answerLimit returns the deadline for the client's response while nothing has been sent on g.
 func (g *greeted) answerLimit() time.Time { return g.born.Add(spareLife + answerTimeout) }
 
 // put keeps a greeted connection, or dismisses it.
@@ -250,7 +250,7 @@ func (p *spares) put(g *greeted) {
 	p.mu.Unlock()
 }
 
-// take returns the newest connection; nil when there is none.
+// take returns the newest connection, or nil if there is none.
 func (p *spares) take() *greeted {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +275,7 @@ func (p *spares) remove(sp *spare) bool {
 	return true
 }
 
-// close dismisses all connections, and those that are put from now on.
+// close dismisses all connections, and future ones passed to put.
 func (p *spares) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -298,18 +298,18 @@ func (p *spares) flush() {
 	}
 }
 
-// methods are the authentication methods of users. The method of a user becomes known by naming
-// the user to the server, which one login does at a time.
+// methods are the authentication methods of users. A user's method becomes known by naming the user to the
+// server; one login per user does that at a time.
 type methods struct {
 	mu     sync.Mutex
 	byUser map[string]string
-	asking map[string]chan struct{} // users whose method a login is finding out; closed when it is done
+	asking map[string]chan struct{} // users whose method a login is determining; closed when it is done
 }
 
 const maxMethods = 4096 // users
 
-// of returns the user's method. When it is unknown, either the caller is to find it out and to
-// call asked, or another login does, which is waited for until the deadline.
+// of returns the user's method. If it is unknown, the result ask says that the caller must determine it and
+// call asked; if another login is doing so, of waits for it until the deadline.
 func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -339,7 +339,7 @@ func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) 
 	}
 }
 
-// asked lets other logins of the user continue.
+// asked wakes the other logins of the user.
 func (m *methods) asked(user []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -349,7 +349,7 @@ func (m *methods) asked(user []byte) {
 	}
 }
 
-// learn records the method that the server requested of the user.
+// learn records the method that the server requested for the user.
 func (m *methods) learn(user []byte, plugin string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -359,7 +359,7 @@ func (m *methods) learn(user []byte, plugin string) {
 	m.byUser[string(user)] = plugin
 }
 
-// publicReason is the reason of a backend's failure without its address, for a client that is
+// publicReason returns the reason of a backend failure without the backend's address, for a client that is
 // not logged in.
 func publicReason(err error) string {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
@@ -374,7 +374,7 @@ func publicReason(err error) string {
 	return err.Error()
 }
 
-// hasLeft reports whether the peer of a connection has closed it and sent nothing more.
+// hasLeft reports whether the peer has closed a connection and no byte of it is unread.
 func hasLeft(nc net.Conn) (left bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// tidbCaps are the capabilities that TiDB 8.4 offers: it has no lenenc authentication data, no
-// session tracking, no query attributes and no optional metadata.
+// tidbCaps are the capabilities of TiDB 8.4: it has no lenenc authentication data, no session tracking, no
+// query attributes and no optional metadata.
 const tidbCaps = mysqlwire.CapLongPassword | mysqlwire.CapLongFlag | mysqlwire.CapConnectWithDB | mysqlwire.CapProtocol41 |
 	mysqlwire.CapTransactions | mysqlwire.CapSecureConnection | mysqlwire.CapFoundRows | mysqlwire.CapMultiStatements |
 	mysqlwire.CapMultiResults | mysqlwire.CapLocalFiles | mysqlwire.CapConnectAttrs | mysqlwire.CapPluginAuth |
@@ -26,8 +26,8 @@ func tidbGreeting() []byte {
 	return h.AppendTo(nil)
 }
 
-// scriptTiDB serves as TiDB does. It sends the login that it receives to logins. PREPARE has
-// statement 1; it responds with an error to SEND_LONG_DATA and CLOSE of another.
+// scriptTiDB behaves like TiDB. It sends the received handshake responses to logins. PREPARE returns
+// statement 1; SEND_LONG_DATA and CLOSE of another statement get an error.
 func scriptTiDB(c *mysqlconn.Conn, logins chan<- mysqlwire.HandshakeResponse) {
 	if c.WriteMessage(tidbGreeting()) != nil {
 		return
@@ -51,7 +51,7 @@ func scriptTiDB(c *mysqlconn.Conn, logins chan<- mysqlwire.HandshakeResponse) {
 		return
 	}
 	unknown := func() {
-		// Each command's response begins with sequence number 1.
+		// The sequence numbers of each response start at 1.
 		_ = c.WriteMessage(mysqlwire.Err{Number: 1243, State: [5]byte{'H', 'Y', '0', '0', '0'}, Message: []byte("Unknown prepared statement handler")}.AppendTo(nil))
 	}
 	for p := scriptCommand(c); p != nil; p = scriptCommand(c) {
@@ -87,7 +87,7 @@ func TestTiDBLogin(t *testing.T) {
 		{"an unknown bit", mysqlwire.CapCapabilityExtension | mysqlwire.CapMultiFactorAuth, 20, ""},
 		{"compression", mysqlwire.CapCompress, 20, ""},
 		{"zstd", mysqlwire.CapZstdCompression, 20, "0x4000000 that were not offered"},
-		{"a password of 300 bytes", mysqlwire.CapPluginAuthLenenc, 300, ""}, // it is not sent: the account's method is requested
+		{"a password of 300 bytes", mysqlwire.CapPluginAuthLenenc, 300, ""}, // it is not sent: the gateway requests the account's method
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			logins := make(chan mysqlwire.HandshakeResponse, 1)
@@ -129,8 +129,8 @@ func TestTiDBLogin(t *testing.T) {
 	}
 }
 
-// TestUnsolicitedResponse has TiDB respond with errors to commands that have no response. Each
-// one arrives before the next command's, and the session continues.
+// TestUnsolicitedResponse has TiDB respond with errors to commands that have no response. The client receives
+// each before the next command's response, and the session continues.
 func TestUnsolicitedResponse(t *testing.T) {
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptTiDB(c, nil) }), nil)
 	c := rawLogin(t, g.addr)
@@ -175,8 +175,8 @@ func TestUnsolicitedResponse(t *testing.T) {
 	}
 }
 
-// TestTiDBSwitchesAgain logs in twice at an account whose method is not that of the greeting. TiDB
-// requests it also of a login that names it and has the right answer; a client is asked once.
+// TestTiDBSwitchesAgain logs in twice to an account whose method differs from the greeting's. TiDB requests
+// the method even if the login names it and has the right response; a client receives one request.
 func TestTiDBSwitchesAgain(t *testing.T) {
 	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) {
 		_ = c.WriteMessage(tidbGreeting())

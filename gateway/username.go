@@ -6,12 +6,12 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// unresolved starts the name of a user that could not be resolved. No UTF-8 has it: to rules it
-// may be any user.
+// unresolved starts the name of a user that could not be resolved. It is not valid UTF-8, and rules match it
+// as any user.
 const unresolved = 0xff
 
-// appendUser appends the user's name as the server resolves it: without one pair of single
-// quotes around it, and converted from the login's character set to UTF-8.
+// appendUser appends the user's name as the server resolves it: without one pair of enclosing single quotes,
+// and converted from the login's character set to UTF-8.
 func appendUser(dst, name []byte, c sqldigest.Charset) []byte {
 	if n := len(name); n > 1 && name[0] == '\'' && name[n-1] == '\'' {
 		name = name[1 : n-1]
@@ -42,7 +42,7 @@ func isASCII(name []byte) bool {
 	return true
 }
 
-// charmapOf returns the table of a character set of one byte, nil where there is none.
+// charmapOf returns the table of a single-byte character set, or nil if there is none.
 func charmapOf(c sqldigest.Charset) *charmap.Charmap {
 	switch c.String() {
 	case "latin1":

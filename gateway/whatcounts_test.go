@@ -11,15 +11,17 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A loginEnd is a way to end a login whose client left after the account was named and its challenge received.
+// A loginEnd is a way to end a login whose client disconnected after the account was named and its challenge
+// received.
 type loginEnd struct {
 	name string
 	end  func(c *mysqlconn.Conn, plugin string)
 }
 
-// TestWhatServersCount names an account, receives its challenge and ends without the password, in each way that there is,
-// as often as the server allows wrong passwords. It shows why the gateway sends an empty password: that counts against the
-// account and never against the address. MySQL counts all ways against the account, MariaDB the others against the address.
+// TestWhatServersCount names an account, receives its challenge and ends without the password, in every
+// possible way, as often as the server allows wrong passwords. It shows why the gateway sends an empty
+// password: that counts against the account and never against the address. MySQL counts all ways against the
+// account, MariaDB the others against the address.
 func TestWhatServersCount(t *testing.T) {
 	ends := []loginEnd{
 		{"empty password", func(c *mysqlconn.Conn, plugin string) {
@@ -83,8 +85,9 @@ func TestWhatServersCount(t *testing.T) {
 	}
 }
 
-// TestBlockedAccount logs in to an account that MariaDB has blocked: the retries are refused by the server's error and do
-// not reach the server, which would count them against the gateway's address and then refuse all clients.
+// TestBlockedAccount logs in to an account that MariaDB has blocked: the gateway refuses the retries with the
+// server's error. They do not reach the server, which would count them against the gateway's address and then
+// refuse all clients.
 func TestBlockedAccount(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithHostCache(), testmysql.WithArgs("--max-password-errors=3"), testmysql.WithSetup("CREATE OR REPLACE USER guarded@'%' IDENTIFIED BY 'tare-test'"))
 	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
@@ -104,7 +107,7 @@ func TestBlockedAccount(t *testing.T) {
 	for range 2 { // the control: the server counts each
 		checkErrno(t, "directly", login(s.Addr, testmysql.Password), mysqlwire.ErrnoUserBlocked)
 	}
-	direct := countOne(t, s, before+3) // it counts after it has responded
+	direct := countOne(t, s, before+3) // it counts after its response
 	if direct != before+3 {
 		t.Errorf("%d errors after 2 logins of a blocked account, want 2", direct-before-1)
 	}
@@ -112,7 +115,7 @@ func TestBlockedAccount(t *testing.T) {
 	for range logins {
 		checkErrno(t, "a blocked account", login(g.addr, testmysql.Password), mysqlwire.ErrnoUserBlocked)
 	}
-	if counted := countOne(t, s, direct+1) - direct - 1; counted > logins/20 { // one for each blockedLife that the logins take
+	if counted := countOne(t, s, direct+1) - direct - 1; counted > logins/20 { // one per elapsed blockedLife
 		t.Errorf("%d logins of a blocked account count %d errors against the gateway's address, want 1", logins, counted)
 	}
 	must(t, s.Exec("FLUSH PRIVILEGES"))
@@ -120,7 +123,7 @@ func TestBlockedAccount(t *testing.T) {
 	must(t, login(g.addr, testmysql.Password))
 }
 
-// nameAccount logs in by an empty response of another method, and ends the login at the request that follows.
+// nameAccount logs in with an empty response of another method, and calls end at the following request.
 func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, string)) {
 	t.Helper()
 	nc, err := from2(t.Context(), "tcp", addr)
@@ -146,7 +149,7 @@ func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, stri
 		t.Fatalf("the server responds by %q, not a challenge", p)
 	}
 	plugin := string(sw.Plugin)
-	if plugin == mysqlconn.PluginSHA2 { // the full authentication is requested of a proof
+	if plugin == mysqlconn.PluginSHA2 { // full authentication is requested for a proof
 		must(t, c.WriteMessage(make([]byte, 32)))
 		if p, err = c.ReadMessage(maxLoginPacket); err != nil || p[0] != mysqlwire.MarkAuthMore {
 			t.Fatalf("the server responds by %q, %v, not a request for the password", p, err)
@@ -155,7 +158,7 @@ func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, stri
 	end(c, plugin)
 }
 
-// forget lets the next login of each user ask the server.
+// forget makes the next login of each user reach the server.
 func (b *blockedUsers) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

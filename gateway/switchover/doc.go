@@ -1,3 +1,13 @@
-// Package switchover decides about pauses of a gateway's sessions and about switches of all of them
-// to the other of two servers. It does no I/O and has no clock: see Machine.
+// Package switchover decides when a gateway's sessions pause and when all of them switch to the other of two
+// servers. It does no I/O and has no clock.
+//
+// A Machine takes events with their time and returns the acts to perform, in order:
+//
+//	acts, err := m.Hold(now, token, time.Second)
+//	for _, act := range acts {
+//		perform(act) // stop commands, connect, save the route, resume
+//	}
+//
+// A pause passes through the stages open, gathering, held, moving and saving; Stage documents each. The
+// caller serializes calls, polls the sessions for Look, and calls Tick so that a pause ends at its limit.
 package switchover

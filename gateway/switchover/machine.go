@@ -15,7 +15,7 @@ const (
 	Standby
 )
 
-// String is the side's name in the API and in the metrics.
+// String returns the side's name in the API and in the metrics.
 func (s Side) String() string {
 	if s == Standby {
 		return "standby"
@@ -23,7 +23,7 @@ func (s Side) String() string {
 	return "backend"
 }
 
-// ParseSide reads a side's name.
+// ParseSide returns the side with the given name.
 func ParseSide(name string) (Side, error) {
 	switch name {
 	case "backend":
@@ -34,7 +34,7 @@ func ParseSide(name string) (Side, error) {
 	return 0, fmt.Errorf("want backend or standby, not %q", name)
 }
 
-// Why a pause or a switch is refused or ends.
+// Reasons why a pause or a switch is refused or ends.
 var (
 	ErrHeld      = errors.New("another client has paused the sessions: try again when the pause is over")
 	ErrNotHeld   = errors.New("there is no such hold: it was released, or its time was over")
@@ -66,7 +66,7 @@ const (
 	ActClose   Act = iota // stop new commands
 	ActHeld               // notify the holder that nothing is open
 	ActMove               // have the sessions connect to the other side
-	ActSave               // save the new route
+	ActSave               // persist the new route
 	ActCommit             // have all sessions use their new connections, and let commands pass
 	ActRelease            // have the sessions drop their new connections, if any, and let commands pass
 )
@@ -75,9 +75,9 @@ var actNames = [...]string{"close the gate", "answer the holder", "connect the s
 
 func (a Act) String() string { return actNames[a] }
 
-// A Machine is the state of pauses and switches. Events come in with their time, and the acts that
-// follow are returned. A pause ends by its limit at the latest; only saving the route may take longer,
-// when either side is as good. The zero Machine is open, with Backend active.
+// A Machine is the state of pauses and switches. Its methods take events with their time and return the acts
+// to perform. A pause ends at its limit at the latest; only saving the route may take longer, when either
+// side is valid. The zero Machine is open, with Backend active.
 type Machine struct {
 	Active Side
 	Stage  Stage
@@ -99,7 +99,7 @@ func (m *Machine) Hold(now time.Time, token string, d time.Duration) ([]Act, err
 	return []Act{ActClose}, nil
 }
 
-// Look takes the number of sessions within a statement or transaction.
+// Look reports the number of sessions within a statement or transaction.
 func (m *Machine) Look(now time.Time, inside int) []Act {
 	if m.Stage != StageGathering {
 		return nil
@@ -114,7 +114,7 @@ func (m *Machine) Look(now time.Time, inside int) []Act {
 	return []Act{ActHeld}
 }
 
-// Tick ends a pause whose time is over.
+// Tick ends a pause that has reached its limit.
 func (m *Machine) Tick(now time.Time) []Act {
 	if m.Stage == StageOpen || m.Stage == StageSaving || now.Before(m.Limit) {
 		return nil
@@ -142,7 +142,7 @@ func (m *Machine) Change(now time.Time, token string, to Side) ([]Act, error) {
 	return []Act{ActMove}, nil
 }
 
-// Connected takes the outcome of the sessions' connecting: nil if each has its new connection.
+// Connected reports the outcome of the sessions' connecting: nil if each has its new connection.
 func (m *Machine) Connected(now time.Time, failure error) []Act {
 	if m.Stage != StageMoving {
 		return nil
@@ -157,7 +157,7 @@ func (m *Machine) Connected(now time.Time, failure error) []Act {
 	return []Act{ActSave}
 }
 
-// Saved takes the outcome of saving the route.
+// Saved reports the outcome of saving the route.
 func (m *Machine) Saved(failure error) []Act {
 	if m.Stage != StageSaving {
 		panic("BUG: a route was saved at stage " + m.Stage.String())
@@ -196,7 +196,7 @@ func (m *Machine) Authorize(token string) error {
 	return nil
 }
 
-// end ends the pause, with all sessions where they were.
+// end ends the pause; all sessions keep their servers.
 func (m *Machine) end(why error) []Act {
 	m.Stage, m.token, m.Why = StageOpen, "", why
 	return []Act{ActRelease}

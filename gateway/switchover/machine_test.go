@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestMachine runs holds and switches through a Machine, event by event: see the files in
-// testdata, each of which states what it shows.
+// TestMachine runs pauses and switches through a Machine, event by event. Each file in testdata states what
+// it shows.
 func TestMachine(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var r Machine
