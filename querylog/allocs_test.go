@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestAllocs measures the whole road: a record, its line, and the batches it goes on in.
-// What readers and compression allocate is a constant for each of them, not for a record.
+// TestAllocs measures the whole path of a record: formatting the line and delivering its batch. Allocations
+// by readers and by compression are a constant for each of them, independent of the number of records.
 func TestAllocs(t *testing.T) {
 	var cases []alloctest.Case
 	records := map[string]*Record{"query": sample(), "binds": prepared(), "error": failed(), "all fields": everything(), "error by shape": shaped()}
@@ -59,9 +59,9 @@ func TestAllocs(t *testing.T) {
 		{name: "one in 10, 5 a digest", o: Options{Sampling: Sampling{OneIn: 10, PerDigest: 5}}, none: true},
 	} {
 		for i := range c.o.Sinks {
-			c.o.Sinks[i].QueueBytes = 256 << 10 // soon full: then all buffers there will be are there
+			c.o.Sinks[i].QueueBytes = 256 << 10 // soon full: then all buffers exist
 		}
-		c.o.FlushAfter = time.Hour // a timer of one logger does not fire while another is measured
+		c.o.FlushAfter = time.Hour // the timer of one logger must not fire while another is measured
 		l := mustNew(t, c.o)
 		for range c.readers {
 			attachReader(t, l)
@@ -102,7 +102,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// attachReader lets a reader that takes everything follow l until the test ends.
+// attachReader attaches a reader to l that consumes everything until the test ends.
 func attachReader(t *testing.T, l *Logger) {
 	t.Helper()
 	ctx := t.Context()
@@ -119,7 +119,7 @@ func attachReader(t *testing.T, l *Logger) {
 	t.Cleanup(func() { testwait.Receive(t, "the stream to finish", done) })
 }
 
-// A sunk response writer takes everything and keeps nothing.
+// A sunk response writer discards its input.
 type sunk struct{ header http.Header }
 
 func (w *sunk) Header() http.Header         { return w.header }

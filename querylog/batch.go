@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A batch is a run of whole lines of one lane on its way from a stripe to the lane's
-// sinks. Whoever holds a reference may read it; the last one gives it back to the store.
+// A batch is a run of whole lines of one lane on its way from a stripe to the lane's sinks. Every holder of a
+// reference may read it; releasing the last reference returns it to the store.
 type batch struct {
 	buf   []byte
 	lines int
@@ -16,7 +16,7 @@ type batch struct {
 	refs  atomic.Int32
 }
 
-// note counts one line that was appended.
+// note counts one appended line.
 func (b *batch) note(end time.Time) {
 	ns := end.UnixNano()
 	if b.lines == 0 {
@@ -26,16 +26,16 @@ func (b *batch) note(end time.Time) {
 	b.lines++
 }
 
-// bufferSlack is the room in bytes behind the flush threshold, so that the line which
-// passes it finds room too.
+// bufferSlack is the room in bytes past the flush threshold, so that the line that crosses the threshold fits
+// too.
 const bufferSlack = 8 << 10
 
-// A batchStore keeps batches that are not in use: as many as the sinks' queues may hold
-// while there is traffic, spare of them otherwise, and none whose buffer has outgrown the
-// bound: after a huge line its buffer is the garbage collector's.
+// A batchStore keeps unused batches: as many as the sinks' queues may contain while there is traffic, and
+// spare of them otherwise. Batches whose buffer has outgrown the bound, after a huge line, are left to the
+// garbage collector.
 type batchStore struct {
-	size   int // bytes a new buffer has
-	maxCap int // bytes above which a buffer is not kept
+	size   int // size of a new buffer in bytes
+	maxCap int // largest buffer that is kept, in bytes
 	spare  int // batches kept by trim
 	most   int // batches kept by release
 
@@ -74,7 +74,7 @@ func (s *batchStore) release(b *batch) {
 	s.mu.Unlock()
 }
 
-// trim lets go of what a burst has left.
+// trim drops the batches in excess of spare, left over from a burst.
 func (s *batchStore) trim() {
 	s.mu.Lock()
 	if len(s.free) > s.spare {

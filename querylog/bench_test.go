@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpu is the process' CPU time so far, the writers' goroutines included.
+// cpu returns the process' CPU time so far, including the writers' goroutines.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -16,7 +16,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLine is a record made a line.
+// BenchmarkLine formats a record as a line.
 func BenchmarkLine(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -38,7 +38,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// BenchmarkLog is a record to a file, or to the ring alone.
+// BenchmarkLog logs a record to a file, or to the ring only.
 func BenchmarkLog(b *testing.B) {
 	for _, c := range []struct {
 		name string

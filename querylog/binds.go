@@ -9,18 +9,17 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// Binds writes the values that a prepared statement was executed with as a JSON array in
-// both formats: first the statement's own parameters by position, then, where names has
-// names for values, the named ones by name. mysqlwire.StmtParams has both.
+// Binds writes the values of a prepared statement's execution as a JSON array in both formats: first the
+// statement's parameters by position, then the named values, for which names has a name, sorted by name.
+// mysqlwire.StmtParams has both.
 //
 //	[{"type":"LONGLONG","value":42},{"type":"VAR_STRING","value":"abc","bytes":9000},
 //	 {"type":"LONG_BLOB","long":true},{"name":"trace","type":"VAR_STRING","value":"f00d"}]
 //
-// "bytes" is the true length of a value that was cut after MaxBind bytes; "unsigned" stands
-// beside unsigned integers, "long" beside values that were sent apart from the execution.
-// Under RedactLiterals values are left out and "bytes" always stands; RedactAll writes
-// nothing. Past MaxText bytes the list ends, and a field with "_count" behind the name says
-// how many values there were.
+// "bytes" is the full length of a value that was truncated to MaxBind bytes; "unsigned" marks unsigned
+// integers, "long" values that were sent separately from the execution. Under RedactLiterals values are
+// omitted and "bytes" is always present; RedactAll writes nothing. Past MaxText bytes the list is truncated,
+// and a field with the suffix "_count" has the number of values.
 func (l *Line) Binds(name string, values []mysqlwire.BinaryValue, names [][]byte) {
 	if l.Redaction == RedactAll {
 		return
@@ -52,7 +51,7 @@ func (l *Line) Binds(name string, values []mysqlwire.BinaryValue, names [][]byte
 	}
 }
 
-// sortNamed fills order with the numbers of the named values, by name.
+// sortNamed fills order with the indexes of the named values, sorted by name.
 func (l *Line) sortNamed(values []mysqlwire.BinaryValue, names [][]byte, own int) {
 	l.order = l.order[:0]
 	for i := own; i < len(values); i++ {
@@ -63,8 +62,8 @@ func (l *Line) sortNamed(values []mysqlwire.BinaryValue, names [][]byte, own int
 	}
 }
 
-// bindsFull reports whether the list that began at has reached its limit, and otherwise
-// separates value i from the one before it.
+// bindsFull reports whether the list that starts at offset at has reached its limit; if not, it separates
+// value i from its predecessor.
 func (l *Line) bindsFull(at, i int) bool {
 	if l.MaxText > 0 && len(l.buf)-at > l.MaxText {
 		return true
@@ -101,7 +100,7 @@ func (l *Line) bind(name []byte, v *mysqlwire.BinaryValue) {
 	l.buf = append(b, '}')
 }
 
-// appendTypeName appends the name of t without building it anew for unknown types.
+// appendTypeName appends the name of t without allocating for unknown types.
 func appendTypeName(dst []byte, t mysqlwire.ColumnType) []byte {
 	if t <= mysqlwire.TypeTypedArray || t >= mysqlwire.TypeVector {
 		return append(dst, t.String()...)
@@ -120,7 +119,7 @@ func (l *Line) appendBindValue(b []byte, v *mysqlwire.BinaryValue) []byte {
 	case mysqlwire.TypeFloat, mysqlwire.TypeDouble:
 		b = append(b, `"value":`...)
 		if f, _ := v.Float64(); math.IsNaN(f) || math.IsInf(f, 0) {
-			b = append(b, '"') // JSON has no number for these
+			b = append(b, '"') // JSON has no such numbers
 			b = strconv.AppendFloat(b, f, 'g', -1, 64)
 			return append(b, '"')
 		}
@@ -129,7 +128,7 @@ func (l *Line) appendBindValue(b []byte, v *mysqlwire.BinaryValue) []byte {
 	case mysqlwire.TypeDate, mysqlwire.TypeNewDate, mysqlwire.TypeDatetime, mysqlwire.TypeTimestamp,
 		mysqlwire.TypeTime:
 		b = append(b, `"value":"`...)
-		b, _ = v.AppendText(b) // digits and separators
+		b, _ = v.AppendText(b) // digits and separators only
 		return append(b, '"')
 	}
 	data := v.Data
@@ -144,8 +143,7 @@ func (l *Line) appendBindValue(b []byte, v *mysqlwire.BinaryValue) []byte {
 	return b
 }
 
-// appendJSONMember appends a name and string; in base64 with "_base64" behind the name when
-// v is not UTF-8.
+// appendJSONMember appends a name and a string; if v is not UTF-8, as base64 with the suffix "_base64".
 func appendJSONMember(dst []byte, name string, v []byte) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, name...)
@@ -158,13 +156,13 @@ func appendJSONMember(dst []byte, name string, v []byte) []byte {
 // A Tag is one key and value of a sqlcommenter comment.
 type Tag struct{ Key, Value []byte }
 
-// maxTags is how many tags of a statement are written.
+// maxTags is the maximum number of tags written per statement.
 const maxTags = 64
 
-// Tags writes tags as a JSON object in both formats, in the order given. Of tags with the
-// same key the first counts. A key that is not UTF-8 is written as AppendEscaped does, a
-// value that is not as an object {"base64":"…"}. Only the first 64 are written, and a field with
-// "_count" behind the name says how many there were. RedactAll writes nothing.
+// Tags writes tags as a JSON object in both formats, in the given order. Of tags with equal keys the first
+// one counts. A key that is not UTF-8 is escaped as by AppendEscaped, a value that is not UTF-8 becomes an
+// object {"base64":"…"}. Only the first 64 are written; a field with the suffix "_count" then has their
+// number. RedactAll writes nothing.
 func (l *Line) Tags(name string, tags []Tag) {
 	if l.Redaction == RedactAll {
 		return

@@ -4,13 +4,13 @@ import "github.com/taredb/tare/sqldigest"
 
 //go:generate go run gen_errorshapes.go
 
-// An errorShape is a server's message template, reduced for redaction: the length and a sum of the text before,
-// between and after the holes, and the kind of each hole. One byte has the servers of the
-// template as bits, one the number of holes, and then a segment and each hole's kind and next segment.
+// An errorShape is a server's message template, reduced for redaction: the length and checksum of the text
+// before, between and after the holes, and the kind of each hole. One byte is a bit set of the servers with
+// this template, one the number of holes; then follow a segment, and each hole's kind and next segment.
 //
-// At a hole of kind i is a name, which is kept. At one of kind d is a number, and at one of kind v anything;
-// both are masked. No name but at the first hole is followed by a hole of kind v, whose value could
-// hold the template's own words around a false name.
+// A hole of kind i is a name, which is kept. Kind d is a number, kind v anything; both are masked. Only at
+// the first hole may a name be followed by a hole of kind v, because a value there could contain the
+// template's words around a forged name.
 type errorShape string
 
 const (
@@ -19,7 +19,7 @@ const (
 	indexSize   = 6 // number and offset
 )
 
-// errorShapesOf returns the shapes of the templates of an error, of all servers, one behind the other.
+// errorShapesOf returns the concatenated shapes of an error's templates, of all servers.
 func errorShapesOf(number uint16) string {
 	from, to := 0, len(errorIndex)/indexSize-1
 	for from < to {
@@ -38,13 +38,15 @@ func errorShapesOf(number uint16) string {
 	return errorShapes[start:end]
 }
 
-// indexed returns the number and the offset of an entry of errorIndex. The last entry has the end of the last shape.
+// indexed returns the number and the offset of an entry of errorIndex. The last entry is the end of the last
+// shape.
 func indexed(i int) (number uint16, offset uint32) {
 	b := errorIndex[i*indexSize:]
 	return little16(b), little32(b[2:])
 }
 
-// appendShaped appends a text with its values masked, if it is of one of its number's templates on this server.
+// appendShaped appends a text with its values masked. It reports whether the text matches one of the number's
+// templates on this server.
 func appendShaped(dst []byte, server sqldigest.ServerKind, number uint16, text []byte) ([]byte, bool) {
 	var holes [maxHoles]hole
 	for all := errorShapesOf(number); all != ""; {
@@ -59,17 +61,17 @@ func appendShaped(dst []byte, server sqldigest.ServerKind, number uint16, text [
 
 func (s errorShape) holes() int { return int(s[1]) }
 
-// kind is that of the hole before segment n.
+// kind returns the kind of the hole before segment n.
 func (s errorShape) kind(n int) byte { return s[1+n*holeSize] }
 
-// segment returns the length and the sum of a segment.
+// segment returns the length and the checksum of segment n.
 func (s errorShape) segment(n int) (length int, sum uint32) {
 	b := string(s[2+n*holeSize:])
 	return int(little16(b)), little32(b[2:])
 }
 
-// match reports whether a text is of the template, and sets its holes. Like matchTemplate it matches
-// from the end.
+// match reports whether a text matches the template, and sets its holes. Like matchTemplate it matches from
+// the end.
 func (s errorShape) match(text []byte, holes *[maxHoles]hole) bool {
 	length, sum := s.segment(0)
 	n, end := s.holes(), len(text)
@@ -102,7 +104,7 @@ func (s errorShape) match(text []byte, holes *[maxHoles]hole) bool {
 	return true
 }
 
-// append appends a text that matches, with question marks for its values.
+// append appends a matching text with question marks for its values.
 func (s errorShape) append(dst, text []byte, holes *[maxHoles]hole) []byte {
 	shown := 0
 	for n, h := range holes[:s.holes()] {
@@ -115,14 +117,14 @@ func (s errorShape) append(dst, text []byte, holes *[maxHoles]hole) []byte {
 	return append(dst, text[shown:]...)
 }
 
-// A segment's sum is the upper half of a polynomial times a factor, without which the upper half would
+// A segment's sum is the upper half of a polynomial times a factor. Without the factor the upper half would
 // not depend on the first bytes.
 const (
 	sumBase   = 0x9E3779B97F4A7C15
 	sumFactor = 0xD6E8FEB86659FD93
 )
 
-// segmentSum is the sum of a text.
+// segmentSum returns the checksum of a text.
 func segmentSum(text []byte) uint32 {
 	var sum uint64
 	for i := len(text) - 1; i >= 0; i-- {
@@ -131,7 +133,7 @@ func segmentSum(text []byte) uint32 {
 	return uint32(sum * sumFactor >> 32)
 }
 
-// lastSegment returns where the last segment of a length and sum begins in a text, or less than 0.
+// lastSegment returns the offset of the last segment with a length and sum in a text, or a negative number.
 func lastSegment(text []byte, length int, want uint32) int {
 	at := len(text) - length
 	if at < 0 {
@@ -155,7 +157,7 @@ func lastSegment(text []byte, length int, want uint32) int {
 	return at
 }
 
-// printedNumber reports whether b is a number as servers print one.
+// printedNumber reports whether b is a number as servers print it.
 func printedNumber(b []byte) bool {
 	for i, c := range b {
 		if (c < '0' || c > '9') && (i > 0 || c != '-') {

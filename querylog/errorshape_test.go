@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A message is a template as a server's list has it, cut at its holes.
+// A message is a template of a server's list, split at its holes.
 type message struct {
 	words []string
 	verbs []string
@@ -41,7 +41,7 @@ func messageOf(server sqldigest.ServerKind, text string) message {
 	return m
 }
 
-// fill puts a value into each hole but those that the number's shape says are names or numbers.
+// fill puts a value into each hole except those that the number's shape marks as names or numbers.
 func (m message) fill(number uint16, server sqldigest.ServerKind, value string) (text string, values int) {
 	kinds := m.kinds(number, server)
 	for i, words := range m.words {
@@ -60,7 +60,7 @@ func (m message) fill(number uint16, server sqldigest.ServerKind, value string) 
 	return text, values
 }
 
-// kinds are those of the holes of the shape that is this message's, "" if there is none.
+// kinds returns the kinds of the holes of this message's shape, "" if there is none.
 func (m message) kinds(number uint16, server sqldigest.ServerKind) string {
 	for all := errorShapesOf(number); all != ""; {
 		shape := errorShape(all[:2+segmentSize+int(all[1])*holeSize])
@@ -83,8 +83,8 @@ func (m message) kinds(number uint16, server sqldigest.ServerKind) string {
 	return ""
 }
 
-// serverMessages returns the messages by server and number: those that each perror in the PATH prints, and TiDB's
-// where its module has been downloaded.
+// serverMessages returns the messages by server and number: those printed by each perror in the PATH, and
+// TiDB's if its module has been downloaded.
 func serverMessages(tb testing.TB) map[sqldigest.ServerKind]map[uint16][]message {
 	tb.Helper()
 	lists := make(map[sqldigest.ServerKind]map[uint16][]message)
@@ -103,13 +103,13 @@ func serverMessages(tb testing.TB) map[sqldigest.ServerKind]map[uint16][]message
 		numbers = append(numbers, strconv.Itoa(n))
 	}
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), filepath.Join(os.Getenv("TARE_MYSQL_DIR"), "bin")) {
-		out, _ := exec.CommandContext(tb.Context(), filepath.Join(dir, "perror"), numbers...).Output() // it fails for numbers that are none
+		out, _ := exec.CommandContext(tb.Context(), filepath.Join(dir, "perror"), numbers...).Output() // it fails for unassigned numbers
 		server := sqldigest.ServerMySQL
 		if strings.Contains(string(out), "MariaDB error code") {
 			server = sqldigest.ServerMariaDB
 		}
 		if lists[server] != nil {
-			continue // the same again, of another directory
+			continue // a duplicate from another directory
 		}
 		for line := range strings.Lines(string(out)) {
 			if m := coded.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
@@ -171,8 +171,8 @@ func addTiDB(tb testing.TB, add func(number, text string)) {
 	})
 }
 
-// TestServersMessages fills the holes of the messages of the installed servers' own lists: no value is shown,
-// nearly all have a shape, and a number that a list does not have is masked whole.
+// TestServersMessages fills the holes of the messages in the installed servers' lists: no value is shown,
+// nearly all messages have a shape, and a number missing in a list is masked whole.
 func TestServersMessages(t *testing.T) {
 	lists := serverMessages(t)
 	least := map[sqldigest.ServerKind]int{sqldigest.ServerMariaDB: 1100, sqldigest.ServerMySQL: 1900, sqldigest.ServerTiDB: 1000}
@@ -191,7 +191,7 @@ func TestServersMessages(t *testing.T) {
 				messages++
 				values := []string{"S3CRET;'zz' 7373", "7373", "", "S3CRET", "x.S3CRET", "' for key 'S3CRET'"}
 				if errorTemplates(number) != "" {
-					values = values[:3] // of which a name is shown where the template has one
+					values = values[:3] // a name among them is shown if the template has one
 				}
 				for _, value := range values {
 					text, values := m.fill(number, server, value)
@@ -216,7 +216,7 @@ func TestServersMessages(t *testing.T) {
 	}
 }
 
-// sumOfServers is the union of the servers of a number's shapes.
+// sumOfServers returns the union of the servers of a number's shapes.
 func sumOfServers(number uint16) (servers byte) {
 	for all := errorShapesOf(number); all != ""; all = all[2+segmentSize+int(all[1])*holeSize:] {
 		servers |= all[0]
@@ -224,8 +224,8 @@ func sumOfServers(number uint16) (servers byte) {
 	return servers
 }
 
-// TestForgedNames checks each shape: a value that is followed or surrounded by a template's own words
-// becomes no name.
+// TestForgedNames checks for each shape that a value followed or surrounded by a template's words does not
+// turn into a name.
 func TestForgedNames(t *testing.T) {
 	shapes := 0
 	for number := range uint16(10000) {
@@ -236,7 +236,7 @@ func TestForgedNames(t *testing.T) {
 			if shape.holes() > maxHoles {
 				t.Errorf("%d has %d holes", number, shape.holes())
 			}
-			value := false // behind this hole
+			value := false // after this hole
 			for n := shape.holes(); n > 0; n-- {
 				if shape.kind(n) == 'i' && value && n > 1 {
 					t.Errorf("%d: a value follows the name at hole %d", number, n)

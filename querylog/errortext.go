@@ -1,11 +1,11 @@
 package querylog
 
-// errorTemplates returns the message templates of a server error, one per line, "" for none. %i is a name
-// and is kept, %f several names in backticks and punctuation, %c a clause of a statement, %d a number, and
-// %v anything else, which is masked.
+// errorTemplates returns the message templates of a server error, one per line, "" for none. %i is a name and
+// is kept, %f several names in backticks and punctuation, %c a clause of a statement, %d a number, and %v
+// anything else, which is masked.
 //
-// A text that matches none of its number's templates is masked whole, so a server with another format costs the
-// text and never shows a value.
+// A text that matches none of its number's templates is masked whole, so a server with another format loses
+// the text and never exposes a value.
 func errorTemplates(number uint16) string {
 	switch number {
 	case 1040:
@@ -31,7 +31,7 @@ func errorTemplates(number uint16) string {
 	case 1054:
 		return "Unknown column '%i' in '%c'"
 	case 1060:
-		return "Duplicate column name '%v'" // a literal names its column in a derived table
+		return "Duplicate column name '%v'" // in a derived table a literal names its column
 	case 1061:
 		return "Duplicate key name '%i'"
 	case 1062:

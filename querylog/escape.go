@@ -11,11 +11,11 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// view is s as bytes, for reading only: the functions of this file take bytes, and the
-// result never leaves them.
+// view returns s as read-only bytes: the functions of this file take bytes, and the result does not leave
+// them.
 func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// Each byte of these words holds the value named, for looking at eight bytes at once.
+// Each word repeats the named value in every byte, for testing eight bytes at a time.
 const (
 	onesEach  = 0x0101010101010101
 	highEach  = 0x8080808080808080
@@ -24,7 +24,7 @@ const (
 	slashEach = onesEach * '\\'
 )
 
-// plainLen is how many bytes at the start of b need no escaping in either format: printable
+// plainLen returns the number of bytes at the start of b that need no escaping in either format: printable
 // ASCII without the quotation mark and the backslash. It may stop up to 7 bytes early.
 func plainLen(b []byte) int {
 	i := 0
@@ -96,10 +96,9 @@ func appendJSONEscaped(dst, b []byte) []byte {
 	return append(dst, b[start:]...)
 }
 
-// AppendEscaped appends b as the value of a text field: tab, line feed, carriage return and
-// backslash become \t, \n, \r and \\; other control characters and bytes that are not
-// UTF-8 become \xHH. The result is UTF-8 without control characters, and AppendUnescaped
-// gives b back. It does not allocate when dst has room.
+// AppendEscaped appends b as the value of a text field: tab, line feed, carriage return and backslash become
+// \t, \n, \r and \\; other control characters and bytes that are not UTF-8 become \xHH. The result is UTF-8
+// without control characters, and AppendUnescaped reverses it. It does not allocate if dst has room.
 func AppendEscaped(dst, b []byte) []byte {
 	n := plainLen(b)
 	dst = append(dst, b[:n]...)
@@ -144,12 +143,12 @@ func AppendEscaped(dst, b []byte) []byte {
 	return append(dst, b[start:]...)
 }
 
-// errEscape says that a text value is not what AppendEscaped writes.
+// errEscape reports a text value that AppendEscaped cannot have written.
 var errEscape = errors.New("not an escaped text value")
 
-// AppendUnescaped appends the bytes whose escaped form b is, and refuses a b that holds a
-// control character or a backslash with anything after it but an escape of AppendEscaped.
-// It does not allocate when dst has room and b is well formed.
+// AppendUnescaped appends the bytes whose escaped form is b. It rejects a b that contains a control character
+// or a backslash that does not start an escape of AppendEscaped. It does not allocate if dst has room and b
+// is well formed.
 func AppendUnescaped(dst, b []byte) ([]byte, error) {
 	for i := 0; i < len(b); i++ {
 		c := b[i]
@@ -189,7 +188,7 @@ func AppendUnescaped(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// unhex is the value of a hexadecimal digit, or 0xFF.
+// unhex returns the value of a hexadecimal digit, or 0xFF.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':
@@ -209,8 +208,8 @@ func appendBase64(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// doubleBackslashes rewrites b[from:] so that each backslash stands twice: what the text
-// format does to a value that is JSON, in which a backslash is all there is to escape.
+// doubleBackslashes doubles each backslash in b[from:]. The text format does so to JSON values, in which only
+// backslashes require escaping.
 func doubleBackslashes(b []byte, from int) []byte {
 	n := 0
 	for _, c := range b[from:] {
@@ -237,7 +236,7 @@ func doubleBackslashes(b []byte, from int) []byte {
 	return b
 }
 
-// cutText is at most limit bytes of the start of b, without part of a character at the end.
+// cutText returns the first limit bytes of b, or less, so that no character is split.
 func cutText(b []byte, limit int) []byte {
 	if len(b) <= limit {
 		return b
@@ -247,7 +246,7 @@ func cutText(b []byte, limit int) []byte {
 		n--
 	}
 	if !utf8.RuneStart(b[n]) {
-		n = limit // not UTF-8 there: any place is as good
+		n = limit // not UTF-8 there: split anywhere
 	}
 	return b[:n:n]
 }

@@ -14,7 +14,7 @@ import (
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC)
 
-// A session fills its record and logs it; the record is used again for the next statement.
+// A session fills its record and logs it; the next statement reuses the record.
 func ExampleLogger() {
 	l, err := querylog.New(querylog.Options{
 		Boot:  "5f3c",
@@ -45,7 +45,7 @@ func ExampleLogger() {
 	// {"kind":"statement","boot":"5f3c","seq":1,"start":"2026-03-04T05:06:07.000008000Z","end":"2026-03-04T05:06:07.001508000Z","total_ns":1500000,"user":"app","client":"192.0.2.7:50123","connection_id":0,"command":"Query","normalized":"insert into users values (?)","bytes_in":0,"bytes_out":0,"error_number":1062,"sqlstate":"23000","error_text":"Duplicate entry '?' for key 'users.name'","plan_cached":false}
 }
 
-// The line builder by itself, in both formats.
+// The line builder without a logger, in both formats.
 func ExampleLine() {
 	for _, format := range []querylog.Format{querylog.JSON, querylog.Text} {
 		l := querylog.Line{Format: format}
@@ -84,7 +84,7 @@ func (r *request) AppendFields(l *querylog.Line) {
 	}
 }
 
-// Other servers log records of their own kind, with the same sampling and sinks.
+// Other servers log records of their kinds with the same sampling and sinks.
 func ExampleLogger_LogEntry() {
 	l, err := querylog.New(querylog.Options{
 		Boot:     "5f3c",
@@ -126,7 +126,7 @@ func ExampleLogger_ServeHTTP() {
 	// kind:request	boot:5f3c	seq:3	start:2026-03-04T05:06:07.000008000Z	total_ns:0	series:2
 }
 
-// What was written can be read back, whatever its format.
+// ParseLine reads lines in either format.
 func ExampleParseLine() {
 	for _, line := range []string{
 		`{"kind":"job","name":"a\tb","key_base64":"/wA=","rows":3}`,

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// faultEvery is how long a sink that keeps failing is quiet between two reports.
+// faultEvery is the minimum interval between two reports of a sink that keeps failing.
 const faultEvery = 10 * time.Second
 
-// A faultReport tells slog that a sink fails, keeps failing, or works again.
+// A faultReport logs to slog that a sink fails, keeps failing, or has recovered.
 type faultReport struct {
 	log  *slog.Logger
 	name string
 
 	failing bool
 	last    time.Time // of the last report
-	before  uint64    // dropped records at the last report
+	before  uint64    // dropped records at the time of the last report
 }
 
-// report says how a write ended; dropped is how many records the sink has lost so far.
+// report records the result of a write; dropped is the number of records the sink has lost so far.
 func (f *faultReport) report(err error, dropped uint64) {
 	switch {
 	case err == nil && !f.failing:

@@ -19,8 +19,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// tally counts the lines of a log by kind, the records that dropped lines tell of, and fails
-// on what is no line.
+// tally counts the lines of a log by kind and the records reported by dropped lines. It fails on anything
+// that is not a line.
 func tally(t *testing.T, b []byte) (statements, dropped uint64) {
 	t.Helper()
 	if len(b) > 0 && b[len(b)-1] != '\n' {
@@ -56,8 +56,7 @@ func tally(t *testing.T, b []byte) (statements, dropped uint64) {
 	return statements, dropped
 }
 
-// checkSums checks that what a sink counted agrees with what was logged and with the lines
-// in its output.
+// checkSums checks that a sink's counters agree with the logged records and with the lines in its output.
 func checkSums(t *testing.T, st SinkStats, offered uint64, out []byte) {
 	t.Helper()
 	statements, dropped := tally(t, out)
@@ -72,8 +71,8 @@ func checkSums(t *testing.T, st SinkStats, offered uint64, out []byte) {
 	}
 }
 
-// TestSinkBlocked blocks a writer for a minute under load. No Log waits; when the writer
-// moves again the log says what is missing, and nothing else is.
+// TestSinkBlocked blocks a writer for a minute under load. Log never waits; when the writer continues, the
+// log reports the missing records, and no others are missing.
 func TestSinkBlocked(t *testing.T) {
 	for _, f := range []Format{JSON, Text} {
 		t.Run(f.String(), func(t *testing.T) {
@@ -115,8 +114,8 @@ func TestSinkBlocked(t *testing.T) {
 	}
 }
 
-// TestWriterFull gives a writer room for so many bytes, for every number over the length of
-// a few lines: the output is whole lines once there is room again, whatever was cut.
+// TestWriterFull gives a writer room for n bytes, for every n up to the length of a few lines: the output
+// consists of whole lines once there is room again, wherever it was cut.
 func TestWriterFull(t *testing.T) {
 	for room := 0; room < 3000; room += 7 {
 		w := newTap()
@@ -138,8 +137,8 @@ func TestWriterFull(t *testing.T) {
 	}
 }
 
-// TestNeverRoom closes a logger whose writer has stayed full: all is dropped, a line that was
-// begun included.
+// TestNeverRoom closes a logger whose writer has stayed full: all records are dropped, including a partly
+// written line.
 func TestNeverRoom(t *testing.T) {
 	w := newTap()
 	w.setRoom(100)
@@ -156,8 +155,8 @@ func TestNeverRoom(t *testing.T) {
 	}
 }
 
-// TestDevFull logs to a disk that is full: each record counts as dropped, and slog hears of
-// it once, not per record.
+// TestDevFull logs to a full disk: each record counts as dropped, and slog receives one message, not one per
+// record.
 func TestDevFull(t *testing.T) {
 	var heard bytes.Buffer
 	l, err := New(Options{
@@ -182,8 +181,8 @@ func TestDevFull(t *testing.T) {
 	}
 }
 
-// TestNamedPipe logs to a named pipe that nobody reads: nothing waits but the writer, and what
-// the queue does not hold is counted. A reader that comes later gets whole lines.
+// TestNamedPipe logs to a named pipe without a reader: only the writer waits, and records that exceed the
+// queue are counted. A reader that connects later receives whole lines.
 func TestNamedPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -218,8 +217,7 @@ func TestNamedPipe(t *testing.T) {
 	checkSums(t, sinkStats(t, l, path), offered, out.Bytes())
 }
 
-// TestTornFile cuts a file short of a batch, as a full disk does, and looks whether half a
-// line is left.
+// TestTornFile truncates a batch in a file, as a full disk does, and checks that no partial line remains.
 func TestTornFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
 	o, err := openFile(path, DefaultFileMode, Rotation{}, quiet())
@@ -230,7 +228,7 @@ func TestTornFile(t *testing.T) {
 	if _, err := o.write([]byte("one\ntwo\n")); err != nil {
 		t.Fatal(err)
 	}
-	// What a write does that stops after "three\nfo":
+	// The effect of a write that stops after "three\nfo":
 	if _, err := o.f.WriteString("three\nfo"); err != nil {
 		t.Fatal(err)
 	}
@@ -243,8 +241,8 @@ func TestTornFile(t *testing.T) {
 	}
 }
 
-// TestFileRemoved removes the file again and again under load: a new one is made, and no
-// batch is lost but those that went to the removed ones.
+// TestFileRemoved removes the file repeatedly under load: a new one is created, and only batches written to
+// removed files are lost.
 func TestFileRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
 	l := mustNew(t, Options{FlushBytes: 1, Sinks: []SinkOptions{{Path: path}}})
@@ -273,8 +271,8 @@ func TestFileRemoved(t *testing.T) {
 	}
 }
 
-// TestReopenStorm renames the file and reopens it many times from two goroutines while
-// others log: the files together hold every record.
+// TestReopenStorm renames the file and reopens it many times from two goroutines while others log: the files
+// together contain every record.
 func TestReopenStorm(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "query.log")
@@ -330,7 +328,7 @@ func TestReopenStorm(t *testing.T) {
 	}
 }
 
-// TestReopenFails makes the path unusable: Reopen says so and the old file goes on.
+// TestReopenFails makes the path unusable: Reopen returns an error and the old file stays in use.
 func TestReopenFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -355,8 +353,8 @@ func TestReopenFails(t *testing.T) {
 	checkSums(t, sinkStats(t, l, path), 2, b)
 }
 
-// TestCloseGivesUp closes a logger whose writer is stuck: Close returns when its context
-// ends, and what was not written counts as dropped.
+// TestCloseGivesUp closes a logger whose writer is stuck: Close returns when its context is done, and
+// unwritten records count as dropped.
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()
@@ -385,8 +383,8 @@ func TestCloseGivesUp(t *testing.T) {
 	})
 }
 
-// TestHugeLine logs a statement of two megabytes: its line is whole, and the buffers are
-// back at their bound once it is written.
+// TestHugeLine logs a statement of two megabytes: its line is whole, and the buffers return to their bound
+// after the write.
 func TestHugeLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()
@@ -420,8 +418,8 @@ func TestHugeLine(t *testing.T) {
 	})
 }
 
-// TestFlushAfter looks how old what is buffered may get, and that nothing runs when nothing
-// is buffered.
+// TestFlushAfter checks the maximum age of buffered records, and that no timer runs while nothing is
+// buffered.
 func TestFlushAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()

@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// errLine says that a line is not what a Line writes.
+// errLine reports a line that a Line cannot have written.
 var errLine = errors.New("not a query log line")
 
-// FieldType says how a field's value is written in JSON.
+// FieldType is the JSON type of a field's value.
 type FieldType uint8
 
 const (
-	// FieldString is a string, as all values of the text format are.
+	// FieldString is a string, like every value of the text format.
 	FieldString FieldType = iota
-	// FieldBase64 is a string of JSON that was not UTF-8.
+	// FieldBase64 is a JSON string that encodes bytes that are not UTF-8.
 	FieldBase64
 	// FieldNumber is a number.
 	FieldNumber
@@ -28,8 +28,8 @@ const (
 	FieldJSON
 )
 
-// Fields walks over the fields of one line in either format, which it tells by the first
-// byte. It checks what it walks over. The zero Fields has no field.
+// Fields iterates over the fields of one line in either format, which it detects by the first byte. It
+// validates the fields it visits. The zero Fields has no field.
 //
 //	for f := querylog.ParseLine(line); f.Next(); {
 //		use(f.Name(), f.Raw())
@@ -44,7 +44,7 @@ type Fields struct {
 	err   error
 }
 
-// ParseLine walks over line, with or without its line feed. It does not allocate.
+// ParseLine returns an iterator over line, with or without its line feed. It does not allocate.
 func ParseLine(line []byte) Fields {
 	line = bytes.TrimSuffix(line, newline)
 	f := Fields{rest: line}
@@ -59,21 +59,19 @@ func ParseLine(line []byte) Fields {
 	return f
 }
 
-// Name is the field's name, without the "_base64" of a JSON field. A view of the line.
+// Name returns the field's name, without the "_base64" of a JSON field, as a view of the line.
 func (f *Fields) Name() []byte { return f.name }
 
-// Type says what Raw is.
+// Type returns the type of Raw.
 func (f *Fields) Type() FieldType { return f.typ }
 
-// Raw is the value as it is written, strings of JSON without their quotation marks. A view
-// of the line.
+// Raw returns the value as written, JSON strings without their quotation marks, as a view of the line.
 func (f *Fields) Raw() []byte { return f.raw }
 
-// Err is why Next stopped before the line's end, or nil.
+// Err returns the reason why Next stopped before the line's end, or nil.
 func (f *Fields) Err() error { return f.err }
 
-// AppendValue appends the value without escapes: the bytes that were logged.
-// It does not allocate when dst has room.
+// AppendValue appends the unescaped value: the bytes that were logged. It does not allocate if dst has room.
 func (f *Fields) AppendValue(dst []byte) ([]byte, error) {
 	switch {
 	case f.typ == FieldBase64:
@@ -90,7 +88,7 @@ func (f *Fields) AppendValue(dst []byte) ([]byte, error) {
 	return append(dst, f.raw...), nil
 }
 
-// Next goes to the next field and reports whether there is one. It does not allocate.
+// Next advances to the next field and reports whether there is one. It does not allocate.
 func (f *Fields) Next() bool {
 	if f.err != nil || len(f.rest) == 0 {
 		return false
@@ -163,7 +161,7 @@ func (f *Fields) nextJSON() {
 	}
 }
 
-// stringEnd is the length of the JSON string at the start of b, or 0.
+// stringEnd returns the length of the JSON string at the start of b, or 0.
 func stringEnd(b []byte) int {
 	for i := 1; i < len(b); i++ {
 		switch c := b[i]; {
@@ -178,8 +176,8 @@ func stringEnd(b []byte) int {
 	return 0
 }
 
-// valueEnd is the length and type of the JSON value at the start of b; 0 when there is
-// none. Inside arrays and objects it looks only for their end.
+// valueEnd returns the length and type of the JSON value at the start of b, or 0 if there is none. Inside
+// arrays and objects it only searches for their end.
 func valueEnd(b []byte) (int, FieldType) {
 	if len(b) == 0 {
 		return 0, 0
@@ -224,8 +222,8 @@ func nestedEnd(b []byte) int {
 	return 0
 }
 
-// appendJSONUnescaped appends what the inside of a JSON string stands for. A lone surrogate
-// escape is refused: no Line writes one.
+// appendJSONUnescaped appends the unescaped contents of a JSON string. It rejects a lone surrogate escape,
+// which a Line never writes.
 func appendJSONUnescaped(dst, b []byte) ([]byte, error) {
 	for i := 0; i < len(b); i++ {
 		if b[i] != '\\' {
@@ -262,8 +260,8 @@ func appendJSONUnescaped(dst, b []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// unescapeRune reads the \uXXXX, or two of them, at the start of b and the number of bytes
-// that takes; 0 when it is none, or half a surrogate pair.
+// unescapeRune decodes one \uXXXX, or a pair of them, at the start of b. It returns the number of bytes, 0 if
+// there is none or half a surrogate pair.
 func unescapeRune(b []byte) (rune, int) {
 	hi, ok := hexRune(b)
 	if !ok {
@@ -294,8 +292,7 @@ func hexRune(b []byte) (rune, bool) {
 	return r, true
 }
 
-// appendAsText appends a JSON line in the text format, as if it had been formatted so.
-// scratch is room for one value.
+// appendAsText converts a JSON line to the text format. scratch is room for one value.
 func appendAsText(dst, line, scratch []byte) (out, room []byte, err error) {
 	at := len(dst)
 	f := ParseLine(line)

@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// A file is an output that appends to a file. It goes on in a new one when the file has been
-// removed, when reopen was called, and when its rotation says so. A file that was only
-// renamed is written on, as programs that rotate logs expect, until reopen. Whatever fails there, the file in use stays in use.
+// A file is an output that appends to a file. It switches to a new one if the file has been removed, after
+// reopen, and when its rotation is due. A file that was only renamed stays in use until reopen, as programs
+// that rotate logs expect. If the switch fails, the current file stays in use.
 type file struct {
 	path     string
 	mode     fs.FileMode
 	rotation Rotation
 	log      *slog.Logger
 
-	f    *os.File       // of the writer, as all below
+	f    *os.File       // used by the writer only, as all below
 	fd   int            // f's descriptor
-	stat syscall.Stat_t // of f, at the last look
+	stat syscall.Stat_t // of f, at the last check
 	size int64          // bytes in f
-	last time.Time      // when f was written last
+	last time.Time      // last write to f
 
 	tidier
 
 	mu   sync.Mutex
-	next *os.File // opened by reopen, not yet taken by the writer
+	next *os.File // opened by reopen, not yet used by the writer
 }
 
 func openFile(path string, mode fs.FileMode, r Rotation, log *slog.Logger) (*file, error) {
@@ -42,14 +42,14 @@ func openFile(path string, mode fs.FileMode, r Rotation, log *slog.Logger) (*fil
 	if err := o.use(f); err != nil {
 		return nil, err
 	}
-	o.tidy(o) // what an earlier run left
+	o.tidy(o) // files of an earlier run
 	return o, nil
 }
 
 func (o *file) open() (*os.File, error) {
 	how := os.O_WRONLY
 	if info, err := os.Stat(o.path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
-		how = os.O_RDWR // a pipe without a reader is a slow sink: opening it must not wait
+		how = os.O_RDWR // opening a pipe without a reader must not block: it is a slow sink
 	}
 	f, err := os.OpenFile(o.path, how|os.O_APPEND|os.O_CREATE, o.mode)
 	if err != nil {
@@ -58,7 +58,7 @@ func (o *file) open() (*os.File, error) {
 	return f, nil
 }
 
-// use makes f the file that is written.
+// use makes f the current file.
 func (o *file) use(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -71,7 +71,7 @@ func (o *file) use(f *os.File) error {
 	return err
 }
 
-// reopen opens the path again. When that fails the file in use stays in use.
+// reopen opens the path again. On failure the current file stays in use.
 func (o *file) reopen() error {
 	f, err := o.open()
 	if err != nil {
@@ -81,13 +81,12 @@ func (o *file) reopen() error {
 	f, o.next = o.next, f
 	o.mu.Unlock()
 	if f != nil {
-		return f.Close() // never written: a later reopen came before the writer
+		return f.Close() // not used: the writer has not taken an earlier reopen yet
 	}
 	return nil
 }
 
-// turn takes the file that reopen opened, or makes a new one when the one in use has been
-// removed.
+// turn switches to the file that reopen opened, or creates a new one if the current file has been removed.
 func (o *file) turn() error {
 	o.mu.Lock()
 	f := o.next
@@ -95,7 +94,7 @@ func (o *file) turn() error {
 	o.mu.Unlock()
 	if f == nil {
 		if err := syscall.Fstat(o.fd, &o.stat); err != nil || o.stat.Nlink > 0 {
-			return nil // in doubt the write itself tells what is wrong
+			return nil // in doubt, the write reports the error
 		}
 		var err error
 		if f, err = o.open(); err != nil {
@@ -105,7 +104,7 @@ func (o *file) turn() error {
 	return o.use(f)
 }
 
-// rotate moves the file in use aside and begins a new one.
+// rotate moves the current file aside and starts a new one.
 func (o *file) rotate(now time.Time) error {
 	old := rotatedPath(o.path, now)
 	if err := os.Rename(o.path, old); err != nil {
@@ -136,7 +135,7 @@ func (o *file) write(p []byte) (int, error) {
 	return n, errors.Join(err, turned)
 }
 
-// untear takes back the beginning of a line that a failed write left in the file.
+// untear truncates the partial line that a failed write left in the file.
 func (o *file) untear(p []byte, n int, err error) (int, error) {
 	whole := bytes.LastIndexByte(p[:n], '\n') + 1
 	if whole < n {

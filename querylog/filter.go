@@ -14,25 +14,24 @@ import (
 	"github.com/taredb/tare/internal/spelling"
 )
 
-// A Filter is a list of conditions on fields, all of which must hold. The zero Filter lets
-// everything pass.
+// A Filter is a list of conditions on fields, all of which must be met. The zero Filter passes everything.
 //
 //	user=app total_ns>10ms orders -"for update"
 //
-// A condition is a field's name, an operator and a value. = and != compare the whole value,
-// of digest its beginning, ~ and !~ look for it inside, < and > compare numbers. A value with spaces
-// stands in double quotes, with backslashes as in Go. A number may be a duration (10ms) where the
-// field is in nanoseconds. A field that a line does not have is empty, and zero as a number.
+// A condition is a field's name, an operator and a value. = and != compare the whole value (for digest, a
+// prefix), ~ and !~ search in it, < and > compare numbers. A value with spaces is enclosed in double quotes,
+// with backslashes as in Go. A number may be a duration (10ms) if the field is in nanoseconds. A field that a
+// line does not have is empty, and zero as a number.
 //
-// A word alone, or a text in quotes, is looked for in the field normalized, regardless of case. A
-// leading - turns a word or condition into its opposite.
+// A word alone, or a quoted text, is searched in the field normalized, ignoring case. A leading - negates a
+// word or condition.
 type Filter struct{ conditions []condition }
 
 type condition struct {
 	name   string
 	op     operator
 	value  []byte
-	number float64 // of value, for < and >
+	number float64 // value as a number, for < and >
 }
 
 type operator uint8
@@ -44,19 +43,19 @@ const (
 	opLacks
 	opLess
 	opMore
-	opWord // contains, regardless of case
+	opWord // contains, ignoring case
 	opNoWord
 )
 
 var operators = [...]string{opEqual: "=", opNotEqual: "!=", opContains: "~", opLacks: "!~", opLess: "<", opMore: ">"}
 
-// The fields that a Filter treats specially.
+// Fields with special treatment by a Filter.
 const (
 	wordField   = "normalized"
 	digestField = "digest"
 )
 
-// ParseFilter reads a filter as its String writes it.
+// ParseFilter parses a filter in the form that String returns.
 func ParseFilter(s string) (Filter, error) {
 	var f Filter
 	for {
@@ -72,7 +71,7 @@ func ParseFilter(s string) (Filter, error) {
 	}
 }
 
-// parseTerm reads a word or a condition, and the - before it.
+// parseTerm parses a word or a condition, with an optional leading -.
 func parseTerm(s string) (c condition, rest string, err error) {
 	term, not := strings.CutPrefix(s, "-")
 	if term == "" || term[0] == ' ' {
@@ -92,13 +91,13 @@ func parseTerm(s string) (c condition, rest string, err error) {
 	return c, rest, err
 }
 
-// negate turns c into its opposite.
+// negate inverts c.
 func (c *condition) negate() error {
 	switch c.op {
 	case opLess, opMore:
 		return fmt.Errorf("field %s: want no - before a condition with < or >", c.name)
 	}
-	c.op ^= 1 // operators and their opposites are neighbours
+	c.op ^= 1 // operators and their opposites are neighbors
 	return nil
 }
 
@@ -114,7 +113,7 @@ func parseWord(s string) (c condition, rest string, err error) {
 	return condition{name: wordField, op: opWord, value: []byte(strings.ToLower(word))}, rest, err
 }
 
-// parseCondition reads a condition on a field whose name has n bytes.
+// parseCondition parses a condition on a field whose name has n bytes.
 func parseCondition(s string, n int) (c condition, rest string, err error) {
 	c.name, s = s[:n], s[n:]
 	switch {
@@ -148,7 +147,7 @@ func parseCondition(s string, n int) (c condition, rest string, err error) {
 	return c, rest, nil
 }
 
-// parseFilterValue reads a value up to the next space, or a quoted one.
+// parseFilterValue parses a value up to the next space, or a quoted one.
 func parseFilterValue(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		value, rest, _ = strings.Cut(s, " ")
@@ -166,7 +165,7 @@ func parseFilterValue(s string) (value, rest string, err error) {
 	return value, rest, err
 }
 
-// parseQuantity reads a number, or a duration as nanoseconds.
+// parseQuantity parses a number, or a duration as nanoseconds.
 func parseQuantity(s string) (float64, error) {
 	if v, err := strconv.ParseFloat(s, 64); err == nil {
 		return v, nil
@@ -178,7 +177,7 @@ func parseQuantity(s string) (float64, error) {
 	return float64(d), nil
 }
 
-// String is f as ParseFilter reads it.
+// String returns f in the form that ParseFilter accepts.
 func (f Filter) String() string {
 	var b []byte
 	for i, c := range f.conditions {
@@ -200,7 +199,7 @@ func (f Filter) String() string {
 	return string(b)
 }
 
-// appendWord appends a word as parseTerm reads it.
+// appendWord appends a word in the form that parseTerm accepts.
 func (c *condition) appendWord(b []byte) []byte {
 	if c.op == opNoWord {
 		b = append(b, '-')
@@ -211,7 +210,7 @@ func (c *condition) appendWord(b []byte) []byte {
 	return strconv.AppendQuote(b, string(c.value))
 }
 
-// Empty reports whether f lets everything pass.
+// Empty reports whether f passes everything.
 func (f Filter) Empty() bool { return len(f.conditions) == 0 }
 
 // Names reports whether f has a condition on a field.
@@ -219,11 +218,11 @@ func (f Filter) Names(field string) bool {
 	return slices.ContainsFunc(f.conditions, func(c condition) bool { return c.name == field })
 }
 
-// CheckRecord names a field of f that no Record has for a filter: a condition on it would
-// compare nothing.
+// CheckRecord returns an error that names a field of f that a Record does not offer to filters: a condition
+// on it would compare nothing.
 func (f Filter) CheckRecord() error { return f.CheckFields(kindStatement, RecordFields()) }
 
-// CheckFields is CheckRecord for entries of another kind, which have these fields.
+// CheckFields is CheckRecord for entries of another kind with these fields.
 func (f Filter) CheckFields(kind string, fields []string) error {
 	for _, c := range f.conditions {
 		switch {
@@ -238,11 +237,11 @@ func (f Filter) CheckFields(kind string, fields []string) error {
 	return nil
 }
 
-// A Value is a field's value as a filter sees it.
+// A Value is a field's value in a filter.
 type Value struct {
 	Text   []byte
 	Number float64
-	IsText bool // whether Text counts, or Number
+	IsText bool // Text is valid, otherwise Number
 }
 
 // BytesValue returns a text as a Value, which is a view of b.
@@ -251,11 +250,10 @@ func BytesValue(b []byte) Value { return Value{Text: b, IsText: true} }
 // StringValue returns a text as a Value.
 func StringValue(s string) Value { return BytesValue(view(s)) }
 
-// Filterable is what an Entry implements to be filtered by its fields before it is
-// formatted. An Entry that does not has no fields for a filter.
+// Filterable is implemented by an Entry that filters can test before it is formatted. Other entries have no
+// fields for a filter.
 type Filterable interface {
-	// FieldValue returns the value of the field with a name, and the zero Value if the
-	// entry has no such field.
+	// FieldValue returns the value of the named field, and the zero Value if the entry has no such field.
 	FieldValue(name string) Value
 }
 
@@ -265,7 +263,7 @@ func (f *Filter) passEntry(e Entry) bool {
 	return f.Match(fields)
 }
 
-// Match reports whether a value meets all conditions; nil has no fields. It does not allocate.
+// Match reports whether of meets all conditions; nil has no fields. It does not allocate.
 func (f *Filter) Match(of Filterable) bool {
 	for i := range f.conditions {
 		c := &f.conditions[i]
@@ -308,7 +306,7 @@ func (c *condition) holds(v Value) bool {
 	return !bytes.Contains(text, c.value)
 }
 
-// containsFold reports whether text contains word, which is in lower case, regardless of case.
+// containsFold reports whether text contains word, which is in lower case, ignoring case.
 func containsFold(text, word []byte) bool {
 	for i := 0; i < len(text); {
 		if hasPrefixFold(text[i:], word) {
@@ -335,7 +333,7 @@ func hasPrefixFold(text, word []byte) bool {
 	return true
 }
 
-// number is v as a number; 0 when it is none.
+// number returns v as a number; 0 if it is not one.
 func (v Value) number() float64 {
 	if !v.IsText {
 		return v.Number

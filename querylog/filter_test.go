@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFilterWords: words and conditions, with and without -, on an entry and on the line that it makes.
+// TestFilterWords tests words and conditions, with and without -, on an entry and on its line.
 func TestFilterWords(t *testing.T) {
 	r := Record{User: "App", Schema: "shop", Normalized: []byte("SELECT `Größe` FROM orders WHERE id = ?"), Digest: [16]byte{0x02, 0xe6}, Total: 20e6}
 	text := line(&r, JSON, RedactNone)

@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// fuzzed is a record whose texts and numbers come from the fuzzer.
+// fuzzed returns a record whose texts and numbers come from the fuzzer.
 func fuzzed(a, b, c []byte, n uint64, t uint8) *Record {
 	r := &Record{
 		Start:         time.Unix(0, int64(n)),
@@ -66,7 +66,7 @@ func fuzzed(a, b, c []byte, n uint64, t uint8) *Record {
 	return r
 }
 
-// decodeJSON reads a line by encoding/json alone, and puts base64 values in their place.
+// decodeJSON decodes a line by encoding/json only, and replaces base64 values by their bytes.
 func decodeJSON(line []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.UseNumber()
@@ -86,7 +86,7 @@ func decodeJSON(line []byte) (map[string]any, error) {
 	return m, nil
 }
 
-// jsonString is the value of a nested string that may be in base64.
+// jsonString returns the value of a nested string that may be in base64.
 func jsonString(v any) string {
 	if m, ok := v.(map[string]any); ok {
 		b, _ := base64.StdEncoding.DecodeString(m["base64"].(string))
@@ -95,9 +95,9 @@ func jsonString(v any) string {
 	return v.(string)
 }
 
-// FuzzRecord checks that any record gives JSON that encoding/json accepts and decodes to
-// the record's values, that the text line unescapes to the same, and that making the text
-// line from the JSON one gives the same bytes as formatting it.
+// FuzzRecord checks that any record gives JSON that encoding/json accepts and decodes to the record's values,
+// that the text line unescapes to the same values, and that converting the JSON line to text gives the same
+// bytes as formatting it.
 func FuzzRecord(f *testing.F) {
 	all := make([]byte, 256)
 	for i := range all {
@@ -241,8 +241,8 @@ func checkTags(t *testing.T, r *Record, tags map[string]any) {
 	}
 }
 
-// FuzzUnescape checks the reader of text values against its writer: what it accepts it
-// can be given again, and what was written it reads back.
+// FuzzUnescape checks that AppendUnescaped reverses AppendEscaped, and that accepted values survive a round
+// trip.
 func FuzzUnescape(f *testing.F) {
 	for _, s := range []string{"", `a\tb`, `\\`, `\x00\xff`, `\`, `\x0`, `\q`, "a\tb", "é\xff"} {
 		f.Add([]byte(s))
@@ -262,8 +262,8 @@ func FuzzUnescape(f *testing.F) {
 	})
 }
 
-// FuzzParseLine gives the reader of lines any bytes: it ends, with or without an error, and
-// when it accepts a JSON line whose nested values are JSON, so does encoding/json.
+// FuzzParseLine parses arbitrary bytes: parsing terminates, with or without an error, and if it accepts a
+// JSON line whose nested values are JSON, so does encoding/json.
 func FuzzParseLine(f *testing.F) {
 	f.Add(line(everything(), JSON, RedactNone))
 	f.Add(line(everything(), Text, RedactNone))
@@ -289,7 +289,7 @@ func FuzzParseLine(f *testing.F) {
 	})
 }
 
-// FuzzParseFilter checks that a filter's String is a filter that prints the same.
+// FuzzParseFilter checks that a filter's String parses to a filter with the same String.
 func FuzzParseFilter(f *testing.F) {
 	for _, s := range []string{"", "a=b", `user="a b" total_ns>10ms`, "text!~x a<3", "a!=", "=b", `a="b`} {
 		f.Add(s)

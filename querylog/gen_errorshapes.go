@@ -33,14 +33,15 @@ const (
 	maxSegment = 499
 )
 
-// A template is a server's message for a number. Masked has the holes that the server's own list says are values.
+// A template is a server's message for a number. masked marks the holes that the server's list documents as
+// values.
 type template struct {
 	number uint16
 	text   string
 	masked []int
 }
 
-// A shape is a template's as errorShape has it, without the servers.
+// A shape is a template in errorShape's form, without the servers.
 type shape struct {
 	number uint16
 	body   string
@@ -50,18 +51,18 @@ var (
 	verb     = regexp.MustCompile("%%|%(`?)[-+# 0]*[0-9]*(?:\\.(?:[0-9]+|\\*))?(?:ll|l|z|h)?([a-zA-Z])") // MariaDB has %`s, %M and %T
 	position = regexp.MustCompile(`%[0-9]+\$|%\*`)
 
-	// A name follows such words. Names of columns are not among them: a literal names its column in
-	// a derived table, and others (engines, character sets, users, roles) may be written as strings. An
-	// "incorrect table name" may be a string, too.
+	// A name follows such words. Column names are not among them: a literal names its column in a derived
+	// table, and other names (engines, character sets, users, roles) may be written as strings. An "incorrect
+	// table name" may be a string, too.
 	object = regexp.MustCompile("(?i)(^|[^a-z-])(table|view|database|schema|for key|foreign key|constraint|trigger|procedure|function|partition|event|savepoint|cursor|sequence|tablespace|variable|index)" +
 		" ?['\"`]?$")
 	noObject  = regexp.MustCompile("(?i)(json|array|user|encrypt|master|character) [a-z]+( name)? ?['\"`]?$")
 	qualified = regexp.MustCompile("^['\"`]?\\.['\"`]?$")
 
-	// Errors whose texts have values behind such words: the scheme of a URN.
+	// Errors whose texts have values after such words: the scheme of a URN.
 	valued = map[uint16]bool{3528: true}
 
-	// Columns that only the words of a statement name, which are no literals.
+	// Errors about columns that are named only by the words of a statement, not by literals.
 	columns = map[uint16]bool{1063: true, 1072: true, 1074: true, 1101: true, 1110: true, 1143: true}
 	column  = regexp.MustCompile("(?i)(^|[^a-z])column ['\"`]$")
 )
@@ -92,14 +93,14 @@ func main() {
 	}
 }
 
-// perror returns the messages that a server's perror prints. One of several lines is left out.
+// perror returns the messages printed by a server's perror. Messages of several lines are omitted.
 func perror(program, product string, from, to int) ([]template, error) {
 	line := regexp.MustCompile(`^` + product + ` error code (?:MY-)?0*(\d+) \([A-Za-z0-9_]+\): (.*)$`)
 	var args []string
 	for n := from; n < to; n++ {
 		args = append(args, strconv.Itoa(n))
 	}
-	out, err := exec.Command(program, args...).Output() // it fails for numbers that have no message
+	out, err := exec.Command(program, args...).Output() // it fails for unassigned numbers
 	if len(out) == 0 {
 		return nil, fmt.Errorf("run %s: %w", program, err)
 	}
@@ -179,8 +180,8 @@ func tidb(dir string) ([]template, error) {
 	return templates, nil
 }
 
-// shapeOf returns a template's shape, "" if its texts are to be masked as a whole: of one that has no words, too
-// many holes, or holes that are not in the order of the values.
+// shapeOf returns a template's shape, or "" if its texts must be masked whole: it has no words, too many
+// holes, or holes in another order than the values.
 func shapeOf(kind sqldigest.ServerKind, t template) string {
 	if position.MatchString(t.text) {
 		log.Printf("%v %d is masked as a whole: %s", kind, t.number, t.text)
@@ -200,7 +201,7 @@ func shapeOf(kind sqldigest.ServerKind, t template) string {
 			argument++
 		}
 		if words == "" && len(kinds) > 0 {
-			kinds[len(kinds)-1] = 'v' // nothing is between this hole and the one before
+			kinds[len(kinds)-1] = 'v' // adjacent to the previous hole
 		} else {
 			segments[len(segments)-1] += words
 			segments, kinds = append(segments, ""), append(kinds, k)
@@ -230,7 +231,7 @@ func shapeOf(kind sqldigest.ServerKind, t template) string {
 	return string(body)
 }
 
-// holeKind returns the kind of the hole that a verb leaves after words.
+// holeKind returns the kind of the hole for a verb that follows words.
 func holeKind(t template, segments []string, kinds []byte, words string, verb byte, argument int) byte {
 	before := segments[len(segments)-1] + words
 	switch {
@@ -247,8 +248,8 @@ func holeKind(t template, segments []string, kinds []byte, words string, verb by
 	return 'v'
 }
 
-// mask makes values of the names that a value after them could forge: all but the first hole, and that
-// one too if what follows it could be part of a name.
+// mask turns names into values if a later value could forge them: all except the first hole, and that one too
+// if the text after it could be part of a name.
 func mask(segments []string, kinds []byte) {
 	last := bytes.LastIndexByte(kinds, 'v')
 	for i := range kinds {
@@ -258,7 +259,7 @@ func mask(segments []string, kinds []byte) {
 	}
 }
 
-// notOfNames reports whether r is in no name that is shown.
+// notOfNames reports whether r occurs in no name that is shown.
 func notOfNames(r rune) bool {
 	return r < 0x80 && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '$' || r == '.')
 }
@@ -272,7 +273,7 @@ func sum(text string) uint32 {
 	return uint32(sum * 0xD6E8FEB86659FD93 >> 32)
 }
 
-// write writes the table: of each number the offset of its shapes, and the shapes.
+// write writes the table: for each number the offset of its shapes, and the shapes.
 func write(shapes map[shape]byte) error {
 	var sorted []shape
 	for s := range shapes {
@@ -304,7 +305,7 @@ func write(shapes map[shape]byte) error {
 	return os.WriteFile("errorshapes_table.go", source, 0o644)
 }
 
-// quoted is b as lines of a constant.
+// quoted returns b as lines of a constant.
 func quoted(b []byte) string {
 	var lines []string
 	for chunk := range slices.Chunk(b, 40) {

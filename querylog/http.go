@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// writeGrace is how long a reader may take for what is left when its time is over, and for each piece.
+// writeGrace is the time limit for a reader's last piece after the stream's end, and for each piece before.
 const writeGrace = 10 * time.Second
 
-// pieceBytes is how much of the lines is written under one deadline.
+// pieceBytes is the number of bytes written under one deadline.
 const pieceBytes = 16 << 10
 
-// ServeHTTP streams the log: first what the ring holds, then lines as they come, at most
-// a second after their statement. The parameters:
+// ServeHTTP streams the log: first the lines in the ring, then new lines within a second of their statement.
+// The parameters:
 //
-//	format=json|text   JSON lines (the default) or the text format
-//	filter=…           only lines that meet a Filter
-//	for=10s            end after that long; 0s: what the ring holds and no more. Without
-//	                   it the stream ends when the reader leaves
-//	limit=100          end after so many lines
-//	history=0          begin with lines to come
+//	format=json|text  JSON lines (the default) or the text format
+//	filter=…          only lines that meet a Filter
+//	for=10s           stop after that duration; 0s: only the lines in the ring. Without
+//	                  it the stream ends when the reader disconnects
+//	limit=100         stop after so many lines
+//	history=0         start with new lines
 //
-// A reader that is slower than the log misses lines; a dropped record in their place says
-// how many. Readers cost sessions nothing: lines are formatted once, for the ring.
+// A reader that is slower than the log misses lines; a dropped record in their place has the number. Readers
+// cost sessions nothing: lines are formatted once, for the ring.
 func (l *Logger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
@@ -77,13 +77,13 @@ func (l *Logger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.run(ctx)
 }
 
-// A streamQuery is what a reader asks for.
+// A streamQuery is the parsed parameters of a reader.
 type streamQuery struct {
 	format  Format
 	filter  Filter
-	limited bool // during counts
+	limited bool // during is set
 	during  time.Duration
-	lines   int // at most; 0: no limit
+	lines   int // maximum; 0: no limit
 	history bool
 }
 
@@ -134,22 +134,22 @@ type streamer struct {
 	drop  Line // for dropped records
 	log   *Logger
 
-	stop     time.Time             // no line is started after it; zero: never
-	deadline func(time.Time) error // of the next write; nil: writes end with the connection
+	stop     time.Time             // time after which no line is started; zero: never
+	deadline func(time.Time) error // sets the next write's deadline; nil: writes end with the connection
 
 	in, out, scratch []byte
 	sent             int
-	lastEnd          [32]byte // the end field of the last line taken, for the range of a gap
+	lastEnd          [32]byte // end field of the last line taken, for the time range of a gap
 }
 
-// run writes until the reader leaves, has what it asked for, or the logger is closed. over
-// is done when the time asked for is over, or the reader has left.
+// run writes until the reader disconnects, has received the requested lines, or the logger is closed. over is
+// done when the requested duration has passed or the reader has disconnected.
 func (s *streamer) run(over context.Context) {
-	var end uint64 // the line to end before, once last is set
+	var end uint64 // line number to stop before, once last is set
 	last := false
 	for {
 		if !last && over.Err() != nil {
-			// What was logged in the time asked for may still be buffered.
+			// Lines logged in the requested duration may still be buffered.
 			s.log.flush()
 			end, last = s.rd.newest(), true
 		}
@@ -159,7 +159,7 @@ func (s *streamer) run(over context.Context) {
 		more := len(s.in) > 0
 		switch {
 		case s.write(missed) || closed || last && s.rd.line >= end:
-			_ = s.flush() // fails when the reader has left
+			_ = s.flush() // fails if the reader has disconnected
 			return
 		case more:
 			continue
@@ -173,7 +173,7 @@ func (s *streamer) run(over context.Context) {
 	}
 }
 
-// write writes the lines in s.in, and reports whether the stream is at its end.
+// write writes the lines in s.in, and reports whether the stream is complete.
 func (s *streamer) write(missed uint64) (done bool) {
 	s.out = s.out[:0]
 	st := SinkStats{Offered: missed, Dropped: missed}
@@ -215,7 +215,7 @@ func (s *streamer) write(missed uint64) (done bool) {
 
 var errStreamOver = errors.New("the time of the stream is over")
 
-// writeLines writes whole lines, so that a stream whose time is over ends between two of them.
+// writeLines writes whole lines, so that a stream at its time limit ends between two of them.
 func (s *streamer) writeLines(lines []byte) (written int, err error) {
 	if s.deadline == nil {
 		return s.w.Write(lines)
@@ -232,7 +232,8 @@ func (s *streamer) writeLines(lines []byte) (written int, err error) {
 			}
 			piece = piece[:end]
 		}
-		// A writer without deadlines ends with its connection. The last one covers the end of the response.
+		// Without deadlines, a write ends with its connection. The last deadline covers the end of the
+		// response.
 		_ = s.deadline(time.Now().Add(writeGrace))
 		var n int
 		n, err = s.w.Write(piece)
@@ -266,7 +267,7 @@ func (s *streamer) appendMissed(dst []byte, n uint64) []byte {
 	return appendDropped(dst, &s.drop, s.log.boot, "http", d)
 }
 
-// keepEnd remembers when the last line taken ended.
+// keepEnd records the end time of the last line taken.
 func (s *streamer) keepEnd() {
 	if len(s.in) == 0 {
 		return
@@ -275,7 +276,7 @@ func (s *streamer) keepEnd() {
 	copyEnd(&s.lastEnd, last)
 }
 
-// copyEnd copies the end field of a line of the ring; without one dst stays as it is.
+// copyEnd copies the end field of a line of the ring; without one dst is unchanged.
 func copyEnd(dst *[32]byte, line []byte) {
 	for f := ParseLine(line); f.Next(); {
 		if string(f.Name()) == "end" {
@@ -285,7 +286,7 @@ func copyEnd(dst *[32]byte, line []byte) {
 	}
 }
 
-// nanosOf reads a time as Line writes it, as Unix nanoseconds; 0 when b holds none.
+// nanosOf parses a time in Line's format and returns it as Unix nanoseconds; 0 if b contains none.
 func nanosOf(b []byte) int64 {
 	t, err := time.Parse(time.RFC3339Nano, string(bytes.TrimRight(b, "\x00")))
 	if err != nil {

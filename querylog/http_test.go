@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// get asks l's handler and returns the whole answer.
+// get calls l's handler and returns the whole response.
 func get(t *testing.T, l *Logger, query string) (status int, body []byte) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -27,7 +27,7 @@ func get(t *testing.T, l *Logger, query string) (status int, body []byte) {
 	return w.Code, w.Body.Bytes()
 }
 
-// TestHistory asks for what the ring holds, in both formats, filtered and limited.
+// TestHistory requests the ring's lines, in both formats, filtered and limited.
 func TestHistory(t *testing.T) {
 	l := mustNew(t, Options{Boot: "b"})
 	for i := range 10 {
@@ -91,8 +91,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestStreamFor streams for ten seconds while records come in every second, and gets the
-// ones of these ten seconds.
+// TestStreamFor streams for ten seconds while a record is logged every second, and receives the records of
+// these ten seconds.
 func TestStreamFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := mustNew(t, Options{})
@@ -115,7 +115,7 @@ func TestStreamFor(t *testing.T) {
 	})
 }
 
-// TestStreamEnds looks how a stream without an end ends: with the logger.
+// TestStreamEnds checks that an unlimited stream ends with the logger.
 func TestStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := New(Options{})
@@ -136,7 +136,7 @@ func TestStreamEnds(t *testing.T) {
 	})
 }
 
-// A stuckResponse is a response writer whose reader takes nothing until it is let go.
+// A stuckResponse is a response writer that blocks until it is released.
 type stuckResponse struct {
 	tap
 	header http.Header
@@ -146,8 +146,8 @@ func (w *stuckResponse) Header() http.Header { return w.header }
 func (w *stuckResponse) WriteHeader(int)     {}
 func (w *stuckResponse) FlushError() error   { return nil }
 
-// TestSlowReader lets a reader stand still while the ring is overwritten many times: what it
-// gets and what it is told that it missed add up.
+// TestSlowReader stops a reader while the ring is overwritten many times: the lines it receives and the
+// reported number of missed lines add up.
 func TestSlowReader(t *testing.T) {
 	for _, f := range []Format{JSON, Text} {
 		t.Run(f.String(), func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestReaderLeaves breaks the connection of a reader: the handler ends.
+// TestReaderLeaves breaks the connection of a reader: the handler returns.
 func TestReaderLeaves(t *testing.T) {
 	l := mustNew(t, Options{})
 	srv := httptest.NewServer(l)
@@ -224,8 +224,8 @@ func TestReaderLeaves(t *testing.T) {
 	srv.Client().CloseIdleConnections()
 }
 
-// TestRingWraps fills a ring many times with lines that wrap at all places: what is in it is
-// always the newest lines, whole.
+// TestRingWraps fills a ring many times with lines that wrap at all offsets: it always contains the newest
+// lines, whole.
 func TestRingWraps(t *testing.T) {
 	for pad := 1; pad < 24; pad++ {
 		const size = 4096
@@ -251,7 +251,7 @@ func TestRingWraps(t *testing.T) {
 	}
 }
 
-// A lateResponse takes so many bytes, and then the time of the stream is over.
+// A lateResponse accepts a number of bytes, and then the stream's time is over.
 type lateResponse struct {
 	bytes.Buffer
 	most int
@@ -266,7 +266,7 @@ func (w *lateResponse) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestStreamEndsWithALine has a stream's time end while lines are left: the last one is whole, and the
+// TestStreamEndsWithALine lets a stream's time expire while lines are left: the last one is whole, and the
 // others are counted.
 func TestStreamEndsWithALine(t *testing.T) {
 	const lines = 4000

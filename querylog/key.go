@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A key is a field's name as it stands in a line, with what is around it. Copying 24 bytes
-// of which some are not wanted costs less than copying a name of a length that the compiler
-// does not know.
+// A key is a field's name as written in a line, with its separators. Copying a fixed 24 bytes, some of them
+// unused, costs less than copying a name of variable length.
 type key struct {
 	json, text       [keyRoom]byte
 	jsonLen, textLen uint8

@@ -13,12 +13,10 @@ import (
 	"time"
 )
 
-// killedEnv makes the test binary the process that TestKill kills: its value is the path
-// to log to.
+// killedEnv makes the test binary the process that TestKill kills: its value is the log's path.
 const killedEnv = "QUERYLOG_TEST_KILLED"
 
-// logUntilKilled logs a hundred records every millisecond, and says on standard output how
-// far it has come.
+// logUntilKilled logs a hundred records every millisecond, and reports its progress on standard output.
 func logUntilKilled(path string) {
 	l, err := New(Options{Boot: "killed", SeqFile: path + ".seq", FlushAfter: 100 * time.Millisecond, Sinks: []SinkOptions{{Path: path}}})
 	if err != nil {
@@ -26,7 +24,7 @@ func logUntilKilled(path string) {
 		os.Exit(1)
 	}
 	r := sample()
-	for now := range time.Tick(time.Millisecond) { // paces: the load
+	for now := range time.Tick(time.Millisecond) { // sets the pace of the load
 		for range 100 {
 			r.ConnectionID++
 			r.Start = now
@@ -36,8 +34,8 @@ func logUntilKilled(path string) {
 	}
 }
 
-// TestKill kills a process with SIGKILL in the twentieth flush interval: of the records of the
-// first, nothing is missing in its file, and the sequence numbers report what is missing.
+// TestKill kills a process with SIGKILL in the twentieth flush interval: its file has all records of the
+// first intervals, and the sequence numbers report the number missing.
 func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
 	cmd := exec.Command(os.Args[0])
@@ -95,7 +93,7 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d lines, newest %d, %d missing before it", len(seen), newest, missing)
-	for _, seq := range marks[:100] { // one each millisecond
+	for _, seq := range marks[:100] { // one per millisecond
 		if !seen[seq] {
 			t.Fatalf("line %d of the first flush interval is missing", seq)
 		}
@@ -103,7 +101,7 @@ func TestKill(t *testing.T) {
 	if int64(len(seen))+missing != newest {
 		t.Errorf("%d lines and %d missing, want %d", len(seen), missing, newest)
 	}
-	// The next boot says how many there were, the last ones included.
+	// The next boot reports their number, including the last ones.
 	l := mustNew(t, Options{Boot: "next", SeqFile: path + ".seq", Sinks: []SinkOptions{{Path: path + ".next"}}})
 	mustClose(t, l)
 	var m struct {

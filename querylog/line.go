@@ -13,20 +13,20 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// Format is how a record is written as a line.
+// Format is the format of a line.
 type Format uint8
 
 const (
-	// JSON is one RFC 8259 object a line. A string that is not UTF-8 stands under its
-	// name with "_base64" behind it, in standard base64.
+	// JSON writes one RFC 8259 object per line. A string that is not UTF-8 is written in standard base64,
+	// under its name with the suffix "_base64".
 	JSON Format = iota
 
-	// Text is one record a line, its fields "name:value" separated by tabs, values
-	// escaped as AppendEscaped does (labeled tab-separated values, http://ltsv.org).
+	// Text writes one record per line, its fields "name:value" separated by tabs, values escaped by
+	// AppendEscaped (labeled tab-separated values, http://ltsv.org).
 	Text
 )
 
-// String is the format's name in options and URLs.
+// String returns the format's name in options and URLs.
 func (f Format) String() string {
 	switch f {
 	case JSON:
@@ -37,7 +37,7 @@ func (f Format) String() string {
 	return "format " + strconv.Itoa(int(f))
 }
 
-// ParseFormat is the format that String calls s.
+// ParseFormat returns the format whose String is s.
 func ParseFormat(s string) (Format, error) {
 	switch s {
 	case "json":
@@ -48,29 +48,29 @@ func ParseFormat(s string) (Format, error) {
 	return 0, fmt.Errorf("unknown log format %q: want json or text", s)
 }
 
-// A Line builds one record's line, field by field, behind the bytes given to Begin. The
-// zero Line writes JSON without redaction or limits. Field names are trusted: they must be
-// made of letters, digits and underscores. Methods do not allocate when the buffer has room.
+// A Line builds one record's line, field by field, after the bytes passed to Begin. The zero Line writes JSON
+// without redaction or limits. Field names are trusted: they must consist of letters, digits and underscores.
+// Methods do not allocate if the buffer has room.
 //
-// A Line remembers the last second it formatted, so one that is used again writes times
-// faster. It is not safe for concurrent use.
+// A Line caches the last second it formatted, so a reused Line writes times faster. It is not safe for
+// concurrent use.
 type Line struct {
 	Format    Format
 	Redaction Redaction
 
-	// MaxText and MaxBind are how many bytes of a statement's text and of one bind
-	// variable are written at most; 0 means all. The true length is written beside.
+	// MaxText and MaxBind bound the bytes written of a statement's text and of one bind variable; 0 means no
+	// bound. The full length is written in addition.
 	MaxText, MaxBind int
 
-	// OriginalText lets a statement's own text be written beside the normalized one.
+	// OriginalText writes a statement's original text in addition to the normalized one.
 	OriginalText bool
 
 	buf    []byte
-	sec    int64 // the second that second holds
+	sec    int64 // the second cached in second
 	second [20]byte
-	warm   bool // second is filled
+	warm   bool // second is valid
 
-	scratch []byte  // for redacted error texts and odd keys
+	scratch []byte  // for redacted error texts and unusual keys
 	order   []int32 // for sorting bind variables
 }
 
@@ -86,8 +86,8 @@ func (l *Line) Begin(dst []byte, kind string) {
 	l.buf = append(l.buf, kind...)
 }
 
-// End completes the line and returns the bytes given to Begin with the line behind them,
-// a line feed at its end.
+// End completes the line and returns the bytes passed to Begin followed by the line, with a line feed at its
+// end.
 func (l *Line) End() []byte {
 	b := l.buf
 	l.buf = nil
@@ -121,14 +121,14 @@ func (l *Line) key(name string) {
 // String writes a string field.
 func (l *Line) String(name, value string) { l.Bytes(name, view(value)) }
 
-// Bytes writes a string field whose value is b. In JSON, a value that is not UTF-8 is
-// written in base64 under the name with "_base64" behind it.
+// Bytes writes a string field with value b. In JSON, a value that is not UTF-8 is written in base64 under the
+// name with the suffix "_base64".
 func (l *Line) Bytes(name string, b []byte) {
 	l.key(name)
 	l.bytesValue(b)
 }
 
-// bytesValue writes b behind a name.
+// bytesValue writes b as the value of the field.
 func (l *Line) bytesValue(b []byte) {
 	if l.Format == Text {
 		l.buf = AppendEscaped(l.buf, b)
@@ -180,7 +180,7 @@ func (l *Line) Bool(name string, v bool) {
 	l.buf = strconv.AppendBool(l.buf, v)
 }
 
-// Duration writes d as a whole number of nanoseconds. By custom the name ends in "_ns".
+// Duration writes d as a whole number of nanoseconds. By convention the name ends in "_ns".
 func (l *Line) Duration(name string, d time.Duration) { l.Int(name, int64(d)) }
 
 // Time writes t in UTC as RFC 3339 with nine decimals.
@@ -207,8 +207,8 @@ func (l *Line) appendTime(t time.Time) {
 	l.buf = appendNanos(b, uint32(t.Nanosecond()))
 }
 
-// fillSecond keeps "2006-01-02T15:04:05." of t. Years that RFC 3339 cannot write are
-// written as the nearest one it can.
+// fillSecond caches "2006-01-02T15:04:05." of t. Years outside RFC 3339 are replaced by the nearest valid
+// one.
 func (l *Line) fillSecond(t time.Time, sec int64) {
 	t = t.UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -240,7 +240,7 @@ func (l *Line) addrValue(a netip.AddrPort) {
 	case ip.Zone() == "":
 		l.buf = a.AppendTo(l.buf)
 	default:
-		// A zone may hold any byte.
+		// A zone may contain any byte.
 		at := len(l.buf)
 		l.buf = a.AppendTo(l.buf)
 		for i := at; i < len(l.buf); i++ {
@@ -292,12 +292,12 @@ func (l *Line) command(c mysqlwire.Command) {
 	l.Bytes("command", l.scratch)
 }
 
-// ErrorText writes the text of an error of Tare's own as far as the redaction lets it show.
+// ErrorText writes the text of an error of Tare as far as the redaction permits.
 func (l *Line) ErrorText(name string, text []byte) {
 	l.errorText(name, sqldigest.ServerUnknown, 0, text)
 }
 
-// ServerErrorText writes the text of a server's error, behind own bytes of context by Tare.
+// ServerErrorText writes the text of a server's error, which follows own bytes of context by Tare.
 func (l *Line) ServerErrorText(name string, server sqldigest.ServerKind, number uint16, text []byte, own int) {
 	switch l.Redaction {
 	case RedactNone:
@@ -319,9 +319,9 @@ func (l *Line) errorText(name string, server sqldigest.ServerKind, number uint16
 	}
 }
 
-// SQL writes a statement's text, cut after MaxText bytes. length is the statement's true
-// length in bytes where b is only its beginning, else 0. A text that is not whole is
-// followed by a field with "_bytes" behind the name: the true length.
+// SQL writes a statement's text, truncated after MaxText bytes. length is the statement's full length in
+// bytes if b is only its prefix, else 0. An incomplete text is followed by a field with the suffix "_bytes":
+// the full length.
 func (l *Line) SQL(name string, b []byte, length int) {
 	length = max(length, len(b))
 	if l.MaxText > 0 {

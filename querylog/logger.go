@@ -27,32 +27,31 @@ type Logger struct {
 	timer      *time.Timer
 	sampling   Sampling
 	filter     Filter
-	fields     []string // that streams may filter by
+	fields     []string // fields that streams may filter by
 	limiter    *limiter // nil without a limit per digest
 
 	armed  atomic.Bool // timer runs, or has just fired and will flush all stripes
 	closed atomic.Bool
 	_      [64]byte
-	count  atomic.Uint64 // what seq is without a sequence file
+	count  atomic.Uint64 // backs seq without a sequence file
 
-	// seq is the number of the last line; with a sequence file, it lies in the file's
-	// page. It is used under a stripe's lock while the logger is not closed, and else
-	// under seqMu.
+	// seq is the number of the last line; with a sequence file, it points into the file's page. It is
+	// accessed under a stripe's lock while the logger is open, and under seqMu otherwise.
 	seq     *atomic.Uint64
 	seqFile *seqFile // nil without one
 	seqMu   sync.Mutex
 }
 
-// A lane is a format and redaction in use, with the sinks that want it.
+// A lane is a format and redaction in use, with its sinks.
 type lane struct {
-	line  Line   // what each stripe's own begins as
+	line  Line   // initial value of each stripe's line
 	head  []byte // a statement's line up to its number: the same for all
 	sinks []*sink
-	ring  *ring // nil, or the ring when it wants this lane
+	ring  *ring // nil unless the ring uses this lane
 }
 
-// A stripe is one of several buffers, each with a lock of its own, so that sessions on
-// different stripes do not wait for each other.
+// A stripe is one of several buffers with a lock each, so that sessions on different stripes do not wait for
+// each other.
 type stripe struct {
 	mu    sync.Mutex
 	lanes []stripeLane
@@ -61,7 +60,7 @@ type stripe struct {
 
 type stripeLane struct {
 	line Line
-	b    *batch // nil when nothing is buffered
+	b    *batch // nil if nothing is buffered
 }
 
 // New opens the sinks of o and returns a Logger, which must be closed.
@@ -115,12 +114,12 @@ func New(o Options) (*Logger, error) {
 	if l.seqFile != nil {
 		e := &startEntry{time.Now(), l.seqFile}
 		l.write(e, &Facts{End: e.at}, emitAll, 1)
-		l.flush() // before all others, and before a kill
+		l.flush() // before all other lines, and before a kill
 	}
 	return l, nil
 }
 
-// open opens the sinks and makes the lanes.
+// open opens the sinks and creates the lanes.
 func (l *Logger) open(o *Options) error {
 	log := o.Slog
 	if log == nil {
@@ -163,14 +162,14 @@ func (l *Logger) open(o *Options) error {
 	return nil
 }
 
-// closeSinks closes the sinks' outputs before anything was written to them.
+// closeSinks closes the sinks' outputs if nothing was written to them.
 func (l *Logger) closeSinks() {
 	for _, s := range l.sinks {
 		_, _ = s.out.close()
 	}
 }
 
-// lane is the lane for a format and redaction, made when it is new.
+// lane returns the lane for a format and redaction, creating it if necessary.
 func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
 	for _, ln := range l.lanes {
 		if ln.line.Format == f && ln.line.Redaction == r {
@@ -192,12 +191,11 @@ func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
 	return ln
 }
 
-// Enabled reports whether there is anything to write to: when not, a caller can save
-// itself the filling in of a Record.
+// Enabled reports whether there is any output. If not, a caller can skip filling in a Record.
 func (l *Logger) Enabled() bool { return len(l.lanes) > 0 }
 
-// OriginalText is how many bytes of a statement's own text Log may write: a caller that would
-// have to copy the text can leave out the rest. 0: none.
+// OriginalText returns the number of bytes of a statement's original text that Log may write, 0 for none. A
+// caller that has to copy the text can omit the rest.
 func (l *Logger) OriginalText() int {
 	most := 0
 	for _, ln := range l.lanes {
@@ -208,10 +206,10 @@ func (l *Logger) OriginalText() int {
 	return most
 }
 
-// Log writes r. Nothing of r is kept. It does not allocate, and never waits for a sink.
+// Log writes r and retains none of it. It does not allocate, and never waits for a sink.
 func (l *Logger) Log(r *Record) { l.LogEntry(r) }
 
-// LogEntry writes e, as Log does a Record.
+// LogEntry writes e. Its contract is that of Log.
 func (l *Logger) LogEntry(e Entry) {
 	if len(l.lanes) == 0 || l.closed.Load() {
 		return
@@ -233,7 +231,7 @@ func (l *Logger) LogEntry(e Entry) {
 func (l *Logger) write(e Entry, facts *Facts, reason string, factor uint64) {
 	s := &l.stripes[mix(facts.Origin)&uint64(len(l.stripes)-1)]
 	s.mu.Lock()
-	defer s.mu.Unlock() // also when an Entry panics
+	defer s.mu.Unlock() // even if an Entry panics
 	if l.closed.Load() {
 		return
 	}
@@ -275,8 +273,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>32
 }
 
-// handOver gives a stripe's batch to the lane's ring and sinks. The caller holds the
-// stripe's lock, so that batches of one stripe arrive in order.
+// handOver passes a stripe's batch to the lane's ring and sinks. The caller holds the stripe's lock, so that
+// batches of one stripe arrive in order.
 func (l *Logger) handOver(ln *lane, sl *stripeLane) {
 	b := sl.b
 	sl.b = nil
@@ -290,14 +288,14 @@ func (l *Logger) handOver(ln *lane, sl *stripeLane) {
 	l.store.release(b)
 }
 
-// flushDue is what the timer runs.
+// flushDue is the timer's function.
 func (l *Logger) flushDue() {
 	l.armed.Store(false)
 	l.flush()
 	l.store.trim()
 }
 
-// flush hands over what all stripes hold.
+// flush hands over the contents of all stripes.
 func (l *Logger) flush() {
 	for i := range l.stripes {
 		s := &l.stripes[i]
@@ -311,8 +309,8 @@ func (l *Logger) flush() {
 	}
 }
 
-// Reopen opens each file's path again, as after a rotation by another program. A file whose
-// path cannot be opened goes on where it is, and the error says so.
+// Reopen opens each file's path again, as after a rotation by another program. A file whose path cannot be
+// opened stays in use, and the error names it.
 func (l *Logger) Reopen() error {
 	var errs []error
 	for _, s := range l.sinks {
@@ -326,8 +324,8 @@ func (l *Logger) Reopen() error {
 	return errors.Join(errs...)
 }
 
-// Close writes what is buffered and closes the sinks. What a sink has not taken when ctx
-// is done counts as dropped. Log does nothing afterwards.
+// Close writes buffered records and closes the sinks. Records that a sink has not written when ctx is done
+// count as dropped. Afterwards Log does nothing.
 func (l *Logger) Close(ctx context.Context) error {
 	if l.closed.Swap(true) {
 		return nil
@@ -353,7 +351,7 @@ func (l *Logger) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// lastSeq is the number of the last line.
+// lastSeq returns the number of the last line.
 func (l *Logger) lastSeq() uint64 {
 	l.seqMu.Lock()
 	defer l.seqMu.Unlock()

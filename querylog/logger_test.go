@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestEveryLineArrives logs from several sessions at once to a file and looks for each
-// sequence number there.
+// TestEveryLineArrives logs from several sessions concurrently to a file and searches it for each sequence
+// number.
 func TestEveryLineArrives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
 	l, err := New(Options{Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 20}}, FlushBytes: 4 << 10})

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// sample is a record with most of its fields filled.
+// sample returns a record with most of its fields filled.
 func sample() *Record {
 	return &Record{
 		Start:         time.Date(2026, 3, 4, 5, 6, 7, 8009, time.UTC),
@@ -47,7 +47,7 @@ func sample() *Record {
 	}
 }
 
-// prepared is a sample with three bind variables.
+// prepared returns a sample with three bind variables.
 func prepared() *Record {
 	r := sample()
 	r.Command = mysqlwire.ComStmtExecute
@@ -64,7 +64,7 @@ func bind(t mysqlwire.ColumnType, data string) mysqlwire.BinaryValue {
 	return mysqlwire.BinaryValue{Data: []byte(data), ValueType: mysqlwire.ValueType{Type: t}}
 }
 
-// failed is a sample that ended in an error.
+// failed returns a sample that ended in an error.
 func failed() *Record {
 	r := prepared()
 	r.RowsReturned = 0
@@ -73,7 +73,7 @@ func failed() *Record {
 	return r
 }
 
-// shaped has an error whose template only its server's list has.
+// shaped returns a sample with an error whose template is only in its server's list.
 func shaped() *Record {
 	r := failed()
 	r.Server, r.ErrorNumber, r.SQLState = sqldigest.ServerMySQL, 3140, "22032"
@@ -81,7 +81,7 @@ func shaped() *Record {
 	return r
 }
 
-// everything is a sample with all fields filled.
+// everything returns a sample with all fields filled.
 func everything() *Record {
 	r := failed()
 	r.BindNames = [][]byte{nil, nil, []byte("trace")}
@@ -96,7 +96,7 @@ func everything() *Record {
 	return r
 }
 
-// line is r in a format.
+// line returns r in a format.
 func line(r *Record, f Format, red Redaction) []byte {
 	l := Line{Format: f, Redaction: red, OriginalText: true, MaxBind: DefaultMaxBind, MaxText: DefaultMaxText}
 	l.Begin(nil, r.Kind())
@@ -104,7 +104,7 @@ func line(r *Record, f Format, red Redaction) []byte {
 	return l.End()
 }
 
-// mustNew is a logger that is closed when the test ends.
+// mustNew returns a logger that is closed when the test ends.
 func mustNew(t testing.TB, o Options) *Logger {
 	t.Helper()
 	l, err := New(o)
@@ -122,7 +122,7 @@ func mustClose(t testing.TB, l *Logger) {
 	}
 }
 
-// sinkStats are the counts of the sink with a name.
+// sinkStats returns the counters of the named sink.
 func sinkStats(t testing.TB, l *Logger, name string) SinkStats {
 	t.Helper()
 	for _, s := range l.Stats().Sinks {
@@ -138,7 +138,7 @@ func sinkStats(t testing.TB, l *Logger, name string) SinkStats {
 type tap struct {
 	mu    sync.Mutex
 	got   []byte
-	room  int // bytes until it is full; negative: endless
+	room  int // bytes until it is full; negative: unlimited
 	stuck chan struct{}
 }
 
@@ -167,7 +167,7 @@ func (w *tap) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// stick makes writes wait; the function it returns lets them go on.
+// stick blocks writes; release unblocks them.
 func (w *tap) stick() (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// pairs holds the two digits of 0 to 99.
+// pairs are the two digits of 0 to 99.
 const pairs = "0001020304050607080910111213141516171819" +
 	"2021222324252627282930313233343536373839" +
 	"4041424344454647484950515253545556575859" +
 	"6061626364656667686970717273747576777879" +
 	"8081828384858687888990919293949596979899"
 
-// powers holds the powers of ten that fit into 64 bits.
+// powers are the powers of ten that fit into 64 bits.
 var powers = [20]uint64{
 	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
 	1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
 
-// digits is the number of decimal digits of v.
+// digits returns the number of decimal digits of v.
 func digits(v uint64) int {
 	v |= 1
 	n := bits.Len64(v) * 1233 >> 12     // the result, or one less
-	return n + int((powers[n]-1-v)>>63) // one where v is past powers[n]-1, without a branch
+	return n + int((powers[n]-1-v)>>63) // adds one if v exceeds powers[n]-1, without a branch
 }
 
-// appendUint appends v in decimal. Unlike strconv it writes the digits in their place
-// instead of copying them there, which for a line of many numbers is a third of the time.
+// appendUint appends v in decimal. Unlike strconv it writes the digits in place instead of copying them,
+// which saves a third of the time for a line of many numbers.
 func appendUint(b []byte, v uint64) []byte {
 	n := len(b) + digits(v)
 	if cap(b) < n {

@@ -12,50 +12,49 @@ import (
 	"time"
 )
 
-// Options say what a Logger writes, and where.
+// Options configures a Logger.
 type Options struct {
 	Sinks []SinkOptions
 
-	// Sampling and Filter choose what is logged, for all sinks. Both are decided before
-	// anything is formatted; an entry that the filter refuses is not counted anywhere.
+	// Sampling and Filter choose the entries to log, for all sinks. Both apply before formatting; an entry
+	// that the filter rejects is not counted.
 	Sampling Sampling
 	Filter   Filter
 
-	// Fields are those that the filter of a stream may name; nil: any.
+	// Fields are the fields that the filter of a stream may name; nil: any.
 	Fields []string
 
-	// RingBytes is the size of the ring in memory that ServeHTTP shows, rounded down to a
-	// power of two: 0 means DefaultRingBytes, a negative number no ring.
+	// RingBytes is the size of the in-memory ring for ServeHTTP, rounded down to a power of two: 0 means
+	// DefaultRingBytes, a negative number no ring.
 	RingBytes     int
 	RingRedaction Redaction
 
-	// OriginalText writes a statement's own text beside the normalized one.
+	// OriginalText writes a statement's original text in addition to the normalized one.
 	OriginalText bool
 
-	// MaxText and MaxBind are how many bytes of a statement's text and of one bind
-	// variable are written; 0 means DefaultMaxText and DefaultMaxBind.
+	// MaxText and MaxBind bound the bytes written of a statement's text and of one bind variable; 0 means
+	// DefaultMaxText and DefaultMaxBind.
 	MaxText, MaxBind int
 
 	// Boot identifies this run of the process in each line. Empty: random.
 	Boot string
 
-	// SeqFile is a file of 4 KiB in which the number of the last line survives the process,
-	// however it ends. Each boot then begins with a line of kind "start" that says how
-	// many lines the boot before had numbered, written or not. It belongs into a data
-	// directory, where nobody truncates it: that would end the process. Empty: none.
+	// SeqFile is a file of 4 KiB in which the number of the last line survives the process, even if it is
+	// killed. Each boot then starts with a line of kind "start" with the number of lines of the previous
+	// boot, written or not. Put it into a data directory where no other program truncates it: truncation
+	// would crash the process. Empty: none.
 	SeqFile string
 
-	// FlushBytes and FlushAfter bound what is buffered before it goes to the sinks; 0
-	// means 64 KiB and 1 s.
+	// FlushBytes and FlushAfter bound the size and age of buffered lines before they go to the sinks; 0 means
+	// 64 KiB and 1 s.
 	FlushBytes int
 	FlushAfter time.Duration
 
-	// Slog hears of sinks that fail and recover, a few times a minute at most. Nil:
-	// slog.Default.
+	// Slog receives messages about sinks that fail and recover, at most a few per minute. Nil: slog.Default.
 	Slog *slog.Logger
 }
 
-// SinkOptions describe one place that lines go to.
+// SinkOptions configures one output.
 type SinkOptions struct {
 	// Path is a file, or "-" for standard output. Empty: lines go to Writer.
 	Path   string
@@ -65,14 +64,14 @@ type SinkOptions struct {
 	Format    Format
 	Redaction Redaction
 
-	// QueueBytes bounds the memory that waits for a slow sink; past it, batches are
-	// dropped and counted. 0 means DefaultQueueBytes.
+	// QueueBytes bounds the memory of batches that wait for a slow sink; further batches are dropped and
+	// counted. 0 means DefaultQueueBytes.
 	QueueBytes int
 
-	// Mode is what a new file gets; 0 means 0600: the log shows data of its users.
+	// Mode is the mode of new files; 0 means 0600, because the log contains user data.
 	Mode fs.FileMode
 
-	Rotation Rotation // of a file
+	Rotation Rotation // of files
 }
 
 // The defaults of Options.
@@ -86,7 +85,7 @@ const (
 	DefaultFileMode   = fs.FileMode(0o600)
 )
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *Options) Validate() error {
 	errs := []error{o.Sampling.Validate()}
 	if o.RingRedaction > RedactAll {
@@ -132,7 +131,7 @@ func (s *SinkOptions) validate() error {
 	return errors.Join(s.Rotation.validate(), s.checkDirectory())
 }
 
-// checkDirectory reports whether the file's directory is one.
+// checkDirectory returns an error unless the file's directory is one.
 func (s *SinkOptions) checkDirectory() error {
 	if s.Path == "" || s.Path == "-" {
 		return nil

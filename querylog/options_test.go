@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// TestValidate gives New options that it must refuse, each with a word of its message.
+// TestValidate passes invalid options to New, each with a word of the expected error.
 func TestValidate(t *testing.T) {
 	file := func(s SinkOptions) Options { return Options{Sinks: []SinkOptions{s}} }
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestNames reads back what String writes, for each option that has names.
+// TestNames parses the result of String for each option that has names.
 func TestNames(t *testing.T) {
 	for f := range Text + 1 {
 		if got, err := ParseFormat(f.String()); got != f || err != nil {
@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestRedactedErrors redacts messages of servers, and ones that try to get a value past it.
+// TestRedactedErrors redacts messages of servers, and forged ones that try to expose a value.
 func TestRedactedErrors(t *testing.T) {
 	long := "Duplicate entry '" + strings.Repeat("x", serverCuts) + "' for key 'k'"
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// TestShapedErrors redacts messages by the lists of servers.
+// TestShapedErrors redacts messages by the servers' lists.
 func TestShapedErrors(t *testing.T) {
 	for _, c := range []struct {
 		server sqldigest.ServerKind
@@ -133,7 +133,7 @@ func TestShapedErrors(t *testing.T) {
 	}
 }
 
-// TestRedaction looks for a secret in lines where it must not be.
+// TestRedaction searches lines for a secret that they must not contain.
 func TestRedaction(t *testing.T) {
 	const secret = "s3cr3t"
 	r := everything()
@@ -157,7 +157,7 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// TestCut cuts texts and bind variables at their limits, with their true length beside.
+// TestCut truncates texts and bind variables at their limits and writes their full length.
 func TestCut(t *testing.T) {
 	r := everything()
 	r.Text = []byte("aébc")
@@ -194,7 +194,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestYears writes times far away: what RFC 3339 cannot write becomes the nearest it can.
+// TestYears writes extreme times: those outside RFC 3339 become the nearest valid one.
 func TestYears(t *testing.T) {
 	for _, c := range []struct {
 		t    time.Time
@@ -248,7 +248,7 @@ func checkNumber(t *testing.T, v uint64) {
 	}
 }
 
-// TestRecordFields asks a record that has everything for each field that filters may name.
+// TestRecordFields reads each field that filters may name from a record with all fields.
 func TestRecordFields(t *testing.T) {
 	r := everything()
 	for _, name := range RecordFields() {

@@ -8,17 +8,16 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A Record is what the gateway tells of one statement. It is a value on the session, filled
-// in place and used again; its []byte fields are views that need to be valid only during
-// Log. Zero fields are left out of the line.
+// A Record describes one statement of the gateway. It is a value on the session, filled in place and reused;
+// its []byte fields are views that must be valid only during Log. Zero fields are omitted from the line.
 type Record struct {
-	Start     time.Time     // when the command had arrived; wall and monotonic clock
-	Total     time.Duration // from Start to the last byte of the response written
+	Start     time.Time     // arrival of the whole command; wall and monotonic clock
+	Total     time.Duration // from Start until the last byte of the response is written
 	Plan      time.Duration // digest and plan
-	Upstream  time.Duration // from the command sent to the backend to its last byte read
-	FirstByte time.Duration // from the command sent to the backend to its first byte read
+	Upstream  time.Duration // from sending the command to the backend until its last byte is read
+	FirstByte time.Duration // from sending the command to the backend until its first byte is read
 
-	ConnectionID uint64 // of the client's connection, as SHOW PROCESSLIST has it
+	ConnectionID uint64 // of the client's connection, as in SHOW PROCESSLIST
 	Client       netip.AddrPort
 	User         string
 	Schema       string
@@ -28,15 +27,14 @@ type Record struct {
 	StatementType string   // "select", "insert", …
 	Digest        [16]byte // of Normalized
 	Normalized    []byte   // the statement with ? for its literals
-	NormalizedCut bool     // Normalized is only its beginning
+	NormalizedCut bool     // Normalized is truncated
 
-	// Text is the statement as it came, or its beginning; TextBytes its true length in
-	// bytes when that is more than len(Text).
+	// Text is the original statement or a prefix of it; TextBytes is its full length in bytes if that exceeds
+	// len(Text).
 	Text      []byte
 	TextBytes int
 
-	// Binds and BindNames are the Values and Names of the statement's
-	// mysqlwire.StmtParams.
+	// Binds and BindNames are the Values and Names of the statement's mysqlwire.StmtParams.
 	Binds     []mysqlwire.BinaryValue
 	BindNames [][]byte
 
@@ -45,25 +43,25 @@ type Record struct {
 	BytesIn      uint64 // of the command, packet headers included
 	BytesOut     uint64 // of the response, packet headers included
 	Warnings     uint16
-	Results      uint32 // responses to the command; written when there is more than one
+	Results      uint32 // responses to the command; written if more than one
 
-	ErrorNumber uint16 // MySQL's; 0 means that the statement succeeded
+	ErrorNumber uint16 // MySQL's; 0: the statement succeeded
 	SQLState    string // 5 characters
 	ErrorText   []byte
-	Server      sqldigest.ServerKind // whose error it is, for the templates of its text
-	ErrorOwn    bool                 // the gateway's error, whose text is of no server's template
+	Server      sqldigest.ServerKind // origin of the error, which selects the templates of its text
+	ErrorOwn    bool                 // the gateway's error, whose text follows no server's template
 
 	PlanCached    bool
-	TransactionID uint64 // the gateway's own number of the open transaction
+	TransactionID uint64 // the gateway's number of the open transaction
 	StatementName []byte // of PREPARE, EXECUTE and DEALLOCATE PREPARE in SQL
-	StatementID   uint32 // of COM_STMT_PREPARE and the commands on what it made
+	StatementID   uint32 // of COM_STMT_PREPARE and the commands on its statement
 
-	Tags []Tag // sqlcommenter's
+	Tags []Tag // from sqlcommenter
 
-	Rule       string // that refused the statement, or would have as a dry run
+	Rule       string // the rule that refused the statement, or would have as a dry run
 	RuleAction string // block, read-only, deny or dry-run
 
-	PinnedReason string // why the session keeps its backend connection
+	PinnedReason string // reason why the session keeps its backend connection
 
 	scratch [64]byte // for FieldValue
 }
@@ -71,10 +69,10 @@ type Record struct {
 // kindStatement is the kind of a Record's line.
 const kindStatement = "statement"
 
-// Kind is "statement".
+// Kind returns "statement".
 func (r *Record) Kind() string { return kindStatement }
 
-// Facts is what sampling needs to know of r.
+// Facts returns the input of sampling.
 func (r *Record) Facts() Facts {
 	return Facts{
 		End:    r.Start.Add(r.Total),
@@ -86,7 +84,7 @@ func (r *Record) Facts() Facts {
 	}
 }
 
-// templateNumber returns the number whose template the error's text has; 0 if none has.
+// templateNumber returns the error number whose templates apply to the text; 0 if none do.
 func (r *Record) templateNumber() uint16 {
 	if r.ErrorOwn {
 		return 0

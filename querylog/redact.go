@@ -7,25 +7,25 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// Redaction says what a line must not show.
+// Redaction is the set of contents that lines must not expose.
 type Redaction uint8
 
 const (
 	// RedactNone writes everything.
 	RedactNone Redaction = iota
 
-	// RedactLiterals keeps values out: the statement's own text is left out, bind
-	// variables are written without their values, and error texts are those of the server's
-	// templates with question marks for values.
+	// RedactLiterals removes values: the statement's original text is omitted, bind variables are written
+	// without their values, and error texts are those of the server's templates with question marks for
+	// values.
 	RedactLiterals
 
-	// RedactAll keeps every text of the client and of the server's errors out: statement
-	// texts, normalized ones too, names of prepared statements, bind variables,
-	// sqlcommenter tags and error texts. User and schema names stay.
+	// RedactAll removes every text from the client and from server errors: statement texts, normalized ones
+	// too, names of prepared statements, bind variables, sqlcommenter tags and error texts. User and schema
+	// names stay.
 	RedactAll
 )
 
-// String is the redaction's name in options.
+// String returns the redaction's name in options.
 func (r Redaction) String() string {
 	switch r {
 	case RedactNone:
@@ -38,17 +38,16 @@ func (r Redaction) String() string {
 	return "redaction " + strconv.Itoa(int(r))
 }
 
-// serverCuts is the length in bytes past which a server may have cut an error text
-// (MYSQL_ERRMSG_SIZE is 512), a closing quote with it.
+// serverCuts is the length in bytes above which a server may have truncated an error text (MYSQL_ERRMSG_SIZE
+// is 512), together with a closing quote.
 const serverCuts = 500
 
-// maxHoles is how many holes a template has at most.
+// maxHoles is the maximum number of holes of a template.
 const maxHoles = 8
 
-// appendRedactedError appends an error text without what may be a value. Of a server's error, that is
-// the text of its template with masked holes; a text that does not match its template (of another
-// language, of SIGNAL, of an unknown error, cut off) is masked as a whole. An error without a number
-// is Tare's own; see appendRedactedOwn.
+// appendRedactedError appends an error text without possible values. For a server's error this is its
+// template with masked holes. A text that does not match its template (of another language, of SIGNAL, of an
+// unknown error, truncated) is masked whole. An error without a number is Tare's; see appendRedactedOwn.
 func appendRedactedError(dst []byte, server sqldigest.ServerKind, number uint16, text []byte) []byte {
 	if number == 0 {
 		return appendRedactedOwn(dst, text)
@@ -69,11 +68,11 @@ func appendRedactedError(dst []byte, server sqldigest.ServerKind, number uint16,
 	return append(dst, '?')
 }
 
-// A hole is the part of a text at a template's hole.
+// A hole is the part of a text that fills a template's hole.
 type hole struct{ from, to int }
 
-// matchTemplate reports whether a text is of a template, and sets its holes. It matches from the end, so
-// that of a value with the template's own words in it nothing becomes part of a later name.
+// matchTemplate reports whether a text matches a template, and sets its holes. It matches from the end, so
+// that no part of a value that contains the template's words becomes part of a later name.
 func matchTemplate(template string, text []byte, holes *[maxHoles]hole) bool {
 	n, end := strings.Count(template, "%"), len(text)
 	if n > maxHoles {
@@ -105,7 +104,7 @@ func matchTemplate(template string, text []byte, holes *[maxHoles]hole) bool {
 	return end >= len(template) && string(text[:len(template)]) == template
 }
 
-// appendTemplate appends a template with its holes, masked or not as they are.
+// appendTemplate appends a template with its holes, masked or shown according to their kind.
 func appendTemplate(dst []byte, template string, text []byte, holes *[maxHoles]hole) []byte {
 	for n := 0; ; n++ {
 		words, rest, more := strings.Cut(template, "%")
@@ -122,7 +121,7 @@ func appendTemplate(dst []byte, template string, text []byte, holes *[maxHoles]h
 	}
 }
 
-// shownHole reports whether what is at a hole of this kind is shown.
+// shownHole reports whether the contents of a hole of this kind are shown.
 func shownHole(kind byte, b []byte) bool {
 	switch kind {
 	case 'i':
@@ -135,7 +134,7 @@ func shownHole(kind byte, b []byte) bool {
 	return false
 }
 
-// plainName reports whether b consists of the bytes of names and some more, and is no number.
+// plainName reports whether b consists of name bytes and the bytes in more, and is not a number.
 func plainName(b []byte, more string) bool {
 	number := true
 	for _, c := range b {
@@ -150,10 +149,10 @@ func plainName(b []byte, more string) bool {
 	return !number
 }
 
-// appendRedactedOwn appends an error text without what may be a value: everything from
-// the first opening quote to the last closing one, and every run of digits elsewhere. Values
-// are inside quotes in the server's messages, but hold quotes of their own, and a cut
-// message has lost its closing quote; so nothing between the outermost two is shown.
+// appendRedactedOwn appends an error text without possible values: it masks everything from the first opening
+// quote to the last closing one, and every run of digits elsewhere. Server messages quote values, but values
+// may contain quotes, and a truncated message has lost its closing quote; therefore nothing between the
+// outermost quotes is shown.
 func appendRedactedOwn(dst, text []byte) []byte {
 	open := -1
 	for i, c := range text {
@@ -193,8 +192,8 @@ func appendWithoutDigits(dst, text []byte) []byte {
 
 func quote(c byte) bool { return c == '\'' || c == '"' || c == '`' }
 
-// wordByte reports whether c may be part of a word, non-ASCII letters included: a quote
-// between two such bytes is an apostrophe.
+// wordByte reports whether c may be part of a word, including non-ASCII letters: a quote between two such
+// bytes is an apostrophe.
 func wordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c >= 0x80
 }

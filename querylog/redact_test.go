@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// FuzzErrorTemplates puts values into the holes of every template: none survives, whatever words of
-// templates are in it, and the names after it do.
+// FuzzErrorTemplates puts values into the holes of every template: none is exposed, even if it contains words
+// of templates, and the names after it are kept.
 func FuzzErrorTemplates(f *testing.F) {
 	f.Add("' for key '", "x", uint16(1062))
 	f.Add("a value: 'b' for column 'c' at row 1", "", uint16(1366))
@@ -38,7 +38,7 @@ func FuzzErrorTemplates(f *testing.F) {
 				}
 			}
 		}
-		const noName = "S3CRET;ZZ" // what looks like a name in a template is one
+		const noName = "S3CRET;ZZ" // a name's shape inside a template is a name
 		for server := range sqldigest.ServerTiDB + 1 {
 			got := string(appendRedactedError(nil, server, number, []byte(before+noName+after)))
 			if strings.Contains(got, noName) {

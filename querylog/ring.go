@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// ringHeader is what stands before each line in a ring: its length in 4 bytes.
+// ringHeader is the size of the header before each line in a ring: its length in 4 bytes.
 const ringHeader = 4
 
-// A ring keeps the latest lines of a lane in a fixed number of bytes, and lets readers
-// follow. Offsets count all bytes ever appended; a byte's place is its offset modulo the
-// ring's size, which is a power of two. A reader that falls behind loses lines; the ring never waits.
+// A ring keeps the latest lines of a lane in a fixed number of bytes for readers to follow. Offsets count all
+// bytes ever appended; a byte's position is its offset modulo the ring's size, which is a power of two. A
+// reader that falls behind loses lines; the ring never waits.
 type ring struct {
 	boot string
 
 	mu      sync.Mutex
 	buf     []byte
 	start   uint64 // offset of the oldest line's header, under mu, as all below
-	end     uint64 // offset behind the newest line
+	end     uint64 // end offset of the newest line
 	first   uint64 // number of the oldest line; lines are numbered from 0
-	next    uint64 // number of the line to come
+	next    uint64 // number of the next line
 	closed  bool
 	readers []*ringReader
 	stats   SinkStats
-	http    SinkStats // of readers that have left
+	http    SinkStats // sum of the readers that have disconnected
 	line    Line
 	notes   []byte
 }
 
-// newRing makes a ring of at most size bytes.
+// newRing returns a ring of at most size bytes.
 func newRing(size int, boot string) *ring {
 	size = 1 << (bits.Len(uint(size)) - 1)
 	return &ring{buf: make([]byte, size), boot: boot, stats: SinkStats{Name: "ring"}, http: SinkStats{Name: "http"}}
 }
 
-// append copies the lines of b into the ring, over the oldest ones.
+// append copies the lines of b into the ring, overwriting the oldest ones.
 func (r *ring) append(b *batch) {
 	r.mu.Lock()
 	r.stats.Offered += uint64(b.lines)
@@ -57,8 +57,7 @@ func (r *ring) append(b *batch) {
 	r.mu.Unlock()
 }
 
-// dropLine puts a dropped record in the place of a line of n bytes that is longer than the
-// ring.
+// dropLine appends a dropped record instead of a line of n bytes that exceeds the ring.
 func (r *ring) dropLine(n int, b *batch) {
 	r.stats.Dropped++
 	d := lost{records: 1, bytes: uint64(n), from: b.from, to: b.to}
@@ -90,10 +89,10 @@ func (r *ring) appendLine(line []byte) {
 	r.next++
 }
 
-// place is where the byte with an offset lies.
+// place returns the position of the byte at an offset.
 func (r *ring) place(at uint64) int { return int(at & uint64(len(r.buf)-1)) }
 
-// put copies p to an offset, around the end of the buffer if need be.
+// put copies p to an offset, wrapping around the end of the buffer.
 func (r *ring) put(at uint64, p []byte) {
 	n := copy(r.buf[r.place(at):], p)
 	copy(r.buf, p[n:])
@@ -118,7 +117,7 @@ func (r *ring) lengthAt(at uint64) int {
 	return int(binary.LittleEndian.Uint32(head[:]))
 }
 
-// close wakes all readers for the last time.
+// close wakes all readers a last time.
 func (r *ring) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -129,13 +128,13 @@ func (r *ring) close() {
 // A ringReader follows a ring at its own pace.
 type ringReader struct {
 	r     *ring
-	wake  chan struct{} // holds a token while there may be something to read
-	at    uint64        // offset of the next line's header; of the reader alone, as line
+	wake  chan struct{} // has a token while there may be something to read
+	at    uint64        // offset of the next line's header; used by the reader only, as is line
 	line  uint64        // number of the next line
 	stats SinkStats     // under r.mu
 }
 
-// attach makes a reader that begins with the oldest line, or with the next one to come.
+// attach adds a reader that starts with the oldest line, or with the next new one.
 func (r *ring) attach(history bool) *ringReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +146,7 @@ func (r *ring) attach(history bool) *ringReader {
 	return rd
 }
 
-// detach ends the reader; what it counted stays in the ring's counts.
+// detach removes the reader; the ring keeps its counters.
 func (rd *ringReader) detach() {
 	r := rd.r
 	r.mu.Lock()
@@ -156,11 +155,11 @@ func (rd *ringReader) detach() {
 	r.http.add(&rd.stats)
 }
 
-// readChunk is how many bytes of lines a reader takes at once, or one line more.
+// readChunk is the number of bytes of lines that a reader takes at a time; a longer line is taken alone.
 const readChunk = 64 << 10
 
-// read appends whole lines to dst, and says how many were overwritten before them and
-// whether there will never be more.
+// read appends whole lines to dst, and returns the number of lines overwritten before them and whether the
+// ring is closed.
 func (rd *ringReader) read(dst []byte) (lines []byte, missed uint64, closed bool) {
 	r := rd.r
 	r.mu.Lock()
@@ -177,14 +176,14 @@ func (rd *ringReader) read(dst []byte) (lines []byte, missed uint64, closed bool
 	return dst, missed, r.closed && rd.at == r.end
 }
 
-// newest is the number of the line to come.
+// newest returns the number of the next line.
 func (rd *ringReader) newest() uint64 {
 	rd.r.mu.Lock()
 	defer rd.r.mu.Unlock()
 	return rd.r.next
 }
 
-// count adds what became of lines that were read or missed.
+// count adds the outcome of lines that were read or missed.
 func (rd *ringReader) count(s SinkStats) {
 	rd.r.mu.Lock()
 	rd.stats.add(&s)
@@ -202,7 +201,7 @@ func (r *ring) statsNow() (ringStats, http SinkStats, readers int) {
 	return ringStats, http, len(r.readers)
 }
 
-// appendDropped appends the line that says what a sink could not take.
+// appendDropped appends the line that reports records lost to a sink.
 func appendDropped(dst []byte, l *Line, boot, sink string, d lost) []byte {
 	l.Begin(dst, kindDropped)
 	l.String("boot", boot)

@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compression is what becomes of rotated files.
+// Compression is the treatment of rotated files.
 type Compression uint8
 
 // The compressions.
@@ -31,7 +31,7 @@ const (
 
 var compressionSuffixes = [...]string{Plain: "", Gzip: ".gz", Zstd: ".zst"}
 
-// ParseCompression reads none, gzip or zstd.
+// ParseCompression parses none, gzip or zstd.
 func ParseCompression(s string) (Compression, error) {
 	switch s {
 	case "none":
@@ -44,7 +44,7 @@ func ParseCompression(s string) (Compression, error) {
 	return 0, fmt.Errorf("unknown compression %q: want none, gzip or zstd", s)
 }
 
-// String is the compression's name in options.
+// String returns the compression's name in options.
 func (c Compression) String() string {
 	switch c {
 	case Plain:
@@ -57,14 +57,13 @@ func (c Compression) String() string {
 	return "compression " + strconv.Itoa(int(c))
 }
 
-// Rotation says when a file makes way for a new one. The old one gets the time behind its
-// name, as in query.log.20260304T050607.089Z; the zero value never rotates.
+// Rotation configures when a file is replaced. The old one gets the time as a suffix, as in
+// query.log.20260304T050607.089Z; the zero value never rotates.
 type Rotation struct {
 	Bytes int64 // rotate before a file grows past this; 0: no limit
 
-	// Age is the length of the periods, counted from 1970 in UTC, that a file is for; 0: no
-	// limit. A file is rotated when the first batch of a later period is written: an idle
-	// log does not wake the process.
+	// Age is the length of the periods, counted from 1970 in UTC, that a file covers; 0: no limit. A file is
+	// rotated when the first batch of a later period is written: an idle log does not wake the process.
 	Age time.Duration
 
 	Keep        int // rotated files to keep; 0: all
@@ -83,8 +82,8 @@ func (r *Rotation) validate() error {
 	return nil
 }
 
-// due reports whether a file of size bytes, last written at, makes way before n bytes more
-// are written at now.
+// due reports whether a file of size bytes, last written at at, is to be replaced before n bytes are written
+// at now.
 func (r *Rotation) due(size int64, at, now time.Time, n int) bool {
 	if size == 0 {
 		return false
@@ -95,11 +94,10 @@ func (r *Rotation) due(size int64, at, now time.Time, n int) bool {
 
 func period(t time.Time, age time.Duration) int64 { return t.UnixNano() / int64(age) }
 
-// rotatedName matches what stands behind the path in a rotated file's name. Names sort by
-// time.
+// rotatedName matches the suffix of a rotated file's name. Names sort by time.
 var rotatedName = regexp.MustCompile(`^\.\d{8}T\d{6}\.\d{3}Z(-\d{3})?(\.gz|\.zst)?$`)
 
-// rotatedPath is a free name for the file at path, rotated at t.
+// rotatedPath returns an unused name for the file at path, rotated at t.
 func rotatedPath(path string, t time.Time) string {
 	name := path + "." + t.UTC().Format("20060102T150405.000Z")
 	for i := 0; ; i++ {
@@ -138,7 +136,7 @@ func rotated(path string) ([]string, error) {
 	return names, nil
 }
 
-// tidy removes the rotated files that are too many and compresses the others.
+// tidy removes the excess rotated files and compresses the others.
 func (r *Rotation) tidy(ctx context.Context, path string) error {
 	names, err := rotated(path)
 	if err != nil {
@@ -161,8 +159,8 @@ func (r *Rotation) tidy(ctx context.Context, path string) error {
 	return errors.Join(errs...)
 }
 
-// compressFile puts a compressed file in the place of the one with the name. Until it is
-// whole and on disk the original stays.
+// compressFile replaces the named file by a compressed one. The original stays until that is complete and on
+// disk.
 func compressFile(ctx context.Context, name string, c Compression) (err error) {
 	in, err := os.Open(name)
 	if err != nil {
@@ -211,7 +209,7 @@ func compress(ctx context.Context, out io.Writer, in io.Reader, c Compression) e
 	return errors.Join(err, w.Close())
 }
 
-// A cancelReader ends with ctx.
+// A cancelReader fails once ctx is done.
 type cancelReader struct {
 	ctx context.Context
 	r   io.Reader

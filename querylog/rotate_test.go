@@ -44,8 +44,8 @@ func readLog(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestRotateBySize writes some hundred kilobytes in files of twenty: all records are in the
-// files together, none is larger than that, and the old ones are compressed.
+// TestRotateBySize writes some hundred kilobytes in files of twenty: the files together have all records,
+// none exceeds the size, and the old ones are compressed.
 func TestRotateBySize(t *testing.T) {
 	for _, c := range []Compression{Plain, Gzip, Zstd} {
 		t.Run(c.String(), func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRotateBySize(t *testing.T) {
 			for range offered {
 				l.Log(sample())
 			}
-			// The rotated files are left to a second logger: the first one ends at once.
+			// A second logger processes the rotated files: the first one exits before.
 			mustClose(t, l)
 			o, err := openFile(path, DefaultFileMode, Rotation{Bytes: 20_000, Compression: c}, quiet())
 			if err != nil {
@@ -90,7 +90,7 @@ func TestRotateBySize(t *testing.T) {
 	}
 }
 
-// TestRotateByAge logs for three days with a file a day, of which two old ones are kept.
+// TestRotateByAge logs for three days with one file per day, of which two old ones are kept.
 func TestRotateByAge(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestRotateByAge(t *testing.T) {
 	})
 }
 
-// TestRotatedNames tells the files of a rotation from their neighbours.
+// TestRotatedNames distinguishes the files of a rotation from other files in the directory.
 func TestRotatedNames(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "query.log")
@@ -129,7 +129,7 @@ func TestRotatedNames(t *testing.T) {
 			t.Errorf("got %s, want %s", name, want)
 		}
 		if i == 1 {
-			name += ".zst" // a compressed file has the name too
+			name += ".zst" // a compressed file occupies the name too
 		}
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestRotatedNames(t *testing.T) {
 	}
 }
 
-// TestCompressIsCancelled ends a compression: the original stays, alone.
+// TestCompressIsCancelled cancels a compression: only the original remains.
 func TestCompressIsCancelled(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "query.log")
 	if err := os.WriteFile(name, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {

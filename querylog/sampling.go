@@ -10,28 +10,27 @@ import (
 
 // Sampling chooses which entries are logged. The zero value logs all of them.
 //
-// The first three fields are conditions: an entry that meets one is logged for that reason.
-// Of the others, OneIn logs a random part; when it is 0 they are logged only if no condition
-// is set at all. PerDigest limits whatever has been chosen so far.
+// The first three fields are conditions: an entry that meets one is logged for that reason. Of the others,
+// OneIn logs a random part; if it is 0 they are logged only if no condition is set at all. PerDigest limits
+// the entries chosen so far.
 //
-// Each line says by sample_factor how many entries it stands for when that is more than
-// one; sums over a log, each value times its factor, estimate the sums over all entries that
-// the conditions and OneIn let through.
+// The field sample_factor is the number of entries that a line represents, if more than one. Sums over a log,
+// each value times its factor, estimate the sums over all entries that pass the conditions and OneIn.
 type Sampling struct {
-	SlowerThan   time.Duration // log what takes at least this long; 0: no condition
-	MoreRowsThan uint64        // log what returns more rows; 0: no condition
-	Errors       bool          // log what fails
+	SlowerThan   time.Duration // log entries that take at least this long; 0: no condition
+	MoreRowsThan uint64        // log entries with more rows; 0: no condition
+	Errors       bool          // log failed entries
 
-	// OneIn logs one in so many of the entries that meet no condition.
+	// OneIn logs one in OneIn of the entries that meet no condition.
 	OneIn uint32
 
-	// PerDigest is how many entries a second of one digest and reason are logged at
-	// most. What is held back is added to the factor of the next one that is logged, so
-	// rare digests are always seen and frequent ones still add up. 0: no limit.
+	// PerDigest is the maximum number of logged entries per second for one digest and reason. Suppressed
+	// entries are added to the factor of the next logged one, so rare digests are always visible and frequent
+	// ones still add up. 0: no limit.
 	PerDigest uint32
 }
 
-// Validate says what is wrong with s.
+// Validate returns an error if s is invalid.
 func (s *Sampling) Validate() error {
 	if s.SlowerThan < 0 {
 		return errors.New("sampling: slower-than is negative")
@@ -39,7 +38,7 @@ func (s *Sampling) Validate() error {
 	return nil
 }
 
-// Reasons for which an entry is logged, as the field emit_reason says them.
+// Reasons for logging an entry, the values of the field emit_reason.
 const (
 	emitAll    = "all"
 	emitError  = "error"
@@ -48,8 +47,8 @@ const (
 	emitSample = "sample"
 )
 
-// choose answers why an entry is logged and how many it stands for, or factor 0 when it is
-// not logged.
+// choose returns the reason for logging an entry and the number of entries it represents, or factor 0 if it
+// is not logged.
 func (s *Sampling) choose(f *Facts) (reason string, factor uint64) {
 	switch {
 	case s.Errors && f.Failed:
@@ -75,9 +74,8 @@ const (
 	limiterWays   = 4  // entries in each set
 )
 
-// A limiter counts what is logged in the present second of each digest, for as many
-// digests as it has room: its memory is fixed. A digest that has lost its place begins
-// anew, which logs it more often, not less.
+// A limiter counts the logged entries of each digest in the current second. Its memory is fixed. A digest
+// that was evicted starts over, so it is logged more often, not less.
 type limiter struct {
 	perSecond uint32
 	shards    [limiterShards]limiterShard
@@ -86,19 +84,19 @@ type limiter struct {
 type limiterShard struct {
 	mu   sync.Mutex
 	sets [limiterSets][limiterWays]limit // under mu
-	lost uint64                          // factors held back by entries that lost their place, under mu
+	lost uint64                          // factors suppressed by evicted entries, under mu
 	_    [64]byte
 }
 
 type limit struct {
 	lo, hi uint64 // the digest, mixed with the reason; 0, 0: free
-	second int64  // Unix time that count counts in
+	second int64  // Unix time that count refers to
 	count  uint32 // logged in that second
-	held   uint64 // factors held back since the last one logged
+	held   uint64 // factors suppressed since the last logged one
 }
 
-// take answers the factor of an entry: its own and what was held back before it, or 0 when
-// it is held back itself.
+// take returns the factor of an entry: its own plus those suppressed before it, or 0 if it is suppressed
+// itself.
 func (l *limiter) take(f *Facts, reason string, factor uint64) uint64 {
 	lo := binary.LittleEndian.Uint64(f.Digest[:8])
 	hi := binary.LittleEndian.Uint64(f.Digest[8:]) ^ uint64(reason[0])<<8 | 1
@@ -121,8 +119,7 @@ func (l *limiter) take(f *Facts, reason string, factor uint64) uint64 {
 	return factor
 }
 
-// find answers the entry of a digest, over the one that was logged longest ago when the
-// digest has none.
+// find returns the entry of a digest. If there is none, it evicts the entry logged longest ago.
 func (s *limiterShard) find(set, lo, hi uint64) *limit {
 	ways := &s.sets[set]
 	oldest := &ways[0]
@@ -140,7 +137,7 @@ func (s *limiterShard) find(set, lo, hi uint64) *limit {
 	return oldest
 }
 
-// held is how many entries are held back now, and how many lost their place while held.
+// held returns the number of currently suppressed entries, and of those whose digest was evicted.
 func (l *limiter) held() (now, lost uint64) {
 	for i := range l.shards {
 		s := &l.shards[i]

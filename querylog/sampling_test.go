@@ -16,7 +16,7 @@ func newCancelled(t *testing.T, cause error) (context.Context, context.CancelFun
 	return ctx, func() { cancel(nil) }
 }
 
-// sampled logs records to a writer and answers the reasons and factors of the lines.
+// sampled logs records to a writer and returns the reasons and factors of the lines.
 func sampled(t *testing.T, s Sampling, records []*Record) (reasons []string, factors []uint64, l *Logger) {
 	t.Helper()
 	w := newTap()
@@ -78,8 +78,8 @@ func equal(a, b []string) bool {
 	return true
 }
 
-// TestOneIn logs one in ten of many: the factors add up to about all of them. The bounds
-// are six standard deviations away.
+// TestOneIn logs one in ten of many: the factors add up to about all of them. The bounds are six standard
+// deviations wide.
 func TestOneIn(t *testing.T) {
 	const n = 20_000
 	records := make([]*Record, n)
@@ -96,8 +96,8 @@ func TestOneIn(t *testing.T) {
 	}
 }
 
-// TestPerDigest logs a frequent digest and a rare one for ten seconds: the rare one is there
-// each time, the frequent one five times a second, and the factors add up exactly.
+// TestPerDigest logs a frequent digest and a rare one for ten seconds: the rare one is logged each time, the
+// frequent one five times per second, and the factors add up exactly.
 func TestPerDigest(t *testing.T) {
 	var records []*Record
 	start := sample().Start
@@ -125,8 +125,8 @@ func TestPerDigest(t *testing.T) {
 	}
 }
 
-// TestManyDigests gives the limit many more digests than it has room for: each new one is
-// logged, and what it lost count of is stated.
+// TestManyDigests logs many more digests than the limiter has room for: each new one is logged, and the lost
+// factors are reported.
 func TestManyDigests(t *testing.T) {
 	var records []*Record
 	const digests = 50_000

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// The layout of a sequence file: magic, the last number (8 bytes in the machine's order), the
-// length of the boot's name and the name.
+// The layout of a sequence file: magic, the last number (8 bytes in native order), the length of the boot's
+// name and the name.
 const (
 	seqMagic    = "tareseq1"
 	seqAt       = 8
@@ -22,18 +22,18 @@ const (
 	maxSeqBoot  = 255
 )
 
-// A seqFile holds the number of the last line in a page of a file that the kernel keeps when
-// the process is killed, so that the next run can say how many lines there were.
+// A seqFile has the number of the last line in a file-backed page that survives when the process is killed,
+// so that the next run can report the number of lines.
 type seqFile struct {
 	f    *os.File // locked against other processes while it is open
 	page []byte
 
-	previousBoot string // of the run before; empty: there was none
+	previousBoot string // of the previous run; empty: there was none
 	previousSeq  uint64
 }
 
-// openSeqFile opens or makes the file at path, reads what the run before has left, and begins
-// a new count for boot.
+// openSeqFile opens or creates the file at path, reads the previous run's state, and starts a new count for
+// boot.
 func openSeqFile(path, boot string) (*seqFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, DefaultFileMode)
 	if err != nil {
@@ -46,7 +46,8 @@ func openSeqFile(path, boot string) (*seqFile, error) {
 	return s, nil
 }
 
-// CheckSeqFile reports why the file at path cannot be the SeqFile of a Logger; nil when there is none.
+// CheckSeqFile returns an error if the file at path cannot be a Logger's SeqFile. It returns nil if there is
+// no file.
 func CheckSeqFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -81,8 +82,8 @@ func (s *seqFile) begin(boot string) error {
 		if info.Size() != 0 {
 			return fmt.Errorf("%d bytes long, want %d: not a sequence file", info.Size(), seqFileSize)
 		}
-		// Written, not just made longer: a page without a block on a full disk would
-		// end the process at its first use.
+		// Written, not just extended: a page without a block on a full disk would crash the process at its
+		// first use.
 		if _, err := s.f.WriteAt(make([]byte, seqFileSize), 0); err != nil {
 			return err
 		}
@@ -104,12 +105,12 @@ func (s *seqFile) begin(boot string) error {
 	return nil
 }
 
-// seq is the number, in the page: what is added to it is in the file, without a system call.
+// seq returns the number in the page: an addition to it is in the file without a system call.
 func (s *seqFile) seq() *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&s.page[seqAt])) }
 
 func (s *seqFile) close() error { return errors.Join(syscall.Munmap(s.page), s.f.Close()) }
 
-// A startEntry is the first line of a boot whose sequence file tells of the boot before.
+// A startEntry is the first line of a boot with a sequence file of a previous boot.
 type startEntry struct {
 	at   time.Time
 	file *seqFile

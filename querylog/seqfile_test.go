@@ -29,7 +29,7 @@ func TestSeqFile(t *testing.T) {
 			t.Errorf("boot %d: seq %d, want %d", i, got, i+6)
 		}
 		line, _, _ := strings.Cut(string(w.bytes()), "\n")
-		// Stripes are written one by one: the first line is not the first in the log.
+		// Stripes are flushed one by one: the first line is not the first in the log.
 		for l := range strings.SplitSeq(string(w.bytes()), "\n") {
 			if strings.HasPrefix(l, "kind:start") {
 				line = l
@@ -44,8 +44,7 @@ func TestSeqFile(t *testing.T) {
 	}
 }
 
-// TestForeignSeqFile points at files that are something else: they are refused and stay as
-// they are.
+// TestForeignSeqFile points at other files: they are rejected and unchanged.
 func TestForeignSeqFile(t *testing.T) {
 	for _, content := range []string{"hello", strings.Repeat("x", seqFileSize)} {
 		path := filepath.Join(t.TempDir(), "seq")

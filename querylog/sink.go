@@ -9,15 +9,15 @@ import (
 
 // An output takes batches of whole lines.
 type output interface {
-	// write writes p and says how many bytes of it stand in the output for good: whole
-	// lines, or all of p when err is nil.
+	// write writes p and returns the number of bytes that are permanently in the output: whole lines, or all
+	// of p if err is nil.
 	write(p []byte) (n int, err error)
 
-	// close closes the output and says how many of the lines that write counted are torn.
+	// close closes the output and returns the number of lines counted by write that are torn.
 	close() (torn int, err error)
 }
 
-// A lost is a range of records that a sink could not take.
+// A lost is a range of records that a sink could not accept.
 type lost struct {
 	records, bytes uint64
 	from, to       int64 // Unix nanoseconds of the first and last record's end
@@ -35,14 +35,14 @@ func (d *lost) add(records, bytes uint64, from, to int64) {
 	d.bytes += bytes
 }
 
-// A queued is a batch in a sink's queue, with what was dropped just before it.
+// A queued is a batch in a sink's queue, with the records dropped just before it.
 type queued struct {
-	b      *batch // nil: only the note on what was dropped
+	b      *batch // nil: only the report of dropped records
 	before lost
 }
 
-// A sink owns one output and the goroutine that writes to it. Its queue holds at most
-// limit bytes and one batch; what does not fit is dropped and counted.
+// A sink owns one output and the goroutine that writes to it. Its queue contains at most limit bytes and one
+// batch; further batches are dropped and counted.
 type sink struct {
 	name  string
 	boot  string
@@ -53,11 +53,11 @@ type sink struct {
 	notes []byte // of the writer goroutine
 	fault faultReport
 
-	wake chan struct{} // holds a token while there may be work
-	done chan struct{} // closed when the writer has ended
+	wake chan struct{} // has a token while there may be work
+	done chan struct{} // closed when the writer has exited
 
 	mu      sync.Mutex
-	queue   []queued // under mu, as all below; the first head ones are gone
+	queue   []queued // under mu, as all below; the first head entries are consumed
 	head    int
 	bytes   int  // memory of the queued batches and of the one being written
 	writing int  // lines of the batch being written
@@ -68,7 +68,7 @@ type sink struct {
 	stats   SinkStats
 }
 
-// offer hands b to the sink. It never waits for the output.
+// offer queues b for the sink. It never waits for the output.
 func (s *sink) offer(b *batch) {
 	s.mu.Lock()
 	s.stats.Offered += uint64(b.lines)
@@ -90,7 +90,7 @@ func (s *sink) offer(b *batch) {
 	s.rouse()
 }
 
-// rouse makes the writer look at the queue.
+// rouse makes the writer check the queue.
 func (s *sink) rouse() {
 	select {
 	case s.wake <- struct{}{}:
@@ -98,13 +98,13 @@ func (s *sink) rouse() {
 	}
 }
 
-// drop counts records that are lost. The caller holds mu.
+// drop counts lost records. The caller holds mu.
 func (s *sink) drop(records, bytes int, from, to int64) {
 	s.pending.add(uint64(records), uint64(bytes), from, to)
 	s.stats.Dropped += uint64(records)
 }
 
-// run writes batches until the sink is closed and its queue empty.
+// run writes batches until the sink is closed and its queue is empty.
 func (s *sink) run() {
 	defer close(s.done)
 	for range s.wake {
@@ -123,18 +123,18 @@ func (s *sink) run() {
 	}
 }
 
-// abandon closes the output when Close has given up on the writer before its end.
+// abandon closes the output after Close has stopped waiting for the writer.
 func (s *sink) abandon() {
 	s.mu.Lock()
 	left := s.left
 	s.mu.Unlock()
 	if left {
-		_, err := s.out.close() // what it says is counted already
+		_, err := s.out.close() // its torn lines are counted already
 		s.fault.report(err, 0)
 	}
 }
 
-// next takes the first batch of the queue, or, when there is none, what was dropped since.
+// next removes the first batch of the queue, or returns the records dropped since if there is none.
 func (s *sink) next() (q queued, ok, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *sink) next() (q queued, ok, closed bool) {
 	return q, false, s.closed
 }
 
-// write writes a batch, and before it the record of what was dropped.
+// write writes a batch, preceded by the record of dropped records.
 func (s *sink) write(q queued) {
 	if q.before.records > 0 {
 		s.notes = appendDropped(s.notes[:0], &s.line, s.boot, s.name, q.before)
@@ -191,8 +191,7 @@ func (s *sink) write(q queued) {
 	s.store.release(b)
 }
 
-// close ends the writer once it has written what is queued. When that takes until ctx is
-// done, what is left counts as dropped.
+// close stops the writer after it has written the queue. Batches left when ctx is done count as dropped.
 func (s *sink) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed, s.hold = true, false
@@ -234,5 +233,5 @@ func (s *sink) statsNow() SinkStats {
 
 var newline = []byte{'\n'}
 
-// kindDropped is the kind of a line that says what a sink could not take.
+// kindDropped is the kind of a line that reports records lost to a sink.
 const kindDropped = "dropped"

@@ -1,31 +1,31 @@
 package querylog
 
-// Stats is what a Logger has done so far.
+// Stats are a Logger's counters.
 type Stats struct {
 	Boot string
 	Seq  uint64 // of the last record
 
-	// Sinks holds one entry for each sink, then, where there is a ring, one for the ring
-	// and one, "http", for all readers of ServeHTTP together.
+	// Sinks has one entry per sink, then, if there is a ring, one for the ring and one, "http", for all
+	// readers of ServeHTTP together.
 	Sinks []SinkStats
 
-	Readers int // of ServeHTTP, now
+	Readers int // current readers of ServeHTTP
 
-	// Held is how many entries the limit per digest holds back and will add to the factor
-	// of the digest's next line; Unaccounted how many it held back for digests that have
-	// lost their place in its table, which no line's factor counts.
+	// Held is the number of entries that the limit per digest suppresses and will add to the factor of the
+	// digest's next line; Unaccounted is the number suppressed for digests evicted from its table, which no
+	// line's factor includes.
 	Held, Unaccounted uint64
 }
 
-// SinkStats is what one sink has done so far. Written + Dropped = Offered once what is
-// queued has been written, and always after Close.
+// SinkStats are one sink's counters. Written + Dropped = Offered once the queue has been written, and always
+// after Close.
 type SinkStats struct {
 	Name        string
 	Offered     uint64 // records
-	Written     uint64 // records that stand in the output
+	Written     uint64 // records in the output
 	Dropped     uint64 // records that are lost to this sink
 	Bytes       uint64 // bytes written
-	QueuedBytes int    // memory that waits for the output; of a ring, its size
+	QueuedBytes int    // memory that waits for the output; for a ring, its size
 }
 
 func (s *SinkStats) add(o *SinkStats) {
@@ -35,7 +35,7 @@ func (s *SinkStats) add(o *SinkStats) {
 	s.Bytes += o.Bytes
 }
 
-// Stats answers the present counts.
+// Stats returns the current counters.
 func (l *Logger) Stats() Stats {
 	st := Stats{Boot: l.boot, Seq: l.lastSeq()}
 	for _, s := range l.sinks {

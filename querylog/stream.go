@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// A stream is an output that cannot take bytes back: standard output, a pipe, a writer of
-// the caller's. When a write stops inside a line, the rest of that line goes first the next
-// time, so that the stream stays whole lines.
+// A stream is an output that cannot be truncated: standard output, a pipe, a writer of the caller's. If a
+// write stops inside a line, the next write starts with the rest of that line, so that the stream consists of
+// whole lines.
 type stream struct {
 	w    io.Writer
 	rest []byte // of the torn line

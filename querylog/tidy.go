@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// A tidier compresses and removes rotated files in the background: one goroutine, which
-// begins again when another file was rotated meanwhile and ends when nothing is left.
+// A tidier compresses and removes rotated files in the background. Its goroutine starts over if another file
+// was rotated meanwhile and exits when no work is left.
 type tidier struct {
 	wg sync.WaitGroup
 
 	mu      sync.Mutex
-	cancel  context.CancelFunc // of the goroutine; nil when there is none, under mu
+	cancel  context.CancelFunc // of the goroutine; nil if there is none; under mu
 	again   bool               // under mu
 	stopped bool               // under mu
 }
@@ -44,7 +44,7 @@ func (t *tidier) tidy(o *file) {
 	})
 }
 
-// more reports whether there is more to do, and otherwise that the goroutine ends.
+// more reports whether there is more work; if not, it records that the goroutine exits.
 func (t *tidier) more() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *tidier) more() bool {
 	return false
 }
 
-// stop ends the work. What is not done, the next start does.
+// stop stops the work. The next start completes it.
 func (t *tidier) stop() {
 	t.mu.Lock()
 	t.stopped = true

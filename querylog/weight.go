@@ -6,10 +6,10 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// HeapBytes is what the logger holds on the heap: the ring, the stripes with what they have
-// buffered, the batches on their way and in reserve, the table of the limit per digest, and
-// two chunks for each reader of ServeHTTP. A batch that two sinks hold counts for each. It
-// takes the locks that Log takes, one after the other: for scrapes.
+// HeapBytes returns the heap bytes of the logger: the ring, the stripes with their buffered lines, batches in
+// queues and in reserve, the table of the limit per digest, and two chunks for each reader of ServeHTTP. A
+// batch queued for two sinks counts for each. It takes the locks that Log takes, one after the other: meant
+// for scrapes.
 func (l *Logger) HeapBytes() int64 {
 	n := heapsize.Object(unsafe.Sizeof(*l), true)
 	n += heapsize.Array(uintptr(cap(l.stripes)), unsafe.Sizeof(stripe{}), true)
@@ -42,7 +42,7 @@ func (s *stripe) heapBytes() uintptr {
 	return n
 }
 
-// scratchBytes is what the line keeps besides its buffer, which is a batch's.
+// scratchBytes returns the memory of the line besides its buffer, which belongs to a batch.
 func (l *Line) scratchBytes() uintptr {
 	return heapsize.Bytes(l.scratch) + heapsize.Array(uintptr(cap(l.order)), unsafe.Sizeof(int32(0)), false)
 }
@@ -61,7 +61,7 @@ func (s *batchStore) heapBytes() uintptr {
 	return n
 }
 
-// heapBytes is the sink's queue, with the batch that is being written.
+// heapBytes returns the memory of the sink's queue, with the batch being written.
 func (s *sink) heapBytes() uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()

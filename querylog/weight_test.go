@@ -11,12 +11,12 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// discards is a sink's output that keeps nothing.
+// discards is a sink's output that discards everything.
 type discards struct{}
 
 func (discards) Write(p []byte) (int, error) { return len(p), nil }
 
-// heapAlloc is the heap in use once there is no garbage.
+// heapAlloc returns the heap in use after a collection.
 func heapAlloc() int64 {
 	for range 3 {
 		runtime.GC()
@@ -26,8 +26,8 @@ func heapAlloc() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestHeapBytes compares the account with the heap: of a new logger, of one whose stripes,
-// ring and reserve are full, and of one whose lines were long.
+// TestHeapBytes compares the account with the heap: of a new logger, of one whose stripes, ring and reserve
+// are full, and of one whose lines were long.
 func TestHeapBytes(t *testing.T) {
 	for _, k := range []struct {
 		name string
@@ -77,7 +77,7 @@ func TestHeapBytes(t *testing.T) {
 	}
 }
 
-// drain waits until the sinks have written what they were given.
+// drain waits until the sinks have written their queues.
 func drain(t *testing.T, l *Logger) {
 	t.Helper()
 	testwait.Equal(t, "empty queues of the sinks", 0, func() (queued int) {
@@ -90,7 +90,7 @@ func drain(t *testing.T, l *Logger) {
 	})
 }
 
-// TestHeapBytesOfReaders sees readers of the stream counted as long as they are there.
+// TestHeapBytesOfReaders checks that stream readers count while they are attached.
 func TestHeapBytesOfReaders(t *testing.T) {
 	l, err := New(Options{})
 	if err != nil {
