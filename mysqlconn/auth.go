@@ -19,21 +19,20 @@ const (
 )
 
 var (
-	// ErrPlainLeg says that the server wants the password in clear on a connection that
-	// anyone on the way can read.
+	// ErrPlainLeg reports that the server requests the password in clear text on a connection without
+	// encryption.
 	ErrPlainLeg = errors.New("the password would leave in clear on a plain connection: " +
 		"use tls mode required or better")
 
-	// ErrClearText says that the server wants the password in clear and that this was not
-	// allowed.
+	// ErrClearText reports that the server requests the password in clear text and that Config does not allow
+	// that.
 	ErrClearText = errors.New("the server asks for the password in clear: " +
 		"set AllowClearText if it is trusted with it")
 
 	errNeedAnswer = errors.New("the server requests a response that the method does not define")
 )
 
-// UnknownPluginError says that the server asks for an authentication method that Tare does
-// not have.
+// UnknownPluginError reports that the server requests an authentication method that Dial does not implement.
 type UnknownPluginError struct {
 	Plugin string
 }
@@ -42,12 +41,12 @@ func (e *UnknownPluginError) Error() string {
 	return fmt.Sprintf("unknown authentication plugin %q", e.Plugin)
 }
 
-// authState is what an exchange by one method waits for.
+// authState is the next packet that an exchange expects.
 type authState uint8
 
 const (
-	authPlain   authState = iota // the server decides, or caching_sha2's status comes
-	authWantKey                  // the public key was asked for
+	authPlain   authState = iota // the server decides, or caching_sha2's status follows
+	authWantKey                  // the public key was requested
 	authDone                     // the password was sent
 )
 
@@ -63,7 +62,7 @@ type exchange struct {
 	state     authState
 }
 
-// knowsPlugin reports whether plugin is a method that begin can answer.
+// knowsPlugin reports whether begin implements the method of plugin.
 func knowsPlugin(plugin string) bool {
 	switch plugin {
 	case PluginNative, PluginSHA2, PluginSHA256, PluginEd25519, PluginClear, PluginDialog:
@@ -72,8 +71,7 @@ func knowsPlugin(plugin string) bool {
 	return false
 }
 
-// begin starts the method with the challenge as it is on the wire, which it copies, and
-// gives the first answer.
+// begin starts the method with the challenge in wire form, which it copies, and returns the first response.
 func (x *exchange) begin(plugin string, challenge []byte) ([]byte, error) {
 	x.plugin, x.state = plugin, authPlain
 	x.challenge = append(x.challenge[:0], challenge...)
@@ -100,8 +98,8 @@ func (x *exchange) begin(plugin string, challenge []byte) ([]byte, error) {
 	return nil, &UnknownPluginError{plugin}
 }
 
-// next answers what the server says next, which begins with MarkAuthMore unless it is a
-// question of dialog. A nil answer means that nothing is to be sent.
+// next returns the response to the server's next packet, which begins with MarkAuthMore unless it is a
+// question of dialog. A nil response means that nothing is sent.
 func (x *exchange) next(data []byte) ([]byte, error) {
 	switch {
 	case x.plugin == PluginDialog:
@@ -122,8 +120,8 @@ func (x *exchange) next(data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %s", errNeedAnswer, x.plugin)
 }
 
-// fullPassword sends the password itself: over TLS as it is, otherwise encrypted, for which
-// the key may have to be asked for with the byte ask.
+// fullPassword returns the password for sending: unchanged over TLS, otherwise encrypted. If the key is
+// missing, it returns the byte ask to request it.
 func (x *exchange) fullPassword(ask byte) ([]byte, error) {
 	switch {
 	case x.password == "" || x.secure:
@@ -137,7 +135,8 @@ func (x *exchange) fullPassword(ask byte) ([]byte, error) {
 	return []byte{ask}, nil
 }
 
-// dialog answers one question of PAM. There is one secret to tell, so there is one answer.
+// dialog returns the response to one question of PAM. There is one secret, so every question gets the same
+// response.
 func (x *exchange) dialog() ([]byte, error) {
 	switch {
 	case !x.clearText:
@@ -149,8 +148,8 @@ func (x *exchange) dialog() ([]byte, error) {
 	return x.clear()
 }
 
-// clear is the password with the NUL byte that ends it. It is the one place where a
-// password enters a packet as it is.
+// clear returns the password with its terminating NUL byte. It is the only function that puts an unencrypted
+// password into a packet.
 func (x *exchange) clear() ([]byte, error) {
 	if !x.secure && x.password != "" {
 		return nil, ErrPlainLeg

@@ -10,9 +10,9 @@ import (
 // challengeEd25519 is the length in bytes of client_ed25519's challenge.
 const challengeEd25519 = 32
 
-// SignEd25519 is the client's answer to a challenge by MariaDB's client_ed25519: an
-// Ed25519 signature of the challenge. It differs from RFC 8032 in that the password of any
-// length takes the place of the seed, so crypto/ed25519, which wants 32 bytes, is of no use.
+// SignEd25519 returns the client's response to a challenge by MariaDB's client_ed25519: an Ed25519 signature
+// of the challenge. It differs from RFC 8032 in that a password of any length replaces the seed, so
+// crypto/ed25519, which requires 32 bytes, cannot be used.
 //
 // Specification: MariaDB "Authentication Plugin - ed25519", RFC 8032 section 5.1.6.
 func SignEd25519(password string, challenge []byte) ([]byte, error) {
@@ -38,7 +38,7 @@ func SignEd25519(password string, challenge []byte) ([]byte, error) {
 	return append(commitment, edwards25519.NewScalar().MultiplyAdd(k, s, r).Bytes()...), nil
 }
 
-// hashToScalar is SHA-512 of the parts one after another, modulo the group's order.
+// hashToScalar returns SHA-512 of the concatenated parts, modulo the group's order.
 func hashToScalar(parts ...[]byte) (*edwards25519.Scalar, error) {
 	h := sha512.New()
 	for _, p := range parts {

@@ -2,9 +2,9 @@ package mysqlconn
 
 import "crypto/sha1"
 
-// ScrambleNative is the client's answer to a challenge by mysql_native_password:
-// SHA1(password) xor SHA1(challenge + SHA1(SHA1(password))), or nothing for an empty
-// password. Of the challenge, 20 bytes count.
+// ScrambleNative returns the client's response to a challenge by mysql_native_password: SHA1(password) xor
+// SHA1(challenge + SHA1(SHA1(password))), or nothing for an empty password. Only the first 20 bytes of the
+// challenge are used.
 //
 // Specification: MySQL "Native Authentication", MariaDB "mysql_native_password Plugin".
 func ScrambleNative(password string, challenge []byte) []byte {
@@ -24,10 +24,10 @@ func ScrambleNative(password string, challenge []byte) []byte {
 // scrambleLen is the length in bytes of the challenge of all methods but ed25519.
 const scrambleLen = 20
 
-// scramble20 cuts the NUL byte, which follows a challenge on the wire.
+// scramble20 truncates the NUL byte that follows a challenge on the wire.
 func scramble20(challenge []byte) []byte { return challenge[:min(len(challenge), scrambleLen)] }
 
-// xor combines key, repeated, into b.
+// xor combines b with key, repeated, in place.
 func xor(b, key []byte) {
 	for i := range b {
 		b[i] ^= key[i%len(key)]

@@ -13,7 +13,7 @@ import (
 // keyPairBits is the size of a KeyPair, as MySQL generates its own.
 const keyPairBits = 2048
 
-// ParsePublicKey reads the public key in PEM that a server sends when a client asks for it.
+// ParsePublicKey parses the PEM public key that a server sends on request.
 func ParsePublicKey(text []byte) (*rsa.PublicKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -30,9 +30,9 @@ func ParsePublicKey(text []byte) (*rsa.PublicKey, error) {
 	return public, nil
 }
 
-// EncryptPassword makes the answer by which caching_sha2_password and sha256_password send
-// a password without TLS: the password and a NUL byte, xor the challenge repeated,
-// encrypted for the server's public key by RSA-OAEP with SHA-1.
+// EncryptPassword returns the response by which caching_sha2_password and sha256_password send a password
+// without TLS: the password and a NUL byte, xor the challenge repeated, encrypted for the server's public key
+// by RSA-OAEP with SHA-1.
 func EncryptPassword(password string, challenge []byte, key *rsa.PublicKey) ([]byte, error) {
 	challenge = scramble20(challenge)
 	if len(challenge) == 0 {
@@ -47,14 +47,14 @@ func EncryptPassword(password string, challenge []byte, key *rsa.PublicKey) ([]b
 	return secret, nil
 }
 
-// A KeyPair answers clients that ask a gateway for its public key, and reads the passwords
-// they encrypt with it. It may be used by several goroutines.
+// A KeyPair serves clients that request a gateway's public key, and decrypts the passwords they encrypt with
+// it. It is safe for concurrent use.
 type KeyPair struct {
 	private *rsa.PrivateKey
 	public  []byte // PEM
 }
 
-// NewKeyPair makes a key pair that lives in memory alone. It takes some 0.1 s of CPU.
+// NewKeyPair generates a key pair in memory. It takes some 0.1 s of CPU.
 func NewKeyPair() (*KeyPair, error) {
 	private, err := rsa.GenerateKey(rand.Reader, keyPairBits)
 	if err != nil {
@@ -67,11 +67,11 @@ func NewKeyPair() (*KeyPair, error) {
 	return &KeyPair{private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}, nil
 }
 
-// PublicPEM is the public key as a server sends it, in PEM. The caller must not change it.
+// PublicPEM returns the public key as a server sends it, in PEM. The caller must not modify it.
 func (k *KeyPair) PublicPEM() []byte { return k.public }
 
-// DecryptPassword is the reverse of EncryptPassword. A secret has the length of the key: the RSA
-// operation itself would take one that lost leading zero bytes.
+// DecryptPassword reverses EncryptPassword. It requires a secret of the key's length: the RSA operation would
+// also accept one that lost leading zero bytes.
 func (k *KeyPair) DecryptPassword(secret, challenge []byte) (string, error) {
 	challenge = scramble20(challenge)
 	if len(secret) != k.private.Size() {

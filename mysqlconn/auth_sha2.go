@@ -2,9 +2,9 @@ package mysqlconn
 
 import "crypto/sha256"
 
-// ScrambleSHA2 is the client's first answer to a challenge by caching_sha2_password:
-// SHA256(password) xor SHA256(SHA256(SHA256(password)) + challenge), or nothing for an
-// empty password. A server that has the account in its cache needs no more.
+// ScrambleSHA2 returns the client's first response to a challenge by caching_sha2_password: SHA256(password)
+// xor SHA256(SHA256(SHA256(password)) + challenge), or nothing for an empty password. A server that has
+// cached the account requires no more.
 //
 // Specification: MySQL "Caching SHA-2 Pluggable Authentication" (Protocol, authentication).
 func ScrambleSHA2(password string, challenge []byte) []byte {

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// challenge20 is a challenge as it is on the wire, with its NUL byte.
+// challenge20 is a challenge in wire form, with its NUL byte.
 var challenge20 = append([]byte("abcdefghijklmnopqrst"), 0)
 
 var challenge32 = []byte("abcdefghijklmnopqrstuvwxyz012345")
@@ -35,8 +35,8 @@ func TestScramblesAgree(t *testing.T) {
 	}
 }
 
-// TestKnownScrambles holds the algorithms to answers that were computed from their
-// specification with hashes and integers alone, so that they do not drift with a library.
+// TestKnownScrambles compares the algorithms with responses computed from their specification using only
+// hashes and integers, so that they cannot drift with a library.
 func TestKnownScrambles(t *testing.T) {
 	ed, err := SignEd25519("secret", challenge32)
 	if err != nil {
@@ -91,7 +91,7 @@ func TestRSA(t *testing.T) {
 	if p, err := pair.DecryptPassword(secret, []byte("another challenge---")); err == nil {
 		t.Errorf("decrypted with another challenge: %q", p)
 	}
-	for tries := 0; secret[0] != 0; tries++ { // one in 256, and without its first byte still the same number
+	for tries := 0; secret[0] != 0; tries++ { // one in 256; without its first byte it is still the same number
 		if tries == 10_000 {
 			t.Fatalf("none of %d secrets has a leading zero byte", tries)
 		}
@@ -117,8 +117,8 @@ func TestRSA(t *testing.T) {
 	}
 }
 
-// TestExchangeNeverLeaks goes through each method on a plain connection: no answer holds
-// the password, and methods that would send it refuse.
+// TestExchangeNeverLeaks runs each method on a plain-text connection: no response contains the password, and
+// methods that would send it fail.
 func TestExchangeNeverLeaks(t *testing.T) {
 	const password = "correct horse"
 	for _, plugin := range []string{PluginNative, PluginSHA2, PluginSHA256, PluginEd25519, PluginClear, PluginDialog, "unknown"} {

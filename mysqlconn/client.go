@@ -9,28 +9,28 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ErrBroken says that an earlier command was interrupted or failed halfway, so that nobody
-// knows which answer comes next. The connection can only be closed.
+// ErrBroken reports that an earlier command was interrupted or failed halfway, so that the next packet cannot
+// be attributed to a command. The connection must be closed.
 var ErrBroken = errors.New("connection is broken by an earlier error")
 
-// A Client is a connection that is logged in to a server, made by Dial. It is used by one
-// goroutine.
+// A Client is a connection that is logged in to a server, created by Dial or LogIn. It is not safe for
+// concurrent use.
 type Client struct {
 	*Conn
 
 	ServerVersion string
 	ConnectionID  uint32               // as in SHOW PROCESSLIST
-	Capabilities  mysqlwire.Capability // that the connection uses
+	Capabilities  mysqlwire.Capability // in use on the connection
 
 	Status mysqlwire.Status // of the last OK
 
-	maxPacket int // bytes of the longest message to read
+	maxPacket int // longest message to read, in bytes
 	broken    bool
-	statement []byte // room of ExecBytes
+	statement []byte // buffer of ExecBytes
 	row       mysqlwire.TextRow
 }
 
-// A Result is what a statement did.
+// A Result is the outcome of a statement.
 type Result struct {
 	AffectedRows uint64 // of all results together
 	LastInsertID uint64 // of the last result that has one
@@ -38,21 +38,21 @@ type Result struct {
 	Rows         uint64 // rows sent
 }
 
-// Ping asks the server whether it is there.
+// Ping checks that the server responds.
 func (c *Client) Ping(ctx context.Context) error {
 	_, err := c.command(ctx, "ping", []byte{byte(mysqlwire.ComPing)}, nil)
 	return err
 }
 
-// Exec executes statements and drops the rows they return. A server that refuses answers a
-// *ServerError, and the connection stays usable; after any other error it is broken.
+// Exec executes statements and discards the rows they return. If the server refuses, the error is a
+// *ServerError and the connection stays usable; after any other error it is broken.
 func (c *Client) Exec(ctx context.Context, sql string) (Result, error) { return c.Query(ctx, sql, nil) }
 
-// statementKeep is how much room for statements ExecBytes keeps.
+// statementKeep is the largest statement buffer that ExecBytes keeps, in bytes.
 const statementKeep = 2 << 20
 
-// ExecBytes is Exec for a statement in the caller's own buffer, which it does not keep. A short one is copied once, into room
-// that is used again; one of more than statementKeep is not copied.
+// ExecBytes is Exec for a statement in the caller's buffer, which it does not retain. It copies a short
+// statement once, into a buffer that it reuses; it does not copy one of more than statementKeep bytes.
 func (c *Client) ExecBytes(ctx context.Context, sql []byte) (Result, error) {
 	if len(sql) > statementKeep {
 		var room [8]byte
@@ -67,19 +67,18 @@ func (c *Client) ExecBytes(ctx context.Context, sql []byte) (Result, error) {
 	return result, err
 }
 
-// Query is Exec with a function that is called for each row. The row's values are valid
-// until it returns; when it answers an error, the rest of the rows is dropped and Query
-// answers the error.
+// Query is Exec with a function that is called for each row. The row's values are valid until it returns; if
+// it returns an error, the remaining rows are discarded and Query returns the error.
 func (c *Client) Query(ctx context.Context, sql string, row func(mysqlwire.TextRow) error) (Result, error) {
 	return c.command(ctx, "execute", mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities), row)
 }
 
-// Close says goodbye to the server and closes the connection.
+// Close sends COM_QUIT and closes the connection.
 func (c *Client) Close() error {
 	if !c.broken {
 		c.Seq = 0
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // a goodbye is not worth waiting for
-		_ = c.WriteMessage([]byte{byte(mysqlwire.ComQuit)}) // the server may have gone first
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // COM_QUIT is optional: do not wait for it
+		_ = c.WriteMessage([]byte{byte(mysqlwire.ComQuit)}) // the server may have closed first
 		c.broken = true
 	}
 	return c.Conn.Close()
@@ -90,7 +89,7 @@ func (c *Client) command(ctx context.Context, what string, payload []byte, row f
 	return c.commandBy(ctx, what, func() error { return c.WriteMessage(payload) }, row)
 }
 
-// commandBy is command for one that write writes.
+// commandBy is command with a custom write function.
 func (c *Client) commandBy(ctx context.Context, what string, write func() error, row func(mysqlwire.TextRow) error) (Result, error) {
 	if c.broken {
 		return Result{}, ErrBroken
@@ -119,7 +118,7 @@ func (c *Client) commandBy(ctx context.Context, what string, write func() error,
 	return result, nil
 }
 
-// readResults reads results until the last one. rowErr is the error of the row function.
+// readResults reads results up to the last one. rowErr is the error of the row function.
 func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) (rowErr, err error) {
 	for {
 		payload, err := c.read()
@@ -149,7 +148,7 @@ func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) 
 	}
 }
 
-// maxColumns bounds the columns of a result: servers have at most 4,096 a table.
+// maxColumns bounds the columns of a result: servers allow at most 4,096 per table.
 const maxColumns = 1 << 16
 
 // readRows reads column definitions and rows up to the packet that ends them.
@@ -193,14 +192,14 @@ func (c *Client) skipDefinitions(columns int) error {
 		if err != nil {
 			return err
 		}
-		if payload[0] == mysqlwire.MarkErr { // a gateway that lost its server
+		if payload[0] == mysqlwire.MarkErr { // from a gateway that lost its server
 			return decodeServerError(payload, c.ServerVersion)
 		}
 	}
 	return nil
 }
 
-// decodeEOF reads the end of rows and keeps its status.
+// decodeEOF decodes the packet at the end of rows and records its status.
 func (c *Client) decodeEOF(payload []byte) (warnings uint32, err error) {
 	var e mysqlwire.EOF
 	if err := e.Decode(payload, c.Capabilities); err != nil {
@@ -210,7 +209,7 @@ func (c *Client) decodeEOF(payload []byte) (warnings uint32, err error) {
 	return uint32(e.Warnings), nil
 }
 
-// read reads the next message of a response, past progress reports.
+// read reads the next message of a response and skips progress reports.
 func (c *Client) read() ([]byte, error) { return c.readSized(nil) }
 
 // readSized is read with an estimate of a long message's length.
@@ -228,7 +227,7 @@ func (c *Client) readSized(estimate func([]byte) int) ([]byte, error) {
 	}
 }
 
-// noteOK keeps the status of an OK.
+// noteOK records the status of an OK.
 func (c *Client) noteOK(payload []byte) error { return c.addOK(&Result{}, payload) }
 
 func (c *Client) addOK(result *Result, payload []byte) error {
@@ -245,8 +244,8 @@ func (c *Client) addOK(result *Result, payload []byte) error {
 	return nil
 }
 
-// during runs f, whose reads and writes end when ctx does. When ctx has ended, the
-// connection is broken, even if f was faster.
+// during runs f and interrupts its reads and writes when ctx is done. If ctx is done, the connection is
+// broken, even if f completed.
 func (c *Client) during(ctx context.Context, f func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// DefaultCharset is utf8mb4_general_ci, which all servers of today know.
+	// DefaultCharset is utf8mb4_general_ci, supported by all current servers.
 	DefaultCharset = 45
 
-	// DefaultMaxPacket is the longest message in bytes that a client announces and reads.
+	// DefaultMaxPacket is the longest message, in bytes, that a client announces and reads.
 	DefaultMaxPacket = 1 << 26
 )
 
-// A Config says where Dial connects and who it is there.
+// A Config specifies the server and the account for Dial.
 type Config struct {
-	Network  string // "tcp" or "unix"; empty stands for "tcp"
+	Network  string // "tcp" or "unix"; empty means "tcp"
 	Addr     string // host and port, or the socket's path
 	User     string
 	Password string
@@ -37,35 +37,33 @@ type Config struct {
 	TLSMode TLSMode
 	TLS     *tls.Config // authorities and client certificates; nil: the system's
 
-	// AllowClearText lets mysql_clear_password and dialog (PAM) send the password as it is,
-	// if the server asks for it. Even then it leaves over TLS or a unix socket only.
+	// AllowClearText lets mysql_clear_password and dialog (PAM) send the password unencrypted if the server
+	// requests it, but only over TLS or a Unix socket.
 	AllowClearText bool
 
-	// ServerPublicKey encrypts the password where there is no TLS; nil: the server is asked
-	// for its key.
+	// ServerPublicKey encrypts the password on connections without TLS; nil: Dial requests the server's key.
 	ServerPublicKey *rsa.PublicKey
 
-	Charset   uint8 // collation id; 0 stands for DefaultCharset
-	MaxPacket int   // bytes; 0 stands for DefaultMaxPacket
+	Charset   uint8 // collation id; 0 means DefaultCharset
+	MaxPacket int   // bytes; 0 means DefaultMaxPacket
 
-	// Capabilities are wanted besides the usual ones, as far as the server has them: for
-	// example mysqlwire.CapMultiStatements, or mysqlwire.CapLocalFiles for Client.Load. A
-	// Client opens no files, whatever the server asks for.
+	// Capabilities are requested in addition to the usual ones if the server offers them: for example
+	// mysqlwire.CapMultiStatements, or mysqlwire.CapLocalFiles for Client.Load. A Client never opens a file
+	// on the server's request.
 	Capabilities mysqlwire.Capability
 
 	Attributes map[string]string // connection attributes, added to Tare's own
 
-	// Patience is for packages that use connections for long: how long the server may be unreachable within a command.
-	// 0 stands for their default. See Client.Watch.
+	// Patience is for packages that use connections for long: the time that the server may be unreachable
+	// within a command. 0 means their default. See Client.Watch.
 	Patience time.Duration
 
-	// DialFunc opens the socket; nil stands for net.Dialer.
+	// DialFunc opens the socket; nil means net.Dialer.
 	DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// capsBase are the capabilities without which Tare does not connect; capsUsual are used
-// when the server has them; capsNever change the protocol in ways that Client does not
-// follow.
+// capsBase are capabilities that Dial requires; capsUsual are used if the server offers them; capsNever
+// change the protocol in ways that Client does not implement.
 const (
 	capsBase  = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection
 	capsUsual = mysqlwire.CapLongPassword | mysqlwire.CapLongFlag | mysqlwire.CapTransactions |
@@ -77,7 +75,7 @@ const (
 	capsExtended = mysqlwire.Capability(0xFFFFFFFF) << 32 // MariaDB's
 )
 
-// Validate says what is wrong with c, if anything.
+// Validate returns an error if c is invalid.
 func (c *Config) Validate() error {
 	switch {
 	case c.Network != "" && c.Network != "tcp" && c.Network != "unix":
@@ -119,7 +117,7 @@ func (c *Config) charset() uint8 {
 	return c.Charset
 }
 
-// host is the name of the server for TLS.
+// host returns the name of the server for TLS.
 func (c *Config) host() string {
 	if host, _, err := net.SplitHostPort(c.Addr); err == nil {
 		return host
@@ -127,7 +125,7 @@ func (c *Config) host() string {
 	return c.Addr
 }
 
-// attributes are the connection attributes in wire form, in a fixed order.
+// attributes returns the connection attributes in wire form, in a fixed order.
 func (c *Config) attributes() []byte {
 	all := map[string]string{
 		"_client_name": "tare",

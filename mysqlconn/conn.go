@@ -11,59 +11,58 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// DefaultBuffer is the size in bytes of the read buffer that New makes.
+// DefaultBuffer is the size in bytes of New's read buffer.
 const DefaultBuffer = 4 << 10
 
 // maxEmptyReads bounds how often a Read may return nothing without an error.
 const maxEmptyReads = 100
 
 var (
-	// ErrBufferFull says that Fill found no room: the caller consumes bytes or calls Grow.
+	// ErrBufferFull reports that Fill found no room: the caller must consume bytes or call SwapBuffer.
 	ErrBufferFull = errors.New("connection buffer is full")
 
-	// ErrSequence says that a packet came with another sequence number than expected.
+	// ErrSequence reports a packet with an unexpected sequence number.
 	ErrSequence = errors.New("mysql packets out of order")
 
-	// ErrTooLarge says that a message is longer than the limit given to ReadMessage.
+	// ErrTooLarge reports a message longer than the limit passed to ReadMessage.
 	ErrTooLarge = errors.New("mysql message larger than its limit")
 
 	errNoProgress = errors.New("connection read returned nothing repeatedly")
 )
 
-// A Conn is one side of a MySQL connection: a socket, the bytes that were read from it and
-// not yet consumed, and the packets that were appended and not yet written. Header and
-// buffers live in the struct: a header on the stack would be moved to the heap for each
-// packet, since it passes through an interface.
+// A Conn is one side of a MySQL connection: a socket, the bytes read and not yet consumed, and the packets
+// appended and not yet written. Header and buffers are fields of the struct: a header on the stack would
+// escape to the heap for each packet, since it passes through an interface.
 //
-// A Conn is used by one goroutine; SetDeadline, SetReadDeadline and Close may come from
-// others.
+// A Conn is used by one goroutine; only SetDeadline, SetReadDeadline, SetWriteDeadline and Close are safe for
+// concurrent use.
 type Conn struct {
 	nc  net.Conn // the socket, or a *tls.Conn over it, or a *stored over either
-	raw net.Conn // the socket itself
+	raw net.Conn // the socket
 	tls bool     // Upgrade was called
 
-	buf  []byte // buf[r:w] was read and is not consumed
+	buf  []byte // buf[r:w] is read and not consumed
 	r, w int
 
-	out []byte // whole packets that Flush will write
+	out []byte // whole packets for the next Flush
 
-	watch *watch // nil: the peer may be silent for as long as it wants
+	watch *watch // nil: no limit on the peer's silence
 
-	// Seq is the sequence number of the next packet in either direction. ReadMessage,
-	// AppendMessage and ResetSeq keep it; whoever reads Buffered does so itself.
+	// Seq is the sequence number of the next packet in either direction. ReadMessage and AppendMessage
+	// maintain it; users of Buffered have to maintain it themselves.
 	Seq uint8
 }
 
-// New makes a Conn over an open socket, with a read buffer of DefaultBuffer bytes.
+// New returns a Conn over an open socket, with a read buffer of DefaultBuffer bytes.
 func New(nc net.Conn) *Conn { return NewBuffer(nc, make([]byte, DefaultBuffer)) }
 
-// NewBuffer makes a Conn that reads into buf.
+// NewBuffer returns a Conn that reads into buf.
 func NewBuffer(nc net.Conn, buf []byte) *Conn {
 	return &Conn{nc: nc, raw: nc, buf: buf}
 }
 
-// Buffered is a view of the bytes that were read and not consumed, valid until the next
-// call of Fill, Grow, SwapBuffer or ReadMessage.
+// Buffered returns a view of the bytes read and not consumed, valid until the next call of Fill, Grow,
+// SwapBuffer or ReadMessage.
 func (c *Conn) Buffered() []byte { return c.buf[c.r:c.w:c.w] }
 
 // Discard consumes the first n bytes of Buffered.
@@ -77,9 +76,8 @@ func (c *Conn) Discard(n int) {
 	}
 }
 
-// Fill reads once from the socket and adds what came to Buffered. It waits until at least
-// one byte is there, and answers io.EOF when the peer has closed; a reset by the peer is an
-// end of file too. It does not allocate.
+// Fill reads once from the socket and appends the bytes to Buffered. It blocks until at least one byte
+// arrives. It returns io.EOF if the peer has closed or reset the connection. It does not allocate.
 func (c *Conn) Fill() error {
 	if c.w == len(c.buf) {
 		if c.r == 0 {
@@ -93,7 +91,7 @@ func (c *Conn) Fill() error {
 		c.w += n
 		switch {
 		case n > 0:
-			return nil // an error comes again with the next Read
+			return nil // the next Read returns the error again
 		case err != nil:
 			return readError(err)
 		}
@@ -108,8 +106,8 @@ func (c *Conn) readOnce(p []byte) (int, error) {
 	return c.nc.Read(p)
 }
 
-// Need reads until at least n bytes are buffered; the buffer must have room for them.
-// An end of file within them is io.ErrUnexpectedEOF; before the first, io.EOF.
+// Need reads until at least n bytes are buffered; the buffer must have room for them. The error at an end of
+// file is io.EOF if nothing is buffered, otherwise io.ErrUnexpectedEOF.
 func (c *Conn) Need(n int) error {
 	for c.w-c.r < n {
 		if err := c.Fill(); err != nil {
@@ -129,11 +127,11 @@ func readError(err error) error {
 	return err
 }
 
-// Size is the size of the read buffer in bytes.
+// Size returns the size of the read buffer in bytes.
 func (c *Conn) Size() int { return len(c.buf) }
 
-// SwapBuffer makes c read into buf, carries unconsumed bytes over, and returns the old
-// buffer to its owner. buf must have room for what is buffered.
+// SwapBuffer makes c read into buf, copies unconsumed bytes to it, and returns the old buffer. buf must have
+// room for the buffered bytes.
 func (c *Conn) SwapBuffer(buf []byte) (old []byte) {
 	if len(buf) < c.w-c.r {
 		panic("BUG: SwapBuffer to a buffer too small for what is buffered")
@@ -144,8 +142,8 @@ func (c *Conn) SwapBuffer(buf []byte) (old []byte) {
 	return old
 }
 
-// Insert makes room for n bytes before the byte at offset at of Buffered and answers them, for
-// the caller to fill. The buffer must have room: see Size.
+// Insert makes room for n bytes before the byte at offset at of Buffered and returns them for the caller to
+// fill. The buffer must have room: see Size.
 func (c *Conn) Insert(at, n int) []byte {
 	if at > c.w-c.r || c.w-c.r+n > len(c.buf) {
 		panic("BUG: Insert past the buffered bytes or the buffer")
@@ -160,7 +158,7 @@ func (c *Conn) Insert(at, n int) []byte {
 	return c.buf[at : at+n : at+n]
 }
 
-// Write writes b, whole packets or parts of them, as they are.
+// Write writes b, whole packets or parts of them, unchanged.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.watch != nil {
 		return c.watch.write(b)
@@ -168,20 +166,19 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.nc.Write(b)
 }
 
-// ReadMessage reads the next message: one packet, or several joined when the payload is
-// longer than one packet may be. Their sequence numbers must be c.Seq and following.
-// The payload is a view of the buffer, valid until the next read; the buffer grows up to
-// limit bytes as needed and is not given back (for logins and control statements, not for
-// results).
+// ReadMessage reads the next message: one packet, or several joined if the payload exceeds one packet. Their
+// sequence numbers must be consecutive from c.Seq. The payload is a view of the buffer, valid until the next
+// read. The buffer grows up to limit bytes as required and does not shrink: meant for logins and control
+// statements, not for results.
 func (c *Conn) ReadMessage(limit int) ([]byte, error) { return c.readMessage(limit, nil) }
 
-// readMessage is ReadMessage with a function that estimates a message's length by its first packet, so that the buffer grows once;
-// nil: it is doubled.
+// readMessage is ReadMessage with a function that estimates a message's length by its first packet, so that
+// the buffer grows once; nil: it doubles.
 func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, error) {
 	if err := c.Need(mysqlwire.HeaderLen); err != nil {
 		return nil, err
 	}
-	have := 0 // payload bytes in place at buf[r+HeaderLen:]
+	have := 0 // payload bytes at buf[r+HeaderLen:]
 	for {
 		at := have
 		if have > 0 {
@@ -198,7 +195,7 @@ func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, 
 		if err := c.need(at+mysqlwire.HeaderLen+h.Len, limit); err != nil {
 			return nil, err
 		}
-		if have > 0 { // close the gap that the later header leaves
+		if have > 0 { // close the gap left by the later header
 			b := c.buf[c.r:c.w]
 			copy(b[at:], b[at+mysqlwire.HeaderLen:])
 			c.w -= mysqlwire.HeaderLen
@@ -234,8 +231,8 @@ func (c *Conn) need(n, limit int) error {
 	return err
 }
 
-// ReadExactly reads one packet and not a byte more than it: what follows may be the first
-// bytes of a TLS handshake, which belong to crypto/tls. Nothing must be buffered.
+// ReadExactly reads one packet and not a byte more: the following bytes may be the start of a TLS handshake,
+// which belong to crypto/tls. Nothing must be buffered.
 func (c *Conn) ReadExactly(limit int) ([]byte, error) {
 	if c.r != c.w {
 		panic("BUG: ReadExactly with buffered bytes")
@@ -263,12 +260,12 @@ func (c *Conn) ReadExactly(limit int) ([]byte, error) {
 	return c.buf[:h.Len:h.Len], nil
 }
 
-// AppendMessage adds payload as one message, or several packets, to what Flush will write.
+// AppendMessage appends payload as one message, in one or several packets, for the next Flush.
 func (c *Conn) AppendMessage(payload []byte) {
 	c.out, c.Seq = mysqlwire.AppendPacket(c.out, payload, c.Seq)
 }
 
-// Flush writes what AppendMessage gathered in one call.
+// Flush writes the packets of AppendMessage in one call.
 func (c *Conn) Flush() error {
 	if len(c.out) == 0 {
 		return nil
@@ -281,7 +278,7 @@ func (c *Conn) Flush() error {
 	return err
 }
 
-// writeParts writes a message of two parts, the first of them short, without copying the second.
+// writeParts writes a message in two parts, the first of them short, without copying the second.
 func (c *Conn) writeParts(head, body []byte) error {
 	for size := len(head) + len(body); ; {
 		n := min(size, mysqlwire.MaxPayload)
@@ -309,8 +306,7 @@ func (c *Conn) WriteMessage(payload []byte) error {
 	return c.Flush()
 }
 
-// Upgrade makes c speak through nc, a TLS connection over the same socket. Nothing may be
-// buffered in either direction.
+// Upgrade makes c use nc, a TLS connection over the same socket. Nothing may be buffered in either direction.
 func (c *Conn) Upgrade(nc net.Conn) {
 	if c.r != c.w || len(c.out) > 0 {
 		panic("BUG: Upgrade with buffered bytes")
@@ -318,26 +314,26 @@ func (c *Conn) Upgrade(nc net.Conn) {
 	c.nc, c.tls = nc, true
 }
 
-// NetConn is what c reads and writes: the socket or the TLS connection over it.
+// NetConn returns the connection that c reads and writes: the socket or the TLS connection over it.
 func (c *Conn) NetConn() net.Conn { return c.nc }
 
-// Socket is the socket beneath, whether TLS stands over it or not.
+// Socket returns the underlying socket, with or without TLS.
 func (c *Conn) Socket() net.Conn { return c.raw }
 
 // IsTLS reports whether Upgrade was called.
 func (c *Conn) IsTLS() bool { return c.tls }
 
-// SetReadDeadline bounds all reads; a time in the past wakes a waiting one.
+// SetReadDeadline sets the deadline of all reads; a time in the past interrupts a waiting one.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
 
-// SetWriteDeadline bounds all writes.
+// SetWriteDeadline sets the deadline of all writes.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }
 
-// SetDeadline bounds all reads and writes.
+// SetDeadline sets the deadline of all reads and writes.
 func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
 
-// Close closes the socket without a command to the peer; a TLS connection sends its close_notify first
-// when that does not wait. A peer that has closed its side already cannot receive it, which is no error.
+// Close closes the socket without a command to the peer; a TLS connection first sends its close_notify if
+// that does not block. A close_notify that cannot be delivered because the peer has closed is not an error.
 func (c *Conn) Close() error {
 	err := c.nc.Close()
 	if c.IsTLS() && !errors.Is(err, net.ErrClosed) {

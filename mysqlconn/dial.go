@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxLoginPacket bounds a packet of the server's during login, in bytes.
+	// maxLoginPacket bounds a packet from the server during login, in bytes.
 	maxLoginPacket = 1 << 16
 
-	// maxLoginRounds bounds how many packets a server may send until it says OK or ERR.
+	// maxLoginRounds bounds the packets from the server before its OK or ERR.
 	maxLoginRounds = 32
 )
 
-// Dial connects to a server and logs in. When ctx ends first, Dial gives up; afterwards it
-// has no effect on the connection. A server that refuses answers a *ServerError.
+// Dial connects to a server and logs in. It gives up when ctx is done; afterwards ctx has no effect on the
+// connection. If the server refuses the login, the error is a *ServerError.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("connect to a MySQL server: %w", err)
@@ -37,13 +37,13 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = nc.Close() // the login's error says more
+		_ = nc.Close() // the login's error is more informative
 		return nil, fmt.Errorf("log in to %s as %q: %w", cfg.Addr, cfg.User, err)
 	}
 	return c, nil
 }
 
-// login goes from the greeting to the server's OK.
+// login performs the login from the greeting to the server's OK.
 func (c *Client) login(ctx context.Context, cfg *Config) error {
 	c.Seq = 0
 	payload, err := c.ReadMessage(maxLoginPacket)
@@ -86,7 +86,7 @@ func (c *Client) login(ctx context.Context, cfg *Config) error {
 		clearText: cfg.AllowClearText, key: cfg.ServerPublicKey,
 	}
 	if plugin == "" || !knowsPlugin(plugin) {
-		plugin = PluginNative // the server switches to what the account needs
+		plugin = PluginNative // the server switches to the account's method
 	}
 	if r.AuthResponse, err = x.begin(plugin, h.AuthData); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (c *Client) login(ctx context.Context, cfg *Config) error {
 	return c.authenticate(x)
 }
 
-// maybeTLS turns the connection to TLS when the mode wants it and the server has it.
+// maybeTLS starts TLS according to the mode and the server's capabilities.
 func (c *Client) maybeTLS(ctx context.Context, cfg *Config, server mysqlwire.Capability, r *mysqlwire.HandshakeResponse) error {
 	switch {
 	case cfg.TLSMode == TLSDisabled,
@@ -115,7 +115,7 @@ func (c *Client) maybeTLS(ctx context.Context, cfg *Config, server mysqlwire.Cap
 	return c.StartTLS(ctx, request, ClientTLS(cfg.TLSMode, cfg.TLS, cfg.host()))
 }
 
-// authenticate answers the server until it says OK or ERR.
+// authenticate responds to the server until it sends OK or ERR.
 func (c *Client) authenticate(x *exchange) error {
 	for range maxLoginRounds {
 		payload, err := c.ReadMessage(maxLoginPacket)
@@ -145,7 +145,7 @@ func (c *Client) authenticate(x *exchange) error {
 			}
 		case mark == mysqlwire.MarkAuthMore:
 			answer, err = x.next(payload[1:])
-		case x.plugin == PluginDialog: // its questions have no mark of their own
+		case x.plugin == PluginDialog: // its questions have no mark byte
 			answer, err = x.next(payload)
 		case mark == mysqlwire.MarkNextFactor:
 			return errors.New("the account needs a second factor, which is not supported")

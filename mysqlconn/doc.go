@@ -1,39 +1,46 @@
-// Package mysqlconn makes connections of package mysqlwire's bytes: client and server sides with
-// handshake, authentication and TLS.
+// Package mysqlconn opens and serves MySQL connections on top of package mysqlwire: client and server sides
+// with handshake, authentication and TLS.
+//
+//	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: "127.0.0.1:3306", User: "app", Password: secret})
+//	result, err := c.Query(ctx, "SELECT id FROM t", func(row mysqlwire.TextRow) error { … })
 //
 // # Terms
 //
 //   - A Conn is one side of a connection: the socket, the bytes read and not yet consumed, the
 //     packets appended and not yet written, and the sequence number.
-//   - A leg is one of a proxy's two connections, to its client and to its server. It is plain
-//     when nothing encrypts it.
+//   - A leg is one of a proxy's two connections, to its client and to its server. It is plain if
+//     it is not encrypted.
 //   - A Client is a Conn after Dial has logged in: it sends statements and reads rows.
 //   - A method is a way to prove a password, named by its plugin; a challenge is the server's
-//     random part in it, an answer the client's.
+//     random bytes in it, a response the client's proof.
 //
 // # Data flow
 //
 //	            ┌──────────────── Conn ─────────────────┐
-//	socket ───► Fill ──► Buffered, Discard  (bytes)     │ a relay: packets are left as they came
+//	socket ───► Fill ──► Buffered, Discard  (bytes)     │ a relay: packets pass unchanged
 //	            │   └──► ReadMessage        (payloads)  │ a login, a client
 //	socket ◄─── Flush ◄─ AppendMessage      (payloads)  │
 //	socket ◄─── Write                       (bytes)     │
 //	            └─ StartTLS, Upgrade: TLS in between ───┘
 //
-//	Config ──► Dial ──► greeting ──► TLS ──► answer ──► OK ──► Client ──► Exec, Query
+//	Config ──► Dial ──► greeting ──► TLS ──► response ──► OK ──► Client ──► Exec, Query
 //	                                          └─ one file a method:
 //	                                             auth_native, auth_sha2, auth_rsa, auth_ed25519
 //
-// The answers are exported functions of password and challenge, without sockets: a gateway
-// whose legs differ in TLS answers for its client with them.
+// The responses are exported functions of password and challenge, without sockets: a gateway uses them if
+// only one of its legs has TLS.
 //
-// # What it does not do
+// # Cost
 //
-// It knows no ends of responses: that is mysqlwire.Response, led by who relays. It does not
-// accept logins: the gateway relays them to the server that knows the accounts. It keeps no
-// pool, does not reconnect, and does not compress. A Client has no transactions, no result
-// buffering and no conversion of values: it is for control connections and tests, not a driver
-// for database/sql.
+// Conn reads and writes without allocating once its buffers have their size, apart from crypto/tls; Rows.Next and Events.Next return
+// views of the read buffer and allocate only to grow it.
+//
+// # Limits
+//
+// The package does not detect the end of responses in a relay: mysqlwire.Response does. It does not accept
+// logins: the gateway relays them to the server that has the accounts. It has no pool, does not reconnect,
+// and does not negotiate compression. A Client has no transactions, no result buffering and no conversion of
+// values: it is meant for control connections and tests, and is not a driver for database/sql.
 //
 // # Specification
 //

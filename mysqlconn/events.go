@@ -12,22 +12,22 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ErrQuiet says that the server sent nothing for as long as was asked for.
+// ErrQuiet reports that the server sent nothing for the requested time.
 var ErrQuiet = errors.New("the server sent nothing")
 
-// eventStall is how long the rest of an event may take to come.
+// eventStall is the time limit for the rest of an event.
 const eventStall = time.Minute
 
-// Events is a binary log as the server sends it, event by event out of the connection's
-// buffer. It is used by one goroutine; the client can do nothing else any more.
+// Events reads the server's binary log, event by event, from the connection's buffer. It is not safe for
+// concurrent use; the client cannot execute commands any more.
 type Events struct {
 	c      *Client
 	err    error // that ended the events
-	narrow int   // fills of a larger buffer since the last event that was wider than streamBuffer
+	narrow int   // refills of an enlarged buffer since the last event wider than streamBuffer
 }
 
-// DumpBinlog registers the connection as a replica and asks for events by dump, a
-// mysqlwire.BinlogDump or BinlogDumpGTID.
+// DumpBinlog registers the connection as a replica and requests events by dump, a mysqlwire.BinlogDump or
+// BinlogDumpGTID.
 func (c *Client) DumpBinlog(ctx context.Context, replica mysqlwire.RegisterReplica, dump []byte) (*Events, error) {
 	if _, err := c.command(ctx, "register as a replica", replica.AppendTo(nil), nil); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (c *Client) DumpBinlog(ctx context.Context, replica mysqlwire.RegisterRepli
 		c.SwapBuffer(make([]byte, streamBuffer))
 	}
 	c.broken = true // for commands
-	c.watch = nil   // Next has limits of its own
+	c.watch = nil   // Next has separate limits
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
@@ -50,17 +50,16 @@ func (c *Client) DumpBinlog(ctx context.Context, replica mysqlwire.RegisterRepli
 	return &Events{c: c}, nil
 }
 
-// Buffered reports whether a whole event lies in the buffer, so that Next need not wait.
+// Buffered reports whether a whole event is buffered, so that Next does not block.
 func (e *Events) Buffered() bool {
 	b := e.c.Buffered()
 	return len(b) > mysqlwire.HeaderLen && len(b) >= mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len
 }
 
-// Next is the next event, a view that is valid until the next call. When nothing comes for
-// the given time it answers ErrQuiet, and when ctx ends meanwhile its cause: both leave the
-// events as they are, to be asked for again. Other errors are final: a *ServerError, io.EOF
-// when the server has ended the log, or whatever came within an event. Out of the buffer it
-// does not allocate.
+// Next returns the next event, a view that is valid until the next call. If nothing arrives within wait, it
+// returns ErrQuiet; if ctx is done meanwhile, it returns its cause: Next may be called again after either.
+// Other errors are final: a *ServerError, io.EOF if the server has ended the log, or an error within an
+// event. It does not allocate for events that fit the buffer.
 func (e *Events) Next(ctx context.Context, wait time.Duration) ([]byte, error) {
 	if e.err != nil {
 		return nil, e.err
@@ -93,7 +92,7 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	e.narrowed()
 	defer context.AfterFunc(ctx, e.c.interrupt)()
 	if len(e.c.Buffered()) == 0 {
-		e.c.Discard(0) // the whole buffer is free
+		e.c.Discard(0) // makes the whole buffer available
 		err := e.during(ctx, wait, e.c.Fill)
 		switch {
 		case err == nil:
@@ -118,14 +117,14 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	return payload, nil
 }
 
-// eventSize returns how long an event is by its header, after the byte before it.
+// eventSize returns the length of an event from its header, including the byte before it.
 func eventSize(first []byte) int {
 	const sizeAt = 1 + 9
 	return min(1+int(binary.LittleEndian.Uint32(first[sizeAt:])), 64*len(first))
 }
 
-// ReleaseWide gives back the buffer that a wide event took, if all in it was read, and reports whether there was one. The event that
-// Next has returned last is not valid any more.
+// ReleaseWide releases the buffer of a wide event if all of it was read, and reports whether there was one.
+// It invalidates the last event that Next returned.
 func (e *Events) ReleaseWide() bool {
 	if e.c.Size() <= wideKeep || len(e.c.Buffered()) > streamBuffer {
 		return false
@@ -135,10 +134,10 @@ func (e *Events) ReleaseWide() bool {
 	return true
 }
 
-// wideKeep is how large a buffer ReleaseWide leaves alone.
+// wideKeep is the largest buffer that ReleaseWide keeps.
 const wideKeep = 8 << 20
 
-// fail ends the events: what was read of the present one is lost.
+// fail ends the events and discards the partly read one.
 func (e *Events) fail(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -147,12 +146,12 @@ func (e *Events) fail(err error) error {
 	return e.err
 }
 
-// during runs a read that ends after the given time, or with ctx, whose cause it answers.
+// during runs a read that ends after limit, or when ctx is done, whose cause it returns.
 func (e *Events) during(ctx context.Context, limit time.Duration, read func() error) error {
 	if err := e.c.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // its interrupt may have come before the deadline
+	if ctx.Err() != nil { // its interrupt may precede the deadline
 		return context.Cause(ctx)
 	}
 	err := read()
@@ -162,7 +161,7 @@ func (e *Events) during(ctx context.Context, limit time.Duration, read func() er
 	return err
 }
 
-// narrowed gives back a buffer that a wide event took, once events have been narrow for long.
+// narrowed releases the buffer of a wide event after a number of refills without another one.
 func (e *Events) narrowed() {
 	if e.c.Size() <= streamBuffer {
 		return

@@ -12,7 +12,7 @@ func ExampleScrambleNative() {
 	// Output: 8817c50fa779daef010ee7577825b0847df9842e
 }
 
-// A gateway answers a client's request for the public key and reads what it sends then.
+// A gateway sends its public key to a client and decrypts the password in the client's response.
 func ExampleKeyPair() {
 	pair, err := mysqlconn.NewKeyPair()
 	if err != nil {

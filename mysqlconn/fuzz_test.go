@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// replay is a connection to a server that says the same whatever it hears.
+// replay is a connection to a server that sends the same bytes regardless of its input.
 type replay struct {
 	said  bytes.Reader
 	heard bytes.Buffer
@@ -25,8 +25,8 @@ func (*replay) SetDeadline(time.Time) error        { return nil }
 func (*replay) SetReadDeadline(t time.Time) error  { return nil }
 func (*replay) SetWriteDeadline(t time.Time) error { return nil }
 
-// FuzzServer logs in to a server that says anything, and queries it: no panic, no hang, and
-// on this plain connection the password is never among what it hears.
+// FuzzServer logs in to a server that sends arbitrary bytes, and queries it: no panic, no hang, and on this
+// plain-text connection the server never receives the password.
 func FuzzServer(f *testing.F) {
 	join := func(payloads ...[]byte) []byte {
 		var out []byte
@@ -57,7 +57,7 @@ func FuzzServer(f *testing.F) {
 			DialFunc: func(context.Context, string, string) (net.Conn, error) { return r, nil },
 		})
 		if err == nil {
-			_, _ = c.Exec(t.Context(), "SELECT 1") // any outcome is fine
+			_, _ = c.Exec(t.Context(), "SELECT 1") // any outcome is valid
 			_ = c.Close()
 		}
 		if bytes.Contains(r.heard.Bytes(), []byte(password)) {

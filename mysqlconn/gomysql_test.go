@@ -21,8 +21,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// credentials makes go-mysql's server use its cache of passwords, as with its own provider
-// it never asks for the full authentication of caching_sha2_password.
+// credentials makes go-mysql's server use its password cache; with its built-in provider it never requests
+// the full authentication of caching_sha2_password.
 type credentials map[string]string
 
 func (c credentials) CheckUsername(user string) (bool, error) {
@@ -35,8 +35,7 @@ func (c credentials) GetCredential(user string) (string, bool, error) {
 	return p, ok, nil
 }
 
-// startGoMySQL serves logins by go-mysql's server with the given default method until the
-// test ends.
+// startGoMySQL serves logins by go-mysql's server with the given default method until the test ends.
 func startGoMySQL(t *testing.T, method string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -109,8 +108,8 @@ func TestLoginGoMySQL(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				// MySQL's own client sends a NUL byte as the empty password of
-				// sha256_password; go-mysql's server takes it for RSA without TLS.
+				// MySQL's client sends a NUL byte as the empty password of sha256_password; go-mysql's server
+				// takes it for RSA without TLS.
 				if method != PluginSHA256 || mode != TLSDisabled {
 					c, err := Dial(t.Context(), Config{Addr: addr, User: "empty", TLSMode: mode})
 					if err != nil {

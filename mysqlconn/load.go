@@ -10,21 +10,21 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// loadPacket is the most bytes of a file that go into one packet: below the smallest
-// max_allowed_packet in use, and enough that headers and system calls do not show.
+// loadPacket is the maximum number of a file's bytes per packet: below the smallest max_allowed_packet in
+// use, and large enough to make the cost of headers and system calls negligible.
 const loadPacket = 512 << 10
 
-// LoadResult is what a LOAD DATA statement did, as the server counted.
+// LoadResult is the outcome of a LOAD DATA statement, as counted by the server.
 type LoadResult struct {
 	Result
 	Records, Deleted, Skipped uint64
 }
 
-// Load executes a LOAD DATA LOCAL INFILE statement. The file's bytes are those that fill
-// gives to write; they go out as they are, in packets, without being copied. When fill
-// answers an error, the connection is broken, so that the server drops the statement, and
-// Load answers that error. The connection needs mysqlwire.CapLocalFiles. A server that
-// refuses answers a *ServerError, and the connection stays usable.
+// Load executes a LOAD DATA LOCAL INFILE statement. The file's contents are the bytes that fill passes to
+// write; they are sent in packets without being copied. If fill returns an error, Load returns it and the
+// connection is broken, so that the server discards the statement. The connection must have
+// mysqlwire.CapLocalFiles. If the server refuses, the error is a *ServerError and the connection stays
+// usable.
 //
 // Specification: MySQL "LOCAL INFILE Request", MariaDB "LOCAL INFILE Packet".
 func (c *Client) Load(ctx context.Context, sql string, fill func(write func([]byte) error) error) (LoadResult, error) {
@@ -38,8 +38,8 @@ func (c *Client) Load(ctx context.Context, sql string, fill func(write func([]by
 	return c.EndLoad(ctx)
 }
 
-// BeginLoad begins a LOAD DATA LOCAL INFILE statement as Load does it; WriteLoad and EndLoad
-// are to follow, and nothing else meanwhile. Who cannot bring it to its end closes the connection.
+// BeginLoad starts a LOAD DATA LOCAL INFILE statement as Load does. Only WriteLoad and EndLoad may follow. To
+// abort, close the connection.
 func (c *Client) BeginLoad(ctx context.Context, sql string) error {
 	if c.broken {
 		return ErrBroken
@@ -65,12 +65,12 @@ func (c *Client) BeginLoad(ctx context.Context, sql string) error {
 	})
 }
 
-// WriteLoad sends bytes of the file, as they are. A server that refuses them says so to EndLoad.
+// WriteLoad sends bytes of the file unchanged. EndLoad returns the error of a server that refuses them.
 func (c *Client) WriteLoad(ctx context.Context, b []byte) error {
 	return c.loading(ctx, func() error { return c.writeFile(b) })
 }
 
-// EndLoad ends the file and answers what the server did with it.
+// EndLoad ends the file and returns the server's result.
 func (c *Client) EndLoad(ctx context.Context) (result LoadResult, err error) {
 	err = c.loading(ctx, func() error {
 		if err := c.WriteMessage(nil); err != nil {
@@ -91,7 +91,7 @@ func (c *Client) EndLoad(ctx context.Context) (result LoadResult, err error) {
 	return result, err
 }
 
-// loading does a part of a load. Any error but a server's leaves the connection broken.
+// loading runs one step of a load. Any error but a server's leaves the connection broken.
 func (c *Client) loading(ctx context.Context, part func() error) error {
 	if c.broken {
 		return ErrBroken
@@ -123,7 +123,7 @@ func (c *Client) writeFile(b []byte) error {
 	return nil
 }
 
-// decodeInfo reads "Records: 3  Deleted: 0  Skipped: 0  Warnings: 0".
+// decodeInfo parses "Records: 3  Deleted: 0  Skipped: 0  Warnings: 0".
 func (r *LoadResult) decodeInfo(payload []byte, caps mysqlwire.Capability) error {
 	var ok mysqlwire.OK
 	if err := ok.Decode(payload, caps); err != nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Login is one whose capabilities were agreed on with somebody else, as when a session is
-// taken from one server to another behind its client's back.
+// A Login is a login whose capabilities were negotiated with another party, as when a gateway moves a session
+// to another server unnoticed by its client.
 type Login struct {
 	User, Password string
-	Capabilities   mysqlwire.Capability // all of them, but TLS and the database
+	Capabilities   mysqlwire.Capability // all of them except TLS and the database
 	Charset        uint8
-	MaxPacket      uint32 // bytes; what the client announced
+	MaxPacket      uint32 // bytes; as announced by the client
 
-	// TLS puts the connection on TLS; nil leaves it plain.
+	// TLS is the configuration for TLS; nil: no TLS.
 	TLS *tls.Config
 
 	Attributes map[string]string // connection attributes, added to Tare's own
 }
 
-// A MissingCapabilitiesError says that a server does not offer what the connection needs.
+// A MissingCapabilitiesError reports that a server lacks capabilities that the connection requires.
 type MissingCapabilitiesError struct {
 	Missing mysqlwire.Capability
 }
@@ -32,9 +32,8 @@ func (e *MissingCapabilitiesError) Error() string {
 	return fmt.Sprintf("the server does not offer the capabilities %#x that the connection uses", uint64(e.Missing))
 }
 
-// LogIn logs in over conn, which is connected and from which nothing was read. When ctx ends
-// first, LogIn gives up; afterwards it has no effect on the connection. The caller closes
-// conn when there is an error.
+// LogIn logs in over conn, which is connected and from which nothing was read. It gives up when ctx is done;
+// afterwards ctx has no effect on the connection. The caller closes conn on error.
 func LogIn(ctx context.Context, conn *Conn, l Login) (*Client, error) {
 	c := &Client{Conn: conn, maxPacket: DefaultMaxPacket}
 	err := c.during(ctx, func() error { return c.loginAs(ctx, &l) })
@@ -76,7 +75,7 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 		plugin = PluginNative
 	}
 	x := &exchange{password: l.Password, secure: l.TLS != nil}
-	challenge = append([]byte(nil), challenge...) // the handshake of TLS reads over it
+	challenge = append([]byte(nil), challenge...) // the TLS handshake overwrites the buffer
 	if l.TLS != nil {
 		request := mysqlwire.SSLRequest{Capabilities: wanted, MaxPacket: r.MaxPacket, Charset: r.Charset}
 		if err := c.StartTLS(ctx, request, l.TLS); err != nil {
@@ -97,8 +96,8 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 	return c.authenticate(x)
 }
 
-// Send sends a command that is answered by OK or ERR alone, such as COM_INIT_DB or
-// COM_RESET_CONNECTION, or by an EOF, as COM_SET_OPTION is.
+// Send sends a command whose response is a single OK or ERR, such as COM_INIT_DB or COM_RESET_CONNECTION, or
+// an EOF, as for COM_SET_OPTION.
 func (c *Client) Send(ctx context.Context, payload []byte) error {
 	err := c.exchange(ctx, payload, func(answer []byte) error {
 		if mysqlwire.IsEOF(answer) {
@@ -112,7 +111,7 @@ func (c *Client) Send(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// Prepare prepares a statement and reads past the definitions in the answer.
+// Prepare prepares a statement and skips the definitions in the response.
 func (c *Client) Prepare(ctx context.Context, sql []byte) (ok mysqlwire.PrepareOK, err error) {
 	err = c.exchange(ctx, mysqlwire.StmtPrepare{SQL: sql}.AppendTo(nil), func(answer []byte) error {
 		if err := ok.Decode(answer, c.Capabilities); err != nil {
@@ -134,8 +133,7 @@ func (c *Client) Prepare(ctx context.Context, sql []byte) (ok mysqlwire.PrepareO
 	return ok, nil
 }
 
-// exchange sends a command and hands the first packet of the answer, unless it is an error,
-// to then.
+// exchange sends a command and passes the first packet of the response, unless it is an error, to then.
 func (c *Client) exchange(ctx context.Context, payload []byte, then func(answer []byte) error) error {
 	if c.broken {
 		return ErrBroken

@@ -28,7 +28,7 @@ func dial(t *testing.T, cfg Config) *Client {
 	return c
 }
 
-// scalar runs a query and gives the one value it returns.
+// scalar runs a query and returns its single value.
 func scalar(t *testing.T, c *Client, sql string) string {
 	t.Helper()
 	var values []string
@@ -161,7 +161,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("a value of %d bytes came back with %d", len(long), len(got))
 	}
 
-	// Errors of the server, also in the middle of a result, leave the connection usable.
+	// Errors of the server, even in the middle of a result, leave the connection usable.
 	for _, sql := range []string{"SELEC", "SELECT 1; SELEC", "SELECT (SELECT s FROM t x WHERE x.id < t.id) FROM t ORDER BY id"} {
 		_, err := c.Exec(t.Context(), sql)
 		var refused *ServerError

@@ -11,7 +11,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestWriteParts writes messages of two parts around the length of a packet: they are those of AppendPacket.
+// TestWriteParts writes messages in two parts around the maximum length of a packet: the packets equal those
+// of AppendPacket.
 func TestWriteParts(t *testing.T) {
 	head := []byte{3, 0, 1}
 	body := bytes.Repeat([]byte("0123456789abcdef"), (2*mysqlwire.MaxPayload+64)/16)
@@ -33,7 +34,7 @@ func TestWriteParts(t *testing.T) {
 	}
 }
 
-// TestReadSized reads messages of several packets with estimates of their length that are right and wrong.
+// TestReadSized reads messages of several packets with right and wrong estimates of their length.
 func TestReadSized(t *testing.T) {
 	row := mysqlwire.AppendLenencString(nil, []byte("first"))
 	row = append(row, 0xFB)

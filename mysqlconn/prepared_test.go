@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestKilled has the server end the connection in the middle of a statement.
+// TestKilled makes the server close the connection in the middle of a statement.
 func TestKilled(t *testing.T) {
 	s := testmysql.Shared(t)
 	c, err := Dial(t.Context(), Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
@@ -27,5 +27,5 @@ func TestKilled(t *testing.T) {
 	if err := c.Ping(t.Context()); err == nil {
 		t.Error("a killed connection answers")
 	}
-	_ = c.Close() // the server has gone first
+	_ = c.Close() // the server has closed first
 }

@@ -14,26 +14,26 @@ const (
 	// streamBuffer is the read buffer in bytes of a connection that streams rows.
 	streamBuffer = 64 << 10
 
-	// narrowReads is how often a larger buffer is filled without a row that needs it before
-	// it is given back.
+	// narrowReads is the number of refills of an enlarged buffer, without a row that requires it, after which
+	// it is released.
 	narrowReads = 8
 )
 
-// Rows is the result of one statement, read row by row out of the connection's buffer. It is
-// used by one goroutine and must be closed; until then the client can do nothing else.
+// Rows is the result of one statement, read row by row from the connection's buffer. It is not safe for
+// concurrent use and must be closed; until then the client cannot execute commands.
 type Rows struct {
 	Columns int
 
 	c      *Client
-	done   func() bool // of the context's watch
+	done   func() bool // stops the watch of the context
 	ctx    context.Context
-	err    error // io.EOF when all rows were read
-	narrow int   // fills of a larger buffer since the last row that was wider than streamBuffer
+	err    error // io.EOF after all rows were read
+	narrow int   // refills of an enlarged buffer since the last row wider than streamBuffer
 }
 
-// Stream executes a statement that returns rows and leaves them to be read by Next. A server
-// that refuses answers a *ServerError, and the connection stays usable. Of a statement with
-// several results the first is read and the others are dropped by Close.
+// Stream executes a statement that returns rows, to be read by Next. If the server refuses, the error is a
+// *ServerError and the connection stays usable. Of several results, Rows reads the first; Close discards the
+// others.
 func (c *Client) Stream(ctx context.Context, sql string) (*Rows, error) {
 	r, err := c.stream(ctx, sql)
 	if err != nil {
@@ -96,8 +96,8 @@ func (r *Rows) begin() error {
 	return r.c.skipDefinitions(r.Columns)
 }
 
-// Next is the payload of the next row, a view that is valid until the next call, or io.EOF
-// after the last. It does not allocate unless a row is wider than the buffer.
+// Next returns the payload of the next row, a view that is valid until the next call, or io.EOF after the
+// last one. It does not allocate unless a row is wider than the buffer.
 func (r *Rows) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -109,8 +109,8 @@ func (r *Rows) Next() ([]byte, error) {
 	return payload, nil
 }
 
-// buffered consumes the next packet if it lies in the buffer, whole, not empty, by itself a
-// message and with the sequence number that is due; otherwise it answers nil.
+// buffered consumes the next packet if it is whole in the buffer, not empty, a message of one packet, and has
+// the expected sequence number; otherwise it returns nil.
 func (c *Conn) buffered() []byte {
 	b := c.buf[c.r:c.w]
 	if len(b) <= mysqlwire.HeaderLen {
@@ -126,7 +126,7 @@ func (c *Conn) buffered() []byte {
 	return b[mysqlwire.HeaderLen:end:end]
 }
 
-// nextSlow reads what is not a row in the buffer; payload, if any, was consumed already.
+// nextSlow reads a packet that is not a buffered row; payload, if any, was consumed already.
 func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 	if payload == nil {
 		r.narrowed()
@@ -158,8 +158,8 @@ func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 	return nil, io.EOF
 }
 
-// rowSize returns about how long a row is by its first packet: up to the end of the value that the packet ends in. A value is as
-// long as its length says; what the packet has of it is at least a 64th of what is reserved.
+// rowSize estimates the length of a row by its first packet, up to the end of the value that the packet ends
+// in. It trusts a value's announced length, but estimates at most 64 times the bytes of it in the packet.
 func rowSize(first []byte) int {
 	for at := 0; at < len(first); {
 		n, k := mysqlwire.LenencInt(first[at:])
@@ -179,10 +179,10 @@ func rowSize(first []byte) int {
 	return len(first)
 }
 
-// wideRest is room for what comes after a wide value of a row or an event.
+// wideRest is room for the bytes after a wide value of a row or an event.
 const wideRest = 64 << 10
 
-// narrowed gives back a buffer that a wide row took, once rows have been narrow for long.
+// narrowed releases the buffer of a wide row after a number of refills without another one.
 func (r *Rows) narrowed() {
 	if r.c.Size() <= streamBuffer {
 		return
@@ -196,7 +196,7 @@ func (r *Rows) narrowed() {
 // fail breaks the connection.
 func (r *Rows) fail(err error) error {
 	r.c.broken = true
-	if errors.Is(err, io.EOF) { // io.EOF says that all rows were read
+	if errors.Is(err, io.EOF) { // io.EOF means that all rows were read
 		err = io.ErrUnexpectedEOF
 	}
 	if cause := context.Cause(r.ctx); cause != nil {
@@ -206,9 +206,9 @@ func (r *Rows) fail(err error) error {
 	return r.err
 }
 
-// Close ends the statement. Rows that were not read are read and dropped when they are
-// few enough to be in the buffer; otherwise the connection is broken, since asking a server
-// to stop takes a connection of its own. It answers the error that ended the rows, if any.
+// Close ends the statement. Unread rows are discarded if they are few enough to be in the buffer; otherwise
+// the connection is broken, since stopping the server's statement would take another connection. Close
+// returns the error that ended the rows, if any.
 func (r *Rows) Close() error {
 	for r.err == nil {
 		payload := r.c.buffered()
@@ -216,7 +216,7 @@ func (r *Rows) Close() error {
 			break
 		}
 		if payload[0] >= mysqlwire.MarkEOF {
-			_, _ = r.nextSlow(payload) // its error is kept
+			_, _ = r.nextSlow(payload) // fail records its error
 		}
 	}
 	if !r.done() || r.err == nil {
@@ -237,7 +237,7 @@ func (r *Rows) Close() error {
 	})
 }
 
-// interrupt wakes whoever reads from or writes to the connection.
+// interrupt interrupts reads and writes of the connection.
 func (c *Client) interrupt() {
-	_ = c.SetDeadline(time.Unix(1, 0)) // it fails on a closed socket, where nothing waits
+	_ = c.SetDeadline(time.Unix(1, 0)) // it fails on a closed socket, on which nothing waits
 }

@@ -21,7 +21,7 @@ func app(s *testmysql.Server) Config {
 	return Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password, Database: "test", Capabilities: mysqlwire.CapLocalFiles}
 }
 
-// rowsOf streams a statement and gives the first column of each row.
+// rowsOf streams a statement and returns the first column of each row.
 func rowsOf(t *testing.T, c *Client, sql string) []string {
 	t.Helper()
 	r, err := c.Stream(t.Context(), sql)
@@ -86,7 +86,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamWide has rows of more than a packet among narrow ones: the buffer comes back.
+// TestStreamWide streams rows of more than a packet among narrow ones: the buffer shrinks again.
 func TestStreamWide(t *testing.T) {
 	c := dial(t, app(testmysql.Start(t, testmysql.WithArgs("--max-allowed-packet=64M"))))
 	const wide = "SELECT REPEAT('x', 17000000), 'end' UNION ALL SELECT REPEAT('y', 1000000), 'end'"
@@ -199,7 +199,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestStreamBreaks has a connection break within the rows: that is never the end of the rows.
+// TestStreamBreaks makes a connection break within the rows: Next never reports that as the end of the rows.
 func TestStreamBreaks(t *testing.T) {
 	first, seq := mysqlwire.AppendPacket(nil, mysqlwire.TextRow{[]byte("1")}.AppendTo(nil), 0)
 	second, _ := mysqlwire.AppendPacket(nil, mysqlwire.TextRow{[]byte("2")}.AppendTo(nil), seq)
@@ -207,8 +207,8 @@ func TestStreamBreaks(t *testing.T) {
 	reset := &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	for _, tt := range []struct {
 		name string
-		sent [][]byte // by read
-		err  error    // of the next read
+		sent [][]byte // one per read
+		err  error    // of the following read
 		want error
 		rows int
 	}{
@@ -238,7 +238,7 @@ func TestStreamBreaks(t *testing.T) {
 	}
 }
 
-// scriptedReads answers each Read with the next chunk, then with an error.
+// scriptedReads returns the next chunk from each Read, then an error.
 type scriptedReads struct {
 	net.Conn
 	chunks [][]byte
@@ -254,8 +254,8 @@ func (s *scriptedReads) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// BenchmarkStream reads rows out of the buffer: header, payload, views of the values. Its plain
-// twin is in bench/baseline/rows.
+// BenchmarkStream reads rows from the buffer: header, payload, views of the values. Its plain twin is in
+// bench/baseline/rows.
 func BenchmarkStream(b *testing.B) {
 	c := &Client{Conn: NewBuffer(nil, make([]byte, 1<<20)), maxPacket: 1 << 20}
 	payload := mysqlwire.TextRow{[]byte("4711"), []byte("4711"), bytes.Repeat([]byte{'x'}, 119), bytes.Repeat([]byte{'x'}, 59)}.AppendTo(nil)
@@ -288,7 +288,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestStreamAllocs reads rows that a scripted server has sent already.
+// TestStreamAllocs reads rows that a scripted server has already sent.
 func TestStreamAllocs(t *testing.T) {
 	c := &Client{Conn: NewBuffer(nil, make([]byte, 1<<20)), maxPacket: 1 << 20}
 	payload := mysqlwire.TextRow{[]byte("4711"), nil, bytes.Repeat([]byte{'x'}, 100)}.AppendTo(nil)

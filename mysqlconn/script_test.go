@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// silent is a DialFunc whose server accepts and says nothing.
+// silent returns a DialFunc whose server accepts and sends nothing.
 func silent(t *testing.T) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -38,12 +38,12 @@ func scripted(t *testing.T, cfg Config, script func(s *Conn)) (*Client, error) {
 	}
 	c, err := Dial(t.Context(), cfg)
 	if err != nil {
-		testwait.Group(t, "the script to return", &wg) // the client has hung up: what the script heard is complete
+		testwait.Group(t, "the script to return", &wg) // the client has hung up: the script has received everything
 	}
 	return c, err
 }
 
-// greeting is a handshake of a server that wants plugin.
+// greeting returns the handshake of a server whose default method is plugin.
 func greeting(plugin string, caps mysqlwire.Capability) []byte {
 	h := mysqlwire.Handshake{
 		ProtocolVersion: 10, ServerVersion: []byte("8.0.36"), ConnectionID: 7, AuthData: challenge20[:20],
@@ -52,8 +52,7 @@ func greeting(plugin string, caps mysqlwire.Capability) []byte {
 	return h.AppendTo(nil)
 }
 
-// say writes a packet and hear reads one; a script that has gone wrong ends by the
-// connection's end.
+// say writes a packet and hear reads one. A script that goes wrong ends with its connection.
 func say(s *Conn, payload ...byte) { _ = s.WriteMessage(payload) }
 
 func hear(s *Conn) []byte {
@@ -70,10 +69,10 @@ func authSwitch(plugin string, data []byte) []byte {
 
 var okPacket = (&mysqlwire.OK{Status: mysqlwire.StatusAutocommit}).AppendTo(nil, capsBase)
 
-// TestLoginFailures plays servers that no real one is, or rarely.
+// TestLoginFailures plays server failures that real servers produce rarely or never.
 func TestLoginFailures(t *testing.T) {
 	const password = "correct horse"
-	var heard []byte // all that the client said after its greeting
+	var heard []byte // all bytes the client sent after its greeting
 	toSwitch := func(packets ...[]byte) func(*Conn) {
 		return func(s *Conn) {
 			say(s, greeting(PluginNative, 0)...)
@@ -142,8 +141,8 @@ func TestLoginFailures(t *testing.T) {
 	}
 }
 
-// TestClearText logs in by the methods that send the password over what counts as safe: a
-// unix socket.
+// TestClearText logs in by the methods that send the password in clear text over a Unix socket, which counts
+// as secure.
 func TestClearText(t *testing.T) {
 	for _, c := range []struct {
 		plugin string
@@ -172,7 +171,7 @@ func TestClearText(t *testing.T) {
 	}
 }
 
-// TestResponseFailures plays servers that break off or lie in the middle of a response.
+// TestResponseFailures plays servers that disconnect or send invalid packets in the middle of a response.
 func TestResponseFailures(t *testing.T) {
 	for _, c := range []struct {
 		name    string

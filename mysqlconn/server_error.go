@@ -6,15 +6,15 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A ServerError is an ERR packet that the server sent in answer to a login or a command.
+// A ServerError is an ERR packet in response to a login or a command.
 type ServerError struct {
 	Number  mysqlwire.Errno
-	State   string // SQLSTATE; empty when the server sent it before its greeting
+	State   string // SQLSTATE; empty if the server sent it before its greeting
 	Message string
 	Version string // of the server; empty before its greeting
 }
 
-// Error is the number, the SQLSTATE and the server's message.
+// Error returns the number, the SQLSTATE and the server's message.
 func (e *ServerError) Error() string {
 	if e.State == "" {
 		return fmt.Sprintf("server error %d: %s", e.Number, e.Message)
@@ -22,10 +22,9 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("server error %d (%s): %s", e.Number, e.State, e.Message)
 }
 
-// SafeToRetry reports whether the server did nothing of what was asked, so that asking
-// again may succeed and cannot do it twice: it had no room for the connection, or gave up
-// waiting for a lock. After a deadlock the whole transaction is to be repeated, after a lock
-// wait timeout at least the statement.
+// SafeToRetry reports whether the server did nothing, so that a retry may succeed and cannot repeat an
+// effect: it refused the connection, or gave up waiting for a lock. After a deadlock the whole transaction
+// has to be repeated, after a lock wait timeout at least the statement.
 func (e *ServerError) SafeToRetry() bool {
 	switch e.Number {
 	case mysqlwire.ErrnoTooManyConnections, mysqlwire.ErrnoTooManyUserConnections,
@@ -35,7 +34,7 @@ func (e *ServerError) SafeToRetry() bool {
 	return false
 }
 
-// decodeServerError makes a ServerError, or a decoding error, of an ERR packet.
+// decodeServerError decodes an ERR packet as a ServerError, or returns a decoding error.
 func decodeServerError(payload []byte, version string) error {
 	var e mysqlwire.Err
 	if err := e.Decode(payload); err != nil {

@@ -13,54 +13,52 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// storedHeaderLen is the length of the header of the compressed protocol's frames: the payload's
-// length, a sequence number, and the length when it is inflated, which is 0 in frames that
-// are stored as they are.
+// storedHeaderLen is the length of the header of the compressed protocol's frames: the payload's length, a
+// sequence number, and the inflated length, which is 0 in stored frames.
 const storedHeaderLen = 7
 
-// sniffLen is how many bytes decide whether a peer sends frames: a header and what a zlib stream
-// begins with.
+// sniffLen is the number of bytes that decide whether a peer sends frames: a header and the first bytes of a
+// zlib stream.
 const sniffLen = storedHeaderLen + 2
 
 var errFrame = errors.New("malformed frame of the compressed protocol")
 
-// A stored serves a client that sets CLIENT_COMPRESS although it was not offered. Some of these
-// clients use the compressed protocol nonetheless, others only what both sides have set. The
-// first command decides. To the former everything is sent in frames that are stored, one for
-// each packet, as some read no packet that is spread over more.
+// A stored serves a client that sets CLIENT_COMPRESS although it was not offered. Some of these clients use
+// the compressed protocol nonetheless, others only the capabilities of both sides. The first command decides.
+// The former receive stored frames, one per packet, because some cannot read a packet that spans several.
 //
-// Reads resume after a deadline: a frame that is compressed is read whole before it is inflated.
+// Reads resume after a deadline: a compressed frame is read whole before it is inflated.
 type stored struct {
 	net.Conn
 
 	state storedState
-	sniff []byte // read and not decided on; then what of it is still to be returned
+	sniff []byte // bytes read before the decision; afterwards, those of them not yet returned
 
 	head     [storedHeaderLen]byte
 	headLen  int
-	left     int    // bytes of the frame's payload still to come
-	inflated int    // the payload's length when it is inflated; 0: it is stored
-	deflated []byte // the payload, as far as it has come
+	left     int    // bytes of the frame's payload not yet read
+	inflated int    // inflated length of the payload; 0: it is stored
+	deflated []byte // received part of the payload
 	plain    bytes.Reader
 
 	seq        atomic.Uint32 // of the next frame to the client
 	out        []byte        // frames under construction
 	packet     [mysqlwire.HeaderLen]byte
-	packetLen  int // bytes of the header of the packet to the client that have come
-	packetLeft int // bytes of the packet that are still to be sent
-	frameLeft  int // bytes of the frame that are still to be sent
+	packetLen  int // received bytes of the header of the packet to the client
+	packetLeft int // bytes of the packet not yet sent
+	frameLeft  int // bytes of the frame not yet sent
 }
 
 type storedState uint8
 
 const (
-	storedUnknown storedState = iota // no command has come
+	storedUnknown storedState = iota // no command has arrived
 	storedFrames
 	storedPlain
 )
 
-// AcceptCompression makes c understand a client that sets CLIENT_COMPRESS although it was not
-// offered: see stored. It is called after the login. Nothing may be buffered.
+// AcceptCompression makes c accept a client that sets CLIENT_COMPRESS although it was not offered: see
+// stored. It is called after the login. Nothing may be buffered.
 func (c *Conn) AcceptCompression() {
 	if c.r != c.w || len(c.out) > 0 {
 		panic("BUG: AcceptCompression with buffered bytes")
@@ -98,7 +96,7 @@ func (s *stored) Read(p []byte) (int, error) {
 	}
 }
 
-// source reads from the connection, the bytes that decide reads again first.
+// source reads from the connection, starting with the bytes read for the decision.
 func (s *stored) source(p []byte) (int, error) {
 	if len(s.sniff) == 0 {
 		return s.Conn.Read(p)
@@ -108,10 +106,9 @@ func (s *stored) source(p []byte) (int, error) {
 	return n, nil
 }
 
-// decide reads the beginning of the first command until it shows whether it is in a frame. The
-// two forms differ in the byte after the sequence number. In a packet it is the command, of which
-// no client sends 0. In a frame it is 0 when the frame is stored, and otherwise a zlib stream of
-// at least 8 bytes follows the header.
+// decide reads the first command until its bytes show whether it is in a frame. The two forms differ in the
+// byte after the sequence number. In a packet it is the command, which is never 0. In a frame it is 0 if the
+// frame is stored; otherwise a zlib stream of at least 8 bytes follows the header.
 func (s *stored) decide() error {
 	var b [sniffLen]byte
 	for s.state == storedUnknown {
@@ -169,7 +166,7 @@ func (s *stored) header() error {
 func (s *stored) inflate() error {
 	for s.left > 0 {
 		at := len(s.deflated)
-		s.deflated = append(s.deflated, make([]byte, min(s.left, DefaultBuffer))...) // as it comes: the length is only said
+		s.deflated = append(s.deflated, make([]byte, min(s.left, DefaultBuffer))...) // in steps: the announced length is not trusted
 		n, err := s.source(s.deflated[at:])
 		s.deflated = s.deflated[:at+n]
 		s.left -= n
@@ -225,11 +222,10 @@ func (s *stored) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// maxKeptOut bounds the buffer for frames that is kept between two writes, in bytes.
+// maxKeptOut bounds the frame buffer kept between two writes, in bytes.
 const maxKeptOut = 128 << 10
 
-// send adds bytes of the current packet to its frame, or to the next where the packet is longer
-// than a frame may be.
+// send appends bytes of the current packet to its frame, or to the next frame if the packet exceeds one.
 func (s *stored) send(b []byte) {
 	for len(b) > 0 {
 		if s.frameLeft == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A dripping connection returns few bytes at a time and, in between, that a deadline has passed.
+// A dripping connection returns few bytes at a time, with expired deadlines in between.
 type dripping struct {
 	net.Conn
 	rnd  *rand.Rand
@@ -30,7 +30,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 
 func (d *dripping) Write(p []byte) (int, error) { return d.sent.Write(p) }
 
-// frames splits b into frames as a client of the compressed protocol does.
+// frames splits b into frames like a client of the compressed protocol.
 func frames(rnd *rand.Rand, b []byte) (out []byte) {
 	for seq := byte(0); len(b) > 0; seq++ {
 		n := min(len(b), 1+rnd.IntN(400))
@@ -50,7 +50,7 @@ func frames(rnd *rand.Rand, b []byte) (out []byte) {
 	return out
 }
 
-// packets is some packets of a client, the first of which begins a command.
+// packets returns some packets of a client, the first of which begins a command.
 func packets(rnd *rand.Rand) (out []byte) {
 	for range 1 + rnd.IntN(5) {
 		b := bytes.Repeat([]byte("select 1 "), rnd.IntN(60))
@@ -59,8 +59,8 @@ func packets(rnd *rand.Rand) (out []byte) {
 	return out
 }
 
-// TestStored reads commands of clients that send frames, and of clients that send packets, in
-// pieces and with deadlines in between; the response is what the client can read.
+// TestStored reads commands of clients that send frames, and of clients that send packets, in pieces and with
+// deadlines in between; the response has the client's form.
 func TestStored(t *testing.T) {
 	rnd := testseed.Rand(t)
 	for i := range 2000 {
@@ -106,7 +106,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// unframe joins frames, each of which holds one packet.
+// unframe joins frames, each of which contains one packet.
 func unframe(t *testing.T, b []byte) (out []byte) {
 	t.Helper()
 	for seq := byte(0); len(b) > 0; {
@@ -128,7 +128,7 @@ func unframe(t *testing.T, b []byte) (out []byte) {
 	return out
 }
 
-// TestStoredLongPacket sends packets that are longer than a frame may be.
+// TestStoredLongPacket sends packets that exceed the maximum frame.
 func TestStoredLongPacket(t *testing.T) {
 	d := &dripping{}
 	s := &stored{Conn: d, state: storedFrames}
@@ -150,7 +150,7 @@ func TestStoredLongPacket(t *testing.T) {
 	}
 }
 
-// TestStoredMalformed sends frames that cannot be inflated, or to another length.
+// TestStoredMalformed sends frames that cannot be inflated, or that inflate to another length.
 func TestStoredMalformed(t *testing.T) {
 	var z bytes.Buffer
 	w := zlib.NewWriter(&z)

@@ -17,16 +17,16 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A TLSMode says whether a client connection uses TLS and what it checks, with the names
-// that MySQL's --ssl-mode has.
+// A TLSMode specifies whether a client connection uses TLS and which checks it performs, with the names of
+// MySQL's --ssl-mode.
 type TLSMode uint8
 
-// The modes, from the default on. Only the last two keep an active attacker out.
+// The modes, from the default on. Only the last two protect against an active attacker.
 const (
 	TLSPreferred      TLSMode = iota // TLS if the server offers it and it is not a unix socket
 	TLSDisabled                      // never
-	TLSRequired                      // TLS, whatever the certificate says
-	TLSVerifyCA                      // TLS, and the certificate's chain leads to a known authority
+	TLSRequired                      // TLS with any certificate
+	TLSVerifyCA                      // TLS, and the certificate's chain leads to a trusted authority
 	TLSVerifyIdentity                // TLS, the chain, and the certificate names the host
 )
 
@@ -35,7 +35,7 @@ var tlsModes = [...]string{
 	TLSVerifyCA: "verify-ca", TLSVerifyIdentity: "verify-identity",
 }
 
-// String is the mode's name.
+// String returns the mode's name.
 func (m TLSMode) String() string {
 	if int(m) < len(tlsModes) {
 		return tlsModes[m]
@@ -43,7 +43,7 @@ func (m TLSMode) String() string {
 	return fmt.Sprintf("tls mode %d", uint8(m))
 }
 
-// ParseTLSMode is the mode of a name.
+// ParseTLSMode returns the mode with the given name.
 func ParseTLSMode(s string) (TLSMode, error) {
 	for m, name := range tlsModes {
 		if s == name {
@@ -53,17 +53,17 @@ func ParseTLSMode(s string) (TLSMode, error) {
 	return 0, fmt.Errorf("unknown tls mode %q: want disabled, preferred, required, verify-ca or verify-identity", s)
 }
 
-// MarshalText is String, for configuration files.
+// MarshalText returns String, for configuration files.
 func (m TLSMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText is ParseTLSMode, for configuration files.
+// UnmarshalText sets m by ParseTLSMode, for configuration files.
 func (m *TLSMode) UnmarshalText(text []byte) (err error) {
 	*m, err = ParseTLSMode(string(text))
 	return err
 }
 
-// ClientTLS is the TLS configuration of a mode on top of base, which may be nil.
-// host is the name that the certificate must have under TLSVerifyIdentity.
+// ClientTLS returns the TLS configuration of a mode based on base, which may be nil. host is the name that
+// the certificate must have under TLSVerifyIdentity.
 func ClientTLS(mode TLSMode, base *tls.Config, host string) *tls.Config {
 	c := &tls.Config{}
 	if base != nil {
@@ -79,7 +79,7 @@ func ClientTLS(mode TLSMode, base *tls.Config, host string) *tls.Config {
 	case TLSVerifyIdentity:
 		c.InsecureSkipVerify = false
 	case TLSVerifyCA:
-		// crypto/tls checks chain and name or neither: it is told neither, and the chain
+		// crypto/tls checks both chain and name or neither: it is configured to check neither, and the chain
 		// is checked here.
 		c.InsecureSkipVerify = true
 		roots := c.RootCAs
@@ -104,9 +104,8 @@ func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	return nil
 }
 
-// StartTLS turns a client connection to TLS: it sends the SSLRequest, which must be the
-// next packet, and does the TLS handshake. Bytes that the server sent before are an error:
-// they did not come through TLS.
+// StartTLS starts TLS on a client connection: it sends the SSLRequest, which must be the next packet, and
+// performs the TLS handshake. Bytes that the server sent before are an error: they did not come through TLS.
 func (c *Conn) StartTLS(ctx context.Context, r mysqlwire.SSLRequest, config *tls.Config) error {
 	if len(c.Buffered()) > 0 {
 		return errors.New("start tls: the server sent data before the TLS handshake")
@@ -122,13 +121,12 @@ func (c *Conn) StartTLS(ctx context.Context, r mysqlwire.SSLRequest, config *tls
 	return nil
 }
 
-// selfSignedLife is how long a self-signed certificate is valid; a gateway makes a new one
-// with each start.
+// selfSignedLife is the validity of a self-signed certificate; a gateway creates a new one at each start.
 const selfSignedLife = 10 * 365 * 24 * time.Hour
 
-// SelfSignedCertificate makes a certificate for a gateway that was given none: an ECDSA key
-// that lives in memory alone. Clients can use it to encrypt, not to know whom they talk to.
-// names are host names and addresses it is for; none stands for localhost.
+// SelfSignedCertificate creates a certificate for a gateway without a configured one: an ECDSA key that
+// exists in memory only. It lets clients encrypt, but not verify the gateway's identity. names are its host
+// names and addresses; none means localhost.
 func SelfSignedCertificate(names ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -142,7 +140,7 @@ func SelfSignedCertificate(names ...string) (tls.Certificate, error) {
 	template := x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: "tare self-signed"},
-		NotBefore:    now.Add(-time.Hour), // clocks differ
+		NotBefore:    now.Add(-time.Hour), // allows for clock skew
 		NotAfter:     now.Add(selfSignedLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

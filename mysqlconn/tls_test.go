@@ -59,7 +59,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestSelfSigned does a TLS handshake with the certificate, by a client that trusts it.
+// TestSelfSigned performs a TLS handshake with the certificate and a client that trusts it.
 func TestSelfSigned(t *testing.T) {
 	cert, err := SelfSignedCertificate()
 	if err != nil {
@@ -96,7 +96,8 @@ func TestSelfSigned(t *testing.T) {
 	}
 }
 
-// TestCloseAfterPeer closes a TLS connection whose peer has reset it: that the goodbye does not arrive is no error.
+// TestCloseAfterPeer closes a TLS connection whose peer has reset it: the undeliverable close_notify is not
+// an error.
 func TestCloseAfterPeer(t *testing.T) {
 	cert, err := SelfSignedCertificate()
 	if err != nil {

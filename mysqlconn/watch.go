@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// watchPiece is how many bytes a server must take within a watched connection's limit.
+// watchPiece is the number of bytes a server must accept within a watched connection's limit.
 const watchPiece = 256 << 10
 
-// A watch bounds how long the server of a connection may be silent.
+// A watch bounds the silence of a connection's server.
 type watch struct {
 	c     *Client
 	every time.Duration
 	limit time.Duration
 	alive func(context.Context) error
 
-	ctx context.Context // of the command that is under way
+	ctx context.Context // of the current command
 }
 
-// Watch bounds how long the server may send nothing within a command. Statements may run for hours: each time it has
-// been silent for a while, alive is called, which returns nil when the server is known to be at work on the command.
-// When neither a byte nor that was to be had for limit, the command fails and the connection is broken. A server that
-// takes no data for limit counts as unreachable. Events of a binary log have a limit of their own.
+// Watch bounds the server's silence within a command. Statements may run for hours: after each interval of
+// silence alive is called, which returns nil if the server is known to be working on the command. If neither
+// a byte nor that confirmation arrives within limit, the command fails and the connection is broken. A server
+// that accepts no data for limit counts as unreachable. Events of a binary log have a separate limit.
 func (c *Client) Watch(every, limit time.Duration, alive func(context.Context) error) {
 	c.watch = &watch{c: c, every: every, limit: limit, alive: alive, ctx: context.Background()}
 }
 
-// A SilenceError says that a server has sent nothing, or taken nothing, for too long.
+// A SilenceError reports that a server has sent or accepted nothing for too long.
 type SilenceError struct {
 	For time.Duration
-	Err error // why it is not known to be at work
+	Err error // reason why it is not known to be working
 }
 
 func (e *SilenceError) Error() string {
@@ -41,10 +41,10 @@ func (e *SilenceError) Error() string {
 
 func (e *SilenceError) Unwrap() error { return e.Err }
 
-// Timeout reports that the error is one of the network.
+// Timeout reports true: the error is a network timeout.
 func (e *SilenceError) Timeout() bool { return true }
 
-// Temporary makes the error a net.Error.
+// Temporary reports true. It makes the error a net.Error.
 func (e *SilenceError) Temporary() bool { return true }
 
 // read reads once.
@@ -54,7 +54,7 @@ func (w *watch) read(p []byte) (int, error) {
 		if err := w.c.SetReadDeadline(time.Now().Add(w.every)); err != nil {
 			return 0, err
 		}
-		if w.ctx.Err() != nil { // its interrupt may have come before the deadline
+		if w.ctx.Err() != nil { // its interrupt may precede the deadline
 			return 0, context.Cause(w.ctx)
 		}
 		n, err := w.c.nc.Read(p)
