@@ -61,7 +61,7 @@ func NewBuffer(nc net.Conn, buf []byte) *Conn {
 	return &Conn{nc: nc, raw: nc, buf: buf}
 }
 
-// Buffered returns a view of the bytes read and not consumed, valid until the next call of Fill, Grow,
+// Buffered returns a view of the bytes read and not consumed, valid until the next call of Fill,
 // SwapBuffer or ReadMessage.
 func (c *Conn) Buffered() []byte { return c.buf[c.r:c.w:c.w] }
 

@@ -24,7 +24,7 @@
 //	            └─ StartTLS, Upgrade: TLS in between ───┘
 //
 //	Config ──► Dial ──► greeting ──► TLS ──► response ──► OK ──► Client ──► Exec, Query
-//	                                          └─ one file a method:
+//	                                          └─ one file per method:
 //	                                             auth_native, auth_sha2, auth_rsa, auth_ed25519
 //
 // The responses are exported functions of password and challenge, without sockets: a gateway uses them if

@@ -13,8 +13,8 @@ type AuthSwitchRequest struct {
 
 	Plugin []byte
 
-	// Data is the challenge as it is on the wire: methods with a 20-byte scramble have a
-	// NUL byte after it, others (client_ed25519) have none.
+	// Data is the challenge in wire form: methods with a 20-byte scramble append a NUL byte, others
+	// (client_ed25519) do not.
 	Data []byte
 }
 
@@ -53,8 +53,8 @@ type AuthMoreData struct {
 	Data []byte
 }
 
-// The statuses that caching_sha2_password sends as AuthMoreData, and the byte by which its
-// client requests the public key.
+// Statuses that caching_sha2_password sends as AuthMoreData, and the byte by which its client requests the
+// public key.
 const (
 	SHA2FastOK       = 0x03
 	SHA2FullAuth     = 0x04

@@ -9,9 +9,8 @@ import (
 // A BinaryValue is a value of the binary protocol: a column of a binary row or a parameter
 // of a statement. NULL has nil Data.
 //
-// Data is a view of the payload and holds the value without the length that strings and
-// times have before them: integers and floats in little-endian, strings as they are, dates
-// in 0, 4, 7 or 11 bytes, times in 0, 8 or 12.
+// Data is a view of the payload. It contains the value without the length prefix of strings and times:
+// integers and floats in little-endian, strings unchanged, dates in 0, 4, 7 or 11 bytes, times in 0, 8 or 12.
 //
 // Specification: MySQL "Binary Protocol Value", MariaDB "Result Set Packets#Binary
 // Resultset Row".
@@ -19,21 +18,21 @@ type BinaryValue struct {
 	Data []byte
 	ValueType
 
-	// Long says that the parameter's value was sent before, by COM_STMT_SEND_LONG_DATA,
-	// and is not in the payload. Data is nil.
+	// Long reports that the parameter's value was sent earlier, by COM_STMT_SEND_LONG_DATA, and is not in the
+	// payload. Data is nil.
 	Long bool
 }
 
 // IsNull reports whether v is NULL.
 func (v BinaryValue) IsNull() bool { return v.Data == nil && !v.Long }
 
-// valueForm is how a type's values lie in the payload.
+// valueForm is the encoding of a type's values in the payload.
 type valueForm uint8
 
 const (
-	formNone   valueForm = iota // no value of this type crosses the wire
+	formNone   valueForm = iota // values of this type are never sent
 	formNull                    // no bytes
-	form1                       // this and the next three: as many bytes
+	form1                       // this and the next three: as many bytes as the name says
 	form2                       //
 	form4                       //
 	form8                       //
@@ -57,9 +56,8 @@ var valueForms = [256]valueForm{
 	TypeString: formString, TypeGeometry: formString,
 }
 
-// binaryValue reads the value of type t at the start of b and the number of bytes it
-// takes. ok is false when b is too short, its length does not fit the type, or no value of
-// this type crosses the wire.
+// binaryValue returns the value of type t at the start of b and the number of bytes it occupies. ok is false
+// if b is too short, its length does not fit the type, or values of this type are never sent.
 func binaryValue(b []byte, t ColumnType) (data []byte, n int, ok bool) {
 	start, size := 0, 0
 	switch valueForms[t] {
@@ -99,8 +97,8 @@ func temporalSize(t ColumnType, n byte) bool {
 	return n == 0 || n == 4 || n == 7 || n == 11
 }
 
-// AppendTo appends v as it stands in a payload: nothing for NULL, which the bitmap tells,
-// and for a long value. It does not allocate when dst has room.
+// AppendTo appends v in wire form: nothing for NULL, which is in the bitmap, and nothing for a long value. It
+// does not allocate when dst has room.
 func (v BinaryValue) AppendTo(dst []byte) []byte {
 	if v.Data == nil {
 		return dst
@@ -114,8 +112,8 @@ func (v BinaryValue) AppendTo(dst []byte) []byte {
 	return append(dst, v.Data...)
 }
 
-// bits is the value of an integer, sign-extended when it is signed, or the bits of a
-// float. ok is false for NULL and for other types.
+// bits returns the value of an integer, sign-extended if it is signed, or the bits of a float. ok is false
+// for NULL and for other types.
 func (v BinaryValue) bits() (bits uint64, ok bool) {
 	if v.Data == nil {
 		return 0, false
@@ -146,8 +144,8 @@ func (v BinaryValue) bits() (bits uint64, ok bool) {
 
 func (t ValueType) isFloat() bool { return t.Type == TypeFloat || t.Type == TypeDouble }
 
-// Int64 is the value of an integer. ok is false for NULL, for other types, and for an
-// unsigned value past the largest int64. It does not allocate.
+// Int64 returns the value of an integer. ok is false for NULL, for other types, and for an unsigned value
+// past the largest int64. It does not allocate.
 func (v BinaryValue) Int64() (i int64, ok bool) {
 	bits, ok := v.bits()
 	if !ok || v.isFloat() || (v.Unsigned && bits > math.MaxInt64) {
@@ -156,8 +154,8 @@ func (v BinaryValue) Int64() (i int64, ok bool) {
 	return int64(bits), true
 }
 
-// Uint64 is the value of an integer. ok is false for NULL, for other types, and for
-// negative values. It does not allocate.
+// Uint64 returns the value of an integer. ok is false for NULL, for other types, and for negative values. It
+// does not allocate.
 func (v BinaryValue) Uint64() (u uint64, ok bool) {
 	bits, ok := v.bits()
 	if !ok || v.isFloat() || (!v.Unsigned && bits > math.MaxInt64) {
@@ -166,8 +164,8 @@ func (v BinaryValue) Uint64() (u uint64, ok bool) {
 	return bits, true
 }
 
-// Float64 is the value of a FLOAT or DOUBLE. ok is false for NULL and for other types.
-// It does not allocate.
+// Float64 returns the value of a FLOAT or DOUBLE. ok is false for NULL and for other types. It does not
+// allocate.
 func (v BinaryValue) Float64() (f float64, ok bool) {
 	bits, ok := v.bits()
 	switch {
@@ -179,10 +177,10 @@ func (v BinaryValue) Float64() (f float64, ok bool) {
 	return 0, false
 }
 
-// AppendText appends v as the text protocol writes it, with two differences: floats have
-// the fewest digits that give the same value back, and NULL is the word. A long value,
-// whose bytes are elsewhere, adds nothing. The error is always nil: it is there for
-// encoding.TextAppender. It does not allocate when dst has room.
+// AppendText appends v in the form of the text protocol, with two differences: floats have the fewest digits
+// that parse to the same value, and NULL is the word. It appends nothing for a long value, whose bytes are
+// elsewhere. The error is always nil; it makes v an encoding.TextAppender. It does not allocate when dst has
+// room.
 func (v BinaryValue) AppendText(dst []byte) ([]byte, error) {
 	if v.IsNull() {
 		return append(dst, "NULL"...), nil

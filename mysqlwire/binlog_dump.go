@@ -2,13 +2,13 @@ package mysqlwire
 
 import "encoding/binary"
 
-// A RegisterReplica tells a server that a replica is there, which then shows up in its SHOW
-// REPLICAS: COM_REGISTER_SLAVE. The server answers OK.
+// A RegisterReplica registers a replica with its source, which then lists it in SHOW REPLICAS:
+// COM_REGISTER_SLAVE. The server responds with OK.
 //
 // Specification: MySQL "COM_REGISTER_SLAVE", MariaDB "COM_REGISTER_SLAVE".
 type RegisterReplica struct {
 	ServerID uint32
-	Host     []byte // at most 255 bytes, a view of the payload, as are the next two
+	Host     []byte // at most 255 bytes; a view of the payload, as are the next two
 	User     []byte
 	Password []byte
 	Port     uint16
@@ -25,8 +25,8 @@ func (r RegisterReplica) AppendTo(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// A BinlogDump asks for the events of the binary log from a file's offset on:
-// COM_BINLOG_DUMP. The server answers events, each after a 00, until it is shut down.
+// A BinlogDump requests the events of the binary log from an offset in a file: COM_BINLOG_DUMP. The server
+// responds with events, each after a 00, until it is shut down.
 //
 // Specification: MySQL "COM_BINLOG_DUMP", MariaDB "COM_BINLOG_DUMP".
 type BinlogDump struct {
@@ -44,17 +44,17 @@ func (b BinlogDump) AppendTo(dst []byte) []byte {
 	return append(dst, b.File...)
 }
 
-// BinlogThroughGTID is the flag of a BinlogDumpGTID that its set counts.
+// BinlogThroughGTID is the flag of a BinlogDumpGTID that makes its set effective.
 const BinlogThroughGTID = 4
 
-// A BinlogDumpGTID asks a MySQL for the transactions that are not in a set:
+// A BinlogDumpGTID requests the transactions that are missing in a GTID set from a MySQL server:
 // COM_BINLOG_DUMP_GTID.
 //
 // Specification: MySQL "COM_BINLOG_DUMP_GTID".
 type BinlogDumpGTID struct {
 	Flags    uint16
 	ServerID uint32
-	File     []byte // a view of the payload; empty for the server to look it up
+	File     []byte // a view of the payload; empty: the server selects the file
 	Offset   uint64
 	Set      []byte // a view of the payload, in MySQL's binary form
 }

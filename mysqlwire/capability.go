@@ -1,8 +1,8 @@
 package mysqlwire
 
-// Capability is the set of protocol features that the two sides of a connection agree on.
-// The low 32 bits are the protocol's own; MariaDB's extended capabilities, which it sends
-// in a filler of the handshake, stand in the high 32.
+// Capability is the set of protocol features negotiated by the two sides of a connection. The low 32 bits are
+// the protocol's; the high 32 are MariaDB's extended capabilities, which it sends in a filler of the
+// handshake.
 type Capability uint64
 
 // Capabilities of the protocol, with the bit's name in MySQL's and MariaDB's sources.
@@ -28,7 +28,7 @@ const (
 	CapPSMultiResults      Capability = 1 << 18
 	CapPluginAuth          Capability = 1 << 19
 	CapConnectAttrs        Capability = 1 << 20
-	CapPluginAuthLenenc    Capability = 1 << 21 // auth answers longer than 255 bytes
+	CapPluginAuthLenenc    Capability = 1 << 21 // authentication responses longer than 255 bytes
 	CapExpiredPasswords    Capability = 1 << 22
 	CapSessionTrack        Capability = 1 << 23
 	CapDeprecateEOF        Capability = 1 << 24
@@ -48,8 +48,7 @@ const (
 	CapMariaBulkUnitResults  Capability = 1 << 37
 )
 
-// CapKnown are the capabilities that are defined here: those whose effect on the packets
-// is known.
+// CapKnown are the capabilities defined here, whose effect on the packets is known.
 const CapKnown = Capability(1<<32-1) | CapMariaProgress | CapMariaComMulti | CapMariaBulkOperations |
 	CapMariaExtendedTypeInfo | CapMariaCacheMetadata | CapMariaBulkUnitResults
 
@@ -66,7 +65,7 @@ const (
 	StatusMoreResults        Status = 0x0008 // another response of the same command follows
 	StatusNoGoodIndex        Status = 0x0010
 	StatusNoIndex            Status = 0x0020
-	StatusCursorExists       Status = 0x0040 // rows come by COM_STMT_FETCH
+	StatusCursorExists       Status = 0x0040 // rows are fetched by COM_STMT_FETCH
 	StatusLastRowSent        Status = 0x0080
 	StatusDBDropped          Status = 0x0100
 	StatusNoBackslashEscapes Status = 0x0200
@@ -75,7 +74,7 @@ const (
 	StatusPSOutParams        Status = 0x1000
 	StatusInTransReadonly    Status = 0x2000
 	StatusSessionChanged     Status = 0x4000 // the OK packet carries session-state changes
-	StatusMariaANSIQuotes    Status = 0x8000 // MariaDB alone
+	StatusMariaANSIQuotes    Status = 0x8000 // MariaDB only
 )
 
 // Has reports whether all flags of want are in s.

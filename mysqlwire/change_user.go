@@ -2,15 +2,15 @@ package mysqlwire
 
 import "encoding/binary"
 
-// A ChangeUser logs in again on an open connection: COM_CHANGE_USER. The server answers
-// with OK, ERR or an authentication switch. Slices are views of the payload.
+// A ChangeUser logs in again on an open connection: COM_CHANGE_USER. The server responds with OK, ERR or an
+// authentication switch. Slices are views of the payload.
 //
 // Specification: MySQL "COM_CHANGE_USER", MariaDB "COM_CHANGE_USER".
 type ChangeUser struct {
 	User         []byte
 	AuthResponse []byte
 	Database     []byte
-	Charset      uint16 // 0 from old clients, which end the packet before it
+	Charset      uint16 // 0 from old clients, whose packet ends before it
 	AuthPlugin   []byte // with CapPluginAuth
 	Attrs        []byte // with CapConnectAttrs; read with Attributes
 }
@@ -24,7 +24,7 @@ func (u *ChangeUser) Decode(payload []byte, caps Capability) error {
 		return err
 	}
 	u.User = c.nul()
-	// The length is one byte here also when CapPluginAuthLenenc is set.
+	// The length is one byte here even if CapPluginAuthLenenc is set.
 	if caps.Has(CapSecureConnection) {
 		u.AuthResponse = c.bytes(int(c.u8()))
 	} else {

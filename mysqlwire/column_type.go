@@ -59,7 +59,7 @@ var columnTypeNames = [256]string{
 	TypeBlob: "BLOB", TypeVarString: "VAR_STRING", TypeString: "STRING", TypeGeometry: "GEOMETRY",
 }
 
-// String is the type's name in MySQL's sources, without MYSQL_TYPE_.
+// String returns the type's name in MySQL's sources, without MYSQL_TYPE_.
 func (t ColumnType) String() string {
 	if s := columnTypeNames[t]; s != "" {
 		return s
@@ -67,8 +67,8 @@ func (t ColumnType) String() string {
 	return "type 0x" + strconv.FormatUint(uint64(t), 16)
 }
 
-// A ValueType is what decides how a value of the binary protocol is read: its type and,
-// for integers, whether it is unsigned.
+// A ValueType determines the decoding of a value of the binary protocol: its type and, for integers, whether
+// it is unsigned.
 type ValueType struct {
 	Type     ColumnType
 	Unsigned bool

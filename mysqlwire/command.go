@@ -43,8 +43,8 @@ const (
 	ComStmtBulkExecute  Command = 0xFA // MariaDB
 )
 
-// LastPreparedID as a statement id stands for the statement that was prepared last on the
-// connection (MariaDB connectors pipeline PREPARE and EXECUTE with it).
+// LastPreparedID as a statement id denotes the statement prepared last on the connection (MariaDB connectors
+// pipeline PREPARE and EXECUTE with it).
 const LastPreparedID = 0xFFFFFFFF
 
 var commandNames = [...]string{
@@ -60,7 +60,7 @@ var commandNames = [...]string{
 	ComResetConnection: "Reset Connection", ComClone: "Clone",
 }
 
-// String is the command's name as SHOW PROCESSLIST and the general log write it.
+// String returns the command's name as in SHOW PROCESSLIST and the general log.
 func (c Command) String() string {
 	if int(c) < len(commandNames) {
 		return commandNames[c]

@@ -1,5 +1,12 @@
-// Package mysqlwire is the MySQL client/server protocol as bytes: one file per packet, stage or
-// concept, no sockets.
+// Package mysqlwire encodes and decodes the packets of the MySQL client/server protocol, without sockets: one
+// file per packet, stage or concept.
+//
+//	var ok mysqlwire.OK
+//	err := ok.Decode(payload, caps)    // views of payload
+//	dst = ok.AppendTo(dst, caps)       // the same bytes
+//	n, event, err := response.Scan(b)  // a relay: finds the end of a response
+//
+// The examples show a handshake response, rows, bind parameters and session state.
 //
 // # Terms
 //
@@ -9,13 +16,13 @@
 //     long as its caller keeps the payload's bytes.
 //   - Length-encoded ("lenenc") integers take 1, 3, 4 or 9 bytes; length-encoded strings
 //     have one before them.
-//   - Capabilities are what both sides agreed on at login. They decide the form of many
-//     packets, whose Decode and AppendTo take them.
+//   - Capabilities are negotiated at login. They determine the form of many packets, whose
+//     Decode and AppendTo take them as an argument.
 //
 // # The protocol's table of contents
 //
 //	frame          header.go lenenc.go payload.go
-//	agreement      Capability, Status            capability.go flag_names.go
+//	negotiation    Capability, Status            capability.go flag_names.go
 //	login          server ─► Handshake           handshake.go
 //	               client ─► SSLRequest          ssl_request.go
 //	               client ─► HandshakeResponse   handshake_response.go
@@ -34,23 +41,23 @@
 //	               BinaryValue, DateTime         binary_value.go temporal.go
 //	               Response                      response.go
 //
-// Packets that Tare passes on unread, such as column definitions, have decoders and encoders in the tests alone (unsent_test.go, unsent_command_test.go): they
-// play testdata/exchanges and are compared with go-mysql's.
+// Packets that Tare relays without decoding, such as column definitions, have decoders and encoders in the
+// tests only (unsent_test.go, unsent_command_test.go): they replay testdata/exchanges and are compared with
+// go-mysql's.
 //
 // # Data flow
 //
 //	payload ──Decode──> struct of views ──AppendTo──> payload
 //
-// Decoders keep nothing, allocate nothing and trust nothing: input that ends early is
-// ErrShortPacket, input that contradicts its format ErrMalformedPacket, and no input
-// panics. Encoders append to the caller's buffer. Response follows a whole response by the
-// first bytes of its packets, for those who pass it on without reading it.
+// Decoders retain nothing, trust nothing and do not allocate, except a Handshake in its first use: a truncated
+// input returns ErrShortPacket, an input that contradicts its format ErrMalformedPacket, and no input panics.
+// Encoders append to the caller's buffer. Response tracks a whole response by the first bytes of its packets, for relays that do not decode
+// it.
 //
-// # What it does not do
+// # Limits
 //
-// It opens no connections and computes no passwords (package mysqlconn does), reads no
-// events of the binary log, and knows neither the compressed protocol nor that from before
-// MySQL 4.1.
+// The package opens no connections and computes no passwords (package mysqlconn does), decodes no binary log
+// events, and supports neither the compressed protocol nor the protocol before MySQL 4.1.
 //
 // # Specification
 //

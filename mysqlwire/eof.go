@@ -1,10 +1,10 @@
 package mysqlwire
 
-// maxEOF is the length in bytes below which a payload that starts with FE is an EOF; from
-// there on it may be a text row whose first value is 16 MiB or longer.
+// maxEOF is the length in bytes below which a payload that starts with FE is an EOF; a longer one may be a
+// text row whose first value is 16 MiB or longer.
 const maxEOF = 9
 
-// An EOF ends column definitions, and rows unless CapDeprecateEOF is agreed on.
+// An EOF ends column definitions, and rows unless CapDeprecateEOF is negotiated.
 //
 // Specification: MySQL "Protocol::EOF_Packet", MariaDB "EOF_Packet".
 type EOF struct {

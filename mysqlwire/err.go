@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// ErrProgress says that a packet that starts like an ERR is MariaDB's progress report.
+// ErrProgress reports that a packet that starts like an ERR is MariaDB's progress report.
 var ErrProgress = errors.New("packet is a progress report")
 
-// errnoProgress stands in place of the error number in a progress report.
+// errnoProgress replaces the error number in a progress report.
 const errnoProgress = 0xFFFF
 
 // An Err ends a command, a login or a connection with an error.
@@ -17,20 +17,19 @@ const errnoProgress = 0xFFFF
 // Specification: MySQL "Protocol::ERR_Packet", MariaDB "ERR_Packet".
 type Err struct {
 	Number   Errno
-	HasState bool    // clear before the greeting, when no capability is agreed on
+	HasState bool    // clear before the greeting, when no capability is negotiated
 	State    [5]byte // SQLSTATE; meaningful with HasState
 	Message  []byte  // a view of the payload
 }
 
-// NewErr is an Err with the SQLSTATE of its number.
+// NewErr returns an Err with the SQLSTATE of its number.
 func NewErr(number Errno, message []byte) Err {
 	e := Err{Number: number, HasState: true, Message: message}
 	copy(e.State[:], number.State())
 	return e
 }
 
-// Decode reads an ERR packet. It answers ErrProgress for a progress report.
-// It does not allocate.
+// Decode reads an ERR packet. It returns ErrProgress for a progress report. It does not allocate.
 func (e *Err) Decode(payload []byte) error {
 	const what = "err packet"
 	*e = Err{}
@@ -64,7 +63,7 @@ func (e Err) AppendTo(dst []byte) []byte {
 	return append(dst, e.Message...)
 }
 
-// String is the error as the command-line clients print it.
+// String returns the error in the format of the command-line clients.
 func (e Err) String() string {
 	if !e.HasState {
 		return fmt.Sprintf("ERROR %d: %s", e.Number, e.Message)

@@ -11,7 +11,7 @@ type Errno uint16
 // The error numbers that a gateway sends or acts on.
 const (
 	ErrnoTooManyConnections     Errno = 1040
-	ErrnoBadHost                Errno = 1042 // the host of the backend cannot be reached by its name
+	ErrnoBadHost                Errno = 1042 // the backend's host name cannot be resolved or reached
 	ErrnoHandshake              Errno = 1043
 	ErrnoAccessDenied           Errno = 1045
 	ErrnoNoDatabase             Errno = 1046
@@ -48,11 +48,11 @@ const (
 	ErrnoUserBlocked            Errno = 4150 // MariaDB: max_password_errors
 )
 
-// stateGeneral is the SQLSTATE of an error that has none of its own.
+// stateGeneral is the SQLSTATE of errors without a specific one.
 const stateGeneral = "HY000"
 
-// State is the SQLSTATE that servers send with e: of the numbers above the right one, of
-// all others "HY000". It does not allocate.
+// State returns the SQLSTATE that servers send with e for the numbers above, and "HY000" for all others. It
+// does not allocate.
 func (e Errno) State() string {
 	switch e {
 	case ErrnoTooManyConnections:
@@ -77,5 +77,5 @@ func (e Errno) State() string {
 	return stateGeneral
 }
 
-// String is the number in decimal.
+// String returns the number in decimal.
 func (e Errno) String() string { return strconv.Itoa(int(e)) }

@@ -6,8 +6,8 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// TestErrnoState compares SQLSTATEs with go-mysql's table, for all numbers that it has and
-// we name; what only we have is stated.
+// TestErrnoState compares SQLSTATEs with go-mysql's table, for all numbers that it has and this package
+// names; the others are listed here.
 func TestErrnoState(t *testing.T) {
 	own := map[Errno]string{
 		ErrnoConnectionKilled: "70100", // MariaDB's errmsg.txt

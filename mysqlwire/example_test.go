@@ -16,7 +16,7 @@ func ExampleErr() {
 	// 22 00 00 01 ff 1d 04 23 30 38 53 30 31
 }
 
-// Masking a capability off leaves its field out of what is sent on.
+// A masked capability omits its field from the forwarded response.
 func ExampleHandshakeResponse() {
 	h := mysqlwire.HandshakeResponse{
 		Capabilities: mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection |
@@ -110,7 +110,7 @@ func ExampleStmtParams() {
 	// 43 true
 }
 
-// Attributes stand before the text.
+// Attributes precede the text.
 func ExampleQuery() {
 	payload := []byte("\x03\x01\x01\x00\x01\xfe\x00\x05trace\x02abSELECT 1")
 	sql, err := mysqlwire.Query(payload, mysqlwire.CapQueryAttributes)

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestExchanges plays the conversations in testdata/exchanges: annotated bytes of packets,
-// with their headers, and what the decoders see in them.
+// TestExchanges replays the conversations in testdata/exchanges: annotated bytes of packets, with their
+// headers, and the decoded fields.
 //
 //	caps                  the capabilities, by name, of the packets that follow
 //	packet kind=… [seq=n] one packet in hex; a comment goes from # to the line's end

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// The names of bits, without the prefixes CLIENT_ and MARIADB_CLIENT_ of the sources.
+// Names of bits, without the prefixes CLIENT_ and MARIADB_CLIENT_ of the sources.
 var (
 	capabilityNames = [64]string{
 		"LONG_PASSWORD", "FOUND_ROWS", "LONG_FLAG", "CONNECT_WITH_DB", "NO_SCHEMA", "COMPRESS", "ODBC",
@@ -31,7 +31,7 @@ func (c Capability) String() string { return bitNames(uint64(c), &capabilityName
 // String lists the flags by their names in the sources, joined by "|".
 func (s Status) String() string { return bitNames(uint64(s), &statusNames) }
 
-// bitNames lists the bits of v from the lowest on; one without a name by its number.
+// bitNames lists the bits of v in ascending order; a bit without a name by its number.
 func bitNames(v uint64, names *[64]string) string {
 	if v == 0 {
 		return "0"

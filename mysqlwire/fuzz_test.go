@@ -30,8 +30,8 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// FuzzLenencInt compares with go-mysql, except on input that LenencInt rejects: go-mysql panics
-// on short input and takes FF for a number.
+// FuzzLenencInt compares with go-mysql, except on input that LenencInt rejects: go-mysql panics on short
+// input and accepts FF as a number.
 func FuzzLenencInt(f *testing.F) {
 	for _, v := range []uint64{0, 250, 251, 1<<16 - 1, 1 << 16, 1<<24 - 1, 1 << 24, 1<<64 - 1} {
 		f.Add(AppendLenencInt(nil, v), v)
@@ -160,8 +160,8 @@ func FuzzBinaryRow(f *testing.F) {
 	})
 }
 
-// asOracle reports whether go-mysql reads v by the protocol. It knows a DATE of 4 bytes
-// alone, and hours of a TIME only as far as a server can send them.
+// asOracle reports whether go-mysql decodes v correctly. It supports only DATEs of 4 bytes, and hours of a
+// TIME only as far as a server can send them.
 func asOracle(v BinaryValue) bool {
 	switch v.Type {
 	case TypeDate, TypeNewDate:
@@ -225,7 +225,7 @@ func FuzzStateChanges(f *testing.F) {
 	})
 }
 
-// FuzzAttributes walks over any connection attributes.
+// FuzzAttributes iterates over arbitrary connection attributes.
 func FuzzAttributes(f *testing.F) {
 	f.Add(AppendAttribute(nil, "_client_name", "tare"))
 	f.Fuzz(func(t *testing.T, raw []byte) {

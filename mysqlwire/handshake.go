@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// ErrRefused says that an ERR packet stands where the handshake was expected: the server
-// refuses the connection before its greeting (too many connections, host blocked). The
-// payload is to be decoded as Err; it carries no SQLSTATE.
+// ErrRefused reports an ERR packet instead of the handshake: the server refuses the connection before its
+// greeting (too many connections, host blocked). Decode the payload as Err; it has no SQLSTATE.
 var ErrRefused = errors.New("server refused the connection before its greeting")
 
 const (
@@ -21,9 +20,8 @@ const (
 
 // A Handshake is the server's greeting: the first packet of a connection.
 //
-// ServerVersion and AuthPlugin are views of the payload. AuthData is not: the packet
-// carries it in two places, so Decode puts it together in a slice of its own, which the
-// next Decode overwrites.
+// ServerVersion and AuthPlugin are views of the payload. AuthData is not: the packet contains it in two
+// parts, so Decode assembles it in a slice that the next Decode overwrites.
 //
 // Specification: MySQL "Protocol::HandshakeV10", MariaDB "Connection#Initial Handshake
 // Packet".
@@ -31,17 +29,17 @@ type Handshake struct {
 	ProtocolVersion uint8
 	ServerVersion   []byte
 	ConnectionID    uint32
-	AuthData        []byte     // the challenge, without the NUL that ends it on the wire
+	AuthData        []byte     // the challenge, without the NUL that terminates it on the wire
 	Capabilities    Capability // with MariaDB's extended bits when CapLongPassword is clear
 	Charset         uint8      // the low byte of the server's collation id
 	Status          Status
 	AuthPlugin      []byte // empty without CapPluginAuth
 
-	authOwned []byte // what AuthData was put together in
+	authOwned []byte // backing array of AuthData
 }
 
-// Decode reads a greeting of protocol version 10. It answers ErrRefused for an ERR packet.
-// After the first time it does not allocate.
+// Decode reads a greeting of protocol version 10. It returns ErrRefused for an ERR packet. It allocates only
+// in the first call.
 func (h *Handshake) Decode(payload []byte) error {
 	if len(payload) > 0 && payload[0] == MarkErr {
 		return ErrRefused
@@ -83,9 +81,8 @@ func (h *Handshake) Decode(payload []byte) error {
 	return c.done("handshake")
 }
 
-// AppendTo appends the payload of h. AuthData shorter than the 20 bytes that the packet
-// holds is filled up with NUL bytes; longer than 254 bytes it panics: the length has one
-// byte. It does not allocate when dst has room.
+// AppendTo appends the payload of h. AuthData shorter than 20 bytes is padded with NUL bytes; if it is longer
+// than 254 bytes, AppendTo panics, because the length has one byte. It does not allocate when dst has room.
 func (h *Handshake) AppendTo(dst []byte) []byte {
 	if len(h.AuthData) > maxAuthData {
 		panic("BUG: Handshake.AppendTo: AuthData is longer than 254 bytes")

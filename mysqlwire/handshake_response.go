@@ -5,16 +5,14 @@ import (
 	"errors"
 )
 
-// ErrPre41 says that a client speaks the protocol from before MySQL 4.1, with 16
-// capability bits and passwords hashed in 8 bytes, which is not supported.
+// ErrPre41 reports a client of the protocol before MySQL 4.1, with 16 capability bits and passwords hashed in
+// 8 bytes, which is not supported.
 var ErrPre41 = errors.New("client speaks the protocol from before MySQL 4.1")
 
-// A HandshakeResponse is the client's answer to the greeting: who it is, its answer to the
-// challenge, and the capabilities that the connection uses from then on.
-// All slices are views of the payload.
+// A HandshakeResponse is the client's response to the greeting: its user, its response to the challenge, and
+// the capabilities that the connection uses from then on. All slices are views of the payload.
 //
-// Capabilities decide which fields are on the wire and how: clear a bit and AppendTo
-// leaves the field out.
+// Capabilities determine the fields on the wire and their form: clear a bit and AppendTo omits the field.
 //
 // Specification: MySQL "Protocol::HandshakeResponse41", MariaDB "Connection#Client
 // Handshake Response".
@@ -30,8 +28,8 @@ type HandshakeResponse struct {
 	ZstdLevel    uint8  // with CapZstdCompression
 }
 
-// Decode reads a response by the capabilities in it. It answers ErrPre41 for older
-// clients. It does not allocate.
+// Decode reads a response by the capabilities in it. It returns ErrPre41 for older clients. It does not
+// allocate.
 func (h *HandshakeResponse) Decode(payload []byte) error {
 	const what = "handshake response"
 	c := cursor{rest: payload}
@@ -93,7 +91,7 @@ func (h *HandshakeResponse) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// decodeClientHello reads the 32 bytes that SSLRequest and HandshakeResponse begin with.
+// decodeClientHello reads the first 32 bytes of SSLRequest and HandshakeResponse.
 func decodeClientHello(c *cursor, what string) (caps Capability, maxPacket uint32, charset uint8, err error) {
 	if len(c.rest) >= 2 && Capability(binary.LittleEndian.Uint16(c.rest))&CapProtocol41 == 0 {
 		return 0, 0, 0, ErrPre41

@@ -6,9 +6,9 @@ const (
 	lenencBad  = 0xFF // the first byte of an ERR packet
 )
 
-// LenencInt reads a length-encoded integer at the start of b and returns it with the
-// number of bytes it takes: 1, 3, 4 or 9. n is 0 when b is too short or starts with 0xFB
-// (NULL) or 0xFF, which are no integers. It does not allocate.
+// LenencInt reads a length-encoded integer at the start of b and returns it with the number of bytes it
+// occupies: 1, 3, 4 or 9. n is 0 if b is too short or starts with 0xFB (NULL) or 0xFF, which are not
+// integers. It does not allocate.
 func LenencInt(b []byte) (v uint64, n int) {
 	if len(b) == 0 {
 		return 0, 0
@@ -42,9 +42,8 @@ func AppendLenencInt(dst []byte, v uint64) []byte {
 		byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56))
 }
 
-// LenencString reads a length-encoded string at the start of b: a view of b with capped
-// capacity, and the number of bytes it takes with its length. n is 0 when b is too short.
-// It does not allocate.
+// LenencString returns the length-encoded string at the start of b, a view of b with capped capacity, and the
+// number of bytes it occupies including its length. n is 0 if b is too short. It does not allocate.
 func LenencString(b []byte) (s []byte, n int) {
 	v, n := LenencInt(b)
 	if n == 0 || v > uint64(len(b)-n) {

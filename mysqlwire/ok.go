@@ -12,18 +12,17 @@ type OK struct {
 	LastInsertID uint64
 	Status       Status
 	Warnings     uint16
-	Info         []byte // text for people, such as "Rows matched: 1  Changed: 1  Warnings: 0"
+	Info         []byte // human-readable text, such as "Rows matched: 1  Changed: 1  Warnings: 0"
 
-	// State holds the changes of the session when Status has StatusSessionChanged; it is
-	// read with StateChanges.
+	// State contains the changes of the session if Status has StatusSessionChanged; read it by StateChanges.
 	State []byte
 }
 
 // Decode reads an OK packet by the connection's capabilities. It does not allocate.
 //
-// The manual says that Info is the rest of the packet unless CapSessionTrack is set;
-// servers write a length before it in either case. Both are understood: without the
-// capability the rest is taken as a length-encoded string when it is exactly one.
+// The manual says that Info is the rest of the packet unless CapSessionTrack is set; servers write a length
+// before it in either case. Both are accepted: without the capability the rest is decoded as a length-encoded
+// string if it is exactly one.
 func (o *OK) Decode(payload []byte, caps Capability) error {
 	const what = "ok packet"
 	*o = OK{}
@@ -83,5 +82,5 @@ func (o *OK) AppendTo(dst []byte, caps Capability) []byte {
 	return dst
 }
 
-// StateChanges iterates over what the command changed in the session.
+// StateChanges iterates over the command's changes to the session.
 func (o *OK) StateChanges() StateChangeIter { return StateChanges(o.State) }

@@ -11,15 +11,15 @@ import (
 	"github.com/taredb/tare/internal/alloctest"
 )
 
-// A codec decodes one kind of packet into a value of its own and encodes it again.
+// A codec decodes one kind of packet into a value and encodes it again.
 type codec struct {
 	name   string
-	value  any // the value that decode fills, for comparison
+	value  any // the target of decode, for comparison
 	decode func(payload []byte, caps Capability) error
 	encode func(dst []byte, caps Capability) []byte
 }
 
-// plain makes a codec of a type whose packet does not depend on capabilities.
+// plain returns the codec of a type whose packet does not depend on capabilities.
 func plain[T any, P interface {
 	*T
 	Decode([]byte) error
@@ -33,7 +33,7 @@ func plain[T any, P interface {
 	}
 }
 
-// byCaps makes a codec of a type whose packet depends on capabilities.
+// byCaps returns the codec of a type whose packet depends on capabilities.
 func byCaps[T any, P interface {
 	*T
 	Decode([]byte, Capability) error
@@ -139,8 +139,8 @@ const (
 	capsAttrs = caps41 | CapQueryAttributes | CapPluginAuth | CapConnectAttrs
 )
 
-// samples are well-formed payloads in hex, by the codec's name. Each is what AppendTo
-// makes of it, unless loose says that it is one of the forms that are only accepted.
+// samples are well-formed payloads in hex, by the codec's name. AppendTo reproduces each of them, except
+// those marked loose, which are only accepted.
 var samples = []struct {
 	codec   string
 	title   string
@@ -206,7 +206,7 @@ var samples = []struct {
 	{codec: "local infile", title: "plain", payload: "fb 2f746d702f612e637376"},
 }
 
-// unhex reads hex with spaces between.
+// unhex decodes hex with spaces.
 func unhex(tb testing.TB, s string) []byte {
 	tb.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
@@ -246,8 +246,8 @@ func TestSamplesRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTruncatedSamples cuts each sample at each byte: no cut may panic, and what still
-// decodes must survive a round trip.
+// TestTruncatedSamples truncates each sample at each byte: no prefix may panic, and prefixes that decode must
+// survive a round trip.
 func TestTruncatedSamples(t *testing.T) {
 	for _, c := range codecs() {
 		for _, s := range samples {
@@ -268,8 +268,8 @@ func TestTruncatedSamples(t *testing.T) {
 	}
 }
 
-// checkRoundTrip encodes what c has just decoded and decodes that: the same value and the
-// same bytes must come out.
+// checkRoundTrip encodes the value that c has just decoded and decodes the result: value and bytes must be
+// the same.
 func checkRoundTrip(t *testing.T, c codec, caps Capability) {
 	t.Helper()
 	value := fmt.Sprintf("%+v", c.value)

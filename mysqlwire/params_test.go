@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// execution makes the message of an EXECUTE with the given flags and parameters.
+// execution returns the message of an EXECUTE with the given flags and parameters.
 func execution(t *testing.T, flags ExecuteFlags, params string) *StmtExecute {
 	t.Helper()
 	return &StmtExecute{StatementID: 1, Flags: flags, Iterations: 1, Params: unhex(t, params)}
@@ -28,8 +28,7 @@ func showParams(p *StmtParams) string {
 	return strings.Join(parts, " ")
 }
 
-// TestStmtParams follows one statement through executions that do not repeat its types and
-// through long data.
+// TestStmtParams runs one statement through executions that do not repeat its types and through long data.
 func TestStmtParams(t *testing.T) {
 	var p StmtParams
 	p.Reset(2)
@@ -49,7 +48,7 @@ func TestStmtParams(t *testing.T) {
 	step("types kept", execution(t, 0, "00 00 01000000 0162"), 0, "1 b")
 	step("NULL", execution(t, 0, "03 00"), 0, "NULL NULL")
 	p.MarkLong(1)
-	p.MarkLong(7) // a parameter that there is not
+	p.MarkLong(7) // a parameter that does not exist
 	step("long data", execution(t, 0, "00 00 02000000"), 0, "2 long")
 	step("long data is forgotten", execution(t, 0, "00 00 02000000 0163"), 0, "2 c")
 	p.MarkLong(0)
@@ -69,7 +68,7 @@ func TestStmtParams(t *testing.T) {
 func TestBinaryValueAccessors(t *testing.T) {
 	for _, c := range []struct {
 		value BinaryValue
-		want  string // Int64, Uint64, Float64: value, or - when it is none
+		want  string // Int64, Uint64, Float64: value, or - if there is none
 	}{
 		{BinaryValue{Data: []byte{0xFE}, ValueType: ValueType{Type: TypeTiny}}, "-2 - -"},
 		{BinaryValue{Data: []byte{0xFE}, ValueType: ValueType{TypeTiny, true}}, "254 254 -"},

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// ErrMalformedPacket says that a payload contradicts the format of its kind.
+// ErrMalformedPacket reports that a payload contradicts its format.
 var ErrMalformedPacket = errors.New("malformed mysql packet")
 
 // A cursor reads a payload field by field. The first read past the end sets short; every
@@ -18,12 +18,12 @@ type cursor struct {
 	short bool
 }
 
-// fail marks the payload as too short and leaves nothing to read.
+// fail marks the payload as too short and drops the rest.
 func (c *cursor) fail() {
 	c.rest, c.short = nil, true
 }
 
-// done answers the error of a decoder that has read its last field.
+// done returns the error of a decoder that has read its last field.
 func (c *cursor) done(what string) error {
 	if c.short {
 		return shortIn(what)
@@ -97,7 +97,7 @@ func (c *cursor) bytes(n int) []byte {
 	return s
 }
 
-// nul reads up to a NUL byte, which must be there, and past it.
+// nul reads up to a required NUL byte and skips it.
 func (c *cursor) nul() []byte {
 	n := bytes.IndexByte(c.rest, 0)
 	if n < 0 {
@@ -109,8 +109,8 @@ func (c *cursor) nul() []byte {
 	return s
 }
 
-// nulOrRest reads up to a NUL byte and past it, or all that is left: clients and servers
-// leave out the NUL of a last field, or the whole field.
+// nulOrRest reads up to a NUL byte and skips it, or reads the rest: clients and servers omit the NUL of a
+// last field, or the whole field.
 func (c *cursor) nulOrRest() []byte {
 	if bytes.IndexByte(c.rest, 0) < 0 {
 		return c.all()
@@ -118,10 +118,10 @@ func (c *cursor) nulOrRest() []byte {
 	return c.nul()
 }
 
-// all reads what is left.
+// all reads the rest.
 func (c *cursor) all() []byte { return c.bytes(len(c.rest)) }
 
-// open takes the first byte of a payload, which must be want.
+// open consumes the first byte of a payload, which must be want.
 func open(payload []byte, want byte, what string) (cursor, error) {
 	if len(payload) == 0 {
 		return cursor{}, shortIn(what)
@@ -133,14 +133,14 @@ func open(payload []byte, want byte, what string) (cursor, error) {
 	return cursor{rest: payload[1:]}, nil
 }
 
-// openCommand takes the command byte of a message from the client.
+// openCommand consumes the command byte of a message from the client.
 func openCommand(payload []byte, want Command, what string) (cursor, error) {
 	return open(payload, byte(want), what)
 }
 
 func shortIn(what string) error { return fmt.Errorf("decode %s: %w", what, ErrShortPacket) }
 
-// malformed says why a payload is none of its kind.
+// malformed returns an error with the reason why a payload is invalid.
 func malformed(what, why string) error {
 	return fmt.Errorf("decode %s: %w: %s", what, ErrMalformedPacket, why)
 }

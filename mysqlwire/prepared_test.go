@@ -9,9 +9,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestBinaryProtocol has a real server read the parameters that mysqlwire writes, and
-// mysqlwire read the rows that the server writes: each parameter comes back as it went, and
-// as the server itself writes it in text.
+// TestBinaryProtocol sends parameters to a real server and decodes the rows it returns: each parameter comes
+// back unchanged, and equal to the server's text form.
 func TestBinaryProtocol(t *testing.T) {
 	s := testmysql.Shared(t)
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})

@@ -1,7 +1,7 @@
 package mysqlwire
 
-// Query returns the text of a COM_QUERY, a view of payload. With CapQueryAttributes attributes
-// stand before it, which are checked and skipped. It does not allocate.
+// Query returns the text of a COM_QUERY, a view of payload. With CapQueryAttributes, attributes precede it,
+// which are checked and skipped. It does not allocate.
 //
 // Specification: MySQL "COM_QUERY", MariaDB "COM_QUERY".
 func Query(payload []byte, caps Capability) (sql []byte, err error) {
@@ -32,7 +32,8 @@ func Query(payload []byte, caps Capability) (sql []byte, err error) {
 	return c.all(), nil
 }
 
-// skipAttributes checks n attributes of a query and reads past them. Types and names of all stand before the first value.
+// skipAttributes checks and skips n attributes of a query. The types and names of all of them precede the
+// first value.
 func (c *cursor) skipAttributes(n int) error {
 	const what = "query attributes"
 	nulls := c.bytes((n + 7) / 8)

@@ -5,44 +5,44 @@ import (
 	"math"
 )
 
-// InspectMax is how many payload bytes of a packet that ends or begins a result Scan wants
-// to see before it goes on; longer ones are understood by these first bytes. A relay's
-// buffer must hold at least HeaderLen + InspectMax bytes.
+// InspectMax is the number of payload bytes that Scan inspects of a packet that begins or ends a result; the
+// first InspectMax bytes of longer ones suffice. A relay's buffer must have at least HeaderLen + InspectMax
+// bytes.
 const InspectMax = 4096
 
-// Event says why Response.Scan stopped.
+// Event is the reason why Response.Scan stopped.
 type Event uint8
 
 // The events of a response.
 const (
-	// EventMore: the bytes handed in are scanned as far as they reach; read more.
+	// EventMore: b is scanned as far as possible; read more.
 	EventMore Event = iota
-	// EventInfile: the server asked for a local file. Forward what was scanned, then the
-	// client's packets up to and with the empty one, call ResumeInfile, and go on.
+	// EventInfile: the server requests a local file. Forward the scanned bytes, then the client's packets
+	// through the empty one, call ResumeInfile, and continue.
 	EventInfile
 	// EventDone: the response is complete.
 	EventDone
 )
 
 var (
-	// ErrOutOfOrder says that a response carries a wrong sequence number.
+	// ErrOutOfOrder reports a wrong sequence number in a response.
 	ErrOutOfOrder = errors.New("mysql packets out of order")
 
-	// ErrUnexpectedPacket says that a packet does not belong where it stands in a response.
+	// ErrUnexpectedPacket reports a packet that is invalid at its position in a response.
 	ErrUnexpectedPacket = errors.New("unexpected mysql packet in a response")
 )
 
-// respState is what the next packet of a response must be.
+// respState is the expected kind of a response's next packet.
 type respState uint8
 
 const (
-	respDone       respState = iota // nothing is left
+	respDone       respState = iota // complete
 	respFirst                       // OK, ERR, a local file request or a column count
 	respColumns                     // column definitions
 	respColumnsEOF                  // the EOF after them
 	respRows                        // rows up to EOF, OK or ERR
 	respFields                      // definitions up to EOF (COM_FIELD_LIST)
-	respPrepare                     // the answer of COM_STMT_PREPARE
+	respPrepare                     // the response of COM_STMT_PREPARE
 	respParams                      // parameter definitions
 	respParamsEOF
 	respPrepColumns
@@ -51,48 +51,48 @@ const (
 	respText   // one packet of any kind (COM_STATISTICS)
 )
 
-// A Response follows the packets of one command's response by their first bytes, without
-// parsing rows: it finds where the response ends and counts what passes. Begin starts it;
-// Scan is fed with the bytes as they come.
+// A Response tracks the packets of one command's response by their first bytes, without parsing rows: it
+// detects the end of the response and counts rows and results. Begin starts it; Scan processes the bytes as
+// they arrive.
 //
 //	Begin ─► Scan(b) ─► EventMore ─► forward b[:n], read more ─► Scan …
 //	                 ─► EventInfile ─► relay the file ─► ResumeInfile ─► Scan …
-//	                 ─► EventDone ─► forward b[:n]; the command is answered
+//	                 ─► EventDone ─► forward b[:n]; the response is complete
 //
 // The zero value is a finished response.
 type Response struct {
 	caps  Capability
 	state respState
 	next  uint8 // sequence number of the next packet
-	query bool  // COM_QUERY: a first byte FB asks for a local file
+	query bool  // COM_QUERY: a first byte FB requests a local file
 
-	skip uint32 // payload bytes of the current packet that are still to come
+	skip uint32 // payload bytes of the current packet not yet seen
 	long bool   // the current packet is MaxPayload long: the next one continues it
 
-	left    uint64 // definitions still to come
+	left    uint64 // definitions not yet seen
 	columns uint16 // PREPARE: column definitions after the parameters
 
-	// What was seen. Counters add up over all results of the command.
+	// Properties of the response. Counters add up over all results of the command.
 	Rows         uint64
 	Affected     uint64 // rows changed
 	LastInsertID uint64 // of the last result that had one
-	Results      uint32 // results ended, the erroneous one included
+	Results      uint32 // finished results, including a failed one
 	Warnings     uint32
 	Status       Status // of the last OK or EOF
 	SeenStatus   bool   // Status was received at least once
 	StatementID  uint32 // PREPARE
 	Params       uint16 // PREPARE: parameters
 
-	// Errno is the number of the ERR packet that ended the response; 0 when there was none.
+	// Errno is the number of the ERR packet that ended the response; 0 if there was none.
 	Errno uint16
 
-	// Last is the payload of the OK or ERR packet that ended the last result: at most
-	// InspectMax bytes, a view of the bytes given to Scan. Nil when an EOF ended it.
+	// Last is the payload of the OK or ERR packet that ended the last result: at most InspectMax bytes, a
+	// view of the bytes passed to Scan. Nil if an EOF ended it.
 	Last []byte
 }
 
-// Begin starts the response to cmd, under the capabilities of the connection, whose first
-// packet has sequence number next. Commands that are not answered begin finished.
+// Begin starts the response to cmd, under the capabilities of the connection, whose first packet has sequence
+// number next. For commands without a response, it is complete immediately.
 func (r *Response) Begin(cmd Command, caps Capability, next uint8) {
 	*r = Response{caps: caps, next: next, state: respSimple}
 	switch cmd {
@@ -116,24 +116,22 @@ func (r *Response) Begin(cmd Command, caps Capability, next uint8) {
 // Done reports whether the response is complete.
 func (r *Response) Done() bool { return r.state == respDone && r.skip == 0 && !r.long }
 
-// AtBoundary reports whether what was scanned so far ends with a whole packet, so that an
-// ERR packet with sequence number NextSeq may follow.
+// AtBoundary reports whether the scanned bytes end with a whole packet, so that an ERR packet with sequence
+// number NextSeq may follow.
 func (r *Response) AtBoundary() bool { return r.skip == 0 && !r.long }
 
-// NextSeq is the sequence number of the packet that follows what was scanned.
+// NextSeq returns the sequence number of the packet after the scanned bytes.
 func (r *Response) NextSeq() uint8 { return r.next }
 
-// Columns is how many columns the result of a prepared statement has, after PREPARE.
+// Columns returns the number of columns in the result of a prepared statement, after PREPARE.
 func (r *Response) Columns() uint16 { return r.columns }
 
-// ResumeInfile goes on after the client's packets of a local file; next is the sequence
-// number that follows them.
+// ResumeInfile continues after the client's packets of a local file; next is the sequence number after them.
 func (r *Response) ResumeInfile(next uint8) { r.next = next }
 
-// Scan goes through b, the bytes that follow what was scanned before, and returns how many
-// of them are understood and may be forwarded. With EventMore the rest, at most
-// HeaderLen + InspectMax bytes, must be handed in again with more behind it. An error means
-// that the server broke the protocol; the n bytes before it are good.
+// Scan processes b, the bytes that follow those scanned before, and returns how many of them were scanned and
+// may be forwarded. With EventMore the rest, at most HeaderLen + InspectMax bytes, must be passed again with
+// more bytes appended. An error means that the server broke the protocol; the n bytes before it are valid.
 // Scan does not allocate.
 func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 	for {
@@ -155,7 +153,7 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 		if h.Seq != r.next {
 			return n, EventMore, ErrOutOfOrder
 		}
-		if r.long { // a continuation: its bytes are data, whatever they look like
+		if r.long { // a continuation: its bytes are data regardless of their values
 			r.accept(h)
 			n += HeaderLen
 			continue
@@ -179,7 +177,7 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 		r.accept(h)
 		n += HeaderLen
 		if ev == EventInfile {
-			if r.skip > 0 { // the file's name: at most InspectMax bytes, all there
+			if r.skip > 0 { // the file's name: at most InspectMax bytes, complete
 				n += int(r.skip)
 				r.skip = 0
 			}
@@ -188,14 +186,14 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 	}
 }
 
-// accept steps over the header of a packet whose payload follows.
+// accept consumes the header of a packet whose payload follows.
 func (r *Response) accept(h Header) {
 	r.next++
 	r.skip = uint32(h.Len)
 	r.long = h.Len == MaxPayload
 }
 
-// packet moves the state by one packet, given the first bytes of its payload.
+// packet advances the state by one packet, given the first bytes of its payload.
 func (r *Response) packet(h Header, p []byte) (Event, error) {
 	if r.state == respText {
 		r.state = respDone
@@ -237,7 +235,7 @@ func (r *Response) packet(h Header, p []byte) (Event, error) {
 	panic("BUG: a response in no state")
 }
 
-// failed takes an ERR packet, which ends the response; or a progress report, which does not.
+// failed handles an ERR packet, which ends the response, or a progress report, which does not.
 func (r *Response) failed(h Header, p []byte) (Event, error) {
 	if len(p) < 3 {
 		return EventMore, ErrUnexpectedPacket
@@ -255,7 +253,7 @@ func (r *Response) failed(h Header, p []byte) (Event, error) {
 	return EventMore, nil
 }
 
-// first takes the packet that tells what kind of result this is.
+// first handles the packet that determines the kind of result.
 func (r *Response) first(h Header, p []byte) (Event, error) {
 	switch {
 	case p[0] == 0x00:
@@ -289,7 +287,7 @@ func (r *Response) first(h Header, p []byte) (Event, error) {
 	return EventMore, nil
 }
 
-// definition counts one definition down and says what follows the last.
+// definition counts down one definition and sets the state after the last one.
 func (r *Response) definition() {
 	if r.left--; r.left > 0 {
 		return
@@ -311,7 +309,7 @@ func (r *Response) definition() {
 	}
 }
 
-// definitionsEOF takes the EOF packet between definitions and what follows them.
+// definitionsEOF handles the EOF packet after definitions.
 func (r *Response) definitionsEOF(p []byte) error {
 	if p[0] != 0xFE || len(p) >= 9 {
 		return ErrUnexpectedPacket
@@ -324,7 +322,7 @@ func (r *Response) definitionsEOF(p []byte) error {
 		r.preparedColumns()
 	case r.state == respPrepColumnsEOF:
 		r.state = respDone
-	case r.Status.Has(StatusCursorExists): // the rows come by COM_STMT_FETCH
+	case r.Status.Has(StatusCursorExists): // the rows are fetched by COM_STMT_FETCH
 		r.Results++
 		r.state = respDone
 	default:
@@ -333,8 +331,8 @@ func (r *Response) definitionsEOF(p []byte) error {
 	return nil
 }
 
-// row takes a packet among the rows that begins with FE: their end, or a row with a first
-// value of 16 MiB or more.
+// row handles a packet among the rows that begins with FE: their end, or a row with a first value of 16 MiB
+// or more.
 func (r *Response) row(h Header, p []byte) error {
 	limit := 9
 	if r.caps.Has(CapDeprecateEOF) {
@@ -347,7 +345,7 @@ func (r *Response) row(h Header, p []byte) error {
 	return nil
 }
 
-// prepared takes the first packet of a PREPARE's answer.
+// prepared handles the first packet of the response to a PREPARE.
 func (r *Response) prepared(p []byte) error {
 	if p[0] != 0x00 || len(p) < 12 {
 		return ErrUnexpectedPacket
@@ -372,8 +370,7 @@ func (r *Response) preparedColumns() {
 	}
 }
 
-// end takes the OK or EOF packet that ends one result: of another one that follows the
-// status tells.
+// end handles the OK or EOF packet that ends one result. Its status reports whether another result follows.
 func (r *Response) end(p []byte) error {
 	if p[0] == 0xFE && len(p) < 7 { // EOF: warnings, status
 		r.Last = nil
@@ -392,7 +389,7 @@ func (r *Response) end(p []byte) error {
 	return nil
 }
 
-// ok takes an OK packet: affected rows, last insert id, status, warnings.
+// ok decodes an OK packet: affected rows, last insert id, status, warnings.
 func (r *Response) ok(p []byte) error {
 	r.Last = p
 	affected, n := LenencInt(p[1:])

@@ -126,7 +126,7 @@ func TestResponse(t *testing.T) {
 		{"close", ComStmtClose, old, newReply(), Response{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for cut := range len(c.r.b) + 1 { // whatever way it comes
+			for cut := range len(c.r.b) + 1 { // in any split
 				var r Response
 				r.Begin(c.cmd, c.caps, 1)
 				n, ev, err := r.Scan(c.r.b[:cut])
@@ -151,7 +151,7 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// seen is what a response tells, comparable.
+// seen returns the properties of a response in a comparable form.
 func seen(r *Response) []uint64 {
 	return []uint64{
 		r.Rows, r.Affected, r.LastInsertID, uint64(r.Results), uint64(r.Warnings), uint64(r.Status),

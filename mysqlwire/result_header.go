@@ -1,20 +1,18 @@
 package mysqlwire
 
-// A ResultHeader begins a result with rows: how many columns it has.
+// A ResultHeader begins a result with rows: it has the number of columns.
 //
 // Specification: MySQL "Text Resultset", MariaDB "Result Set Packets#Column count packet".
 type ResultHeader struct {
 	Columns uint64
 
-	// NoDefinitions says that no column definitions follow: the client has them from the
-	// statement's preparation (CapMariaCacheMetadata) or does not want them
-	// (CapOptionalMetadata).
+	// NoDefinitions reports that no column definitions follow: the client has them from the statement's
+	// preparation (CapMariaCacheMetadata) or did not request them (CapOptionalMetadata).
 	NoDefinitions bool
 }
 
-// Decode reads a result's header by the connection's capabilities. The caller has looked
-// at the first byte: OK, ERR and the LOCAL INFILE request stand in the same place.
-// It does not allocate.
+// Decode reads a result's header by the connection's capabilities. The caller has checked the first byte: OK,
+// ERR and the LOCAL INFILE request may be sent instead. It does not allocate.
 func (h *ResultHeader) Decode(payload []byte, caps Capability) error {
 	const what = "result header"
 	c := cursor{rest: payload}

@@ -1,6 +1,6 @@
 package mysqlwire
 
-// A StateChangeType says what a change of the session's state is about.
+// A StateChangeType is the kind of a change of the session's state.
 type StateChangeType uint8
 
 // The kinds of state changes, as in MySQL's enum_session_state_type.
@@ -9,7 +9,7 @@ const (
 	StateSchema          StateChangeType = 1 // Value: the current schema
 	StateChanged         StateChangeType = 2 // Value: "1"
 	StateGTIDs           StateChangeType = 3 // Value: the GTID set
-	StateCharacteristics StateChangeType = 4 // Value: the statement that starts the same transaction
+	StateCharacteristics StateChangeType = 4 // Value: the statement that starts an equal transaction
 	StateTransaction     StateChangeType = 5 // Value: eight letters, such as "T_______"
 )
 
@@ -17,10 +17,10 @@ const (
 type StateChange struct {
 	Type  StateChangeType
 	Name  []byte // of a system variable
-	Value []byte // of an unknown type: the raw bytes
+	Value []byte // for an unknown type: the raw bytes
 }
 
-// A StateChangeIter walks over the changes in an OK packet.
+// A StateChangeIter iterates over the changes in an OK packet.
 //
 // Specification: MySQL "Protocol::OK_Packet" (session state information), MariaDB
 // "OK_Packet#Session State Info".
@@ -33,7 +33,7 @@ type StateChangeIter struct {
 // StateChanges iterates over state, the State of an OK packet. It does not allocate.
 func StateChanges(state []byte) StateChangeIter { return StateChangeIter{c: cursor{rest: state}} }
 
-// Next goes to the next change and reports whether there is one.
+// Next advances to the next change and reports whether there is one.
 func (it *StateChangeIter) Next() bool {
 	if it.malformed || !it.c.more() {
 		return false
@@ -50,7 +50,7 @@ func (it *StateChangeIter) Next() bool {
 		it.change.Name = d.lenencBytes()
 		it.change.Value = d.lenencBytes()
 	case StateGTIDs:
-		if d.u8() != 0 { // how the set is encoded: 0, text, is the only one there is
+		if d.u8() != 0 { // encoding of the set; 0, text, is the only one
 			it.malformed = true
 			return false
 		}
@@ -64,5 +64,5 @@ func (it *StateChangeIter) Next() bool {
 	return !it.malformed
 }
 
-// Change is the change that Next went to.
+// Change returns the current change.
 func (it *StateChangeIter) Change() StateChange { return it.change }

@@ -5,7 +5,7 @@ import "encoding/binary"
 // An Option is a setting of the connection.
 type Option uint16
 
-// The options that there are.
+// The options of the protocol.
 const (
 	OptionMultiStatementsOn  Option = 0
 	OptionMultiStatementsOff Option = 1

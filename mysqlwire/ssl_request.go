@@ -1,12 +1,11 @@
 package mysqlwire
 
-// SSLRequestLen is the exact length in bytes of an SSLRequest's payload. Bytes that arrive
-// after it belong to the TLS handshake, also when they are already in the buffer.
+// SSLRequestLen is the exact length in bytes of an SSLRequest's payload. Bytes after it belong to the TLS
+// handshake, even if they are already in the buffer.
 const SSLRequestLen = 32
 
-// An SSLRequest stands before the HandshakeResponse of a client that wants TLS: its first
-// 32 bytes alone, with CapSSL set. The TLS handshake follows at once, then the whole
-// response, encrypted.
+// An SSLRequest precedes the HandshakeResponse of a client that uses TLS: it is the response's first 32 bytes
+// with CapSSL set. The TLS handshake follows immediately, then the whole response, encrypted.
 //
 // Specification: MySQL "Protocol::SSLRequest", MariaDB "Connection#SSLRequest Packet".
 type SSLRequest struct {

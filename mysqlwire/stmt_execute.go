@@ -2,26 +2,26 @@ package mysqlwire
 
 import "encoding/binary"
 
-// ExecuteFlags say how a prepared statement is to be executed.
+// ExecuteFlags are options of an execution.
 type ExecuteFlags uint8
 
 // The flags, with their names in MySQL's sources: CURSOR_TYPE_… and PARAMETER_COUNT_….
 const (
-	ExecuteReadOnlyCursor ExecuteFlags = 0x01 // rows come by COM_STMT_FETCH
+	ExecuteReadOnlyCursor ExecuteFlags = 0x01 // rows are fetched by COM_STMT_FETCH
 	ExecuteForUpdate      ExecuteFlags = 0x02 // never implemented by servers
 	ExecuteScrollable     ExecuteFlags = 0x04 // never implemented by servers
-	ExecuteParamCount     ExecuteFlags = 0x08 // the number of parameters is sent: query attributes may be among them
+	ExecuteParamCount     ExecuteFlags = 0x08 // the number of parameters is sent: they may include query attributes
 )
 
 // Has reports whether all flags of want are in f.
 func (f ExecuteFlags) Has(want ExecuteFlags) bool { return f&want == want }
 
-// A StmtExecute executes a prepared statement: COM_STMT_EXECUTE. What its parameters are
-// is read by StmtParams, which needs what earlier messages said about the statement.
+// A StmtExecute executes a prepared statement: COM_STMT_EXECUTE. StmtParams decodes its parameters, which
+// depend on earlier messages about the statement.
 //
 // Specification: MySQL "COM_STMT_EXECUTE", MariaDB "COM_STMT_EXECUTE".
 type StmtExecute struct {
-	StatementID uint32 // LastPreparedID stands for the last prepared statement
+	StatementID uint32 // LastPreparedID denotes the last prepared statement
 	Flags       ExecuteFlags
 	Iterations  uint32 // always 1
 	Params      []byte // the parameters; a view of the payload

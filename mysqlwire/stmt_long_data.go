@@ -2,8 +2,8 @@ package mysqlwire
 
 import "encoding/binary"
 
-// A StmtLongData sends a piece of a parameter's value before the execution:
-// COM_STMT_SEND_LONG_DATA. Pieces add up. The server does not answer.
+// A StmtLongData sends a piece of a parameter's value before the execution: COM_STMT_SEND_LONG_DATA. Pieces
+// are concatenated. The server does not respond.
 //
 // Specification: MySQL "COM_STMT_SEND_LONG_DATA", MariaDB "COM_STMT_SEND_LONG_DATA".
 type StmtLongData struct {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// typeUnsigned is the flag beside a parameter's type that says it is unsigned.
+// typeUnsigned is the flag beside a parameter's type that marks it as unsigned.
 const typeUnsigned = 0x80
 
-// StmtParams reads the parameters of one prepared statement, execution by execution. It
-// keeps what the messages do not repeat: clients send types only when they changed, and
-// values that went by COM_STMT_SEND_LONG_DATA are not in the execution at all.
+// StmtParams decodes the parameters of one prepared statement, execution by execution. It keeps the state
+// that messages do not repeat: clients send types only after changes, and values sent by
+// COM_STMT_SEND_LONG_DATA are not in the execution.
 //
 //	PREPARE        ─► Reset(PrepareOK.Params)
 //	SEND_LONG_DATA ─► MarkLong(param)
@@ -19,12 +19,12 @@ const typeUnsigned = 0x80
 //
 // The zero value is a statement without parameters.
 type StmtParams struct {
-	// Values of the last Decode, one a parameter, the statement's own first and query
-	// attributes after them. Views of the payload.
+	// Values of the last Decode, one per parameter, the statement's parameters first and query attributes
+	// after them. Views of the payload.
 	Values []BinaryValue
 
-	// Names of the last Decode when query attributes are agreed on, else empty; the
-	// statement's own parameters have empty names. Views of the payload.
+	// Names of the last Decode if query attributes are negotiated, else empty; the statement's parameters
+	// have empty names. Views of the payload.
 	Names [][]byte
 
 	count int
@@ -32,17 +32,15 @@ type StmtParams struct {
 	long  []uint64 // a bit for each parameter sent as long data
 }
 
-// Reset makes p the state of a newly prepared statement with count parameters; it keeps
-// p's room.
+// Reset makes p the state of a newly prepared statement with count parameters; it reuses p's slices.
 func (p *StmtParams) Reset(count int) {
 	*p = StmtParams{
 		Values: p.Values[:0], Names: p.Names[:0], count: count, types: p.types[:0], long: p.long[:0],
 	}
 }
 
-// MarkLong notes that the value of a parameter was sent as long data. Numbers that the
-// statement does not have are ignored, as servers do.
-// It does not allocate once the statement has had long data.
+// MarkLong records that the value of a parameter was sent as long data. Numbers that the statement does not
+// have are ignored, as by servers. It does not allocate once the statement has had long data.
 func (p *StmtParams) MarkLong(param uint16) {
 	if int(param) >= p.count {
 		return
@@ -53,8 +51,8 @@ func (p *StmtParams) MarkLong(param uint16) {
 	p.long[param/64] |= 1 << (param % 64)
 }
 
-// ClearLong forgets the long data, as COM_STMT_RESET does; Decode does so too, because a
-// server forgets it with each execution.
+// ClearLong discards the long data, as COM_STMT_RESET does. Decode discards it too, because a server does so
+// with each execution.
 func (p *StmtParams) ClearLong() { clear(p.long) }
 
 func (p *StmtParams) isLong(i int) bool {
@@ -111,11 +109,11 @@ func (p *StmtParams) Decode(e *StmtExecute, caps Capability) error {
 	return nil
 }
 
-// maxParams is the most parameters that a statement can have: PREPARE counts them in 16
-// bits. As many query attributes again are let through.
+// maxParams is the maximum number of parameters of a statement: PREPARE counts them in 16 bits. The same
+// number of query attributes is accepted.
 const maxParams = 2 * 0xFFFF
 
-// decodeTypes reads n types, and names when the message has them.
+// decodeTypes reads n types, and names if named is set.
 func (p *StmtParams) decodeTypes(c *cursor, n int, named bool) error {
 	if 2*n > len(c.rest) {
 		return shortIn("stmt execute")
@@ -134,9 +132,8 @@ func (p *StmtParams) decodeTypes(c *cursor, n int, named bool) error {
 	return c.done("stmt execute")
 }
 
-// AppendTo appends the parameters for a StmtExecute with the given flags: Values, with
-// their types when withTypes is set, and Names where query attributes are agreed on.
-// It does not allocate when dst has room.
+// AppendTo appends the parameters for a StmtExecute with the given flags: Values, with their types if
+// withTypes is set, and Names if query attributes are negotiated. It does not allocate when dst has room.
 func (p *StmtParams) AppendTo(dst []byte, flags ExecuteFlags, caps Capability, withTypes bool) []byte {
 	named := caps.Has(CapQueryAttributes)
 	if p.count == 0 && !(named && flags.Has(ExecuteParamCount)) {
@@ -171,12 +168,12 @@ func (p *StmtParams) AppendTo(dst []byte, flags ExecuteFlags, caps Capability, w
 	return dst
 }
 
-// Typed reports whether an execution has sent types, which later ones need not repeat.
+// Typed reports whether an execution has sent types, which later ones may omit.
 func (p *StmtParams) Typed() bool { return len(p.types) > 0 }
 
-// AppendTypes appends the types that the last Decode went by, as they stand in an execution
-// after the flag that announces them; the names of query attributes are left empty.
-// It does not allocate when dst has room.
+// AppendTypes appends the types used by the last Decode, in the form in which they follow the flag that
+// announces them in an execution; the names of query attributes are left empty. It does not allocate when dst
+// has room.
 func (p *StmtParams) AppendTypes(dst []byte, caps Capability) []byte {
 	for _, t := range p.types {
 		dst = t.AppendTo(dst)
@@ -187,7 +184,7 @@ func (p *StmtParams) AppendTypes(dst []byte, caps Capability) []byte {
 	return dst
 }
 
-// AppendTo appends the two bytes by which a parameter's type is sent.
+// AppendTo appends the two bytes that encode a parameter's type.
 func (t ValueType) AppendTo(dst []byte) []byte {
 	var flags uint16
 	if t.Unsigned {
@@ -201,7 +198,7 @@ func (c *cursor) valueType() ValueType {
 	return ValueType{Type: ColumnType(v), Unsigned: v>>8&typeUnsigned != 0}
 }
 
-// appendNulls appends the NULL bitmap of values, whose first bit is number offset.
+// appendNulls appends the NULL bitmap of values; offset is the number of the first bit.
 func appendNulls(dst []byte, values []BinaryValue, offset int) []byte {
 	at := len(dst)
 	dst = appendPadded(dst, nil, (len(values)+offset+7)/8)

@@ -2,7 +2,7 @@ package mysqlwire
 
 import "encoding/binary"
 
-// A StmtPrepare asks the server to prepare a statement: COM_STMT_PREPARE.
+// A StmtPrepare prepares a statement: COM_STMT_PREPARE.
 //
 // Specification: MySQL "COM_STMT_PREPARE", MariaDB "COM_STMT_PREPARE".
 type StmtPrepare struct {
@@ -14,9 +14,8 @@ func (p StmtPrepare) AppendTo(dst []byte) []byte {
 	return append(append(dst, byte(ComStmtPrepare)), p.SQL...)
 }
 
-// A PrepareOK begins the answer to COM_STMT_PREPARE. Params definitions follow it, then
-// Columns definitions, each list with an EOF after it unless CapDeprecateEOF is agreed on
-// or the list is empty.
+// A PrepareOK begins the response to COM_STMT_PREPARE. Params definitions follow it, then Columns
+// definitions, each list with an EOF after it unless CapDeprecateEOF is negotiated or the list is empty.
 //
 // Specification: MySQL "COM_STMT_PREPARE_OK", MariaDB "COM_STMT_PREPARE#Response".
 type PrepareOK struct {
@@ -27,7 +26,7 @@ type PrepareOK struct {
 	NoDefinitions bool // with CapOptionalMetadata: no definitions follow
 }
 
-// Decode reads the answer by the connection's capabilities. It does not allocate.
+// Decode reads the response by the connection's capabilities. It does not allocate.
 func (p *PrepareOK) Decode(payload []byte, caps Capability) error {
 	const what = "prepare ok"
 	*p = PrepareOK{}

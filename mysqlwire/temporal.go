@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// A DateTime is a DATE, DATETIME or TIMESTAMP as the server sent it: also zero dates and
-// the like, which no time.Time can hold.
+// A DateTime is a DATE, DATETIME or TIMESTAMP as sent by the server, including zero dates and other values
+// that time.Time cannot represent.
 type DateTime struct {
 	Year                 uint16
 	Month, Day           uint8
@@ -14,7 +14,7 @@ type DateTime struct {
 	Micro                uint32 // microseconds
 }
 
-// A TimeOfDay is a TIME: a span, positive or negative, of up to 838 hours and more.
+// A TimeOfDay is a TIME: a positive or negative duration, of up to 838 hours and more.
 type TimeOfDay struct {
 	Negative             bool
 	Days                 uint32
@@ -22,8 +22,8 @@ type TimeOfDay struct {
 	Micro                uint32 // microseconds
 }
 
-// DateTime is the value of a DATE, DATETIME or TIMESTAMP. ok is false for NULL and for
-// other types. It does not allocate.
+// DateTime returns the value of a DATE, DATETIME or TIMESTAMP. ok is false for NULL and for other types. It
+// does not allocate.
 func (v BinaryValue) DateTime() (d DateTime, ok bool) {
 	if v.Data == nil || valueForms[v.Type] != formDate {
 		return DateTime{}, false
@@ -41,8 +41,7 @@ func (v BinaryValue) DateTime() (d DateTime, ok bool) {
 	return d, true
 }
 
-// Time is the value of a TIME. ok is false for NULL and for other types.
-// It does not allocate.
+// Time returns the value of a TIME. ok is false for NULL and for other types. It does not allocate.
 func (v BinaryValue) Time() (t TimeOfDay, ok bool) {
 	if v.Data == nil || valueForms[v.Type] != formTime {
 		return TimeOfDay{}, false
@@ -59,8 +58,8 @@ func (v BinaryValue) Time() (t TimeOfDay, ok bool) {
 	return t, true
 }
 
-// append writes d as SQL does: a DATE without the time, microseconds when the value, of
-// size bytes on the wire, carried them.
+// append writes d in SQL syntax: a DATE without the time, microseconds if the value, of size bytes on the
+// wire, includes them.
 func (d DateTime) append(dst []byte, t ColumnType, size int) []byte {
 	dst = appendDigits(dst, uint64(d.Year), 4)
 	dst = appendDigits(append(dst, '-'), uint64(d.Month), 2)
@@ -88,7 +87,7 @@ func appendClock(dst []byte, hours uint64, minute, second uint8, micro uint32, f
 	return dst
 }
 
-// appendDigits appends v with zeros before it up to the given width.
+// appendDigits appends v, padded with zeros to the given width.
 func appendDigits(dst []byte, v uint64, width int) []byte {
 	for limit := pow10(width - 1); v < limit && limit > 1; limit /= 10 {
 		dst = append(dst, '0')

@@ -2,19 +2,19 @@ package mysqlwire
 
 import "slices"
 
-// A TextRow is a row of a text result: one value a column, as text; NULL is nil and an
-// empty string is not. Values are views of the payload.
+// A TextRow is a row of a text result: one value per column, as text; NULL is nil and an empty string is not.
+// Values are views of the payload.
 //
 // Specification: MySQL "Text Resultset Row", MariaDB "Result Set Packets#Text Resultset
 // Row".
 type TextRow [][]byte
 
-// Decode reads a row of the given number of columns into r, whose room is reused.
-// It does not allocate when r has room.
+// Decode reads a row of the given number of columns into r, whose slice is reused. It does not allocate when
+// r has room.
 func (r *TextRow) Decode(payload []byte, columns int) error {
 	const what = "text row"
 	values := (*r)[:0]
-	if columns > len(payload) { // each value takes a byte or more
+	if columns > len(payload) { // each value occupies at least a byte
 		return shortIn(what)
 	}
 	values = slices.Grow(values, columns)
@@ -44,9 +44,8 @@ func (r TextRow) AppendTo(dst []byte) []byte {
 // AppendTextNull appends the NULL of a text row.
 func AppendTextNull(dst []byte) []byte { return append(dst, lenencNull) }
 
-// TextValue reads the value at the start of b, where b is what is left of a text row: nil
-// for NULL, and the number of bytes it takes. n is 0 when b is too short.
-// It does not allocate.
+// TextValue returns the value at the start of b, the rest of a text row, and the number of bytes it occupies;
+// value is nil for NULL. n is 0 if b is too short. It does not allocate.
 func TextValue(b []byte) (value []byte, n int) {
 	if len(b) > 0 && b[0] < lenencNull { // one byte of length: most values
 		if end := 1 + int(b[0]); end <= len(b) {

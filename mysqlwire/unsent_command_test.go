@@ -2,8 +2,8 @@ package mysqlwire
 
 import "encoding/binary"
 
-// An AttributeIter walks over connection attributes: pairs of length-encoded strings, such
-// as _client_name and program_name, that a client says about itself.
+// An AttributeIter iterates over connection attributes: pairs of length-encoded strings, such as _client_name
+// and program_name, by which a client describes itself.
 //
 //	for it := mysqlwire.Attributes(raw); it.Next(); {
 //		use(it.Name(), it.Value())
@@ -19,7 +19,7 @@ type AttributeIter struct {
 // It does not allocate.
 func Attributes(raw []byte) AttributeIter { return AttributeIter{c: cursor{rest: raw}} }
 
-// Next goes to the next attribute and reports whether there is one.
+// Next advances to the next attribute and reports whether there is one.
 func (it *AttributeIter) Next() bool {
 	if !it.c.more() {
 		return false
@@ -29,7 +29,7 @@ func (it *AttributeIter) Next() bool {
 	return !it.c.short
 }
 
-// Name is the attribute's name, a view of the payload.
+// Name returns the attribute's name, a view of the payload.
 func (it *AttributeIter) Name() []byte { return it.name }
 
 // Value returns the attribute's value, a view of the payload.
@@ -90,7 +90,7 @@ func (u *ChangeUser) Attributes() AttributeIter { return Attributes(u.Attrs) }
 // Specification: MySQL "COM_FIELD_LIST".
 type FieldList struct {
 	Table    []byte // views of the payload
-	Wildcard []byte // a LIKE pattern; empty stands for all
+	Wildcard []byte // a LIKE pattern; empty: all
 }
 
 // Decode reads the message. It does not allocate.

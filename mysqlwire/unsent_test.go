@@ -1,7 +1,7 @@
 package mysqlwire
 
-// Packets and fields that Tare passes on unread: decoders and encoders for the tests of this package, which play whole exchanges
-// (testdata/exchanges), compare with go-mysql, and talk to a server.
+// Packets and fields that Tare relays without decoding: decoders and encoders for the tests of this package,
+// which replay whole exchanges (testdata/exchanges), compare with go-mysql, and talk to a server.
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// A BinaryRow is a row of a prepared statement's result: one value a column.
-// Values are views of the payload.
+// A BinaryRow is a row of a prepared statement's result: one value per column. Values are views of the
+// payload.
 //
 // Specification: MySQL "Binary Protocol Resultset Row", MariaDB "Result Set
 // Packets#Binary Resultset Row".
@@ -62,10 +62,10 @@ func (r BinaryRow) AppendTo(dst []byte) []byte {
 }
 
 const (
-	// columnFixed is the length in bytes of a definition's numbers, which stands before them.
+	// columnFixed is the length in bytes of a definition's numbers, sent before them.
 	columnFixed = 0x0C
 
-	extTypeName = 0 // the kinds of MariaDB's extended metadata
+	extTypeName = 0 // kinds of MariaDB's extended metadata
 	extFormat   = 1
 )
 
@@ -87,13 +87,13 @@ type ColumnDefinition struct {
 	Extended []byte
 
 	Charset  uint16 // collation id; 63 is binary
-	Length   uint32 // bytes that the longest value takes
+	Length   uint32 // bytes of the longest value
 	Type     ColumnType
 	Flags    ColumnFlags
-	Decimals uint8 // 31 when a float or double has none declared
+	Decimals uint8 // 31 if a float or double declares none
 
-	// HasDefault says that a default value follows, as COM_FIELD_LIST sends; DefaultValue
-	// is nil when it is NULL.
+	// HasDefault reports that a default value follows, as in responses to COM_FIELD_LIST; DefaultValue is nil
+	// if it is NULL.
 	HasDefault   bool
 	DefaultValue []byte
 }
@@ -223,7 +223,7 @@ func (e EOF) AppendTo(dst []byte, caps Capability) []byte {
 // String lists the flags by their names in the sources, joined by "|".
 func (f ColumnFlags) String() string { return bitNames(uint64(f), &columnFlagNames) }
 
-// lenencSize is how many bytes the length of n bytes takes.
+// lenencSize returns the size of a length-encoded n.
 func lenencSize(n int) int {
 	switch {
 	case n < lenencNull:
@@ -325,7 +325,7 @@ func (p Progress) AppendTo(dst []byte) []byte {
 
 var stateChangeNames = [...]string{"system variable", "schema", "state", "gtids", "transaction characteristics", "transaction state"}
 
-// String names the kind of change.
+// String returns the name of the kind of change.
 func (t StateChangeType) String() string {
 	if int(t) < len(stateChangeNames) {
 		return stateChangeNames[t]
@@ -333,8 +333,7 @@ func (t StateChangeType) String() string {
 	return "state change " + strconv.Itoa(int(t))
 }
 
-// AppendTo appends c as it stands in OK.State.
-// It does not allocate when dst has room.
+// AppendTo appends c in the form of OK.State. It does not allocate when dst has room.
 func (c StateChange) AppendTo(dst []byte) []byte {
 	dst = append(dst, byte(c.Type))
 	switch c.Type {
@@ -351,7 +350,7 @@ func (c StateChange) AppendTo(dst []byte) []byte {
 	return AppendLenencString(dst, c.Value)
 }
 
-// Err says why Next stopped before the end; it is nil at the end.
+// Err returns the reason why Next stopped before the end, or nil.
 func (it *StateChangeIter) Err() error {
 	if it.malformed {
 		return malformed("session state", "the change's length does not fit its fields")
