@@ -33,7 +33,7 @@ func TestAllocs(t *testing.T) {
 		{Name: "Digest 1 KB", Op: digest(orm)},
 		{Name: "Digest INSERT", Op: digest(bulk)},
 		{Name: "Digest 2 MB", Op: rarely(digest(bulkInsert(2<<20)), 200)},
-		// Past 16 KiB of text the buffer is not kept: growing it anew takes up to five steps.
+		// Past 16 KiB of text the buffer is not kept: regrowing it takes up to five steps.
 		{Name: "Digest with 20 KiB of text", Op: rarely(digest(long), 100), PerThousand: 50},
 		{Name: "Write in pieces", Op: func() error {
 			w.Reset(0)
@@ -96,8 +96,8 @@ func TestAllocs(t *testing.T) {
 	})
 }
 
-// rarely does op once in n calls: an operation of milliseconds, of which any allocation would
-// still show in a thousand calls.
+// rarely runs op once in n calls: for an operation of milliseconds, any allocation of which would still show
+// in a thousand calls.
 func rarely(op func() error, n int) func() error {
 	calls := 0
 	return func() error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The statements that the benchmarks and the allocation table use.
+// Statements of the benchmarks and the allocation table.
 const (
 	shortSelect = "SELECT id, name FROM users WHERE age > 21 AND city = 'Paris' AND score BETWEEN 1.5 AND 9 LIMIT 10;"
 	pointSelect = "SELECT c FROM sbtest1 WHERE id=500123"
@@ -20,7 +20,7 @@ const (
 		"ORDER BY `users`.`created_at` DESC, `users`.`id` ASC LIMIT 50 OFFSET 100 /*application='shop',controller='users',action='index'*/"
 )
 
-// bulkInsert is a multi-row INSERT of about 2 MB, as a dump or sysbench writes them.
+// bulkInsert returns a multi-row INSERT of about size bytes, in the form of a dump or sysbench.
 func bulkInsert(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString("INSERT INTO sbtest1 (id, k, c, pad) VALUES")

@@ -1,14 +1,14 @@
 package sqldigest
 
-// anyCharset are the bits of the character sets in which the second byte of a character may be
-// 0x40 to 0x7e, where backslash, backtick and @ are. The lead bytes differ so much that no
-// union of them would do: 0xb1 begins a character in big5 and gbk, and is one in sjis.
+// anyCharset are the bits of the character sets in which the second byte of a character may be 0x40 to 0x7e,
+// the range of backslash, backtick and @. Their lead bytes differ too much for a union: 0xb1 begins a
+// character in big5 and gbk, and is one in sjis.
 //
-// In gb18030 the characters of four bytes are digits in second and fourth place: taken for
-// four bytes they are no other tokens than the two pairs of gbk.
+// In gb18030 the characters of four bytes have digits in second and fourth position: split into two pairs of
+// gbk, they yield the same tokens.
 const anyCharset = Big5 | GBK | SJIS
 
-// leads reports whether c begins a character of two bytes.
+// leads reports whether c begins a two-byte character.
 func (m Mode) leads(c byte) bool {
 	switch {
 	case c < 0x81:
@@ -23,8 +23,8 @@ func (m Mode) leads(c byte) bool {
 	return false
 }
 
-// trails reports whether c after a lead byte ends its character. If not, the servers take the
-// lead byte as a character of its own.
+// trails reports whether c after a lead byte ends its character. If not, servers treat the lead byte as a
+// separate character.
 func (m Mode) trails(c byte) bool {
 	switch {
 	case c < 0x40 || c == 0x7f:
@@ -39,8 +39,8 @@ func (m Mode) trails(c byte) bool {
 	return 0x80 <= c && c <= 0xfc
 }
 
-// wordEnd returns the end of the word bytes from b[i] on. With final false it stands before a
-// lead byte that is b's last: at the end of b or before a word byte, the word goes on.
+// wordEnd returns the end of the word bytes that start at b[i]. If final is false, it stops before a lead
+// byte that is b's last: at the end of b or before a word byte, the word continues.
 func (s *scanner) wordEnd(b []byte, i int, final bool) int {
 	if s.mode&anyCharset != 0 {
 		return s.charsEnd(b, i, final, 0)
@@ -62,8 +62,8 @@ func (s *scanner) nameEnd(b []byte, i int, final bool) int {
 	return i
 }
 
-// charsEnd returns the end of the word bytes, characters of two bytes and bytes also from b[i]
-// on, 0 being no such byte.
+// charsEnd returns the end of the run of word bytes, two-byte characters and bytes equal to also that starts
+// at b[i]; also 0 means no such byte.
 func (s *scanner) charsEnd(b []byte, i int, final bool, also byte) int {
 	for i < len(b) {
 		c := b[i]
@@ -83,12 +83,12 @@ func (s *scanner) charsEnd(b []byte, i int, final bool, also byte) int {
 	return i
 }
 
-// goesOn reports whether the word that ends at b[end] may go on after b.
+// goesOn reports whether the word that ends at b[end] may continue after b.
 func (s *scanner) goesOn(b []byte, end int, final bool) bool {
 	return !final && (end == len(b) || s.ct.isWord(b[end]))
 }
 
-// closeChars is closeName, and with escapes closeString, where characters have two bytes.
+// closeChars is closeName, or closeString if escapes is set, for two-byte characters.
 func closeChars(b []byte, i int, quote byte, m Mode, escapes, final bool) (end int, open bool) {
 	for j := i; j < len(b); j++ {
 		switch c := b[j]; {
@@ -112,7 +112,7 @@ func closeChars(b []byte, i int, quote byte, m Mode, escapes, final bool) (end i
 	return i, true
 }
 
-// resumeChars is resumeName, and with escapes resumeString, where characters have two bytes.
+// resumeChars is resumeName, or resumeString if escapes is set, for two-byte characters.
 func (d *Digester) resumeChars(b []byte, i int, name, escapes bool) int {
 	m := d.s.mode
 	for ; i < len(b); i++ {
@@ -135,8 +135,8 @@ func (d *Digester) resumeChars(b []byte, i int, name, escapes bool) int {
 	return i
 }
 
-// appendChars appends the content of an identifier. A backtick is doubled unless it ends a
-// character; d.lead goes from one call to the next.
+// appendChars appends the content of an identifier. A backtick is doubled unless it ends a character; d.lead
+// carries state between calls.
 func (d *Digester) appendChars(p []byte) {
 	m := d.s.mode
 	for _, c := range p {
@@ -153,8 +153,8 @@ func (d *Digester) appendChars(p []byte) {
 	}
 }
 
-// endName appends the closing backtick of a name. A lead byte that stood alone at the name's
-// end gets a ? beside it: with the backtick it would be a character.
+// endName appends the closing backtick of a name. A single lead byte at the name's end is followed by a ?:
+// together with the backtick it would be a character.
 func (d *Digester) endName() {
 	if d.lead {
 		d.lead = false

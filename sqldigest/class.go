@@ -1,16 +1,16 @@
 package sqldigest
 
-// Byte classes: what a byte starts, or whether it goes on a word.
+// Byte classes: the kind of token that a byte starts, or whether it continues a word.
 const (
-	clOther   = iota // no token of the language starts with it: an operator of one byte
-	clSpace          // space, tab, newline, vertical tab, form feed, carriage return, and what the character set adds
+	clOther   = iota // starts no token of the language: an operator of one byte
+	clSpace          // space, tab, newline, vertical tab, form feed, carriage return, and the character set's other spaces
 	clWord           // letter, _, or a letter past 0x7f
 	clDollar         // $, a word byte with which MySQL's dollar-quoted text starts
 	clDigit          // 0-9
 	clHigh           // a byte past 0x7f that may be a word byte or white space
 	clControl        // a control character, no token: "--" before it is a comment
-	clNul            // NUL, with which servers take the text for ended, or not
-	clOp             // an operator that may have more bytes
+	clNul            // NUL, which ends the text for some servers
+	clOp             // an operator that may have several bytes
 	clQuote          // ' or "
 	clBack           // `
 	clDot            // .
@@ -24,7 +24,7 @@ const (
 	clSemi           // ;
 )
 
-// asciiClass is the class of the bytes below 0x80, in every character set that clients may have.
+// asciiClass are the classes of the bytes below 0x80, in every character set available to clients.
 var asciiClass = [0x80]uint8{
 	0: clNul, '\t': clSpace, '\n': clSpace, '\v': clSpace, '\f': clSpace, '\r': clSpace, ' ': clSpace,
 	'!': clOp, '"': clQuote, '#': clHash, '$': clDollar, '&': clOp, '\'': clQuote, '(': clPunct, ')': clPunct, '*': clOp, ',': clPunct,
@@ -43,11 +43,11 @@ var asciiClass = [0x80]uint8{
 	'v': clWord, 'w': clWord, 'x': clWord, 'y': clWord, 'z': clWord, '|': clOp,
 }
 
-// A ctype holds the class of each byte in one character set of one server.
+// A ctype is the class of each byte in one character set of one server.
 type ctype [256]uint8
 
-// ctypes are the tables that ctypesMariaDB and ctypesMySQL have numbers of. The first is for a
-// character set that is not known: all bytes past 0x7f are word bytes. The last is TiDB's.
+// ctypes are the tables that ctypesMariaDB and ctypesMySQL refer to by index. The first is for an unknown
+// character set: all bytes past 0x7f are word bytes. The last is TiDB's.
 var ctypes = makeCtypes()
 
 func makeCtypes() (all [len(ctypeTables) + 1]ctype) {

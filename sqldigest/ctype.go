@@ -4,8 +4,8 @@ import "sort"
 
 //go:generate go run gen_ctype.go
 
-// A Charset is a character set that a client may have. The zero value is none. Values may
-// change from release to release: store the name.
+// A Charset is a character set of a client. The zero value is none. Values may change between releases: store
+// the name.
 type Charset uint8
 
 // String returns the name.
@@ -16,8 +16,8 @@ func (c Charset) String() string {
 	return charsetNames[c]
 }
 
-// CharsetNamed returns the character set with that name, in any case, and 0 for an unknown
-// one. utf8 is utf8mb3. It does not allocate.
+// CharsetNamed returns the character set with that name, ignoring case, and 0 for an unknown one. utf8 is
+// utf8mb3. It does not allocate.
 func CharsetNamed(name []byte) Charset {
 	if foldedIs(name, "utf8") {
 		name = []byte("utf8mb3")
@@ -30,7 +30,7 @@ func CharsetNamed(name []byte) Charset {
 	return 0
 }
 
-// foldedIs reports whether name is n, which is in lower case, in any case.
+// foldedIs reports whether name equals n, which is in lower case, ignoring case.
 func foldedIs(name []byte, n string) bool {
 	if len(name) != len(n) {
 		return false
@@ -46,14 +46,14 @@ func foldedIs(name []byte, n string) bool {
 	return true
 }
 
-// A collationRun says that the collations from one id to another are of one character set.
+// A collationRun is a range of collation ids of one character set.
 type collationRun struct {
 	from, to uint16
 	charset  Charset
 }
 
-// CharsetOfCollation returns the character set of the collation with that id, as logins and
-// COM_CHANGE_USER name them, and 0 for an unknown one. It does not allocate.
+// CharsetOfCollation returns the character set of the collation with that id, as used by logins and
+// COM_CHANGE_USER, and 0 for an unknown one. It does not allocate.
 func CharsetOfCollation(id uint16) Charset {
 	i := sort.Search(len(collations), func(i int) bool { return collations[i].to >= id })
 	if i < len(collations) && collations[i].from <= id {
@@ -62,8 +62,8 @@ func CharsetOfCollation(id uint16) Charset {
 	return 0
 }
 
-// WithCharset returns m for a client with that character set, which is known then. One that
-// is 0, or in which bytes below 0x80 are something else than in ASCII, leaves it unknown.
+// WithCharset returns m for a client with that character set, which is then known. It remains unknown if c is
+// 0 or has other meanings than ASCII for bytes below 0x80.
 func (m Mode) WithCharset(c Charset) Mode {
 	m &^= charsetBits | Big5 | GBK | SJIS | UnknownCharset
 	if !c.forClients() {
@@ -81,11 +81,11 @@ func (m Mode) WithCharset(c Charset) Mode {
 	return m
 }
 
-// Charset returns the client's character set, 0 where none was set.
+// Charset returns the client's character set, 0 if none was set.
 func (m Mode) Charset() Charset { return Charset(m >> charsetShift) }
 
-// forClients reports whether a client may have the character set and statements in it can be
-// read. In swe7 the signs [ \ ] ^ ` { | } ~ and @ are letters.
+// forClients reports whether clients can use the character set and statements in it can be lexed. In swe7 the
+// characters [ \ ] ^ ` { | } ~ and @ are letters.
 func (c Charset) forClients() bool {
 	return (tableOf(ctypesMariaDB[:], c) != 0 || tableOf(ctypesMySQL[:], c) != 0) && c.String() != "swe7"
 }

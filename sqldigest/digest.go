@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// Version is the version of the normalization rules: equal versions give equal digests. It is
-// the first byte of every digest, so that whatever keeps digests keeps their versions.
+// Version is the version of the normalization rules: equal versions give equal digests. It is the first byte
+// of every digest, so that stored digests include their versions.
 //
 // The first version is an exception: its digests begin with any byte, one in 256 with this one.
 const Version = 2
 
-// A Digest identifies the statements that differ in nothing but literals, white space,
-// comments and the case of keywords: Version, and the first 15 bytes of the SHA-256 of the
-// normalized text. The zero value is no statement's digest.
+// A Digest identifies the statements that differ only in literals, white space, comments and the case of
+// keywords: Version, and the first 15 bytes of the SHA-256 of the normalized text. The zero value is no
+// statement's digest.
 type Digest [16]byte
 
-// OfText returns the digest whose normalized text is text. It does not allocate.
+// OfText returns the digest of a normalized text. It does not allocate.
 func OfText(text []byte) Digest { return versioned(sha256.Sum256(text)) }
 
 func versioned(sum [sha256.Size]byte) (d Digest) {
@@ -26,8 +26,8 @@ func versioned(sum [sha256.Size]byte) (d Digest) {
 	return d
 }
 
-// Current reports whether d is of this Version. Others name statements by another normalized
-// text, and no statement has them now.
+// Current reports whether d has this Version. Others refer to another normalized text, and no current
+// statement has them.
 func (d Digest) Current() bool { return d[0] == Version }
 
 // IsZero reports whether d is the zero value.
@@ -62,7 +62,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Parse returns the digest that s, 32 hex digits of either case, spells.
+// Parse returns the digest for s, 32 hex digits of either case.
 func Parse(s string) (Digest, error) {
 	var d Digest
 	err := d.UnmarshalText([]byte(s))

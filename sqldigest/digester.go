@@ -5,64 +5,64 @@ import (
 	"hash"
 )
 
-// DefaultMaxText is how much normalized text a Digester keeps unless told otherwise.
+// DefaultMaxText is the default of Digester.MaxText.
 const DefaultMaxText = 64 << 10
 
 const (
-	// spillRoom is how far the text may grow past what is kept before its settled part is
-	// hashed and dropped. It is more than a window of tokens takes.
+	// spillRoom is the number of bytes by which the text may exceed the kept part before its settled part is
+	// hashed and dropped. It exceeds the size of a window of tokens.
 	spillRoom = 8 << 10
-	// keptBuffer is the most scratch that survives Reset.
+	// keptBuffer is the largest scratch that survives Reset.
 	keptBuffer = 16 << 10
-	// minRoom is how much room begin leaves: for any token but an identifier, and a space.
+	// minRoom is the room that begin leaves: for any token except an identifier, and a space.
 	minRoom = 128
-	// pieceSize is how much of a long identifier is appended at a time.
+	// pieceSize is the part of a long identifier that is appended at a time.
 	pieceSize = 2 << 10
 )
 
-// A Digester normalizes statements, one at a time. The zero value is ready; it belongs to one
-// goroutine. Its scratch is bounded: at most MaxText and a few KiB while a statement lasts, at
-// most 16 KiB of buffer after the next Reset.
+// A Digester normalizes statements, one at a time. The zero value is ready. It is not safe for concurrent
+// use. Its scratch is bounded: MaxText and a few KiB during a statement, at most 16 KiB of buffer after the
+// next Reset.
 type Digester struct {
-	// MaxText is how many bytes of normalized text Text returns; 0 means DefaultMaxText. The
-	// digest covers all of it. A change counts from the next Reset on.
+	// MaxText is the maximum length of Text in bytes; 0 means DefaultMaxText. The digest covers the whole
+	// text. A change takes effect at the next Reset.
 	MaxText int
 
 	s     scanner
 	open  openToken
-	quote byte // what ends the open token
-	half  byte // the open token's last byte when it is one that the next byte gives a meaning
-	lead  bool // the last byte of the name in the text may begin a character of two
+	quote byte // the byte that ends the open token
+	half  byte // last byte of the open token, if its meaning depends on the next byte
+	lead  bool // the last byte of the name in the text may begin a two-byte character
 
 	buf         []byte // normalized text
-	top         uint   // tokens in the text and two sentinels; the last ones are on record, each at its number modulo window
+	top         uint   // tokens in the text and two sentinels; the last ones are recorded, each at its number modulo window
 	codes       [window]uint8
-	starts      [window]int // where in buf they begin, the space before them included
-	pushed      uint64      // counts tokens; never goes back
-	afterString uint64      // pushed, as it was after a string literal
-	signs       int         // in the last token, when that is tokUnary
-	semicolon   bool        // a semicolon is due before the next token
-	before      wordBefore  // the last token, when it is a keyword
-	quotedWord  bool        // the last token had quotes and lost them: a word that is not reserved
-	rows        bool        // the statement is about rows, which have names: SELECT, UPDATE and the like
+	starts      [window]int // their offsets in buf, the preceding space included
+	pushed      uint64      // counts tokens; never decreases
+	afterString uint64      // value of pushed after a string literal
+	signs       int         // in the last token, if that is tokUnary
+	semicolon   bool        // a semicolon has to precede the next token
+	before      wordBefore  // the last token, if it is a keyword
+	quotedWord  bool        // the last token lost its quotes: a word that is not reserved
+	rows        bool        // the statement concerns rows, which have names: SELECT, UPDATE and the like
 
-	soft    int       // length of buf past which makeRoom is due
-	limit   int       // length of buf past which to spill
+	soft    int       // length of buf above which makeRoom must run
+	limit   int       // length of buf above which to spill
 	kept    int       // length of the text that stays in buf after the first spill
-	hashed  hash.Hash // state over the text that was spilled
+	hashed  hash.Hash // hash state of the spilled text
 	spilled bool
 	sum     [sha256.Size]byte
-	digest  Digest // what Sum returned
+	digest  Digest // result of Sum
 	summed  bool
 
-	carry  [maxCarry * 3]byte // the beginning of a token that Write could not tell yet
+	carry  [maxCarry * 3]byte // start of a token that Write could not classify yet
 	ncarry int
 
 	tags  tagComment
 	marks marks
 }
 
-// openToken says which token goes on in the next Write.
+// openToken is the token that continues in the next Write.
 type openToken uint8
 
 const (
@@ -70,7 +70,7 @@ const (
 	openString
 	openName      // quoted identifier, copied
 	openWord      // bare identifier, copied
-	openVariable  // bare variable name, copied
+	openVariable  // unquoted variable name, copied
 	openSkip      // rest of a host
 	openNumber    // rest of a number
 	openBlock     // block comment
@@ -78,9 +78,8 @@ const (
 	openVarString // quoted variable name, copied
 )
 
-// Digest returns the digest of sql: Reset, Write and Sum in one, without copying sql. It does
-// not allocate once the buffer has grown to the statement's text, and reads each byte a small
-// constant number of times.
+// Digest returns the digest of sql: Reset, Write and Sum combined, without copying sql. It does not allocate
+// once the buffer has grown to the statement's text, and reads each byte a small constant number of times.
 func (d *Digester) Digest(sql []byte, m Mode) Digest {
 	d.Reset(m)
 	d.mark(sql)
@@ -88,7 +87,7 @@ func (d *Digester) Digest(sql []byte, m Mode) Digest {
 	return d.Sum()
 }
 
-// Reset starts a new statement. Views of Text and Tags end here.
+// Reset starts a new statement. It invalidates views of Text and Tags.
 func (d *Digester) Reset(m Mode) {
 	if cap(d.buf) > keptBuffer {
 		d.buf = nil
@@ -115,9 +114,9 @@ func (d *Digester) maxText() int {
 	return DefaultMaxText
 }
 
-// Write adds p to the statement. However a statement is split over calls, digest, text and
-// tags are the same; p is not kept. It never fails, and does not allocate once the buffer has
-// grown to the statement's text. After Sum, Write has no effect until Reset.
+// Write adds p to the statement. Digest, text and tags do not depend on how a statement is split over calls;
+// p is not retained. Write never fails, and does not allocate once the buffer has grown to the statement's
+// text. After Sum, Write has no effect until Reset.
 func (d *Digester) Write(p []byte) (int, error) {
 	if d.summed {
 		return len(p), nil
@@ -135,7 +134,7 @@ func (d *Digester) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeCarried goes on with the token in carry, and returns how much of p it took.
+// writeCarried continues the token in carry, and returns the number of bytes of p consumed.
 func (d *Digester) writeCarried(p []byte) int {
 	held := d.ncarry
 	n := held + copy(d.carry[held:], p)
@@ -144,13 +143,13 @@ func (d *Digester) writeCarried(p []byte) int {
 		d.ncarry = 0
 		return i - held
 	}
-	// The token is still not told: all of p is in carry, since carry has room for any token
-	// that has to be held, with what must follow it.
+	// The token is still undecided: all of p is in carry, which has room for any token that has to be held
+	// back, with its lookahead.
 	d.ncarry = copy(d.carry[:], d.carry[i:n])
 	return n - held
 }
 
-// Sum ends the statement and returns its digest. Again, it returns the same.
+// Sum ends the statement and returns its digest. Further calls return the same digest.
 func (d *Digester) Sum() Digest {
 	if d.summed {
 		return d.digest
@@ -173,8 +172,8 @@ func (d *Digester) Sum() Digest {
 	return d.digest
 }
 
-// Text returns the normalized text after Sum, a view that is valid until Reset. Past MaxText
-// it is cut behind a token; TextTruncated tells.
+// Text returns the normalized text after Sum, a view that is valid until Reset. It is truncated at a token
+// boundary if it exceeds MaxText; see TextTruncated.
 func (d *Digester) Text() []byte {
 	n := len(d.buf)
 	if d.TextTruncated() {
@@ -200,8 +199,8 @@ func lastBorder(text []byte, n int, m Mode) int {
 	}
 }
 
-// makeRoom spills the text if it has grown past the limit, and leaves room for need bytes. The
-// buffer grows fourfold, but not past what the limit asks for.
+// makeRoom spills the text if it has grown past the limit, and leaves room for need bytes. The buffer grows
+// fourfold, but not beyond the limit's requirement.
 func (d *Digester) makeRoom(need int) {
 	if len(d.buf) > d.limit {
 		d.spill()
@@ -213,7 +212,7 @@ func (d *Digester) makeRoom(need int) {
 	d.soft = min(d.limit, cap(d.buf)-minRoom)
 }
 
-// spill hashes the settled part of the text past what is kept, and drops it.
+// spill hashes the settled part of the text past the kept part, and drops it.
 func (d *Digester) spill() {
 	settled := d.settled()
 	if !d.spilled {
@@ -233,9 +232,9 @@ func (d *Digester) spill() {
 	}
 }
 
-// settled returns the length of the text that no rule can change any more: up to the last
-// identifier, or all but the last few tokens. There are more than that many: it is only asked
-// about a text past MaxText.
+// settled returns the length of the text that no rule can change any more: up to the last identifier, or all
+// but the last few tokens. The text has more tokens than that: settled is called only for a text past
+// MaxText.
 func (d *Digester) settled() int {
 	end := len(d.buf)
 	for k := uint(1); k <= longRule; k++ {

@@ -2,37 +2,37 @@ package sqldigest
 
 import "bytes"
 
-// alwaysExecuted is the highest version in an executable comment that every server runs: MariaDB
-// skips those of MySQL from 5.7 on.
+// alwaysExecuted is the highest version in an executable comment that every server runs: MariaDB skips
+// MySQL's versions from 5.7 on.
 const alwaysExecuted = 50699
 
-// Divergent reports whether the server may read the statement in another way than digest and
-// text do, down to where its strings end: its mode is unknown, or it holds what differs between
-// servers and is not proven for this one, such as a hint with an open quote, a NUL, or a comment
-// inside an executable one.
+// Divergent reports whether the server may read the statement in another way than digest and text do, even in
+// the extent of its strings: its mode is unknown, or it contains a construct that differs between servers and
+// is not proven for this one, such as a hint with an open quote, a NUL, or a comment inside an executable
+// one.
 //
-// Where the kind of the server is unknown the mark of an executable comment that some servers
-// run and others skip counts besides: "/*M!", or "/*!" with digits that are not five or are past
-// 50699, or with another "/*" before its "*/". It counts in strings and plain comments too.
+// If the kind of the server is unknown, the mark of an executable comment that some servers run and others
+// skip counts too: "/*M!", or "/*!" with a number of digits other than five or a version past 50699, or with
+// another "/*" before its "*/". It counts in strings and plain comments too.
 //
-// A comment that the end of the statement cuts off is known to Sum alone.
+// A comment that is truncated by the end of the statement is detected only by Sum.
 func (d *Digester) Divergent() bool {
 	return d.s.unsure || d.s.mode.Unknown() || d.marks.state == markDivergent
 }
 
-// mark looks for the marks in b where the server's kind is unknown.
+// mark searches b for the marks if the server's kind is unknown.
 func (d *Digester) mark(b []byte) {
 	if d.s.mode.kind() == ServerUnknown {
 		d.marks.scan(b)
 	}
 }
 
-// marks looks for the marks of divergent comments in bytes that come in pieces.
+// marks detects the marks of divergent comments in a stream of bytes.
 type marks struct {
 	state  markState
 	before byte // the last byte
-	digits int  // how many follow the "/*!"
-	value  int  // of the first few of them
+	digits int  // number of digits after the "/*!"
+	value  int  // value of the first few of them
 }
 
 type markState uint8
@@ -42,13 +42,13 @@ const (
 	markOpen                // after "/*"
 	markM                   // after "/*M"
 	markDigits              // after "/*!" and digits, if any
-	markInside              // in a comment that every server runs
-	markStar                // after a "*" in it, which ends it if a "/" follows
-	markNested              // after a "/*" in it, which is none if a "/" follows
+	markInside              // in a comment run by every server
+	markStar                // after a "*" in it, which ends the comment before a "/"
+	markNested              // after a "/*" in it, which does not count before a "/"
 	markDivergent           // found
 )
 
-// scan goes on with b. It costs a search for "*".
+// scan processes b. Its cost is a search for "*".
 func (m *marks) scan(b []byte) {
 	for i := 0; i < len(b) && m.state != markDivergent; i++ {
 		if m.state == markNone || m.state == markInside {
@@ -67,7 +67,7 @@ func (m *marks) scan(b []byte) {
 	}
 }
 
-// step goes on with c, in the states markNone and markInside a "*".
+// step processes c, in the states markNone and markInside a "*".
 func (m *marks) step(c byte) {
 	switch m.state {
 	case markNone:
@@ -118,21 +118,21 @@ func (m *marks) step(c byte) {
 	}
 }
 
-// versioned reports whether the version is one that servers take in different ways. Which
-// version a server compares, and how many digits it reads, differ.
+// versioned reports whether servers treat the version in different ways: they compare different versions and
+// read different numbers of digits.
 func (m *marks) versioned() bool {
 	return m.digits != 0 && (m.digits != 5 || m.value > alwaysExecuted)
 }
 
-// end tells the comment that is open.
+// end classifies the comment that is open at the end.
 func (m *marks) end() {
 	if m.state == markDigits && m.versioned() || m.state == markNested {
 		m.state = markDivergent
 	}
 }
 
-// Divergent is Digester.Divergent of a statement without its digest, as far as its tokens tell. It
-// does not allocate.
+// Divergent is Digester.Divergent for a statement without its digest, as far as its tokens show. It does not
+// allocate.
 func Divergent(sql []byte, m Mode) bool {
 	var k marks
 	if m.kind() == ServerUnknown {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// divergent is the definition that Divergent has to agree with, on a text that is whole.
+// divergent is the reference definition for Divergent, on a complete text.
 func divergent(sql []byte) bool {
 	for {
 		_, after, ok := bytes.Cut(sql, []byte("/*"))
@@ -77,7 +77,7 @@ func TestDivergent(t *testing.T) {
 	}
 }
 
-// FuzzDivergent drives the marks with the bytes that matter to them, more densely than text.
+// FuzzDivergent feeds the marks the bytes that are relevant to them, more densely than text does.
 func FuzzDivergent(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s), uint8(3))

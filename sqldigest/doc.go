@@ -1,14 +1,18 @@
-// Package sqldigest turns SQL statements into normalized text and a 128-bit digest, so that
-// statements which differ in nothing but their literals count as one.
+// Package sqldigest converts SQL statements into normalized text and a 128-bit digest, so that statements
+// that differ only in their literals count as one.
+//
+//	var d sqldigest.Digester          // reused for all statements of a session
+//	digest := d.Digest(sql, mode)     // no allocation in the steady state
+//	text := d.Text()                  // a view, valid until the next statement
 //
 // # Terms
 //
 //   - Normalized text: the statement with literals as ?, lists collapsed, comments gone,
 //     keywords in upper case and white space canonical.
 //   - Digest: the version, and the first 15 bytes of the SHA-256 of the normalized text.
-//   - Mode: what of a session changes how SQL is read: two SQL modes and the character sets
-//     whose characters may end in a backslash or a backtick.
-//   - Divergent: a statement that servers read in two ways, see section 9.
+//   - Mode: the session state that changes how SQL is read: flags of sql_mode, the client's
+//     character set, and the server with its version.
+//   - Divergent: a statement that servers read in different ways, see section 9.
 //
 // # Data flow
 //
@@ -18,43 +22,42 @@
 //	          └─ trailing comment ─> Tags
 //	bytes ──> marks ──> Divergent
 //
-// [Digester.Write] takes a statement in pieces and holds a bounded number of bytes, however
-// long its literals, names and comments are: it goes on in the middle of them.
+// [Digester.Write] takes a statement in pieces and holds back a bounded number of bytes, regardless of the
+// length of its literals, names and comments: it resumes in the middle of them.
 //
-// # What it does not do
+// # Limits
 //
-// It parses no grammar: whether SQL is valid is the server's business, and anything at all has
-// a digest. It does not know the default schema, IGNORE_SPACE, or the server's version.
+// The package parses no grammar: only the server decides whether SQL is valid, and every input has a digest.
+// It does not know the default schema or IGNORE_SPACE.
 //
 // # Specification, version 2
 //
-// The digest is stable: the same statement has the same digest in every release that has the
-// same [Version]. testdata/vectors.txt holds vectors that never change. The groups are those
-// of MySQL's STATEMENT_DIGEST and of MariaDB's performance schema, or coarser; section 8 lists
-// the differences.
+// The digest is stable: the same statement has the same digest in every release with the same [Version].
+// testdata/vectors.txt contains vectors that never change. The groups are those of MySQL's STATEMENT_DIGEST
+// and of MariaDB's performance schema, or coarser; section 8 lists the differences.
 //
 // 1. Tokens. White space is space, \t, \n, \v, \f, \r and NUL. Word bytes are letters, digits,
-// _, $ and bytes from 0x80 on, which are taken as they are; in a mode with a character set, bytes
-// from 0x80 on are what they are to the server (ctype_table.go). Comments are "-- " (also before any
+// _, $ and bytes from 0x80 on, unchanged; in a mode with a character set, bytes from 0x80 on
+// have the class that the server gives them (ctype_table.go). Comments are "-- " (also before any
 // control byte, DEL or the end), "#" to the end of the line, and "/* */". The contents of
 // "/*! */", "/*!50000 */" and MariaDB's "/*M!100100 */" (five or six digits) are SQL if the
 // mode's server runs them, and a comment if not; for a server of unknown kind they are SQL. "/*+ */" directly after SELECT, INSERT, REPLACE, UPDATE or DELETE is a hint and
-// stays, its contents normalized; elsewhere it is a comment. What is not terminated goes to
+// is kept, its contents normalized; elsewhere it is a comment. An unterminated token extends to
 // the end.
 //
 // 2. Literals become ?: strings in '…' and, without ANSIQuotes, "…", with doubled quotes and
 // (without NoBackslashEscapes) backslash escapes; N'…', x'…', b'…' with the prefix in either
 // case; numbers: 12, 1.5, .5, 1., 1e9, 1.5e-3, 0x1F, 0b01 (0X and 0B start identifiers, as on
 // the servers); \N; the host of an account name (after the @ that follows a string or an
-// identifier). A ? is a ? too. Taken in are adjacent strings, a known character set introducer
+// identifier). A ? is a ? too. A literal absorbs adjacent strings, a known character set introducer
 // (_utf8mb4'x', _binary 0x41), DATE, TIME or TIMESTAMP before a string, and up to 32 signs
 // before a number where an expression starts. NULL, TRUE and FALSE are literals where an
 // expression starts (after an operator, a comma, an opening parenthesis, or a keyword marked
 // expr in keywords.txt, NOT aside), and keywords elsewhere: IS NULL, NOT NULL, SET NULL stay.
-// A number that does not show as one in its first 64 bytes is an identifier (1abc); a longer
-// one takes all word bytes and dots that follow.
+// A token that starts with a digit and is not a number in its first 64 bytes is an identifier
+// (1abc); a longer number includes all word bytes and dots that follow.
 //
-// 3. Reduction, on the tokens as they come, V being a literal:
+// 3. Reduction, on the tokens in order, V being a literal:
 //
 //	V , V          ->  ?, ...           and longer lists
 //	( V )          ->  (?)
@@ -62,24 +65,24 @@
 //	IN (?)         ->  IN (...)         also IN (...)
 //	(?) , (?)      ->  (?), ...         and more rows
 //	(...) , (...)  ->  (...), ...       and more rows, of whatever lengths
-//	ROW (...)      ->  one row, in lists as the above
+//	ROW (...)      ->  one row, in lists like the above
 //
-// 4. Words. The words in keywords.txt are keywords and become upper case, synonyms one word
-// (EXPLAIN is DESCRIBE, INTEGER is INT); those marked call (COUNT, NOW) only when "(" follows
-// at once. Those marked name are not reserved: where a name may stand (words.go), they are names
-// and keep their spelling, without quotes, which names them in either place; so are, on its server alone, those
-// that one server does not reserve (namemaria, namemysql, nametidb). A word directly
+// 4. Words. The words in keywords.txt are keywords and are printed in upper case, synonyms as one
+// word (EXPLAIN is DESCRIBE, INTEGER is INT); those marked call (COUNT, NOW) only if "(" follows
+// immediately. Those marked name are not reserved: where a name is allowed (words.go),
+// they are names and keep their spelling, without quotes. The same applies, on its server only, to
+// words that one server does not reserve (namemaria, namemysql, nametidb). A word directly
 // before "." and a name, or directly after ".", is an identifier; a word after @@ is looked up
-// in any case. All other words, and longer ones than 64 bytes, are identifiers.
+// ignoring case. All other words, and longer ones than 64 bytes, are identifiers.
 //
-// 5. Names keep their bytes and stand in backticks, whichever quotes they had (backticks
-// inside doubled), those of section 4 excepted. The names of user variables stay, as @`x`; system variables are @@ and
+// 5. Names keep their bytes and are printed in backticks, whichever quotes they had (backticks
+// inside doubled), except those of section 4. The names of user variables are kept, as @`x`; system variables are @@ and
 // words: @@GLOBAL.`x`. <> is !=.
 //
 // 6. Text. Tokens are separated by one space, but there is none before , ) and ;, after (,
 // around the dot of a qualified name, after @ and @@ before a name, between a function's name
-// and its parenthesis where an expression may stand, before and after the @ of an account. Statements are separated by "; ";
-// empty statements and the last semicolon go. Normalized text normalizes to itself, and with literals for
+// and its parenthesis where an expression is allowed, before and after the @ of an account. Statements are separated by "; ";
+// empty statements and the last semicolon are dropped. Normalized text normalizes to itself, and with literals for
 // its placeholders the server parses it, except for TiDB's AS OF TIMESTAMP, which loses the keyword, and
 // PLAN REPLAYER DUMP EXPLAIN.
 //
@@ -92,27 +95,27 @@
 // the start, introducers, DATE and adjacent strings are one literal, _charset names do not
 // count, ROW lists collapse, rows of N'…' and numbers are alike, and MariaDB's IN (?) is IN
 // (...) as in MySQL 8. Finer, on purpose: the names of user variables count (MySQL has @? for
-// all), since they tell statements apart as columns do.
+// all), since they distinguish statements as columns do.
 //
 // Against pt-fingerprint: no number is taken out of a name (foo_1), ASC stays, UNION branches,
 // one row and several rows, LIMIT ?, ? and LIMIT ? OFFSET ? are different statements, USE and
-// CALL have no special form, and nothing is known of particular tools.
+// CALL have no special form, and there are no rules for particular tools.
 //
-// 9. Divergence. Where the server may read a statement in another way than this package, down
-// to where its strings end, digest and text may be those of another statement:
+// 9. Divergence. If the server may read a statement in another way than this package, even in the
+// extent of its strings, digest and text may be those of another statement:
 // "select /*!99999 '*/ 1; delete from t -- ' */". [Digester.Divergent] reports such statements:
-// rules refuse them, and their text is not shown. It is no part of the digest.
+// rules refuse them, and their text is not shown. Divergence is not part of the digest.
 //
 // 10. Character sets. With [Big5], [GBK] or [SJIS], the second byte of a character of two bytes
-// is part of strings, quoted and bare names, whatever it is elsewhere: a backslash there escapes
-// nothing. A lead byte before a byte that cannot follow it stands for itself, as does any byte
-// after a backslash. (A server that takes any byte after a lead byte into a quoted name reads an
-// ANSIQuotes name with an invalid character before its quote otherwise.) A lead byte alone
-// at the end of a name has a ? beside it in the text. In all other character sets that a client
-// may have, no byte below 0x80 that means anything here is part of a character;
-// ucs2, utf16 and utf32, which are otherwise, are not for clients.
+// is part of strings, quoted and unquoted names, regardless of its value: a backslash there escapes
+// nothing. A lead byte before a byte that cannot follow it is a separate character, as is any byte
+// after a backslash. (A server that accepts any byte after a lead byte in a quoted name reads
+// an ANSIQuotes name with an invalid character before its quote differently.) A single lead byte
+// at the end of a name is followed by a ? in the text. In all other character sets that a client
+// may use, no byte below 0x80 with a meaning here is part of a character; the exceptions ucs2,
+// utf16 and utf32 are not available to clients.
 //
-// 11. Redaction. [AppendRedacted] keeps the statement's bytes but for literals and the contents
-// of plain comments, hints outside their place included. What it keeps are names, keywords,
-// operators, white space, hints and executable comments without their literals.
+// 11. Redaction. [AppendRedacted] keeps the statement's bytes except literals and the contents
+// of plain comments, including hints outside their position. It keeps names, keywords, operators,
+// white space, and hints and executable comments without their literals.
 package sqldigest

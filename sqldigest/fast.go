@@ -2,12 +2,12 @@ package sqldigest
 
 import "encoding/binary"
 
-// fast is run for plain tokens: a word, a name in backticks, a decimal number, a string,
-// punctuation, with nothing before or after that gives them another meaning. It returns where
-// it does not apply any more, at the latest at an i ≥ stop.
+// fast is run for plain tokens: a word, a name in backticks, a decimal number, a string, punctuation, whose
+// meaning does not depend on their neighbors. It returns at the first token to which it does not apply, and
+// at the latest at an i ≥ stop.
 //
-// It keeps text, token count and state in local variables: going through memory at each token
-// is what the general path spends most of its time on.
+// It keeps text, token count and state in local variables: the general path spends most of its time on memory
+// accesses per token.
 func (d *Digester) fast(b []byte, i, stop int, final bool) int {
 	if d.semicolon || d.quotedWord || d.s.mode&anyCharset != 0 {
 		return i
@@ -31,7 +31,7 @@ loop:
 		code := tokValue
 		var word *keyword
 		var keywordNow wordBefore
-		bare := false // a name without quotes in the text
+		bare := false // the text has an unquoted name
 		was := before
 		switch cl {
 		case clWord:
@@ -91,7 +91,7 @@ loop:
 			for end < len(b) && ct.isWord(b[end]) {
 				end++
 			}
-			// The closing backtick, and two bytes that tell what the name is.
+			// The closing backtick, and two bytes that classify the name.
 			if end+3 > len(b) || b[end] != '`' || end-i > maxHeld || b[end+1] == '`' {
 				break loop
 			}
@@ -222,8 +222,8 @@ loop:
 	return i
 }
 
-// reduces are the classes that may take tokens before them in, reducible the tokens that make
-// them do so. Strings always go the long way: they remember that they were strings.
+// reduces are the classes that may absorb preceding tokens, reducible the tokens for which they do so.
+// Strings always take the general path, which records that they were strings.
 const reduces uint64 = 1<<tokValue | 1<<tokClose
 
 var reducible = [64]uint64{
@@ -231,10 +231,10 @@ var reducible = [64]uint64{
 	tokClose: 1<<tokValue | 1<<tokValues | 1<<tokEllipsis,
 }
 
-// punctClass holds the class of the bytes of class clPunct.
+// punctClass maps the bytes of class clPunct to token classes.
 var punctClass = [64]uint8{',': tokComma, '(': tokOpen, ')': tokClose, '=': tokExpr}
 
-// fastOp reports whether c before next is an operator of one byte that ends no comment.
+// fastOp reports whether c before next is a one-byte operator that does not end a comment.
 func fastOp(c, next byte) bool {
 	switch c {
 	case '*':

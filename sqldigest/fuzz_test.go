@@ -35,7 +35,7 @@ func digestOf(sql []byte, m Mode, n int) (Digest, string, string) {
 		piece := bytes.Clone(sql[:k])
 		d.Write(piece)
 		for i := range piece {
-			piece[i] = 0xa5 // Write may not keep it
+			piece[i] = 0xa5 // Write must not retain it
 		}
 		sql = sql[k:]
 	}

@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Gen_ctype writes ctype_table.go from the answers of real servers: what each byte is to their
-// lexers in each character set, and the character set of each collation. Run it where MariaDB
-// and MySQL are installed, the latter named by TARE_MYSQL_DIR or in the PATH.
+// Gen_ctype writes ctype_table.go from the results of real servers: the lexical class of each byte in each
+// character set, and the character set of each collation. Run it where MariaDB and MySQL are installed, the
+// latter named by TARE_MYSQL_DIR or in the PATH.
 package main
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// The classes of a byte, as one letter each.
+// The classes of bytes, one letter each.
 const (
-	other   = '.' // a token of its own, or part of an operator, quote or comment
+	other   = '.' // a separate token, or part of an operator, quote or comment
 	space   = 's'
 	word    = 'w'
 	control = 'c' // other, but "--" before it starts a comment
 )
 
-// A probed server holds the results of one server.
+// A probed is the results of one server.
 type probed struct {
 	name       string
 	maxLen     map[string]int    // of the characters of each character set, in bytes
@@ -76,7 +76,7 @@ func probe(name string, opts []testmysql.Option) (probed, error) {
 		return p, err
 	}
 	source := "information_schema.collations"
-	if name == "MariaDB" { // a collation may have several character sets there, and an id for each
+	if name == "MariaDB" { // a collation may have several character sets there, with an id for each
 		source = "information_schema.collation_character_set_applicability"
 	}
 	if p.collations, err = pairs[int, string](db, "SELECT id, character_set_name FROM "+source+" WHERE id IS NOT NULL"); err != nil {
@@ -113,9 +113,9 @@ func pairs[K comparable, V any](db *sql.DB, query string) (map[K]V, error) {
 	return m, rows.Err()
 }
 
-// classesOf returns the classes of the 256 bytes, "" for a character set that clients cannot
-// have. Of a character set with characters of several bytes, all bytes past 0x7f that are not
-// white space count as word bytes: in a well-formed name they are.
+// classesOf returns the classes of the 256 bytes, "" for a character set that clients cannot use. In a
+// character set with multibyte characters, all bytes past 0x7f that are not white space count as word bytes,
+// as they are in a well-formed name.
 func classesOf(db *sql.DB, charset string, multi bool) (string, error) {
 	ctx := context.Background()
 	conn, err := db.Conn(ctx)
@@ -153,7 +153,7 @@ func classesOf(db *sql.DB, charset string, multi bool) (string, error) {
 		classes[c] = other
 		for _, p := range []struct {
 			class    byte
-			sql, not string // runs, and does not run
+			sql, not string // sql runs, not does not
 		}{
 			{space, "SELECT 1" + b + "AS" + b + "x", "SELECT 1" + b + "AS" + b + "x )"},
 			{word, "SELECT 1 AS a" + b + "_", "SELECT 1 AS a" + b + "_ )"},

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-const slots = 4096 // a fifth full: four misses in five end at the first probe
+const slots = 4096 // a fifth full: four of five misses end at the first probe
 
-// onServer are the names of servers in flags.
+// onServer maps the names of servers to flags.
 var onServer = map[string]string{"maria": "OnMariaDB", "mysql": "OnMySQL", "tidb": "OnTiDB"}
 
 type row struct {
@@ -136,7 +136,7 @@ func packed(text string) (v uint64) {
 	return v
 }
 
-// tokenClass names the class of reduce.go that the word has in normalized text.
+// tokenClass returns the class of reduce.go that the word has in normalized text.
 func tokenClass(r row) string {
 	switch r.word {
 	case "IN":
@@ -168,7 +168,7 @@ func constName(word string) string {
 	return b.String()
 }
 
-// folded and slot are the functions foldWord and keywordSlot of keywords.go.
+// folded and slot mirror the functions foldWord and keywordSlot of keywords.go.
 func folded(w string) (lo, hi uint64) {
 	for i := range min(len(w), 8) {
 		lo |= uint64(w[i]&^0x20) << (8 * i)

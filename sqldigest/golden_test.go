@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestGolden runs the transcripts in testdata/golden. Each command takes the modes ansi and
-// nobackslash, and each line of its input is a statement of its own:
+// TestGolden runs the transcripts in testdata/golden. Each command accepts the modes ansi and nobackslash,
+// and each line of its input is a separate statement:
 //
 //	text    normalized text
 //	same    the text that all lines have in common, or the lines that differ
@@ -86,8 +86,8 @@ func golden(t *testing.T, out *strings.Builder, cmd string, sql []byte, m Mode) 
 	}
 }
 
-// TestVectors checks the digests that never change: a difference is a new version of the
-// specification, not a new file.
+// TestVectors checks the digests that never change: a difference requires a new version of the specification,
+// not a new file.
 func TestVectors(t *testing.T) {
 	f, err := os.Open("testdata/vectors.txt")
 	if err != nil {

@@ -4,11 +4,11 @@ import "encoding/binary"
 
 //go:generate go run gen_keywords.go
 
-// A Keyword is a word of the language; the zero value is none. Values may change from release
-// to release: compare with the constants, store the text.
+// A Keyword is a word of the language; the zero value is none. Values may change between releases: compare
+// with the constants, store the text.
 type Keyword uint16
 
-// String returns the word in upper case, as it stands in normalized text.
+// String returns the word in upper case, as in normalized text.
 func (k Keyword) String() string {
 	if int(k) >= len(keywords) {
 		return ""
@@ -16,8 +16,8 @@ func (k Keyword) String() string {
 	return keywords[k].text
 }
 
-// LookupKeyword returns the keyword that word spells, in any case, or 0. Function names that
-// are keywords only before a parenthesis (COUNT) are found too. It does not allocate.
+// LookupKeyword returns the keyword spelled by word, ignoring case, or 0. It also finds function names that
+// are keywords only before a parenthesis (COUNT). It does not allocate.
 func LookupKeyword(word string) Keyword {
 	if len(word) > maxKeyword {
 		return 0
@@ -55,7 +55,7 @@ const (
 	isCallOnMariaDB
 )
 
-// namesOf returns the flags of the words that are not reserved on the server of a mode.
+// namesOf returns the flags of the words that are not reserved on a mode's server.
 func namesOf(m Mode) keywordFlags {
 	switch m.kind() {
 	case ServerMariaDB:
@@ -68,13 +68,13 @@ func namesOf(m Mode) keywordFlags {
 	return isName
 }
 
-// keyword is one entry of the generated table. lo and hi are the word's first and last eight
-// bytes folded (bit 5 cleared), little endian; hi is 0 when lo holds the whole word.
+// keyword is one entry of the generated table. lo and hi are the word's first and last eight bytes folded
+// (bit 5 cleared), little endian; hi is 0 if lo contains the whole word.
 type keyword struct {
 	lo, hi uint64
 	text0  uint64 // the first 8 bytes of text, little endian
 	word   string
-	text   string // what is printed: the word, or the one it is a synonym of
+	text   string // printed text: the word, or the word it is a synonym of
 	canon  uint16
 	flags  keywordFlags
 	class  uint8 // in normalized text, see reduce.go
@@ -82,9 +82,9 @@ type keyword struct {
 
 const foldMask = 0xdfdfdfdfdfdfdfdf
 
-// foldWord loads the word b[i:end] with bit 5 of each byte cleared. Word bytes are letters,
-// digits, _, $ and bytes past 0x7f; folding maps letters onto upper case and no two of the
-// others onto each other, so equal folded words are equal up to case.
+// foldWord loads the word b[i:end] with bit 5 of each byte cleared. Word bytes are letters, digits, _, $ and
+// bytes past 0x7f; folding maps letters to upper case and no two of the others to each other, so equal folded
+// words are equal up to case.
 func foldWord(b []byte, i, end int) (lo, hi uint64) {
 	n := end - i
 	if n > 8 {
@@ -122,7 +122,7 @@ func lookupKeyword(b []byte, i, end int) uint16 {
 	}
 }
 
-// foldedEqual reports whether word begins with b up to case.
+// foldedEqual reports whether word begins with b, ignoring case.
 func foldedEqual(b []byte, word string) bool {
 	for j, c := range b {
 		if (c^word[j])&^0x20 != 0 {

@@ -1,6 +1,6 @@
 package sqldigest
 
-// A Kind says what a token is.
+// A Kind is the kind of a token.
 type Kind uint8
 
 // The kinds of tokens.
@@ -8,12 +8,12 @@ const (
 	KindEOF         Kind = iota // the end of the input; it has no bytes
 	KindSpace                   // white space
 	KindComment                 // a comment of any kind that the server skips
-	KindExecOpen                // "/*!", "/*!50000", "/*M!100100": what follows is SQL
+	KindExecOpen                // "/*!", "/*!50000", "/*M!100100": SQL follows
 	KindExecClose               // its "*/"
 	KindHintOpen                // "/*+" after SELECT, INSERT, REPLACE, UPDATE, DELETE
 	KindHintClose               // its "*/"
-	KindKeyword                 // Token.Keyword tells which
-	KindIdent                   // a bare identifier
+	KindKeyword                 // see Token.Keyword
+	KindIdent                   // an unquoted identifier
 	KindQuotedIdent             // an identifier in backticks, or in double quotes under ANSIQuotes
 	KindVariable                // the name after the "@" of a user variable, quotes included
 	KindHost                    // the host after the "@" of an account name, quotes included
@@ -22,7 +22,7 @@ const (
 	KindNumber                  // a number in any form, without its sign
 	KindParam                   // ?
 	KindNull                    // \N
-	KindEllipsis                // "...", which stands in normalized text only
+	KindEllipsis                // "...", which occurs only in normalized text
 	KindOperator                // an operator or punctuation of one to three bytes
 )
 
@@ -39,29 +39,28 @@ func (k Kind) String() string {
 	return "Kind(?)"
 }
 
-// A Token is the piece sql[Start:End] of the input. Keyword is set for KindKeyword alone.
+// A Token is the piece sql[Start:End] of the input. Keyword is set for KindKeyword only.
 type Token struct {
 	Kind       Kind
 	Keyword    Keyword
 	Start, End int
 }
 
-// A Lexer splits a statement into tokens that tile it: each begins where the one before
-// ends. The zero value is an empty input.
+// A Lexer splits a statement into adjacent tokens that cover it completely. The zero value is an empty input.
 type Lexer struct {
 	sql []byte
 	pos int
 	s   scanner
 }
 
-// Reset starts over on sql, which the lexer keeps a view of.
+// Reset restarts the lexer on sql, which it aliases.
 func (l *Lexer) Reset(sql []byte, m Mode) {
 	*l = Lexer{sql: sql, s: newScanner(m)}
 }
 
-// Next returns the next token, at the end KindEOF, again and again. Anything is some token:
-// an unterminated string or comment goes to the end. It does not allocate and reads each byte
-// a small constant number of times.
+// Next returns the next token; at the end it returns KindEOF repeatedly. Every input yields tokens: an
+// unterminated string or comment extends to the end. Next does not allocate and reads each byte a small
+// constant number of times.
 func (l *Lexer) Next() Token {
 	start := l.pos
 	if start >= len(l.sql) {
@@ -76,8 +75,8 @@ func (l *Lexer) Next() Token {
 	return t
 }
 
-// NextSignificant returns the next token that is not space, comment, or the border of an
-// executable comment. It does not allocate.
+// NextSignificant returns the next token that is not a space, a comment, or the mark of an executable
+// comment. It does not allocate.
 func (l *Lexer) NextSignificant() Token {
 	for {
 		switch t := l.Next(); t.Kind {
@@ -88,7 +87,7 @@ func (l *Lexer) NextSignificant() Token {
 	}
 }
 
-// Unsure reports whether the server may read the tokens so far in another way: the mode is
-// unknown, or the text holds what differs between servers and is not proven for this one. See
-// Digester.Divergent, which knows the marks of a server of unknown kind besides.
+// Unsure reports whether the server may read the tokens so far in another way: the mode is unknown, or the
+// text contains a construct that differs between servers and is not proven for this one. Digester.Divergent
+// also detects the marks that matter for a server of unknown kind.
 func (l *Lexer) Unsure() bool { return l.s.unsure || l.s.mode.Unknown() }

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// grouped are statements whose groups are compared with a server's. Each list holds
-// statements that this package groups together; what the server thinks is asked.
+// grouped are statements whose groups are compared with a server's. Each list has statements that this
+// package groups together; the server is queried for its groups.
 var grouped = [][]string{
 	{"SELECT a FROM t WHERE a = 1", "select a\nfrom t where a = 2 -- c", "SELECT `a` FROM `t` WHERE `a` = 0x1F", "/* x */ SELECT a FROM t WHERE a='x'", "SELECT a FROM t WHERE a = -1", "SELECT a FROM t WHERE a = NULL", "SELECT a FROM t WHERE a = 1;"},
 	{"SELECT A FROM t WHERE a = 1"},
@@ -62,15 +62,15 @@ var grouped = [][]string{
 	{"SET @b = 1"},
 }
 
-// finer are the statements that MariaDB groups and this package tells apart, on purpose:
-// section 8 of the specification.
+// finer are statements that MariaDB groups and this package distinguishes on purpose: section 8 of the
+// specification.
 var finer = map[[2]string]string{
 	{"SET @a = 1", "SET @b = 1"}:   "the names of user variables count",
 	{"SET @a = 'x'", "SET @b = 1"}: "the names of user variables count",
 }
 
-// TestMariaDBGroups runs statements on a real server: what its performance schema groups
-// together must be grouped here.
+// TestMariaDBGroups runs statements on a real server: statements that its performance schema groups must be
+// grouped here.
 func TestMariaDBGroups(t *testing.T) {
 	server := testmysql.Start(t, testmysql.WithPerformanceSchema(), testmysql.WithSetup(
 		"CREATE DATABASE digests", "CREATE TABLE digests.t (a INT, b VARCHAR(100), c INT)",
@@ -101,10 +101,10 @@ func TestMariaDBGroups(t *testing.T) {
 	for _, group := range grouped {
 		for i, stmt := range group {
 			if rows, err := conn.QueryContext(t.Context(), stmt); err == nil {
-				rows.Close() // a statement that fails when it runs has a digest all the same
+				rows.Close() // a statement that fails when it runs still has a digest
 			}
-			// The server files a statement after it has answered; once it has answered the
-			// next command, it has.
+			// The server records a statement after its response; once it has responded to the next command,
+			// it has recorded it.
 			if err := conn.PingContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -4,9 +4,8 @@ import (
 	"strings"
 )
 
-// A Mode holds everything about a session that changes how SQL is read: modes out of sql_mode,
-// the character set of the client, and the server with its version. The zero value reads as a
-// server of unknown kind does in utf8mb4.
+// A Mode is the session state that changes how SQL is read: flags of sql_mode, the character set of the
+// client, and the server with its version. The zero value reads like a server of unknown kind in utf8mb4.
 //
 //	bits 0–7    flags
 //	bits 8–15   Charset
@@ -15,30 +14,28 @@ import (
 type Mode uint64
 
 const (
-	// ANSIQuotes makes "…" an identifier, as sql_mode ANSI_QUOTES does.
+	// ANSIQuotes makes "…" an identifier, like sql_mode ANSI_QUOTES.
 	ANSIQuotes Mode = 1 << iota
-	// NoBackslashEscapes makes the backslash an ordinary byte in strings, as sql_mode
-	// NO_BACKSLASH_ESCAPES does.
+	// NoBackslashEscapes makes the backslash an ordinary byte in strings, like sql_mode NO_BACKSLASH_ESCAPES.
 	NoBackslashEscapes
-	// Big5 is set where the client's character set is big5, whose characters of two bytes may
-	// end in a backslash or a backtick. Of the three character set bits the lowest counts.
+	// Big5 is set if the client's character set is big5, whose two-byte characters may end in a backslash or
+	// a backtick. Of the three character set bits the lowest counts.
 	Big5
-	// GBK is set where the client's character set is gbk or gb18030.
+	// GBK is set if the client's character set is gbk or gb18030.
 	GBK
-	// SJIS is set where the client's character set is sjis or cp932.
+	// SJIS is set if the client's character set is sjis or cp932.
 	SJIS
-	// Oracle is MariaDB's sql_mode ORACLE, with another grammar.
+	// Oracle is MariaDB's sql_mode ORACLE, which has another grammar.
 	Oracle
-	// UnknownCharset says that the character set is not known: no byte of the text can be
-	// relied on. See Mode.Unknown.
+	// UnknownCharset marks an unknown character set: no byte of the text is reliable. See Mode.Unknown.
 	UnknownCharset
-	// UnknownSQLMode says that the sql_mode is not known.
+	// UnknownSQLMode marks an unknown sql_mode.
 	UnknownSQLMode
 )
 
-// Unknown reports whether the character set or the sql_mode is not known. Any reading of a
-// statement is a guess then, down to where its strings end: rules about tables, types or
-// read-only statements refuse it, and its text is neither logged nor shown.
+// Unknown reports whether the character set or the sql_mode is unknown. Any reading of a statement is then a
+// guess, even of the extent of its strings: rules about tables, types or read-only statements refuse it, and
+// its text is neither logged nor shown.
 func (m Mode) Unknown() bool { return m&(UnknownCharset|UnknownSQLMode) != 0 }
 
 const (
@@ -50,10 +47,10 @@ const (
 	maxVersion   = 1<<20 - 1
 )
 
-// A ServerKind says whose dialect a server speaks.
+// A ServerKind is the dialect of a server.
 type ServerKind uint8
 
-// The kinds of servers. What differs between them is *unknown* for ServerUnknown.
+// The kinds of servers. ServerUnknown means that every difference between them counts as unknown.
 const (
 	ServerUnknown ServerKind = iota
 	ServerMariaDB
@@ -74,22 +71,22 @@ func (k ServerKind) String() string {
 	return "unknown"
 }
 
-// A Server is a server's kind and version. The version of MySQL 8.0.36 is 80036, that of
-// MariaDB 10.11.6 is 101106; 0 is an unknown one. TiDB's is that of the MySQL it stands for.
+// A Server is a server's kind and version. The version of MySQL 8.0.36 is 80036, that of MariaDB 10.11.6 is
+// 101106; 0 is an unknown one. TiDB's version is that of the MySQL version it emulates.
 type Server struct {
 	Kind    ServerKind
 	Version int
 }
 
-// ParseServer reads the version string of a server's greeting, or of SELECT VERSION():
-// "5.5.5-10.11.6-MariaDB-log", "8.0.36", "8.0.11-TiDB-v8.5.0". A string of another form, as that
-// of another product, is a Server of ServerUnknown.
+// ParseServer parses the version string of a server's greeting, or of SELECT VERSION():
+// "5.5.5-10.11.6-MariaDB-log", "8.0.36", "8.0.11-TiDB-v8.5.0". For other forms, such as those of other
+// products, it returns a Server of ServerUnknown.
 func ParseServer(version string) Server {
 	s := Server{Kind: ServerMySQL}
 	switch {
 	case strings.Contains(version, "MariaDB"):
 		s.Kind = ServerMariaDB
-		version = strings.TrimPrefix(version, "5.5.5-") // for clients that know no version above 5
+		version = strings.TrimPrefix(version, "5.5.5-") // prefix for clients that cannot parse versions above 5
 	case strings.Contains(version, "-TiDB-"):
 		s.Kind = ServerTiDB
 	}
@@ -110,15 +107,15 @@ func ParseServer(version string) Server {
 			version = version[1:]
 		}
 	}
-	// MySQL's own builds have a suffix in front of which stands a hyphen, or none.
+	// MySQL's builds have no suffix, or one that starts with a hyphen.
 	if version != "" && version[0] != '-' || s.Version > maxVersion || !known(s.Kind, version) {
 		return Server{}
 	}
 	return s
 }
 
-// known reports whether a server with that suffix to its version is what it seems. Products
-// that speak the protocol and greet with a version of MySQL's have a name in it.
+// known reports whether a server with that version suffix is the product it seems to be. Other products that
+// speak the protocol and greet with a MySQL version have a name in it.
 func known(k ServerKind, suffix string) bool {
 	if k != ServerMySQL {
 		return true
@@ -131,7 +128,7 @@ func known(k ServerKind, suffix string) bool {
 	return true
 }
 
-// WithServer returns m for statements that go to s.
+// WithServer returns m for statements to s.
 func (m Mode) WithServer(s Server) Mode {
 	m &^= serverBits
 	if s.Version < 0 || s.Version > maxVersion || s.Kind > ServerTiDB {
@@ -147,8 +144,7 @@ func (m Mode) Server() Server {
 
 func (m Mode) kind() ServerKind { return ServerKind(m >> serverShift & 0xf) }
 
-// WithSQLMode returns m with the modes in the value that a server has for sql_mode. The
-// sql_mode is known then.
+// WithSQLMode returns m with the flags in a server's value of sql_mode, which is then known.
 func (m Mode) WithSQLMode(value []byte) Mode {
 	m &^= ANSIQuotes | NoBackslashEscapes | Oracle | UnknownSQLMode
 	for len(value) > 0 {
@@ -165,10 +161,10 @@ func (m Mode) WithSQLMode(value []byte) Mode {
 	return m
 }
 
-// SQLModeNamed returns the flags that the name of one sql_mode, in any case, stands for.
+// SQLModeNamed returns the flags of the sql_mode with the given name, ignoring case.
 //
-// Source: "Server SQL Modes" of the MySQL manual, "SQL_MODE" of MariaDB's, whose modes named
-// after other systems include ANSI_QUOTES. A server that has them all set lists them all.
+// Source: "Server SQL Modes" of the MySQL manual, "SQL_MODE" of MariaDB's, whose modes named after other
+// systems include ANSI_QUOTES. A server that has them set lists all of them.
 func SQLModeNamed(name []byte) Mode {
 	for _, f := range [...]struct {
 		name string

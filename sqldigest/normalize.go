@@ -2,8 +2,8 @@ package sqldigest
 
 import "bytes"
 
-// run normalizes the tokens of b that start in b[i:stop], and returns the place after the last
-// one. With final false that may be short of stop: the token there is not told by b alone.
+// run normalizes the tokens of b that start in b[i:stop], and returns the offset after the last one. If final
+// is false, that may be less than stop: b alone does not decide the token there.
 func (d *Digester) run(b []byte, i, stop int, final bool) int {
 	for i < stop {
 		if d.open != openNone {
@@ -31,7 +31,7 @@ func (d *Digester) run(b []byte, i, stop int, final bool) int {
 	return i
 }
 
-// token normalizes the significant token b[i:end] and returns where to go on.
+// token normalizes the significant token b[i:end] and returns the offset to continue at.
 func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool) int {
 	if kind == KindOperator && b[i] == ';' {
 		d.semicolon = d.peek(1) != tokStart
@@ -95,8 +95,8 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 	return end
 }
 
-// quotedName appends the name in quotes that spells the word, which is not reserved, as it
-// would be without them. It reports false where that would be a keyword: then quotes stay.
+// quotedName appends the quoted name that spells the word, which is not reserved, without its quotes. It
+// reports false if that would be a keyword: then the quotes stay.
 func (d *Digester) quotedName(text []byte, word uint16) bool {
 	last := d.peek(1)
 	if last == tokAtAt {
@@ -123,7 +123,7 @@ func (d *Digester) keyword(text []byte, word uint16) {
 		d.value()
 		return
 	case k.flags&isCallOnMariaDB != 0 && d.s.mode.kind() == ServerMariaDB && d.before != 0 && keywords[uint16(d.before&^firstOfStatement)].flags&isNames != 0:
-		d.begin(tokIdent) // of a table or an index, with a list of columns
+		d.begin(tokIdent) // a table's or an index's, with a list of columns
 		d.buf = append(append(append(d.buf, '`'), text...), '`')
 		return
 	case k.flags&d.s.names != 0 && !d.asKeyword(word, last, d.before):
@@ -145,7 +145,7 @@ func (d *Digester) keyword(text []byte, word uint16) {
 func (d *Digester) operator(op []byte) {
 	code := operatorClass(op)
 	if code == tokOpen && d.quotedWord {
-		d.s.unsure = true // as a function it is another one with quotes than without
+		d.s.unsure = true // as a function it differs with and without quotes
 	}
 	switch code {
 	case tokClose:
@@ -164,7 +164,7 @@ func (d *Digester) operator(op []byte) {
 	d.buf = append(d.buf, op...)
 }
 
-// operatorClass returns the class of an operator, + and - being tokSign.
+// operatorClass returns the class of an operator; + and - are tokSign.
 func operatorClass(op []byte) uint8 {
 	switch op[0] {
 	case ',':
@@ -181,7 +181,7 @@ func operatorClass(op []byte) uint8 {
 		}
 		return tokAt
 	case '+', '-':
-		if len(op) > 1 { // -> and ->> take a string
+		if len(op) > 1 { // -> and ->> require a string
 			return tokOther
 		}
 		return tokSign
@@ -193,7 +193,7 @@ func operatorClass(op []byte) uint8 {
 	return tokOther
 }
 
-// quoted normalizes an identifier or variable name, which may be in quotes.
+// quoted normalizes an identifier or variable name, which may be quoted.
 func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
 	code := d.identClass(d.peek(1))
 	if kind == KindVariable {
@@ -220,7 +220,7 @@ func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
 	return d.resume(b, i+1)
 }
 
-// appendName appends the content of an identifier, in pieces that keep the buffer bounded.
+// appendName appends the content of an identifier, in pieces that bound the buffer.
 func (d *Digester) appendName(p []byte) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), pieceSize)]

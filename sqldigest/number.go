@@ -1,8 +1,8 @@
 package sqldigest
 
-// number scans what starts with a digit, or with a dot and a digit: a number, or an
-// identifier such as 2fast. In its first maxHeld bytes an identifier shows as one; past them
-// it is a number in the text, and ends where the server's token ends.
+// number scans a token that starts with a digit, or with a dot and a digit: a number, or an identifier such
+// as 2fast. An identifier is recognized in its first maxHeld bytes; otherwise the token is a number in the
+// text, and ends where the server's token ends.
 func (s *scanner) number(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	window := b[i:]
 	cut := len(window) > maxHeld
@@ -25,11 +25,11 @@ func (s *scanner) number(b []byte, i int, final bool) (Kind, int, uint16, bool) 
 	return KindNumber, to, 0, open
 }
 
-// A numberState says which part of a long number the next byte is in.
+// A numberState is the part of a long number that the next byte belongs to.
 type numberState uint8
 
 const (
-	numberInteger  numberState = iota // digits: a dot, an exponent or a name's rest may follow
+	numberInteger  numberState = iota // digits: a dot, an exponent or the rest of a name may follow
 	numberFraction                    // digits after the dot
 	numberExponent                    // digits after the e and its sign
 	numberSign                        // after the e, before its sign or digits
@@ -54,8 +54,7 @@ func stateOf(w []byte) (st numberState) {
 	return st
 }
 
-// numberRest goes on with a long number at b[i] and returns its end, and whether it goes on
-// after b.
+// numberRest continues a long number at b[i] and returns its end, and whether it continues after b.
 func (s *scanner) numberRest(b []byte, i int, final bool) (end int, open bool) {
 	for ; i < len(b); i++ {
 		c := b[i]
@@ -70,7 +69,7 @@ func (s *scanner) numberRest(b []byte, i int, final bool) (end int, open bool) {
 			}
 		case s.num == numberSign:
 			if c != '+' && c != '-' {
-				s.unsure = true // a name, or an error: where it ends differs
+				s.unsure = true // a name, or an error: servers differ in its end
 				s.num = numberName
 				i--
 				continue
@@ -89,9 +88,8 @@ func (s *scanner) numberRest(b []byte, i int, final bool) (end int, open bool) {
 	return i, !final
 }
 
-// numberEnd returns the end of the number at the beginning of w, or a place inside the
-// identifier that it turns out to be and true. With more set, bytes follow w, and the end is
-// -1 when they decide.
+// numberEnd returns the end of the number at the beginning of w; for an identifier it returns an offset
+// inside it and true. If more is set, bytes follow w, and the end is -1 if they decide.
 func numberEnd(ct *ctype, w []byte, more bool) (end int, name bool) {
 	if w[0] == '0' && len(w) > 1 && (w[1] == 'x' || w[1] == 'b') {
 		j := 2
@@ -139,7 +137,7 @@ func numberEnd(ct *ctype, w []byte, more bool) (end int, name bool) {
 	return j, ct.isWord(w[j])
 }
 
-// exponent returns the end of the exponent at w[j], an e; ok is false when it is none.
+// exponent returns the end of the exponent at w[j], an e; ok is false if there is none.
 func exponent(w []byte, j int, more bool) (end int, ok bool) {
 	k := j + 1
 	if k < len(w) && (w[k] == '+' || w[k] == '-') {

@@ -2,9 +2,9 @@ package sqldigest
 
 import "testing"
 
-// TestPtFingerprintCases are the inputs of percona-toolkit's published fingerprint tests, in
-// pairs: a statement, another, and whether they group. note says where this package decides
-// otherwise than pt-fingerprint, see section 8 of the specification.
+// TestPtFingerprintCases are the inputs of percona-toolkit's published fingerprint tests, in pairs: a
+// statement, another, and whether they group. note explains where this package deliberately differs from
+// pt-fingerprint, see section 8 of the specification.
 func TestPtFingerprintCases(t *testing.T) {
 	for _, c := range []struct {
 		a, b    string

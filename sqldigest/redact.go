@@ -2,12 +2,11 @@ package sqldigest
 
 import "bytes"
 
-// AppendRedacted appends sql to dst with each literal replaced by ?, each plain comment by a
-// space (after --, which a space makes a comment of its own, by an empty one), and everything
-// else kept: identifiers, white space, hints and executable comments,
-// which are redacted as the rest is. What the digest folds into one ? is one ? here: the sign
-// of a number, the introducer or DATE before a string, adjacent strings. So the redacted text
-// has the digest of sql. It does not allocate when dst has room for len(sql) more bytes.
+// AppendRedacted appends sql to dst with each literal replaced by ?, each plain comment by a space (after --,
+// which a space would turn into a comment, by an empty comment), and everything else kept: identifiers, white
+// space, hints and executable comments, which are redacted like the rest. Whatever the digest folds into one
+// ? is one ? here: the sign of a number, the introducer or DATE before a string, adjacent strings. So the
+// redacted text has the digest of sql. It does not allocate when dst has room for len(sql) more bytes.
 func AppendRedacted(dst, sql []byte, m Mode) []byte {
 	r := redactor{base: len(dst)}
 	s := newScanner(m)
@@ -25,13 +24,13 @@ var (
 	blockEnd = []byte("*/")
 )
 
-// redactor is what the rules need to know of the significant tokens before.
+// redactor is the state that the rules require of the preceding significant tokens.
 type redactor struct {
-	base  int   // where in dst the statement begins
+	base  int   // offset in dst where the statement begins
 	last  uint8 // class of the last one
 	str   bool  // it was a string literal
-	from  int   // where in dst it began, if it is one that a literal takes in
-	signs int   // how many tokens it is, when it is tokUnary
+	from  int   // its offset in dst, if a literal absorbs it
+	signs int   // number of tokens, if it is tokUnary
 }
 
 func (r *redactor) token(dst, text []byte, kind Kind, word uint16) []byte {
@@ -78,7 +77,7 @@ func (r *redactor) token(dst, text []byte, kind Kind, word uint16) []byte {
 	return append(dst, text...)
 }
 
-// comment appends what stands for a comment.
+// comment appends the replacement of a comment.
 func (r *redactor) comment(dst, text []byte) []byte {
 	switch {
 	case !bytes.HasSuffix(dst[r.base:], dashes):
@@ -86,7 +85,7 @@ func (r *redactor) comment(dst, text []byte) []byte {
 	case len(text) >= 4 && text[0] == '/' && bytes.HasSuffix(text, blockEnd):
 		return append(dst, "/**/"...)
 	}
-	return append(dst, '#') // a line's end or the statement's is next
+	return append(dst, '#') // the end of a line or of the statement follows
 }
 
 // sign returns the class of a sign that begins at from in dst.

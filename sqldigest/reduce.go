@@ -1,13 +1,13 @@
 package sqldigest
 
-// Classes of the tokens in normalized text, as far as reduction and spacing tell them apart.
+// Classes of the tokens in normalized text, as distinguished by reduction and spacing.
 const (
 	tokNone         uint8 = iota // outside the window
 	tokStart                     // before the first token
-	tokOther                     // anything without a part in the rules
+	tokOther                     // a token without a role in the rules
 	tokIdent                     // `x`
 	tokExpr                      // an expression starts after it
-	tokStar                      // *, which an expression starts after, too
+	tokStar                      // *, after which an expression starts too
 	tokNot                       // NOT: a sign after it is unary, but NULL stays
 	tokSign                      // + or - between two operands
 	tokUnary                     // a run of unary + and -
@@ -52,7 +52,7 @@ const (
 	names       uint64 = 1<<tokIdent | 1<<tokFunc
 )
 
-// tight holds for each token those that stand right after it, without a space.
+// tight maps each token to those that follow it without a space.
 var tight = [64]uint64{
 	tokNone: tightBefore, tokStart: ^uint64(0), tokOther: tightBefore,
 	tokIdent:        tightBefore | 1<<tokDot | 1<<tokAt,
@@ -75,9 +75,9 @@ var tight = [64]uint64{
 	tokSemicolon: tightBefore,
 }
 
-// window is how many tokens at the end of the text are on record. The longest rule looks at
-// the last five ("row , ROW ( value"), and a rule never takes back more than it looks at, so
-// no entry is needed after another took its place.
+// window is the number of tokens at the end of the text that are recorded. The longest rule inspects the last
+// five ("row , ROW ( value"), and no rule removes more than it inspects, so an overwritten entry is never
+// read.
 const (
 	window   = 8
 	longRule = 5
@@ -86,7 +86,7 @@ const (
 // peek returns the class of the k-th token from the end, 1 being the last.
 func (d *Digester) peek(k uint) uint8 { return d.codes[(d.top-k)%window] }
 
-// pop takes the last n tokens back.
+// pop removes the last n tokens.
 func (d *Digester) pop(n uint) {
 	d.top -= n
 	d.before, d.quotedWord = 0, false
@@ -99,7 +99,7 @@ func (d *Digester) push(code uint8, text string) {
 	d.buf = append(d.buf, text...)
 }
 
-// begin starts a token whose text the caller appends; there is room for minRoom bytes of it.
+// begin starts a token whose text the caller appends; it leaves room for minRoom bytes.
 func (d *Digester) begin(code uint8) {
 	if len(d.buf) > d.soft {
 		d.makeRoom(minRoom)
@@ -116,7 +116,7 @@ func (d *Digester) begin(code uint8) {
 	}
 }
 
-// value reduces a literal: VALUE, or a list that goes on.
+// value reduces a literal: VALUE, or the continuation of a list.
 func (d *Digester) value() {
 	if d.peek(1) == tokComma {
 		switch d.peek(2) {
@@ -133,16 +133,16 @@ func (d *Digester) value() {
 	d.buf = append(d.buf, '?')
 }
 
-// list makes the last token a list of its kind.
+// list turns the last token into a list of its kind.
 func (d *Digester) list(code uint8) {
 	d.codes[(d.top-1)%window] = code
 	d.buf = append(d.buf, ", ..."...)
 }
 
-// maxSigns is the longest run of unary signs that a number takes in.
+// maxSigns is the longest run of unary signs that a number absorbs.
 const maxSigns = 32
 
-// sign appends + or -. Unary ones in a row are one token, which a number takes in.
+// sign appends + or -. Consecutive unary ones are one token, which a number absorbs.
 func (d *Digester) sign(op []byte) {
 	last := d.peek(1)
 	switch {
@@ -184,7 +184,7 @@ func (d *Digester) str() {
 	d.afterString = d.pushed
 }
 
-// ellipsis reduces "...", which makes normalized text normalize to itself.
+// ellipsis reduces "...", so that normalized text normalizes to itself.
 func (d *Digester) ellipsis() {
 	if d.peek(1) == tokComma {
 		switch c := d.peek(2); c {
@@ -202,7 +202,7 @@ func (d *Digester) ellipsis() {
 
 // closeParen reduces a row of literals, and the rows before it.
 func (d *Digester) closeParen() {
-	d.pushed++ // a string after it is none that goes on
+	d.pushed++ // a string after it is not an adjacent one
 	code, text := tokRow, "(...)"
 	switch d.peek(1) {
 	case tokValue:

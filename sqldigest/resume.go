@@ -2,7 +2,7 @@ package sqldigest
 
 import "bytes"
 
-// resume goes on with the open token at b[i], and returns where it or b ends.
+// resume continues the open token at b[i], and returns the offset where it or b ends.
 func (d *Digester) resume(b []byte, i int) int {
 	switch d.open {
 	case openString:
@@ -36,7 +36,7 @@ func (d *Digester) resume(b []byte, i int) int {
 	panic("BUG: resume without an open token")
 }
 
-// resumeRun goes on in a bare word, with dots in one that may hold dots.
+// resumeRun continues an unquoted word, with dots if dots is set.
 func (d *Digester) resumeRun(b []byte, i int, name, dots bool) int {
 	if d.half != 0 { // a lead byte
 		d.half = 0
@@ -60,8 +60,8 @@ func (d *Digester) resumeRun(b []byte, i int, name, dots bool) int {
 	return d.closeOpen(end, name)
 }
 
-// resumeString goes on in a string literal, or with name set in a variable name that is
-// written as one and copied, escapes and all.
+// resumeString continues a string literal or, if name is set, a variable name that is written like one and
+// copied, escapes included.
 func (d *Digester) resumeString(b []byte, i int, name bool) int {
 	if d.s.mode&anyCharset != 0 {
 		return d.resumeChars(b, i, name, d.s.mode&NoBackslashEscapes == 0)
@@ -98,7 +98,7 @@ func (d *Digester) resumeString(b []byte, i int, name bool) int {
 		case b[j+1] != d.quote:
 			d.copyName(b[from:j], name)
 			return d.closeOpen(j+1, name)
-		default: // one quote stands for the two
+		default: // the two quotes represent one
 			d.copyName(b[from:j], name)
 			from = j + 1
 		}
@@ -179,7 +179,7 @@ func (d *Digester) resumeBlock(b []byte, i int) int {
 	return len(b)
 }
 
-// comment notes a comment, which may hold tags.
+// comment records a comment, which may contain tags.
 func (d *Digester) comment(c []byte, open bool) {
 	block := len(c) > 1 && c[1] == '*'
 	switch {

@@ -6,19 +6,18 @@ import (
 	"math/bits"
 )
 
-// maxHeld is how many bytes of a word or number decide what it is. A longer word is an
-// identifier; a longer number is resumed by its state. It bounds what a
-// stream has to hold back.
+// maxHeld is the number of bytes that decide the kind of a word or number. A longer word is an identifier; a
+// longer number is resumed by its state. It bounds the bytes that a stream has to hold back.
 const maxHeld = 64
 
-// maxCarry bounds the unfinished token at the end of one Write: a held word and its lookahead.
+// maxCarry bounds the unfinished token at the end of one Write: a held-back word and its lookahead.
 const maxCarry = maxHeld + 8
 
-// kindMore is the answer of scanner.next when the token cannot be told without more bytes.
+// kindMore is the result of scanner.next if it requires more bytes.
 const kindMore Kind = 0xff
 
-// What stood before, as far as the next token depends on it. From beforeAdjacent on it counts
-// only when nothing, not even a space, is in between.
+// The preceding token, as far as the next token depends on it. From beforeAdjacent on, it counts only if
+// nothing, not even a space, is in between.
 const (
 	beforeOther  uint8 = iota
 	beforeVerb         // a keyword that takes optimizer hints
@@ -27,19 +26,19 @@ const (
 
 	beforeAdjacent
 	beforeNameAdjacent // an identifier: a dot is a separator
-	beforeDot          // a dot: what follows is an identifier
+	beforeDot          // a dot: an identifier follows
 	beforeAt           // the @ of a user variable
 	beforeAccount      // the @ between user and host
 	beforeAtAt         // the @@ of a system variable
 )
 
-// scanner is the state that lexing needs beyond the bytes at hand.
+// scanner is the lexer's state besides the current bytes.
 type scanner struct {
 	mode   Mode
 	before uint8
 	exec   bool        // inside /*! … */
 	hint   bool        // inside /*+ … */
-	unsure bool        // the server may read something in another way
+	unsure bool        // the server may read part of the text in another way
 	num    numberState // of an open number
 	ct     *ctype
 
@@ -50,18 +49,17 @@ func newScanner(m Mode) scanner {
 	return scanner{mode: m, ct: ctypeOf(m), names: namesOf(m)}
 }
 
-// gapped is what a state is after a space or comment.
+// gapped maps a state to the state after a space or comment.
 var gapped = [16]uint8{
 	beforeVerb: beforeVerb, beforeName: beforeName, beforeString: beforeString, beforeNameAdjacent: beforeName,
 }
 
-// gap notes a space or comment.
+// gap records a space or comment.
 func (s *scanner) gap() { s.before = gapped[s.before%16] }
 
-// next finds the token that starts at b[i], i < len(b). With final false more bytes may
-// follow b: the answer is kindMore when they are needed to tell the token, and a kind with
-// open set when the token's beginning is b[i:end] and its rest, which any bytes may be part
-// of, has to be skipped by resume. word is the index of a keyword in the table.
+// next returns the token that starts at b[i], i < len(b). If final is false, more bytes may follow b: the
+// result is kindMore if they are required to decide the token, and a kind with open set if the token starts
+// with b[i:end] and resume has to skip its rest, of any bytes. word is the index of a keyword in the table.
 func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word uint16, open bool) {
 	c := b[i]
 	if s.before >= beforeAt && s.before <= beforeAccount {
@@ -130,8 +128,8 @@ func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word ui
 	return KindOperator, i + 1, 0, false
 }
 
-// account scans what follows the @ of a variable or of an account name, or answers KindEOF
-// when that is no name.
+// account scans the name that follows the @ of a variable or of an account name, or returns KindEOF if there
+// is none.
 func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open bool) {
 	kind = KindVariable
 	if s.before == beforeAccount {
@@ -148,7 +146,7 @@ func (s *scanner) account(b []byte, i int, final bool) (kind Kind, end int, open
 			open = true
 		}
 	case c == '`' || c == '"' && s.mode&ANSIQuotes != 0:
-		kind = KindVariable // also the host of an account: a name
+		kind = KindVariable // or the host of an account: a name
 		end, open = closeName(b, i+1, c, s.mode, final)
 	case c == '\'' || c == '"':
 		end, open = closeString(b, i+1, c, s.mode, final)
@@ -213,7 +211,7 @@ func opensCall(b []byte, i int) bool {
 	return i < len(b) && b[i] == '('
 }
 
-// name ends the bare identifier that begins with b[i:end].
+// name ends the unquoted identifier that begins with b[i:end].
 func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, bool) {
 	end = s.wordEnd(b, end, final)
 	open := s.goesOn(b, end, final)
@@ -224,9 +222,8 @@ func (s *scanner) name(b []byte, i, end int, final bool) (Kind, int, uint16, boo
 	return KindIdent, end, 0, open
 }
 
-// quotedName scans an identifier in quotes. If its content is a word that is not reserved, and
-// neither a dot before nor one after says that it is a name, word is set: quoted or not, it is
-// the same word.
+// quotedName scans a quoted identifier. If its content is a word that is not reserved, and neither a dot
+// before nor one after marks it as a name, word is set: quoted or not, it is the same word.
 func (s *scanner) quotedName(b []byte, i int, final bool) (kind Kind, end int, word uint16, open bool) {
 	end, open = closeName(b, i+1, b[i], s.mode, final)
 	switch {
@@ -234,7 +231,7 @@ func (s *scanner) quotedName(b []byte, i int, final bool) (kind Kind, end int, w
 		return kindMore, i, 0, false
 	case !open && s.before != beforeDot && s.before != beforeAtAt && !dotName(b, end) && (end == len(b) || b[end] != '('):
 		to := end
-		if b[end-1] == b[i] { // else it is not terminated
+		if b[end-1] == b[i] { // else it is unterminated
 			to--
 		}
 		word = s.quotedWord(b, i+1, to)
@@ -243,8 +240,7 @@ func (s *scanner) quotedName(b []byte, i int, final bool) (kind Kind, end int, w
 	return KindQuotedIdent, end, word, open
 }
 
-// quotedWord returns the word that is not reserved and that b[i:end], the content of quotes,
-// spells.
+// quotedWord returns the word that is not reserved and that b[i:end], the content of quotes, spells.
 func (s *scanner) quotedWord(b []byte, i, end int) uint16 {
 	if end <= i || end-i > maxKeyword {
 		return 0
@@ -260,13 +256,13 @@ func (s *scanner) quotedWord(b []byte, i, end int) uint16 {
 	return 0
 }
 
-// dotName reports whether b goes on at i with a dot and a name.
+// dotName reports whether a dot and a name follow at b[i].
 func dotName(b []byte, i int) bool {
 	return i+1 < len(b) && b[i] == '.' && (ctypes[0].isWord(b[i+1]) || b[i+1] == '`')
 }
 
-// closeName returns the end of a quoted identifier whose content starts at b[i]; if it is not
-// in b and more may follow, i and true. A doubled quote is content; a backslash is no escape.
+// closeName returns the end of a quoted identifier whose content starts at b[i]; if it is not in b and more
+// may follow, it returns i and true. A doubled quote is content; a backslash is not an escape.
 func closeName(b []byte, i int, quote byte, m Mode, final bool) (end int, open bool) {
 	if m&anyCharset != 0 {
 		return closeChars(b, i, quote, m, false, final)
@@ -293,8 +289,8 @@ func (s *scanner) str(b []byte, i int, quote byte, final bool) (Kind, int, uint1
 	return KindString, end, 0, open
 }
 
-// closeString is closeName for string literals: a backslash escapes the byte after it, unless
-// the mode says otherwise.
+// closeString is closeName for string literals: a backslash escapes the byte after it, unless the mode
+// disables that.
 func closeString(b []byte, i int, quote byte, m Mode, final bool) (end int, open bool) {
 	escape := byte('\\')
 	if m&(NoBackslashEscapes|anyCharset) != 0 {
@@ -323,7 +319,7 @@ func closeString(b []byte, i int, quote byte, m Mode, final bool) (end int, open
 	}
 }
 
-// indexEither returns the first place at or after i that holds x or y, or a place past the end.
+// indexEither returns the first offset at or after i of x or y, or an offset past the end.
 func indexEither(b []byte, i int, x, y byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	xs, ys := ones*uint64(x), ones*uint64(y)
@@ -378,7 +374,7 @@ func (s *scanner) at(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	return KindOperator, i + 1, 0, false
 }
 
-// slash scans a comment of any kind, or the division.
+// slash scans a comment of any kind, or the division operator.
 func (s *scanner) slash(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 	rest := b[i:]
 	switch {

@@ -2,8 +2,8 @@ package sqldigest
 
 import "testing"
 
-// TestServers has texts that servers and character sets read in different ways. The results
-// are those of MariaDB 10.11.19 and MySQL 9.7.4.
+// TestServers normalizes texts that servers and character sets read in different ways. The results are those
+// of MariaDB 10.11.19 and MySQL 9.7.4.
 func TestServers(t *testing.T) {
 	maria := Mode(0).WithServer(ParseServer("10.11.19-MariaDB"))
 	my := Mode(0).WithServer(ParseServer("9.7.4"))

@@ -55,7 +55,7 @@ var placed = []string{
 	"SELECT a FROM b WHERE a > ALL (SELECT $ FROM c)", "SELECT a FROM b WHERE a = ANY (SELECT $ FROM c)", "INSERT IGNORE INTO $ VALUES (1)", "INSERT INTO $ (a) SELECT 1", "INSERT $ VALUES (1)", "REPLACE $ VALUES (1)", "UPDATE IGNORE $ SET a = 1", "DELETE QUICK FROM $", "TRUNCATE $",
 }
 
-// shownStatements are statements without a name that varies: their shown text has to parse.
+// shownStatements are statements without a variable name: their shown text has to parse.
 var shownStatements = []string{
 	"create table a (b vector(3))", "create table a (b int column_format fixed)", "create table a (b enum('x', 'y') default 'x', c set('x'), d decimal(10, 2), e char(3) charset latin1)",
 	"create table a (b int auto_increment primary key comment 'x') engine=InnoDB row_format=dynamic comment='x'", "alter table a convert to character set utf8mb4 collate utf8mb4_bin", "create user 'u'@'h' identified by 'x'", "create user u identified with mysql_native_password by 'x' require ssl",
@@ -81,7 +81,7 @@ var shownStatements = []string{
 	"alter table a cache", "drop stats a", "lock stats a", "show bindings", "query watch list", "calibrate resource", "cancel import job 1", "kill tidb 7", "set config tikv x = 1", "select tidb_version()", "create session binding for select 1 using select 1", "admin cancel ddl jobs 1, 2", "analyze table a with 5 topn", "analyze incremental table a",
 }
 
-// ambiguous are words that are not reserved on the server, but which the digest takes for keywords in some
+// ambiguous are words that are not reserved on the server, but which the digest treats as keywords in some
 // positions: the text before them does not decide between keyword and name.
 var ambiguous = strings.Fields(`schema of row json_table extended format partitions rank lead lag ntile cume_dist dense_rank percent_rank first_value last_value nth_value
 	sql_cache sql_no_cache sql_buffer_result duplicate nowait skip savepoint immediate quick boolean share rollup escape mode locked window end
@@ -93,9 +93,9 @@ var (
 	shownAddr = flag.String("shown.addr", "", "have TestShownText query the server at this address, whose root has no password, instead of its own")
 )
 
-// TestShownText has words that are not reserved stand for a name: where the server takes a word
-// for one, the text shows its spelling, has keywords in upper case, parses, and has the
-// statement's own digest. The words are those of the server and of the digest.
+// TestShownText uses words that are not reserved as names: where the server accepts the word as one, the text
+// shows its spelling, has keywords in upper case, parses, and has the statement's digest. The words are those
+// of the server and of the digest.
 func TestShownText(t *testing.T) {
 	if *shownAddr != "" {
 		testShownText(t, "root@tcp("+*shownAddr+")/")
@@ -149,7 +149,7 @@ func testShownText(t *testing.T, dsn string) {
 	for n, word := range words {
 		for i, tmpl := range places {
 			if strings.Contains(tmpl, "$") != (n > 0) && n > 0 || n > 0 && !*shownAll && (n+i)%8 != 0 {
-				continue // each word in a part of the places
+				continue // each word in some of the positions
 			}
 			s.check(strings.ReplaceAll(tmpl, "$", word), tmpl, word)
 		}
@@ -169,8 +169,8 @@ type shown struct {
 	accepted int
 }
 
-// words returns a plain name, and the words that the server or the digest knows and that the server takes
-// for a table's name.
+// words returns a plain name, and the words known to the server or the digest that the server accepts as a
+// table's name.
 func (s *shown) words() []string {
 	list, err := os.ReadFile("keywords.txt")
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *shown) words() []string {
 	for _, query := range []string{"SELECT word FROM information_schema.keywords", "SELECT function FROM information_schema.sql_functions", "SHOW BUILTINS"} {
 		rows, err := s.conn.QueryContext(s.t.Context(), query)
 		if err != nil {
-			continue // not each server has all
+			continue // not every server has all of them
 		}
 		for rows.Next() {
 			var word string
@@ -206,7 +206,7 @@ func (s *shown) words() []string {
 	})...)
 }
 
-// check checks what is shown of a statement, if the server takes it.
+// check checks the shown text of a statement, if the server accepts it.
 func (s *shown) check(stmt, tmpl, word string) {
 	t := s.t
 	if !parses(t.Context(), t, s.conn, stmt) {
@@ -236,11 +236,11 @@ func (s *shown) check(stmt, tmpl, word string) {
 	}
 }
 
-// values are what a placeholder may stand for, and those of a list.
+// values are possible values of a placeholder, and of a list.
 var values = [2][]string{{"1", "'x'"}, {"1, 1", "'x', 'x'", "1, 1, 1", "'x', 'x', 'x'", "1, 'x'", "'x', 1"}}
 
 // filled returns the text with values for its placeholders with which it parses: the value before the
-// place where the server stops is replaced, as long as there are others.
+// position where the server stops is replaced, as long as there are others.
 func (s *shown) filled(text string) (stmt string, ok bool) {
 	text = strings.NewReplacer("ROW (?), ...", "ROW (?), ROW (?)", "ROW (...), ...", "ROW (\x01), ROW (\x01)", "(?), ...", "(?), (?)", "(...), ...", "(\x01), (\x01)", "?, ...", "\x01", "...", "\x01").Replace(text)
 	forms := make([]int, strings.Count(text, "?")+strings.Count(text, "\x01"))
@@ -270,7 +270,7 @@ func (s *shown) filled(text string) (stmt string, ok bool) {
 			n++
 		}
 		for n >= 0 && (n >= len(forms) || forms[n] >= len(values[lists[n]])-1) {
-			n-- // no other value is left there
+			n-- // no other value is left for it
 		}
 		if n < 0 {
 			return stmt, false
@@ -280,7 +280,7 @@ func (s *shown) filled(text string) (stmt string, ok bool) {
 	return stmt, false
 }
 
-// stopsAt reports whether the server parses the statement, and if not, where it stops.
+// stopsAt reports whether the server parses the statement, and if not, the position where it stops.
 func stopsAt(t *testing.T, conn *sql.Conn, stmt string) (at int, ok bool) {
 	prepared, err := conn.PrepareContext(t.Context(), stmt)
 	var my *mysql.MySQLError
@@ -303,13 +303,12 @@ func stopsAt(t *testing.T, conn *sql.Conn, stmt string) (at int, ok bool) {
 	return len(stmt), false
 }
 
-// foldKeywords is tmpl with everything in lower case and word for $.
+// foldKeywords returns tmpl in lower case with word for $.
 func foldKeywords(tmpl, word string) string {
 	return strings.ReplaceAll(strings.ToLower(tmpl), "$", word)
 }
 
-// parses reports whether the server takes the statement for one of its language, whatever it
-// refers to.
+// parses reports whether the server accepts the statement as part of its language, whatever it refers to.
 func parses(ctx context.Context, t *testing.T, conn *sql.Conn, stmt string) bool {
 	t.Helper()
 	prepared, err := conn.PrepareContext(ctx, stmt)

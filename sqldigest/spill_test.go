@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLongText compares a text past MaxText with one that is kept whole, for statements whose
-// length is in names, in one name, in punctuation and in signs.
+// TestLongText compares a text past MaxText with one that is kept whole, for statements that consist mainly
+// of names, one name, punctuation or signs.
 func TestLongText(t *testing.T) {
 	for name, sql := range map[string]string{
 		"names": "SELECT " + strings.Repeat("alpha, beta + 1, (2, 3), ", 5<<10) + "1",

@@ -2,16 +2,16 @@ package sqldigest
 
 import "iter"
 
-// maxTags is the longest comment that is looked at for tags.
+// maxTags is the longest comment that is searched for tags.
 const maxTags = 4 << 10
 
-// tagComment holds the latest block comment, while it may turn out to be the trailing one.
+// tagComment is the latest block comment, which may turn out to be the trailing one.
 type tagComment struct {
 	text    []byte // the comment's content
 	long    bool   // it is longer than maxTags
 	closed  bool
 	after   uint64 // tokens before it
-	scratch []byte // the key and value that the iterator decoded last
+	scratch []byte // the last decoded key and value
 }
 
 func (t *tagComment) reset() {
@@ -38,10 +38,10 @@ func (t *tagComment) addAll(p []byte) {
 
 func (t *tagComment) end(tokens uint64) { t.closed, t.after = true, tokens }
 
-// Tags returns the sqlcommenter tags of the statement after Sum: the keys and values of a
-// trailing comment of the form /*key='value',…*/, URL-decoded, in the order written. A comment
-// of any other form, or longer than 4 KiB, has none. Key and value are views that are valid
-// until the next pair. Iterating does not allocate once the scratch has grown.
+// Tags returns the sqlcommenter tags of the statement after Sum: the keys and values of a trailing comment of
+// the form /*key='value',…*/, URL-decoded, in the order written. A comment of any other form, or longer than
+// 4 KiB, has none. Key and value are views that are valid until the next pair. Iterating does not allocate
+// once the scratch has grown.
 func (d *Digester) Tags() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) { d.eachTag(yield) }
 }
@@ -79,8 +79,8 @@ func validTags(text []byte) bool {
 	}
 }
 
-// cutTag splits the tag key='value' and the white space around it off text. A quote in the
-// value is written \'.
+// cutTag splits off the tag key='value' and the white space around it from text. A quote in the value is
+// written \'.
 func cutTag(text []byte) (key, value, tail []byte, ok bool) {
 	text = trimSpace(text)
 	eq := 0
@@ -112,8 +112,8 @@ func trimSpace(b []byte) []byte {
 	return b
 }
 
-// unescape appends src to dst with %xx decoded and the backslash of \' and \\ dropped. A
-// percent sign without two hex digits stays.
+// unescape appends src to dst with %xx decoded and the backslash of \' and \\ removed. A percent sign without
+// two hex digits stays.
 func unescape(dst, src []byte) []byte {
 	for i := 0; i < len(src); i++ {
 		c := src[i]

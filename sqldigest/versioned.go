@@ -2,8 +2,8 @@ package sqldigest
 
 import "bytes"
 
-// executable scans an executable comment, "/*!" or "/*M!", from its version number at j on:
-// its opening where the server runs it, all of it where the server skips it.
+// executable scans an executable comment, "/*!" or "/*M!", from its version number at j on: its opening if
+// the server runs it, all of it if the server skips it.
 func (s *scanner) executable(b []byte, i, j int, final bool) (Kind, int, uint16, bool) {
 	end := j
 	for end < len(b) && end < j+7 && isDigit(b[end]) {
@@ -41,13 +41,13 @@ func (s *scanner) executable(b []byte, i, j int, final bool) (Kind, int, uint16,
 	return KindComment, i + 2, 0, true
 }
 
-// runs reports whether the server runs the comment with that version. Of a server that is not
-// known it is taken for granted: see Digester.Divergent.
+// runs reports whether the server runs the comment with that version. For an unknown server it reports true:
+// see Digester.Divergent.
 func (s *scanner) runs(version int, maria bool) bool {
 	own := s.mode.Server()
 	switch own.Kind {
 	case ServerMariaDB:
-		// It skips the versions of MySQL that it does not follow.
+		// It skips the MySQL versions that it does not follow.
 		return version <= own.Version && (maria || version < 50700 || version > 99999)
 	case ServerMySQL:
 		return version <= own.Version
@@ -57,19 +57,19 @@ func (s *scanner) runs(version int, maria bool) bool {
 	return true
 }
 
-// runsM reports whether "/*M!" is an executable comment. To TiDB it is nothing that is known.
+// runsM reports whether "/*M!" is an executable comment. TiDB does not know it.
 func (s *scanner) runsM() bool {
 	s.unsure = s.unsure || s.mode.kind() == ServerTiDB
 	return s.mode.kind() != ServerMySQL && s.mode.kind() != ServerTiDB
 }
 
-// nests reports whether a comment whose content b begins with has another in it, or has no end.
+// nests reports whether a comment whose content starts b contains another one, or has no end.
 func nests(b []byte) bool {
 	end := bytes.Index(b, blockEnd)
 	return end < 0 || bytes.Contains(b[:end], []byte("/*"))
 }
 
-// skippedEnd returns the end of a skipped comment from its content on, -1 where b has none. One
+// skippedEnd returns the end of a skipped comment whose content starts b, -1 if b does not contain it. One
 // comment may nest in it.
 func skippedEnd(b []byte) int {
 	for i := 0; i+1 < len(b); i++ {
@@ -87,8 +87,8 @@ func skippedEnd(b []byte) int {
 	return -1
 }
 
-// plainHint reports whether the content of an optimizer hint, with which b begins, ends at its
-// first "*/" for every server, with or without a lexer that knows quotes and comments in it.
+// plainHint reports whether the content of an optimizer hint, with which b begins, ends at its first "*/" for
+// every server, whether or not its lexer interprets quotes and comments in hints.
 func plainHint(b []byte) bool {
 	end := bytes.Index(b, blockEnd)
 	if end < 0 {

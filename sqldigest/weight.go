@@ -1,8 +1,8 @@
 package sqldigest
 
-// HeapObjects returns the sizes in bytes of what d holds on the heap besides itself, none of
-// which has pointers; 0 for what it does not hold. It is for accounts of memory: the allocator
-// rounds each size up. It does not allocate and reads a few words.
+// HeapObjects returns the sizes in bytes of the heap objects that d references, none of which contains
+// pointers; 0 for absent ones. It is meant for memory accounting: the allocator rounds each size up. It does
+// not allocate and reads a few words.
 func (d *Digester) HeapObjects() [4]int {
 	sizes := [4]int{cap(d.buf), cap(d.tags.text), cap(d.tags.scratch)}
 	if d.hashed != nil {
@@ -11,6 +11,6 @@ func (d *Digester) HeapObjects() [4]int {
 	return sizes
 }
 
-// hashState is the size of crypto/sha256's state in bytes: eight words of four, a block, the
-// number of bytes seen, and what is in the block.
+// hashState is the size of crypto/sha256's state in bytes: eight words of four, a block, the number of bytes
+// hashed, and the fill of the block.
 const hashState = 8*4 + 64 + 8 + 8

@@ -1,16 +1,14 @@
 package sqldigest
 
-// wordBefore says of the last token of the text which keyword it is, as far as the next word
-// depends on it: the word's index in the table, 0 for no keyword, and whether it is the first
-// of its statement.
+// wordBefore describes the last token of the text if it is a keyword, as far as the next word depends on it:
+// the word's index in the table, 0 for no keyword, and whether it is the first of its statement.
 type wordBefore uint16
 
 const firstOfStatement wordBefore = 1 << 15
 
-// asKeyword reports whether the word id, which is not reserved, is a keyword in its place; if
-// not, it is a name. No grammar is parsed: what stands before decides. Where that leaves both
-// possible the word is taken for a name, which keeps its spelling: without quotes it is
-// either to a server.
+// asKeyword reports whether the word id, which is not reserved, is a keyword in its position; if not, it is a
+// name. No grammar is parsed: the preceding tokens decide. If both are possible, the word is treated as a
+// name and keeps its spelling: without quotes it is either to a server.
 func (d *Digester) asKeyword(id uint16, last uint8, before wordBefore) bool {
 	flags := keywords[id].flags
 	switch {
@@ -67,8 +65,7 @@ func follows(id, before uint16, first bool) bool {
 	return true
 }
 
-// sawWord notes that the keyword id became the last token; last is the class of the token
-// before it.
+// sawWord records that the keyword id became the last token; last is the class of the token before it.
 func (d *Digester) sawWord(id uint16, last uint8) {
 	d.before = wordBefore(id)
 	first := last == tokStart || last == tokSemicolon
@@ -85,8 +82,8 @@ func (d *Digester) sawWord(id uint16, last uint8) {
 	}
 }
 
-// identClass is the class of an identifier after a token of class last: where an expression
-// may stand, it is a function's name if a parenthesis follows.
+// identClass returns the class of an identifier after a token of class last: where an expression is allowed,
+// it is a function's name if a parenthesis follows.
 func (d *Digester) identClass(last uint8) uint8 {
 	switch {
 	case last == tokDot:
@@ -102,8 +99,8 @@ func (d *Digester) identClass(last uint8) uint8 {
 // callable are the classes of tokens after which an identifier may be a function's name.
 const callable = startsExpr
 
-// temporalClass is the class of DATE, TIME or TIMESTAMP where another identifier has the class
-// ident: with a string after it, it is a literal.
+// temporalClass returns the class of DATE, TIME or TIMESTAMP in a position where another identifier has the
+// class ident: before a string, it is a literal.
 func temporalClass(ident uint8) uint8 {
 	if ident == tokFunc {
 		return tokTemporalFunc
