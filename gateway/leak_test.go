@@ -107,7 +107,7 @@ func settle(t *testing.T) (goroutines, fds int) {
 	t.Helper()
 	goroutines, fds = runtime.NumGoroutine(), descriptors(t)
 	for same := 0; same < 20; same++ {
-		time.Sleep(10 * time.Millisecond) // polls until the peers have finished
+		time.Sleep(10 * time.Millisecond) // polls: until the peers have finished
 		if g, f := runtime.NumGoroutine(), descriptors(t); g < goroutines || f < fds {
 			goroutines, fds, same = min(g, goroutines), min(f, fds), 0
 		}

@@ -24,7 +24,7 @@ func logUntilKilled(path string) {
 		os.Exit(1)
 	}
 	r := sample()
-	for now := range time.Tick(time.Millisecond) { // sets the pace of the load
+	for now := range time.Tick(time.Millisecond) { // paces: the load
 		for range 100 {
 			r.ConnectionID++
 			r.Start = now
