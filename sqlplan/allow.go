@@ -7,11 +7,11 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// denyName is the name under which the refusal of what no allow rule matches is counted.
+// denyName is the name under which refusals of statements without a matching allow rule are counted.
 const denyName = "default-deny"
 
-// denial returns the rule that stands for refusing what no allow rule matches, or nil without
-// allow rules.
+// denial returns the rule that represents the refusal of statements without a matching allow rule, or nil if
+// there are no allow rules.
 func (s *ruleSet) denial() *compiledRule {
 	allows, dry := false, true
 	for i := range s.rules {
@@ -25,8 +25,8 @@ func (s *ruleSet) denial() *compiledRule {
 	return &compiledRule{Rule: Rule{Name: denyName, DryRun: dry}, hits: new(atomic.Uint64)}
 }
 
-// allows reports whether an allow rule matches the statement. Where another action counts
-// what is uncertain against the statement, so does this: an uncertain match is none.
+// allows reports whether an allow rule matches the statement. Like the other actions, it counts uncertainty
+// against the statement: an uncertain match is none.
 func (r *compiledRule) allows(st *Statement, a *analysis) bool {
 	if !a.parsed || a.opaque {
 		return false
@@ -40,8 +40,7 @@ func (r *compiledRule) allows(st *Statement, a *analysis) bool {
 		(len(r.tables) == 0 || a.within(r.tables))
 }
 
-// typesWithin is the types of the statement, with select for one that names no table but in a
-// subquery.
+// typesWithin returns the types of the statement, including select if only a subquery of it names tables.
 func (a *analysis) typesWithin() typeSet {
 	types := a.types
 	switch a.typ {
@@ -53,7 +52,8 @@ func (a *analysis) typesWithin() typeSet {
 	return types
 }
 
-// within reports whether the statement names tables, reaches no other, and each surely matches a pattern.
+// within reports whether the statement names tables, reaches no others, and each of them certainly matches a
+// pattern.
 func (a *analysis) within(patterns []tablePattern) bool {
 	if a.anyTable {
 		return false
@@ -66,13 +66,13 @@ func (a *analysis) within(patterns []tablePattern) bool {
 	return len(a.tables.list) > 0
 }
 
-// covers reports whether the pattern surely matches a table, whatever an empty schema or name
-// stands for.
+// covers reports whether the pattern certainly matches a table, even if an empty schema or name represents
+// any.
 func (p tablePattern) covers(schema, name string) bool {
 	return coversName(p.schema, schema) && coversName(p.table, name)
 }
 
-// coversName is globName for what has to match in every reading.
+// coversName is globName for patterns that have to match every possible reading.
 func coversName(pattern, name string) bool {
 	if pattern == "*" {
 		return true

@@ -51,7 +51,7 @@ func BenchmarkDivergent(b *testing.B) {
 	}
 }
 
-// BenchmarkPlan makes plans anew: the cost of a miss.
+// BenchmarkPlan creates plans: the cost of a cache miss.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct{ name, sql string }{
 		{"point select", "select c from sbtest1 where id = 5"},

@@ -1,8 +1,8 @@
 package sqlplan
 
-// classify reads off the tokens what the statement is and what it may do: everything but the
-// exact tables. It understands no expressions: it looks for words in places where they can
-// mean but one thing, and where they may mean two it takes the graver.
+// classify derives the statement's type and effects from the tokens: everything except the exact tables. It
+// parses no expressions: it searches for words in positions where they are unambiguous, and assumes the more
+// severe meaning where they are not.
 func (a *analysis) classify() {
 	n := 0
 	for lo := 0; lo < len(a.toks); {
@@ -12,8 +12,7 @@ func (a *analysis) classify() {
 		}
 		if hi > lo {
 			if n > 0 && a.remode {
-				// The server reads what follows with another sql_mode or character set than
-				// the lexer did.
+				// The server reads the rest with another sql_mode or character set than the lexer did.
 				a.hide()
 			}
 			a.statement(lo, hi)
@@ -35,7 +34,7 @@ func (a *analysis) classify() {
 	}
 }
 
-// hide notes that the statement does something which its text does not show.
+// hide records that the statement has an effect that its text does not show.
 func (a *analysis) hide() {
 	a.opaque = true
 	a.effects |= EffectUnknown | EffectSQLMode
@@ -57,7 +56,7 @@ func (a *analysis) statement(lo, hi int) {
 	}
 	a.types.add(t)
 	before := a.effects
-	a.effects = 0 // of this statement alone
+	a.effects = 0 // of this statement only
 	if t != TypeSet {
 		a.scanEffects(at, hi)
 	}
@@ -69,8 +68,8 @@ func (a *analysis) statement(lo, hi int) {
 	a.effects |= before
 }
 
-// harmlessIn returns the effects that do not make a writer of a statement of type t, though
-// they would of another: it only lets go of what its session holds.
+// harmlessIn returns the effects that do not make a statement of type t a writer, although they would for
+// other types: it only releases state of its session.
 func harmlessIn(t Type) Effect {
 	switch t {
 	case TypeBegin:
@@ -85,8 +84,8 @@ func harmlessIn(t Type) Effect {
 	return 0
 }
 
-// routineBody takes what follows a semicolon in the text of a CREATE PROCEDURE for the routine's
-// body, or for a statement after it: which one, only a parser of bodies could tell.
+// routineBody handles the text after a semicolon in a CREATE PROCEDURE, which may be the routine's body or a
+// separate statement: only a parser of bodies could distinguish them.
 func (a *analysis) routineBody(lo, hi int) {
 	a.compound(lo, hi)
 	for i := lo; i < hi; i++ {
@@ -97,7 +96,7 @@ func (a *analysis) routineBody(lo, hi int) {
 	}
 }
 
-// skipWrapper steps over MariaDB's SET STATEMENT … FOR.
+// skipWrapper skips MariaDB's SET STATEMENT … FOR.
 func (a *analysis) skipWrapper(lo, hi int) int {
 	if !a.is(lo, "set") || lo+1 >= hi || !a.is(lo+1, "statement") {
 		return lo
@@ -165,7 +164,7 @@ func (a *analysis) verb(lo, hi int) (t Type, next int) {
 		if next == hi || following == "work" {
 			return TypeBegin, next
 		}
-		return TypeUnknown, next // BEGIN NOT ATOMIC, or a block's body cut by its semicolons
+		return TypeUnknown, next // BEGIN NOT ATOMIC, or a block's body split at its semicolons
 	case "start":
 		if following == "transaction" {
 			return TypeBegin, next
@@ -259,8 +258,8 @@ func (a *analysis) withVerb(lo, hi int) (Type, int) {
 	return TypeSelect, hi // WITH … (SELECT …)
 }
 
-// createVerb tells CREATE, ALTER, DROP and RENAME of accounts and prepared statements from
-// those of everything else.
+// createVerb distinguishes CREATE, ALTER, DROP and RENAME of accounts and prepared statements from those of
+// other objects.
 func (a *analysis) createVerb(lo, hi int) Type {
 	for i := lo; i < hi; i++ {
 		switch a.word(i) {
@@ -317,8 +316,8 @@ func isVerb(word string) (Type, bool) {
 	return TypeUnknown, false
 }
 
-// compound adds the types of all statements that a block of statements, a routine's body or a
-// statement of unknown form may hold: of every word that could be a verb.
+// compound adds the types of all statements that a block, a routine's body or a statement of unknown form may
+// contain: of every word that could be a verb.
 func (a *analysis) compound(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		if i > lo && a.isOp(i-1, ".") {

@@ -1,11 +1,11 @@
 package sqlplan
 
-// This file finds the statements that return values of tables they need not name: locks, row
-// events, statistics, and the statements of other connections.
+// This file detects statements that return values of tables they do not have to name: locks, row events,
+// statistics, and the statements of other connections.
 
-// showsContent reports whether SHOW returns values of tables that it need not name: row events,
-// statistics of TiDB, the rows of the last deadlock, and the statement of another connection with the values
-// that its optimizer has read.
+// showsContent reports whether SHOW returns values of tables that it does not have to name: row events,
+// TiDB's statistics, the rows of the last deadlock, and another connection's statement with the values that
+// its optimizer has read.
 func (a *analysis) showsContent(next, hi int) bool {
 	switch a.word(next) {
 	case "engine":
@@ -22,7 +22,7 @@ func (a *analysis) showsContent(next, hi int) bool {
 	return false
 }
 
-// explainsOther reports whether EXPLAIN is of a statement that is not in the text: that of another
+// explainsOther reports whether EXPLAIN explains a statement that is not in the text: that of another
 // connection, or of a digest.
 func (a *analysis) explainsOther(next, hi int) bool {
 	for i := next; i+1 < hi; i++ {
@@ -53,9 +53,9 @@ func contentSchemas() [3]string {
 	return [...]string{"information_schema", "performance_schema", "mysql"}
 }
 
-// contentTables returns the tables of a schema of the system that have values of other tables: statistics,
-// keys of locked rows, words of full-text indexes, variables of other sessions, and the server's log, which has
-// the rows of deadlocks.
+// contentTables returns the tables of a system schema that contain values of other tables: statistics, keys
+// of locked rows, words of full-text indexes, variables of other sessions, and the server's log, which
+// includes the rows of deadlocks.
 func contentTables(schema string) []string {
 	switch schema {
 	case "information_schema":
@@ -74,7 +74,7 @@ func contentTables(schema string) []string {
 	return nil
 }
 
-// contentTable reports whether the table is one of contentTables. An empty schema may be any.
+// contentTable reports whether the table is one of contentTables. An empty schema represents any.
 func contentTable(schema, name string) bool {
 	name = lowerASCII(name)
 	for _, s := range contentSchemas() {
@@ -90,8 +90,8 @@ func contentTable(schema, name string) bool {
 	return false
 }
 
-// reachContent completes reach with the tables that were found: of a statement that was not parsed,
-// with any name in it that may be in one of the schemas.
+// reachContent completes reach with the tables found; for an unparsed statement, with any name in it that may
+// be in one of the schemas.
 func (a *analysis) reachContent() {
 	for _, t := range a.tables.list {
 		a.anyTable = a.anyTable || contentTable(t.schema, t.name)
@@ -109,8 +109,8 @@ func (a *analysis) reachContent() {
 	}
 }
 
-// mayResolveIn reports whether a name of the text may be in the schema: it is the default
-// schema, or it is named in the text, or the text selects another.
+// mayResolveIn reports whether a name in the text may be resolved in the schema: it is the default schema, is
+// named in the text, or the text selects another.
 func (a *analysis) mayResolveIn(schema string) bool {
 	if a.tables.schema == "" || mayBe(lowerASCII(a.tables.schema), schema) {
 		return true
@@ -123,8 +123,8 @@ func (a *analysis) mayResolveIn(schema string) bool {
 	return false
 }
 
-// source returns the system table with the content of a SHOW that names no table, for the rules
-// that block that table.
+// source returns the system table with the content of a SHOW that names no table, for rules that block that
+// table.
 func (a *analysis) source() (schema, table string) {
 	if a.typ != TypeShow && a.typ != TypeMulti {
 		return "", ""

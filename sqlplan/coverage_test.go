@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// TestCoverage has statements that reach a table, or write, by other ways than naming it after
-// FROM or beginning with a writer's verb.
+// TestCoverage checks statements that reach a table, or write, without naming it after FROM or starting with
+// a writing verb.
 func TestCoverage(t *testing.T) {
 	maria := sqldigest.Mode(0).WithServer(sqldigest.ParseServer("10.11.19-MariaDB"))
 	my := sqldigest.Mode(0).WithServer(sqldigest.ParseServer("9.7.4"))

@@ -2,8 +2,8 @@ package sqlplan
 
 import "testing"
 
-// TestDivergentIsKeptApart asserts that a statement which servers read in two ways neither
-// takes nor gives the plan of the one that its digest stands for.
+// TestDivergentIsKeptApart asserts that a statement that servers read in different ways never shares a plan
+// with the statement that its digest represents.
 func TestDivergentIsKeptApart(t *testing.T) {
 	p := newPlanner(t, Rule{Name: "no-delete", Action: ActionBlock, Types: []Type{TypeDelete}})
 	c := client{schema: "shop"}
@@ -29,7 +29,7 @@ func TestDivergentIsKeptApart(t *testing.T) {
 		t.Error("the two plans are not kept side by side")
 	}
 
-	// A caller that forgets gets the right answer, for itself alone.
+	// A caller that forgets Divergent gets the right result, without effect on others.
 	trick.Scope = plain.Scope
 	p.Invalidate()
 	if v, _ := p.Plan(trick).Verdict(); v != VerdictBlocked {

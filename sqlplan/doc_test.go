@@ -7,14 +7,14 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// What a session does with each statement.
+// A session finds or creates the plan of each statement.
 func Example() {
 	planner, err := sqlplan.New(sqlplan.Options{CacheBytes: 32 << 20})
 	if err != nil {
 		panic(err)
 	}
 	schema, user := []byte("shop"), []byte("app")
-	scope := planner.ScopeOf(schema, user, 0) // when the session begins or changes
+	scope := planner.ScopeOf(schema, user, 0) // when the session starts or changes
 
 	var digester sqldigest.Digester
 	for _, sql := range []string{

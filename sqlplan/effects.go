@@ -2,8 +2,8 @@ package sqlplan
 
 import "github.com/taredb/tare/sqldigest"
 
-// statementEffects adds what a statement of type t at [lo, hi), whose verb ends at next, does
-// beyond what its expressions do, and reports whether its type lets it be read-only.
+// statementEffects adds the effects of a statement of type t at [lo, hi), whose verb ends at next, besides
+// those of its expressions, and reports whether its type allows it to be read-only.
 func (a *analysis) statementEffects(t Type, lo, next, hi int) (readOnly bool) {
 	switch t {
 	case TypeSelect, TypeDeallocate, TypeKill, TypeLoad, TypeUpdate, TypeDelete, TypeAnalyze, TypeDo:
@@ -71,7 +71,7 @@ func (a *analysis) statementEffects(t Type, lo, next, hi int) (readOnly bool) {
 	return false
 }
 
-// plainEffects is for types whose effects are those of their expressions alone, or one fixed one.
+// plainEffects handles types whose effects are only those of their expressions, or one fixed effect.
 func (a *analysis) plainEffects(t Type) (readOnly bool) {
 	switch t {
 	case TypeDeallocate:
@@ -106,13 +106,13 @@ func (a *analysis) ddlEffects(lo, next, hi int) {
 		a.effects |= EffectTempTable
 		return
 	}
-	// Not told apart: ALTER, RENAME or DROP TABLE of a temporary table. They count as
-	// changes of the schema.
+	// ALTER, RENAME or DROP TABLE of a temporary table is not distinguished. It counts as a change of the
+	// schema.
 	a.effects |= EffectSchema | EffectImplicitCommit
 }
 
-// engines handles the word ENGINE of a definition: tables of some engines are others, which a
-// text names.
+// engines handles the word ENGINE in a definition: tables of some engines access other tables, which a text
+// names.
 func (a *analysis) engines(lo, hi int) {
 	depth := 0
 	for i := lo; i < hi; i++ {
@@ -142,8 +142,8 @@ func harmlessEngine(name string) bool {
 	return false
 }
 
-// isObject reports whether the word at i says what a definition defines; before it stand OR
-// REPLACE, DEFINER and their like.
+// isObject reports whether the word at i is the kind of the defined object; OR REPLACE, DEFINER and the like
+// may precede it.
 func (a *analysis) isObject(i int) bool {
 	switch a.word(i) {
 	case "table", "view", "database", "index", "unique", "fulltext", "spatial", "server", "tablespace", "procedure",
@@ -175,7 +175,7 @@ func (a *analysis) showEffects(next, hi int) {
 	}
 }
 
-// explainEffects looks at a statement that EXPLAIN ANALYZE or MariaDB's ANALYZE runs.
+// explainEffects classifies a statement that EXPLAIN ANALYZE or MariaDB's ANALYZE runs.
 func (a *analysis) explainEffects(lo, next, hi int) (readOnly bool) {
 	runs := a.is(lo, "analyze")
 	for i := next; i < hi; i++ {
@@ -219,7 +219,7 @@ func (a *analysis) otherEffects(lo int) (readOnly bool) {
 	case "binlog": // its argument is a row event
 		a.hide()
 	case "import", "install", "uninstall", "clone", "change":
-		a.hide() // what it names is in a file, or in another server
+		a.hide() // the objects it names are in a file, or on another server
 		a.effects |= EffectSchema | EffectImplicitCommit
 	case "signal", "resignal":
 		return true
@@ -227,7 +227,7 @@ func (a *analysis) otherEffects(lo int) (readOnly bool) {
 	return false
 }
 
-// scanEffects adds what expressions and clauses anywhere in [lo, hi) do.
+// scanEffects adds the effects of expressions and clauses anywhere in [lo, hi).
 func (a *analysis) scanEffects(lo, hi int) {
 	into := false
 	for i := lo; i < hi; i++ {
@@ -297,8 +297,8 @@ func (a *analysis) clauseEffects(i, hi int) (into bool) {
 	return false
 }
 
-// sequenceEffects handles the name at i after a dot: seq.nextval and seq.currval are what they
-// are under MariaDB's sql_mode ORACLE, and columns otherwise.
+// sequenceEffects handles the name at i after a dot: seq.nextval and seq.currval access a sequence under
+// MariaDB's sql_mode ORACLE, and are columns otherwise.
 func (a *analysis) sequenceEffects(i int) {
 	switch a.name(i) {
 	case "nextval":
@@ -310,7 +310,7 @@ func (a *analysis) sequenceEffects(i int) {
 	}
 }
 
-// callEffects handles the name at i, which an opening parenthesis follows.
+// callEffects handles the name at i before an opening parenthesis.
 func (a *analysis) callEffects(i, hi int) {
 	switch a.name(i) {
 	case "get_lock", "release_lock", "release_all_locks":
@@ -335,12 +335,12 @@ func (a *analysis) callEffects(i, hi int) {
 		a.anyTable = a.anyTable || mayBe(name, "load_file")
 	}
 	if a.toks[i].kind == kindQuoted && sqldigest.LookupKeyword(a.name(i)) != 0 {
-		// In quotes it is no function of the grammar's, as COUNT is, but one of that name.
+		// In quotes it is not a function of the grammar, such as COUNT, but a stored one of that name.
 		a.tables.unknownCall = true
 	}
 }
 
-// systemVarRead handles a system variable that stands in an expression.
+// systemVarRead handles a system variable in an expression.
 func (a *analysis) systemVarRead(i, hi int) {
 	switch _, name, _ := a.systemVar(i, hi); name {
 	case "error_count", "identity", "insert_id", "last_insert_id", "warning_count":

@@ -2,18 +2,18 @@ package sqlplan
 
 import "strings"
 
-// maxChar is how many bytes a character has in any character set that a client may have.
+// maxChar is the maximum number of bytes of a character in the character sets available to clients.
 const maxChar = 4
 
-// mayMatch is globMatch for a name with bytes past ASCII. Servers compare the names of functions,
-// variables, system tables and, with lower_case_table_names, of all tables, by collations or case tables that take
-// characters past ASCII for letters: é for e, ı for i, ſ for s. The name is in the client's character
-// set, so each of its characters past ASCII counts as any one character.
+// mayMatch is globMatch for a name with bytes past ASCII. Servers compare the names of functions, variables,
+// system tables and, with lower_case_table_names, of all tables, by collations or case tables that equate
+// characters past ASCII with letters: é with e, ı with i, ſ with s. The name is in the client's character
+// set, so each of its characters past ASCII matches any one character.
 func mayMatch(pattern, name string) bool {
 	if len(name) > maxChar*len(pattern) && !strings.Contains(pattern, "*") {
 		return false
 	}
-	at := make([]bool, len(name)+1) // where in the name the pattern so far may end
+	at := make([]bool, len(name)+1) // offsets in the name at which the pattern so far may end
 	next := make([]bool, len(name)+1)
 	at[0] = true
 	for p := range len(pattern) {

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// TestMayMatch compares mayMatch with a model that tries every way to read a pattern.
+// TestMayMatch compares mayMatch with a model that tries every interpretation of a pattern.
 func TestMayMatch(t *testing.T) {
 	var model func(pattern, name string) bool
 	model = func(pattern, name string) bool {
@@ -53,7 +53,7 @@ func TestMayMatch(t *testing.T) {
 	}
 }
 
-// TestMayMatchLong matches a name as long as a statement may be: in square time this takes minutes.
+// TestMayMatchLong matches a name of the maximum length of a statement: in quadratic time this takes minutes.
 func TestMayMatchLong(t *testing.T) {
 	name := strings.Repeat("a", 1<<20) + "\xc3\xa4"
 	for pattern, want := range map[string]bool{"*a*": true, "*a*a*b": true, "*b?????c*": false} {

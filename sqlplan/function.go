@@ -1,8 +1,8 @@
 package sqlplan
 
-// builtin reports whether a lower-case name is a function of MySQL 8.4 or MariaDB 10.11 that
-// changes nothing beyond what its own Effect bits say. Sources: the function indexes of both
-// reference manuals. A name that is missing here only makes its callers count as writers.
+// builtin reports whether a lower-case name is a function of MySQL 8.4 or MariaDB 10.11 without effects
+// beyond its Effect bits. Sources: the function indexes of both reference manuals. A missing name only makes
+// its callers count as writers.
 func builtin(name string) bool {
 	switch name {
 	// Aggregates and window functions.
@@ -56,7 +56,7 @@ func builtin(name string) bool {
 		"is_ipv4_compat", "is_ipv4_mapped", "is_ipv6", "gtid_subset", "gtid_subtract", "is_free_lock",
 		"is_used_lock", "load_file":
 		return true
-	// Functions with an Effect bit of their own.
+	// Functions with an Effect bit.
 	case "get_lock", "release_lock", "release_all_locks", "nextval", "setval":
 		return true
 	// JSON.

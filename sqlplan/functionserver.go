@@ -2,10 +2,9 @@ package sqlplan
 
 import "github.com/taredb/tare/sqldigest"
 
-// builtinOn reports whether the name is a function that is built in on the server: on another
-// one it may be a stored function, which may do anything. Of a server of unknown kind it has to be
-// one of all of them. The lists were found by calling every name that builtin has on MariaDB
-// 10.11 and MySQL 9.7.
+// builtinOn reports whether the name is a built-in function on the server: on others it may be a stored
+// function, with any effect. For a server of unknown kind it has to be built in on all of them. The lists
+// were determined by calling every name in builtin on MariaDB 10.11 and MySQL 9.7.
 func builtinOn(name string, s sqldigest.Server) bool {
 	if !builtin(name) {
 		return false

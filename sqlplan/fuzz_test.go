@@ -9,9 +9,9 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// FuzzPlan asserts for any text in any mode: no panic; the plan can be read; it depends on the
-// normalized text alone; nothing unparsed with a hidden part only reads; and what any
-// statement says about itself does not contradict itself.
+// FuzzPlan asserts for any text in any mode: no panic; the plan is readable; it depends on the normalized
+// text only; no unparsed statement with a hidden part is read-only; and the plan's properties do not
+// contradict each other.
 func FuzzPlan(f *testing.F) {
 	for _, sql := range []string{
 		"select * from t where a = 'x'", "insert into t values (1, 2), (3, 4)", "set sql_mode = 'ANSI', @a := 1",
@@ -41,7 +41,7 @@ func FuzzPlan(f *testing.F) {
 		plan := p.Plan(st)
 		checkPlan(t, plan, st.Text)
 
-		// The same text out of other bytes makes the same plan.
+		// The same text from other bytes gives the same plan.
 		other := st
 		other.SQL = nil
 		p.Invalidate()
@@ -49,7 +49,7 @@ func FuzzPlan(f *testing.F) {
 			t.Errorf("plan %+v, of the text alone %+v", plan, again)
 		}
 
-		// Of a part of the statement nothing good is known.
+		// Nothing favorable is assumed about a truncated statement.
 		cut := st
 		cut.Text, cut.Complete = nil, false
 		part := p.Plan(cut)

@@ -15,18 +15,18 @@ const heapCapacity = 32 << 20
 // heapInUse returns the bytes of live objects.
 func heapInUse() int64 {
 	for range 3 {
-		runtime.GC() // a pool's victims take two cycles
+		runtime.GC() // victims of a pool survive one cycle
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// runtimeOwn is what goroutines that waited leave on the runtime's lists: it comes and goes by some KiB,
-// more than a percent of what this small process idles at.
+// runtimeOwn bounds the memory that waiting goroutines leave on the runtime's lists: it varies by some KiB,
+// more than a percent of this small process' idle heap.
 const runtimeOwn = 16 << 10
 
-// within fails when got is further from want than one percent of of, or than the slack.
+// within fails if got differs from want by more than one percent of of, or by more than the slack.
 func within(t *testing.T, what string, got, want, of, slack int64) {
 	t.Helper()
 	t.Logf("%s: %d bytes, accounted %d (%+.3f %%)", what, got, want, float64(got-want)/float64(of)*100)
@@ -35,9 +35,9 @@ func within(t *testing.T, what string, got, want, of, slack int64) {
 	}
 }
 
-// TestAccountedBytesAreTheHeap fills a planner of 32 MiB with real plans, churns it from several
-// goroutines until it has evicted thousands, and compares its account with the heap: with
-// ten thousand plans, after the churn, and dropped.
+// TestAccountedBytesAreTheHeap fills a planner of 32 MiB with real plans, churns it from several goroutines
+// until it has evicted thousands, and compares its account with the heap: with ten thousand plans, after the
+// churn, and after dropping it.
 func TestAccountedBytesAreTheHeap(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("fills 32 MiB of plans: slow under the race detector, to which the heap is the same")
@@ -73,8 +73,8 @@ func TestAccountedBytesAreTheHeap(t *testing.T) {
 	}
 }
 
-// warm plans some of the mix in a small cache, so that the parser, its pool and the runtime's
-// own lists have their size.
+// warm plans part of the mix in a small cache, so that the parser, its pool and the runtime's lists reach
+// their size.
 func warm(t *testing.T, m mix) {
 	p, err := New(Options{CacheBytes: 1 << 20})
 	if err != nil {
@@ -93,8 +93,8 @@ func fill(p *Planner, m mix, n int) {
 	}
 }
 
-// churn plans statements of the mix for ever new schemas, from several goroutines, until that
-// many plans had to go for others.
+// churn plans statements of the mix for new schemas, from several goroutines, until the given number of plans
+// has been evicted.
 func churn(p *Planner, m mix, evictions uint64) {
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -102,7 +102,7 @@ func churn(p *Planner, m mix, evictions uint64) {
 			r := rand.New(rand.NewPCG(3, uint64(g)))
 			var sts []Statement
 			for i := range 44 {
-				c := client{user: "app"} // a digester each: its text is the statement's
+				c := client{user: "app"} // one digester per client: its text is the statement's
 				sts = append(sts, c.statement(p, m(r, 100*i+g)))
 			}
 			for i := 0; ; i++ {
@@ -119,8 +119,8 @@ func churn(p *Planner, m mix, evictions uint64) {
 	wg.Wait()
 }
 
-// TestLargeStatementLeavesNothing asserts that a statement of two megabytes whose plan is kept
-// leaves the plan on the heap and nothing else.
+// TestLargeStatementLeavesNothing asserts that a statement of two megabytes whose plan is cached leaves only
+// the plan on the heap.
 func TestLargeStatementLeavesNothing(t *testing.T) {
 	p := newPlanner(t)
 	warmUp := client{schema: "shop"}

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// The statements of two workloads, for the tests of memory: every one a different statement, not a
-// different value. They follow the shapes of TPC-C, TPC-H and sysbench and of what
-// object-relational mappers write.
+// The statements of two workloads, for memory tests: every one a different statement, not another value. They
+// follow the shapes of TPC-C, TPC-H and sysbench and of statements that object-relational mappers generate.
 
 const tpchQuery = `select s_acctbal, s_name, n_name, p_partkey from part, supplier, partsupp, nation, region
 where p_partkey = ps_partkey and s_suppkey = ps_suppkey and p_size = 15 and p_type like '%BRASS'
@@ -29,10 +28,10 @@ func insertOf(size int) string {
 	return b.String()
 }
 
-// A mix makes the n-th statement of a workload.
+// A mix returns the n-th statement of a workload.
 type mix func(r *rand.Rand, n int) string
 
-// oltp is sysbench, TPC-C and imports over many tables.
+// oltp resembles sysbench, TPC-C and imports over many tables.
 func oltp(r *rand.Rand, n int) string {
 	switch t := n % 11; t {
 	case 0:
@@ -63,7 +62,7 @@ func oltp(r *rand.Rand, n int) string {
 	}
 }
 
-// mapper is object-relational mappers: long column lists, aliases, joins, CASE, subqueries.
+// mapper resembles object-relational mappers: long column lists, aliases, joins, CASE, subqueries.
 func mapper(r *rand.Rand, n int) string {
 	var b strings.Builder
 	b.WriteString("SELECT ")

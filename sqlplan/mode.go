@@ -7,13 +7,13 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// SessionMode returns the mode in which the session's next statement is read, after this one ran
-// without error in mode cur. It is for statements with EffectSQLMode; for others it is cur.
+// SessionMode returns the mode for the session's next statement, after this one ran without error in mode
+// cur. It is for statements with EffectSQLMode; for others it is cur.
 //
-// The value of a SET is not part of the plan, which all values share: it is read off the text as
-// it was sent. known is false when the text does not tell, as for SET sql_mode = @old, for
-// what EXECUTE runs, or when sql is not whole: the session's modes are then to be asked of
-// the server.
+// The value of a SET is not part of the plan, which statements with all values share: it is read from the
+// original text. known is false if the text does not determine the mode, as for SET sql_mode = @old, for
+// statements run by EXECUTE, or if sql is truncated: the server has to be queried for the session's modes
+// then.
 func (p *Plan) SessionMode(sql []byte, cur sqldigest.Mode) (m sqldigest.Mode, known bool) {
 	if !p.effects.Any(EffectSQLMode) {
 		return cur, true
@@ -23,7 +23,7 @@ func (p *Plan) SessionMode(sql []byte, cur sqldigest.Mode) (m sqldigest.Mode, kn
 	}
 	m = cur
 	for len(sql) > 0 {
-		// Each statement is read in the mode that the one before left.
+		// Each statement is read in the mode set by the one before.
 		var a analysis
 		rest := a.scanOne(sql, m)
 		if a.opaque {
@@ -67,7 +67,7 @@ func (a *analysis) setMode(m sqldigest.Mode) (_ sqldigest.Mode, known bool) {
 	return m, known
 }
 
-// modeValue reads the value of sql_mode in the tokens [lo, hi): a string, a word, or a number.
+// modeValue evaluates the value of sql_mode in the tokens [lo, hi): a string, a word, or a number.
 func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	if hi-lo != 1 {
 		return 0, false
@@ -92,7 +92,7 @@ func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 		return 0, false
 	}
 	if !isASCII(text) {
-		return 0, false // servers take é for e
+		return 0, false // servers equate é with e
 	}
 	for name := range strings.SplitSeq(text, ",") {
 		v |= modeOfName(strings.ToUpper(strings.TrimSpace(name)))
@@ -100,9 +100,8 @@ func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	return v, true
 }
 
-// modeOfName returns the bits that a name in sql_mode stands for. Source: "Server SQL Modes" of
-// the MySQL manual, "SQL_MODE" of MariaDB's, whose modes named after other systems include
-// ANSI_QUOTES.
+// modeOfName returns the bits of the sql_mode with the given name. Source: "Server SQL Modes" of the MySQL
+// manual, "SQL_MODE" of MariaDB's, whose modes named after other systems include ANSI_QUOTES.
 func modeOfName(name string) sqldigest.Mode {
 	switch name {
 	case "ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL":
@@ -113,7 +112,7 @@ func modeOfName(name string) sqldigest.Mode {
 	return 0
 }
 
-// modeOfBits returns the modes in the number that the servers store for sql_mode.
+// modeOfBits returns the modes in the number by which servers store sql_mode.
 func modeOfBits(bits uint64) (m sqldigest.Mode) {
 	const (
 		ansiQuotes         = 1 << 2

@@ -61,8 +61,7 @@ func TestSessionMode(t *testing.T) {
 	}
 }
 
-// TestModeIsNotInThePlan asserts that values which share a digest share a plan that is
-// right for both.
+// TestModeIsNotInThePlan asserts that values that share a digest share a plan that is right for both.
 func TestModeIsNotInThePlan(t *testing.T) {
 	p := newPlanner(t)
 	var c client

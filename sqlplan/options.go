@@ -13,25 +13,25 @@ const (
 	DefaultMaxParse           = 64 << 10
 )
 
-// Options configure a Planner. The zero value of a field means its default.
+// Options configures a Planner. The zero value of a field means its default.
 type Options struct {
-	// CacheBytes is the most heap bytes that the cached plans take, everything counted.
+	// CacheBytes bounds the heap bytes of the cached plans, including all overhead.
 	CacheBytes int64
 
-	// MaxCachedStatement is the length in bytes of normalized text past which a statement's plan is
-	// made for one execution and not kept. Lists of literals are collapsed there: the length of
-	// data in a statement does not count.
+	// MaxCachedStatement is the length in bytes of normalized text above which a statement's plan is created
+	// for one execution and not cached. Lists of literals are collapsed there: the amount of data in a
+	// statement does not count.
 	MaxCachedStatement int
 
-	// MaxListItems is the number of items past which a statement with such a list is not kept
-	// either: long lists that could not be collapsed are rarely seen twice.
+	// MaxListItems is the number of items above which a statement with such a list is not cached either: long
+	// lists that could not be collapsed are rarely seen twice.
 	MaxListItems int
 
-	// MaxParse is the length in bytes of normalized text past which a statement is not given
-	// to the parser but classified by the lexer alone.
+	// MaxParse is the length in bytes of normalized text above which a statement is not parsed but classified
+	// by the lexer only.
 	MaxParse int
 
-	// Rules are the rules in force from the start; SetRules changes them.
+	// Rules are the initial rules; SetRules replaces them.
 	Rules []Rule
 }
 
@@ -50,7 +50,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate returns an error that names every option out of its range and every faulty rule.
+// Validate returns an error that names every option out of range and every invalid rule.
 func (o Options) Validate() error {
 	var errs []error
 	for _, f := range [...]struct {
@@ -75,5 +75,5 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxText is the most text that is looked at: offsets in it are 32 bits wide.
+// maxText bounds the analyzed text: offsets are 32 bits wide.
 const maxText = 1 << 30

@@ -2,7 +2,7 @@ package sqlplan
 
 import "unsafe"
 
-// conclude draws the last consequences of what was found.
+// conclude derives the final properties from the analysis.
 func (a *analysis) conclude() {
 	defer a.reachContent()
 	if a.parsed {
@@ -11,7 +11,7 @@ func (a *analysis) conclude() {
 			a.readOnly = false
 		}
 		if a.typ == TypeExplain && a.readOnly {
-			for i := range a.tables.list { // nothing of it is run
+			for i := range a.tables.list { // none of it is executed
 				a.tables.list[i].access = AccessRead
 			}
 		}
@@ -20,7 +20,7 @@ func (a *analysis) conclude() {
 	a.guessTables()
 	switch a.typ {
 	case TypeBegin, TypeCommit, TypeRollback, TypeSavepoint, TypeUse, TypeUnlock, TypeDeallocate, TypeKill, TypeXA:
-		a.parsed = !a.opaque && a.depth == 0 // they name no table, in whatever form
+		a.parsed = !a.opaque && a.depth == 0 // they name no table in any form
 	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeLoad, TypeMulti:
 		a.effects |= EffectFunction
 		a.readOnly = false
@@ -29,12 +29,12 @@ func (a *analysis) conclude() {
 			a.effects |= EffectFunction
 			a.readOnly = false
 		} else if a.typ == TypeSet && !a.opaque {
-			a.parsed = true // no subquery: no table
+			a.parsed = true // no subquery: no tables
 		}
 	}
 }
 
-// plan packs what was found into a plan whose arena has room to spare.
+// plan packs the analysis into a plan whose arena has spare capacity.
 func (a *analysis) plan() *Plan {
 	var b []byte
 	for _, t := range a.tables.list {

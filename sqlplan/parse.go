@@ -10,24 +10,23 @@ import (
 // parserVersion is the MySQL version whose grammar the parser follows.
 const parserVersion = "8.4.0"
 
-// maxDepth is how deep parentheses may nest for the parser: its tree is walked by recursion.
+// maxDepth is the deepest nesting of parentheses that is parsed: the tree is walked by recursion.
 const maxDepth = 256
 
-// maxRetries is how many placeholders may turn out to stand where the grammar takes only a
-// number or only a string before the parser gives up.
+// maxRetries is the number of placeholders that may turn out to be in positions for only a number or only a
+// string before parsing is abandoned.
 const maxRetries = 32
 
-// maxRetryBytes bounds the text parsed in all retries of one statement together.
+// maxRetryBytes bounds the total text parsed in the retries of one statement.
 const maxRetryBytes = 1 << 20
 
-// parse parses the statement and collects its tables; a.parsed says whether all is known. What
-// the parser sees is the normalized text, spelled out: it holds no literal that the client
-// chose, so how the parser reads literals can change nothing.
+// parse parses the statement and collects its tables; a.parsed reports whether that succeeded completely. The
+// parser receives the normalized text, spelled out: it contains no literal of the client, so the parser's
+// reading of literals cannot matter.
 //
-// A placeholder is first given as a parameter, which the grammar takes wherever an expression
-// may stand. Where it takes only a number (VARCHAR(?)), only a string (COMMENT ?) or several
-// values (SUBSTRING(...)), the parser stops at the placeholder or just behind it, which is
-// then given as the next of the forms.
+// A placeholder is first spelled as a parameter, which the grammar accepts wherever an expression is allowed.
+// Where it accepts only a number (VARCHAR(?)), only a string (COMMENT ?) or several values (SUBSTRING(...)),
+// the parser stops at the placeholder or just after it, and the placeholder gets the next form.
 func (a *analysis) parse(p *sqlparser.Parser) {
 	if !a.parsable() {
 		return
@@ -50,8 +49,8 @@ func (a *analysis) parse(p *sqlparser.Parser) {
 	}
 }
 
-// nextForm turns the placeholder where the parser stopped to its next form. The parser's
-// position is past the token that it could not take.
+// nextForm changes the placeholder at which the parser stopped to its next form. The parser's position is
+// past the token that it rejected.
 func (a *analysis) nextForm(forms []literalForm, ends []int, pos int) bool {
 	at, _ := slices.BinarySearch(ends, pos-1)
 	for _, i := range [...]int{at, at - 1, at - 2} {
@@ -68,7 +67,7 @@ func (a *analysis) nextForm(forms []literalForm, ends []int, pos int) bool {
 // safeParse returns the statement, or the position where the parser stopped.
 func safeParse(p *sqlparser.Parser, text string) (stmt sqlparser.Statement, pos int, ok bool) {
 	defer func() {
-		if recover() != nil { // the parser's own bug on odd input: the lexer's word stands
+		if recover() != nil { // a bug of the parser on unusual input: keep the lexer's result
 			stmt, pos, ok = nil, -1, false
 		}
 	}()
@@ -83,8 +82,8 @@ func safeParse(p *sqlparser.Parser, text string) (stmt sqlparser.Statement, pos 
 	return stmt, 0, true
 }
 
-// collect takes over the tables of a statement, if the tree is one for the type that the lexer
-// saw. Functions that are not built in count as effects.
+// collect adopts the tables of a statement if the tree fits the type that the lexer determined. Functions
+// that are not built in count as effects.
 func (a *analysis) collect(stmt sqlparser.Statement) {
 	defer func() {
 		if recover() != nil {
@@ -102,21 +101,21 @@ func (a *analysis) collect(stmt sqlparser.Statement) {
 	a.tables.list, a.tables.index = nil, nil
 }
 
-// A literalForm is how a placeholder is spelled for the parser.
+// A literalForm is the spelling of a placeholder for the parser.
 type literalForm uint8
 
 const (
 	formParam  literalForm = iota // ?
 	formNumber                    // 1
 	formString                    // 's'
-	formTwo                       // from here on for collapsed lists only
+	formTwo                       // from here on only for collapsed lists
 	formThree
 	formsEnd
 )
 
 var formText = [formsEnd]string{"?", "1", "'s'", "?, ?", "?, ?, ?"}
 
-// treeType returns the type that a parsed statement has, in this package's terms.
+// treeType returns the type of a parsed statement.
 func treeType(stmt sqlparser.Statement) Type {
 	switch n := stmt.(type) {
 	case *sqlparser.Select, *sqlparser.Union, *sqlparser.ValuesStatement:
@@ -131,7 +130,7 @@ func treeType(stmt sqlparser.Statement) Type {
 	case *sqlparser.Delete:
 		return TypeDelete
 	case *sqlparser.CreateProcedure:
-		return TypeUnknown // its body is left to the lexer
+		return TypeUnknown // the lexer classifies its body
 	case sqlparser.DDLStatement, sqlparser.DBDDLStatement:
 		return TypeDDL
 	case *sqlparser.Set:

@@ -7,21 +7,21 @@ import (
 
 //go:generate go tool sizegen .
 
-// A Plan is what the gateway knows about a statement: facts of its normalized text under one
-// scope, the same for every execution. It is immutable and safe for concurrent use.
+// A Plan is the gateway's knowledge about a statement: facts about its normalized text under one scope, the
+// same for every execution. It is immutable and safe for concurrent use.
 //
-// It is two heap objects: this struct, and the arena that holds its strings. The generated
-// CachedSize cuts the arena to size before anybody sees the plan, so that it pins no
-// statement's text, and tells the cache what both cost.
+// It consists of two heap objects: this struct, and the arena with its strings. The generated CachedSize
+// truncates the arena before the plan is published, so that it pins no statement's text, and returns the cost
+// of both to the cache.
 //
 //sizegen:root
 type Plan struct {
-	// arena holds the tables, then the hints, then the literals' positions, each encoded as
-	// appendTable, appendHint and appendPosition say.
+	// arena contains the tables, then the hints, then the literals' positions, encoded by appendTable,
+	// appendHint and appendPosition.
 	arena string
 
-	// rule is the one that refuses the statement, or would as a dry run, nil when none does. The gateway's error
-	// message, its log record and the rule counters name it.
+	// rule is the rule that refuses the statement, or would as a dry run; nil if none does. The gateway's
+	// error message, its log record and the rule counters name it.
 	//
 	//sizegen:shared the rule is the planner's
 	rule *compiledRule
@@ -29,19 +29,19 @@ type Plan struct {
 	// effects is for session-effect tracking.
 	effects Effect
 
-	// literals counts the placeholders in the normalized text: the log states how many values a
-	// redacted statement hides.
+	// literals is the number of placeholders in the normalized text: the log includes the number of values
+	// that a redacted statement hides.
 	literals uint32
 
 	tablesEnd, hintsEnd uint32 // offsets into arena
 
-	// bytes is what the plan costs on the heap: the cache accounts it, and nothing changes it.
+	// bytes is the heap cost of the plan, charged by the cache; it is constant.
 	bytes uint32
 
 	// typ is for the log, metrics and rules.
 	typ Type
 
-	// verdict is asked by the gateway before it relays.
+	// verdict is consulted by the gateway before it relays.
 	verdict Verdict
 
 	flags planFlags
@@ -56,19 +56,19 @@ const (
 	flagParsed
 )
 
-// Type is the statement's type.
+// Type returns the statement's type.
 func (p *Plan) Type() Type { return p.typ }
 
-// Effects is what the statement does to its session.
+// Effects returns the statement's effects on its session.
 func (p *Plan) Effects() Effect { return p.effects }
 
-// ReadOnly reports whether the statement changes nothing that another session could see: no
-// rows, no schema, no global state, no files, and takes no locks. What cannot be known is not
-// read-only. A read-only statement may still have effects on its own session.
+// ReadOnly reports whether the statement changes nothing visible to another session: no rows, no schema, no
+// global state, no files, and takes no locks. Uncertain statements are not read-only. A read-only statement
+// may still have effects on its session.
 func (p *Plan) ReadOnly() bool { return p.flags&flagReadOnly != 0 }
 
-// Parsed reports whether the tables are exact: the statement was understood whole. Otherwise
-// the lexer alone classified it, and its effects are those it may have.
+// Parsed reports whether the tables are exact: the statement was parsed completely. Otherwise the lexer
+// classified it, and its effects are the possible ones.
 func (p *Plan) Parsed() bool { return p.flags&flagParsed != 0 }
 
 // Verdict returns the rules' verdict and the name of the rule that refuses, or would as a dry run.
@@ -79,7 +79,7 @@ func (p *Plan) Verdict() (v Verdict, rule string) {
 	return p.verdict, p.rule.Name
 }
 
-// Message is what the refusing rule wants the client told, "" for the gateway's own words.
+// Message returns the refusing rule's message for the client, "" for the gateway's default.
 func (p *Plan) Message() string {
 	if p.rule == nil {
 		return ""
@@ -90,7 +90,7 @@ func (p *Plan) Message() string {
 // A Table is a table that a statement names. Its strings are views of the plan and keep its arena
 // alive.
 type Table struct {
-	Schema string // the default schema for an unqualified name, "" when none was selected
+	Schema string // the default schema for an unqualified name, "" if none was selected
 	Name   string // "" for the whole schema, as in DROP DATABASE
 	Access Access
 }
@@ -106,9 +106,8 @@ func (t Table) String() string {
 	return t.Schema + "." + t.Name
 }
 
-// Tables yields the tables that the statement names, each once, in order of appearance. Of an
-// unparsed statement they are the likely ones. The log and per-table metrics use it. It does
-// not allocate.
+// Tables yields the tables that the statement names, each once, in order of appearance. For an unparsed
+// statement they are the likely ones. The log and per-table metrics use it. It does not allocate.
 func (p *Plan) Tables() iter.Seq[Table] {
 	return func(yield func(Table) bool) {
 		for s := p.arena[:p.tablesEnd]; s != ""; {
@@ -135,13 +134,12 @@ func (p *Plan) Hints() iter.Seq[string] {
 	}
 }
 
-// Literals is how many literals and parameters the normalized text stands for; a collapsed list
-// is one.
+// Literals returns the number of literals and parameters in the normalized text; a collapsed list counts as
+// one.
 func (p *Plan) Literals() int { return int(p.literals) }
 
-// LiteralPositions yields the offsets of their placeholders in the normalized text, ascending.
-// Redaction uses them to mark what is hidden without lexing the text again. It does not
-// allocate.
+// LiteralPositions yields the offsets of their placeholders in the normalized text, ascending. Redaction uses
+// them to mark hidden values without lexing the text again. It does not allocate.
 func (p *Plan) LiteralPositions() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		pos := 0
@@ -164,7 +162,7 @@ func appendTable(dst []byte, t tableRef) []byte {
 
 func appendHint(dst []byte, text []byte) []byte { return appendString(dst, text) }
 
-// appendPosition appends the distance from the position before.
+// appendPosition appends the distance from the previous position.
 func appendPosition(dst []byte, delta int) []byte {
 	return binary.AppendUvarint(dst, uint64(delta))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// newPlanner returns a planner with options that a test does not care about.
+// newPlanner returns a planner with default options.
 func newPlanner(t testing.TB, rules ...Rule) *Planner {
 	t.Helper()
 	p, err := New(Options{CacheBytes: 4 << 20, Rules: rules})
@@ -20,7 +20,7 @@ func newPlanner(t testing.TB, rules ...Rule) *Planner {
 	return p
 }
 
-// A client makes statements as the gateway does.
+// A client creates statements as the gateway does.
 type client struct {
 	digester     sqldigest.Digester
 	schema, user string
@@ -41,7 +41,7 @@ func (c *client) statement(p *Planner, sql string) Statement {
 	return st
 }
 
-// TestPlan is the table of what statements are: see the files.
+// TestPlan runs the table of statements and their plans in testdata.
 func TestPlan(t *testing.T) {
 	datadriven.Walk(t, "testdata/plan", func(t *testing.T, path string) {
 		p := newPlanner(t)

@@ -14,24 +14,24 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A Statement is what Plan needs to know about a statement in order to plan it.
+// A Statement is the input of Plan.
 type Statement struct {
-	// SQL is the statement as the client sent it, whole or its beginning. It is classified when
-	// Text is not the whole normalized text, and otherwise checked for what is Divergent.
+	// SQL is the original statement, whole or a prefix. It is classified if Text is not the whole normalized
+	// text, and otherwise checked for divergence.
 	SQL []byte
-	// Complete says that SQL is whole.
+	// Complete reports that SQL is whole.
 	Complete bool
 	// Text is the normalized text, as far as the digester kept it.
 	Text []byte
 	// Digest is the digest of the whole normalized text.
 	Digest sqldigest.Digest
-	// Scope is ScopeOf(Schema, User, Mode), or what its method Divergent returns.
+	// Scope is ScopeOf(Schema, User, Mode), or the result of its method Divergent.
 	Scope        Scope
 	Schema, User []byte
 	Mode         sqldigest.Mode
 }
 
-// A key is what a plan is found by: 256 bits of SHA-256 over the two halves of what decides it.
+// A key identifies a plan: 256 bits of SHA-256 over the two parts that determine it.
 type key struct {
 	digest sqldigest.Digest
 	scope  Scope
@@ -43,17 +43,17 @@ type Planner struct {
 	cache  *bytecache.Cache[key, *Plan]
 	parser *sqlparser.Parser
 
-	// epoch is held for reading while a plan is made and stored, for writing while the state
-	// changes: a plan made under an old state is never stored under a new one.
+	// epoch is read-locked while a plan is created and stored, and locked while the state changes: a plan
+	// created under an old state is never stored under a new one.
 	epoch sync.RWMutex
 	state atomic.Pointer[state] // written under epoch
 
-	parsers chan struct{} // a place for each goroutine that may run the parser at a time
-	walks   sync.Pool     // of *heapsize.Walk, each with Detach set and nothing walked
+	parsers chan struct{} // a slot for each goroutine that may run the parser concurrently
+	walks   sync.Pool     // of *heapsize.Walk, each with Detach set and empty
 	counts  counts
 }
 
-// state is what plans depend on besides their statement. It is never changed.
+// state is the input of plans besides their statement. It is immutable.
 type state struct {
 	rules      *ruleSet
 	rulesEpoch uint64
@@ -69,7 +69,7 @@ func New(o Options) (*Planner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make planner: %w", err)
 	}
-	o.Rules = nil // the set has its own copy
+	o.Rules = nil // the set has a copy
 	seed := maphash.MakeSeed()
 	cache, err := bytecache.New(bytecache.Options[key, *Plan]{
 		Capacity: o.CacheBytes,
@@ -92,16 +92,16 @@ func New(o Options) (*Planner, error) {
 	return p, nil
 }
 
-// Get returns the plan of the statement with that digest under that scope, or nil when it has to
-// be made. It does not allocate and takes no lock.
+// Get returns the plan of the statement with that digest under that scope, or nil on a miss. It does not
+// allocate and takes no lock.
 func (p *Planner) Get(d sqldigest.Digest, s Scope) *Plan {
 	plan, _ := p.cache.Get(key{digest: d, scope: s})
 	return plan
 }
 
-// Plan makes the plan of a statement that Get had none for, and keeps it if it may. Goroutines that
-// ask for the same one at the same time make it once. The plan is never nil, and the same
-// whether it is kept or not. It holds on to nothing of st.
+// Plan creates the plan of a statement after a miss of Get, and caches it if permitted. Concurrent calls for
+// the same statement create it once. The plan is never nil, and does not depend on whether it is cached. It
+// retains nothing of st.
 func (p *Planner) Plan(st Statement) *Plan {
 	p.epoch.RLock()
 	defer p.epoch.RUnlock()
@@ -127,21 +127,20 @@ func (p *Planner) Plan(st Statement) *Plan {
 	return plan
 }
 
-// A job is a statement to be planned, and what was found out about it first.
+// A job is a statement to plan, with properties determined beforehand.
 type job struct {
 	*Statement
-	whole     bool // Text is what Digest is of
+	whole     bool // Digest is the digest of Text
 	divergent bool
 }
 
-// isWhole reports whether the text is what the digest is of. Nothing else may decide a plan
-// that others will be given.
+// isWhole reports whether the digest is that of the text. Nothing else may determine a plan that is shared.
 func isWhole(st *Statement) bool {
 	return len(st.Text) <= maxText && sqldigest.OfText(st.Text) == st.Digest
 }
 
-// refuse returns why a plan must not be kept, as far as that is known before it is made. The
-// scope of the job's session under the rules in force is own.
+// refuse returns the reason why a plan must not be cached, as far as it is known before its creation. own is
+// the scope of the job's session under the current rules.
 func (p *Planner) refuse(j job, own Scope) Refusal {
 	if j.divergent {
 		own = own.Divergent()
@@ -157,8 +156,8 @@ func (p *Planner) refuse(j job, own Scope) Refusal {
 	return keep
 }
 
-// make makes a plan and says why it must not be kept. One that is kept depends on text,
-// digest, scope, schema, user, mode and state alone.
+// make creates a plan and returns the reason why it must not be cached, if any. A cached plan depends only on
+// text, digest, scope, schema, user, mode and state.
 func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	var a analysis
 	a.tables.schema, a.tables.server = string(j.Schema), j.Mode.Server()
@@ -190,7 +189,7 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	return plan, keep
 }
 
-// detach gives the plan an arena of its own and notes what it costs, before anybody sees it.
+// detach gives the plan an exact arena and records its cost before it is published.
 func (p *Planner) detach(plan *Plan) {
 	w := p.walks.Get().(*heapsize.Walk)
 	size, err := plan.CachedSize(w)
@@ -198,20 +197,19 @@ func (p *Planner) detach(plan *Plan) {
 		panic("BUG: a plan holds an interface: " + err.Error())
 	}
 	plan.bytes = uint32(size)
-	w.Reset() // holds on to nothing of the plan
+	w.Reset() // releases references to the plan
 	p.walks.Put(w)
 }
 
-// parse runs the parser when there is a place for one more.
+// parse runs the parser when a slot is free.
 func (p *Planner) parse(a *analysis) {
 	p.parsers <- struct{}{}
 	defer func() { <-p.parsers }()
 	a.parse(p.parser)
 }
 
-// SetRules puts other rules in force. Plans made under the old ones are unreachable when it
-// returns, and their bytes are free. RulesEpoch changes: scopes computed before find
-// nothing any more and have to be computed anew.
+// SetRules replaces the rules. When it returns, plans created under the old rules are unreachable and their
+// bytes are free. RulesEpoch changes: scopes computed before find nothing any more and must be recomputed.
 func (p *Planner) SetRules(rules []Rule) error {
 	set, err := compileRules(rules)
 	if err != nil {
@@ -225,14 +223,14 @@ func (p *Planner) SetRules(rules []Rule) error {
 	return nil
 }
 
-// RulesEpoch changes when scopes have to be computed anew. It costs two loads.
+// RulesEpoch returns a number that changes when scopes must be recomputed. It costs two loads.
 func (p *Planner) RulesEpoch() uint64 { return p.state.Load().rulesEpoch }
 
-// HasRules reports whether any rule is in force.
+// HasRules reports whether there are rules.
 func (p *Planner) HasRules() bool { return len(p.state.Load().rules.rules) > 0 }
 
-// Invalidate forgets all plans, as after a change of the schema. Plans under way when it is called
-// are not kept either.
+// Invalidate drops all plans, as after a change of the schema. Plans in creation when it is called are not
+// cached either.
 func (p *Planner) Invalidate() {
 	p.epoch.Lock()
 	defer p.epoch.Unlock()

@@ -42,7 +42,7 @@ func TestGetFindsWhatPlanMade(t *testing.T) {
 	}
 }
 
-// TestPlanIsDetached asserts that nothing of the statement is in the plan.
+// TestPlanIsDetached asserts that the plan references no memory of the statement.
 func TestPlanIsDetached(t *testing.T) {
 	p := newPlanner(t)
 	c := client{schema: "shop"}
@@ -100,8 +100,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestStaleScope asserts that a session which missed a change of the rules gets the new
-// verdict, and gives it to nobody else.
+// TestStaleScope asserts that a session that missed a change of the rules gets the new verdict, without
+// effect on other sessions.
 func TestStaleScope(t *testing.T) {
 	p := newPlanner(t)
 	ann, bob := client{schema: "shop", user: "ann"}, client{schema: "shop", user: "bob"}
@@ -148,7 +148,7 @@ func TestInvalidate(t *testing.T) {
 	}
 }
 
-// TestRefused asserts that what may not be kept is planned, counted, and not kept.
+// TestRefused asserts that statements that may not be cached are planned and counted, but not cached.
 func TestRefused(t *testing.T) {
 	p, err := New(Options{CacheBytes: 1 << 20, MaxCachedStatement: 2000, MaxListItems: 20, MaxParse: 3000})
 	if err != nil {
@@ -235,9 +235,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestConcurrent has sessions plan the same and different statements while rules change.
-// Under the race detector it is a test of the locks; always of each verdict being one of
-// some rules in force.
+// TestConcurrent has sessions plan the same and different statements while rules change. Under the race
+// detector it tests the locks; it always tests that each verdict is one of some current rules.
 func TestConcurrent(t *testing.T) {
 	p := newPlanner(t)
 	rules := []Rule{{Name: "ann", Action: ActionReadOnly, Users: []string{"ann"}}}
@@ -266,7 +265,7 @@ func TestConcurrent(t *testing.T) {
 	testwait.Group(t, "the planners", &wg)
 }
 
-// TestOneComputation asserts that concurrent misses of one statement make one plan.
+// TestOneComputation asserts that concurrent misses of one statement create one plan.
 func TestOneComputation(t *testing.T) {
 	p := newPlanner(t)
 	const n = 16

@@ -6,22 +6,22 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// This file finds the tables that a statement reaches without naming them where a parser looks:
+// This file finds the tables that a statement reaches without naming them where a parser expects them:
 // through files, statistics, stored text and names that belong to another schema than the default.
 
-// reach sets a.anyTable where a value or a name from an earlier statement decides which table is
-// accessed, and hides statements that run text out of a value.
+// reach sets a.anyTable if a value or a name from an earlier statement decides which table is accessed, and
+// hides statements that execute text in a value.
 func (a *analysis) reach(t Type, next, hi int) {
 	switch t {
 	case TypeExecute:
-		a.hide() // it may have been prepared before the rules
+		a.hide() // it may have been prepared before the rules were set
 	case TypeCall:
 		if a.supplied(next) {
 			a.hide()
 		}
 	case TypeHandler:
 		for i := next; i < hi; i++ {
-			a.anyTable = a.anyTable || a.is(i, "read") // of the table that an earlier OPEN named
+			a.anyTable = a.anyTable || a.is(i, "read") // of the table named by an earlier OPEN
 		}
 	case TypeLoad:
 		a.anyTable = a.anyTable || !a.is(next+1, "local") && !a.is(next+2, "local") // the file may be a table's
@@ -30,14 +30,14 @@ func (a *analysis) reach(t Type, next, hi int) {
 	case TypeExplain:
 		a.anyTable = a.anyTable || a.explainsOther(next, hi)
 	case TypeUnknown:
-		a.anyTable = true // of a file, a job or all tables, for all that is known
+		a.anyTable = true // possibly of a file, a job or all tables
 	case TypeSet:
 		a.setEngine(next, hi)
 	}
 }
 
-// supplied reports whether the procedure whose name starts at i is one that comes with the server:
-// some run a statement out of an argument, or access the table that an argument names.
+// supplied reports whether the procedure whose name starts at i comes with the server: some execute a
+// statement in an argument, or access the table that an argument names.
 func (a *analysis) supplied(i int) bool {
 	schema := lowerASCII(a.tables.schema)
 	if a.isOp(i+1, ".") {
@@ -46,8 +46,8 @@ func (a *analysis) supplied(i int) bool {
 	return schema == "" || schema == "sys" || schema == "mysql"
 }
 
-// setEngine hides a SET of the engine that definitions have which name none, unless the tables
-// of that engine are never those of another.
+// setEngine hides a SET of the default storage engine, unless tables of that engine never access another
+// table.
 func (a *analysis) setEngine(lo, hi int) {
 	a.assignments(lo, hi, func(as assignment) {
 		if !choosesEngine(as.name) {
@@ -67,9 +67,9 @@ func choosesEngine(variable string) bool {
 	return false
 }
 
-// relative adds the tables of a definition whose unqualified names may belong to the schema of
-// the table that is defined, where that is not the default schema: the target of RENAME, the tables of
-// MERGE's UNION and those that REFERENCES names, also in a column's definition.
+// relative adds the tables of a definition whose unqualified names may belong to the schema of the defined
+// table, if that is not the default schema: the target of RENAME, the tables of MERGE's UNION and those named
+// by REFERENCES, also in a column's definition.
 func (s *tableSet) relative(target sqlparser.TableName, t sqlparser.TableName, access Access) {
 	s.addName(t, access)
 	if t.Qualifier.IsEmpty() && !target.Qualifier.IsEmpty() {
@@ -78,7 +78,7 @@ func (s *tableSet) relative(target sqlparser.TableName, t sqlparser.TableName, a
 	}
 }
 
-// references adds the tables that follow REFERENCES in a definition of the table target.
+// references adds the tables after REFERENCES in a definition of the table target.
 func (a *analysis) references(target sqlparser.TableName) {
 	for i := range a.toks {
 		if !a.is(i, "references") || i+1 >= len(a.toks) {
@@ -92,8 +92,8 @@ func (a *analysis) references(target sqlparser.TableName) {
 	}
 }
 
-// instanceVar reports whether a variable may be one of those of TiDB that have one value per server, which a SET without GLOBAL
-// changes too while tidb_enable_legacy_instance_scope is on.
+// instanceVar reports whether a variable may be one of TiDB's that have one value per server, which a SET
+// without GLOBAL changes too while tidb_enable_legacy_instance_scope is on.
 func instanceVar(name string, s sqldigest.Server) bool {
 	if s.Kind != sqldigest.ServerTiDB && s.Kind != sqldigest.ServerUnknown {
 		return false

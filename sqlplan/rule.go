@@ -11,19 +11,20 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// An Action is what a rule does with the statements it matches.
+// An Action is the effect of a rule on the statements it matches.
 type Action uint8
 
 const (
 	// ActionBlock refuses the statement.
 	ActionBlock Action = iota + 1
-	// ActionReadOnly refuses the statement unless it only reads.
+	// ActionReadOnly refuses the statement unless it is read-only.
 	ActionReadOnly
-	// ActionAllow lets the statement pass where every statement that no such rule matches is refused.
+	// ActionAllow permits the statement. If a rule has this action, statements that match no such rule are
+	// refused.
 	ActionAllow
 )
 
-// String returns "block", "read-only" or "allow", as the configuration spells them.
+// String returns "block", "read-only" or "allow", the names in the configuration.
 func (a Action) String() string {
 	switch a {
 	case ActionBlock:
@@ -36,7 +37,7 @@ func (a Action) String() string {
 	return fmt.Sprintf("Action(%d)", uint8(a))
 }
 
-// ParseAction is the inverse of String.
+// ParseAction returns the action with the given name; it is the inverse of String.
 func ParseAction(name string) (Action, error) {
 	for _, a := range [...]Action{ActionBlock, ActionReadOnly, ActionAllow} {
 		if a.String() == name {
@@ -46,32 +47,30 @@ func ParseAction(name string) (Action, error) {
 	return 0, fmt.Errorf("unknown action %q: want block, read-only or allow", name)
 }
 
-// A Rule refuses statements, or allows them. It matches a statement that meets each of its non-empty lists:
-// its digest is in Digests, and one of its tables matches one of Tables, and its type is in
-// Types, and the user is in Users.
+// A Rule refuses or allows statements. It matches a statement that meets each of its non-empty lists: its
+// digest is in Digests, one of its tables matches one of Tables, its type is in Types, and the user is in
+// Users.
 //
-// The rules are looked at in order; the first that refuses the statement decides. A rule of
-// ActionReadOnly lets pass what only reads; one with Tables lets pass what does not write
-// the tables it names.
+// The rules are evaluated in order; the first one that refuses the statement decides. A rule of
+// ActionReadOnly permits read-only statements; one with Tables permits statements that do not write the
+// tables it names.
 //
-// What cannot be known counts against the statement:
-//   - a statement that was not parsed has the tables and types that any word of its text may
-//     mean;
+// Uncertainty counts against the statement:
+//   - a statement that was not parsed has every table and type that a word of its text may refer to;
 //   - a statement that reads a file of the server, row events, statistics, locks, the statement of another
-//     connection or through an open HANDLER, and one whose verb is not known, has every table for a
-//     rule that blocks;
+//     connection or through an open HANDLER, and one with an unknown verb, has every table for a rule that blocks;
 //   - text that is hidden in a value (PREPARE … FROM, EXECUTE IMMEDIATE, a procedure of sys or mysql),
-//     what EXECUTE runs, the part of a statement past what was kept, and a statement in a mode that is
-//     unknown (sqldigest.Mode.Unknown) have every table and type.
+//     statements run by EXECUTE, the truncated part of a statement, and a statement in an unknown mode
+//     (sqldigest.Mode.Unknown) have every table and type.
 //
-// With one rule of ActionAllow or more, a statement that none of them matches is refused. Such a
-// rule matches a statement that was parsed completely, whose tables are all in Tables and whose
-// types, those of statements within it included, are all in Types. A statement that was not parsed
-// matches none, and one that calls a stored function matches none with Tables or Types. Rules of
-// the other actions refuse what an allow rule matches.
+// If any rule has ActionAllow, a statement that matches none of these rules is refused. Such a rule matches a
+// statement that was parsed completely, whose tables are all in Tables and whose types, including those of
+// nested statements, are all in Types. It does not match an unparsed statement and, if it has Tables or
+// Types, a statement that calls a stored function. Rules of the other actions refuse statements even if an
+// allow rule matches.
 //
-// Other calls run what was stored earlier and are judged by their own type alone. A view stands for
-// itself, not for the tables behind it.
+// Other calls execute stored text and are judged by their type only. A view counts as itself, not as the
+// underlying tables.
 type Rule struct {
 	// Name identifies the rule in errors, the log and metrics. It is required and unique.
 	Name string
@@ -79,23 +78,22 @@ type Rule struct {
 	Action Action
 	// Digests lists statements by digest.
 	Digests []sqldigest.Digest
-	// Tables are patterns of the form schema.table in which * stands for any text and ? for any
-	// one byte. Letters match in either case. A statement's unqualified table is in the
-	// session's default schema.
+	// Tables are patterns of the form schema.table in which * matches any text and ? any one byte, ignoring
+	// case. A statement's unqualified table is in the session's default schema.
 	Tables []string
 	// Types lists statement types.
 	Types []Type
-	// Users lists user names, without host, compared byte by byte with the name as the server
-	// resolves it, in UTF-8.
+	// Users lists user names, without host, compared byte by byte with the name as resolved by the server, in
+	// UTF-8.
 	Users []string
-	// Message is for the client; when empty, the gateway sends a message that names the rule.
+	// Message is sent to the client; if empty, the gateway sends a message that names the rule.
 	Message string
-	// DryRun has the rule refuse nothing: the statements that it alone would refuse have
-	// VerdictDryRun. While all rules of ActionAllow are dry runs, so is the refusal of what they do not match.
+	// DryRun makes the rule refuse nothing: statements that only it would refuse have VerdictDryRun. While
+	// all rules of ActionAllow are dry runs, so is the refusal of statements that match none.
 	DryRun bool
 }
 
-// Validate returns an error that names the rule and everything wrong with it.
+// Validate returns an error that names the rule and all its problems.
 func (r *Rule) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -144,7 +142,7 @@ func (r *Rule) Validate() error {
 	return fmt.Errorf("rule %q: %w", r.Name, errors.Join(errs...))
 }
 
-// A Verdict is what the rules say about a statement.
+// A Verdict is the result of the rules for a statement.
 type Verdict uint8
 
 const (
@@ -156,11 +154,11 @@ const (
 	VerdictReadOnly
 	// VerdictDenied : there are rules of ActionAllow, and none of them matches.
 	VerdictDenied
-	// VerdictDryRun : it passes, and a rule would refuse it that is a dry run.
+	// VerdictDryRun : it passes, and a dry-run rule would refuse it.
 	VerdictDryRun
 )
 
-// Refuses reports whether the statement may not pass.
+// Refuses reports whether the statement must not pass.
 func (v Verdict) Refuses() bool { return v != VerdictPass && v != VerdictDryRun }
 
 // String returns "pass", "blocked", "read-only", "denied" or "dry-run".
@@ -180,10 +178,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// A ruleSet is a validated list of rules as it is compiled into plans. It is never changed.
+// A ruleSet is a validated list of rules, compiled for planning. It is immutable.
 type ruleSet struct {
 	rules []compiledRule
-	// deny stands for the refusal of what no allow rule matches; nil without allow rules.
+	// deny represents the refusal of statements without a matching allow rule; nil if there are no allow
+	// rules.
 	deny *compiledRule
 }
 
@@ -196,7 +195,7 @@ type compiledRule struct {
 
 type tablePattern struct{ schema, table string } // lower case
 
-// compileRules copies the rules: what the caller does to its slices later changes nothing.
+// compileRules copies the rules, so that later changes of the caller's slices have no effect.
 func compileRules(rules []Rule) (*ruleSet, error) {
 	set := &ruleSet{rules: make([]compiledRule, 0, len(rules))}
 	names := make(map[string]bool, len(rules))
@@ -230,8 +229,8 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	return set, nil
 }
 
-// names reports whether the rule is about the user. A name that is no UTF-8 could not be resolved:
-// it may be the name of any user, which a rule refuses and no rule allows.
+// names reports whether the rule applies to the user. A name that is not valid UTF-8 could not be resolved:
+// it may be any user's, so a refusing rule matches it and an allowing rule does not.
 func (r *compiledRule) names(user []byte) bool {
 	if !utf8.Valid(user) {
 		return r.Action != ActionAllow
@@ -239,8 +238,7 @@ func (r *compiledRule) names(user []byte) bool {
 	return slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
 }
 
-// judge returns the first rule that refuses the statement, or the first that would and is a dry
-// run, or nil.
+// judge returns the first rule that refuses the statement, else the first dry-run rule that would, else nil.
 func (s *ruleSet) judge(st *Statement, a *analysis) (*compiledRule, Verdict) {
 	var dry *compiledRule
 	allowed := false
@@ -248,7 +246,7 @@ func (s *ruleSet) judge(st *Statement, a *analysis) (*compiledRule, Verdict) {
 		r := &s.rules[i]
 		switch v := r.verdict(st, a); {
 		case r.Action == ActionAllow:
-			// An allow rule that is a dry run decides only beside others that are.
+			// A dry-run allow rule counts only if all allow rules are dry runs.
 			allowed = allowed || r.DryRun == s.deny.DryRun && r.allows(st, a)
 		case v == VerdictPass:
 		case !r.DryRun:
@@ -271,7 +269,7 @@ func (s *ruleSet) judge(st *Statement, a *analysis) (*compiledRule, Verdict) {
 	return nil, VerdictPass
 }
 
-// verdict is the verdict of a rule that blocks or lets only reads pass.
+// verdict returns the verdict of a rule of ActionBlock or ActionReadOnly.
 func (r *compiledRule) verdict(st *Statement, a *analysis) Verdict {
 	switch {
 	case len(r.Users) > 0 && !r.names(st.User),
@@ -287,8 +285,8 @@ func (r *compiledRule) verdict(st *Statement, a *analysis) Verdict {
 	return VerdictPass
 }
 
-// touches reports whether one of the statement's tables is one of the rule's. For a
-// read-only rule only written tables count, where they are known.
+// touches reports whether one of the statement's tables matches the rule. For a read-only rule only written
+// tables count, if they are known.
 func (a *analysis) touches(r *compiledRule) bool {
 	if a.opaque || a.anyTable && r.Action != ActionReadOnly {
 		return true
@@ -315,15 +313,14 @@ func (a *analysis) touches(r *compiledRule) bool {
 	return false
 }
 
-// matches reports whether the pattern covers a table. An empty schema (none was selected) may be
-// any, an empty name is the whole schema.
+// matches reports whether the pattern covers a table. An empty schema (none was selected) represents any, an
+// empty name the whole schema.
 func (p tablePattern) matches(schema, name string) bool {
 	return (schema == "" || globName(p.schema, schema)) && (name == "" || globName(p.table, name))
 }
 
-// globName is globMatch for a name in normalized text. There a keyword that stands for another has
-// become that one, also where it is a table's name: a pattern that covers any of the words
-// covers the name.
+// globName is globMatch for a name in normalized text. There a synonym has been replaced by its keyword, even
+// if it is a table's name: a pattern that covers any of the synonyms covers the name.
 func globName(pattern, name string) bool {
 	if !isASCII(name) {
 		return !isASCII(pattern) || mayMatch(pattern, name) // the pattern is in UTF-8
@@ -354,8 +351,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// synonyms are the words that the digest prints as another word and that may be names
-// without quotes.
+// synonyms are the words that the digest prints as another word and that may be unquoted names.
 var synonyms = [...]string{
 	"distinctrow", "explain", "fields", "float4", "float8", "geomcollection", "int1", "int2", "int3", "int4", "int8",
 	"io_thread", "middleint", "ndb", "slave", "slaves", "slave_pos", "rlike", "schema", "schemas", "some",
@@ -363,8 +359,8 @@ var synonyms = [...]string{
 	"sql_tsi_week", "sql_tsi_year", "varcharacter", "character", "dec", "integer", "localtime", "localtimestamp",
 }
 
-// globMatch reports whether s matches a lower-case pattern of bytes, * and ?. Its time is bounded by
-// the product of their lengths.
+// globMatch reports whether s matches a lower-case pattern of bytes, * and ?. Its time is bounded by the
+// product of their lengths.
 func globMatch(pattern, s string) bool {
 	p, i := 0, 0
 	star, mark := -1, 0

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// TestRules shows what rules refuse. In testdata/rules, the command "rules" puts rules in
-// force, one a line: name, action, and lists; "try" asks for the verdict on each line.
+// TestRules shows the refusals of rules. In testdata/rules, the command "rules" sets rules, one per line:
+// name, action, and lists; "try" prints the verdict on each line.
 func TestRules(t *testing.T) {
 	datadriven.Walk(t, "testdata/rules", func(t *testing.T, path string) {
 		p := newPlanner(t)
@@ -126,7 +126,7 @@ func TestEffectNames(t *testing.T) {
 	}
 }
 
-// TestSynonyms checks the list of words that a pattern has to cover against the digest's.
+// TestSynonyms compares the list of words that a pattern has to cover with the digest's.
 func TestSynonyms(t *testing.T) {
 	for _, s := range synonyms {
 		kw := sqldigest.LookupKeyword(s)
@@ -160,8 +160,8 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// TestUnknownMode has rules about tables, types and read-only statements refuse what may be read
-// in another way than it was.
+// TestUnknownMode checks that rules about tables, types and read-only statements refuse statements that may
+// be read in another way.
 func TestUnknownMode(t *testing.T) {
 	for _, r := range []Rule{
 		{Name: "r", Action: ActionBlock, Tables: []string{"shop.secret"}},

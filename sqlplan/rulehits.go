@@ -2,15 +2,15 @@ package sqlplan
 
 import "sync/atomic"
 
-// RuleHits is how many commands one rule refused, or would have.
+// RuleHits is the number of commands that one rule refused, or would have.
 type RuleHits struct {
 	Rule   string
 	Action string // block, read-only, deny or dry-run
 	Count  uint64
 }
 
-// RuleHits returns the hits of each rule in force that may refuse, in the rules' order. A rule that a
-// reload keeps under its name and action keeps its count.
+// RuleHits returns the hits of each current rule that may refuse, in the rules' order. A rule that a reload
+// keeps under its name and action keeps its count.
 func (p *Planner) RuleHits() []RuleHits {
 	var all []RuleHits
 	p.state.Load().rules.each(func(r *compiledRule) {
@@ -19,8 +19,8 @@ func (p *Planner) RuleHits() []RuleHits {
 	return all
 }
 
-// Hit counts a command that the plan's rule refused, or would have, and returns what happened to
-// it, as RuleHits calls it: "" when no rule had a say. It does not allocate.
+// Hit counts a command that the plan's rule refused, or would have, and returns the outcome as named in
+// RuleHits: "" if no rule applied. It does not allocate.
 func (p *Plan) Hit() (action string) {
 	if p.rule == nil {
 		return ""
@@ -41,7 +41,7 @@ func (s *ruleSet) each(visit func(*compiledRule)) {
 	}
 }
 
-// outcome is what happens to a command that the rule is the reason for.
+// outcome returns the outcome of a command to which the rule applied.
 func (r *compiledRule) outcome() string {
 	switch {
 	case r.DryRun:
@@ -52,7 +52,7 @@ func (r *compiledRule) outcome() string {
 	return r.Action.String()
 }
 
-// inherit has the rules continue the counts of the set before.
+// inherit continues the counts of the previous set.
 func (s *ruleSet) inherit(before *ruleSet) {
 	type series struct{ name, action string }
 	counts := map[series]*atomic.Uint64{}

@@ -6,13 +6,13 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A tokenKind is what a token is to the classification.
+// A tokenKind is the kind of a token for classification.
 type tokenKind uint8
 
 const (
 	kindOp      tokenKind = iota
-	kindWord              // keyword or bare identifier
-	kindQuoted            // identifier in quotes
+	kindWord              // keyword or unquoted identifier
+	kindQuoted            // quoted identifier
 	kindLiteral           // literal, parameter, or collapsed list
 	kindUserVar           // @name
 	kindSysVar            // the @@ before a system variable's name
@@ -20,41 +20,41 @@ const (
 	kindDrop              // an introducer
 )
 
-// A token is a piece of the text that means something.
+// A token is a significant piece of the text.
 type token struct {
 	kind       tokenKind
 	keyword    sqldigest.Keyword
 	start, end int32
 }
 
-// An analysis is what one look at a statement finds: the tokens, what classify reads off them, and
-// what the parser adds. It is scratch: a Plan is made of it and it is dropped.
+// An analysis is the result of analyzing a statement: the tokens, the findings of classify, and those of the
+// parser. It is scratch: a Plan is derived from it.
 type analysis struct {
 	text []byte
 	toks []token
 
 	hints     [][2]int32 // text ranges between the marks of hint comments
-	literals  []int32    // indexes of tokens
-	depth     int        // how deep parentheses nest
+	literals  []int32    // indexes in toks
+	depth     int        // maximum nesting of parentheses
 	listItems int        // items of the longest parenthesized list
 
 	typ      Type
-	types    typeSet // typ and every statement within
+	types    typeSet // typ and the types of all nested statements
 	effects  Effect
 	readOnly bool
 	parsed   bool
-	opaque   bool // does something that its text does not show
-	remode   bool // what follows in the same text is read in another way
-	wrapped  bool // stands in SET STATEMENT … FOR
+	opaque   bool // has an effect that its text does not show
+	remode   bool // the rest of the same text is read in another mode
+	wrapped  bool // inside SET STATEMENT … FOR
 	routine  bool // creates something with a body
-	sequence bool // reads or advances a sequence, which the parser takes for a column
+	sequence bool // reads or advances a sequence, which the parser treats as a column
 	anyTable bool // may read any table: a file, statistics or an earlier statement decides which
 
 	tables tableSet
 }
 
-// scan splits the text into tokens. Comments are dropped; what stands in an executable
-// comment is part of the statement. (Normalized text has no marks of them left.)
+// scan splits the text into tokens. Comments are dropped; the content of an executable comment is part of the
+// statement. (Normalized text contains no marks of them.)
 func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 	a.text = text
 	var lx sqldigest.Lexer
@@ -114,8 +114,8 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 			a.literals = append(a.literals, int32(len(a.toks)))
 		}
 		if at == "@" && a.toks[len(a.toks)-1].end == tok.start && (tok.kind == kindWord || tok.kind == kindQuoted || tok.kind == kindUserVar) {
-			// The sign and the name are one token where nothing is in between: after a space the
-			// variable is the one without a name.
+			// The sign and the name are one token if nothing separates them: after a space the variable is
+			// the one without a name.
 			tok.kind = kindUserVar
 			a.toks[len(a.toks)-1] = tok
 			at = ""
@@ -126,7 +126,7 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 	}
 }
 
-// hint notes the text of the hint comment whose content starts at start.
+// hint records the text of the hint comment whose content starts at start.
 func (a *analysis) hint(lx *sqldigest.Lexer, start int) {
 	for {
 		t := lx.Next()
@@ -137,8 +137,8 @@ func (a *analysis) hint(lx *sqldigest.Lexer, start int) {
 	}
 }
 
-// word returns the keyword or bare identifier at i in lower case, a synonym as the word it
-// stands for; "" for other tokens.
+// word returns the keyword or unquoted identifier at i in lower case, a synonym as its keyword; "" for other
+// tokens.
 func (a *analysis) word(i int) string {
 	if i < 0 || i >= len(a.toks) || a.toks[i].kind != kindWord {
 		return ""
@@ -161,8 +161,7 @@ func (a *analysis) isOp(i int, op string) bool {
 // raw returns the text of the token at i.
 func (a *analysis) raw(i int) string { return string(a.text[a.toks[i].start:a.toks[i].end]) }
 
-// name returns what the token at i names, in lower case and without quotes; "" when it names
-// nothing.
+// name returns the name in the token at i, in lower case and without quotes; "" if it is not one.
 func (a *analysis) name(i int) string {
 	if i < 0 || i >= len(a.toks) {
 		return ""
@@ -176,7 +175,7 @@ func (a *analysis) name(i int) string {
 	return ""
 }
 
-// unquoteName removes the quotes of an identifier; a doubled quote inside is one.
+// unquoteName removes the quotes of an identifier; a doubled quote inside represents one.
 func unquoteName(s string) string {
 	if len(s) < 2 {
 		return s

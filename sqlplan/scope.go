@@ -7,25 +7,24 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A Scope is a hash of what besides the text decides a plan: the default schema, the session
-// modes that change how text is read, the class of the user (which rules name it), and the
-// rules in force.
+// A Scope is a hash of the parameters of a plan besides the text: the default schema, the session modes that
+// change how text is read, the class of the user (the rules that name it), and the current rules.
 type Scope [16]byte
 
-// scopeDomain keeps scope hashes apart from every other use of SHA-256.
+// scopeDomain separates scope hashes from every other use of SHA-256.
 const scopeDomain = "tare sqlplan scope 1\x00"
 
-// ScopeOf returns the scope of a session. Compute it when the session changes its schema, user
-// or modes, and when RulesEpoch moved, not for each statement. It does not allocate.
+// ScopeOf returns the scope of a session. Compute it when the session changes its schema, user or modes, and
+// when RulesEpoch changes, not for each statement. It does not allocate.
 //
-// Users that no rule names share a class, and with it their plans. A statement for which
-// [sqldigest.Digester.Divergent] is true has the scope that the method [Scope.Divergent] returns.
+// Users that no rule names share a class, and with it their plans. For a statement for which
+// [sqldigest.Digester.Divergent] is true, use the result of [Scope.Divergent].
 func (p *Planner) ScopeOf(schema, user []byte, m sqldigest.Mode) Scope {
 	return p.state.Load().scopeOf(schema, user, m)
 }
 
-// scopeOf hashes fields of fixed size: the parts of variable length are hashed by themselves first, so no
-// choice of one can look like another.
+// scopeOf hashes fields of fixed size: parts of variable length are hashed separately first, so that
+// different parts never have the same encoding.
 func (s *state) scopeOf(schema, user []byte, m sqldigest.Mode) Scope {
 	const fixed = len(scopeDomain) + 8 + 8 + 2*sha256.Size
 	var b [fixed]byte
@@ -40,7 +39,7 @@ func (s *state) scopeOf(schema, user []byte, m sqldigest.Mode) Scope {
 	return Scope(sum[:16])
 }
 
-// class hashes which of the rules about users are about this one.
+// class hashes the set of rules that name this user.
 func (s *ruleSet) class(user []byte) [sha256.Size]byte {
 	var class [sha256.Size]byte // of a user that no rule names
 	var b [sha256.Size + 8]byte

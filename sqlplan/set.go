@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// A varScope is whose value of a system variable a SET changes.
+// A varScope is the scope of a system variable that a SET changes.
 type varScope uint8
 
 const (
@@ -119,7 +119,7 @@ func (a *analysis) isAssign(i, hi int) bool {
 	return i < hi && (a.isOp(i, "=") || a.isOp(i, ":="))
 }
 
-// systemVar reads @@name, @@scope.name at i and returns the index past it.
+// systemVar parses @@name, @@scope.name at i and returns the index past it.
 func (a *analysis) systemVar(i, hi int) (scope varScope, name string, next int) {
 	text := lowerASCII(string(a.text[a.toks[i].start:a.toks[i].end]))
 	text = strings.TrimPrefix(text, "@@")
@@ -146,13 +146,13 @@ func (a *analysis) systemVar(i, hi int) (scope varScope, name string, next int) 
 	return scope, name, i
 }
 
-// setEffects adds what SET does and reports whether it stays within the session.
+// setEffects adds the effects of SET and reports whether it affects the session only.
 func (a *analysis) setEffects(lo, hi int) (readOnly bool) {
 	readOnly = true
 	a.assignments(lo, hi, func(as assignment) {
 		a.scanEffects(as.lo, as.hi)
 		if as.kind == assignSystem && !isASCII(as.name) {
-			a.hide() // no variable has such a name, and servers take it for that of one
+			a.hide() // no variable has such a name, and servers equate it with one
 			a.remode, readOnly = true, false
 			return
 		}

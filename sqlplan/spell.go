@@ -2,23 +2,23 @@ package sqlplan
 
 import "strings"
 
-// parsable reports whether the parser is asked at all.
+// parsable reports whether the parser is called.
 func (a *analysis) parsable() bool {
 	if a.opaque || a.wrapped || a.routine || a.depth > maxDepth || a.sequence || a.typ == TypeShow && a.depth > 0 {
 		return false
 	}
 	switch a.typ {
 	case TypeUnknown, TypeMulti, TypeOther, TypePrepare, TypeExecute, TypeLoad, TypeGrant, TypeXA, TypeHandler, TypeDo:
-		return false // the grammar has none of them, or skips over what they name
+		return false // the grammar lacks them, or skips the objects they name
 	}
 	return true
 }
 
-// spell appends the statement as the parser is to see it, with the i-th placeholder in
-// forms[i], and to ends the offset at which each token ends.
+// spell appends the statement in the form for the parser, with the i-th placeholder in forms[i]. It appends
+// to ends the offset at which each token ends.
 //
-// Words are as in the text, where one that is not reserved and a name has the name's spelling.
-// Quoted names are in backticks under every mode.
+// Words are as in the text, in which names and words that are not reserved have the name's spelling. Quoted
+// names are in backticks in every mode.
 func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, []int) {
 	lit := 0
 	for i, t := range a.toks {
@@ -44,7 +44,7 @@ func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, [
 				break
 			}
 			if a.typ == TypeSet && a.isOp(i, ":=") {
-				dst = append(dst, '=') // the parser knows no other in SET
+				dst = append(dst, '=') // the parser accepts no other in SET
 				break
 			}
 			dst = append(dst, a.text[t.start:t.end]...)
@@ -55,7 +55,7 @@ func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, [
 	return dst, ends
 }
 
-// spellLiteral appends the placeholder at i: of rows that follow a row, one more of the kind.
+// spellLiteral appends the placeholder at i: for rows after a row, one more of the kind.
 func (a *analysis) spellLiteral(dst []byte, i int, f literalForm) []byte {
 	if !a.isEllipsis(i) || !a.isOp(i-1, ",") || !a.isOp(i-2, ")") {
 		return append(dst, formText[f]...)
@@ -72,12 +72,12 @@ func (a *analysis) spellLiteral(dst []byte, i int, f literalForm) []byte {
 	return append(dst, ')')
 }
 
-// isEllipsis reports whether the token at i stands for a collapsed list.
+// isEllipsis reports whether the token at i represents a collapsed list.
 func (a *analysis) isEllipsis(i int) bool {
 	return a.toks[i].kind == kindLiteral && string(a.text[a.toks[i].start:a.toks[i].end]) == "..."
 }
 
-// glued reports whether the token at i has to touch the one before it.
+// glued reports whether the token at i must be adjacent to the previous one.
 func (a *analysis) glued(i int) bool {
 	if i == 0 {
 		return true
@@ -91,16 +91,16 @@ func (a *analysis) glued(i int) bool {
 	return false
 }
 
-// nameless reports whether the token at i is a user variable without a name: a sign that what
-// follows is not part of.
+// nameless reports whether the token at i is a user variable without a name: a sign that is not part of the
+// following token.
 func (a *analysis) nameless(i int) bool {
 	return a.isOp(i, "@") && (i+1 == len(a.toks) || a.toks[i+1].kind != kindHost)
 }
 
-// spellWord appends the word at i as the parser's grammar has it.
+// spellWord appends the word at i in the form of the parser's grammar.
 func (a *analysis) spellWord(dst []byte, i int) []byte {
 	if a.is(i, "char") {
-		return append(dst, "character"...) // also in CHARACTER SET, where the parser knows no other
+		return append(dst, "character"...) // even in CHARACTER SET, where the parser accepts no other
 	}
 	return append(dst, a.text[a.toks[i].start:a.toks[i].end]...)
 }
@@ -111,8 +111,8 @@ func appendBackticked(dst []byte, name string) []byte {
 	return append(dst, '`')
 }
 
-// guessForms sets the forms that the placeholders of a definition most likely need; others
-// start as parameters.
+// guessForms sets the forms that the placeholders of a definition most likely require; others start as
+// parameters.
 func (a *analysis) guessForms(forms []literalForm) {
 	if a.typ != TypeDDL {
 		return
@@ -130,8 +130,8 @@ func (a *analysis) guessForms(forms []literalForm) {
 	}
 }
 
-// guessTables sets the tables of a statement that was not parsed: the names that stand where
-// tables most often do.
+// guessTables sets the tables of a statement that was not parsed: the names in the most likely positions of
+// tables.
 func (a *analysis) guessTables() {
 	access := AccessRead | AccessWrite
 	switch a.typ {
@@ -175,7 +175,7 @@ func (a *analysis) skipTableWord(i int) bool {
 	return false
 }
 
-// tableName returns the name at i as it is written, without quotes.
+// tableName returns the name at i in its spelling, without quotes.
 func (a *analysis) tableName(i int) string {
 	switch t := a.toks[i]; {
 	case t.kind == kindQuoted:
@@ -186,9 +186,9 @@ func (a *analysis) tableName(i int) string {
 	return ""
 }
 
-// mentions reports whether any name or word of the text may be a table that one of the patterns
-// covers. An unqualified name is in the default schema, or in one that the text names: the
-// body of a routine resolves names in the routine's schema.
+// mentions reports whether any name or word of the text may be a table that one of the patterns covers. An
+// unqualified name is in the default schema, or in one that the text names: a routine's body resolves names
+// in the routine's schema.
 func (a *analysis) mentions(patterns []tablePattern) bool {
 	anySchema, wholeSchema := a.tables.schema == "", false
 	for i := range a.toks {
@@ -196,7 +196,7 @@ func (a *analysis) mentions(patterns []tablePattern) bool {
 		case "use":
 			anySchema = true
 		case "database":
-			wholeSchema = true // any name may be one
+			wholeSchema = true // any name may match
 		}
 	}
 	for _, p := range patterns {
@@ -221,8 +221,8 @@ func (a *analysis) mentions(patterns []tablePattern) bool {
 	return false
 }
 
-// anyName returns what the token at i may name, in lower case and without quotes: an introducer of a
-// character set that the server does not have is a name too.
+// anyName returns the possible name in the token at i, in lower case and without quotes: an introducer of a
+// character set that the server lacks is a name too.
 func (a *analysis) anyName(i int) string {
 	switch a.toks[i].kind {
 	case kindWord, kindQuoted:

@@ -8,19 +8,19 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A Refusal says why a plan was made and not kept, before the cache's own policy had a say.
+// A Refusal is the reason why a plan was not offered to the cache.
 type Refusal uint8
 
 const (
 	keep Refusal = iota
-	// RefusedIncomplete : the normalized text was not known whole.
+	// RefusedIncomplete : the whole normalized text was not known.
 	RefusedIncomplete
 	// RefusedLong : the normalized text is longer than Options.MaxCachedStatement.
 	RefusedLong
 	// RefusedList : a list has more items than Options.MaxListItems.
 	RefusedList
-	// RefusedScope : the scope is not the one of schema, user and mode under the rules in
-	// force: it was computed before SetRules, or is not Divergent for a statement that is.
+	// RefusedScope : the scope is not that of schema, user and mode under the current rules: it was computed
+	// before SetRules, or is not Divergent for a statement that is.
 	RefusedScope
 	refusals
 )
@@ -45,20 +45,20 @@ type counts struct {
 	parsed, unparsed atomic.Uint64
 }
 
-// Stats are the counters of a planner since it was made, and its cache's.
+// Stats are the counters of a planner and its cache since the planner was created.
 type Stats struct {
-	// Cache holds bytes, capacity, entries, hits, misses, evictions by reason, and what the
-	// cache's policy refused.
+	// Cache has bytes, capacity, entries, hits, misses, evictions by reason, and the rejections by the
+	// cache's policy.
 	Cache bytecache.Stats
 
 	// Refused counts the plans not offered to the cache, indexed by Refusal.
 	Refused [refusals]uint64
 
-	// Parsed and Unparsed count the plans made with and without the parser's understanding.
+	// Parsed and Unparsed count the plans of parsed and of unparsed statements.
 	Parsed, Unparsed uint64
 }
 
-// Stats returns the counters. It is for scrapes and pages, not for each statement.
+// Stats returns the counters. It is meant for scrapes and pages, not for each statement.
 func (p *Planner) Stats() Stats {
 	s := Stats{
 		Cache:    p.cache.Stats(),
@@ -71,11 +71,10 @@ func (p *Planner) Stats() Stats {
 	return s
 }
 
-// Bytes is the heap that the cached plans take, everything counted: what dropping the cache
-// would give back.
+// Bytes returns the heap bytes of the cached plans with all overhead: dropping the cache would free them.
 func (p *Planner) Bytes() int64 { return p.cache.Bytes() }
 
-// Capacity is the most that Bytes may be.
+// Capacity returns the upper bound of Bytes.
 func (p *Planner) Capacity() int64 { return p.cache.Capacity() }
 
 // A CachedPlan is one row of the page of largest plans.

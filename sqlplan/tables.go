@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// An Access is what a statement does to a table.
+// An Access is the kind of access to a table.
 type Access uint8
 
 const (
@@ -31,16 +31,16 @@ func (a Access) String() string {
 
 // A tableSet collects the tables of one statement, each once, in order of appearance.
 type tableSet struct {
-	schema string // of unqualified names
+	schema string // for unqualified names
 	list   []tableRef
 	index  map[[2]string]int
 
-	unknownCall bool // a function is called that is not built in
+	unknownCall bool // a function that is not built in is called
 	server      sqldigest.Server
 }
 
 type tableRef struct {
-	schema, name string // name "" stands for the whole schema
+	schema, name string // name "" represents the whole schema
 	access       Access
 }
 
@@ -67,13 +67,13 @@ func (s *tableSet) addName(t sqlparser.TableName, access Access) {
 	s.add(t.Qualifier.String(), t.Name.String(), access)
 }
 
-// A cteScope is a list of the common table expressions that a name may mean.
+// A cteScope is a list of the visible common table expressions.
 type cteScope struct {
 	name  string
 	outer *cteScope
 }
 
-// hides reports whether the name means a common table expression instead of a table.
+// hides reports whether the name refers to a common table expression instead of a table.
 func (c *cteScope) hides(t sqlparser.TableName) bool {
 	if !t.Qualifier.IsEmpty() {
 		return false
@@ -86,8 +86,7 @@ func (c *cteScope) hides(t sqlparser.TableName) bool {
 	return false
 }
 
-// collect adds the tables of a statement and reports whether it knows where such a
-// statement keeps all of them.
+// collect adds the tables of a statement and reports whether it supports statements of this kind completely.
 func (s *tableSet) collect(stmt sqlparser.Statement) bool {
 	switch n := stmt.(type) {
 	case *sqlparser.Select, *sqlparser.Union, *sqlparser.ValuesStatement,
@@ -164,8 +163,8 @@ func (s *tableSet) alterTable(n *sqlparser.AlterTable) {
 	s.walk(n, nil)
 }
 
-// options adds the tables that a definition is made of, as MERGE's UNION=(a, b): who has the new
-// one reads and writes them.
+// options adds the tables that a definition combines, as in MERGE's UNION=(a, b): the new table gives access
+// to them for reading and writing.
 func (s *tableSet) options(target sqlparser.TableName, options sqlparser.TableOptions) {
 	for _, o := range options {
 		for _, t := range o.Tables {
@@ -202,8 +201,8 @@ func (s *tableSet) lockTable(t *sqlparser.TableAndLockType) {
 	}
 }
 
-// walk adds every table below n as read, and those that a DML statement changes as written.
-// Names that a common table expression of an enclosing WITH defines are no tables.
+// walk adds every table below n as read, and those that a DML statement changes as written. Names defined by
+// an enclosing WITH are not tables.
 func (s *tableSet) walk(n sqlparser.SQLNode, ctes *cteScope) {
 	if n == nil {
 		return
@@ -237,8 +236,8 @@ func (s *tableSet) walk(n sqlparser.SQLNode, ctes *cteScope) {
 	}
 }
 
-// takeWith removes and returns the WITH clause of a node, so that the node can be walked
-// again with its names in scope.
+// takeWith removes and returns the WITH clause of a node, so that the node can be walked again with the
+// clause's names in scope.
 func takeWith(n sqlparser.SQLNode) (with *sqlparser.With) {
 	switch n := n.(type) {
 	case *sqlparser.Select:
@@ -255,8 +254,8 @@ func takeWith(n sqlparser.SQLNode) (with *sqlparser.With) {
 	return with
 }
 
-// with walks the expressions of a WITH clause, each seeing the ones before it (and itself
-// when they are recursive), and returns the scope they make.
+// with walks the expressions of a WITH clause, each with the preceding ones in scope (and itself if they are
+// recursive), and returns the resulting scope.
 func (s *tableSet) with(w *sqlparser.With, ctes *cteScope) *cteScope {
 	for _, cte := range w.CTEs {
 		own := &cteScope{name: cte.ID.String(), outer: ctes}
@@ -284,8 +283,8 @@ func (s *tableSet) insert(n *sqlparser.Insert, ctes *cteScope) {
 	s.walk(n.OnDup, ctes)
 }
 
-// updateTargets adds the tables that an UPDATE changes: those its SET list qualifies, and all of
-// its tables when a column there does not say whose it is.
+// updateTargets adds the tables that an UPDATE changes: those that qualify columns in its SET list, and all
+// of its tables if a column there is unqualified.
 func (s *tableSet) updateTargets(n *sqlparser.Update, ctes *cteScope) {
 	var from fromList
 	from.addAll(n.TableExprs, ctes)
@@ -314,7 +313,7 @@ func (s *tableSet) deleteTargets(n *sqlparser.Delete, ctes *cteScope) {
 		t, ok := from.lookup(target)
 		if !ok {
 			t = target
-			for _, f := range from { // the server may compare aliases in another way
+			for _, f := range from { // the server may compare aliases differently
 				s.addName(f.table, AccessWrite)
 			}
 		}
@@ -322,8 +321,8 @@ func (s *tableSet) deleteTargets(n *sqlparser.Delete, ctes *cteScope) {
 	}
 }
 
-// A fromList holds the tables of a FROM clause with their aliases; derived tables and common
-// table expressions are not in it, they cannot be written.
+// A fromList is the tables of a FROM clause with their aliases; it excludes derived tables and common table
+// expressions, which cannot be written.
 type fromList []aliasedTable
 
 type aliasedTable struct {
@@ -351,7 +350,7 @@ func (l *fromList) add(e sqlparser.TableExpr, ctes *cteScope) {
 	}
 }
 
-// lookup finds the table that a qualifier or DELETE target means: an alias, or a table's own name.
+// lookup finds the table that a qualifier or DELETE target refers to: an alias, or a table's name.
 func (l fromList) lookup(name sqlparser.TableName) (sqlparser.TableName, bool) {
 	for _, f := range l {
 		switch {

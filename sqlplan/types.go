@@ -6,12 +6,12 @@ import (
 	"math/bits"
 )
 
-// A Type is what a statement is, by its verb.
+// A Type is the kind of a statement, by its verb.
 type Type uint8
 
 // The statement types. Their numbers are not stable; their names are.
 const (
-	TypeUnknown    Type = iota // no verb that this package knows
+	TypeUnknown    Type = iota // an unknown verb
 	TypeSelect                 // SELECT, TABLE, VALUES, WITH … SELECT, parenthesized queries
 	TypeInsert                 // INSERT
 	TypeReplace                // REPLACE
@@ -52,7 +52,7 @@ var typeNames = [typeCount]string{
 	"analyze", "grant", "xa", "handler", "do", "other", "multi",
 }
 
-// String returns the type's name as rules, the log and metrics spell it.
+// String returns the type's name in rules, the log and metrics.
 func (t Type) String() string {
 	if t < typeCount {
 		return typeNames[t]
@@ -60,7 +60,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
 
-// ParseType is the inverse of String.
+// ParseType returns the type with the given name; it is the inverse of String.
 func ParseType(name string) (Type, error) {
 	for t, n := range typeNames {
 		if n == name {
@@ -81,17 +81,15 @@ func AllTypes() iter.Seq[Type] {
 	}
 }
 
-// A typeSet holds types as bits.
+// A typeSet is a bit set of types.
 type typeSet uint64
 
 func (s *typeSet) add(t Type) { *s |= 1 << t }
 
-// An Effect is a set of things that a statement does to the session it runs in, or to the
-// server beyond its result. Session-effect tracking consumes it: a session is free to change
-// its backend connection only while nothing it did would be missed.
+// An Effect is a set of effects of a statement on its session, or on the server beyond its result. Session
+// tracking uses it: a session may change its backend connection only if no effect would be lost.
 //
-// An effect says that something may happen, never with which value: literals are not part
-// of a statement's digest.
+// An effect is possible, without a value: literals are not part of a statement's digest.
 type Effect uint32
 
 const (
@@ -99,12 +97,11 @@ const (
 	EffectSessionVar Effect = 1 << iota
 	// EffectGlobalVar : sets a global or persisted system variable.
 	EffectGlobalVar
-	// EffectSQLMode : may change sql_mode and with it how the next statement is read;
-	// Plan.SessionMode tells how.
+	// EffectSQLMode : may change sql_mode and with it how the next statement is read; see Plan.SessionMode.
 	EffectSQLMode
 	// EffectCharset : changes a character set or collation of the connection.
 	EffectCharset
-	// EffectAutocommit : sets autocommit; the status flags of the server's answer say to what.
+	// EffectAutocommit : sets autocommit; the status flags of the server's response have the value.
 	EffectAutocommit
 	// EffectTxMode : SET TRANSACTION: isolation level or access mode.
 	EffectTxMode
@@ -120,7 +117,7 @@ const (
 	EffectNamedLock
 	// EffectRowLocks : SELECT … FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
 	EffectRowLocks
-	// EffectBegin : begins a transaction.
+	// EffectBegin : starts a transaction.
 	EffectBegin
 	// EffectCommit : commits one.
 	EffectCommit
@@ -128,7 +125,7 @@ const (
 	EffectRollback
 	// EffectSavepoint : sets, releases or rolls back to a savepoint.
 	EffectSavepoint
-	// EffectImplicitCommit : ends a running transaction without saying so, as DDL does.
+	// EffectImplicitCommit : ends an open transaction implicitly, as DDL does.
 	EffectImplicitCommit
 	// EffectXA : belongs to an XA transaction.
 	EffectXA
@@ -142,22 +139,21 @@ const (
 	EffectRole
 	// EffectInsertID : an INSERT or REPLACE, or LAST_INSERT_ID(expr): sets what LAST_INSERT_ID() reads.
 	EffectInsertID
-	// EffectLastResult : reads what the statement before left: LAST_INSERT_ID(), FOUND_ROWS(),
-	// ROW_COUNT(), SHOW WARNINGS, GET DIAGNOSTICS, @@warning_count and their like.
+	// EffectLastResult : reads state of the previous statement: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(),
+	// SHOW WARNINGS, GET DIAGNOSTICS, @@warning_count and the like.
 	EffectLastResult
 	// EffectFoundRows : SELECT SQL_CALC_FOUND_ROWS.
 	EffectFoundRows
 	// EffectSequence : advances a MariaDB sequence.
 	EffectSequence
-	// EffectFunction : calls a function that is not built in: a stored or loadable one, which
-	// may do anything.
+	// EffectFunction : calls a function that is not built in: a stored or loadable one, with any effect.
 	EffectFunction
 	// EffectFile : writes a file on the server: INTO OUTFILE, INTO DUMPFILE.
 	EffectFile
-	// EffectSchema : changes a schema or accounts; what is known about tables is out of date.
+	// EffectSchema : changes a schema or accounts; knowledge about tables is out of date.
 	EffectSchema
-	// EffectUnknown : may do anything: CALL, a statement out of a variable, text that could not
-	// be understood.
+	// EffectUnknown : may have any effect: CALL, a statement in a variable, text that could not be
+	// classified.
 	EffectUnknown
 
 	effectsEnd
@@ -201,8 +197,8 @@ func (e Effect) AppendText(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// effectsOnlySession are the effects that change or read the session alone: they do not
-// make a statement a writer.
+// effectsOnlySession are the effects that change or read only the session: they do not make a statement a
+// writer.
 const effectsOnlySession = EffectSessionVar | EffectSQLMode | EffectCharset | EffectAutocommit | EffectTxMode |
 	EffectUserVarWrite | EffectUserVarRead | EffectBegin | EffectCommit | EffectRollback | EffectSavepoint |
 	EffectUse | EffectLastResult | EffectFoundRows | EffectRole
