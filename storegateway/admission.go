@@ -11,32 +11,34 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// An Admission describes a request that is to read blocks. The zero value is one for all bytes of a query.
+// An Admission describes a request that will read blocks. The zero value requests all bytes of a query.
 type Admission struct {
-	Tenant    string // whose blocks are read; "" in buckets without tenants
+	Tenant    string // owner of the blocks; "" in buckets without tenants
 	Client    string // address; without tenants, requests of different clients are admitted in turn
 	Demand    Demand
-	AllShards bool // the client queries all shards: blocks of other shards are not missing
+	AllShards bool // the client queries all shards: blocks of other shards do not count as missing
 }
 
-// A Demand is the memory that a request is expected to use, by its kind. A request that needs more grows or fails.
+// A Demand is the amount of memory that a request is expected to use. A request that exceeds it grows or
+// fails.
 type Demand uint8
 
 // Demands of requests.
 const (
 	WholeQuery  Demand = iota // all bytes of a query
-	PartQuery                 // references first: a part, from which it grows to the bytes that the references show to be needed
-	StreamQuery               // batches and frames: a part, from which it grows
+	PartQuery                 // reads references first: admitted with a part, then grows to the bytes that the references require
+	StreamQuery               // sends batches and frames: admitted with a part, then grows
 	LightQuery                // labels, metadata, expressions without series: the lane of light queries
 )
 
-// Admit blocks until the process has bytes for the request, and returns its query, which the caller closes. It fails
-// with a *QueueError after Options.QueueTimeout, and with slab.ErrQueueFull if the queue of its tenant or client is full.
+// Admit blocks until the gate grants the bytes that the request needs, and returns a query, which the caller
+// closes. It fails with a *QueueError after Options.QueueTimeout, and with slab.ErrQueueFull if the queue of
+// the tenant or client is full.
 func (g *Gateway) Admit(ctx context.Context, a Admission) (*Query, error) {
 	return g.admit(ctx, a, g.ask(a))
 }
 
-// ask returns the bytes and the queue with which a request is admitted.
+// ask returns the bytes that a request is admitted with, and its queue.
 func (g *Gateway) ask(a Admission) slab.Ask {
 	ask := slab.Ask{Key: tenantKey + a.Tenant}
 	if a.Tenant == "" && a.Client != "" {
@@ -54,7 +56,8 @@ func (g *Gateway) ask(a Admission) slab.Ask {
 	return ask
 }
 
-// firstBytes returns the bytes with which a query is admitted at an attempt. They rise with each attempt, up to perQuery.
+// firstBytes returns the bytes that a query is admitted with on the given attempt. They rise with each
+// attempt, up to perQuery.
 func firstBytes(perQuery int64, attempt int) int64 {
 	switch attempt {
 	case 0:
@@ -65,8 +68,8 @@ func firstBytes(perQuery int64, attempt int) int64 {
 	return perQuery
 }
 
-// askAgain returns the bytes with which a request is admitted again after it failed to grow: at least those that it
-// would have reserved then, and more than before. A light query retries first with more of its lane, then outside it.
+// askAgain returns the bytes for another attempt of a request that failed to grow: at least the bytes that it
+// tried to reserve, and more than before. A light query first retries with more of its lane, then outside it.
 func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
 	s := g.options.Gate.Stats()
 	needed := int64(0)
@@ -112,7 +115,7 @@ func (e *QueueError) Error() string {
 	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise --queue-timeout or --process-bytes", e.After)
 }
 
-// CheckTenant returns ErrNoTenant or ErrBadTenant if a request with that tenant, "" for none, cannot be served.
+// CheckTenant returns ErrNoTenant or ErrBadTenant if a request of the tenant, "" for none, cannot be served.
 func (g *Gateway) CheckTenant(tenant string) error {
 	switch {
 	case g.Status().Layout != blocksync.LayoutMimir:
@@ -125,7 +128,7 @@ func (g *Gateway) CheckTenant(tenant string) error {
 	return nil
 }
 
-// tenantHeader names the tenant of a request, as in Mimir.
+// tenantHeader is the HTTP header that names the tenant of a request, as in Mimir.
 const tenantHeader = "X-Scope-OrgID"
 
 // Errors of CheckTenant.
@@ -134,9 +137,9 @@ var (
 	ErrNoTenant  = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
 )
 
-// Repeat returns how a request that failed before it sent anything is to be served again: the process had no free bytes
-// for it to grow, or it met a block that is not in the bucket any more. In the second case Repeat blocks until the
-// blocks that are in the bucket now are known.
+// Repeat reports how to retry a request that failed before it sent any data: because the process had no free
+// bytes for it to grow, or because it read a block that has left the bucket. In the second case Repeat blocks
+// until a sync has found the current blocks.
 func (g *Gateway) Repeat(ctx context.Context, err error) promapi.Repeat {
 	if errors.Is(err, slab.ErrShort) {
 		return promapi.RepeatLarger

@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// admissionStore is a store for one whole query, with bytes for light ones beside it.
+// admissionStore returns a store with bytes for one whole query and the given bytes for light ones.
 func admissionStore(t *testing.T, light int64) *storegateway.Gateway {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,8 +26,8 @@ func admissionStore(t *testing.T, light int64) *storegateway.Gateway {
 	})
 }
 
-// TestLightQueries has a query hold all bytes of the process but those of light queries: labels, series,
-// metadata and expressions without series are served, and a query that reads samples waits.
+// TestLightQueries runs a query that takes all bytes of the process except those of light queries: labels,
+// series, metadata and expressions without series are served, and a query that reads samples waits.
 func TestLightQueries(t *testing.T) {
 	g := admissionStore(t, 32<<20)
 	base := newHTTPServer(t, g, nil)
@@ -82,10 +82,10 @@ func TestLightQueries(t *testing.T) {
 	teststore.WaitForIdle(t, g)
 }
 
-// TestAdmittedAgain has requests that lack bytes to grow: they release what they hold, wait for all bytes of a
-// query, and succeed when another query ends.
+// TestAdmittedAgain runs requests that lack bytes to grow: they release their bytes, wait for all bytes of a
+// query, and succeed when another query finishes.
 func TestAdmittedAgain(t *testing.T) {
-	g := admissionStore(t, 8) // a byte for each
+	g := admissionStore(t, 8) // one byte per light query
 	base := newHTTPServer(t, g, nil)
 	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
 	requests := map[string]func() error{

@@ -2,14 +2,14 @@ package storegateway
 
 import "github.com/taredb/tare/internal/panics"
 
-// An ahead is a result that a goroutine computes before it is needed. One goroutine at a time uses it. After the first
-// start it allocates once for each start.
+// An ahead computes a result in a goroutine before it is needed. It must not be used concurrently. After the
+// first start it allocates once per start.
 type ahead[T any] struct {
 	results chan aheadResult[T]
-	running bool // its result was not taken
+	running bool // a result was not taken yet
 }
 
-// An aheadWork is the work of an ahead.
+// An aheadWork is the work that an ahead runs.
 type aheadWork[T any] interface{ work() (T, error) }
 
 type aheadResult[T any] struct {
@@ -17,7 +17,7 @@ type aheadResult[T any] struct {
 	err   error
 }
 
-// start starts the work. It is not called while running.
+// start runs the work in a goroutine. It must not be called while running.
 func (a *ahead[T]) start(w aheadWork[T]) {
 	if a.results == nil {
 		a.results = make(chan aheadResult[T], 1)
@@ -33,7 +33,7 @@ func (a *ahead[T]) start(w aheadWork[T]) {
 	}()
 }
 
-// take waits for the result.
+// take blocks until the result is ready and returns it.
 func (a *ahead[T]) take() (T, error) {
 	a.running = false
 	r := <-a.results

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// TestAllocs is the table of what a query allocates. A query of 60 series costs what one of few
-// does, but for a few objects a batch; in PromQL's hands a series costs its labels.
+// TestAllocs lists the allocations of a query. A query of 60 series costs as much as one of few, except for a
+// few objects per batch; in PromQL a series costs its labels.
 func TestAllocs(t *testing.T) {
 	dir := t.TempDir()
 	shape := testblock.Shape{Count: 60, Samples: 30, Interval: 15 * time.Second, Seed: 1}

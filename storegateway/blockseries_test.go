@@ -11,15 +11,15 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// BenchmarkBlockSeries is the benchmark of grafana/mimir#3215, case for case: one block of 1,000
-// series of a day each, matchers that touch a part of them here and there, or one of 20 shards. An operation
-// is a query, from admission to Close: all chunks of all series that match are delivered, each
-// checked against its CRC, and the consumer reads every byte. The bucket is objstore's for
-// file systems, served as tare store serves it: chunk files are read by pread.
+// BenchmarkBlockSeries is the benchmark of grafana/mimir#3215, case for case: one block of 1,000 series of a
+// day each, and matchers that select parts of them, or one of 20 shards. An operation is a query, from
+// admission to Close: it delivers all chunks of all matching series, each checked against its CRC, and the
+// consumer reads every byte. The bucket is objstore's for file systems in the configuration of tare store:
+// chunk files are read by pread.
 func BenchmarkBlockSeries(b *testing.B) { blockSeries(b, selectOptions{local: true}) }
 
-// BenchmarkBlockSeriesObjstore is the same with chunk files read through objstore too, which opens
-// and closes the file for each range.
+// BenchmarkBlockSeriesObjstore also reads chunk files through objstore, which opens and closes the file for
+// each range.
 func BenchmarkBlockSeriesObjstore(b *testing.B) { blockSeries(b, selectOptions{}) }
 
 func blockSeries(b *testing.B, o selectOptions) {

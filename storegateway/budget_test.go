@@ -34,7 +34,7 @@ func everySeries() []*labels.Matcher {
 	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")}
 }
 
-// drain walks a set and returns the series and chunk bytes that came.
+// drain reads a set to its end and returns the number of series and of chunk bytes.
 func drain(set *storegateway.SeriesSet) (series int, bytes int64, err error) {
 	for set.Next() {
 		series++
@@ -45,8 +45,8 @@ func drain(set *storegateway.SeriesSet) (series int, bytes int64, err error) {
 	return series, bytes, set.Err()
 }
 
-// TestHeavyQueries has 64 queries of 4.8 MB at once where the process has room for eight of 2 MiB:
-// each finishes, or is told that it may not hold so much, and the process never holds more.
+// TestHeavyQueries runs 64 concurrent queries of 4.8 MB where the process has room for eight of 2 MiB: each
+// finishes or fails with a limit error, and the process never exceeds its limit.
 func TestHeavyQueries(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 2 << 20, processBytes: 16 << 20})
 	var (
@@ -62,7 +62,7 @@ func TestHeavyQueries(t *testing.T) {
 				return
 			}
 			defer q.Close()
-			if n%4 == 0 { // a consumer with something of its own to hold
+			if n%4 == 0 { // a consumer that also reserves memory
 				if err := q.Quota().Reserve(slab.Answers, 2<<20-64<<10); err != nil {
 					t.Error(err)
 					return
@@ -98,7 +98,7 @@ func TestHeavyQueries(t *testing.T) {
 	}
 }
 
-// TestLimits names the limit, what was asked for, and what is allowed.
+// TestLimits expects errors that name the limit, the query's count and the allowed count.
 func TestLimits(t *testing.T) {
 	dir := writeHeavy(t)
 	for want, limits := range map[string]storegateway.Limits{
@@ -135,8 +135,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestCancelled cancels queries at each place where they can stand; the gateway checks at the end
-// that everything has come back.
+// TestCancelled cancels queries in each state; the gateway checks at the end that all bytes were released.
 func TestCancelled(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 4 << 20})
 	for after := range 40 {
@@ -148,7 +147,7 @@ func TestCancelled(t *testing.T) {
 		r := forever()
 		r.Matchers = everySeries()
 		if after%2 == 0 {
-			r.WithoutLabels = []string{"foo"} // sorted anew
+			r.WithoutLabels = []string{"foo"} // breaks the order, so that series are sorted
 		}
 		if after == 0 {
 			cancel()
@@ -162,7 +161,7 @@ func TestCancelled(t *testing.T) {
 			}
 			err = set.Err()
 			if after%3 != 0 {
-				set.Close() // otherwise the query does
+				set.Close() // otherwise closed by the query
 			}
 		}
 		cancel()
@@ -173,8 +172,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestOneQuotaForBothSides runs a/b in PromQL where the process has bytes for one query: were the
-// sides to wait for bytes each on its own, the second would wait for the first for ever.
+// TestOneQuotaForBothSides runs a/b in PromQL where the process has bytes for one query: if the sides waited
+// for bytes separately, the second would wait for the first forever.
 func TestOneQuotaForBothSides(t *testing.T) {
 	dir := t.TempDir()
 	shape := testblock.Shape{Count: 20, Samples: 400, Interval: 15 * time.Second, Seed: 1}
@@ -209,10 +208,10 @@ func TestOneQuotaForBothSides(t *testing.T) {
 	testwait.Group(t, "the queries", &queries)
 }
 
-// TestWithQuery has queriers read as a part of a query that is there already.
+// TestWithQuery runs queriers as a part of an existing query.
 func TestWithQuery(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 8 << 20, processBytes: 8 << 20})
-	q := newQuery(t, g) // the only one that there is room for
+	q := newQuery(t, g) // there is room for only one
 	ctx := storegateway.WithQuery(t.Context(), q)
 	for range 2 {
 		querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
@@ -246,8 +245,8 @@ func TestWithQuery(t *testing.T) {
 	}
 }
 
-// TestIteratorsAreIndependent walks all series side by side, sample by sample, under a budget that
-// does not hold their chunks: windows are dropped under iterators in use and come back.
+// TestIteratorsAreIndependent interleaves iterators of all series, sample by sample, under a budget smaller
+// than their chunks: windows are dropped while iterators use them and are loaded again.
 func TestIteratorsAreIndependent(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 3 << 20, processBytes: 8 << 20})
 	querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
@@ -286,10 +285,10 @@ func TestIteratorsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestWindowsOfOtherSelects walks the series of nine selects with different matchers side by side, under a budget that
-// holds the chunks of a few of them: chunks in use by one select are dropped for another, and come back.
+// TestWindowsOfOtherSelects interleaves the series of nine selects with different matchers, under a budget
+// for the chunks of a few of them: chunks in use by one select are dropped for another and loaded again.
 func TestWindowsOfOtherSelects(t *testing.T) {
-	const selects, walked, each = 9, 5, 130 // past the first chunk of each
+	const selects, walked, each = 9, 5, 130 // more than the first chunk of each
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{queryBytes: 5 << 20, processBytes: 8 << 20})
 	querier, err := g.Queryable(noTenant).Querier(math.MinInt64, math.MaxInt64)
 	if err != nil {
@@ -332,7 +331,7 @@ func TestWindowsOfOtherSelects(t *testing.T) {
 	}
 }
 
-// TestRequests are requests that make no sense, and what they are told.
+// TestRequests sends invalid requests and checks their errors.
 func TestRequests(t *testing.T) {
 	g := newSelectGateway(t, writeHeavy(t), selectOptions{})
 	q := newQuery(t, g)

@@ -16,25 +16,26 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A choice is one select of a querier. Blocks are read when the first series of any is needed: by then all selects of
-// a query are known, and those with the same matchers whose time ranges meet are read as one.
+// A choice is one select of a querier. It reads no block before the first series of any select is needed: by
+// then all selects of a query are known, and those with the same matchers and overlapping time ranges are
+// read as one.
 type choice struct {
 	source  *sourceOfSeries
 	ctx     context.Context //nolint:containedctx // of Select: Next takes none, as in Prometheus' storage interface
 	request Request
-	trim    bool   // samples outside of the time range are not returned
-	key     string // the same for choices that can be read as one if their times meet
+	trim    bool   // drop samples outside of the time range
+	key     string // equal for choices that can be read as one if their times overlap
 
 	begun bool
 	of    *selected // nil before the first Next
 	err   error
-	i     int // of the series in front
+	i     int // index of the current series
 }
 
-// labelsOnly is the function that Prometheus' API names in its hints when it needs no samples.
+// labelsOnly is the function that Prometheus' API sets in its hints if it needs no samples.
 const labelsOnly = "series"
 
-// choose returns a select that has read nothing yet.
+// choose returns a select without reading.
 func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, chunks bool) *choice {
 	r := Request{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms, Held: s.held}
 	trim := true
@@ -52,8 +53,8 @@ func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints,
 	return c
 }
 
-// keyOf returns a text that is the same for selects that can be read as one if their times meet. Series without
-// samples, and the first series of many, depend on the times.
+// keyOf returns a key that is equal for selects that can be read as one if their times overlap. The times are
+// part of the key of a select whose result depends on them: with a limit, without samples, or not trimmed.
 func keyOf(r *Request, trim bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %v %t %t", r.Limit, r.Shard, r.SkipChunks, trim)
@@ -66,7 +67,7 @@ func keyOf(r *Request, trim bool) string {
 	return b.String()
 }
 
-// read reads the selects that were made up to now, unless this one was read.
+// read reads all selects chosen so far, unless this one was read before.
 func (c *choice) read() {
 	s := c.source
 	s.reading.Lock()
@@ -101,7 +102,7 @@ func (c *choice) read() {
 	}
 }
 
-// join returns how many of the choices, which are sorted, are read as one, and the request that reads them.
+// join returns how many of the sorted choices can be read as one, and the request that reads them.
 func join(chosen []*choice) (int, Request) {
 	r, n := chosen[0].request, 1
 	for n < len(chosen) && chosen[n].key == chosen[0].key {
@@ -115,7 +116,7 @@ func join(chosen []*choice) (int, Request) {
 	return n, r
 }
 
-// readAll reads the labels and chunk references of a request, unless a select before has read them.
+// readAll reads the labels and chunk references of a request, unless an earlier select has read them.
 func (s *sourceOfSeries) readAll(c *choice, r Request) (*selected, error) {
 	q, err := s.admitted(c.ctx)
 	if err != nil {
@@ -135,14 +136,14 @@ func (s *sourceOfSeries) readAll(c *choice, r Request) (*selected, error) {
 	s.selected = append(s.selected, l)
 	if err := l.fill(); err != nil {
 		set.fail(err)
-		return nil, set.err // Close releases what was read
+		return nil, set.err // Close releases the bytes that the set has read
 	}
 	l.filled, s.like = true, l
 	return l, nil
 }
 
-// part returns the series with chunks in the time range of a request, with the places of those: l itself if that is its
-// range. The places and the windows are those of l.
+// part returns the series that have chunks in the time range of a request, with their places. It returns l
+// itself if the request has the same range. The result shares l's places and windows.
 func (l *selected) part(r *Request) (*selected, error) {
 	if l.mint == r.MinTime && l.maxt == r.MaxTime || r.SkipChunks {
 		return l, nil
@@ -168,7 +169,7 @@ func (l *selected) part(r *Request) (*selected, error) {
 	return p, nil
 }
 
-// meets reports whether a chunk has a part in the time range.
+// meets reports whether a chunk of the place overlaps the time range.
 func (p *place) meets(mint, maxt int64) bool {
 	return slices.ContainsFunc(p.held.batch.Chunks(p.i), func(c tsblock.Chunk) bool { return c.MinTime <= maxt && c.MaxTime >= mint })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// samplesOf returns the samples of a set, by series; series without any are left out.
+// samplesOf returns the samples of a set, by series; it omits series without samples.
 func samplesOf(t *testing.T, set storage.SeriesSet) map[string][]int64 {
 	t.Helper()
 	samples := make(map[string][]int64)
@@ -39,8 +39,9 @@ func samplesOf(t *testing.T, set storage.SeriesSet) map[string][]int64 {
 	return samples
 }
 
-// TestSharedRanges has selects of one querier with the same matchers and random time ranges, as those of
-// rate(x[5m]) / rate(x[1h] offset 1d): each returns what it does alone, and blocks are read once where ranges meet.
+// TestSharedRanges runs selects of one querier with the same matchers and random time ranges, like those of
+// rate(x[5m]) / rate(x[1h] offset 1d): each returns the same as it does alone, and blocks are read once where
+// ranges overlap.
 func TestSharedRanges(t *testing.T) {
 	const blocks, series, samples = 6, 5, 300
 	seed := testseed.New(t)
@@ -79,7 +80,7 @@ func TestSharedRanges(t *testing.T) {
 		for _, set := range sets {
 			got = append(got, samplesOf(t, set))
 		}
-		late := ranges[0] // of a select that is made after the others were read
+		late := ranges[0] // of a select after the others were read
 		late[1] -= (late[1] - late[0]) / 2
 		ranges, got = append(ranges, late), append(got, samplesOf(t, pick(shared, late)))
 		if err := shared.Close(); err != nil {
@@ -102,7 +103,7 @@ func TestSharedRanges(t *testing.T) {
 	}
 }
 
-// blocksOf returns how many blocks of a length the union of each group of ranges that meet has.
+// blocksOf returns the number of blocks of the given length in the union of each group of overlapping ranges.
 func blocksOf(ranges [][2]int64, length int64, blocks int) (n int) {
 	ranges = slices.Clone(ranges)
 	slices.SortFunc(ranges, func(a, b [2]int64) int { return int(a[0] - b[0]) })

@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
-// ChunkQueryable returns the gateway for readers of chunks, such as remote read. In everything else it equals
-// Queryable. Chunks are copies; those of one block are made when the iteration reaches it, and charged until it
-// leaves it. Chunks that extend beyond the time range are re-encoded without the samples outside, as are those of
-// a series whose blocks overlap.
+// ChunkQueryable returns the gateway as a queryable of chunks, for remote read for example. Otherwise it
+// equals Queryable. Chunks are copies: those of one block are created when the iteration reaches the block,
+// and charged until it leaves the block. Chunks that extend beyond the time range are re-encoded without the
+// samples outside, as are the chunks of a series whose blocks overlap.
 func (g *Gateway) ChunkQueryable(tenant func(context.Context) (string, error)) storage.ChunkQueryable {
 	return chunkQueryable{g, tenant}
 }
@@ -29,7 +29,7 @@ func (c chunkQueryable) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, er
 	return &chunkQuerier{sourceOfSeries{gateway: c.gateway, tenant: c.tenant, mint: mint, maxt: maxt}}, nil
 }
 
-// A chunkQuerier is one of chunks.
+// A chunkQuerier implements storage.ChunkQuerier.
 type chunkQuerier struct{ sourceOfSeries }
 
 var _ storage.ChunkQuerier = (*chunkQuerier)(nil)
@@ -39,14 +39,14 @@ func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.Select
 	return &chunkSet{q.choose(ctx, hints, ms, true)}
 }
 
-// A chunkSet walks the series of a select.
+// A chunkSet iterates over the series of a select.
 type chunkSet struct{ *choice }
 
 var _ storage.ChunkSeriesSet = (*chunkSet)(nil)
 
 func (s *chunkSet) At() storage.ChunkSeries { return (*chunkSeries)(&s.of.series[s.i]) }
 
-// A chunkSeries is a series whose chunks are wanted.
+// A chunkSeries is a series that is read as chunks.
 type chunkSeries oneSeries
 
 // Labels implements storage.ChunkSeries.
@@ -65,7 +65,7 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 	return list
 }
 
-// copyChunks appends copies of the chunks that a block has of the series.
+// copyChunks appends copies of the series' chunks in one block.
 func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 	w := s.of.windows
 	if err := w.enter(at.held); err != nil {
@@ -87,7 +87,7 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 	deleted := at.deleted()
 	for j, c := range cs {
 		if c.MaxTime < mint || c.MinTime > maxt {
-			continue // of a select with the same matchers
+			continue // outside of this select: a select with the same matchers read them
 		}
 		encoding, data := at.held.batch.Data(at.i, j)
 		begin := len(text)
@@ -119,12 +119,12 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 	return nil
 }
 
-// A chunkList walks the chunks of a series, block by block.
+// A chunkList iterates over the chunks of a series, block by block.
 type chunkList struct {
 	metas  []chunks.Meta // of one block
 	i      int
 	series *chunkSeries
-	place  int // the next of the series to read
+	place  int // index of the next place of the series to read
 	err    error
 }
 
@@ -147,7 +147,8 @@ func (l *chunkList) At() chunks.Meta { return l.metas[l.i] }
 // Err implements chunks.Iterator.
 func (l *chunkList) Err() error { return l.err }
 
-// appendPart appends what a chunk has from mint to maxt and was not deleted, encoded again.
+// appendPart re-encodes the samples of a chunk from mint to maxt that were not deleted, and appends the
+// result.
 func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, mint, maxt int64, deleted tombstones.Intervals) error {
 	encoded := storage.NewSeriesToChunkEncoder(&storage.SeriesEntry{
 		Lset: ls,

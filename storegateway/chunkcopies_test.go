@@ -16,8 +16,8 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// TestChunkCopies walks the chunks of series in several blocks: copies of one block's chunks exist at a time, and are
-// charged to the query.
+// TestChunkCopies iterates over the chunks of series in several blocks: copies exist of one block's chunks at
+// a time, and are charged to the query.
 func TestChunkCopies(t *testing.T) {
 	const blocks, samples = 8, 600
 	dir := t.TempDir()

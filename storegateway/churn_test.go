@@ -43,16 +43,16 @@ var (
 	churnGenerations = flag.Int("churn-generations", 12, "how often TestBlockChurn replaces all blocks")
 )
 
-// churnSlots is how many blocks the time range has before compaction.
+// churnSlots is the number of blocks of the time range before compaction.
 const churnSlots = 6
 
-// A churnBucket is a bucket whose blocks are replaced: by one for all of their time, and that by several again. Each
-// generation has new ids, and the same samples.
+// A churnBucket is a bucket whose blocks are replaced: by one for the whole time range, then by several
+// again. Each generation has new ids and the same samples.
 type churnBucket struct {
 	server *testbucket.Server
 	forms  [2]map[string]map[string][]byte // blocks before and after compaction: files by id and name
 	all    []string                        // ids of all generations
-	next   []map[string]string             // by generation: the new id of each block of its form
+	next   []map[string]string             // by generation: new id of each block of its form
 }
 
 // readBlocks returns the files of the blocks in a directory, by id and name.
@@ -76,7 +76,7 @@ func readBlocks(t *testing.T, dir string) map[string]map[string][]byte {
 	return blocks
 }
 
-// churnData returns series that live all the time, and series that live for one block each.
+// churnData returns series that cover the whole time range, and series that exist in one block each.
 func churnData(r *rand.Rand, o testblock.RandomOptions, short int) (all []testblock.Series) {
 	slot := int64(o.Samples) * o.Step / churnSlots
 	add := func(l labels.Labels, from, to, step int64) {
@@ -102,7 +102,8 @@ func churnData(r *rand.Rand, o testblock.RandomOptions, short int) (all []testbl
 	return all
 }
 
-// newChurnTwin returns a gateway over a bucket whose blocks are replaced, and one over the same samples in one block.
+// newChurnTwin returns a gateway over a bucket whose blocks are replaced, and one over the same samples in
+// one block.
 func newChurnTwin(t *testing.T, seed uint64) (*s3Twin, *churnBucket) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 5))
@@ -148,16 +149,17 @@ func newChurnTwin(t *testing.T, seed uint64) (*s3Twin, *churnBucket) {
 	return w, b
 }
 
-// withoutSamples matches series of a remote read that have no samples: whether there are such depends on where chunks begin, which
-// differs between the forms of the blocks.
+// withoutSamples matches series of a remote read that have no samples: their presence depends on where chunks
+// start, which differs between the forms of the blocks.
 var withoutSamples = regexp.MustCompile(`(?m)^\d+ \[.*\]\n(\n|\z)`)
 
-// churnGate returns a gate for queries of all series. Both gateways have the same, as it bounds the samples of a query.
+// churnGate returns a gate for queries of all series. Both gateways have the same gate, since it bounds the
+// samples of a query.
 func churnGate() *slab.Gate {
 	return slab.NewGate(slab.GateOptions{Bytes: 1 << 30, PerQuery: 256 << 20})
 }
 
-// startPatient starts the tested gateway with calls to the bucket that do not time out.
+// startPatient starts the tested gateway with bucket calls that do not time out.
 func (w *s3Twin) startPatient(t *testing.T) {
 	t.Helper()
 	o := teststore.Options(t, w.bucket)
@@ -191,15 +193,15 @@ func (b *churnBucket) upload(r *rand.Rand, n int) {
 	}
 }
 
-// mark marks the blocks of a generation for deletion, at a time.
+// mark marks the blocks of a generation for deletion at a time.
 func (b *churnBucket) mark(n int, at time.Time) {
 	for _, id := range b.next[n] {
-		mark, _ := json.Marshal(map[string]any{"id": id, "version": 1, "deletion_time": at.Unix()}) // encodes
+		mark, _ := json.Marshal(map[string]any{"id": id, "version": 1, "deletion_time": at.Unix()}) // never fails
 		b.server.Put("tsdb/"+id+"/deletion-mark.json", mark)
 	}
 }
 
-// remove deletes the blocks of a generation, which are marked: meta.json first and the mark last.
+// remove deletes the marked blocks of a generation: meta.json first and the mark last.
 func (b *churnBucket) remove(r *rand.Rand, n int) {
 	for old, id := range b.next[n] {
 		prefix := "tsdb/" + id + "/"
@@ -216,10 +218,10 @@ func (b *churnBucket) remove(r *rand.Rand, n int) {
 	}
 }
 
-// A churnProbe is a request whose result depends on samples alone, not on the times of blocks.
+// A churnProbe is a request whose result depends on samples only, not on the times of blocks.
 type churnProbe struct {
 	name   string
-	stream bool // its response is sent while blocks are read, so that the request cannot be repeated
+	stream bool // the response is sent while blocks are read, so the request cannot be retried
 	do     func(context.Context, api) testpromql.Response
 }
 
@@ -246,7 +248,7 @@ func (w *s3Twin) churnProbe(r *rand.Rand, g *testpromql.Generator, client *http.
 	case 3:
 		p := g.Read()
 		for slices.ContainsFunc(p.Queries, func(q *prompb.Query) bool { return q.EndTimestampMs < q.StartTimestampMs }) {
-			p = g.Read() // a range without time selects series by the times of blocks
+			p = g.Read() // a range without time would select series by the times of blocks
 		}
 		streams := slices.Contains(p.AcceptedResponseTypes, prompb.ReadRequest_STREAMED_XOR_CHUNKS)
 		return churnProbe{p.String(), streams, func(ctx context.Context, a api) testpromql.Response {
@@ -256,17 +258,17 @@ func (w *s3Twin) churnProbe(r *rand.Rand, g *testpromql.Generator, client *http.
 		}}
 	}
 	p := g.Request()
-	for p.Path == "format_query" || p.Path == "parse_query" { // of no block
+	for p.Path == "format_query" || p.Path == "parse_query" { // reads no block
 		p = g.Request()
 	}
-	if p.Path != "query" && p.Path != "query_range" { // they return what is in the blocks of a time range
+	if p.Path != "query" && p.Path != "query_range" { // their results depend on the blocks in a time range
 		p.Form.Del("start")
 		p.Form.Del("end")
 	}
 	return churnProbe{p.String(), false, func(ctx context.Context, a api) testpromql.Response { return p.Do(ctx, client, a.base) }}
 }
 
-// seriesSamples returns the samples of a response of the StoreAPI, whatever its chunks.
+// seriesSamples returns the samples of a response of the StoreAPI, independent of chunk boundaries.
 func seriesSamples(ctx context.Context, a api, p *storepb.SeriesRequest) testpromql.Response {
 	responses, _, err := teststore.Receive(a.series.Series(ctx, p))
 	var warnings string
@@ -294,15 +296,15 @@ func seriesSamples(ctx context.Context, a api, p *storepb.SeriesRequest) testpro
 			}
 		}
 	}
-	return asHTTP(fmt.Sprint(samples), warnings, err) // in the order of keys
+	return asHTTP(fmt.Sprint(samples), warnings, err) // sorted by key
 }
 
-// TestBlockChurn has all blocks replaced while requests of every kind are served: several by one, and that by several,
-// with new ids, and syncs at any time. Every response has the data of the samples, which are the same at all
-// times, or warnings that name blocks (a listing that was begun before an upload lacks some of its files). If blocks are
-// deleted as soon as they are replaced, only streams that have begun fail, each with the error of a block that was
-// deleted. If they are deleted when marked blocks are no longer served and the requests begun before have ended, as
-// compactors do by their delay, none fails.
+// TestBlockChurn replaces all blocks while requests of every kind are served: several by one, and that one by
+// several, with new ids and with syncs at any time. Every response has the data of the samples, which never
+// change, or warnings that name blocks (a listing that started before an upload lacks some of its files). If
+// blocks are deleted as soon as they are replaced, only streams that have started fail, each with the error
+// of a deleted block. If they are deleted after marked blocks are no longer served and earlier requests have
+// finished, as compactors do by their delay, none fails.
 func TestBlockChurn(t *testing.T) {
 	t.Run("at once", func(t *testing.T) { testBlockChurn(t, false) })
 	t.Run("after a delay", func(t *testing.T) { testBlockChurn(t, true) })
@@ -314,7 +316,7 @@ func testBlockChurn(t *testing.T, delayed bool) {
 	const clients = 3
 	var generation atomic.Int64
 	var served [clients]atomic.Int64
-	// Between two replacements each client ends the request that it has, and a whole one.
+	// Between two replacements each client finishes its current request and a complete one.
 	settle := func() {
 		var after [clients]int64
 		for c := range after {
@@ -345,7 +347,7 @@ func testBlockChurn(t *testing.T, delayed bool) {
 				default:
 				}
 				if r.IntN(6) == 0 {
-					_ = w.gateway.Sync(t.Context()) // blocks may be deleted in the midst of it
+					_ = w.gateway.Sync(t.Context()) // blocks may be deleted during the sync
 				}
 				if r.IntN(6) == 0 {
 					w.gateway.UnloadIdle()
@@ -362,7 +364,7 @@ func testBlockChurn(t *testing.T, delayed bool) {
 					return resp
 				})
 				if err != nil && want.Code >= 400 && got.Code == want.Code {
-					outcome, err = testpromql.Equal, nil // the engine names any two of several series
+					outcome, err = testpromql.Equal, nil // the error names any two of several series
 				}
 				if err == nil && outcome == testpromql.Failed && (delayed || !p.stream) {
 					err = fmt.Errorf("the request failed: %s", got)

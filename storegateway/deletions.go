@@ -26,8 +26,8 @@ func touches(ivs tombstones.Intervals, mint, maxt int64) bool {
 	return slices.ContainsFunc(ivs, func(iv tombstones.Interval) bool { return iv.Mint <= maxt && iv.Maxt >= mint })
 }
 
-// A keptIterator walks the samples of a chunk that lie between two times and were not deleted. It is not
-// for seeking, which encoders do not do.
+// A keptIterator iterates over the samples of a chunk between two times that were not deleted. It does not
+// support Seek, which encoders do not call.
 type keptIterator struct {
 	chunkenc.Iterator
 	mint, maxt int64
@@ -47,8 +47,8 @@ func (it *keptIterator) Next() chunkenc.ValueType {
 	}
 }
 
-// appendKept appends the chunks of an entry, each of which a deletion touches encoded again without the
-// samples that were deleted. The memory for that is charged to the query until the set is closed.
+// appendKept appends the chunks of an entry. It re-encodes each chunk that a deletion overlaps, without the
+// deleted samples, and charges that memory to the query until the set is closed.
 func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.Intervals) ([]ChunkView, error) {
 	b := e.held.batch
 	for j, c := range b.Chunks(e.i) {
@@ -77,7 +77,7 @@ func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.I
 	return dst, nil
 }
 
-// chunkError says which chunk of an entry cannot be read.
+// chunkError adds the block and the times of an unreadable chunk to err.
 func (e *entry) chunkError(j int, err error) error {
 	c := e.held.batch.Chunks(e.i)[j]
 	return fmt.Errorf("block %s: a chunk of times %d to %d: %w", e.held.stream.handle.ID(), c.MinTime, c.MaxTime, err)

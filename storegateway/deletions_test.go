@@ -25,8 +25,9 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// A deletingBucket deletes one of its old blocks between any two listings, just before an object of it is read. Reads of the
-// other old blocks wait for the next listing, so that nothing of them is cached when it is their turn.
+// A deletingBucket deletes one of its old blocks between any two listings, just before an object of it is
+// read. Reads of the other old blocks wait for the next listing, so that no part of them is cached when they
+// are deleted.
 type deletingBucket struct {
 	objstore.Bucket
 
@@ -36,7 +37,7 @@ type deletingBucket struct {
 	deleted int
 }
 
-// delete deletes the block of an object before it is read, if one may be deleted.
+// delete deletes the block of an object before it is read, if a deletion is due.
 func (b *deletingBucket) delete(ctx context.Context, name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +112,8 @@ func uploadBlocks(t *testing.T, b objstore.Bucket, blocks map[string]map[string]
 	}
 }
 
-// TestDeletionInEveryAttempt has a compactor delete the six blocks that it has replaced by one, without a delay, one
-// in each attempt of a request: requests of every kind succeed with the whole result.
+// TestDeletionInEveryAttempt lets a compactor delete the six blocks that it has replaced by one, without a
+// delay, one in each attempt of a request: requests of every kind succeed with the complete result.
 func TestDeletionInEveryAttempt(t *testing.T) {
 	o := testblock.RandomOptions{Series: 20, Samples: 300, Start: 1_700_000_000_000, Step: 15_000}
 	series := churnData(rand.New(rand.NewPCG(1, 1)), o, 60)

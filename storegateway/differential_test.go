@@ -44,7 +44,7 @@ func newTwin(t *testing.T, seed uint64, external func(block int) map[string]stri
 		from := w.start + int64(n)*span
 		to := from + span
 		if r.IntN(2) == 0 {
-			to += span / 3 // into the next
+			to += span / 3 // overlaps the next block
 		}
 		labels := map[string]string{}
 		if external != nil {
@@ -109,8 +109,8 @@ func (w *twin) chunkQuerier(t *testing.T, mint, maxt int64) storage.ChunkQuerier
 	return q
 }
 
-// closeOnce closes a querier at the end of the test: a block's Close waits for its queriers, also
-// after a test that fails.
+// closeOnce closes a querier at the end of the test, even of a failed one: a block's Close waits for its
+// queriers.
 func closeOnce(t *testing.T, q interface{ Close() error }) {
 	t.Cleanup(func() {
 		if err := q.Close(); err != nil {
@@ -119,7 +119,7 @@ func closeOnce(t *testing.T, q interface{ Close() error }) {
 	})
 }
 
-// times returns a random time range, now and then a wide one or one beside the data.
+// times returns a random time range, sometimes a wide one or one outside of the data.
 func (w *twin) times(r *rand.Rand) (mint, maxt int64) {
 	switch r.IntN(6) {
 	case 0:
@@ -155,7 +155,7 @@ func TestQueryableAgreesWithPrometheus(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			// Few bytes a query, so that windows are dropped and batches small.
+			// Few bytes per query, so that windows are dropped and batches are small.
 			w := newTwin(t, seed, nil, selectOptions{queryBytes: 8 << 20})
 			r := rand.New(rand.NewPCG(seed, 1))
 			lines := 0
@@ -241,14 +241,14 @@ func TestChunkQueryableAgreesWithPrometheus(t *testing.T) {
 	}
 }
 
-// TestSeriesAgreeWithPrometheus compares Series' chunks, byte for byte, with what is in the
-// blocks, with and without external labels, whole and in shards.
+// TestSeriesAgreeWithPrometheus compares the chunks of Series, byte for byte, with those in the blocks, with
+// and without external labels, in full and in shards.
 func TestSeriesAgreeWithPrometheus(t *testing.T) {
 	externals := []func(int) map[string]string{
 		nil,
 		func(int) map[string]string { return map[string]string{"cluster": "c1", "m": "x"} },
 		func(n int) map[string]string { return map[string]string{"replica": fmt.Sprint(n % 2), "yyy": "1"} },
-		func(n int) map[string]string { return map[string]string{"zone": fmt.Sprint("z", n%2), "zzzz": "1"} }, // wins over the series' own
+		func(n int) map[string]string { return map[string]string{"zone": fmt.Sprint("z", n%2), "zzzz": "1"} }, // overrides the series' own label
 	}
 	for i, external := range externals {
 		t.Run(fmt.Sprintf("external labels %d", i), func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestSeriesAgreeWithPrometheus(t *testing.T) {
 	}
 }
 
-// rawSeries reads, from the blocks by Prometheus, what a request should be answered with.
+// rawSeries reads the expected series of a request from the blocks with Prometheus' reader.
 func (w *twin) rawSeries(t *testing.T, request storegateway.Request, external func(int) map[string]string) []string {
 	t.Helper()
 	type one struct {
@@ -342,12 +342,12 @@ func (w *twin) rawSeries(t *testing.T, request storegateway.Request, external fu
 	return out
 }
 
-// chunkText writes a chunk so that texts sort as times do.
+// chunkText formats a chunk so that texts sort by time.
 func chunkText(mint, maxt int64, encoding byte, data []byte) string {
 	return fmt.Sprintf("%016x-%016x/%d:%x", uint64(mint)^1<<63, uint64(maxt)^1<<63, encoding, data)
 }
 
-// rawSet reads what the gateway answers.
+// rawSet reads the series that the gateway returns.
 func rawSet(t *testing.T, g *storegateway.Gateway, request storegateway.Request) []string {
 	t.Helper()
 	q, err := g.Admit(t.Context(), storegateway.Admission{})
@@ -378,7 +378,7 @@ func rawSet(t *testing.T, g *storegateway.Gateway, request storegateway.Request)
 	return out
 }
 
-// difference is cmp.Diff, at once where there is none.
+// difference returns cmp.Diff, and skips it for equal slices.
 func difference(want, got []string) string {
 	if slices.Equal(want, got) {
 		return ""
@@ -396,7 +396,7 @@ func labelsOf(s *storegateway.Series) labels.Labels {
 
 func noTenant(context.Context) (string, error) { return "", nil }
 
-// dump writes all series of a set, a line each sample.
+// dump formats all series of a set, one line per sample.
 func dump(t *testing.T, set storage.SeriesSet) []string {
 	t.Helper()
 	out := []string{}
@@ -418,7 +418,7 @@ func dump(t *testing.T, set storage.SeriesSet) []string {
 	return out
 }
 
-// dumpChunks writes the samples of a set's chunks, wherever one chunk ends and the next begins.
+// dumpChunks formats the samples of a set's chunks, independent of chunk boundaries.
 func dumpChunks(t *testing.T, set storage.ChunkSeriesSet) []string {
 	t.Helper()
 	out := []string{}

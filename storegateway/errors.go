@@ -11,21 +11,21 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A Class is the kind of an error of a request, by which APIs choose its code.
+// A Class is the kind of a request's error. APIs derive their status codes from it.
 type Class uint8
 
 // Classes of errors.
 const (
 	OtherError   Class = iota
-	OverLimit          // the query needs more than one may have, or its queue is full
-	Unavailable        // the bucket, the queue, or the blocks that are served: the same request may succeed later
+	OverLimit          // the query exceeds a limit, or its queue is full
+	Unavailable        // the bucket, the queue or the served blocks: a retry may succeed
 	CorruptBlock       // a block is damaged
-	LocalFailure       // a local file: the disk is full, or has failed
+	LocalFailure       // of a local file: the disk is full or has failed
 	TimedOut
 	Canceled
 )
 
-// ClassOf returns the class of an error that a query has returned.
+// ClassOf returns the class of an error that a query returned.
 func ClassOf(err error) Class {
 	switch {
 	case IsLimit(err), errors.Is(err, slab.ErrQueueFull):

@@ -62,7 +62,7 @@ func ExampleQuery_Select() {
 	}
 	defer cleanup() //nolint:errcheck // nothing is left to do
 
-	q, err := g.Admit(ctx, storegateway.Admission{}) // waits until there are bytes for it
+	q, err := g.Admit(ctx, storegateway.Admission{}) // waits for admission
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -78,7 +78,7 @@ func ExampleQuery_Select() {
 	}
 	defer set.Close()
 	for set.Next() {
-		s := set.At() // valid until the next Next
+		s := set.At() // valid until the next call of Next
 		fmt.Println(s.Labels[0], len(s.Chunks), "chunks from", s.Chunks[0].MinTime)
 	}
 	fmt.Println(set.Err())

@@ -9,46 +9,47 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// An Explanation tells how a request was answered: which blocks it read, what the plan was and what
-// came of it. Its JSON is stable.
+// An Explanation describes how a request was served: the blocks that it read, its plan, and the actual costs.
+// Its JSON is stable.
 type Explanation struct {
-	WaitSeconds  float64 `json:"waitSeconds"`  // for admission
-	AllowedBytes int64   `json:"allowedBytes"` // that the query may hold
-	PeakBytes    int64   `json:"peakBytes"`    // the most that it held at once
-	Series       uint64  `json:"series"`       // that were read
+	WaitSeconds  float64 `json:"waitSeconds"`  // time in the admission queue
+	AllowedBytes int64   `json:"allowedBytes"` // limit of the query
+	PeakBytes    int64   `json:"peakBytes"`    // highest usage
+	Series       uint64  `json:"series"`       // series read
 	Chunks       uint64  `json:"chunks"`
-	Batches      int     `json:"batches"`      // of series
-	PlannedBytes int64   `json:"plannedBytes"` // of chunks, before any was fetched
+	Batches      int     `json:"batches"`      // batches of series read
+	PlannedBytes int64   `json:"plannedBytes"` // estimated bytes of chunks, before the first fetch
 
 	Read   map[string]ExplainedUsage `json:"read"` // by kind of data, over all blocks
 	Blocks []ExplainedBlock          `json:"blocks"`
 }
 
-// An ExplainedBlock is what a request did in one block; one that reads a block twice has two.
+// An ExplainedBlock describes the reads in one block. A request that reads a block twice has two of them.
 type ExplainedBlock struct {
 	ID           string                    `json:"id"`
 	MinTime      int64                     `json:"minTime"` // milliseconds, inclusive
 	MaxTime      int64                     `json:"maxTime"` // inclusive
 	Batches      int                       `json:"batches"`
 	PlannedBytes int64                     `json:"plannedBytes"`
-	Postings     int64                     `json:"postings"`     // series that the postings lists named
-	OtherShard   int64                     `json:"otherShard"`   // of them, those of other shards, which were not read
-	OutsideRange int64                     `json:"outsideRange"` // of them, those without a chunk in the time range
-	OtherGroup   int64                     `json:"otherGroup"`   // of them, those of other shards of a grouping, whose chunks were not read
+	Postings     int64                     `json:"postings"`     // series in the postings lists
+	OtherShard   int64                     `json:"otherShard"`   // of those, in other shards; not read
+	OutsideRange int64                     `json:"outsideRange"` // of those, without a chunk in the time range
+	OtherGroup   int64                     `json:"otherGroup"`   // of those, in other shards of a grouping; their chunks were not read
 	Read         map[string]ExplainedUsage `json:"read"`
 }
 
-// An ExplainedUsage is what reading data of one kind took.
+// An ExplainedUsage is the cost of reading data of one kind.
 type ExplainedUsage struct {
 	Items   int64 `json:"items"`
-	Touched int64 `json:"touchedBytes"` // decoded
-	Cached  int64 `json:"cachedBytes"`  // of pages that were in the cache
-	Fetched int64 `json:"fetchedBytes"` // read from the bucket, or from a local file
-	Wasted  int64 `json:"wastedBytes"`  // of them, gaps between ranges that were read as one
+	Touched int64 `json:"touchedBytes"` // bytes decoded
+	Cached  int64 `json:"cachedBytes"`  // bytes of pages found in the cache
+	Fetched int64 `json:"fetchedBytes"` // bytes read from the bucket or from a local file
+	Wasted  int64 `json:"wastedBytes"`  // of those, gaps between ranges that were read as one
 	Reads   int64 `json:"reads"`
 }
 
-// Explanation returns how the query was answered so far.
+// Explanation describes the parts of the query that are closed. wait is the time that it waited for
+// admission.
 func (q *Query) Explanation(wait time.Duration) Explanation {
 	s := q.Stats()
 	e := Explanation{
@@ -83,21 +84,21 @@ func explainUsage(s *tsblock.Stats) map[string]ExplainedUsage {
 func (q *Query) appendExplain(dst []byte, wait time.Duration) []byte {
 	b, err := json.Marshal(q.Explanation(wait))
 	if err != nil {
-		panic("BUG: storegateway: marshal an explanation: " + err.Error()) // numbers and ids
+		panic("BUG: storegateway: marshal an explanation: " + err.Error()) // it contains numbers and ids only
 	}
 	return append(dst, b...)
 }
 
-// QueryStats are what a query has done.
+// QueryStats are the counts of a query.
 type QueryStats struct {
-	Blocks  int    // that were read; a block counts for each select
-	Batches int    // of series
-	Series  uint64 // that were returned
-	Chunks  uint64 // that belong to them
+	Blocks  int    // blocks read; a block counts once per select
+	Batches int    // batches of series
+	Series  uint64 // series returned
+	Chunks  uint64 // chunks of those series
 
-	PlannedBytes int64 // of chunks, estimated from their references
-	PeakBytes    int64 // the most that the query held at once
-	AllowedBytes int64 // and the most that it may hold
+	PlannedBytes int64 // bytes of chunks, estimated from their references
+	PeakBytes    int64 // highest usage
+	AllowedBytes int64 // limit of the query
 
 	Read tsblock.Stats // by kind, over all blocks
 }
@@ -118,7 +119,7 @@ func (s *QueryStats) Total() tsblock.Usage {
 	return sum
 }
 
-// BlockStats are what a query has done in one block, for one select.
+// BlockStats are the counts of one select in one block.
 type BlockStats struct {
 	ID               ulid.ULID
 	MinTime, MaxTime int64 // of the block in milliseconds, both inclusive

@@ -27,11 +27,11 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A brokenBlock is a real block whose files a test damages.
+// A brokenBlock is a valid block whose files a test damages.
 type brokenBlock struct {
 	id    ulid.ULID
 	files map[string][]byte // by name in the block's directory
-	want  string            // what all of it reads as
+	want  string            // text of all its series
 }
 
 // newBrokenBlock writes a block of several chunk files.
@@ -59,7 +59,7 @@ func newBrokenBlock(t testing.TB) *brokenBlock {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(b.files, tombstonesName) // which no store uploads
+	delete(b.files, tombstonesName) // stores do not upload it
 	if len(b.files["chunks/000002"]) == 0 || len(b.files[indexName]) == 0 {
 		t.Fatal("the block has no index or a single chunk file")
 	}
@@ -73,7 +73,7 @@ func newBrokenBlock(t testing.TB) *brokenBlock {
 	return b
 }
 
-// bucket returns one with the block, with some of its files in another form; nil is missing.
+// bucket returns a bucket with the block, with some of its files replaced; nil deletes one.
 func (b *brokenBlock) bucket(t testing.TB, damaged map[string][]byte) *testbucket.Failing {
 	t.Helper()
 	bucket := testbucket.NewFailing(objstore.NewInMemBucket())
@@ -105,7 +105,7 @@ func newFaultGateway(t testing.TB, bucket objstore.Bucket) *faultGateway {
 	return f
 }
 
-// check says what a query has left behind.
+// check reports resources that a query did not release.
 func (f *faultGateway) check() error {
 	if s := f.options.Gate.Stats(); s.Held != 0 || s.Running != 0 || s.Misused != 0 {
 		return fmt.Errorf("the gate is left with %+v", s)
@@ -132,7 +132,7 @@ func (f *faultGateway) read(ctx context.Context) (string, error) {
 	return text, err
 }
 
-// readSeries calls after after the first series.
+// readSeries calls after when it has read the first series.
 func (f *faultGateway) readSeries(ctx context.Context, after func()) (string, error) {
 	q, err := f.Admit(ctx, storegateway.Admission{})
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *faultGateway) readSeries(ctx context.Context, after func()) (string, er
 	return b.String(), set.Err()
 }
 
-// mustName fails the test unless an error tells the block, and, if it is about what is in a file, where.
+// mustName fails the test unless an error names the block and, for damage in a file, the position.
 func mustName(t *testing.T, what string, id ulid.ULID, err error) {
 	t.Helper()
 	if errors.Is(err, errLeft) || !strings.Contains(err.Error(), id.String()) {
@@ -176,15 +176,15 @@ func mustName(t *testing.T, what string, id ulid.ULID, err error) {
 	}
 }
 
-// damageable are the files that damage is done to, the index more often.
+// damageable are the files to damage, the index twice as often.
 var damageable = [...]string{indexName, indexName, "chunks/000001", "chunks/000002"}
 
-// damage returns one of the files in another form, and says which.
+// damage returns a damaged file and describes the damage.
 func (b *brokenBlock) damage(file, how uint8, at uint32) (name string, text []byte, what string) {
 	name = damageable[int(file)%len(damageable)]
 	text = slices.Clone(b.files[name])
 	i := int(at) % len(text)
-	edge := min(64, len(text)) // header and table of contents, by which all else is found
+	edge := min(64, len(text)) // header and table of contents, which locate everything else
 	switch bit := how % 8; how / 8 % 5 {
 	case 0:
 		return name, text[:i], fmt.Sprintf("%s cut to %d bytes", name, i)
@@ -203,8 +203,8 @@ func (b *brokenBlock) damage(file, how uint8, at uint32) (name string, text []by
 	return name, text, fmt.Sprintf("%s with bit %d at %d flipped", name, how%8, i)
 }
 
-// readDamaged reads the block damaged: what is read is what was written, or an error that says
-// where the damage is. It reports whether it was the error.
+// readDamaged reads the damaged block: the result is the original text, or an error that locates the damage.
+// It reports whether it was an error.
 func (b *brokenBlock) readDamaged(t *testing.T, file, how uint8, at uint32) bool {
 	t.Helper()
 	name, text, what := b.damage(file, how, at)
@@ -223,7 +223,7 @@ func (b *brokenBlock) readDamaged(t *testing.T, file, how uint8, at uint32) bool
 	return true
 }
 
-// damageTrials is how many damages TestDamagedFiles does; make e2e does thousands.
+// damageTrials is the number of damages of TestDamagedFiles; make e2e runs thousands.
 var damageTrials = flag.Int("damage-trials", 60, "damages that TestDamagedFiles does to a block")
 
 func TestDamagedFiles(t *testing.T) {
@@ -250,7 +250,7 @@ func FuzzDamagedFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file, how uint8, at uint32) { b.readDamaged(t, file, how, at) })
 }
 
-// withoutSizes has meta.json not tell the sizes of files, by which a sync would know.
+// withoutSizes removes the sizes of files from meta.json, by which a sync would detect the damage.
 func withoutSizes(t *testing.T, meta []byte) []byte {
 	t.Helper()
 	m := bytes.ReplaceAll(meta, []byte(`"size_bytes"`), []byte(`"bytes"`))
@@ -260,7 +260,7 @@ func withoutSizes(t *testing.T, meta []byte) []byte {
 	return m
 }
 
-// Files that go after the sync has seen them.
+// TestMissingFiles deletes files after the sync has listed them.
 func TestMissingFiles(t *testing.T) {
 	b := newBrokenBlock(t)
 	for _, name := range []string{indexName, "chunks/000001", "chunks/000002"} {
@@ -281,7 +281,7 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// Every call that a query makes fails, in each way, once and for good.
+// TestFailingCalls fails every bucket call of a query, in each way, once and permanently.
 func TestFailingCalls(t *testing.T) {
 	b := newBrokenBlock(t)
 	for _, kind := range []testbucket.Failure{testbucket.FailError, testbucket.FailBroken, testbucket.FailShort, testbucket.FailHang, testbucket.FailStall, testbucket.FailDenied, testbucket.FailMissing} {
@@ -296,7 +296,7 @@ func TestFailingCalls(t *testing.T) {
 					if err == nil && got != b.want {
 						t.Fatalf("call %d: wrong samples and no error", call)
 					}
-					// What passes is tried again; the end of an object is believed.
+					// Transient failures are retried; the end of an object is final.
 					passes := kind != testbucket.FailShort && kind != testbucket.FailDenied && kind != testbucket.FailMissing
 					if err != nil && passes {
 						t.Errorf("call %d: a failure that passes ends the query: %v", call, err)
@@ -327,7 +327,7 @@ func TestFailingCalls(t *testing.T) {
 	}
 }
 
-// A query that is given up leaves nothing, wherever it is.
+// TestCancelledQueries cancels queries at any point: they release all resources.
 func TestCancelledQueries(t *testing.T) {
 	b := newBrokenBlock(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -351,8 +351,8 @@ func TestCancelledQueries(t *testing.T) {
 	})
 }
 
-// A block that is deleted while a query reads it: the query ends well or names the block, the next
-// ones do without it.
+// TestBlockDeletedUnderAQuery deletes a block while a query reads it: the query succeeds or names the block,
+// and later queries do not use it.
 func TestBlockDeletedUnderAQuery(t *testing.T) {
 	b := newBrokenBlock(t)
 	bucket := b.bucket(t, nil)
@@ -374,7 +374,7 @@ func TestBlockDeletedUnderAQuery(t *testing.T) {
 	switch {
 	case err != nil:
 		mustName(t, "deleted under the query", b.id, err)
-	case got != other.want: // the blocks are alike
+	case got != other.want: // the blocks have the same contents
 		t.Error("deleted under the query: wrong samples or series, and no error")
 	}
 	if err := f.check(); err != nil {

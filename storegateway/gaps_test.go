@@ -23,7 +23,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// gapBlocks writes three blocks of 2,000 s each, side by side, and returns their ids.
+// gapBlocks writes three consecutive blocks of 2,000 s each and returns their ids.
 func gapBlocks(t *testing.T, dir string, external map[string]string) (ids []string) {
 	t.Helper()
 	o := testblock.RandomOptions{Series: 30, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
@@ -39,12 +39,12 @@ func gapBlocks(t *testing.T, dir string, external map[string]string) (ids []stri
 	return ids
 }
 
-// TestMissingBlocks makes the middle block one that cannot be served, in each way: every protocol names it
-// where its times overlap the request, and denies the request where that is asked for.
+// TestMissingBlocks makes the middle block unservable, in each way: every protocol names it where its times
+// overlap the request, and with PartialDeny the request fails.
 func TestMissingBlocks(t *testing.T) {
 	for way, c := range map[string]struct {
 		reason     blocksync.SkipReason
-		timeless   bool // the block's times are not known
+		timeless   bool // the block's times are unknown
 		undeniable bool
 		damage     func(t *testing.T, block string)
 	}{
@@ -123,8 +123,8 @@ func checkMissing(t *testing.T, g *storegateway.Gateway, id string, reason block
 	}
 }
 
-// TestMissingShards has each of three processes serve its blocks, and name those of the others to clients that
-// ask it alone. A querier of the StoreAPI asks all of them.
+// TestMissingShards runs three processes that serve their own blocks and name the others' to clients that
+// query one process only. A querier of the StoreAPI queries all of them.
 func TestMissingShards(t *testing.T) {
 	dir := t.TempDir()
 	ids := gapBlocks(t, dir, map[string]string{"cluster": "eu"})
@@ -132,7 +132,7 @@ func TestMissingShards(t *testing.T) {
 		g := teststore.Open(t, dir, func(o *storegateway.Options) {
 			o.Layout, o.Shard = blocksync.LayoutThanos, blocksync.Shard{Index: i + 1, Count: 3}
 		})
-		if i == 0 { // what is known of the others is kept
+		if i == 0 { // the times of the other blocks are cached
 			if err := g.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +158,7 @@ func TestMissingShards(t *testing.T) {
 	}
 }
 
-// TestMissingDownsampled has a downsampled copy of blocks beside them, and then alone.
+// TestMissingDownsampled adds a downsampled copy of blocks, and then removes the originals.
 func TestMissingDownsampled(t *testing.T) {
 	dir := t.TempDir()
 	ids := gapBlocks(t, dir, map[string]string{"cluster": "eu"})
@@ -180,7 +180,7 @@ func TestMissingDownsampled(t *testing.T) {
 	if err != nil || len(blocks) != 6 {
 		t.Fatal(blocks, err)
 	}
-	for _, b := range blocks { // all others of the time go
+	for _, b := range blocks { // delete all other blocks of the time range
 		if name := filepath.Base(filepath.Dir(b)); name != id && name != ids[0] && name != ids[2] {
 			if err := os.RemoveAll(filepath.Dir(b)); err != nil {
 				t.Fatal(err)

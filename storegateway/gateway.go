@@ -12,17 +12,18 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// Options of a Gateway.
+// Options configure a Gateway.
 type Options struct {
 	blocksync.Options
 
 	Gate    *slab.Gate // admits queries; required
 	Limits  Limits     // of one query
-	Limiter *Limiter   // of tenants and clients, whose Limits the gate has; nil: none
+	Limiter *Limiter   // limits of tenants and clients, which the gate must have as its Limits; nil: none
 
 	QueueTimeout time.Duration // how long a query waits for its bytes
 
-	// Partial selects the result of requests that lack blocks of their time range. Default: PartialWarn.
+	// Partial selects the result of requests whose time range has blocks that are not served. Default:
+	// PartialWarn.
 	Partial Partial
 }
 
@@ -46,18 +47,18 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// A Gateway serves the series of a bucket's blocks. It is safe for concurrent use.
+// A Gateway serves the series of the blocks of a bucket. It is safe for concurrent use.
 type Gateway struct {
-	*blocksync.Syncer // the blocks
+	*blocksync.Syncer // keeps the served blocks
 
 	options Options
 	budgets *budgetMetrics
 
 	requestsOnce sync.Once
-	requests     *Requests // of the APIs; nil before the first
+	requests     *Requests // counts of the APIs; nil before the first call of Serve
 }
 
-// New returns a gateway. It serves nothing before Run has synced for the first time.
+// New returns a gateway. It serves nothing before the first sync of Run.
 func New(o Options) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("store gateway: %w", err)
@@ -82,19 +83,19 @@ func (g *Gateway) Gate() *slab.Gate { return g.options.Gate }
 // Partial selects the result of a request whose time range has blocks that are not served.
 type Partial string
 
-// The values of --partial.
+// Values of --partial.
 const (
 	PartialWarn Partial = "warn" // the result has a warning
 	PartialDeny Partial = "deny" // the request fails
 )
 
-// An IncompleteError is the error of a request whose result would lack blocks, where --partial is deny.
+// An IncompleteError is the error of a request whose result would lack blocks, with PartialDeny.
 type IncompleteError struct{ Missing blocksync.Missing }
 
 // Error names the blocks.
 func (e *IncompleteError) Error() string { return strings.Join(e.Missing.Warnings(), "\n") }
 
-// check returns an error if the gateway serves complete results only and there is a gap.
+// check returns an error if blocks are missing and the gateway serves complete results only.
 func (g *Gateway) check(m blocksync.Missing) error {
 	if g.options.Partial == PartialDeny && m.Denies() {
 		return &IncompleteError{m}
@@ -102,7 +103,7 @@ func (g *Gateway) check(m blocksync.Missing) error {
 	return nil
 }
 
-// errPartial is the error of another value.
+// errPartial is the error of an invalid Partial.
 var errPartial = errors.New("partial results: want warn or deny")
 
 func (p Partial) valid() bool { return p == PartialWarn || p == PartialDeny }

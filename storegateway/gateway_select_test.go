@@ -14,12 +14,12 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// selectOptions are what tests of selects vary.
+// selectOptions are the options that tests of selects vary.
 type selectOptions struct {
 	queryBytes   int64 // default 256 MiB
 	processBytes int64 // default 1 GiB
 	limits       storegateway.Limits
-	local        bool // the directory is read as tare store reads one: by pread, past objstore
+	local        bool // read the directory as tare store does: by pread, not through objstore
 }
 
 // newSelectGateway returns a gateway over the blocks in dir.
@@ -48,7 +48,7 @@ func newSelectGateway(tb testing.TB, dir string, o selectOptions) *storegateway.
 	return g
 }
 
-// newQuery admits a query that is closed at the end.
+// newQuery admits a query and closes it at the end of the test.
 func newQuery(tb testing.TB, g *storegateway.Gateway) *storegateway.Query {
 	tb.Helper()
 	q, err := g.Admit(context.Background(), storegateway.Admission{})
@@ -59,7 +59,7 @@ func newQuery(tb testing.TB, g *storegateway.Gateway) *storegateway.Query {
 	return q
 }
 
-// forever is a request for all times.
+// forever returns a request for all times.
 func forever() storegateway.Request {
 	return storegateway.Request{MinTime: math.MinInt64, MaxTime: math.MaxInt64}
 }

@@ -23,25 +23,26 @@ import (
 
 // HTTPOptions configure Prometheus' HTTP API.
 type HTTPOptions struct {
-	// Queryable serves the requests instead of the gateway's blocks. Its reads of those are a part of the
-	// request's query, which its context has. nil: requests read the gateway's blocks alone.
+	// Queryable serves the requests instead of the gateway's blocks. If it reads those blocks with the
+	// request's context, the reads belong to the request's query. nil: requests read the gateway's blocks
+	// alone.
 	Queryable storage.Queryable
 
 	Now func() time.Time // default evaluation time of queries; nil: time.Now
 
-	Timeout       time.Duration // of a request, waiting included; default promapi's
-	LookbackDelta time.Duration // default promapi's
+	Timeout       time.Duration // of a request, including the wait for admission; default: promapi's
+	LookbackDelta time.Duration // default: promapi's
 
-	// MaxSamples is how many samples a PromQL query may hold; 0: as many as half of a query's
-	// bytes have room for. What they take is reserved before the query runs.
+	// MaxSamples bounds the samples of a PromQL query in memory; 0: as many as fit into half of a query's
+	// bytes. Their bytes are reserved before the query runs.
 	MaxSamples int
 
-	// ResponseBytes bounds the encoded responses that wait for their clients after their query's bytes
-	// were released, and WriteTimeout the time in which a client takes no data. Defaults: promapi's.
+	// ResponseBytes bounds the encoded responses that wait for their clients after their query's bytes were
+	// released. WriteTimeout bounds the time for which a client takes no data. Defaults: promapi's.
 	ResponseBytes int64
 	WriteTimeout  time.Duration
 
-	// Responses is the budget of encoded responses, where other APIs share it; nil: one of ResponseBytes.
+	// Responses is a budget of encoded responses that is shared with other APIs; nil: one of ResponseBytes.
 	Responses *promapi.ResponseBudget
 
 	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
@@ -54,20 +55,21 @@ type HTTPOptions struct {
 	Features   promapi.Features
 }
 
-// sampleBytes is what the engine holds for a sample that it counts: a time and a float.
+// sampleBytes is the size of a sample that the engine counts: a time and a float.
 const sampleBytes = 16
 
-// httpHooks tie the HTTP API to the gateway's budgets and the query log.
+// httpHooks connect the HTTP API to the gateway's budgets and the query log.
 type httpHooks struct {
 	gateway     *Gateway
 	options     HTTPOptions
-	answerBytes int64 // the most of an answer that is held
+	answerBytes int64 // maximum bytes of a buffered response
 	entries     sync.Pool
 	requests    *Requests
 }
 
-// NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads them
-// is one query: it waits for its quota, grows by what its references plan, and releases it when the response is encoded.
+// NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads blocks is one
+// query: it waits for its quota, grows by the plan of its references, and releases the quota when the
+// response is encoded.
 func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	perQuery := g.options.Gate.Stats().PerQuery
 	if o.MaxSamples == 0 {
@@ -100,7 +102,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		MaxSamples:     o.MaxSamples,
 		LookbackDelta:  o.LookbackDelta,
 		Registerer:     o.Registerer,
-		// Requests wait for their quota, in one queue with those of the StoreAPI.
+		// Requests wait for their quota, in the same queue as requests of the StoreAPI.
 		MaxConcurrent: maxWaiting,
 		MaxAnswer:     h.answerBytes,
 		Responses:     o.Responses,
@@ -134,15 +136,14 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 // protocolHTTP is the name of the protocol in metrics.
 const protocolHTTP = "http"
 
-// maxWaiting is how many requests over HTTP may run and wait; those that come then are refused
-// after a thousand more.
+// maxWaiting bounds the HTTP requests that run or wait. promapi queues a thousand more and refuses the rest.
 const maxWaiting = 1000
 
-// An httpCall is what a request's context carries.
+// An httpCall is the state of a request, carried by its context.
 type httpCall struct {
 	query *Query
 	wait  time.Duration
-	held  int64 // bytes reserved for a response that is held
+	held  int64 // bytes reserved for a buffered response
 }
 
 type httpCallKey struct{}
@@ -152,7 +153,7 @@ func httpCallOf(ctx context.Context) *httpCall {
 	return c
 }
 
-// admit waits for the request's quota and reserves what the API itself will hold.
+// admit waits for the request's quota and reserves the bytes that the API itself will use.
 func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context, func(), error) {
 	tenant := r.Header.Get(tenantHeader)
 	if err := h.gateway.CheckTenant(tenant); err != nil {
@@ -189,8 +190,8 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 	}, nil
 }
 
-// demandOf returns what a request is to be admitted with, and what is reserved before it runs: the samples that
-// the engine may hold in this attempt.
+// demandOf returns the demand of a request, and the purpose and number of bytes to reserve before it runs:
+// those of the samples that the engine may use on this attempt.
 func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (Demand, slab.Purpose, int64) {
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/read"):
@@ -201,7 +202,7 @@ func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (Demand, slab
 	return LightQuery, slab.Answers, 0
 }
 
-// hold reserves n more bytes for a response that is held.
+// hold reserves n more bytes for a buffered response.
 func (h *httpHooks) hold(ctx context.Context, n int64) error {
 	c := httpCallOf(ctx)
 	if c == nil {
@@ -214,7 +215,7 @@ func (h *httpHooks) hold(ctx context.Context, n int64) error {
 	return nil
 }
 
-// clientOf returns the address of a request's client, without its port.
+// clientOf returns the address of a request's client, without the port.
 func clientOf(r *http.Request) string {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -223,7 +224,7 @@ func clientOf(r *http.Request) string {
 	return addr.Addr().Unmap().String()
 }
 
-// classify returns the type of an error in Prometheus' API; "" for errors that are the expression's.
+// classify returns the type of an error in Prometheus' API, or "" for errors of the expression.
 func classify(err error) promapi.ErrorType {
 	switch ClassOf(err) {
 	case OverLimit:
@@ -240,7 +241,7 @@ func classify(err error) promapi.ErrorType {
 	return ""
 }
 
-// observe counts the request and writes it into the query log.
+// observe counts the request and logs it.
 func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Observation) {
 	e := h.entries.Get().(*LogEntry)
 	defer h.entries.Put(e)
@@ -281,7 +282,7 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 	log.LogEntry(e)
 }
 
-// waiting names what a request that has timed out waited for.
+// waiting returns the object that a timed-out request was waiting for.
 func waiting(ctx context.Context) string {
 	if c := httpCallOf(ctx); c != nil {
 		return c.query.WaitsFor()
@@ -289,7 +290,7 @@ func waiting(ctx context.Context) string {
 	return ""
 }
 
-// explain answers explain=1.
+// explain appends the explanation of a request with explain=1.
 func (h *httpHooks) explain(ctx context.Context, dst []byte) []byte {
 	c := httpCallOf(ctx)
 	if c == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// A lineWriter keeps what a query log writes.
+// A lineWriter keeps the lines that a query log writes.
 type lineWriter struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -33,7 +33,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.buf.Write(p)
 }
 
-// logOf starts a query log and returns it with what ends it and gives its lines.
+// logOf starts a query log. It also returns a function that closes the log and returns its lines.
 func logOf(t *testing.T, r querylog.Redaction) (*querylog.Logger, func() []map[string]any) {
 	t.Helper()
 	out := &lineWriter{}
@@ -41,7 +41,7 @@ func logOf(t *testing.T, r querylog.Redaction) (*querylog.Logger, func() []map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close(t.Context()) }) // a second time does nothing
+	t.Cleanup(func() { _ = l.Close(t.Context()) }) // closing twice has no effect
 	return l, func() []map[string]any {
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -54,13 +54,13 @@ func logOf(t *testing.T, r querylog.Redaction) (*querylog.Logger, func() []map[s
 			}
 			lines = append(lines, m)
 		}
-		// Lines of different clients are in order only by their numbers.
+		// Lines of different clients are ordered only by their numbers.
 		slices.SortFunc(lines, func(a, b map[string]any) int { return int(a["seq"].(float64) - b["seq"].(float64)) })
 		return lines
 	}
 }
 
-// newHTTPServer returns the URL of a server of the HTTP API and the status page.
+// newHTTPServer starts a server of the HTTP API and the status page and returns its URL.
 func newHTTPServer(t *testing.T, g *storegateway.Gateway, queries *querylog.Logger) string {
 	t.Helper()
 	return startHTTPServer(t, g, queries).URL
@@ -105,8 +105,8 @@ func getJSON(t *testing.T, url, tenant string) (code int, answer map[string]any)
 	return response.StatusCode, answer
 }
 
-// TestHTTPAPI asks for what PromQL, selectors and the status page answer, and reads from the
-// explanation and the query log what that took.
+// TestHTTPAPI requests queries, selectors and the status page, and checks the costs in the explanation and
+// the query log.
 func TestHTTPAPI(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
@@ -155,7 +155,7 @@ func TestHTTPAPI(t *testing.T) {
 	}
 }
 
-// TestHTTPAPIRefuses answers 422 to a query that is too large, and 401 to one without a tenant.
+// TestHTTPAPIRefuses expects 422 for a query that is too large, and 401 for one without a tenant.
 func TestHTTPAPIRefuses(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, nil)

@@ -14,27 +14,27 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A LabelsRequest says of which series names or values of labels are wanted: those in blocks with a
-// part in the time range, whatever the times of their samples.
+// A LabelsRequest selects the series whose label names or values are requested: those in blocks that overlap
+// the time range, regardless of the times of their samples.
 type LabelsRequest struct {
 	MinTime, MaxTime int64 // milliseconds, both inclusive
 	Matchers         []*labels.Matcher
-	Blocks           []*labels.Matcher // of blocksync.BlockIDLabel; none: all blocks
-	Without          []string          // names that the answer is to be without
-	Limit            int               // of names or values; 0: none
+	Blocks           []*labels.Matcher // on blocksync.BlockIDLabel; none: all blocks
+	Without          []string          // names to omit from the result
+	Limit            int               // maximum number of names or values; 0: none
 
-	// Held reports blocks that the caller reads elsewhere: none of them is missing. nil: none.
+	// Held reports blocks that the caller reads elsewhere: they do not count as missing. nil: none.
 	Held func(ulid.ULID) bool
 }
 
-// textHeader is what a string takes besides its text.
+// textHeader is the size of a string header.
 const textHeader = 16
 
-// LabelNames returns the names of labels, sorted, and which blocks they are not of. They count
-// against the query's quota until its Close.
+// LabelNames returns the sorted names of labels, and the blocks that are missing from the result. The names
+// count against the query's quota until it is closed.
 func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, blocksync.Missing, error) {
 	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
-		// Names that are left out must not use up the limit.
+		// Names that are omitted must not use up the limit.
 		names, err := reader.LabelNames(ctx, limitOf(r.Limit, len(r.Without)), ms...)
 		if err != nil || len(names) == 0 {
 			return nil, err
@@ -44,8 +44,8 @@ func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, bloc
 	})
 }
 
-// LabelValues returns the values of the label with that name, sorted, and which blocks they are
-// not of. They count against the query's quota until its Close.
+// LabelValues returns the sorted values of the label, and the blocks that are missing from the result. The
+// values count against the query's quota until it is closed.
 func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) ([]string, blocksync.Missing, error) {
 	if slices.Contains(r.Without, name) {
 		return nil, blocksync.Missing{}, nil
@@ -54,7 +54,7 @@ func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) (
 		if !h.External().Has(name) {
 			return reader.LabelValues(ctx, name, r.Limit, ms...)
 		}
-		// All series of the block have the one value; whether there are any, their names tell.
+		// All series of the block have this value; their names show whether there are any series.
 		names, err := reader.LabelNames(ctx, 1, ms...)
 		if err != nil || len(names) == 0 {
 			return nil, err
@@ -70,7 +70,7 @@ func limitOf(limit, more int) int {
 	return limit + more
 }
 
-// texts collects what of does with each block.
+// texts calls of for each block and merges the results.
 func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	of func(context.Context, *blocksync.Handle, *tsblock.Reader, []*labels.Matcher) ([]string, error),
 ) ([]string, blocksync.Missing, error) {
@@ -101,7 +101,7 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 		found, err := of(ctx, handles[i], reader, matchers[i])
 		mu.Lock()
 		defer mu.Unlock()
-		// What a reader holds is its own until it is closed; what is new here is the query's.
+		// The reader charges found until it is closed; the query is charged for the texts that are new.
 		merged := limitedUnion(all, found, r.Limit)
 		if err == nil {
 			err = q.keepTexts(all, merged)
@@ -121,7 +121,7 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	return all, missing, nil
 }
 
-// limitedUnion returns the sorted union of a, which is sorted, and b, and no more than limit of it.
+// limitedUnion returns the sorted union of a, which is sorted, and b, cut to limit.
 func limitedUnion(a, b []string, limit int) []string {
 	if len(b) == 0 {
 		return a
@@ -135,7 +135,7 @@ func limitedUnion(a, b []string, limit int) []string {
 	return u
 }
 
-// keepTexts has the query hold merged in place of all.
+// keepTexts charges the query for merged in place of all.
 func (q *Query) keepTexts(all, merged []string) error {
 	more := textBytes(merged) - textBytes(all)
 	if more > 0 {

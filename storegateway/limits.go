@@ -8,24 +8,24 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// Limits bound one query besides its bytes, which the gate's quota bounds. 0 is no limit.
+// Limits bound one query in addition to its bytes, which the gate's quota bounds. 0 is no limit.
 type Limits struct {
-	Series   int64         // that are answered, each once in however many blocks it is
-	Chunks   int64         // that are read, in all blocks; counted before they are fetched
+	Series   int64         // series returned; a series in several blocks counts once
+	Chunks   int64         // chunks read in all blocks; checked before they are fetched
 	Duration time.Duration // from admission to the last series
 }
 
-// ErrLimit is what every *LimitError is, for errors.Is.
+// ErrLimit matches every *LimitError in errors.Is.
 var ErrLimit = errors.New("over a limit of the query")
 
-// A LimitError ends a query that goes over one of its Limits.
+// A LimitError reports that a query exceeded one of its Limits.
 type LimitError struct {
 	What    string // "series", "chunks" or "duration"
-	Asked   int64  // how many the query has come to; of a duration, nanoseconds
+	Asked   int64  // the query's count; of a duration, nanoseconds
 	Allowed int64
 }
 
-// Error says which limit, how much was asked and how much is allowed.
+// Error returns the limit, the query's count and the allowed count.
 func (e *LimitError) Error() string {
 	if e.What == limitDuration {
 		return fmt.Sprintf("query duration: the query takes longer than the limit of %s", time.Duration(e.Allowed))
@@ -33,7 +33,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("query %s: the query comes to %d, the limit is %d", e.What, e.Asked, e.Allowed)
 }
 
-// Is has errors.Is find ErrLimit.
+// Is reports whether target is ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
 // Names of limits.
@@ -43,8 +43,8 @@ const (
 	limitDuration = "duration"
 )
 
-// IsLimit reports whether err says that a query went over its bytes or another limit: gRPC's
-// ResourceExhausted, HTTP's 422.
+// IsLimit reports whether err says that a query exceeded its bytes or another limit. It is ResourceExhausted
+// in gRPC and 422 in HTTP.
 func IsLimit(err error) bool {
 	return errors.Is(err, slab.ErrOverQuota) || errors.Is(err, ErrLimit)
 }

@@ -13,31 +13,31 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A LogEntry is what the query log tells of one request, of whichever of the gateway's protocols.
-// It is used again for another request; Reset makes it empty.
+// A LogEntry is the query log's entry of one request, of any of the gateway's protocols. It can be reused
+// after Reset.
 type LogEntry struct {
-	Start time.Time     // the request had arrived; wall and monotonic clock
-	Total time.Duration // from Start to the end of the answer
-	Wait  time.Duration // for admission
+	Start time.Time     // arrival of the request; wall and monotonic clock
+	Total time.Duration // from Start to the end of the response
+	Wait  time.Duration // time in the admission queue
 
 	Endpoint string // "Series", "LabelNames", … of the StoreAPI; query_range, … of the HTTP API
 	Tenant   string
 	Client   netip.AddrPort
 
 	MinTime, MaxTime int64 // milliseconds, inclusive; both 0: no range
-	Ranged           bool  // there is a range
+	Ranged           bool  // MinTime and MaxTime are set
 
 	Stats    QueryStats
-	Series   uint64 // series, names or values in the answer
+	Series   uint64 // series, names or values in the response
 	Chunks   uint64
-	BytesOut uint64 // of the answer, before compression
+	BytesOut uint64 // bytes of the response, before compression
 
-	Code   string // OK, or the error's class as gRPC and the HTTP API name it
-	Failed bool   // the request was not answered
+	Code   string // OK, or the class of the error in the terms of gRPC and of the HTTP API
+	Failed bool   // the request failed
 
-	matchers []byte // what was asked for
-	err      []byte // why the request failed
-	shape    []byte // the same without values
+	matchers []byte // matchers or expression of the request
+	err      []byte // text of the error
+	shape    []byte // matchers or expression without values
 	digest   [16]byte
 	scratch  [64]byte // for FieldValue
 }
@@ -50,7 +50,7 @@ var (
 // kindStore is the kind of a LogEntry's line.
 const kindStore = "store"
 
-// Reset empties e and keeps its buffers.
+// Reset clears e and keeps its buffers.
 func (e *LogEntry) Reset() {
 	*e = LogEntry{matchers: e.matchers[:0], shape: e.shape[:0], err: e.err[:0]}
 }
@@ -61,8 +61,8 @@ const CodeOK = "OK"
 // SetRange records the time range of the request, in milliseconds, both inclusive.
 func (e *LogEntry) SetRange(mint, maxt int64) { e.MinTime, e.MaxTime, e.Ranged = mint, maxt, true }
 
-// SetMatchers says what was asked for, as a selector. It does not allocate once e's buffers have
-// room, but for matchers whose value has to be quoted in a way of its own.
+// SetMatchers sets the text of the request to a selector. It does not allocate once e's buffers have room,
+// except for matchers whose value must be escaped.
 func (e *LogEntry) SetMatchers(ms []*labels.Matcher) {
 	e.matchers = append(e.matchers[:0], '{')
 	e.shape = append(e.shape[:0], '{')
@@ -77,7 +77,7 @@ func (e *LogEntry) SetMatchers(ms []*labels.Matcher) {
 		e.shape = appendName(e.shape, m.Name)
 		e.shape = append(e.shape, m.Type.String()...)
 		if m.Name == model.MetricNameLabel {
-			e.shape = strconv.AppendQuote(e.shape, m.Value) // as a table's name is no literal
+			e.shape = strconv.AppendQuote(e.shape, m.Value) // the value is kept, as a table's name is in a digest
 		} else {
 			e.shape = append(e.shape, `"?"`...)
 		}
@@ -87,20 +87,20 @@ func (e *LogEntry) SetMatchers(ms []*labels.Matcher) {
 	e.setDigest()
 }
 
-// SetText says what was asked for, as an expression or as several selectors.
+// SetText sets the text of the request to an expression or several selectors.
 func (e *LogEntry) SetText(text string) {
 	e.matchers = append(e.matchers[:0], text...)
 	e.shape = appendWithoutStrings(e.shape[:0], text)
 	e.setDigest()
 }
 
-// SetError says why the request failed, and of which class that is.
+// SetError sets the error of the request and its class.
 func (e *LogEntry) SetError(code string, err error) {
 	e.Code, e.Failed = code, true
 	e.err = append(e.err[:0], err.Error()...)
 }
 
-// setDigest identifies requests that differ in values alone.
+// setDigest computes the digest, which is equal for requests that differ only in values.
 func (e *LogEntry) setDigest() {
 	var d xxhash.Digest
 	d.Reset()
@@ -110,7 +110,7 @@ func (e *LogEntry) setDigest() {
 	binary.LittleEndian.PutUint64(e.digest[8:], d.Sum64())
 }
 
-// appendName writes a label's name, in quotes when PromQL wants it.
+// appendName appends a label's name, quoted if PromQL requires it.
 func appendName(b []byte, name string) []byte {
 	for i := range len(name) {
 		c := name[i]
@@ -121,7 +121,7 @@ func appendName(b []byte, name string) []byte {
 	return append(b, name...)
 }
 
-// appendWithoutStrings appends an expression with "?" for each string in it.
+// appendWithoutStrings appends an expression with each string replaced by "?".
 func appendWithoutStrings(b []byte, text string) []byte {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -139,10 +139,10 @@ func appendWithoutStrings(b []byte, text string) []byte {
 	return b
 }
 
-// Kind is "store".
+// Kind returns "store".
 func (e *LogEntry) Kind() string { return kindStore }
 
-// Facts is what sampling needs to know of e.
+// Facts returns the properties of e by which the log samples.
 func (e *LogEntry) Facts() querylog.Facts {
 	origin := uint64(e.Client.Port())
 	return querylog.Facts{
@@ -151,7 +151,7 @@ func (e *LogEntry) Facts() querylog.Facts {
 	}
 }
 
-// appendMatchers writes what was requested, as far as the redaction permits.
+// appendMatchers appends the text of the request as far as the redaction permits.
 func (e *LogEntry) appendMatchers(l *querylog.Line) {
 	switch l.Redaction {
 	case querylog.RedactNone:

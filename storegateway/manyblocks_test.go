@@ -18,10 +18,10 @@ import (
 
 var manyBlocks = flag.Int("many-blocks", 100, "blocks of TestManySmallBlocks")
 
-// TestManySmallBlocks has ten selects of twenty series in many small blocks, as a query of as many selectors does, and
-// reads all samples of each. What the query reserves at its peak grows with blocks and selects by at most 2,900 bytes,
-// so that 1,000 blocks and ten selectors fit into 32 MiB; if the selects are alike, or differ in their time ranges alone, by a
-// tenth of it.
+// TestManySmallBlocks runs ten selects of twenty series in many small blocks, as a query of as many selectors
+// does, and reads all samples of each. The query's peak reservation grows with blocks and selects by at most
+// 2,900 bytes, so that 1,000 blocks and ten selectors fit into 32 MiB; if the selects are equal, or differ in
+// their time ranges only, by a tenth of that.
 func TestManySmallBlocks(t *testing.T) {
 	const series, samplesEach, selects = 20, 20, 10
 	blocks := *manyBlocks
@@ -51,7 +51,7 @@ func TestManySmallBlocks(t *testing.T) {
 			if name != "different" {
 				most /= selects
 			}
-			most += 3 << 20 // a group of blocks that is being read, and the chunks of one
+			most += 3 << 20 // a group of blocks being read, and the chunks of one
 			g := teststore.Open(t, dir, func(o *storegateway.Options) {
 				o.Gate = slab.NewGate(slab.GateOptions{Bytes: most, PerQuery: most})
 			})

@@ -8,23 +8,23 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A walker walks the series of a set in the order of their labels.
+// A walker iterates over the series of a set in the order of their labels.
 type walker interface {
-	// enter has streams walked, which have their first series in front.
+	// enter adds streams, each positioned at its first series.
 	enter(streams []*stream) error
 
-	// next appends the entries of the next series to front, one for each block that has it, in the order of the blocks'
-	// times. It appends none at the end.
+	// next appends the entries of the next series to front, one per block that has it, in the order of the
+	// blocks' times. It appends none at the end.
 	next(front []*entry) ([]*entry, error)
 
 	close()
 }
 
-// mergedSeries are the series of streams, merged as they are read.
+// mergedSeries merges the series of streams while they are read.
 type mergedSeries struct {
 	streams []*stream
-	merge   tournament // by the numbers of streams
-	group   []*stream  // that have the series in front; out of the merge until it is done with
+	merge   tournament // of stream numbers
+	group   []*stream  // streams at the current series; excluded from the merge until the next one
 }
 
 // enter implements walker.
@@ -68,7 +68,7 @@ func (m *mergedSeries) next(front []*entry) ([]*entry, error) {
 	return front, nil
 }
 
-// put takes a stream out of the merge, or puts it back.
+// put excludes a stream from the merge, or includes it again.
 func (m *mergedSeries) put(s *stream, out bool) {
 	if len(m.streams) > 1 {
 		s.out = out
@@ -82,8 +82,8 @@ func (m *mergedSeries) close() { m.group = nil }
 // A ChunkView is one chunk of a series.
 type ChunkView struct {
 	MinTime, MaxTime int64  // milliseconds, both inclusive
-	Encoding         byte   // as in the chunk file; not necessarily one that we know
-	Data             []byte // a view of a batch
+	Encoding         byte   // as in the chunk file; not necessarily a known one
+	Data             []byte // view into a batch
 }
 
 // appendChunks appends the chunks of series i of a batch. It does not allocate when dst has room.
@@ -96,8 +96,8 @@ func appendChunks(dst []ChunkView, b *tsblock.Batch, i int) []ChunkView {
 	return dst
 }
 
-// orderChunks puts the chunks that several blocks have of one series into the order of time, and
-// drops those that are identical. It does not allocate.
+// orderChunks sorts the chunks of one series in several blocks by time, and drops duplicates. It does not
+// allocate.
 func orderChunks(cs []ChunkView) []ChunkView {
 	for i := 1; i < len(cs); i++ {
 		if cs[i].MinTime <= cs[i-1].MinTime {
@@ -113,17 +113,17 @@ func compareChunks(a, b ChunkView) int {
 		cmp.Compare(a.Encoding, b.Encoding), bytes.Compare(a.Data, b.Data))
 }
 
-// A tournament finds the least of n contestants: a binary tree in which each inner node has the
-// winner of its two children. When one contestant changes, the matches on its way up are played
-// again, log n of them. (A loser tree plays half as many, but can replace none but the winner; a
-// merge that takes several equal ones out before it puts any back needs to.)
+// A tournament finds the least of n contestants: a binary tree in which each inner node has the winner of its
+// two children. After a change of one contestant, update replays the log n matches on its path to the root.
+// (A loser tree plays half as many, but can only replace the winner; this merge takes several equal ones out
+// before it puts any back.)
 type tournament struct {
 	n       int
-	winners []int32 // of the inner nodes 1 to n-1; leaf i is node n+i
+	winners []int32 // winners of the inner nodes 1 to n-1; leaf i is node n+i
 	less    func(a, b int) bool
 }
 
-// reset has n contestants play. less says whether contestant a comes before b; ties go to
+// reset starts a tournament of n contestants. less reports whether contestant a comes before b; ties go to
 // the lower number.
 func (t *tournament) reset(n int, less func(a, b int) bool) {
 	t.n, t.less = n, less
@@ -141,7 +141,7 @@ func (t *tournament) winner() int {
 	return int(t.winners[1])
 }
 
-// update plays the matches of contestant i again.
+// update replays the matches of contestant i.
 func (t *tournament) update(i int) {
 	for node := (t.n + i) / 2; node >= 1; node /= 2 {
 		t.play(node)

@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// budgetMetrics are the bytes of queries, slabs and index pages, and what queries have read.
+// budgetMetrics export the bytes of queries, slabs and index pages, and the reads of queries.
 type budgetMetrics struct {
 	gateway *Gateway
 
@@ -22,7 +22,7 @@ type budgetMetrics struct {
 	nameRunning, nameWaiting, nameBytes, nameRefused *prometheus.Desc // of tenants and clients
 
 	mu   sync.Mutex
-	read tsblock.Stats // by queries that are over
+	read tsblock.Stats // by finished queries
 }
 
 var _ prometheus.Collector = (*budgetMetrics)(nil)
@@ -57,7 +57,7 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 	}
 }
 
-// add counts what a finished part of a query has read.
+// add counts the reads of a finished part of a query.
 func (m *budgetMetrics) add(s *tsblock.Stats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

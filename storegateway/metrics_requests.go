@@ -10,18 +10,18 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// A Protocol is an API over a gateway, whose requests are counted.
+// A Protocol is an API over a gateway whose requests are counted.
 type Protocol struct {
 	Name      string   // "http" or "grpc"
-	Endpoints []string // those whose requests read blocks: their metrics exist from the start
+	Endpoints []string // endpoints that read blocks: their metrics exist from the start
 
-	Responses   *promapi.ResponseBudget // encoded responses that wait for their clients
-	SlowClients func() uint64           // disconnected because they took no data
-	Unbuffered  func() uint64           // responses that were written while their query was running
-	IdleFrames  func() int64            // bytes of idle frames; nil: there are none
+	Responses   *promapi.ResponseBudget // budget of encoded responses that wait for their clients
+	SlowClients func() uint64           // clients disconnected because they took no data
+	Unbuffered  func() uint64           // responses written while their query was running
+	IdleFrames  func() int64            // bytes of idle frames; nil: the API has none
 }
 
-// Reasons for which a request is refused, as metrics name them.
+// Values of the metric's label for the reason of a refused request.
 const (
 	refusedQueryBytes   = "query-bytes"
 	refusedProcessBytes = "process-bytes"
@@ -36,7 +36,7 @@ var refusals = [...]string{
 	refusedQueryBytes, refusedProcessBytes, refusedQueueTimeout, refusedQueueFull, refusedTenantQueue, refusedSeries, refusedChunks,
 }
 
-// Requests counts the requests of the APIs over a gateway. It is safe for concurrent use.
+// Requests counts the requests of the APIs of a gateway. It is safe for concurrent use.
 type Requests struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -88,7 +88,7 @@ func newRequests() *Requests {
 	return m
 }
 
-// Serve declares an API over the gateway, and returns the counts of its requests.
+// Serve registers an API of the gateway and returns the counter of its requests.
 func (g *Gateway) Serve(p Protocol) *Requests {
 	g.requestsOnce.Do(func() {
 		g.requests = newRequests()
@@ -109,7 +109,7 @@ func (g *Gateway) Serve(p Protocol) *Requests {
 	return m
 }
 
-// Count counts a finished request of a protocol. err is the error that it failed with, nil for none.
+// Count counts a finished request of a protocol. err is its error, or nil.
 func (m *Requests) Count(protocol string, e *LogEntry, err error) {
 	m.requests.WithLabelValues(protocol, e.Endpoint, e.Code).Inc()
 	m.seconds.WithLabelValues(protocol, e.Endpoint).Observe(e.Total.Seconds())
@@ -120,7 +120,7 @@ func (m *Requests) Count(protocol string, e *LogEntry, err error) {
 	}
 }
 
-// refusalOf returns the limit at which a request failed; "" for none.
+// refusalOf returns the limit that refused a request, or "".
 func refusalOf(err error) string {
 	if err == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// gathered returns the value of each series as name{label="value",…}, of histograms their counts.
+// gathered returns the value of each series as name{label="value",…}; of histograms, the counts.
 func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -47,8 +47,8 @@ func valueOf(m *dto.Metric) float64 {
 	return float64(m.GetHistogram().GetSampleCount())
 }
 
-// TestBudgetMetrics has requests of both protocols succeed, fail, and be refused, and a query run while
-// another waits, and reads each from the metrics.
+// TestBudgetMetrics runs requests of both protocols that succeed, fail and are refused, and a query while
+// another waits, and finds each in the metrics.
 func TestBudgetMetrics(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, nil)

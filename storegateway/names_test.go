@@ -7,10 +7,10 @@ const (
 	tombstonesName = "tombstones"
 )
 
-// tenantHeader names the tenant of a request.
+// tenantHeader is the HTTP header with the tenant of a request.
 const tenantHeader = "X-Scope-OrgID"
 
-// discardLog is a log of go-kit that writes nothing.
+// discardLog is a go-kit logger that discards everything.
 type discardLog struct{}
 
 func (discardLog) Log(...any) error { return nil }

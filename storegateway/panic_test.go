@@ -30,7 +30,7 @@ type panickingBucket struct {
 	objstore.Bucket
 
 	mu   sync.Mutex
-	name string // "": none
+	name string // substring of the name; "": none
 }
 
 func (b *panickingBucket) GetRange(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
@@ -49,9 +49,9 @@ func (b *panickingBucket) panicIn(name string) {
 	b.name = name
 }
 
-// TestPanics has reads of an index and of chunks panic, in whichever goroutine makes them: the requests fail
-// with the status of an internal error, each panic is logged with its stack and counted, and everything
-// that the requests held is given back.
+// TestPanics lets reads of an index and of chunks panic in any goroutine: the requests fail with the status
+// of an internal error, each panic is logged with its stack and counted, and all resources of the requests
+// are released.
 func TestPanics(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, nil)
@@ -70,7 +70,7 @@ func TestPanics(t *testing.T) {
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
 	var a api
 	var g *storegateway.Gateway
-	reopen := func(t *testing.T) { // with nothing of the blocks in memory
+	reopen := func(t *testing.T) { // without any part of the blocks in memory
 		o := teststore.Options(t, bucket)
 		o.Layout, o.CallTries = blocksync.LayoutPrometheus, 1
 		g = teststore.New(t, o)
@@ -129,7 +129,7 @@ func failsInternally(t *testing.T, target string) bool {
 	return true
 }
 
-// TestReadHints has clients hint at a function that needs no samples: they get what they get without hints.
+// TestReadHints sends hints of a function that needs no samples: the response is the same as without hints.
 func TestReadHints(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, nil)

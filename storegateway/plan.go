@@ -7,17 +7,17 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// A plan is what a query needs for chunks, as its references tell. It is complete before the first chunk is fetched:
-// an engine's selects come before it reads samples, and a set that loads chunks with its batches has the
-// first batches of all blocks planned before it loads any.
+// A plan is the memory that a query needs for chunks, estimated from its references. It is complete before
+// the first chunk is fetched: an engine selects before it reads samples, and a set that loads chunks with its
+// batches plans the first batches of all blocks before it loads any.
 type plan struct {
 	once int64 // bytes of the largest load
-	all  int64 // bytes of the chunks of all selects, of each up to what its windows may hold
+	all  int64 // bytes of the chunks of all selects, each limited to the size of its windows
 }
 
-// planned adds a select to the plan: once are the bytes of its largest load, all those of all its loads, of which it
-// keeps at most windows. It has the gate grant what the plan comes to, and fails if the process has no free
-// bytes for that, or if the query may not hold its largest load beside what it holds.
+// planned adds a select to the plan: once are the bytes of its largest load, all the bytes of all its loads,
+// and windows bounds the bytes that it keeps. It grows the query to the plan, and fails if the process has no
+// free bytes for that, or if the largest load does not fit beside the bytes in use.
 func (q *Query) planned(once, all, windows int64) error {
 	q.mu.Lock()
 	q.plan.once = max(q.plan.once, once)
@@ -25,7 +25,7 @@ func (q *Query) planned(once, all, windows int64) error {
 	p := q.plan
 	q.mu.Unlock()
 	if p.once > q.quota.Allowed()-q.quota.Used() {
-		// It may fit once chunks are dropped that were loaded before.
+		// It may fit once chunks loaded earlier are dropped.
 		if err := q.quota.Reserve(slab.Chunks, p.once); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *stream) plan(h *heldBatch) error {
 	return nil
 }
 
-// planLazily plans the chunks of a set that has read all its references and loads chunks as windows need them.
+// planLazily plans the chunks of a set that has read all its references and loads chunks through windows.
 func (set *SeriesSet) planLazily(w *windows) error {
 	if set.mode == noChunks {
 		return nil
@@ -58,8 +58,8 @@ func (set *SeriesSet) planLazily(w *windows) error {
 	return set.query.planned(once, all, w.most)
 }
 
-// loadFirst loads the chunks of the batches that have been read while the set was opened, once all are planned: they
-// are held together.
+// loadFirst loads the chunks of the batches that were read while the set was opened. It plans all of them
+// first, since they are in memory together.
 func (set *SeriesSet) loadFirst() error {
 	var all int64
 	for _, s := range set.streams {
@@ -71,7 +71,8 @@ func (set *SeriesSet) loadFirst() error {
 	return parallel.ForEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
 }
 
-// loadFirst loads the chunks of the stream's first batches, and has the one after them read if there is room.
+// loadFirst loads the chunks of the stream's first batches, and starts to read the next batch if there is
+// room.
 func (s *stream) loadFirst() error {
 	for _, h := range s.first {
 		if err := s.reader.LoadChunks(s.set.ctx, h.batch); err != nil {

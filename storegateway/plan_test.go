@@ -25,7 +25,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// A chunkBucket counts the reads of chunks, and has them wait for gate, if that is not nil.
+// A chunkBucket counts the reads of chunks, and blocks them until gate is closed, if it is not nil.
 type chunkBucket struct {
 	objstore.Bucket
 	reads, waiting atomic.Int64
@@ -47,7 +47,7 @@ func (b *chunkBucket) GetRange(ctx context.Context, name string, off, n int64) (
 	return b.Bucket.GetRange(ctx, name, off, n)
 }
 
-// plannedStore is a store of blocks of that shape, whose reads of chunks are counted.
+// plannedStore returns a store of blocks of the shape, and a counter of reads of chunks.
 func plannedStore(t *testing.T, shape testblock.Shape, o slab.GateOptions) (*storegateway.Gateway, *chunkBucket) {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,8 +71,8 @@ func plannedStore(t *testing.T, shape testblock.Shape, o slab.GateOptions) (*sto
 // longSeries are two series of some 400 KB of chunks.
 var longSeries = testblock.Shape{Count: 2, Samples: 50_000, Interval: time.Second, Seed: 1}
 
-// TestPlanRefuses has requests for a series whose chunks do not fit into the bytes of a query: they fail before a
-// byte of a chunk is read.
+// TestPlanRefuses requests a series whose chunks exceed the bytes of a query: the request fails before any
+// chunk is read.
 func TestPlanRefuses(t *testing.T) {
 	g, b := plannedStore(t, longSeries, slab.GateOptions{Bytes: 4 << 20, PerQuery: 400 << 10, Light: 1 << 20})
 	base := newHTTPServer(t, g, nil)
@@ -104,7 +104,8 @@ func TestPlanRefuses(t *testing.T) {
 	teststore.WaitForIdle(t, g)
 }
 
-// TestPlansRunTogether has twelve queries run at once where there are bytes for one that needs all a query may hold.
+// TestPlansRunTogether runs twelve concurrent queries where there are bytes for one that needs all bytes of a
+// query.
 func TestPlansRunTogether(t *testing.T) {
 	const queries = 12
 	g, b := plannedStore(t, testblock.Shape{Count: 4, Samples: 240, Interval: 15 * time.Second, Seed: 1},
@@ -134,8 +135,9 @@ func TestPlansRunTogether(t *testing.T) {
 	teststore.WaitForIdle(t, g)
 }
 
-// TestPlanWaits has a query whose plan does not fit beside another: it fails to grow before it reads a chunk, holds
-// nothing while it waits, and is admitted with what it needs, though not with all that a query may hold.
+// TestPlanWaits runs a query whose plan does not fit beside another: it fails to grow before it reads a
+// chunk, reserves nothing while it waits, and is admitted with the bytes that it needs, which are less than
+// the maximum of a query.
 func TestPlanWaits(t *testing.T) {
 	shape := longSeries
 	shape.Count = 8
@@ -149,7 +151,7 @@ func TestPlanWaits(t *testing.T) {
 		}
 		others = append(others, q)
 	}
-	filler, err := g.Gate().AdmitFor(t.Context(), slab.Ask{First: 512 << 10}) // 1.5 MiB are free
+	filler, err := g.Gate().AdmitFor(t.Context(), slab.Ask{First: 512 << 10}) // 1.5 MiB remain free
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +174,7 @@ func TestPlanWaits(t *testing.T) {
 		t.Errorf("%d reads of chunks before the query was admitted with its plan", n)
 	}
 	filler.Close()
-	others[0].Close() // of the 9 MiB that are free, the query takes less than 8
+	others[0].Close() // of the 9 MiB then free, the query takes less than 8
 	if c := testwait.Receive(t, "the query", code); c != http.StatusOK {
 		t.Errorf("the query: %d", c)
 	}

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Under the race detector it takes minutes, and what it tests has other tests with goroutines.
+// Excluded from race tests: it would take minutes, and other tests cover the same code with goroutines.
 
 package storegateway_test
 
@@ -25,8 +25,9 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// TestPromqltestThroughBlocks runs Prometheus' own files of PromQL tests with the samples in blocks that the
-// gateway serves: whenever a file has loaded more, the head is written as a block, which replaces the one before.
+// TestPromqltestThroughBlocks runs Prometheus' own PromQL test files with the samples in blocks that the
+// gateway serves: when a file has loaded more samples, the head is written as a block that replaces the
+// previous one.
 func TestPromqltestThroughBlocks(t *testing.T) {
 	e := &blockEngine{t: t, engine: promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)}
 	promqltest.RunBuiltinTestsWithStorage(t, e, func(t testing.TB) storage.Storage {
@@ -45,14 +46,15 @@ func TestPromqltestThroughBlocks(t *testing.T) {
 	}
 }
 
-// A blockEngine evaluates on blocks of what a test has loaded. It serves one query at a time.
+// A blockEngine evaluates queries on a block of the samples that a test has loaded. It serves one query at a
+// time.
 type blockEngine struct {
 	t      testing.TB
 	engine *promql.Engine
 
 	mu                  sync.Mutex
 	storage             storage.Queryable
-	state               string // of the head that the block has
+	state               string // of the head that the block was written from
 	gateway             *storegateway.Gateway
 	evaluations, blocks int
 }
@@ -67,7 +69,7 @@ func (e *blockEngine) NewRangeQuery(ctx context.Context, q storage.Queryable, op
 	return e.engine.NewRangeQuery(ctx, e.queryable(q), opts, qs, start, end, step)
 }
 
-// queryable returns the gateway over a block of what the storage has now. An empty one has no block.
+// queryable returns the gateway over a block of the storage's current samples. An empty storage has no block.
 func (e *blockEngine) queryable(q storage.Queryable) storage.Queryable {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,34 +13,35 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// A Query is one request's right to read, with a quota of bytes that all its selects share. Once
-// it is admitted it never waits for another query: what does not fit into its quota is an error, and so is
-// growth when the process has no free bytes (slab.ErrShort). One that was admitted as a WholeQuery never grows.
-// It is safe for concurrent use; what its methods return is not.
+// A Query is the admission of one request, with a quota of bytes that all its selects share. Once admitted it
+// never waits for another query: a reservation beyond its quota fails, and so does growth when the process
+// has no free bytes (slab.ErrShort). A query admitted as a WholeQuery never grows. A Query is safe for
+// concurrent use; the values that its methods return are not.
 type Query struct {
 	gateway  *Gateway
 	tenant   string
 	quota    *slab.Quota
 	deadline time.Time // zero: none
 
-	series, chunks atomic.Int64 // that count against the limits
+	series, chunks atomic.Int64 // counted against the limits
 
 	waiting blocksync.Waiting
 
 	mu     sync.Mutex
-	open   map[part]struct{} // what was selected and is not closed
-	stats  QueryStats        // of what has been closed
+	open   map[part]struct{} // selections that are not closed
+	stats  QueryStats        // of closed selections
 	blocks []BlockStats
-	values int64 // bytes reserved for names and values that were answered
+	values int64 // bytes reserved for returned names and values
 	closed bool
 
-	windows []*windows // of its selects
+	windows []*windows // windows of its selects
 	plan    plan       // under mu
 
-	shards bool // gaps that other shards fill do not count: the client asks those too
+	shards bool // gaps that other shards fill are ignored: the client queries those too
 }
 
-// missingOf returns the gaps of a request. held reports the blocks that the caller reads elsewhere; nil: none.
+// missingOf returns the gaps of a request. held reports the blocks that the caller reads elsewhere; nil:
+// none.
 func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) blocksync.Missing {
 	m := t.Missing(mint, maxt, ms, ids)
 	if held != nil {
@@ -52,14 +53,14 @@ func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, ms, ids []*labe
 	return m
 }
 
-// A part of a query holds some of its quota.
+// A part is a selection that uses some of a query's quota.
 type part interface{ Close() }
 
-// WaitsFor returns the object of the bucket that the query waits for, or waited for when it failed; "" for none.
+// WaitsFor returns the object of the bucket that the query waits for, or waited for when it failed. It
+// returns "" if there is none.
 func (q *Query) WaitsFor() string { return q.waiting.Object() }
 
-// Close closes what is still open of the query and gives its bytes back. A second Close does
-// nothing.
+// Close closes the open selections of the query and releases its bytes. Further calls do nothing.
 func (q *Query) Close() {
 	q.mu.Lock()
 	if q.closed {
@@ -81,10 +82,10 @@ func (q *Query) Close() {
 	q.quota.Close()
 }
 
-// Quota is the bytes of the query, for what its consumer holds.
+// Quota returns the quota of the query, for memory of its consumer.
 func (q *Query) Quota() *slab.Quota { return q.quota }
 
-// Stats returns what the query has done in the parts that are closed.
+// Stats returns the counts of the closed selections.
 func (q *Query) Stats() QueryStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +95,7 @@ func (q *Query) Stats() QueryStats {
 	return s
 }
 
-// Explain returns what the query has done in each block, in the parts that are closed.
+// Explain returns the counts per block of the closed selections.
 func (q *Query) Explain() []BlockStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,7 +113,7 @@ func (q *Query) context(ctx context.Context) (context.Context, context.CancelFun
 		&LimitError{What: limitDuration, Asked: int64(limit), Allowed: int64(limit)})
 }
 
-// begin notes a part that Close has to close.
+// begin registers a part that Close has to close.
 func (q *Query) begin(p part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +123,7 @@ func (q *Query) begin(p part) {
 	q.open[p] = struct{}{}
 }
 
-// end takes a part that has been closed, with what it has done.
+// end removes a closed part and adds its counts.
 func (q *Query) end(p part, series, chunks uint64, blocks ...BlockStats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,7 +141,7 @@ func (q *Query) end(p part, series, chunks uint64, blocks ...BlockStats) {
 	q.blocks = append(q.blocks, blocks...)
 }
 
-// countSeries counts n series of the answer against the limit.
+// countSeries counts n returned series against the limit.
 func (q *Query) countSeries(n int) error {
 	return count(&q.series, n, q.gateway.options.Limits.Series, limitSeries)
 }
@@ -157,21 +158,21 @@ func count(counter *atomic.Int64, n int, limit int64, what string) error {
 	return nil
 }
 
-// batchBytes are the chunk bytes of a batch when so many blocks are read side by side, each with
-// a batch in use and one on its way: half of what the query was granted holds all of them twice over,
-// but a batch is worth its calls.
+// batchBytes returns the chunk bytes of a batch when the given number of blocks are read concurrently. Each
+// block has a batch in use and one being loaded, and half of the granted bytes must suffice for all of them
+// twice; but a batch has a minimum size that is worth a bucket call.
 func (q *Query) batchBytes(blocks int) int64 {
 	return min(max(q.quota.Granted()/int64(8*max(blocks, 1)), leastBatchBytes), mostBatchBytes)
 }
 
-// Sizes of batches in bytes of chunks. One MiB is read in about 0.1 ms from the page cache and
-// mostly still lies in the processor's caches when it is sent.
+// Sizes of batches in bytes of chunks. One MiB is read in about 0.1 ms from the page cache and usually
+// remains in the CPU caches until it is sent.
 const (
 	leastBatchBytes = 64 << 10
 	mostBatchBytes  = 1 << 20
 )
 
-// roomAhead reports whether there is room for a batch beside the one in use, without growing.
+// roomAhead reports whether another batch fits beside the one in use, without growing.
 func (q *Query) roomAhead() bool {
 	return q.quota.Used() < q.quota.Granted()/4*3
 }

@@ -15,26 +15,25 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// Queryable returns the gateway as PromQL engines and Prometheus' HTTP API take it. tenant tells
-// whose blocks a query reads.
+// Queryable returns the gateway as a storage.Queryable for PromQL engines and Prometheus' HTTP API. tenant
+// returns the tenant whose blocks a query reads.
 //
-// Selects read nothing before the first series of one of them is needed. Chunks are planned before the first is loaded:
-// a query that cannot hold them fails then.
+// A select reads nothing before the first series of any select is needed. Chunks are planned before the first
+// is loaded: a query without room for them fails then.
 //
-// The selects of a querier share one query: that of their context if WithQuery put one there, else
-// one that the first of them waits for. A select keeps labels, which are copies, and references
-// to chunks. Chunks are loaded in windows as series are iterated, in the order of labels best of all; a
-// window is dropped once the iteration is past it, and loaded again for who comes back. Selects of a querier
-// with the same matchers are read once where their time ranges meet. So
-// an iterator is valid until the querier's Close, and the iterators of a querier are for one
-// goroutine. Histograms that iterators return are copies.
+// The selects of a querier share one query: that of WithQuery if the context has one, otherwise one that the
+// first of them waits for. A select keeps labels, which are copies, and references to chunks. Chunks are
+// loaded in windows as series are iterated, most cheaply in the order of labels; a window is dropped once the
+// iteration has passed it, and loaded again if the iteration returns. Selects of a querier with the same
+// matchers and overlapping time ranges are read once. An iterator is valid until the querier is closed, and
+// the iterators of a querier must not be used concurrently. Histograms that iterators return are copies.
 func (g *Gateway) Queryable(tenant func(context.Context) (string, error)) storage.Queryable {
 	return g.QueryableBeside(tenant, nil)
 }
 
-// QueryableBeside is Queryable for a caller that merges the series with those of blocks that it reads
-// elsewhere. held reports these blocks, at the time of each select: no warning or error says that one of
-// them is missing, as while it is uploaded.
+// QueryableBeside returns Queryable for a caller that merges the series with those of blocks that it reads
+// elsewhere. held reports these blocks, at the time of each select: they do not count as missing, for example
+// while they are uploaded.
 func (g *Gateway) QueryableBeside(tenant func(context.Context) (string, error), held func(ulid.ULID) bool) storage.Queryable {
 	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
 		return &querier{sourceOfSeries{gateway: g, tenant: tenant, mint: mint, maxt: maxt, held: held}}, nil
@@ -43,12 +42,12 @@ func (g *Gateway) QueryableBeside(tenant func(context.Context) (string, error), 
 
 type queryKey struct{}
 
-// WithQuery returns a context whose queriers read as a part of q, which is not closed with them.
+// WithQuery returns a context whose queriers read as a part of q. Closing them does not close q.
 func WithQuery(ctx context.Context, q *Query) context.Context {
 	return context.WithValue(ctx, queryKey{}, q)
 }
 
-// sourceOfSeries is what queriers of samples and of chunks have in common.
+// sourceOfSeries is the common part of queriers of samples and of chunks.
 type sourceOfSeries struct {
 	gateway    *Gateway
 	tenant     func(context.Context) (string, error)
@@ -56,16 +55,16 @@ type sourceOfSeries struct {
 	held       func(ulid.ULID) bool // blocks that are read elsewhere; nil: none
 
 	mu     sync.Mutex
-	query  *Query    // once there was a need for it
-	own    bool      // the querier is to close it
+	query  *Query    // nil until it is needed
+	own    bool      // Close closes query
 	chosen []*choice // selects that have read nothing yet
 
-	reading  sync.Mutex // held while reading; guards the fields below
+	reading  sync.Mutex // locked while reading; guards the fields below
 	selected []*selected
-	like     *selected // the last of them that was read
+	like     *selected // the last select that was read
 }
 
-// admitted returns the query to be a part of, and waits for one if need be.
+// admitted returns the query that the querier belongs to, and admits one if there is none.
 func (s *sourceOfSeries) admitted(ctx context.Context) (*Query, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +101,8 @@ func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *st
 	})
 }
 
-// texts reads names or values as a part of the querier's query. A querier without one admits a light query for them, and
-// one of all bytes if they need more.
+// texts reads names or values as a part of the querier's query. A querier without one admits a light query
+// for them, and one of all bytes if they need more.
 func (s *sourceOfSeries) texts(ctx context.Context, read func(*Query) ([]string, blocksync.Missing, error)) ([]string, annotations.Annotations, error) {
 	s.mu.Lock()
 	alone := s.query == nil && ctx.Value(queryKey{}) == nil
@@ -139,7 +138,7 @@ func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.M
 	return r
 }
 
-// Close implements storage.LabelQuerier: it gives back all that the selects hold.
+// Close implements storage.LabelQuerier. It releases the memory of all selects.
 func (s *sourceOfSeries) Close() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -156,17 +155,17 @@ func (s *sourceOfSeries) Close() error {
 	return nil
 }
 
-// A querier is one of samples.
+// A querier implements storage.Querier.
 type querier struct{ sourceOfSeries }
 
 var _ storage.Querier = (*querier)(nil)
 
-// Select implements storage.Querier. What it costs is told at Gateway.Queryable.
+// Select implements storage.Querier. Gateway.Queryable documents its costs.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	return &sampleSet{q.choose(ctx, hints, ms, false)}
 }
 
-// A sampleSet walks the series of a select.
+// A sampleSet iterates over the series of a select.
 type sampleSet struct{ *choice }
 
 var _ storage.SeriesSet = (*sampleSet)(nil)
@@ -176,7 +175,7 @@ func (s *sampleSet) At() storage.Series { return &s.of.series[s.i] }
 // Labels implements storage.Series.
 func (s *oneSeries) Labels() labels.Labels { return s.labels }
 
-// Iterator implements storage.Series. An iterator of ours is used again; with it, a series costs no
+// Iterator implements storage.Series. It reuses an iterator of this package; then a series costs no
 // allocation.
 func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	one, _ := it.(*sampleIterator)

@@ -78,8 +78,8 @@ func TestRandomPromQL(t *testing.T) {
 		}
 		want, wrong := run(theirs)
 		if got, _ := run(w.gateway.Queryable(noTenant)); got != want {
-			// The engine takes the series of a match group, and adds floats, in the order of a map: such an
-			// expression differs from itself.
+			// The engine iterates over the series of a match group, and adds floats, in map order: the result
+			// of such an expression varies from run to run.
 			differs := false
 			for i := 0; i < 20 && !differs; i++ {
 				again, _ := run(theirs)

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// TestRefusals counts requests at each limit by its reason.
+// TestRefusals exceeds each limit and checks the reason in the metrics.
 func TestRefusals(t *testing.T) {
 	for reason, err := range map[string]error{
 		refusedQueryBytes:   &slab.LimitError{},

@@ -9,22 +9,20 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A relabeling is what the series of a block gain and lose before they are merged: the block's
-// external labels, which win over a series' own of the same name, and the labels that the request
-// wants to be without.
+// A relabeling changes the labels of a block's series before they are merged: it adds the block's external
+// labels, which override labels of the same name, and drops the labels that the request omits.
 //
-// Adding labels that no series has can break the order of series in one way alone. Series are
-// ordered as their lists of labels are, and two lists that differ at some place go on to do so.
-// But where one list is the beginning of the other, {a="1"} and {a="1",c="1"}, an
-// external d="1" puts the shorter one behind. Those that begin with it follow it in a row, so a
-// stream only has to hold it back until they are through: see stream.
+// Adding labels that no series has can break the order of series in one way only. Series are ordered by their
+// label lists, and the order of two lists that differ at some position stays the same. But if one list is a
+// prefix of the other, {a="1"} and {a="1",c="1"}, an external d="1" moves the shorter one behind. The lists
+// with that prefix follow it directly, so a stream only has to delay it until they have passed: see stream.
 type relabeling struct {
 	external []tsblock.Label // sorted by name
 	without  []string        // sorted
-	last     string          // the greatest name in external; "" when there are none
+	last     string          // greatest name in external; "" if it is empty
 }
 
-// newRelabeling returns what becomes of a block's series; nil when they stay as they are.
+// newRelabeling returns the relabeling of a block's series, or nil if it changes nothing.
 func newRelabeling(external labels.Labels, without []string) *relabeling {
 	if external.IsEmpty() && len(without) == 0 {
 		return nil
@@ -47,16 +45,16 @@ func (r *relabeling) loses(name string) bool {
 	return found
 }
 
-// shuffles reports whether series with labels of these names may come into another order than
-// stream can put right: when one of them is dropped or replaced.
+// shuffles reports whether series with labels of these names may change their order in a way that stream
+// cannot repair: when a label is dropped or replaced.
 func (r *relabeling) shuffles(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return r.loses(name) || slices.ContainsFunc(r.external, func(l tsblock.Label) bool { return l.Name == name })
 	})
 }
 
-// appendTo appends the labels that a series with its own labels has. It does not allocate when
-// dst has room.
+// appendTo appends the labels of a series whose own labels in the block are own. It does not allocate if dst
+// has room.
 func (r *relabeling) appendTo(dst, own []tsblock.Label) []tsblock.Label {
 	add := r.external
 	for _, l := range own {
@@ -72,15 +70,15 @@ func (r *relabeling) appendTo(dst, own []tsblock.Label) []tsblock.Label {
 	return append(dst, add...)
 }
 
-// follows reports whether the series with the labels b, which comes after a in the block, comes
-// before a once the external labels are added.
+// follows reports whether the series with labels b, which comes after a in the block, comes before a once the
+// external labels are added.
 func (r *relabeling) follows(a, b []tsblock.Label) bool {
 	n := len(a)
 	return len(b) > n && b[n].Name < r.last && slices.Equal(a, b[:n])
 }
 
-// CompareLabels orders label lists as Prometheus does: by the first name or value that differs,
-// and a list before those that begin with it.
+// CompareLabels orders label lists as Prometheus does: by the first name or value that differs, and a prefix
+// before the longer list.
 func CompareLabels(a, b []tsblock.Label) int {
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]

@@ -13,14 +13,14 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// TestFollows holds the argument of relabeling: among sorted series, none of which has one of the
-// external labels, only a series that another begins with can come behind it, and those that it
-// comes behind follow it in a row.
+// TestFollows tests the argument of relabeling: among sorted series, none of which has one of the external
+// labels, only a series whose labels are a prefix of another's can move behind it, and those with that prefix
+// follow it directly.
 func TestFollows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	moved := 0
 	for range 2000 {
-		// Names a, c, e, … belong to series, b, d, f, … to the block.
+		// Names a, c, e, … belong to series; b, d, f, … to the block.
 		var external []string
 		for _, name := range []string{"b", "d", "f", "h"} {
 			if r.IntN(2) == 0 {

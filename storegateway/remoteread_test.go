@@ -21,7 +21,7 @@ func remoteRead(t *testing.T, base string, form prompb.ReadRequest_ResponseType,
 	return body
 }
 
-// remoteReadResponse returns the response to a remote read, whole.
+// remoteReadResponse returns the complete response to a remote read.
 func remoteReadResponse(t *testing.T, base string, form prompb.ReadRequest_ResponseType, queries ...*prompb.Query) *http.Response {
 	t.Helper()
 	b, err := (&prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{form}}).Marshal()

@@ -75,7 +75,7 @@ func newAPI(t *testing.T, g *storegateway.Gateway, reporter *panics.Reporter, ti
 	return api{server.URL, storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{Panics: reporter, Timeout: timeout}).NewServer()))}
 }
 
-// s3Bucket opens the bucket behind a proxy, whose client repeats no request: the gateway does.
+// s3Bucket opens the bucket behind a proxy. Its client does not retry, since the gateway does.
 func s3Bucket(t *testing.T, proxy *testbucket.Proxy) objstore.Bucket {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
@@ -134,7 +134,7 @@ func newS3Twin(t *testing.T, seed uint64) *s3Twin {
 	return w
 }
 
-// start starts the tested gateway, again with the local files of the one before.
+// start starts the tested gateway, with the local files of the previous one.
 func (w *s3Twin) start(t *testing.T) {
 	t.Helper()
 	o := teststore.Options(t, w.bucket)
@@ -150,7 +150,7 @@ type seriesProbe struct{ request *storepb.SeriesRequest }
 
 func (p seriesProbe) String() string { return "StoreAPI " + p.request.String() }
 
-// do returns the response as HTTP would have it.
+// do returns the response in HTTP's form.
 func (p seriesProbe) do(ctx context.Context, a api) testpromql.Response {
 	responses, _, err := teststore.Receive(a.series.Series(ctx, p.request))
 	var b strings.Builder
@@ -167,7 +167,7 @@ func (p seriesProbe) do(ctx context.Context, a api) testpromql.Response {
 	return asHTTP(b.String(), warnings, err)
 }
 
-// asHTTP returns a response of the StoreAPI as HTTP would have it.
+// asHTTP converts a response of the StoreAPI to HTTP's form.
 func asHTTP(body, warnings string, err error) testpromql.Response {
 	switch code := status.Code(err); {
 	case err == nil:
@@ -207,23 +207,23 @@ func (w *s3Twin) probe(r *rand.Rand, g *testpromql.Generator) (name string, do f
 	return p.String(), func(ctx context.Context, a api) testpromql.Response { return p.Do(ctx, client, a.base) }
 }
 
-// requestLimit is how long a request may take in all, however many faults it meets: more than its time-out, which none comes
-// to, as the calls to the bucket have their own.
+// requestLimit bounds the time of a request, regardless of the number of faults. It is above the request's
+// time-out, which is not reached since bucket calls have their own.
 const requestLimit = time.Minute
 
-// compare sends a request to both gateways and judges the response of the tested one.
+// compare sends a request to both gateways and compares the response of the tested one.
 func (w *s3Twin) compare(ctx context.Context, f testpromql.Faulty, do func(context.Context, api) testpromql.Response) (testpromql.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	want := do(ctx, w.healthy)
 	got := do(ctx, w.tested)
-	f.Damaged = f.Damaged || f.Over // a load that began under faults may be shared
+	f.Damaged = f.Damaged || f.Over // a load that started under faults may be shared
 	outcome, err := f.Judge(want, got)
-	for f.Over && outcome == testpromql.Failed && ctx.Err() == nil { // a call to the bucket may take longer on a busy machine
+	for f.Over && outcome == testpromql.Failed && ctx.Err() == nil { // on a busy machine a bucket call may time out
 		got = do(ctx, w.tested)
 		outcome, err = f.Judge(want, got)
 	}
-	for range 20 { // results that depend on the order of a map in the engine
+	for range 20 { // results may depend on map order in the engine
 		if err == nil || want.Code != http.StatusOK {
 			break
 		}
@@ -237,7 +237,7 @@ func (w *s3Twin) compare(ctx context.Context, f testpromql.Faulty, do func(conte
 	return outcome, err
 }
 
-// run sends n random requests by several clients, syncs among them, and damages local files.
+// run sends n random requests from several clients, with syncs in between, and damages local files.
 func (w *s3Twin) run(t *testing.T, seed uint64, n int, f testpromql.Faulty) map[testpromql.Outcome]int {
 	t.Helper()
 	const clients = 4
@@ -251,7 +251,7 @@ func (w *s3Twin) run(t *testing.T, seed uint64, n int, f testpromql.Faulty) map[
 			for range max(n/clients, 1) {
 				switch k := r.IntN(6); {
 				case k < 3:
-					_ = w.gateway.Sync(t.Context()) // it may fail: the blocks are still served
+					_ = w.gateway.Sync(t.Context()) // may fail: the blocks are still served
 				case k == 3:
 					w.gateway.UnloadIdle()
 				case k == 4 && f.Damaged:
@@ -272,7 +272,7 @@ func (w *s3Twin) run(t *testing.T, seed uint64, n int, f testpromql.Faulty) map[
 	return outcomes
 }
 
-// damageLocal cuts, changes or removes a local file of a block.
+// damageLocal truncates, changes or removes a local file of a block.
 func (w *s3Twin) damageLocal(r *rand.Rand) {
 	names, _ := filepath.Glob(filepath.Join(w.gateway.options.DataDir, "*", "*")) // the pattern is well-formed
 	if len(names) == 0 {
@@ -281,7 +281,7 @@ func (w *s3Twin) damageLocal(r *rand.Rand) {
 	name := names[r.IntN(len(names))]
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
-		return // it was removed
+		return // removed concurrently
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -291,7 +291,7 @@ func (w *s3Twin) damageLocal(r *rand.Rand) {
 	at := r.Int64N(info.Size())
 	switch r.IntN(3) {
 	case 0:
-		_ = os.Remove(name) // it may be gone
+		_ = os.Remove(name) // may be removed already
 	case 1:
 		_ = f.Truncate(at) // a failure damages nothing
 	case 2:
@@ -303,7 +303,7 @@ func (w *s3Twin) damageLocal(r *rand.Rand) {
 	}
 }
 
-// recovered waits until the gateway serves all blocks, with faults over.
+// recovered waits until the gateway serves all blocks after the faults have stopped.
 func (w *s3Twin) recovered(t *testing.T) {
 	t.Helper()
 	testwait.UntilState(t, "all blocks to be served again", func() (string, bool) {
@@ -315,9 +315,9 @@ func (w *s3Twin) recovered(t *testing.T) {
 // isList reports whether a request lists the bucket.
 func isList(_, path string) bool { return strings.Count(path, "/") < 3 }
 
-// TestS3Faults has the S3 server refuse, stall, cut, damage and lie, each alone and all together. Every response is
-// the one without faults, has warnings that name blocks, or is an error that names block and bucket; none hangs or
-// panics. When the faults are over all responses are those without, without a restart.
+// TestS3Faults lets the S3 server refuse, stall, cut, damage and lie, separately and combined. Every response
+// equals the one without faults, has warnings that name blocks, or is an error that names block and bucket;
+// no request hangs or panics. When the faults stop, all responses are correct again without a restart.
 func TestS3Faults(t *testing.T) {
 	seed := testseed.New(t)
 	w := newS3Twin(t, seed)
@@ -328,7 +328,7 @@ func TestS3Faults(t *testing.T) {
 	total := make(map[testpromql.Outcome]int)
 	for n, rules := range rounds {
 		w.proxy.Break(rules)
-		if rules.Spare != nil { // a block that is in no list is not known after a restart
+		if rules.Spare != nil { // after a restart, blocks missing from every listing are unknown
 			w.start(t)
 		}
 		f := w.faulty

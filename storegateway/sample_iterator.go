@@ -10,20 +10,20 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
-// A sampleIterator walks the samples that one block has of a series. It decodes chunks where they
-// lie in their slab, by one chunk object for each encoding, which it uses again. When its window has been dropped
-// in the meantime, it has it loaded again and goes back to where it was.
+// A sampleIterator iterates over the samples of a series in one block. It decodes chunks in place, from their
+// slab, with one reusable chunk object per encoding. If its window was dropped in the meantime, it loads the
+// window again and returns to its position.
 type sampleIterator struct {
 	series     *oneSeries
 	at         place
 	mint, maxt int64
 	deleted    tombstones.Intervals
 
-	j       int // the chunk it is in; -1 before the first
-	read    int // samples of it that were read
+	j       int // index of the current chunk; -1 before the first
+	read    int // samples read from it
 	loads   uint32
 	entered bool
-	kind    chunkenc.ValueType // of the sample it stands on
+	kind    chunkenc.ValueType // type of the current sample
 	chunk   chunkenc.Iterator  // nil before the first chunk and at the end
 	err     error
 
@@ -38,7 +38,7 @@ type chunkReader struct {
 
 var _ chunkenc.Iterator = (*sampleIterator)(nil)
 
-// reset has the iterator stand before the first sample.
+// reset positions the iterator before the first sample.
 func (it *sampleIterator) reset(s *oneSeries, at place) {
 	readers := it.readers
 	*it = sampleIterator{series: s, at: at, deleted: at.deleted(), mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
@@ -47,7 +47,8 @@ func (it *sampleIterator) reset(s *oneSeries, at place) {
 	}
 }
 
-// Next implements chunkenc.Iterator. It does not allocate for floats, once it has seen a chunk of their encoding.
+// Next implements chunkenc.Iterator. It does not allocate for floats once it has read a chunk of their
+// encoding.
 func (it *sampleIterator) Next() chunkenc.ValueType {
 	for it.err == nil {
 		if it.chunk != nil {
@@ -77,7 +78,7 @@ func (it *sampleIterator) Next() chunkenc.ValueType {
 	return it.end()
 }
 
-// milliseconds is the unit of times, and here a name that keeps vet from taking Seek for io.Seeker's.
+// milliseconds is the unit of times. The name keeps vet from mistaking Seek for that of io.Seeker.
 type milliseconds = int64
 
 // Seek implements chunkenc.Iterator.
@@ -92,7 +93,7 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 	if it.j >= len(chunks) {
 		return it.end()
 	}
-	// Chunks that end before are not read.
+	// Skip chunks that end earlier.
 	j := max(it.j, 0)
 	for j < len(chunks) && chunks[j].MaxTime < max(t, it.mint) {
 		j++
@@ -108,7 +109,7 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 	}
 }
 
-// open begins chunk j, or the first after it in the time range, and reports whether there is one.
+// open opens chunk j, or the next one in the time range, and reports whether there is one.
 func (it *sampleIterator) open(j int) bool {
 	chunks := it.at.held.batch.Chunks(it.at.i)
 	for j < len(chunks) && chunks[j].MaxTime < it.mint {
@@ -150,7 +151,7 @@ func (it *sampleIterator) open(j int) bool {
 	return true
 }
 
-// fresh has the chunk's bytes where they were, and reports whether they are.
+// fresh reports whether the chunk's bytes are valid, after loading the window again if it was dropped.
 func (it *sampleIterator) fresh() bool {
 	if it.at.held.loads.Load() == it.loads {
 		return true
@@ -166,7 +167,7 @@ func (it *sampleIterator) fresh() bool {
 	return true
 }
 
-// end leaves the window.
+// end finishes the iteration and releases the window.
 func (it *sampleIterator) end() chunkenc.ValueType {
 	it.leave()
 	it.kind, it.chunk = chunkenc.ValNone, nil
@@ -176,7 +177,7 @@ func (it *sampleIterator) end() chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-// leave ends the use of the window's chunks.
+// leave releases the window's chunks.
 func (it *sampleIterator) leave() {
 	if it.entered {
 		it.entered = false
@@ -184,7 +185,7 @@ func (it *sampleIterator) leave() {
 	}
 }
 
-// chunkError says which chunk cannot be read.
+// chunkError adds the unreadable chunk to err.
 func (it *sampleIterator) chunkError(err error) error {
 	if err == nil {
 		return nil
@@ -216,8 +217,8 @@ func (it *sampleIterator) AtST() int64 { return it.chunk.AtST() }
 // Err implements chunkenc.Iterator.
 func (it *sampleIterator) Err() error { return it.err }
 
-// A blocksIterator walks the samples that several blocks have of a series, each time once, as
-// Prometheus does.
+// A blocksIterator iterates over the samples of a series in several blocks, each time once, as Prometheus
+// does.
 type blocksIterator struct {
 	chunkenc.Iterator // the chain
 	parts             []*sampleIterator

@@ -13,51 +13,50 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A Request says which series are wanted.
+// A Request selects series.
 type Request struct {
-	// MinTime and MaxTime are in milliseconds, both inclusive. A series is answered if it has
-	// a chunk with a part between them, with those chunks, whole.
+	// MinTime and MaxTime are in milliseconds, both inclusive. The result has the series with chunks that
+	// overlap this range, with those chunks, complete.
 	MinTime, MaxTime int64
 
 	Matchers []*labels.Matcher
 
-	// Blocks are matchers of BlockIDLabel: which blocks to read. None: all.
+	// Blocks are matchers of BlockIDLabel that select the blocks to read. None: all.
 	Blocks []*labels.Matcher
 
-	// Held reports blocks that the caller reads elsewhere: none of them is missing. nil: none.
+	// Held reports blocks that the caller reads elsewhere: they do not count as missing. nil: none.
 	Held func(ulid.ULID) bool
 
-	// Shard is the part of the series to answer, by the hash of the labels that they have in
-	// their block. A matcher of tsblock.ShardLabel says it as well.
+	// Shard selects a part of the series by the hash of their labels in the block. A matcher of
+	// tsblock.ShardLabel has the same effect.
 	Shard tsblock.Shard
 
-	// Keep, if it is not nil, tells from the labels that a series would be answered with whether it
-	// is wanted. Chunks of series that are not wanted are not read. It is called from
-	// several goroutines at once, and does not keep the labels.
+	// Keep, if not nil, reports whether to return a series with the given final labels. Chunks of other
+	// series are not read. It is called concurrently and must not retain the labels.
 	Keep func([]tsblock.Label) bool
 
-	// WithoutLabels are names of labels that the answer is to be without. Series that differ
-	// in nothing else become one.
+	// WithoutLabels are names of labels to omit from the result. Series that differ in nothing else become
+	// one.
 	WithoutLabels []string
 
-	SkipChunks bool // labels only
-	Limit      int  // of series; 0: none
+	SkipChunks bool // return labels only
+	Limit      int  // maximum number of series; 0: none
 }
 
-// A Series is one series of an answer. It is valid until the next call of Next or Close.
+// A Series is one series of a result. It is valid until the next call of Next or Close.
 type Series struct {
 	Labels []tsblock.Label // sorted by name; views
 	Chunks []ChunkView     // sorted by time; views
 }
 
-// A SeriesSet walks the series of an answer in the order of their labels. Its context is that of
-// Select, as Next reads on. It is not for concurrent use.
+// A SeriesSet iterates over the series of a result in the order of their labels. Its reads use the context of
+// Select. It must not be used concurrently.
 type SeriesSet struct {
 	query   *Query
 	request Request
 	ctx     context.Context //nolint:containedctx // Next takes none, as in Prometheus' storage interface
 	cancel  context.CancelFunc
-	sel     tsblock.Select // what is read of each block
+	sel     tsblock.Select // the selection in each block
 
 	mode    chunkMode
 	grouped bool // the caller enters groups of the streams
@@ -65,30 +64,31 @@ type SeriesSet struct {
 	streams []*stream
 	walker  walker
 	merged  mergedSeries
-	front   []*entry // of the series in front, one for each block that has it, in the order of the blocks' times
+	front   []*entry // entries of the current series, one per block that has it, in the order of the blocks' times
 	few     [4]*entry
 
 	series    Series
 	chunks    []ChunkView
 	charged   int64 // bytes reserved for streams
 	chunkRoom int64 // bytes reserved for chunks
-	rewritten int64 // bytes reserved for chunks that are encoded again without deleted samples
+	rewritten int64 // bytes reserved for chunks re-encoded without deleted samples
 	missing   blocksync.Missing
 	count     uint64
-	countOf   uint64 // chunks
+	countOf   uint64 // number of chunks
 	err       error
 	closed    bool
 }
 
-// Select begins to read. All blocks in the request's time range are opened and have their first
-// batches read, several at once. The set is to be closed; closing the query does so too.
+// Select starts to read. It opens all blocks in the request's time range and reads their first batches,
+// several concurrently. The caller closes the set; closing the query closes it too.
 //
-// It costs some tens of allocations a block and a few a batch, and none a series or chunk.
+// It costs some tens of allocations per block and a few per batch, and none per series or chunk.
 func (q *Query) Select(ctx context.Context, r Request) (*SeriesSet, error) {
 	return q.newSet(ctx, r, false)
 }
 
-// newSet is Select. With grouped, blocks are opened but not entered, and the caller loads the chunks.
+// newSet implements Select. With grouped, it opens the blocks but does not enter them, and the caller loads
+// the chunks.
 func (q *Query) newSet(ctx context.Context, r Request, grouped bool) (*SeriesSet, error) {
 	shard, matchers, err := tsblock.TakeShard(r.Matchers)
 	if err != nil {
@@ -109,13 +109,13 @@ func (q *Query) newSet(ctx context.Context, r Request, grouped bool) (*SeriesSet
 	return set, nil
 }
 
-// A chunkMode says when the chunks of a set are loaded, and by which part.
+// A chunkMode determines when the chunks of a set are loaded, and by which component.
 type chunkMode uint8
 
 const (
 	chunksWithBatches chunkMode = iota // each batch is loaded with its chunks
-	chunksPlanned                      // those of the first batches of several blocks once all are planned, then with batches
-	chunksOfSorted                     // by the windows of sorted series, as they are walked
+	chunksPlanned                      // chunks of the first batches of several blocks once all are planned, then with batches
+	chunksOfSorted                     // by the windows of sorted series, during iteration
 	chunksOfCaller                     // by the windows of the caller
 	noChunks                           // labels only
 )
@@ -133,19 +133,19 @@ func (set *SeriesSet) modeOf() chunkMode {
 	return chunksWithBatches
 }
 
-// sorted reports whether the series have to be sorted.
+// sorted reports whether the series must be sorted.
 func (set *SeriesSet) sorted() bool {
 	_, sorted := set.walker.(*sortedSeries)
 	return sorted
 }
 
-// streamed reports whether series are walked while they are read, so that batches are read ahead.
+// streamed reports whether series are iterated while they are read, so that batches are read ahead.
 func (set *SeriesSet) streamed() bool { return !set.grouped && !set.sorted() }
 
-// allSeries is the matcher of every series.
+// allSeries returns the matcher of every series.
 func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, "", "") }
 
-// open opens the blocks and has their first series in front.
+// open opens the blocks and positions the set before the first series.
 func (set *SeriesSet) open() error {
 	q, r := set.query, &set.request
 	handles, tenant := q.gateway.Open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
@@ -185,7 +185,7 @@ func (set *SeriesSet) open() error {
 	return set.enter(set.streams)
 }
 
-// enter opens some of the streams and has their first series in front.
+// enter opens some of the streams and positions each at its first series.
 func (set *SeriesSet) enter(streams []*stream) error {
 	// The first batch of a single block needs no plan: its load reserves everything before it fetches.
 	planned := len(streams) > 1 && set.mode == chunksWithBatches
@@ -205,7 +205,8 @@ func (set *SeriesSet) enter(streams []*stream) error {
 	return set.walker.enter(streams)
 }
 
-// streamBytes is what a block takes of the heap while it is read, beside what its reader charges.
+// streamBytes is the heap memory of a block that is being read, in addition to the bytes that its reader
+// charges.
 const streamBytes = tsblock.ReaderBytes + int64(unsafe.Sizeof(stream{})+unsafe.Sizeof(blocksync.Handle{}))
 
 // charge reserves n bytes until the set is closed.
@@ -217,11 +218,11 @@ func (set *SeriesSet) charge(n int64) error {
 	return nil
 }
 
-// openBlocks is how many blocks of a select are opened at once.
+// openBlocks bounds the blocks that a select opens concurrently.
 const openBlocks = 8
 
-// matchExternal leaves out, and releases, the blocks whose external labels do not match, and
-// returns for each that is left the matchers of its own series' labels.
+// matchExternal releases the blocks whose external labels do not match, and returns the others, each with the
+// matchers of its series' own labels.
 func matchExternal(handles []*blocksync.Handle, ms []*labels.Matcher) ([]*blocksync.Handle, [][]*labels.Matcher) {
 	left, matchers := handles[:0], make([][]*labels.Matcher, 0, len(handles))
 	for _, h := range handles {
@@ -238,7 +239,7 @@ func matchExternal(handles []*blocksync.Handle, ms []*labels.Matcher) ([]*blocks
 	return left, matchers
 }
 
-// shuffled reports whether the series of some block have to be sorted anew.
+// shuffled reports whether the series of a block must be sorted again.
 func (set *SeriesSet) shuffled() (bool, error) {
 	for _, s := range set.streams {
 		if s.relabel == nil {
@@ -258,8 +259,8 @@ func (set *SeriesSet) shuffled() (bool, error) {
 	return false, nil
 }
 
-// Next goes to the next series and reports whether there is one. Err tells why there is none. It
-// does not allocate within a batch.
+// Next advances to the next series and reports whether there is one. After false, Err returns the error, if
+// any. Next does not allocate within a batch.
 func (set *SeriesSet) Next() bool {
 	if set.err != nil || set.closed || set.request.Limit > 0 && set.count >= uint64(set.request.Limit) {
 		return false
@@ -279,7 +280,7 @@ func (set *SeriesSet) Next() bool {
 	return ok
 }
 
-// step is Next without counting, for a select that counts its series when it has merged them.
+// step advances like Next without counting, for a select that counts its series after merging them.
 func (set *SeriesSet) step() bool {
 	if set.err != nil || set.closed {
 		return false
@@ -292,7 +293,7 @@ func (set *SeriesSet) step() bool {
 	return ok
 }
 
-// counted counts the series of a select up to now against the limit.
+// counted counts the series of a select so far against the limit.
 func (set *SeriesSet) counted(n int) error {
 	more := n - int(set.count)
 	set.count = uint64(n)
@@ -307,7 +308,7 @@ func (set *SeriesSet) next() (bool, error) {
 	return true, set.assemble()
 }
 
-// assemble makes the series in front what Series returns.
+// assemble builds the current series from the entries in front.
 func (set *SeriesSet) assemble() error {
 	set.series = Series{Labels: set.front[0].labels}
 	if set.mode == noChunks || set.mode == chunksOfCaller {
@@ -334,7 +335,7 @@ func (set *SeriesSet) assemble() error {
 	return nil
 }
 
-// room has the list take n more chunks, within the quota.
+// room grows the list by n chunks, within the quota.
 func (set *SeriesSet) room(chunks *[]ChunkView, n int) error {
 	if len(*chunks)+n <= cap(*chunks) {
 		return nil
@@ -349,10 +350,10 @@ func (set *SeriesSet) room(chunks *[]ChunkView, n int) error {
 	return nil
 }
 
-// At returns the series in front. It does not allocate.
+// At returns the current series. It does not allocate.
 func (set *SeriesSet) At() *Series { return &set.series }
 
-// BlockOf returns the id of the block that has a chunk of the series in front.
+// BlockOf returns the id of the block that has a chunk of the current series.
 func (set *SeriesSet) BlockOf(c *ChunkView) ulid.ULID {
 	for _, e := range set.front {
 		for j := range e.held.batch.Chunks(e.i) {
@@ -364,8 +365,8 @@ func (set *SeriesSet) BlockOf(c *ChunkView) ulid.ULID {
 	panic("BUG: a chunk that is in no block of the series")
 }
 
-// fail ends the set with an error. What a context that has ended did to a read is the context's
-// cause.
+// fail stops the set with an error. If the context is done, it reports the context's cause rather than the
+// error of the interrupted read.
 func (set *SeriesSet) fail(err error) {
 	if set.ctx.Err() != nil {
 		if cause := context.Cause(set.ctx); IsLimit(cause) {
@@ -375,13 +376,13 @@ func (set *SeriesSet) fail(err error) {
 	set.err = err
 }
 
-// Missing returns the blocks of the time range that are not served, as they were when the set was opened.
+// Missing returns the blocks of the time range that were not served when the set was opened.
 func (set *SeriesSet) Missing() blocksync.Missing { return set.missing }
 
-// Err returns why the set ended early, nil if it did not.
+// Err returns the error that stopped the set early, or nil.
 func (set *SeriesSet) Err() error { return set.err }
 
-// Close gives back what the set holds. A second Close does nothing.
+// Close releases the memory of the set. Further calls do nothing.
 func (set *SeriesSet) Close() {
 	if set.closed {
 		return

@@ -10,56 +10,56 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// selected are the series of one select, their chunks not loaded. Of each block it keeps the references of chunks:
-// blocks are read in groups, so that their labels are there only while their group is merged.
+// selected are the series of one select without their chunks. It keeps references of chunks per block: blocks
+// are read in groups, and their labels are in memory only while their group is merged.
 type selected struct {
 	set        *SeriesSet
-	mint, maxt int64 // in milliseconds, both inclusive
+	mint, maxt int64 // milliseconds, both inclusive
 
 	key    string // see keyOf
-	filled bool   // everything was read
+	filled bool   // all references were read
 
-	parts []*selected // selects with series and places of this one
+	parts []*selected // selects that share series and places with this one
 
-	trim     bool // samples outside of the time range are not returned
+	trim     bool // drop samples outside of the time range
 	windows  *windows
 	series   []oneSeries
-	places   []place // what is left of the slab that places of series lie in
+	places   []place // rest of the slab that places are allocated from
 	reserved int64
-	copies   int64 // of reserved, for copies of the chunks that a block has of a series
+	copies   int64 // part of reserved: copies of a series' chunks in one block
 
-	like *selected // a select of the same querier that has some of the same labels; nil: none
+	like *selected // another select of the querier that has some of the same labels; nil: none
 }
 
 // A oneSeries is a series in some blocks.
 type oneSeries struct {
 	of     *selected
 	labels labels.Labels
-	places []place // in the order of the blocks' times
+	places []place // sorted by the blocks' times
 }
 
-// A place is where a series is in a batch, whose chunks it holds.
+// A place is the position of a series in a batch, which has its chunks.
 type place struct {
 	held *heldBatch
 	i    int
 }
 
 const (
-	// placeSlab is how many places are allocated at once.
+	// placeSlab is the number of places per allocation.
 	placeSlab = 1024
 
-	// groupBlocks is how many blocks are read side by side: while they are, each takes about 12 KiB, and some pages
-	// of its index before its last batch is read.
+	// groupBlocks bounds the blocks that are read concurrently: each takes about 12 KiB meanwhile, plus some
+	// pages of its index until its last batch is read.
 	groupBlocks = 64
 )
 
-// fill reads the series, and plans their chunks.
+// fill reads the series and plans their chunks.
 func (l *selected) fill() error {
 	streams := l.set.streams
 	size := groupBlocks
 	sorted := l.set.sorted()
 	if sorted {
-		size = max(len(streams), 1) // they are read already
+		size = max(len(streams), 1) // they were read before
 	}
 	for from := 0; from < len(streams); from += size {
 		if !sorted {
@@ -74,8 +74,7 @@ func (l *selected) fill() error {
 	return l.set.planLazily(l.windows)
 }
 
-// readGroup reads the series of the blocks that are open: places of series that blocks before had are
-// added to them.
+// readGroup reads the series of the open blocks. It adds places to series that earlier blocks had too.
 func (l *selected) readGroup(groups int) error {
 	b := labels.NewScratchBuilder(16)
 	before, like := l.series, l.likely()
@@ -115,7 +114,7 @@ func (l *selected) readGroup(groups int) error {
 	return l.set.counted(len(l.series))
 }
 
-// from returns the part of sorted series that begins with those labels, or after them.
+// from returns the tail of sorted series that starts at or after the labels.
 func from(series []oneSeries, ls labels.Labels) []oneSeries {
 	for len(series) > 0 && labels.Compare(series[0].labels, ls) < 0 {
 		series = series[1:]
@@ -130,7 +129,7 @@ func (l *selected) likely() []oneSeries {
 	return l.like.series
 }
 
-// add merges series that blocks before had not, and cuts the list at the limit of the request.
+// add merges series that earlier blocks did not have, and cuts the list at the limit of the request.
 func (l *selected) add(added []oneSeries) {
 	switch {
 	case len(l.series) == 0:
@@ -155,7 +154,7 @@ func (l *selected) add(added []oneSeries) {
 	}
 }
 
-// appendPlaces appends where the series in front is, and holds the chunks of the batches.
+// appendPlaces appends the places of the current series and pins the chunks of their batches.
 func (l *selected) appendPlaces(run []place, groups int) ([]place, error) {
 	if l.set.mode == noChunks {
 		return nil, nil
@@ -164,7 +163,7 @@ func (l *selected) appendPlaces(run []place, groups int) ([]place, error) {
 	switch {
 	case len(run)+n <= cap(run):
 	case groups > 1:
-		// Most series are in as many blocks of the groups to come.
+		// Most series occur in as many blocks of the remaining groups.
 		size := len(run) + max(n*groups, cap(run)/2)
 		if run == nil {
 			size = min(n*groups, len(l.set.streams))
@@ -199,7 +198,7 @@ func (l *selected) reserve(n int64) error {
 	return nil
 }
 
-// reserveCopies reserves n bytes for copies of chunks, which take the place of the copies before.
+// reserveCopies reserves n bytes for copies of chunks, which replace the previous copies.
 func (l *selected) reserveCopies(n int64) error {
 	if n <= l.copies {
 		return nil
@@ -231,7 +230,7 @@ func (l *selected) close() {
 	l.set.Close()
 }
 
-// overlaps reports whether a block has chunks that begin before those of the blocks before it end.
+// overlaps reports whether a block has chunks that start before those of earlier blocks end.
 func (s *oneSeries) overlaps() bool {
 	last := int64(math.MinInt64)
 	for n, p := range s.places {

@@ -27,7 +27,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// smallBuffers has the kernel keep little of what a client has not read.
+// smallBuffers makes the kernel buffer little unread data.
 type smallBuffers struct{ net.Listener }
 
 func (l smallBuffers) Accept() (net.Conn, error) {
@@ -38,7 +38,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// slowStore is a store that runs two queries at once, with responses of some megabytes.
+// slowStore returns a store that runs two concurrent queries, with responses of some megabytes.
 func slowStore(t *testing.T) *storegateway.Gateway {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func slowStore(t *testing.T) *storegateway.Gateway {
 
 const (
 	slowQuota       = 16 << 20
-	partialResponse = 128 << 10 // less than what waits of each response
+	partialResponse = 128 << 10 // less than the unsent rest of each response
 )
 
 // slowServer serves Prometheus' API of a gateway.
@@ -72,7 +72,7 @@ func slowServer(t *testing.T, g *storegateway.Gateway, o storegateway.HTTPOption
 	return api, s.URL + "/api/v1/query?time=86400&query=" + url.QueryEscape(`{foo="bar"}[1d]`)
 }
 
-// stall requests and reads one byte of the response.
+// stall sends a request and reads one byte of the response.
 func stall(t *testing.T, target string) {
 	t.Helper()
 	u, err := url.Parse(target)
@@ -104,8 +104,8 @@ func stallRequest(t *testing.T, host, request string) {
 	}
 }
 
-// TestStalledRequests has more clients of /series and of sampled remote read stop reading than queries run at once. A
-// further request is served, and no query is left running.
+// TestStalledRequests lets more clients of /series and of sampled remote read stop reading than queries can
+// run. Another request is served, and no query keeps running.
 func TestStalledRequests(t *testing.T) {
 	dir := shared.Dir(t, "many series", func(dir string) error {
 		_, err := testblock.Shape{Count: 8000, Samples: 20, Seed: 1}.Write(dir, testblock.Options{})
@@ -147,8 +147,8 @@ func TestStalledRequests(t *testing.T) {
 	}
 }
 
-// TestStalledHTTP has more clients stop reading than queries run at once. Their responses wait in the
-// budget of responses, so that a further query runs, although no client is cut in the time of the test.
+// TestStalledHTTP lets more clients stop reading than queries can run. Their responses wait in the budget of
+// responses, so that another query runs although no client is disconnected during the test.
 func TestStalledHTTP(t *testing.T) {
 	g := slowStore(t)
 	api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: time.Hour, ResponseBytes: 512 << 20})
@@ -165,8 +165,8 @@ func TestStalledHTTP(t *testing.T) {
 	}
 }
 
-// TestStalledUnbuffered has no room for responses: they are written while their query is admitted, and a client that
-// takes no data for the time of a write is cut, so that the next query is admitted.
+// TestStalledUnbuffered has no room for responses: they are written while their query is admitted, and a
+// client that takes no data for WriteTimeout is disconnected, so that the next query is admitted.
 func TestStalledUnbuffered(t *testing.T) {
 	g := slowStore(t)
 	api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: 50 * time.Millisecond, ResponseBytes: 1})
@@ -181,8 +181,8 @@ func TestStalledUnbuffered(t *testing.T) {
 	teststore.WaitForIdle(t, g)
 }
 
-// TestStalledStreams has as many gRPC clients stop reading as queries run at once. They are cut, and a further
-// query gets the whole response.
+// TestStalledStreams lets as many gRPC clients stop reading as queries can run. They are disconnected, and
+// another query receives the complete response.
 func TestStalledStreams(t *testing.T) {
 	g := slowStore(t)
 	a := storeapi.New(g, storeapi.Options{WriteTimeout: 200 * time.Millisecond})
@@ -206,7 +206,7 @@ func TestStalledStreams(t *testing.T) {
 	if len(responses) == 0 {
 		t.Error("beside stalled clients: no messages")
 	}
-	teststore.WaitForIdle(t, g) // nothing else ends the stalled streams
+	teststore.WaitForIdle(t, g) // nothing else stops the stalled streams
 	if n := a.SlowClients(); n < 2 {
 		t.Errorf("%d streams were cut", n)
 	}

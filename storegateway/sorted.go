@@ -9,28 +9,28 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// sortedSeries are the series of a request whose labels change in a way that shuffles them. All of
-// them are read, labels and chunk references alone, and sorted; chunks are loaded as the series are walked.
+// sortedSeries iterates over the series of a request whose labels change in a way that breaks their order. It
+// reads the labels and chunk references of all of them and sorts; chunks are loaded during the iteration.
 type sortedSeries struct {
 	set      *SeriesSet
 	windows  *windows
 	series   []sortedEntry
-	group    []*entry        // of the series in front
-	at       int             // of the next one in series
-	labels   []tsblock.Label // what is left of the slab that labels of entries lie in
+	group    []*entry        // entries of the current series
+	at       int             // index of the next one in series
+	labels   []tsblock.Label // rest of the slab that labels of entries are allocated from
 	reserved int64
 }
 
 // A sortedEntry is a series in one block.
 type sortedEntry struct {
 	entry
-	stream int // in the order of the blocks' times
+	stream int // number, in the order of the blocks' times
 }
 
-// sortedSlab is how many labels are allocated at once.
+// sortedSlab is the number of labels per allocation.
 const sortedSlab = 4096
 
-// enter implements walker: it reads all series and sorts them.
+// enter implements walker. It reads all series and sorts them.
 func (l *sortedSeries) enter(streams []*stream) error {
 	l.windows = newWindows(l.set.ctx, l.set.query, true)
 	for _, s := range streams {
@@ -47,12 +47,12 @@ func (l *sortedSeries) enter(streams []*stream) error {
 		return cmp.Or(CompareLabels(a.labels, b.labels), cmp.Compare(a.stream, b.stream))
 	})
 	if l.set.mode != chunksOfSorted {
-		return nil // planned by the caller, with its windows
+		return nil // the caller plans them, with its windows
 	}
 	return l.set.planLazily(l.windows)
 }
 
-// add keeps the series that a stream has in front.
+// add appends the current series of a stream.
 func (l *sortedSeries) add(s *stream) error {
 	now := s.now.labels
 	if len(now) > len(l.labels) {
@@ -103,7 +103,7 @@ func (l *sortedSeries) next(front []*entry) ([]*entry, error) {
 	return append(front, l.group...), nil
 }
 
-// leave ends the use of the series in front.
+// leave releases the chunks of the current series.
 func (l *sortedSeries) leave() {
 	if l.set.mode == chunksOfSorted {
 		for _, e := range l.group {

@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// A StatusPage is what the page of blocks and budgets shows. Its JSON is stable.
+// A StatusPage is the content of the page of blocks and budgets. Its JSON is stable.
 type StatusPage struct {
 	Sync    blocksync.SyncStatus     `json:"sync"`
 	Budgets Budgets                  `json:"budgets"`
@@ -15,15 +15,15 @@ type StatusPage struct {
 	Skipped []blocksync.SkippedBlock `json:"skipped"`
 }
 
-// Budgets are the bytes that the gateway may hold, and does.
+// Budgets are the limits and the use of the gateway's memory.
 type Budgets struct {
-	Process int64 `json:"processBytes"` // of all queries together
-	Query   int64 `json:"queryBytes"`   // of one
-	Held    int64 `json:"heldBytes"`    // by queries, now
-	Peak    int64 `json:"peakBytes"`    // the most that was
-	Running int   `json:"running"`      // queries
-	Waiting int   `json:"waiting"`      // for their quota
-	Most    int   `json:"mostRunning"`  // that there may be
+	Process int64 `json:"processBytes"` // limit of all queries together
+	Query   int64 `json:"queryBytes"`   // limit of one query
+	Held    int64 `json:"heldBytes"`    // in use by queries
+	Peak    int64 `json:"peakBytes"`    // highest use
+	Running int   `json:"running"`      // running queries
+	Waiting int   `json:"waiting"`      // queries in the admission queue
+	Most    int   `json:"mostRunning"`  // maximum of running queries
 	Refused int64 `json:"refused"`      // reservations that did not fit
 
 	Slabs Slabs      `json:"slabs"`
@@ -35,10 +35,10 @@ type Slabs struct {
 	Lent  int64 `json:"lentBytes"`
 	Idle  int64 `json:"idleBytes"`
 	Calls int64 `json:"calls"` // slabs lent, since the start
-	Made  int64 `json:"made"`  // of them, those that had to be made
+	Made  int64 `json:"made"`  // of those, slabs that had to be allocated
 }
 
-// IndexCache is the memory that keeps pages of block indexes.
+// IndexCache is the memory that caches pages of block indexes.
 type IndexCache struct {
 	Capacity int64  `json:"capacityBytes"`
 	Bytes    int64  `json:"bytes"`
@@ -47,7 +47,7 @@ type IndexCache struct {
 	Misses   uint64 `json:"misses"`
 }
 
-// StatusPage returns what the gateway serves and holds.
+// StatusPage returns the current status of the gateway.
 func (g *Gateway) StatusPage() StatusPage {
 	gate, pool, cache := g.options.Gate.Stats(), g.options.Pool.Stats(), g.options.Cache.Stats()
 	p := StatusPage{
@@ -69,12 +69,12 @@ func (g *Gateway) StatusPage() StatusPage {
 	return p
 }
 
-// StatusHandler answers the StatusPage as JSON, in the envelope of Prometheus' HTTP API.
+// StatusHandler serves the StatusPage as JSON, in the envelope of Prometheus' HTTP API.
 func StatusHandler(g *Gateway) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		// A client that leaves early is its own error.
+		// A failed write means that the client disconnected.
 		_ = json.NewEncoder(w).Encode(struct {
 			Status string     `json:"status"`
 			Data   StatusPage `json:"data"`

@@ -11,16 +11,15 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// An entry is one series of a block: a place in a batch, which it holds, and its labels as they
-// are answered.
+// An entry is one series of a block: its index in a batch, which it pins, and its final labels.
 type entry struct {
-	held   *heldBatch // nil: there is none
+	held   *heldBatch // nil: empty
 	i      int
 	labels []tsblock.Label
-	buffer []tsblock.Label // what labels lie in when they are not the batch's own
+	buffer []tsblock.Label // memory of labels that are not the batch's own
 }
 
-// own returns the labels that the series has in its block.
+// own returns the labels of the series in its block.
 func (e *entry) own() []tsblock.Label { return e.held.batch.Labels(e.i) }
 
 func (e *entry) letGo() {
@@ -30,37 +29,37 @@ func (e *entry) letGo() {
 	}
 }
 
-// A stream yields the series of one block in the order of their labels, with their chunks. While one
-// batch is in use the next is read.
+// A stream yields the series of one block in the order of their labels, with their chunks. It reads the next
+// batch while one is in use.
 type stream struct {
 	set      *SeriesSet
 	number   int
-	out      bool // of the merge, as its series is in front
+	out      bool // excluded from the merge: its series is current
 	handle   *blocksync.Handle
-	matchers []*labels.Matcher // those that the block's index can answer
-	relabel  *relabeling       // nil: nothing to add or to drop
+	matchers []*labels.Matcher // matchers that the block's index can evaluate
+	relabel  *relabeling       // nil: no label is added or dropped
 
 	reader  *tsblock.Reader
 	series  *tsblock.SeriesReader
 	batches int
 	planned int64
 
-	now     entry   // the series in front; without a batch at the end
-	waiting []entry // each begins with the one before, and comes behind it
-	peek    entry   // with relabel: the series behind those that wait
+	now     entry   // current series; without a batch at the end
+	waiting []entry // delayed series; the labels of each start with those of the previous one, and it sorts behind it
+	peek    entry   // with relabel: the series after those that wait
 
-	held  *heldBatch            // the batch that is being walked; nil before the first and at the end
-	last  *heldBatch            // that was read
-	i     int                   // of held, its next series
+	held  *heldBatch            // the batch that is iterated; nil before the first and at the end
+	last  *heldBatch            // the last batch read
+	i     int                   // index of the next series in held
 	ahead ahead[*tsblock.Batch] // the next batch
-	first []*heldBatch          // read while the set was opened, their chunks not loaded yet
+	first []*heldBatch          // batches read while the set was opened, without their chunks
 	once  int64                 // bytes of the largest planned load
-	all   int64                 // and of all of them
+	all   int64                 // bytes of all planned loads
 
 	charged int64 // bytes reserved for batches that are kept
-	done    bool  // there are no more batches
+	done    bool  // no batch follows
 
-	// Of windows: the batch whose chunks are loaded ahead.
+	// Used by windows: the batch whose chunks are being loaded ahead.
 	loading *heldBatch
 	chunks  ahead[struct{}]
 }
@@ -68,7 +67,7 @@ type stream struct {
 // plays reports whether the stream takes part in the merge.
 func (s *stream) plays() bool { return !s.out && s.now.held != nil }
 
-// start finds the block's series and has the first in front.
+// start finds the block's series and advances to the first.
 func (s *stream) start() error {
 	p, err := s.reader.Postings(s.set.ctx, s.matchers...)
 	if err != nil {
@@ -86,8 +85,8 @@ func (s *stream) start() error {
 	return s.advance()
 }
 
-// keep returns what tells of a series of the block, by its own labels, whether the request wants
-// it; nil if it wants all.
+// keep returns a function that reports whether the request selects a series, given its labels in the block.
+// It returns nil if the request selects all.
 func (s *stream) keep() func([]tsblock.Label) bool {
 	keep := s.set.request.Keep
 	if keep == nil || s.relabel == nil {
@@ -100,7 +99,7 @@ func (s *stream) keep() func([]tsblock.Label) bool {
 	}
 }
 
-// advance moves on to the next series. At the end there is none in front.
+// advance advances to the next series. At the end there is no current series.
 func (s *stream) advance() error {
 	s.now.letGo()
 	if s.relabel == nil {
@@ -129,7 +128,7 @@ func (s *stream) advance() error {
 	return nil
 }
 
-// read has e hold the next series of the block; at its end e stays empty.
+// read sets e to the next series of the block, or leaves it empty at the end.
 func (s *stream) read(e *entry) error {
 	for s.held == nil || s.i >= s.held.batch.Len() {
 		if s.held != nil {
@@ -149,8 +148,7 @@ func (s *stream) read(e *entry) error {
 	return nil
 }
 
-// nextBatch takes the batch that has been read ahead, or reads one, and has the one after it read
-// if there is room.
+// nextBatch takes the batch read ahead, or reads one, and starts to read the following one if there is room.
 func (s *stream) nextBatch() error {
 	var b *tsblock.Batch
 	var err error
@@ -172,7 +170,7 @@ func (s *stream) nextBatch() error {
 	next := &heldBatch{batch: b, stream: s}
 	if s.series.Ended() {
 		s.done, s.series = true, nil
-		s.reader.Rest() // only chunks are read from here on
+		s.reader.Rest() // only chunks are read from now on
 	}
 	last := s.last
 	s.last, s.held, s.i = next, next, 0
@@ -193,7 +191,7 @@ func (s *stream) nextBatch() error {
 	return nil
 }
 
-// chargeBatch reserves what a batch that is kept takes beside what it charges.
+// chargeBatch reserves the memory of a batch that is kept, beyond the bytes that it charges itself.
 func (s *stream) chargeBatch() error {
 	const n = tsblock.BatchBytes + int64(unsafe.Sizeof(heldBatch{}))
 	if err := s.set.query.quota.Reserve(slab.Series, n); err != nil {
@@ -203,7 +201,7 @@ func (s *stream) chargeBatch() error {
 	return nil
 }
 
-// readAhead has the next batch read if there is room.
+// readAhead starts to read the next batch if there is room.
 func (s *stream) readAhead() {
 	if s.set.query.roomAhead() {
 		s.ahead.start((*batchLoad)(s))
@@ -215,7 +213,7 @@ type batchLoad stream
 
 func (l *batchLoad) work() (*tsblock.Batch, error) { return (*stream)(l).load() }
 
-// load reads the next batch, and its chunks unless they are not wanted.
+// load reads the next batch, and its chunks if they are requested.
 func (s *stream) load() (*tsblock.Batch, error) {
 	b, err := s.series.Next(s.set.ctx)
 	if err != nil {
@@ -233,8 +231,7 @@ func (s *stream) load() (*tsblock.Batch, error) {
 	return b, nil
 }
 
-// close gives back what the stream holds. The set's context has ended, so a load that is on its
-// way does too.
+// close releases the resources of the stream. The set's context is done, so a load in progress finishes soon.
 func (s *stream) close() BlockStats {
 	if s.ahead.running {
 		if b, err := s.ahead.take(); err == nil {

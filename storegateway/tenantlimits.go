@@ -12,12 +12,12 @@ import (
 
 // TenantLimits bound the queries of tenants and of clients.
 type TenantLimits struct {
-	Default slab.KeyLimits            // of each tenant, or client of a bucket without tenants, that is not named
+	Default slab.KeyLimits            // of each other tenant, or client of a bucket without tenants
 	Tenants map[string]slab.KeyLimits // by name
 	Clients map[string]slab.KeyLimits // by address
 }
 
-// A Limiter has the limits that are in force, and counts refusals by tenant. It is safe for concurrent use.
+// A Limiter has the current limits and counts refusals by tenant. It is safe for concurrent use.
 type Limiter struct {
 	limits atomic.Pointer[TenantLimits]
 
@@ -25,27 +25,27 @@ type Limiter struct {
 	refused map[limitedName]uint64
 }
 
-// A limitedName is a tenant or client that has limits by name, or all others.
+// A limitedName is a tenant or client with its own limits, or stands for all others.
 type limitedName struct{ kind, name string }
 
-// Kinds of names, as metrics have them.
+// Kinds of names in metrics.
 const (
 	kindTenant = "tenant"
 	kindClient = "client"
 
-	// otherNames are all tenants, or clients, that have no limits by name, so that metrics do not grow with them. No
-	// tenant and no client can be called so.
+	// otherNames stands for all tenants, or clients, without their own limits, so that the cardinality of
+	// metrics does not grow with them. No tenant and no client can have this name.
 	otherNames = "<other>"
 )
 
-// NewLimiter returns a limiter. Limits is for slab.GateOptions.
+// NewLimiter returns a limiter. Pass its method Limits to slab.GateOptions.
 func NewLimiter(l TenantLimits) *Limiter {
 	m := &Limiter{refused: make(map[limitedName]uint64)}
 	m.limits.Store(&l)
 	return m
 }
 
-// Set replaces the limits. The caller has the gate recheck who waits.
+// Set replaces the limits. The caller makes the gate recheck its queue.
 func (m *Limiter) Set(l TenantLimits) { m.limits.Store(&l) }
 
 // Limits returns the limits of a key of the gate.
@@ -76,7 +76,7 @@ func (m *Limiter) nameOf(key string) limitedName {
 	return n
 }
 
-// refuse counts a query that was refused since the queue of its key is full.
+// refuse counts a query that was refused because the queue of its key is full.
 func (m *Limiter) refuse(key string) {
 	n := m.nameOf(key)
 	m.mu.Lock()
@@ -84,7 +84,7 @@ func (m *Limiter) refuse(key string) {
 	m.refused[n]++
 }
 
-// A limitedCount is what the queries of a name have, now, and the refusals since the start.
+// A limitedCount has the current queries of a name, and its refusals since the start.
 type limitedCount struct {
 	slab.KeyStats
 	refused uint64
@@ -111,7 +111,7 @@ func (m *Limiter) counts(g *slab.Gate) map[limitedName]limitedCount {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for n, refused := range m.refused {
-		if c, ok := counts[n]; ok { // names that a reload removed are gone
+		if c, ok := counts[n]; ok { // false for names that a reload removed
 			c.refused = refused
 			counts[n] = c
 		}
@@ -119,14 +119,14 @@ func (m *Limiter) counts(g *slab.Gate) map[limitedName]limitedCount {
 	return counts
 }
 
-// sortedNames returns the names of counts, in order.
+// sortedNames returns the names of counts, sorted.
 func sortedNames(counts map[limitedName]limitedCount) []limitedName {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b limitedName) int {
 		return strings.Compare(a.kind+" "+a.name, b.kind+" "+b.name)
 	})
 }
 
-// What keys of the gate begin with.
+// Prefixes of the gate's keys.
 const (
 	tenantKey = "tenant "
 	clientKey = "client "

@@ -19,8 +19,8 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// TestTenantLimits has the client of the tests at its limit of requests: another waits, a third is refused with 429 or
-// ResourceExhausted, metrics name the client, and raised limits admit the one that waits.
+// TestTenantLimits brings a client to its limit of requests: another request waits, a third is refused with
+// 429 or ResourceExhausted, metrics name the client, and raised limits admit the waiting request.
 func TestTenantLimits(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, nil)
@@ -94,7 +94,7 @@ func TestTenantLimits(t *testing.T) {
 	}
 }
 
-// TestTenantBytes has a tenant whose queries may hold less than others'.
+// TestTenantBytes runs queries of a tenant with a lower limit than others.
 func TestTenantBytes(t *testing.T) {
 	limiter := storegateway.NewLimiter(storegateway.TenantLimits{
 		Default: slab.KeyLimits{Bytes: 64 << 20},

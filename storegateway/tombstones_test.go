@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// A deletedTwin is a gateway and Prometheus' reader over blocks from which series are deleted by Prometheus.
+// A deletedTwin is a gateway and Prometheus' reader over blocks from which Prometheus deletes series.
 type deletedTwin struct {
 	*twin
 	dir string
@@ -42,7 +42,7 @@ func newDeletedTwin(t *testing.T, seed uint64) *deletedTwin {
 	for n := range int64(3) {
 		from, to := w.start+n*span, w.start+(n+1)*span
 		if n == 1 {
-			to += span / 3 // into the next
+			to += span / 3 // overlaps the next block
 		}
 		id, err := testblock.Write(w.dir, testblock.Between(all, from, to), testblock.Options{ChunkRange: ro.ChunkRange()})
 		if err != nil {
@@ -75,7 +75,7 @@ func (w *deletedTwin) delete(t *testing.T, r *rand.Rand) {
 		if err := b.Delete(t.Context(), mint, maxt, ms...); err != nil {
 			t.Fatal(err)
 		}
-		// File systems' times may be coarser than two deletions are apart.
+		// Timestamps of a file system may be coarser than the interval between two deletions.
 		later := time.Now().Add(time.Duration(r.Int64N(1e15)))
 		if err := os.Chtimes(filepath.Join(w.dir, w.ids[i], metaName), later, later); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func (w *deletedTwin) delete(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// TestDeletedSeries compares all ways to read with Prometheus while series are deleted from the blocks.
+// TestDeletedSeries compares every way of reading with Prometheus while series are deleted from the blocks.
 func TestDeletedSeries(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -150,15 +150,15 @@ func (w *deletedTwin) compare(t *testing.T, r *rand.Rand) int {
 	if err := chunked.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The StoreAPI's chunks reach out of the range; all of time does not.
+	// The StoreAPI's chunks extend beyond the range; compare over all time.
 	if diff := difference(w.allSamples(t, ms), w.storeSamples(t, ms)); diff != "" {
 		t.Fatalf("samples of %v over all time (-Prometheus +StoreAPI):\n%s", ms, diff)
 	}
 	return len(b)
 }
 
-// unlessPanics returns nil if Prometheus panics: adding the range of a query to the deleted ranges indexes past
-// their end where a deletion reaches past the range (tsdb/tombstones, Intervals.Add).
+// unlessPanics returns nil if Prometheus panics: adding the range of a query to the deleted ranges indexes
+// past their end if a deletion extends beyond the range (tsdb/tombstones, Intervals.Add).
 func unlessPanics(read func() []string) (lines []string) {
 	defer func() {
 		if _, ok := recover().(runtime.Error); ok {
@@ -181,7 +181,7 @@ func (w *deletedTwin) allSamples(t *testing.T, ms []*labels.Matcher) []string {
 	return lines
 }
 
-// storeSamples returns the same of the chunks that the StoreAPI sends.
+// storeSamples returns the same for the chunks that the StoreAPI sends.
 func (w *deletedTwin) storeSamples(t *testing.T, ms []*labels.Matcher) []string {
 	t.Helper()
 	q, err := w.gateway.Admit(t.Context(), storegateway.Admission{})
@@ -219,7 +219,8 @@ func (w *deletedTwin) storeSamples(t *testing.T, ms []*labels.Matcher) []string 
 	return lines
 }
 
-// TestDamagedTombstones has the file of tombstones damaged or missing: the block is not served, and results say so.
+// TestDamagedTombstones damages or removes the tombstones file: the block is not served, and results have a
+// warning.
 func TestDamagedTombstones(t *testing.T) {
 	w := newDeletedTwin(t, 1)
 	if err := w.blocks[1].Delete(t.Context(), w.start, w.end, named()...); err != nil {

@@ -28,13 +28,13 @@ import (
 
 const countAll = "/api/v1/query?time=1700000500&query="
 
-// all is a query of everything that a brokenBlock has.
+// all reads everything in a brokenBlock.
 func (b *brokenBlock) all(f *faultGateway) string {
 	info := f.Blocks()[0]
 	return fmt.Sprintf("/api/v1/query_range?start=%d&end=%d&step=15&query=%s", info.MinTime/1000, info.MaxTime/1000, url.QueryEscape(`count({__name__!=""})`))
 }
 
-// TestBucketUnavailable has the bucket refuse, hang and stall: HTTP responds with 503 and the StoreAPI with
+// TestBucketUnavailable lets the bucket refuse, hang and stall: HTTP responds with 503 and the StoreAPI with
 // Unavailable, and both name the bucket and the block.
 func TestBucketUnavailable(t *testing.T) {
 	b := newBrokenBlock(t)
@@ -64,7 +64,8 @@ func TestBucketUnavailable(t *testing.T) {
 	}
 }
 
-// TestTimeoutNames has the bucket hang until the query's time is over: the error says for what it waited.
+// TestTimeoutNames lets the bucket hang until the query times out: the error names the object that the query
+// waited for.
 func TestTimeoutNames(t *testing.T) {
 	b := newBrokenBlock(t)
 	for _, file := range []string{indexName, "chunks"} {
@@ -88,7 +89,7 @@ func TestTimeoutNames(t *testing.T) {
 	}
 }
 
-// TestHedge has one read of a query after the other hang: a second one succeeds long before the call times out.
+// TestHedge hangs one read of a query after the other: a second read succeeds long before the call times out.
 func TestHedge(t *testing.T) {
 	b := newBrokenBlock(t)
 	for call := range 4 {
@@ -110,7 +111,8 @@ func TestHedge(t *testing.T) {
 	}
 }
 
-// TestQueueTimeout has a query hold all bytes: those that wait fail in time, over both protocols.
+// TestQueueTimeout runs a query that takes all bytes: waiting queries fail after QueueTimeout, over both
+// protocols.
 func TestQueueTimeout(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, nil)
@@ -137,8 +139,8 @@ func TestQueueTimeout(t *testing.T) {
 	})
 }
 
-// TestBlockReplacedUnderQueries has each block replaced by another with the same samples just before a query: no
-// query fails, and all see the same samples.
+// TestBlockReplacedUnderQueries replaces each block by another with the same samples just before a query: no
+// query fails, and all return the same samples.
 func TestBlockReplacedUnderQueries(t *testing.T) {
 	first, second := newBrokenBlock(t), newBrokenBlock(t)
 	bucket := first.bucket(t, nil)
@@ -176,7 +178,7 @@ func TestBlockReplacedUnderQueries(t *testing.T) {
 	})
 }
 
-// TestTenantNames has requests name tenants that cannot be.
+// TestTenantNames sends requests with invalid tenant names.
 func TestTenantNames(t *testing.T) {
 	o := teststore.Options(t, objstore.NewInMemBucket())
 	o.Layout = blocksync.LayoutMimir

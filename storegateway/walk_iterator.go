@@ -7,32 +7,32 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// A walkIterator walks the samples of a series in several blocks whose chunks do not overlap, one block after the
-// other: the chunks of a block are loaded when the walk reaches them, and are out of use when it has left them.
-// What it yields is what Prometheus' iterator over all of them yields.
+// A walkIterator iterates over the samples of a series in several blocks whose chunks do not overlap, one
+// block after the other: it loads the chunks of a block when it reaches the block, and releases them when it
+// leaves. It yields the samples that Prometheus' iterator over all of them yields.
 type walkIterator struct {
 	series *oneSeries
 	it     sampleIterator // of the current block
-	n      int            // its number in series.places
+	n      int            // its index in series.places
 
-	kind        chunkenc.ValueType // of the sample it stands on
+	kind        chunkenc.ValueType // type of the current sample
 	lastT       int64
 	started     bool
 	ended       bool
-	consecutive bool // with the sample before: hints about counter resets hold
+	consecutive bool // the sample follows the previous one in its chunk: counter reset hints are valid
 	err         error
 }
 
 var _ chunkenc.Iterator = (*walkIterator)(nil)
 
-// reset has the iterator stand before the first sample of the series.
+// reset positions the iterator before the first sample of the series.
 func (w *walkIterator) reset(s *oneSeries) {
 	w.it.leave()
 	*w = walkIterator{series: s, it: sampleIterator{readers: w.it.readers}, lastT: math.MinInt64}
 	w.it.reset(s, s.places[0])
 }
 
-// follow goes to the next block, and reports whether there is one.
+// follow advances to the next block, and reports whether there is one.
 func (w *walkIterator) follow() bool {
 	if w.err = w.it.err; w.err != nil || w.n+1 >= len(w.series.places) {
 		w.ended, w.kind = true, chunkenc.ValNone
@@ -57,7 +57,7 @@ func (w *walkIterator) Next() chunkenc.ValueType {
 				w.kind, w.lastT, w.consecutive = kind, t, !changed
 				return kind
 			}
-			continue // the index was wrong about the times of chunks
+			continue // the index has wrong times of chunks
 		}
 		if !w.follow() {
 			return chunkenc.ValNone
@@ -88,7 +88,7 @@ func (w *walkIterator) Seek(t milliseconds) chunkenc.ValueType {
 	}
 }
 
-// maxTime returns the time at which the last chunk ends.
+// maxTime returns the end time of the last chunk.
 func (p *place) maxTime() int64 {
 	last := int64(math.MinInt64)
 	for _, c := range p.held.batch.Chunks(p.i) {

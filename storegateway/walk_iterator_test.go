@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// TestWalkIterator has random steps and seeks of the iterator over blocks one after the other yield what Prometheus'
-// iterator over all blocks at once yields, hints of counter resets included.
+// TestWalkIterator takes random steps and seeks: the iterator over consecutive blocks yields the samples of
+// Prometheus' iterator over all blocks, including counter reset hints.
 func TestWalkIterator(t *testing.T) {
 	random := testseed.Rand(t)
 	dir := t.TempDir()

@@ -11,34 +11,34 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A heldBatch is a batch that several may hold. The last one to let go releases it.
+// A heldBatch is a batch with a reference count. The last release frees it.
 type heldBatch struct {
 	batch   *tsblock.Batch
 	stream  *stream
-	next    *heldBatch // the one after it in its block, as far as it has been read
+	next    *heldBatch // the next one of its block, once it was read
 	holders atomic.Int32
 	viewers atomic.Int32 // holders that need labels
 
-	// Of windows, under its mu:
+	// Fields of windows, guarded by its mu:
 	loaded bool
 	walked bool // since it was loaded
-	users  int  // iterators that stand in its chunks
+	users  int  // iterators inside its chunks
 
-	// loads counts how often its chunks have been loaded and dropped: views of them are valid
-	// while it stays the same.
+	// loads counts the loads and drops of its chunks: views into them are valid while it does not change.
 	loads atomic.Uint32
 }
 
-// hold holds the batch with its labels.
+// hold adds a reference to the batch with its labels.
 func (h *heldBatch) hold() {
 	h.viewers.Add(1)
 	h.holders.Add(1)
 }
 
-// holdChunks holds the chunks of the batch, and their references.
+// holdChunks adds a reference to the chunks of the batch and their references.
 func (h *heldBatch) holdChunks() { h.holders.Add(1) }
 
-// letGo ends a hold. With the last one of the labels, the batch keeps only what its chunks need.
+// letGo drops a reference to the labels. After the last one the batch keeps only the memory that its chunks
+// need.
 func (h *heldBatch) letGo() {
 	if h.viewers.Add(-1) == 0 && h.holders.Load() > 1 {
 		_ = h.batch.Compact() // without room for both forms it stays as it is
@@ -55,21 +55,21 @@ func (h *heldBatch) letGoChunks() {
 	}
 }
 
-// Windows have the chunks of some of a query's batches loaded: those that are being walked, and
-// the ones after them. What has been walked past is dropped at once, and what is not
-// used at the moment when there is no room; whoever comes back to it has it loaded again.
+// windows keep the chunks of some of a query's batches loaded: those being iterated, and the next ones.
+// Chunks that the iteration has passed are dropped at once; chunks not in use are dropped when there is no
+// room. An iterator that returns to them loads them again.
 type windows struct {
 	query  *Query
 	ctx    context.Context //nolint:containedctx // that of the select: who walks has none
-	strict bool            // chunks in use are not dropped: users cannot do without
-	most   int64           // planned bytes
+	strict bool            // chunks in use are not dropped, since their users cannot load them again
+	most   int64           // limit of planned bytes
 
-	source *sourceOfSeries // whose other selects the same goroutine walks; nil: there are none
+	source *sourceOfSeries // source whose other selects the same goroutine iterates; nil: none
 
 	mu     sync.Mutex
 	bytes  int64
-	loaded []*heldBatch // the one used last at the end
-	ahead  []*stream    // that load ahead
+	loaded []*heldBatch // least recently used first
+	ahead  []*stream    // streams that load ahead
 }
 
 // newWindows returns windows of at most a quarter of the query's bytes.
@@ -81,8 +81,8 @@ func newWindows(ctx context.Context, q *Query, strict bool) *windows {
 	return w
 }
 
-// reclaim drops chunks of any of the query's selects that no iterator is in, for a reservation that does not fit. It
-// is called from any goroutine, and passes over windows that are being used at this moment.
+// reclaim drops chunks of any of the query's selects that no iterator uses, for a reservation that does not
+// fit. It may be called concurrently, and skips windows that are locked.
 func (q *Query) reclaim() bool {
 	q.mu.Lock()
 	all := q.windows
@@ -103,7 +103,7 @@ func (q *Query) reclaim() bool {
 	return false
 }
 
-// enter has the batch's chunks loaded and counts a user of them; leave ends the use.
+// enter loads the batch's chunks and adds a user of them; leave removes it.
 func (w *windows) enter(h *heldBatch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,14 +115,14 @@ func (w *windows) enter(h *heldBatch) error {
 	return nil
 }
 
-// leave ends a use. Its chunks stay until another batch of its block is entered.
+// leave removes a user. The chunks stay loaded until another batch of the block is entered.
 func (w *windows) leave(h *heldBatch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.users--
 }
 
-// again has the chunks of a batch loaded that is in use, if they were dropped.
+// again reloads the chunks of a batch in use if they were dropped.
 func (w *windows) again(h *heldBatch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *windows) load(h *heldBatch) error {
 		return nil
 	}
 	w.await(s)
-	// Batches that the walk through the block has passed are dropped first.
+	// Drop batches first that the iteration over the block has passed.
 	for i := len(w.loaded) - 1; i >= 0; i-- {
 		if old := w.loaded[i]; old.stream == s && old.users == 0 {
 			w.drop(i)
@@ -174,9 +174,9 @@ func (l *chunkLoad) work() (struct{}, error) {
 	return struct{}{}, l.reader.LoadChunks(l.set.ctx, l.loading.batch)
 }
 
-// makeRoom has bytes of chunks returned, or loads ahead finished so that the next call can return theirs, and reports
-// whether there were any: those of this select first, then those of the querier's other selects, in use or not. An iterator has
-// chunks loaded again that were dropped under it.
+// makeRoom drops chunks, or waits for loads ahead so that the next call can drop theirs, and reports whether
+// there were any: first of this select, then of the querier's other selects, whether in use or not. An
+// iterator whose chunks were dropped loads them again.
 func (w *windows) makeRoom() bool {
 	if w.dropOne() {
 		return true
@@ -208,9 +208,9 @@ func (w *windows) add(h *heldBatch) {
 	w.loaded = append(w.loaded, h)
 }
 
-// dropOne drops the chunks that were left last: a walk goes through all blocks for one series after the other, so that
-// they are the last to be needed again. Without any it drops what was loaded ahead, and, unless users cannot do
-// without, what is in use.
+// dropOne drops the chunks that were left last: for one series after the other, an iteration visits all
+// blocks, so these are the last that are needed again. If there are none, it drops chunks loaded ahead, and
+// then, unless strict, chunks in use.
 func (w *windows) dropOne() bool {
 	i := len(w.loaded) - 1
 	for i >= 0 && (w.loaded[i].users > 0 || !w.loaded[i].walked) {
@@ -228,7 +228,7 @@ func (w *windows) dropOne() bool {
 	return i >= 0
 }
 
-// drop drops the chunks of the batch at place i.
+// drop drops the chunks of the batch at index i.
 func (w *windows) drop(i int) {
 	h := w.loaded[i]
 	w.loaded = slices.Delete(w.loaded, i, i+1)
@@ -238,8 +238,8 @@ func (w *windows) drop(i int) {
 	h.batch.DropChunks()
 }
 
-// await ends the load ahead in a block, as a reader does one thing at a time. If it failed, the batch
-// is loaded again when it is needed, and then the error counts.
+// await waits for the load ahead in a block, since a reader does one thing at a time. If the load failed, the
+// batch is loaded again when it is needed, and that error counts.
 func (w *windows) await(s *stream) {
 	if !s.chunks.running {
 		return
@@ -251,8 +251,7 @@ func (w *windows) await(s *stream) {
 	s.loading = nil
 }
 
-// close waits for what is being loaded. The context has ended, and the batches are their
-// holders'.
+// close waits for loads in progress. The context is done, and the holders own the batches.
 func (w *windows) close(streams []*stream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -47,8 +47,8 @@ func openDir(t *testing.T, dir string, gate slab.GateOptions) *Gateway {
 
 func noTenant(context.Context) (string, error) { return "", nil }
 
-// TestWindowsOfManyBlocks walks series after series through blocks whose chunks do not fit together: those of half of them
-// stay loaded.
+// TestWindowsOfManyBlocks iterates series by series over blocks whose chunks do not all fit: those of half of
+// the blocks stay loaded.
 func TestWindowsOfManyBlocks(t *testing.T) {
 	const blocks, series = 20, 20
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestWindowsOfManyBlocks(t *testing.T) {
 	}
 }
 
-// TestPlanIsKept compares what queries of several selects hold in chunks with their plans.
+// TestPlanIsKept compares the chunk bytes of queries of several selects with their plans.
 func TestPlanIsKept(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := (testblock.Shape{Count: 60, Samples: 1440, Interval: 15 * time.Second, Seed: 1}).Write(dir, testblock.Options{External: map[string]string{}}); err != nil {

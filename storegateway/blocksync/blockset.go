@@ -10,32 +10,32 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// A blockSet is the blocks that are served, as one sync has found them. It does not change.
+// A blockSet is the set of served blocks that one sync found. It is immutable.
 type blockSet struct {
 	tenants  map[string]*Tenant
-	foreign  int    // objects and directories among the tenants that are none
+	foreign  int    // unknown objects and directories beside the tenants
 	stranger string // one of them
 }
 
-// A Tenant is the blocks of a tenant, as one sync has found them. nil has none.
+// A Tenant is the set of a tenant's blocks that one sync found. A nil Tenant has none.
 type Tenant struct {
 	blocks   []*block // by minTime, then id
 	byID     map[ulid.ULID]*block
-	longest  int64 // of a block, in milliseconds: a query need not look further back
+	longest  int64 // duration of the longest block in milliseconds: bounds how far back a query searches
 	skipped  []SkippedBlock
 	others   int // blocks of other shards
 	gaps     []gap
 	foreign  int
 	stranger string // a foreign object
-	err      error  // why the tenant could not be synced; the blocks are those of before
+	err      error  // why the tenant could not be synced; the blocks are then those of the previous sync
 
-	otherShards map[ulid.ULID]otherBlock // what is known of the blocks of other shards
+	otherShards map[ulid.ULID]otherBlock // blocks of other shards, as far as they are known
 }
 
 // An otherBlock is a block of another shard.
 type otherBlock struct {
 	blockTimes
-	ignored bool // it is marked for deletion, or not in the bucket as a whole
+	ignored bool // it is marked for deletion, or incomplete in the bucket
 }
 
 func newBlockSet() *blockSet { return &blockSet{tenants: make(map[string]*Tenant)} }
@@ -57,7 +57,7 @@ func (t *Tenant) sort() {
 	slices.SortFunc(t.skipped, func(a, b SkippedBlock) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// all returns the blocks of all tenants, tenants in no order.
+// all returns the blocks of all tenants. The order of tenants is random.
 func (s *blockSet) all() iter.Seq[*block] {
 	return func(yield func(*block) bool) {
 		for _, t := range s.tenants {
@@ -70,7 +70,7 @@ func (s *blockSet) all() iter.Seq[*block] {
 	}
 }
 
-// has reports whether a block of any tenant is in the set.
+// has reports whether the set has the block, in any tenant.
 func (s *blockSet) has(id ulid.ULID) bool {
 	for _, t := range s.tenants {
 		if t.byID[id] != nil {
@@ -83,7 +83,7 @@ func (s *blockSet) has(id ulid.ULID) bool {
 // overlapping returns the blocks with samples from mint to maxt, both inclusive.
 func (t *Tenant) overlapping(mint, maxt int64) iter.Seq[*block] {
 	return func(yield func(*block) bool) {
-		// A block that begins further back than the longest block is long ends before mint.
+		// A block that starts earlier than mint minus the longest duration ends before mint.
 		first := sort.Search(len(t.blocks), func(i int) bool {
 			start := t.blocks[i].minTime
 			return start >= mint || mint-start <= t.longest
@@ -92,7 +92,7 @@ func (t *Tenant) overlapping(mint, maxt int64) iter.Seq[*block] {
 			if b.minTime > maxt {
 				return
 			}
-			// maxTime is exclusive, but where a block has one instant both are the same.
+			// maxTime is exclusive, except that a block of a single instant has maxTime == minTime.
 			if (b.maxTime > mint || b.maxTime == b.minTime && b.minTime >= mint) && !yield(b) {
 				return
 			}
@@ -100,14 +100,13 @@ func (t *Tenant) overlapping(mint, maxt int64) iter.Seq[*block] {
 	}
 }
 
-// BlockIDLabel is the name that block matchers give to a block's id, as Thanos' and Mimir's
-// hints do.
+// BlockIDLabel is the label that stands for a block's id in block matchers, as in the hints of Thanos and
+// Mimir.
 const BlockIDLabel = "__block_id__"
 
-// Open pins a tenant's blocks that have samples from mint to maxt, both inclusive, and that all
-// matchers of BlockIDLabel match; each has to be released. It returns the tenant's blocks of which they
-// are too, nil if there are none. Layouts without tenants take every tenant for the one they have. It
-// does no I/O and allocates twice.
+// Open pins a tenant's blocks that have samples from mint to maxt, both inclusive, and whose ids match all
+// ids. The caller releases each handle. Open also returns the tenant's set that the handles come from, or nil
+// if there is none. Layouts without tenants ignore tenant. Open does no I/O and allocates twice.
 func (s *Syncer) Open(tenant string, mint, maxt int64, ids ...*labels.Matcher) ([]*Handle, *Tenant) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

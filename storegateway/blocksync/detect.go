@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// arrangement returns the arrangement of the bucket; nil when LayoutAuto sees no block yet.
+// arrangement returns the arrangement of the bucket, or nil if LayoutAuto sees no block yet.
 func (s *Syncer) arrangement(ctx context.Context) (arrangement, error) {
 	if s.layout == LayoutAuto {
 		found, err := s.detect(ctx)
@@ -30,10 +30,10 @@ func (s *Syncer) arrangement(ctx context.Context) (arrangement, error) {
 	return mimirLayout{bucket: s.reader, read: s.reader.get, allowed: s.options.Tenants, stale: s.options.IndexMaxAge}, nil
 }
 
-// maxDetect is how many directories are looked into to find out the layout.
+// maxDetect bounds the directories that are listed to detect the layout.
 const maxDetect = 64
 
-// detect returns the layout that the listing shows; LayoutAuto when it shows none.
+// detect returns the layout that a listing implies, or LayoutAuto if it implies none.
 func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 	blocks, others := make(map[ulid.ULID]bool), make(map[string]bool)
 	begin := func() { clear(blocks); clear(others) }
@@ -57,7 +57,7 @@ func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 		case err != nil && (!IsGone(err) || i == maxDetect):
 			return LayoutAuto, err
 		case err != nil:
-			continue // not there yet, or no more
+			continue // not uploaded yet, or deleted
 		}
 		if m, err := tsblock.ParseMeta(text); err == nil {
 			if hasThanos(m) {

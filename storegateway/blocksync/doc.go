@@ -1,28 +1,41 @@
-// Package blocksync keeps the blocks that queries read in step with a bucket of TSDB blocks.
+// Package blocksync keeps the set of blocks that queries read in step with a bucket of TSDB blocks.
+//
+// A [Syncer] polls the bucket. A query pins blocks with [Syncer.Open] and reads them through [Handle.Reader]:
+//
+//	s, err := blocksync.New(blocksync.Options{Bucket: bucket, DataDir: dir, Cache: cache, Pool: pool, Log: log})
+//	if err != nil {
+//		return err
+//	}
+//	go s.Run(ctx)
+//	…
+//	handles, tenant := s.Open("", mint, maxt)
+//	defer blocksync.ReleaseAll(handles)
+//	missing := tenant.Missing(mint, maxt, matchers, nil)
 //
 // # Terms
 //
-//   - A bucket is a directory or an S3 bucket, through objstore. It is only read.
-//   - A layout is the arrangement of blocks in it: a Prometheus data directory, a Thanos bucket, a Mimir
-//     bucket.
-//   - A tenant is a directory of a Mimir bucket, named by X-Scope-OrgID; other layouts have one
-//     tenant, of no name.
-//   - A sync compares the blocks that are served with the bucket. A block of the bucket that is
-//     not served is skipped, for a reason that pages and metrics show.
-//   - A gap is a block whose samples are missing in results.
-//   - A shard is one process' part of the blocks, by the hash of their ids.
-//   - A Handle pins a block for a query: a block that leaves the set is closed by its last Handle.
-//   - External labels belong to all series of a block and are in its meta.json, not in its index.
+//   - A bucket is a directory or an S3 bucket, accessed through objstore. It is only read.
+//   - A layout is the arrangement of blocks in a bucket: a Prometheus data directory, a Thanos bucket, a
+//     Mimir bucket.
+//   - A tenant is a directory of a Mimir bucket, selected by X-Scope-OrgID; other layouts have one tenant
+//     with an empty name.
+//   - A sync compares the served blocks with the bucket. A block of the bucket that is not served is skipped;
+//     pages and metrics show the reason.
+//   - A gap is a block whose samples are missing from results.
+//   - A shard is the part of the blocks that one process serves, selected by the hash of their ids.
+//   - A Handle pins a block for a query: a block that leaves the set is closed when its last Handle is
+//     released.
+//   - External labels apply to all series of a block. They are in its meta.json, not in its index.
 //   - Deletions are the tombstones of a block of a running Prometheus.
 //
-// # What it does not do
+// # Limits
 //
-// It writes nothing to the bucket: it compacts, deletes and marks no block. It serves no data
-// that is not in a block yet, and no downsampled blocks.
+// The package writes nothing to the bucket: it does not compact, delete or mark blocks. It serves neither
+// samples outside of blocks, such as those of a write-ahead log, nor downsampled blocks.
 //
 // # Specification
 //
 //   - Blocks: https://github.com/prometheus/prometheus/blob/main/tsdb/docs/format/README.md
-//   - Thanos' section of meta.json and its marks: https://thanos.io/tip/thanos/storage.md
+//   - The thanos section of meta.json, and marks: https://thanos.io/tip/thanos/storage.md
 //   - Mimir's bucket: https://grafana.com/docs/mimir/latest/references/architecture/bucket-index/
 package blocksync

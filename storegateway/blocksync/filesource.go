@@ -14,9 +14,9 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A fileSource reads objects of a bucket whose readers are files, as those of objstore's file provider are. The
-// provider opens and closes a file for each range; here the file of a reader of the whole object stays open, and
-// ranges of it are read by pread. A bucket with other readers is read by ranges.
+// A fileSource reads objects of a bucket whose readers are files, such as objstore's file provider. The
+// provider opens and closes a file for each range; a fileSource keeps the file open and reads ranges by
+// pread. It falls back to range reads if the bucket's readers are not files.
 type fileSource struct {
 	*tsblock.DirSource
 	ranges  tsblock.Source
@@ -30,19 +30,19 @@ func newFileSource(bucket objstore.BucketReader, ranges tsblock.Source) *fileSou
 	s.DirSource = tsblock.Files(func(ctx context.Context, name string) (int, error) {
 		r, err := bucket.GetRange(ctx, name, 0, -1)
 		if err != nil {
-			return 0, err // as the bucket has it: only that can say whether the object is missing
+			return 0, err // the bucket's own error: only the bucket can classify it as a missing object
 		}
 		fd, err := duplicate(r)
-		_ = r.Close() // it was read only
+		_ = r.Close() // only read: a failed close loses nothing
 		return fd, err
 	})
 	return s
 }
 
-// errNoFile says that the readers of a bucket are not files.
+// errNoFile reports that the readers of a bucket are not files.
 var errNoFile = errors.New("the bucket's reader is not a file")
 
-// duplicate returns another descriptor of the file that a reader is.
+// duplicate returns a new descriptor of the file behind a reader.
 func duplicate(r io.Reader) (int, error) {
 	if sized, ok := r.(objstore.ObjectSizerReadCloser); ok {
 		r = sized.ReadCloser
@@ -81,7 +81,7 @@ func (s *fileSource) Size(ctx context.Context, name string) (int64, error) {
 	return s.ranges.Size(ctx, name)
 }
 
-// Costs are those of files, or of a bucket that is read by ranges.
+// Costs returns the costs of files, or those of a bucket that is read by ranges.
 func (s *fileSource) Costs() tsblock.Costs {
 	if s.noFiles.Load() {
 		return tsblock.CostsOf(s.ranges)

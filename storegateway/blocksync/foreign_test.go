@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/alloctest"
 )
 
-// What others wrote into the bucket is decoded or refused, and never believed half.
+// FuzzBucketFiles decodes files of other writers in the bucket: they are accepted or rejected as a whole.
 func FuzzBucketFiles(f *testing.F) {
 	id := blockID("A")
 	f.Add(fmt.Appendf(nil, `{"version":2,"updated_at":1,"blocks":[{"block_id":%q}],"block_deletion_marks":[{"block_id":%q,"deletion_time":9}]}`, id, id))
@@ -56,7 +56,7 @@ func FuzzBucketFiles(f *testing.F) {
 	})
 }
 
-// TestOpenAllocs is what opening blocks for a query costs.
+// TestOpenAllocs measures the allocations of opening blocks for a query.
 func TestOpenAllocs(t *testing.T) {
 	bucket := objstore.NewInMemBucket()
 	for _, name := range []string{"A", "B", "C"} {

@@ -12,23 +12,23 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// A gap is a block of the bucket whose samples no result has.
+// A gap is a block of the bucket whose samples are missing from every result.
 type gap struct {
 	id       ulid.ULID
 	times    blockTimes
-	external labels.Labels // where meta.json was read
+	external labels.Labels // known if meta.json was read
 	reason   SkipReason
 	detail   string
 }
 
-// blockTimes are the time range of a block, and its external labels, as far as they are known.
+// blockTimes are the time range and the external labels of a block, as far as they are known.
 type blockTimes struct {
 	known      bool
 	mint, maxt int64 // milliseconds; maxt is exclusive
 	external   labels.Labels
 }
 
-// String returns the range as warnings name it.
+// String returns the range in the form of warnings.
 func (t blockTimes) String() string {
 	if !t.known {
 		return "times unknown"
@@ -42,10 +42,10 @@ func (t blockTimes) overlaps(mint, maxt int64) bool {
 	return !t.known || t.mint <= maxt && (t.maxt > mint || t.maxt == t.mint && t.mint >= mint)
 }
 
-// missing reports whether samples are missing because of a block that is skipped for a reason, and whether
-// requests are to fail by it that must be complete. Blocks that are marked for deletion were replaced, and
-// those that are being uploaded have not been in the bucket yet. A block without a meta.json may be either,
-// or damaged: it is warned of, but an upload does not make every request fail.
+// missing reports whether a block that is skipped for the reason makes results incomplete (warn), and whether
+// requests that must be complete fail because of it (deny). Blocks marked for deletion were replaced, and
+// blocks that are being uploaded were never served. A block without a meta.json may be either, or damaged: it
+// causes a warning, but an upload must not fail every request.
 func (r SkipReason) missing() (warn, deny bool) {
 	switch r {
 	case SkipMarked, SkipUploading:
@@ -56,7 +56,7 @@ func (r SkipReason) missing() (warn, deny bool) {
 	return true, true
 }
 
-// noteGaps collects what results of the tenant lack.
+// noteGaps collects the gaps of the tenant.
 func (t *Tenant) noteGaps() {
 	for i := range t.skipped {
 		s := &t.skipped[i]
@@ -77,7 +77,7 @@ func (t *Tenant) noteGaps() {
 	slices.SortFunc(t.gaps, func(a, b gap) int { return a.id.Compare(b.id) })
 }
 
-// covers reports whether served blocks with the same external labels have all of a time range.
+// covers reports whether served blocks with the same external labels cover the whole time range.
 func (t *Tenant) covers(r blockTimes) bool {
 	if !r.known {
 		return false
@@ -94,11 +94,11 @@ func (t *Tenant) covers(r blockTimes) bool {
 	return at >= r.maxt
 }
 
-// A Missing is what a result lacks: blocks that are in its time range and not served.
+// A Missing lists the blocks that a result lacks: those in its time range that are not served.
 type Missing struct{ gaps []*gap }
 
-// Missing returns what the result of a request lacks: for the times from mint to maxt in milliseconds, both inclusive, series
-// matchers and matchers of BlockIDLabel.
+// Missing returns the blocks that the result of a request lacks. The request covers mint to maxt in
+// milliseconds, both inclusive, with the series matchers ms and the matchers ids of BlockIDLabel.
 func (t *Tenant) Missing(mint, maxt int64, ms, ids []*labels.Matcher) Missing {
 	var m Missing
 	if t == nil {
@@ -127,25 +127,25 @@ func matchesAll(g *gap, ms, ids []*labels.Matcher) bool {
 	return true
 }
 
-// Without returns the gaps of the other blocks than those that held reports.
+// Without returns the gaps without the blocks for which held returns true.
 func (m Missing) Without(held func(ulid.ULID) bool) Missing {
 	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return held(g.id) })}
 }
 
-// WithoutOtherShards returns the gaps that no other process fills: a querier in front asks all shards.
+// WithoutOtherShards returns the gaps that no other process fills, for clients that query all shards.
 func (m Missing) WithoutOtherShards() Missing {
 	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return g.reason == SkipOtherShard })}
 }
 
-// Denies reports whether a request that must be complete fails.
+// Denies reports whether a request fails that must be complete.
 func (m Missing) Denies() bool {
 	return slices.ContainsFunc(m.gaps, func(g *gap) bool { _, deny := g.reason.missing(); return deny })
 }
 
-// maxNamed is how many blocks a warning names.
+// maxNamed bounds the blocks that a warning names.
 const maxNamed = 10
 
-// Warnings returns a line for each reason, with the blocks and their times.
+// Warnings returns one line per reason, with the blocks and their times.
 func (m Missing) Warnings() []string {
 	var lines []string
 	for _, reason := range skipReasons {
@@ -174,7 +174,7 @@ func (m Missing) Warnings() []string {
 	return lines
 }
 
-// Annotations returns the warnings as a storage.SeriesSet has them.
+// Annotations returns the warnings in the form of a storage.SeriesSet.
 func (m Missing) Annotations() annotations.Annotations {
 	var all annotations.Annotations
 	for _, w := range m.Warnings() {

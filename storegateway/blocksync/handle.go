@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A block is one that is served. The set that holds it has one reference, each handle another;
-// the last closes it.
+// A block is a served block. The set that contains it has one reference and each handle has another; the last
+// release closes it.
 type block struct {
 	syncer  *Syncer
 	data    *tsblock.Block
@@ -24,22 +24,22 @@ type block struct {
 	minTime int64 // milliseconds, inclusive
 	maxTime int64 // exclusive
 
-	// external belongs to every series of the block; it wins over a label of the series.
+	// external applies to every series of the block and overrides labels of the series.
 	external labels.Labels
 
-	written time.Time // its meta.json, where that may change; of the running sync
+	written time.Time // modification time of meta.json where it may change; used by the running sync
 
 	deleted atomic.Pointer[Deletions] // nil: none
 
 	refs      atomic.Int64
-	dropped   atomic.Bool  // it left the set because it is gone: nobody needs its local files
+	dropped   atomic.Bool  // it left the set because the bucket has it no longer: its local files are removed
 	lastUsed  atomic.Int64 // nanoseconds since 1970; 0: never
-	marked    atomic.Int64 // when it was marked for deletion, seconds since 1970; 0: not
+	marked    atomic.Int64 // time of its deletion mark, seconds since 1970; 0: not marked
 	noCompact atomic.Bool
-	gone      atomic.Int64 // since when it is served though it should not be, nanoseconds since 1970; 0: not
+	gone      atomic.Int64 // time since when it is served although it left the bucket, nanoseconds since 1970; 0: in the bucket
 }
 
-// loadDeletions returns what was deleted of the block.
+// loadDeletions returns the deletions of the block.
 func (b *block) loadDeletions() Deletions {
 	if d := b.deleted.Load(); d != nil {
 		return *d
@@ -47,39 +47,39 @@ func (b *block) loadDeletions() Deletions {
 	return nil
 }
 
-// release drops a reference; the last closes the block.
+// release drops a reference and closes the block with the last one.
 func (b *block) release() {
 	switch n := b.refs.Add(-1); {
 	case n < 0:
 		panic("BUG: block " + b.id.String() + " released too often")
 	case n > 0:
-	case b.dropped.Load() && !b.syncer.Serves(b.tenant, b.id): // it may have come back
+	case b.dropped.Load() && !b.syncer.Serves(b.tenant, b.id): // it may have reappeared
 		b.data.Remove()
 	default:
 		b.data.Close()
 	}
 }
 
-// Serves reports whether queries read a block of a tenant.
+// Serves reports whether queries read the block of the tenant.
 func (s *Syncer) Serves(tenant string, id ulid.ULID) bool {
 	t := s.current().tenants[tenant]
 	return t != nil && t.byID[id] != nil
 }
 
-// A Handle pins a block for a query. It is not for concurrent use.
+// A Handle pins a block for a query. It must not be used concurrently.
 type Handle struct {
 	block     *block
-	deletions Deletions // as they were when the block was pinned
+	deletions Deletions // as of the time the block was pinned
 	released  bool
 }
 
 // ID returns the block's id.
 func (h *Handle) ID() ulid.ULID { return h.block.id }
 
-// Deletions returns what was deleted of the block when it was pinned.
+// Deletions returns the deletions of the block as of the time it was pinned.
 func (h *Handle) Deletions() Deletions { return h.deletions }
 
-// External returns the labels that every series of the block has besides its own.
+// External returns the external labels, which every series of the block has in addition to its own.
 func (h *Handle) External() labels.Labels { return h.block.external }
 
 // Times returns the block's time range in milliseconds, both inclusive.
@@ -87,9 +87,9 @@ func (h *Handle) Times() (mint, maxt int64) {
 	return h.block.minTime, max(h.block.maxTime-1, h.block.minTime)
 }
 
-// MatchExternal takes those of the matchers that are about the block's external labels, which
-// the block's index does not know, and returns the others; false when one of them does not
-// match. It does not allocate unless the block has one of the labels.
+// MatchExternal evaluates the matchers of the block's external labels, which the block's index does not know,
+// and returns the other matchers. It returns false if a matcher does not match. It allocates only if the
+// block has one of the labels.
 func (h *Handle) MatchExternal(ms []*labels.Matcher) ([]*labels.Matcher, bool) {
 	external := h.block.external
 	first := slices.IndexFunc(ms, func(m *labels.Matcher) bool { return external.Has(m.Name) })
@@ -108,12 +108,11 @@ func (h *Handle) MatchExternal(ms []*labels.Matcher) ([]*labels.Matcher, bool) {
 	return rest, true
 }
 
-// Reader returns a reader of the block for a query. It reads nothing, and costs what
-// tsblock.Block.Reader does.
+// Reader returns a reader of the block for a query. It reads nothing and costs as much as
+// tsblock.Block.Reader.
 func (h *Handle) Reader(q *slab.Quota) *tsblock.Reader { return h.block.data.Reader(q) }
 
-// Release ends the handle. Readers and batches of the block stay valid: they count for
-// themselves.
+// Release unpins the block. Readers and batches of the block stay valid: they have separate references.
 func (h *Handle) Release() {
 	if h.released {
 		panic("BUG: handle of block " + h.block.id.String() + " released twice")
@@ -123,14 +122,15 @@ func (h *Handle) Release() {
 	h.block.release()
 }
 
-// ReleaseAll releases handles.
+// ReleaseAll releases all handles.
 func ReleaseAll(handles []*Handle) {
 	for _, h := range handles {
 		h.Release()
 	}
 }
 
-// LoadHeaders loads the index headers of the blocks of handles, as many at once as Options.HeaderLoads. It does not allocate when they are there. The error is one of theirs.
+// LoadHeaders loads the index headers of the handles' blocks, at most Options.HeaderLoads concurrently. It
+// does not allocate if all are loaded. It returns the error of one of the loads.
 func (s *Syncer) LoadHeaders(ctx context.Context, handles []*Handle) error {
 	if !slices.ContainsFunc(handles, func(h *Handle) bool { return !h.block.data.Loaded() }) {
 		return nil

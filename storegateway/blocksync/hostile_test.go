@@ -13,12 +13,12 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 )
 
-// A hostileBucket lists names at its top that no file system would, and answers all calls below
-// them with the objects of one tenant.
+// A hostileBucket lists names at its top that no file system would, and serves all calls below them with the
+// objects of one tenant.
 type hostileBucket struct {
 	objstore.Bucket
 	top   []string
-	asked []string // names below the top
+	asked []string // requested names below the top
 }
 
 func (b *hostileBucket) Iter(ctx context.Context, dir string, f func(string) error, o ...objstore.IterOption) error {
@@ -34,8 +34,8 @@ func (b *hostileBucket) Iter(ctx context.Context, dir string, f func(string) err
 	return nil
 }
 
-// TestHostileTenants has a bucket list names that lead out of the data directory: none of them
-// is a tenant, and nothing is asked below them, or written.
+// TestHostileTenants lets a bucket list names that point outside of the data directory: none of them is a
+// tenant, and no object below them is requested or written.
 func TestHostileTenants(t *testing.T) {
 	hostile := []string{
 		"../", "./", "/", "//", "a b/", "a/../../b/", `..\..\b/`, "a\x00b/", "a\nb/", "é/", "%2e%2e/",
@@ -83,12 +83,12 @@ func TestHostileTenants(t *testing.T) {
 	}
 }
 
-// discardLog is a log of go-kit that says nothing.
+// discardLog is a go-kit logger that discards everything.
 type discardLog struct{}
 
 func (discardLog) Log(...any) error { return nil }
 
-// TestTenantsOption refuses such names from the operator too.
+// TestTenantsOption rejects such names from the operator too.
 func TestTenantsOption(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "a/b", "a,b", strings.Repeat("a", MaxTenant+1)} {
 		o := testOptions(t, objstore.NewInMemBucket())
@@ -99,8 +99,8 @@ func TestTenantsOption(t *testing.T) {
 	}
 }
 
-// TestFilesOutside refuses a meta.json whose files lie outside of the block: for a directory's
-// bucket the size of any file on the machine could be asked.
+// TestFilesOutside rejects a meta.json with files outside of the block: with a directory's bucket it could
+// probe the size of any file on the machine.
 func TestFilesOutside(t *testing.T) {
 	dir := t.TempDir()
 	id, err := testblock.Shape{Count: 1, Samples: 1}.Write(dir, testblock.Options{External: map[string]string{"a": "b"}})

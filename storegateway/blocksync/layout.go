@@ -10,14 +10,14 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// A Layout says how blocks lie in a bucket.
+// A Layout is the arrangement of blocks in a bucket.
 type Layout string
 
-// The layouts, by the names of --layout.
+// Layouts, by their names in --layout.
 const (
-	// LayoutAuto looks: directories with blocks in them make a Mimir bucket; blocks at the top
-	// are a Prometheus data directory where a write-ahead log lies beside them or where they
-	// have no thanos section, and otherwise a Thanos bucket.
+	// LayoutAuto detects the layout: directories that contain blocks imply a Mimir bucket; blocks at the top
+	// imply a Prometheus data directory if a write-ahead log lies beside them or they have no thanos section,
+	// otherwise a Thanos bucket.
 	LayoutAuto Layout = "auto"
 
 	LayoutPrometheus Layout = "prometheus"
@@ -25,7 +25,7 @@ const (
 	LayoutMimir      Layout = "mimir"
 )
 
-// ParseLayout returns the layout of a name; "" is LayoutAuto.
+// ParseLayout returns the layout with the given name; "" is LayoutAuto.
 func ParseLayout(s string) (Layout, error) {
 	switch l := Layout(s); l {
 	case "":
@@ -44,14 +44,14 @@ const (
 	tombstonesName   = "tombstones"
 	deletionMarkName = "deletion-mark.json"
 	noCompactName    = "no-compact-mark.json"
-	uploadingName    = "uploading-meta.json"  // Mimir: blocks that its API has not taken whole
-	markersName      = "markers"              // Mimir: marks of all of a tenant's blocks
+	uploadingName    = "uploading-meta.json"  // Mimir: blocks whose upload through its API is not complete
+	markersName      = "markers"              // Mimir: marks of all blocks of a tenant
 	bucketIndexName  = "bucket-index.json.gz" // Mimir: list of a tenant's blocks
 	mimirClusterName = "__mimir_cluster"      // Mimir: seeds of the cluster
 	tenantDeletion   = "tenant-deletion-mark.json"
 )
 
-// Where a block's name has been seen.
+// A seen is a set of the objects of a block that were listed.
 type seen uint8
 
 const (
@@ -61,25 +61,25 @@ const (
 	sawDeletionMark
 	sawNoCompact
 	sawUploading
-	sawFiles // the block's objects were listed, so that what is not there is missing
+	sawFiles // all objects of the block were listed: an object that was not seen is missing
 )
 
-// A found block is what listings tell of it. It is small: a bucket may have 100,000.
+// A found describes a block by its listed names. It is small because a bucket may have 100,000 blocks.
 type found struct {
 	saw      seen
 	segments int32 // chunk files seen
-	last     int32 // the highest number of a chunk file
+	last     int32 // highest number of a chunk file
 
-	deletionTime int64 // seconds since 1970, from a Mimir bucket index; 0: not known
+	deletionTime int64 // seconds since 1970, from a Mimir bucket index; 0: unknown
 }
 
-// A listing is what a tenant's part of the bucket holds.
+// A listing is the content of a tenant's part of the bucket.
 type listing struct {
 	blocks  map[ulid.ULID]*found
-	foreign int    // objects and directories that are of no block and that no layout knows
+	foreign int    // objects and directories that belong to no block and to no known layout
 	example string // one of them
 
-	partial bool // from a bucket index: only the blocks that it names
+	partial bool // from a bucket index: contains only the blocks that the index lists
 }
 
 func newListing() listing { return listing{blocks: make(map[ulid.ULID]*found)} }
@@ -99,7 +99,7 @@ func (l *listing) stranger(name string) {
 	}
 }
 
-// file notes one of a block's objects, by its name in the block's directory.
+// file records one of a block's objects, by its name in the block's directory.
 func (f *found) file(name string) {
 	switch name {
 	case metaName:
@@ -135,29 +135,29 @@ func segmentNumber(name string) (int32, bool) {
 	return int32(n), true
 }
 
-// parseBlockID returns the block that an element of a name is, which is a ULID in the form
-// that it is written in (ulid.ParseStrict takes lower case and overflows too).
+// parseBlockID parses a path element that is a ULID in canonical form (ulid.ParseStrict also accepts lower
+// case and overflows).
 func parseBlockID(s string) (ulid.ULID, bool) {
 	id, err := ulid.ParseStrict(s)
 	return id, err == nil && id.String() == s
 }
 
-// A lister lists one directory of the bucket, with retries; each attempt begins with begin.
+// A lister lists a directory of the bucket, with retries. Each attempt starts with a call of begin.
 type lister interface {
 	list(ctx context.Context, dir string, recursive bool, begin func(), visit func(name string)) error
 }
 
-// An arrangement is one way to lay out blocks.
+// An arrangement lists the tenants and blocks of one layout.
 type arrangement interface {
-	// tenants returns the tenants, and what lies among them that is none; those of a layout without
-	// tenants are the one "".
+	// tenants returns the tenants, and the other entries found beside them. A layout without tenants returns
+	// the single tenant "".
 	tenants(context.Context) (names []string, others listing, err error)
 
 	// list returns the blocks of a tenant.
 	list(ctx context.Context, tenant string) (listing, error)
 }
 
-// oneTenant are the arrangements that have one tenant, of no name.
+// oneTenant is embedded in arrangements that have one tenant, with an empty name.
 type oneTenant struct{}
 
 func (oneTenant) tenants(context.Context) ([]string, listing, error) {

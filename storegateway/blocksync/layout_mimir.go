@@ -16,9 +16,9 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// mimirLayout is a bucket of Grafana Mimir: a directory for each tenant with blocks in it,
-// markers/<ULID>-deletion-mark.json, and mostly a bucket-index.json.gz, which the compactor
-// writes. A bucket index that is fresh saves listing the tenant.
+// mimirLayout lists a bucket of Grafana Mimir: one directory per tenant with blocks in it,
+// markers/<ULID>-deletion-mark.json, and usually a bucket-index.json.gz, which the compactor writes. A fresh
+// bucket index saves listing the tenant.
 type mimirLayout struct {
 	bucket  lister
 	read    func(ctx context.Context, name string, limit int64) ([]byte, error)
@@ -28,8 +28,8 @@ type mimirLayout struct {
 
 var _ arrangement = mimirLayout{}
 
-// maxBucketIndex is how long a bucket index may be, in bytes, as it is and uncompressed: some
-// 250 bytes a block make a million blocks.
+// maxBucketIndex bounds a bucket index in bytes, compressed and uncompressed: at some 250 bytes per block it
+// suffices for a million blocks.
 const maxBucketIndex = 256 << 20
 
 func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others listing, err error) {
@@ -51,11 +51,11 @@ func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others list
 	return tenants, others, err
 }
 
-// MaxTenant is how long the name of a tenant may be, in bytes.
+// MaxTenant bounds the length of a tenant's name in bytes.
 const MaxTenant = 150
 
-// ValidTenant reports whether a directory can be a tenant's: by Mimir's rule for names of tenants,
-// and not a block's. What it refuses is never part of a name in the bucket or in the data
+// ValidTenant reports whether a directory may belong to a tenant: its name follows Mimir's rules for tenants
+// and is not that of a block. Names that it rejects never become part of a path in the bucket or in the data
 // directory.
 func ValidTenant(name string) bool {
 	if name == "" || name == "." || name == ".." || len(name) > MaxTenant {
@@ -108,7 +108,7 @@ func (m mimirLayout) list(ctx context.Context, tenant string) (listing, error) {
 	return l, err
 }
 
-// mimirOwn says whether Mimir puts an entry of that name beside a tenant's blocks.
+// mimirOwn reports whether Mimir creates entries of that name beside a tenant's blocks.
 func mimirOwn(name string) bool {
 	return name == markersName || name == bucketIndexName || name == "bucket-index.json" || name == tenantDeletion || name == "debug"
 }
@@ -128,13 +128,13 @@ func parseMarker(name string) (ulid.ULID, seen, bool) {
 	return ulid.ULID{}, 0, false
 }
 
-// markerName is where Mimir keeps the mark of a block.
+// markerName returns the name of a block's deletion mark.
 func markerName(tenant string, id ulid.ULID) string {
 	return path.Join(tenant, markersName, id.String()+"-"+deletionMarkName)
 }
 
-// A bucketIndex is bucket-index.json: versions 1 and 2 (the latter has compactor_shard_id).
-// Fields that are not needed are left out.
+// A bucketIndex is bucket-index.json in version 1 or 2 (version 2 adds compactor_shard_id). Unused fields are
+// omitted.
 type bucketIndex struct {
 	Version int `json:"version"`
 	Blocks  []struct {
@@ -147,8 +147,8 @@ type bucketIndex struct {
 	UpdatedAt int64 `json:"updated_at"` // seconds since 1970
 }
 
-// fromIndex lists a tenant by its bucket index. An index that is missing, old or unreadable is
-// no error: the tenant is listed then.
+// fromIndex lists a tenant by its bucket index. It returns false without an error if the index is missing,
+// old or unreadable: the caller then lists the tenant.
 func (m mimirLayout) fromIndex(ctx context.Context, tenant string) (listing, bool, error) {
 	packed, err := m.read(ctx, path.Join(tenant, bucketIndexName), maxBucketIndex)
 	if err != nil {
@@ -164,7 +164,7 @@ func (m mimirLayout) fromIndex(ctx context.Context, tenant string) (listing, boo
 	l := newListing()
 	l.partial = true
 	for _, b := range index.Blocks {
-		id, _ := parseBlockID(b.ID) // parseBucketIndex has looked at it
+		id, _ := parseBlockID(b.ID) // parseBucketIndex has checked it
 		l.block(id)
 	}
 	for _, mark := range index.Marks {
@@ -177,7 +177,7 @@ func (m mimirLayout) fromIndex(ctx context.Context, tenant string) (listing, boo
 	return l, true, nil
 }
 
-// parseBucketIndex reads a bucket-index.json.gz.
+// parseBucketIndex parses a bucket-index.json.gz.
 func parseBucketIndex(packed []byte) (*bucketIndex, error) {
 	zr, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// prometheusLayout is the data directory of a Prometheus server, or a copy of it. Only
-// directories named by a ULID are looked at: never wal/, wbl/, chunks_head/ or a block under
-// construction or deletion (01ABC….tmp-for-creation, 01ABC….tmp-for-deletion).
+// prometheusLayout lists the data directory of a Prometheus server, or a copy of it. It considers only
+// directories named by a ULID: never wal/, wbl/, chunks_head/ or a block under construction or deletion
+// (01ABC….tmp-for-creation, 01ABC….tmp-for-deletion).
 type prometheusLayout struct {
 	oneTenant
 	bucket lister
@@ -30,8 +30,8 @@ func (p prometheusLayout) list(ctx context.Context, _ string) (listing, error) {
 	return l, err
 }
 
-// prometheusOwn says whether Prometheus, or Thanos' sidecar, puts an entry of that name beside
-// the blocks.
+// prometheusOwn reports whether Prometheus, or the Thanos sidecar, creates entries of that name beside the
+// blocks.
 func prometheusOwn(name string) bool {
 	switch name {
 	case "wal", "wbl", "chunks_head", "lock", "queries.active", "chunk_snapshot.tmp", "thanos", "thanos.shipper.json":

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// thanosLayout is a bucket that Thanos' components write: blocks at the top, whose meta.json has
-// a thanos section, with marks beside it.
+// thanosLayout lists a bucket written by Thanos components: blocks at the top, with a thanos section in their
+// meta.json and marks beside it.
 //
-// The whole bucket is listed at each sync: a page of a listing has a thousand names, so that
-// marks and files of all blocks cost far fewer requests than asking for the mark of each block.
+// Each sync lists the whole bucket: one page of a listing has a thousand names, so the marks and files of all
+// blocks cost far fewer requests than one request per block for its mark.
 type thanosLayout struct {
 	oneTenant
 	bucket lister

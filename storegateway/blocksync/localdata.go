@@ -10,11 +10,11 @@ import (
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// cleanLocal removes the local files of blocks that are not served: those of blocks that went
-// while no gateway ran, and of blocks that are now another shard's. Only directories named by a
-// ULID are removed, and those of tenants that are empty then.
+// cleanLocal removes the local files of blocks that are not served: blocks that left the bucket while no
+// gateway ran, and blocks that now belong to another shard. It removes only directories named by a ULID, and
+// directories of tenants that become empty.
 func (s *Syncer) cleanLocal(set *blockSet) error {
-	root := s.options.DataDir // with ULID/ and tenant/ULID/ in it
+	root := s.options.DataDir // contains ULID/ and tenant/ULID/
 	dirs, err := os.ReadDir(root)
 	if isNotExist(err) {
 		return nil
@@ -39,7 +39,7 @@ func (s *Syncer) cleanLocal(set *blockSet) error {
 			return err
 		}
 		if t == nil {
-			_ = os.Remove(dir) // stays if somebody has put something there
+			_ = os.Remove(dir) // fails if the directory has other files
 		}
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// maxMeta is how long a meta.json may be, in bytes; the longest ones name the sources of blocks
-// that were compacted many times.
+// maxMeta bounds a meta.json in bytes. The longest ones list the sources of blocks that were compacted many
+// times.
 const maxMeta = 16 << 20
 
-// parseMeta reads the meta.json of a block. Its errors are verdicts on the block.
+// parseMeta parses the meta.json of a block. Its errors are verdicts on the block.
 func parseMeta(text []byte, id ulid.ULID) (*tsblock.Meta, error) {
 	m, err := tsblock.ParseMeta(text)
 	switch {
@@ -25,9 +25,9 @@ func parseMeta(text []byte, id ulid.ULID) (*tsblock.Meta, error) {
 		return nil, skip(SkipCorruptMeta, "%v", err)
 	case m.ULID != id:
 		return nil, skip(SkipCorruptMeta, "meta.json is of block %s", m.ULID)
-	case m.MaxTime-m.MinTime < 0: // past what an int64 holds
+	case m.MaxTime-m.MinTime < 0: // the difference overflows int64
 		return nil, skip(SkipCorruptMeta, "meta.json says from %d to %d", m.MinTime, m.MaxTime)
-	case m.Thanos.Version != 0 && m.Thanos.Version != 1: // old ones have none, which means 1
+	case m.Thanos.Version != 0 && m.Thanos.Version != 1: // old files have none, which means 1
 		return nil, skip(SkipCorruptMeta, "the thanos section of meta.json has version %d, 1 is known", m.Thanos.Version)
 	case m.Thanos.Downsample.Resolution != 0:
 		return nil, skip(SkipDownsampled, "each sample stands for %d ms, by several aggregates", m.Thanos.Downsample.Resolution)
@@ -35,10 +35,10 @@ func parseMeta(text []byte, id ulid.ULID) (*tsblock.Meta, error) {
 	return m, nil
 }
 
-// hasThanos says whether a meta.json has the section that Thanos adds.
+// hasThanos reports whether a meta.json has the section that Thanos adds.
 func hasThanos(m *tsblock.Meta) bool { return m.Thanos.Version != 0 || m.Thanos.Labels != nil }
 
-// checkFiles compares what meta.json says with what is in the bucket.
+// checkFiles compares the files that meta.json lists with those in the bucket.
 func checkFiles(m *tsblock.Meta, f *found) error {
 	if f.saw&sawIndex == 0 {
 		return skip(SkipIncomplete, "index is missing")
@@ -51,7 +51,7 @@ func checkFiles(m *tsblock.Meta, f *found) error {
 	}
 	for _, file := range m.Thanos.Files {
 		name := slashed(file.Path)
-		if !fs.ValidPath(name) { // it could lead out of the block, and out of a directory's bucket
+		if !fs.ValidPath(name) { // could escape from the block, and from a file bucket
 			return skip(SkipCorruptMeta, "meta.json names the file %.60q", file.Path)
 		}
 		if !strings.HasPrefix(name, chunksName+"/") {
@@ -68,10 +68,10 @@ func checkFiles(m *tsblock.Meta, f *found) error {
 	return nil
 }
 
-// slashed returns a path of meta.json, which may have been written on Windows.
+// slashed returns a path of meta.json with slashes: the file may have been written on Windows.
 func slashed(path string) string { return strings.ReplaceAll(path, `\`, "/") }
 
-// externalLabels returns the labels that every series of a Thanos block has besides its own.
+// externalLabels returns the external labels of a Thanos block.
 func externalLabels(m *tsblock.Meta) labels.Labels {
 	if len(m.Thanos.Labels) == 0 {
 		return labels.EmptyLabels()
@@ -79,32 +79,31 @@ func externalLabels(m *tsblock.Meta) labels.Labels {
 	return labels.FromMap(m.Thanos.Labels)
 }
 
-// A SkipReason says why a block is not served; it is a label of a metric.
+// A SkipReason is the reason why a block is not served. It is the value of a metric's label.
 type SkipReason string
 
-// The reasons.
+// Reasons to skip a block.
 const (
-	SkipNoMeta       SkipReason = "no-meta"       // an upload or a deletion is under way, or broke off
-	SkipUploading    SkipReason = "uploading"     // Mimir's API has not taken it whole
-	SkipIncomplete   SkipReason = "incomplete"    // a file is missing or has not the size of meta.json
-	SkipCorruptMeta  SkipReason = "corrupt-meta"  // meta.json cannot be read or contradicts itself
-	SkipDownsampled  SkipReason = "downsampled"   // Thanos' aggregates, which are no samples
-	SkipNoThanos     SkipReason = "no-thanos"     // a Thanos bucket's block without external labels
-	SkipTombstones   SkipReason = "tombstones"    // its file of tombstones cannot be read
+	SkipNoMeta       SkipReason = "no-meta"       // an upload or a deletion is in progress, or was interrupted
+	SkipUploading    SkipReason = "uploading"     // an upload through Mimir's API is not complete
+	SkipIncomplete   SkipReason = "incomplete"    // a file is missing, or its size differs from meta.json
+	SkipCorruptMeta  SkipReason = "corrupt-meta"  // meta.json is unreadable or contradicts itself
+	SkipDownsampled  SkipReason = "downsampled"   // a block of Thanos' aggregates rather than samples
+	SkipNoThanos     SkipReason = "no-thanos"     // a block of a Thanos bucket without external labels
+	SkipTombstones   SkipReason = "tombstones"    // its tombstones file is unreadable
 	SkipMarked       SkipReason = "deletion-mark" // marked for deletion longer than the delay
-	SkipAccessDenied SkipReason = "access-denied" // the bucket lets us see but not read it
-	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; tried again at the next sync
-	SkipOtherShard   SkipReason = "other-shard"   // another process serves it; counted, not listed
+	SkipAccessDenied SkipReason = "access-denied" // the bucket lists it but refuses to return it
+	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; retried at the next sync
+	SkipOtherShard   SkipReason = "other-shard"   // served by another process; counted, not listed
 )
 
-// skipReasons are all of them, for the metric.
+// skipReasons are all reasons, for the metric.
 var skipReasons = [...]SkipReason{
 	SkipNoMeta, SkipUploading, SkipIncomplete, SkipCorruptMeta, SkipDownsampled,
 	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipOtherShard,
 }
 
-// A verdict is the error that a block is not to be served, and that trying again at once would
-// not change it.
+// A verdict is an error that keeps a block from being served and that an immediate retry would not change.
 type verdict struct {
 	reason SkipReason
 	detail string
@@ -116,7 +115,7 @@ func skip(reason SkipReason, format string, args ...any) error {
 	return &verdict{reason, fmt.Sprintf(format, args...)}
 }
 
-// verdictOf returns the verdict that err is, nil when it is none.
+// verdictOf returns the verdict that err wraps, or nil.
 func verdictOf(err error) *verdict {
 	v, _ := errors.AsType[*verdict](err)
 	return v
@@ -129,7 +128,7 @@ type deletionMark struct {
 	DeletionTime int64  `json:"deletion_time"` // seconds since 1970
 }
 
-// parseDeletionMark returns when the block was marked, in seconds since 1970.
+// parseDeletionMark returns the time at which the block was marked, in seconds since 1970.
 func parseDeletionMark(text []byte) (int64, error) {
 	var mark deletionMark
 	if err := json.Unmarshal(text, &mark); err != nil {

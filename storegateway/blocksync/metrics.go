@@ -10,15 +10,15 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// metrics are the counts of the blocks side. As a collector it also looks at the set that is
-// served when it is asked.
+// metrics counts bucket calls and syncs. As a collector it also derives gauges from the served set when
+// scraped.
 type metrics struct {
 	syncer *Syncer
 
 	unloads     atomic.Uint64
 	readRetries atomic.Uint64
 	readHedges  atomic.Uint64
-	bucketReads atomic.Uint64 // of blocks
+	bucketReads atomic.Uint64 // reads of blocks
 	readBytes   atomic.Uint64
 	readErrors  atomic.Uint64
 
@@ -87,7 +87,7 @@ func (m *metrics) synced(d time.Duration, err error) {
 	m.syncSeconds.Observe(d.Seconds())
 }
 
-// blockRead counts a read of n bytes of a block. That an object has ended is no failure.
+// blockRead counts a read of n bytes of a block. The end of an object is not a failure.
 func (m *metrics) blockRead(n int, err error) {
 	m.bucketReads.Add(1)
 	m.readBytes.Add(uint64(n))

@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// other finds out which times a block of another shard has. What cannot be read now counts as unknown,
-// and is read at the next sync.
+// other determines the time range of a block of another shard. A range that cannot be read counts as unknown,
+// and is read again at the next sync.
 func (s *tenantSync) other(ctx context.Context, id ulid.ULID, f *found) {
 	o := s.old.otherShards[id]
 	if !o.known && f.saw&sawDeletionMark == 0 {
@@ -33,7 +33,7 @@ func (s *tenantSync) other(ctx context.Context, id ulid.ULID, f *found) {
 	s.result.otherShards[id] = o
 }
 
-// timesOf returns what a block's meta.json says of its range.
+// timesOf returns the time range that a block's meta.json states.
 func (s *tenantSync) timesOf(m *tsblock.Meta) blockTimes {
 	t := blockTimes{known: m.MaxTime >= m.MinTime, mint: m.MinTime, maxt: m.MaxTime}
 	if _, thanos := s.layout.(thanosLayout); thanos {

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A patientSource gives each attempt its time, repeats those that fail, and hedges those that take long.
+// A patientSource limits the time of each attempt, retries failed attempts, and hedges slow ones.
 type patientSource struct {
 	source  *watchedSource
 	bucket  objstore.Bucket
@@ -25,7 +25,7 @@ type patientSource struct {
 
 var _ tsblock.Source = (*patientSource)(nil)
 
-// Costs are those of the source.
+// Costs returns the costs of the source.
 func (s *patientSource) Costs() tsblock.Costs { return s.source.Costs() }
 
 func (s *patientSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (n int, err error) {
@@ -74,14 +74,15 @@ func (s *patientSource) once(ctx context.Context, name string, attempt func(cont
 	return &BucketError{s.source.bucket, name, context.Cause(own)}
 }
 
-// A readResult is what became of one of two reads of the same bytes.
+// A readResult is the result of one of two reads of the same bytes.
 type readResult struct {
 	n   int
 	err error
 }
 
-// readHedged reads, and makes the same read a second time if the first takes longer than the hedge: the
-// first to succeed counts, and the other is cancelled. dst is not written to after it returns.
+// readHedged reads a range, and starts the same read a second time if the first takes longer than the hedge:
+// the first success wins, and the other read is cancelled. dst is not written to after readHedged has
+// returned.
 func (s *patientSource) readHedged(ctx context.Context, name string, off int64, dst []byte) (int, error) {
 	if s.hedge <= 0 {
 		return s.source.ReadRange(ctx, name, off, dst)
@@ -123,22 +124,23 @@ func (s *patientSource) readHedged(ctx context.Context, name string, off int64, 
 			return r.n, r.err
 		}
 		cancel()
-		<-first // dst is its own until then
+		<-first // the read owns dst until then
 		return copy(dst, other[:r.n]), nil
 	}
 }
 
-// A Waiting records which object of the bucket a query waits for.
+// A Waiting records the object of the bucket that a query waits for.
 type Waiting struct{ what atomic.Pointer[string] }
 
 type waitingKey struct{}
 
-// Context returns a context whose reads are recorded.
+// Context returns a context that records its reads in w.
 func (w *Waiting) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitingKey{}, w)
 }
 
-// Object returns the object that the query waits for, or waited for when it failed; "" for none.
+// Object returns the object that the query waits for, or waited for when it failed. It returns "" if there is
+// none.
 func (w *Waiting) Object() string {
 	if what := w.what.Load(); what != nil {
 		return *what
@@ -146,8 +148,8 @@ func (w *Waiting) Object() string {
 	return ""
 }
 
-// waitsFor records that the query of the context waits for an object, until it is called with the error of
-// the wait: a wait that failed stays, so that the query can name its object.
+// waitsFor records that the query of the context waits for an object. The returned function ends the wait; if
+// its error is not nil, the object stays recorded so that the query can name it.
 func waitsFor(ctx context.Context, object, bucket string) func(*error) {
 	w, ok := ctx.Value(waitingKey{}).(*Waiting)
 	if !ok {

@@ -14,14 +14,14 @@ import (
 	"github.com/thanos-io/objstore"
 )
 
-// A bucketReader reads small objects and lists directories, each attempt within a time and
-// failed ones repeated. Queries do not read through it.
+// A bucketReader reads small objects and lists directories. It limits the time of each attempt and retries
+// failed ones. Queries do not read through it.
 type bucketReader struct {
 	bucket  objstore.Bucket
 	timeout time.Duration // of an attempt; of a listing: between two names
 	tries   int
-	plain   bool          // no TLS protects what is read
-	slots   chan struct{} // a place for each call that may be under way
+	plain   bool          // no TLS protects the bytes read
+	slots   chan struct{} // one slot per concurrent call
 }
 
 var _ lister = (*bucketReader)(nil)
@@ -29,11 +29,11 @@ var _ lister = (*bucketReader)(nil)
 var (
 	errTooLong = errors.New("the object is longer than it may be")
 
-	// errTimeout is the cause of a context that an attempt had for itself.
+	// errTimeout is the cause of the context of an attempt that timed out.
 	errTimeout = errors.New("the bucket did not respond in time")
 )
 
-// A goneError says that an object is not there, in the same way for all kinds of buckets.
+// A goneError reports that an object does not exist, for all kinds of buckets.
 type goneError struct {
 	bucket, name string
 	err          error
@@ -42,13 +42,13 @@ type goneError struct {
 func (e *goneError) Error() string { return fmt.Sprintf("%s is not in bucket %s", e.name, e.bucket) }
 func (e *goneError) Unwrap() error { return e.err }
 
-// IsGone reports whether an error is that of an object which is not in the bucket.
+// IsGone reports whether err reports an object that is not in the bucket.
 func IsGone(err error) bool {
 	_, ok := errors.AsType[*goneError](err)
 	return ok
 }
 
-// goneBlock returns the block of the missing object that an error names.
+// goneBlock returns the block of the missing object that err names.
 func goneBlock(err error) (id ulid.ULID, ok bool) {
 	e, is := errors.AsType[*goneError](err)
 	if !is {
@@ -62,8 +62,8 @@ func goneBlock(err error) (id ulid.ULID, ok bool) {
 	return id, ok
 }
 
-// notFound says whether a bucket's error means that there is no such object. Providers look
-// through the wrappings of github.com/pkg/errors only.
+// notFound reports whether a bucket's error means that the object does not exist. Providers unwrap errors of
+// github.com/pkg/errors only.
 func notFound(bucket objstore.BucketReader, err error) bool {
 	return anyCause(err, bucket.IsObjNotFoundErr)
 }
@@ -81,13 +81,13 @@ func anyCause(err error, is func(error) bool) bool {
 	return false
 }
 
-// do calls attempt until it succeeds, at most tries times, with pauses that double.
+// do calls attempt until it succeeds, at most b.tries times, with exponential back-off.
 func (b *bucketReader) do(ctx context.Context, name string, attempt func(context.Context, *time.Timer) error) error {
 	var err error
 	for i := range b.tries {
 		if i > 0 {
 			if waitErr := sleep(ctx, backoff(i, 100*time.Millisecond, 5*time.Second)); waitErr != nil {
-				return err // what the bucket said tells more than that time is up
+				return err // the bucket's error says more than the timeout
 			}
 		}
 		if err = b.once(ctx, attempt); err == nil {
@@ -117,7 +117,7 @@ func (b *bucketReader) once(ctx context.Context, attempt func(context.Context, *
 	defer timer.Stop()
 	err := attempt(ctx, timer)
 	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx) // providers say "context canceled"
+		return context.Cause(ctx) // providers return "context canceled"
 	}
 	return err
 }
@@ -145,8 +145,8 @@ func (b *bucketReader) get(ctx context.Context, name string, limit int64) ([]byt
 	return text, err
 }
 
-// getConfirmed returns an object without a checksum. Without TLS two reads must return the same: bytes changed by a
-// network or a proxy would change results.
+// getConfirmed returns an object that has no checksum. Without TLS it reads the object twice and requires
+// equal bytes: bytes changed by a network or a proxy would change results.
 func (b *bucketReader) getConfirmed(ctx context.Context, name string, limit int64) ([]byte, error) {
 	text, err := b.get(ctx, name, limit)
 	if err != nil || !b.plain {
@@ -159,7 +159,7 @@ func (b *bucketReader) getConfirmed(ctx context.Context, name string, limit int6
 	return text, err
 }
 
-// attributes returns the length of an object and when it was written.
+// attributes returns the length and the modification time of an object.
 func (b *bucketReader) attributes(ctx context.Context, name string) (a objstore.ObjectAttributes, err error) {
 	err = b.do(ctx, name, func(ctx context.Context, _ *time.Timer) error {
 		a, err = b.bucket.Attributes(ctx, name)
@@ -171,10 +171,10 @@ func (b *bucketReader) attributes(ctx context.Context, name string) (a objstore.
 	return a, err
 }
 
-// list visits the names in a directory, those of directories with a slash at the end. Each
-// attempt begins with begin.
+// list visits the names in a directory; names of directories end in a slash. Each attempt starts with a call
+// of begin.
 func (b *bucketReader) list(ctx context.Context, dir string, recursive bool, begin func(), visit func(name string)) error {
-	slashAtEnd := dir // so that "a" does not find "ab" in buckets that know prefixes only
+	slashAtEnd := dir // keeps "a" from matching "ab" in buckets that know prefixes only
 	if dir != "" {
 		slashAtEnd += "/"
 	}
@@ -185,7 +185,7 @@ func (b *bucketReader) list(ctx context.Context, dir string, recursive bool, beg
 	err := b.do(ctx, dir, func(ctx context.Context, timer *time.Timer) error {
 		begin()
 		return b.bucket.Iter(ctx, slashAtEnd, func(name string) error {
-			timer.Reset(b.timeout) // a long listing is well as long as it goes on
+			timer.Reset(b.timeout) // a long listing is healthy as long as it delivers names
 			visit(name)
 			return nil
 		}, options...)
@@ -199,8 +199,8 @@ func (b *bucketReader) list(ctx context.Context, dir string, recursive bool, beg
 	return fmt.Errorf("list %s/ in bucket %s: %w", dir, b.bucket.Name(), err)
 }
 
-// backoff returns the pause before try i (1 is the second): first doubled each time, at most
-// most, and between half of that and all of it by chance.
+// backoff returns the pause before attempt i (1 is the second attempt): exponential from first up to most,
+// with jitter between half of the pause and all of it.
 func backoff(i int, first, most time.Duration) time.Duration {
 	d := most
 	if i < 20 {
@@ -209,7 +209,7 @@ func backoff(i int, first, most time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// sleep waits for a time or for the context's end.
+// sleep blocks until d has passed or the context is done.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

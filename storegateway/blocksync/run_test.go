@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/internal/testbucket"
 )
 
-// uploadBlock uploads the objects of a Thanos block whose contents nobody reads.
+// uploadBlock uploads the objects of a Thanos block whose contents are never read.
 func uploadBlock(t testing.TB, b objstore.Bucket, name string) {
 	t.Helper()
 	id := blockID(name)
@@ -30,7 +30,7 @@ func uploadBlock(t testing.TB, b objstore.Bucket, name string) {
 		`{"ulid":%q,"version":1,"minTime":0,"maxTime":7200000,"stats":{"numChunks":1},"thanos":{"labels":{"a":"b"}}}`, id))
 }
 
-// runSyncer runs a gateway until the test ends.
+// runSyncer runs a Syncer until the test ends.
 func runSyncer(t *testing.T, o Options) *Syncer {
 	t.Helper()
 	g := newSyncer(t, o)
@@ -46,7 +46,7 @@ func runSyncer(t *testing.T, o Options) *Syncer {
 	return g
 }
 
-// at waits until that long after the start of the bubble, and for what happens then.
+// at sleeps until d after start and then until all goroutines of the bubble are blocked.
 func at(start time.Time, d time.Duration) {
 	time.Sleep(time.Until(start.Add(d)))
 	synctest.Wait()
@@ -74,7 +74,7 @@ func TestRunSyncs(t *testing.T) {
 			t.Fatalf("after the interval: %d blocks", n)
 		}
 
-		// A nudge does not wait for the interval, but two of them do not sync twice.
+		// A nudge does not wait for the interval, but two nudges do not sync twice.
 		calls := bucket.Calls.Load()
 		uploadBlock(t, bucket, "C")
 		g.nudge()
@@ -84,13 +84,13 @@ func TestRunSyncs(t *testing.T) {
 			t.Fatalf("after a nudge: %d blocks", n)
 		}
 		at(start, 90*time.Second)
-		if n := bucket.Calls.Load() - calls; n != 2 { // a listing, a meta.json
+		if n := bucket.Calls.Load() - calls; n != 2 { // a listing and a meta.json
 			t.Errorf("two nudges made %d calls", n)
 		}
 	})
 }
 
-// A bucket that fails is tried again sooner than the interval, in growing pauses.
+// TestRunWhenTheBucketFails expects retries sooner than the interval, with growing pauses.
 func TestRunWhenTheBucketFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := testbucket.NewFailing(objstore.NewInMemBucket())
@@ -116,7 +116,7 @@ func TestRunWhenTheBucketFails(t *testing.T) {
 	})
 }
 
-// Ending Run ends a sync in the middle, and what it had opened.
+// TestRunEndsASync cancels Run during a sync, which closes the blocks that it had opened.
 func TestRunEndsASync(t *testing.T) {
 	for _, f := range []testbucket.Failure{testbucket.FailHang, testbucket.FailStall} {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,8 @@ func TestRunEndsASync(t *testing.T) {
 	}
 }
 
-// A block that is gone stays open for the query that has it, and is closed by its last handle.
+// TestHandlesOutliveTheSet deletes a block in use: it stays open for its query and is closed by the last
+// handle.
 func TestHandlesOutliveTheSet(t *testing.T) {
 	bucket := objstore.NewInMemBucket()
 	uploadBlock(t, bucket, "A")
@@ -189,8 +190,7 @@ func TestHandlesOutliveTheSet(t *testing.T) {
 	first[0].Release()
 }
 
-// A block of a running Prometheus from which series are deleted is no longer served: its files still
-// have them.
+// TestTombstones deletes series from a block of a running Prometheus, whose chunk files still contain them.
 func TestTombstones(t *testing.T) {
 	dir := t.TempDir()
 	bucket, err := filesystem.NewBucket(dir)
@@ -233,7 +233,7 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// Closing the gateway leaves queries what they have.
+// TestCloseWithHandles closes the Syncer: queries can still read their blocks.
 func TestCloseWithHandles(t *testing.T) {
 	bucket := objstore.NewInMemBucket()
 	uploadBlock(t, bucket, "A")
@@ -256,7 +256,7 @@ func TestCloseWithHandles(t *testing.T) {
 	}
 }
 
-// Local files of blocks that went while no gateway ran are removed, and nothing else.
+// TestCleanLocal removes local files of blocks that left the bucket while no gateway ran, and no other files.
 func TestCleanLocal(t *testing.T) {
 	bucket := objstore.NewInMemBucket()
 	uploadBlock(t, bucket, "A")

@@ -15,12 +15,12 @@ import (
 	"github.com/taredb/tare/internal/testbucket"
 )
 
-// maxBlockBytes is what a block may take in memory before it is first read.
+// maxBlockBytes is the memory limit of a block before it is first read.
 const maxBlockBytes = 1536
 
-// Ten thousand blocks: the calls of a sync at once are bounded, the time is that of the calls
-// divided by the bound, what a sync without changes asks for is one listing, and a block costs
-// little until it is read.
+// TestTenThousandBlocks checks that concurrent calls of a sync are bounded, that its time is that of the
+// calls divided by the bound, that a sync without changes costs one listing, and that a block takes little
+// memory until it is read.
 func TestTenThousandBlocks(t *testing.T) {
 	const (
 		blocks  = 10_000
@@ -59,11 +59,11 @@ func TestTenThousandBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := time.Since(start)
-		bucket.TakeCalls() // gives its memory back
+		bucket.TakeCalls() // frees its memory
 		per := (heapBytes() - before) / blocks
 		calls := bucket.Calls.Load()
 		t.Logf("%d calls, at most %d at once, %s of fake time; %d bytes a block", calls, bucket.Most.Load(), took, per)
-		if calls != 1+3*blocks { // a listing; a meta.json and two sizes a block
+		if calls != 1+3*blocks { // a listing, and one meta.json and two sizes per block
 			t.Errorf("%d calls", calls)
 		}
 		if most := bucket.Most.Load(); most != DefaultConcurrency {

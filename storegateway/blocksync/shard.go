@@ -8,7 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// A Shard is a process' part of the blocks when several share a bucket: "2/5" is the second of
+// A Shard is one process's part of the blocks when several processes share a bucket: "2/5" is the second of
 // five. The zero Shard is all blocks.
 type Shard struct {
 	Index int // from 1
@@ -18,7 +18,7 @@ type Shard struct {
 // maxShards bounds the work of finding a block's shard.
 const maxShards = 1024
 
-// ParseShard parses "2/5"; "" is all blocks.
+// ParseShard parses "2/5"; "" means all blocks.
 func ParseShard(s string) (Shard, error) {
 	if s == "" {
 		return Shard{}, nil
@@ -43,7 +43,7 @@ func (s Shard) validate() error {
 	return nil
 }
 
-// String returns "2/5", "1/1" for all blocks.
+// String returns a text like "2/5", or "1/1" for all blocks.
 func (s Shard) String() string {
 	if s == (Shard{}) {
 		return "1/1"
@@ -51,10 +51,9 @@ func (s Shard) String() string {
 	return strconv.Itoa(s.Index) + "/" + strconv.Itoa(s.Count)
 }
 
-// Owns says whether a block is in the shard. The shard of a block is the one whose number, mixed
-// with the block's hash, comes out highest (rendezvous hashing), so that going from n to n+1
-// processes moves one block in n+1 and not nearly all of them. It takes time in proportion to
-// the count.
+// Owns reports whether a block belongs to the shard. A block belongs to the shard whose number, mixed with
+// the block's hash, is highest (rendezvous hashing), so that growing from n to n+1 processes moves one block
+// in n+1 rather than nearly all of them. It takes time proportional to Count.
 func (s Shard) Owns(id ulid.ULID) bool {
 	if s.Count <= 1 {
 		return true
@@ -69,8 +68,8 @@ func (s Shard) Owns(id ulid.ULID) bool {
 	return true
 }
 
-// hashBlock is FNV-1a over the 16 bytes of the id. It is part of the contract between the
-// processes that share a bucket, so it never changes.
+// hashBlock is FNV-1a over the 16 bytes of the id. It never changes: processes that share a bucket must agree
+// on it.
 func hashBlock(id ulid.ULID) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for _, b := range id {

@@ -23,8 +23,8 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// Each block is in one shard, the shards are alike in size, and one more shard takes blocks from
-// all without moving any between the others.
+// TestShardsOwn checks that each block is in one shard, that shards have similar sizes, and that an
+// additional shard takes blocks from all others without moving any between them.
 func TestShardsOwn(t *testing.T) {
 	const blocks, count = 20_000, 5
 	r := rand.New(rand.NewPCG(1, 2))
@@ -69,7 +69,7 @@ func TestShardsOwn(t *testing.T) {
 	}
 }
 
-// The hash is a contract between processes of different versions.
+// TestShardsStay pins the hash, which is a contract between processes of different versions.
 func TestShardsStay(t *testing.T) {
 	id := ulid.MustParse("01HZXJ5V9S8K3Q2W4R6T8Y0ABC")
 	if !(Shard{}).Owns(id) || !(Shard{1, 1}).Owns(id) {

@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// newSource returns where the blocks of a gateway are read from.
+// newSource returns the source that a gateway reads blocks from.
 func newSource(bucket objstore.Bucket, o Options, gone func(), m *metrics) tsblock.Source {
 	if o.LocalBucket != "" {
 		return &watchedSource{Source: tsblock.Dir(o.LocalBucket), bucket: o.LocalBucket, gone: gone, metrics: m, notFound: isNotExist}
@@ -22,29 +22,29 @@ func newSource(bucket objstore.Bucket, o Options, gone func(), m *metrics) tsblo
 	}
 	if bucket.Provider() == objstore.FILESYSTEM {
 		s.Source = newFileSource(o.Bucket, s.Source)
-		return s // what a file does not give at once it does not give later
+		return s // a failed read of a file does not succeed later
 	}
 	return &patientSource{source: s, timeout: o.CallTimeout, tries: o.CallTries, hedge: o.CallHedge, metrics: m, bucket: bucket}
 }
 
-// A watchedSource tells when an object is not there that should be: the bucket has changed, and
-// the sooner that is known the fewer queries fail.
+// A watchedSource requests a sync when an object is missing that should exist: the bucket has changed, and
+// the sooner a sync finds out, the fewer queries fail.
 type watchedSource struct {
 	tsblock.Source
-	bucket   string // its name, for errors
+	bucket   string // name of the bucket, for errors
 	gone     func()
 	metrics  *metrics
 	notFound func(error) bool
 }
 
-// A BucketError says that the bucket did not give an object, or a part of it, though it is there. It may
-// later.
+// A BucketError reports that the bucket did not return an object, or a part of it, although the object
+// exists. A retry may succeed.
 type BucketError struct {
 	Bucket, Object string
 	Err            error
 }
 
-// Error names the bucket and the object, which lies in the directory of its block.
+// Error names the bucket and the object, whose directory is that of its block.
 func (e *BucketError) Error() string {
 	return fmt.Sprintf("bucket %s: read %s: %v", e.Bucket, e.Object, e.Err)
 }
@@ -65,10 +65,10 @@ func (s *watchedSource) Size(ctx context.Context, name string) (int64, error) {
 	return n, s.look(ctx, name, err)
 }
 
-// Costs are those of the source.
+// Costs returns the costs of the source.
 func (s *watchedSource) Costs() tsblock.Costs { return tsblock.CostsOf(s.Source) }
 
-// Close closes idle files, of a source that has some.
+// Close closes idle files, if the source has any.
 func (s *watchedSource) Close() error {
 	if c, ok := s.Source.(io.Closer); ok {
 		return c.Close()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BlockInfo describes a block that is served. Its JSON is stable.
+// BlockInfo describes a served block. Its JSON is stable.
 type BlockInfo struct {
 	ID      string            `json:"id"`
 	Tenant  string            `json:"tenant,omitempty"`
@@ -17,16 +17,16 @@ type BlockInfo struct {
 	Series  uint64 `json:"series"`
 	Chunks  uint64 `json:"chunks"`
 	Samples uint64 `json:"samples"`
-	Bytes   int64  `json:"bytes,omitempty"` // of its objects, where the uploader wrote that down
-	Level   int    `json:"level"`           // of compaction
+	Bytes   int64  `json:"bytes,omitempty"` // of its objects, if the uploader recorded it
+	Level   int    `json:"level"`           // compaction level
 	Source  string `json:"source,omitempty"`
 
 	Loaded    bool       `json:"loaded"`              // its index header is in memory
-	Queries   int        `json:"queries"`             // that have it open
-	LastUsed  *time.Time `json:"lastUsed,omitempty"`  // the end of its last query
+	Queries   int        `json:"queries"`             // queries that have it open
+	LastUsed  *time.Time `json:"lastUsed,omitempty"`  // end of the last query that read it
 	Marked    *time.Time `json:"marked,omitempty"`    // for deletion
 	NoCompact bool       `json:"noCompact,omitempty"` // marked as not to be compacted
-	Gone      *time.Time `json:"gone,omitempty"`      // kept though it is gone, as long as other blocks cannot be looked at
+	Gone      *time.Time `json:"gone,omitempty"`      // since when it is missing from the bucket; it is still served because other blocks are unreadable
 }
 
 // SkippedBlock is a block of the bucket that is not served. Its JSON is stable.
@@ -36,46 +36,47 @@ type SkippedBlock struct {
 	Reason SkipReason `json:"reason"`
 	Detail string     `json:"detail"`
 
-	MinTime int64 `json:"minTime,omitempty"` // milliseconds since 1970, inclusive; of a block whose meta.json was read
+	MinTime int64 `json:"minTime,omitempty"` // milliseconds since 1970, inclusive; 0 unless meta.json was read
 	MaxTime int64 `json:"maxTime,omitempty"` // exclusive
 
 	times    blockTimes
 	deleting bool // it was marked for deletion
 }
 
-// SyncStatus is what is known of the bucket. Its JSON is stable.
+// SyncStatus is the state of the last sync. Its JSON is stable.
 type SyncStatus struct {
 	Layout     Layout    `json:"layout"`
 	Shard      string    `json:"shard"`
-	Last       time.Time `json:"last"`               // the end of the last sync
-	LastGood   time.Time `json:"lastGood"`           // of the last that went through; zero: none has
-	Seconds    float64   `json:"seconds"`            // that the last one took
-	Error      string    `json:"error,omitempty"`    // of the last one
-	Tenants    int       `json:"tenants"`            //
+	Last       time.Time `json:"last"`            // end of the last sync
+	LastGood   time.Time `json:"lastGood"`        // end of the last successful sync; zero: none
+	Seconds    float64   `json:"seconds"`         // duration of the last sync
+	Error      string    `json:"error,omitempty"` // of the last sync
+	Tenants    int       `json:"tenants"`
 	Blocks     int       `json:"blocks"`             // served
 	Skipped    int       `json:"skipped"`            // not served, see SkippedBlock
 	OtherShard int       `json:"otherShard"`         // served by other processes
 	Foreign    int       `json:"foreign"`            // objects and directories that belong to no block
 	Stranger   string    `json:"stranger,omitempty"` // one of them
-	Added      int       `json:"added"`              // blocks, by the last sync
-	Removed    int       `json:"removed"`            // blocks, by the last sync
+	Added      int       `json:"added"`              // blocks added by the last sync
+	Removed    int       `json:"removed"`            // blocks removed by the last sync
 }
 
-// current returns the set that is served.
+// current returns the served set.
 func (s *Syncer) current() *blockSet {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.set
 }
 
-// Generation returns a number that changes with the set of blocks that are served.
+// Generation returns a number that changes with the set of served blocks.
 func (s *Syncer) Generation() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.generation
 }
 
-// HeaderBytes returns the heap bytes of all loaded index headers. It visits each block: it is for scrapes.
+// HeaderBytes returns the heap bytes of all loaded index headers. It visits every block: call it per scrape,
+// not per query.
 func (s *Syncer) HeaderBytes() (n int64) {
 	for b := range s.current().all() {
 		n += b.data.HeapBytes()
@@ -91,7 +92,7 @@ func (s *blockSet) size() int {
 	return n
 }
 
-// Blocks returns the blocks that are served, by tenant and time.
+// Blocks returns the served blocks, sorted by tenant and time.
 func (s *Syncer) Blocks() []BlockInfo {
 	set := s.current()
 	blocks := make([]BlockInfo, 0, set.size())
@@ -125,7 +126,7 @@ func (b *block) info() BlockInfo {
 	return i
 }
 
-// timeOf returns a time, nil for 1970.
+// timeOf returns a time, or nil if both arguments are 0.
 func timeOf(seconds, nanos int64) *time.Time {
 	if seconds == 0 && nanos == 0 {
 		return nil
@@ -134,8 +135,8 @@ func timeOf(seconds, nanos int64) *time.Time {
 	return &t
 }
 
-// Skipped returns the blocks that are in the bucket and not served, and why, by tenant and id.
-// Those of other shards are not among them.
+// Skipped returns the blocks that are in the bucket but not served, with the reason, sorted by tenant and id.
+// It omits blocks of other shards.
 func (s *Syncer) Skipped() []SkippedBlock {
 	var skipped []SkippedBlock
 	for _, t := range s.current().tenants {
@@ -147,7 +148,7 @@ func (s *Syncer) Skipped() []SkippedBlock {
 	return skipped
 }
 
-// Status returns what the last sync found.
+// Status returns the result of the last sync.
 func (s *Syncer) Status() SyncStatus {
 	if status := s.status.Load(); status != nil {
 		return *status
@@ -155,7 +156,7 @@ func (s *Syncer) Status() SyncStatus {
 	return SyncStatus{Layout: s.options.Layout, Shard: s.options.Shard.String()}
 }
 
-// recordSync keeps and logs what a sync found.
+// recordSync stores and logs the result of a sync.
 func (s *Syncer) recordSync(start time.Time, changes syncChanges, err error) {
 	before := s.Status()
 	set := s.current()

@@ -17,13 +17,13 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// maxHold is how long a block that was deleted is served while other blocks cannot be read: one of
-// them may be the block that it was compacted into.
+// maxHold bounds the time for which a deleted block is served while other blocks are unreadable: one of them
+// may be the block that it was compacted into.
 const maxHold = 10 * time.Minute
 
-// Sync compares the blocks that are served with the bucket, once. If the bucket fails, the known blocks are
-// still served, together with new ones that could be read, and the error names the failures. Run calls it; tests
-// and tools may.
+// Sync compares the served blocks with the bucket once. If the bucket fails, the known blocks are still
+// served, together with new ones that were readable, and the error names the failures. Run calls Sync; tests
+// and tools may call it too.
 func (s *Syncer) Sync(ctx context.Context) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (s *Syncer) Sync(ctx context.Context) error {
 	return s.syncLocked(ctx)
 }
 
-// Resync returns when a sync that started after the call has finished. Requests that meet deleted blocks at the same time
-// share one.
+// Resync blocks until a sync that started after the call has finished. Concurrent requests that read deleted
+// blocks share one sync.
 func (s *Syncer) Resync(ctx context.Context) error {
 	begun := s.syncsBegun.Load()
 	if err := s.lock(ctx); err != nil {
@@ -46,7 +46,7 @@ func (s *Syncer) Resync(ctx context.Context) error {
 	return s.syncLocked(ctx)
 }
 
-// lock waits until no other sync runs.
+// lock blocks until no other sync runs.
 func (s *Syncer) lock(ctx context.Context) error {
 	select {
 	case s.syncing <- struct{}{}:
@@ -58,9 +58,9 @@ func (s *Syncer) lock(ctx context.Context) error {
 
 func (s *Syncer) unlock() { <-s.syncing }
 
-// ResyncAfter resyncs if err is that of an object which is not in the bucket. It reports whether it did, and then whether the
-// block of the object is still served: an object of it is missing for good, or its deletion has just begun. A request cannot
-// meet a block that is no longer served a second time.
+// ResyncAfter resyncs if err reports an object that is not in the bucket. It reports whether it did, and if
+// so, whether the object's block is still served: then an object of the block is missing for good, or its
+// deletion has just started. A request cannot read a block a second time that is no longer served.
 func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served bool) {
 	if !IsGone(err) || s.Resync(ctx) != nil {
 		return false, false
@@ -69,7 +69,7 @@ func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served b
 	return true, !ok || s.current().has(id)
 }
 
-// syncLocked is Sync. The caller has called lock.
+// syncLocked implements Sync. The caller has called lock.
 func (s *Syncer) syncLocked(ctx context.Context) (err error) {
 	s.syncsBegun.Add(1)
 	defer func() { s.synced = err == nil }()
@@ -87,7 +87,7 @@ func (s *Syncer) syncLocked(ctx context.Context) (err error) {
 	return err
 }
 
-// finishSync does what follows a new set.
+// finishSync runs the steps that follow a new set.
 func (s *Syncer) finishSync(ctx context.Context, set *blockSet, err error) {
 	if s.options.EagerHeaders {
 		s.loadEagerly(ctx, set)
@@ -101,8 +101,8 @@ func (s *Syncer) finishSync(ctx context.Context, set *blockSet, err error) {
 	s.ready.Store(true)
 }
 
-// loadEagerly loads the headers of all blocks. One that cannot be loaded now is again when a
-// query needs it, and fails that one.
+// loadEagerly loads the index headers of all blocks. A header that cannot be loaded is loaded again by the
+// first query that needs it, which fails if that fails too.
 func (s *Syncer) loadEagerly(ctx context.Context, set *blockSet) {
 	_ = parallel.ForEach(ctx, s.options.HeaderLoads, slices.Collect(set.all()), func(ctx context.Context, b *block) error {
 		if err := s.loadHeader(ctx, b); err != nil && ctx.Err() == nil {
@@ -112,13 +112,13 @@ func (s *Syncer) loadEagerly(ctx context.Context, set *blockSet) {
 	})
 }
 
-// syncChanges counts what a sync has done.
+// syncChanges counts the changes of a sync.
 type syncChanges struct{ added, removed int }
 
-// look makes the set of what is in the bucket, of the blocks served now and of new ones. It
-// returns a nil set when there is nothing to say about any tenant.
+// look builds the new set from a listing of the bucket, the blocks served now and new ones. It returns a nil
+// set if no tenant could be examined.
 func (s *Syncer) look(ctx context.Context) (*blockSet, syncChanges, error) {
-	if dir := s.options.LocalBucket; dir != "" { // objstore takes a missing directory for an empty one
+	if dir := s.options.LocalBucket; dir != "" { // objstore treats a missing directory as an empty one
 		if _, err := os.Stat(dir); err != nil {
 			return nil, syncChanges{}, fmt.Errorf("list the bucket: %w", err)
 		}
@@ -127,7 +127,7 @@ func (s *Syncer) look(ctx context.Context) (*blockSet, syncChanges, error) {
 	if err != nil {
 		return nil, syncChanges{}, err
 	}
-	if layout == nil { // an empty bucket, as far as blocks go
+	if layout == nil { // no blocks in the bucket
 		return newBlockSet(), syncChanges{removed: s.set.size()}, nil
 	}
 	tenants, others, err := layout.tenants(ctx)
@@ -167,8 +167,8 @@ func (s *Syncer) look(ctx context.Context) (*blockSet, syncChanges, error) {
 	return set, changes, errors.Join(errs...)
 }
 
-// suspectEmpty does not believe at once that a bucket with blocks has nothing in it any more: that is
-// what a directory looks like from which a disk was unmounted.
+// suspectEmpty returns an error if a bucket with served blocks is suddenly empty: a directory looks the same
+// when its disk is unmounted. The empty listing is trusted only after a while.
 func (s *Syncer) suspectEmpty(set *blockSet) error {
 	if s.set.size() == 0 || !set.empty() {
 		s.emptySince = time.Time{}
@@ -183,7 +183,7 @@ func (s *Syncer) suspectEmpty(set *blockSet) error {
 	return fmt.Errorf("nothing is left in the bucket, of %d blocks: believed if it stays so for %s", s.set.size(), maxHold)
 }
 
-// empty says whether nothing at all was found.
+// empty reports whether no tenant has any block, served or not.
 func (s *blockSet) empty() bool {
 	for _, t := range s.tenants {
 		if len(t.blocks)+len(t.skipped)+t.others > 0 {
@@ -193,10 +193,10 @@ func (s *blockSet) empty() bool {
 	return true
 }
 
-// maxSyncErrors bounds what a sync of many tenants has to say.
+// maxSyncErrors bounds the errors that a sync of many tenants returns.
 const maxSyncErrors = 8
 
-// exchange makes a set the one that is served.
+// exchange replaces the served set.
 func (s *Syncer) exchange(set *blockSet) {
 	s.mu.Lock()
 	if s.closed {
@@ -216,7 +216,7 @@ func (s *Syncer) exchange(set *blockSet) {
 	}
 }
 
-// discard closes the blocks of a set that is not to be served, but for those of another.
+// discard closes the blocks of a set that will not be served, except those that are also in but.
 func (s *blockSet) discard(but *blockSet) {
 	if s == nil {
 		return
@@ -231,7 +231,7 @@ func (s *blockSet) discard(but *blockSet) {
 	}
 }
 
-// A tenantSync looks at one tenant once.
+// A tenantSync syncs one tenant once.
 type tenantSync struct {
 	syncer *Syncer
 	layout arrangement
@@ -242,12 +242,12 @@ type tenantSync struct {
 
 	mu     sync.Mutex
 	result *Tenant
-	failed atomic.Int64 // blocks that the bucket failed to tell about
-	first  error        // of them, under mu
+	failed atomic.Int64 // blocks whose objects the bucket failed to return
+	first  error        // first of those errors, under mu
 }
 
-// run returns the tenant's blocks. When the tenant could not be listed these are the old ones,
-// nil if there are none.
+// run returns the tenant's blocks. If the tenant could not be listed it returns the previous ones, or nil if
+// there are none.
 func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	if s.old == nil {
 		s.old = newTenant()
@@ -285,7 +285,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 			return context.Cause(ctx)
 		})
 	}
-	if err != nil { // the sync has been ended: Sync discards the rest
+	if err != nil { // the sync was cancelled: Sync discards the rest
 		return s.result, err
 	}
 	s.keepGone(time.Now())
@@ -297,7 +297,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	return s.result, s.result.err
 }
 
-// one decides about a block.
+// one decides whether a block is served.
 func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 	b := s.old.byID[id]
 	var err error
@@ -321,7 +321,7 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 	v := verdictOf(err)
 	switch {
 	case v != nil:
-	case IsGone(err): // between the listing and now
+	case IsGone(err): // deleted after the listing
 		v = &verdict{SkipNoMeta, err.Error()}
 	case accessDenied(s.syncer.reader.bucket, err):
 		v = &verdict{SkipAccessDenied, err.Error()}
@@ -337,7 +337,7 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 	})
 }
 
-// again looks at a block that is served.
+// again checks a block that is served already.
 func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
 	if f.saw&sawFiles != 0 && f.saw&sawMeta == 0 {
 		return s.unlisted(ctx, b)
@@ -353,14 +353,15 @@ func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
 	if b.marked.Load() == 0 {
 		marked, err := s.markedAt(ctx, b.id, f)
 		if err != nil {
-			return nil // served as before; the mark is read again at the next sync
+			return nil // still served; the mark is read again at the next sync
 		}
 		b.marked.Store(marked)
 	}
 	return s.syncer.checkMark(b.marked.Load())
 }
 
-// checkMark decides about a block that was marked for deletion at that time; 0 is not.
+// checkMark returns a verdict on a block that was marked for deletion longer than the delay ago; marked is 0
+// if it was not marked.
 func (s *Syncer) checkMark(marked int64) error {
 	if marked == 0 {
 		return nil
@@ -372,9 +373,8 @@ func (s *Syncer) checkMark(marked int64) error {
 	return nil
 }
 
-// examine decides about a block that is not served, and opens it.
-//
-// As soon as the block's times are known they are put into times.
+// examine checks a block that is not served yet, and opens it. It sets times as soon as the block's times are
+// known.
 func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times *blockTimes) (*block, error) {
 	prefix := prefixOf(s.tenant, id)
 	if f.saw&sawFiles == 0 {
@@ -413,7 +413,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 		return nil, err
 	}
 	var deleted Deletions
-	if _, prometheus := s.layout.(prometheusLayout); prometheus && (f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0) { // others upload no tombstones
+	if _, prometheus := s.layout.(prometheusLayout); prometheus && (f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0) { // other layouts have no tombstones
 		if deleted, err = s.readDeletions(ctx, prefix, m); err != nil {
 			return nil, err
 		}
@@ -438,7 +438,8 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	return b, nil
 }
 
-// mark returns when a block was marked for deletion, 0 if it is not, and a verdict on a block marked for longer than the delay.
+// mark returns the time at which a block was marked for deletion, 0 if it is not marked, and a verdict if it
+// was marked longer than the delay ago.
 func (s *tenantSync) mark(ctx context.Context, id ulid.ULID, f *found) (int64, error) {
 	if f.saw&sawDeletionMark == 0 {
 		return 0, nil
@@ -459,11 +460,11 @@ func (s *tenantSync) listFiles(ctx context.Context, prefix string, f *found) err
 	return err
 }
 
-// checkSizes compares the sizes that meta.json tells with those of the objects.
+// checkSizes compares the sizes in meta.json with those of the objects.
 func (s *tenantSync) checkSizes(ctx context.Context, prefix string, m *tsblock.Meta) error {
 	for _, file := range m.Thanos.Files {
 		if file.Bytes == 0 {
-			continue // not told
+			continue // size not recorded
 		}
 		name := slashed(file.Path)
 		a, err := s.syncer.reader.attributes(ctx, path.Join(prefix, name))
@@ -479,8 +480,8 @@ func (s *tenantSync) checkSizes(ctx context.Context, prefix string, m *tsblock.M
 	return nil
 }
 
-// markedAt returns when a block was marked for deletion. A mark that cannot be understood counts
-// from now: whoever put it there wants the block gone.
+// markedAt returns the time at which a block was marked for deletion. For an unreadable mark this is the
+// current time: the mark exists because the block is to be deleted.
 func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int64, error) {
 	if f.deletionTime != 0 {
 		return f.deletionTime, nil
@@ -491,7 +492,7 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int6
 		text, err = s.syncer.reader.getConfirmed(ctx, markerName(s.tenant, id), maxMeta)
 	}
 	if IsGone(err) {
-		return 0, nil // the mark has been taken back
+		return 0, nil // the mark was removed
 	}
 	if err != nil {
 		return 0, err
@@ -504,13 +505,13 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int6
 	return marked, nil
 }
 
-// newBlock opens a block, which reads nothing.
+// newBlock opens a block. It reads nothing.
 func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
 	b := &block{syncer: s.syncer, id: m.ULID, tenant: s.tenant, minTime: m.MinTime, maxTime: m.MaxTime}
 	if _, thanos := s.layout.(thanosLayout); thanos {
 		b.external = externalLabels(m)
 	}
-	// What is only of use when the block is found would be most of what it takes in memory.
+	// Fields that only the sync uses would be most of the block's memory.
 	m.Thanos.Files, m.Thanos.Labels = nil, nil
 	m.Compaction.Sources, m.Compaction.Parents = nil, nil
 	data, err := tsblock.New(s.syncer.source, prefix, m, tsblock.Options{
@@ -524,8 +525,8 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
 	return b, nil
 }
 
-// keepGone counts the blocks that go, or keeps them for a while when others could not be looked
-// at, among which may be what they were compacted into.
+// keepGone counts the blocks that left the bucket. It keeps them for a while if other blocks could not be
+// read, since those may include the blocks that they were compacted into.
 func (s *tenantSync) keepGone(now time.Time) {
 	for id, b := range s.old.byID {
 		if s.result.byID[id] != nil {

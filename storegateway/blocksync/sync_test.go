@@ -26,7 +26,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// testOptions are those of a Syncer of a bucket.
+// testOptions returns the options of a Syncer of a bucket.
 func testOptions(t testing.TB, bucket objstore.Bucket) Options {
 	return Options{
 		Bucket:  bucket,
@@ -57,8 +57,8 @@ func pinned(s *Syncer, tenant string, mint, maxt int64, ids ...*labels.Matcher) 
 	return handles
 }
 
-// A syncScript runs a transcript of testdata/sync against a bucket in memory, in fake time.
-// Blocks have names of a letter: A is the block with the ULID that has A's number for its time.
+// A syncScript runs a transcript of testdata/sync against a bucket in memory, in fake time. Blocks are named
+// by a letter: A is the block whose ULID has A's number as its time.
 type syncScript struct {
 	t      *testing.T
 	bucket *testbucket.Failing
@@ -84,7 +84,7 @@ func blockID(name string) ulid.ULID {
 	return id
 }
 
-// short writes names for ids.
+// short replaces ids by their letters.
 func short(text string) string {
 	for c := 'A'; c <= 'Z'; c++ {
 		text = strings.ReplaceAll(text, blockID(string(c)).String(), string(c))
@@ -92,7 +92,7 @@ func short(text string) string {
 	return text
 }
 
-// long is the reverse, for <A>.
+// long replaces <A> by the id of A.
 func long(text string) string {
 	for c := 'A'; c <= 'Z'; c++ {
 		text = strings.ReplaceAll(text, "<"+string(c)+">", blockID(string(c)).String())
@@ -192,7 +192,7 @@ func names(handles []*Handle) string {
 	return strings.TrimSpace(b.String())
 }
 
-// block uploads the objects of a block, whose contents nobody reads.
+// block uploads the objects of a block, whose contents are never read.
 func (s *syncScript) block(d *datadriven.TestData) {
 	id := blockID(d.CmdArgs[0].Key)
 	dir := prefixOf(arg(d, "tenant", ""), id)
@@ -245,7 +245,7 @@ func (s *syncScript) block(d *datadriven.TestData) {
 	}
 }
 
-// delete removes an object, or all whose names begin with one that ends in a slash.
+// delete removes an object, or all objects below a name that ends in a slash.
 func (s *syncScript) delete(name string) string {
 	ctx := context.Background()
 	if !strings.HasSuffix(name, "/") {
@@ -266,7 +266,7 @@ func (s *syncScript) delete(name string) string {
 	return ""
 }
 
-// mark puts a deletion mark, of so long ago.
+// mark uploads a deletion mark of the given age.
 func (s *syncScript) mark(d *datadriven.TestData) {
 	id, tenant := blockID(d.CmdArgs[0].Key), arg(d, "tenant", "")
 	at := time.Now().Add(-duration(s.t, arg(d, "age", "0s")))
@@ -306,7 +306,7 @@ func (s *syncScript) bucketIndex(d *datadriven.TestData) {
 	testbucket.Upload(s.t, s.bucket, arg(d, "tenant", "")+"/"+bucketIndexName, packed.String())
 }
 
-// sync syncs once and says what is known then.
+// sync syncs once and returns the resulting state.
 func (s *syncScript) sync() string {
 	err := s.g.Sync(context.Background())
 	var b strings.Builder
@@ -343,7 +343,7 @@ func (s *syncScript) sync() string {
 	return b.String()
 }
 
-// calls returns what was asked of the bucket since the last time, sorted.
+// calls returns the bucket calls since the previous call, sorted.
 func (s *syncScript) calls() string {
 	calls := s.bucket.TakeCalls()
 	slices.Sort(calls)
@@ -357,7 +357,7 @@ func tenantSlash(tenant string) string {
 	return tenant + "/"
 }
 
-// scan takes the argument key, if it is there.
+// scan scans the argument key if it is present.
 func scan(t *testing.T, d *datadriven.TestData, key string, dst any) {
 	if d.HasArg(key) {
 		d.ScanArgs(t, key, dst)

@@ -18,25 +18,26 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// Options of a Syncer.
+// Options configure a Syncer.
 type Options struct {
-	// Bucket has the blocks; required. Only its reading methods are called.
+	// Bucket contains the blocks; required. Only its read methods are called.
 	Bucket objstore.Bucket
 
-	// LocalBucket is the directory that Bucket is, when it is one: blocks are then read by
-	// pread, past Bucket. "" reads blocks through Bucket, whatever it is.
+	// LocalBucket is the directory behind Bucket if Bucket is a directory: blocks are then read from it by
+	// pread. If it is "", blocks are read through Bucket.
 	LocalBucket string
 
-	// PlainBucket says that Bucket is read over HTTP without TLS: objects without a checksum are then read twice.
+	// PlainBucket reports that Bucket is read over HTTP without TLS: objects without a checksum are then read
+	// twice.
 	PlainBucket bool
 
 	Layout  Layout   // default: LayoutAuto
-	Tenants []string // of a Mimir bucket, those to serve; default: all
+	Tenants []string // tenants of a Mimir bucket to serve; default: all
 	Shard   Shard    // default: all blocks
 
-	// DataDir keeps index headers and hashes of series in a directory for each block, which are
-	// built again when they are missing; required. It is private: directories of blocks that are not
-	// served are removed from it.
+	// DataDir stores index headers and hashes of series in one directory per block; required. Missing ones
+	// are built again. The directory must not be shared: the Syncer removes directories of blocks that are
+	// not served.
 	DataDir string
 
 	Cache   *tsblock.Cache   // of index pages; required
@@ -44,24 +45,24 @@ type Options struct {
 	Entries *tsblock.Entries // of series, labels and chunk references; default: private ones
 
 	SyncInterval  time.Duration // from the end of one sync to the next
-	DeletionDelay time.Duration // how long a block is served that is marked for deletion
-	IndexMaxAge   time.Duration // the age up to which a Mimir bucket index is trusted
+	DeletionDelay time.Duration // how long a block is served after it was marked for deletion
+	IndexMaxAge   time.Duration // maximum age of a trusted Mimir bucket index
 	CallTimeout   time.Duration // of one bucket call
-	CallTries     int           // how often a bucket call is made before its error counts
-	CallHedge     time.Duration // after which a read of a block is made a second time beside the first; 0: never
+	CallTries     int           // attempts of a bucket call before its error counts
+	CallHedge     time.Duration // duration after which a slow read of a block is repeated concurrently; 0: never
 	Concurrency   int           // concurrent bucket calls of a sync
 
-	// EagerHeaders loads the index headers of all blocks as they appear, at first before the
-	// Syncer is ready. Otherwise the first query that needs one loads it.
+	// EagerHeaders loads the index headers of all blocks as they appear; the first sync loads them before the
+	// Syncer is ready. Otherwise the first query that needs a header loads it.
 	EagerHeaders bool
 	HeaderLoads  int           // concurrent loads of index headers
-	HeaderIdle   time.Duration // without a query for this long, a header is unloaded, at the latest in twice the time
+	HeaderIdle   time.Duration // a header is unloaded after this time without a query, at the latest after twice the time
 
 	Log        *slog.Logger          // required
 	Registerer prometheus.Registerer // nil: no metrics are registered
 }
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	DefaultSyncInterval  = time.Minute
 	DefaultDeletionDelay = time.Hour
@@ -112,7 +113,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// A Syncer keeps the blocks that queries read in step with a bucket. It is safe for concurrent use.
+// A Syncer keeps the set of blocks that queries read in step with a bucket. It is safe for concurrent use.
 type Syncer struct {
 	options Options
 	log     *slog.Logger
@@ -122,8 +123,8 @@ type Syncer struct {
 
 	privateEntries bool
 
-	// mu orders opening blocks, which counts a reference, and exchanging the set, which drops
-	// one. It is held for as long as it takes to walk a tenant's blocks, never for I/O.
+	// mu orders Open, which adds references, and exchange, which drops references. It is locked while a
+	// tenant's blocks are walked, never during I/O.
 	mu         sync.RWMutex
 	set        *blockSet // replaced as a whole; never nil
 	generation uint64    // counts the sets
@@ -131,18 +132,18 @@ type Syncer struct {
 
 	ready  atomic.Bool
 	status atomic.Pointer[SyncStatus]
-	nudged chan struct{} // has room for one
+	nudged chan struct{} // capacity 1
 
 	syncsBegun atomic.Uint64
-	syncing    chan struct{} // has room for one: the running sync, to which the following fields belong
+	syncing    chan struct{} // capacity 1: locked by the running sync, which owns the following fields
 	synced     bool          // the last sync succeeded
-	layout     Layout        // the layout that LayoutAuto has found
-	emptySince time.Time     // when the bucket was first listed as empty
+	layout     Layout        // layout that LayoutAuto detected
+	emptySince time.Time     // when the bucket was first listed as empty; zero: it is not
 
-	headerLoads chan struct{} // has room for each concurrent load of a header
+	headerLoads chan struct{} // one slot per concurrent load of a header
 }
 
-// New returns a Syncer. It serves nothing before Run has synced for the first time.
+// New returns a Syncer. It serves nothing before the first sync of Run.
 func New(o Options) (*Syncer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func New(o Options) (*Syncer, error) {
 	bucket := o.Bucket
 	s.metrics = newMetrics(s)
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(s.metrics); err != nil { // objstore panics where it cannot register
+		if err := o.Registerer.Register(s.metrics); err != nil { // Register returns errors; objstore would panic
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 		bucket = objstore.WrapWithMetrics(bucket, prometheus.WrapRegistererWithPrefix("tare_", o.Registerer), bucket.Name())
@@ -178,13 +179,14 @@ func New(o Options) (*Syncer, error) {
 // Entries returns the pool of series, labels and chunk references that the blocks use.
 func (s *Syncer) Entries() *tsblock.Entries { return s.options.Entries }
 
-// Ready reports whether the blocks of the bucket are known: from the first sync that succeeded on.
+// Ready reports whether the blocks of the bucket are known, which is the case after the first successful
+// sync.
 func (s *Syncer) Ready() bool { return s.ready.Load() }
 
-// ErrNotSynced is the error of a request that comes before the first sync is over.
+// ErrNotSynced is the error of a request that arrives before the first sync has finished.
 var ErrNotSynced = errors.New("the blocks of the bucket are not known yet: the first sync is under way")
 
-// CheckReady returns ErrNotSynced before the first sync is over.
+// CheckReady returns ErrNotSynced before the first sync has finished.
 func (s *Syncer) CheckReady() error {
 	if !s.Ready() {
 		return ErrNotSynced
@@ -200,11 +202,11 @@ func (s *Syncer) nudge() {
 	}
 }
 
-// minSyncPause is the least time between two syncs, also after a nudge and after a failure.
+// minSyncPause is the minimum pause between two syncs, including those after a nudge or a failure.
 const minSyncPause = 2 * time.Second
 
-// Run syncs with the bucket until the context ends, and unloads headers that no query uses. It returns
-// nil then: after a failure of the bucket it syncs again.
+// Run syncs with the bucket until the context is done, and unloads headers that no query uses. It then
+// returns nil: a failure of the bucket does not stop it.
 func (s *Syncer) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -239,10 +241,10 @@ func (s *Syncer) Run(ctx context.Context) error {
 	}
 }
 
-// entriesAge is how long slabs of entries stay idle before they are given back, or twice that.
+// entriesAge is the time for which slabs of entries stay idle before they are freed, or up to twice that.
 const entriesAge = time.Minute
 
-// pause waits until the next sync is due; false when the context has ended.
+// pause blocks until the next sync is due. It returns false if the context is done.
 func (s *Syncer) pause(ctx context.Context, d time.Duration) bool {
 	least := min(d, minSyncPause)
 	if sleep(ctx, least) != nil {
@@ -259,7 +261,8 @@ func (s *Syncer) pause(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Close closes the blocks after Run has returned. A block that a query reads is closed by its last query.
+// Close closes the blocks. The caller waits for Run to return first. A block in use is closed by its last
+// query.
 func (s *Syncer) Close() error {
 	s.mu.Lock()
 	if s.closed {

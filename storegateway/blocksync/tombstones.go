@@ -15,13 +15,13 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// maxTombstones is how long a file of tombstones may be, in bytes.
+// maxTombstones bounds a tombstones file in bytes.
 const maxTombstones = 64 << 20
 
 // Deletions are the time ranges deleted from the series of a block, by series reference. They are immutable.
 type Deletions map[uint32]tombstones.Intervals
 
-// Of returns the deleted ranges of a series; nil: none.
+// Of returns the deleted ranges of a series, or nil if there are none.
 func (d Deletions) Of(ref uint32) tombstones.Intervals {
 	if len(d) == 0 {
 		return nil
@@ -29,7 +29,8 @@ func (d Deletions) Of(ref uint32) tombstones.Intervals {
 	return d[ref]
 }
 
-// Whole returns a function that reports whether a chunk was deleted as a whole; nil if none was.
+// Whole returns a function that reports whether a chunk was deleted completely. It returns nil if there are
+// no deletions.
 func (d Deletions) Whole() func(ref uint32, mint, maxt int64) bool {
 	if len(d) == 0 {
 		return nil
@@ -39,14 +40,14 @@ func (d Deletions) Whole() func(ref uint32, mint, maxt int64) bool {
 	}
 }
 
-// The file of tombstones: magic, version, entries of reference and two times, CRC32C of the bytes after the
-// version. Version and entries are read by Prometheus' decoder.
+// A tombstones file consists of magic, version, entries of a reference and two times, and the CRC32C of the
+// bytes after the version. Prometheus' decoder decodes version and entries.
 const (
 	tombstonesMagic = 0x0130BA30
 	tombstonesLeast = 4 + 1 + 4
 )
 
-// parseTombstones reads a file of tombstones.
+// parseTombstones parses a tombstones file.
 func parseTombstones(text []byte) (Deletions, error) {
 	if len(text) < tombstonesLeast {
 		return nil, fmt.Errorf("%s: %d bytes are too few", tombstonesName, len(text))
@@ -73,7 +74,7 @@ func parseTombstones(text []byte) (Deletions, error) {
 	return d, errors.Join(err, r.Close())
 }
 
-// readDeletions reads a block's tombstones. Without the file there are none, unless meta.json says so.
+// readDeletions reads a block's tombstones. A missing file means none, unless meta.json counts some.
 func (s *tenantSync) readDeletions(ctx context.Context, prefix string, m *tsblock.Meta) (Deletions, error) {
 	text, err := s.syncer.reader.get(ctx, path.Join(prefix, tombstonesName), maxTombstones)
 	switch {
@@ -92,7 +93,7 @@ func (s *tenantSync) readDeletions(ctx context.Context, prefix string, m *tsbloc
 }
 
 // checkDeleted reads the tombstones again if series were deleted from a block of a running Prometheus, which
-// rewrites meta.json then.
+// then rewrites meta.json.
 func (s *tenantSync) checkDeleted(ctx context.Context, b *block) error {
 	if !s.mayBeDeleted() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/internal/parallel"
 )
 
-// confirmUnlisted decides about the blocks that were served and that the listing does not have at all.
+// confirmUnlisted checks the served blocks of which the listing has no object.
 func (s *tenantSync) confirmUnlisted(ctx context.Context, l listing) error {
 	var lost []ulid.ULID
 	for id := range s.old.byID {
@@ -33,8 +33,8 @@ func (s *tenantSync) confirmUnlisted(ctx context.Context, l listing) error {
 	})
 }
 
-// unlisted decides about a block that was served and whose meta.json is not in the listing: a listing may lack
-// objects that exist, and a block counts as deleted when its meta.json is not found by name either.
+// unlisted checks a served block whose meta.json is not in the listing. A listing may lack objects that
+// exist: a block counts as deleted only when a request for its meta.json does not find it either.
 func (s *tenantSync) unlisted(ctx context.Context, b *block) error {
 	name := path.Join(prefixOf(s.tenant, b.id), metaName)
 	_, err := s.syncer.reader.attributes(ctx, name)

@@ -9,10 +9,10 @@ import (
 	"github.com/thanos-io/objstore"
 )
 
-// A forgetfulBucket lists nothing, or without meta.json, while it has all objects.
+// A forgetfulBucket omits objects from its listings although it has them.
 type forgetfulBucket struct {
 	objstore.Bucket
-	lacks string // a part of the names that lists lack; "" for none
+	lacks string // part of the omitted names; "" for none
 }
 
 func (b *forgetfulBucket) Iter(ctx context.Context, dir string, f func(string) error, o ...objstore.IterOption) error {
@@ -24,8 +24,8 @@ func (b *forgetfulBucket) Iter(ctx context.Context, dir string, f func(string) e
 	}, o...)
 }
 
-// TestUnlisted has lists of the bucket lack objects that exist: blocks that are served still are. They are not when
-// the objects cannot be read by name either.
+// TestUnlisted lets listings of the bucket omit objects that exist: served blocks stay served. They do not
+// when the objects cannot be read by name either.
 func TestUnlisted(t *testing.T) {
 	for _, lacks := range []string{metaName, blockID("A").String(), "/"} {
 		bucket := &forgetfulBucket{Bucket: objstore.NewInMemBucket()}
@@ -66,7 +66,7 @@ func (b *flippingBucket) Get(ctx context.Context, name string) (io.ReadCloser, e
 	return io.NopCloser(strings.NewReader(strings.Replace(string(text), `"maxTime":7`, `"maxTime":3`, 1))), err
 }
 
-// TestConfirmedMeta has a network change a digit of a block's times in the first read of its meta.json.
+// TestConfirmedMeta lets a network change a digit of a block's times in the first read of its meta.json.
 func TestConfirmedMeta(t *testing.T) {
 	bucket := &flippingBucket{objstore.NewInMemBucket(), make(map[string]bool)}
 	uploadBlock(t, bucket, "A")
@@ -81,7 +81,8 @@ func TestConfirmedMeta(t *testing.T) {
 	}
 }
 
-// TestMissingObjectRequestsSync has a read meet an object that was deleted since the sync: another sync is requested.
+// TestMissingObjectRequestsSync reads an object that was deleted since the last sync: the read requests
+// another sync.
 func TestMissingObjectRequestsSync(t *testing.T) {
 	bucket := objstore.NewInMemBucket()
 	uploadBlock(t, bucket, "A")

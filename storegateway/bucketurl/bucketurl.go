@@ -19,21 +19,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A URL says where blocks are, and nothing that is secret:
+// A URL locates a bucket of blocks. It contains no secrets:
 //
 //	file:///var/lib/prometheus
 //	s3://bucket/prefix?endpoint=minio.example.net:9000&region=eu-west-1&path_style=true
 //
-// The parameters of s3 are endpoint (default: Amazon's for the region), region, insecure (true:
-// HTTP), path_style (true: the bucket stands in the path, not in the host name), ca_file,
-// cert_file, key_file, server_name and skip_verify (TLS), and config_file.
+// The parameters of s3 are endpoint (default: Amazon's for the region), region, insecure (true: HTTP),
+// path_style (true: the bucket is in the path, not in the host name), ca_file, cert_file, key_file,
+// server_name and skip_verify (TLS), and config_file.
 //
-// Credentials come from config_file, a YAML file as Thanos' --objstore.config-file reads it
-// (type and config), otherwise from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-// AWS_SESSION_TOKEN, otherwise from the file of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials)
-// and AWS_PROFILE, otherwise from the machine's role.
+// Credentials come from config_file, a YAML file in the format of Thanos' --objstore.config-file (type and
+// config), otherwise from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, otherwise from the
+// file of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and AWS_PROFILE, otherwise from the machine's
+// role.
 type URL struct {
-	dir    string // of file://; clean and absolute
+	dir    string // of file://, clean and absolute
 	bucket string // of s3://
 	prefix string // of s3://; without slashes at its ends
 	config s3.Config
@@ -42,16 +42,16 @@ type URL struct {
 }
 
 var (
-	// errURLShape never repeats the URL: somebody may have put a key into it.
+	// errURLShape does not quote the URL, which may contain a key by mistake.
 	errURLShape = errors.New("want file:///path or s3://bucket?endpoint=host:port&region=…")
 
 	errURLSecret = errors.New("a bucket URL holds no credentials: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a shared credentials file, or config_file=")
 )
 
-// Parse parses a URL. Its errors do not repeat the URL's values.
+// Parse parses a URL. Its errors do not quote values of the URL.
 func Parse(s string) (URL, error) {
 	u, err := url.Parse(s)
-	if err != nil { // url.Error quotes what it could not parse
+	if err != nil { // url.Error would quote the URL
 		return URL{}, errURLShape
 	}
 	if u.User != nil {
@@ -118,13 +118,13 @@ func sortedKeys(v url.Values) []string {
 	return keys
 }
 
-// set takes one parameter. Unknown ones are not repeated, as their values may be secrets that
-// somebody put there under the wrong name.
+// set parses one parameter. Its errors do not quote the values of unknown parameters, which may be misplaced
+// secrets.
 func (b *URL) set(key, value string) (err error) {
 	c := &b.config
 	switch key {
 	case "endpoint":
-		// A scheme is allowed for those who copy a whole address.
+		// Accept a scheme: operators copy whole addresses.
 		if rest, ok := strings.CutPrefix(value, "http://"); ok {
 			value, c.Insecure = rest, true
 		} else if rest, ok := strings.CutPrefix(value, "https://"); ok {
@@ -154,7 +154,7 @@ func (b *URL) set(key, value string) (err error) {
 	case "server_name":
 		c.HTTPConfig.TLSConfig.ServerName = value
 	case "skip_verify":
-		// objstore looks at one of the two fields only.
+		// objstore reads only one of the two fields.
 		c.HTTPConfig.InsecureSkipVerify, err = strconv.ParseBool(value)
 		c.HTTPConfig.TLSConfig.InsecureSkipVerify = c.HTTPConfig.InsecureSkipVerify
 	case "config_file":
@@ -169,7 +169,7 @@ func (b *URL) set(key, value string) (err error) {
 	return nil
 }
 
-// readConfig reads config_file, whose bucket and prefix have to be the URL's or missing.
+// readConfig reads config_file, whose bucket and prefix must be missing or equal to the URL's.
 func (b *URL) readConfig() error {
 	text, err := os.ReadFile(b.file)
 	if err != nil {
@@ -180,7 +180,7 @@ func (b *URL) readConfig() error {
 		Prefix string    `yaml:"prefix"`
 		Config yaml.Node `yaml:"config"`
 	}
-	// YAML errors quote the lines that they are about, and these lines hold keys.
+	// YAML errors quote the lines that they are about, and these lines contain keys.
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	decoder.KnownFields(true)
 	if decoder.Decode(&file) != nil {
@@ -203,21 +203,21 @@ func (b *URL) readConfig() error {
 	return nil
 }
 
-// Local is the directory of a file bucket, "" of others.
+// Local returns the directory of a file bucket, or "" for other buckets.
 func (b URL) Local() string { return b.dir }
 
 // Plain reports whether the bucket is reached by HTTP without TLS.
 func (b URL) Plain() bool { return b.dir == "" && b.config.Insecure }
 
-// String returns the URL. There is nothing secret in it.
+// String returns the URL, which contains no secrets.
 func (b URL) String() string { return b.text }
 
-// maxS3Retries is how often the S3 client repeats a request that may be repeated. The gateway
-// repeats them too, with its own deadlines.
+// maxS3Retries bounds the retries of idempotent requests by the S3 client. The gateway retries too, with its
+// own deadlines.
 const maxS3Retries = 3
 
-// Create creates the directory of a file bucket, for the process alone, when its parent exists. Other
-// buckets are created elsewhere.
+// Create creates the directory of a file bucket, accessible to this user only, if its parent exists. Buckets
+// of other kinds must exist.
 func (b URL) Create() error {
 	if b.dir == "" {
 		return nil
@@ -235,8 +235,7 @@ func (b URL) Create() error {
 	return nil
 }
 
-// Open returns the bucket. It sends no request: whether the bucket can be read is what the first sync
-// finds out.
+// Open returns the bucket. It sends no request: the first sync finds out whether the bucket is readable.
 func (b URL) Open() (objstore.Bucket, error) {
 	if b.dir != "" {
 		info, err := os.Stat(b.dir)

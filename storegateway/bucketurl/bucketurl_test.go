@@ -125,7 +125,8 @@ func TestOpenBucket(t *testing.T) {
 	}
 }
 
-// TestCreateBucket creates a directory for the process alone, and says which parent is missing.
+// TestCreateBucket creates a directory that only this user can access, and names a missing parent in the
+// error.
 func TestCreateBucket(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bucket")
 	for range 2 {
@@ -149,7 +150,8 @@ func TestCreateBucket(t *testing.T) {
 	}
 }
 
-// A URL that is taken is shown as one that means the same; one that is refused is not repeated.
+// FuzzParse checks that the text of an accepted URL parses to the same URL, and that errors do not quote a
+// rejected one.
 func FuzzParse(f *testing.F) {
 	for _, url := range []string{"file:///a", "s3://b/p?endpoint=h:1&insecure=true&path_style=0&region=r", "s3://u:secretword@b", "s3://b?secret_key=secretword", "s3://b?a=%zz", "//", ""} {
 		f.Add(url)

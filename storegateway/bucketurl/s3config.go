@@ -9,16 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// s3Fields finds the names of unknown fields in an error of the YAML decoder: all else in it
-// may quote a secret.
+// s3Fields extracts the names of unknown fields from an error of the YAML decoder. The rest of the error may
+// quote a secret.
 var s3Fields = regexp.MustCompile(`field ([A-Za-z_0-9]+) not found`)
 
-// s3ConfigOf decodes the config section of a file as Thanos reads it. Its errors name fields,
-// never values.
+// s3ConfigOf decodes the config section of a file in Thanos' format. Its errors name fields, never values.
 func s3ConfigOf(node *yaml.Node) (s3.Config, error) {
 	config := s3.DefaultConfig
-	config.PutUserMetadata = nil    // a map that the package shares; nothing is written
-	text, err := yaml.Marshal(node) // a Node decodes without looking at unknown fields
+	config.PutUserMetadata = nil    // a map shared by the package; nothing is written
+	text, err := yaml.Marshal(node) // Node.Decode would accept unknown fields
 	if err != nil {
 		return s3.Config{}, errors.New("the config section is not YAML")
 	}

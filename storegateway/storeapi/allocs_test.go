@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A sunk stream sends every message at once.
+// A sunk stream sends every message immediately.
 type sunk struct {
 	grpc.ServerStream
 	bytes int
@@ -36,8 +36,7 @@ func (s *sunk) SendMsg(m any) error {
 	return nil
 }
 
-// TestStoreAPIAllocs is what series cost on their way into messages, and requests on theirs into
-// the query log.
+// TestStoreAPIAllocs measures the allocations of encoding series into messages and of logging requests.
 func TestStoreAPIAllocs(t *testing.T) {
 	made := makeSeries(rand.New(rand.NewPCG(3, 3)), 20, 20, 1000)
 	stream := &sunk{}
@@ -101,7 +100,7 @@ func TestStoreAPIAllocs(t *testing.T) {
 		}
 	}
 	warm := logged(log)
-	for range 20_000 { // until every buffer there will be is there
+	for range 20_000 { // until all buffers are allocated
 		if err := warm(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +120,7 @@ func TestStoreAPIAllocs(t *testing.T) {
 	}
 }
 
-// TestSnappy compresses in Snappy's own framing and reads it, several messages by one compressor.
+// TestSnappy compresses several messages with one compressor in Snappy's framing format and reads them.
 func TestSnappy(t *testing.T) {
 	c := newSnappyCompressor()
 	for i, text := range []string{"", "a", strings.Repeat("a message ", 100_000)} {
@@ -161,7 +160,7 @@ func TestSnappy(t *testing.T) {
 	}
 }
 
-// TestGroupShardHash holds the hash against what Thanos v0.41 computes for the same labels.
+// TestGroupShardHash compares the hash with that of Thanos v0.41 for the same labels.
 func TestGroupShardHash(t *testing.T) {
 	ls := []tsblock.Label{{Name: "__name__", Value: "up"}, {Name: "job", Value: "tare"}, {Name: "pod", Value: "a"}}
 	for _, c := range []struct {

@@ -28,15 +28,15 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// Options of an API.
+// Options configure an API.
 type Options struct {
-	Timeout time.Duration // of a request, waiting included; 0: none but the client's
+	Timeout time.Duration // of a request, including the wait for admission; 0: only the client's deadline
 
-	// WriteTimeout is how long a client may take no data, or leave its request incomplete, before its call is
-	// cancelled. Default: DefaultWriteTimeout.
+	// WriteTimeout bounds the time for which a client takes no data, or leaves its request incomplete, before
+	// its call is cancelled. Default: DefaultWriteTimeout.
 	WriteTimeout time.Duration
 
-	// Responses is the budget of encoded responses to LabelNames and LabelValues that wait for their clients.
+	// Responses is the budget of encoded responses of LabelNames and LabelValues that wait for their clients.
 	// Default: a private one of promapi.DefaultResponseBytes.
 	Responses *promapi.ResponseBudget
 
@@ -44,8 +44,8 @@ type Options struct {
 	Panics *panics.Reporter // logs and counts requests that panic; nil: they only fail
 }
 
-// An API serves Thanos' StoreAPI and InfoAPI over gRPC from a Gateway's blocks: to a Thanos
-// querier it is a store. It is safe for concurrent use.
+// An API serves Thanos' StoreAPI and InfoAPI over gRPC from a Gateway's blocks, so that a Thanos querier can
+// use it as a store. It is safe for concurrent use.
 type API struct {
 	storepb.UnimplementedStoreServer
 	storepb.UnimplementedInfoServer
@@ -57,11 +57,11 @@ type API struct {
 	entries  sync.Pool     // of *storegateway.LogEntry
 	cut      atomic.Uint64 // calls cancelled because their client took no data
 
-	unbuffered atomic.Uint64 // responses without room in Responses
+	unbuffered atomic.Uint64 // responses that did not fit into Responses
 
 	info struct {
 		sync.Mutex
-		generation uint64 // of the blocks that are encoded below
+		generation uint64 // of the blocks in the encoded response below
 		encoded    []byte
 	}
 }
@@ -86,22 +86,23 @@ func New(g *storegateway.Gateway, o Options) *API {
 	return a
 }
 
-// SlowClients returns how many calls were cancelled because their client took no data, or sent no complete request.
+// SlowClients returns the number of calls that were cancelled because their client took no data, or sent no
+// complete request.
 func (a *API) SlowClients() uint64 { return a.cut.Load() }
 
 // protocol is the API's name in metrics.
 const protocol = "grpc"
 
-// maxStreams is how many calls of one connection are open at once: a client that opens more waits. Calls that are
-// open and wait for their query hold a few kilobytes each.
+// maxStreams bounds the concurrent calls of a connection: a client that opens more waits. Open calls that
+// wait for their query take a few kilobytes each.
 const maxStreams = 1000
 
-// NewServer returns a gRPC server that answers the API and gRPC's health service, with these
-// options besides its own.
+// NewServer returns a gRPC server for the API and gRPC's health service, with the given options in addition
+// to those that the API requires.
 func (a *API) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	own := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(a.limit), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.WaitForHandlers(true), // so that after Stop each request is in the query log
+		grpc.WaitForHandlers(true), // so that every request is in the query log after Stop
 	}
 	own = append(own, a.options.Panics.ServerOptions()...)
 	s := grpc.NewServer(append(own, options...)...)
@@ -112,10 +113,10 @@ func (a *API) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	return s
 }
 
-// limit gives a call's stream the time that a query has. A deadline of the handler's own context
-// would not do: sending to a client that does not read waits for the stream's.
+// limit sets the deadline of a query on a call's stream. A deadline of the handler's own context would not
+// suffice: sending to a client that does not read waits for the stream's context.
 func (a *API) limit(stream context.Context, info *tap.Info) (context.Context, error) {
-	// Watching health has no end.
+	// Health watches have no deadline.
 	if a.options.Timeout <= 0 || strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
 		return withCancel(stream), nil
 	}
@@ -124,13 +125,13 @@ func (a *API) limit(stream context.Context, info *tap.Info) (context.Context, er
 	return withCancel(ctx), nil
 }
 
-// The names of a tenant in gRPC metadata: Mimir's, and what Thanos queriers send by default.
+// Keys of the tenant in gRPC metadata: Mimir's, and the default of Thanos queriers.
 const (
 	mimirTenantKey  = "x-scope-orgid"
 	thanosTenantKey = "thanos-tenant"
 )
 
-// tenantOf returns the tenant that a request's metadata names, "" when it names none.
+// tenantOf returns the tenant in a request's metadata, or "" if there is none.
 func tenantOf(ctx context.Context) string {
 	for _, key := range [...]string{mimirTenantKey, thanosTenantKey} {
 		if v := metadata.ValueFromIncomingContext(ctx, key); len(v) > 0 {
@@ -144,12 +145,12 @@ func tenantOf(ctx context.Context) string {
 type call struct {
 	api   *API
 	entry *storegateway.LogEntry
-	query *storegateway.Query // once it is admitted
+	query *storegateway.Query // nil before admission
 
 	response singleResponse // of a method with one response
 }
 
-// begin notes the request.
+// begin starts the log entry of a request.
 func (a *API) begin(ctx context.Context, endpoint string, mint, maxt int64) *call {
 	c := &call{api: a}
 	c.entry = a.entries.Get().(*storegateway.LogEntry)
@@ -167,7 +168,7 @@ func (a *API) begin(ctx context.Context, endpoint string, mint, maxt int64) *cal
 	return c
 }
 
-// errQueryTimeout is the cause of a context that Options.Timeout has ended.
+// errQueryTimeout is the cause of a context that was cancelled by Options.Timeout.
 var errQueryTimeout = errors.New("the query took longer than --query-timeout allows")
 
 // admit waits for the query's quota.
@@ -184,7 +185,7 @@ func (c *call) admit(ctx context.Context, d storegateway.Demand) error {
 	}
 	began := time.Now()
 	q, err := g.Admit(ctx, storegateway.Admission{
-		Tenant: c.entry.Tenant, Client: c.entry.Client.Addr().String(), Demand: d, AllShards: true, // as queriers do
+		Tenant: c.entry.Tenant, Client: c.entry.Client.Addr().String(), Demand: d, AllShards: true, // queriers query all shards
 	})
 	c.entry.Wait += time.Since(began)
 	if err != nil {
@@ -194,15 +195,16 @@ func (c *call) admit(ctx context.Context, d storegateway.Demand) error {
 	return nil
 }
 
-// A final is an error after which a request is not repeated.
+// A final is an error after which a request is not retried.
 type final struct{ error }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (f final) Unwrap() error { return f.error }
 
-// untilSettled runs a part of a request that can be run again. If the process has no free bytes for the query to grow, or
-// a block was deleted meanwhile and the blocks that are in the bucket now are known, everything is released and the query
-// admitted again, with all that it may need: once, and as often as it meets a block that has been deleted.
+// untilSettled runs a part of a request that can be retried. If the process has no free bytes for the query
+// to grow, or a block was deleted meanwhile and a sync has found the current blocks, untilSettled releases
+// everything and admits the query again with its full demand: once for lack of bytes, and each time it reads
+// a deleted block.
 func (c *call) untilSettled(ctx context.Context, run func(context.Context) error) error {
 	for repeated := false; ; {
 		err := run(ctx)
@@ -222,8 +224,8 @@ func (c *call) untilSettled(ctx context.Context, run func(context.Context) error
 	}
 }
 
-// end gives back what the request holds, logs it, and returns its error as gRPC sends it. recovered is what
-// recover has returned.
+// end releases the resources of the request, logs it, and returns its error in gRPC's form. recovered is the
+// result of recover.
 func (c *call) end(recovered any, err error) error {
 	e := c.entry
 	if recovered != nil {
@@ -252,8 +254,8 @@ func (c *call) end(recovered any, err error) error {
 	return err
 }
 
-// grpcStatus gives an error the code that tells a client whose fault it is, and whether to try
-// elsewhere.
+// grpcStatus maps an error to a code that shows whether the client caused it, and whether to try another
+// store.
 func grpcStatus(err error) *status.Status {
 	if st, ok := status.FromError(err); ok {
 		return st
@@ -277,7 +279,7 @@ func grpcStatus(err error) *status.Status {
 	return status.New(code, err.Error())
 }
 
-// badRequest is the error of a request that makes no sense.
+// badRequest returns the error of an invalid request.
 func badRequest(format string, args ...any) error {
 	return status.Error(codes.InvalidArgument, fmt.Sprintf(format, args...))
 }

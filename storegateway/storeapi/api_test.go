@@ -22,15 +22,14 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// TestSeries answers what Select does, through a connection, in every form that a request may
-// ask for.
+// TestSeries compares the response over a connection with that of Select, for every form of request.
 func TestSeries(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
 	g := teststore.Open(t, dir, nil)
 	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer()))
 
-	// selected is what the request comes to without gRPC.
+	// selected returns the series of the request without gRPC.
 	selected := func(r storegateway.Request) []*storepb.Series {
 		q, err := g.Admit(t.Context(), storegateway.Admission{})
 		if err != nil {
@@ -124,7 +123,7 @@ func TestSeries(t *testing.T) {
 	teststore.WaitForIdle(t, g)
 }
 
-// equalVT compares by bytes: both are made by the same code.
+// equalVT compares encoded messages: the same code encodes both.
 func equalVT(a, b *storepb.Series) bool {
 	x, errX := a.MarshalVT()
 	y, errY := b.MarshalVT()
@@ -143,8 +142,8 @@ func cloneSeries(s *storegateway.Series) madeSeries {
 	return m
 }
 
-// TestSeriesGroupShards asks for each shard by the labels of a grouping: together they are all
-// series, each series in one, and those with the same grouping labels in the same. Each chunk is
+// TestSeriesGroupShards requests each shard by the labels of a grouping: together they contain all series,
+// each series is in one shard, and series with the same grouping labels are in the same shard. Each chunk is
 // read once.
 func TestSeriesGroupShards(t *testing.T) {
 	dir := t.TempDir()
@@ -205,7 +204,7 @@ func TestSeriesGroupShards(t *testing.T) {
 	}
 }
 
-// TestSeriesRefuses says what is wrong with a request, and whose fault it is.
+// TestSeriesRefuses checks the errors of invalid requests and their codes.
 func TestSeriesRefuses(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
@@ -254,7 +253,8 @@ func TestSeriesRefuses(t *testing.T) {
 	}
 }
 
-// TestSeriesEncoding names the block and the series of a chunk that the StoreAPI has no word for.
+// TestSeriesEncoding expects an error that names the block and the series of a chunk with an unknown
+// encoding.
 func TestSeriesEncoding(t *testing.T) {
 	dir := t.TempDir()
 	id, err := testblock.Write(dir, testblock.Shape{Count: 3, Samples: 10}.Series(), testblock.Options{XOR2: true})
@@ -267,7 +267,7 @@ func TestSeriesEncoding(t *testing.T) {
 	if status.Code(err) != codes.Unimplemented || err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	// Labels alone are no problem.
+	// A request for labels only succeeds.
 	r := teststore.Everything()
 	r.SkipChunks = true
 	if responses, _, err := teststore.Receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
@@ -275,7 +275,7 @@ func TestSeriesEncoding(t *testing.T) {
 	}
 }
 
-// TestTenants takes the tenant of a Mimir bucket from the request, and refuses one without.
+// TestTenants takes the tenant of a Mimir bucket from the request, and rejects a request without one.
 func TestTenants(t *testing.T) {
 	dir := t.TempDir()
 	for n, tenant := range []string{"ann", "bob"} {
@@ -300,7 +300,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestLabels answers names and values, of external labels as well.
+// TestLabels requests names and values, including those of external labels.
 func TestLabels(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
@@ -340,7 +340,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestInfo tells the external labels and times of all blocks.
+// TestInfo requests the external labels and times of all blocks.
 func TestInfo(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu", "replica": "a"})
@@ -350,7 +350,7 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.ComponentType != "store" || len(info.LabelSets) != 2 || len(info.Store.TsdbInfos) != 4 || // there is a gap before the last block of each
+	if info.ComponentType != "store" || len(info.LabelSets) != 2 || len(info.Store.TsdbInfos) != 4 || // there is a gap before the last block of each tenant
 
 		!info.Store.SupportsSharding || !info.Store.SupportsWithoutReplicaLabels {
 		t.Errorf("got %v", info)

@@ -16,10 +16,10 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// A benchCodec marshals answers as the API does, and messages in pieces; the client only counts.
+// A benchCodec marshals encoded messages like the API, and messages in pieces; the client only counts bytes.
 type benchCodec struct{ codec }
 
-// pieces is a message whose chunks lie where they were read, between the bytes around them.
+// pieces is a message that references chunks where they were read, between separate bytes for the rest.
 type pieces struct{ buffers mem.BufferSlice }
 
 func (c benchCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -37,8 +37,8 @@ func (benchCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// inPieces is the series as the transport would get it without a copy: for each chunk the bytes
-// before it, and its own.
+// inPieces returns the series as buffers that the transport could send without a copy: for each chunk, the
+// bytes before it and the chunk itself.
 func inPieces(made []madeSeries) *pieces {
 	p := &pieces{}
 	w := wire{buf: make([]byte, 64<<10)}
@@ -70,9 +70,9 @@ func inPieces(made []madeSeries) *pieces {
 	return p
 }
 
-// BenchmarkSending sends series through a real connection: copied once into frames, as the API
-// does, and in pieces that lie where they were read, whose messages are made before the clock
-// starts. cpu-ns/B is the CPU time of both sides a byte; the client does the same work in both.
+// BenchmarkSending sends series through a real connection: copied once into frames, as the API does, and in
+// pieces that reference the chunks in place, whose messages are built before the clock starts. cpu-ns/B is
+// the CPU time of both sides per byte; the client does the same work in both cases.
 func BenchmarkSending(b *testing.B) {
 	for _, size := range []int{180, 900, 4000} {
 		made := makeSeries(rand.New(rand.NewPCG(1, 1)), 64, 0, 0)
@@ -96,7 +96,7 @@ func BenchmarkSending(b *testing.B) {
 						if err := sendOnce(stream, ready, frames, quota, made); err != nil {
 							return err
 						}
-						if err := stream.SendMsg(&n); err != nil { // the end of one round
+						if err := stream.SendMsg(&n); err != nil { // end of a round
 							return err
 						}
 					}
@@ -123,7 +123,7 @@ func BenchmarkSending(b *testing.B) {
 	}
 }
 
-// allInPieces makes messages that are about as large as frames.
+// allInPieces builds messages that are about as large as frames.
 func allInPieces(made []madeSeries) (messages []*pieces) {
 	for part := range slices.Chunk(made, 6) {
 		messages = append(messages, inPieces(part))
@@ -161,7 +161,7 @@ func cpuNanos() int64 {
 	return r.Utime.Nano() + r.Stime.Nano()
 }
 
-// dialBench connects to a server with one handler for every method, and opens a stream.
+// dialBench connects to a server with one handler for all methods and opens a stream.
 func dialBench(b *testing.B, h grpc.StreamHandler) grpc.ClientStream {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

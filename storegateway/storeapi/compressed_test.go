@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A countedPool counts the bytes of the buffers that gRPC has taken from its pool, as large as the pool has them.
+// A countedPool counts the bytes of the buffers that gRPC has taken from its pool, by their capacity.
 type countedPool struct {
 	mem.BufferPool
 	held, peak atomic.Int64
@@ -40,7 +40,7 @@ func (p *countedPool) Put(b *[]byte) {
 	p.BufferPool.Put(b)
 }
 
-// serveWriter has a server with a method whose handler gets its stream, and returns a connection to it.
+// serveWriter starts a server with a method that passes its stream to handle, and returns a connection to it.
 func serveWriter(t *testing.T, handle func(grpc.ServerStream) error, options ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,14 +68,14 @@ func serveWriter(t *testing.T, handle func(grpc.ServerStream) error, options ...
 	return c
 }
 
-// TestCompressedCopiesAreCharged has a client stop reading a stream of incompressible chunks: the buffers that gRPC holds for
-// it, when no more is sent, are charged to the query, whatever the compressor and the sizes of messages. A stream without
-// compression is charged its frame.
+// TestCompressedCopiesAreCharged lets a client stop reading a stream of incompressible chunks: the buffers
+// that gRPC then keeps for it are charged to the query, for all compressors and message sizes. A stream
+// without compression is charged its frame.
 func TestCompressedCopiesAreCharged(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, sizes := range []struct {
 		name        string
-		chunk, each int // bytes of a chunk, and chunks of a series
+		chunk, each int // bytes per chunk, and chunks per series
 		batch       int
 	}{
 		{"small messages", 1500, 1, 1},

@@ -19,14 +19,15 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// discardLog is a log of go-kit that writes nothing.
+// discardLog is a go-kit logger that discards everything.
 type discardLog struct{}
 
 func (discardLog) Log(...any) error { return nil }
 
-// TestDeletedUnderStream deletes a block without a delay while its series are streamed. A stream whose block was
-// replaced by another returns each series once and whole. Without a replacement, it ends where the deletion was detected.
-// Both streams have a warning that names the block. If the bucket cannot be listed, or appears empty, the stream fails.
+// TestDeletedUnderStream deletes a block without a delay while its series are streamed. A stream whose block
+// was replaced by another returns each series once and complete. Without a replacement, it stops where the
+// deletion was detected. Both streams have a warning that names the block. If the bucket cannot be listed, or
+// appears empty, the stream fails.
 func TestDeletedUnderStream(t *testing.T) {
 	shape := testblock.Shape{Count: 400, Samples: 12 * 120, Interval: 15 * time.Second, Seed: 1}
 	same := shape.Series()
@@ -81,7 +82,7 @@ func TestDeletedUnderStream(t *testing.T) {
 				}
 			}
 			rest, _, err := teststore.Receive(stream, nil)
-			if name == "empty" { // and not believed to be
+			if name == "empty" { // the empty listing is not trusted
 				if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), old) {
 					t.Errorf("got %v, want an error that names block %s", err, old)
 				}

@@ -1,14 +1,25 @@
-// Package storeapi serves the blocks of a store gateway over Thanos' StoreAPI and InfoAPI, which are gRPC.
+// Package storeapi serves the blocks of a store gateway over gRPC, as Thanos' StoreAPI and InfoAPI:
+//
+//	api := storeapi.New(gateway, storeapi.Options{Timeout: 2 * time.Minute})
+//	server := api.NewServer()
+//	defer server.Stop()
+//	return server.Serve(listener)
+//
+// A Thanos querier uses the address of listener as a store (--endpoint).
 //
 // # Data flow
 //
 //	request ─> admission (storegateway) ─> series ─> frames ─> messages ─> client
 //	                                   └─> names, values ─> one encoded message, charged to the budget of responses
 //
-// A frame is a buffer that messages are written into, one behind the other, and sent from. A stream has one frame, which
-// is charged to its query; its size bounds what a slow client holds.
+// A frame is a buffer that encoded messages are appended to and sent from.
 //
-// # What it does not do
+// # Costs
 //
-// Blocks that were downsampled are not served. Chunks of encodings that the StoreAPI has no name for are an error.
+// Series copies each chunk once and allocates per message, not per series or chunk. A stream has one frame of
+// 256 KiB, more if a series needs it, which is charged to its query: a slow client retains no more than that.
+//
+// # Limits
+//
+// Downsampled blocks are not served. A chunk whose encoding the StoreAPI does not define fails the request.
 package storeapi

@@ -6,41 +6,40 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// frameBytes is the size of a frame: large enough that what a message costs in gRPC is spread
-// over hundreds of chunks, small enough to stay in a core's cache between being written by us
-// and read by the transport.
+// frameBytes is the size of a frame: large enough to spread gRPC's cost per message over hundreds of chunks,
+// small enough to stay in a core's cache between encoding and sending.
 const frameBytes = 256 << 10
 
-// maxIdleFrames is how many frames wait for the next request.
+// maxIdleFrames bounds the frames kept for later requests.
 const maxIdleFrames = 16
 
-// A frame is a buffer that messages of a stream are written into, one behind the other, and that
-// gRPC sends them from. Whoever writes and each message that is not sent hold a reference; with
-// the last one it goes back to its pool.
+// A frame is a buffer that messages of a stream are appended to and that gRPC sends them from. The writer and
+// each unsent message have a reference; the last release returns the frame to its pool.
 type frame struct {
-	buf     []byte // all of it is there; the writer knows how much it has written
+	buf     []byte // full length; the writer tracks the bytes written
 	root    mem.Buffer
-	answers []answer // the messages: gRPC reads them until they are sent
+	answers []answer // messages in the frame, which gRPC reads until they are sent
 	home    *framePool
-	sent    chan<- struct{} // gets a value when the last reference has ended; nil: nobody waits
+	sent    chan<- struct{} // receives a value when the last reference is released; nil: no waiter
 }
 
-// An answer is one message of a stream, already encoded.
+// An answer is an encoded message of a stream.
 type answer struct{ buffers [1]mem.Buffer }
 
-// message returns the message that lies from byte i to byte j, for the codec.
+// message returns the message in bytes i to j of the frame, for the codec.
 func (f *frame) message(i, j int) *answer {
 	f.answers = append(f.answers, answer{[1]mem.Buffer{f.root.Slice(i, j)}})
 	return &f.answers[len(f.answers)-1]
 }
 
-// release ends the writer's reference.
+// release drops the writer's reference.
 func (f *frame) release() { f.root.Free() }
 
-// Get makes a frame the mem.BufferPool of its buffer. It is not called: a frame is lent whole.
+// Get makes a frame the mem.BufferPool of its buffer. It is never called, since the whole frame is one
+// buffer.
 func (f *frame) Get(int) *[]byte { panic("BUG: storeapi: a frame lends one buffer") }
 
-// Put is called by gRPC when the last reference has ended.
+// Put is called by gRPC when the last reference is released.
 func (f *frame) Put(*[]byte) {
 	f.root = nil
 	sent := f.sent
@@ -49,12 +48,12 @@ func (f *frame) Put(*[]byte) {
 		f.home.put(f)
 	}
 	if sent != nil {
-		sent <- struct{}{} // it has room for the one frame of its stream
+		sent <- struct{}{} // capacity 1, and its stream has one frame
 	}
 }
 
-// A framePool keeps a few frames that nobody uses. It does not need to get each one back: those
-// of a connection that broke while it was sending are left to the garbage collector.
+// A framePool keeps a few idle frames. Not every frame returns to it: those of a connection that broke during
+// a send are left to the garbage collector.
 type framePool struct {
 	mu   sync.Mutex
 	idle []*frame
@@ -62,7 +61,7 @@ type framePool struct {
 
 func newFramePool() *framePool { return &framePool{idle: make([]*frame, 0, maxIdleFrames)} }
 
-// get lends a frame of at least n bytes. One that is larger than usual is made and not kept.
+// get returns a frame of at least n bytes. A frame larger than frameBytes is allocated and not kept.
 func (p *framePool) get(n int) *frame {
 	var f *frame
 	if n > frameBytes {
@@ -95,15 +94,14 @@ func (p *framePool) put(f *frame) {
 	}
 }
 
-// overwrite makes what a frame held useless, so that a use of it shows.
+// overwrite overwrites the bytes of a released frame, so that a use after release is noticed.
 func overwrite(b []byte) {
 	for i := range b {
 		b[i] = 0xdb
 	}
 }
 
-// FrameBytes returns the bytes of idle frames. Those in use are in the quotas of
-// their queries.
+// FrameBytes returns the bytes of idle frames. Frames in use are charged to their queries.
 func (a *API) FrameBytes() int64 {
 	a.frames.mu.Lock()
 	defer a.frames.mu.Unlock()

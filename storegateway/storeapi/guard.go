@@ -11,30 +11,30 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// DefaultWriteTimeout is how long a client may take no data of a response.
+// DefaultWriteTimeout is the default of Options.WriteTimeout.
 const DefaultWriteTimeout = 30 * time.Second
 
-// errSlowClient is the cause of a context that was cancelled because the client takes no data, or sends no complete
-// request.
+// errSlowClient is the cause of a context that was cancelled because the client takes no data, or sends no
+// complete request.
 var errSlowClient = errors.New("the client is too slow")
 
 type cancelKey struct{}
 
-// withCancel returns a stream's context that a guard can cancel: only that ends a blocked SendMsg or RecvMsg.
+// withCancel returns a stream's context that a guard can cancel: nothing else unblocks SendMsg or RecvMsg.
 func withCancel(stream context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(stream)
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 
-// A guardedStream cancels its call when sending or receiving one message takes longer than the time of a write.
-// It is for one goroutine.
+// A guardedStream cancels its call if sending or receiving one message takes longer than
+// Options.WriteTimeout. It must not be used concurrently.
 type guardedStream struct {
 	grpc.ServerStream
 	api   *API
-	timer *time.Timer // stopped while nothing is sent or received
+	timer *time.Timer // stopped while no message is sent or received
 }
 
-// guard returns the stream with a limit for each message.
+// guard returns the stream with a time limit per message.
 func (a *API) guard(stream grpc.ServerStream) *guardedStream {
 	g := &guardedStream{ServerStream: stream, api: a}
 	cancel, ok := stream.Context().Value(cancelKey{}).(context.CancelCauseFunc)
@@ -45,7 +45,7 @@ func (a *API) guard(stream grpc.ServerStream) *guardedStream {
 	return g
 }
 
-// wait blocks until done has a value or the stream's context ends, at most for the time of a write.
+// wait blocks until done has a value or the stream's context is done, at most for Options.WriteTimeout.
 func wait(stream grpc.ServerStream, done <-chan struct{}) error {
 	g, ok := stream.(*guardedStream)
 	if ok && g.timer != nil {
@@ -63,10 +63,12 @@ func wait(stream grpc.ServerStream, done <-chan struct{}) error {
 	return context.Cause(stream.Context())
 }
 
-// slow returns the error of a call that was cancelled because its client takes no data, and err of others.
+// slow returns the error of a call that was cancelled because its client takes no data. It returns other
+// errors as they are.
 func (g *guardedStream) slow(err error) error { return g.cut(err, "the client takes no data") }
 
-// cut returns the error of a call that its guard has cancelled, and err of others.
+// cut returns an error with the reason of a call that its guard cancelled. It returns other errors as they
+// are.
 func (g *guardedStream) cut(err error, why string) error {
 	if err == nil || !errors.Is(context.Cause(g.Context()), errSlowClient) {
 		return err
@@ -75,8 +77,8 @@ func (g *guardedStream) cut(err error, why string) error {
 	return status.Error(codes.Aborted, fmt.Sprintf("%s for %s", why, g.api.options.WriteTimeout))
 }
 
-// RecvMsg implements grpc.ServerStream. It returns when the client has finished its request, which has one message: a
-// client that leaves it incomplete is cut.
+// RecvMsg implements grpc.ServerStream. It returns when the client has finished its request, which has one
+// message, and cancels the call of a client that leaves it incomplete.
 func (g *guardedStream) RecvMsg(m any) error {
 	if g.timer == nil {
 		return g.ServerStream.RecvMsg(m)

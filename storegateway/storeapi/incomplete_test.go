@@ -17,12 +17,12 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// A rawClient writes HTTP/2 frames as no gRPC client does.
+// A rawClient writes HTTP/2 frames that no gRPC client would.
 type rawClient struct {
 	t     *testing.T
 	conn  net.Conn
 	frame *http2.Framer
-	last  uint32 // stream
+	last  uint32 // last stream id
 }
 
 func dialRaw(t *testing.T, addr string) *rawClient {
@@ -46,7 +46,7 @@ func dialRaw(t *testing.T, addr string) *rawClient {
 	return c
 }
 
-// open opens a stream and sends data, which is all it ever sends.
+// open opens a stream and sends data, without the end of the stream.
 func (c *rawClient) open(method string, data []byte) {
 	c.t.Helper()
 	var headers bytes.Buffer
@@ -70,7 +70,7 @@ func (c *rawClient) open(method string, data []byte) {
 	}
 }
 
-// statuses reads until so many streams have ended and returns how many have each grpc-status.
+// statuses reads until the given number of streams have finished, and returns how many have each grpc-status.
 func (c *rawClient) statuses(streams int) map[string]int {
 	c.t.Helper()
 	codes := make(map[string]int)
@@ -104,7 +104,7 @@ func (c *rawClient) statuses(streams int) map[string]int {
 	return codes
 }
 
-// TestOpenCallsAreBounded reads how many calls the server admits on a connection.
+// TestOpenCallsAreBounded counts the calls that the server admits on a connection.
 func TestOpenCallsAreBounded(t *testing.T) {
 	conn := teststore.Dial(t, New(labelStore(t), Options{}).NewServer())
 	client := dialRaw(t, conn.Target())
@@ -122,14 +122,14 @@ func TestOpenCallsAreBounded(t *testing.T) {
 	}
 }
 
-// TestIncompleteRequests has a client open many streams of each method and send nothing, a part of a message, or a message
-// without the end of the request. All are cut and counted in the time of a write, no query is admitted for them, and
-// another client is served.
+// TestIncompleteRequests lets a client open many streams of each method and send nothing, a part of a
+// message, or a message without the end of the request. All are cancelled and counted within WriteTimeout, no
+// query is admitted for them, and another client is served.
 func TestIncompleteRequests(t *testing.T) {
 	g := labelStore(t)
-	a := New(g, Options{WriteTimeout: 200 * time.Millisecond}) // and no time-out of queries
+	a := New(g, Options{WriteTimeout: 200 * time.Millisecond}) // without a time-out of queries
 	conn := teststore.Dial(t, a.NewServer())
-	empty := make([]byte, 5) // a message of any type
+	empty := make([]byte, 5) // a valid message of any type
 	part := append(binary.BigEndian.AppendUint32([]byte{0}, 1000), make([]byte, 999)...)
 	methods := []string{
 		"/thanos.Store/Series", "/thanos.Store/LabelNames", "/thanos.Store/LabelValues",

@@ -9,14 +9,14 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// componentType is what Thanos calls a store that reads a bucket.
+// componentType is Thanos' name for a store that reads a bucket.
 const componentType = "store"
 
-// Info implements the InfoAPI: the external labels and time ranges of the blocks, by which a
-// querier decides whether to ask.
+// Info implements the InfoAPI. It returns the external labels and time ranges of the blocks, by which a
+// querier decides whether to query the store.
 func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse, error) {
 	store := &storepb.StoreInfo{
-		MinTime: math.MaxInt64, MaxTime: math.MinInt64, // nothing, until there are blocks
+		MinTime: math.MaxInt64, MaxTime: math.MinInt64, // empty range until there are blocks
 		SupportsSharding: true, SupportsWithoutReplicaLabels: true,
 	}
 	response := &storepb.InfoResponse{ComponentType: componentType, Store: store}
@@ -29,7 +29,7 @@ func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse
 		if len(known) == 0 {
 			response.LabelSets = append(response.LabelSets, labels)
 		}
-		// Blocks that touch or overlap are one range.
+		// Merge blocks that touch or overlap into one range.
 		if last := len(known) - 1; last >= 0 && b.MinTime <= known[last].MaxTime && b.MinTime >= known[last].MinTime {
 			known[last].MaxTime = max(known[last].MaxTime, b.MaxTime)
 			continue
@@ -43,7 +43,7 @@ func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse
 	return response, nil
 }
 
-// labelSetOf returns labels as the API has them, sorted by name.
+// labelSetOf returns labels in the API's form, sorted by name.
 func labelSetOf(labels map[string]string) *storepb.LabelSet {
 	set := &storepb.LabelSet{}
 	for name, value := range labels {

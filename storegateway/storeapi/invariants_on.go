@@ -2,5 +2,5 @@
 
 package storeapi
 
-// invariants has frames that are back in their pool overwritten.
+// invariants reports whether released frames are overwritten.
 const invariants = true

@@ -11,15 +11,15 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// LabelNames implements the StoreAPI: the names of the labels, external ones too, of the series
-// that meet all matchers.
+// LabelNames implements the StoreAPI. It returns the names of the labels, including external ones, of the
+// series that match all matchers.
 func (a *API) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
 	c := a.begin(ctx, "LabelNames", r.GetStart(), r.GetEnd())
 	defer func() { err = c.end(recover(), err) }()
 	return c.labelNames(ctx, r, unencoded)
 }
 
-// unencoded is for callers in this process.
+// unencoded is the encode function for callers in this process.
 func unencoded(vtMessage) error { return nil }
 
 // labelNames calls encode with the response while the query is open.
@@ -35,8 +35,8 @@ func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, enc
 	return response, err
 }
 
-// LabelValues implements the StoreAPI: the values of one label, which may be external, of the
-// series that meet all matchers.
+// LabelValues implements the StoreAPI. It returns the values of one label, which may be external, of the
+// series that match all matchers.
 func (a *API) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
 	c := a.begin(ctx, "LabelValues", r.GetStart(), r.GetEnd())
 	defer func() { err = c.end(recover(), err) }()
@@ -59,7 +59,7 @@ func (c *call) labelValues(ctx context.Context, r *storepb.LabelValuesRequest, e
 	return response, err
 }
 
-// A labelsRequest is what requests for names and for values have in common.
+// A labelsRequest is the common part of requests for names and for values.
 type labelsRequest interface {
 	GetStart() int64
 	GetEnd() int64
@@ -69,8 +69,8 @@ type labelsRequest interface {
 	GetLimit() int64
 }
 
-// values finds the values of a label, or the names when label is "", and calls respond with them while the query is
-// open.
+// values finds the values of a label, or the names if label is "", and calls respond with them while the
+// query is open.
 func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string,
 	respond func([]string, blocksync.Missing) error,
 ) error {

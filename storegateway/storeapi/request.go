@@ -13,10 +13,10 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// maxMatchers bounds what one request may make us compile and compare.
+// maxMatchers bounds the matchers that one request makes the server compile and compare.
 const maxMatchers = 1024
 
-// matchersOf reads the matchers of a request.
+// matchersOf converts the matchers of a request.
 func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
 	if len(ms) > maxMatchers {
 		return nil, badRequest("the request has %d matchers, at most %d are allowed", len(ms), maxMatchers)
@@ -45,8 +45,8 @@ func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
 	return out, nil
 }
 
-// matchers reads what a request asks for: the matchers of its series and, of its hints, those of
-// its blocks. hints is the empty message that the hints have to be.
+// matchers converts the matchers of a request: those of its series and, from its hints, those of its blocks.
+// hints is an empty message of the type that the hints must have.
 func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher) (series, blocks []*labels.Matcher, err error) {
 	series, err = matchersOf(ms)
 	if err != nil {
@@ -69,11 +69,10 @@ func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessa
 	return series, c.api.blockMatchers(c.entry.Tenant, wanted), nil
 }
 
-// thanosBlockID is the label by which Thanos' hints name a block; the others are its external
-// labels.
+// thanosBlockID is the label that stands for a block's id in Thanos' hints; other labels are external labels.
 const thanosBlockID = "__block_id"
 
-// blockMatchers turns matchers of blocks' labels into one of their ids.
+// blockMatchers converts matchers of blocks' labels to a matcher of their ids.
 func (a *API) blockMatchers(tenant string, ms []*labels.Matcher) []*labels.Matcher {
 	var ids []string
 	for _, b := range a.gateway.Blocks() {
@@ -84,7 +83,8 @@ func (a *API) blockMatchers(tenant string, ms []*labels.Matcher) []*labels.Match
 			ids = append(ids, b.ID)
 		}
 	}
-	// ULIDs have no character that a regular expression knows. None at all matches no block.
+	// ULIDs contain no character that is special in regular expressions. An empty expression matches no
+	// block.
 	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, blocksync.BlockIDLabel, strings.Join(ids, "|"))}
 }
 
@@ -95,16 +95,16 @@ func matchesBlock(m *labels.Matcher, b *blocksync.BlockInfo) bool {
 	return m.Matches(b.Labels[m.Name])
 }
 
-// anyOf wraps a message as gRPC's own Any does.
+// anyOf wraps a message like anypb.New.
 func anyOf(m vtMessage, name string) *anypb.Any {
 	b := make([]byte, m.SizeVT())
 	if _, err := m.MarshalToSizedBufferVT(b); err != nil {
-		panic("BUG: storeapi: marshal " + name + ": " + err.Error()) // our own, with room
+		panic("BUG: storeapi: marshal " + name + ": " + err.Error()) // the buffer has the size of the message
 	}
 	return &anypb.Any{TypeUrl: "type.googleapis.com/" + name, Value: b}
 }
 
-// The names of what goes in the fields named hints.
+// Message names in the fields named hints.
 const (
 	seriesRequestHints  = "hintspb.SeriesRequestHints"
 	seriesResponseHints = "hintspb.SeriesResponseHints"
@@ -114,16 +114,16 @@ const (
 	valuesResponseHints = "hintspb.LabelValuesResponseHints"
 )
 
-// A groupShard keeps the series of one shard of several, series that a grouping puts together in
-// the same one: vertical sharding in Thanos' terms. Unlike the shards of __query_shard__, these
-// are known only once a series' labels are.
+// A groupShard selects the series of one shard of several; series that a grouping puts together are in the
+// same shard. Thanos calls this vertical sharding. Unlike the shards of __query_shard__, it depends on the
+// final labels of a series.
 type groupShard struct {
 	index, total uint64
-	by           bool     // names count; otherwise those that are not in names
+	by           bool     // only labels in names count; otherwise only the others
 	names        []string // sorted
 }
 
-// groupShardOf reads a request's shard; nil when it asks for all series.
+// groupShardOf returns a request's shard, or nil if it requests all series.
 func groupShardOf(s *storepb.ShardInfo) (*groupShard, error) {
 	if s == nil || s.GetTotalShards() < 1 {
 		return nil, nil
@@ -139,10 +139,9 @@ func groupShardOf(s *storepb.ShardInfo) (*groupShard, error) {
 	}, nil
 }
 
-// has reports whether a series with these labels, sorted by name, is in the shard. The hash is
-// that of Thanos' queriers, which share a query out among stores: xxhash of each grouping
-// label's name and value, each with the byte 0xff behind it. It is safe for concurrent use and does
-// not allocate.
+// has reports whether a series with these labels, sorted by name, is in the shard. The hash is that of Thanos
+// queriers, which distribute a query over stores: xxhash of each grouping label's name and value, each
+// followed by the byte 0xff. has is safe for concurrent use and does not allocate.
 func (g *groupShard) has(ls []tsblock.Label) bool {
 	const separator = "\xff"
 	var d xxhash.Digest

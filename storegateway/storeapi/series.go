@@ -20,12 +20,12 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// Series implements the StoreAPI: it streams the series of all blocks in the time range, merged
-// and sorted, each with the chunks that have a part in the range, whole. It copies each chunk
-// once and allocates per message, not per series or chunk.
+// Series implements the StoreAPI. It streams the series of all blocks in the time range, merged and sorted,
+// each with the complete chunks that overlap the range. It copies each chunk once and allocates per message,
+// not per series or chunk.
 //
-// Blocks that were downsampled are not served, so that chunks are raw whatever aggregates and
-// max_resolution_window allow. step, range and query_hints are hints that change nothing.
+// Downsampled blocks are not served, so chunks are raw regardless of aggregates and max_resolution_window.
+// The hints step, range and query_hints change nothing.
 func (a *API) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
 	return a.series(r, a.guard(stream))
 }
@@ -62,13 +62,14 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 		return err
 	}
 	if r.GetHints() == nil {
-		return nil // queriers count the message of hints against their limit
+		return nil // queriers would count the message of hints against their limit
 	}
 	return c.seriesHints(out, hints.GetEnableQueryStats(), &s.sent, s.selected.Sub(began), time.Since(s.selected))
 }
 
-// A seriesResponse sends the messages of a response to Series. Series are sent whole and in the order of their labels.
-// A response that meets a deleted block therefore resumes after the last series sent, from the blocks then in the bucket.
+// A seriesResponse sends the messages of a response to Series. Series are sent complete and in the order of
+// their labels. A response that reads a deleted block therefore resumes after the last series sent, from the
+// blocks then in the bucket.
 type seriesResponse struct {
 	*call
 	stream *guardedStream
@@ -76,14 +77,15 @@ type seriesResponse struct {
 	batch  int
 
 	wanted   storegateway.Request
-	rest     storegateway.Request // the part of wanted that has not been sent
-	last     lastLabels           // of the series that was sent last
+	rest     storegateway.Request // the part of wanted that was not sent yet
+	last     lastLabels           // labels of the last series sent
 	sent     sent
 	selected time.Time // when the first series was found
-	broken   error     // interrupted the response; nil: none
+	broken   error     // error that interrupted the response; nil: none
 }
 
-// send sends the rest of the response. It returns errors of the blocks after all series before them have been sent.
+// send sends the rest of the response. It returns errors of the blocks after it has sent all series before
+// them.
 func (s *seriesResponse) send(ctx context.Context) error {
 	set, err := s.query.Select(ctx, s.rest)
 	if err != nil {
@@ -116,7 +118,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 			return encodingError(set, series, &series.Chunks[i])
 		}
 		if err := w.write(series.Labels, series.Chunks); err != nil {
-			return final{err} // a part of the series may have been sent
+			return final{err} // parts of the series may have been sent
 		}
 		s.last.set(series.Labels)
 	}
@@ -124,7 +126,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	if broken != nil && !blocksync.IsGone(broken) && !errors.Is(broken, slab.ErrShort) {
 		return broken
 	}
-	set.Close() // its batches are not needed while the rest is sent
+	set.Close() // sending the rest needs none of its batches
 	if err := w.flush(); err != nil {
 		return final{err}
 	}
@@ -137,7 +139,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	return broken
 }
 
-// warn sends the warnings of a set: of blocks that are missing, and of those that have interrupted the response.
+// warn sends the warnings of a set: missing blocks, and blocks that interrupted the response.
 func (s *seriesResponse) warn(set *storegateway.SeriesSet) error {
 	warnings := set.Missing().Warnings()
 	if blocksync.IsGone(s.broken) && s.sent.series > 0 {
@@ -151,7 +153,7 @@ func (s *seriesResponse) warn(set *storegateway.SeriesSet) error {
 	return nil
 }
 
-// resumeAfter records that so many series were sent before the response was interrupted.
+// resumeAfter records that the given number of series was sent before the response was interrupted.
 func (s *seriesResponse) resumeAfter(series uint64, broken error) {
 	s.broken = broken
 	if series == 0 {
@@ -166,10 +168,10 @@ func (s *seriesResponse) resumeAfter(series uint64, broken error) {
 	}
 }
 
-// lastLabels are a copy of the labels of a series, in memory that is used again for the next.
+// lastLabels is a copy of the labels of a series, in memory that is reused for the next.
 type lastLabels struct {
 	text []byte
-	ends []int // of names and values in text
+	ends []int // end offsets of names and values in text
 }
 
 // set copies labels. It does not allocate once there is room.
@@ -183,7 +185,7 @@ func (l *lastLabels) set(ls []tsblock.Label) {
 	}
 }
 
-// labels returns the labels, which stay valid.
+// labels returns a copy of the labels.
 func (l *lastLabels) labels() []tsblock.Label {
 	text, from := string(l.text), 0
 	ls := make([]tsblock.Label, 0, len(l.ends)/2)
@@ -194,7 +196,7 @@ func (l *lastLabels) labels() []tsblock.Label {
 	return ls
 }
 
-// seriesRequest reads the request and its hints.
+// seriesRequest converts the request and its hints.
 func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequestHints) (storegateway.Request, error) {
 	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, seriesRequestHints, hints.GetBlockMatchers)
 	if err != nil {
@@ -226,14 +228,14 @@ func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequ
 	return request, nil
 }
 
-// encodingError names what the StoreAPI cannot say: it knows three encodings.
+// encodingError reports a chunk that the StoreAPI cannot represent: it defines three encodings.
 func encodingError(set *storegateway.SeriesSet, s *storegateway.Series, c *storegateway.ChunkView) error {
 	return status.Error(codes.Unimplemented, fmt.Sprintf(
 		"block %s: series %s: a chunk at %d has encoding %d, and the StoreAPI supports only 1 (XOR), 2 (histogram) and 3 (float histogram); use /api/v1/read or PromQL over HTTP",
 		set.BlockOf(c), builtLabels(s.Labels), c.MinTime, c.Encoding))
 }
 
-// builtLabels returns labels as Prometheus has them.
+// builtLabels converts labels to Prometheus' type.
 func builtLabels(ls []tsblock.Label) labels.Labels {
 	b := labels.NewScratchBuilder(len(ls))
 	for _, l := range ls {
@@ -242,7 +244,7 @@ func builtLabels(ls []tsblock.Label) labels.Labels {
 	return b.Labels()
 }
 
-// seriesHints says which blocks were read and, when asked, what that took.
+// seriesHints sends the blocks that were read and, if requested, the costs.
 func (c *call) seriesHints(stream storepb.Store_SeriesServer, withStats bool, w *sent, selected, merged time.Duration) error {
 	hints := &storepb.SeriesResponseHints{QueriedBlocks: c.queriedBlocks()}
 	if withStats {
@@ -255,7 +257,7 @@ func (c *call) seriesHints(stream storepb.Store_SeriesServer, withStats bool, w 
 	return nil
 }
 
-// queriedBlocks returns the blocks that have been read, each once.
+// queriedBlocks returns the blocks that were read, without duplicates.
 func (c *call) queriedBlocks() []*storepb.Block {
 	var blocks []*storepb.Block
 	seen := make(map[string]bool)
@@ -268,7 +270,7 @@ func (c *call) queriedBlocks() []*storepb.Block {
 	return blocks
 }
 
-// queryStats says in Thanos' terms what a query took.
+// queryStats converts the costs of a query to Thanos' form.
 func queryStats(s storegateway.QueryStats, w *sent, selected, merged time.Duration) *storepb.QueryStats {
 	total := s.Total()
 	return &storepb.QueryStats{

@@ -14,11 +14,11 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// All methods are served as streams, which is the same on the wire: a unary handler is called once its request is
-// complete, however long that takes, and returns before its response is written. A stream's handler limits the time of
-// both.
+// All methods are registered as streams, which is the same on the wire. A unary handler is called only once
+// its request is complete, however long that takes, and returns before its response is written; the handler
+// of a stream can limit the time of both.
 
-// storeService describes the StoreAPI.
+// storeService returns the description of the StoreAPI.
 func (a *API) storeService() *grpc.ServiceDesc {
 	d := storepb.Store_ServiceDesc
 	d.Methods = nil
@@ -29,7 +29,7 @@ func (a *API) storeService() *grpc.ServiceDesc {
 	return &d
 }
 
-// infoService describes the InfoAPI.
+// infoService returns the description of the InfoAPI.
 func (a *API) infoService() *grpc.ServiceDesc {
 	d := storepb.Info_ServiceDesc
 	d.Methods = nil
@@ -37,7 +37,7 @@ func (a *API) infoService() *grpc.ServiceDesc {
 	return &d
 }
 
-// healthService describes gRPC's health service.
+// healthService returns the description of gRPC's health service.
 func (a *API) healthService(s *health.Server) *grpc.ServiceDesc {
 	d := healthpb.Health_ServiceDesc
 	watch := d.Streams[0]
@@ -50,7 +50,7 @@ func (a *API) healthService(s *health.Server) *grpc.ServiceDesc {
 	return &d
 }
 
-// method describes a method whose streams are guarded.
+// method returns the description of a method whose streams are guarded.
 func (a *API) method(name string, handle func(*guardedStream) error) grpc.StreamDesc {
 	return grpc.StreamDesc{StreamName: name, Handler: func(_ any, stream grpc.ServerStream) error { return handle(a.guard(stream)) }}
 }
@@ -112,7 +112,7 @@ func (a *API) sendInfo(stream *guardedStream) error {
 	return sendBytes(stream, b)
 }
 
-// encodedInfo returns the response of Info, encoded. All clients share its bytes until the blocks change.
+// encodedInfo returns the encoded response of Info. All clients share its bytes until the blocks change.
 func (a *API) encodedInfo() ([]byte, error) {
 	generation := a.gateway.Generation()
 	a.info.Lock()
@@ -132,15 +132,15 @@ func (a *API) encodedInfo() ([]byte, error) {
 	return b, nil
 }
 
-// A singleResponse is the encoded response of a method that has one. It is charged to the budget of responses, or to the query
-// if it has no room there.
+// A singleResponse is the encoded response of a method that has one. It is charged to the budget of
+// responses, or to the query if it does not fit there.
 type singleResponse struct {
 	buf    []byte
 	budget int64 // reserved in the budget of responses
 	quota  int64 // reserved in the quota of the query
 }
 
-// encode charges and encodes the response of a call.
+// encode encodes the response of a call and charges it.
 func (c *call) encode(m vtMessage) error {
 	n := int64(m.SizeVT())
 	if c.api.options.Responses.Reserve(n, 0) {
@@ -159,7 +159,7 @@ func (c *call) encode(m vtMessage) error {
 	return nil
 }
 
-// send sends the encoded response of a call. The query is closed before, unless the response is charged to it.
+// send sends the encoded response of a call. It closes the query first, unless the response is charged to it.
 func (c *call) send(stream *guardedStream) error {
 	if c.response.quota == 0 {
 		c.query.Close()
@@ -167,7 +167,7 @@ func (c *call) send(stream *guardedStream) error {
 	return sendBytes(stream, c.response.buf)
 }
 
-// release returns the bytes that the response was charged.
+// release returns the bytes charged for the response.
 func (c *call) release() {
 	c.api.options.Responses.Release(c.response.budget)
 	if c.response.quota > 0 {
@@ -176,7 +176,8 @@ func (c *call) release() {
 	c.response = singleResponse{}
 }
 
-// sendBytes sends a message and blocks until the transport has taken all of it, at most for the time of a write.
+// sendBytes sends a message and blocks until the transport has taken all of it, at most for
+// Options.WriteTimeout.
 func sendBytes(stream *guardedStream, b []byte) error {
 	if len(b) > frameBytes {
 		// The compressor would copy the message to memory that is not charged.
@@ -197,10 +198,10 @@ func sendBytes(stream *guardedStream, b []byte) error {
 	return wait(stream, sent)
 }
 
-// freed is the pool of one buffer: it gets a value when gRPC has released it.
+// freed is the buffer pool of one buffer: it receives a value when gRPC has released the buffer.
 type freed chan<- struct{}
 
-// Get implements mem.BufferPool. It is not called.
+// Get implements mem.BufferPool. It is never called.
 func (freed) Get(int) *[]byte { panic("BUG: storeapi: a response has one buffer") }
 
 // Put implements mem.BufferPool.

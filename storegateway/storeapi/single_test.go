@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// labelStore is a store with some hundred kilobytes of label values, for one whole query beside light ones.
+// labelStore returns a store with some hundred kilobytes of label values, for one whole query and light ones.
 func labelStore(t *testing.T) *storegateway.Gateway {
 	t.Helper()
 	dir := shared.Dir(t, "labels", func(dir string) error {
@@ -31,7 +31,7 @@ func labelStore(t *testing.T) *storegateway.Gateway {
 	})
 }
 
-// stallCall requests and reads nothing but the header of the response.
+// stallCall sends a request and reads only the header of the response.
 func stallCall(ctx context.Context, c *grpc.ClientConn, method string, request vtMessage) error {
 	stream, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
@@ -44,7 +44,7 @@ func stallCall(ctx context.Context, c *grpc.ClientConn, method string, request v
 		return err
 	}
 	header, err := stream.Header()
-	if err == nil && header == nil { // the call has ended without one
+	if err == nil && header == nil { // the call finished without a header
 		err = stream.RecvMsg(&storepb.LabelValuesResponse{})
 	}
 	return err
@@ -54,8 +54,8 @@ func valuesOfI() *storepb.LabelValuesRequest {
 	return &storepb.LabelValuesRequest{Label: "i", End: 1 << 60}
 }
 
-// TestStalledLabels has clients of LabelValues stop reading. Each encoded response is charged to the budget of responses
-// until its client leaves; no query is held, and another client is served.
+// TestStalledLabels lets clients of LabelValues stop reading. Each encoded response is charged to the budget
+// of responses until its client disconnects; no query stays admitted, and another client is served.
 func TestStalledLabels(t *testing.T) {
 	g := labelStore(t)
 	budget := promapi.NewResponseBudget(64 << 20)
@@ -70,7 +70,7 @@ func TestStalledLabels(t *testing.T) {
 	testwait.Until(t, "the budget to be free", func() bool { return budget.Held() == 0 })
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	const stalled = 12 // more than light queries run at once
+	const stalled = 12 // more than the concurrent light queries
 	for range stalled {
 		if err := stallCall(ctx, conn, "/thanos.Store/LabelValues", valuesOfI()); err != nil {
 			t.Fatal(err)
@@ -89,8 +89,8 @@ func TestStalledLabels(t *testing.T) {
 	}
 }
 
-// TestStalledLabelsUnbuffered has no room for responses: each is charged to its query, and the clients are cut, so that
-// others are served.
+// TestStalledLabelsUnbuffered has no room for responses: each is charged to its query, and the clients are
+// disconnected, so that others are served.
 func TestStalledLabelsUnbuffered(t *testing.T) {
 	g := labelStore(t)
 	a := New(g, Options{WriteTimeout: 50 * time.Millisecond, Responses: promapi.NewResponseBudget(1)})
@@ -110,7 +110,7 @@ func TestStalledLabelsUnbuffered(t *testing.T) {
 	if len(got.GetValues()) != 8000 {
 		t.Errorf("beside stalled clients: %d values", len(got.GetValues()))
 	}
-	teststore.WaitForIdle(t, g) // nothing else ends the stalled calls
+	teststore.WaitForIdle(t, g) // nothing else stops the stalled calls
 	if n := a.cut.Load(); n < stalled {
 		t.Errorf("%d clients were cut, want %d", n, stalled)
 	}
@@ -119,7 +119,7 @@ func TestStalledLabelsUnbuffered(t *testing.T) {
 	}
 }
 
-// An encodingOf keeps how the last response of a client's connection was compressed.
+// An encodingOf records the compression of the last response on a client's connection.
 type encodingOf struct{ last atomic.Pointer[string] }
 
 func (e *encodingOf) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -132,8 +132,8 @@ func (e *encodingOf) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestLargeLabelsUncompressed requests labels with compressed messages: a response that is larger than a frame is sent as it was
-// charged.
+// TestLargeLabelsUncompressed requests labels with compressed messages: a response larger than a frame is
+// sent in the form that was charged, uncompressed.
 func TestLargeLabelsUncompressed(t *testing.T) {
 	g := labelStore(t)
 	var encoding encodingOf
@@ -151,7 +151,7 @@ func TestLargeLabelsUncompressed(t *testing.T) {
 	}
 }
 
-// TestInfoIsShared has several responses of Info be the same bytes, until the blocks change.
+// TestInfoIsShared expects responses of Info to share their bytes until the blocks change.
 func TestInfoIsShared(t *testing.T) {
 	g := labelStore(t)
 	a := New(g, Options{})

@@ -16,9 +16,9 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// TestSlowReaders has clients that stop reading after one message. Each holds its batches and
-// frames, not its answer; another client, which has to wait for nobody, reads all of it. When the
-// slow ones leave, or are too slow for the time that a query has, nothing is held.
+// TestSlowReaders runs clients that stop reading after one message. Each keeps its batches and frames in
+// memory, not its whole response; another client reads its whole response without waiting for them. When the
+// slow clients disconnect, or exceed the time of a query, everything is released.
 func TestSlowReaders(t *testing.T) {
 	dir := t.TempDir()
 	shape := testblock.BlockSeries()
@@ -30,8 +30,8 @@ func TestSlowReaders(t *testing.T) {
 	g := teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: (slow + 1) * quota, PerQuery: quota})
 	})
-	// A window that does not grow: what a client that does not read is sent is bounded by it, not by
-	// how fast messages came before.
+	// A fixed window bounds the bytes sent to a client that does not read, regardless of how fast it read
+	// before.
 	window := grpc.WithStaticStreamWindowSize(64 << 10)
 	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer(), window))
 	ctx, leave := context.WithCancel(t.Context())
@@ -57,7 +57,7 @@ func TestSlowReaders(t *testing.T) {
 		}
 	}
 	n := g.Gate().Stats()
-	// A batch of 1 MiB in use, one ahead, each with what it read beside chunks; one frame.
+	// A batch of 1 MiB in use and one ahead, each with index data beside its chunks; one frame.
 	const most = 5 << 20
 	if n.Running != slow || n.Held > slow*most || n.Held == 0 || answer < most {
 		t.Errorf("%d slow readers of %d bytes each hold %d bytes", n.Running, answer, n.Held)
@@ -65,13 +65,13 @@ func TestSlowReaders(t *testing.T) {
 	leave()
 	teststore.WaitForIdle(t, g)
 
-	// One that does not leave is ended when its time is over.
+	// A client that stays connected is disconnected by the time limit.
 	hasty := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{Timeout: 100 * time.Millisecond}).NewServer(), window))
 	stream, err := hasty.Series(t.Context(), teststore.EverythingIn())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = stream.Recv() // on a slow machine the time may be over by now
+	_, err = stream.Recv() // on a slow machine the time may have passed already
 	teststore.WaitForIdle(t, g)
 	for err == nil {
 		_, err = stream.Recv()

@@ -11,9 +11,9 @@ import (
 // snappyName is the compressor's name in grpc-encoding.
 const snappyName = "snappy"
 
-// RegisterSnappy teaches gRPC the compression "snappy", which Thanos queriers ask for with
-// --grpc-compression=snappy. gRPC keeps compressors in a process-wide table without a lock, so it
-// is for main to call, once, before a server starts.
+// RegisterSnappy registers the gRPC compressor "snappy", which Thanos queriers request with
+// --grpc-compression=snappy. gRPC keeps compressors in a process-wide table without a lock: call
+// RegisterSnappy once, before a server starts.
 func RegisterSnappy() { encoding.RegisterCompressor(newSnappyCompressor()) }
 
 // A snappyCompressor compresses messages in Snappy's framing format.
@@ -27,7 +27,7 @@ var _ encoding.Compressor = (*snappyCompressor)(nil)
 func newSnappyCompressor() *snappyCompressor {
 	c := &snappyCompressor{}
 	c.writers.New = func() any {
-		// One goroutine and small blocks: messages are answers to one of many clients.
+		// One goroutine and small blocks: messages are responses to one of many clients.
 		return &snappyWriter{w: s2.NewWriter(nil, s2.WriterSnappyCompat(), s2.WriterConcurrency(1)), pool: &c.writers}
 	}
 	c.readers.New = func() any {
@@ -54,17 +54,18 @@ func (c *snappyCompressor) Decompress(r io.Reader) (io.Reader, error) {
 	return &snappyReader{r: s, pool: &c.readers}, nil
 }
 
-// A snappyWriter goes back to its pool when it is closed.
+// A snappyWriter returns to its pool when it is closed.
 type snappyWriter struct {
 	w    *s2.Writer
 	to   pieceWriter
 	pool *sync.Pool
 }
 
-// maxPiece is the largest write for which gRPC's buffers are not much larger: the next size is 1 MiB.
+// maxPiece is the largest write that fits one of gRPC's buffers tightly: the next buffer size is 1 MiB.
 const maxPiece = 32 << 10
 
-// A pieceWriter splits writes to a message of gRPC, which copies each to a buffer of one of a few sizes.
+// A pieceWriter splits writes to a gRPC message, since each write is copied to a buffer of one of a few
+// sizes.
 type pieceWriter struct{ io.Writer }
 
 // Write implements io.Writer.
@@ -89,10 +90,10 @@ func (s *snappyWriter) Close() error {
 	return err
 }
 
-// A snappyReader gives what it reads with back to the pool at the end of its message. A message
-// that is not read to its end leaves it to the garbage collector.
+// A snappyReader returns its reader to the pool at the end of its message. The reader of a message that is
+// not read to its end is left to the garbage collector.
 type snappyReader struct {
-	r    *s2.Reader // nil once it is back
+	r    *s2.Reader // nil once returned
 	pool *sync.Pool
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// TestWeight has headers and frames there once there was a query, and headers gone when they are
-// unloaded.
+// TestWeight expects headers and frames in memory after a query, and no headers after they were unloaded.
 func TestWeight(t *testing.T) {
 	dir := t.TempDir()
 	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})

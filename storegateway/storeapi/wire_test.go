@@ -20,21 +20,21 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A tape is a stream that keeps what is sent, as a transport does: each message at first by
-// reference, and as bytes once a few more have come.
+// A tape is a stream that keeps sent messages like a transport: first by reference, and as bytes once a few
+// more were sent.
 type tape struct {
 	grpc.ServerStream
 	waiting  []mem.BufferSlice
-	behind   int // messages that wait
+	behind   int // number of messages kept by reference
 	messages [][]byte
 	fail     error
 
-	writer *seriesWriter // nil: frames are not looked at
-	out    []*frame      // of the messages that wait
-	most   int           // frames that were out at once
+	writer *seriesWriter // nil: frames are not checked
+	out    []*frame      // frames of the messages kept by reference
+	most   int           // most frames in use at once
 }
 
-// Context is called by a writer that waits until its frame is sent: then it is.
+// Context is called by a writer that waits for its frame to be sent. It sends the frame.
 func (t *tape) Context() context.Context {
 	for len(t.waiting) > 0 {
 		t.take()
@@ -86,7 +86,7 @@ func (t *tape) responses(tb testing.TB) []*storepb.SeriesResponse {
 		if err := r.UnmarshalVT(b); err != nil {
 			tb.Fatalf("message %d of %d bytes: %v", i, len(b), err)
 		}
-		// What we write is what the generated code writes, byte for byte.
+		// The encoding equals that of the generated code, byte for byte.
 		again, err := r.MarshalVT()
 		if err != nil {
 			tb.Fatal(err)
@@ -99,7 +99,7 @@ func (t *tape) responses(tb testing.TB) []*storepb.SeriesResponse {
 	return out
 }
 
-// A madeSeries is one for tests.
+// A madeSeries is a series for tests.
 type madeSeries struct {
 	labels []tsblock.Label
 	chunks []storegateway.ChunkView
@@ -123,14 +123,14 @@ func makeSeries(r *rand.Rand, n, mostChunks, mostBytes int) []madeSeries {
 	return series
 }
 
-// asMessage is the series as the StoreAPI's message, for comparison.
+// asMessage returns the series as a StoreAPI message, for comparison.
 func asMessage(s madeSeries) *storepb.Series {
 	m := &storepb.Series{}
 	for _, l := range s.labels {
 		m.Labels = append(m.Labels, &storepb.Label{Name: l.Name, Value: l.Value})
 	}
 	for _, c := range s.chunks {
-		var data []byte // empty bytes come back as none
+		var data []byte // empty bytes are decoded as nil
 		if len(c.Data) > 0 {
 			data = c.Data
 		}
@@ -139,7 +139,7 @@ func asMessage(s madeSeries) *storepb.Series {
 	return m
 }
 
-// seriesOf returns the series of the messages, parts of one put together.
+// seriesOf returns the series of the messages, with the parts of each joined.
 func seriesOf(tb testing.TB, rs []*storepb.SeriesResponse, batch int) []*storepb.Series {
 	tb.Helper()
 	var out []*storepb.Series
@@ -185,9 +185,9 @@ func testQuota(tb testing.TB, bytes int64) *slab.Quota {
 	return q
 }
 
-// TestSeriesWriter sends random series in messages of one and of several series, while some
-// messages still wait for the transport: what arrives is what was written, and each message is
-// what the generated code would have made of it.
+// TestSeriesWriter sends random series in messages of one and of several series, while some messages still
+// wait for the transport: the received series equal the sent ones, and each message equals the encoding of
+// the generated code.
 func TestSeriesWriter(t *testing.T) {
 	for _, shape := range []struct {
 		name                        string
@@ -245,8 +245,8 @@ func TestSeriesWriter(t *testing.T) {
 	}
 }
 
-// TestSeriesWriterStops gives back what the writer holds when the stream breaks or the quota is
-// too small for a chunk.
+// TestSeriesWriterStops expects all resources to be released when the stream breaks or the quota is too small
+// for a chunk.
 func TestSeriesWriterStops(t *testing.T) {
 	quota := testQuota(t, 1<<20)
 	w, err := newSeriesWriter(&tape{fail: io.ErrClosedPipe}, newFramePool(), quota, 1, false)

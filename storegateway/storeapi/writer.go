@@ -12,32 +12,32 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A seriesWriter writes series into frames and sends them as messages of a stream: one message a
-// series, or one for several. Chunk bytes are copied once, into the frame, and are not needed once
-// write has returned. Handing the transport each chunk's bytes where they lie takes 1.1 times the CPU
-// of this copy at 900 bytes a chunk and 1.6 times at 180, both sides counted (BenchmarkSending):
-// gRPC copies piece by piece into its own buffer either way. And it would keep a query's slabs for
-// as long as its client likes.
+// A seriesWriter encodes series into frames and sends them as messages of a stream, with one or several
+// series per message. It copies chunk bytes once, into the frame; they are not needed after write has
+// returned. Passing the bytes of each chunk to the transport in place would take 1.1 times the CPU of this
+// copy at 900 bytes per chunk and 1.6 times at 180, both sides counted (BenchmarkSending), since gRPC copies
+// piece by piece into its own buffer either way. It would also keep a query's slabs until the client has read
+// them.
 type seriesWriter struct {
 	stream grpc.ServerStream
 	frames *framePool
 	quota  *slab.Quota
 
-	batch int // series a message; 1 and less: the message is the series
+	batch int // series per message; 1 and less: the message is the series
 
 	f       *frame
 	w       wire
-	start   int // where the message's series begin in the frame
+	start   int // offset of the message's series in the frame
 	entries int // series in it
 
 	compressed bool  // gRPC compresses the messages
-	reserved   int64 // bytes for the frame and, of a compressed stream, for copies of it
+	reserved   int64 // bytes for the frame and, of a compressed stream, for its copies
 
-	sent               // or is about to be
-	out  chan struct{} // has a value when no frame is out; a stream has one at most
+	sent               // counts what was sent or is about to be
+	out  chan struct{} // has a value when no frame is being sent; a stream sends at most one
 }
 
-// sent counts what has been sent.
+// sent counts what was sent.
 type sent struct{ series, chunks, bytes, messages uint64 }
 
 func (s *sent) add(o *sent) {
@@ -47,13 +47,13 @@ func (s *sent) add(o *sent) {
 	s.messages += o.messages
 }
 
-// batchPrefix is the room before a message of several series: its tag and length.
+// batchPrefix is the room reserved before a message of several series: its tag and length.
 const batchPrefix = 1 + 5
 
-// frameRest is how many bytes have to be left in a frame for another message to begin there.
+// frameRest is the number of bytes that must be left in a frame to start another message in it.
 const frameRest = 4 << 10
 
-// newSeriesWriter reserves the bytes of the stream's frame. It is closed by close.
+// newSeriesWriter returns a writer and reserves the bytes of the stream's frame. The caller closes it.
 func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int, compressed bool) (*seriesWriter, error) {
 	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, compressed: compressed, out: make(chan struct{}, 1)}
 	if err := w.reserve(frameBytes); err != nil {
@@ -63,9 +63,9 @@ func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Qu
 	return w, nil
 }
 
-// reserve charges a frame of n bytes to the query. gRPC compresses a message into separate memory: one such copy waits
-// until less than 64 KiB of the copy before wait, and the transport holds that one. One frame more covers those 64 KiB,
-// the compressor's buffers and the rounding of the copies' sizes.
+// reserve charges a frame of n bytes to the query. gRPC compresses a message into separate memory: such a
+// copy waits until less than 64 KiB of the previous copy remain, which the transport still keeps. One more
+// frame covers those 64 KiB, the compressor's buffers and the rounding of the copies' sizes.
 func (w *seriesWriter) reserve(n int) error {
 	bytes := int64(n)
 	if w.compressed {
@@ -81,8 +81,8 @@ func (w *seriesWriter) reserve(n int) error {
 	return nil
 }
 
-// compresses reports whether gRPC compresses the messages of a call's response: with the request's compressor, unless
-// another is set.
+// compresses reports whether gRPC compresses the messages of a call's response. It uses the request's
+// compressor unless another is set.
 func compresses(ctx context.Context) bool {
 	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
 	if !ok {
@@ -92,7 +92,7 @@ func compresses(ctx context.Context) bool {
 	return name != "" && name != encoding.Identity
 }
 
-// close gives back what the writer holds. What has not been flushed is not sent.
+// close releases the writer's frame and bytes. It discards series that were not flushed.
 func (w *seriesWriter) close() {
 	if w.f != nil {
 		w.f.release()
@@ -102,8 +102,8 @@ func (w *seriesWriter) close() {
 	w.reserved = 0
 }
 
-// write adds a series, all chunks of which the StoreAPI knows, and sends messages as they are
-// full. A series that does not fit into a frame is continued in the next.
+// write appends a series, all of whose chunks have encodings of the StoreAPI, and sends full messages. A
+// series that does not fit into a frame is continued in the next.
 func (w *seriesWriter) write(labels []tsblock.Label, chunks []storegateway.ChunkView) error {
 	w.series++
 	w.chunks += uint64(len(chunks))
@@ -129,11 +129,11 @@ func (w *seriesWriter) write(labels []tsblock.Label, chunks []storegateway.Chunk
 	}
 }
 
-// fit finds room for a series with its labels of head bytes: as many of its chunks as a frame
-// holds, and at least one. It returns how many those are and the size of the series.
+// fit returns how many of the chunks fit into a frame together with labels of head bytes, at least one, and
+// the size of the resulting series.
 func (w *seriesWriter) fit(head int, chunks []storegateway.ChunkView) (part, size int, err error) {
 	size = head
-	most := frameBytes - batchPrefix - 1 - uvarintLen(frameBytes) // of a series, in an empty frame
+	most := frameBytes - batchPrefix - 1 - uvarintLen(frameBytes) // for a series, in an empty frame
 	for part < len(chunks) {
 		n := fieldLen(chunkLen(&chunks[part]))
 		if size+n > most && part > 0 {
@@ -151,7 +151,7 @@ func (w *seriesWriter) fit(head int, chunks []storegateway.ChunkView) (part, siz
 	return part, size, w.begin(size)
 }
 
-// begin takes a frame with room for a message with one series of that size.
+// begin acquires a frame with room for a message with one series of the size.
 func (w *seriesWriter) begin(size int) error {
 	if err := w.drain(); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (w *seriesWriter) begin(size int) error {
 	return nil
 }
 
-// drain blocks until the transport has taken the frame that is out, if there is one: gRPC takes a message when at most
-// 64 KiB of the one before wait, and holds all of both.
+// drain blocks until the transport has taken the frame being sent, if there is one: gRPC accepts a message
+// when at most 64 KiB of the previous one remain, and keeps both in full.
 func (w *seriesWriter) drain() error {
 	if w.f != nil {
 		w.f.release()
@@ -186,7 +186,7 @@ func (w *seriesWriter) drain() error {
 	return nil
 }
 
-// open begins a message behind what has been written.
+// open starts a message after the bytes written.
 func (w *seriesWriter) open() {
 	if w.batch > 1 {
 		w.w.n += batchPrefix
@@ -194,7 +194,7 @@ func (w *seriesWriter) open() {
 	w.start, w.entries = w.w.n, 0
 }
 
-// flush sends the message that has been begun, if there is a series in it.
+// flush sends the current message if it has a series.
 func (w *seriesWriter) flush() error {
 	if w.entries == 0 {
 		return nil

@@ -51,7 +51,7 @@ func newMessage(t testing.TB, name string) message {
 	return typ.New().Interface().(message)
 }
 
-// TestThanosMessages decodes what Thanos writes and writes it again.
+// TestThanosMessages decodes messages encoded by Thanos and encodes them again.
 func TestThanosMessages(t *testing.T) {
 	names, contents := golden(t)
 	if len(names) != 11 {
@@ -71,7 +71,7 @@ func TestThanosMessages(t *testing.T) {
 	}
 }
 
-// unknown reports whether there are fields in m, at any depth, that it has no place for.
+// unknown reports whether m has unknown fields, at any depth.
 func unknown(m protoreflect.Message) bool {
 	found := len(m.GetUnknown()) > 0
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -89,7 +89,7 @@ func unknown(m protoreflect.Message) bool {
 	return found
 }
 
-// known fails for fields that our .proto files lack, at any depth and in hints.
+// known fails the test for fields that the .proto files of this package lack, at any depth and in hints.
 func known(t *testing.T, where string, m protoreflect.Message) {
 	t.Helper()
 	if u := m.GetUnknown(); len(u) > 0 {
@@ -117,7 +117,7 @@ func known(t *testing.T, where string, m protoreflect.Message) {
 	})
 }
 
-// TestSeriesRequestFields reads each field of the request that the golden bytes set.
+// TestSeriesRequestFields checks each field of the request that the golden bytes set.
 func TestSeriesRequestFields(t *testing.T) {
 	names, contents := golden(t)
 	if names[0] != "thanos.SeriesRequest" {
@@ -144,9 +144,9 @@ func TestSeriesRequestFields(t *testing.T) {
 	}
 }
 
-// FuzzRequests decodes foreign bytes as each request: the generated code reads what protobuf's own
-// does, the same way, and what it has read it writes so that it reads back. A field of a wrong wire
-// type is unknown to protobuf, and refused by the generated code, as by Thanos'.
+// FuzzRequests decodes arbitrary bytes as each request: the generated code agrees with protobuf's reflection,
+// and its encoding decodes to the same message. A field of a wrong wire type is unknown to protobuf, and
+// rejected by the generated code, as by Thanos'.
 func FuzzRequests(f *testing.F) {
 	requests := []string{
 		"thanos.SeriesRequest", "thanos.LabelNamesRequest", "thanos.LabelValuesRequest", "thanos.info.InfoRequest",
