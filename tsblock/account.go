@@ -2,14 +2,14 @@ package tsblock
 
 import "github.com/taredb/tare/slab"
 
-// An account is what one owner has reserved of a query's quota, so that it can give back exactly
-// that. Without a quota nothing is bounded.
+// An account tracks the bytes that one owner has reserved of a query's quota, so that it can return exactly
+// those. Without a quota nothing is bounded.
 type account struct {
 	quota *slab.Quota
-	held  [3]int64 // Postings, Series, Values
+	held  [3]int64 // of Postings, Series and Values
 }
 
-// reserve takes n bytes of the quota.
+// reserve reserves n bytes of the quota.
 func (a *account) reserve(what slab.Purpose, n int64) error {
 	if a.quota == nil || n == 0 {
 		return nil
@@ -21,7 +21,7 @@ func (a *account) reserve(what slab.Purpose, n int64) error {
 	return nil
 }
 
-// giveBack returns n bytes.
+// giveBack returns n bytes to the quota.
 func (a *account) giveBack(what slab.Purpose, n int64) {
 	if a.quota == nil || n == 0 {
 		return
@@ -30,7 +30,7 @@ func (a *account) giveBack(what slab.Purpose, n int64) {
 	a.quota.Return(what, n)
 }
 
-// close returns everything.
+// close returns all reserved bytes.
 func (a *account) close() {
 	for _, what := range [...]slab.Purpose{slab.Postings, slab.Series, slab.Values} {
 		a.giveBack(what, a.held[slotOf(what)])

@@ -10,23 +10,23 @@ import (
 // A Label is a name and a value. Both are views: those of a batch are valid until its Release.
 type Label struct{ Name, Value string }
 
-// A Chunk says where a chunk lies and which times it spans, in milliseconds, both inclusive.
+// A Chunk is the position of a chunk and its time range in milliseconds, both inclusive.
 type Chunk struct {
 	Ref              uint64 // segment number, from 0, << 32 | offset in the segment
 	MinTime, MaxTime int64
 }
 
-// Entries are the pools of what batches are made of. They are meant to be shared by the whole
-// process, and are safe for concurrent use.
+// Entries are the memory pools of batches. One value is usually shared by the whole process. It is safe for
+// concurrent use.
 type Entries struct {
 	labels *slab.Entries[Label]
 	chunks *slab.Entries[Chunk]
 	series *slab.Entries[seriesEntry]
 
-	scratches sync.Pool // of *scratch, each lent to one Reader
+	scratches sync.Pool // of *scratch, each used by one Reader
 }
 
-// NewEntries returns empty pools, each with those options.
+// NewEntries returns empty pools, each with the options o.
 func NewEntries(o slab.EntriesOptions) *Entries {
 	return &Entries{
 		labels: slab.NewEntries[Label](o),
@@ -40,7 +40,7 @@ func (e *Entries) Stats() slab.PoolStats {
 	return e.labels.Stats().Add(e.chunks.Stats()).Add(e.series.Stats())
 }
 
-// Age gives back slabs that have been idle since the call before, as slab.Pool.Age does.
+// Age frees slabs that have been idle since the previous call, as slab.Pool.Age does. It returns their bytes.
 func (e *Entries) Age() int64 { return e.labels.Age() + e.chunks.Age() + e.series.Age() }
 
 // A seriesEntry is one series of a batch.
@@ -48,15 +48,15 @@ type seriesEntry struct {
 	labels []Label
 	chunks []Chunk
 	ref    uint32
-	first  int32 // number of its first chunk among the batch's
+	first  int32 // number of its first chunk in the batch
 }
 
-// A Batch is some series of a block: labels, chunk references and, after LoadChunks, chunk data. All of it
-// lies in slabs, and is valid until Release. It outlives the Reader that made it. It is
-// not for concurrent use but for reading.
+// A Batch has some series of a block: labels, chunk references and, after LoadChunks, chunk data. All of it
+// is in slabs and valid until Release. A batch outlives the Reader that returned it. Only its read methods
+// may be called concurrently.
 type Batch struct {
 	block      *Block
-	series     []seriesEntry // a run of its arena
+	series     []seriesEntry // a slice of its arena
 	chunkCount int
 	planned    int64
 	released   bool
@@ -69,23 +69,23 @@ type Batch struct {
 
 	data batchData // load.go: the bytes of the chunks
 
-	compact compactBatch // in place of series, once Compact was called
+	compact compactBatch // replaces series after Compact
 }
 
-// A compactBatch is what of a batch is needed to load chunks.
+// A compactBatch is the part of a batch that is needed to load chunks.
 type compactBatch struct {
 	refs   []uint32 // of series
-	ends   []uint32 // where the chunks of each end
+	ends   []uint32 // end index of the chunks of each series
 	chunks []Chunk
 }
 
 // Len returns the number of series.
 func (b *Batch) Len() int { return max(len(b.series), len(b.compact.refs)) }
 
-// Labels returns the labels of series i, sorted by name. After Compact there are none.
+// Labels returns the labels of series i, sorted by name. It must not be called after Compact.
 func (b *Batch) Labels(i int) []Label { return b.series[i].labels }
 
-// SeriesRef returns the number by which the block's index knows series i.
+// SeriesRef returns the reference of series i in the block's index.
 func (b *Batch) SeriesRef(i int) uint32 {
 	if b.compact.refs != nil {
 		return b.compact.refs[i]
@@ -93,7 +93,7 @@ func (b *Batch) SeriesRef(i int) uint32 {
 	return b.series[i].ref
 }
 
-// Chunks returns the chunks of series i that have a part in the time range, in the index's order.
+// Chunks returns the chunks of series i that overlap the time range, in the order of the index.
 func (b *Batch) Chunks(i int) []Chunk {
 	if b.compact.refs != nil {
 		return b.compact.chunks[b.compact.begin(i):b.compact.ends[i]]
@@ -101,7 +101,7 @@ func (b *Batch) Chunks(i int) []Chunk {
 	return b.series[i].chunks
 }
 
-// begin is where the chunks of series i begin.
+// begin returns the index of the first chunk of series i.
 func (c *compactBatch) begin(i int) uint32 {
 	if i == 0 {
 		return 0
@@ -109,9 +109,9 @@ func (c *compactBatch) begin(i int) uint32 {
 	return c.ends[i-1]
 }
 
-// Compact gives back what of the batch is not needed to load chunks: labels are no longer valid, nor are views of
-// references, which take 24 bytes each and 8 bytes per series from now on. It fails, and changes nothing, if
-// the query may not hold both forms for a moment.
+// Compact frees the memory that is not needed to load chunks: labels and earlier views of references become
+// invalid, and references take 24 bytes each and 8 bytes per series. If the query has no room for both forms
+// at once, Compact returns an error and changes nothing.
 func (b *Batch) Compact() error {
 	if b.released {
 		panic("BUG: a released batch is compacted")
@@ -142,10 +142,10 @@ func (b *Batch) Compact() error {
 // ChunkCount returns the number of chunks of all series.
 func (b *Batch) ChunkCount() int { return b.chunkCount }
 
-// PlannedBytes returns what the chunks are expected to take, as their references tell.
+// PlannedBytes returns the size of the chunks as estimated from their references.
 func (b *Batch) PlannedBytes() int64 { return b.planned }
 
-// chunkNumber returns the place of chunk j of series i among all chunks of the batch.
+// chunkNumber returns the index of chunk j of series i among all chunks of the batch.
 func (b *Batch) chunkNumber(i, j int) int {
 	if b.compact.refs != nil {
 		return int(b.compact.begin(i)) + j
@@ -168,8 +168,8 @@ func newBatch(block *Block, quota *slab.Quota) *Batch {
 	return b
 }
 
-// Release gives all memory back, exactly once. What the batch's methods returned is no longer
-// valid.
+// Release frees all memory of the batch. It must be called exactly once. It invalidates everything that the
+// batch's methods returned.
 func (b *Batch) Release() {
 	if b.released {
 		panic("BUG: batch released twice")

@@ -13,25 +13,25 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// Options are what blocks of one process share. Cache, Pool, Entries and LocalDir are required.
+// Options are shared by the blocks of a process. Cache, Pool, Entries and LocalDir are required.
 type Options struct {
 	Cache   *Cache
 	Pool    *slab.Pool
 	Entries *Entries
 
-	// LocalDir is where index headers and series hashes are kept, in a directory for each
-	// block that is named as its prefix. Two processes must not share it.
+	// LocalDir contains index headers and series hashes, in one directory per block that is named like its
+	// prefix. Two processes must not share it.
 	LocalDir string
 
-	// Loads bounds, by its capacity, how many index headers and series hashes are built and
-	// loaded at once over all blocks that share it. Default: no bound.
+	// Loads bounds, by its capacity, the concurrent builds and loads of index headers and series hashes of
+	// all blocks that share it. Default: no bound.
 	Loads chan struct{}
 
-	// Log is told of damaged local files, which are built anew. Default: nobody.
+	// Log receives warnings about damaged local files, which are rebuilt. Default: none.
 	Log *slog.Logger
 }
 
-// Validate returns what is missing.
+// Validate returns an error if a required option is missing.
 func (o *Options) Validate() error {
 	switch {
 	case o.Cache == nil:
@@ -44,15 +44,15 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// A Block is one TSDB block in a bucket. It is safe for concurrent use, and costs little until
-// it is first read: its index header is loaded then.
+// A Block is one TSDB block in a bucket. It is safe for concurrent use. Its index header is loaded on first
+// use; before that a block takes little memory.
 type Block struct {
 	source  Source
-	prefix  string // of its objects, without the slash
+	prefix  string // of its objects, without the trailing slash
 	dir     string // of its local files
 	meta    *Meta
 	options Options
-	number  uint64 // in the cache
+	number  uint64 // identifies the block in the cache
 
 	header lazyFile[header]
 	hashes lazyFile[hashes]
@@ -60,16 +60,16 @@ type Block struct {
 
 	lengths chunkLengths
 
-	repair sync.Mutex // held while a damaged local file is removed
+	repair sync.Mutex // locked while a damaged local file is removed
 
 	mu     sync.Mutex
-	refs   int // readers and batches
+	refs   int // number of readers and batches
 	closed bool
-	remove bool // local files go with the last of them
+	remove bool // the last reference removes the local files
 }
 
-// New returns the block whose objects begin with prefix and a slash and whose meta.json has been read.
-// It reads nothing.
+// New returns the block whose objects have names of prefix and a slash, and whose meta.json was parsed into
+// m. It reads nothing.
 func New(source Source, prefix string, m *Meta, o Options) (*Block, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -90,15 +90,15 @@ func New(source Source, prefix string, m *Meta, o Options) (*Block, error) {
 	return b, nil
 }
 
-// Meta returns what the block's meta.json says. It is not to be changed.
+// Meta returns the block's meta.json. The caller must not change it.
 func (b *Block) Meta() *Meta { return b.meta }
 
-// Prefix returns what the names of the block's objects begin with, before the slash.
+// Prefix returns the prefix of the names of the block's objects, without the slash.
 func (b *Block) Prefix() string { return b.prefix }
 
-// Load loads the index header, from its local file or, if that is not there, damaged or
-// out of date, from ranges of the index, from which the file is then made. Callers at the same time share
-// one load, which goes on until the last of them has left. A Reader loads by itself.
+// Load loads the index header, from its local file or, if that is missing, damaged or out of date, from
+// ranges of the index, and then writes the file. Concurrent callers share one load, which is cancelled when
+// the last of them gives up. A Reader calls Load as needed.
 func (b *Block) Load(ctx context.Context) error {
 	b.used.Store(true)
 	_, err := b.header.get(ctx, b.options.Loads)
@@ -108,15 +108,15 @@ func (b *Block) Load(ctx context.Context) error {
 // Loaded reports whether the index header is in memory.
 func (b *Block) Loaded() bool { return b.header.now.Load() != nil }
 
-// Unload frees the index header and what goes with it. Readers at work keep theirs; the next one
-// loads it again.
+// Unload frees the index header and the series hashes. Open readers keep theirs; the next reader loads them
+// again.
 func (b *Block) Unload() {
 	b.header.drop()
 	b.hashes.drop()
 }
 
-// UnloadIdle unloads if no Reader was opened since the call before, and reports whether there was
-// something to unload.
+// UnloadIdle unloads the block if no Reader was opened since the previous call, and reports whether it was
+// loaded.
 func (b *Block) UnloadIdle() bool {
 	if b.used.Swap(false) || !b.Loaded() {
 		return false
@@ -125,11 +125,11 @@ func (b *Block) UnloadIdle() bool {
 	return true
 }
 
-// Close ends the block: from now on its new Readers answer ErrClosed. Those at work finish as if
-// it were open; with the last of them, and the last batch, its pages leave the cache.
+// Close closes the block: new readers return ErrClosed. Open readers and batches stay usable; when the last
+// of them is closed, the block's pages leave the cache.
 func (b *Block) Close() { b.close(false) }
 
-// Remove closes the block, and has its local files removed when nobody reads it any more.
+// Remove closes the block, and removes its local files when the last reader is closed.
 func (b *Block) Remove() { b.close(true) }
 
 func (b *Block) close(remove bool) {
@@ -144,7 +144,7 @@ func (b *Block) close(remove bool) {
 	}
 }
 
-// hold counts one who reads, and reports whether the block is open.
+// hold adds a reference and reports whether the block is open.
 func (b *Block) hold() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *Block) letGo() {
 	}
 }
 
-// finish frees what the block has, when it is closed and nobody reads it.
+// finish frees the resources of a closed block without references.
 func (b *Block) finish() {
 	b.Unload()
 	b.options.Cache.forget(b.number)
@@ -182,14 +182,14 @@ func (b *Block) finish() {
 // object returns the name of one of the block's objects.
 func (b *Block) object(file string) string { return b.prefix + "/" + file }
 
-// corrupt makes the error for bytes that cannot be read.
+// corrupt returns the error for bytes that cannot be decoded.
 func (b *Block) corrupt(file string, offset int64, reason string) error {
 	return &CorruptError{Block: b.prefix, File: file, Offset: offset, Reason: reason}
 }
 
 func (b *Block) closedError() error { return fmt.Errorf("block %s: %w", b.prefix, ErrClosed) }
 
-// failed says what could not be done with the block.
+// failed wraps err with the block and the operation.
 func (b *Block) failed(doing string, err error) error {
 	return fmt.Errorf("block %s: %s: %w", b.prefix, doing, err)
 }

@@ -25,8 +25,8 @@ type testSeries struct {
 	chunks []chunks.Meta
 }
 
-// writeIndex makes a block that has an index, written by Prometheus' own writer, and a meta.json, but
-// no chunks. It returns the directory that the block is in, and its name.
+// writeIndex writes a block that has a meta.json and an index, written by Prometheus' own writer, but no
+// chunks. It returns the directory of the block and its name.
 func writeIndex(t testing.TB, series []testSeries) (dir, name string) {
 	t.Helper()
 	id := ulid.MustNew(1, rand.NewChaCha8([32]byte{1}))
@@ -72,8 +72,7 @@ func writeIndex(t testing.TB, series []testSeries) (dir, name string) {
 	return dir, name
 }
 
-// randomSeries makes n series over few and many values, missing labels, and texts that are not
-// plain.
+// randomSeries returns n series with few and many distinct values, missing labels, and unusual characters.
 func randomSeries(rng *rand.Rand, n int) []testSeries {
 	var all []testSeries
 	ref := chunks.ChunkRef(8)
@@ -110,7 +109,7 @@ func randomSeries(rng *rand.Rand, n int) []testSeries {
 	return all
 }
 
-// A testEnv is what blocks of a test share.
+// A testEnv has the options that blocks of a test share.
 type testEnv struct {
 	options Options
 	gate    *slab.Gate
@@ -138,7 +137,7 @@ func newEnv(t testing.TB) *testEnv {
 	return e
 }
 
-// open opens a block of a directory; the test closes it.
+// open opens a block of a directory; it is closed at the end of the test.
 func (e *testEnv) open(t testing.TB, dir, name string) *Block {
 	t.Helper()
 	source := Dir(dir)
@@ -150,7 +149,7 @@ func (e *testEnv) open(t testing.TB, dir, name string) *Block {
 	return b
 }
 
-// reader returns a reader with a quota; the test closes both by done.
+// reader returns a reader with a quota; done closes both.
 func (e *testEnv) reader(t testing.TB, b *Block) (r *Reader, done func()) {
 	t.Helper()
 	q, err := e.gate.Admit(t.Context())
@@ -164,7 +163,7 @@ func (e *testEnv) reader(t testing.TB, b *Block) (r *Reader, done func()) {
 	}
 }
 
-// openBlock returns the block whose objects begin with prefix and a slash.
+// openBlock returns the block with the prefix.
 func openBlock(ctx context.Context, source Source, prefix string, o Options) (*Block, error) {
 	size, err := source.Size(ctx, prefix+"/"+MetaFile)
 	if err != nil {

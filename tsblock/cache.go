@@ -7,24 +7,24 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// PageSize is how many bytes of a file are cached, fetched and checked as one: what an object store
-// delivers in a request's latency anyway, and some forty series of an index.
+// PageSize is the unit in which files are cached, fetched and checked, in bytes: about as much as an object
+// store delivers within the latency of a request, and some forty series of an index.
 const PageSize = 1 << pageBits
 
 const pageBits = 14
 
-// minCacheBytes is the smallest cache: some dozens of pages.
+// minCacheBytes is the size of the smallest cache: some dozens of pages.
 const minCacheBytes = 1 << 20
 
-// A Cache holds pages of indexes, of index headers and of series hashes, of all blocks that share
-// it, within a bound of true heap bytes. Nothing else of a block is cached: readers decode straight
-// from the pages. It is safe for concurrent use.
+// A Cache caches pages of indexes, of index headers and of series hashes, of all blocks that share it, within
+// a bound in true heap bytes. No other data of a block is cached: readers decode directly from pages. It is
+// safe for concurrent use.
 type Cache struct {
 	pages  *bytecache.Cache[pageKey, []byte]
-	blocks atomic.Uint64 // numbers given out
+	blocks atomic.Uint64 // last number assigned
 }
 
-// A pageKey says which page of which file it is.
+// A pageKey identifies a page of a file.
 type pageKey struct {
 	block uint64
 	page  uint32
@@ -40,11 +40,11 @@ const (
 	hashesFile
 )
 
-// NewCache returns an empty cache of that many bytes, of 1 MiB if they are fewer.
+// NewCache returns an empty cache with a capacity of bytes, at least 1 MiB.
 func NewCache(bytes int64) *Cache {
 	c, err := bytecache.New(bytecache.Options[pageKey, []byte]{
 		Capacity: max(bytes, minCacheBytes),
-		// Block numbers are our own, so the keys are nobody's to choose.
+		// Block numbers are assigned here, so clients cannot choose keys that collide.
 		Hash: func(k pageKey) uint64 {
 			return (k.block<<34 ^ uint64(k.page)<<2 ^ uint64(k.file)) * 0x9E3779B97F4A7C15
 		},
@@ -59,10 +59,10 @@ func NewCache(bytes int64) *Cache {
 // Stats returns the counts of the cache, in pages and bytes.
 func (c *Cache) Stats() bytecache.Stats { return c.pages.Stats() }
 
-// block returns a number that no other block of the cache has or had.
+// block returns a number that no other block of the cache has ever had.
 func (c *Cache) block() uint64 { return c.blocks.Add(1) }
 
-// forget drops the pages of a block.
+// forget removes the pages of a block.
 func (c *Cache) forget(block uint64) {
 	c.pages.DeleteFunc(func(k pageKey, _ []byte) bool { return k.block == block })
 }

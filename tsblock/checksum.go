@@ -2,5 +2,5 @@ package tsblock
 
 import "hash/crc32"
 
-// castagnoli is the polynomial of all checksums in TSDB files.
+// castagnoli is the CRC32 table of all checksums in TSDB files.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

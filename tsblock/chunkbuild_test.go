@@ -24,7 +24,7 @@ type madeChunk struct {
 	data     []byte
 }
 
-// A segmentBuilder writes chunk files by the format's description.
+// A segmentBuilder writes chunk files according to the format's description.
 type segmentBuilder struct {
 	segments [][]byte
 	chunks   []madeChunk
@@ -45,8 +45,7 @@ func (s *segmentBuilder) add(encoding byte, data []byte) {
 	s.segments[n] = binary.BigEndian.AppendUint32(b, crc32.Checksum(b[at:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// randomChunks writes chunks of random encodings and lengths, mostly like real ones, into three
-// segments.
+// randomChunks writes chunks of random encodings and lengths, most of them realistic, into three segments.
 func randomChunks(random *rand.Rand, n int) *segmentBuilder {
 	s := new(segmentBuilder)
 	for i := range n {
@@ -77,8 +76,7 @@ func (s *segmentBuilder) refs() []uint64 {
 	return refs
 }
 
-// A faultySource has objects in memory. It counts its calls, and the one with number failAt
-// fails in the way that fail says.
+// A faultySource has objects in memory. It counts its calls; call number failAt fails in the way of fail.
 type faultySource struct {
 	objects map[string][]byte
 	costs   Costs
@@ -153,8 +151,8 @@ func newChunkEnvOf(t testing.TB, own *faultySource, source Source) *chunkEnv {
 	return e
 }
 
-// read reads chunks in a query of its own, has use look at them, and checks that the query ends with
-// nothing held.
+// read reads chunks in a separate query, calls use with them, and checks that the query has released all its
+// bytes.
 func (e *chunkEnv) read(ctx context.Context, t testing.TB, refs []uint64, use func(*ChunkData)) (Usage, error) {
 	t.Helper()
 	q, err := e.gate.Admit(context.WithoutCancel(ctx))

@@ -7,24 +7,24 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// ChunkData are the bytes of some chunks, in slabs. Use Block.ReadChunks to fill it. The zero
-// value has none. It is safe for concurrent use by those who read it; it must not be copied.
+// ChunkData has the bytes of some chunks, in slabs. Block.ReadChunks fills it. The zero value is empty.
+// Reading it is safe for concurrent use. It must not be copied.
 type ChunkData struct {
 	pool  *slab.Pool
 	quota *slab.Quota
 
-	views []chunkView // in viewsIn
-	// The slabs: viewsIn, and those that views are of.
+	views []chunkView // stored in viewsIn
+	// Slabs of views and of the data that they reference.
 	viewsIn slab.Slab
 
-	mu       sync.Mutex // while data is loaded: guards what follows
+	mu       sync.Mutex // guards the fields below while data is loaded
 	slabs    []slab.Slab
-	bytes    [][]byte // of slabs
-	reserved int64    // of quota, for Chunks
+	bytes    [][]byte // bytes of slabs
+	reserved int64    // bytes of quota reserved for slab.Chunks
 }
 
-// A chunkView says where a chunk's data lies. It has no pointers, so that a million of them are
-// nothing to the collector.
+// A chunkView locates the data of a chunk. It has no pointers, so that the garbage collector does not scan
+// it.
 type chunkView struct {
 	slab     uint32
 	off, len uint32
@@ -36,18 +36,18 @@ const chunkViewBytes = int(unsafe.Sizeof(chunkView{}))
 // Len returns the number of chunks.
 func (d *ChunkData) Len() int { return len(d.views) }
 
-// At returns chunk i: the byte that says how it is encoded, and its data, which is valid
-// until Release. It does not allocate.
+// At returns the encoding byte and the data of chunk i. The data is valid until Release. At does not
+// allocate.
 func (d *ChunkData) At(i int) (encoding byte, data []byte) {
 	v := d.views[i]
 	return v.encoding, d.bytes[v.slab][v.off : v.off+v.len : v.off+v.len]
 }
 
-// Size returns the bytes that the data takes in slabs, which is what it has reserved of the quota.
+// Size returns the bytes of the slabs, which are reserved of the quota.
 func (d *ChunkData) Size() int64 { return d.reserved }
 
-// Release gives the slabs and the quota's bytes back. The data that At returned is no longer
-// valid. The value may be filled again; releasing one that is empty does nothing.
+// Release frees the slabs and returns their bytes to the quota. Data returned by At becomes invalid. The
+// value may be filled again. Releasing an empty value has no effect.
 func (d *ChunkData) Release() {
 	d.viewsIn.Release()
 	for _, s := range d.slabs {
@@ -62,7 +62,7 @@ func (d *ChunkData) Release() {
 	d.viewsIn, d.views, d.reserved, d.pool, d.quota = slab.Slab{}, nil, 0, nil, nil
 }
 
-// reserve takes n bytes of the quota for the data.
+// reserve reserves n bytes of the quota.
 func (d *ChunkData) reserve(n int64) error {
 	if d.quota != nil {
 		if err := d.quota.Reserve(slab.Chunks, n); err != nil {
@@ -73,14 +73,14 @@ func (d *ChunkData) reserve(n int64) error {
 	return nil
 }
 
-// add lends a slab of n bytes, which have been reserved, and returns its number.
+// add takes a slab of n bytes, which are reserved already, from the pool and returns its number.
 func (d *ChunkData) add(n int) (number int, bytes []byte) {
 	s := d.pool.Bytes(n)
 	d.slabs, d.bytes = append(d.slabs, s), append(d.bytes, s.Bytes())
 	return len(d.slabs) - 1, s.Bytes()
 }
 
-// extend reserves and lends a slab of n bytes while others load.
+// extend reserves and adds a slab of n bytes while other goroutines load.
 func (d *ChunkData) extend(n int) (number int, bytes []byte, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

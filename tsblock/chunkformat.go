@@ -6,9 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// The chunk file format, version 1: a header of 8 bytes, then chunks, each of which is the length
-// of its data as a uvarint of at most 5 bytes, a byte that says how the data is encoded, the
-// data, and the CRC32C of the two.
+// The chunk file format, version 1, is a header of 8 bytes, followed by chunks: the length of the data as a
+// uvarint of at most 5 bytes, an encoding byte, the data, and the CRC32C of encoding and data.
 const (
 	segmentMagic      = 0x85BD40DD
 	segmentVersion    = 1
@@ -18,21 +17,21 @@ const (
 	encodingSize    = 1
 	checksumSize    = 4
 
-	// maxChunkData is the size of a whole segment file as Prometheus writes it: no chunk is
-	// longer, whatever its length field says.
+	// maxChunkData is the maximum size of a segment file written by Prometheus. No chunk is longer,
+	// regardless of its length field.
 	maxChunkData = 512 << 20
 )
 
-// SegmentFile returns the name, within the block, of the chunk file with that number in references.
-// They count from 0, file names from 1.
+// SegmentFile returns the name, within the block, of the chunk file of a segment. Segments in references
+// count from 0, file names from 1.
 func SegmentFile(segment uint32) string { return fmt.Sprintf("chunks/%06d", uint64(segment)+1) }
 
-// splitRef returns the segment and the offset that a chunk reference consists of.
+// splitRef returns the segment and the offset of a chunk reference.
 func splitRef(ref uint64) (segment uint32, off int64) {
 	return uint32(ref >> 32), int64(uint32(ref))
 }
 
-// checkSegmentHeader returns what is wrong with the header of a chunk file, or "".
+// checkSegmentHeader returns the reason why the header of a chunk file is invalid, or "".
 func checkSegmentHeader(b []byte) string {
 	switch {
 	case len(b) < segmentHeaderSize:
@@ -45,15 +44,15 @@ func checkSegmentHeader(b []byte) string {
 	return ""
 }
 
-// What is wrong with chunks, besides the words of errors.go.
+// Reasons why a chunk is corrupt, in addition to those of errors.go.
 const (
 	absurdLength = "a chunk of more than 512 MiB"
 	chunkOverlap = "a chunk goes on in the next"
 )
 
-// decodeChunk decodes the chunk that b begins with. The data is a view of b. size is what the chunk
-// takes in the file: if it is more than b has, the rest is not decoded, and if b is too
-// short to tell, it is 0. A reason other than "" says what cannot be. It does not allocate.
+// decodeChunk decodes the chunk at the start of b. data is a view of b. size is the size of the chunk in the
+// file: if b is shorter, data is not decoded; if b is too short even for the length, size is 0. A reason
+// other than "" reports a corrupt chunk. decodeChunk does not allocate.
 func decodeChunk(b []byte) (encoding byte, data []byte, size int, reason string) {
 	n, width := binary.Uvarint(b[:min(len(b), maxChunkLenSize)])
 	switch {

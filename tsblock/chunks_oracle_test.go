@@ -16,9 +16,9 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 )
 
-// A rawChunk is a chunk as Prometheus' reader found it in a file.
+// A rawChunk is a chunk that Prometheus' reader returned.
 type rawChunk struct {
-	chunkenc.Chunk // nobody decodes it
+	chunkenc.Chunk // never decoded
 	encoding       chunkenc.Encoding
 	data           []byte
 }
@@ -26,16 +26,16 @@ type rawChunk struct {
 func (c rawChunk) Encoding() chunkenc.Encoding { return c.encoding }
 func (c rawChunk) Bytes() []byte               { return c.data }
 
-// rawPool has Prometheus' reader pass every encoding on.
+// rawPool makes Prometheus' reader accept every encoding.
 type rawPool struct{ chunkenc.Pool }
 
 func (rawPool) Get(e chunkenc.Encoding, b []byte) (chunkenc.Chunk, error) {
 	return rawChunk{encoding: e, data: b}, nil
 }
 
-// FuzzChunkRange reads chunks at arbitrary references out of an arbitrary file, and has
-// Prometheus' chunk reader read the same: what one has the other has, but that two chunks which overlap
-// are refused, as is one in the file's header.
+// FuzzChunkRange reads chunks at arbitrary references of an arbitrary file, and compares with Prometheus'
+// chunk reader: both return the same chunks, except that overlapping chunks, and chunks in the file's header,
+// are errors here.
 func FuzzChunkRange(f *testing.F) {
 	made := randomChunks(rand.New(rand.NewPCG(9, 1)), 4)
 	for _, s := range made.segments {
@@ -78,7 +78,7 @@ func FuzzChunkRange(f *testing.F) {
 	})
 }
 
-// readByOracle reads chunks with Prometheus' reader, and reports false if it cannot.
+// readByOracle reads chunks with Prometheus' reader, and returns false if it fails.
 func readByOracle(t *testing.T, file []byte, refs []uint64) (all []rawChunk, ok bool) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "000001"), file)
@@ -99,12 +99,12 @@ func readByOracle(t *testing.T, file []byte, refs []uint64) (all []rawChunk, ok 
 	return all, true
 }
 
-// overlaps reports whether one of the chunks begins in the file's header or before another ends.
+// overlaps reports whether one of the chunks starts in the file's header or before another one ends.
 func overlaps(refs []uint64, read []rawChunk) bool {
 	type span struct{ from, to uint64 }
 	spans := []span{{0, segmentHeaderSize}}
 	for i, ref := range refs {
-		// The length may be written in more bytes than it needs: then the chunk is longer.
+		// The length may be encoded in more bytes than needed, which makes the chunk longer.
 		spans = append(spans, span{ref, ref + uint64(len(read[i].data)) + maxChunkLenSize + encodingSize + checksumSize})
 	}
 	slices.SortFunc(spans, func(a, b span) int { return int(int64(a.from) - int64(b.from)) })
@@ -117,8 +117,8 @@ func overlaps(refs []uint64, read []rawChunk) bool {
 	return false
 }
 
-// TestChunksAgainstPrometheus reads all chunks of a block that Prometheus wrote, of floats,
-// histograms and stale markers, in several chunk files, by both readers.
+// TestChunksAgainstPrometheus reads all chunks of a block written by Prometheus, of floats, histograms and
+// stale markers, in several chunk files, with both readers.
 func TestChunksAgainstPrometheus(t *testing.T) {
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(10, 1))
@@ -156,13 +156,13 @@ func TestChunksAgainstPrometheus(t *testing.T) {
 			break
 		}
 		batches++
-		for range 2 { // what was dropped can be loaded again
+		for range 2 { // dropped chunks can be loaded again
 			batch.DropChunks()
 			if err := r.LoadChunks(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := r.LoadChunks(t.Context(), batch); err != nil { // nothing to do
+		if err := r.LoadChunks(t.Context(), batch); err != nil { // no effect
 			t.Fatal(err)
 		}
 		for i := range batch.Len() {

@@ -17,11 +17,11 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// A memorySource has objects in memory, and may be made to fail.
+// A memorySource has objects in memory, and fails on request.
 type memorySource struct {
 	mu      sync.Mutex
 	objects map[string][]byte
-	fail    func(name string, off int64) error // before each call
+	fail    func(name string, off int64) error // called before each read
 	reads   int
 }
 
@@ -74,7 +74,7 @@ func readSource(t testing.TB, dir, name string) *memorySource {
 	return m
 }
 
-// readEverything does each kind of read that a block has.
+// readEverything reads a block in every way.
 func readEverything(ctx context.Context, b *Block, q *slab.Quota) (rows []row, names, values []string, err error) {
 	r := b.Reader(q)
 	defer r.Close()
@@ -92,8 +92,8 @@ func readEverything(ctx context.Context, b *Block, q *slab.Quota) (rows []row, n
 	return rows, names, values, err
 }
 
-// TestDamage has an index cut short or changed in one bit, anywhere, and a local file changed likewise. The answer is the
-// right one or an error that names the block, the file and the place.
+// TestDamage truncates an index or flips one of its bits, anywhere, and damages a local file likewise. The
+// result is correct, or an error names the block, the file and the offset.
 func TestDamage(t *testing.T) {
 	dir, name := writeIndex(t, randomSeries(rand.New(rand.NewPCG(5, 6)), 300))
 	e := newEnv(t)
@@ -140,7 +140,7 @@ func TestDamage(t *testing.T) {
 		return true
 	}
 	rng := rand.New(rand.NewPCG(6, 6))
-	const flips = 80 // FuzzIndex makes more
+	const flips = 80 // FuzzIndex flips more
 	refused := 0
 	for range flips {
 		at, bit := rng.IntN(len(index)), byte(1)<<rng.IntN(8)
@@ -163,7 +163,7 @@ func TestDamage(t *testing.T) {
 			t.Error("a part of an index is as good as all of it")
 		}
 	}
-	// An index that becomes shorter after its header was made.
+	// The index is truncated after its header was built.
 	local := t.TempDir()
 	b := open(whole, local)
 	if err := b.Load(t.Context()); err != nil {
@@ -180,7 +180,7 @@ func TestDamage(t *testing.T) {
 	if check(c, "cut short under a reader") {
 		t.Error("a part of an index is as good as all of it")
 	}
-	// Local files that are damaged are made anew.
+	// Damaged local files are rebuilt.
 	for range 100 {
 		file := filepath.Join(local, name, []string{headerName, hashesName}[rng.IntN(2)])
 		text, err := os.ReadFile(file)

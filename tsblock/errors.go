@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// The ends of data. They are our own, and neither is ever wrapped around a failure: io.EOF, which every
-// reader and file returns, would let a broken read pass for an end.
+// Errors that signal the end of data. They are never wrapped around a failure. io.EOF, which every reader and
+// file returns, would make a failed read look like the end.
 var (
 	// ErrNoMoreSeries is returned by SeriesReader.Next after the last batch.
 	ErrNoMoreSeries = errors.New("no more series")
@@ -15,29 +15,29 @@ var (
 	ErrObjectEnd = errors.New("the object ends before the range")
 )
 
-// ErrClosed is wrapped by the errors of readers of a block that has been closed.
+// ErrClosed is wrapped by the errors of readers of a closed block.
 var ErrClosed = errors.New("block is closed")
 
-// A CorruptError says that bytes of a block are not what its format allows.
+// A CorruptError reports bytes of a block that violate its format.
 type CorruptError struct {
 	Block  string // prefix of the block's objects
-	File   string // within the block: "index", "chunks/000001"; of local files their name
-	Offset int64  // in the file, of what cannot be read
+	File   string // within the block: "index", "chunks/000001"; of local files, their name
+	Offset int64  // in the file, of the corrupt bytes
 	Reason string
 }
 
-// Error names block, file and offset.
+// Error returns the block, the file, the offset and the reason.
 func (e *CorruptError) Error() string {
 	return "block " + e.Block + ": " + e.File + " at " + strconv.FormatInt(e.Offset, 10) + ": " + e.Reason
 }
 
-// isCorrupt reports whether an error is about bytes of a block, not about reading them.
+// isCorrupt reports whether an error is about bytes of a block rather than about reading them.
 func isCorrupt(err error) bool {
 	_, ok := errors.AsType[*CorruptError](err)
 	return ok
 }
 
-// What is wrong with bytes, in the words that all decoders use.
+// Reasons of corruption that several decoders use.
 const (
 	badChecksum = "checksum mismatch"
 	endsEarly   = "the file ends early"

@@ -21,13 +21,13 @@ import (
 	"github.com/prometheus/prometheus/tsdb/index"
 )
 
-// A realByteSlice has an index in memory for Prometheus' reader.
+// A realByteSlice is an index in memory, for Prometheus' reader.
 type realByteSlice []byte
 
 func (b realByteSlice) Len() int                    { return len(b) }
 func (b realByteSlice) Range(start, end int) []byte { return b[start:end] }
 
-// assemble makes an index of sections whose checksums are right, whatever is in them.
+// assemble builds an index of arbitrary sections with correct checksums.
 func assemble(version byte, symbols, series, postings, table []byte) []byte {
 	be := binary.BigEndian
 	section := func(b, body []byte) []byte {
@@ -59,7 +59,7 @@ func assemble(version byte, symbols, series, postings, table []byte) []byte {
 	return be.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// parts are the sections of a small index of one series.
+// parts returns the sections of a small index of one series.
 func parts(version byte) (symbols, series, postings, table []byte) {
 	be := binary.BigEndian
 	symbols = be.AppendUint32(nil, 4)
@@ -103,8 +103,8 @@ func assembleParts(version byte) []byte {
 	return assemble(version, symbols, series, postings, table)
 }
 
-// promRead has Prometheus read an index: the series that match, and each one's labels and chunks. It panics
-// over some of what it cannot read.
+// promRead reads an index with Prometheus' reader: the matching series with their labels and chunks. It turns
+// panics of that reader into errors.
 func promRead(ctx context.Context, text []byte, m *labels.Matcher) (rows []row, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -139,8 +139,8 @@ func promRead(ctx context.Context, text []byte, m *labels.Matcher) (rows []row, 
 	return rows, p.Err()
 }
 
-// FuzzIndex has indexes with any contents in sections whose checksums are right. Nothing panics, hangs or
-// takes much memory; what both readers read is the same.
+// FuzzIndex reads indexes with arbitrary contents in sections with correct checksums. Nothing panics, hangs
+// or takes much memory; if both readers succeed, they return the same.
 func FuzzIndex(f *testing.F) {
 	for _, v := range []byte{1, 2} {
 		symbols, series, postings, table := parts(v)
@@ -194,7 +194,7 @@ func FuzzIndex(f *testing.F) {
 			}
 			want, err := promRead(t.Context(), text, matcher)
 			if err != nil {
-				continue // Prometheus is stricter here, or fell over it
+				continue // Prometheus is stricter here, or panicked
 			}
 			if len(got) != len(want) {
 				t.Fatalf("%v: %d series, Prometheus has %d", matcher, len(got), len(want))
@@ -208,8 +208,8 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// FuzzLocalFile has anything in the place of a local file: it is used or built anew, and in both cases
-// says what the index says.
+// FuzzLocalFile replaces a local file by arbitrary bytes: it is used or rebuilt, and in both cases reads
+// return the contents of the index.
 func FuzzLocalFile(f *testing.F) {
 	dir, name := writeIndex(f, randomSeries(rand.New(rand.NewPCG(20, 20)), 10))
 	m := readSource(f, dir, name)
@@ -233,7 +233,7 @@ func FuzzLocalFile(f *testing.F) {
 	f.Add(text[:len(text)-1], l.memory[:len(l.memory)-1])
 	f.Add([]byte{}, []byte{2, 0, 0, 0, 0, 0, 0, 1, 1, 0})
 	f.Fuzz(func(t *testing.T, text, memory []byte) {
-		// The part that is kept in memory, as if its checksum were right.
+		// The memory part, as if its checksum were right.
 		if h, err := parseHeader(memory, l.paged); err == nil {
 			if again, err := parseHeader(h.appendTo(nil), l.paged); err != nil || len(again.names) != len(h.names) {
 				t.Fatalf("written again it is another: %v", err)
@@ -257,7 +257,7 @@ func FuzzLocalFile(f *testing.F) {
 	})
 }
 
-// FuzzMeta has any text as a meta.json.
+// FuzzMeta parses arbitrary text as a meta.json.
 func FuzzMeta(f *testing.F) {
 	f.Add([]byte(`{"ulid":"01DXXFZDYD1MQW6079WK0K6EDQ","minTime":0,"maxTime":7200000,"version":1}`))
 	f.Add([]byte(`{"version":2}`))
@@ -269,7 +269,7 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
-// TestParts has the index that FuzzIndex begins with read by both readers.
+// TestParts reads the seed index of FuzzIndex with both readers.
 func TestParts(t *testing.T) {
 	for _, version := range []byte{1, 2} {
 		text := assembleParts(version)

@@ -13,30 +13,30 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// The local file of series hashes has, in its pages, the reference of each series and its hash, in
-// the order of the references. No entry spans pages. In memory is the first reference of each page.
+// The pages of the local file of series hashes have the reference and the hash of each series, in the order
+// of the references. No entry spans pages. The first reference of each page is kept in memory.
 const (
 	hashBytes   = 4 + 8
 	hashesAPage = PageSize / hashBytes
 )
 
-// hashes are the hashes of all series of a block, so that the shards of a query do not read the labels
-// of each other's series.
+// hashes are the hashes of all series of a block. With them the shards of a query do not read the labels of
+// each other's series.
 type hashes struct {
 	file  *pagedFile
 	count uint64
-	first []uint32 // reference of each page
+	first []uint32 // first reference of each page
 }
 
-// loadHashes has the hashes from the local file, which it makes if it cannot be used: by reading all
-// series once.
+// loadHashes loads the hashes from the local file. If that is unusable, it reads all series once and writes
+// the file.
 func (b *Block) loadHashes(ctx context.Context) (*hashes, error) {
 	if !b.hold() {
 		defer b.letGo()
 		return nil, b.closedError()
 	}
 	defer b.letGo()
-	// The block's loads are bounded already for this one, so the header is loaded beside them.
+	// The block's slot of Loads is taken for this load, so the header is loaded without another.
 	head, err := b.header.get(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (b *Block) openHashes(path string, id identity) (*hashes, error) {
 	return h, nil
 }
 
-// buildHashes reads all series, without a quota: it serves every query to come, and holds a batch
-// at a time beside the list of all series.
+// buildHashes reads all series, without a quota since it serves all later queries. It keeps one batch in
+// memory, beside the list of all series.
 func (b *Block) buildHashes(ctx context.Context, path string, id identity) error {
 	r := b.Reader(nil)
 	defer r.Close()
@@ -147,12 +147,12 @@ func (b *Block) buildHashes(ctx context.Context, path string, id identity) error
 	return w.commit(hashesFile, id, memory)
 }
 
-// A shardFilter tells which series are in a shard. Its references ascend.
+// A shardFilter reports which series are in a shard. References must ascend.
 type shardFilter struct {
 	h     *hashes
 	shard Shard
 	page  int
-	rest  []byte // of the page
+	rest  []byte // rest of the page
 }
 
 // has reports whether a series is in the shard.
@@ -170,8 +170,8 @@ func (f *shardFilter) has(ctx context.Context, r *Reader, ref uint32) (bool, err
 // at returns the reference of entry i of the rest of the page.
 func (f *shardFilter) at(i int) uint32 { return binary.BigEndian.Uint32(f.rest[i*hashBytes:]) }
 
-// seek passes over the entries before the reference, and reports whether its own is the next of the page. Far ones are
-// found by halving, near ones by stepping.
+// seek skips the entries before ref and reports whether the next entry of the page is that of ref. It steps
+// over near entries and uses binary search for far ones.
 func (f *shardFilter) seek(ref uint32) bool {
 	for n := len(f.rest) / hashBytes; n > 0; n = len(f.rest) / hashBytes {
 		if at := f.at(0); at >= ref {
@@ -186,7 +186,7 @@ func (f *shardFilter) seek(ref uint32) bool {
 	return false
 }
 
-// load reads the page that has the reference's entry.
+// load reads the page that contains the entry of ref.
 func (f *shardFilter) load(ctx context.Context, r *Reader, ref uint32) error {
 	page, found := slices.BinarySearch(f.h.first, ref)
 	if !found {

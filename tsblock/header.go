@@ -10,16 +10,17 @@ import (
 	"unsafe"
 )
 
-// One in sampleEvery symbols and label values has its place kept in memory.
+// sampleEvery is the sampling interval: the position of one in sampleEvery symbols and label values is kept
+// in memory.
 const sampleEvery = 32
 
-// A header is what of an index is kept in memory while the block is in use. The pages of its file
-// hold two parts, in this order:
+// A header is the part of an index that is in memory while the block is in use. The pages of its file have
+// two parts, in this order:
 //
 //   - symbols: as in the index, each a length and that many bytes;
-//   - table: the postings offset table, in runs of at most sampleEvery values of one label name. A value
-//     is a length, that many bytes, how far its list lies behind the end of the list before (a signed
-//     varint; in a run's first from 0), and the bytes of its list (0: unknown).
+//   - table: the postings offset table, in runs of at most sampleEvery values of one label name. A value is a
+//     length, that many bytes, the distance of its list from the end of the previous list (a signed varint;
+//     in a run's first value from 0), and the size of its list in bytes (0: unknown).
 type header struct {
 	file    *pagedFile
 	version int   // of the index
@@ -29,35 +30,35 @@ type header struct {
 	series   bounds // of series entries in the index
 	postings bounds // of postings lists
 
-	symbolBase  int64 // version 1: the offset in the index that is symbol reference of the first
+	symbolBase  int64 // version 1, whose symbol references are offsets in the index: offset of the first symbol
 	symbolCount uint64
 	symbolEnd   int64   // in the file
-	symbols     []int64 // where each sampled symbol begins, version 2
+	symbols     []int64 // offsets of the sampled symbols, version 2
 
 	names []labelName // sorted
 
-	text uintptr // bytes that names and values are views of
+	text uintptr // bytes referenced by names and values
 }
 
-// bounds are a part of the index.
+// bounds are the start and the end of a part of the index.
 type bounds struct{ from, to int64 }
 
-// A labelName is a label name and where its values are.
+// A labelName is a label name and the position of its values.
 type labelName struct {
 	name   string
 	values uint64
 	runs   []valueRun
-	last   string // the last value
-	end    int64  // of its values in the file
+	last   string // greatest value
+	end    int64  // end of its values in the file
 }
 
-// A valueRun begins with value, at that offset of the file.
+// A valueRun is a run of values that starts with value, at the offset at of the file.
 type valueRun struct {
 	value string
 	at    int64
 }
 
-// appendTo appends what is kept in memory of the header.
+// appendTo appends the part of the header that is kept in memory.
 func (h *header) appendTo(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(h.version))
 	for _, v := range [...]int64{h.series.from, h.series.to, h.postings.from, h.postings.to, h.symbolBase, h.symbolEnd} {
@@ -92,11 +93,10 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// errMemoryPart is what is wrong with the memory part of a local file whose checksum is right:
-// another program wrote it.
+// errMemoryPart reports an invalid memory part whose checksum is right: another program wrote the file.
 var errMemoryPart = errStale{"its memory part does not make sense"}
 
-// parseHeader reads what appendTo appended. Texts are views of b.
+// parseHeader decodes the output of appendTo. Texts are views of b.
 func parseHeader(b []byte, pagesSize int64) (*header, error) {
 	d := decoder{rest: b}
 	h := &header{version: int(d.uvarint()), text: uintptr(cap(b))}
@@ -140,7 +140,7 @@ func parseHeader(b []byte, pagesSize int64) (*header, error) {
 	return h, nil
 }
 
-// A decoder reads numbers and texts of a checked part; what does not fit sets bad.
+// A decoder reads numbers and texts of a part whose checksum is right. Invalid input sets bad.
 type decoder struct {
 	rest []byte
 	bad  bool
@@ -158,14 +158,14 @@ func (d *decoder) uvarint() uint64 {
 	return v
 }
 
-// int63 reads a number that is a size or an offset.
+// int63 reads a size or an offset.
 func (d *decoder) int63() int64 {
 	v := d.uvarint()
 	d.check(v < 1<<62)
 	return int64(v & (1<<62 - 1))
 }
 
-// count reads how many things follow that take at least size bytes each.
+// count reads the number of following items, each of at least size bytes.
 func (d *decoder) count(size uint64) uint64 {
 	v := d.uvarint()
 	if v > uint64(len(d.rest))/size {
@@ -186,7 +186,7 @@ func (d *decoder) text() string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// name returns what there is of a label name, or nil.
+// name returns the label name, or nil if the block does not have it.
 func (h *header) name(name string) *labelName {
 	lo, hi := 0, len(h.names)
 	for lo < hi {
@@ -203,8 +203,7 @@ func (h *header) name(name string) *labelName {
 	return nil
 }
 
-// run returns the number of the run in which value would be, which is -1 if it would be before
-// all.
+// run returns the index of the run that would contain value, or -1 if value is less than all values.
 func (n *labelName) run(value string) int {
 	lo, hi := 0, len(n.runs)
 	for lo < hi {
@@ -218,7 +217,7 @@ func (n *labelName) run(value string) int {
 	return lo - 1
 }
 
-// loadHeader has the header from the local file, which it builds if it cannot be used.
+// loadHeader loads the header from the local file, and builds the file if it is unusable.
 func (b *Block) loadHeader(ctx context.Context) (*header, error) {
 	if !b.hold() {
 		defer b.letGo()
@@ -235,9 +234,9 @@ func (b *Block) loadHeader(ctx context.Context) (*header, error) {
 		return h, nil
 	}
 	b.tellDamaged(path, err)
-	b.options.Cache.forget(b.number) // pages may be of what is replaced
+	b.options.Cache.forget(b.number) // cached pages may be of the replaced file
 	if err = b.buildHeader(ctx, path, id); err != nil && isCorrupt(err) {
-		err = b.buildHeader(ctx, path, id) // the bytes may have been damaged on the way
+		err = b.buildHeader(ctx, path, id) // the first read may have been damaged in transit
 	}
 	if err != nil {
 		return nil, err
@@ -248,8 +247,8 @@ func (b *Block) loadHeader(ctx context.Context) (*header, error) {
 	return h, nil
 }
 
-// discard removes a local file of which a page was found damaged, so that it is built again. drop reports whether what was
-// loaded of the file is still the damaged one: if not, another reader has removed it.
+// discard removes a local file with a damaged page, so that it is built again. drop reports whether the
+// loaded form of the file is still the damaged one: if not, another reader has removed the file.
 func (b *Block) discard(path string, drop func() bool) {
 	b.repair.Lock()
 	defer b.repair.Unlock()
@@ -260,7 +259,7 @@ func (b *Block) discard(path string, drop func() bool) {
 	removeDamaged(path)
 }
 
-// tellDamaged logs why a local file is built anew, unless it is just not there.
+// tellDamaged logs why a local file is rebuilt, unless it is missing.
 func (b *Block) tellDamaged(path string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		b.options.Log.Warn("local file unusable; rebuilding it", "block", b.prefix, "file", filepath.Base(path), "error", err)
@@ -279,7 +278,7 @@ func (b *Block) openHeader(path string, id identity) (*header, error) {
 	h.size = id.size
 	h.file = l.pages(b, path, headerFile, func(ctx context.Context) error {
 		b.discard(path, func() bool { return b.header.dropThis(h) })
-		_, err := b.header.get(ctx, nil) // waits while another reader has it built
+		_, err := b.header.get(ctx, nil) // waits while another reader builds it
 		return err
 	})
 	h.index = &pagedFile{

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// The index file.
+// Constants of the index format.
 const (
 	indexMagic   = 0xBAAAD700
 	indexHead    = 5       // magic and version
 	indexTOC     = 6*8 + 4 // six offsets and their CRC32C, at the end
-	seriesAlign  = 16      // version 2: series entries begin at multiples, which are their references
+	seriesAlign  = 16      // version 2: series entries start at multiples, which are their references
 	maxIndexSize = 1 << 46 // pages are numbered in 32 bits
 )
 
-// errUnordered says that a postings offset table is not in order, as those of version 1 need not be.
+// errUnordered reports a postings offset table that is not sorted. Version 1 does not require it to be.
 var errUnordered = errors.New("postings offset table is not in order")
 
-// buildHeader makes the local file of the index header from ranges of the index: head, table of contents,
-// symbols, postings offset table. All their checksums are checked.
+// buildHeader writes the local file of the index header from ranges of the index: head, table of contents,
+// symbols, postings offset table. It checks all their checksums.
 func (b *Block) buildHeader(ctx context.Context, path string, id identity) error {
 	err := b.writeHeader(ctx, path, id, false)
 	if errors.Is(err, errUnordered) {
@@ -33,7 +33,7 @@ func (b *Block) buildHeader(ctx context.Context, path string, id identity) error
 	if err != nil {
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
-			return err // it says it all
+			return err // it names the block already
 		}
 		return fmt.Errorf("build index header of block %s: %w", b.prefix, err)
 	}
@@ -78,13 +78,13 @@ func (b *Block) writeHeader(ctx context.Context, path string, id identity, sort 
 	return w.commit(headerFile, id, memory)
 }
 
-// A contents is the index's table of contents.
+// A contents is the table of contents of the index.
 type contents struct {
 	symbols, series, postings, table int64
-	end                              int64 // where the table of contents begins
+	end                              int64 // offset of the table of contents
 }
 
-// readTOC reads head and table of contents.
+// readTOC reads the head and the table of contents.
 func (b *Block) readTOC(ctx context.Context, size int64) (*header, *contents, error) {
 	if size < indexHead+indexTOC || size > maxIndexSize {
 		return nil, nil, b.corrupt("index", 0, fmt.Sprintf("it cannot be that it has %d bytes", size))
@@ -117,7 +117,7 @@ func (b *Block) readTOC(ctx context.Context, size int64) (*header, *contents, er
 		}
 		all[i] = int64(v)
 	}
-	// A section goes as far as the next one begins.
+	// A section ends where the next one starts.
 	part := func(from int64) bounds {
 		to := t.end
 		for _, v := range all {
@@ -154,7 +154,7 @@ func (b *Block) writeSymbols(ctx context.Context, w *localWriter, h *header, t *
 		if err != nil {
 			return err
 		}
-		// Written as it was read: version 1 refers to symbols by their offsets.
+		// Unchanged: version 1 refers to symbols by their offsets.
 		length = binary.AppendUvarint(length[:0], uint64(len(text)))
 		if err := w.write(length); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (b *Block) eachOffset(ctx context.Context, t *contents, f func(name, value 
 	if err != nil {
 		return err
 	}
-	var name, value []byte // reading on may overwrite what was read
+	var name, value []byte // copies: reading on overwrites the views
 	for range count {
 		if s.left() == 0 {
 			return s.corrupt(endsEarly)
@@ -223,8 +223,7 @@ func (b *Block) eachOffset(ctx context.Context, t *contents, f func(name, value 
 	return s.finish(ctx)
 }
 
-// writeTable copies the postings offset table as it comes. Where a list ends is where the next one
-// begins.
+// writeTable copies a sorted postings offset table. A list ends where the next one starts.
 func (b *Block) writeTable(ctx context.Context, t *tableWriter, toc *contents) error {
 	var name, value []byte
 	var off int64
@@ -253,8 +252,8 @@ func (b *Block) writeTable(ctx context.Context, t *tableWriter, toc *contents) e
 	return nil
 }
 
-// lastList returns the bytes of a postings list behind which no other begins: 0 if what is there does not
-// look like one, of which whoever reads it will hear.
+// lastList returns the size of a postings list that no other list follows. It returns 0 if the bytes are not
+// a list; readers of the list report the error.
 func (b *Block) lastList(ctx context.Context, off int64, h *header) (int64, error) {
 	if off+4 > h.size-indexTOC {
 		return 0, nil
@@ -270,8 +269,8 @@ func (b *Block) lastList(ctx context.Context, off int64, h *header) (int64, erro
 	return n, nil
 }
 
-// sortTable writes a table that need not be in order; all of it is in memory for that. Of two
-// entries for one value the later counts, as in Prometheus' reader.
+// sortTable writes a table that may be unsorted, and keeps all of it in memory. Of two entries for one value
+// the later counts, as in Prometheus' reader.
 func (b *Block) sortTable(ctx context.Context, t *tableWriter, toc *contents) error {
 	var entries []offsetEntry
 	var offs []int64
@@ -313,8 +312,8 @@ func (b *Block) sortTable(ctx context.Context, t *tableWriter, toc *contents) er
 type tableWriter struct {
 	w       *localWriter
 	h       *header
-	current *labelName // the last of h.names, until it ends
-	value   []byte     // the last one
+	current *labelName // the last of h.names, or nil after its end
+	value   []byte     // the last value
 	listEnd int64
 	entry   []byte
 }
@@ -342,7 +341,7 @@ func (t *tableWriter) add(name, value []byte, off, size int64) error {
 	return t.w.write(t.entry)
 }
 
-// endName ends the values of a name.
+// endName finishes the values of the current name.
 func (t *tableWriter) endName() {
 	if t.current != nil {
 		t.current.last, t.current.end = string(t.value), t.w.n

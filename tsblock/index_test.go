@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/index"
 )
 
-// An oracle is Prometheus' own reader of an index, as its blocks use it.
+// An oracle is Prometheus' own reader of an index.
 type oracle struct {
 	*index.Reader
 }
@@ -35,7 +35,7 @@ func openOracle(t testing.TB, path string) oracle {
 
 func (o oracle) Close() error { return nil }
 
-// refs returns what Prometheus says the matchers match.
+// refs returns the references that Prometheus' reader returns for the matchers.
 func (o oracle) refs(t testing.TB, ms ...*labels.Matcher) []uint32 {
 	t.Helper()
 	p, err := tsdb.PostingsForMatchers(t.Context(), o, slices.Clone(ms)...)
@@ -52,14 +52,15 @@ func (o oracle) refs(t testing.TB, ms ...*labels.Matcher) []uint32 {
 	return refs
 }
 
-// A row is a series as tests compare it.
+// A row is a series in the form that tests compare.
 type row struct {
 	Ref    uint32
 	Labels string
 	Chunks []Chunk
 }
 
-// rows returns what Prometheus' querier makes of references: see blockBaseSeriesSet in tsdb/querier.go.
+// rows returns the series that Prometheus' querier returns for references: see blockBaseSeriesSet in
+// tsdb/querier.go.
 func (o oracle) rows(t testing.TB, refs []uint32, mint, maxt int64, shard Shard) []row {
 	t.Helper()
 	rows := []row{}
@@ -93,7 +94,7 @@ func promLabels(set []Label) labels.Labels {
 	return b.Labels().Copy()
 }
 
-// readRows drains a series reader.
+// readRows reads a series reader to its end.
 func readRows(ctx context.Context, s *SeriesReader) ([]row, error) {
 	rows := []row{}
 	for {
@@ -125,7 +126,7 @@ func drain(p *Postings) []uint32 {
 
 var matcherTypes = []labels.MatchType{labels.MatchEqual, labels.MatchNotEqual, labels.MatchRegexp, labels.MatchNotRegexp}
 
-// randomMatchers makes conditions of every kind, on names that are there and ones that are not.
+// randomMatchers returns conditions of every kind, on existing and missing names.
 func randomMatchers(rng *rand.Rand) []*labels.Matcher {
 	names := []string{"__name__", "unique", "some", "mod", "long", "missing"}
 	values := []string{
@@ -140,8 +141,8 @@ func randomMatchers(rng *rand.Rand) []*labels.Matcher {
 	return ms
 }
 
-// indexes are the indexes that tests compare on: ours and the one of version 1 that Prometheus tests
-// with.
+// indexes returns the indexes that tests compare on: a generated one, and one of version 1 from Prometheus'
+// tests.
 func indexes(t *testing.T) map[string][2]string {
 	dir, name := writeIndex(t, randomSeries(rand.New(rand.NewPCG(1, 2)), 3000))
 	small, smallName := writeIndex(t, randomSeries(rand.New(rand.NewPCG(3, 4)), 20))
@@ -177,7 +178,7 @@ func TestPostingsAgainstPrometheus(t *testing.T) {
 	}
 }
 
-// evenText keeps the series whose labels make a text of even length.
+// evenText keeps the series whose labels have a text of even length.
 func evenText(set []Label) bool { return len(promLabels(set).String())%2 == 0 }
 
 func TestSeriesAgainstPrometheus(t *testing.T) {
@@ -315,8 +316,8 @@ func wantValues(all []testSeriesRow, name string, ms []*labels.Matcher, limit in
 	return limited(values, limit)
 }
 
-// BenchmarkIndex is the index's part of a query like those of the published benchmark: of
-// 1,000 series with 48 chunks each, those whose label has a digit in it.
+// BenchmarkIndex is the index part of a query like those of the published benchmark: of 1,000 series with 48
+// chunks each, those whose label contains a digit.
 func BenchmarkIndex(b *testing.B) {
 	var all []testSeries
 	ref := chunks.ChunkRef(8)

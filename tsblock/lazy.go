@@ -8,30 +8,29 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// A lazyFile is what a local file says, loaded on first use. Those who ask while it is being loaded
-// share the load. It runs on its own: that the first of them gives up does not hurt the
-// others, and it ends early only when all have.
+// A lazyFile is the content of a local file, loaded on first use. Concurrent callers share one load, which is
+// cancelled only when all of them have given up.
 type lazyFile[T any] struct {
 	load func(context.Context) (*T, error)
 	now  atomic.Pointer[T]
 
 	mu     sync.Mutex
 	flight *flight[T]
-	latest <-chan struct{} // done of the flight that was begun last; nil before the first
+	latest <-chan struct{} // done channel of the last flight; nil before the first
 }
 
-// A flight is one load under way.
+// A flight is a load in progress.
 type flight[T any] struct {
-	before  <-chan struct{} // closed when the load before has returned, which was cancelled; nil: there is none
+	before  <-chan struct{} // closed when the previous, cancelled load has returned; nil: there is none
 	done    chan struct{}
 	cancel  context.CancelFunc
-	waiters int // under the lazyFile's mu
+	waiters int // guarded by the lazyFile's mu
 	value   *T
 	err     error
 }
 
-// get returns what is loaded. The loads channel bounds how many loads run. When it is loaded already,
-// get does not allocate.
+// get returns the loaded value, and loads it if needed. The channel loads bounds concurrent loads. get does
+// not allocate if the value is loaded.
 func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) {
 	if v := l.now.Load(); v != nil {
 		return v, nil
@@ -60,7 +59,7 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 	if f.waiters == 0 {
 		f.cancel()
 		if l.flight == f {
-			l.flight = nil // who comes now begins anew
+			l.flight = nil // the next caller starts a new load
 		}
 	}
 	l.mu.Unlock()
@@ -72,11 +71,11 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 	}
 }
 
-// run loads once and tells the waiters.
+// run loads once and notifies the waiters.
 func (l *lazyFile[T]) run(ctx context.Context, f *flight[T], loads chan struct{}) {
 	defer close(f.done)
 	if f.before != nil {
-		<-f.before // both would write the same local file, and each removes what the other has begun
+		<-f.before // both would write the same local file, and each removes files that the other has started
 	}
 	if loads != nil {
 		select {
@@ -101,8 +100,8 @@ func (l *lazyFile[T]) run(ctx context.Context, f *flight[T], loads chan struct{}
 	}
 }
 
-// drop forgets what is loaded.
+// drop removes the loaded value.
 func (l *lazyFile[T]) drop() { l.now.Store(nil) }
 
-// dropThis forgets what is loaded if it is still v, and reports whether it was.
+// dropThis removes the loaded value if it is v, and reports whether it was.
 func (l *lazyFile[T]) dropThis(v *T) bool { return l.now.CompareAndSwap(v, nil) }

@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestCancelledLoad has a load be cancelled that takes its time to return: the next one begins when it has, as both would
-// write the same file.
+// TestCancelledLoad cancels a load that takes time to return: the next one waits for it, since both write the
+// same file.
 func TestCancelledLoad(t *testing.T) {
 	var running, most, calls atomic.Int32
 	release := make(chan struct{})

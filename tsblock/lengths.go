@@ -2,22 +2,22 @@ package tsblock
 
 import "sync/atomic"
 
-// maxEstimate bounds what is read for a chunk whose end nothing tells.
+// maxEstimate bounds the bytes read for a chunk whose end is unknown.
 const maxEstimate = 64 << 10
 
-// leastEstimate is a little more than what Prometheus' chunks of floats take at most, so that
-// a block of which only short chunks were read is not read twice where it has others.
+// leastEstimate is slightly more than the maximum of Prometheus' float chunks. It keeps a block of which only
+// short chunks were read so far from being read twice when it has longer ones.
 const leastEstimate = 1280
 
-// chunkLengths are what the chunks of a block that have been read take. Loads at the same time can
-// miss what the other learned: the plans that are made with them are guesses anyway.
+// chunkLengths estimates the length of a block's chunks from those that were read. Concurrent loads may miss
+// each other's updates, which only makes the estimates less precise.
 type chunkLengths struct {
-	average, longest atomic.Int64 // bytes; 0 before the first
+	average, longest atomic.Int64 // in bytes; 0 before the first chunk
 }
 
-// learn takes in that n chunks of a range take that many bytes, and the longest of them. The average follows a
-// range that differs by an eighth, and the longest goes down by a sixteenth, so that
-// neither stays with what was exceptional.
+// learn records that n chunks of a range took the given bytes, and the longest of them. The average follows a
+// range by an eighth of the difference, and the longest decays by a sixteenth, so that neither keeps the
+// value of an exception.
 func (l *chunkLengths) learn(n, bytes, longest int64) {
 	if n == 0 {
 		return
@@ -37,7 +37,7 @@ func (l *chunkLengths) learn(n, bytes, longest int64) {
 	}
 }
 
-// mean returns about what a chunk takes, and otherwise when none has been read.
+// mean returns the average length of a chunk, or otherwise if none was read.
 func (l *chunkLengths) mean(otherwise int64) int64 {
 	if n := l.average.Load(); n > 0 {
 		return n
@@ -45,7 +45,7 @@ func (l *chunkLengths) mean(otherwise int64) int64 {
 	return otherwise
 }
 
-// estimate returns what a chunk is most likely not to exceed.
+// estimate returns a length that a chunk most likely does not exceed.
 func (l *chunkLengths) estimate() int64 {
 	n := l.longest.Load()
 	if n == 0 {

@@ -39,8 +39,8 @@ func TestChunkLengths(t *testing.T) {
 	}
 }
 
-// TestLengthsLearned reads chunks that are longer than chunks mostly are, one at a time and far
-// from each other: the first one's end is not within what is read for it, those of the others are.
+// TestLengthsLearned reads chunks that are longer than usual, one at a time and far from each other: the
+// first read does not reach the end of its chunk, the later ones do.
 func TestLengthsLearned(t *testing.T) {
 	s := new(segmentBuilder)
 	s.segment()
@@ -61,8 +61,8 @@ func TestLengthsLearned(t *testing.T) {
 	}
 }
 
-// TestPlannedBytes reads a block of one sample a series: what is planned for its chunks is about
-// what they take, all of them or every third.
+// TestPlannedBytes reads a block of one sample per series: the planned size of its chunks is close to the
+// actual one, for all of them and for every third.
 func TestPlannedBytes(t *testing.T) {
 	const count = 9000
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestPlannedBytes(t *testing.T) {
 		name   string
 		query  Select
 		series int
-		most   int64 // times of what the chunks take that may be planned, in percent
+		most   int64 // maximum of the planned size, in percent of the actual size
 	}{
 		{"all", Select{}, count, 105},
 		{"a third, kept", Select{Keep: func([]Label) bool { third++; return third%3 == 0 }}, count / 3, 150},
@@ -125,12 +125,12 @@ func TestPlannedBytes(t *testing.T) {
 	}
 }
 
-// gapless is a source of which nothing is read that was not asked for.
+// gapless is a source from which no gaps are read.
 type gapless struct{ Source }
 
 func (gapless) Costs() Costs { return Costs{Gap: 0, Calls: 1} }
 
-// TestKeepFetches has the chunks of every fourth series read, and those of no other fetched.
+// TestKeepFetches reads the chunks of every fourth series, and fetches no others.
 func TestKeepFetches(t *testing.T) {
 	dir := t.TempDir()
 	name, err := testblock.Shape{Count: 200, Samples: 1000}.Write(dir, testblock.Options{})

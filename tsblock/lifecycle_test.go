@@ -33,8 +33,8 @@ func testBlock(t testing.TB, e *testEnv, n int) (*Block, *memorySource) {
 	return b, m
 }
 
-// TestLoadIsShared has many ask for a header at once, and the first of them give up: the rest get
-// it, and the index is read once.
+// TestLoadIsShared requests a header from many goroutines, the first of which give up: the rest get it, and
+// the index is read once.
 func TestLoadIsShared(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
@@ -76,8 +76,8 @@ func TestLoadIsShared(t *testing.T) {
 
 var errGaveUp = errors.New("gave up")
 
-// TestLoadNobodyWaitsFor has all who ask give up: the load ends too, and the next one begins
-// anew.
+// TestLoadNobodyWaitsFor cancels all callers of a load: the load is cancelled too, and the next caller starts
+// a new one.
 func TestLoadNobodyWaitsFor(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
@@ -110,7 +110,7 @@ func TestLoadNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// TestLoadsAreBounded has more blocks loaded at once than the bound allows.
+// TestLoadsAreBounded loads more blocks concurrently than the bound allows.
 func TestLoadsAreBounded(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
@@ -161,8 +161,8 @@ func TestLoadsAreBounded(t *testing.T) {
 	})
 }
 
-// TestHeaderIsKept has a header unloaded when idle and loaded again from its file, of which the
-// bucket hears nothing but the question how large the index is.
+// TestHeaderIsKept unloads an idle header and loads it again from its file: the bucket sees only a request
+// for the size of the index.
 func TestHeaderIsKept(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
@@ -199,7 +199,7 @@ func TestHeaderIsKept(t *testing.T) {
 	}
 }
 
-// TestStaleHeader has the index replaced by another: its header is built anew.
+// TestStaleHeader replaces the index by another: its header is rebuilt.
 func TestStaleHeader(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
@@ -231,7 +231,7 @@ func TestStaleHeader(t *testing.T) {
 	}
 }
 
-// TestRemoveUnderReader has a block removed while a query reads it, and while a batch is out.
+// TestRemoveUnderReader removes a block while a query reads it, and while a batch is in use.
 func TestRemoveUnderReader(t *testing.T) {
 	e := newEnv(t)
 	b, _ := testBlock(t, e, 50)
@@ -269,11 +269,11 @@ func TestRemoveUnderReader(t *testing.T) {
 	if n := e.options.Cache.Stats().Entries; n != 0 {
 		t.Errorf("%d pages are left in the cache", n)
 	}
-	b.Remove() // again
+	b.Remove() // a second time
 }
 
-// TestQuota has queries that need more than they may hold: each gets an error that says for what, and
-// everything is given back.
+// TestQuota runs queries that need more bytes than their quota: each fails with an error that names the
+// purpose, and all bytes are returned.
 func TestQuota(t *testing.T) {
 	e := newEnv(t)
 	b, _ := testBlock(t, e, 3000)
@@ -292,7 +292,7 @@ func TestQuota(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		default:
-			seen[slab.Chunks]++ // stands for: it was enough
+			seen[slab.Chunks]++ // marks a quota that was sufficient
 		}
 		if held := q.Used(); held != 0 {
 			t.Errorf("with %d bytes: %d are still held", bytes, held)
@@ -306,8 +306,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestFailingSource has each call of the source fail once. The error is the source's, and
-// names the block; the next query is answered.
+// TestFailingSource fails each call of the source once. The error is the source's and names the block; the
+// next query succeeds.
 func TestFailingSource(t *testing.T) {
 	e := newEnv(t)
 	errBroken := errors.New("the line is broken")
@@ -348,7 +348,7 @@ func TestFailingSource(t *testing.T) {
 	}
 }
 
-// TestCancel has a query cancelled at each call.
+// TestCancel cancels a query at each call.
 func TestCancel(t *testing.T) {
 	e := newEnv(t)
 	e.options.Cache = NewCache(0)

@@ -11,25 +11,23 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// batchData are the bytes of a batch's chunks.
+// batchData has the bytes of a batch's chunks.
 type batchData struct{ ChunkData }
 
 func (d *batchData) release() { d.Release() }
 
-// Data returns chunk j of series i: the byte that says how it is encoded, and its data. The data is a
-// view, valid until DropChunks or Release. Encodings are not looked at: what a reader does
-// not know it passes on to one that may. LoadChunks has to be called before. It does not allocate.
+// Data returns the encoding byte and the data of chunk j of series i. The data is a view, valid until
+// DropChunks or Release. Data passes unknown encodings through. LoadChunks must have been called. Data does
+// not allocate.
 func (b *Batch) Data(i, j int) (encoding byte, data []byte) { return b.data.At(b.chunkNumber(i, j)) }
 
-// DropChunks gives the bytes of the chunks back, and keeps the rest of the batch. They can be
-// loaded again.
+// DropChunks frees the bytes of the chunks and keeps the rest of the batch. LoadChunks can load them again.
 func (b *Batch) DropChunks() { b.data.Release() }
 
-// LoadChunks reads the data of all chunks of the batch. It plans which ranges to read, reserves
-// what they take in the query's quota, reads them into slabs, and checks the CRC of each chunk; no chunk
-// has an object, a lock or a copy of its own. When it fails nothing stays reserved. A
-// batch whose data is there is left as it is. It costs about ten allocations, however many chunks
-// there are.
+// LoadChunks reads the data of all chunks of the batch. It plans the ranges to read, reserves their bytes in
+// the query's quota, reads them into slabs, and checks the CRC of each chunk; there is no object, lock or
+// copy per chunk. If it fails, nothing stays reserved. It does nothing if the data is loaded. It costs about
+// ten allocations, regardless of the number of chunks.
 func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
 	if b.released || r.closed {
 		panic("BUG: chunks loaded for a batch or reader that is no more")
@@ -47,9 +45,8 @@ func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
 	return err
 }
 
-// ReadChunks reads the data of the chunks with those references, in any order, into d, which is
-// empty: d.At(i) is then the chunk of refs[i]. What it takes is charged to q, if that is
-// not nil. See Reader.LoadChunks.
+// ReadChunks reads the chunks with the references refs, in any order, into d, which must be empty: d.At(i) is
+// then the chunk of refs[i]. Its bytes are charged to q, if q is not nil. See Reader.LoadChunks.
 func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d *ChunkData) (Usage, error) {
 	if d.Len() > 0 {
 		panic("BUG: chunks read into data that is not empty")
@@ -71,15 +68,16 @@ func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d 
 	return l.usage, err
 }
 
-// A chunkLoad is one loading of chunks: references to ranges, ranges to slabs, slabs to views.
+// A chunkLoad loads chunks once: references become ranges, ranges are read into slabs, and slabs become
+// views.
 type chunkLoad struct {
 	block *Block
 	data  *ChunkData
 
-	work  slab.Slab // of refs and order, while it lasts
-	extra int64     // reserved for it and for ranges
-	refs  []uint64  // in the callers' order first, then sorted
-	order []uint32  // of each sorted reference its place before; nil if it was sorted
+	work  slab.Slab // memory of refs and order during the load
+	extra int64     // bytes reserved for work and ranges
+	refs  []uint64  // first in the caller's order, then sorted
+	order []uint32  // original index of each sorted reference; nil if refs was sorted
 
 	names  []segmentName
 	ranges []Range
@@ -87,13 +85,13 @@ type chunkLoad struct {
 	usage  Usage
 }
 
-// A segmentName is the name of a chunk file among the bucket's objects.
+// A segmentName is the object name of a chunk file.
 type segmentName struct {
 	segment uint32
 	object  string
 }
 
-// A location says where in the slabs a range goes to.
+// A location is the destination of a range in the slabs.
 type location struct {
 	slab int
 	off  int64
@@ -105,7 +103,7 @@ const (
 	chunkRangeBytes = 40 + 16 // of a Range and its place
 )
 
-// begin reserves and lends what n chunks take beside their data.
+// begin reserves and allocates the memory of n chunks besides their data.
 func (l *chunkLoad) begin(q *slab.Quota, n int) error {
 	pool := l.block.options.Pool
 	l.data.pool, l.data.quota = pool, q
@@ -123,10 +121,10 @@ func (l *chunkLoad) begin(q *slab.Quota, n int) error {
 	return nil
 }
 
-// LoadBytes returns the bytes that LoadChunks reserves at most at once for the batch, planned from the
-// references alone: nothing is fetched. It is exact where a chunk ends at the next of the batch or at the end of
-// its file. Where no reference tells the end of a chunk, it has the block's estimate, and a chunk that turns out to be
-// longer takes more. What planning takes is reserved meanwhile.
+// LoadBytes returns the peak of the bytes that LoadChunks reserves for the batch, planned from the
+// references: it fetches nothing. The result is exact where a chunk ends at the next one of the batch or at
+// the end of its file. Where the end of a chunk is unknown, it uses the block's estimate, and a longer chunk
+// takes more. The memory of planning is reserved meanwhile.
 func (r *Reader) LoadBytes(b *Batch) (int64, error) {
 	if b.released || r.closed {
 		panic("BUG: chunks planned for a batch or reader that is no more")
@@ -153,7 +151,7 @@ func (r *Reader) LoadBytes(b *Batch) (int64, error) {
 	return bytes, nil
 }
 
-// take fills the references of a batch's chunks.
+// take fills refs with the references of a batch's chunks.
 func (l *chunkLoad) take(b *Batch) {
 	k := 0
 	for i := range b.Len() {
@@ -164,7 +162,7 @@ func (l *chunkLoad) take(b *Batch) {
 	}
 }
 
-// plan turns the references into ranges.
+// plan converts the references to ranges.
 func (l *chunkLoad) plan(costs Costs) error {
 	l.sort()
 	o := PlanOptions{Gap: costs.Gap, Estimate: l.block.lengths.estimate(), SegmentSizes: l.block.segmentSizes()}
@@ -182,7 +180,7 @@ func (l *chunkLoad) plan(costs Costs) error {
 	return l.reserveExtra(int64(cap(plan.Ranges)) * chunkRangeBytes)
 }
 
-// run plans and reads; refs are filled.
+// run plans and reads. refs must be filled.
 func (l *chunkLoad) run(ctx context.Context) error {
 	costs := CostsOf(l.block.source)
 	err := l.plan(costs)
@@ -201,14 +199,14 @@ func (l *chunkLoad) run(ctx context.Context) error {
 	return nil
 }
 
-// failed gives everything back.
+// failed releases everything and returns err.
 func (l *chunkLoad) failed(err error) error {
 	l.finish()
 	l.data.Release()
 	return err
 }
 
-// finish gives back what the load needed for itself.
+// finish releases the working memory of the load.
 func (l *chunkLoad) finish() {
 	l.work.Release()
 	if l.data.quota != nil {
@@ -228,7 +226,7 @@ func (l *chunkLoad) reserveExtra(n int64) error {
 	return nil
 }
 
-// sort brings the references into the order of the files. Series and their chunks mostly are.
+// sort sorts the references in file order, in which they usually are.
 func (l *chunkLoad) sort() {
 	if slices.IsSorted(l.refs) {
 		return
@@ -259,7 +257,8 @@ func (l *chunkLoad) viewOf(k int) *chunkView {
 	return &l.data.views[k]
 }
 
-// lend lays the ranges side by side into as few slabs as possible, reserves them, and lends them.
+// lend packs the ranges into as few slabs as possible, reserves their bytes, and takes the slabs from the
+// pool.
 func (l *chunkLoad) lend() error {
 	l.places = make([]location, len(l.ranges))
 	var bytes int64
@@ -273,7 +272,7 @@ func (l *chunkLoad) lend() error {
 	return nil
 }
 
-// pack gives each range its place and calls slabOf for each slab with its size.
+// pack assigns a location to each range and calls slabOf with the size of each slab.
 func (l *chunkLoad) pack(slabOf func(size int64)) (count int) {
 	var size int64
 	for i := range l.ranges {
@@ -289,13 +288,13 @@ func (l *chunkLoad) pack(slabOf func(size int64)) (count int) {
 	return count + 1
 }
 
-// object returns the name of a segment among the bucket's objects.
+// object returns the object name of a segment.
 func (l *chunkLoad) object(segment uint32) string {
 	i, _ := slices.BinarySearchFunc(l.names, segment, func(n segmentName, s uint32) int { return int(int64(n.segment) - int64(s)) })
 	return l.names[i].object
 }
 
-// name prepares the names of the segments that ranges are of.
+// name builds the object names of the ranges' segments.
 func (l *chunkLoad) name() {
 	for i := range l.ranges {
 		if s := l.ranges[i].Segment; len(l.names) == 0 || l.names[len(l.names)-1].segment != s {
@@ -304,7 +303,7 @@ func (l *chunkLoad) name() {
 	}
 }
 
-// segmentSizes returns the lengths of the chunk files as far as the block's meta.json tells.
+// segmentSizes returns the lengths of the chunk files that the block's meta.json records.
 func (b *Block) segmentSizes() []int64 {
 	var sizes []int64
 	for i := range b.meta.Thanos.Files {

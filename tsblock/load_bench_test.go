@@ -10,9 +10,9 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// likeBlockSeries writes 1,000 series of 48 chunks of 890 bytes, the chunk file of BenchmarkBlockSeries,
-// into a directory, and returns a block of it and the references of 282 series, which are what a query of
-// that benchmark reads on average.
+// likeBlockSeries writes 1,000 series of 48 chunks of 890 bytes, the chunk file of BenchmarkBlockSeries, into
+// a directory. It returns a block of it and the references of 282 series, which a query of that benchmark
+// reads on average.
 func likeBlockSeries(t testing.TB) (*chunkEnv, []uint64, int64) {
 	s := new(segmentBuilder)
 	s.segment()
@@ -84,7 +84,7 @@ func TestLoadAllocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got > 15 { // as with 48 chunks, and three for the list of more ranges
+	if got > 15 { // as many as with 48 chunks, and three for the list of more ranges
 		t.Errorf("%v allocations for %d chunks", got, len(refs))
 	}
 }

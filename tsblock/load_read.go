@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// read reads the ranges, at most calls of them at once, and decodes each when it is there. With
-// one range or one call it does so in the caller's goroutine.
+// read reads the ranges, at most calls of them concurrently, and decodes each when it has arrived. With one
+// range or one call it runs in the caller's goroutine.
 func (l *chunkLoad) read(ctx context.Context, calls int) error {
 	l.name()
 	if calls = min(calls, len(l.ranges)); calls <= 1 {
@@ -26,8 +26,8 @@ func (l *chunkLoad) read(ctx context.Context, calls int) error {
 	return l.readAtOnce(ctx, calls)
 }
 
-// readAtOnce reads with that many goroutines, one of them the caller's. The first error ends
-// the others' calls, and is returned when all are back.
+// readAtOnce reads with the given number of goroutines, including the caller's. The first error cancels the
+// other reads, and is returned when all have finished.
 func (l *chunkLoad) readAtOnce(ctx context.Context, calls int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,7 +66,7 @@ func (l *chunkLoad) readAtOnce(ctx context.Context, calls int) error {
 	return failure
 }
 
-// readRange reads range i to its place and decodes its chunks.
+// readRange reads range i to its location and decodes its chunks.
 func (l *chunkLoad) readRange(ctx context.Context, i int, usage *Usage) error {
 	r, at := &l.ranges[i], l.places[i]
 	dst := l.data.slabBytes(at.slab)[at.off : at.off+r.Len : at.off+r.Len]
@@ -75,14 +75,14 @@ func (l *chunkLoad) readRange(ctx context.Context, i int, usage *Usage) error {
 		if err != nil {
 			return err
 		}
-		// Bytes that fail their checksum may have been damaged on the way: they are read twice.
+		// Bytes with a wrong checksum may have been damaged in transit: read them twice.
 		if err := l.decode(ctx, i, dst[:n], usage); err == nil || again || !isCorrupt(err) {
 			return err
 		}
 	}
 }
 
-// readInto fills dst and returns how much there was: fewer bytes than dst has only at the end of the
+// readInto fills dst and returns the number of bytes read, which is less than len(dst) only at the end of the
 // file.
 func (l *chunkLoad) readInto(ctx context.Context, segment uint32, off int64, dst []byte, usage *Usage) (int, error) {
 	n, err := l.block.source.ReadRange(ctx, l.object(segment), off, dst)
@@ -100,8 +100,8 @@ func (l *chunkLoad) readInto(ctx context.Context, segment uint32, off int64, dst
 	return n, fmt.Errorf("block %s: read %s at %d: %w", l.block.prefix, SegmentFile(segment), off, err)
 }
 
-// decode checks the chunks of range i, of which b was read, and notes where their data is.
-// That b is shorter than the range is legal only if the last chunk ends before.
+// decode checks the chunks of range i in the bytes b and records their locations. b may be shorter than the
+// range only if the last chunk ends before.
 func (l *chunkLoad) decode(ctx context.Context, i int, b []byte, usage *Usage) error {
 	r, at := &l.ranges[i], l.places[i]
 	if r.Off < segmentHeaderSize {
@@ -118,7 +118,7 @@ func (l *chunkLoad) decode(ctx context.Context, i int, b []byte, usage *Usage) e
 			same++
 		}
 		if same < r.End {
-			// The chunk ends where the next begins, or before.
+			// The chunk ends at or before the start of the next.
 			_, following := splitRef(l.refs[same])
 			if n := following - off; n < int64(len(rest)) {
 				rest = rest[:n]
@@ -156,8 +156,7 @@ func (l *chunkLoad) decode(ctx context.Context, i int, b []byte, usage *Usage) e
 	return nil
 }
 
-// overlaps reports whether a chunk of range r that ends at end goes past the first of the range
-// after it.
+// overlaps reports whether a chunk of range r that ends at end overlaps the first chunk of the next range.
 func (l *chunkLoad) overlaps(r *Range, end int64) bool {
 	if r.End == len(l.refs) {
 		return false
@@ -166,8 +165,8 @@ func (l *chunkLoad) overlaps(r *Range, end int64) bool {
 	return segment == r.Segment && end > following
 }
 
-// readRest reads what the last chunk of a range has beyond the range. The chunk, which takes size
-// bytes from off on and begins with head, gets a slab of its own.
+// readRest reads the rest of the last chunk of a range that extends beyond the range. The chunk takes size
+// bytes from off and starts with head. It gets a separate slab.
 func (l *chunkLoad) readRest(ctx context.Context, segment uint32, off int64, head []byte, size int, usage *Usage) (chunkView, error) {
 	number, b, err := l.data.extend(size)
 	if err != nil {
@@ -191,7 +190,7 @@ func (l *chunkLoad) readRest(ctx context.Context, segment uint32, off int64, hea
 	}, nil
 }
 
-// slabBytes returns the bytes of a slab while others are added.
+// slabBytes returns the bytes of a slab while other slabs are added.
 func (d *ChunkData) slabBytes(number int) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

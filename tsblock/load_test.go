@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// costs with which the same chunks must come out.
+// readings are costs with which the results must be equal.
 var readings = map[string]Costs{
 	"in turn, no gap":  {Gap: 0, Calls: 1},
 	"in turn":          {Gap: 4 << 10, Calls: 1},
@@ -73,8 +73,8 @@ func TestReadChunks(t *testing.T) {
 	}
 }
 
-// TestReadLongChunk has chunks that are longer than planned: it takes one more call for each, and
-// a slab of its own, charged to the quota.
+// TestReadLongChunk reads chunks that are longer than planned: each takes one more call and a separate slab,
+// charged to the quota.
 func TestReadLongChunk(t *testing.T) {
 	s := new(segmentBuilder)
 	s.segment()
@@ -95,7 +95,7 @@ func TestReadLongChunk(t *testing.T) {
 		t.Errorf("%+v, %v: want 2 reads, and nothing but the header wasted", usage, err)
 	}
 
-	// A quota that has room for the plan, but not for the rest. The block has not learned yet.
+	// The quota has room for the plan, but not for the rest. The new block has no learned lengths.
 	e = newChunkEnv(t, s, Costs{Gap: 0, Calls: 1})
 	gate := slab.NewGate(slab.GateOptions{Bytes: 100_000, PerQuery: 100_000})
 	q, err := gate.Admit(t.Context())
@@ -114,7 +114,7 @@ func TestReadLongChunk(t *testing.T) {
 	q.Close()
 }
 
-// TestReadChunksOverQuota asks for more than the quota has: nothing is fetched.
+// TestReadChunksOverQuota reads more than the quota allows: nothing is fetched.
 func TestReadChunksOverQuota(t *testing.T) {
 	made := randomChunks(rand.New(rand.NewPCG(2, 1)), 500)
 	e := newChunkEnv(t, made, Costs{Gap: 1 << 20, Calls: 4})
@@ -136,8 +136,8 @@ func TestReadChunksOverQuota(t *testing.T) {
 	}
 }
 
-// TestReadChunksFaults has each call of a load fail, in each way in which calls fail: the error says
-// which block and file it was, and everything is given back.
+// TestReadChunksFaults fails each call of a load in each way: the error names the block and the file, and all
+// bytes are returned.
 func TestReadChunksFaults(t *testing.T) {
 	made := randomChunks(rand.New(rand.NewPCG(3, 1)), 300)
 	refs := made.refs()
@@ -148,7 +148,7 @@ func TestReadChunksFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			calls := e.source.calls
-			// Each load plans as the first one did: what it learned would have it ask otherwise.
+			// Reset the learned lengths, so that each load plans like the first one.
 			forget := func() {
 				e.block.lengths.average.Store(0)
 				e.block.lengths.longest.Store(0)
@@ -188,7 +188,7 @@ func TestReadChunksFaults(t *testing.T) {
 					})
 					cancel(nil)
 					if way == "all and an error" {
-						continue // what was asked for is there, and its CRCs hold or not
+						continue // the requested bytes are complete, and their CRCs decide
 					}
 					if err == nil || !strings.Contains(err.Error(), testPrefix) {
 						t.Errorf("%s at call %d: %v, want an error that names the block", way, at, err)
@@ -201,8 +201,8 @@ func TestReadChunksFaults(t *testing.T) {
 	}
 }
 
-// TestReadDamaged cuts files short and flips bits at random places: the chunks that come are those
-// that were written, or the error names the file and a place in it.
+// TestReadDamaged truncates files and flips bits at random offsets: the chunks equal those that were written,
+// or the error names the file and an offset.
 func TestReadDamaged(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 1))
 	made := randomChunks(random, 120)
@@ -242,7 +242,7 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// TestReadWrongRefs asks for what is not there.
+// TestReadWrongRefs reads references of chunks that do not exist.
 func TestReadWrongRefs(t *testing.T) {
 	made := randomChunks(rand.New(rand.NewPCG(5, 1)), 30)
 	e := newChunkEnv(t, made, Costs{Gap: 1 << 20, Calls: 1})
@@ -284,7 +284,7 @@ func TestReadOtherFile(t *testing.T) {
 	}
 }
 
-// TestReadClosedBlock shows that a block that was closed is not read, but for what holds it.
+// TestReadClosedBlock checks that a closed block is only read by readers and batches that were open before.
 func TestReadClosedBlock(t *testing.T) {
 	made := randomChunks(rand.New(rand.NewPCG(6, 1)), 30)
 	e := newChunkEnv(t, made, Costs{Calls: 1})

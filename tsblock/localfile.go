@@ -14,21 +14,21 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// A local file keeps what has been derived from a block's index: pages that are read through the cache,
-// and a part that is kept in memory. It ends with a footer:
+// A local file stores data derived from a block's index: pages that are read through the cache, and a part
+// that is kept in memory. It ends with a footer:
 //
 //	pages │ memory part │ CRC32C of each page │ footer
 //
 //	footer: magic 8 │ version 4 │ kind 4 │ ULID 16 │ bytes of the index 8 │ bytes of the pages 8
 //	        │ bytes of the memory part 8 │ CRC32C of the memory part 4, of the page sums 4, of the footer 4
 //
-// Numbers are big-endian. A file is written beside its place, synced, and renamed into it.
+// Numbers are big-endian. A file is written under a temporary name, synced, and renamed.
 const (
 	localMagic   = "TAREBLK\n"
 	localVersion = 1
 	footerBytes  = 8 + 4 + 4 + 16 + 8 + 8 + 8 + 4 + 4 + 4
 
-	// maxMemoryPart is more than any block's: 4 GiB of label values sampled one in 32.
+	// maxMemoryPart exceeds that of any block: 4 GiB of label values, one in 32 sampled.
 	maxMemoryPart = 1 << 30
 )
 
@@ -38,26 +38,26 @@ const (
 	hashesName = "series-hashes"
 )
 
-// errStale is what is wrong with a local file that is to be built anew.
+// errStale is the reason why a local file must be rebuilt.
 type errStale struct{ reason string }
 
 func (e errStale) Error() string { return e.reason }
 
-// An identity says which index a local file was made from.
+// An identity identifies the index from which a local file was built.
 type identity struct {
 	block ulid.ULID
 	size  int64 // of the index
 }
 
-// A localFile is one that has been opened: the part that is kept in memory, and how pages are read.
+// A localFile is an opened local file: the part that is kept in memory, and the parameters for reading pages.
 type localFile struct {
 	memory []byte
 	sums   []uint32
 	paged  int64
 }
 
-// openLocal reads footer, memory part and page sums of a local file and checks them. It answers
-// an error with fs.ErrNotExist if there is none, and errStale if it cannot be used.
+// openLocal reads and checks the footer, the memory part and the page sums of a local file. It returns an
+// error with fs.ErrNotExist if there is no file, and errStale if it is unusable.
 func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -108,8 +108,8 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	return l, nil
 }
 
-// justBuilt returns the error of opening a local file that was built a moment before: if that is damaged already,
-// the disk is.
+// justBuilt returns the error of opening a local file that was just built: if it is damaged already, the disk
+// is faulty.
 func (b *Block) justBuilt(name string, err error) error {
 	if stale, ok := errors.AsType[errStale](err); ok {
 		return b.corrupt(name, 0, "just built: "+stale.reason)
@@ -117,8 +117,8 @@ func (b *Block) justBuilt(name string, err error) error {
 	return b.failed("open "+name+", just built", err)
 }
 
-// shortRead returns the error of a read that did not fill its buffer. A file that has become shorter since
-// its size was asked is as damaged as one that was too short before.
+// shortRead returns the error of a read that did not fill its buffer. A file that was truncated after its
+// size was read is as damaged as one that was too short before.
 func shortRead(err error) error {
 	if err == io.EOF { //nolint:errorlint // as io.ReaderAt says
 		return errStale{"it is too short"}
@@ -126,9 +126,9 @@ func shortRead(err error) error {
 	return err
 }
 
-// pages returns the file's pages for reading through the cache. The file is opened for each read: blocks
-// are many, open files are few, and a page that is used is in the cache. A file that is missing or too
-// short is as corrupt as one whose bytes are wrong: rebuild makes it again.
+// pages returns the file's pages for reading through the cache. The file is opened for each read: there are
+// many blocks, few files should stay open, and pages in use are cached. A file that is missing or too short
+// counts as corrupt, like one with wrong bytes: rebuild builds it again.
 func (l *localFile) pages(b *Block, path string, kind fileKind, rebuild func(context.Context) error) *pagedFile {
 	return &pagedFile{
 		name: filepath.Base(path), kind: kind, size: l.paged, sums: l.sums, rebuild: rebuild,
@@ -158,13 +158,13 @@ func (l *localFile) pages(b *Block, path string, kind fileKind, rebuild func(con
 type localWriter struct {
 	path string
 	f    *os.File
-	page []byte // begun
+	page []byte // partial page
 	sums []byte
-	n    int64 // bytes of pages
+	n    int64 // bytes of pages so far
 }
 
-// createLocal begins a file that will be at path. What others began and did not end is removed: they were
-// killed, or everybody who waited for them has left.
+// createLocal creates a temporary file for path. It removes unfinished files: their writers were killed, or
+// all their waiters have given up.
 func createLocal(path string) (*localWriter, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -186,7 +186,7 @@ func createLocal(path string) (*localWriter, error) {
 	return &localWriter{path: path, f: f, page: make([]byte, 0, PageSize)}, nil
 }
 
-// write adds b to the pages.
+// write appends b to the pages.
 func (w *localWriter) write(b []byte) error {
 	w.n += int64(len(b))
 	for len(b) > 0 {
@@ -202,7 +202,7 @@ func (w *localWriter) write(b []byte) error {
 	return nil
 }
 
-// pad goes on at the next page.
+// pad fills the current page with zeros.
 func (w *localWriter) pad() error {
 	if len(w.page) == 0 {
 		return nil
@@ -220,7 +220,7 @@ func (w *localWriter) flush() error {
 	return err
 }
 
-// commit ends the file with the part that is kept in memory and puts it into its place.
+// commit appends the memory part and the footer, syncs the file and renames it.
 func (w *localWriter) commit(kind fileKind, id identity, memory []byte) error {
 	if err := w.flush(); err != nil {
 		return err
@@ -255,15 +255,15 @@ func (w *localWriter) commit(kind fileKind, id identity, memory []byte) error {
 	return syncDir(filepath.Dir(w.path))
 }
 
-// abandon removes what has been written, unless it was committed.
+// abandon removes the file unless it was committed.
 func (w *localWriter) abandon() {
 	if w.f != nil {
-		_ = w.f.Close() // it is removed, so nothing is lost
+		_ = w.f.Close() // the file is removed, so no data is lost
 		_ = os.Remove(w.f.Name())
 	}
 }
 
-// syncDir makes renames in a directory last.
+// syncDir makes renames in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -273,12 +273,12 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// removeDamaged removes a local file, so that the next to need it makes it anew.
+// removeDamaged removes a local file, so that the next reader rebuilds it.
 func removeDamaged(path string) {
-	_ = os.Remove(path) // if it stays, its checksums tell the next one
+	_ = os.Remove(path) // if it stays, its checksums reveal the damage again
 }
 
-// removeLocal removes the local files of a block, and its directory if nothing else is in it.
+// removeLocal removes the local files of a block, and its directory if that is empty then.
 func removeLocal(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -298,6 +298,6 @@ func removeLocal(dir string) error {
 			}
 		}
 	}
-	_ = os.Remove(dir) // it stays if others have files in it
+	_ = os.Remove(dir) // fails if the directory has other files
 	return nil
 }

@@ -11,20 +11,19 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// checkEvery is how many values are looked at between two looks at the context.
+// checkEvery is the number of values between two checks of the context.
 const checkEvery = 1024
 
-// errAllPostings answers the matcher that stands for all series beside others.
+// errAllPostings reports that the matcher of all series is combined with others.
 var errAllPostings = errors.New("the matcher of all series is combined with others")
 
-// Postings returns the series that all matchers match, as Prometheus' PostingsForMatchers does: a
-// label that a series does not have is the empty string; no matchers at all match nothing; and
-// the one of an empty name and value matches everything.
+// Postings returns the series that all matchers match, as Prometheus' PostingsForMatchers does: a label that
+// a series does not have is the empty string; no matchers match nothing; and the matcher of an empty name and
+// value matches everything.
 //
-// The matchers of one name are one condition on its values. If none of the values may be missing,
-// the lists of the values that satisfy it are intersected with the others', the cheapest
-// first; otherwise the lists of the values that do not are taken away. Lists are charged before they
-// are read.
+// The matchers of one name are one condition on its values. If the condition requires the label, the lists of
+// the values that satisfy it are intersected with the others, the cheapest first; otherwise the lists of the
+// values that violate it are subtracted. Lists are charged before they are read.
 func (r *Reader) Postings(ctx context.Context, ms ...*labels.Matcher) (*Postings, error) {
 	if _, err := r.begin(ctx); err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func (r *Reader) Postings(ctx context.Context, ms ...*labels.Matcher) (*Postings
 			return nil, err
 		}
 		if s.subtract && !any {
-			continue // nothing to take away
+			continue // nothing to subtract
 		}
 		if !any {
 			return &Postings{}, nil
@@ -69,7 +68,7 @@ func (r *Reader) Postings(ctx context.Context, ms ...*labels.Matcher) (*Postings
 	return r.combine(ctx, selections)
 }
 
-// combine reads selections, those to intersect first, and stops when nothing can be left.
+// combine reads the selections, those to intersect first, and stops when the result is empty.
 func (r *Reader) combine(ctx context.Context, selections []selection) (*Postings, error) {
 	p := &Postings{most: -1}
 	var sets, less []stream
@@ -130,14 +129,14 @@ func (r *Reader) allPostings(ctx context.Context) (*Postings, error) {
 	return &Postings{root: &list{refs}, most: len(refs)}, nil
 }
 
-// A condition is what the matchers of one name say of its values.
+// A condition is the conjunction of the matchers of one label name.
 type condition struct {
 	name     string
-	ms       []*labels.Matcher // of any name: those of others are passed over
-	required bool              // the label must not be missing
+	ms       []*labels.Matcher // of any name: those of other names are skipped
+	required bool              // the label must be present
 }
 
-// holds reports whether all matchers match.
+// holds reports whether all matchers of the name match.
 func (c *condition) holds(value string) bool {
 	for _, m := range c.ms {
 		if m.Name == c.name && !m.Matches(value) {
@@ -147,7 +146,7 @@ func (c *condition) holds(value string) bool {
 	return true
 }
 
-// anything reports whether m matches every string that is not empty.
+// anything reports whether m matches every nonempty string.
 func anything(m *labels.Matcher) bool {
 	switch m.Type {
 	case labels.MatchRegexp:
@@ -158,17 +157,17 @@ func anything(m *labels.Matcher) bool {
 	return false
 }
 
-// selectValues selects the lists of a label name for the matchers of that name among ms. any is
-// false if there is none.
+// selectValues selects the lists of a label name for the matchers of that name among ms. any is false if
+// there are no such lists.
 func (r *Reader) selectValues(ctx context.Context, name string, ms []*labels.Matcher) (s selection, any bool, err error) {
 	s.from = len(r.scratch.ranges)
 	s.to = s.from
 	c := condition{name: name, ms: ms}
-	all := true // every value satisfies it
+	all := true // every value satisfies the condition
 	for _, m := range ms {
 		if m.Name == name {
 			if m.Type == labels.MatchNotRegexp && m.Value == ".*" {
-				return s, false, nil // nothing satisfies it
+				return s, false, nil // no value satisfies the condition
 			}
 			c.required = c.required || !m.Matches("")
 			all = all && anything(m)
@@ -194,9 +193,8 @@ func (r *Reader) selectValues(ctx context.Context, name string, ms []*labels.Mat
 	return s, s.lists > 0, err
 }
 
-// values returns the values among which are all that can be wanted, if the matchers name them: those of
-// an equality or of a regular expression that is a set, or when they are to be taken away, of
-// negations of these.
+// values returns a superset of the selected values if the matchers enumerate them: the values of an equality,
+// or of a regular expression that is a set; with subtract, the values of negations of these.
 func (c *condition) values(subtract bool) ([]string, bool) {
 	var values []string
 	for _, m := range c.ms {
@@ -214,18 +212,18 @@ func (c *condition) values(subtract bool) ([]string, bool) {
 		}
 		switch {
 		case some == nil && subtract:
-			return nil, false // this one takes others away
+			return nil, false // this matcher subtracts other values
 		case some == nil:
 		case subtract:
 			values = append(values, some...)
 		default:
-			return some, true // the other matchers are tested on these
+			return some, true // the other matchers are tested on these values
 		}
 	}
 	return values, values != nil
 }
 
-// prefix returns what all wanted values begin with.
+// prefix returns a prefix of all selected values.
 func (c *condition) prefix(subtract bool) string {
 	longest, of := "", 0
 	for _, m := range c.ms {
@@ -238,13 +236,13 @@ func (c *condition) prefix(subtract bool) string {
 		}
 	}
 	if subtract && of > 1 {
-		return "" // the others take away other values
+		return "" // the other matchers subtract other values
 	}
 	return longest
 }
 
-// lookUp selects the lists of those of the values that are there and wanted. Values are sorted in place of
-// a copy, since they may be the matcher's own.
+// lookUp selects the lists of those of the values that exist and for which wanted returns true. It sorts a
+// copy of values, which may belong to a matcher.
 func (r *Reader) lookUp(ctx context.Context, s *selection, n *labelName, values []string, wanted func(string) bool) error {
 	if !slices.IsSorted(values) {
 		values = slices.Clone(values)
@@ -267,15 +265,15 @@ func (r *Reader) lookUp(ctx context.Context, s *selection, n *labelName, values 
 	return nil
 }
 
-// A valueSearch finds ascending values of a label.
+// A valueSearch finds values of a label in ascending order.
 type valueSearch struct {
 	name  *labelName
 	table tableWalk
-	run   int  // in which the walk is; -1 before the first
-	have  bool // the walk stands at a value: the one that was searched for last, or past it
+	run   int  // current run of the walk; -1 before the first
+	have  bool // the walk is at a value: the last one searched for, or a greater one
 }
 
-// find reports whether there is a value; table stands at it then.
+// find reports whether the value exists, and then positions table at it.
 func (v *valueSearch) find(ctx context.Context, r *Reader, value string) (bool, error) {
 	if value > v.name.last {
 		return false, nil
@@ -298,7 +296,7 @@ func (v *valueSearch) find(ctx context.Context, r *Reader, value string) (bool, 
 	return string(v.table.value) == value, nil
 }
 
-// scan selects the lists of the values with a prefix that are wanted; of all, without wanted.
+// scan selects the lists of the values with a prefix for which wanted returns true, or all if wanted is nil.
 func (r *Reader) scan(ctx context.Context, s *selection, n *labelName, prefix string, wanted func(string) bool) error {
 	return r.eachValue(ctx, n, prefix, slab.Postings, func(value string, off, size int64) (bool, error) {
 		if wanted != nil && !wanted(value) {

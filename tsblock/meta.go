@@ -9,11 +9,11 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// MetaFile is the object that describes a block. It is the last to be uploaded and the first to be
-// deleted: a block without it does not exist.
+// MetaFile is the name of the object that describes a block. It is uploaded last and deleted first: a block
+// without it does not exist.
 const MetaFile = "meta.json"
 
-// A Meta is what a block's meta.json says.
+// A Meta is the content of a block's meta.json.
 type Meta struct {
 	ULID ulid.ULID `json:"ulid"`
 
@@ -24,7 +24,7 @@ type Meta struct {
 	Stats      MetaStats      `json:"stats"`
 	Compaction MetaCompaction `json:"compaction"`
 	Version    int            `json:"version"` // of meta.json: 1
-	Thanos     MetaThanos     `json:"thanos"`  // zero for blocks that Prometheus made
+	Thanos     MetaThanos     `json:"thanos"`  // zero for blocks written by Prometheus
 }
 
 // MetaStats are counts of a block's contents.
@@ -37,7 +37,7 @@ type MetaStats struct {
 	NumTombstones       uint64 `json:"numTombstones"`
 }
 
-// MetaCompaction says where a block comes from.
+// MetaCompaction describes the origin of a block.
 type MetaCompaction struct {
 	Level     int         `json:"level"`
 	Sources   []ulid.ULID `json:"sources"`
@@ -51,11 +51,11 @@ type MetaCompaction struct {
 	Hints  []string `json:"hints"`
 }
 
-// MetaThanos is what Thanos and Mimir add.
+// MetaThanos is the section that Thanos and Mimir add.
 type MetaThanos struct {
 	Version int `json:"version"`
 
-	// Labels belong to every series of the block, and are not in its index.
+	// Labels are the external labels: they apply to every series of the block and are not in its index.
 	Labels map[string]string `json:"labels"`
 
 	Downsample struct {
@@ -63,7 +63,7 @@ type MetaThanos struct {
 	} `json:"downsample"`
 	Source string `json:"source"`
 
-	// Files lists the block's objects by path, where the uploader wrote it down.
+	// Files lists the block's objects by path, if the uploader recorded them.
 	Files []struct {
 		Path  string `json:"rel_path"`
 		Bytes int64  `json:"size_bytes"`
@@ -71,7 +71,7 @@ type MetaThanos struct {
 	UploadTime time.Time `json:"upload_time"`
 }
 
-// ParseMeta reads a meta.json.
+// ParseMeta parses a meta.json.
 func ParseMeta(text []byte) (*Meta, error) {
 	m := new(Meta)
 	if err := json.Unmarshal(text, m); err != nil {

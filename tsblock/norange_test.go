@@ -19,7 +19,7 @@ func (b rangeless) Attributes(context.Context, string) (struct{ Size int64 }, er
 	return struct{ Size int64 }{int64(len(b.text))}, nil
 }
 
-// TestNoRange has a bucket return whole objects for ranges of them: no byte of them is used.
+// TestNoRange reads ranges from a bucket that returns whole objects: none of their bytes is used.
 func TestNoRange(t *testing.T) {
 	s := Bucket[struct{ Size int64 }](rangeless{"0123456789"})
 	for off, want := range map[int64]error{0: ErrNoRange, 4: ErrNoRange} {
@@ -28,7 +28,7 @@ func TestNoRange(t *testing.T) {
 			t.Errorf("at %d: %d bytes, %v", off, n, err)
 		}
 	}
-	for off, want := range map[int64]error{0: ErrObjectEnd, 4: ErrNoRange, 9: ErrNoRange} { // a range beyond the end
+	for off, want := range map[int64]error{0: ErrObjectEnd, 4: ErrNoRange, 9: ErrNoRange} { // the last range is beyond the end
 		if n, err := s.ReadRange(t.Context(), "x", off, make([]byte, 20)); !errors.Is(err, want) || n != 0 && off > 0 {
 			t.Errorf("20 bytes at %d: %d bytes, %v", off, n, err)
 		}

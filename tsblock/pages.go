@@ -10,44 +10,43 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// How missing pages are fetched.
+// Bounds of page fetches.
 const (
-	maxRunPages = 64      // in one call: 1 MiB
-	maxFlight   = 8 << 20 // bytes of runs that one reader has under way
+	maxRunPages = 64      // in one read: 1 MiB
+	maxFlight   = 8 << 20 // bytes of runs that one reader fetches concurrently
 )
 
 // A pagedFile is a file of a block that is read by pages through the cache.
 type pagedFile struct {
 	name string // for errors
 	kind fileKind
-	size int64 // what is read by pages, from the beginning
+	size int64 // length of the part that is read by pages, from offset 0
 
 	// read fills dst with the bytes at off.
 	read func(ctx context.Context, dst []byte, off int64) error
 
-	// sums are the CRC32C of the pages, which is checked when they are fetched. Without them,
-	// each thing in the pages has a checksum of its own, which is checked when it is decoded.
+	// sums are the CRC32C of the pages, checked when they are fetched. Without them each item in the pages
+	// has a checksum, which is checked when it is decoded.
 	sums []uint32
 
-	// costs say how it is best read.
+	// costs are the costs of reading the file.
 	costs Costs
 
-	// rebuild makes the file again after a page of it was found damaged, if it is a local one; nil:
-	// the file is the bucket's.
+	// rebuild builds a local file again after a page of it was found damaged; nil: the file is the bucket's.
 	rebuild func(context.Context) error
 }
 
-// A pageSet is the pages of one file that a reader works on: pinned, so that they stay while the cache
-// may have dropped them, and charged to the query.
+// A pageSet is a set of pages of one file that a reader uses. They are pinned, so that they survive eviction
+// from the cache, and charged to the query.
 type pageSet struct {
 	reader *Reader
 	file   *pagedFile
 	what   slab.Purpose
 	usage  *Usage
 	pins   []pin // by page
-	at     int   // the pin used last
+	at     int   // index of the pin used last
 	span   []byte
-	held   int64 // reserved for pins
+	held   int64 // bytes reserved for pins
 }
 
 // A pin is one page; data is nil until it is loaded.
@@ -56,7 +55,7 @@ type pin struct {
 	data []byte
 }
 
-// begin empties the set and has it pin pages of file, charged as what and counted in usage.
+// begin clears the set and makes it pin pages of file, charged as what and counted in usage.
 func (s *pageSet) begin(file *pagedFile, what slab.Purpose, usage *Usage) {
 	s.reset()
 	s.file, s.what, s.usage = file, what, usage
@@ -72,7 +71,7 @@ func (s *pageSet) reset() {
 	}
 }
 
-// want has the next load pin the pages of n bytes at off, as far as the file has them.
+// want adds the pages of n bytes at off, as far as the file has them, to the next load.
 func (s *pageSet) want(off, n int64) {
 	if off < 0 || off >= s.file.size || n <= 0 {
 		return
@@ -86,7 +85,7 @@ func (s *pageSet) want(off, n int64) {
 	}
 }
 
-// load pins what is wanted: from the cache, and from the file what is not there.
+// load pins the wanted pages, from the cache or else from the file.
 func (s *pageSet) load(ctx context.Context) error {
 	ascending := func(a, b pin) int { return int(int64(a.page) - int64(b.page)) }
 	if !slices.IsSortedFunc(s.pins, ascending) {
@@ -130,19 +129,19 @@ func (s *pageSet) key(page uint32) pageKey {
 	return pageKey{block: s.reader.block.number, page: page, file: s.file.kind}
 }
 
-// A run is a range of pages that are fetched as one, and the pins among them that want one.
+// A run is a range of pages that are fetched with one read, and the pins within it.
 type run struct {
 	first, last uint32
-	from, to    int // pins[from:to] lie in the run
+	from, to    int // pins[from:to] are in the run
 	err         error
 }
 
-// bytes is what the run has of a file.
+// bytes returns the length of the run in a file.
 func (r *run) bytes(f *pagedFile) int64 {
 	return min(int64(r.last+1)<<pageBits, f.size) - int64(r.first)<<pageBits
 }
 
-// fetch reads the pages that are missing, gaps included, several runs at once.
+// fetch reads the missing pages, including gaps between them, several runs concurrently.
 func (s *pageSet) fetch(ctx context.Context) error {
 	var runs []run
 	gap := uint32(min(s.file.costs.Gap>>pageBits, maxRunPages))
@@ -157,7 +156,7 @@ func (s *pageSet) fetch(ctx context.Context) error {
 		}
 		runs = append(runs, run{first: p.page, last: p.page, from: i, to: i + 1})
 	}
-	// What is in flight at once is charged too.
+	// Pages in flight are charged too.
 	largest := int64(PageSize)
 	for i := range runs {
 		if runs[i].last > runs[i].first {
@@ -194,7 +193,7 @@ func (s *pageSet) fetch(ctx context.Context) error {
 	return nil
 }
 
-// fetchRuns reads runs in that many goroutines.
+// fetchRuns reads runs in calls goroutines.
 func (s *pageSet) fetchRuns(ctx context.Context, runs []run, calls int) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -205,7 +204,7 @@ func (s *pageSet) fetchRuns(ctx context.Context, runs []run, calls int) {
 			for r := range next {
 				if err := panics.Guard(func() error { s.fetchRun(ctx, r); return r.err }); err != nil {
 					r.err = err
-					cancel(r.err) // the others need not go on
+					cancel(r.err) // stop the other reads
 				}
 			}
 		})
@@ -220,8 +219,8 @@ func (s *pageSet) fetchRuns(ctx context.Context, runs []run, calls int) {
 	}
 }
 
-// fetchRun reads one run, checks its pages, gives them to the cache and pins those that are wanted.
-// Each page is an allocation of its own, so that the cache's account is the heap's.
+// fetchRun reads one run, checks its pages, adds them to the cache and pins those that were requested. Each
+// page is a separate allocation, so that the cache's accounting matches the heap.
 func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 	if r.err = ctx.Err(); r.err != nil {
 		r.err = context.Cause(ctx)
@@ -256,8 +255,8 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 	}
 }
 
-// readTwice reads pages and checks those that have checksums. Bytes that are wrong are read a second
-// time, as they may have been damaged on the way; of a local file after it has been built again.
+// readTwice reads pages and checks those that have checksums. It reads damaged bytes a second time, since
+// they may have been damaged in transit; those of a local file after it was built again.
 func (s *pageSet) readTwice(ctx context.Context, dst []byte, off int64) error {
 	err := s.readChecked(ctx, dst, off)
 	if err == nil || !isCorrupt(err) {
@@ -284,8 +283,8 @@ func (s *pageSet) readChecked(ctx context.Context, dst []byte, off int64) error 
 	return nil
 }
 
-// forget drops the pages of n bytes at off from the cache and, where they are pinned, from their pins: the
-// next load fetches them again.
+// forget removes the pages of n bytes at off from the cache and from their pins, so that the next load
+// fetches them again.
 func (s *pageSet) forget(off, n int64) {
 	if off < 0 || off >= s.file.size || n <= 0 {
 		return
@@ -301,7 +300,7 @@ func (s *pageSet) forget(off, n int64) {
 	}
 }
 
-// page returns a page, which is pinned now if it was not.
+// page returns a page and pins it if needed.
 func (s *pageSet) page(ctx context.Context, n uint32) ([]byte, error) {
 	for s.at < len(s.pins) && s.pins[s.at].page < n && s.at+1 < len(s.pins) && s.pins[s.at+1].page <= n {
 		s.at++
@@ -322,8 +321,8 @@ func (s *pageSet) page(ctx context.Context, n uint32) ([]byte, error) {
 	return s.pins[at].data, nil
 }
 
-// view returns n bytes at off. They are valid until the next call, which is when those that lie in
-// several pages, and are copied together, are overwritten.
+// view returns n bytes at off. They are valid until the next call: bytes that span pages are copied to a
+// buffer that the next call overwrites.
 func (s *pageSet) view(ctx context.Context, off int64, n int) ([]byte, error) {
 	if off < 0 || n < 0 || off > s.file.size || int64(n) > s.file.size-off {
 		return nil, s.reader.block.corrupt(s.file.name, off, endsEarly)
@@ -359,7 +358,7 @@ func (s *pageSet) view(ctx context.Context, off int64, n int) ([]byte, error) {
 	return s.span[:n:n], nil
 }
 
-// grow has room in span for n bytes. What it takes stays charged until the reader is closed.
+// grow makes room for n bytes in span. They stay charged until the reader is closed.
 func (s *pageSet) grow(n int) error {
 	if n <= cap(s.span) {
 		return nil
@@ -371,20 +370,20 @@ func (s *pageSet) grow(n int) error {
 	return nil
 }
 
-// A walk reads a part of a file from one end to the other.
+// A walk reads a part of a file sequentially.
 type walk struct {
 	set      *pageSet
 	pos, end int64
-	rest     []byte // of the page at pos, as far as the walk goes
+	rest     []byte // rest of the page at pos, up to end
 	ahead    int64  // bytes that are pinned at once
 }
 
-// start begins at from; nothing past to is read. ahead is how far pages are fetched ahead.
+// start positions the walk at from; it reads nothing beyond to. ahead is the read-ahead in bytes.
 func (w *walk) start(from, to, ahead int64) {
 	w.pos, w.end, w.rest, w.ahead = from, to, nil, ahead
 }
 
-// seek goes on at pos. Within the page it is free.
+// seek positions the walk at pos. Within the page it is free.
 func (w *walk) seek(pos int64) {
 	if d := pos - w.pos; d >= 0 && d < int64(len(w.rest)) {
 		w.rest = w.rest[d:]
@@ -394,7 +393,7 @@ func (w *walk) seek(pos int64) {
 	w.pos = pos
 }
 
-// fill has at least one byte in rest, unless the walk is at its end.
+// fill makes rest nonempty, unless the walk is at its end.
 func (w *walk) fill(ctx context.Context) error {
 	if len(w.rest) > 0 || w.pos >= w.end {
 		return nil
@@ -421,7 +420,7 @@ func (w *walk) fill(ctx context.Context) error {
 
 // uvarint reads a number.
 func (w *walk) uvarint(ctx context.Context) (uint64, error) {
-	if len(w.rest) > 0 && w.rest[0] < 0x80 { // the usual case
+	if len(w.rest) > 0 && w.rest[0] < 0x80 { // the common case
 		v := w.rest[0]
 		w.rest = w.rest[1:]
 		w.pos++
@@ -469,7 +468,7 @@ func (w *walk) bytes(ctx context.Context, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// skip passes n bytes.
+// skip skips n bytes.
 func (w *walk) skip(n uint64) error {
 	if n > uint64(w.end-w.pos) {
 		return w.corrupt(badLength)

@@ -1,34 +1,33 @@
 package tsblock
 
-// Bounds of a plan unless its options say otherwise.
+// Default bounds of a plan.
 const (
-	// DefaultMaxRange is small enough that what is read at once can be spread over several
-	// calls, and large enough that a call is worth it.
+	// DefaultMaxRange is small enough to spread a large read over several calls, and large enough to be worth
+	// a call.
 	DefaultMaxRange = 8 << 20
 
-	// DefaultEstimate is what is read for a chunk whose end nothing tells: Prometheus ends
-	// chunks at about one kilobyte.
+	// DefaultEstimate is the number of bytes read for a chunk whose end is unknown: Prometheus ends chunks at
+	// about one kilobyte.
 	DefaultEstimate = 4 << 10
 
-	minEstimate = 16 // more than the parts of a chunk that are not data
+	minEstimate = 16 // more than the parts of a chunk besides its data
 )
 
-// PlanOptions say how chunk references become ranges. The zero value has the defaults.
+// PlanOptions control how chunk references become ranges. The zero value selects the defaults.
 type PlanOptions struct {
-	// Gap is how far apart chunks may lie and still be read at once. Default: DefaultGap; less
-	// than 0: they must touch.
+	// Gap is the maximum distance of chunks that are read together. Default: DefaultGap; negative: chunks
+	// must be adjacent.
 	Gap int64
 
-	// MaxRange is the most that is read at once, unless one chunk is longer. Default:
-	// DefaultMaxRange.
+	// MaxRange is the maximum length of a range, unless one chunk is longer. Default: DefaultMaxRange.
 	MaxRange int64
 
-	// Estimate is how long a chunk is taken to be that no other chunk follows closely.
-	// Default: DefaultEstimate.
+	// Estimate is the assumed length of a chunk that no other chunk follows closely. Default:
+	// DefaultEstimate.
 	Estimate int64
 
-	// SegmentSizes are the lengths of the chunk files by segment number, as far as they are
-	// known; 0 where not.
+	// SegmentSizes are the lengths of the chunk files by segment number, as far as they are known; 0
+	// otherwise.
 	SegmentSizes []int64
 }
 
@@ -45,7 +44,7 @@ func (o *PlanOptions) defaults() {
 	o.Gap, o.Estimate = max(o.Gap, 0), max(o.Estimate, minEstimate)
 }
 
-// size returns the length of a segment, or a number past all offsets.
+// size returns the length of a segment, or a number greater than all offsets if it is unknown.
 func (o *PlanOptions) size(segment uint32) int64 {
 	if int64(segment) < int64(len(o.SegmentSizes)) && o.SegmentSizes[segment] > 0 {
 		return o.SegmentSizes[segment]
@@ -53,25 +52,25 @@ func (o *PlanOptions) size(segment uint32) int64 {
 	return 1 << 62
 }
 
-// A Range is a part of a segment that is read at once.
+// A Range is a part of a segment that is read with one call.
 type Range struct {
 	Off, Len   int64
 	Segment    uint32
-	First, End int // of the references: those of the chunks that begin in it
+	First, End int // references of the chunks that start in the range
 }
 
-// A Plan is what has to be read for some chunks.
+// A Plan is the list of ranges to read for some chunks.
 type Plan struct {
-	Ranges []Range // by segment and offset; they do not overlap
-	Bytes  int64   // sum of their lengths
+	Ranges []Range // sorted by segment and offset; they do not overlap
+	Bytes  int64   // sum of the ranges' lengths
 }
 
-// PlanChunks returns the ranges that have the chunks of refs, which are sorted, in them. It
-// reads nothing: a chunk is taken to end where the next of refs begins, where the segment ends, or after the
-// estimate, whichever is first, so the last chunk of a range can turn out to be
-// longer than planned. A range that begins with the first chunk of a file includes the file's
-// header. The ranges are appended to dst. References that no chunk file can have are a *CorruptError
-// without a block. It costs some nanoseconds a chunk, and allocates when dst has no room.
+// PlanChunks returns the ranges that contain the chunks of refs, which must be sorted. It reads nothing: it
+// assumes that a chunk ends where the next of refs starts, where the segment ends, or after the estimate,
+// whichever is first, so the last chunk of a range may turn out to be longer. A range that starts with the
+// first chunk of a file includes the file's header. The ranges are appended to dst. References that no chunk
+// file can have are a *CorruptError without a block. PlanChunks costs some nanoseconds per chunk, and
+// allocates only if dst has no room.
 func PlanChunks(dst []Range, refs []uint64, o PlanOptions) (Plan, error) {
 	o.defaults()
 	p := Plan{Ranges: dst}
@@ -85,7 +84,7 @@ func PlanChunks(dst []Range, refs []uint64, o PlanOptions) (Plan, error) {
 		if reason := badOffset(off, size); reason != "" {
 			return Plan{}, &CorruptError{File: SegmentFile(segment), Offset: off, Reason: reason}
 		}
-		// The chunk's references: more than one if the index names it more than once.
+		// The chunk's references: several if the index references it several times.
 		next := i + 1
 		for next < len(refs) && refs[next] == refs[i] {
 			next++
@@ -113,7 +112,7 @@ func PlanChunks(dst []Range, refs []uint64, o PlanOptions) (Plan, error) {
 	return p, nil
 }
 
-// takes reports whether a chunk from off to end is to be read together with r.
+// takes reports whether a chunk from off to end should be read together with r.
 func (r *Range) takes(segment uint32, off, end int64, o *PlanOptions) bool {
 	return r.Segment == segment && off-(r.Off+r.Len) <= o.Gap && end-r.Off <= o.MaxRange
 }

@@ -56,9 +56,8 @@ func TestPlanChunks(t *testing.T) {
 	})
 }
 
-// TestPlanProperties makes plans for random references with random options: every chunk begins in
-// its range and none is in two, ranges are in order and do not overlap, and no range goes over
-// the bound, or over a gap, without need.
+// TestPlanProperties plans random references with random options: every chunk starts in its range and is in
+// only one, ranges are sorted and do not overlap, and no range exceeds the bound, or a gap, without need.
 func TestPlanProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 1))
 	for range 3000 {

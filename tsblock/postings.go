@@ -2,10 +2,10 @@ package tsblock
 
 import "math"
 
-// Postings are references of series, ascending: the lists that matchers name, combined as they are
-// walked. They are valid until their Reader is closed, and go from one end to the other once.
+// Postings are ascending series references: the lists selected by matchers, combined while iterating. They
+// are valid until their Reader is closed, and can be iterated once.
 type Postings struct {
-	root  stream // nil: none
+	root  stream // nil: empty
 	at    uint32
 	begun bool
 	ended bool
@@ -14,12 +14,12 @@ type Postings struct {
 
 // A stream is a set of references.
 type stream interface {
-	// seek returns the first reference that is not less than ref. What it is asked for never
-	// goes back.
+	// seek returns the first reference that is not less than ref. Successive calls must not pass smaller
+	// references.
 	seek(ref uint32) (uint32, bool)
 }
 
-// Next goes to the next reference and reports whether there is one. It does not allocate.
+// Next advances to the next reference and reports whether there is one. It does not allocate.
 func (p *Postings) Next() bool {
 	if !p.begun {
 		return p.Seek(0)
@@ -30,8 +30,8 @@ func (p *Postings) Next() bool {
 	return !p.ended && p.find(p.at+1)
 }
 
-// Seek goes to the first reference that is not less than ref, unless it is there or past it already,
-// and reports whether there is one. It does not allocate.
+// Seek advances to the first reference that is not less than ref, unless the current one satisfies that, and
+// reports whether there is one. It does not allocate.
 func (p *Postings) Seek(ref uint32) bool {
 	if p.ended || p.begun && p.at >= ref {
 		return !p.ended
@@ -50,10 +50,10 @@ func (p *Postings) find(ref uint32) bool {
 	return ok
 }
 
-// At returns the reference that Next or Seek has gone to.
+// At returns the current reference.
 func (p *Postings) At() uint32 { return p.at }
 
-// Most returns how many references there can be at most.
+// Most returns an upper bound of the number of references.
 func (p *Postings) Most() int { return p.most }
 
 // A list is a set of references in memory.
@@ -61,8 +61,8 @@ type list struct {
 	refs []uint32 // ascending
 }
 
-// seek gallops: near references are found in a few steps, far ones in as many as their distance
-// has digits.
+// seek uses galloping search: near references take a few steps, far ones a number logarithmic in their
+// distance.
 func (l *list) seek(ref uint32) (uint32, bool) {
 	refs := l.refs
 	if len(refs) == 0 {
@@ -71,7 +71,7 @@ func (l *list) seek(ref uint32) (uint32, bool) {
 	if refs[0] >= ref {
 		return refs[0], true
 	}
-	// refs[lo] < ref; refs[hi], if there is one, is not.
+	// refs[lo] < ref; refs[hi], if it exists, is not.
 	lo, hi := 0, 1
 	for hi < len(refs) && refs[hi] < ref {
 		lo, hi = hi, 2*hi
@@ -91,7 +91,7 @@ func (l *list) seek(ref uint32) (uint32, bool) {
 	return l.refs[0], true
 }
 
-// An intersection is what all of its sets have. The first should be the smallest.
+// An intersection is the intersection of its sets. The first should be the smallest.
 type intersection struct{ sets []stream }
 
 func (x *intersection) seek(ref uint32) (uint32, bool) {
@@ -112,7 +112,7 @@ func (x *intersection) seek(ref uint32) (uint32, bool) {
 	}
 }
 
-// A difference is what one set has and others have not.
+// A difference is the set from without the sets less.
 type difference struct {
 	from stream
 	less []stream

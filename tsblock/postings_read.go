@@ -11,35 +11,35 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// How postings lists are read.
+// Bounds of reading postings lists.
 const (
-	// maxListRange bounds what is read as one range of lists.
+	// maxListRange bounds a range of lists that is read as one.
 	maxListRange = 1 << 30
 
-	// listPages is how many pages of lists are pinned at once: 2 MiB.
+	// listPages is the number of pages of lists that are pinned at once: 2 MiB.
 	listPages = 128
 
-	// listFrame is what a list takes beside its references: length, count, CRC32C.
+	// listFrame is the size of a list besides its references: length, count, CRC32C.
 	listFrame = 12
 )
 
-// A listRange is postings lists that lie side by side in the index, in the order of their values.
+// A listRange is a sequence of adjacent postings lists in the index, in the order of their values.
 type listRange struct {
 	off   int64
 	size  int64 // 0: unknown, of one list
-	open  bool  // size was unknown, and is what the list says
+	open  bool  // size was unknown, and is taken from the list
 	lists int64
 }
 
-// A selection is the lists that matchers of one label name select.
+// A selection is the set of lists that the matchers of one label name select.
 type selection struct {
-	from, to int   // of scratch.ranges
-	bytes    int64 // of lists whose size is known
+	from, to int   // indices into scratch.ranges
+	bytes    int64 // total size of lists of known size
 	lists    int64
-	subtract bool // the series in them are not wanted
+	subtract bool // subtract the series from the result
 }
 
-// choose adds a list to the selection that is being made.
+// choose adds a list to the current selection.
 func (r *Reader) choose(s *selection, off, size int64) error {
 	ranges := r.scratch.ranges
 	s.bytes += size
@@ -58,9 +58,9 @@ func (r *Reader) choose(s *selection, off, size int64) error {
 	return nil
 }
 
-// expand reads the lists of a selection and returns what is in them, ascending. The bytes for it
-// are reserved before anything is read. Each list's checksum is checked. Pages whose lists do not decode
-// are fetched a second time before the lists count as corrupt, and do not stay cached.
+// expand reads the lists of a selection and returns their references in ascending order. It reserves memory
+// before it reads, and checks each list's checksum. Pages whose lists do not decode are fetched a second time
+// before the lists count as corrupt, and do not stay cached.
 func (r *Reader) expand(ctx context.Context, s *selection) ([]uint32, error) {
 	lent := len(r.slabs)
 	refs, err := r.readSelection(ctx, s)
@@ -75,7 +75,7 @@ func (r *Reader) expand(ctx context.Context, s *selection) ([]uint32, error) {
 	return refs, err
 }
 
-// forgetSelection drops the pages of a selection's lists from the cache.
+// forgetSelection removes the pages of a selection's lists from the cache.
 func (r *Reader) forgetSelection(s *selection) {
 	set := &r.scratch.index
 	set.begin(r.head.index, slab.Postings, &r.stats.Postings)
@@ -109,7 +109,7 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 	refs := refsIn(buffer)
 
 	w := walk{set: set}
-	pinned := 0 // ranges whose pages are
+	pinned := 0 // number of ranges whose pages are pinned
 	for i, g := range ranges {
 		if i >= pinned {
 			set.reset()
@@ -136,7 +136,8 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 	return refs, nil
 }
 
-// countRefs returns how many references the lists of ranges have at most, and sets the sizes that are not known.
+// countRefs returns an upper bound of the number of references in the lists of ranges, and sets unknown
+// sizes.
 func (r *Reader) countRefs(ctx context.Context, set *pageSet, ranges []listRange) (most int64, err error) {
 	for i := range ranges {
 		g := &ranges[i]
@@ -155,7 +156,7 @@ func (r *Reader) countRefs(ctx context.Context, set *pageSet, ranges []listRange
 	if most > 1<<32 {
 		return 0, r.block.corrupt("index", ranges[0].off, "more postings than there can be series")
 	}
-	return max(most, 1), nil // lists without references are still read, and checked
+	return max(most, 1), nil // empty lists are still read and checked
 }
 
 // readLists appends the references of the lists in a range.
@@ -196,7 +197,7 @@ func (r *Reader) readLists(ctx context.Context, w *walk, g listRange, refs []uin
 		r.stats.Postings.Items++
 		r.stats.Postings.Touched += int64(length) + 8
 		if pad := -w.pos & 3; pad > 0 && pad < w.end-w.pos {
-			w.seek(w.pos + pad) // lists begin at multiples of four
+			w.seek(w.pos + pad) // lists are aligned to four bytes
 		}
 	}
 	if g.lists > 1 && w.pos != g.off+g.size {
@@ -205,20 +206,20 @@ func (r *Reader) readLists(ctx context.Context, w *walk, g listRange, refs []uin
 	return refs, nil
 }
 
-// refsIn returns an empty list of references with the room that a slab has. Slabs are aligned for any
-// number.
+// refsIn returns an empty slice of references with the capacity of a slab. Slabs are aligned for any number
+// type.
 func refsIn(buffer []byte) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(buffer))), len(buffer)/4)[:0]
 }
 
-// rawRefs is the memory of references.
+// rawRefs returns the memory of references.
 func rawRefs(refs []uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(refs))), 4*len(refs))
 }
 
-// sortRefs sorts references and drops doubles. Lists of values that ascend as the series do are in
-// order already. Otherwise, where references are dense, a bitmap of them is the fastest way: it
-// takes as long as writing it, and no more room than four times the list.
+// sortRefs sorts references and removes duplicates. Lists of values that ascend with the series are sorted
+// already. Otherwise, where references are dense, a bitmap is the fastest way: it takes the time of writing
+// it, and at most four times the memory of the list.
 func (r *Reader) sortRefs(refs []uint32) ([]uint32, error) {
 	sorted := true
 	var least, most uint32

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 )
 
-// TestAgainstQuerier has the series of a block that Prometheus wrote selected by its own querier, for
-// matchers and time ranges of all kinds: the same series come, in the same order, and none else.
+// TestAgainstQuerier selects series of a block written by Prometheus with its own querier, for matchers and
+// time ranges of all kinds, and compares the series and their order.
 func TestAgainstQuerier(t *testing.T) {
 	dir := t.TempDir()
 	o := testblock.RandomOptions{Series: 120, Samples: 400, Start: 1_000_000, Step: 15_000}

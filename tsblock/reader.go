@@ -7,29 +7,28 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// A Reader reads a block for one query. What it pins or allocates it reserves in the query's
-// quota first. It is not for concurrent use. Lists of postings are valid until Close; batches
-// outlive it.
+// A Reader reads a block for one query. It reserves memory in the query's quota before it allocates or pins.
+// It must not be used concurrently. Postings are valid until Close; batches outlive the reader.
 type Reader struct {
 	block   *Block
 	account account
-	open    bool // the block was when the reader began
+	open    bool // the block was open when the reader was created
 	closed  bool
-	head    *header // once loaded
+	head    *header // nil before it is loaded
 	scratch *scratch
 	slabs   []slab.Slab
 	stats   Stats
 }
 
-// ReaderBytes is what a reader takes of the heap with one Postings and one SeriesReader, and BatchBytes what a Batch
-// does, beside what they charge.
+// ReaderBytes is the heap size of a reader with one Postings and one SeriesReader, and BatchBytes that of a
+// Batch, beyond the bytes that they charge.
 const (
 	ReaderBytes = int64(unsafe.Sizeof(Reader{}) + unsafe.Sizeof(SeriesReader{}) + unsafe.Sizeof(Postings{}))
 	BatchBytes  = int64(unsafe.Sizeof(Batch{}))
 )
 
 // Reader returns a reader that is charged to q; without a quota nothing bounds it. The caller closes it.
-// It costs two allocations and reads nothing.
+// Reader costs two allocations and reads nothing.
 func (b *Block) Reader(q *slab.Quota) *Reader {
 	b.used.Store(true)
 	r := &Reader{block: b, open: b.hold()}
@@ -37,11 +36,10 @@ func (b *Block) Reader(q *slab.Quota) *Reader {
 	return r
 }
 
-// Stats returns what the reader has done so far.
+// Stats returns the counts of the reader so far.
 func (r *Reader) Stats() Stats { return r.stats }
 
-// Close gives back what the reader holds. Postings and series readers that it made are no longer
-// usable.
+// Close releases the resources of the reader. It invalidates its Postings and series readers.
 func (r *Reader) Close() {
 	if r.closed {
 		panic("BUG: reader closed twice")
@@ -51,8 +49,8 @@ func (r *Reader) Close() {
 	r.block.letGo()
 }
 
-// Rest gives back what the reader holds for reading the index, scratch space and lists. Postings and series
-// readers that it made are no longer usable. It still loads chunks.
+// Rest releases the memory for reading the index: scratch space and lists. It invalidates the reader's
+// Postings and series readers. The reader can still load chunks.
 func (r *Reader) Rest() {
 	for _, s := range r.slabs {
 		s.Release()
@@ -65,7 +63,7 @@ func (r *Reader) Rest() {
 	r.account.close()
 }
 
-// begin has the index header and the scratch space ready.
+// begin loads the index header and allocates the scratch space.
 func (r *Reader) begin(ctx context.Context) (*header, error) {
 	if r.head != nil {
 		return r.head, nil
@@ -90,7 +88,7 @@ func (r *Reader) begin(ctx context.Context) (*header, error) {
 	return h, nil
 }
 
-// lend returns a slab that is given back on Close.
+// lend returns a slab that Close releases.
 func (r *Reader) lend(what slab.Purpose, n int) ([]byte, error) {
 	if err := r.account.reserve(what, r.block.options.Pool.Size(n)); err != nil {
 		return nil, err
@@ -100,7 +98,7 @@ func (r *Reader) lend(what slab.Purpose, n int) ([]byte, error) {
 	return s.Bytes(), nil
 }
 
-// takeBack gives back the slabs lent since there were that many.
+// takeBack releases the slabs after the first lent ones.
 func (r *Reader) takeBack(what slab.Purpose, lent int) {
 	for i, s := range r.slabs[lent:] {
 		r.account.giveBack(what, s.Size())

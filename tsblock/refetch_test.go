@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// A noisySource changes one bit of what it reads, or ends early, in some calls.
+// A noisySource flips one bit of the bytes that it reads, or ends early, in some calls.
 type noisySource struct {
 	*memorySource
 	calls int
@@ -33,7 +33,7 @@ func (s *noisySource) ReadRange(ctx context.Context, name string, off int64, dst
 	return s.noise(s.calls, dst, n, err)
 }
 
-// Costs has readers make one call at a time.
+// Costs makes readers issue one call at a time.
 func (*noisySource) Costs() Costs { return Costs{Gap: 1 << 10, Calls: 1} }
 
 // A refetchTest is a block whose reads are compared with those of the undamaged one.
@@ -86,8 +86,8 @@ func (r *refetchTest) read(t *testing.T, b *Block) (any, error) {
 	return allReads{rows, names, values}, err
 }
 
-// TestDamagedOnTheWay has each read of an index damaged once. No query notices, and nothing damaged stays
-// in the cache.
+// TestDamagedOnTheWay damages each read of an index once. No query fails, and no damaged page stays in the
+// cache.
 func TestDamagedOnTheWay(t *testing.T) {
 	r := newRefetchTest(t)
 	count := &noisySource{memorySource: r.source}
@@ -112,10 +112,10 @@ func TestDamagedOnTheWay(t *testing.T) {
 				}
 			}}
 			b := r.open(t, s, t.TempDir())
-			for range 2 { // the second from the cache
+			for range 2 { // the second time from the cache
 				got, err := r.read(t, b)
 				if err != nil {
-					// What is decoded before its checksum is known (the head of an index) is not read twice.
+					// Bytes decoded before their checksum is known (the head of an index) are not read twice.
 					var corrupt *CorruptError
 					if !errors.As(err, &corrupt) {
 						t.Fatalf("call %d, %s: %v", call, way, err)
@@ -131,12 +131,12 @@ func TestDamagedOnTheWay(t *testing.T) {
 	}
 }
 
-// TestDamagedForAWhile has the index damaged for one query and whole after it: the damage is reported, and
-// the next query does not see it.
+// TestDamagedForAWhile damages the index during one query: the damage is reported, and the next query
+// succeeds.
 func TestDamagedForAWhile(t *testing.T) {
 	r := newRefetchTest(t)
 	local := t.TempDir()
-	if _, err := r.read(t, r.open(t, r.source, local)); err != nil { // local files are in place
+	if _, err := r.read(t, r.open(t, r.source, local)); err != nil { // creates the local files
 		t.Fatal(err)
 	}
 	broken := true
@@ -162,8 +162,8 @@ func TestDamagedForAWhile(t *testing.T) {
 	}
 }
 
-// TestForeignEnd has reads fail by io.EOF, bare and wrapped, as layers over connections make it: it is never
-// the end of the series, and no local file is left that lacks some.
+// TestForeignEnd fails reads with io.EOF, bare and wrapped, as layers over connections do: it never counts as
+// the end of the series, and no incomplete local file is left.
 func TestForeignEnd(t *testing.T) {
 	r := newRefetchTest(t)
 	for _, end := range []error{io.EOF, fmt.Errorf("read body: %w", io.EOF), io.ErrUnexpectedEOF} {
@@ -193,8 +193,8 @@ func TestForeignEnd(t *testing.T) {
 	}
 }
 
-// TestLocalFileDamagedInUse has local files cut short, changed and removed while their block is in use.
-// The query that finds it has them built again.
+// TestLocalFileDamagedInUse truncates, changes and removes local files while their block is in use. The query
+// that finds the damage has them rebuilt.
 func TestLocalFileDamagedInUse(t *testing.T) {
 	r := newRefetchTest(t)
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -223,7 +223,7 @@ func TestLocalFileDamagedInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.env.options.Cache.forget(b.number) // as if other blocks had taken the room
+		r.env.options.Cache.forget(b.number) // as if other blocks had evicted them
 		got, err := r.read(t, b)
 		if err != nil {
 			t.Fatalf("trial %d: %v", i, err)
@@ -239,10 +239,10 @@ func TestLocalFileDamagedInUse(t *testing.T) {
 	}
 }
 
-// A gatedSource holds reads of the index until the gate is closed.
+// A gatedSource blocks reads of the index until the gate is closed.
 type gatedSource struct {
 	*memorySource
-	reached chan struct{} // gets a value for each held read, if there is room
+	reached chan struct{} // receives a value for each blocked read, if there is room
 	gate    chan struct{}
 }
 
@@ -257,7 +257,8 @@ func (s *gatedSource) ReadRange(ctx context.Context, name string, off int64, dst
 	return s.memorySource.ReadRange(ctx, name, off, dst)
 }
 
-// TestLocalFileBuiltForAll has two readers find a local file missing. The second waits while the first has it built.
+// TestLocalFileBuiltForAll lets two readers find a local file missing. The second waits while the first
+// builds it.
 func TestLocalFileBuiltForAll(t *testing.T) {
 	r := newRefetchTest(t)
 	source := &gatedSource{memorySource: r.source, reached: make(chan struct{}, 1), gate: make(chan struct{})}

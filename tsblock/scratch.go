@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// maxScratch is the most that a scratch keeps when it goes back: a query that needed more
-// gives it to the collector.
+// maxScratch bounds the size of a scratch that returns to the pool. A larger one is left to the garbage
+// collector.
 const maxScratch = 2 << 20
 
-// A scratch is the working space of one Reader.
+// A scratch is the working memory of one Reader.
 type scratch struct {
 	index  pageSet // postings and series
 	local  pageSet // table and symbols
@@ -18,7 +18,7 @@ type scratch struct {
 	ranges  []listRange
 	window  []uint32 // series to read next
 	slots   []uint32 // of the labels of a batch: name, value, name, value …
-	ends    []uint32 // in slots, of the series that are sifted
+	ends    []uint32 // end offsets in slots of the series being sifted
 	labels  []Label  // of one series
 	chunks  []Chunk  // of one series
 	symbols symbolSet
@@ -31,14 +31,14 @@ func (e *Entries) scratch() *scratch {
 	return new(scratch)
 }
 
-// release unpins what a reader has pinned.
+// release unpins all pages.
 func (s *scratch) release() {
 	s.index.reset()
 	s.local.reset()
 	s.hashes.reset()
 }
 
-// putScratch takes back the working space of a reader that is closed.
+// putScratch returns the working memory of a closed reader to the pool.
 func (e *Entries) putScratch(s *scratch) {
 	if s.bytes() > maxScratch {
 		return
@@ -50,7 +50,7 @@ func (e *Entries) putScratch(s *scratch) {
 	e.scratches.Put(s)
 }
 
-// bytes is what the scratch takes of the heap, in its slices.
+// bytes returns the heap size of the scratch's slices.
 func (s *scratch) bytes() int64 {
 	return sliceBytes(s.ranges) + sliceBytes(s.window) + sliceBytes(s.slots) + sliceBytes(s.ends) + sliceBytes(s.labels) + sliceBytes(s.chunks) + s.symbols.bytes() +
 		s.index.bytes() + s.local.bytes() + s.hashes.bytes()
@@ -63,8 +63,8 @@ func sliceBytes[T any](s []T) int64 {
 	return int64(cap(s)) * int64(unsafe.Sizeof(t))
 }
 
-// room returns s with room for n more, which is charged first; it stays charged until the reader is
-// closed.
+// room returns s with capacity for n more elements. It charges them first; they stay charged until the reader
+// is closed.
 func room[T any](r *Reader, s []T, n int) ([]T, error) {
 	if n <= cap(s)-len(s) {
 		return s, nil

@@ -11,14 +11,14 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// A section is read by sectionPiece bytes a call, from a source that takes several calls at once
-// up to maxAhead pieces together: eight headers being built then take some 40 MiB.
+// A section is read by sectionPiece bytes per call, and from a source that allows concurrent calls by up to
+// maxAhead pieces together: building eight headers concurrently then takes some 40 MiB.
 const (
 	sectionPiece = 1 << 20
 	maxAhead     = 4
 )
 
-// readAt fills dst from the block's index. That the index ends before is a CorruptError.
+// readIndex fills dst from the block's index. An index that ends early is a CorruptError.
 func (b *Block) readIndex(ctx context.Context, dst []byte, off int64) error {
 	n, err := b.source.ReadRange(ctx, b.object("index"), off, dst)
 	switch {
@@ -31,8 +31,8 @@ func (b *Block) readIndex(ctx context.Context, dst []byte, off int64) error {
 	}
 }
 
-// readPieces fills dst as readIndex does, by as many calls at once as it has pieces. The first error
-// ends the other calls, and is returned when all are back.
+// readPieces fills dst as readIndex does, with one concurrent call per piece. The first error cancels the
+// other calls, and is returned when all have finished.
 func (b *Block) readPieces(ctx context.Context, dst []byte, off int64) error {
 	if len(dst) <= sectionPiece {
 		return b.readIndex(ctx, dst, off)
@@ -56,19 +56,18 @@ func (b *Block) readPieces(ctx context.Context, dst []byte, off int64) error {
 	return failure
 }
 
-// A section is a part of an index that is read once from one end to the other: four bytes of
-// length, that many bytes, and their CRC32C. It is read in pieces; what the length says is
-// believed only as far as the index goes.
+// A section is a part of an index that is read once, sequentially: four bytes of length, that many bytes, and
+// their CRC32C. It is read in pieces, and the length is accepted only up to the end of the index.
 type section struct {
 	block    *Block
-	pos, end int64  // of what is not in rest yet
+	pos, end int64  // range that is not in rest yet
 	ahead    int64  // bytes that are read together
-	rest     []byte // read, and not consumed
+	rest     []byte // bytes read but not consumed
 	buffer   []byte
 	sum      uint32
 }
 
-// openSection begins to read the section at off of an index that ends at end.
+// openSection starts to read the section at off of an index that ends at end.
 func (b *Block) openSection(ctx context.Context, off, end int64) (*section, error) {
 	var length [4]byte
 	if err := b.readIndex(ctx, length[:], off); err != nil {
@@ -84,13 +83,13 @@ func (b *Block) openSection(ctx context.Context, off, end int64) (*section, erro
 	}, nil
 }
 
-// at is the offset of what comes next.
+// at returns the offset of the next byte.
 func (s *section) at() int64 { return s.pos - int64(len(s.rest)) }
 
-// left is how many bytes are to come.
+// left returns the number of unread bytes.
 func (s *section) left() int64 { return s.end - s.at() }
 
-// more has at least n bytes in rest, or all there are.
+// more reads until rest has at least n bytes, or all that are left.
 func (s *section) more(ctx context.Context, n int) error {
 	for len(s.rest) < n && s.pos < s.end {
 		size := int(min(s.end-s.pos, s.ahead))
@@ -159,7 +158,7 @@ func (s *section) text(ctx context.Context) ([]byte, error) {
 	return b, nil
 }
 
-// finish reads what is left and checks the checksum.
+// finish reads the rest and checks the checksum.
 func (s *section) finish(ctx context.Context) error {
 	for s.left() > 0 {
 		s.rest = nil

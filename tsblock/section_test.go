@@ -16,12 +16,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// A slowSource takes a second for each call, and counts those that are under way.
+// A slowSource takes a second per call, and counts concurrent calls.
 type slowSource struct {
 	Source
 	costs      Costs
 	now, peak  atomic.Int32
-	failAt     int64 // a call for the bytes at this offset fails; 0: none
+	failAt     int64 // the call for the bytes at this offset fails; 0: none
 	cancelled  atomic.Int32
 	failedOnce atomic.Bool
 }
@@ -47,7 +47,8 @@ func (s *slowSource) ReadRange(ctx context.Context, name string, off int64, dst 
 	return s.Source.ReadRange(ctx, name, off, dst)
 }
 
-// longSeries have six megabytes of symbols, and as much of values in the postings offset table.
+// longSeries returns series with six megabytes of symbols, and as much of values in the postings offset
+// table.
 func longSeries() []testSeries {
 	var all []testSeries
 	for i := range 100 {
@@ -57,9 +58,8 @@ func longSeries() []testSeries {
 	return all
 }
 
-// TestSectionReadsAhead builds the header of a block with long sections from a source that takes
-// several calls at once: as many as allowed are under way, and the header is the one that is
-// built piece by piece.
+// TestSectionReadsAhead builds the header of a block with long sections from a source that allows concurrent
+// calls: it makes as many as allowed, and the header equals the one built piece by piece.
 func TestSectionReadsAhead(t *testing.T) {
 	dir, name := writeIndex(t, longSeries())
 	var headers [][]byte
@@ -92,8 +92,8 @@ func TestSectionReadsAhead(t *testing.T) {
 	}
 }
 
-// TestSectionAheadFails has one of several calls fail: its error is the one that is told, the others
-// end with it, and no header is left.
+// TestSectionAheadFails fails one of several concurrent calls: its error is returned, the others are
+// cancelled, and no header is left.
 func TestSectionAheadFails(t *testing.T) {
 	dir, name := writeIndex(t, longSeries())
 	for _, at := range []int64{1 << 20, 3 << 20, 5<<20 + 500_000} {

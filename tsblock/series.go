@@ -11,73 +11,70 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// How series are read.
+// Parameters of reading series.
 const (
 	firstWindow = 1024 // series that are read ahead at first
 	maxWindow   = 4096
-	windowPages = 256 // 4 MiB are pinned at once
+	windowPages = 256 // 4 MiB pinned at once
 
-	// entryGuess is what a series entry is taken to be at least when its pages are fetched; longer
-	// ones whose next page is not there cost another read.
+	// entryGuess is the assumed minimum size of a series entry when its pages are fetched; longer ones whose
+	// next page is not pinned cost another read.
 	entryGuess = 512
 
-	// entryReach is how far behind its offset the pages of a corrupt entry are dropped: more than any
-	// entry is long that Prometheus writes.
+	// entryReach is the distance from its offset up to which the pages of a corrupt entry are dropped. It is
+	// more than the longest entry that Prometheus writes.
 	entryReach = 1 << 20
 
-	// chunkGuess is what is planned for a chunk whose size its neighbours do not tell, as long as
-	// no chunk of the block has been read.
+	// chunkGuess is the planned size of a chunk whose neighbours do not determine its size, before any chunk
+	// of the block was read.
 	chunkGuess = 1024
 
-	// DefaultBatchBytes is how many bytes of chunks a batch is planned for unless told otherwise.
+	// DefaultBatchBytes is the default of Select.BatchBytes.
 	DefaultBatchBytes = 4 << 20
 )
 
-// A Select says what of the series is wanted.
+// A Select specifies which series and chunks to read.
 type Select struct {
 	MinTime, MaxTime int64 // milliseconds, both inclusive
 	Shard            Shard
 
-	// SkipChunks has batches without chunks. The series are the same.
+	// SkipChunks returns batches without chunks. The series are the same.
 	SkipChunks bool
 
-	// Keep, if it is not nil, tells from a series' labels, which are sorted by name and not to be
-	// kept, whether the series is wanted. Those that are not are left out before anything is
-	// planned for their chunks.
+	// Keep, if not nil, reports whether a series is selected, given its labels, which are sorted by name. It
+	// must not retain them. Series for which it returns false are skipped before their chunks are planned.
 	Keep func([]Label) bool
 
-	// Deleted, if it is not nil, reports whether all samples of a series' chunk were deleted. Such
-	// chunks are not there.
+	// Deleted, if not nil, reports whether all samples of a series' chunk were deleted. Such chunks are
+	// skipped.
 	Deleted func(ref uint32, mint, maxt int64) bool
 
-	// BatchBytes is how many bytes of chunks a batch is planned for; one series that has more is
-	// a batch of its own. Default: DefaultBatchBytes.
+	// BatchBytes is the planned size of a batch in bytes of chunks; a series with more is a batch alone.
+	// Default: DefaultBatchBytes.
 	BatchBytes int64
 }
 
-// A SeriesReader reads the series of some postings, a batch at a time. It is valid until its Reader is
-// closed, and no other method of the Reader may be called between its first Next and its last,
-// but LoadChunks.
+// A SeriesReader reads the series of some postings in batches. It is valid until its Reader is closed.
+// Between its first and its last call of Next, no method of the Reader except LoadChunks may be called.
 type SeriesReader struct {
 	reader   *Reader
 	postings *Postings
 	query    Select
-	every    bool // also series without chunks in the range
+	every    bool // include series without chunks in the range
 
 	begun  bool
 	size   int // of the next window
-	next   int // in scratch.window
+	next   int // index in scratch.window
 	ended  bool
-	sifted bool // the window's entries have been read once, and counted
+	sifted bool // the window's entries were read once, and counted
 	filter *shardFilter
-	mean   int64 // of the entries read so far
-	chunk  int64 // planned for a chunk whose size nothing tells
+	mean   int64 // average size of the entries read so far
+	chunk  int64 // planned size of a chunk of unknown size
 	err    error
 }
 
-// Series returns a reader of the series that p names. Series that have no chunk with a part in the time
-// range are left out, as in Prometheus; they come in the order of the index, which is
-// that of their labels.
+// Series returns a reader of the series of p. It skips series without a chunk that overlaps the time range,
+// as Prometheus does. Series come in the order of the index, which is that of their labels.
 func (r *Reader) Series(p *Postings, s Select) *SeriesReader {
 	if s.BatchBytes <= 0 {
 		s.BatchBytes = DefaultBatchBytes
@@ -85,8 +82,8 @@ func (r *Reader) Series(p *Postings, s Select) *SeriesReader {
 	return &SeriesReader{reader: r, postings: p, query: s, size: firstWindow, mean: entryGuess}
 }
 
-// Next returns the next batch, which the caller releases, and ErrNoMoreSeries after the last. The
-// bytes that it takes are reserved before. It costs a few allocations a batch, whatever the
+// Next returns the next batch, which the caller releases, or ErrNoMoreSeries after the last one. It reserves
+// the bytes of the batch before it allocates them. It costs a few allocations per batch, regardless of the
 // number of series.
 func (s *SeriesReader) Next(ctx context.Context) (*Batch, error) {
 	if s.err != nil {
@@ -99,7 +96,7 @@ func (s *SeriesReader) Next(ctx context.Context) (*Batch, error) {
 	return b, err
 }
 
-// Ended reports whether the last batch has been read, if that is known already.
+// Ended reports whether the last batch is known to have been returned.
 func (s *SeriesReader) Ended() bool { return s.ended && s.next == len(s.reader.scratch.window) }
 
 func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
@@ -131,7 +128,7 @@ func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
 	}
 }
 
-// refill has the references of the next window, and pins the pages of their entries.
+// refill fills the window with the next references, and pins the pages of their entries.
 func (s *SeriesReader) refill(ctx context.Context) error {
 	r := s.reader
 	if s.ended {
@@ -183,7 +180,7 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 	return set.load(ctx)
 }
 
-// seriesOffset is where in the index a series entry is.
+// seriesOffset returns the offset of a series entry in the index.
 func (h *header) seriesOffset(ref uint32) int64 {
 	if h.version == 1 {
 		return int64(ref)
@@ -191,7 +188,7 @@ func (h *header) seriesOffset(ref uint32) int64 {
 	return int64(ref) * seriesAlign
 }
 
-// decode reads series of the window into b until that is full, and resolves their labels.
+// decode decodes series of the window into b until b is full, and resolves their labels.
 func (s *SeriesReader) decode(ctx context.Context, b *Batch) error {
 	r := s.reader
 	sc := r.scratch
@@ -261,8 +258,8 @@ func (s *SeriesReader) decode(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// resolve finds the texts of the symbols in scratch.slots, and keeps them in text. Symbols become
-// slots as they come, so that each is resolved once.
+// resolve finds the texts of the symbols in scratch.slots and copies them to text. Each distinct symbol has a
+// slot, so it is resolved once.
 func (s *SeriesReader) resolve(ctx context.Context, text *textArena, a *account) error {
 	r := s.reader
 	sc := r.scratch
@@ -277,14 +274,14 @@ func (s *SeriesReader) resolve(ctx context.Context, text *textArena, a *account)
 	return r.resolveSymbols(ctx, &sc.symbols, func(symbol []byte) (string, error) { return text.add(symbol, a) })
 }
 
-// texts makes the labels that the first of the slots name.
+// texts fills set with the labels of the first slots.
 func (s *scratch) texts(set []Label, slots []uint32) {
 	for i := range set {
 		set[i] = Label{s.symbols.texts[slots[2*i]], s.symbols.texts[slots[2*i+1]]}
 	}
 }
 
-// each calls f for each series, with its symbols in scratch.slots, whatever its chunks.
+// each calls f for each series, with its symbols in scratch.slots, regardless of its chunks.
 func (s *SeriesReader) each(ctx context.Context, f func() error) error {
 	sc := s.reader.scratch
 	for {
@@ -309,8 +306,8 @@ func (s *SeriesReader) each(ctx context.Context, f func() error) error {
 	}
 }
 
-// entry returns the body of a series entry, whose checksum is right, and where it begins. Pages that
-// do not decode are fetched a second time before the entry counts as corrupt, and do not stay cached.
+// entry returns the body of a series entry with a correct checksum, and its offset. Pages that do not decode
+// are fetched a second time before the entry counts as corrupt, and do not stay cached.
 func (s *SeriesReader) entry(ctx context.Context, ref uint32) ([]byte, int64, error) {
 	body, off, err := s.decodeEntry(ctx, ref)
 	if err == nil || !isCorrupt(err) {
@@ -339,7 +336,7 @@ func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int
 	data = data[off&(PageSize-1):]
 	length, k := uvarint(data)
 	if k <= 0 {
-		// The length may go on in the next page.
+		// The length may continue on the next page.
 		if data, err = set.view(ctx, off, int(min(binary.MaxVarintLen32, r.head.size-off))); err != nil {
 			return nil, off, err
 		}
@@ -368,18 +365,18 @@ func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int
 	return body, off, nil
 }
 
-// A seriesPlan is what the chunks of a series that have a part in the time range are planned to take.
+// A seriesPlan is the planned size of the chunks of a series that overlap the time range.
 type seriesPlan struct {
-	count int   // of them
-	bytes int64 // of all of them
-	tail  int64 // of bytes, those of the series' last chunk: guessed; 0 if it is not wanted
+	count int   // number of those chunks
+	bytes int64 // total size
+	tail  int64 // part of bytes for the series' last chunk: guessed; 0 if that chunk is not selected
 
 	first, last uint64 // references of the series' first and last chunk; 0 if it has none
 }
 
-// correction returns by how much the bytes of p are wrong, as the series after it tells. Chunks mostly
-// lie in the order of their series, so that p's last chunk ends where next's first begins, if that
-// is near. If it is far, others lie between them.
+// correction returns the error of p's bytes, given the plan of the next series. Chunks usually lie in the
+// order of their series, so p's last chunk ends where next's first one starts if that is near. If it is far,
+// other chunks lie between them.
 func (p *seriesPlan) correction(next *seriesPlan) int64 {
 	if p.tail == 0 || next.first <= p.last || next.first>>32 != p.last>>32 {
 		return 0
@@ -390,8 +387,8 @@ func (p *seriesPlan) correction(next *seriesPlan) int64 {
 	return 0
 }
 
-// series decodes an entry: its symbols are appended to scratch.slots, the chunks with a part in the time
-// range are in scratch.chunks.
+// series decodes an entry: it appends its symbols to scratch.slots, and sets scratch.chunks to the chunks
+// that overlap the time range.
 func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, error) {
 	r := s.reader
 	sc := r.scratch
@@ -413,7 +410,7 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 		return seriesPlan{}, err
 	}
 	out := sc.chunks
-	// before is the reference of the chunk before, if that was taken: where this one begins, it ends.
+	// before is the reference of the previous chunk if it was selected: it ends where this one starts.
 	var p seriesPlan
 	var before uint64
 	taken, known, total := false, int64(0), int64(0)
@@ -447,7 +444,7 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 	if d.bad {
 		return seriesPlan{}, r.block.corrupt("index", off, "series entry does not make sense")
 	}
-	// Chunks of unknown size are taken to be as the series' others, or the block's.
+	// Assume that chunks of unknown size are like the series' other chunks, or the block's.
 	guess := s.chunk
 	if known > 0 {
 		guess = total / known
@@ -460,7 +457,7 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 	return p, nil
 }
 
-// short reads a number that mostly has one to three bytes.
+// short reads a number that usually has one to three bytes.
 func (d *decoder) short() uint64 {
 	if b := d.rest; len(b) >= 2 {
 		if b[0] < 0x80 {

@@ -10,23 +10,23 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// ShardLabel is the label whose equality matcher asks for a shard, as in Mimir: its value is "1_of_16" for
-// the first of sixteen.
+// ShardLabel is the label whose equality matcher selects a shard, as in Mimir: its value is "1_of_16" for the
+// first of sixteen.
 const ShardLabel = "__query_shard__"
 
-// A Shard is a part of all series: those whose hash leaves Index when divided by Count. The zero Shard is
-// all of them.
+// A Shard is a part of all series: those whose hash modulo Count is Index. The zero Shard contains all
+// series.
 type Shard struct{ Index, Count uint64 }
 
 // All reports whether every series is in the shard.
 func (s Shard) All() bool { return s.Count <= 1 }
 
-// String returns the shard as ParseShard reads it.
+// String returns the shard in the form that ParseShard parses.
 func (s Shard) String() string {
 	return strconv.FormatUint(s.Index+1, 10) + "_of_" + strconv.FormatUint(s.Count, 10)
 }
 
-// ParseShard reads "1_of_16".
+// ParseShard parses a shard like "1_of_16".
 func ParseShard(text string) (Shard, error) {
 	index, count, ok := strings.Cut(text, "_of_")
 	i, err := strconv.ParseUint(index, 10, 64)
@@ -43,8 +43,7 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{i - 1, n}, nil
 }
 
-// TakeShard returns the shard that the matchers ask for, and the others. What is returned may be
-// ms.
+// TakeShard returns the shard that the matchers select, and the other matchers. It may return ms itself.
 func TakeShard(ms []*labels.Matcher) (Shard, []*labels.Matcher, error) {
 	for i, m := range ms {
 		if m.Name != ShardLabel {
@@ -69,8 +68,8 @@ func TakeShard(ms []*labels.Matcher) (Shard, []*labels.Matcher, error) {
 	return Shard{}, ms, nil
 }
 
-// StableHash returns labels.StableHash of a label set: xxhash of all names and values with 0xff behind
-// each. It uses scratch for the text, and returns it.
+// StableHash returns labels.StableHash of a label set: xxhash of all names and values, each followed by 0xff.
+// It uses scratch as a buffer, and returns it.
 func StableHash(set []Label, scratch []byte) (uint64, []byte) {
 	scratch = scratch[:0]
 	for _, l := range set {

@@ -41,7 +41,7 @@ func TestTakeShard(t *testing.T) {
 	}
 }
 
-// FuzzStableHash compares with Prometheus' own.
+// FuzzStableHash compares StableHash with Prometheus' own.
 func FuzzStableHash(f *testing.F) {
 	f.Add("__name__", "up", "job", "x")
 	f.Add("", "", "\xff", "long"+string(make([]byte, 3000)))

@@ -2,8 +2,8 @@ package tsblock
 
 import "context"
 
-// sift leaves of the window only the series that the query keeps. Their entries are decoded a second
-// time when they come into a batch: most of what is sifted is not kept.
+// sift removes the series from the window for which Keep returns false. Entries of the others are decoded
+// again for their batch: usually most series are removed.
 func (s *SeriesReader) sift(ctx context.Context) error {
 	r := s.reader
 	sc := r.scratch

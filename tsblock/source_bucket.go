@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// Objects is what a BucketSource needs of a bucket. objstore.Bucket has it, with A being
+// Objects is the part of a bucket that a BucketSource requires. objstore.Bucket implements it, with A being
 // objstore.ObjectAttributes: any struct with a field Size of type int64 will do.
 type Objects[A any] interface {
-	// GetRange returns a reader of length bytes of the object from off on, or of fewer if
-	// the object ends before.
+	// GetRange returns a reader of length bytes of the object from off, or of fewer if the object ends
+	// before.
 	GetRange(ctx context.Context, name string, off, length int64) (io.ReadCloser, error)
 	Attributes(ctx context.Context, name string) (A, error)
 }
 
-// A BucketSource reads objects of a bucket by ranges. A call of ReadRange is one call of GetRange.
+// A BucketSource reads objects of a bucket by ranges. A call of ReadRange makes one call of GetRange.
 type BucketSource[A any] struct {
 	objects Objects[A]
 	size    []int // index of the field Size of A
@@ -28,7 +28,7 @@ type BucketSource[A any] struct {
 
 var _ Source = (*BucketSource[struct{ Size int64 }])(nil)
 
-// Bucket returns a source of a bucket's objects, with the costs of one behind a network.
+// Bucket returns a source of a bucket's objects, with the default costs, which suit a network.
 func Bucket[A any](b Objects[A]) *BucketSource[A] {
 	return BucketWithCosts(b, Costs{Gap: DefaultGap, Calls: DefaultCalls})
 }
@@ -46,7 +46,7 @@ func BucketWithCosts[A any](b Objects[A], c Costs) *BucketSource[A] {
 	return &BucketSource[A]{objects: b, size: size.Index, costs: c}
 }
 
-// Costs implements the method that CostsOf looks for.
+// Costs returns the costs of reading from the bucket.
 func (s *BucketSource[A]) Costs() Costs { return s.costs }
 
 // ReadRange implements Source.
@@ -65,21 +65,21 @@ func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64,
 	case more:
 		return 0, ErrNoRange
 	case n == len(dst):
-		return n, nil // all is there: what Close says about it does not matter
+		return n, nil // all bytes arrived: an error of Close does not matter
 	case err != io.EOF: //nolint:errorlint // wrapped, it is an error of reading and no end
 		return n, err
 	case ctx.Err() != nil:
-		return n, context.Cause(ctx) // an ended context can look like an ended object
+		return n, context.Cause(ctx) // a cancelled read can look like the end of the object
 	case closed != nil:
-		return n, closed // and so can a connection that broke
-	case off > 0 && int64(n) > off: // as many bytes may be the whole object
+		return n, closed // and so can a broken connection
+	case off > 0 && int64(n) > off: // otherwise this may be the whole object
 		return s.checkTail(ctx, name, off, n)
 	default:
 		return n, ErrObjectEnd
 	}
 }
 
-// checkTail compares the size of an object with where a response ended that is shorter than its range.
+// checkTail compares the size of an object with the end of a response that is shorter than its range.
 func (s *BucketSource[A]) checkTail(ctx context.Context, name string, off int64, n int) (int, error) {
 	size, err := s.Size(ctx, name)
 	switch {
@@ -100,12 +100,12 @@ func (s *BucketSource[A]) continues(r io.Reader) bool {
 		probe = new([1]byte)
 	}
 	defer s.probes.Put(probe)
-	n, _ := fill(r, probe[:]) // a failure after the range is none
+	n, _ := fill(r, probe[:]) // a failure after the range does not matter
 	return n > 0
 }
 
-// fill reads until dst is full or r has an error. That is not io.ReadFull, for which a body that
-// ends and one that was cut off are the same.
+// fill reads until dst is full or r returns an error. Unlike io.ReadFull it distinguishes a body that has
+// ended from a truncated one.
 func fill(r io.Reader, dst []byte) (n int, err error) {
 	for idle := 0; n < len(dst) && err == nil; {
 		var m int
@@ -123,14 +123,14 @@ func fill(r io.Reader, dst []byte) (n int, err error) {
 	return n, err
 }
 
-// maxIdle is how often a body may give nothing and no error.
+// maxIdle bounds consecutive reads of a body that return neither bytes nor an error.
 const maxIdle = 100
 
-// ErrCut says that a bucket's answer has ended before its announced length. It is not the end of the
+// ErrCut reports that a response of the bucket ended before its announced length. It is not the end of the
 // object.
 var ErrCut = errors.New("the bucket's response ended early")
 
-// ErrNoRange says that a bucket returned more bytes than the range, as servers and proxies do that ignore
+// ErrNoRange reports that a bucket returned more bytes than the range, like servers and proxies that ignore
 // ranges and return the whole object: the bytes are those of its beginning.
 var ErrNoRange = errors.New("the response is longer than the requested range: the bucket, or a proxy before it, ignores ranges")
 

@@ -11,39 +11,38 @@ import (
 )
 
 const (
-	// maxOpenFiles is how many files a DirSource keeps open when nobody reads them.
+	// maxOpenFiles bounds the idle files that a DirSource keeps open.
 	maxOpenFiles = 128
 
-	// dirGap is how many bytes of a file in the system's cache are read in about the time of
-	// another call.
+	// dirGap is the number of bytes of a file in the page cache that are read in about the time of another
+	// call.
 	dirGap = 16 << 10
 )
 
-// A DirSource reads objects that are files, mostly below a directory, by pread. Files are not mapped: that
-// one is cut short while it is read is an error here, and would be the end of the process there.
+// A DirSource reads objects that are files, usually below a directory, by pread. It does not map files:
+// truncating a mapped file would kill the process, while here it is an error.
 type DirSource struct {
 	openFile func(ctx context.Context, name string) (fd int, err error)
 
 	mu             sync.Mutex
-	files          map[string]*openFile // by name, the ones that may be used again
-	newest, oldest *openFile            // of files, by last use
+	files          map[string]*openFile // reusable files by name
+	newest, oldest *openFile            // ends of the list of files, by last use
 }
 
 var _ Source = (*DirSource)(nil)
 
-// An openFile is a descriptor that is kept for the next reader.
+// An openFile is a descriptor that is kept for later readers.
 type openFile struct {
 	name string
 	fd   int
 
-	// Under the source's mu.
+	// Guarded by the source's mu.
 	users        int
-	kept         bool // is in files
+	kept         bool // it is in files
 	newer, older *openFile
 }
 
-// Dir returns a source of the files below path. It keeps up to 128 of them open; Close gives them
-// back.
+// Dir returns a source of the files below path. It keeps up to 128 of them open; Close closes them.
 func Dir(path string) *DirSource {
 	return Files(func(_ context.Context, name string) (int, error) {
 		for {
@@ -63,10 +62,10 @@ func Files(open func(ctx context.Context, name string) (fd int, err error)) *Dir
 	return &DirSource{openFile: open, files: make(map[string]*openFile)}
 }
 
-// Costs implements the method that CostsOf looks for.
+// Costs returns the costs of reading files.
 func (*DirSource) Costs() Costs { return Costs{Gap: dirGap, Calls: 1} }
 
-// ReadRange implements Source. It does not allocate when the file is open.
+// ReadRange implements Source. It does not allocate if the file is open.
 func (d *DirSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil
@@ -112,7 +111,7 @@ func (d *DirSource) Size(ctx context.Context, name string) (int64, error) {
 	return stat.Size, nil
 }
 
-// Close closes the files that nobody reads. The source remains usable.
+// Close closes idle files. The source remains usable.
 func (d *DirSource) Close() error {
 	d.mu.Lock()
 	gone := d.dropLocked(func(*openFile) bool { return true })
@@ -120,7 +119,7 @@ func (d *DirSource) Close() error {
 	return closeFiles(gone)
 }
 
-// open returns the file, which letGo gives back.
+// open returns the file. letGo releases it.
 func (d *DirSource) open(ctx context.Context, name string) (*openFile, error) {
 	d.mu.Lock()
 	if f := d.files[name]; f != nil {
@@ -150,29 +149,29 @@ func (d *DirSource) open(ctx context.Context, name string) (*openFile, error) {
 		}
 	}
 	d.mu.Unlock()
-	_ = closeFiles(gone) // they were read only, and this one is not among them
+	_ = closeFiles(gone) // only read, and the current file is not among them
 	return f, nil
 }
 
-// removed reports whether a file is no longer in any directory: kept open it would hold its
-// space for nobody. It is asked whenever another file is opened.
+// removed reports whether a file has no name any more: keeping it open would keep its space allocated. It is
+// called whenever another file is opened.
 func removed(f *openFile) bool {
 	var stat unix.Stat_t
 	return unix.Fstat(f.fd, &stat) != nil || stat.Nlink == 0
 }
 
-// letGo ends one use of a file.
+// letGo releases one use of a file.
 func (d *DirSource) letGo(f *openFile) {
 	d.mu.Lock()
 	f.users--
 	last := f.users == 0 && !f.kept
 	d.mu.Unlock()
 	if last {
-		_ = unix.Close(f.fd) // it was read only
+		_ = unix.Close(f.fd) // it was only read
 	}
 }
 
-// dropLocked forgets the files for which out holds, and returns those that nobody reads. The others are closed
+// dropLocked removes the files for which out returns true, and returns the idle ones. The others are closed
 // by their last reader.
 func (d *DirSource) dropLocked(out func(*openFile) bool) (gone []*openFile) {
 	for f := d.oldest; f != nil; {

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestSources holds every source to what Source promises.
+// TestSources checks the contract of Source for every source.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	content, random := make([]byte, 100_000), testseed.Rand(t)
@@ -85,7 +85,7 @@ func writeFile(t testing.TB, name string, content []byte) {
 	}
 }
 
-// pieces is a bucket whose readers give a few bytes at a time.
+// pieces is a bucket whose readers return a few bytes at a time.
 type pieces struct{ objstore.Bucket }
 
 func (p pieces) GetRange(ctx context.Context, name string, off, length int64) (io.ReadCloser, error) {
@@ -96,15 +96,15 @@ func (p pieces) GetRange(ctx context.Context, name string, off, length int64) (i
 	return pieceReader{r}, nil
 }
 
-// errWrappedEOF is what a layer above a connection makes of its end.
+// errWrappedEOF is the error that a layer above a connection returns at its end.
 var errWrappedEOF = fmt.Errorf("read from 10.0.0.1:9000: %w", io.EOF)
 
 type pieceReader struct{ io.ReadCloser }
 
 func (p pieceReader) Read(b []byte) (int, error) { return p.ReadCloser.Read(b[:min(len(b), 777)]) }
 
-// TestBucketBrokenStream has streams end before their time, in ways that look like the end of the
-// object: they are errors of their own.
+// TestBucketBrokenStream ends streams early, in ways that look like the end of the object: they are distinct
+// errors.
 func TestBucketBrokenStream(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	for name, c := range map[string]struct {
@@ -142,12 +142,12 @@ func TestBucketBrokenStream(t *testing.T) {
 	}
 }
 
-// An idleReader gives nothing.
+// An idleReader returns neither bytes nor an error.
 type idleReader struct{}
 
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
-// A brokenStream is a bucket whose every object begins with three bytes.
+// A brokenStream is a bucket all of whose objects start with three bytes.
 type brokenStream struct {
 	objstore.Bucket
 	read, closed error
@@ -179,7 +179,7 @@ func (r *brokenReader) Read(b []byte) (int, error) {
 
 func (r *brokenReader) Close() error { return r.closed }
 
-// TestBucketWithoutSize refuses attributes that have no size, at once.
+// TestBucketWithoutSize rejects attributes without a size immediately.
 func TestBucketWithoutSize(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -189,7 +189,7 @@ func TestBucketWithoutSize(t *testing.T) {
 	Bucket[struct{ Size string }](nil)
 }
 
-// TestDirFiles opens more files than are kept, removes some, and reads from all at once.
+// TestDirFiles opens more files than are kept, removes some, and reads from all concurrently.
 func TestDirFiles(t *testing.T) {
 	dir := t.TempDir()
 	const files = maxOpenFiles + 50
@@ -219,7 +219,7 @@ func TestDirFiles(t *testing.T) {
 	if n := descriptors(t) - before; n != maxOpenFiles {
 		t.Errorf("%d descriptors are open, want %d", n, maxOpenFiles)
 	}
-	// A file that is removed while it is read stays readable; when others are opened, it goes.
+	// A file that is removed while it is read stays readable; it is closed when others are opened.
 	f, err := d.open(t.Context(), name(0))
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestDirFiles(t *testing.T) {
 	}
 }
 
-// descriptors counts the open descriptors of regular files and the like below this process.
+// descriptors returns the number of open descriptors of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")

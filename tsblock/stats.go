@@ -1,6 +1,6 @@
 package tsblock
 
-// Stats are what a Reader has done, by kind of what it read.
+// Stats are the counts of a Reader, by kind of data.
 type Stats struct {
 	Table    Usage // values of the postings offset table
 	Postings Usage // postings lists
@@ -9,23 +9,23 @@ type Stats struct {
 	Hashes   Usage // series hashes
 	Chunks   Usage
 
-	Refs    int64 // series that the postings lists named
-	Foreign int64 // series of other shards, which were not read
-	Outside int64 // series read that had no chunk in the time range
-	Dropped int64 // series read that the query did not keep
+	Refs    int64 // series in the postings lists
+	Foreign int64 // of those, series of other shards; not read
+	Outside int64 // series read that have no chunk in the time range
+	Dropped int64 // series read for which Keep returned false
 }
 
-// Usage counts items of one kind, and the bytes that they took.
+// Usage counts items of one kind, and their bytes.
 type Usage struct {
-	Items   int64 // decoded
+	Items   int64 // items decoded
 	Touched int64 // bytes decoded
-	Cached  int64 // bytes of the pages that were in the cache
-	Fetched int64 // bytes read from the bucket, or from a local file
-	Wasted  int64 // bytes of them that nobody asked for: gaps between ranges that were read as one
+	Cached  int64 // bytes of pages found in the cache
+	Fetched int64 // bytes read from the bucket or from a local file
+	Wasted  int64 // bytes of gaps between ranges that were read as one
 	Reads   int64 // ranges read
 }
 
-// Add adds what other counts.
+// Add adds the counts of other.
 func (s *Stats) Add(other *Stats) {
 	s.Table.add(&other.Table)
 	s.Postings.add(&other.Postings)

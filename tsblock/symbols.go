@@ -7,17 +7,17 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// A symbolSet is the distinct symbols of a batch: each has a slot, in the order in which they came.
+// A symbolSet is the set of symbols of a batch. Each symbol has a slot, in the order of insertion.
 type symbolSet struct {
-	table []symbolPlace // open addressing, a power of two long
-	epoch uint32        // of the places in use
+	table []symbolPlace // open addressing; the length is a power of two
+	epoch uint32        // of the entries in use
 	order []uint64      // symbol << 32 | slot
 	texts []string      // by slot, once resolved
 }
 
 type symbolPlace struct{ symbol, slot, epoch uint32 }
 
-// reset empties the set. Texts that it held are forgotten.
+// reset clears the set and its texts.
 func (s *symbolSet) reset() {
 	s.order = s.order[:0]
 	clear(s.texts)
@@ -33,7 +33,7 @@ func (s *symbolSet) bytes() int64 {
 	return sliceBytes(s.table) + sliceBytes(s.order) + sliceBytes(s.texts)
 }
 
-// slot returns the slot of a symbol.
+// slot returns the slot of a symbol, and adds the symbol if needed.
 func (s *symbolSet) slot(r *Reader, symbol uint32) (uint32, error) {
 	if 2*len(s.order) >= len(s.table) {
 		if err := s.grow(r); err != nil {
@@ -78,14 +78,14 @@ func (s *symbolSet) grow(r *Reader) error {
 	return nil
 }
 
-// scratchPurpose is what the working space of a reader is charged as.
+// scratchPurpose is the purpose that the working memory of a reader is charged as.
 const scratchPurpose = slab.Series
 
-// symbolPages is how many pages of symbols are pinned at once.
+// symbolPages is the number of pages of symbols that are pinned at once.
 const symbolPages = 64
 
-// resolveSymbols finds the texts of a set, in one pass through the pages that have them, and
-// keeps them by keep.
+// resolveSymbols finds the texts of a set in one pass through their pages, and stores the strings that keep
+// returns.
 func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]byte) (string, error)) error {
 	var err error
 	if s.texts, err = room(r, s.texts[:0], len(s.order)); err != nil {
@@ -98,7 +98,7 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 	defer set.reset()
 	w := walk{set: set}
 	w.start(0, h.symbolEnd, PageSize)
-	pinned := 0 // symbols whose pages are
+	pinned := 0 // number of symbols whose pages are pinned
 	at := uint64(1) << 63
 	for i, o := range s.order {
 		symbol := o >> 32
@@ -130,7 +130,8 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 	return nil
 }
 
-// seekSymbol moves a walk that stands at symbol at to the symbol, or to one shortly before it, and returns which.
+// seekSymbol moves a walk at the symbol at to symbol, or to one shortly before it, and returns its new
+// position.
 func (r *Reader) seekSymbol(w *walk, at, symbol uint64) (uint64, error) {
 	h := r.head
 	if h.version == 1 {
@@ -150,7 +151,7 @@ func (r *Reader) seekSymbol(w *walk, at, symbol uint64) (uint64, error) {
 	return at, nil
 }
 
-// symbol passes over symbols and returns the text of the next, valid until the walk moves on.
+// symbol skips over symbols and returns the text of the next, valid until the walk moves on.
 func (w *walk) symbol(ctx context.Context, over uint64) ([]byte, error) {
 	for {
 		n, err := w.uvarint(ctx)
@@ -167,7 +168,7 @@ func (w *walk) symbol(ctx context.Context, over uint64) ([]byte, error) {
 	}
 }
 
-// symbolSpan returns where in the header's file a symbol is, roughly.
+// symbolSpan returns the approximate position of a symbol in the header's file.
 func (h *header) symbolSpan(symbol uint64) (from, to int64) {
 	if h.version == 1 {
 		from = int64(symbol) - h.symbolBase

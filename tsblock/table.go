@@ -9,23 +9,23 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// tableAhead is how far the table is read ahead where many values are looked at.
+// tableAhead is the read-ahead in the table where many values are read.
 const tableAhead = 16 * PageSize
 
-// A tableWalk goes through the values of a label name, from the beginning of a run.
+// A tableWalk iterates over the values of a label name, from the start of a run.
 type tableWalk struct {
 	w      walk
 	usage  *Usage
-	number uint64 // of the next value in its name
+	number uint64 // index of the next value of the name
 	left   uint64
-	end    int64 // of the list before
+	end    int64 // end of the previous list
 
-	// The value that next found, valid until it is called again, and its list.
+	// The value that next read, valid until the next call, and its list.
 	value     []byte
 	off, size int64
 }
 
-// walkTable returns a walk that begins with a run of n.
+// walkTable returns a walk at the start of a run of n.
 func (r *Reader) walkTable(n *labelName, run int, what slab.Purpose, ahead int64) tableWalk {
 	set := &r.scratch.local
 	set.begin(r.head.file, what, &r.stats.Table)
@@ -38,7 +38,7 @@ func (r *Reader) walkTable(n *labelName, run int, what slab.Purpose, ahead int64
 	return t
 }
 
-// jump goes on with a run of n.
+// jump moves to the start of a run of n.
 func (t *tableWalk) jump(n *labelName, run int) {
 	t.w.seek(n.runs[run].at)
 	t.number, t.left = uint64(run)*sampleEvery, 0
@@ -47,7 +47,7 @@ func (t *tableWalk) jump(n *labelName, run int) {
 	}
 }
 
-// next reads a value, and reports whether there was one.
+// next reads a value and reports whether there was one.
 func (t *tableWalk) next(ctx context.Context) (bool, error) {
 	if t.left == 0 {
 		return false, nil
@@ -64,7 +64,7 @@ func (t *tableWalk) next(ctx context.Context) (bool, error) {
 	if t.value, err = t.w.bytes(ctx, n); err != nil {
 		return false, err
 	}
-	// Numbers do not move value: only bytes copies what spans pages.
+	// Reading numbers does not move value: only bytes copies data that spans pages.
 	behind, err := t.varint(ctx)
 	if err != nil {
 		return false, err
@@ -83,8 +83,8 @@ func (t *tableWalk) next(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// eachValue calls f for each value of n with a prefix, in order, with its list, until it answers false.
-// The value is valid during the call.
+// eachValue calls f for each value of n with a prefix, in order, with its list, until f returns false. The
+// value is valid during the call.
 func (r *Reader) eachValue(ctx context.Context, n *labelName, prefix string, what slab.Purpose, f func(value string, off, size int64) (bool, error)) error {
 	t := r.walkTable(n, max(n.run(prefix), 0), what, tableAhead)
 	defer r.scratch.local.reset()
@@ -101,7 +101,7 @@ func (r *Reader) eachValue(ctx context.Context, n *labelName, prefix string, wha
 			if value > prefix {
 				return nil
 			}
-			continue // a label without a value is one that is missing
+			continue // an empty value means that the label is missing
 		}
 		if more, err := f(value, t.off, t.size); err != nil || !more {
 			return err
@@ -114,7 +114,7 @@ func (t *tableWalk) varint(ctx context.Context) (int64, error) {
 	return int64(v>>1) ^ -int64(v&1), err
 }
 
-// uvarint reads a number of b, as binary.Uvarint does; one byte is the usual case.
+// uvarint decodes a number like binary.Uvarint; one byte is the common case.
 func uvarint(b []byte) (uint64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), 1

@@ -6,22 +6,22 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// Sizes of the slabs that hold the text of a batch.
+// Sizes of the slabs of a batch's text.
 const (
 	firstTextSlab  = 4 << 10
 	secondTextSlab = 16 << 10
 	textSlab       = 128 << 10
 )
 
-// A textArena holds strings in slabs of bytes.
+// A textArena stores strings in slabs.
 type textArena struct {
 	pool  *slab.Pool
 	slabs []slab.Slab
 	few   [2]slab.Slab
-	room  []byte // what is left of the last slab
+	room  []byte // rest of the last slab
 }
 
-// add copies s behind what is there and returns the copy, valid until release.
+// add appends a copy of s and returns it. The copy is valid until release.
 func (t *textArena) add(s []byte, a *account) (string, error) {
 	if len(s) == 0 {
 		return "", nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// versionOne copies the block of index version 1 that Prometheus' own tests read, from its module.
+// versionOne copies the block of index version 1 of Prometheus' own tests from its module.
 func versionOne(t testing.TB) (dir, name string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/prometheus/prometheus").Output()

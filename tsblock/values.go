@@ -11,10 +11,10 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// textHeader is what a string in a slice takes beside its text.
+// textHeader is the size of a string header.
 const textHeader = 16
 
-// A collection is texts that are handed out: copies, charged to the query until the reader is closed.
+// A collection is a list of texts that are returned: copies, charged to the query until the reader is closed.
 type collection struct {
 	reader *Reader
 	texts  []string
@@ -28,9 +28,9 @@ func (c *collection) add(text string) error {
 	return nil
 }
 
-// LabelNames returns the names that the series have which all matchers match; without matchers, all. They are
-// sorted. limit bounds their number; 0 does not. They are copies, charged to the
-// query until the reader is closed.
+// LabelNames returns the sorted names of the labels of the series that all matchers match; without matchers,
+// all names. limit bounds their number; 0 is no limit. The names are copies, charged to the query until the
+// reader is closed.
 func (r *Reader) LabelNames(ctx context.Context, limit int, ms ...*labels.Matcher) ([]string, error) {
 	h, err := r.begin(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *Reader) LabelNames(ctx context.Context, limit int, ms ...*labels.Matche
 	return limited(c.texts, limit), nil
 }
 
-// limited sorts texts, drops doubles, and leaves as many as the limit allows.
+// limited sorts texts, removes duplicates, and cuts the result at limit.
 func limited(texts []string, limit int) []string {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
@@ -75,7 +75,7 @@ func limited(texts []string, limit int) []string {
 	return texts
 }
 
-// collect reads the symbols of all series of p, has pick take some of each, and collects their texts.
+// collect reads the symbols of all series of p, calls pick to take some of each, and collects their texts.
 func (r *Reader) collect(ctx context.Context, c *collection, p *Postings, pick func(slots []uint32, take func(uint32) error) error) error {
 	s := r.Series(p, Select{MinTime: math.MinInt64, MaxTime: math.MaxInt64, SkipChunks: true})
 	set := &r.scratch.symbols
@@ -90,9 +90,9 @@ func (r *Reader) collect(ctx context.Context, c *collection, p *Postings, pick f
 	return r.resolveSymbols(ctx, set, func(text []byte) (string, error) { return "", c.add(view(text)) })
 }
 
-// LabelValues returns the values that a label has in the series which all matchers match, sorted; without
-// matchers, all that there are. limit bounds their number; 0 does not. They are
-// copies, charged to the query until the reader is closed.
+// LabelValues returns the sorted values of a label in the series that all matchers match; without matchers,
+// all values. limit bounds their number; 0 is no limit. The values are copies, charged to the query until the
+// reader is closed.
 func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...*labels.Matcher) ([]string, error) {
 	h, err := r.begin(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...
 	if err != nil || p.root == nil {
 		return nil, err
 	}
-	// Either the series are read, or the lists of all values: whatever is less.
+	// Read either the series or the lists of all values, whichever is less.
 	if int64(p.most)*entryGuess < 4*int64(r.block.meta.Stats.NumSeries)+2*listFrame*int64(n.values) {
 		return r.valuesOfSeries(ctx, &c, name, limit, p)
 	}
@@ -130,7 +130,7 @@ func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...
 
 // valuesOfSeries collects the values of a label from the entries of series.
 func (r *Reader) valuesOfSeries(ctx context.Context, c *collection, name string, limit int, p *Postings) ([]string, error) {
-	// A name may have a symbol of its own in each index; which one it is shows the first time.
+	// A name may have several symbols in an index; cache whether a symbol is the name.
 	is := map[uint32]bool{}
 	var one symbolSet
 	err := r.collect(ctx, c, p, func(slots []uint32, take func(uint32) error) error {
@@ -162,7 +162,7 @@ func (r *Reader) valuesOfSeries(ctx context.Context, c *collection, name string,
 	return limited(c.texts, limit), nil
 }
 
-// valuesOfLists collects the values of a label whose lists have something in common with p.
+// valuesOfLists collects the values of a label whose lists intersect p.
 func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName, limit int, p *Postings, own condition) ([]string, error) {
 	buffer, err := r.lend(slab.Postings, p.most*4)
 	if err != nil {

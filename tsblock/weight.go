@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// HeapBytes is what the block's loaded index header and series hashes take on the heap; 0 when they
-// are not loaded. The pages that were read of the block are the Cache's.
+// HeapBytes returns the heap size of the block's loaded index header and series hashes, or 0 if they are not
+// loaded. Pages read from the block belong to the Cache.
 func (b *Block) HeapBytes() int64 {
 	var n uintptr
 	if h := b.header.now.Load(); h != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestHeapBytes has the header of a block with many values loaded and unloaded: the account follows
-// the heap.
+// TestHeapBytes loads and unloads the header of a block with many values: the accounted size follows the
+// heap.
 func TestHeapBytes(t *testing.T) {
 	series := randomSeries(rand.New(rand.NewPCG(1, 1)), 200)
 	for i := range 30_000 {
@@ -24,7 +24,7 @@ func TestHeapBytes(t *testing.T) {
 	if n := b.HeapBytes(); n != 0 {
 		t.Errorf("%d bytes before it is loaded", n)
 	}
-	if err := b.Load(t.Context()); err != nil { // makes the local file
+	if err := b.Load(t.Context()); err != nil { // writes the local file
 		t.Fatal(err)
 	}
 	b.Unload()
