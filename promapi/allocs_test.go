@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/alloctest"
 )
 
-// discard is a ResponseWriter that counts.
+// discard is a ResponseWriter that counts bytes.
 type discard struct {
 	header http.Header
 	n      int
@@ -24,7 +24,7 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(int)             {}
 func (d *discard) Write(b []byte) (int, error) { d.n += len(b); return len(b), nil }
 
-// newMatrix makes n series of so many points, one in four a gauge that stands still.
+// newMatrix returns n series with the given number of points, one in four of them a constant gauge.
 func newMatrix(n, points int) promql.Matrix {
 	m := make(promql.Matrix, n)
 	for i := range m {
@@ -54,7 +54,7 @@ func TestAllocs(t *testing.T) {
 	encode := func(v parser.Value, steps, want int) func() error {
 		return func() error {
 			w.n = 0
-			// As in the middle of an answer: the header is out.
+			// In the middle of a response: the header was sent.
 			out = output{w: w, sent: true, code: http.StatusOK, buf: buf[:0], pools: &pools}
 			e.reset(1_700_000_000_000, 15_000, steps)
 			e.encodeValue(&out, v)
@@ -82,7 +82,7 @@ func TestAllocs(t *testing.T) {
 			}
 			return nil
 		}},
-		// Prometheus' iterators over the buckets, whatever their number.
+		// Prometheus' iterators over the buckets, regardless of their number.
 		{Name: "a histogram", PerThousand: 3000, Op: func() error {
 			if b := appendHistogram(buf[:0], hist); len(b) < 100 {
 				return errors.New("too short")

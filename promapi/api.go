@@ -18,25 +18,25 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// API is an http.Handler for all endpoints under Options.Prefix. It is safe for concurrent use.
+// An API is an http.Handler for all endpoints under Options.Prefix. It is safe for concurrent use.
 type API struct {
 	o      Options
 	routes map[string]route
 	gate   gate
 	pools  encoderPools
 
-	parsing gate // of deep expressions, one at a time
+	parsing gate // admits deep expressions, one at a time
 
-	engines   []promql.QueryEngine // of the attempts of a query, the last for all further ones
+	engines   []promql.QueryEngine // one per attempt of a query; the last serves all further attempts
 	responses *responses
 
-	calls sync.Pool // *call: buffers and encoders of answers that were sent
+	calls sync.Pool // *call: buffers and encoders of finished responses
 	start time.Time
 }
 
 var _ http.Handler = (*API)(nil)
 
-// route is an endpoint. Its handler writes the answer to c.out, or returns why there is none.
+// A route is an endpoint. Its handler writes the response to c.out or returns an error.
 type route struct {
 	name    string
 	methods []string
@@ -83,10 +83,10 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// An Endpoint is a method and path that an API serves, as http.ServeMux takes it.
+// An Endpoint is a method and a path that an API serves, in the form of http.ServeMux.
 type Endpoint struct{ Method, Path string }
 
-// Endpoints returns all endpoints in the order of their paths. OPTIONS is served on every path.
+// Endpoints returns all endpoints sorted by path. OPTIONS is served on every path.
 func (a *API) Endpoints() []Endpoint {
 	var all []Endpoint
 	for path, rt := range a.routes {
@@ -98,29 +98,29 @@ func (a *API) Endpoints() []Endpoint {
 	return all
 }
 
-// Stats returns the state of the queue before the storage.
+// Stats returns the state of the queue in front of the storage.
 func (a *API) Stats() GateStats { return a.gate.stats() }
 
-// call is one request on its way. It is reused, with its buffer and encoder.
+// A call is a request being served. It is reused with its buffer and encoder.
 type call struct {
 	api   *API
 	w     http.ResponseWriter
 	r     *http.Request
 	ctx   context.Context //nolint:containedctx // it lives as long as the request
 	form  url.Values
-	name  string // the label's name in label/<name>/values
+	name  string // label name in label/<name>/values
 	plain bool   // errors are plain text
 	out   output
 	enc   sampleEncoder
 	seen  *Observation
 
-	began  time.Time    // when it first waited for its turn
-	read   *readRequest // of a remote read, whose body can be read once
-	held   int64        // bytes of the response's buffer that Options.Hold was called for
-	broken bool         // a panic left it in an unknown state: it is not used again
+	began  time.Time    // start of the first wait in a queue
+	read   *readRequest // decoded remote read, since its body can be read only once
+	held   int64        // bytes of the response's buffer reported to Options.Hold
+	broken bool         // a panic left it in an unknown state: it is not reused
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := a.o.Now()
 	c, ok := a.calls.Get().(*call)
@@ -139,7 +139,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := c.guarded()
 	switch {
 	case err != nil && c.out.sent:
-		// Half an answer must not look like a whole one: the connection is cut.
+		// A partial response must not look complete: close the connection.
 		c.finish(began, err)
 		panic(http.ErrAbortHandler)
 	case err != nil:
@@ -155,7 +155,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.responses.flush(control)
 }
 
-// finish tells the observer and gives the call back.
+// finish notifies the observer and returns the call to the pool.
 func (c *call) finish(began time.Time, err *Error) {
 	a := c.api
 	if err != nil {
@@ -181,8 +181,7 @@ func (c *call) finish(began time.Time, err *Error) {
 	a.calls.Put(c)
 }
 
-// guarded serves the request. A panic fails this request, and reaches no other: what it was working
-// with is not used again.
+// guarded serves the request. A panic fails this request only; the state that the request used is not reused.
 func (c *call) guarded() (e *Error) {
 	defer func() {
 		v := recover()
@@ -198,7 +197,7 @@ func (c *call) guarded() (e *Error) {
 	return c.serve()
 }
 
-// serve finds the endpoint, reads the form and handles the request.
+// serve finds the endpoint, parses the form and handles the request.
 func (c *call) serve() *Error {
 	a := c.api
 	if c.r.Method == http.MethodOptions {
@@ -247,7 +246,7 @@ func (c *call) serve() *Error {
 	return e
 }
 
-// startAgain forgets what the handler did. Nothing of a response has been sent.
+// startAgain resets the call for another attempt. No part of a response was sent.
 func (c *call) startAgain(err error, attempt int) {
 	endpoint := c.seen.Endpoint
 	*c.seen = Observation{Endpoint: endpoint}
@@ -257,7 +256,7 @@ func (c *call) startAgain(err error, attempt int) {
 	c.out.code = http.StatusOK
 }
 
-// route finds the endpoint of a path.
+// route returns the endpoint of the request's path.
 func (c *call) route() (route, bool) {
 	path, ok := strings.CutPrefix(c.r.URL.Path, c.api.o.Prefix+"/")
 	if !ok {
@@ -275,7 +274,7 @@ func (c *call) route() (route, bool) {
 	return route{}, false
 }
 
-// readForm reads the parameters of URL and body. Those of the body come first.
+// readForm parses the parameters of URL and body. Those of the body come first.
 func (c *call) readForm() *Error {
 	err := c.r.ParseForm()
 	if err == nil {
@@ -290,9 +289,9 @@ func (c *call) readForm() *Error {
 	return nil
 }
 
-// admit waits for a turn and for Admit, within timeout where that is not 0. On nil the caller
-// has to call the function it got when the response is in out and the storage is closed: what Admit has
-// reserved is released then, before the client has the response.
+// admit waits for a turn and calls Admit, within timeout if it is not nil. Without an error, the caller calls
+// release when the response is in out and the storage is closed: this releases Admit's reservation before the
+// client has the response.
 func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	a, began := c.api, c.api.o.Now()
 	ctx, cancel := c.withTimeout(timeout)
@@ -334,8 +333,8 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	}, nil
 }
 
-// withTimeout returns the request's context for the rest of its time, all attempts included. A timeout of nil is that of
-// the options.
+// withTimeout returns the request's context with the rest of its time, which all attempts share. If timeout
+// is nil, that of the options applies.
 func (c *call) withTimeout(timeout *time.Duration) (context.Context, context.CancelFunc) {
 	most, now := c.api.o.Timeout, c.api.o.Now()
 	if timeout != nil {
@@ -347,14 +346,14 @@ func (c *call) withTimeout(timeout *time.Duration) (context.Context, context.Can
 	return context.WithTimeout(c.ctx, most-now.Sub(c.began))
 }
 
-// begin starts an answer.
+// begin starts a successful response.
 func (c *call) begin() {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.out.buf = append(c.out.buf, `{"status":"success","data":`...)
 }
 
-// end finishes an answer with its warnings, which get positions in the query, and with what
-// Explain has to say.
+// end finishes a response with its warnings, to which it adds positions in the query, and with the output of
+// Explain.
 func (c *call) end(notes annotations.Annotations) {
 	warnings, infos := sortedNotes(notes, c.form.Get("query"))
 	c.seen.Warnings, c.seen.Infos = warnings, infos
@@ -375,7 +374,7 @@ func (c *call) end(notes annotations.Annotations) {
 	c.out.whole = true
 }
 
-// fail makes the answer an error. Nothing of an answer has been sent.
+// fail turns the response into an error. No part of a response was sent.
 func (c *call) fail(e *Error) {
 	c.out.code = e.status()
 	h := c.w.Header()
@@ -397,7 +396,7 @@ func (c *call) fail(e *Error) {
 	c.out.buf = append(b, '}')
 }
 
-// answer makes a small value the answer's data.
+// answer responds with a small value as data.
 func (c *call) answer(v any) *Error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -409,7 +408,7 @@ func (c *call) answer(v any) *Error {
 	return nil
 }
 
-// constant answers always the same data.
+// constant returns a handler that always responds with the same data.
 func constant(data string) func(*call) *Error {
 	return func(c *call) *Error {
 		c.begin()
@@ -419,7 +418,8 @@ func constant(data string) func(*call) *Error {
 	}
 }
 
-// setCORS tells browsers whether pages of the request's origin may read the answer.
+// setCORS sets the headers that report to browsers whether pages of the request's origin may read the
+// response.
 func (a *API) setCORS(h http.Header, r *http.Request) {
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// series is what the transcripts ask about.
+// series is the storage of the transcripts.
 const series = `
 load 15s
   up{job="api",instance="a"}          1x40
@@ -29,7 +29,7 @@ load 15s
   {"strange name", "a.b"="c"}         7x40
 `
 
-// newAPI makes an API over series.
+// newAPI returns an API over series.
 func newAPI(t testing.TB, change func(*promapi.Options)) *promapi.API {
 	t.Helper()
 	s := promqltest.LoadedStorage(t, series)
@@ -51,8 +51,8 @@ func newAPI(t testing.TB, change func(*promapi.Options)) *promapi.API {
 	return api
 }
 
-// TestTranscripts holds requests and their answers against testdata. A request is a method and
-// a target, header fields as arguments, and the body of a POST as input.
+// TestTranscripts compares requests and their responses with testdata. A request is a method and a target,
+// header fields as arguments, and the body of a POST as input.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		api := newAPI(t, nil)
@@ -81,7 +81,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// transcript writes an answer: its status, the header fields that matter, the body.
+// transcript formats a response: its status, the relevant header fields, and the body.
 func transcript(w *httptest.ResponseRecorder) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%d\n", w.Code)

@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// TestAttempts has queries that hold more samples than their first attempts allow: they are served again with more,
-// and fail at MaxSamples.
+// TestAttempts runs queries that need more samples than their first attempts allow: they are retried with
+// more, and fail at MaxSamples.
 func TestAttempts(t *testing.T) {
 	storage := promqltest.LoadedStorage(t, "load 10s\n  a{n=\"1\"} 0+1x200\n  a{n=\"2\"} 0+1x200\n")
 	defer storage.Close()

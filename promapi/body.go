@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A clientBody is a request's body. Its client has to send some of it within the time of a write, and all of it within
-// the time of a request: one that does not is cut, and counted as one that takes no data.
+// A clientBody is a request's body. The client must send some of it within WriteTimeout, and all of it within
+// the time of the request: otherwise it is disconnected, and counted as a client that takes no data.
 type clientBody struct {
 	io.ReadCloser
 	control *http.ResponseController // nil: the connection has no deadlines
@@ -18,8 +18,8 @@ type clientBody struct {
 	end     time.Time
 }
 
-// Read implements io.Reader. The deadline is lifted at the end of the body: the server reads on, to learn when the
-// client leaves.
+// Read implements io.Reader. It clears the deadline at the end of the body, since the server reads on to
+// notice a disconnected client.
 func (b *clientBody) Read(p []byte) (int, error) {
 	if b.control == nil {
 		return b.ReadCloser.Read(p)
@@ -36,15 +36,15 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.budget.cut.Add(1)
-		b.control = nil // the deadline stays: the rest of the body is not waited for either
+		b.control = nil // the deadline stays: the rest of the body is not read either
 		err = fmt.Errorf("read request: the client sent no data for %s, or not all of it in time: %w", b.budget.timeout, err)
 	case err != nil:
-		_ = b.control.SetReadDeadline(time.Time{}) // it has just been set
+		_ = b.control.SetReadDeadline(time.Time{}) // setting it succeeded before
 	}
 	return n, err
 }
 
-// limitBody gives the request's body, if there is one, its limits.
+// limitBody sets the limits of the request's body, if there is one.
 func (c *call) limitBody() {
 	if c.r.Body == nil || c.r.Body == http.NoBody {
 		return
@@ -54,7 +54,7 @@ func (c *call) limitBody() {
 	c.r.Body = http.MaxBytesReader(c.w, body, o.MaxBody)
 }
 
-// badBody returns the error of a body that cannot be read.
+// badBody returns the error of a body that could not be read.
 func (c *call) badBody(err error) *Error {
 	e := badData(err)
 	_, large := errors.AsType[*http.MaxBytesError](err)

@@ -16,8 +16,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestUnfinishedBodies has clients that send a part of a body and no more: each is cut in the time of a write, and
-// counted. A body in pieces is served, and so is the next request of its connection.
+// TestUnfinishedBodies sends parts of bodies: each client is disconnected within WriteTimeout, and counted. A
+// body in pieces is served, and so is the next request on its connection.
 func TestUnfinishedBodies(t *testing.T) {
 	none := storage.QueryableFunc(func(int64, int64) (storage.Querier, error) { return storage.NoopQuerier(), nil })
 	start := func(timeout time.Duration) (*API, *httptest.Server) {

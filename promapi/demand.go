@@ -14,41 +14,41 @@ type (
 	scalarKey  struct{}
 )
 
-// Failed returns the error of a request's last attempt, nil if this is the first. See Options.Again.
+// Failed returns the error of a request's previous attempt, or nil on the first. See Options.Again.
 func Failed(ctx context.Context) error {
 	err, _ := ctx.Value(failedKey{}).(error)
 	return err
 }
 
-// Attempt returns which attempt of a request this is, from 0. See Options.Again.
+// Attempt returns the number of the current attempt of a request, from 0. See Options.Again.
 func Attempt(ctx context.Context) int {
 	n, _ := ctx.Value(attemptKey{}).(int)
 	return n
 }
 
-// maxAttempts is how many attempts a request has at most.
+// maxAttempts bounds the attempts of a request.
 const maxAttempts = 4
 
-// A Repeat is how a request that failed is served again.
+// A Repeat specifies how a failed request is retried.
 type Repeat uint8
 
-// The ways to serve a request again.
+// Ways to retry a request.
 const (
 	NoRepeat     Repeat = iota
-	RepeatLarger        // as the next attempt, which may hold more, of at most four
-	RepeatSame          // as the same attempt, within the request's time-out, since the cause of the error was removed
+	RepeatLarger        // as the next attempt, which may use more memory; at most four attempts
+	RepeatSame          // as the same attempt, within the request's time-out, after the cause of the error was removed
 )
 
-// SampleParts are how many times fewer samples than MaxSamples a query may hold in its first attempts, if
-// Options.Again is set: a query that needs more is served again with more.
+// sampleParts are the divisors of MaxSamples in the first attempts of a query, if Options.Again is set: a
+// query that needs more samples is retried with a smaller divisor.
 var sampleParts = [...]int{16, 4, 1}
 
-// MaxSamples returns the most samples that the engine lets a query hold in an attempt, of which the last admits most.
+// MaxSamples returns the engine's limit of samples in an attempt. The last attempt has the full limit most.
 func MaxSamples(most, attempt int) int {
 	return max(1, most/sampleParts[min(attempt, len(sampleParts)-1)])
 }
 
-// tooManySamples reports whether a query held more samples than its attempt allows, and another allows more.
+// tooManySamples reports whether a query exceeded the samples of its attempt and a later attempt allows more.
 func (a *API) tooManySamples(err error, attempt int) bool {
 	_, ok := errors.AsType[promql.ErrTooManySamples](err)
 	return ok && attempt < len(a.engines)-1
@@ -59,11 +59,11 @@ func (c *call) engine() promql.QueryEngine {
 	return c.api.engines[min(Attempt(c.ctx), len(c.api.engines)-1)]
 }
 
-// WithoutSeries reports whether a request is a query that selects no series, such as 1+1: it reads nothing of the
-// storage.
+// WithoutSeries reports whether a request is a query that selects no series, such as 1+1: it does not read
+// the storage.
 func WithoutSeries(ctx context.Context) bool { return ctx.Value(scalarKey{}) != nil }
 
-// markScalar has WithoutSeries report a query without selectors.
+// markScalar makes WithoutSeries report a query without selectors.
 func (c *call) markScalar(q promql.Query) {
 	statement, ok := q.Statement().(*parser.EvalStmt)
 	if !ok {
@@ -81,7 +81,7 @@ func (c *call) markScalar(q promql.Query) {
 	}
 }
 
-// holds calls Options.Hold for what the response's buffer has grown by.
+// holds calls Options.Hold with the growth of the response's buffer.
 func (c *call) holds(n int) error {
 	more := int64(n) - c.held
 	if c.api.o.Hold == nil || more <= 0 {

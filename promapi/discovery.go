@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A storage scrapes nothing and evaluates no rules. What asks for targets, rules and their like
-// gets the answer of a Prometheus that has none, and the same errors for wrong parameters.
+// A storage scrapes nothing and evaluates no rules. Requests for targets, rules and the like get the response
+// of a Prometheus that has none, and the same errors for invalid parameters.
 
-// metadata answers that no metric's type is known.
+// metadata responds that no metric's type is known.
 func (c *call) metadata() *Error {
 	for _, name := range []string{"limit", "limit_per_metric"} {
 		if e := c.numberParam(name); e != nil {
@@ -20,7 +20,7 @@ func (c *call) metadata() *Error {
 	return constant(`{}`)(c)
 }
 
-// targets answers that there are none. Who asks for one state gets no counts of the other.
+// targets responds that there are none. A request for one state gets no counts of the other.
 func (c *call) targets() *Error {
 	counts := "null"
 	switch strings.ToLower(c.form.Get("state")) {
@@ -30,7 +30,7 @@ func (c *call) targets() *Error {
 	return constant(`{"activeTargets":[],"droppedTargets":[],"droppedTargetCounts":` + counts + `}`)(c)
 }
 
-// targetsMetadata answers that no target tells of a metric.
+// targetsMetadata responds that no target has metadata.
 func (c *call) targetsMetadata() *Error {
 	if e := c.numberParam("limit"); e != nil {
 		return e
@@ -52,7 +52,7 @@ func (c *call) numberParam(name string) *Error {
 	return nil
 }
 
-// rules answers that there are none.
+// rules responds that there are none.
 func (c *call) rules() *Error {
 	if _, err := c.matchers(); err != nil {
 		return badData(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encoding is a content coding (RFC 9110, section 8.4.1).
+// An encoding is a content coding (RFC 9110, section 8.4.1).
 type encoding uint8
 
 const (
@@ -31,8 +31,8 @@ func (e encoding) String() string {
 	return "identity"
 }
 
-// negotiate returns the coding that a client's Accept-Encoding prefers (RFC 9110, section
-// 12.5.3). Between equals it is zstd, which costs less for more.
+// negotiate returns the coding that a client's Accept-Encoding prefers (RFC 9110, section 12.5.3). It prefers
+// zstd between equals, which compresses more at a lower cost.
 func negotiate(h http.Header) encoding {
 	best, bestQ := identity, 0.0
 	weight := func(e encoding, q float64) {
@@ -63,13 +63,13 @@ func negotiate(h http.Header) encoding {
 	return best
 }
 
-// encoderPools keeps compressors between answers. An answer owns its compressor from the
-// first piece to the last.
+// encoderPools keep compressors between responses. A response owns its compressor from the first piece to the
+// last.
 type encoderPools struct {
 	gzip, zstd sync.Pool
 }
 
-// zstdWindow bounds the bytes a zstd encoder and its reader hold.
+// zstdWindow bounds the memory of a zstd encoder and of its reader.
 const zstdWindow = 256 << 10
 
 func (p *encoderPools) get(e encoding, w io.Writer) io.WriteCloser {

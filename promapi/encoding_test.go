@@ -30,8 +30,8 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// TestCompressed sends answers in several pieces through each coding, twice: the second
-// time with a compressor that has been used.
+// TestCompressed sends responses in several pieces with each coding, twice: the second time with a used
+// compressor.
 func TestCompressed(t *testing.T) {
 	want := strings.Repeat("0123456789", 20_000)
 	pools := new(encoderPools)

@@ -10,10 +10,10 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// ErrorType is the class of an error in an answer's errorType.
+// An ErrorType is the class of an error, sent as errorType.
 type ErrorType string
 
-// The classes and the status each is answered with.
+// Error types, and their HTTP status.
 const (
 	Timeout       ErrorType = "timeout"        // 503
 	Canceled      ErrorType = "canceled"       // 499
@@ -25,10 +25,10 @@ const (
 	NotAcceptable ErrorType = "not_acceptable" // 406
 )
 
-// statusClientClosed is what nginx logs for a client that left before its answer.
+// statusClientClosed is the status that nginx logs for a client that disconnected before its response.
 const statusClientClosed = 499
 
-// Status returns the HTTP status of a class.
+// Status returns the HTTP status of an error type.
 func (t ErrorType) Status() int {
 	switch t {
 	case BadData:
@@ -47,23 +47,23 @@ func (t ErrorType) Status() int {
 	return http.StatusInternalServerError
 }
 
-// Error is an error with its class. A storage or an Admit hook may return one, also wrapped,
-// to say how it is to be answered.
+// An Error is an error with its type. A storage or an Admit hook may return one, also wrapped, to determine
+// the response.
 type Error struct {
 	Type ErrorType
 	Err  error
 
-	// Status is the HTTP status where it is not the class' own; 0 otherwise.
+	// Status is the HTTP status if it differs from the type's; 0 otherwise.
 	Status int
 }
 
-// Error returns the class and the text.
+// Error returns the type and the text.
 func (e *Error) Error() string { return string(e.Type) + ": " + e.Err.Error() }
 
-// Unwrap returns the error without its class.
+// Unwrap returns the error without its type.
 func (e *Error) Unwrap() error { return e.Err }
 
-// text is what the client sees. The text of a panic is for the log.
+// text returns the text that is sent to the client. It omits the text of a panic, which is only logged.
 func (e *Error) text() string {
 	if panics.Of(e.Err) != nil {
 		return panics.Internal
@@ -78,7 +78,7 @@ func (e *Error) status() int {
 	return e.Type.Status()
 }
 
-// badParam is the error of a parameter that does not read.
+// badParam returns the error of an invalid parameter.
 func badParam(name string, err error) *Error {
 	return &Error{Type: BadData, Err: &paramError{name, err}}
 }
@@ -93,7 +93,7 @@ type paramError struct {
 func (e *paramError) Error() string { return `invalid parameter "` + e.name + `": ` + e.err.Error() }
 func (e *paramError) Unwrap() error { return e.err }
 
-// classify gives an error of engine, storage or hook its class.
+// classify returns an error of the engine, the storage or a hook with its type.
 func (a *API) classify(err error) *Error {
 	if panics.Of(err) != nil {
 		return &Error{Type: Internal, Err: err}
@@ -104,7 +104,7 @@ func (a *API) classify(err error) *Error {
 		cause = es.Err
 	}
 	if e, ok := errors.AsType[*Error](cause); ok {
-		// The whole text is kept: it says what was being done.
+		// Keep the whole text, which names the operation.
 		return &Error{Type: e.Type, Status: e.Status, Err: untyped(err, e)}
 	}
 	if a.o.Classify != nil {
@@ -130,7 +130,7 @@ func (a *API) classify(err error) *Error {
 	return &Error{Type: Execution, Err: err}
 }
 
-// untyped returns err without the class in its text where e is all there is.
+// untyped returns err without the type in its text if err has no text beyond e.
 func untyped(err error, e *Error) error {
 	if err.Error() == e.Error() {
 		return e.Err

@@ -13,8 +13,7 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// An API answers for any storage, here for one of a single series, and tells an observer what
-// became of each request.
+// An API serves any storage, here one with a single series, and notifies an observer of each request.
 func Example() {
 	up := storage.NewListSeries(labels.FromStrings("__name__", "up", "job", "api"), []chunks.Sample{sample{t: 60_000, f: 1}})
 	api, err := promapi.New(promapi.Options{

@@ -10,7 +10,7 @@ import (
 
 var errExemplarEnd = errors.New("end timestamp must not be before start timestamp")
 
-// exemplars answers the exemplars of the series that an expression selects.
+// exemplars responds with the exemplars of the series that an expression selects.
 func (c *call) exemplars() *Error {
 	start, end, e := c.window()
 	if e != nil {

@@ -15,10 +15,11 @@ import (
 const (
 	maxExprBytes  = 1 << 20
 	maxNested     = 4000
-	maxNestedText = 250 // of an expression to format
+	maxNestedText = 250 // for expressions to format
 )
 
-// A boundedParser refuses expressions that are too long or too deep before they are parsed. It is safe for concurrent use.
+// A boundedParser rejects expressions that are too long or too deep before it parses them. It is safe for
+// concurrent use.
 type boundedParser struct{ parser.Parser }
 
 // ParseExpr implements parser.Parser.
@@ -29,8 +30,8 @@ func (p boundedParser) ParseExpr(input string) (parser.Expr, error) {
 	return p.Parser.ParseExpr(input)
 }
 
-// parse calls parse, which parses the request's expression. One deep expression is parsed at a time, since expressions are
-// parsed before queries are admitted: parse waits for its turn within the time of the request.
+// parse calls parse, which parses the request's expression. Expressions are parsed before queries are
+// admitted, so only one deep expression is parsed at a time: others wait within the time of their requests.
 func (c *call) parse(timeout *time.Duration, parse func()) *Error {
 	if boundExpr(c.seen.Query, maxNestedText) != nil {
 		ctx, cancel := c.withTimeout(timeout)
@@ -77,7 +78,7 @@ func boundExpr(input string, most int) error {
 	if err := boundLength(input); err != nil {
 		return err
 	}
-	if len(input) <= most { // each takes a byte at least
+	if len(input) <= most { // each takes at least a byte
 		return nil
 	}
 	lexer := parser.Lex(input)

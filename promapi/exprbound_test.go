@@ -17,8 +17,8 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// TestExpressionBounds has expressions that are nested or long refused by every endpoint that parses them, at once, and
-// wide selectors and long strings accepted.
+// TestExpressionBounds expects every endpoint that parses expressions to reject nested or long ones
+// immediately, and to accept wide selectors and long strings.
 func TestExpressionBounds(t *testing.T) {
 	api := newAPI(t, nil)
 	nested := func(n int, opening, inner, closing string) string {
@@ -65,7 +65,7 @@ func TestExpressionBounds(t *testing.T) {
 	}
 }
 
-// A heldParser parses expressions of two bytes and more when it is released.
+// A heldParser blocks on expressions of two bytes and more until it is released.
 type heldParser struct {
 	parser.Parser
 	entered      chan struct{}
@@ -85,7 +85,8 @@ func (p *heldParser) ParseExpr(input string) (parser.Expr, error) {
 	return p.Parser.ParseExpr(input)
 }
 
-// TestDeepExpressionsInTurn has several clients send deep expressions: one is parsed at a time, and a short one beside it.
+// TestDeepExpressionsInTurn sends deep expressions from several clients: one is parsed at a time, and a short
+// one concurrently.
 func TestDeepExpressionsInTurn(t *testing.T) {
 	const clients = 4
 	held := &heldParser{Parser: parser.NewParser(parser.Options{}), entered: make(chan struct{}, clients), release: make(chan struct{})}
@@ -115,7 +116,8 @@ func TestDeepExpressionsInTurn(t *testing.T) {
 	}
 }
 
-// TestDeepExpressionTimeout has a deep expression wait for another until its request times out or its client disconnects.
+// TestDeepExpressionTimeout makes a deep expression wait for another until its request times out or its
+// client disconnects.
 func TestDeepExpressionTimeout(t *testing.T) {
 	held := &heldParser{Parser: parser.NewParser(parser.Options{}), entered: make(chan struct{}, 1), release: make(chan struct{})}
 	api := newAPI(t, func(o *promapi.Options) { o.Parser = held })
@@ -146,7 +148,7 @@ func TestDeepExpressionTimeout(t *testing.T) {
 	testwait.Group(t, "the first deep expression", &first)
 }
 
-// TestParsingIsAdmitted has expressions parsed and formatted once they are admitted, and not before.
+// TestParsingIsAdmitted expects expressions to be parsed and formatted after their admission, not before.
 func TestParsingIsAdmitted(t *testing.T) {
 	refuse, released := true, 0
 	api := newAPI(t, func(o *promapi.Options) {

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/util/features"
 )
 
-// Features are the parts of PromQL that Prometheus has behind its flag --enable-feature. The zero value has
-// none, as a Prometheus without the flag.
+// Features are the parts of PromQL that Prometheus enables by --enable-feature. The zero value enables none,
+// like a Prometheus without the flag.
 type Features struct {
 	names []string
 
@@ -21,7 +21,7 @@ type Features struct {
 	perStepStats          bool
 }
 
-// FeatureNames are the names of features.
+// FeatureNames returns the names of all features.
 func FeatureNames() []string {
 	return []string{
 		"promql-binop-fill-modifiers", "promql-delayed-name-removal", "promql-experimental-functions",
@@ -29,7 +29,7 @@ func FeatureNames() []string {
 	}
 }
 
-// ParseFeatures returns the features of a list of names.
+// ParseFeatures returns the features with the given names.
 func ParseFeatures(names []string) (Features, error) {
 	f := Features{names: slices.Clone(names)}
 	for _, name := range names {
@@ -51,10 +51,11 @@ func ParseFeatures(names []string) (Features, error) {
 	return f, nil
 }
 
-// String returns the names with commas.
+// String returns the names, separated by commas.
 func (f Features) String() string { return strings.Join(f.names, ",") }
 
-// parser returns the syntax that is enabled. Duration expressions are, as in Prometheus v3.15.
+// parser returns the options of a parser for the enabled syntax. Duration expressions are always enabled, as
+// in Prometheus v3.15.
 func (f Features) parser() parser.Options {
 	return parser.Options{
 		ExperimentalDurationExpr:     true,
@@ -64,7 +65,7 @@ func (f Features) parser() parser.Options {
 	}
 }
 
-// features returns the features of the parser and of the engine made here, by category.
+// features responds with the features of the parser and of the built-in engine, by category.
 func (c *call) features() *Error {
 	r := features.NewRegistry()
 	c.api.o.Parser.RegisterFeatures(r)

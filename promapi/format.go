@@ -2,7 +2,7 @@ package promapi
 
 import "github.com/prometheus/prometheus/promql/parser"
 
-// formatQuery answers an expression as it is usually written.
+// formatQuery responds with an expression in canonical form.
 func (c *call) formatQuery() *Error {
 	c.seen.Query = c.form.Get("query")
 	if err := boundExpr(c.seen.Query, maxNestedText); err != nil {
@@ -23,7 +23,7 @@ func (c *call) formatQuery() *Error {
 	return nil
 }
 
-// parseQuery answers an expression as a tree.
+// parseQuery responds with the syntax tree of an expression.
 func (c *call) parseQuery() *Error {
 	c.seen.Query = c.form.Get("query")
 	err := CheckExpr(c.seen.Query)

@@ -9,24 +9,24 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// gate bounds how many requests work on the storage at once and how many wait for it, first
-// in first out.
+// A gate bounds the requests that use the storage concurrently and those that wait for it, first in first
+// out.
 type gate struct {
 	maxRunning, maxQueued int
 
 	mu      sync.Mutex
 	running int
-	queue   []chan struct{} // closed when its owner may run
+	queue   []chan struct{} // closed when the waiter may run
 	refused uint64
 }
 
-// where is how the engine calls its own queue in errors.
+// where is the engine's name of its queue in errors.
 const where = "query queue"
 
 // ErrTooMany is the cause of the error of a request that found the queue full.
 var ErrTooMany = errors.New("too many queries")
 
-// enter waits for a place. On nil the caller has one and must leave.
+// enter blocks until the request may run. If it returns nil, the caller must call leave.
 func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	if g.running < g.maxRunning {
@@ -58,11 +58,11 @@ func (g *gate) enter(ctx context.Context) error {
 		}
 	}
 	g.mu.Unlock()
-	g.leave() // its turn came in the same moment: it goes to the next
+	g.leave() // its turn came concurrently: pass it on
 	return queueError(ctx)
 }
 
-// queueError is what the engine says of a query that ends while it waits.
+// queueError returns the engine's error for a query that is cancelled while it waits.
 func queueError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return promql.ErrQueryTimeout(where)
@@ -70,7 +70,7 @@ func queueError(ctx context.Context) error {
 	return promql.ErrQueryCanceled(where)
 }
 
-// leave gives the place to the first in the queue, or back.
+// leave admits the first request in the queue, or frees the slot.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +85,7 @@ func (g *gate) leave() {
 	g.running--
 }
 
-// GateStats is the state of the queue before the storage.
+// GateStats is the state of the queue in front of the storage.
 type GateStats struct {
 	Running, Queued int
 	Refused         uint64 // requests that found the queue full, since the start

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestGate lets requests in by order of arrival, refuses those that find the queue full, and
-// forgets those that leave it.
+// TestGate expects requests to be admitted in the order of arrival, refused if the queue is full, and removed
+// if they are cancelled.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{maxRunning: 2, maxQueued: 3}
@@ -65,7 +65,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateTurnLost cancels a request in the moment of its turn: the turn is the next one's.
+// TestGateTurnLost cancels a request while it gets its turn: the turn passes to the next one.
 func TestGateTurnLost(t *testing.T) {
 	for range 200 {
 		g := &gate{maxRunning: 1, maxQueued: 2}

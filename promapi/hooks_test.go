@@ -22,12 +22,12 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// limitError is a storage's own kind of error.
+// limitError is an error type of a storage.
 type limitError struct{ what string }
 
 func (e *limitError) Error() string { return "over the limit of " + e.what }
 
-// script is a storage whose answers a test writes.
+// A script is a storage with the results of a test.
 type script struct {
 	set storage.SeriesSet
 	err error
@@ -76,7 +76,7 @@ func get(api http.Handler, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// readers are requests of every endpoint that reads the storage.
+// readers returns requests of every endpoint that reads the storage.
 func readers() []string {
 	return []string{
 		"query?query=up&time=5", "query_range?query=up&start=0&end=60&step=15", "series?match%5B%5D=up",
@@ -88,7 +88,7 @@ func TestErrorsOfTheStorage(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		want string // status, class, text
+		want string // status, type, text
 	}{
 		{"plain", errors.New("read index: gone"), "422 execution read index: gone"},
 		{"typed", &promapi.Error{Type: promapi.Unavailable, Err: errors.New("no blocks yet")}, "503 unavailable no blocks yet"},
@@ -117,7 +117,7 @@ func TestErrorsOfTheStorage(t *testing.T) {
 				if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 					t.Fatalf("%s: %v", w.Body, err)
 				}
-				// The engine says first what it was doing, and so does *Error in a chain.
+				// The engine names the operation first, and so does *Error in a chain.
 				text := got.Error
 				for _, prefix := range []string{"expanding series: ", "unavailable: ", "bad_data: "} {
 					text = strings.TrimPrefix(text, prefix)
@@ -205,7 +205,7 @@ func TestHooks(t *testing.T) {
 			o.Bytes = 0
 		}
 		if o.Endpoint == "labels" || o.Endpoint == "label_values" {
-			o.Start = time.Time{} // the least time there is
+			o.Start = time.Time{} // the least time
 		}
 		if o.Endpoint == "labels" {
 			o.End = time.Time{}
@@ -239,7 +239,7 @@ func newSet(list ...storage.Series) *set { return &set{list: list, at: -1} }
 func (s *set) Next() bool                { s.at++; return s.at < len(s.list) }
 func (s *set) At() storage.Series        { return s.list[s.at] }
 
-// Err is there when the last series has been.
+// Err returns the error after the last series.
 func (s *set) Err() error {
 	if s.at < len(s.list) {
 		return nil
@@ -249,7 +249,7 @@ func (s *set) Err() error {
 
 func (*set) Warnings() annotations.Annotations { return nil }
 
-// warned has a warning.
+// warned is a SeriesSet with a warning.
 type warned struct {
 	storage.SeriesSet
 	text string
@@ -261,7 +261,7 @@ func (s warned) Warnings() annotations.Annotations {
 	return notes
 }
 
-// TestBounds has a request for each bound on what a request or an answer may be.
+// TestBounds sends a request for each limit of requests and responses.
 func TestBounds(t *testing.T) {
 	many := make([]storage.Series, 1000)
 	for i := range many {

@@ -9,13 +9,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// appendTimestamp appends milliseconds as seconds: 1435781451.781. It does not allocate when
-// dst has room.
+// appendTimestamp appends milliseconds as seconds: 1435781451.781. It does not allocate if dst has room.
 func appendTimestamp(dst []byte, ms int64) []byte {
 	u := uint64(ms)
 	if ms < 0 {
 		dst = append(dst, '-')
-		u = -u // right for the least int64 too
+		u = -u // correct for the least int64 too
 	}
 	dst = strconv.AppendUint(dst, u/1000, 10)
 	f := u % 1000
@@ -25,13 +24,12 @@ func appendTimestamp(dst []byte, ms int64) []byte {
 	return append(dst, '.', byte('0'+f/100), byte('0'+f/10%10), byte('0'+f%10))
 }
 
-// exactInts is below the integers that a float64 cannot tell apart, and below the 21 digits
-// where numbers get an exponent.
+// exactInts bounds the integers that float64 represents exactly. It is below the 21 digits from which numbers
+// have an exponent.
 const exactInts = 1 << 53
 
-// appendValue appends a sample's value as the API writes it: a string, the shortest one
-// that reads back as the same float, with an exponent below 1e-6 and from 1e21. It does not
-// allocate when dst has room.
+// appendValue appends a sample's value in the API's form: a string with the shortest decimal that parses to
+// the same float, with an exponent below 1e-6 and from 1e21. It does not allocate if dst has room.
 func appendValue(dst []byte, f float64) []byte {
 	dst = append(dst, '"')
 	dst = appendFloat(dst, f)
@@ -39,7 +37,7 @@ func appendValue(dst []byte, f float64) []byte {
 }
 
 func appendFloat(dst []byte, f float64) []byte {
-	// Most counters and gauges are whole numbers, and those are faster as integers.
+	// Most counters and gauges are integers, which format faster.
 	if f > -exactInts && f < exactInts {
 		if i := int64(f); float64(i) == f && (i != 0 || !math.Signbit(f)) {
 			return strconv.AppendInt(dst, i, 10)
@@ -52,14 +50,14 @@ func appendFloat(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, format, -1, 64)
 }
 
-// appendTime appends the time of a scalar or string, which Prometheus divides as a float.
+// appendTime appends the time of a scalar or string, which Prometheus computes by float division.
 func appendTime(dst []byte, ms int64) []byte {
 	return strconv.AppendFloat(dst, float64(ms)/1000, 'f', -1, 64)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -88,8 +86,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendText appends s as a JSON string that is harmless inside HTML and JavaScript, as the
-// API writes all strings but those of a series' labels.
+// appendText appends s as a JSON string that is safe inside HTML and JavaScript, as the API writes all
+// strings except those of a series' labels.
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -124,7 +122,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendEscape appends an ASCII character that cannot stand for itself.
+// appendEscape appends an ASCII character that must be escaped.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -151,7 +149,7 @@ func appendTexts(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendLabels appends a series' labels as an object. It does not allocate when dst has room.
+// appendLabels appends a series' labels as an object. It does not allocate if dst has room.
 func appendLabels(dst []byte, ls labels.Labels) []byte {
 	open := len(dst)
 	dst = append(dst, '{')
@@ -166,10 +164,9 @@ func appendLabels(dst []byte, ls labels.Labels) []byte {
 	return append(dst, '}')
 }
 
-// appendHistogram appends a native histogram: count, sum and the buckets that are not
-// empty, each as [boundaries, lower, upper, count]. The boundaries are 0 for (lower, upper],
-// 1 for [lower, upper), 2 for both open, 3 for both closed. Costs the iterators over the
-// buckets, which Prometheus makes: a constant number of allocations.
+// appendHistogram appends a native histogram: count, sum and the nonempty buckets, each as [boundaries,
+// lower, upper, count]. The boundaries are 0 for (lower, upper], 1 for [lower, upper), 2 for both open, 3 for
+// both closed. It allocates Prometheus' iterators over the buckets, a constant number.
 func appendHistogram(dst []byte, h *histogram.FloatHistogram) []byte {
 	dst = append(dst, `{"count":`...)
 	dst = appendValue(dst, h.Count)

@@ -12,18 +12,18 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// namesFunc asks a querier for names or values.
+// A namesFunc queries a querier for names or values.
 type namesFunc func(q storage.Querier, hints *storage.LabelHints, ms []*labels.Matcher) ([]string, annotations.Annotations, error)
 
-// labelNames answers the names of all labels.
+// labelNames responds with the names of all labels.
 func (c *call) labelNames() *Error {
 	return c.names(func(q storage.Querier, hints *storage.LabelHints, ms []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return q.LabelNames(c.ctx, hints, ms...)
 	})
 }
 
-// labelValues answers the values of one label. A name that begins with U__ is one that is
-// escaped so that it can stand in a path.
+// labelValues responds with the values of one label. A name that starts with U__ is escaped for use in a
+// path.
 func (c *call) labelValues() *Error {
 	name := c.name
 	if strings.HasPrefix(name, "U__") {
@@ -38,7 +38,7 @@ func (c *call) labelValues() *Error {
 	})
 }
 
-// names answers what ask says of the series of each match[], or of all.
+// names responds with the results of ask for the series of each match[], or for all series.
 func (c *call) names(ask namesFunc) *Error {
 	limit, e := c.limitParam()
 	if e != nil {
@@ -82,7 +82,7 @@ func (c *call) names(ask namesFunc) *Error {
 		}
 	}
 	if len(sets) > 1 || !slices.IsSorted(list) {
-		list = slices.Clone(list) // a querier's answer may be its own
+		list = slices.Clone(list) // the result may belong to the querier
 		slices.Sort(list)
 		list = slices.Compact(list)
 	}
@@ -107,7 +107,7 @@ func (c *call) names(ask namesFunc) *Error {
 	return nil
 }
 
-// close closes a querier. What it says then comes too late for the answer.
+// close closes a querier. It logs an error, since the response is complete.
 func (c *call) close(q io.Closer) {
 	if err := q.Close(); err != nil {
 		c.api.o.Log.Warn("close a querier", "endpoint", c.seen.Endpoint, "err", err)

@@ -7,11 +7,11 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// maxNotes is how many warnings and how many infos an answer names; the others are counted.
+// maxNotes bounds the warnings, and the infos, that a response names; further ones are counted.
 const maxNotes = 10
 
-// sortedNotes returns an answer's warnings and infos as text, in order: the set they come
-// from has none.
+// sortedNotes returns a response's warnings and infos as sorted texts. The set that they come from has no
+// order.
 func sortedNotes(notes annotations.Annotations, query string) (warnings, infos []string) {
 	if len(notes) == 0 {
 		return nil, nil

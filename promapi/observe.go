@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// Observation is what became of one request.
+// An Observation describes a finished request.
 type Observation struct {
-	Endpoint string   // its name in the API: query_range, label_values, read …
-	Query    string   // the expression, where there is one
+	Endpoint string   // name in the API: query_range, label_values, read …
+	Query    string   // expression, if there is one
 	Matchers []string // match[], or a remote read's matchers
 
-	// Start and End are the range that was asked for; an instant query has its time in both. Zero
-	// where the request has none.
+	// Start and End are the requested range; of an instant query both are its time. They are zero if the
+	// request has none.
 	Start, End time.Time
 	Step       time.Duration // of a range query
 
-	Series   int   // series, names or values in the answer
-	Samples  int64 // samples in the answer
-	Read     int64 // samples the engine read
-	Peak     int   // samples the engine held at once
-	Bytes    int64 // of the answer's body, before compression
+	Series   int   // series, names or values in the response
+	Samples  int64 // samples in the response
+	Read     int64 // samples that the engine read
+	Peak     int   // peak of the samples in the engine's memory
+	Bytes    int64 // of the response's body, before compression
 	Warnings []string
 	Infos    []string
 
 	Status int
-	Err    *Error // nil: the request was answered
-	// Lost is the error of writing an answer to a client that left, nil otherwise.
+	Err    *Error // nil: the request succeeded
+	// Lost is the error of writing a response to a client that disconnected, or nil.
 	Lost error
 
-	Queued   time.Duration // waited for a turn and for Admit
-	Duration time.Duration // from the request's header to the answer's last byte
+	Queued   time.Duration // time in the queue and in Admit
+	Duration time.Duration // from the request's header to the last byte of the response
 }
 
-// ObserveFunc hears of each request after its answer; the observation is the callee's to
-// keep. The context is Admit's where the request was admitted.
+// An ObserveFunc is called after the response to each request. It may keep the observation. The context is
+// Admit's if the request was admitted.
 type ObserveFunc func(context.Context, *http.Request, *Observation)

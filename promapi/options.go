@@ -20,109 +20,109 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// Options say what an API serves and within which bounds. Queryable is required.
+// Options configure an API. Queryable is required.
 type Options struct {
-	// Queryable answers all but streamed remote reads and exemplars.
+	// Queryable serves all requests except streamed remote reads and exemplars.
 	Queryable storage.Queryable
 
-	// ChunkQueryable answers streamed remote reads. Without it they are made of Queryable's
-	// samples, encoded again.
+	// ChunkQueryable serves streamed remote reads. Default: chunks are encoded from Queryable's samples.
 	ChunkQueryable storage.ChunkQueryable
 
-	// ExemplarQueryable answers query_exemplars. Without it there are none.
+	// ExemplarQueryable serves query_exemplars. Default: there are no exemplars.
 	ExemplarQueryable storage.ExemplarQueryable
 
 	// Restrict hides series from some requests; nil: from none. Exemplars are not restricted.
 	Restrict RestrictFunc
 
-	// Engine evaluates PromQL. Without it the API creates some of Timeout, MaxSamples,
-	// LookbackDelta, Registerer and Log, with the features of a Prometheus without flags.
+	// Engine evaluates PromQL. Default: engines with Timeout, MaxSamples, LookbackDelta, Registerer, Log and
+	// Features.
 	Engine promql.QueryEngine
 
-	// Parser reads selectors and the expressions to be formatted. Default: with the syntax of a
-	// Prometheus without flags, and that of Features, as the engine made here.
+	// Parser parses selectors, and expressions to be formatted. Default: the syntax of a Prometheus without
+	// flags plus that of Features, like the default engine.
 	Parser parser.Parser
 
-	Timeout       time.Duration         // of a request that reads the storage, waiting included; default 2m
-	MaxSamples    int                   // that one query may hold at a time; default 50,000,000
+	Timeout       time.Duration         // of a request that reads the storage, including waits; default 2m
+	MaxSamples    int                   // limit of the samples of one query in memory; default 50,000,000
 	LookbackDelta time.Duration         // default 5m
 	Registerer    prometheus.Registerer // for the engine's metrics; nil: none
 
-	// MaxConcurrent requests read the storage at once, default 20; MaxQueued more wait
-	// their turn, default 1,000; what comes then is refused with 503.
+	// MaxConcurrent bounds the requests that read the storage concurrently, default 20; MaxQueued bounds
+	// those that wait, default 1,000; further requests are refused with 503.
 	MaxConcurrent, MaxQueued int
 
-	// MaxBody is the most bytes of a request's body, default 10 MiB; of a remote read also of
-	// what it decompresses to.
+	// MaxBody bounds the bytes of a request's body, default 10 MiB; of a remote read also of its decompressed
+	// body.
 	MaxBody int64
 
-	// MaxAnswer is the most bytes of an answer that has to be held in memory until its end is
-	// known: series, label names and values, remote reads of samples. Default 256 MiB.
+	// MaxAnswer bounds the bytes of a response that must be buffered until its end: series, label names and
+	// values, remote reads of samples. Default 256 MiB.
 	MaxAnswer int64
 
-	// ResponseBytes is the most bytes of all encoded responses that wait for their clients, default
-	// 64 MiB, and a quarter of it the most of one. A response waits there after Admit's reservation was
-	// released; one without room is written while the reservation lasts, as streams are.
+	// ResponseBytes bounds the bytes of all encoded responses that wait for their clients, default 64 MiB;
+	// one response may take a quarter. A response waits there after Admit's reservation was released; a
+	// response that does not fit is written while the reservation lasts, as streams are.
 	ResponseBytes int64
 
-	// Responses is that budget, where it is shared with other APIs. nil: a private one of ResponseBytes.
+	// Responses is a budget that is shared with other APIs. nil: a private one of ResponseBytes.
 	Responses *ResponseBudget
 
-	// WriteTimeout is how long a client may take no data before its connection is closed, default 30s.
+	// WriteTimeout is the time after which a client that takes no data is disconnected, default 30s.
 	WriteTimeout time.Duration
 
-	// ReadSamples is the most samples of a remote read that is not streamed, default
-	// 50,000,000. ReadFrame is about the most bytes of a frame of a streamed one, default 1 MiB.
+	// ReadSamples bounds the samples of a remote read that is not streamed, default 50,000,000. ReadFrame is
+	// the approximate maximum of bytes of a frame of a streamed one, default 1 MiB.
 	ReadSamples, ReadFrame int
 
-	// Prefix is the path before the endpoints' names. Default: /api/v1.
+	// Prefix is the path of the endpoints. Default: /api/v1.
 	Prefix string
 
-	// CORSOrigin tells from which origins browsers may ask. Without it they may from none
-	// but the server's own. An expression that matches every origin is answered with *.
+	// CORSOrigin matches the origins whose pages may use the API in browsers. Default: only the server's own.
+	// If the expression matches every origin, the header is *.
 	CORSOrigin *regexp.Regexp
 
-	Build    BuildInfo             // what status/buildinfo tells; see its defaults
-	Flags    map[string]string     // what status/flags tells
-	Config   func() string         // what status/config tells as YAML; default: nothing
-	Runtime  func(*RuntimeInfo)    // changes what status/runtimeinfo tells
-	Ready    func() error          // an error is answered to every request with 503
+	Build    BuildInfo             // response of status/buildinfo; see its defaults
+	Flags    map[string]string     // response of status/flags
+	Config   func() string         // response of status/config, as YAML; default: empty
+	Runtime  func(*RuntimeInfo)    // changes the response of status/runtimeinfo
+	Ready    func() error          // if it returns an error, every request fails with it and 503
 	Now      func() time.Time      // default time.Now
 	Log      *slog.Logger          // default: none
 	Panics   *panics.Reporter      // logs and counts requests that panic; nil: they only fail
-	Admit    AdmitFunc             // default: everything is admitted
-	Observe  ObserveFunc           // default: nobody listens
-	Explain  ExplainFunc           // default: explain is not answered
-	Classify func(error) ErrorType // gives errors of the storage a class; "": the API's own
+	Admit    AdmitFunc             // default: every request is admitted
+	Observe  ObserveFunc           // default: none
+	Explain  ExplainFunc           // default: explain is ignored
+	Classify func(error) ErrorType // returns the type of an error of the storage; "": the default
 	Features Features              // of PromQL, beyond those of a Prometheus without flags
 
-	// Waiting names what a request that timed out waited for, "" for nothing. The context is Admit's.
+	// Waiting returns the name of the resource that a timed-out request was waiting for, or "". The context
+	// is Admit's.
 	Waiting func(context.Context) string
 
-	// Hold, if it is not nil, is called before the buffer of a response that has to be held until its end is known
-	// grows by that many bytes. The context is Admit's. An error fails the request.
+	// Hold, if not nil, is called with the growth before the buffer of a response grows that must be buffered
+	// until its end. The context is Admit's. An error fails the request.
 	Hold func(context.Context, int64) error
 
-	// Again, if it is not nil, is called when a request failed and nothing of a response was sent. It returns
-	// whether the request is served again, from its admission on, with a context for which Failed returns the
-	// error and Attempt the number of the attempt, at most 3. With Again, the first attempts of a query have an
-	// engine that lets it hold a part of MaxSamples, see the function MaxSamples, and a query that needs more
-	// samples is served again without calling Again. The context is the request's.
+	// Again, if not nil, is called when a request failed before a part of its response was sent. It reports
+	// whether to retry the request, starting with its admission, with a context for which Failed returns the
+	// error and Attempt the number of the attempt, at most 3. With Again, the first attempts of a query use
+	// engines that allow a part of MaxSamples, see the function MaxSamples, and a query that needs more
+	// samples is retried without a call of Again. The context is the request's.
 	Again func(context.Context, error) Repeat
 }
 
-// AdmitFunc is called once for each request that reads the storage, when it has read its
-// parameters and has its turn. The context it returns is the one the storage is asked with: a tenant
-// or a budget of bytes ride in it. The second result is called once when the storage is closed and the
-// response is encoded, or written if it has no room within ResponseBytes. An error is answered in its place, as Unavailable unless it says
-// otherwise through Error or Classify.
+// An AdmitFunc is called once for each request that reads the storage, after its parameters were parsed and
+// it has its turn. The storage is read with the returned context, which may carry a tenant or a memory
+// budget. The returned function is called once, when the storage is closed and the response is encoded, or
+// written if it does not fit into ResponseBytes. An error is sent as the response, of type Unavailable unless
+// Error or Classify determine another.
 type AdmitFunc func(context.Context, *http.Request) (context.Context, func(), error)
 
-// ExplainFunc appends a JSON value that tells how a request was answered: it becomes the field
-// explain beside data in answers to requests with explain=1. The context is Admit's.
+// An ExplainFunc appends a JSON value that describes how a request was served. Responses to requests with
+// explain=1 contain it as field explain beside data. The context is Admit's.
 type ExplainFunc func(ctx context.Context, dst []byte) []byte
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	DefaultTimeout       = 2 * time.Minute
 	DefaultMaxSamples    = 50_000_000
@@ -137,7 +137,7 @@ const (
 	DefaultPrefix        = "/api/v1"
 )
 
-// withDefaults returns the options with what was left out.
+// withDefaults returns the options with defaults for missing values.
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.MaxSamples = cmp.Or(o.MaxSamples, DefaultMaxSamples)
@@ -174,8 +174,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// engines returns the engines of a query's attempts: one for each number of samples that it may hold. With several,
-// their metrics have the number as a label.
+// engines returns the engines of a query's attempts, one per limit of samples. If there are several, their
+// metrics have the limit as a label.
 func (o *Options) engines() []promql.QueryEngine {
 	if o.Engine != nil {
 		return []promql.QueryEngine{o.Engine}
@@ -210,7 +210,7 @@ func (o *Options) engine(samples int, registerer prometheus.Registerer) promql.Q
 	})
 }
 
-// Validate tells what is wrong with the options, defaults filled in or not.
+// Validate returns an error if the options are invalid. Defaults need not be filled in.
 func (o Options) Validate() error {
 	if o.Queryable == nil {
 		return errors.New("an API needs a Queryable")

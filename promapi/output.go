@@ -11,44 +11,44 @@ import (
 )
 
 const (
-	// flushAt is how full a buffer gets before it is sent. A point is appended whole, so
-	// a buffer has room beyond it.
+	// flushAt is the size at which a buffer is sent. A point is appended completely, so a buffer has room
+	// beyond it.
 	flushAt = 32 << 10
-	// bufferBytes is a new buffer's room, keptBytes the most that one keeps for the next answer.
+	// bufferBytes is the capacity of a new buffer, keptBytes the maximum of one that is reused.
 	bufferBytes = flushAt + 4<<10
 	keptBytes   = 256 << 10
-	// compressFrom is the size from which an answer is compressed: below, the header of
-	// the compressed form and the work for it gain nothing.
+	// compressFrom is the minimum size of a compressed response: for smaller ones, compression does not pay
+	// off.
 	compressFrom = 1 << 10
 )
 
-// output collects a response's body. Until the response is complete it is encoded into parts, which are
+// An output collects a response's body. Until the response is complete it is encoded into parts, which are
 // charged to the budget of responses; then it is sent, after the query's reservation was released. A response
-// that has no room in the budget, and a stream, is sent in pieces while it is produced. Nothing is sent
-// before that, so until then the response can still become an error.
+// that does not fit into the budget, and a stream, are sent in pieces while they are produced. Before the
+// first piece is sent, the response can still become an error.
 type output struct {
 	w       http.ResponseWriter
-	accept  encoding // what the client takes
-	code    int      // the status to send
+	accept  encoding // coding that the client accepts
+	code    int      // status to send
 	hold    bool     // keep everything in the buffer until settle or finish
-	stream  bool     // pieces are sent as they are produced
+	stream  bool     // send pieces as they are produced
 	whole   bool     // the response is complete in buffer and parts
 	started bool     // the encoding is chosen
-	sent    bool     // the header is out: what follows goes to the client
+	sent    bool     // the header was sent: further bytes go to the client
 	buf     []byte
 	bytes   int64 // so far, before compression
-	err     error // the first error of writing
+	err     error // first error of writing
 	encoder io.WriteCloser
 	pools   *encoderPools
 
-	budget  *responses               // nil: without bounds, everything is sent as it is produced
-	parts   []*part                  // encoded, charged
+	budget  *responses               // nil: no bounds; pieces are sent as they are produced
+	parts   []*part                  // encoded and charged
 	length  int                      // bytes in parts
 	charged int64                    // reserved in the budget
-	control *http.ResponseController // sets deadlines; nil where there are none
+	control *http.ResponseController // sets deadlines; nil if unsupported
 }
 
-// A bodyWriter takes the encoded body: into parts, or to the client once the header is out.
+// A bodyWriter writes the encoded body, to parts or, once the header was sent, to the client.
 type bodyWriter output
 
 func (b *bodyWriter) Write(p []byte) (int, error) {
@@ -79,7 +79,7 @@ func (o *output) charge(n int64) bool {
 	return true
 }
 
-// spill takes b, which is out's buffer with what was appended, and returns an empty one.
+// spill takes b, which is out's buffer with appended bytes, and returns an empty buffer.
 func (o *output) spill(b []byte) []byte {
 	o.buf = b
 	if !o.hold {
@@ -89,8 +89,8 @@ func (o *output) spill(b []byte) []byte {
 	return o.buf
 }
 
-// settle makes a response that is whole independent of the query: encoded, and charged to the budget of
-// responses. If it has no room there it is sent at once, while the query's reservation lasts.
+// settle makes a complete response independent of the query: encoded, and charged to the budget of responses.
+// A response that does not fit is sent immediately, while the query's reservation lasts.
 func (o *output) settle() {
 	if !o.whole {
 		return
@@ -111,7 +111,7 @@ func (o *output) settle() {
 	}
 }
 
-// finish sends what is left. It returns the first error of all writing.
+// finish sends the rest. It returns the first error of all writes.
 func (o *output) finish() error {
 	o.choose(true)
 	if !o.sent {
@@ -123,7 +123,7 @@ func (o *output) finish() error {
 	return o.err
 }
 
-// abandon drops what was not sent.
+// abandon discards unsent bytes.
 func (o *output) abandon() {
 	if o.encoder != nil {
 		o.pools.put(o.encoder)
@@ -133,7 +133,7 @@ func (o *output) abandon() {
 	o.buf, o.started, o.whole, o.hold = o.buf[:0], o.sent, false, false
 }
 
-// release gives back the parts and what they are charged.
+// release frees the parts and returns their bytes to the budget.
 func (o *output) release() {
 	for i, p := range o.parts {
 		o.budget.putPart(p)
@@ -146,7 +146,7 @@ func (o *output) release() {
 	}
 }
 
-// choose decides on the encoding, once.
+// choose chooses the encoding, once.
 func (o *output) choose(last bool) {
 	if o.started || o.sent {
 		return
@@ -158,7 +158,7 @@ func (o *output) choose(last bool) {
 	}
 }
 
-// encode moves the buffer on and empties it.
+// encode encodes the buffer and empties it.
 func (o *output) encode() {
 	o.bytes += int64(len(o.buf))
 	if o.err == nil && len(o.buf) > 0 {
@@ -186,7 +186,7 @@ func (o *output) closeEncoder() {
 	o.encoder = nil
 }
 
-// begin sends the header and the parts. last says that nothing follows but the buffer.
+// begin sends the header and the parts. last reports whether only the buffer follows.
 func (o *output) begin(last bool) {
 	o.sent = true
 	if last && o.encoder == nil && o.code != http.StatusNoContent {
@@ -209,7 +209,7 @@ func (o *output) begin(last bool) {
 	o.parts, o.length = o.parts[:0], 0
 }
 
-// write writes to the client, in pieces that each have the time of a write.
+// write writes to the client, in pieces with a deadline each.
 func (o *output) write(p []byte) {
 	for len(p) > 0 && o.err == nil {
 		piece := p[:min(len(p), flushAt)]
@@ -220,21 +220,22 @@ func (o *output) write(p []byte) {
 	}
 }
 
-// flush blocks until the client has what is left in the connection's buffer, so that a client that does not read
-// the end of a response is cut too, and lifts the deadline: the connection may serve other handlers.
+// flush blocks until the client has received the connection's buffer, so that a client that does not read the
+// end of a response is disconnected too, and clears the deadline, since the connection may serve other
+// handlers.
 func (r *responses) flush(control *http.ResponseController) {
 	if control == nil || control.SetWriteDeadline(time.Now().Add(r.timeout)) != nil {
 		return
 	}
 	switch err := control.Flush(); {
 	case err == nil:
-		_ = control.SetWriteDeadline(time.Time{}) // it has just been set
+		_ = control.SetWriteDeadline(time.Time{}) // setting it succeeded before
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		r.cut.Add(1)
 	}
 }
 
-// allow gives the next write its time.
+// allow sets the deadline of the next write.
 func (o *output) allow() {
 	if o.control != nil && o.control.SetWriteDeadline(time.Now().Add(o.budget.timeout)) != nil {
 		o.control = nil // the writer has no deadlines

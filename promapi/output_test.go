@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestSettledResponse completes a large response: from then on its bytes, compressed or not, are charged to the budget
-// of responses, and nothing else is kept for it.
+// TestSettledResponse completes a large response: from then on its bytes, compressed or not, are charged to
+// the budget of responses, and no other memory is kept for it.
 func TestSettledResponse(t *testing.T) {
 	body := make([]byte, 1<<20)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// The times that Prometheus takes where a request names none, as Unix milliseconds' seconds.
-// They are narrower than what milliseconds in an int64 can hold by the years before 1970; clients
-// send them back in the two forms below, which time.Parse does not read.
+// Default times of requests, as seconds since 1970. Prometheus uses these; they are narrower than the
+// milliseconds of an int64 by the years before 1970. Clients send them back in the two forms below, which
+// time.Parse does not parse.
 const (
 	minSeconds = math.MinInt64/1000 + 62135596801
 	maxSeconds = math.MaxInt64/1000 - 62135596801
@@ -25,7 +25,7 @@ const (
 func minTime() time.Time { return time.Unix(minSeconds, 0).UTC() }
 func maxTime() time.Time { return time.Unix(maxSeconds, 999999999).UTC() }
 
-// parseTime reads a time as Unix seconds with a fraction, to the millisecond, or as RFC 3339.
+// parseTime parses a time as Unix seconds with a fraction, to the millisecond, or as RFC 3339.
 func parseTime(s string) (time.Time, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		sec, frac := math.Modf(f)
@@ -47,7 +47,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
 }
 
-// parseDuration reads a duration as seconds with a fraction or as 1h30m.
+// parseDuration parses a duration as seconds with a fraction or as 1h30m.
 func parseDuration(s string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		if ns := f * float64(time.Second); ns > math.MinInt64 && ns < math.MaxInt64 {
@@ -61,7 +61,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("cannot parse %q to a valid duration", s)
 }
 
-// parseLimit reads how many items an answer may have; 0 is no limit.
+// parseLimit parses the maximum number of items in a response; 0 is no limit.
 func parseLimit(s string) (int, error) {
 	if s == "" {
 		return 0, nil
@@ -76,7 +76,7 @@ func parseLimit(s string) (int, error) {
 	return n, nil
 }
 
-// hintLimit is what the storage is asked for: one more than the limit, so that a cut shows.
+// hintLimit returns the limit for the storage: one more than the limit, so that truncation is detected.
 func hintLimit(limit int) int {
 	if limit > 0 && limit < math.MaxInt {
 		return limit + 1
@@ -84,7 +84,7 @@ func hintLimit(limit int) int {
 	return limit
 }
 
-// timeParam reads a time, or takes the default where the request has none.
+// timeParam returns a time parameter, or the default if the request has none.
 func (c *call) timeParam(name string, or time.Time) (time.Time, *Error) {
 	s := c.form.Get(name)
 	if s == "" {
@@ -97,7 +97,7 @@ func (c *call) timeParam(name string, or time.Time) (time.Time, *Error) {
 	return t, nil
 }
 
-// limitParam reads limit.
+// limitParam returns the parameter limit.
 func (c *call) limitParam() (int, *Error) {
 	n, err := parseLimit(c.form.Get("limit"))
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *call) limitParam() (int, *Error) {
 	return n, nil
 }
 
-// window reads start and end of a request that need not name them.
+// window returns the optional parameters start and end.
 func (c *call) window() (start, end time.Time, e *Error) {
 	if start, e = c.timeParam("start", minTime()); e != nil {
 		return start, end, e
@@ -116,8 +116,8 @@ func (c *call) window() (start, end time.Time, e *Error) {
 	return start, end, e
 }
 
-// matchers reads match[]. Each set must have a matcher that does not match the empty string:
-// otherwise it would select everything.
+// matchers parses match[]. Each set must have a matcher that does not match the empty string: otherwise it
+// would select everything.
 func (c *call) matchers() ([][]*labels.Matcher, error) {
 	c.seen.Matchers = c.form["match[]"]
 	sets, err := c.api.o.Parser.ParseMetricSelectors(c.form["match[]"])

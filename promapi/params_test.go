@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// TestTimesOfClients has the times that clients send back as they got them.
+// TestTimesOfClients parses the times that clients send back as they received them.
 func TestTimesOfClients(t *testing.T) {
 	for text, want := range map[string]time.Time{minTimeText: minTime(), maxTimeText: maxTime()} {
 		if got := want.Format(time.RFC3339Nano); got != text {
@@ -26,7 +26,7 @@ func TestTimesOfClients(t *testing.T) {
 	}
 }
 
-// FuzzParams wants times and durations to come back as they were, or to be refused.
+// FuzzParams expects times and durations to survive a round trip, or to be rejected.
 func FuzzParams(f *testing.F) {
 	for _, s := range []string{"0", "1.5", "-1e3", "1e300", "NaN", "-Inf", "1h30m", "1970-01-01T00:00:00.123456789Z", minTimeText, maxTimeText, "9223372036854775", "0x10", "1_000", "5y", "", "1d2h", "٣"} {
 		f.Add(s)
@@ -52,7 +52,7 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
-// FuzzStrings holds strings in JSON against encoding/json.
+// FuzzStrings compares JSON strings with those of encoding/json.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "a\"b\\c", "<&>", "\x00\x1f\x7f", "日本\u2028\u2029", "\xff\xc0a", "\xed\xa0\x80", strings.Repeat("x", 70) + "\n"} {
 		f.Add(s)
@@ -73,7 +73,7 @@ func FuzzStrings(f *testing.F) {
 	})
 }
 
-// FuzzRequests sends requests of any form: each is answered, in JSON, with a status that fits.
+// FuzzRequests sends arbitrary requests: each response is JSON with a matching status.
 func FuzzRequests(f *testing.F) {
 	api, err := New(Options{Queryable: storage.QueryableFunc(func(int64, int64) (storage.Querier, error) { return storage.NoopQuerier(), nil })})
 	if err != nil {
@@ -107,7 +107,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// TestNumbers holds numbers against the rule that Prometheus writes them by.
+// TestNumbers compares numbers with the rule of Prometheus' encoder.
 func TestNumbers(t *testing.T) {
 	for _, f := range []float64{
 		0, math.Copysign(0, -1), 1, -1, 0.1, 1e-6, 9.99e-7, 1e20, 1e21, -1e21, 123456789, exactInts - 1, exactInts, -exactInts, 1 << 60,
@@ -128,8 +128,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestStamps writes points on, between and off the steps, with and without the table of
-// times: it must not show.
+// TestStamps encodes points on, between and off the steps, with and without the table of times: the output is
+// the same.
 func TestStamps(t *testing.T) {
 	points := []int64{1000, 16_000, 31_000, 31_000, 1000, 46_001, 61_000, -14_000, 76_000, 91_000, 1 << 50, 16_000}
 	var with, without sampleEncoder

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Under the race detector it takes a minute, and what it tests has no goroutines of its own.
+// Excluded from race tests: it would take a minute, and the code under test starts no goroutines.
 
 package promapi_test
 
@@ -33,10 +33,9 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// TestPromqltest runs Prometheus' own files of PromQL tests, each evaluation asked over HTTP.
-// What is held against a file is what a client reads out of the JSON: labels, order, values,
-// warnings and infos, errors. Histograms lose their schema there; their text is held
-// against the engine's own histogram instead, which then takes its place.
+// TestPromqltest runs Prometheus' own PromQL test files, with each evaluation over HTTP. It compares the
+// decoded JSON with the files: labels, order, values, warnings, infos and errors. JSON has no schema of
+// histograms: their text is compared with the engine's own histogram, which then takes their place.
 func TestPromqltest(t *testing.T) {
 	e := &httpEngine{engine: promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)}
 	api, err := promapi.New(promapi.Options{
@@ -52,8 +51,8 @@ func TestPromqltest(t *testing.T) {
 
 	promqltest.RunBuiltinTestsWithStorage(t, e, func(t testing.TB) storage.Storage {
 		return teststorage.New(t, func(o *tsdb.Options) {
-			// The encodings that the files are written for, and as little else as they need:
-			// a storage is opened for each of their hundreds of sections.
+			// Only the encodings that the files require: a storage is opened for each of their hundreds of
+			// sections.
 			o.EnableSTStorage = true
 			o.FloatChunkEncoding = chunkenc.EncXOR2
 			o.EnableHistogramSTEncoding = true
@@ -68,17 +67,17 @@ func TestPromqltest(t *testing.T) {
 	}
 }
 
-// httpEngine evaluates by asking an API over HTTP. It serves one query at a time.
+// An httpEngine evaluates by queries of an API over HTTP. It serves one query at a time.
 type httpEngine struct {
 	engine     *promql.Engine
 	base       string
 	client     *http.Client
-	storage    storage.Queryable // of the query that is being asked
+	storage    storage.Queryable // of the current query
 	asked      int
 	histograms int
 }
 
-// Querier makes the engine the API's storage.
+// Querier implements storage.Queryable for the API with the storage of the current query.
 func (e *httpEngine) Querier(mint, maxt int64) (storage.Querier, error) {
 	return e.storage.Querier(mint, maxt)
 }
@@ -96,8 +95,7 @@ func (e *httpEngine) NewRangeQuery(ctx context.Context, q storage.Queryable, opt
 	})
 }
 
-// query asks right away where the engine refuses an expression, so that both refusals are
-// compared.
+// query runs immediately if the engine rejects an expression, so that both errors are compared.
 func (e *httpEngine) query(endpoint string, q storage.Queryable, direct promql.Query, err error, form url.Values) (promql.Query, error) {
 	h := &httpQuery{Query: direct, engine: e, endpoint: endpoint, form: form, storage: q}
 	if err == nil {
@@ -121,7 +119,7 @@ type httpQuery struct {
 	storage  storage.Queryable
 }
 
-// apiAnswer is an answer as a client decodes it.
+// An apiAnswer is a decoded response.
 type apiAnswer struct {
 	Status    string
 	ErrorType string
@@ -156,7 +154,7 @@ func (q *httpQuery) ask() (*apiAnswer, error) {
 	return a, nil
 }
 
-// note is a warning or info that came as text.
+// A note is a warning or info that was received as text.
 type note struct {
 	text string
 	kind error
@@ -165,7 +163,7 @@ type note struct {
 func (n note) Error() string { return n.text }
 func (n note) Unwrap() error { return n.kind }
 
-// Exec asks over HTTP, and asks the engine itself, and returns what came over HTTP.
+// Exec evaluates over HTTP and with the engine, and returns the result from HTTP.
 func (q *httpQuery) Exec(ctx context.Context) *promql.Result {
 	direct := q.Query.Exec(ctx)
 	a, err := q.ask()
@@ -192,7 +190,7 @@ func (q *httpQuery) Exec(ctx context.Context) *promql.Result {
 	return res
 }
 
-// decode makes a value of JSON. The engine's own is where histograms come from.
+// decode converts JSON to a value. Histograms are taken from the engine's own value.
 func (q *httpQuery) decode(a *apiAnswer, direct parser.Value) (parser.Value, error) {
 	switch a.Data.ResultType {
 	case "scalar", "string":
@@ -269,9 +267,9 @@ func (q *httpQuery) decode(a *apiAnswer, direct parser.Value) (parser.Value, err
 	return vector, nil
 }
 
-// point is [time, value].
+// A point is [time, value].
 type point struct {
-	t    int64 // ms
+	t    int64 // milliseconds
 	text string
 	hist struct {
 		Count, Sum string

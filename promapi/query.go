@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// maxPoints is how many steps after its start a range query may have: 60 s resolution for a
-// week, an hour's for a year.
+// maxPoints bounds the steps of a range query after its start: 60 s resolution for a week, or one hour for a
+// year.
 const maxPoints = 11000
 
 var (
@@ -20,7 +20,7 @@ var (
 	errResolution = errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
 )
 
-// query answers an instant query.
+// query responds to an instant query.
 func (c *call) query() *Error {
 	limit, e := c.limitParam()
 	if e != nil {
@@ -41,7 +41,7 @@ func (c *call) query() *Error {
 	})
 }
 
-// queryRange answers a range query.
+// queryRange responds to a range query.
 func (c *call) queryRange() *Error {
 	limit, e := c.limitParam()
 	if e != nil {
@@ -83,8 +83,8 @@ func (c *call) queryRange() *Error {
 	})
 }
 
-// queryParams reads what instant and range queries share. The timeout is nil where the request
-// names none.
+// queryParams parses the common parameters of instant and range queries. The timeout is nil if the request
+// has none.
 func (c *call) queryParams() (timeout *time.Duration, opts promql.QueryOpts, e *Error) {
 	c.seen.Query = c.form.Get("query")
 	if s := c.form.Get("timeout"); s != "" {
@@ -121,7 +121,7 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 		return e
 	}
 	defer release()
-	defer q.Close() // the result is the engine's until then
+	defer q.Close() // the engine owns the result until then
 
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 	return nil
 }
 
-// truncate cuts a result to limit series, where limit is not 0, and tells whether it did.
+// truncate cuts a result to limit series, if limit is not 0, and reports whether it did.
 func truncate(res *promql.Result, limit int) bool {
 	if limit == 0 {
 		return false
@@ -179,7 +179,7 @@ func truncate(res *promql.Result, limit int) bool {
 	return false
 }
 
-// count notes the size of a result.
+// count records the size of a result.
 func (c *call) count(res *promql.Result) {
 	switch v := res.Value.(type) {
 	case promql.Matrix:

@@ -14,15 +14,15 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// warningsHeader carries what a remote read cannot say in its body: why an answer is not all
-// there is. In a streamed answer it is a trailer.
+// warningsHeader is the header of a remote read's warnings, for which its body has no field. In a streamed
+// response it is a trailer.
 const warningsHeader = "X-Query-Warnings"
 
-// remoteRead answers Prometheus' remote read protocol, version 1: a snappy block of a
-// ReadRequest, answered in the first form of those the client accepts.
+// remoteRead serves Prometheus' remote read protocol, version 1: the request is a snappy block of a
+// ReadRequest, the response has the first supported form that the client accepts.
 func (c *call) remoteRead() *Error {
 	c.plain = true
-	c.out.accept = identity // the protocol has its own
+	c.out.accept = identity // the protocol has its own compression
 	req, err := c.read, error(nil)
 	if req == nil {
 		req, err = c.readRequest()
@@ -87,17 +87,17 @@ type sampleBody struct {
 	call  *call
 	whole []byte // results of queries
 
-	result     []byte // of one query
+	result     []byte // result of one query
 	scratch    []byte // labels and floats of one series
-	histograms []byte // of the same
-	samples    int    // of the query
+	histograms []byte // histograms of that series
+	samples    int    // samples of the query
 }
 
 func (b *sampleBody) size() int {
 	return len(b.whole) + len(b.result) + len(b.scratch) + len(b.histograms)
 }
 
-// room returns the bytes that the body takes.
+// room returns the capacity of the body's buffers.
 func (b *sampleBody) room() int {
 	return cap(b.whole) + cap(b.result) + cap(b.scratch) + cap(b.histograms)
 }
@@ -151,8 +151,8 @@ func (b *sampleBody) readSeries(it chunkenc.Iterator) error {
 	return it.Err()
 }
 
-// readSamples responds with samples in one snappy block, which must be whole before its
-// first byte is sent.
+// readSamples responds with samples in one snappy block, which must be complete before its first byte is
+// sent.
 func (c *call) readSamples(req *readRequest) error {
 	b := &sampleBody{call: c}
 	var notes annotations.Annotations
@@ -183,7 +183,7 @@ func (c *call) readSamples(req *readRequest) error {
 	return nil
 }
 
-// readStreamed answers with the chunks as they are stored, in frames of a series or less.
+// readStreamed responds with the stored chunks, in frames of at most one series.
 func (c *call) readStreamed(req *readRequest) error {
 	c.w.Header().Set("Content-Type", "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")
 	var notes annotations.Annotations
@@ -238,7 +238,7 @@ func (c *call) stream(f *frame, set storage.ChunkSeriesSet) error {
 	return set.Err()
 }
 
-// readQuery opens a querier for a query, asks it and closes it.
+// readQuery opens a querier for a query, calls ask and closes the querier.
 func (c *call) readQuery(r *readQuery, ask func(storage.Querier, *readQuery) (annotations.Annotations, error), notes *annotations.Annotations) error {
 	q, err := c.api.o.Queryable.Querier(r.start, r.end)
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *call) readQuery(r *readQuery, ask func(storage.Querier, *readQuery) (an
 	return err
 }
 
-// readChunks does the same for chunks. A storage without them has its samples encoded.
+// readChunks does the same for chunks. The samples of a storage without chunks are encoded.
 func (c *call) readChunks(r *readQuery, ask func(storage.ChunkSeriesSet) error, notes *annotations.Annotations) error {
 	if c.api.o.ChunkQueryable == nil {
 		return c.readQuery(r, func(q storage.Querier, r *readQuery) (annotations.Annotations, error) {
@@ -264,13 +264,13 @@ func (c *call) readChunks(r *readQuery, ask func(storage.ChunkSeriesSet) error, 
 		return err
 	}
 	defer c.close(q)
-	set := q.Select(c.ctx, true, r.selectHints(), r.matchers...) // the protocol wants series in order
+	set := q.Select(c.ctx, true, r.selectHints(), r.matchers...) // the protocol requires sorted series
 	err = ask(set)
 	notes.Merge(set.Warnings())
 	return err
 }
 
-// noteWarnings puts warnings where a client that looks for them finds them.
+// noteWarnings records warnings and sets the warnings header.
 func (c *call) noteWarnings(notes annotations.Annotations) {
 	c.seen.Warnings, c.seen.Infos = sortedNotes(notes, "")
 	if len(c.seen.Warnings) == 0 {

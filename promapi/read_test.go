@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// reads is a storage of n series with points samples each; err comes after the last of them.
+// reads is a storage of n series with points samples each; err follows the last of them.
 type reads struct {
 	n, points int
 	err       error
@@ -62,7 +62,7 @@ func (readsQuerier) LabelValues(context.Context, string, *storage.LabelHints, ..
 
 func (readsQuerier) Close() error { return nil }
 
-// readBody is a remote read of one query.
+// readBody returns a remote read of one query.
 func readBody(t testing.TB, accepts ...prompb.ReadRequest_ResponseType) io.Reader {
 	t.Helper()
 	req := prompb.ReadRequest{
@@ -78,7 +78,7 @@ func readBody(t testing.TB, accepts ...prompb.ReadRequest_ResponseType) io.Reade
 	return bytes.NewReader(snappy.Encode(nil, b))
 }
 
-// read asks over a real connection: how an answer ends is what counts here.
+// read sends a request over a real connection, since the tests check how responses end.
 func read(t *testing.T, o promapi.Options, accepts ...prompb.ReadRequest_ResponseType) (*http.Response, []byte, error) {
 	t.Helper()
 	server := httptest.NewServer(mustNew(t, o))
@@ -92,7 +92,7 @@ func read(t *testing.T, o promapi.Options, accepts ...prompb.ReadRequest_Respons
 	return resp, body, err
 }
 
-// value is one sample of an answer.
+// A value is one sample of a response.
 type value struct {
 	series string
 	t      int64
@@ -136,7 +136,7 @@ func wantValues(n, points int) []value {
 	return list
 }
 
-// TestReadStreamed has frames so small that a series takes several of them.
+// TestReadStreamed uses frames so small that a series takes several of them.
 func TestReadStreamed(t *testing.T) {
 	o := promapi.Options{Queryable: reads{n: 30, points: 500, warning: "half of it"}, ReadFrame: 500}
 	resp, body, err := read(t, o, prompb.ReadRequest_STREAMED_XOR_CHUNKS)
@@ -181,8 +181,8 @@ func TestReadStreamed(t *testing.T) {
 	}
 }
 
-// TestReadFailures wants errors that a client cannot take for an answer: a status where nothing
-// has been sent, a cut connection where something has.
+// TestReadFailures expects errors that a client cannot mistake for a response: a status if no byte was sent,
+// otherwise a broken connection.
 func TestReadFailures(t *testing.T) {
 	fault := errors.New("read chunks: checksum mismatch")
 	for _, c := range []struct {

@@ -9,18 +9,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// frame is a ChunkedReadResponse with chunks of one series, and what frames it in the stream: its
-// length as a varint and its CRC32C, the high byte first.
+// A frame is a ChunkedReadResponse with chunks of one series, framed by its length as a varint and its CRC32C
+// in big-endian order.
 type frame struct {
 	query  int
 	labels []byte // fields of the ChunkedSeries
 	chunks []byte
 	size   int // room in an empty frame of this series
-	room   int // what is left of it; the last chunk may go beyond
+	room   int // rest of the room; the last chunk may exceed it
 	crc    *crc32.Table
 }
 
-// reset begins the frames of a series.
+// reset starts the frames of a series.
 func (f *frame) reset(ls labels.Labels, limit int) {
 	f.labels = appendProtoLabels(f.labels[:0], ls)
 	f.chunks = f.chunks[:0]

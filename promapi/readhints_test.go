@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// TestReadHints has the hints of remote reads reach beyond the time ranges of their queries: no more is read.
+// TestReadHints sends remote reads with hints beyond the time ranges of their queries: the hints do not
+// extend the range read.
 func TestReadHints(t *testing.T) {
 	for _, c := range []struct{ start, end, from, to, wantStart, wantEnd int64 }{
 		{10, 20, 10, 20, 10, 20},

@@ -13,20 +13,20 @@ import (
 // readRequest is prometheus.ReadRequest of remote.proto.
 type readRequest struct {
 	queries []readQuery
-	accepts []uint64 // in the client's order
+	accepts []uint64 // accepted response types, in the client's order
 }
 
 // readQuery is prometheus.Query. Times are Unix milliseconds, both inclusive.
 type readQuery struct {
 	start, end int64
 	matchers   []*labels.Matcher
-	hints      *storage.SelectHints // as the client sent them; nil: none
+	hints      *storage.SelectHints // from the client; nil: none
 }
 
-// selectHints returns what the storage is to know of the client's hints: the part of the query's time range that the
-// client evaluates, and the step. The function, its grouping and its range are not passed
-// on: a storage reads less for some functions ("series" is one without samples), and a client's hint must
-// not change what it gets.
+// selectHints returns the part of the client's hints that is passed to the storage: the part of the query's
+// time range that the client evaluates, and the step. The function, its grouping and its range are not passed
+// on: a storage reads less for some functions ("series" needs no samples), and a client's hint must not
+// change the result.
 func (q *readQuery) selectHints() *storage.SelectHints {
 	if q.hints == nil {
 		return nil
@@ -34,13 +34,13 @@ func (q *readQuery) selectHints() *storage.SelectHints {
 	return &storage.SelectHints{Start: max(q.hints.Start, q.start), End: min(q.hints.End, q.end), Step: q.hints.Step}
 }
 
-// The forms of an answer (ReadRequest.ResponseType).
+// Response types (ReadRequest.ResponseType).
 const (
 	formSamples = 0
 	formChunks  = 1
 )
 
-// streamed tells whether the answer is to be streamed chunks rather than samples.
+// streamed reports whether the response is streamed chunks rather than samples.
 func (r *readRequest) streamed() (bool, error) {
 	if len(r.accepts) == 0 {
 		return false, nil
@@ -58,8 +58,8 @@ func (r *readRequest) streamed() (bool, error) {
 
 func msTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// field is one field of a message: its number and either a varint or bytes. Fields of fixed
-// width, which these messages do not have, read as the varint 0.
+// A field is one field of a message: its number and either a varint or bytes. Fields of fixed width, which
+// these messages do not have, read as the varint 0.
 type field struct {
 	num   protowire.Number
 	typ   protowire.Type
@@ -97,7 +97,7 @@ func eachField(b []byte, f func(field) error) error {
 
 var errWireType = errors.New("a field is of another type than its number says")
 
-// wants fails for a known field with the wrong wire type.
+// wants returns an error for a known field with the wrong wire type.
 func (f *field) wants(typ protowire.Type) error {
 	if f.typ != typ {
 		return fmt.Errorf("field %d: %w", f.num, errWireType)
@@ -105,8 +105,7 @@ func (f *field) wants(typ protowire.Type) error {
 	return nil
 }
 
-// decodeReadRequest decodes a ReadRequest. Unknown fields are skipped. What it returns shares no
-// memory with b.
+// decodeReadRequest decodes a ReadRequest. It skips unknown fields. The result shares no memory with b.
 func decodeReadRequest(b []byte) (*readRequest, error) {
 	r := new(readRequest)
 	err := eachField(b, func(f field) error {
@@ -200,7 +199,7 @@ func decodeMatcher(b []byte) (*labels.Matcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("matcher: %w", err)
 	}
-	// LabelMatcher.Type counts as labels.MatchType does.
+	// LabelMatcher.Type has the numbers of labels.MatchType.
 	if typ > uint64(labels.MatchNotRegexp) {
 		return nil, fmt.Errorf("invalid matcher type %d", typ)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// decoded is a ReadRequest in a form that can be compared.
+// A decoded is a ReadRequest in a comparable form.
 type decoded struct {
 	Accepts []uint64
 	Queries []decodedQuery
@@ -56,7 +56,7 @@ func theirDecoded(t *testing.T, r *prompb.ReadRequest) decoded {
 	return d
 }
 
-// sampleRequest has every field.
+// sampleRequest returns a request with every field set.
 func sampleRequest(t testing.TB) []byte {
 	t.Helper()
 	r := prompb.ReadRequest{
@@ -91,7 +91,7 @@ func TestReadRequest(t *testing.T) {
 	}
 	for n := range b {
 		if _, err := decodeReadRequest(b[:n]); err == nil {
-			// A message that ends between two of its fields is a shorter message.
+			// A message that ends between two fields is a valid shorter message.
 			var m prompb.ReadRequest
 			if m.Unmarshal(b[:n]) != nil {
 				t.Errorf("took the first %d of %d bytes, which Prometheus refuses", n, len(b))
@@ -100,11 +100,11 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-// FuzzReadRequest wants what we take to be taken by Prometheus too, and to mean the same.
+// FuzzReadRequest expects Prometheus to accept every accepted request with the same meaning.
 func FuzzReadRequest(f *testing.F) {
 	f.Add(sampleRequest(f))
 	f.Add([]byte{0x12, 0x02, 0x01, 0x00})       // accepted types, packed
-	f.Add([]byte{0x10, 0x01, 0x10, 0x00})       // and not packed
+	f.Add([]byte{0x10, 0x01, 0x10, 0x00})       // not packed
 	f.Add([]byte{0x0a, 0x02, 0x1a, 0x00})       // an empty matcher
 	f.Add([]byte{0x0a, 0x04, 0x22, 0x02, 8, 1}) // hints
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// appendProtoBytes appends the beginning of a message of n bytes as a field.
+// appendProtoBytes appends the tag and the length of a message of n bytes.
 func appendProtoBytes(dst []byte, num protowire.Number, n int) []byte {
 	dst = protowire.AppendTag(dst, num, protowire.BytesType)
 	return protowire.AppendVarint(dst, uint64(n))
 }
 
-// appendProtoVarint appends a field that is left out where it is 0.
+// appendProtoVarint appends a field, which is omitted if it is 0.
 func appendProtoVarint(dst []byte, num protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -30,7 +30,7 @@ func sizeProtoVarint(v uint64) int {
 	return 1 + protowire.SizeVarint(v)
 }
 
-// appendProtoFloat appends a double that is left out where it is 0, but not where it is -0.
+// appendProtoFloat appends a double, which is omitted if it is 0, but not if it is -0.
 func appendProtoFloat(dst []byte, num protowire.Number, f float64) []byte {
 	bits := math.Float64bits(f)
 	if bits == 0 {
@@ -48,7 +48,7 @@ func appendProtoString(dst []byte, num protowire.Number, s string) []byte {
 	return append(dst, s...)
 }
 
-// sizeProtoLabel is a Label's size without what frames it.
+// sizeProtoLabel returns the size of a Label without its tag and length.
 func sizeProtoLabel(l labels.Label) int {
 	n := 0
 	for _, s := range [...]string{l.Name, l.Value} {
@@ -59,7 +59,7 @@ func sizeProtoLabel(l labels.Label) int {
 	return n
 }
 
-// appendProtoLabels appends labels as field 1, which they are in TimeSeries and ChunkedSeries.
+// appendProtoLabels appends labels as field 1, as in TimeSeries and ChunkedSeries.
 func appendProtoLabels(dst []byte, ls labels.Labels) []byte {
 	ls.Range(func(l labels.Label) {
 		dst = appendProtoBytes(dst, 1, sizeProtoLabel(l))
@@ -80,7 +80,7 @@ func appendProtoSample(dst []byte, t int64, f float64) []byte {
 	return appendProtoVarint(dst, 2, uint64(t))
 }
 
-// appendProtoHistogram appends TimeSeries.histograms of whole counts.
+// appendProtoHistogram appends TimeSeries.histograms with integer counts.
 func appendProtoHistogram(dst []byte, t int64, h *histogram.Histogram) []byte {
 	return appendProtoMessage(dst, 4, func(b []byte) []byte {
 		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), h.Count)
@@ -98,7 +98,7 @@ func appendProtoHistogram(dst []byte, t int64, h *histogram.Histogram) []byte {
 	})
 }
 
-// appendProtoFloatHistogram appends TimeSeries.histograms of counts that are floats.
+// appendProtoFloatHistogram appends TimeSeries.histograms with float counts.
 func appendProtoFloatHistogram(dst []byte, t int64, h *histogram.FloatHistogram) []byte {
 	return appendProtoMessage(dst, 4, func(b []byte) []byte {
 		b = protowire.AppendFixed64(protowire.AppendTag(b, 2, protowire.Fixed64Type), math.Float64bits(h.Count))
@@ -116,7 +116,7 @@ func appendProtoFloatHistogram(dst []byte, t int64, h *histogram.FloatHistogram)
 	})
 }
 
-// appendProtoMessage appends a message whose size is known only when it is there.
+// appendProtoMessage appends a message whose size is unknown before it is encoded.
 func appendProtoMessage(dst []byte, num protowire.Number, body func([]byte) []byte) []byte {
 	dst = protowire.AppendTag(dst, num, protowire.BytesType)
 	start := len(dst)

@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// partBytes is the size of the parts that responses wait in.
+// partBytes is the size of the parts in which responses wait.
 const partBytes = 64 << 10
 
-// A ResponseBudget is the bytes of encoded responses that wait for their clients. APIs of one process can share
-// it. A reservation is granted or refused at once. It is safe for concurrent use.
+// A ResponseBudget bounds the bytes of encoded responses that wait for their clients. APIs of one process can
+// share it. A reservation is granted or refused immediately. It is safe for concurrent use.
 type ResponseBudget struct {
-	most, each int64 // bytes of all responses, and of one
+	most, each int64 // limits of all responses, and of one
 	held, peak atomic.Int64
 }
 
-// NewResponseBudget returns a budget for all responses, of which one may take a quarter.
+// NewResponseBudget returns a budget of bytes for all responses. One response may take a quarter of it.
 func NewResponseBudget(bytes int64) *ResponseBudget {
 	return &ResponseBudget{most: bytes, each: bytes / 4}
 }
 
-// Reserve reserves n bytes for a response that has charged bytes already, and reports whether they are granted.
+// Reserve reserves n bytes for a response that has charged bytes already, and reports whether they were
+// granted.
 func (b *ResponseBudget) Reserve(n, charged int64) bool {
 	if charged+n > b.each {
 		return false
@@ -36,20 +37,20 @@ func (b *ResponseBudget) Reserve(n, charged int64) bool {
 	return true
 }
 
-// Release returns n bytes that were reserved.
+// Release returns n reserved bytes.
 func (b *ResponseBudget) Release(n int64) {
 	if b.held.Add(-n) < 0 {
 		panic("BUG: promapi: more bytes of responses released than reserved")
 	}
 }
 
-// Held returns the bytes that are reserved.
+// Held returns the reserved bytes.
 func (b *ResponseBudget) Held() int64 { return b.held.Load() }
 
 // responses are the encoded responses of an API that wait for their clients.
 type responses struct {
 	*ResponseBudget
-	timeout time.Duration // of a write that makes no progress
+	timeout time.Duration // time without progress after which a write fails
 
 	unbuffered, cut atomic.Uint64
 
@@ -79,7 +80,7 @@ type part struct {
 func (p *part) room() int     { return partBytes - p.n }
 func (p *part) bytes() []byte { return p.buf[:p.n] }
 
-// add copies as much of b as fits and returns how much that was.
+// add copies as much of b as fits and returns the number of bytes copied.
 func (p *part) add(b []byte) int {
 	n := copy(p.buf[p.n:], b)
 	p.n += n
@@ -88,9 +89,9 @@ func (p *part) add(b []byte) int {
 
 // ResponseStats are the counts of encoded responses that wait for their clients.
 type ResponseStats struct {
-	Bytes      int64  // that all of them may take
-	Held, Peak int64  // that they take, and the most they took
-	Unbuffered uint64 // responses that were written while their query was admitted, streams included
+	Bytes      int64  // limit of all responses
+	Held, Peak int64  // reserved bytes, and their peak
+	Unbuffered uint64 // responses written while their query was admitted, including streams
 	Cut        uint64 // clients that took no data for Options.WriteTimeout
 }
 

@@ -9,12 +9,11 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// A RestrictFunc says what all series have to match besides, that are read for a request with this
-// context. What does not match is as if it were not stored: its labels' names and values are not
-// told either.
+// A RestrictFunc returns matchers that all series must match, in addition to a request's own, to be read with
+// this context. Other series are invisible: label names and values do not reveal them either.
 type RestrictFunc func(context.Context) []*labels.Matcher
 
-// with are the matchers of a request and those that it is restricted by.
+// with returns the matchers of a request and those of its restriction.
 func (f RestrictFunc) with(ctx context.Context, ms []*labels.Matcher) []*labels.Matcher {
 	if more := f(ctx); len(more) > 0 {
 		return append(slices.Clip(ms), more...)
@@ -22,7 +21,7 @@ func (f RestrictFunc) with(ctx context.Context, ms []*labels.Matcher) []*labels.
 	return ms
 }
 
-// restricted puts the options' restriction between the API and its storage.
+// restricted wraps the storages of the options to apply the restriction.
 func (o Options) restricted() Options {
 	if o.Restrict == nil {
 		return o
@@ -41,7 +40,7 @@ func (o Options) restricted() Options {
 	return o
 }
 
-// restrictedLabels answers names and values.
+// restrictedLabels restricts names and values.
 type restrictedLabels struct {
 	storage.LabelQuerier
 	restrict RestrictFunc

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// TestRestrict asks everything that could tell of a series with somebody who may not see it.
+// TestRestrict sends every request that could reveal a series for a client that may not see it.
 func TestRestrict(t *testing.T) {
 	db := promqltest.LoadedStorage(t, `load 1m
   info{digest="a",text="the secret"} 1

@@ -8,33 +8,31 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// A sampleEncoder writes the samples of one answer. It remembers two things that repeat: the
-// times, as the series of a range query stand on the same steps, and the last value, as
-// many gauges seldom move.
+// A sampleEncoder encodes the samples of one response. It caches two values that repeat: the times, since the
+// series of a range query have the same steps, and the last value, since many gauges rarely change.
 type sampleEncoder struct {
-	// Times of a range query: texts[i] is `[1435781451.781,"` for the time start + i·step.
-	// Empty for other queries and for ranges of many steps.
-	start, step int64 // ms
+	// Times of a range query: texts[i] is `[1435781451.781,"` for the time start + i·step. Empty for other
+	// queries and for ranges of many steps.
+	start, step int64 // milliseconds
 	texts       []stamp
-	next        int // the index that the next sample most likely has
+	next        int // expected index of the next sample
 
-	valid bool // bits and value hold the last value
+	valid bool // bits and value have the last value
 	bits  uint64
 	value []byte
 }
 
-// stamp is the beginning of a sample as text.
+// A stamp is the text of the start of a sample.
 type stamp struct {
 	len  uint8
 	text [27]byte // '[', sign, 16 digits, '.', 3 digits, ',', '"' is 24
 }
 
-// maxStamps bounds what a range query's table of times takes: 28 B each, and the API answers
-// with at most 11,001 steps.
+// maxStamps bounds a range query's table of times: 28 B each. The API allows at most 11,001 steps.
 const maxStamps = maxPoints + 1
 
-// reset makes the encoder ready for samples at the steps of a range; steps of 0 is for
-// samples that share no steps.
+// reset prepares the encoder for samples at the steps of a range; with steps 0, for samples without common
+// steps.
 func (e *sampleEncoder) reset(start, step int64, steps int) {
 	e.start, e.step, e.next = start, step, 0
 	e.texts = e.texts[:0]
@@ -52,7 +50,7 @@ func (e *sampleEncoder) reset(start, step int64, steps int) {
 	}
 }
 
-// appendPoint appends [time, "value"]. It does not allocate when dst has room.
+// appendPoint appends [time, "value"]. It does not allocate if dst has room.
 func (e *sampleEncoder) appendPoint(dst []byte, t int64, f float64) []byte {
 	i := e.next
 	if i < len(e.texts) && e.start+int64(i)*e.step == t {
@@ -70,8 +68,7 @@ func (e *sampleEncoder) appendPoint(dst []byte, t int64, f float64) []byte {
 	return append(dst, '"', ']')
 }
 
-// appendTime appends the beginning of a sample that does not stand where the last one let
-// expect it.
+// appendTime appends the start of a sample at another time than the expected one.
 func (e *sampleEncoder) appendTime(dst []byte, t int64) []byte {
 	if len(e.texts) > 0 {
 		if d := t - e.start; d >= 0 && d%e.step == 0 && d/e.step < int64(len(e.texts)) {
@@ -86,8 +83,7 @@ func (e *sampleEncoder) appendTime(dst []byte, t int64) []byte {
 	return append(dst, ',', '"')
 }
 
-// encodeValue writes the result of a query to out: {"resultType":…,"result":…, without the
-// closing brace.
+// encodeValue writes the result of a query to out: {"resultType":…,"result":…, without the closing brace.
 func (e *sampleEncoder) encodeValue(out *output, v parser.Value) {
 	b := append(out.buf, `{"resultType":"`...)
 	b = append(b, v.Type()...)
@@ -115,8 +111,8 @@ func (e *sampleEncoder) encodeValue(out *output, v parser.Value) {
 	out.buf = b
 }
 
-// encodeMatrix writes an array of series, each with values and histograms over time.
-// Here and in encodeVector b is out's buffer, and what is returned is what has not been sent.
+// encodeMatrix writes an array of series, each with values and histograms over time. b is out's buffer, and
+// the result is its unsent part; encodeVector does the same.
 func (e *sampleEncoder) encodeMatrix(out *output, b []byte, m promql.Matrix) []byte {
 	b = append(b, '[')
 	for i := range m {
@@ -130,7 +126,7 @@ func (e *sampleEncoder) encodeMatrix(out *output, b []byte, m promql.Matrix) []b
 		b = encodeHistograms(out, b, s.Histograms)
 		b = append(b, '}')
 		if out.err != nil {
-			return b // nobody reads it any more
+			return b // the client has disconnected
 		}
 	}
 	return append(b, ']')

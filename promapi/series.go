@@ -10,8 +10,8 @@ import (
 
 var errNoMatch = errors.New("no match[] parameter provided")
 
-// series answers the labels of all series that one of match[] selects. The answer is held
-// back until the storage has named the last of them, so that an error can still be one.
+// series responds with the labels of all series that one of match[] selects. The response is buffered until
+// the storage has returned the last series, so that it can still become an error.
 func (c *call) series() *Error {
 	if len(c.form["match[]"]) == 0 {
 		return badData(errNoMatch)
@@ -42,7 +42,7 @@ func (c *call) series() *Error {
 	hints := &storage.SelectHints{
 		Start: start.UnixMilli(),
 		End:   end.UnixMilli(),
-		Func:  "series", // no function, but how a storage knows that nobody asks for samples
+		Func:  "series", // not a function: it signals the storage that no samples are needed
 		Limit: hintLimit(limit),
 	}
 	var set storage.SeriesSet
@@ -93,7 +93,7 @@ func (c *call) series() *Error {
 	return nil
 }
 
-// tooMuch is the error of an answer that is longer than the memory it may take.
+// tooMuch returns the error of a response that exceeds its memory limit.
 func (c *call) tooMuch() *Error {
 	return &Error{Type: Execution, Err: fmt.Errorf("the response exceeds %d bytes: use narrower matchers, a shorter range or limit=", c.api.o.MaxAnswer)}
 }

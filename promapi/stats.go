@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 )
 
-// appendStats appends what a query cost: seconds by phase and samples, by step too where the
-// engine was asked for it.
+// appendStats appends the costs of a query: seconds by phase, and samples, also by step if the engine was
+// requested to count them.
 func appendStats(dst []byte, s *stats.Statistics) []byte {
 	all := stats.NewQueryStats(s).Builtin()
 	t := all.Timings
@@ -62,7 +62,7 @@ func appendKey(dst []byte, name string) []byte {
 	return append(dst, '"', ':')
 }
 
-// appendStep appends the i-th [time, samples] of an array, with what opens or divides it.
+// appendStep appends the i-th [time, samples] of an array, with the bracket or comma before it.
 func appendStep(dst []byte, i int, t, n int64) []byte {
 	dst = append(dst, "[,"[min(i, 1)])
 	dst = append(dst, '[')

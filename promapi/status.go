@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BuildInfo is what status/buildinfo tells. Grafana and others decide by Version which of
-// the API's features they use, so it is the version of the Prometheus that the API equals.
+// BuildInfo is the response of status/buildinfo. Grafana and others derive from Version which features of the
+// API they use, so it is the version of the compatible Prometheus.
 type BuildInfo struct {
 	Version   string `json:"version"` // default 3.15.0
 	Revision  string `json:"revision"`
@@ -19,7 +19,7 @@ type BuildInfo struct {
 	GoVersion string `json:"goVersion"` // default: the runtime's
 }
 
-// DefaultVersion is the version of the Prometheus whose API this is.
+// DefaultVersion is the version of Prometheus with which the API is compatible.
 const DefaultVersion = "3.15.0"
 
 func (b BuildInfo) withDefaults() BuildInfo {
@@ -28,10 +28,10 @@ func (b BuildInfo) withDefaults() BuildInfo {
 	return b
 }
 
-// RuntimeInfo is what status/runtimeinfo tells.
+// RuntimeInfo is the response of status/runtimeinfo.
 type RuntimeInfo struct {
 	StartTime           time.Time `json:"startTime"`
-	CWD                 string    `json:"CWD"` // left empty: it is nobody's business
+	CWD                 string    `json:"CWD"` // left empty: not for clients
 	Hostname            string    `json:"hostname"`
 	ServerTime          time.Time `json:"serverTime"`
 	ReloadConfigSuccess bool      `json:"reloadConfigSuccess"`

@@ -10,20 +10,20 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// treeEncoder appends an expression's tree. Each object has its keys in order.
+// A treeEncoder appends an expression's tree. The keys of each object are sorted.
 type treeEncoder struct {
 	b   []byte
 	err error
 }
 
-// appendExpr appends an expression as JSON: what Prometheus' page draws as a tree.
+// appendExpr appends an expression as the JSON tree that Prometheus' page draws.
 func appendExpr(dst []byte, e parser.Expr) ([]byte, error) {
 	t := treeEncoder{b: dst}
 	t.expr(e)
 	return t.b, t.err
 }
 
-// key begins a field; open begins the object before it.
+// key appends a field's name; open starts the object before it.
 func (t *treeEncoder) key(name string) {
 	if t.b[len(t.b)-1] != '{' {
 		t.b = append(t.b, ',')
@@ -61,7 +61,7 @@ func (t *treeEncoder) node(name string, e parser.Expr) {
 	t.expr(e)
 }
 
-// null is the value of what an expression does not have.
+// null appends the value of a missing part.
 func (t *treeEncoder) null() { t.b = append(t.b, "null"...) }
 
 func (t *treeEncoder) expr(e parser.Expr) {
@@ -213,8 +213,8 @@ func (t *treeEncoder) matrix(n *parser.MatrixSelector) {
 	t.close()
 }
 
-// selector appends the fields of a selector; between are those that a range has in the
-// middle of the order.
+// selector appends the fields of a selector; between appends those that a range selector has in the middle of
+// the order.
 func (t *treeEncoder) selector(n *parser.VectorSelector, between func()) {
 	t.bool("anchored", n.Anchored)
 	t.matchers(n.LabelMatchers)
@@ -263,7 +263,7 @@ func (t *treeEncoder) timestamp(ms *int64) {
 	t.b = strconv.AppendInt(t.b, *ms, 10)
 }
 
-// duration appends a duration that is an expression, which most are not.
+// duration appends a duration expression, or null, which is the common case.
 func (t *treeEncoder) duration(name string, n *parser.DurationExpr) {
 	t.key(name)
 	t.durationNode(n)
@@ -285,7 +285,7 @@ func (t *treeEncoder) durationNode(n *parser.DurationExpr) {
 	t.close()
 }
 
-// operand appends a side of an expression of durations.
+// operand appends an operand of a duration expression.
 func (t *treeEncoder) operand(e parser.Expr) {
 	n, ok := e.(*parser.NumberLiteral)
 	switch {
