@@ -8,15 +8,15 @@ import (
 	"github.com/taredb/tare/activeseries"
 )
 
-// An acceptRange is an element of Accept or Accept-Encoding: a name in lower case, without
-// parameters, and its weight in thousandths.
+// An acceptRange is an element of Accept or Accept-Encoding: a name in lower case, without parameters, and
+// its weight in thousandths.
 type acceptRange struct {
 	name string
 	q    int
 }
 
-// parseAccept reads the elements of such a header (RFC 9110, sections 12.4.2 and 12.5). An element
-// whose weight cannot be read counts as refused: nobody is sent what he may not be able to read.
+// parseAccept parses the elements of such a header (RFC 9110, sections 12.4.2 and 12.5). An element with an
+// invalid weight counts as refused, so that no client receives a coding that it may not support.
 func parseAccept(values []string) []acceptRange {
 	var ranges []acceptRange
 	for _, value := range values {
@@ -39,7 +39,7 @@ func parseAccept(values []string) []acceptRange {
 	return ranges
 }
 
-// parseWeight reads a qvalue of at most three digits behind the point.
+// parseWeight parses a qvalue with at most three decimals.
 func parseWeight(s string) int {
 	if len(s) == 0 || len(s) > 5 || s[0] != '0' && s[0] != '1' || len(s) > 1 && s[1] != '.' {
 		return 0
@@ -61,8 +61,8 @@ func parseWeight(s string) int {
 
 const jsonType = "application/json"
 
-// chooseType is the media type of those offered that a request wants most, the first of equals; ok
-// is false when it takes none. Without an Accept it takes all.
+// chooseType returns the offered media type that a request prefers, the first of equals. ok is false if it
+// accepts none. Without an Accept header it accepts all.
 func chooseType(h http.Header, offered ...string) (mediaType string, ok bool) {
 	ranges := parseAccept(h.Values("Accept"))
 	if len(ranges) == 0 {
@@ -77,7 +77,7 @@ func chooseType(h http.Header, offered ...string) (mediaType string, ok bool) {
 	return mediaType, best > 0
 }
 
-// typeWeight is the weight of the most specific range that has the type.
+// typeWeight returns the weight of the most specific range that contains the type.
 func typeWeight(ranges []acceptRange, mediaType string) int {
 	major, _, _ := strings.Cut(mediaType, "/")
 	q, specific := 0, 0
@@ -98,7 +98,7 @@ func typeWeight(ranges []acceptRange, mediaType string) int {
 	return q
 }
 
-// acceptsEnd reports whether a request that accepts frames wants their end record.
+// acceptsEnd reports whether a request that accepts frames also accepts their end record.
 func acceptsEnd(h http.Header) bool {
 	for _, value := range h.Values("Accept") {
 		for element := range strings.SplitSeq(value, ",") {
@@ -110,8 +110,8 @@ func acceptsEnd(h http.Header) bool {
 	return false
 }
 
-// formOf is the form of a body of this Content-Type; one that nobody knows is JSON, or turns out not
-// to be.
+// formOf returns the form of a body with this Content-Type. An unknown one is treated as JSON, which fails
+// later if it is not.
 func formOf(contentType string) activeseries.Form {
 	t, parameters, err := mime.ParseMediaType(contentType)
 	switch {

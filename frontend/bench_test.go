@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// testOptions are those of a frontend that is asked for nothing over the network.
+// testOptions returns the options of a frontend that sends no request over the network.
 func testOptions() Options {
 	return Options{
 		Downstreams: []*url.URL{{Scheme: "http", Host: "127.0.0.1:1"}},
@@ -20,8 +20,8 @@ func testOptions() Options {
 	}
 }
 
-// BenchmarkActiveSeriesMiddlewareMergeResponses has the cases, the names and the data of the
-// benchmark of grafana/mimir#7665. A set of responses is used up by an operation, as there.
+// BenchmarkActiveSeriesMiddlewareMergeResponses has the cases, the names and the data of the benchmark of
+// grafana/mimir#7665. As there, an operation consumes a set of responses.
 func BenchmarkActiveSeriesMiddlewareMergeResponses(b *testing.B) {
 	f, err := New(testOptions())
 	if err != nil {
@@ -38,7 +38,7 @@ func BenchmarkActiveSeriesMiddlewareMergeResponses(b *testing.B) {
 	})
 }
 
-// BenchmarkPlainMergeResponses does the same work by encoding/json, into maps of labels.
+// BenchmarkPlainMergeResponses does the same work with encoding/json, into maps of labels.
 func BenchmarkPlainMergeResponses(b *testing.B) {
 	benchmarkMerge(b, func(responses []*http.Response, encoding string) (int64, error) {
 		type answer struct {
@@ -102,7 +102,7 @@ func benchmarkMerge(b *testing.B, merge func(responses []*http.Response, encodin
 				b.SetBytes(size)
 				b.ReportAllocs()
 				b.ResetTimer()
-				for i := range b.N { // not b.Loop: each operation uses a set up
+				for i := range b.N { // not b.Loop: each operation consumes a set
 					n, err := merge(sets[i], c.encoding)
 					if err != nil || n == 0 {
 						b.Fatal(n, err)
@@ -115,7 +115,7 @@ func benchmarkMerge(b *testing.B, merge func(responses []*http.Response, encodin
 
 var _ io.WriterTo = (*mergedBody)(nil)
 
-// TestMergeAllocs holds the merge to what it may allocate, whatever the number of series.
+// TestMergeAllocs bounds the allocations of a merge, regardless of the number of series.
 func TestMergeAllocs(t *testing.T) {
 	f, err := New(testOptions())
 	if err != nil {

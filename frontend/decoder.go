@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/activeseries"
 )
 
-// SetDecoding changes how the bodies of further requests are decoded.
+// SetDecoding changes how the bodies of later requests are decoded.
 func (f *Frontend) SetDecoding(d Decoding) error {
 	if err := d.Validate(); err != nil {
 		return err
@@ -15,10 +15,10 @@ func (f *Frontend) SetDecoding(d Decoding) error {
 	return nil
 }
 
-// Decoding is how bodies are decoded.
+// Decoding returns how bodies are decoded.
 func (f *Frontend) Decoding() Decoding { return *f.decoding.Load() }
 
-// chooseDecoding says how the bodies of one request are decoded, and whether by both implementations.
+// chooseDecoding chooses how the bodies of one request are decoded, and whether by both implementations.
 func (x *exchange) chooseDecoding() {
 	x.decoding = x.f.Decoding()
 	x.compare = x.decoding.Compare > 0 && rand.Float64() < x.decoding.Compare
@@ -27,7 +27,7 @@ func (x *exchange) chooseDecoding() {
 	}
 }
 
-// differ is told of bodies that the two decoders do not agree on.
+// differ reports bodies on which the two decoders disagree.
 func (f *Frontend) differ(d activeseries.Difference) {
 	f.metrics.differences.Inc()
 	f.latest.differ(d)

@@ -12,10 +12,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// An Encoding compresses a body, by the name that HTTP has for it.
+// An Encoding is a compression of bodies, by its name in HTTP.
 type Encoding string
 
-// The encodings. Snappy is the framing format of snappy that every reader of it takes.
+// Encodings. Snappy is the framing format that every snappy decoder supports.
 const (
 	Identity Encoding = ""
 	Snappy   Encoding = "x-snappy-framed"
@@ -23,11 +23,11 @@ const (
 	Zstd     Encoding = "zstd"
 )
 
-// encodings are those that are offered, the cheapest for a server first: of several that a client
-// likes equally, the first is taken.
+// encodings are the offered encodings, the cheapest for the server first: of several that a client prefers
+// equally, the first is chosen.
 var encodings = [...]Encoding{Snappy, Zstd, Gzip, Identity}
 
-// Validate says whether e is known.
+// Validate returns an error if e is unknown.
 func (e Encoding) Validate() error {
 	for _, known := range encodings {
 		if e == known {
@@ -37,28 +37,28 @@ func (e Encoding) Validate() error {
 	return fmt.Errorf("content encoding %q is unknown: want %s, %s, %s or none", string(e), Snappy, Gzip, Zstd)
 }
 
-// blockSize is what a compressor takes at once, and zstdWindow what a decompressor of zstd has to
-// keep: both bound the memory of one body.
+// blockSize is the block size of compressors, and zstdWindow the maximum window of zstd decompressors. Both
+// bound the memory of a body.
 const (
 	blockSize  = 64 << 10
-	zstdWindow = 8 << 20 // RFC 8878, section 3.1.1.1.2: what every decoder should support
+	zstdWindow = 8 << 20 // RFC 8878, section 3.1.1.1.2: the size that every decoder should support
 )
 
-// compressors keeps compressors and decompressors between bodies. sync.Pool gives them back to the
-// heap where there is no traffic; a zstd one is about a megabyte.
+// compressors keeps compressors and decompressors between bodies. sync.Pool frees them when there is no
+// traffic; a zstd one takes about a megabyte.
 type compressors struct {
 	snappyWriters, gzipWriters, zstdWriters sync.Pool
 	snappyReaders, gzipReaders, zstdReaders sync.Pool
 }
 
-// A resetWriter compresses what is written. Close ends the stream, not the writer beneath.
+// A resetWriter is a compressor. Close finishes the stream but does not close the underlying writer.
 type resetWriter interface {
 	io.WriteCloser
 	Reset(w io.Writer)
 }
 
-// writer returns a compressor for e, nil for Identity, and what gives it back once the stream
-// has ended, however.
+// writer returns a compressor for e, or nil for Identity, and a function that returns it to its pool. The
+// caller calls release once, whether the stream is complete or not.
 func (c *compressors) writer(e Encoding, w io.Writer) (compressor resetWriter, release func()) {
 	pooled := func(p *sync.Pool, make func() resetWriter) (resetWriter, func()) {
 		z, _ := p.Get().(resetWriter)
@@ -67,7 +67,7 @@ func (c *compressors) writer(e Encoding, w io.Writer) (compressor resetWriter, r
 		}
 		z.Reset(w)
 		return z, func() {
-			z.Reset(io.Discard) // lets go of w
+			z.Reset(io.Discard) // drops the reference to w
 			p.Put(z)
 		}
 	}
@@ -99,8 +99,8 @@ func (c *compressors) writer(e Encoding, w io.Writer) (compressor resetWriter, r
 	panic("BUG: compress with an unknown encoding")
 }
 
-// reader returns a decompressor of e over r and what gives it back. Gzip reads its header at
-// once; the error is of that.
+// reader returns a decompressor of e over r, and a function that returns it to its pool. It returns an error
+// if the gzip header, which it reads immediately, is invalid.
 func (c *compressors) reader(e Encoding, r io.Reader) (io.Reader, func(), error) {
 	switch e {
 	case Identity:
@@ -143,7 +143,7 @@ func (c *compressors) reader(e Encoding, r io.Reader) (io.Reader, func(), error)
 	panic("BUG: decompress an unknown encoding")
 }
 
-// encodingOf is the encoding that a Content-Encoding names.
+// encodingOf returns the encoding that a Content-Encoding names.
 func encodingOf(header string) (Encoding, error) {
 	switch name := strings.ToLower(strings.TrimSpace(header)); name {
 	case "", "identity":
@@ -155,8 +155,8 @@ func encodingOf(header string) (Encoding, error) {
 	}
 }
 
-// chooseEncoding is the encoding that a request wants most of those there are, by its
-// Accept-Encoding; ok is false when it takes none of them.
+// chooseEncoding returns the encoding that a request prefers, by its Accept-Encoding. ok is false if it
+// accepts none.
 func chooseEncoding(h http.Header) (e Encoding, ok bool) {
 	ranges := parseAccept(h.Values("Accept-Encoding"))
 	best := 0
@@ -168,7 +168,7 @@ func chooseEncoding(h http.Header) (e Encoding, ok bool) {
 	return e, best > 0
 }
 
-// encodingWeight is how much a request wants e, in thousandths (RFC 9110, section 12.5.3).
+// encodingWeight returns the weight of e in a request, in thousandths (RFC 9110, section 12.5.3).
 func encodingWeight(ranges []acceptRange, e Encoding) int {
 	name := string(e)
 	if e == Identity {
@@ -185,7 +185,7 @@ func encodingWeight(ranges []acceptRange, e Encoding) int {
 	}
 	switch {
 	case e == Identity && rest != 0:
-		return 1 // always acceptable unless it is refused; what was named comes first
+		return 1 // acceptable unless refused; named encodings are preferred
 	case rest > 0:
 		return rest
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/frontend"
 )
 
-// A frontend splits a request into shards, asks a downstream for each, and joins what they answer.
+// A frontend splits a request into shards, requests each from a downstream, and merges the responses.
 func Example() {
 	downstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"data":[{"__name__":"up","job":"api"}]}`)
@@ -43,7 +43,7 @@ func Example() {
 	// Output: 200 {"data":[{"__name__":"up","job":"api"},{"__name__":"up","job":"api"}]}
 }
 
-// A process answers for the series that it knows itself.
+// A process serves the series that it knows itself.
 func ExampleNewLocal() {
 	f, err := frontend.NewLocal(known{labels.FromStrings("__name__", "up", "job", "api"), labels.FromStrings("__name__", "down")},
 		frontend.Options{MaxShards: 128, MergeBytes: 1 << 20})
@@ -58,7 +58,7 @@ func ExampleNewLocal() {
 	// Output: 200 {"data":[{"__name__":"up","job":"api"}]}
 }
 
-// known are the series of a process.
+// known is the list of a process's series.
 type known []labels.Labels
 
 // ActiveSeries implements frontend.Local.

@@ -9,31 +9,31 @@ import (
 	"github.com/taredb/tare/activeseries"
 )
 
-// An exchange is one request on its way: what is asked for, and what came of it so far.
+// An exchange is a request being served, and the results so far.
 type exchange struct {
 	f        *Frontend
 	request  request
 	decoding Decoding
-	compare  bool // bodies are decoded by both implementations
+	compare  bool // decode bodies with both implementations
 	cancel   context.CancelCauseFunc
 
-	asked, retries   atomic.Int64 // requests downstream
+	asked, retries   atomic.Int64 // downstream requests
 	itemsIn, bytesIn atomic.Int64 // of bodies, decompressed
 }
 
-// A partBody is a body that knows which part it is.
+// A partBody is a body with its part.
 type partBody struct {
 	io.ReadCloser
 	part *part
 }
 
-// plainBody is the body of a response, decompressed, and what closes it.
+// plainBody returns the decompressed body of a response, and a function that closes it.
 func (x *exchange) plainBody(resp *http.Response) (io.ReadCloser, func()) {
 	b := x.decompressed(resp)
 	return b, func() { b.Close() }
 }
 
-// decompressed is the body of a response, decompressed. What cannot be decompressed is an error of its
+// decompressed returns the decompressed body of a response. An invalid encoding or body is an error of its
 // first Read.
 func (x *exchange) decompressed(resp *http.Response) io.ReadCloser {
 	header := resp.Header.Get("Content-Encoding")
@@ -47,13 +47,13 @@ func (x *exchange) decompressed(resp *http.Response) io.ReadCloser {
 	return &decompressedBody{raw: resp.Body, encoding: e, from: &x.f.compressors, err: err}
 }
 
-// A decompressedBody decompresses from its first Read on: of a request's bodies only those have a
-// decompressor that are being read.
+// A decompressedBody starts to decompress with its first Read, so only the bodies being read have a
+// decompressor.
 type decompressedBody struct {
 	raw      io.ReadCloser
 	encoding Encoding
 	from     *compressors
-	err      error // of what cannot be decompressed
+	err      error // error of an unknown encoding or an invalid header
 
 	z       io.Reader
 	release func()
@@ -72,7 +72,7 @@ func (b *decompressedBody) Read(p []byte) (int, error) {
 	return b.z.Read(p)
 }
 
-// Close gives the decompressor back and closes the body.
+// Close returns the decompressor to its pool and closes the body.
 func (b *decompressedBody) Close() error {
 	if b.z != nil {
 		b.release()

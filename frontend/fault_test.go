@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// hangs answers until the frontend leaves: not at all, or after the beginning of a body.
+// hangs blocks until the frontend disconnects, without a response or after the start of a body.
 func hangs(begin string) shardAnswer {
 	return func(w http.ResponseWriter, r *http.Request, _ string) {
 		if begin != "" {
@@ -30,7 +30,7 @@ func hangs(begin string) shardAnswer {
 	}
 }
 
-// raw answers with bytes that no server would write.
+// raw responds with bytes that no server would write.
 func raw(response string) shardAnswer {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) {
 		c, b, err := http.NewResponseController(w).Hijack()
@@ -43,20 +43,20 @@ func raw(response string) shardAnswer {
 	}
 }
 
-// large is a body of more than the frontend holds back, without its end.
+// large is a body larger than the frontend's hold-back buffer, without its end.
 var large = strings.TrimSuffix(string(testactive.Body(9, 3*holdBytes/80)), "]}")
 
-// TestEarlyFaults: what one shard of four does wrong before anything went out is the status of the
-// answer, with its text.
+// TestEarlyFaults makes one shard of four fail before any byte of the response was sent: its error determines
+// the status and the text of the response.
 func TestEarlyFaults(t *testing.T) {
 	timeout := func(o *Options) { o.Timeout = 50 * time.Millisecond }
 	for name, c := range map[string]struct {
 		its    shardAnswer
 		change func(*Options)
 		code   int
-		want   string // in the text
+		want   string // substring of the text
 		retry  string // Retry-After
-		asked  int    // 0: 5, one of them again
+		asked  int    // requests; 0: 5, one of them a retry
 	}{
 		"500":                {its: fails(500, "text/plain", "boom"), code: 500, want: "shard 2_of_4: boom"},
 		"JSON error":         {its: fails(422, "application/json", `{"status":"error","errorType":"execution","error":"too many series"}`), code: 422, want: "shard 2_of_4: too many series", asked: 4},
@@ -123,7 +123,7 @@ func TestEarlyFaults(t *testing.T) {
 	}
 }
 
-// TestLateFaults: what goes wrong after the status went out is in the body and in a trailer.
+// TestLateFaults makes shards fail after the status was sent: the error is in the body and in a trailer.
 func TestLateFaults(t *testing.T) {
 	dies := func(w http.ResponseWriter, _ *http.Request, _ string) {
 		_, _ = io.WriteString(w, large)
@@ -175,7 +175,7 @@ func TestLateFaults(t *testing.T) {
 				t.Errorf("%d requests: what was used is not asked for again", n)
 			}
 
-			// As frames with an end record: the record tells.
+			// In frames with an end record, the record contains the error.
 			r = get("Accept", activeseries.ContentTypeFramedEnd)
 			d := activeseries.NewDecoder(activeseries.Strict, activeseries.FormFramedEnd)
 			d.Reset(strings.NewReader(r.body))
@@ -188,7 +188,7 @@ func TestLateFaults(t *testing.T) {
 			} else if reported.Text == "" {
 				t.Error("frames: no text")
 			}
-			// As Mimir's frames, which have no place for an error: the connection breaks.
+			// Mimir's frames have no place for an error: the connection is closed.
 			if r = get("Accept", activeseries.ContentTypeFramed); r.err == nil {
 				t.Error("frames without end: a whole answer")
 			}
@@ -196,7 +196,7 @@ func TestLateFaults(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: once the client is gone no shard is asked any longer.
+// TestClientLeaves disconnects the client: all requests for shards are cancelled.
 func TestClientLeaves(t *testing.T) {
 	for name, its := range map[string]shardAnswer{
 		"before the headers": hangs(""),
@@ -234,13 +234,13 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestOneFaultEndsAll: the first error ends the requests that hang.
+// TestOneFaultEndsAll expects the first error to cancel the requests that hang.
 func TestOneFaultEndsAll(t *testing.T) {
 	var arrived, left sync.WaitGroup
 	arrived.Add(3)
 	left.Add(3)
 	refuses := func(w http.ResponseWriter, r *http.Request, shard string) {
-		arrived.Wait() // what was not sent yet would not be sent at all
+		arrived.Wait() // otherwise unsent requests would not be sent at all
 		fails(400, "text/plain", "no")(w, r, shard)
 	}
 	l := newFleet(t, false, nil, onlyShard("3_of_4", refuses, func(w http.ResponseWriter, r *http.Request, shard string) {
@@ -254,7 +254,7 @@ func TestOneFaultEndsAll(t *testing.T) {
 	testwait.Group(t, "all shards to be released", &left)
 }
 
-// TestLimitEndsAll: what is not needed any more is not waited for.
+// TestLimitEndsAll expects the frontend to cancel requests once the limit is reached.
 func TestLimitEndsAll(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.Shards = 2 }, onlyShard("1_of_2", hasSeries(50), hangs(`{"data":[{"a":"1"},{"a":"2"},{"a":"3"}`)))
 	if n := len(l.get("&limit=10").series(t)); n != 10 {
@@ -262,7 +262,7 @@ func TestLimitEndsAll(t *testing.T) {
 	}
 }
 
-// TestGate: more requests than may run wait, until their time is up.
+// TestGate sends more requests than may run: the others wait until they time out.
 func TestGate(t *testing.T) {
 	inside, release := make(chan struct{}), make(chan struct{})
 	l := newFleet(t, false, func(o *Options) { o.Shards, o.MaxRequests = 1, 1 }, func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -300,10 +300,10 @@ func TestGate(t *testing.T) {
 	f.leave()
 }
 
-// TestNoBufferLost: decoders and compressors come back however a merge ends. One that did not would be
-// made anew: 64 KiB and more each time.
+// TestNoBufferLost expects decoders and compressors to return to their pools however a merge ends. A lost one
+// would be allocated again: 64 KiB and more each time.
 func TestNoBufferLost(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // pools stay as they are
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // keeps the pools from being emptied
 	o := testOptions()
 	o.ResponseBytes = 300_000
 	f, err := New(o)
@@ -328,7 +328,7 @@ func TestNoBufferLost(t *testing.T) {
 				}
 			}
 			const runs = 20
-			// How many buffers are in use at once depends on which goroutine is first: the first rounds may create some.
+			// The number of buffers in use at once depends on scheduling: the first rounds may create some.
 			testwait.UntilState(t, fmt.Sprintf("%s %s: merges that create no buffers", encoding, name), func() (string, bool) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -343,7 +343,7 @@ func TestNoBufferLost(t *testing.T) {
 	}
 }
 
-// TestLength: a short answer has a length, a long one has a trailer instead.
+// TestLength expects a length in a short response and a trailer in a long one.
 func TestLength(t *testing.T) {
 	l := newFleet(t, false, nil, hasSeries(2))
 	r := l.get("")
@@ -357,7 +357,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// TestDecoders: both decoders give the same answers, and a difference is counted.
+// TestDecoders expects both decoders to return the same, and differences to be counted.
 func TestDecoders(t *testing.T) {
 	bodies := []string{
 		`{"data":[{"a":"1"} , {"b":"\u00e4"}]}`, `{"data":null,"warnings":["x"]}`, `{"status":"success","data":[]}`,

@@ -24,13 +24,13 @@ type fleet struct {
 	url      string
 
 	mu    sync.Mutex
-	asked []string // what downstreams were asked, sorted by whoever reads it
+	asked []string // requests received by downstreams; the reader sorts them
 }
 
-// A shardAnswer answers for one shard: "3_of_16", or "" for all.
+// A shardAnswer responds to the request for one shard: "3_of_16", or "" for all.
 type shardAnswer func(w http.ResponseWriter, r *http.Request, shard string)
 
-// newFleet starts a frontend whose downstreams, or members, answer as given.
+// newFleet starts a frontend whose downstreams, or members, respond with answers.
 func newFleet(t *testing.T, members bool, change func(*Options), answers ...shardAnswer) *fleet {
 	t.Helper()
 	l := &fleet{t: t}
@@ -95,7 +95,7 @@ func (l *fleet) note(format string, args ...any) {
 	l.asked = append(l.asked, fmt.Sprintf(format, args...))
 }
 
-// takeAsked is what downstreams were asked since the last call.
+// takeAsked returns the requests that downstreams have received since the last call.
 func (l *fleet) takeAsked() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *fleet) takeAsked() []string {
 	return asked
 }
 
-// A reply is what a client got.
+// A reply is the response that a client received.
 type reply struct {
 	code    int
 	header  http.Header
@@ -114,7 +114,7 @@ type reply struct {
 	err     error // of reading the body
 }
 
-// get asks for the series of up, with further parameters, and headers in pairs.
+// get requests the series of up, with further parameters, and headers in pairs.
 func (l *fleet) get(parameters string, headers ...string) reply {
 	l.t.Helper()
 	return l.ask(http.MethodGet, "/api/v1/cardinality/active_series?selector=up"+parameters, nil, headers...)
@@ -142,7 +142,7 @@ func (l *fleet) ask(method, path string, body io.Reader, headers ...string) repl
 	return reply{resp.StatusCode, resp.Header, resp.Trailer, string(text), err}
 }
 
-// errorText is the error of a reply as Prometheus' API writes it.
+// errorText returns the error of a reply in the format of Prometheus' API.
 func (r reply) errorText(t *testing.T) string {
 	t.Helper()
 	var e struct{ Status, ErrorType, Error string }
@@ -152,7 +152,7 @@ func (r reply) errorText(t *testing.T) string {
 	return e.Error
 }
 
-// series are the items of a valid reply, sorted.
+// series returns the items of a valid reply, sorted.
 func (r reply) series(t *testing.T) []string {
 	t.Helper()
 	if r.code != http.StatusOK || r.err != nil {
@@ -175,7 +175,7 @@ func seriesOf(t *testing.T, body []byte) []string {
 	return items
 }
 
-// hasSeries answers each shard with n series of its own.
+// hasSeries responds to each shard with n distinct series.
 func hasSeries(n int) shardAnswer {
 	return func(w http.ResponseWriter, _ *http.Request, shard string) {
 		i := 0
@@ -185,7 +185,7 @@ func hasSeries(n int) shardAnswer {
 	}
 }
 
-// wantSeries are the series that shards 1 to shards of hasSeries(n) have.
+// wantSeries returns the series of shards 1 to shards of hasSeries(n).
 func wantSeries(t *testing.T, shards, n int) []string {
 	t.Helper()
 	var all []string
@@ -196,7 +196,7 @@ func wantSeries(t *testing.T, shards, n int) []string {
 	return all
 }
 
-// says answers each shard with a body as it is.
+// says responds to each shard with the same body.
 func says(body string) shardAnswer {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -204,7 +204,7 @@ func says(body string) shardAnswer {
 	}
 }
 
-// fails answers with a status and a text.
+// fails responds with a status and a text.
 func fails(code int, contentType, text string, headers ...string) shardAnswer {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Content-Type", contentType)
@@ -216,7 +216,7 @@ func fails(code int, contentType, text string, headers ...string) shardAnswer {
 	}
 }
 
-// onlyShard has one shard answer differently from the rest.
+// onlyShard responds to one shard with its, and to the others with others.
 func onlyShard(shard string, its, others shardAnswer) shardAnswer {
 	return func(w http.ResponseWriter, r *http.Request, s string) {
 		if s == shard {

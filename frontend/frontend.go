@@ -19,30 +19,30 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// lateGrace is how much longer than the request itself the end of an answer may take, which tells that
-// the request took too long.
+// lateGrace is the time, in addition to the request's, for sending the end of a response that reports the
+// time-out.
 const lateGrace = 2 * time.Second
 
-// A Frontend answers requests for series by asking shards. It is safe for concurrent use.
+// A Frontend serves requests for series by requesting shards. It is safe for concurrent use.
 type Frontend struct {
 	options     Options
 	transport   http.RoundTripper
-	own         *http.Transport // when it is ours to close
+	own         *http.Transport // nil unless Close closes it
 	merger      *activeseries.Merger
 	compressors compressors
 	decoding    atomic.Pointer[Decoding]
-	turn        atomic.Uint32 // which replica is asked first
-	gate        chan struct{} // one place for each request that runs; nil without a limit
+	turn        atomic.Uint32 // index of the replica that is requested first
+	gate        chan struct{} // one slot per running request; nil without a limit
 	running     atomic.Int64
 	hedges      hedgeBudget
-	idle        chan struct{} // told when no request runs any more
+	idle        chan struct{} // notified when no request runs any more
 	metrics     *metrics
 	peers       peers
 	latest      latest
 	diag        *slog.Logger
 }
 
-// New makes a Frontend. Close ends its connections.
+// New returns a Frontend. The caller closes it.
 func New(o Options) (*Frontend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -70,24 +70,24 @@ func New(o Options) (*Frontend, error) {
 	return f, f.SetDecoding(o.Decoding)
 }
 
-// Close closes connections that no request uses. Requests end by their own contexts.
+// Close closes idle connections. It does not cancel requests, which finish by their own contexts.
 func (f *Frontend) Close() {
 	if f.own != nil {
 		f.own.CloseIdleConnections()
 	}
 }
 
-// IdleBytes is what buffers take that wait for the next request. What requests take that run is
-// bounded by MergeBytes and the number of processors.
+// IdleBytes returns the memory of idle buffers. The memory of running requests is bounded by MergeBytes and
+// the number of CPUs.
 func (f *Frontend) IdleBytes() int64 { return f.merger.IdleBytes() }
 
-// Collectors are the frontend's metrics.
+// Collectors returns the frontend's metrics.
 func (f *Frontend) Collectors() []prometheus.Collector { return f.metrics.all() }
 
-// Patterns are the paths of the API, as http.ServeMux takes them.
+// Patterns returns the paths of the API in the form of http.ServeMux.
 func Patterns() []string { return patterns(seriesEndpoint, histogramsEndpoint) }
 
-// SeriesPatterns are those of them that ask for series.
+// SeriesPatterns returns the patterns of requests for series.
 func SeriesPatterns() []string { return patterns(seriesEndpoint) }
 
 func patterns(endpoints ...endpoint) []string {
@@ -100,7 +100,7 @@ func patterns(endpoints ...endpoint) []string {
 	return patterns
 }
 
-// ServeHTTP answers the paths of Patterns.
+// ServeHTTP serves the paths of Patterns.
 func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := endpoint(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
 	if e != seriesEndpoint && e != histogramsEndpoint {
@@ -116,10 +116,10 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, f.options.Timeout, errTimeout)
 		defer stop()
-		// A client that does not read is not waited for any longer.
+		// Stop waiting for a client that does not read.
 		c := http.NewResponseController(w)
 		if c.SetWriteDeadline(time.Now().Add(f.options.Timeout+lateGrace)) == nil {
-			defer func() { _ = c.SetWriteDeadline(time.Time{}) }() // of the connection's next request
+			defer func() { _ = c.SetWriteDeadline(time.Time{}) }() // clears the deadline for the connection's next request
 		}
 	}
 	x := &exchange{f: f, cancel: cancel}
@@ -134,7 +134,7 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := panics.Of(err); p != nil {
 		rec.Status, rec.ErrorText = http.StatusInternalServerError, "internal error: see the server's log"
 		f.log(x, h, rec)
-		panic(p) // reported by the server, which aborts the response
+		panic(p) // the server reports it and aborts the response
 	}
 	aborted := err != nil && f.tell(ctx, h, x, rec, err)
 	f.log(x, h, rec)
@@ -158,10 +158,10 @@ func (f *Frontend) end() {
 	}
 }
 
-// Running is how many requests are being answered.
+// Running returns the number of requests being served.
 func (f *Frontend) Running() int { return int(f.running.Load()) }
 
-// Wait waits until no request runs, and returns how many do when ctx is done.
+// Wait blocks until no request runs or ctx is done, and returns the number of running requests.
 func (f *Frontend) Wait(ctx context.Context) int {
 	for {
 		n := f.Running()
@@ -176,7 +176,7 @@ func (f *Frontend) Wait(ctx context.Context) int {
 	}
 }
 
-// enter waits for a place among the requests that run.
+// enter waits for a slot among the running requests.
 func (f *Frontend) enter(ctx context.Context) error {
 	if f.gate == nil {
 		return nil
@@ -198,7 +198,7 @@ func (f *Frontend) leave() {
 	}
 }
 
-// serve answers one request. After an error it is for the caller to tell the client.
+// serve serves one request. The caller reports an error to the client.
 func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, rec *Record) error {
 	var err error
 	if x.request, err = x.f.parseRequest(h.w, r, endpoint(rec.Endpoint)); err != nil {
@@ -222,9 +222,9 @@ func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, re
 	merged := x.mergeResponses(ctx, responses, string(q.encoding))
 	maps.Copy(header, merged.Header)
 	body := merged.Body.(*mergedBody)
-	defer func() { _ = body.Close() }() // of shards whose bodies nobody wants any more
+	defer func() { _ = body.Close() }() // closes bodies that are not needed any more
 	body.failed = func(error) bool {
-		body.unfinished = !h.sent || q.form == activeseries.FormFramed // which has no place for an error
+		body.unfinished = !h.sent || q.form == activeseries.FormFramed // such frames have no place for an error
 		return body.unfinished
 	}
 	_, err = body.WriteTo(h)
@@ -236,7 +236,7 @@ func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, re
 	return h.finish()
 }
 
-// serveHistograms answers with metrics, which are merged whole before the first goes out.
+// serveHistograms responds with metrics, which are merged completely before the first is sent.
 func (x *exchange) serveHistograms(h *heldWriter, responses []*http.Response, rec *Record) error {
 	answer, n, err := x.mergeHistograms(responses)
 	if err != nil {
@@ -262,8 +262,9 @@ func (x *exchange) serveHistograms(h *heldWriter, responses []*http.Response, re
 	return h.finish()
 }
 
-// tell tells the client of an error: by a status while that is possible, else by a trailer, beside what the
-// body says. It reports whether neither is possible, so that only a broken connection can tell.
+// tell reports an error to the client: by a status if none was sent, otherwise by a trailer, in addition to
+// the error in the body. It returns true if neither is possible: then only a broken connection can report the
+// error.
 func (f *Frontend) tell(ctx context.Context, h *heldWriter, x *exchange, rec *Record, err error) (abort bool) {
 	e := f.statusOf(ctx, err)
 	if h.lost && e.Code != http.StatusGatewayTimeout {
@@ -271,7 +272,7 @@ func (f *Frontend) tell(ctx context.Context, h *heldWriter, x *exchange, rec *Re
 	}
 	rec.Status, rec.ErrorText = e.Code, e.Error()
 	if h.lost {
-		return false // there is nobody to tell
+		return false // the client has disconnected
 	}
 	if !h.sent {
 		h.held, h.sent = nil, true
@@ -284,7 +285,7 @@ func (f *Frontend) tell(ctx context.Context, h *heldWriter, x *exchange, rec *Re
 	return x.request.form == activeseries.FormFramed
 }
 
-// trailerText is an error fit for a field of HTTP: one line of ASCII.
+// trailerText returns the text of an error as a header field: one line of ASCII.
 func trailerText(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -297,7 +298,7 @@ func trailerText(text string) string {
 	}, text)
 }
 
-// log writes the record of a request that has ended.
+// log logs the record of a finished request.
 func (f *Frontend) log(x *exchange, h *heldWriter, rec *Record) {
 	rec.Total = time.Since(rec.Start)
 	rec.Asked, rec.Retries = x.asked.Load(), x.retries.Load()
@@ -310,7 +311,7 @@ func (f *Frontend) log(x *exchange, h *heldWriter, rec *Record) {
 	}
 }
 
-// Ready reports whether somebody can be asked: one replica, or each of the members.
+// Ready returns nil if one replica, or each of the members, is reachable.
 func (f *Frontend) Ready(ctx context.Context) error {
 	var errs []error
 	for _, u := range f.options.Members {
@@ -326,7 +327,7 @@ func (f *Frontend) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reach reports whether a downstream answers HTTP, whatever it says.
+// reach returns nil if a downstream responds to HTTP, regardless of the response.
 func (f *Frontend) reach(ctx context.Context, u *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -342,7 +343,7 @@ func (f *Frontend) reach(ctx context.Context, u *url.URL) error {
 	return resp.Body.Close()
 }
 
-// digestOf identifies requests that differ in values alone.
+// digestOf returns a digest that is equal for requests that differ only in values.
 func digestOf(endpoint, masked string) (d [16]byte) {
 	sum := sha256.Sum256([]byte(endpoint + "\x00" + masked))
 	copy(d[:], sum[:])

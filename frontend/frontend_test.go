@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// TestShards shows what one request becomes.
+// TestShards checks the requests that one request is split into.
 func TestShards(t *testing.T) {
 	l := newFleet(t, false, nil, hasSeries(3))
 	got := l.get("").series(t)
@@ -62,8 +62,9 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestSplitOnce: a downstream that would split what it is asked for is told not to, as it finds nothing that is in two
-// shards of different numbers. What this frontend does not split, is the downstream's to split.
+// TestSplitOnce expects the frontend to forbid downstreams to split a shard again, since the shards of
+// different counts have no series in common. A request that this frontend does not split may be split by the
+// downstream.
 func TestSplitOnce(t *testing.T) {
 	var told sync.Map
 	l := newFleet(t, false, nil, func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -96,7 +97,7 @@ func TestSplitOnce(t *testing.T) {
 	}
 }
 
-// TestNoLimitOfShards: upstream's 0 refuses everything.
+// TestNoLimitOfShards sets MaxShards to 0, which in Mimir would refuse every request.
 func TestNoLimitOfShards(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.MaxShards = 0 }, hasSeries(1))
 	if got := len(l.get("", shardingHeader, "300").series(t)); got != 300 {
@@ -104,7 +105,7 @@ func TestNoLimitOfShards(t *testing.T) {
 	}
 }
 
-// TestLongSelector: what is too long for a URL goes into a form.
+// TestLongSelector expects a selector that is too long for a URL to be sent as a form.
 func TestLongSelector(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.Shards = 1 }, hasSeries(1))
 	selector := `{job=~"` + strings.Repeat("a|", 10_000) + `a"}`
@@ -119,8 +120,8 @@ func TestLongSelector(t *testing.T) {
 	}
 }
 
-// TestPassedOn: who asks and which trace it is reach the downstream, with what is not ours; passwords
-// of clients do not.
+// TestPassedOn expects tenant and trace headers, and unknown parameters, to reach the downstream, and
+// clients' passwords not to.
 func TestPassedOn(t *testing.T) {
 	var got http.Header
 	var form url.Values
@@ -148,7 +149,7 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// TestBadRequests: what is wrong is said, and nobody is asked.
+// TestBadRequests expects a precise error for invalid requests, and no request to a downstream.
 func TestBadRequests(t *testing.T) {
 	l := newFleet(t, false, nil, hasSeries(1))
 	for _, c := range []struct{ query, want string }{
@@ -188,7 +189,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestEncodings reads answers by the official readers of each encoding, both ways.
+// TestEncodings decodes responses with the official decoder of each encoding, in both directions.
 func TestEncodings(t *testing.T) {
 	readers := map[string]func(io.Reader) (io.Reader, error){
 		"":         func(r io.Reader) (io.Reader, error) { return r, nil },
@@ -240,7 +241,7 @@ func TestEncodings(t *testing.T) {
 		{"identity, gzip;q=0.5", ""},
 	} {
 		for downstream = range readers {
-			if c.accept != "" && downstream != c.encoding { // each way in by itself, each way out by itself
+			if c.accept != "" && downstream != c.encoding { // each encoding once in either direction
 				continue
 			}
 			r := l.get("", "Accept-Encoding", c.accept)
@@ -267,7 +268,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestS2Body: Mimir calls s2's own stream x-snappy-framed.
+// TestS2Body sends s2's extended stream format, which Mimir labels x-snappy-framed.
 func TestS2Body(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.Shards = 1 }, func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Content-Encoding", "x-snappy-framed")
@@ -280,7 +281,7 @@ func TestS2Body(t *testing.T) {
 	}
 }
 
-// TestFrames: frames are offered and taken.
+// TestFrames expects frames to be offered and accepted.
 func TestFrames(t *testing.T) {
 	l := newFleet(t, false, nil, hasSeries(3))
 	want := l.get("").series(t)
@@ -295,7 +296,7 @@ func TestFrames(t *testing.T) {
 		if got := r.header.Get("Content-Type"); r.code != http.StatusOK || got != contentType {
 			t.Errorf("Accept %q: status %d, type %q, want %q", accept, r.code, got, contentType)
 		}
-		// The same body from a downstream is the same answer.
+		// The same body from a downstream results in the same response.
 		above := newFleet(t, false, func(o *Options) { o.Shards = 1 }, func(w http.ResponseWriter, _ *http.Request, _ string) {
 			w.Header().Set("Content-Type", contentType)
 			_, _ = io.WriteString(w, r.body)
@@ -309,7 +310,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestMembers: systems with different series are all asked, and what several have is told once.
+// TestMembers queries systems with different series: a series that several have is in the response once.
 func TestMembers(t *testing.T) {
 	l := newFleet(t, true, func(o *Options) { o.Shards = 2 },
 		says(`{"data":[{"a":"1"},{"a":"2"}]}`),
@@ -321,7 +322,7 @@ func TestMembers(t *testing.T) {
 	if asked := l.takeAsked(); len(asked) != 4 {
 		t.Errorf("asked %v, want 2 shards of 2 members", asked)
 	}
-	// A member that fails makes the answer incomplete.
+	// A failing member makes the response incomplete.
 	l = newFleet(t, true, nil, hasSeries(1), fails(503, "text/plain", "starting", "Retry-After", "7"))
 	r = l.get("")
 	if got := r.errorText(t); r.code != 503 || !strings.Contains(got, "starting") || r.header.Get("Retry-After") != "7" {
@@ -329,7 +330,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestCountBy: counts are pushed down to who understands, and made here of the rest.
+// TestCountBy expects counts to be pushed down to downstreams that support them, and computed by the frontend
+// for the others.
 func TestCountBy(t *testing.T) {
 	counts := func(w http.ResponseWriter, r *http.Request, shard string) {
 		if r.Form.Get("count_by") != "job" || r.Form.Has("limit") {
@@ -356,7 +358,7 @@ func TestCountBy(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %s", name, r.code, r.body, c.want)
 		}
 	}
-	// A label of that name is a count only behind the header, and only of the label that was requested.
+	// A label of that name is a count only with the header, and only of the requested label.
 	named := `{"data":[{"job":"a","__count__":"10"},{"job":"a","__count__":"x"}]}`
 	other := func(w http.ResponseWriter, r *http.Request, shard string) {
 		w.Header().Set(countHeader, "instance")
@@ -385,7 +387,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestBudgets: an answer over a bound is refused, with what to do.
+// TestBudgets expects a response over a limit to fail with an error that says what to do.
 func TestBudgets(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.ResponseBytes = 1000 }, hasSeries(10))
 	r := l.get("")
@@ -399,7 +401,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestReplicas: a shard that fails is asked of another replica, once.
+// TestReplicas expects a failing shard to be retried on another replica, once.
 func TestReplicas(t *testing.T) {
 	for name, bad := range map[string]shardAnswer{
 		"a status":    fails(500, "text/plain", "boom"),
@@ -412,7 +414,7 @@ func TestReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newFleet(t, false, nil, bad, hasSeries(2))
-			for range 2 { // whoever is first
+			for range 2 { // regardless of which replica is first
 				if diff := cmp.Diff(wantSeries(t, 4, 2), l.get("").series(t)); diff != "" {
 					t.Errorf("series (-want +got):\n%s", diff)
 				}
@@ -420,7 +422,7 @@ func TestReplicas(t *testing.T) {
 			if n := len(l.takeAsked()); n != 12 {
 				t.Errorf("%d requests, want 4 and 2 again, twice", n)
 			}
-			// Nobody has an answer: each shard was asked twice at most.
+			// All replicas fail: each shard was requested at most twice.
 			l = newFleet(t, false, func(o *Options) { o.Shards = 1 }, bad, bad, bad)
 			if r := l.get(""); r.code < 500 {
 				t.Errorf("status %d", r.code)
@@ -432,7 +434,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestHistograms: metrics are summed by name.
+// TestHistograms expects metrics to be summed by name.
 func TestHistograms(t *testing.T) {
 	const path = "/prometheus/api/v1/cardinality/active_native_histogram_metrics?selector=up"
 	l := newFleet(t, false, func(o *Options) { o.Shards = 2 },
@@ -482,7 +484,7 @@ func TestHistograms(t *testing.T) {
 	}
 }
 
-// TestReady: one replica is enough, of members all are needed.
+// TestReady expects readiness with one reachable replica, or with all members reachable.
 func TestReady(t *testing.T) {
 	l := newFleet(t, false, nil, hasSeries(1))
 	dead := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
@@ -509,7 +511,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestRead: a merged answer that is read is the one that is written.
+// TestRead expects Read and WriteTo of a merged response to return the same.
 func TestRead(t *testing.T) {
 	f, err := New(testOptions())
 	if err != nil {

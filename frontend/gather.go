@@ -10,19 +10,19 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// When the last shard of a request is hedged: after hedgeFactor times what the slowest of the others took, and not
+// The last shard of a request is hedged after hedgeFactor times the time of the slowest other shard, and not
 // before hedgeLeast.
 const (
 	hedgeFactor = 2
 	hedgeLeast  = 10 * time.Millisecond
 )
 
-// errHedged is why the slower of two requests for a shard is canceled.
+// errHedged is the cause of the cancellation of the slower of two requests for a shard.
 var errHedged = errors.New("another request for the shard was faster")
 
-// A hedgeBudget bounds second requests for slow shards to a fraction of the requests.
+// A hedgeBudget bounds hedges to a fraction of the requests.
 type hedgeBudget struct {
-	each  int64 // credit of a request, in millionths of a hedge
+	each  int64 // credit per request, in millionths of a hedge
 	saved atomic.Int64
 }
 
@@ -35,14 +35,14 @@ func newHedgeBudget(fraction float64) hedgeBudget {
 	return hedgeBudget{each: int64(fraction * hedgeCost)}
 }
 
-// earn adds the credit of so many requests.
+// earn adds the credit of the given number of requests.
 func (b *hedgeBudget) earn(requests int) {
 	if b.each > 0 && b.saved.Add(int64(requests)*b.each) > maxSaved {
 		b.saved.Store(maxSaved)
 	}
 }
 
-// spend reports whether there is credit for a hedge, and takes it.
+// spend takes the credit of a hedge, and reports whether there was enough.
 func (b *hedgeBudget) spend() bool {
 	for {
 		saved := b.saved.Load()
@@ -71,10 +71,10 @@ type gather struct {
 // A gatheredPart is a part with its response.
 type gatheredPart struct {
 	*part
-	cancel  context.CancelCauseFunc // of its first request
-	hedge   context.CancelCauseFunc // of its second one; nil: there is none
+	cancel  context.CancelCauseFunc // cancels its first request
+	hedge   context.CancelCauseFunc // cancels its hedge; nil: there is none
 	pending int                     // requests that have not reported
-	claimed atomic.Bool             // one of them has the response
+	claimed atomic.Bool             // one of its requests has the response
 	resp    *http.Response
 	err     error // of its first request
 }
@@ -88,9 +88,9 @@ type gathered struct {
 	err   error
 }
 
-// askAll requests all parts concurrently and waits for the headers of all responses. The first error cancels the
-// others; then no body is left open. A part that is much slower than all others is requested a second time,
-// and the first response counts.
+// askAll requests all parts concurrently and waits for the headers of all responses. The first error cancels
+// the others; then no body is left open. A part that is much slower than all others is requested a second
+// time, and the first response is used.
 func (x *exchange) askAll(ctx context.Context) ([]*http.Response, error) {
 	parts := x.parts()
 	g := &gather{x: x, ctx: ctx, results: make(chan gathered, len(parts)+1), start: time.Now(), missing: len(parts)}
@@ -100,7 +100,7 @@ func (x *exchange) askAll(ctx context.Context) ([]*http.Response, error) {
 		g.parts = append(g.parts, of)
 		partCtx := ctx
 		if x.f.hedges.each > 0 {
-			partCtx, of.cancel = context.WithCancelCause(ctx) // released with ctx: the body is read by it
+			partCtx, of.cancel = context.WithCancelCause(ctx) // cancelled with ctx: the body is read with it
 		}
 		g.request(partCtx, of, false)
 	}
@@ -117,7 +117,7 @@ func (x *exchange) askAll(ctx context.Context) ([]*http.Response, error) {
 	return answers, nil
 }
 
-// request makes a request for a part, which reports to results.
+// request starts a request for a part, which reports to results.
 func (g *gather) request(ctx context.Context, p *gatheredPart, hedge bool) {
 	g.running++
 	p.pending++
@@ -139,7 +139,7 @@ func (g *gather) request(ctx context.Context, p *gatheredPart, hedge bool) {
 	}()
 }
 
-// wait returns when all parts have a response, or after a fault when no request runs.
+// wait blocks until all parts have a response or, after a failure, until no request runs.
 func (g *gather) wait() {
 	var slow *time.Timer
 	var due <-chan time.Time
@@ -161,7 +161,7 @@ func (g *gather) wait() {
 	}
 }
 
-// take takes what a request reports.
+// take records the result of a request.
 func (g *gather) take(r *gathered) {
 	p := r.part
 	p.pending--
@@ -177,12 +177,13 @@ func (g *gather) take(r *gathered) {
 		} else if p.hedge != nil {
 			p.hedge(errHedged)
 		}
-	case p.resp != nil: // it was canceled, or too late
+	case p.resp != nil: // the request was cancelled, or too late
 	default:
 		if !r.hedge {
 			p.err = r.err
 		}
-		// An error of the request is the same at all replicas; after others the second request may succeed.
+		// An error caused by the request is the same at all replicas; after another error the second request
+		// may succeed.
 		if p.pending > 0 && (r.hedge || mayRetry(r.err)) {
 			return
 		}
@@ -196,7 +197,7 @@ func (g *gather) take(r *gathered) {
 	}
 }
 
-// hedge requests the one part without a response a second time.
+// hedge requests the only part without a response a second time.
 func (g *gather) hedge() {
 	for _, p := range g.parts {
 		if p.resp != nil || g.fault != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestHedge has one shard of four take long: it is requested a second time, of another replica or of the same member,
-// and the first response counts. The other request is canceled, whatever it comes to.
+// TestHedge delays one shard of four: it is requested a second time, from another replica or from the same
+// member, and the first response is used. The other request is cancelled, whatever its result.
 func TestHedge(t *testing.T) {
 	ok := hasSeries(2)
 	canceled := func(w http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }
 	for name, c := range map[string]struct {
 		first, second func(other <-chan struct{}) shardAnswer // other is closed when the other one has responded
-		arrived       bool                                    // the first waits for the second request
+		arrived       bool                                    // the first waits until the second request has arrived
 		members       bool
 		code          int
 		won           float64
@@ -38,7 +38,7 @@ func TestHedge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			requests := 0
-			second := make(chan struct{}) // it has arrived
+			second := make(chan struct{}) // closed when the second request has arrived
 			responded := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
 			slow := func(w http.ResponseWriter, r *http.Request, shard string) {
 				mu.Lock()
@@ -87,7 +87,7 @@ func TestHedge(t *testing.T) {
 	}
 }
 
-// after responds when the other one has.
+// after responds when the other request has been served.
 func after(answer shardAnswer) func(<-chan struct{}) shardAnswer {
 	return func(other <-chan struct{}) shardAnswer {
 		return func(w http.ResponseWriter, r *http.Request, shard string) {
@@ -100,7 +100,7 @@ func after(answer shardAnswer) func(<-chan struct{}) shardAnswer {
 	}
 }
 
-// TestHedgeLeft has a client leave while two requests for a shard run: both are canceled.
+// TestHedgeLeft disconnects a client while two requests for a shard run: both are cancelled.
 func TestHedgeLeft(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
@@ -129,7 +129,7 @@ func TestHedgeLeft(t *testing.T) {
 	testwait.Group(t, "the end of both requests", &both)
 }
 
-// TestHedgeBudget spends at most its fraction of the requests, at any time.
+// TestHedgeBudget expects hedges to stay within their fraction of the requests, at any time.
 func TestHedgeBudget(t *testing.T) {
 	rng := testseed.Rand(t)
 	for range 100 {

@@ -5,22 +5,22 @@ import (
 	"strconv"
 )
 
-// holdBytes is how much of an answer is held back before its status goes out, so that what goes wrong
-// until then has a status of its own.
+// holdBytes is the number of bytes of a response that are buffered before its status is sent, so that errors
+// up to then can still change the status.
 const holdBytes = 64 << 10
 
-// A heldWriter holds the beginning of an answer back.
+// A heldWriter buffers the start of a response.
 type heldWriter struct {
 	w    http.ResponseWriter
 	code int
 
 	held  []byte
-	sent  bool // the status went out
-	lost  bool // the client takes no more
+	sent  bool // the status was sent
+	lost  bool // the client has disconnected
 	bytes int64
 }
 
-// Write holds p back while there is room, and else sends all there is.
+// Write buffers p while there is room, and otherwise sends the buffer and p.
 func (h *heldWriter) Write(p []byte) (int, error) {
 	if !h.sent {
 		if len(h.held)+len(p) <= holdBytes {
@@ -42,7 +42,7 @@ func (h *heldWriter) pass(p []byte) (int, error) {
 	return n, err
 }
 
-// send sends the status and what was held.
+// send sends the status and the buffer.
 func (h *heldWriter) send() error {
 	h.sent = true
 	h.w.WriteHeader(h.code)
@@ -51,7 +51,7 @@ func (h *heldWriter) send() error {
 	return err
 }
 
-// finish sends what is still held: the whole answer, then, with its length.
+// finish sends the buffer: if it is the whole response, with its length.
 func (h *heldWriter) finish() error {
 	if h.sent {
 		return nil

@@ -23,7 +23,7 @@ type histogramMetric struct {
 	MaxBuckets uint64  `json:"max_bucket_count"`
 }
 
-// add adds what another shard knows of the same metric.
+// add adds the counts of another shard for the same metric.
 func (m *histogramMetric) add(o histogramMetric) {
 	switch {
 	case o.Series == 0:
@@ -39,14 +39,13 @@ func (m *histogramMetric) add(o histogramMetric) {
 	m.AvgBuckets = float64(m.Buckets) / float64(m.Series)
 }
 
-// histogramBytes is what a metric takes while shards are merged, beside its name: its value, and its
-// place in a map.
+// histogramBytes is the memory of a metric during a merge, besides its name: its value and its map entry.
 const histogramBytes = 128
 
 // histogramMerge sums metrics by their name.
 type histogramMerge struct {
 	metrics map[string]*histogramMetric
-	left    int64 // bytes
+	left    int64 // remaining bytes
 	allowed int64
 }
 
@@ -63,8 +62,8 @@ func (m *histogramMerge) add(o histogramMetric) error {
 	return nil
 }
 
-// mergeHistograms is the answer to all parts: each metric once, in the order of their names. It closes
-// all bodies.
+// mergeHistograms returns the merged response of all parts: each metric once, sorted by name. It closes all
+// bodies.
 func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, error) {
 	budget := x.f.options.MergeBytes
 	m := histogramMerge{metrics: map[string]*histogramMetric{}, left: budget, allowed: budget}
@@ -110,7 +109,7 @@ func nameHistograms(err error, body io.ReadCloser) error {
 	return &StatusError{Code: http.StatusBadGateway, Part: name, Text: err.Error(), err: err}
 }
 
-// readHistograms adds the metrics of one body. It reads token by token: a body is not held.
+// readHistograms adds the metrics of one body. It reads token by token and does not buffer the body.
 func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
 	d := json.NewDecoder(body)
 	defer func() { x.bytesIn.Add(d.InputOffset()) }()
@@ -151,14 +150,14 @@ func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
 	return nil
 }
 
-// histogramFields are the fields of a body beside its metrics.
+// histogramFields are the fields of a body besides its metrics.
 type histogramFields struct {
-	data   bool // there was one
+	data   bool // the field was present
 	failed bool
-	text   string // of the error
+	text   string // text of the error
 }
 
-// read reads the value of a field that is not "data".
+// read reads the value of a field other than "data".
 func (f *histogramFields) read(d *json.Decoder, key json.Token) error {
 	if key != "status" && key != "error" {
 		var other json.RawMessage
@@ -220,7 +219,7 @@ func wantDelim(d *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// truncated is err, which at the end of the input means that there should be more.
+// truncated returns err, with io.EOF replaced by io.ErrUnexpectedEOF.
 func truncated(err error) error {
 	if err == io.EOF { //nolint:errorlint // as io.Reader says
 		err = io.ErrUnexpectedEOF

@@ -15,27 +15,25 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A Local knows the active series of this process.
+// A Local provides the active series of this process.
 type Local interface {
-	// ActiveSeries are those series that keep wants. The labels that keep is given, and those that are
-	// yielded, are valid until the next ones. Series that are being yielded slowly
-	// hold nothing up but their request.
+	// ActiveSeries returns the series for which keep returns true. Labels passed to keep, and yielded labels,
+	// are valid until the next ones. A slow consumer must not block anything but its own request.
 	ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Labels]
 }
 
-// A ShardedLocal is a Local that knows the hashes of its series, so that a shard need not look at those
-// of the others.
+// A ShardedLocal is a Local that knows the hashes of its series, so that a shard can skip the series of the
+// others.
 type ShardedLocal interface {
 	Local
 
-	// ActiveShard is ActiveSeries of those series whose labels.StableHash is in the shard.
+	// ActiveShard returns ActiveSeries restricted to series whose labels.StableHash is in the shard.
 	ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels]
 }
 
-// NewLocal makes a Frontend whose one system is this process: it answers for the series that l knows
-// with all that a request to a frontend can ask for, so that other frontends can have it as a member.
-// The options need neither Downstreams nor Members nor a Transport, and Shards only if a
-// request is to be split without asking for it.
+// NewLocal returns a Frontend whose only system is this process: it serves the series of l with all features
+// of a frontend, so that other frontends can have it as a member. The options must not have Downstreams,
+// Members or Transport; Shards is required only to split requests that do not specify a number of shards.
 func NewLocal(l Local, o Options) (*Frontend, error) {
 	if len(o.Downstreams)+len(o.Members) > 0 || o.Transport != nil {
 		return nil, errors.New("a frontend of this process' series has no downstreams")
@@ -46,7 +44,7 @@ func NewLocal(l Local, o Options) (*Frontend, error) {
 	return New(o)
 }
 
-// A localTransport answers the requests for shards that a Frontend makes.
+// A localTransport responds to a Frontend's requests for shards.
 type localTransport struct{ local Local }
 
 // RoundTrip implements http.RoundTripper.
@@ -54,7 +52,7 @@ func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, string(seriesEndpoint)) {
 		return refusal(r, http.StatusNotImplemented, "only active_series is answered here"), nil
 	}
-	if err := r.ParseForm(); err != nil { // closes nothing: the body is a string's
+	if err := r.ParseForm(); err != nil { // the body is a string reader, so nothing is closed
 		return nil, fmt.Errorf("read the form: %w", err)
 	}
 	s, err := parseSelector(r.Form.Get("selector"))
@@ -81,7 +79,7 @@ func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// shard is the series of one shard.
+// shard returns the series of one shard.
 func (t localTransport) shard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
 	if sharded, ok := t.local.(ShardedLocal); ok {
 		return sharded.ActiveShard(shard, keep)
@@ -91,7 +89,7 @@ func (t localTransport) shard(shard tsblock.Shard, keep func(labels.Labels) bool
 	})
 }
 
-// refusal is an answer that says no.
+// refusal returns a response with an error status.
 func refusal(r *http.Request, code int, text string) *http.Response {
 	return &http.Response{
 		StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: int64(len(text)),
@@ -99,16 +97,16 @@ func refusal(r *http.Request, code int, text string) *http.Response {
 	}
 }
 
-// localBytes is about how much of a body is made at once.
+// localBytes is the approximate size of the pieces in which a body is encoded.
 const localBytes = 16 << 10
 
-// A localBody is an answer that is made as it is read.
+// A localBody is a body that is encoded as it is read.
 type localBody struct {
 	next func() (labels.Labels, bool)
 	stop func()
 
 	buffer []byte
-	rest   []byte // of what was made and not yet read
+	rest   []byte // encoded bytes that were not read yet
 	items  int
 	ended  bool
 }
@@ -143,7 +141,7 @@ func (b *localBody) make() {
 	b.rest = b.buffer
 }
 
-// pairs are a series' names and values.
+// pairs returns a series' names and values.
 func pairs(ls labels.Labels) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		more := true

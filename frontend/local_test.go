@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/activeseries"
 )
 
-// A localList is series that are known.
+// A localList is a list of known series.
 type localList []labels.Labels
 
 func (l localList) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
@@ -29,7 +29,7 @@ func (l localList) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.L
 	}
 }
 
-// someSeries are series of gateway number g, with one that all gateways have.
+// someSeries returns the series of gateway g, including one that all gateways have.
 func someSeries(g, n int) localList {
 	list := localList{labels.FromStrings("__name__", "build_info", "version", "1\"\\\n\xff")}
 	for i := range n {
@@ -38,7 +38,7 @@ func someSeries(g, n int) localList {
 	return list
 }
 
-// serveLocal starts an HTTP server of a frontend for its own series.
+// serveLocal starts an HTTP server of a frontend over the series of l.
 func serveLocal(t *testing.T, l Local, change func(*Options)) string {
 	t.Helper()
 	o := Options{MaxShards: 128, MergeBytes: 1 << 20}
@@ -61,7 +61,7 @@ func serveLocal(t *testing.T, l Local, change func(*Options)) string {
 	return s.URL
 }
 
-// askLocal asks for series, with headers in pairs.
+// askLocal requests series, with headers in pairs.
 func askLocal(t *testing.T, base string, form url.Values, headers ...string) (reply, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/prometheus/api/v1/cardinality/active_series", strings.NewReader(form.Encode()))
@@ -82,7 +82,7 @@ func askLocal(t *testing.T, base string, form url.Values, headers ...string) (re
 	return reply{resp.StatusCode, resp.Header, resp.Trailer, string(text), err}, text
 }
 
-// items are series as the API writes them, sorted.
+// items returns the series in the API's format, sorted.
 func (l localList) items() []string {
 	var all []string
 	for _, ls := range l {
@@ -92,8 +92,8 @@ func (l localList) items() []string {
 	return all
 }
 
-// TestLocal asks a process for its own series: all of them, shards that are together all of them, a
-// selection, some, counts, and frames.
+// TestLocal requests a process's own series: all of them, all shards, a selection, a limited number, counts,
+// and frames.
 func TestLocal(t *testing.T) {
 	list := someSeries(1, 2000)
 	base := serveLocal(t, list, nil)
@@ -141,7 +141,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalRefuses says what is wrong with a request for the process' own series.
+// TestLocalRefuses checks the errors of invalid requests for the process's own series.
 func TestLocalRefuses(t *testing.T) {
 	base := serveLocal(t, someSeries(1, 3), func(o *Options) { o.MaxShards = 4 })
 	for selector, want := range map[string]string{
@@ -177,8 +177,8 @@ func TestLocalRefuses(t *testing.T) {
 	}
 }
 
-// TestFleetOfLocals has a frontend over three processes: a series that all of them have is there once,
-// counts are added up, and none is missing.
+// TestFleetOfLocals runs a frontend over three processes: a series that all of them have is returned once,
+// counts are added up, and no series is missing.
 func TestFleetOfLocals(t *testing.T) {
 	var members []*url.URL
 	var all localList

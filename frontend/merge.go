@@ -9,9 +9,9 @@ import (
 	"github.com/taredb/tare/activeseries"
 )
 
-// mergeResponses makes one response of the answers to all parts, to be read with its Body's WriteTo or
-// Read, and closed. It reads nothing by itself. Encoding compresses the body; one that is unknown
-// does not.
+// mergeResponses returns one response that merges the responses to all parts. The caller reads it by Read or
+// by the body's WriteTo, and closes it; nothing is read before. encoding is the compression of the body; an
+// unknown one means none.
 func (x *exchange) mergeResponses(ctx context.Context, responses []*http.Response, encoding string) *http.Response {
 	e := Encoding(encoding)
 	if e.Validate() != nil {
@@ -37,9 +37,9 @@ func (x *exchange) mergeResponses(ctx context.Context, responses []*http.Respons
 	}
 }
 
-// sources are the bodies of responses, as the merge wants them, and whether they may have the same
-// series. Where some members count by themselves and others do not, those that do not are counted
-// first, each series of theirs once: counts have no duplicates.
+// sources returns the bodies of responses as sources of a merge, and whether several may have the same
+// series. If some members count and others do not, the series of the others are deduplicated and counted
+// first: counts cannot be deduplicated.
 func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sources []activeseries.Source, unique bool) {
 	sources = make([]activeseries.Source, len(responses))
 	names, done := shardNames(len(responses)), x.done
@@ -74,8 +74,8 @@ func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sou
 	}), false
 }
 
-// setSource has the body of one response be a source. One that was not asked for here cannot be asked
-// for again.
+// setSource sets a source to the body of one response. A response that was not requested by this exchange
+// cannot be requested again.
 func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, resp *http.Response) {
 	s.Body = x.decompressed(resp)
 	s.Counts = x.request.countBy != "" && resp.Header.Get(countHeader) == x.request.countBy
@@ -95,19 +95,19 @@ func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, resp *
 		}
 		if formOf(again.Header.Get("Content-Type")) != form || again.Header.Get(countHeader) != resp.Header.Get(countHeader) {
 			again.Body.Close()
-			return nil, why // a replica that answers in another way is another version
+			return nil, why // a replica with a different form runs another version
 		}
 		return x.decompressed(again), nil
 	}
 }
 
-// done counts what a body had.
+// done counts the items and bytes of a body.
 func (x *exchange) done(items, bytes int64, _ error) {
 	x.itemsIn.Add(items)
 	x.bytesIn.Add(bytes)
 }
 
-// order is what is to be made of the bodies.
+// order returns the parameters of the merge.
 func (x *exchange) order() activeseries.Order {
 	o := activeseries.Order{
 		Decoder:     x.decoding.By,
@@ -127,16 +127,16 @@ func (x *exchange) order() activeseries.Order {
 	return o
 }
 
-// A mergedBody is a merged answer, compressed.
+// A mergedBody is a merged, compressed response.
 type mergedBody struct {
 	*activeseries.Body
 	encoding Encoding
 	from     *compressors
-	failed   func(error) bool // asked for what to do about an error; nil when the body is to tell
+	failed   func(error) bool // called with an error; if it is nil, or returns false, the body contains the error
 
-	unfinished bool // failed has answered: the body ends where it is
+	unfinished bool // failed returned true: the body is cut off
 
-	// Of Read:
+	// Used by Read.
 	z       resetWriter
 	release func()
 	pending bytes.Buffer
@@ -144,7 +144,7 @@ type mergedBody struct {
 	err     error
 }
 
-// WriteTo writes the answer. Its error is the writer's, or that which the answer tells of.
+// WriteTo writes the response. It returns the writer's error, or the error that the response reports.
 func (b *mergedBody) WriteTo(w io.Writer) (int64, error) {
 	if b.encoding == Identity {
 		return b.Body.WriteTo(w)
@@ -162,7 +162,7 @@ func (b *mergedBody) WriteTo(w io.Writer) (int64, error) {
 	return n.bytes, err
 }
 
-// Read reads the answer in the caller's goroutine.
+// Read reads the response in the caller's goroutine.
 func (b *mergedBody) Read(p []byte) (int, error) {
 	if b.encoding == Identity {
 		return b.Body.Read(p)
@@ -189,7 +189,7 @@ func (b *mergedBody) Read(p []byte) (int, error) {
 	return b.pending.Read(p)
 }
 
-// Close ends the answer and closes all bodies.
+// Close stops the merge and closes all bodies.
 func (b *mergedBody) Close() error {
 	if b.z != nil {
 		b.release()
@@ -201,7 +201,7 @@ func (b *mergedBody) Close() error {
 	return b.Body.Close()
 }
 
-// A countingWriter counts what it passes on.
+// A countingWriter counts the bytes that it writes.
 type countingWriter struct {
 	w     io.Writer
 	bytes int64

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An outcome is what became of a request downstream.
+// An outcome is the result of a downstream request.
 type outcome string
 
 const (
@@ -24,7 +24,7 @@ func outcomeOf(code int) outcome {
 	return outcomeFailed
 }
 
-// metrics are a Frontend's own.
+// metrics are the metrics of a Frontend.
 type metrics struct {
 	requests    *prometheus.CounterVec // by endpoint and code
 	seconds     *prometheus.HistogramVec
@@ -67,7 +67,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) asked(o outcome) { m.downstream.WithLabelValues(string(o)).Inc() }
 
-// observe counts a request that has ended.
+// observe counts a finished request.
 func (m *metrics) observe(r *Record) {
 	m.requests.WithLabelValues(r.Endpoint, strconv.Itoa(r.Status)).Inc()
 	m.seconds.WithLabelValues(r.Endpoint).Observe(r.Total.Seconds())
@@ -81,7 +81,7 @@ func (m *metrics) observe(r *Record) {
 	m.bytes.WithLabelValues("out").Add(float64(r.BytesOut))
 }
 
-// all are the collectors.
+// all returns the collectors.
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.requests, m.seconds, m.running, m.late, m.downstream, m.retries, m.hedges, m.hedgesWon, m.items, m.bytes, m.compared, m.differences,

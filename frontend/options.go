@@ -13,56 +13,57 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// Options say whom a Frontend asks, and what an answer may take.
+// Options configure the downstreams of a Frontend and its limits.
 type Options struct {
-	// Downstreams are replicas of one system: a shard is asked of one of them. Members are
-	// systems with different series: a shard is asked of all of them, and a series that several have
-	// is in the answer once. There are either the ones or the others. A URL is http or https, may
-	// have a path that goes before /api/v1/…, and a user and password for basic authentication.
+	// Downstreams are replicas of one system: a shard is requested from one of them. Members are systems with
+	// different series: a shard is requested from all of them, and a series that several have is in the
+	// response once. Only one of the two may be set. A URL is http or https, may have a path, which is
+	// prepended to /api/v1/…, and a user and password for basic authentication.
 	Downstreams, Members []*url.URL
 
-	Shards    int // that a request is split into unless it says otherwise; 1 does not split
-	MaxShards int // that a request may ask for; 0 is no limit
+	Shards    int // default number of shards of a request; 1 does not split
+	MaxShards int // maximum number of shards of a request; 0 is no limit
 
-	// MaxRequests are answered at the same time; others wait. 0 is no limit.
+	// MaxRequests bounds concurrent requests; others wait. 0 is no limit.
 	MaxRequests int
 
-	// ResponseBytes is how long an answer may be before it is compressed; 0 is no limit.
+	// ResponseBytes bounds the length of an uncompressed response; 0 is no limit.
 	ResponseBytes int64
 
-	// MergeBytes is what one request may take to tell duplicates apart, to count, and to merge
-	// metrics with native histograms.
+	// MergeBytes bounds the memory that one request may use to deduplicate, to count, and to merge metrics
+	// with native histograms.
 	MergeBytes int64
 
-	// Timeout is how long a request may take, the reading of the answer included; 0 is no limit.
+	// Timeout bounds the time of a request, including the time the client takes to read the response; 0 is no
+	// limit.
 	Timeout time.Duration
 
-	// Hedge is the fraction of the requests for shards, from 0 to 1, that may be made a second time: a shard that
-	// is much slower than the others of its request is, once per request. 0: none.
+	// Hedge is the fraction of the requests for shards, from 0 to 1, that may be hedged: a shard that is much
+	// slower than the others of its request is requested again, once per request. 0: none.
 	Hedge float64
 
-	// Encoding is asked of the downstreams. What they answer with is taken whatever it is.
+	// Encoding is requested from the downstreams. Other encodings of their responses are accepted too.
 	Encoding Encoding
 
-	Decoding Decoding // may be changed: SetDecoding
+	Decoding Decoding // initial value; see SetDecoding
 
-	// Transport asks the downstreams; nil for NewTransport's.
+	// Transport sends requests to the downstreams; nil: that of NewTransport.
 	Transport http.RoundTripper
 
-	Log  *querylog.Logger // of requests; nil for none
-	Diag *slog.Logger     // of decoders that do not agree; nil for slog.Default
+	Log  *querylog.Logger // logs requests; nil: none
+	Diag *slog.Logger     // logs disagreements of decoders; nil: slog.Default
 }
 
-// A Decoding says how bodies are decoded.
+// A Decoding specifies how bodies are decoded.
 type Decoding struct {
 	By activeseries.Implementation
 
-	// Compare is the share of requests whose bodies are decoded by both implementations, from 0 to
-	// 1. What they do not agree on is counted and logged.
+	// Compare is the fraction of requests, from 0 to 1, whose bodies are decoded by both implementations.
+	// Disagreements are counted and logged.
 	Compare float64
 }
 
-// Validate says what is wrong with d.
+// Validate returns an error if d is invalid.
 func (d Decoding) Validate() error {
 	switch {
 	case d.By != activeseries.Strict && d.By != activeseries.Stdlib:
@@ -73,7 +74,7 @@ func (d Decoding) Validate() error {
 	return nil
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *Options) Validate() error {
 	var errs []error
 	switch {
@@ -110,7 +111,7 @@ func (o *Options) Validate() error {
 	return errors.Join(append(errs, o.Encoding.Validate(), o.Decoding.Validate())...)
 }
 
-// validateURL says what is wrong with the address of a downstream.
+// validateURL returns an error if the URL of a downstream is invalid.
 func validateURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
@@ -121,22 +122,21 @@ func validateURL(u *url.URL) error {
 	return nil
 }
 
-// NewTransport makes the transport that a Frontend asks by when it is given none. The default TLS
-// configuration is Go's.
+// NewTransport returns the transport that a Frontend uses by default. Its TLS configuration is Go's default.
 //
-// It speaks HTTP/1.1: each body then waits in a socket of its own, where the kernel bounds it. HTTP/2
-// would hold megabytes a body in this process.
+// It uses HTTP/1.1: each body then waits in a separate socket, where the kernel bounds it. HTTP/2 would
+// buffer megabytes per body in this process.
 func NewTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
 	t.ForceAttemptHTTP2 = false
-	t.DisableCompression = true // asked for, and undone, by the frontend
+	t.DisableCompression = true // the frontend negotiates compression itself
 	t.MaxIdleConns = 0
 	t.MaxIdleConnsPerHost = 128
 	t.MaxResponseHeaderBytes = 64 << 10
 	return t
 }
 
-// workers is how many bodies of a request are read at once.
+// workers returns the number of bodies of a request that are read concurrently.
 func workers() int { return runtime.GOMAXPROCS(0) }

@@ -12,41 +12,43 @@ import (
 )
 
 const (
-	// latestRequests are remembered for Overview, and latestText is how many bytes of each text of theirs.
+	// latestRequests is the number of requests kept for Overview, and latestText the maximum of bytes of each
+	// of their texts.
 	latestRequests = 50
 	latestText     = 512
 )
 
-// An Overview is what a frontend asks, of whom, and how that went since it was made. Its JSON is stable.
+// An Overview describes the downstreams of a frontend and its requests since it was created. Its JSON is
+// stable.
 type Overview struct {
-	Members bool   `json:"members"` // Peers are systems with different series; else replicas of one
+	Members bool   `json:"members"` // Peers are systems with different series; otherwise replicas of one
 	Peers   []Peer `json:"peers"`
 
-	Shards      int     `json:"shards"`      // of a request that does not say how many
+	Shards      int     `json:"shards"`      // default of a request
 	MaxShards   int     `json:"maxShards"`   // 0: no limit
-	MaxRequests int     `json:"maxRequests"` // at the same time; 0: no limit
+	MaxRequests int     `json:"maxRequests"` // concurrent; 0: no limit
 	Timeout     float64 `json:"timeoutSeconds"`
 	Decoder     string  `json:"decoder"`
-	Compare     float64 `json:"compare"` // share of requests that both decoders decode, 0 to 1
+	Compare     float64 `json:"compare"` // fraction of requests that both decoders decode, 0 to 1
 
-	Running     int    `json:"running"`     // requests that are being answered
-	Requests    uint64 `json:"requests"`    // that have ended
-	Failed      uint64 `json:"failed"`      // of them
-	Retries     uint64 `json:"retries"`     // requests for shards that were made a second time
+	Running     int    `json:"running"`     // requests being served
+	Requests    uint64 `json:"requests"`    // finished requests
+	Failed      uint64 `json:"failed"`      // of those
+	Retries     uint64 `json:"retries"`     // second requests for shards after a failure
 	Compared    uint64 `json:"compared"`    // requests that both decoders decoded
-	Differences uint64 `json:"differences"` // bodies on which they did not agree
+	Differences uint64 `json:"differences"` // bodies on which the decoders disagreed
 
 	LastDifference *Disagreement `json:"lastDifference,omitempty"`
-	Latest         []Asked       `json:"latest"` // newest first, some 50 at most
+	Latest         []Asked       `json:"latest"` // newest first, at most 50
 }
 
-// A Peer is somebody who is asked. Its JSON is stable.
+// A Peer is a downstream of the frontend. Its JSON is stable.
 type Peer struct {
 	URL      string  `json:"url"` // without its password
 	Answered uint64  `json:"answered"`
 	Refused  uint64  `json:"refused"` // by a status below 500
 	Failed   uint64  `json:"failed"`
-	Seconds  float64 `json:"seconds"` // until headers came, of all that answered together
+	Seconds  float64 `json:"seconds"` // total time until the headers of successful responses
 
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
@@ -58,23 +60,23 @@ type Disagreement struct {
 	Text string    `json:"text"`
 }
 
-// Asked is one request of a client. Its JSON is stable.
+// An Asked is one request of a client. Its JSON is stable.
 type Asked struct {
 	At       time.Time `json:"at"`
 	Endpoint string    `json:"endpoint"`
 	Tenant   string    `json:"tenant,omitempty"`
-	Selector string    `json:"selector,omitempty"` // as asked, or with ? for the values of labels
+	Selector string    `json:"selector,omitempty"` // as requested, or with ? for the values of labels
 	CountBy  string    `json:"countBy,omitempty"`
 	Shards   int       `json:"shards"`
-	Items    int64     `json:"items"` // in the answer
-	Bytes    int64     `json:"bytes"` // of the answer
+	Items    int64     `json:"items"` // in the response
+	Bytes    int64     `json:"bytes"` // of the response
 	Seconds  float64   `json:"seconds"`
 	Status   int       `json:"status"`
 	Error    string    `json:"error,omitempty"`
 }
 
-// Overview returns what the frontend does and has done. Unless values may be shown, selectors have ? for
-// the the values of labels, and errors, which may repeat them, are told by their status.
+// Overview returns the state and the counts of the frontend. Unless values may be shown, selectors have ? for
+// the values of labels, and errors, which may quote them, are replaced by their status.
 func (f *Frontend) Overview(values bool) Overview {
 	o, d := &f.options, f.Decoding()
 	v := Overview{
@@ -86,19 +88,19 @@ func (f *Frontend) Overview(values bool) Overview {
 	return v
 }
 
-// A peerCount counts what became of requests to one peer.
+// A peerCount counts requests to one peer by outcome.
 type peerCount struct {
 	url                       string
 	answered, refused, failed atomic.Uint64
 	nanos                     atomic.Int64
 
 	mu    sync.Mutex
-	fault string    // the last error; guarded by mu
-	plain string    // the same without what it may repeat of a selector; guarded by mu
-	at    time.Time // of it; guarded by mu
+	fault string    // last error; guarded by mu
+	plain string    // last error without parts that may quote a selector; guarded by mu
+	at    time.Time // time of the last error; guarded by mu
 }
 
-// peers are those whom a frontend may ask. The map is never changed.
+// peers are the counts of all downstreams. The map is never changed.
 type peers struct {
 	counts  []*peerCount
 	ofOwner map[*url.URL]*peerCount
@@ -116,7 +118,7 @@ func newPeers(o *Options) peers {
 	return p
 }
 
-// answered counts a request to u whose headers came after so long.
+// answered counts a successful request to u, whose headers arrived after took.
 func (p *peers) answered(u *url.URL, took time.Duration) {
 	if c := p.ofOwner[u]; c != nil {
 		c.answered.Add(1)
@@ -124,8 +126,8 @@ func (p *peers) answered(u *url.URL, took time.Duration) {
 	}
 }
 
-// failed counts a request to u that was refused or failed. What the error says may repeat the values of a
-// selector; plain does not.
+// failed counts a request to u that was refused or failed. The text of err may quote values of a selector;
+// plain does not.
 func (p *peers) failed(u *url.URL, what outcome, plain string, err error) {
 	c := p.ofOwner[u]
 	if c == nil {
@@ -163,12 +165,12 @@ func (p *peers) list(values bool) []Peer {
 	return list
 }
 
-// latest remembers the latest requests: some 50 KiB at most.
+// latest keeps the latest requests, in some 50 KiB at most.
 type latest struct {
 	mu                                             sync.Mutex
 	requests, failed, retries, compared, different uint64
-	asked                                          []latestRequest // a ring once it is full
-	next                                           int             // in asked, when it is full
+	asked                                          []latestRequest // a ring buffer once it is full
+	next                                           int             // index in asked once it is full
 	difference                                     *Disagreement
 }
 
@@ -177,7 +179,7 @@ type latestRequest struct {
 	masked string
 }
 
-// note remembers a request that has ended.
+// note records a finished request.
 func (l *latest) note(r *Record) {
 	a := latestRequest{masked: short(r.Masked), Asked: Asked{
 		At: r.Start.UTC(), Endpoint: r.Endpoint, Tenant: short(r.Tenant), Selector: short(r.Selector), CountBy: short(r.CountBy),
@@ -231,7 +233,7 @@ func (l *latest) read(v *Overview, values bool) {
 	}
 }
 
-// short is the beginning of a text, as a text of its own.
+// short returns a copy of the start of a text.
 func short(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if len(text) <= latestText {

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/activeseries"
 )
 
-// TestOverview asks a fleet of which one replica fails: the overview says who answered what, and tells
-// values of labels only to who may see them.
+// TestOverview queries a fleet with one failing replica: the overview has counts per replica, and shows
+// values of labels only to accounts that may see them.
 func TestOverview(t *testing.T) {
 	fails := func(w http.ResponseWriter, _ *http.Request, _ string) {
 		http.Error(w, "no such luck, job=api", http.StatusServiceUnavailable)
@@ -56,7 +56,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// TestLatestIsBounded notes more and longer requests than are remembered.
+// TestLatestIsBounded records more and longer requests than are kept.
 func TestLatestIsBounded(t *testing.T) {
 	var l latest
 	for i := range latestRequests + 7 {

@@ -24,8 +24,8 @@ func (p panicking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
-// TestPanicFailsOneRequest: a panic of a goroutine that requests a shard fails its request alone, is logged with its
-// stack, and gives the request's turn back.
+// TestPanicFailsOneRequest lets a goroutine that requests a shard panic: only its request fails, the panic is
+// logged with its stack, and the slot of the request is freed.
 func TestPanicFailsOneRequest(t *testing.T) {
 	var log strings.Builder
 	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))

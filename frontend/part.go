@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// longURL is from where on a question goes into a form instead of the URL: a quarter of what the
-// strictest of the common servers and proxies take.
+// longURL is the length from which a query is sent as a form instead of in the URL: a quarter of the
+// strictest limit of common servers and proxies.
 const longURL = 2 << 10
 
-// A part is one shard of one system: what one request downstream asks for.
+// A part is one shard of one system, which one downstream request returns.
 type part struct {
-	name     string     // in errors: "3_of_16", or "3_of_16 of 10.0.0.1:8316" where there are several systems
-	replicas []*url.URL // to be asked in this order
+	name     string     // in errors: "3_of_16", or "3_of_16 of 10.0.0.1:8316" if there are several systems
+	replicas []*url.URL // in the order of attempts
 	selector string
-	retried  atomic.Bool // the second request was made; once per part
+	retried  atomic.Bool // the second request was made; at most one per part
 }
 
-// parts are what a request is split into.
+// parts returns the parts that a request is split into.
 func (x *exchange) parts() []*part {
 	o, n := &x.f.options, x.request.shards
 	parts := make([]*part, 0, n*max(len(o.Members), 1))
@@ -46,7 +46,7 @@ func (x *exchange) parts() []*part {
 	return parts
 }
 
-// shardNames are "1_of_3", "2_of_3" and "3_of_3", cut from one text.
+// shardNames returns "1_of_3", "2_of_3" and "3_of_3", as substrings of one text.
 func shardNames(n int) []string {
 	ends := make([]int, n)
 	b := make([]byte, 0, n*len("128_of_128"))
@@ -68,8 +68,8 @@ func shardNames(n int) []string {
 	return names
 }
 
-// ask asks for a part until all headers of the answer are there; if that fails in a way that may be
-// the replica's own, once more, on another replica if there is one.
+// ask requests a part and returns when the headers of the response have arrived. If that fails for a reason
+// that may be specific to the replica, it tries again once, on another replica if there is one.
 func (x *exchange) ask(ctx context.Context, p *part) (*http.Response, error) {
 	resp, err := x.try(ctx, p, p.replicas[0])
 	if err == nil || !mayRetry(err) {
@@ -78,7 +78,7 @@ func (x *exchange) ask(ctx context.Context, p *part) (*http.Response, error) {
 	return x.askAgain(ctx, p, err)
 }
 
-// askAgain is the second request for a part, after the first failed.
+// askAgain makes the second request for a part, after the first has failed.
 func (x *exchange) askAgain(ctx context.Context, p *part, why error) (*http.Response, error) {
 	if ctx.Err() != nil || !p.retried.CompareAndSwap(false, true) {
 		return nil, why
@@ -91,14 +91,14 @@ func (x *exchange) askAgain(ctx context.Context, p *part, why error) (*http.Resp
 	return resp, err
 }
 
-// mayRetry reports whether another replica may have an answer: what the request itself is wrong in, all
-// of them refuse.
+// mayRetry reports whether another replica may succeed. Errors caused by the request are the same at all
+// replicas.
 func mayRetry(err error) bool {
 	e, ok := errors.AsType[*StatusError](err)
 	return ok && e.Code >= http.StatusInternalServerError && e.Code != http.StatusNotImplemented
 }
 
-// try asks one replica for a part.
+// try requests a part from one replica.
 func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response, error) {
 	req, err := x.newRequest(ctx, p, u)
 	if err != nil {
@@ -117,7 +117,7 @@ func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response
 	if err != nil {
 		x.f.metrics.asked(outcomeFailed)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("ask %s: %w", u.Host, err) // the request is over, which is not the peer's fault
+			return nil, fmt.Errorf("ask %s: %w", u.Host, err) // the request was cancelled: not the peer's failure
 		}
 		x.f.peers.failed(u, outcomeFailed, err.Error(), err)
 		return nil, &StatusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
@@ -132,7 +132,7 @@ func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response
 	return resp, nil
 }
 
-// newRequest is the request for a part: a GET, or a POST of the same as a form when a URL would be long.
+// newRequest returns the request for a part: a GET, or a POST with a form if the URL would be too long.
 func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*http.Request, error) {
 	q := &x.request
 	form := make(url.Values, len(q.others)+3)
@@ -141,7 +141,7 @@ func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*htt
 	if q.countBy != "" {
 		form.Set("count_by", q.countBy)
 	} else if q.limit > 0 {
-		form.Set("limit", strconv.Itoa(q.limit+1)) // one more tells that there is more
+		form.Set("limit", strconv.Itoa(q.limit+1)) // one more, to detect whether there are more
 	}
 	u := *base
 	u.User = nil
@@ -165,8 +165,9 @@ func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*htt
 		req.SetBasicAuth(user.Username(), password)
 	}
 	req.Header.Set("User-Agent", "tare-frontend")
-	// JSON is merged as fast as frames are, and a body that ends early cannot pass for a whole one. Who
-	// has nothing else may send frames: a Mimir that has both sends them to whoever names them, at any weight.
+	// JSON is merged as fast as frames, and a JSON body that ends early cannot look complete. A downstream
+	// without JSON may send frames: a Mimir that has both sends frames to every client that names them, with
+	// any weight.
 	req.Header.Set("Accept", jsonType)
 	encoding := string(x.f.options.Encoding)
 	if encoding == "" {

@@ -2,5 +2,5 @@
 
 package frontend
 
-// raceEnabled: the race detector has pools lose what they are given now and then.
+// raceEnabled reports the race detector, under which pools randomly drop values.
 const raceEnabled = true

@@ -11,11 +11,11 @@ import (
 // kindFrontend is the kind of a Record's line.
 const kindFrontend = "frontend"
 
-// A Record is what the query log tells of one request.
+// A Record is the query log's entry of one request.
 type Record struct {
-	Start     time.Time     // the request had arrived; wall and monotonic clock
-	Total     time.Duration // from Start to the end of the answer
-	FirstByte time.Duration // from Start until the headers of all shards had come; 0: they had not
+	Start     time.Time     // arrival of the request; wall and monotonic clock
+	Total     time.Duration // from Start to the end of the response
+	FirstByte time.Duration // from Start until the headers of all shards had arrived; 0: they did not
 
 	Endpoint string
 	Client   netip.AddrPort
@@ -25,22 +25,22 @@ type Record struct {
 	CountBy  string
 	Limit    int
 
-	Shards   int   // that the request was split into
-	Asked    int64 // requests downstream, retries included
+	Shards   int   // number of shards of the request
+	Asked    int64 // downstream requests, including retries
 	Retries  int64
 	ItemsIn  int64 // of all shards
-	ItemsOut int64 // in the answer
+	ItemsOut int64 // in the response
 	BytesIn  int64 // of all shards' bodies, decompressed
-	BytesOut int64 // of the answer, compressed
+	BytesOut int64 // of the response, compressed
 
-	Encoding Encoding // of the answer
+	Encoding Encoding // of the response
 	Decoder  string
-	Compared bool // bodies were decoded by both decoders
-	Limited  bool // the answer was cut to the limit
+	Compared bool // both decoders decoded the bodies
+	Limited  bool // the response was cut at the limit
 
-	Status    int    // that the client got, 499 when it had left
-	Late      bool   // the error came after the status had gone out
-	ErrorText string // "" when the request succeeded
+	Status    int    // status sent to the client, or 499 if it had disconnected
+	Late      bool   // the error occurred after the status was sent
+	ErrorText string // "" if the request succeeded
 
 	scratch [64]byte // for FieldValue
 }
@@ -50,10 +50,10 @@ var (
 	_ querylog.Filterable = (*Record)(nil)
 )
 
-// Kind is "frontend".
+// Kind returns "frontend".
 func (r *Record) Kind() string { return kindFrontend }
 
-// Facts is what sampling needs to know of r.
+// Facts returns the properties of r by which the log samples.
 func (r *Record) Facts() querylog.Facts {
 	return querylog.Facts{
 		End: r.Start.Add(r.Total), Total: r.Total, Rows: uint64(r.ItemsOut),
@@ -61,7 +61,7 @@ func (r *Record) Facts() querylog.Facts {
 	}
 }
 
-// appendSelector writes the selector, as far as the redaction permits.
+// appendSelector appends the selector as far as the redaction permits.
 func (r *Record) appendSelector(l *querylog.Line) {
 	switch l.Redaction {
 	case querylog.RedactNone:
@@ -71,7 +71,7 @@ func (r *Record) appendSelector(l *querylog.Line) {
 	}
 }
 
-// newRecord begins the record of a request.
+// newRecord starts the record of a request.
 func newRecord(r *http.Request, e endpoint) *Record {
 	rec := &Record{Start: time.Now(), Endpoint: string(e), Tenant: r.Header.Get(tenantHeader), Status: http.StatusOK}
 	if a, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {

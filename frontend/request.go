@@ -16,19 +16,19 @@ const (
 	shardingHeader = "Sharding-Control"
 	tenantHeader   = "X-Scope-OrgID"
 
-	// countHeader is how an answer says that it holds counts by this label, not series.
+	// countHeader marks a response that contains counts by this label instead of series.
 	countHeader = "Tare-Count-By"
 
-	// errorTrailer tells of an error after the status has gone out.
+	// errorTrailer contains an error that occurred after the status was sent.
 	errorTrailer = "Tare-Error"
 
 	maxForm = 1 << 20 // bytes of a request's form
 )
 
-// passedHeaders go from the client to the downstreams: who asks, and which trace it belongs to.
+// passedHeaders are passed from the client to the downstreams: the tenant and the trace.
 var passedHeaders = [...]string{tenantHeader, "Traceparent", "Tracestate"}
 
-// An endpoint is a question that is asked of shards.
+// An endpoint is a kind of request.
 type endpoint string
 
 const (
@@ -38,21 +38,21 @@ const (
 
 const apiPath = "/api/v1/cardinality/"
 
-// A request is what a client asks for.
+// A request is a client's request.
 type request struct {
 	endpoint endpoint
 	selector selector
 	shards   int    // 1 does not split
 	limit    int    // 0: all
-	countBy  string // ""
+	countBy  string // "": series, not counts
 	others   url.Values
-	header   http.Header // that is passed on
+	header   http.Header // passed to the downstreams
 
-	form     activeseries.Form // of the answer
-	encoding Encoding          // of the answer
+	form     activeseries.Form // of the response
+	encoding Encoding          // of the response
 }
 
-// parseRequest reads a client's request.
+// parseRequest parses a client's request.
 func (f *Frontend) parseRequest(w http.ResponseWriter, r *http.Request, e endpoint) (request, error) {
 	q := request{endpoint: e, header: http.Header{}}
 	for _, name := range passedHeaders {
@@ -89,13 +89,13 @@ func (f *Frontend) parseRequest(w http.ResponseWriter, r *http.Request, e endpoi
 		q.shards = 1
 	}
 	if q.shards > 1 || q.selector.sharded || r.Header.Get(shardingHeader) != "" {
-		// A downstream that splits by itself would ask for shards of shards, which have no series.
+		// A downstream that splits again would request shards of shards, which have no series.
 		q.header.Set(shardingHeader, "0")
 	}
 	return q, nil
 }
 
-// parseForm reads what is this frontend's own of a form.
+// parseForm parses the parameters that this frontend interprets.
 func (q *request) parseForm(form url.Values) (err error) {
 	switch selectors := form["selector"]; len(selectors) {
 	case 0:
@@ -134,7 +134,7 @@ func (q *request) parseForm(form url.Values) (err error) {
 	return nil
 }
 
-// single is the value of a field that may be there once.
+// single returns the value of a parameter that may be given once.
 func single(form url.Values, name string) (string, error) {
 	if n := len(form[name]); n > 1 {
 		return "", fmt.Errorf("want one %s, not %d", name, n)
@@ -142,7 +142,7 @@ func single(form url.Values, name string) (string, error) {
 	return form.Get(name), nil
 }
 
-// shardsOf is how many shards a request wants; 0 and 1 do not split it.
+// shardsOf returns the number of shards of a request; 1 does not split it.
 func (f *Frontend) shardsOf(h http.Header) (int, error) {
 	text := strings.TrimSpace(h.Get(shardingHeader))
 	if text == "" {
@@ -158,7 +158,7 @@ func (f *Frontend) shardsOf(h http.Header) (int, error) {
 	return max(int(n), 1), nil
 }
 
-// negotiate chooses the form and the encoding of the answer.
+// negotiate chooses the form and the encoding of the response.
 func (q *request) negotiate(h http.Header) (Encoding, error) {
 	offered := []string{activeseries.ContentTypeJSON}
 	if q.endpoint == seriesEndpoint {

@@ -13,17 +13,16 @@ import (
 	"github.com/taredb/tare/promapi"
 )
 
-// shardLabel is the label by which a selector asks for one shard: __query_shard__="2_of_16",
-// counted from 1.
+// shardLabel is the label by which a selector selects one shard: __query_shard__="2_of_16", counted from 1.
 const shardLabel = "__query_shard__"
 
-// A selector is which series a request asks for.
+// A selector selects the series of a request.
 type selector struct {
-	matchers []*labels.Matcher // as written; a metric's name before the braces is one of them
-	sharded  bool              // it asks for a shard already: a frontend above has split it
+	matchers []*labels.Matcher // as written; includes the metric's name before the braces
+	sharded  bool              // it selects a shard already: a frontend above has split the request
 }
 
-// parseSelector reads a PromQL vector selector that stands by itself.
+// parseSelector parses a PromQL vector selector without an enclosing expression.
 func parseSelector(text string) (selector, error) {
 	if err := promapi.CheckExpr(text); err != nil {
 		return selector{}, fmt.Errorf("selector: %w", err)
@@ -55,7 +54,7 @@ func parseSelector(text string) (selector, error) {
 	return selector{v.LabelMatchers, sharded}, nil
 }
 
-// kindOf is what an expression is, in a user's words.
+// kindOf returns the kind of an expression for error texts.
 func kindOf(e parser.Expr) string {
 	switch e := e.(type) {
 	case *parser.Call:
@@ -74,7 +73,7 @@ func kindOf(e parser.Expr) string {
 	return "an expression of type " + string(e.Type())
 }
 
-// shard is the selector of one of n shards, counted from 0; of 1 shard, it is the whole.
+// shard returns the selector of shard i of n, counted from 0. With n = 1 it selects all series.
 func (s selector) shard(i, n int) string {
 	b := []byte{'{'}
 	if n > 1 {
@@ -87,12 +86,12 @@ func (s selector) shard(i, n int) string {
 	return string(s.appendMatchers(b, false))
 }
 
-// masked is the selector with ? for the values of its labels, the metric's name excepted.
+// masked returns the selector with ? for the values of its labels, except the metric's name.
 func (s selector) masked() string { return string(s.appendMatchers([]byte{'{'}, true)) }
 
 func (s selector) String() string { return string(s.appendMatchers([]byte{'{'}, false)) }
 
-// appendMatchers appends the matchers and the closing brace to what begins with an opening one.
+// appendMatchers appends the matchers and the closing brace. b starts with an opening brace.
 func (s selector) appendMatchers(b []byte, masked bool) []byte {
 	for _, m := range s.matchers {
 		if b[len(b)-1] != '{' {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzSelector: what is parsed asks for the same again, with its shard, and never panics.
+// FuzzSelector expects a parsed selector to select the same after formatting, with its shard, and no panic.
 func FuzzSelector(f *testing.F) {
 	for _, s := range []string{
 		`up`, `{job="a"}`, `up{a!="b",c=~"d.*",e!~"\n\""}`, `{"quoted name"="x"}`, `{"a.b","c-d"="é"}`, `(up)`, `rate(up[5m])`,
@@ -40,7 +40,7 @@ func FuzzSelector(f *testing.F) {
 	})
 }
 
-// TestDeepSelector has parentheses refused before the time to parse them grows.
+// TestDeepSelector expects nested parentheses to be rejected before parsing them becomes slow.
 func TestDeepSelector(t *testing.T) {
 	_, err := parseSelector(strings.Repeat("(", 500_000) + "up" + strings.Repeat(")", 500_000))
 	if err == nil || !strings.Contains(err.Error(), "opening brackets") {
@@ -48,8 +48,8 @@ func TestDeepSelector(t *testing.T) {
 	}
 }
 
-// FuzzAccept: no header makes the negotiation panic or choose what was not offered, and what is refused
-// by name is never chosen.
+// FuzzAccept expects no header to make the negotiation panic, or choose an encoding that was not offered or
+// that is refused by name.
 func FuzzAccept(f *testing.F) {
 	for _, s := range []string{"", "gzip", "gzip;q=0, *", "*;q=0", "identity;q=0", "zstd;q=0.1, gzip;q=0.12", "gzip;q=1.001", "gzip;q=x", ";;,,", "x-snappy-framed;q=0.999"} {
 		f.Add(s)

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// maxErrorText is how much of a downstream's error is told.
+	// maxErrorText bounds the bytes of a downstream's error in the response.
 	maxErrorText = 1 << 10
 
-	// statusGone is of requests whose client left. Nobody gets it; logs and metrics do.
+	// statusGone is the status of requests whose client disconnected. It is used in logs and metrics only.
 	statusGone = 499
 )
 
-// A StatusError is an error with the status that it has towards the client.
+// A StatusError is an error with the status of its response.
 type StatusError struct {
 	Code       int
-	Part       string // whose answer it was; "" when it is the frontend's own
+	Part       string // part whose response failed; "" for an error of the frontend
 	Text       string
-	RetryAfter string // the header; "" for none
+	RetryAfter string // value of the header; "" for none
 
 	err error
 }
@@ -39,21 +39,20 @@ func (e *StatusError) Error() string {
 	return "shard " + e.Part + ": " + e.Text
 }
 
-// Unwrap is what went wrong beneath, if anything did.
+// Unwrap returns the underlying error, if there is one.
 func (e *StatusError) Unwrap() error { return e.err }
 
 func badRequest(err error) *StatusError {
 	return &StatusError{Code: http.StatusBadRequest, Text: err.Error(), err: err}
 }
 
-// errTimeout is why the context of a request is done that took too long, errDone that of one that is
-// over.
+// errTimeout is the cause of the context of a request that took too long, errDone that of a finished one.
 var (
 	errTimeout = errors.New("the request took too long")
 	errDone    = errors.New("the request is over")
 )
 
-// statusOf is the status of what went wrong with a request whose context is ctx.
+// statusOf returns the status for the error of a request whose context is ctx.
 func (f *Frontend) statusOf(ctx context.Context, err error) *StatusError {
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return &StatusError{Code: http.StatusGatewayTimeout, Text: fmt.Sprintf(
@@ -86,8 +85,8 @@ func budgetAdvice(what string) string {
 	return "ask with a narrower selector, with limit=, or for counts with count_by=; the server's --response-bytes bounds it"
 }
 
-// errorOf is the error that a downstream's response is, nil when it is an answer. Then its body is
-// not touched; else it is closed.
+// errorOf returns the error that a downstream's response represents, or nil for a successful one, whose body
+// it does not touch. Otherwise it closes the body.
 func (x *exchange) errorOf(resp *http.Response, part string) error {
 	if resp.StatusCode == http.StatusOK {
 		if mediaType(resp.Header) != "text/html" {
@@ -111,7 +110,7 @@ func (x *exchange) errorOf(resp *http.Response, part string) error {
 	return e
 }
 
-// shardAdvice says what to do about shards that are too large.
+// shardAdvice returns advice about shards that are too large.
 func (x *exchange) shardAdvice() string {
 	n := x.request.shards
 	most := x.f.options.MaxShards
@@ -125,7 +124,7 @@ func (x *exchange) shardAdvice() string {
 	return advice
 }
 
-// errorText is what a downstream says about its error: the error of Prometheus' JSON, or the text.
+// errorText returns the text of a downstream's error: the error field of Prometheus' JSON, or the body.
 func (x *exchange) errorText(resp *http.Response) string {
 	b, release := x.plainBody(resp)
 	defer release()
@@ -152,7 +151,7 @@ func (x *exchange) errorText(resp *http.Response) string {
 	return cut(strings.TrimSpace(string(text)))
 }
 
-// cut is the beginning of a foreign text, fit to be shown.
+// cut returns the start of a foreign text, made safe to display.
 func cut(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if len(text) > maxErrorText {
@@ -178,7 +177,7 @@ func mediaType(h http.Header) string {
 	return t
 }
 
-// writeError answers with an error, as Prometheus' HTTP API does.
+// writeError responds with an error in the format of Prometheus' HTTP API.
 func writeError(w http.ResponseWriter, e *StatusError) {
 	h := w.Header()
 	h.Del("Content-Encoding")
@@ -197,10 +196,10 @@ func writeError(w http.ResponseWriter, e *StatusError) {
 	if err != nil {
 		panic("BUG: marshal an error: " + err.Error())
 	}
-	_, _ = w.Write(append(body, '\n')) // a client that is gone is nobody's error
+	_, _ = w.Write(append(body, '\n')) // a failed write means that the client disconnected
 }
 
-// errorType is Prometheus' word for the class of a status.
+// errorType returns Prometheus' error type for a status.
 func errorType(code int) string {
 	switch code {
 	case http.StatusBadRequest:

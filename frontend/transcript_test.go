@@ -21,11 +21,11 @@ import (
 //	1_of_2 200 {"data":[…]}
 //	2_of_2 429 slow down
 //	----
-//	what the downstreams were asked, and what the client got
+//	requests to the downstreams, and the client's response
 //
-// A line answers for a shard, or "all", on each downstream, or, with the number of one before it, as in
-// 0:1_of_2, on that one. A body that begins with counted:LABEL comes from who counts by itself. A refusal
-// comes when all shards were asked: it ends the others.
+// A line is the response to a shard, or to "all", on each downstream or, with the downstream's number before
+// it, as in 0:1_of_2, on that one. A body that starts with counted:LABEL comes from a downstream that counts
+// itself. An error response is sent when all shards were requested: it cancels the others.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/exchange", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -62,7 +62,7 @@ func TestTranscripts(t *testing.T) {
 				answers[i] = scripted(script, i, &asked)
 			}
 			l := newFleet(t, members > 1, func(o *Options) { o.Shards = shards }, answers...)
-			l.frontend.turn.Store(uint32(systems - 1)) // the first one is asked first
+			l.frontend.turn.Store(uint32(systems - 1)) // makes downstream 0 the first
 			const api = "/api/v1/cardinality/active_series"
 			r := l.ask(http.MethodGet, api+"?"+escaped(query), nil, headers...)
 			var out strings.Builder
@@ -81,7 +81,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// escaped writes name=value pairs, of which the values are as a user thinks of them, as a form.
+// escaped encodes name=value pairs with unescaped values as a form.
 func escaped(query string) string {
 	form := url.Values{}
 	for pair := range strings.SplitSeq(query, "&") {
@@ -91,7 +91,7 @@ func escaped(query string) string {
 	return form.Encode()
 }
 
-// maskHosts writes the places of downstreams instead of their addresses.
+// maskHosts replaces the addresses of downstreams by their indices.
 func maskHosts(l *fleet, text string) string {
 	o := &l.frontend.options
 	for i, u := range append(o.Downstreams[:len(o.Downstreams):len(o.Downstreams)], o.Members...) {
@@ -100,7 +100,7 @@ func maskHosts(l *fleet, text string) string {
 	return text
 }
 
-// A barrier opens when as many came as are expected.
+// A barrier opens when the expected number of requests have arrived.
 type barrier struct {
 	missing atomic.Int32
 	open    chan struct{}
