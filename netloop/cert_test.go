@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// certificate makes a self-signed certificate.
+// certificate creates a self-signed certificate.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

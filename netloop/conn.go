@@ -25,31 +25,31 @@ const (
 	isHungUp
 )
 
-// A Conn is a connection that its task uses. Until a loop has taken it over, and again after Detach,
-// it is the net.Conn that it was made of. On a loop, Read and Write suspend the task until the
-// connection is ready, so that crypto/tls and other code over a Conn see a blocking connection.
+// A Conn is a connection of a task. Until a loop has taken it over, and again after Detach, it delegates to
+// the net.Conn that it was created from. On a loop, Read and Write suspend the task until the connection is
+// ready, so that crypto/tls and other code over a Conn see a blocking connection.
 //
 // Read, Write and Close are for the goroutine that owns the Conn: the task's, on a loop. Deadlines
 // may be set by any goroutine; one in the past wakes a waiting Read or Write.
 type Conn struct {
-	// Of a connection on a loop. Its task alone uses these fields, and the loop while the task is
+	// State of a connection on a loop. Only its task uses these fields, and the loop while the task is
 	// suspended.
 	task  *Task // nil: not on a loop
 	fd    int32
 	slot  uint32
 	ready readiness
 	tcp   bool
-	err   error // why the loop cannot watch the connection
+	err   error // reason why the loop cannot watch the connection
 
 	readBy, writeBy atomic.Int64 // deadlines in nanoseconds since the group's start; 0: none
 
-	mu            sync.Mutex // guards the change between loop and inner, and deadlines in between
+	mu            sync.Mutex // guards the change between loop and inner, and concurrent deadlines
 	on            *Task      // task, for other goroutines
 	inner         net.Conn   // nil on a loop, and once closed
 	local, remote net.Addr
 }
 
-// NewConn makes a Conn of a connection, which is the Conn's from now on.
+// NewConn returns a Conn that takes ownership of a connection.
 func NewConn(nc net.Conn) *Conn {
 	return &Conn{fd: -1, inner: nc, local: nc.LocalAddr(), remote: nc.RemoteAddr()}
 }
@@ -99,8 +99,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 			if n == 0 {
 				return 0, io.EOF
 			}
-			// After a short read nothing is left, and the next bytes are an event. Behind a hang-up
-			// there is no next event; a Unix socket reads short for other reasons too.
+			// After a short read nothing is left, and further bytes cause an event. After a hang-up there is
+			// no further event; a Unix socket reads short for other reasons too.
 			if n < len(p) && c.tcp && c.ready&isHungUp == 0 {
 				c.ready &^= isReadable
 			}
@@ -152,9 +152,9 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 // Ready reports whether Read would not suspend the task.
 func (c *Conn) Ready() bool { return c.task == nil || c.ready&isReadable != 0 }
 
-// AwaitRead suspends the task until Read would not: there are bytes, the peer has hung up, or the read
-// deadline has passed, which is Read's to report. It lets a caller choose a buffer once it is needed.
-// For a connection that is not on a loop it returns at once. It does not allocate.
+// AwaitRead suspends the task until Read would not suspend it: there are bytes, the peer has hung up, or the
+// read deadline has passed, which Read then reports. It lets a caller choose a buffer late. For a connection
+// that is not on a loop it returns immediately. It does not allocate.
 func (c *Conn) AwaitRead() {
 	t := c.task
 	if t == nil {
@@ -208,7 +208,7 @@ func (c *Conn) Close() error {
 	return nc.Close()
 }
 
-// leave takes the connection off its loop. It is called with mu held.
+// leave removes the connection from its loop. The caller holds mu.
 func (c *Conn) leave() (fd int32) {
 	c.task.loop.forget(c)
 	fd, c.fd = c.fd, -1
@@ -246,14 +246,14 @@ func (c *Conn) setDeadline(t time.Time, of readiness) error {
 	if of&isWritable != 0 {
 		c.writeBy.Store(by)
 	}
-	if by != 0 { // a waiting task has to learn of it
+	if by != 0 { // a waiting task has to observe it
 		c.on.loop.post(c.on, wakeTask)
 	}
 	return nil
 }
 
-// takeOver moves the connection's descriptor from the runtime's poller to the task, without its
-// deadlines. The loop has to register it.
+// takeOver moves the connection's descriptor from the runtime's poller to the task, without its deadlines.
+// The loop has to register it.
 func (c *Conn) takeOver(t *Task) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,8 +272,8 @@ func (c *Conn) takeOver(t *Task) error {
 	return nil
 }
 
-// Detach gives the connection back to the runtime's poller, without its deadlines: from now on any
-// goroutine may use it, and no hang-up of it is reported. Its task calls Detach.
+// Detach returns the connection to the runtime's poller, without its deadlines: any goroutine may use it
+// afterwards, and its hang-ups are not reported. Only its task may call Detach.
 func (c *Conn) Detach() error {
 	t := c.task
 	if t == nil {

@@ -50,8 +50,8 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestTLS puts crypto/tls over a connection before a loop has it, and lets it hold whole records while
-// the descriptor is dry: one write of the peer is many records.
+// TestTLS wraps a connection in crypto/tls before a loop has it, and leaves whole records buffered in it
+// while the descriptor is drained: one write of the peer is many records.
 func TestTLS(t *testing.T) {
 	for name, loops := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestNoDescriptor(t *testing.T) {
 	other.Close()
 }
 
-// TestClosedConn: a connection that is closed reports it, and Go refuses it.
+// TestClosedConn checks that a closed connection reports that, and that Go refuses it.
 func TestClosedConn(t *testing.T) {
 	g := newGroup(t, 1)
 	c, _ := pair(t)
@@ -127,7 +127,7 @@ func TestClosedConn(t *testing.T) {
 	if err := g.Go(func(*Task) { t.Error("the task was started") }, noHangup, open, broken); err == nil {
 		t.Error("Go started a task with a connection that is closed")
 	}
-	if _, err := open.Write([]byte("x")); err != nil { // it was given back
+	if _, err := open.Write([]byte("x")); err != nil { // Go returned it to the runtime
 		t.Error(err)
 	}
 	var b [1]byte
@@ -158,7 +158,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestNothingLeaks starts and ends tasks: goroutines, descriptors and slots are as before.
+// TestNothingLeaks starts and ends tasks: the numbers of goroutines, descriptors and slots are unchanged.
 func TestNothingLeaks(t *testing.T) {
 	g := newGroup(t, 2)
 	run := func(n int) {

@@ -9,12 +9,12 @@ import (
 
 // Options of a Group.
 type Options struct {
-	// Loops is how many loops there are; 0: none, so that each task is an ordinary goroutine. A platform
-	// that has no loops takes any number for 0. New raises GOMAXPROCS above it: a loop that waits keeps its
-	// processor for a while, and the collector and other goroutines need one.
+	// Loops is the number of loops; 0: none, so that each task is an ordinary goroutine. A platform without
+	// loops treats any number as 0. New raises GOMAXPROCS above it: a waiting loop keeps its CPU for a while,
+	// and the collector and other goroutines need one.
 	Loops int
 
-	// Panic is notified of a panic that left a task, which has ended. It must not wait. Nil: no one is.
+	// Panic receives a panic that ended a task. It must not block. Nil: panics are discarded.
 	Panic func(value any, stack []byte)
 }
 
@@ -38,7 +38,7 @@ func New(o Options) (*Group, error) {
 		runtime.GOMAXPROCS(o.Loops + 1)
 	}
 	for range o.Loops {
-		l := &loop{group: g, number: len(g.loops), conns: make([]*Conn, 1), gens: make([]uint32, 1), stopped: make(chan struct{})} // slot 0 is wakeID's
+		l := &loop{group: g, number: len(g.loops), conns: make([]*Conn, 1), gens: make([]uint32, 1), stopped: make(chan struct{})} // wakeID uses slot 0
 		if err := l.poll.open(); err != nil {
 			g.stop()
 			return nil, fmt.Errorf("start an event loop: %w", err)
@@ -52,14 +52,13 @@ func New(o Options) (*Group, error) {
 // Loops returns the number of loops.
 func (g *Group) Loops() int { return len(g.loops) }
 
-// Go runs body as a task with the given connections on the loop with the fewest tasks. Each time that
-// the peer of a connection has closed its side, the loop calls hungUp, once for each connection and
-// possibly before the task has read all that was sent: hungUp must not wait and must not use the
-// connections, but it may set deadlines.
+// Go runs body as a task with the given connections on the loop with the fewest tasks. When the peer of a
+// connection closes its side, the loop calls hungUp, once per connection and possibly before the task has
+// read all bytes: hungUp must not block and must not use the connections, but it may set deadlines.
 //
-// Without loops, and when a connection has no descriptor, the task is an ordinary goroutine that uses
-// the connections as they are, and hungUp is not called. When Go fails, no task was started, and the
-// caller may only close the connections.
+// Without loops, and if a connection has no descriptor, the task is an ordinary goroutine that uses the
+// connections directly, and hungUp is not called. If Go fails, no task was started, and the caller may only
+// close the connections.
 func (g *Group) Go(body func(*Task), hungUp func(*Conn), conns ...*Conn) error {
 	t := &Task{body: body, hung: hungUp}
 	if len(g.loops) == 0 || !haveDescriptors(conns) {
@@ -103,7 +102,7 @@ func haveDescriptors(conns []*Conn) bool {
 	return true
 }
 
-// giveBack returns connections that no loop has registered to the runtime's poller.
+// giveBack returns unregistered connections to the runtime's poller.
 func giveBack(conns []*Conn) {
 	for _, c := range conns {
 		c.mu.Lock()

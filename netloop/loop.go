@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A loop runs tasks, one at a time. All fields but those of the inbox are its goroutine's.
+// A loop runs tasks, one at a time. Only its goroutine uses the fields, except the inbox.
 type loop struct {
 	group  *Group
 	number int
@@ -16,19 +16,19 @@ type loop struct {
 	tasks  atomic.Int64
 
 	conns []*Conn  // by slot; nil: the slot is free
-	gens  []uint32 // by slot: how often it was freed
+	gens  []uint32 // by slot: number of times it was freed
 	free  []uint32 // slots
 
-	queue  []*Task // have spent their budget
+	queue  []*Task // tasks that have spent their budget
 	timers timers
 
 	// State of the turn. It survives a panic in a task, after which the turn is resumed.
 	events, event int
 	letters       []letter
 	letter        int
-	turns         int // of queue
+	turns         int // tasks of queue to resume
 	current       *Task
-	breathed      int64 // when the loop was last at the scheduler
+	breathed      int64 // time of the last call of the scheduler
 	stopping      bool
 	stopped       chan struct{}
 
@@ -37,10 +37,10 @@ type loop struct {
 	posted atomic.Bool
 }
 
-// A letter comes from another goroutine.
+// A letter is a message from another goroutine.
 type letter struct {
 	task  *Task
-	conns []*Conn // of startTask
+	conns []*Conn // for startTask
 	what  order
 }
 
@@ -92,12 +92,12 @@ func (l *loop) run() {
 	}
 }
 
-// breatheEvery is how often a busy loop goes through the scheduler.
+// breatheEvery is the interval at which a busy loop calls the scheduler.
 const breatheEvery = int64(5 * time.Millisecond)
 
-// breathe shows the scheduler that the loop's processor is not stuck. A loop whose waits are system
-// calls never comes back to the scheduler, which takes a processor for stuck after 10 ms and from then on
-// takes it away at each of these calls, by a thread that looks for them every 20 µs.
+// breathe shows the scheduler that the loop's CPU is not stuck. A loop that waits by raw system calls never
+// returns to the scheduler, which considers a P stuck after 10 ms and then retakes it at each of these calls,
+// by a thread that checks every 20 µs.
 func (l *loop) breathe() {
 	if now := l.group.now(); now-l.breathed >= breatheEvery {
 		l.breathed = now
@@ -105,8 +105,8 @@ func (l *loop) breathe() {
 	}
 }
 
-// leave is run's end. runtime.Goexit in a task ends the loop's goroutine too: another one continues the
-// turn.
+// leave runs at the end of run. runtime.Goexit in a task ends the loop's goroutine too: another one continues
+// the turn.
 func (l *loop) leave() {
 	if l.stopping {
 		close(l.stopped)
@@ -130,7 +130,7 @@ func (l *loop) leave() {
 func (l *loop) handle(id uint64, is readiness) {
 	slot := uint32(id)
 	if id == wakeID || l.gens[slot] != uint32(id>>32) {
-		return // inbox is looked at in any case; or the slot has another connection now
+		return // the inbox is checked anyway; or the slot has another connection now
 	}
 	c := l.conns[slot]
 	if c == nil {
@@ -147,7 +147,7 @@ func (l *loop) handle(id uint64, is readiness) {
 	}
 }
 
-// hangUp reports a hang-up. A panic of the callback is not the task's.
+// hangUp reports a hang-up. A panic of the callback does not end the task.
 func (l *loop) hangUp(t *Task, c *Conn) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -173,7 +173,7 @@ func (l *loop) finish(t *Task) {
 	l.group.tasks.Done()
 }
 
-// collect takes the letters out of the inbox.
+// collect empties the inbox.
 func (l *loop) collect() {
 	l.posted.Store(false)
 	clear(l.letters)
@@ -214,18 +214,18 @@ func (l *loop) register(c *Conn) {
 	l.conns[c.slot] = c
 	if err := l.poll.add(c.fd, uint64(c.slot)|uint64(l.gens[c.slot])<<32); err != nil {
 		c.err = err
-		c.ready |= isReadable | isWritable // the next call reports it
+		c.ready |= isReadable | isWritable // the next call reports the error
 	}
 }
 
-// forget frees a connection's slot. Events that are on their way belong to an earlier generation.
+// forget frees a connection's slot. Pending events carry an earlier generation.
 func (l *loop) forget(c *Conn) {
 	l.conns[c.slot] = nil
 	l.gens[c.slot]++
 	l.free = append(l.free, c.slot)
 }
 
-// arm makes the loop wake t at a time.
+// arm sets a timer that wakes t at a time.
 func (l *loop) arm(t *Task, at int64) {
 	if t.armed != 0 && t.armed <= at {
 		return
@@ -234,7 +234,7 @@ func (l *loop) arm(t *Task, at int64) {
 	l.timers.add(timer{at, t})
 }
 
-// expire wakes the tasks whose time has come.
+// expire wakes the tasks whose timers have expired.
 func (l *loop) expire() {
 	if len(l.timers) == 0 {
 		return
@@ -259,10 +259,10 @@ func (g *Group) panicked(v any, stack []byte) {
 	}
 }
 
-// now is the time since the group's start in nanoseconds.
+// now returns the time since the group's start in nanoseconds.
 func (g *Group) now() int64 { return int64(time.Since(g.base)) }
 
-// at is t as now would report it; 0 for the zero time.
+// at returns t on the scale of now; 0 for the zero time.
 func (g *Group) at(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// kinds are a group with loops and one without: both keep the same contract.
+// kinds are a group with loops and one without: both have the same contract.
 var kinds = map[string]int{"loops": 2, "goroutines": 0}
 
 // echo returns each byte until the peer closes.
@@ -124,8 +124,8 @@ func roundTrip(t *testing.T, peer net.Conn) {
 	}
 }
 
-// TestHangUpBehindData sends data and closes at once: the task reads all data, then the end, and the
-// hang-up is reported once. With the data, the FIN is in the same event.
+// TestHangUpBehindData sends data and closes immediately: the task reads all data, then the end, and the
+// hang-up is reported once. The FIN is in the same event as the data.
 func TestHangUpBehindData(t *testing.T) {
 	for name, loops := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestHangUpBehindData(t *testing.T) {
 	}
 }
 
-// TestHangUpWakesReader has a callback wake a task that waits for another connection, as a session
-// does whose client leaves during a statement.
+// TestHangUpWakesReader has a callback wake a task that waits for another connection, like a session whose
+// client disconnects during a statement.
 func TestHangUpWakesReader(t *testing.T) {
 	g := newGroup(t, 1)
 	client, clientPeer := pair(t)
@@ -185,8 +185,8 @@ func TestHangUpWakesReader(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a read and a write wait until their deadline, a deadline that another goroutine sets
-// counts, and one that was taken off does not.
+// TestDeadlines checks that reads and writes wait until their deadline, that a deadline set by another
+// goroutine takes effect, and that a removed one does not.
 func TestDeadlines(t *testing.T) {
 	for name, loops := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestDeadlines(t *testing.T) {
 				report(nil)
 				_, err = c.Read(b[:]) // the peer's goroutine interrupts it
 				report(err)
-				_, err = c.Read(b[:]) // the deadline is still there
+				_, err = c.Read(b[:]) // the deadline is still set
 				report(err)
 				_ = c.SetDeadline(time.Now().Add(time.Hour))
 				_, err = c.Read(b[:])
@@ -323,7 +323,7 @@ func TestPanicEndsOneTask(t *testing.T) {
 	}
 	c, peer := pair(t)
 	must(t, g.Go(func(*Task) { _ = echo(c); c.Close() }, func(*Conn) { panic("a callback's") }, c))
-	peer.Close() // the panic is the loop's own: the task sees the end of its connection all the same
+	peer.Close() // a panic of the loop: the task still sees the end of its connection
 	testwait.Equal(t, "both panics to be reported", 2, panics.Load)
 	for _, p := range peers {
 		roundTrip(t, p)
@@ -331,8 +331,8 @@ func TestPanicEndsOneTask(t *testing.T) {
 	}
 }
 
-// TestWorkIsBounded streams through one task while another one of the loop has its turns: between two of
-// them the first moves at most what its budget and one more operation allow.
+// TestWorkIsBounded streams through one task while another task of the loop takes its turns: between two of
+// them the first moves at most its budget and one more operation.
 func TestWorkIsBounded(t *testing.T) {
 	const turns = 2000
 	g := newGroup(t, 1)
@@ -341,7 +341,7 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 	stream, source := pair(t)
 	sink, drain := pair(t)
-	var moved int // the loop's
+	var moved int // by the loop
 	must(t, g.Go(func(*Task) {
 		defer stream.Close()
 		defer sink.Close()
@@ -391,8 +391,8 @@ func TestWorkIsBounded(t *testing.T) {
 	close(stop)
 }
 
-// TestReusedSlot delivers an event of a connection that was closed to the loop, after another one has
-// its slot: that one does not hear of it.
+// TestReusedSlot delivers an event of a closed connection to the loop after its slot was reused: the new
+// connection does not receive it.
 func TestReusedSlot(t *testing.T) {
 	g := newGroup(t, 1)
 	if g.Loops() == 0 {

@@ -15,7 +15,7 @@ import (
 // supported reports whether this platform has loops.
 const supported = true
 
-// maxEvents is how many events one call returns.
+// maxEvents is the maximum number of events per call.
 const maxEvents = 256
 
 // A poller is an epoll instance and the eventfd that wakes it. Descriptors are registered once,
@@ -61,15 +61,15 @@ func (p *poller) add(fd int32, id uint64) error {
 // remove undoes add for a descriptor that stays open.
 func (p *poller) remove(fd int32) { _ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) }
 
-// wake makes the current or the next wait return. Any goroutine may call it. The eventfd is never
-// read: it is edge-triggered, and each write is an edge.
+// wake makes the current or the next wait return. Any goroutine may call it. The eventfd is never read: it is
+// edge-triggered, and each write is an edge.
 func (p *poller) wake() {
 	one := [8]byte{1}
 	_, _ = unix.Write(p.eventfd, one[:])
 }
 
-// wait returns the number of events that are ready. Only when none is, and block is set, it waits for
-// one, at most ms milliseconds unless ms is negative. The scheduler knows of that wait alone.
+// wait returns the number of ready events. If none is ready and block is set, it blocks for one, at most ms
+// milliseconds unless ms is negative. Only this wait notifies the scheduler.
 func (p *poller) wait(block bool, ms int) int {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
 	if errno == 0 && n > 0 {
@@ -112,7 +112,7 @@ func send(fd int32, p []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// takeDescriptor duplicates the descriptor of a socket: the copy is unknown to the runtime's poller.
+// takeDescriptor duplicates the descriptor of a socket: the copy is not registered with the runtime's poller.
 func takeDescriptor(nc net.Conn) (int32, error) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -134,7 +134,7 @@ func takeDescriptor(nc net.Conn) (int32, error) {
 	return int32(fd), nil
 }
 
-// returnDescriptor makes a connection of the runtime's poller of a descriptor, which it closes.
+// returnDescriptor converts a descriptor to a connection of the runtime's poller, and closes the descriptor.
 func returnDescriptor(fd int32) (net.Conn, error) {
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()

@@ -9,8 +9,8 @@ import (
 
 const supported = false
 
-// On this platform every task is an ordinary goroutine: New makes no loop, so that none of the
-// functions below is called.
+// On this platform every task is an ordinary goroutine: New creates no loops, so that the functions below are
+// never called.
 
 type poller struct{}
 

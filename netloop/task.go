@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// budget is how much work a task does before others have their turn: bytes that it reads and
-	// writes, and operation for each call.
+	// budget is the work of a task before others get their turn: the bytes of its reads and writes, and
+	// operation for each call.
 	budget = 256 << 10
 
 	// operation is charged to the budget for each read or write, besides its bytes.
@@ -20,12 +20,12 @@ type state uint8
 const (
 	running state = iota
 	waiting       // for a connection
-	queued        // for its turn
+	queued        // for its turn in the queue
 	blocked       // for the function of Block
 )
 
-// A Task is a function that a loop runs, or an ordinary goroutine where there is no loop for it. Its
-// methods are for the function itself. A nil *Task is one without a loop.
+// A Task is a function that a loop runs, or an ordinary goroutine if there is no loop for it. Only the
+// function itself may call its methods. A nil *Task has no loop.
 type Task struct {
 	loop *loop // nil: the task is an ordinary goroutine
 	body func(*Task)
@@ -42,7 +42,7 @@ type Task struct {
 	failure *Panic
 }
 
-// A Panic is a panic in the function of Block, or runtime.Goexit in it, on the task's own stack.
+// A Panic is the value of a panic, or of runtime.Goexit, in the function of Block, raised again in the task.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -59,10 +59,10 @@ func (t *Task) main(yield func(struct{}) bool) {
 	t.body(t)
 }
 
-// start makes the coroutine. stop is not needed: a coroutine always runs to its end.
+// start creates the coroutine. stop is not required: a coroutine always runs to its end.
 func (t *Task) start() { t.next, _ = iter.Pull(t.main) }
 
-// suspend goes back to the loop until it resumes the task.
+// suspend returns to the loop until it resumes the task.
 func (t *Task) suspend() {
 	if !t.yield(struct{}{}) {
 		panic("BUG: a task was stopped")
@@ -80,23 +80,23 @@ func (t *Task) await(c *Conn, is readiness, by int64) {
 	t.waits = nil
 }
 
-// pace lets other tasks run when this one has spent its budget.
+// pace lets other tasks run if this one has spent its budget.
 func (t *Task) pace() {
 	if t.spent >= budget {
 		t.Yield()
 	}
 }
 
-// Spend counts work of the task that is no read or write, in bytes of the budget: the next Read or Write
-// lets other tasks run when it is spent. It does not allocate.
+// Spend charges other work of the task than reads and writes, in bytes of the budget: the next Read or Write
+// lets other tasks run if it is spent. It does not allocate.
 func (t *Task) Spend(n int) {
 	if t != nil {
 		t.spent += n
 	}
 }
 
-// Yield lets other tasks of the loop run. Read and Write do so when the task has spent its budget; a
-// function calls Yield that works for long between them.
+// Yield lets other tasks of the loop run. Read and Write do so when the task has spent its budget; a function
+// that works for long between them calls Yield.
 func (t *Task) Yield() {
 	if t == nil || t.loop == nil {
 		return
@@ -107,9 +107,9 @@ func (t *Task) Yield() {
 	t.suspend()
 }
 
-// Block runs f on an ordinary goroutine and suspends the task until f returns: f may wait for other
-// things than the task's connections, and use much stack. It must not use connections of the task that
-// are on the loop. A panic in f is one of the task, with a *Panic as its value.
+// Block runs f on an ordinary goroutine and suspends the task until f returns: f may wait for things other
+// than the task's connections, and use a deep stack. It must not use connections of the task that are on the
+// loop. A panic in f is raised again in the task, with a *Panic as its value.
 func (t *Task) Block(f func()) {
 	if t == nil || t.loop == nil {
 		f()
@@ -159,7 +159,7 @@ func (t *Task) Loop() (number int, ok bool) {
 	return t.loop.number, true
 }
 
-// check finds uses of a task from outside.
+// check panics if a task is used from outside.
 func (t *Task) check() {
 	if t.state != running {
 		panic("BUG: a task or its connection is used while the task is suspended")

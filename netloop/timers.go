@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A timer wakes a task. Most tasks have none, and no task has many: deadlines are set only for events
-// that are overdue.
+// A timer wakes a task. Most tasks have none, and no task has many: deadlines are set only for overdue
+// events.
 type timer struct {
 	at   int64 // nanoseconds since the group's start
 	task *Task
@@ -19,7 +19,7 @@ func (h *timers) add(t timer) { heap.Push(h, t) }
 
 func (h *timers) pop() *Task { return heap.Pop(h).(timer).task }
 
-// wait returns how many milliseconds the loop may wait; -1: any time.
+// wait returns the number of milliseconds the loop may wait; -1: unlimited.
 func (h timers) wait(g *Group) int {
 	if len(h) == 0 {
 		return -1

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// BenchmarkEntries makes the entries of a query in runs of 48, as a series' chunks are, and
-// releases them: for queries of 50 and of 1,000 series, by the number of entries in a slab, and out of
-// a pool of the process or one of the block (which is new after each of 20 queries: a process has
-// more blocks than queries that come to the same one in a row).
+// BenchmarkEntries allocates the entries of a query in runs of 48, like a series' chunks, and releases them:
+// for queries of 50 and of 1,000 series, by the number of entries in a slab, and from a pool of the process
+// or one of the block (which is new after each of 20 queries: a process has more blocks than consecutive
+// queries of the same block).
 func BenchmarkEntries(b *testing.B) {
 	for _, series := range []int{50, 1000} {
 		for _, entries := range []int{1024, 4096, 16_384, 65_536} {

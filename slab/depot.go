@@ -6,40 +6,40 @@ import (
 	"unsafe"
 )
 
-// A piece is memory that a depot lends: a run of items, and whether it is out.
+// A piece is memory that a depot lends: a run of items, and its loan state.
 type piece[T any] struct {
 	items []T
 	depot *depot[T]
 
-	// generation is odd while the piece is out. A handle remembers the one it was lent under:
-	// it is valid as long as the two are equal.
+	// generation is odd while the piece is lent. A handle records the generation of its loan: it is valid as
+	// long as the two are equal.
 	generation atomic.Uint64
 
-	class  int  // index into depot.shelves; ownClass when it goes back to the heap
-	mapped bool // items lie in a mapping of their own
+	class  int  // index into depot.shelves; ownClass if it returns to the heap
+	mapped bool // items are in a separate mapping
 
 	// While the piece is idle, under depot.mu.
-	above, below *piece[T] // on its shelf
-	stamp        uint64    // order in which pieces came back
-	round        uint64    // depot.round when it came back
+	above, below *piece[T] // neighbors on its shelf
+	stamp        uint64    // order of the pieces' returns
+	round        uint64    // depot.round at its return
 }
 
-// ownClass marks pieces that are made for one borrower and not kept.
+// ownClass marks pieces that are allocated for one borrower and not kept.
 const ownClass = -1
 
-// A shelf holds the idle pieces of one class: what came back last lies on top and goes out first,
-// since it is the likeliest to be in the CPU's caches.
+// A shelf is a stack of the idle pieces of one class: the last returned piece is lent first, because it is
+// the likeliest to be in the CPU's caches.
 type shelf[T any] struct {
 	top, bottom *piece[T]
 }
 
-// A depot lends pieces and keeps what comes back, up to a bound in bytes. One call of borrow or
-// giveBack takes its lock once.
+// A depot lends pieces and keeps returned ones, up to a bound in bytes. One call of borrow or giveBack takes
+// its lock once.
 type depot[T any] struct {
 	idleBytes int64
-	protect   bool // pieces lie in mappings, and are never lent twice
-	overwrite bool // what comes back is overwritten, if it has no pointers
-	pointers  bool // items have pointers: they are cleared when they come back
+	protect   bool // pieces are in mappings, and are never lent twice
+	overwrite bool // returned pieces are overwritten, if they have no pointers
+	pointers  bool // items have pointers: they are cleared on return
 
 	views sync.Map // reflect.Type of a View -> whether it has pointers; used with invariants
 
@@ -54,7 +54,7 @@ func newDepot[T any](classes int, idleBytes int64) *depot[T] {
 	return &depot[T]{shelves: make([]shelf[T], classes), idleBytes: idleBytes, overwrite: invariants, pointers: hasPointers[T]()}
 }
 
-// bytes is the size of the piece.
+// bytes returns the size of the piece.
 func (p *piece[T]) bytes() int64 { return bytesOf[T](cap(p.items)) }
 
 func bytesOf[T any](n int) int64 {
@@ -122,8 +122,8 @@ func (d *depot[T]) remove(s *shelf[T], p *piece[T]) {
 	d.stats.IdleBytes -= p.bytes()
 }
 
-// giveBack ends the loan of that generation and keeps the piece; used is how many of its items
-// were handed out. It reports false if the loan was over: then nothing happens.
+// giveBack ends the loan of that generation and keeps the piece; used is the number of its items that were
+// handed out. It reports false and does nothing if the loan was over.
 func (d *depot[T]) giveBack(p *piece[T], generation uint64, used int) bool {
 	if !p.generation.CompareAndSwap(generation, generation+1) {
 		d.misuse("released twice")
@@ -153,7 +153,7 @@ func (d *depot[T]) giveBack(p *piece[T], generation uint64, used int) bool {
 	return true
 }
 
-// put lays p on its shelf.
+// put pushes p onto its shelf.
 func (d *depot[T]) put(p *piece[T]) {
 	s := &d.shelves[max(p.class, 0)]
 	d.stamp++
@@ -169,8 +169,8 @@ func (d *depot[T]) put(p *piece[T]) {
 	d.stats.IdleBytes += p.bytes()
 }
 
-// evict takes idle pieces off the shelves, those first that came back longest ago, until at most
-// keep bytes are idle, and returns them linked by below.
+// evict removes idle pieces from the shelves, the longest idle first, until at most keep bytes are idle, and
+// returns them linked by below.
 func (d *depot[T]) evict(keep int64) *piece[T] {
 	var gone *piece[T]
 	for d.stats.IdleBytes > keep {
@@ -189,8 +189,8 @@ func (d *depot[T]) evict(keep int64) *piece[T] {
 	return gone
 }
 
-// free gives pieces that are linked by below back to the system: mappings at once, the heap's
-// by forgetting them.
+// free returns pieces that are linked by below to the system: mappings immediately, heap memory by dropping
+// the references.
 func (d *depot[T]) free(gone *piece[T]) {
 	for p := gone; p != nil; p = p.below {
 		if p.mapped {
@@ -200,7 +200,7 @@ func (d *depot[T]) free(gone *piece[T]) {
 	}
 }
 
-// trim gives idle pieces back until at most keep bytes are idle.
+// trim frees idle pieces until at most keep bytes are idle.
 func (d *depot[T]) trim(keep int64) int64 {
 	d.mu.Lock()
 	before := d.stats.IdleBytes
@@ -211,7 +211,7 @@ func (d *depot[T]) trim(keep int64) int64 {
 	return freed
 }
 
-// age gives back what has been idle since the call before.
+// age frees the pieces that have been idle since the previous call.
 func (d *depot[T]) age() int64 {
 	d.mu.Lock()
 	before := d.stats.IdleBytes
@@ -238,7 +238,7 @@ func (d *depot[T]) counts() PoolStats {
 	return d.stats
 }
 
-// misuse notes the use of a handle whose loan is over; with invariants it ends the process.
+// misuse counts the use of a handle whose loan is over; with invariants it panics.
 func (d *depot[T]) misuse(what string) {
 	d.mu.Lock()
 	d.stats.Misused++

@@ -1,18 +1,27 @@
 // Package slab lends memory in large pieces and accounts for it: slabs of bytes, runs of entries,
-// and the bytes that a query may hold.
+// and the bytes that a query may use.
+//
+//	quota, err := gate.Admit(ctx)                       // waits for its turn
+//	defer quota.Close()
+//	err = quota.Reserve(slab.Chunks, pool.Size(n))      // never waits
+//	s := pool.Bytes(n)
+//	use(s.Bytes())                                      // a view, valid until Release
+//	s.Release()
+//	quota.Return(slab.Chunks, pool.Size(n))
 //
 // # Terms
 //
-//   - A gate has a process' bytes for queries. It grants each some of them at admission, in
-//     turn. Only there does one query wait for another.
-//   - A quota is the bytes of one query. What it is about to hold it reserves, for a purpose;
-//     a reservation is granted or refused at once. A quota that was granted less than a query
-//     may hold grows as long as the gate has free bytes.
-//   - A lane is bytes and the queries that wait for them. Light queries have one of their own.
-//   - A key is whose a query is. One query of each key is admitted in turn; a key can have limits.
-//   - A slab is a piece of memory lent by a pool, under a handle. A handle carries the generation
-//     of its loan: when the slab has been released, handles to it are known to be stale.
-//   - An arena hands out runs of entries from slabs of its own, and releases all at once.
+//   - A gate admits queries to a process' memory budget, in turn, and grants each of them bytes.
+//     Admission is the only point where one query waits for another.
+//   - A quota is the bytes of one query. The query reserves bytes for a purpose before it
+//     allocates them; a reservation succeeds or fails immediately. A quota that was granted less
+//     than a query's bound grows as long as the gate has free bytes.
+//   - A lane is a number of bytes and the queries that wait for them. Light queries have a
+//     separate lane.
+//   - A key identifies the owner of queries. Keys are served in turn; a key can have limits.
+//   - A slab is a piece of memory lent by a pool, under a handle. A handle has the generation of
+//     its loan: after the slab's release, handles to it are detected as stale.
+//   - An arena hands out runs of entries from its slabs, and releases all of them at once.
 //
 // # Data flow
 //
@@ -24,17 +33,16 @@
 //
 // # Sizes
 //
-// Slabs of bytes come in four sizes to each doubling, from 4 KiB to 16 MiB: at most a quarter of one is
-// not asked for, where doublings alone would leave up to a half. Quotas are charged for
-// the slab, not for what was asked. What is larger than 16 MiB is made for one borrower.
+// Slabs of bytes come in four sizes per doubling, from 4 KiB to 16 MiB: at most a quarter of a slab
+// is unused, where doublings alone would leave up to a half. Quotas are charged for the slab, not
+// for the requested size. A slab of more than 16 MiB is allocated for one borrower.
 //
-// Slabs of entries hold 16,384, the second of an arena a sixteenth of that, and its first a sixteenth of the
-// second: a query that reads a few series in each of a thousand blocks holds a thousand first slabs. Of queries with
-// 2,400 and with 48,000 entries of 16 bytes in runs of 48, BenchmarkEntries counts the calls to
-// the pool, what is held for each byte used, and the bytes allocated for a query when the pool is
-// the process', and when it is a block's, which 20 queries use:
-//
-// With a first slab of 1,024 it was:
+// Slabs of entries have 16,384, the second of an arena a sixteenth of that, and its first a sixteenth
+// of the second: a query that reads a few series in each of a thousand blocks uses a thousand first
+// slabs. BenchmarkEntries measures queries with 2,400 and with 48,000 entries of 16 bytes in runs of
+// 48: the calls to the pool, the bytes held per byte used, and the bytes allocated per query if the
+// pool belongs to the process, or to a block, which 20 queries use. With a first slab of 1,024 the
+// results by slab size were:
 //
 //	entries     calls      held/used       process' pool     block's pool
 //	  1,024    4   49     1.31   1.03      0.1    2.6 KB      2.7   42 KB
@@ -42,31 +50,33 @@
 //	 16,384    2    4     7.25   1.05        0    0.4 KB       14   40 KB
 //	 65,536    1    2     1.71   1.45        0    0.8 KB      3.3   57 KB
 //
-// So past 16,384 there are no calls left to save, and large queries hold nearly half more than they use;
-// below, a large query pays ten calls and more. What a query of some thousand entries holds beyond its
-// need is one slab of 256 KiB. The pool is meant to be the process': what a block's pool keeps
-// nobody else can use, and a pool for each block makes its slabs anew.
+// Past 16,384 entries no calls are left to save, and large queries hold nearly half more than they
+// use; below, a large query makes ten calls and more. A query of some thousand entries holds at most
+// one slab of 256 KiB more than it uses. Share one pool in the process: other blocks cannot use the
+// idle slabs of a block's pool, and each new pool allocates its slabs again.
 //
 // # Safety
 //
 // A second release does nothing and a stale handle has no bytes; both are counted. With -tags
-// invariants they panic, and released memory is overwritten. Handles protect the pool, not views: who
-// keeps a view past the release reads another's data. PoolOptions.Protect finds those.
+// invariants they panic, and released memory is overwritten. Handles protect the pool, not views:
+// code that keeps a view past the release reads another borrower's data. PoolOptions.Protect
+// detects that.
 //
-// Slabs are ordinary memory of the Go heap, without pointers where the entries have none. A
-// slab that is forgotten is collected, and only missing in the counts.
+// Slabs are ordinary memory of the Go heap, without pointers if the entries have none. A slab that
+// is not released is garbage collected; only the counters miss its return.
 //
 // # Deadlocks
 //
-// A query waits only in Gate.AdmitFor, and holds no bytes there. One that runs never waits: it grows at
-// once or fails. So what runs always finishes, releases its bytes, and admits the first in turn, which
-// asks for at most PerQuery of the at least PerQuery bytes of the lane. No one overtakes the first in turn,
-// so each query that waits is admitted once those before it have finished. A query that fails to grow is
-// admitted again with what it lacked, at last with PerQuery whole: then it needs no growth. TestGateModel and TestGateGrowth run
-// random queries against a model, and end with every query admitted.
+// A query waits only in Gate.AdmitFor, and has no bytes there. A running query never waits: it grows
+// immediately or fails. So running queries always finish, release their bytes, and admit the first in
+// turn, which asks for at most PerQuery of the lane's bytes, of which there are at least PerQuery.
+// Queries do not overtake the first in turn, so each waiting query is admitted once those before it
+// have finished. A query that fails to grow is admitted again with the bytes it lacked, finally with
+// PerQuery: then it does not have to grow. TestGateModel and TestGateGrowth run random queries
+// against a model, and end with every query admitted.
 //
-// # What it does not do
+// # Limits
 //
-// It keeps no time: whoever owns a pool calls Age. It does not know what queries are, or measure
-// what they really take: the account is what was reserved.
+// The package has no timers: the owner of a pool calls Age. It does not know what queries are, and
+// does not measure their memory: the account is the sum of the reservations.
 package slab

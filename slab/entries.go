@@ -2,24 +2,24 @@ package slab
 
 import "strconv"
 
-// Sizes of slabs of entries; doc.go has the measurements behind them.
+// Sizes of slabs of entries; doc.go has the measurements.
 const (
-	// DefaultSlabEntries is how many entries a slab holds unless told otherwise.
+	// DefaultSlabEntries is the default number of entries in a slab.
 	DefaultSlabEntries = 16_384
 
-	// firstShare is how much smaller the second slab of an arena is than those after it, and the first than the
-	// second, so that a query of a few entries does not hold a large one in each of its blocks.
+	// firstShare is the factor by which the second slab of an arena is smaller than later ones, and the first
+	// smaller than the second, so that a query of a few entries does not occupy a large slab in each of its
+	// blocks.
 	firstShare = 16
 )
 
-// EntriesOptions say what a pool of entries keeps. The zero value is usable.
+// EntriesOptions configures a pool of entries. The zero value is usable.
 type EntriesOptions struct {
-	// SlabEntries is how many entries a slab holds; the second of each arena has a sixteenth
-	// of them, and the first a sixteenth of that. Default: DefaultSlabEntries.
+	// SlabEntries is the number of entries in a slab; the second slab of each arena has a sixteenth of them,
+	// and the first a sixteenth of that. Default: DefaultSlabEntries.
 	SlabEntries int
 
-	// IdleBytes is the most that slabs which nobody uses may take. Default:
-	// DefaultIdleBytes; less than 0 keeps none.
+	// IdleBytes bounds the size of idle slabs. Default: DefaultIdleBytes; less than 0 keeps none.
 	IdleBytes int64
 }
 
@@ -27,7 +27,7 @@ type EntriesOptions struct {
 // concurrent use, and meant to be shared by the whole process.
 type Entries[T any] struct {
 	depot *depot[T]
-	sizes [3]int // entries of a first slab, of a second, and of those after it
+	sizes [3]int // entries of an arena's first slab, its second, and later ones
 }
 
 // NewEntries returns an empty pool.
@@ -42,39 +42,38 @@ func NewEntries[T any](o EntriesOptions) *Entries[T] {
 // Arena returns an arena without slabs. It does not allocate.
 func (e *Entries[T]) Arena() Arena[T] { return Arena[T]{from: e} }
 
-// Trim gives idle slabs back until at most keep bytes of them are left, as Pool.Trim does.
+// Trim frees idle slabs until at most keep bytes of them are left, like Pool.Trim.
 func (e *Entries[T]) Trim(keep int64) int64 { return e.depot.trim(max(keep, 0)) }
 
-// Age gives back the slabs that have been idle since the call before, as Pool.Age does.
+// Age frees the slabs that have been idle since the previous call, like Pool.Age.
 func (e *Entries[T]) Age() int64 { return e.depot.age() }
 
-// Stats returns the counts as they are now.
+// Stats returns the current counters.
 func (e *Entries[T]) Stats() PoolStats { return e.depot.counts() }
 
-// An Arena hands out runs of entries from slabs of its own and releases them all at once. It
-// belongs to one goroutine at a time. The zero Arena has no pool and must not be used.
+// An Arena hands out runs of entries from its slabs and releases them all at once. It is not safe for
+// concurrent use. The zero Arena has no pool and must not be used.
 type Arena[T any] struct {
 	from *Entries[T]
 
-	// The slab in use, and how many of its entries are handed out.
+	// The current slab, and the number of its entries handed out.
 	current loan[T]
 	used    int
 
-	full  []loan[T] // slabs before it
+	full  []loan[T] // earlier slabs
 	bytes int64
 }
 
-// A loan is a piece and the generation it was lent under.
+// A loan is a piece and the generation of its loan.
 type loan[T any] struct {
 	piece      *piece[T]
 	generation uint64
 }
 
-// Make returns n entries that lie side by side, with no room behind them. They are valid until
-// Release. Entries of a type with pointers are zero; others hold whatever they held, so each is
-// to be written before it is read. It takes no lock and does not allocate while the slab in use has
-// room, which is but once in SlabEntries entries; a run of more than that is allocated
-// for itself.
+// Make returns n contiguous entries with no spare capacity, valid until Release. Entries of a type with
+// pointers are zero; others contain arbitrary values and must be written before they are read. Make takes no
+// lock and does not allocate while the current slab has room, that is except once in SlabEntries entries; a
+// longer run is allocated separately.
 func (a *Arena[T]) Make(n int) []T {
 	if p := a.current.piece; p != nil && n <= len(p.items)-a.used && n >= 0 {
 		run := p.items[a.used : a.used+n : a.used+n]
@@ -84,7 +83,7 @@ func (a *Arena[T]) Make(n int) []T {
 	return a.grow(n)
 }
 
-// grow takes another slab and begins it with n entries.
+// grow adds a slab and hands out its first n entries.
 func (a *Arena[T]) grow(n int) []T {
 	if n < 0 {
 		panic("BUG: slab: a run of " + strconv.Itoa(n) + " entries")
@@ -97,7 +96,7 @@ func (a *Arena[T]) grow(n int) []T {
 	a.bytes += p.bytes()
 	l := loan[T]{p, generation}
 	if class == ownClass && a.current.piece != nil {
-		// The slab in use still has room for others.
+		// The current slab still has room for others.
 		a.full = append(a.full, l)
 		return p.items[:n:n]
 	}
@@ -111,8 +110,7 @@ func (a *Arena[T]) grow(n int) []T {
 	return p.items[:n:n]
 }
 
-// next returns the class and size of the slab that a run of n entries, which does not fit into
-// the one in use, will be in.
+// next returns the class and size of the slab for a run of n entries that does not fit the current one.
 func (a *Arena[T]) next(n int) (class, size int) {
 	last := len(a.from.sizes) - 1
 	if p := a.current.piece; p != nil {
@@ -127,8 +125,8 @@ func (a *Arena[T]) next(n int) (class, size int) {
 	return class, a.from.sizes[class]
 }
 
-// Need returns the bytes that Make(n) would take from the pool: 0 while the slab in use
-// has room. It is what a quota has to be charged first. It does not allocate.
+// Need returns the bytes that Make(n) would take from the pool: 0 while the current slab has room. A quota
+// has to be charged that amount first. It does not allocate.
 func (a *Arena[T]) Need(n int) int64 {
 	if p := a.current.piece; n <= 0 || p != nil && n <= len(p.items)-a.used {
 		return 0
@@ -137,12 +135,12 @@ func (a *Arena[T]) Need(n int) int64 {
 	return bytesOf[T](size)
 }
 
-// Bytes returns what the arena's slabs take.
+// Bytes returns the size of the arena's slabs.
 func (a *Arena[T]) Bytes() int64 { return a.bytes }
 
-// Release gives all slabs back to the pool, and the runs are no longer valid. The arena is empty
-// afterwards and may be used again. Releasing an empty arena does nothing; releasing the copy of one
-// that has been released counts in PoolStats.Misused, and panics with -tags invariants.
+// Release returns all slabs to the pool and invalidates the runs. The arena is empty afterwards and may be
+// reused. Releasing an empty arena does nothing; releasing the copy of a released arena counts in
+// PoolStats.Misused, and panics with -tags invariants.
 func (a *Arena[T]) Release() {
 	if a.current.piece == nil {
 		return

@@ -14,8 +14,8 @@ type ref struct {
 	_      int32
 }
 
-// TestArenaRuns makes runs of random lengths: none shares an entry with another or has room
-// behind it, and what the arena says it needs is what it takes.
+// TestArenaRuns allocates runs of random lengths: none shares an entry with another or has spare capacity,
+// and the arena takes the bytes that Need announced.
 func TestArenaRuns(t *testing.T) {
 	e := NewEntries[ref](EntriesOptions{SlabEntries: 256})
 	for seed := range uint64(50) {
@@ -61,8 +61,8 @@ func TestArenaRuns(t *testing.T) {
 	}
 }
 
-// TestArenaSlabs counts pool calls: a small arena has one small slab, a large one takes one call
-// for each 16,384 entries.
+// TestArenaSlabs counts pool calls: a small arena has one small slab, a large one makes one call per 16,384
+// entries.
 func TestArenaSlabs(t *testing.T) {
 	e := NewEntries[ref](EntriesOptions{})
 	small := e.Arena()
@@ -97,12 +97,12 @@ func TestArenaMisuse(t *testing.T) {
 	}
 }
 
-// TestArenaPointers shows that released entries hold nothing alive, and begin as zeros.
+// TestArenaPointers shows that released entries keep nothing alive, and are zero when reused.
 func TestArenaPointers(t *testing.T) {
 	e := NewEntries[*[1 << 20]byte](EntriesOptions{SlabEntries: 32})
 	collected := make(chan struct{}, 3)
 	a := e.Arena()
-	for range 3 { // in the first slab, in the next, in one of its own
+	for range 3 { // in the first slab, in the next, in a separate one
 		run := a.Make(20)
 		run[19] = new([1 << 20]byte)
 		runtime.AddCleanup(run[19], func(struct{}) { collected <- struct{}{} }, struct{}{})

@@ -34,7 +34,7 @@ func ExampleQuota() {
 	}
 	defer quota.Close()
 	pool := slab.NewPool(slab.PoolOptions{})
-	charge := pool.Size(100_000) // what the slab takes, not what is asked for
+	charge := pool.Size(100_000) // the size of the slab, not the requested size
 	if err := quota.Reserve(slab.Chunks, charge); err != nil {
 		fmt.Println(err)
 		return
@@ -66,7 +66,7 @@ func ExampleEntries() {
 	arena := entries.Arena()
 	defer arena.Release()
 	for series := range 200 {
-		run := arena.Make(48) // the chunks of a series, side by side
+		run := arena.Make(48) // the chunks of a series, contiguous
 		run[0] = chunk{offset: uint32(series), length: 900}
 	}
 	fmt.Println(entries.Stats().Calls, "calls for", 200*48, "entries")

@@ -8,23 +8,23 @@ import (
 	"sync/atomic"
 )
 
-// GateOptions say how many bytes queries may hold. Bytes and PerQuery are required.
+// GateOptions configures a Gate. Bytes and PerQuery are required.
 type GateOptions struct {
-	// Bytes is what all queries that run may hold together.
+	// Bytes bounds the bytes of all running queries together.
 	Bytes int64
 
-	// PerQuery is the most that each may hold, and what Admit grants.
+	// PerQuery bounds the bytes of each query, and is the amount that Admit grants.
 	PerQuery int64
 
-	// Light is the part of Bytes that only light queries are admitted with. 0: they are admitted as others are.
+	// Light is the part of Bytes reserved for light queries. 0: they are admitted like others.
 	Light int64
 
-	// Limits returns the bounds of a key. It is called with the gate locked: it does not block, nor call the gate. nil:
-	// keys have no bounds.
+	// Limits returns the bounds of a key. It is called with the gate locked: it must not block or call the
+	// gate. nil: keys have no bounds.
 	Limits func(key string) KeyLimits
 }
 
-// Validate returns what is wrong with the options.
+// Validate returns an error if the options are invalid.
 func (o GateOptions) Validate() error {
 	switch {
 	case o.PerQuery <= 0:
@@ -37,41 +37,41 @@ func (o GateOptions) Validate() error {
 	return nil
 }
 
-// A Gate has a process' bytes for queries. It grants each query some of them at admission; a query that
-// needs more than that grows, up to PerQuery, if bytes are free, and is refused otherwise. Admission is the only
-// place where one query waits for another, and a query that waits there holds nothing: so queries cannot wait
-// for each other in a circle. A query that was refused because the process has no free bytes can release
-// everything and be admitted again with all of PerQuery, with which it is never refused for that reason.
+// A Gate admits queries to a process' memory budget. It grants each query an amount at admission; a query
+// that requires more grows, up to PerQuery, if bytes are free, and is refused otherwise. Admission is the
+// only point where a query waits for others, and a waiting query holds nothing, so queries cannot deadlock. A
+// query that was refused because the process has no free bytes can release everything and be admitted again
+// with all of PerQuery, with which it is never refused for that reason.
 //
-// Queries wait in the order in which they came; if they have keys, one of each key is admitted in turn.
-// The first in turn is never overtaken by one that asks for less, but by those of other keys while its key is at one
-// of its limits. It is safe for concurrent use.
+// Queries are admitted in order of arrival; if they have keys, in turn between the keys. A query that asks
+// for less never overtakes the first in turn, but queries of other keys do while its key is at one of its
+// limits. A Gate is safe for concurrent use.
 type Gate struct {
 	options GateOptions
 	held    atomic.Int64 // bytes reserved in all quotas
-	peak    atomic.Int64 // the most of them
+	peak    atomic.Int64 // maximum of held
 	refused atomic.Int64 // reservations over a quota
-	short   atomic.Int64 // reservations for which the process had no free bytes
-	misused atomic.Int64 // bytes returned that were not reserved, quotas closed with bytes or twice
+	short   atomic.Int64 // reservations refused because the process had no free bytes
+	misused atomic.Int64 // mistakes: bytes returned that were not reserved, quotas closed with bytes or twice
 
 	mu        sync.Mutex
-	accounts  map[string]*keyAccount // of keys with queries; nil without limits
+	accounts  map[string]*keyAccount // keys with queries; nil without limits
 	main      lane
 	light     lane
 	running   int
 	admitted  int64
 	cancelled int64
-	full      int64 // queries refused since the queue of their key was full
+	full      int64 // queries refused because the queue of their key was full
 }
 
-// An Ask says what a query is to be admitted with.
+// An Ask specifies the admission of a query.
 type Ask struct {
 	Key   string // queries of different keys are admitted in turn
 	First int64  // bytes granted at admission; 0: PerQuery
-	Light bool   // to be admitted with the bytes of light queries
+	Light bool   // admit from the bytes of light queries
 }
 
-// NewGate returns a gate. Options that do not validate are a bug of the caller.
+// NewGate returns a gate. It panics if the options are invalid.
 func NewGate(o GateOptions) *Gate {
 	if err := o.Validate(); err != nil {
 		panic("BUG: slab: " + err.Error())
@@ -83,12 +83,13 @@ func NewGate(o GateOptions) *Gate {
 	return g
 }
 
-// Admit waits for a quota with all bytes of a query and returns it, as AdmitFor does.
+// Admit waits for a quota of PerQuery bytes and returns it, like AdmitFor.
 func (g *Gate) Admit(ctx context.Context) (*Quota, error) { return g.AdmitFor(ctx, Ask{}) }
 
-// AdmitFor waits for a quota and returns it. The caller closes it when the query is over. If ctx ends first,
-// AdmitFor leaves the queue and returns the cause; if the queue of the key is full, it returns ErrQueueFull. Without a
-// queue it costs one allocation, the Quota, and with limits another for a key without queries.
+// AdmitFor waits for a quota and returns it. The caller closes it when the query is over. If ctx is done
+// first, AdmitFor leaves the queue and returns the cause; if the queue of the key is full, it returns
+// ErrQueueFull. Without a queue it costs one allocation, the Quota, and with limits another for a key without
+// queries.
 func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
 	most := g.options.PerQuery
 	if n := g.limits(a.Key).Bytes; n > 0 {
@@ -135,7 +136,7 @@ func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
 	defer g.mu.Unlock()
 	g.cancelled++
 	if w.granted {
-		// Admitted and cancelled at once: the bytes go to the next.
+		// Admitted and cancelled concurrently: the bytes go to the next.
 		g.admitted--
 		g.running--
 		l.free += a.First
@@ -155,7 +156,7 @@ func (g *Gate) grantLocked(l *lane, a *keyAccount, n int64) {
 	g.chargeLocked(a, 1, 0, n)
 }
 
-// nextLocked returns the query whose turn it is, of those whose keys permit it; nil if there is none.
+// nextLocked returns the next query in turn whose key permits it; nil if there is none.
 func (g *Gate) nextLocked(l *lane) *waiter {
 	for e := l.turns.Front(); e != nil; e = e.Next() {
 		w := e.Value.(*turn).waiters.Front().Value.(*waiter)
@@ -166,20 +167,22 @@ func (g *Gate) nextLocked(l *lane) *waiter {
 	return nil
 }
 
-// admitAllLocked admits from both lanes: a query of one can take a key to its limits, which lets others pass in the other.
+// admitAllLocked admits from both lanes: admitting a query of one lane can take a key to its limits, which
+// lets others pass in the other lane.
 func (g *Gate) admitAllLocked() {
 	for g.admitLocked(&g.main) || g.admitLocked(&g.light) {
 	}
 }
 
-// yieldLocked admits those who waited behind a query of a key that has been granted bytes, if it is at its limits now.
+// yieldLocked admits queries that waited behind a query of a key that has been granted bytes, if it is at its
+// limits now.
 func (g *Gate) yieldLocked(a *keyAccount) {
 	if a != nil && g.main.waiting+g.light.waiting > 0 {
 		g.admitAllLocked()
 	}
 }
 
-// admitLocked grants free bytes to those whose turn it is, and reports whether there were any.
+// admitLocked grants free bytes to queries in turn, and reports whether it admitted any.
 func (g *Gate) admitLocked(l *lane) (any bool) {
 	for w := g.nextLocked(l); w != nil && w.first <= l.free; w = g.nextLocked(l) {
 		l.remove(w, true)
@@ -191,7 +194,7 @@ func (g *Gate) admitLocked(l *lane) (any bool) {
 	return any
 }
 
-// grow takes n more bytes for a query that runs, if they are free and its key permits them. It does not wait.
+// grow grants n more bytes to a running query if they are free and its key permits them. It does not wait.
 func (g *Gate) grow(a *keyAccount, n int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -209,7 +212,7 @@ func (g *Gate) grow(a *keyAccount, n int64) bool {
 	return true
 }
 
-// leave takes back what a quota was granted at admission and since.
+// leave takes back the bytes that a quota was granted at admission and later.
 func (g *Gate) leave(l *lane, a *keyAccount, first, grown int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -220,7 +223,7 @@ func (g *Gate) leave(l *lane, a *keyAccount, first, grown int64) {
 	g.admitAllLocked()
 }
 
-// hold adds n bytes to what all queries hold.
+// hold adds n bytes to the bytes reserved by all queries.
 func (g *Gate) hold(n int64) {
 	now := g.held.Add(n)
 	for n > 0 {
@@ -231,7 +234,7 @@ func (g *Gate) hold(n int64) {
 	}
 }
 
-// misuse notes a caller's mistake in the account; with invariants it ends the process.
+// misuse counts a caller's mistake in the account; with invariants it panics.
 func (g *Gate) misuse(what string) {
 	g.misused.Add(1)
 	if invariants {
@@ -239,30 +242,30 @@ func (g *Gate) misuse(what string) {
 	}
 }
 
-// GateStats are counts of a Gate.
+// GateStats are counters of a Gate.
 type GateStats struct {
-	Bytes    int64 // what all queries may hold
-	PerQuery int64 // what one may
-	Queries  int   // how many run at once if each holds PerQuery
+	Bytes    int64 // bound of all queries
+	PerQuery int64 // bound of one
+	Queries  int   // queries that run concurrently if each holds PerQuery
 
 	Running int // queries admitted and not closed
 	Waiting int
 
 	Held int64 // bytes reserved now
-	Peak int64 // the most that were
+	Peak int64 // maximum of Held
 
-	Admitted  int64 // queries, since the start
-	Cancelled int64 // queries that left the queue, or came with an ended context
+	Admitted  int64 // queries
+	Cancelled int64 // queries that left the queue, or came with a context that was done
 	Refused   int64 // reservations over a quota
-	Short     int64 // reservations for which the process, or the key, had no free bytes
-	Full      int64 // queries refused since the queue of their key was full
+	Short     int64 // reservations refused because the process, or the key, had no free bytes
+	Full      int64 // queries refused because the queue of their key was full
 
 	Light        int64 // bytes of light queries, a part of Bytes
 	LightWaiting int   // light queries, a part of Waiting
 	Misused      int64 // mistakes of callers: more returned than reserved, closed with bytes or twice
 }
 
-// Stats returns the counts as they are now.
+// Stats returns the current counters.
 func (g *Gate) Stats() GateStats {
 	s := GateStats{
 		Bytes: g.options.Bytes, PerQuery: g.options.PerQuery,
@@ -279,8 +282,8 @@ func (g *Gate) Stats() GateStats {
 	return s
 }
 
-// ErrOverQuota is what a *LimitError is, for errors.Is, if the query would hold more than it may.
+// ErrOverQuota matches a *LimitError by errors.Is if the query would exceed its bound.
 var ErrOverQuota = errors.New("over the bytes of a query")
 
-// ErrShort is what a *LimitError is, for errors.Is, if the process has no free bytes for the query to grow.
+// ErrShort matches a *LimitError by errors.Is if the process has no free bytes for the query to grow.
 var ErrShort = errors.New("no free bytes in the process")

@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestGateOrder has three queries wait for the one place: they get it in the order in which they
-// came, and the one that is cancelled leaves the queue to the others.
+// TestGateOrder has three queries wait for one slot: they get it in order of arrival, and a cancelled one
+// leaves the queue.
 func TestGateOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(GateOptions{Bytes: 100, PerQuery: 100})
@@ -38,7 +38,7 @@ func TestGateOrder(t *testing.T) {
 				q, err := g.Admit(use)
 				done <- outcome{name, q, err}
 			}()
-			synctest.Wait() // each is in the queue before the next
+			synctest.Wait() // each one is queued before the next
 		}
 		if s := g.Stats(); s.Running != 1 || s.Waiting != 3 {
 			t.Fatalf("stats: got %+v, want 1 running and 3 waiting", s)
@@ -69,7 +69,7 @@ func TestGateOrder(t *testing.T) {
 	})
 }
 
-// TestGateEndedContext shows that a context that has ended gets nothing, though there is room.
+// TestGateEndedContext shows that a context that is done is refused although there is room.
 func TestGateEndedContext(t *testing.T) {
 	g := NewGate(GateOptions{Bytes: 100, PerQuery: 100})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,8 +82,8 @@ func TestGateEndedContext(t *testing.T) {
 	}
 }
 
-// TestGateModel does random arrivals, departures and cancellations on gates of random size, and
-// compares with a model: a list of those who wait and a set of those who run.
+// TestGateModel performs random arrivals, departures and cancellations on gates of random size, and compares
+// with a model: a list of waiting and a set of running queries.
 func TestGateModel(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) { gateModel(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -148,7 +148,7 @@ func gateModel(t *testing.T, random *rand.Rand) {
 				t.Fatal("a cancelled query was admitted")
 			}
 		case what == 9 && len(waiting) > 0 && len(running) > 0:
-			// Both at once: whoever of the two the gate sees first, nothing is lost.
+			// Concurrently: nothing is lost in whichever order the gate sees them.
 			leaves, gone := takeOut(&running), takeOut(&waiting)
 			var both sync.WaitGroup
 			both.Go(leaves.quota.Close)
@@ -193,7 +193,7 @@ func gateModel(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// TestGateStress has many goroutines come, reserve, and go or give up, under the race detector.
+// TestGateStress has many goroutines arrive, reserve, and finish or give up, under the race detector.
 func TestGateStress(t *testing.T) {
 	g := NewGate(GateOptions{Bytes: 300, PerQuery: 100})
 	var all sync.WaitGroup

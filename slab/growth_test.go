@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestGateGrowth runs random queries that are admitted with less than they come to need. Each grows, or
-// releases everything and is admitted again whole, and then never lacks bytes. All of them finish: a query
-// that waited for ever would be a deadlock of the bubble.
+// TestGateGrowth runs random queries that are admitted with less than they eventually require. Each grows, or
+// releases everything and is admitted again with PerQuery, and then never lacks bytes. All of them finish: a
+// query that waited forever would be a deadlock of the bubble.
 func TestGateGrowth(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) { gateGrowth(t, rand.New(rand.NewPCG(seed, 3))) })
@@ -81,8 +81,8 @@ func growingQuery(t *testing.T, g *Gate, ask Ask, need int64, random *rand.Rand)
 	return nil
 }
 
-// TestGateTurns has one key with many queries and others with one: they are admitted in turn. The first in
-// turn is not overtaken by one that asks for less, and a light query waits for none of them.
+// TestGateTurns has one key with many queries and others with one: they are admitted in turn. A query that
+// asks for less does not overtake the first in turn, and a light query waits for none of them.
 func TestGateTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(GateOptions{Bytes: 110, PerQuery: 100, Light: 10})

@@ -2,5 +2,5 @@
 
 package slab
 
-// invariants has misuse of handles and quotas panic, and released memory overwritten.
+// invariants makes misuse of handles and quotas panic, and overwrites released memory.
 const invariants = true

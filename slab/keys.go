@@ -4,22 +4,22 @@ import "errors"
 
 // KeyLimits bound the queries of one key. 0: no bound.
 type KeyLimits struct {
-	Bytes    int64 // granted to all of its queries, also the most of one
-	Requests int   // queries that run at once
-	Queue    int   // queries that wait
+	Bytes    int64 // granted to all of its queries; also the bound of one
+	Requests int   // concurrently running queries
+	Queue    int   // waiting queries
 }
 
-// ErrQueueFull says that as many queries of the key wait as may.
+// ErrQueueFull reports that the maximum number of the key's queries is waiting.
 var ErrQueueFull = errors.New("the queue is full")
 
-// KeyStats are the counts of one key.
+// KeyStats are the counters of one key.
 type KeyStats struct {
 	Running, Waiting int
 	Bytes            int64 // granted
 }
 
-// A keyAccount is what the queries of a key have. It is guarded by its gate's mu, and forgotten when none runs or
-// waits.
+// A keyAccount is the account of a key's queries. It is guarded by its gate's mu, and dropped when none runs
+// or waits.
 type keyAccount struct {
 	key string
 	KeyStats
@@ -46,8 +46,8 @@ func (g *Gate) limits(key string) KeyLimits {
 	return g.options.Limits(key)
 }
 
-// permitsLocked reports whether a query of the key may start with n bytes. A key without bytes may always, so that
-// bounds which were lowered meanwhile stop no query for good.
+// permitsLocked reports whether a query of the key may start with n bytes. A key without bytes always may, so
+// that bounds that were lowered meanwhile do not stop a query permanently.
 func (g *Gate) permitsLocked(a *keyAccount, n int64) bool {
 	if a == nil {
 		return true
@@ -56,7 +56,7 @@ func (g *Gate) permitsLocked(a *keyAccount, n int64) bool {
 	return (l.Requests <= 0 || a.Running < l.Requests) && (l.Bytes <= 0 || a.KeyStats.Bytes+n <= l.Bytes || a.KeyStats.Bytes == 0)
 }
 
-// chargeLocked adds queries and bytes to an account, and forgets it once it has neither.
+// chargeLocked adds queries and bytes to an account, and drops it once it has neither.
 func (g *Gate) chargeLocked(a *keyAccount, running, waiting int, bytes int64) {
 	if a == nil {
 		return
@@ -69,8 +69,8 @@ func (g *Gate) chargeLocked(a *keyAccount, running, waiting int, bytes int64) {
 	}
 }
 
-// Keys calls visit with each key that has queries running or waiting, if the gate has limits. visit does not call
-// the gate.
+// Keys calls visit with each key that has queries running or waiting, if the gate has limits. visit must not
+// call the gate.
 func (g *Gate) Keys(visit func(key string, s KeyStats)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// TestKeyLimits has random queries of random keys with random limits come, grow and leave: no key exceeds its limits,
-// no query waits that may run, and all are admitted at the end.
+// TestKeyLimits has random queries of random keys with random limits arrive, grow and leave: no key exceeds
+// its limits, no query waits that may run, and all are admitted at the end.
 func TestKeyLimits(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range uint64(40) {
@@ -100,7 +100,7 @@ func keyLimits(t *testing.T, random *rand.Rand) {
 		check()
 	}
 	mu.Lock()
-	limits = map[string]KeyLimits{"a": {Bytes: 5, Requests: 1}} // lowered under those who wait for more
+	limits = map[string]KeyLimits{"a": {Bytes: 5, Requests: 1}} // lowered while queries wait for more
 	mu.Unlock()
 	g.Recheck()
 	for len(all) > 0 {
@@ -128,7 +128,8 @@ func keyLimits(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// TestKeyLimitsByExample has a key at its limits while another runs beside it, past its queries that wait.
+// TestKeyLimitsByExample has a key at its limits while another runs beside it, overtaking its waiting
+// queries.
 func TestKeyLimitsByExample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := map[string]KeyLimits{"small": {Bytes: 40, Requests: 2, Queue: 1}}
@@ -154,7 +155,7 @@ func TestKeyLimitsByExample(t *testing.T) {
 		if _, err := g.AdmitFor(t.Context(), Ask{Key: "small", First: 1}); !errors.Is(err, ErrQueueFull) || err.Error() != "the queue is full: 1 queries wait already" {
 			t.Errorf("past the queue: %v", err)
 		}
-		other := admit("other", 100) // past the one that waits
+		other := admit("other", 100) // overtakes the waiting one
 		if err := first.Reserve(Chunks, 31); !errors.Is(err, ErrShort) {
 			t.Errorf("growth past the bytes of the key: %v", err)
 		}

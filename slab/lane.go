@@ -2,26 +2,26 @@ package slab
 
 import "container/list"
 
-// A lane is bytes and the queries that wait for them. It is guarded by its gate's mu.
+// A lane is a number of bytes and the queries that wait for them. It is guarded by its gate's mu.
 type lane struct {
 	free    int64
 	waiting int
-	turns   list.List // of *turn: the keys of those who wait, the next at the front
+	turns   list.List // of *turn: the keys of waiting queries, the next one at the front
 	keys    map[string]*turn
 }
 
 // A turn is the waiting queries of a key.
 type turn struct {
 	key     string
-	place   *list.Element // of turns
-	waiters list.List     // of *waiter, first come at the front
+	place   *list.Element // in turns
+	waiters list.List     // of *waiter, in order of arrival
 }
 
 // A waiter waits for first bytes.
 type waiter struct {
 	turn     *turn
 	account  *keyAccount   // of its key; nil without limits
-	place    *list.Element // of turn.waiters
+	place    *list.Element // in turn.waiters
 	first    int64
 	granted  bool
 	admitted chan struct{} // closed when granted is set
@@ -43,7 +43,7 @@ func (l *lane) push(key string, first int64, account *keyAccount) *waiter {
 	return w
 }
 
-// remove takes a waiter out. If it is admitted or was at the front, the other keys are before its key then.
+// remove removes a waiter. If it is admitted or was at the front, its key moves behind the others.
 func (l *lane) remove(w *waiter, admitted bool) {
 	t := w.turn
 	atFront := l.turns.Front() == t.place && t.waiters.Front() == w.place

@@ -9,8 +9,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// expectMisuse runs f, which uses something in a way that it must not be used in: with -tags
-// invariants it panics with a text that has what in it, otherwise the count rises by one.
+// expectMisuse runs f, which misuses an object: with -tags invariants it must panic with a text that contains
+// what, otherwise the count must rise by one.
 func expectMisuse(t *testing.T, count func() int64, what string, f func()) {
 	t.Helper()
 	before := count()

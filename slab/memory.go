@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapBytes returns n bytes in a mapping of their own, or nil if the system refuses.
+// mapBytes returns n bytes in a separate mapping, or nil if the system refuses.
 func mapBytes(n int) []byte {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -16,7 +16,7 @@ func mapBytes(n int) []byte {
 	return b
 }
 
-// protectBytes has every access to a mapping fault.
+// protectBytes makes every access to a mapping fault.
 func protectBytes(b []byte) {
 	if err := unix.Mprotect(b, unix.PROT_NONE); err != nil {
 		panic("BUG: slab: protect a mapping of its own: " + err.Error())
@@ -29,13 +29,13 @@ func unmapBytes(b []byte) {
 	}
 }
 
-// rawBytes is the memory of items without pointers.
+// rawBytes returns the memory of items without pointers.
 func rawBytes[T any](items []T) []byte {
 	n := int(bytesOf[T](cap(items)))
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), n)
 }
 
-// stale is what memory is overwritten with when it is no longer anybody's.
+// stale is the byte that overwrites released memory.
 const stale = 0xDB
 
 func overwrite[T any](items []T) {
@@ -45,7 +45,7 @@ func overwrite[T any](items []T) {
 	}
 }
 
-// hasPointers reports whether the collector looks into values of T.
+// hasPointers reports whether the collector scans values of T.
 func hasPointers[T any]() bool { return pointersIn(reflect.TypeFor[T]()) }
 
 func pointersIn(t reflect.Type) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestClasses walks over every size that falls into a class: it fits, is at most a quarter larger
-// (from 4 KiB on), and the classes follow one another without a gap.
+// TestClasses checks every size within a class: it fits, exceeds the requested size by at most a quarter
+// (from 4 KiB on), and the classes are adjacent.
 func TestClasses(t *testing.T) {
 	last, lastSize := 0, 1<<minSlabBits
 	for n := 1; n <= MaxSlab; n++ {
@@ -58,8 +58,8 @@ func TestPoolReuse(t *testing.T) {
 	}
 }
 
-// TestSlabMisuse uses handles whose loan is over, by copies too, also after the memory has gone
-// to another borrower: the other's loan stays.
+// TestSlabMisuse uses handles whose loan is over, including copies, even after the memory was lent again: the
+// other loan is unaffected.
 func TestSlabMisuse(t *testing.T) {
 	p := NewPool(PoolOptions{})
 	misused := func() int64 { return p.Stats().Misused }
@@ -83,8 +83,8 @@ func TestSlabMisuse(t *testing.T) {
 	}
 }
 
-// TestOverwritten shows that with -tags invariants a view that outlives its slab reads nothing
-// that it could take for data.
+// TestOverwritten shows that with -tags invariants a view that outlives its slab reads nothing that resembles
+// data.
 func TestOverwritten(t *testing.T) {
 	if !invariants {
 		t.Skip("released memory is overwritten with -tags invariants only")
@@ -111,7 +111,7 @@ func TestPoolBound(t *testing.T) {
 	for _, s := range slabs {
 		s.Release()
 	}
-	// What came back last is kept: two of 8 KiB and the one of 4 KiB; the large ones never.
+	// The last returned slabs are kept: two of 8 KiB and the one of 4 KiB; the large ones never.
 	if s := p.Stats(); s.Idle != 3 || s.IdleBytes != 20<<10 || s.Oversize != 1 || s.OutBytes != 0 {
 		t.Errorf("stats: %+v", s)
 	}
@@ -128,7 +128,7 @@ func TestPoolBound(t *testing.T) {
 	}
 }
 
-// TestPoolAge uses one slab of two all the time: the other goes with the second call of Age.
+// TestPoolAge uses one slab of two all the time: the other is freed by the second call of Age.
 func TestPoolAge(t *testing.T) {
 	p := NewPool(PoolOptions{})
 	a, b := p.Bytes(5000), p.Bytes(5000)
@@ -146,8 +146,8 @@ func TestPoolAge(t *testing.T) {
 	}
 }
 
-// TestPoolModel lends and takes back at random from several goroutines: no two loans share
-// memory, the counts agree, and what is idle stays within the bound.
+// TestPoolModel borrows and returns at random from several goroutines: no two loans share memory, the
+// counters agree, and idle slabs stay within the bound.
 func TestPoolModel(t *testing.T) {
 	const bound = 256 << 10
 	p := NewPool(PoolOptions{IdleBytes: bound})

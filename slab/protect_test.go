@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProtect reads through a view of a slab after its release: the access faults, there and
-// then, where otherwise it would read what somebody else wrote.
+// TestProtect reads through a view of a slab after its release: the access faults immediately instead of
+// reading another borrower's data.
 func TestProtect(t *testing.T) {
 	p := NewPool(PoolOptions{Protect: true, IdleBytes: 64 << 10})
 	a := p.Bytes(5000)
@@ -45,7 +45,7 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// faults returns what an access that the hardware refuses panics with.
+// faults returns the panic value of an access that the hardware refuses.
 func faults(access func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

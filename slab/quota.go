@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// A Quota is the bytes of one query. What the query is about to hold it reserves first; a
-// reservation never waits: it is granted or it is a *LimitError. It is safe for concurrent use.
+// A Quota is the bytes of one query. The query reserves bytes before it allocates them; a reservation never
+// waits: it succeeds or returns a *LimitError. A Quota is safe for concurrent use.
 type Quota struct {
 	gate  *Gate
 	limit int64
-	lane  *lane // that it was admitted from
+	lane  *lane // the lane it was admitted from
 	first int64 // granted at admission
 
 	account *keyAccount // of its key; nil without limits
@@ -23,11 +23,11 @@ type Quota struct {
 	by      [purposes]atomic.Int64
 	closed  atomic.Bool
 
-	granted atomic.Int64 // of the gate's bytes, now; used is never more
-	growing sync.Mutex   // held to change granted
+	granted atomic.Int64 // bytes granted by the gate; used never exceeds it
+	growing sync.Mutex   // locked to change granted
 }
 
-// Reserve takes n bytes of the quota. It does not wait, and allocates only the error.
+// Reserve reserves n bytes of the quota. It does not wait, and allocates only the error.
 func (q *Quota) Reserve(what Purpose, n int64) error {
 	if n < 0 || what >= purposes {
 		panic("BUG: slab: reserve " + strconv.FormatInt(n, 10) + " bytes for " + what.String())
@@ -61,17 +61,18 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 	}
 }
 
-// OnShort has Reserve call reclaim before it refuses, and try again each time that returns true: it has returned
-// bytes of the quota. It is called once, before the first Reserve; reclaim is called from the goroutines that reserve.
+// OnShort makes Reserve call reclaim before it refuses, and retry each time that returns true: it has
+// returned bytes to the quota. OnShort is called once, before the first Reserve; reclaim is called from the
+// goroutines that reserve.
 func (q *Quota) OnShort(reclaim func() bool) { q.reclaim = reclaim }
 
-// reclaims reports whether bytes of the quota were returned.
+// reclaims reports whether bytes were returned to the quota.
 func (q *Quota) reclaims() bool { return q.reclaim != nil && !q.closed.Load() && q.reclaim() }
 
-// growStep is the least by which a quota grows.
+// growStep is the minimum growth of a quota.
 const growStep = 1 << 20
 
-// grow has at least n bytes granted, if the gate has them free. What was granted stays until Close.
+// grow requests at least n granted bytes from the gate. They stay granted until Close.
 func (q *Quota) grow(n int64) bool {
 	q.growing.Lock()
 	defer q.growing.Unlock()
@@ -94,8 +95,8 @@ func (q *Quota) grow(n int64) bool {
 	return true
 }
 
-// Plan has n bytes granted beyond those that are used, at most up to what the quota admits: so many can then be
-// reserved without fail. It does not wait: without free bytes in the process it is a *LimitError that is ErrShort.
+// Plan requests n granted bytes beyond those in use, at most up to the quota's bound: reservations of these
+// cannot fail. It does not wait: without free bytes in the process it returns a *LimitError that is ErrShort.
 func (q *Quota) Plan(what Purpose, n int64) error {
 	used := q.used.Load()
 	need := min(used+n, q.limit)
@@ -106,7 +107,7 @@ func (q *Quota) Plan(what Purpose, n int64) error {
 	return &LimitError{Purpose: what, Asked: need - used, Held: used, Allowed: q.limit, Short: true}
 }
 
-// Granted returns the bytes that the quota has of the gate: what can be reserved without growing.
+// Granted returns the bytes granted by the gate, which can be reserved without growing.
 func (q *Quota) Granted() int64 { return q.granted.Load() }
 
 func (q *Quota) refuse(what Purpose, n, used int64) error {
@@ -118,7 +119,7 @@ func (q *Quota) refuse(what Purpose, n, used int64) error {
 	return &LimitError{Purpose: what, Asked: n, Held: used, Allowed: q.limit}
 }
 
-// Return gives back n bytes that were reserved for what. It does not allocate.
+// Return returns n bytes that were reserved for what. It does not allocate.
 func (q *Quota) Return(what Purpose, n int64) {
 	if n < 0 || what >= purposes {
 		panic("BUG: slab: return " + strconv.FormatInt(n, 10) + " bytes of " + what.String())
@@ -138,7 +139,7 @@ func (q *Quota) Return(what Purpose, n int64) {
 	}
 }
 
-// Allowed returns the most bytes that the quota admits.
+// Allowed returns the quota's upper bound in bytes.
 func (q *Quota) Allowed() int64 { return q.limit }
 
 // Used returns the bytes reserved now.
@@ -147,12 +148,12 @@ func (q *Quota) Used() int64 { return q.used.Load() }
 // UsedFor returns the bytes reserved now for what.
 func (q *Quota) UsedFor(what Purpose) int64 { return q.by[what].Load() }
 
-// Peak returns the most bytes that were reserved at once.
+// Peak returns the maximum of Used.
 func (q *Quota) Peak() int64 { return q.peak.Load() }
 
-// Close gives the quota back to the gate, once, when everything reserved has been returned. With
-// -tags invariants it panics when something has not, or when the quota was closed
-// before; otherwise it returns what was left and counts the mistake in GateStats.Misused.
+// Close returns the quota to the gate, once, after every reservation has been returned. With -tags invariants
+// it panics if a reservation is left or the quota is already closed; otherwise it returns the rest and counts
+// the mistake in GateStats.Misused.
 func (q *Quota) Close() {
 	if q.closed.Swap(true) {
 		q.gate.misuse("quota closed twice")
@@ -173,16 +174,16 @@ func (q *Quota) Close() {
 	}
 }
 
-// A LimitError refuses a reservation that does not fit into the quota of a query.
+// A LimitError reports a reservation that does not fit into a query's quota.
 type LimitError struct {
-	Purpose Purpose // what the bytes were for
-	Asked   int64   // the bytes of this reservation
-	Held    int64   // what the query held before
-	Allowed int64   // the most that it may hold; 0 once its quota is closed
-	Short   bool    // the query may hold them, but the process or its key has none free
+	Purpose Purpose // purpose of the bytes
+	Asked   int64   // bytes of this reservation
+	Held    int64   // bytes the query held before
+	Allowed int64   // the query's upper bound; 0 once its quota is closed
+	Short   bool    // within the bound, but the process or its key has no free bytes
 }
 
-// Error says which limit, how much was asked, held and allowed.
+// Error names the limit and the bytes requested, held and allowed.
 func (e *LimitError) Error() string {
 	if e.Short {
 		return fmt.Sprintf("query bytes: %s ask for %s on top of %s, and other queries hold the rest of the process' or tenant's bytes: retry later",
@@ -192,12 +193,12 @@ func (e *LimitError) Error() string {
 		e.Purpose, bytesText(e.Asked), bytesText(e.Held), bytesText(e.Allowed))
 }
 
-// Is has errors.Is find ErrOverQuota or ErrShort.
+// Is makes errors.Is match ErrOverQuota or ErrShort.
 func (e *LimitError) Is(target error) bool {
 	return target == ErrOverQuota && !e.Short || target == ErrShort && e.Short
 }
 
-// bytesText writes n as people read it: 512 B, 12.1 MiB.
+// bytesText formats n for people: 512 B, 12.1 MiB.
 func bytesText(n int64) string {
 	units := [...]string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, u := float64(n), 0

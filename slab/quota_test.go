@@ -54,7 +54,7 @@ func TestQuotaLimit(t *testing.T) {
 	}
 }
 
-// TestQuotaMisuse shows what becomes of an account whose owner errs: the gate's stays right.
+// TestQuotaMisuse shows the effect of a caller's mistakes: the gate's account stays right.
 func TestQuotaMisuse(t *testing.T) {
 	g, q := admitted(t, 100)
 	misused := func() int64 { return g.Stats().Misused }
@@ -81,8 +81,8 @@ func TestQuotaMisuse(t *testing.T) {
 	}
 }
 
-// TestQuotaConcurrent has goroutines reserve and return at random: the quota never admits more
-// than its limit and counts by purpose what they hold.
+// TestQuotaConcurrent has goroutines reserve and return at random: the quota never exceeds its limit and
+// counts their bytes by purpose.
 func TestQuotaConcurrent(t *testing.T) {
 	g, q := admitted(t, 1000)
 	held := make([][purposes]int64, 8)
@@ -152,7 +152,7 @@ func TestPurposeNames(t *testing.T) {
 	}
 }
 
-// TestQuotaReclaim has a quota return bytes that its owner can do without before it refuses.
+// TestQuotaReclaim has a quota's owner return dispensable bytes before Reserve refuses.
 func TestQuotaReclaim(t *testing.T) {
 	g := NewGate(GateOptions{Bytes: 100, PerQuery: 100})
 	q, err := g.Admit(t.Context())

@@ -1,18 +1,18 @@
 package slab
 
-// PoolStats are counts of a Pool, or of a pool of Entries.
+// PoolStats are counters of a Pool, or of a pool of Entries.
 type PoolStats struct {
 	Calls    int64 // slabs lent, since the start
-	Releases int64 // slabs that came back; Calls - Releases are out
-	Made     int64 // slabs that had to be made, because none was idle
-	Oversize int64 // of those made, the ones too large to be kept
+	Releases int64 // slabs returned; Calls - Releases are lent
+	Made     int64 // slabs allocated because none was idle
+	Oversize int64 // of those, the ones too large to be kept
 	Misused  int64 // releases and uses of slabs whose loan was over
 
-	GivenBack int64 // idle slabs given back to the system
+	GivenBack int64 // idle slabs freed
 
 	OutBytes  int64 // lent now
-	PeakBytes int64 // the most that was lent at once
-	Idle      int64 // slabs that wait for the next call
+	PeakBytes int64 // maximum of OutBytes
+	Idle      int64 // idle slabs
 	IdleBytes int64
 }
 
@@ -22,10 +22,10 @@ func (s *PoolStats) out(bytes int64) {
 	s.PeakBytes = max(s.PeakBytes, s.OutBytes)
 }
 
-// in counts its end.
+// in counts the end of a loan.
 func (s *PoolStats) in(bytes int64) { s.OutBytes -= bytes }
 
-// Add returns the sum of two pools' counts. PeakBytes is then an upper bound.
+// Add returns the sum of two pools' counters. PeakBytes is then an upper bound.
 func (s PoolStats) Add(o PoolStats) PoolStats {
 	return PoolStats{
 		Calls: s.Calls + o.Calls, Releases: s.Releases + o.Releases, Made: s.Made + o.Made,

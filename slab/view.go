@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// View returns the first n values of type T in the bytes of s, capped. T must have no pointers and be
-// aligned to at most 8 bytes; the slab must be large enough. The values are whatever the
-// bytes say, and valid until the slab's Release. It does not allocate.
+// View returns the first n values of type T in the bytes of s, with capped capacity. T must have no pointers
+// and be aligned to at most 8 bytes; the slab must be large enough. The values are those of the slab's
+// current bytes, and valid until the slab's Release. It does not allocate.
 func View[T any](s Slab, n int) []T {
 	var t T
 	b := s.Bytes()
@@ -24,7 +24,7 @@ func View[T any](s Slab, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// viewPointers is hasPointers of a type of views, which it finds out once: that allocates.
+// viewPointers caches hasPointers for a type of views; the first call per type allocates.
 func (d *depot[T]) viewPointers(t reflect.Type) bool {
 	if known, ok := d.views.Load(t); ok {
 		return known.(bool)

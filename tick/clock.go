@@ -6,39 +6,37 @@ import (
 	"time"
 )
 
-// Interval is how often the process' clock ticks: often enough to react to a throttle
-// within a statement or two, seldom enough that the wake-ups do not show.
+// Interval is the period of the process' clock: short enough to react to a throttle within a statement or
+// two, long enough that the wake-ups are negligible.
 const Interval = 250 * time.Millisecond
 
-// A Tick is the time that a Clock last wrote, as nanoseconds since the clock was made.
-// Ticks only grow.
+// A Tick is the time that a Clock wrote last, in nanoseconds since the clock's creation. Ticks only grow.
 type Tick uint64
 
-// Sub is how much later t is than u, to within one interval.
+// Sub returns t - u, accurate to one interval.
 func (t Tick) Sub(u Tick) time.Duration { return time.Duration(t - u) }
 
-// A Clock writes the time into one word while somebody holds it. It is safe for concurrent
-// use.
+// A Clock writes the time into one word while it has holders. It is safe for concurrent use.
 type Clock struct {
 	now atomic.Uint64 // Tick
-	_   [56]byte      // nothing else that is written shares the word's cache line
+	_   [56]byte      // no other written value shares the word's cache line
 
 	interval time.Duration
 	origin   time.Time
 
 	mu      sync.Mutex
 	holders int           // under mu
-	stop    chan struct{} // under mu; closed to end the goroutine of the present holders
-	ended   chan struct{} // under mu; closed when that goroutine has ended
+	stop    chan struct{} // under mu; closed to stop the goroutine of the current holders
+	ended   chan struct{} // under mu; closed when that goroutine has exited
 }
 
-// process is the one clock of the process: what many throttles share is one wake-up.
+// process is the one clock of the process: its throttles share one wake-up.
 var process = New(Interval) //nolint:gochecknoglobals // the one that the architecture allows
 
-// Process is the clock that all of a process' throttles share.
+// Process returns the clock shared by all throttles of a process.
 func Process() *Clock { return process }
 
-// New makes a clock that ticks every interval while it is held.
+// New returns a clock that ticks every interval while it is held.
 func New(interval time.Duration) *Clock {
 	if interval <= 0 {
 		panic("BUG: tick.New: interval is not positive")
@@ -48,11 +46,11 @@ func New(interval time.Duration) *Clock {
 	return c
 }
 
-// Now is the time of the last tick. It costs one atomic read.
+// Now returns the time of the last tick. It costs one atomic read.
 func (c *Clock) Now() Tick { return Tick(c.now.Load()) }
 
-// Hold keeps the clock ticking until release is called, which may be done more than once.
-// Taking hold is a tick by itself.
+// Hold keeps the clock ticking until release is called; calling release more than once has no further effect.
+// Hold itself writes a tick.
 func (c *Clock) Hold() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +89,7 @@ func (c *Clock) run(stop, ended chan struct{}) {
 	}
 }
 
-// advance writes the time. Each call makes a later Tick, on whatever clock.
+// advance writes the time. Each call writes a later Tick, even with a coarse system clock.
 func (c *Clock) advance() {
 	t := uint64(time.Since(c.origin))
 	for {

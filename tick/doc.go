@@ -1,15 +1,21 @@
-// Package tick is one coarse clock for the whole process, and throttle checks that cost one
+// Package tick provides one coarse clock for the whole process, and throttle checks that cost one
 // atomic read.
 //
-// Code that asks "may I go on?" once a row must not read the system's clock once a row to
-// find out whether it asked recently. A Clock is a goroutine that writes the time into one
-// word a few times a second; a Throttle asks its question again only when that word has
-// changed.
+//	t := tick.NewThrottle(tick.Process(), serversAreHealthy)
+//	defer t.Close()
+//	for rows.Next() {
+//		err := t.Wait(ctx) // one atomic read, except in the first row after a tick
+//		…
+//	}
 //
-//	Clock ── every interval ──> word <── read once a row ── Throttle ── at most once a tick ──> question
+// Code that checks per row whether it may continue must not read the system's clock per row. A Clock
+// is a goroutine that writes the time into one word a few times per second; a Throttle polls its
+// condition again only after that word has changed.
 //
-// The clock runs only while someone holds it, so that an idle process is not woken.
+//	Clock ── every interval ──> word <── read once per row ── Throttle ── at most once per tick ──> condition
 //
-// It does not measure: a Tick is up to one interval old. It does not decide what a throttle
-// waits for: the question is the caller's.
+// The clock runs only while it has holders, so that an idle process is not woken.
+//
+// The package does not measure time: a Tick is up to one interval old. It does not define the
+// condition: the caller does.
 package tick

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// A Throttle asks a question at most once a tick and remembers a yes until the next one. It
-// is for one goroutine; several goroutines have a Throttle each, with the same question.
+// A Throttle polls a condition at most once per tick and caches a positive result until the next tick. It is
+// not safe for concurrent use; several goroutines have a Throttle each, with the same condition.
 type Throttle struct {
 	clock   *Clock
-	yes     Tick // the tick at which the answer was yes; never 0 for a clock
+	yes     Tick // the tick of the last positive result; never 0 for a clock
 	ask     func() bool
 	release func()
 }
 
-// NewThrottle holds c and asks ask, which answers whether work may go on. Close lets go.
+// NewThrottle returns a throttle that holds c and polls ask, which reports whether work may continue. Close
+// releases the clock.
 func NewThrottle(c *Clock, ask func() bool) *Throttle {
 	return &Throttle{clock: c, ask: ask, release: c.Hold()}
 }
 
-// OK reports whether work may go on. Within a tick that has answered yes it costs one
-// atomic read; it does not allocate. After a no each call asks again: use Wait.
+// OK reports whether work may continue. After a positive result in the current tick it costs one atomic read;
+// it does not allocate. After a negative result each call polls again: use Wait.
 func (t *Throttle) OK() bool { return t.clock.Now() == t.yes || t.asked() }
 
-// asked puts the question and keeps a yes.
+// asked polls the condition and caches a positive result.
 func (t *Throttle) asked() bool {
 	now := t.clock.Now()
 	if !t.ask() {
@@ -34,8 +35,8 @@ func (t *Throttle) asked() bool {
 	return true
 }
 
-// Wait returns when work may go on, asking once an interval, or with ctx's cause when ctx is
-// done first. Within a tick that has answered yes it costs one atomic read.
+// Wait blocks until work may continue, polling once per interval, and returns ctx's cause if ctx is done
+// first. After a positive result in the current tick it costs one atomic read.
 func (t *Throttle) Wait(ctx context.Context) error {
 	if t.clock.Now() == t.yes {
 		return nil
@@ -61,5 +62,5 @@ func (t *Throttle) wait(ctx context.Context) error {
 	}
 }
 
-// Close lets go of the clock. The throttle must not be asked afterwards.
+// Close releases the clock. The throttle must not be used afterwards.
 func (t *Throttle) Close() { t.release() }

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestAsksOncePerTick counts the questions of a loop that checks far more often.
+// TestAsksOncePerTick counts the polls of a loop that checks far more often.
 func TestAsksOncePerTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -35,7 +35,7 @@ func TestAsksOncePerTick(t *testing.T) {
 	})
 }
 
-// TestNoIsNotKept turns the answer to no between two ticks, and back.
+// TestNoIsNotKept makes the condition negative between two ticks, and positive again.
 func TestNoIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		allowed := true
@@ -90,8 +90,8 @@ func TestWaitIsCancelled(t *testing.T) {
 	})
 }
 
-// TestHolders takes hold several times: the clock ticks from the first to the last release,
-// and again later.
+// TestHolders holds the clock several times: it ticks from the first hold to the last release, and again
+// later.
 func TestHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(time.Second)
@@ -107,7 +107,7 @@ func TestHolders(t *testing.T) {
 		for range 2 {
 			a, b := c.Hold(), c.Hold()
 			a()
-			a() // twice is once
+			a() // the second call has no effect
 			if !ticks(time.Second) {
 				t.Error("does not tick with one holder left")
 			}
@@ -190,7 +190,7 @@ func ExampleClock() {
 	release := c.Hold()
 	first := c.Now()
 	release()
-	c.Hold()() // taking hold is a tick
+	c.Hold()() // Hold writes a tick
 	fmt.Println(c.Now() > first)
 	// Output: true
 }
@@ -215,7 +215,7 @@ func BenchmarkThrottle(b *testing.B) {
 			}
 		}
 	})
-	// The twin: what the same check costs with a clock read a row.
+	// The comparison: the same check with a system clock read per row.
 	b.Run("time.Since", func(b *testing.B) {
 		last := time.Now()
 		b.ReportAllocs()
