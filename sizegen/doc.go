@@ -9,17 +9,17 @@
 //	func (p *Plan) WalkHeap(w *heapsize.Walk)
 //	func (p *Plan) CachedSize(w *heapsize.Walk) (bytes int64, err error)
 //
-// The walk uses no reflection. It counts shared objects once, stops at cycles, and, if
-// w.Detach is set, copies all strings into one allocation that only the entry holds, so that
-// the entry does not keep alive the text that they were cut from.
+// The walk uses no reflection. It counts shared objects once, stops at cycles, and, if w.Detach is set,
+// copies all strings into one allocation that only the entry references, so that the entry does not keep
+// alive the text they are substrings of.
 //
 // # Terms
 //
-// The walk of a type is the function that leads a [heapsize.Walk] over the parts of a value.
-// A box is the allocation in which an interface holds a value that is no pointer. A mirror is
-// a struct with the layout of another package's type, through which its unexported fields are
-// read. An interface is sealed when it has an unexported method: all its implementations are in one
-// package. Directives are comments that state facts the source cannot express:
+// The walk of a type is the function that leads a [heapsize.Walk] over the parts of a value. A box is the
+// allocation in which an interface stores a value that is not a pointer. A mirror is a struct with the layout
+// of another package's type, used to read its unexported fields. An interface is sealed when it has an
+// unexported method: all its implementations are in one package. Directives are comments that state facts the
+// source cannot express:
 //
 //	//sizegen:root                    on a type: a root
 //	//sizegen:size N reason           on a field or type: N heap bytes, not looked into
@@ -42,21 +42,21 @@
 // # Refusals
 //
 // Memory that the walk cannot see is never silently counted as 0. Funcs, unsafe pointers, channels of
-// pointers, open interfaces of the standard library, and types whose size the source does not give are
-// refused, with a directive that resolves the refusal. Implementations that a package cannot name cause
-// a warning. If an interface holds an unlisted type, CachedSize returns a [heapsize.Error] and leaves
-// the value unchanged.
+// pointers, open interfaces of the standard library, and types whose size the source does not determine are
+// refused, with a directive that resolves the refusal. Implementations that a package cannot name cause a
+// warning. If an interface contains a value of an unlisted type, CachedSize returns a [heapsize.Error] and
+// leaves the value unchanged.
 //
 // # Modes
 //
-// With -verify nothing is written, and stale files are named. With -measure a test is run in each
-// package with roots, which fills values at random and compares their sizes with the heap. With
-// -explain the walk of a type is printed as a tree.
+// With -verify nothing is written, and stale files are listed. With -measure a test is run in each package
+// with roots; it fills values at random and compares their sizes with the heap. With -explain the walk of a
+// type is printed as a tree.
 //
 // # Exit codes
 //
-// 0 done, or nothing stale, warnings or not; 1 failed, refused, or stale with -verify; 64 usage.
+// 0 done, or nothing stale, even with warnings; 1 failed, refused, or stale with -verify; 64 usage.
 //
-// It sizes one build configuration, that of the machine it runs on: types that differ by
-// build tags differ in their walks. It does not look into test files.
+// Sizegen covers one build configuration, that of the machine it runs on: types that differ by build tags
+// have different walks. It does not read test files.
 package main

@@ -37,7 +37,7 @@ reach, most simply by ./...
 
 func main() { os.Exit(run(os.Args[1:], ".", os.Stdout, os.Stderr)) }
 
-// run is the program: it works in dir, and returns the exit code.
+// run runs sizegen in dir and returns the exit code.
 func run(args []string, dir string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("sizegen", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -96,7 +96,7 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	return write(dir, files, *verify, stdout, stderr)
 }
 
-// report prints the problems, and returns how many keep files from being written.
+// report prints the problems, and returns the number of those that prevent writing files.
 func report(problems []gen.Problem, stderr io.Writer) (refused int) {
 	for _, p := range problems {
 		fmt.Fprintln(stderr, p)
@@ -110,7 +110,7 @@ func report(problems []gen.Problem, stderr io.Writer) (refused int) {
 	return refused
 }
 
-// write brings the files up to date, or names those that are not, and returns the exit code.
+// write brings the files up to date, or lists stale ones, and returns the exit code.
 func write(dir string, files []gen.File, verify bool, stdout, stderr io.Writer) int {
 	stale, err := update(files, !verify)
 	for _, path := range stale {
@@ -134,8 +134,7 @@ func write(dir string, files []gen.File, verify bool, stdout, stderr io.Writer) 
 	return exitOK
 }
 
-// update returns the paths of the files that are not as they have to be, and writes or
-// removes them when write is set.
+// update returns the paths of stale files, and writes or removes them if write is set.
 func update(files []gen.File, write bool) ([]string, error) {
 	var stale []string
 	for _, f := range files {
@@ -151,7 +150,7 @@ func update(files []gen.File, write bool) ([]string, error) {
 			continue
 		case !gen.IsGenerated(have):
 			if f.Data == nil {
-				continue // somebody's own file of that name
+				continue // a file of that name that sizegen did not write
 			}
 			return stale, fmt.Errorf("%s is not of sizegen's making: rename it", f.Path)
 		}

@@ -55,7 +55,7 @@ func (p program) run(args string, code int, stdout, stderr string) {
 	}
 }
 
-// says reports whether a text contains want, and more than nothing only if want does.
+// says reports whether a text contains want; an empty want requires an empty text.
 func says(text, want string) bool {
 	return strings.Contains(text, want) && (want != "" || text == "")
 }
@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 	p.run("-help", 0, "usage: sizegen", "")
 }
 
-// TestRefusals: a failure exits with 1, and nothing is written.
+// TestRefusals checks that a failure exits with 1 and writes nothing.
 func TestRefusals(t *testing.T) {
 	p := newProgram(t, map[string]string{"a.go": "package m\n\n//sizegen:root\ntype Entry struct{ Less func() }\n"})
 	p.run("./...", 1, "", "a.go:4:20: m.Entry.Less: what a func has captured cannot be seen\n")
@@ -85,7 +85,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestUpdate writes what is missing or stale, reports it, and then has nothing more to do.
+// TestUpdate writes missing and stale files, reports them, and then has nothing left to do.
 func TestUpdate(t *testing.T) {
 	const root = "package plan\n\n//sizegen:root\ntype Plan struct"
 	p := newProgram(t, map[string]string{
@@ -117,7 +117,7 @@ func TestUpdate(t *testing.T) {
 		t.Error("the renamed field is not walked")
 	}
 
-	// Without a root the file is needless.
+	// Without a root the file is superfluous.
 	p.write("plan/plan.go", "package plan\n\ntype Plan struct{ Text string }\n")
 	p.run("-verify ./...", 1, "", output+": stale")
 	p.run("./...", 0, output, "")

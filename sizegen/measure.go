@@ -16,9 +16,9 @@ import (
 	"github.com/taredb/tare/sizegen/internal/gen"
 )
 
-// measure compares the walks with the heap: it has the go command run a test in each package with
-// roots. The generated files and the test lie in a temporary directory and stand in for those of the
-// packages, which stay as they are.
+// measure compares the walks with the heap: the go command runs a test in each package with roots. The
+// generated files and the test are in a temporary directory and replace those of the packages, which stay
+// unchanged.
 func measure(cfg gen.Config, stdout, stderr io.Writer) (code int) {
 	files, packages, problems, err := gen.Measure(cfg)
 	if err != nil {
@@ -65,8 +65,8 @@ func measure(cfg gen.Config, stdout, stderr io.Writer) (code int) {
 	return exitOK
 }
 
-// writeOverlay writes the files to dir, and the list by which the go command reads them in place of
-// those of the packages.
+// writeOverlay writes the files to dir, and the overlay by which the go command reads them instead of the
+// packages' files.
 func writeOverlay(dir string, files []gen.File) (path string, err error) {
 	replace := make(map[string]string)
 	for i, f := range files {

@@ -52,8 +52,7 @@ func BenchmarkGetHitParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkSet sets keys that are new to a full cache: each enters the window, and another leaves
-// it to contend.
+// BenchmarkSet sets new keys in a full cache: each enters the window, and another one leaves it and contends.
 func BenchmarkSet(b *testing.B) {
 	c, err := bytecache.New(bytecache.Options[uint64, *int]{
 		Capacity: 32 << 20,

@@ -12,62 +12,61 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// Options say what a cache holds and how much. Capacity is required.
+// Options configures a cache. Capacity is required.
 type Options[K comparable, V any] struct {
-	// Capacity is the most heap bytes that the cache takes, all in: entries, keys, table,
-	// policy and the Cache itself.
+	// Capacity bounds the heap bytes of the cache, including entries, keys, table, policy and the Cache
+	// itself.
 	Capacity int64
 
-	// Hash spreads the keys. It decides who finds a place in which group, so where
-	// strangers choose keys it has to be keyed. Default: hash/maphash with a seed of its own.
+	// Hash spreads the keys. It decides which keys share a group, so it must be keyed if untrusted parties
+	// choose keys. Default: hash/maphash with a random seed.
 	Hash func(K) uint64
 
-	// Size returns the heap bytes that a key and a value own beyond their inline K and V,
-	// as heapsize counts them; the inline part is charged with the entry. It is called
-	// once for each Set: an entry's size is fixed at insertion. Default: 0.
+	// Size returns the heap bytes that a key and a value own beyond their inline K and V, as counted by
+	// heapsize; the inline part is charged with the entry. It is called once per Set: an entry's size is
+	// fixed at insertion. Default: 0.
 	Size func(K, V) int64
 
-	// MaxEntry is the most bytes that one entry may be charged, its node included; larger
-	// ones are refused. Default: an eighth of the capacity, so that no single entry can
-	// displace more.
+	// MaxEntry bounds the bytes charged for one entry, including its node; larger ones are refused. Default:
+	// an eighth of the capacity, so that no single entry can displace more.
 	MaxEntry int64
 
-	// OnEvict is told of each entry that leaves, for whatever reason, after it has left and
-	// outside of all locks. It may use the cache.
+	// OnEvict is called for each entry that leaves, for any reason, after its removal and outside of all
+	// locks. It may use the cache.
 	OnEvict func(K, V, Reason)
 }
 
-// Cache holds values by key, bounded by their true heap bytes. It is safe for concurrent use.
+// Cache maps keys to values, bounded by their true heap bytes. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	hash    func(K) uint64
 	size    func(K, V) int64
 	onEvict func(K, V, Reason)
 
-	table atomic.Pointer[table[K, V]] // replaced under mu, read without
+	table atomic.Pointer[table[K, V]] // replaced under mu, read without it
 
 	capacity atomic.Int64 // written under mu
 	maxEntry atomic.Int64 // written under mu
 	bytes    atomic.Int64 // written under mu
 	epoch    atomic.Uint64
 
-	nodeBytes  int64 // what a node alone costs
-	fixedBytes int64 // what the cache costs without table and sketch
+	nodeBytes  int64 // cost of a node
+	fixedBytes int64 // cost of the cache without table and sketch
 	maxDefault bool  // maxEntry follows the capacity
 
 	counters []counters       // striped: hits and misses are counted without a lock
-	calls    []callList[K, V] // Loads under way, by hash
+	calls    []callList[K, V] // Loads in progress, by hash
 
 	// mu serialises writers. Get does not take it.
 	mu       sync.Mutex
 	overhead int64 // fixedBytes, table and sketch
 	lists    [segments]list[K, V]
 	sketch   sketch
-	gone     *node[K, V] // evicted entries that OnEvict has not heard of, linked by next
+	gone     *node[K, V] // evicted entries not yet passed to OnEvict, linked by next
 	written  writeCounts
 }
 
-// New returns an empty cache. It refuses a capacity that could not hold the cache's own
-// structures and one entry.
+// New returns an empty cache. It refuses a capacity that has no room for the cache's structures and one
+// entry.
 func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	c := &Cache[K, V]{hash: o.Hash, size: o.Size, onEvict: o.OnEvict}
 	if c.hash == nil {
@@ -102,7 +101,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 // ErrCapacity is wrapped by the errors of New and Resize for a capacity that is too small.
 var ErrCapacity = errors.New("capacity is too small")
 
-// checkCapacity refuses a capacity that could not hold the empty structures and one entry.
+// checkCapacity returns an error if the capacity has no room for the empty structures and one entry.
 func (c *Cache[K, V]) checkCapacity(capacity int64) error {
 	least := c.fixedBytes + structureBytes[K, V](minGroups) + c.nodeBytes
 	if capacity < least {
@@ -120,7 +119,7 @@ func (c *Cache[K, V]) setCapacity(capacity, maxEntry int64) {
 	c.maxEntry.Store(maxEntry)
 }
 
-// structureBytes is what table and sketch cost for that many groups.
+// structureBytes returns the cost of table and sketch for a number of groups.
 func structureBytes[K comparable, V any](groups int) int64 {
 	return tableBytes[K, V](groups) + sketchBytes(groups)
 }
@@ -134,7 +133,7 @@ func (c *Cache[K, V]) reset() {
 	c.bytes.Store(c.overhead)
 }
 
-// hashOf mixes what the caller's hash returns, so that a weak one still fills all bits.
+// hashOf mixes the result of the caller's hash, so that a weak one still fills all bits.
 func (c *Cache[K, V]) hashOf(k K) uint64 {
 	h := c.hash(k)
 	h ^= h >> 32
@@ -162,16 +161,16 @@ func (c *Cache[K, V]) hit(n *node[K, V]) {
 	c.stripe().hits.Add(1)
 }
 
-// Set makes v the value of k and reports whether the cache took it. It refuses entries that are
-// larger than the largest allowed, and those that would displace entries asked for more
-// often. Whatever k had before is gone in both cases. It makes one allocation.
+// Set sets the value of k to v and reports whether the cache accepted it. It refuses entries that exceed
+// MaxEntry, and those that would displace more frequently requested ones. In both cases the previous value of
+// k is removed. It makes one allocation.
 func (c *Cache[K, V]) Set(k K, v V) bool {
 	hash := c.hashOf(k)
 	c.outdate(hash, k)
 	return c.set(hash, k, v, nil)
 }
 
-// set stores a value, unless it comes from a call that was outdated meanwhile.
+// set stores a value, unless it comes from a call that has become outdated.
 func (c *Cache[K, V]) set(hash uint64, k K, v V, from *call[K, V]) bool {
 	owned := c.size(k, v)
 	if owned < 0 {
@@ -207,11 +206,11 @@ func (c *Cache[K, V]) set(hash uint64, k K, v V, from *call[K, V]) bool {
 	return true
 }
 
-// replace puts n where old is, in the table and in the policy. If n is larger, other entries make
-// room first. Where they cannot, old leaves as well, and replace reports false.
+// replace replaces old by n in the table and in the policy. If n is larger, other entries are evicted first.
+// If that is not possible, old is removed too, and replace reports false.
 func (c *Cache[K, V]) replace(old, n *node[K, V]) bool {
 	s := old.segment
-	c.unlink(old) // still in the table and in the account, but no victim
+	c.unlink(old) // still in the table and in the account, but not a victim
 	for c.excess(n) > old.bytes {
 		v := c.victim()
 		if v == nil {
@@ -231,8 +230,8 @@ func (c *Cache[K, V]) replace(old, n *node[K, V]) bool {
 	return true
 }
 
-// charge changes the account by n bytes. Bytes are added before readers can reach them, and
-// subtracted after readers no longer can, so that readers never see too low an account.
+// charge changes the account by n bytes. Bytes are added before readers can reach them, and subtracted after
+// readers no longer can, so that the account is never too low.
 func (c *Cache[K, V]) charge(n int64) {
 	have := c.bytes.Add(n)
 	if invariants && n > 0 && have > c.capacity.Load() {
@@ -240,7 +239,7 @@ func (c *Cache[K, V]) charge(n int64) {
 	}
 }
 
-// drop takes n out of the table, out of its segment, and out of the account.
+// drop removes n from the table, from its segment, and from the account.
 func (c *Cache[K, V]) drop(n *node[K, V], why Reason) {
 	c.table.Load().remove(n)
 	if n.segment != unlinked {
@@ -259,7 +258,7 @@ func (c *Cache[K, V]) evicted(n *node[K, V], why Reason) {
 	}
 }
 
-// unlock ends a write, and tells OnEvict what left.
+// unlock ends a write, and passes the removed entries to OnEvict.
 func (c *Cache[K, V]) unlock() {
 	if invariants {
 		c.checkAccount()
@@ -274,8 +273,8 @@ func (c *Cache[K, V]) unlock() {
 	}
 }
 
-// ensureSlot sees to it that the table can take one more node: rebuilt in its size when deleted
-// slots fill it, otherwise in twice its size, for which entries may have to go.
+// ensureSlot makes room in the table for one more node: it rebuilds the table in its size if deleted slots
+// fill it, otherwise in twice its size, which may evict entries.
 func (c *Cache[K, V]) ensureSlot() {
 	t := c.table.Load()
 	for t.free == 0 {
@@ -292,7 +291,7 @@ func (c *Cache[K, V]) ensureSlot() {
 	}
 }
 
-// rebuild moves all nodes into a table of that many groups, and fits the sketch to it.
+// rebuild moves all nodes into a table with a number of groups, and resizes the sketch.
 func (c *Cache[K, V]) rebuild(groups int) {
 	old := c.table.Load()
 	t := newTable[K, V](groups)
@@ -310,7 +309,7 @@ func (c *Cache[K, V]) rebuild(groups int) {
 	c.charge(min(more, 0))
 }
 
-// checkAccount panics when the parts of the account do not add up.
+// checkAccount panics if the parts of the account do not add up.
 func (c *Cache[K, V]) checkAccount() {
 	sum := c.overhead
 	for i := range c.lists {
@@ -324,9 +323,9 @@ func (c *Cache[K, V]) checkAccount() {
 	}
 }
 
-// Bytes returns the heap bytes that the cache takes, its own structures included: what the heap
-// gets back when the cache is dropped. It is exact at any time and costs one atomic load.
+// Bytes returns the heap bytes of the cache including its structures: the bytes that become free when the
+// cache is dropped. It is exact at any time and costs one atomic load.
 func (c *Cache[K, V]) Bytes() int64 { return c.bytes.Load() }
 
-// Capacity returns the most bytes that the cache may take.
+// Capacity returns the upper bound of Bytes.
 func (c *Cache[K, V]) Capacity() int64 { return c.capacity.Load() }

@@ -52,7 +52,7 @@ func TestRefusals(t *testing.T) {
 	if s := c.Stats(); s.RefusedLarge != 1 || s.Evicted[Replaced] != 1 || s.Entries != 0 {
 		t.Errorf("counted %+v", s)
 	}
-	// Large entries never seen before do not displace small ones that are used.
+	// Large new entries do not displace small ones that are used.
 	for i := range 8000 {
 		c.Set(i, strings.Repeat("s", 100))
 		if _, err := c.Load(i, func() (string, bool, error) { return strings.Repeat("s", 100), true, nil }); err != nil {
@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 	if s := c.Stats(); s.RefusedPolicy != before.RefusedPolicy+100 || s.Entries != before.Entries {
 		t.Errorf("from %+v\nto %+v", before, s)
 	}
-	// One that is asked for again and again gets in, through its frequency alone.
+	// A repeatedly requested one is accepted, by its frequency alone.
 	for i := 0; !c.Set(2_000_000, strings.Repeat("L", 1<<16)); i++ {
 		if i == 100 {
 			t.Fatal("a large entry set a hundred times is still refused")
@@ -86,12 +86,12 @@ func TestNegativeSize(t *testing.T) {
 		if r := fmt.Sprint(recover()); !strings.HasPrefix(r, "BUG: ") {
 			t.Errorf("a negative size made: %s", r)
 		}
-		c.check(t) // and nothing is locked or half done
+		c.check(t) // nothing is locked or half done
 	}()
 	c.Set(1, 1)
 }
 
-// lru is the plain cache to compare with: the least recently used entry goes.
+// lru is the plain cache to compare with: it evicts the least recently used entry.
 type lru struct {
 	capacity, bytes int64
 	order           []int // newest last
@@ -115,8 +115,8 @@ func (l *lru) access(k int, size int64) bool {
 	return hit
 }
 
-// TestScan has a hot set in use while one-off keys come by, as statements of an import do. A
-// scan five times the cache's size must leave the hot set where it is.
+// TestScan uses a hot set among keys that occur once, like statements of an import. A scan five times the
+// cache's size must not evict the hot set.
 func TestScan(t *testing.T) {
 	const hot, owned = 400, 1000
 	c := newTestCache(t, 1<<20)
@@ -139,7 +139,7 @@ func TestScan(t *testing.T) {
 	for scan := range 5000 {
 		load(1_000_000 + scan)
 		plain.access(1_000_000+scan, owned)
-		if scan%20 == 0 { // the hot set is still used now and then
+		if scan%20 == 0 { // the hot set is still used occasionally
 			asked++
 			k := rng.IntN(hot)
 			if load(k) {
@@ -163,7 +163,7 @@ func TestScan(t *testing.T) {
 	if plainHits > asked*9/10 {
 		t.Errorf("the scan is too weak to show anything: plain LRU has %d hits of %d", plainHits, asked)
 	}
-	// And what is popular later takes the place of what was before.
+	// Keys that become popular later replace the earlier ones.
 	for range 60 * hot {
 		load(5000 + rng.IntN(hot))
 	}
@@ -189,7 +189,7 @@ func TestZipfAgainstLRU(t *testing.T) {
 	for i := range n {
 		k := int(zipf.Uint64())
 		if i%10 == 0 {
-			k = 1_000_000 + i // a one-off
+			k = 1_000_000 + i // occurs once
 		}
 		owned := 200 + k%7*100
 		hit := true

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// TestConcurrent runs all operations at once; the bubble detects a hang. A value that a reader finds belongs to its key, and
-// afterwards everything adds up.
+// TestConcurrent runs all operations concurrently; the bubble detects a hang. A value that a reader finds
+// belongs to its key, and the final account adds up.
 func TestConcurrent(t *testing.T) { synctest.Test(t, testConcurrent) }
 
 func testConcurrent(t *testing.T) {
@@ -72,8 +72,8 @@ func testConcurrent(t *testing.T) {
 	c.check(t)
 }
 
-// A key that stays is found at any moment, whatever comes and goes around it: through reused
-// slots, rebuilt and grown tables, and replacements of its value.
+// TestReadersAlwaysFind checks that a resident key is found at any time during other changes: reused slots,
+// rebuilt and grown tables, and replacements of its value.
 func TestReadersAlwaysFind(t *testing.T) { synctest.Test(t, testReadersAlwaysFind) }
 
 func testReadersAlwaysFind(t *testing.T) {
@@ -135,7 +135,7 @@ func TestNeverAboveCapacity(t *testing.T) {
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for !done.Load() {
-			// The capacity is read first: it only ever falls in this test.
+			// The capacity is read first: it only decreases in this test.
 			capacity := c.Capacity()
 			above = max(above, c.Bytes()-capacity)
 			reads++

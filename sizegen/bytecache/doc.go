@@ -1,17 +1,23 @@
-// Package bytecache is a cache bounded by the heap bytes it really takes: everything it holds and
-// everything it is made of.
+// Package bytecache is a cache bounded by its true heap bytes, including its structures.
+//
+//	c, err := bytecache.New(bytecache.Options[string, *Plan]{
+//		Capacity: 32 << 20,
+//		Size:     func(k string, p *Plan) int64 { return int64(len(k)) + p.Bytes() },
+//	})
+//	plan, ok := c.Get(key)        // no lock, no allocation
+//	plan, err = c.Load(key, fill) // creates it once for concurrent callers
 //
 // # Terms
 //
-//   - An entry is a key, its value, and the node that holds them. Its bytes are the node,
-//     rounded as the allocator does, and what key and value own, as the caller's Size says;
-//     they are fixed when the entry is set.
-//   - The overhead is the cache itself, its table and its frequency sketch. Both grow in
-//     steps as entries come, and each step is charged before it is taken.
-//   - The window holds what is new, probation what has not been hit since it left the
-//     window, protected what has.
-//   - A contest: an entry that leaves the window of a full cache stays if it was asked for
-//     more often than the entries together that would have to go for it.
+//   - An entry is a key, its value, and the node that contains them. Its bytes are the node, rounded like
+//     the allocator does, and the memory that key and value own, as returned by the caller's Size; they
+//     are fixed when the entry is set.
+//   - The overhead is the cache itself, its table and its frequency sketch. Both grow in steps with the
+//     entries, and each step is charged before it is allocated.
+//   - The window has new entries, probation those not hit since they left the window, protected those that
+//     were hit.
+//   - A contest: an entry that leaves the window of a full cache stays if it was requested more often than
+//     all entries together that would be evicted for it.
 //
 // # Data flow
 //
@@ -22,39 +28,37 @@
 //	                               │            │
 //	                               └── loses    └── makes room ──► OnEvict, after the lock
 //
-// # The policy, and why it is our own
+// # The policy
 //
-// It is W-TinyLFU with the readers' part done lazily. A hit raises a small counter in the node and
-// touches nothing else but a hit count; whoever looks for a victim collects the counters of the
-// nodes it passes into the sketch and gives those nodes another round. So a hit takes no
-// lock and fills no buffer, the account needs no draining, nothing that was evicted is held
-// by a buffer of accesses, and the same operations give the same contents.
+// It is W-TinyLFU with lazy bookkeeping for readers. A hit increments a small counter in the node and a hit
+// count, and writes nothing else; the search for a victim collects the counters of the nodes it passes into
+// the sketch and gives those nodes another round. So a hit takes no lock and fills no buffer, the account
+// requires no draining, no buffer of accesses references evicted entries, and the same operations give the
+// same contents.
 //
-// The window has 1 % of the room. 5 % and 15 % gave 0 to 0.3 points fewer hits on Zipf traces
-// with and without scans, so it does not adapt itself. An entry larger than the window contends
-// at once, and a large one must be worth all the small ones that it would displace.
+// The window has 1 % of the room. 5 % and 15 % gave 0 to 0.3 points fewer hits on Zipf traces with and
+// without scans, so it is not adaptive. An entry larger than the window contends immediately, and a large one
+// must be worth all the small ones that it would displace.
 //
-// A cache from a library would not do: none tells what its own structures take, and they
-// take a hundred bytes an entry and more. Here each structure is one allocation of known size:
-// 96 bytes of table and sketch for seven slots, and a node for each entry. Bytes is
-// exact by construction.
+// Cache libraries do not report the memory of their structures, which is a hundred bytes per entry and more.
+// Here each structure is one allocation of known size: 96 bytes of table and sketch for seven slots, and a
+// node per entry. Bytes is exact by construction.
 //
-// Writers share one lock. A Set holds it for less than a microsecond, but for the rebuild of the
-// table when it doubles; readers go on meanwhile in the old one. For that the account is exact
-// after each operation and the capacity is not exceeded, not even for a moment.
+// Writers share one lock. A Set holds it for less than a microsecond, except for the rebuild of the table
+// when it doubles; readers continue in the old table meanwhile. In return the account is exact after each
+// operation and the capacity is never exceeded, not even temporarily.
 //
 // # Epochs
 //
-// Clear, DeleteFunc and Delete free what they remove at once, and bar what is being made under the
-// old order: the result of a Load that began before goes to those who asked before, is not kept,
-// and is not given to those who ask after.
+// Clear, DeleteFunc and Delete free the removed entries immediately, and invalidate loads in progress: the
+// result of a Load that started before is returned to the callers that requested it before, is not stored,
+// and is not returned to later callers.
 //
-// # What it does not do
+// # Limits
 //
-// It keeps no time: nothing expires. It does not watch values: what they come to own after Set is
-// not counted. Garbage that the collector has not yet taken, such as entries just evicted
-// or a table just outgrown, is not part of Bytes, nor are Loads under way, nor what the functions
-// in Options capture.
+// Entries do not expire. Memory that values acquire after Set is not counted. Bytes does not include garbage
+// that is not collected yet, such as entries just evicted or a table just outgrown, Loads in progress, or
+// variables captured by the functions in Options.
 //
 // # Specification
 //

@@ -60,7 +60,7 @@ func (t *thing) heapBytes() int64 {
 }
 
 func heapInUse() int64 {
-	// Twice: what the first sweep frees, the second accounts.
+	// Twice: the first cycle's sweep is accounted in the second.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -72,7 +72,7 @@ func heapInUse() int64 {
 // compares its account with the heap: while full, after Clear, and when dropped.
 func TestHeapTruth(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	// The first round is for what is made once per process and is not the cache's: the size
+	// The first round is for allocations that occur once per process and are not the cache's: the size
 	// classes, the descriptors of goroutines and collector workers.
 	for round, capacity := range []int64{1 << 20, 4 << 20, 32 << 20} {
 		idle := heapInUse()

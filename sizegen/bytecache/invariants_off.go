@@ -2,5 +2,5 @@
 
 package bytecache
 
-// invariants has every write check that the account adds up.
+// invariants makes every write check that the account adds up.
 const invariants = false

@@ -10,17 +10,17 @@ import (
 
 const callLists = 64
 
-// A callList holds the Loads under way whose hashes fall together.
+// A callList is the Loads in progress whose hashes share a bucket.
 type callList[K comparable, V any] struct {
 	mu    sync.Mutex
 	first atomic.Pointer[call[K, V]] // written under mu
 }
 
-// A call is one value being made, for all who ask for it meanwhile.
+// A call is the creation of one value, for all concurrent requesters.
 type call[K comparable, V any] struct {
 	next  *call[K, V] // under the list's mu
 	key   K
-	epoch uint64      // of the cache when it began
+	epoch uint64      // of the cache at its start
 	stale atomic.Bool // the key was set or deleted since
 
 	done  sync.WaitGroup
@@ -29,8 +29,8 @@ type call[K comparable, V any] struct {
 	panic *PanicError
 }
 
-// A PanicError is what those who waited for a Load panic with when the function that made the
-// value panicked. The goroutine that ran the function panics with the original value.
+// A PanicError is the panic value in goroutines that wait for a Load whose function panicked. The goroutine
+// that ran the function panics with the original value.
 type PanicError struct {
 	Value any
 	Stack []byte // of the goroutine that panicked
@@ -40,17 +40,17 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("making a cached value: panic: %v\n\n%s", e.Value, e.Stack)
 }
 
-// ErrGoexit is what those who waited for a Load get when the function that made the value ended
-// its goroutine by runtime.Goexit.
+// ErrGoexit is returned to goroutines that wait for a Load whose function exited its goroutine by
+// runtime.Goexit.
 var ErrGoexit = errors.New("making a cached value: the goroutine exited")
 
-// Load returns the value of k, and has fill make it when there is none. While one goroutine makes it,
-// others that ask for the same key wait for its result, value or error. A value is
-// kept unless fill says that it is not cacheable, there is an error, the cache refuses it as Set
-// would, or the key was set, deleted or cleared meanwhile: what was made before such a change
-// is returned to those who asked before, and to no one else.
+// Load returns the value of k, and calls fill to create it if there is none. Concurrent calls for the same
+// key wait for the result of one fill, value or error. The value is stored unless fill reports that it is not
+// cacheable, there is an error, the cache refuses it as Set would, or the key was set, deleted or cleared
+// meanwhile: a value created before such a change is returned to the callers that requested it before the
+// change, and to no later ones.
 //
-// A hit costs what Get does.
+// A hit has the cost of Get.
 func (c *Cache[K, V]) Load(k K, fill func() (v V, cacheable bool, err error)) (V, error) {
 	hash := c.hashOf(k)
 	if n := c.table.Load().find(hash, k); n != nil {
@@ -60,7 +60,7 @@ func (c *Cache[K, V]) Load(k K, fill func() (v V, cacheable bool, err error)) (V
 	l := c.callList(hash)
 	l.mu.Lock()
 	epoch := c.epoch.Load()
-	if n := c.table.Load().find(hash, k); n != nil { // made since the first look
+	if n := c.table.Load().find(hash, k); n != nil { // created since the first lookup
 		l.mu.Unlock()
 		c.hit(n)
 		return n.value, nil
@@ -81,7 +81,7 @@ func (c *Cache[K, V]) Load(k K, fill func() (v V, cacheable bool, err error)) (V
 	return w.value, w.err
 }
 
-// run makes the value of w, keeps it if it may, and lets the waiting go on in any case.
+// run creates the value of w, stores it if permitted, and wakes the waiting callers in any case.
 func (c *Cache[K, V]) run(l *callList[K, V], w *call[K, V], hash uint64, fill func() (V, bool, error)) {
 	w.err = ErrGoexit // unless it returns
 	returned := false
@@ -109,7 +109,7 @@ func (c *Cache[K, V]) run(l *callList[K, V], w *call[K, V], hash uint64, fill fu
 	returned = true
 }
 
-// wait returns what another goroutine makes.
+// wait returns the result of another goroutine's call.
 func (w *call[K, V]) wait() (V, error) {
 	w.done.Wait()
 	if w.panic != nil {
@@ -138,7 +138,7 @@ func (l *callList[K, V]) remove(w *call[K, V]) {
 	panic("BUG: call under way is not in its list")
 }
 
-// outdate keeps what is being made for k from being stored.
+// outdate prevents values in creation for k from being stored.
 func (c *Cache[K, V]) outdate(hash uint64, k K) {
 	l := c.callList(hash)
 	if l.first.Load() == nil {

@@ -23,7 +23,7 @@ func newTestCache(t *testing.T, capacity int64) *Cache[int, string] {
 	return c
 }
 
-// outcome is what one caller of Load got.
+// outcome is the result of one caller of Load.
 type outcome struct {
 	value    string
 	err      error
@@ -31,8 +31,8 @@ type outcome struct {
 	exited   bool
 }
 
-// together has n goroutines Load key 1 at once: fill runs in one of them and, once all others
-// wait, goes on with act.
+// together has n goroutines Load key 1 concurrently: fill runs in one of them and, once all others wait,
+// continues with act.
 func together(t *testing.T, c *Cache[int, string], n int, during func(), act func() (string, bool, error)) (got []outcome, fills int) {
 	synctest.Test(t, func(*testing.T) {
 		var ran atomic.Int32
@@ -148,7 +148,8 @@ func TestLoadGoexit(t *testing.T) {
 	}
 }
 
-// What changes a key, or all keys, while a value is made must win over that value.
+// TestLoadOutdated checks that a change of a key, or of all keys, while a value is created takes precedence
+// over that value.
 func TestLoadOutdated(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(c *Cache[int, string])
@@ -178,7 +179,8 @@ func TestLoadOutdated(t *testing.T) {
 	}
 }
 
-// A Load that begins after a Clear must not get what was begun before it.
+// TestLoadDoesNotJoinOld checks that a Load after a Clear does not return a value whose creation started
+// before it.
 func TestLoadDoesNotJoinOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(t, 1<<20)

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Delete removes k and reports whether it was there. A Load of k under way will not store what
-// it makes.
+// Delete removes k and reports whether it was present. A Load of k in progress will not store its value.
 func (c *Cache[K, V]) Delete(k K) bool {
 	hash := c.hashOf(k)
 	c.outdate(hash, k)
@@ -21,9 +20,9 @@ func (c *Cache[K, V]) Delete(k K) bool {
 	return true
 }
 
-// DeleteFunc removes the entries for which del returns true and returns how many there were. It
-// holds back writers, not readers, while it runs; del must not use the cache. Loads under
-// way will not store what they make: it could be what del is to remove.
+// DeleteFunc removes the entries for which del returns true and returns their number. It blocks writers, not
+// readers, while it runs; del must not use the cache. Loads in progress will not store their values, which
+// del might match.
 func (c *Cache[K, V]) DeleteFunc(del func(K, V) bool) int {
 	c.mu.Lock()
 	defer c.unlock()
@@ -40,8 +39,7 @@ func (c *Cache[K, V]) DeleteFunc(del func(K, V) bool) int {
 	return deleted
 }
 
-// Clear removes all entries, and gives back what table and policy had grown to. Loads under way
-// will not store what they make.
+// Clear removes all entries, and shrinks table and policy. Loads in progress will not store their values.
 func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.unlock()
@@ -53,8 +51,8 @@ func (c *Cache[K, V]) Clear() {
 	c.reset()
 }
 
-// Resize changes the capacity, and evicts what no longer fits before it lowers it. It refuses a
-// capacity that New would refuse and changes nothing then.
+// Resize changes the capacity. To lower it, it first evicts the excess. It refuses a capacity that New would
+// refuse, without any change.
 func (c *Cache[K, V]) Resize(capacity int64) error {
 	c.mu.Lock()
 	defer c.unlock()
@@ -76,29 +74,29 @@ func (c *Cache[K, V]) Resize(capacity int64) error {
 	return nil
 }
 
-// shrink gives back a table that is far too large for what it holds.
+// shrink replaces a table that is far too large for its entries.
 func (c *Cache[K, V]) shrink() {
 	if t := c.table.Load(); t.sparse() {
 		c.rebuild(groupsFor(t.live))
 	}
 }
 
-// All yields the entries, in no order. It takes no lock: entries that come or go while it runs
-// may be seen or not, each key at most once unless it comes back meanwhile.
+// All yields the entries, in no order. It takes no lock: entries added or removed while it runs may be
+// yielded or not, each key at most once unless it is removed and added again.
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		c.table.Load().all(func(n *node[K, V]) bool { return yield(n.key, n.value) })
 	}
 }
 
-// An Entry is one entry and what it is charged.
+// An Entry is one entry and its charged bytes.
 type Entry[K comparable, V any] struct {
 	Key   K
 	Value V
 	Bytes int64
 }
 
-// Largest returns the entries charged most, at most n, largest first.
+// Largest returns the n entries with the most charged bytes, largest first.
 func (c *Cache[K, V]) Largest(n int) []Entry[K, V] {
 	if n <= 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// check compares everything the cache knows twice, and fails the test where it disagrees.
+// check compares the redundant parts of the cache's state, and fails the test if they disagree.
 func (c *Cache[K, V]) check(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
@@ -51,8 +51,8 @@ func (c *Cache[K, V]) check(t *testing.T) {
 	}
 }
 
-// TestModel runs random operations on the cache and on a map. The cache may forget; what it
-// holds is what the map holds, and its account is exact after each operation.
+// TestModel performs random operations on the cache and on a map. The cache may drop entries; those it has
+// equal the map's, and its account is exact after each operation.
 func TestModel(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -6,12 +6,12 @@ type segment uint8
 const (
 	unlinked  segment = iota
 	window            // new entries, in order of arrival
-	probation         // entries that made room for none yet: victims come from here
+	probation         // entries not hit since they left the window: victims come from here
 	protected         // entries that were hit on probation
 	segments
 )
 
-// maxVisits is how many hits a node remembers between two looks of the policy.
+// maxVisits is the maximum number of hits that a node counts between two collections by the policy.
 const maxVisits = maxFrequency
 
 const (
@@ -57,20 +57,19 @@ func (c *Cache[K, V]) link(n *node[K, V], s segment) {
 	c.lists[s].pushFront(n)
 }
 
-// unlink takes n out of its segment.
+// unlink removes n from its segment.
 func (c *Cache[K, V]) unlink(n *node[K, V]) {
 	c.lists[n.segment].remove(n)
 	n.segment = unlinked
 }
 
-// move takes n from its segment to the front of another, or of the same.
+// move moves n from its segment to the front of another, or of the same.
 func (c *Cache[K, V]) move(n *node[K, V], s segment) {
 	c.lists[n.segment].remove(n)
 	c.link(n, s)
 }
 
-// collect hands the hits of n since the last look to the sketch and reports whether there were
-// any.
+// collect adds the hits of n since the last collection to the sketch and reports whether there were any.
 func (c *Cache[K, V]) collect(n *node[K, V]) bool {
 	if n.visits.Load() == 0 {
 		return false
@@ -79,12 +78,12 @@ func (c *Cache[K, V]) collect(n *node[K, V]) bool {
 	return true
 }
 
-// frequency estimates how often n was asked for recently.
+// frequency estimates how often n was requested recently.
 func (c *Cache[K, V]) frequency(n *node[K, V]) uint32 {
 	return min(maxFrequency, c.sketch.estimate(n.hash)+n.visits.Load())
 }
 
-// windowRoom and protectedRoom are the shares of the bytes that entries may have.
+// windowRoom and protectedRoom return the segments' parts of the bytes available for entries.
 func (c *Cache[K, V]) windowRoom() int64 {
 	return (c.capacity.Load() - c.overhead) * windowPercent / 100
 }
@@ -93,12 +92,11 @@ func (c *Cache[K, V]) protectedRoom() int64 {
 	return (c.capacity.Load() - c.overhead) * (100 - windowPercent) / 100 * protectedPercent / 100
 }
 
-// admit finds a place for n, which is not in the table yet, and evicts what has to go for it.
-// It reports whether n may stay.
+// admit adds n, which is not in the table yet, to a segment, and evicts entries for it if necessary. It
+// reports whether n may stay.
 func (c *Cache[K, V]) admit(n *node[K, V]) bool {
 	if room := c.windowRoom(); n.bytes > room {
-		// Too large for the window, where it would push out everything else: it
-		// stands for a place at once.
+		// Too large for the window, where it would displace everything else: it contends immediately.
 		if !c.contend(n, c.excess(n)) {
 			return false
 		}
@@ -120,13 +118,13 @@ func (c *Cache[K, V]) admit(n *node[K, V]) bool {
 	return true
 }
 
-// excess is by how many bytes the cache would be over its capacity with n in it.
+// excess returns the number of bytes by which the cache would exceed its capacity with n.
 func (c *Cache[K, V]) excess(n *node[K, V]) int64 {
 	return c.bytes.Load() + n.bytes - c.capacity.Load()
 }
 
-// leaveWindow moves n from the window into probation. While there is room nothing contends;
-// otherwise n must win its place from the entries it would displace.
+// leaveWindow moves n from the window to probation. While there is room nothing contends; otherwise n must
+// win against the entries it would displace.
 func (c *Cache[K, V]) leaveWindow(n *node[K, V], excess int64) {
 	c.unlink(n)
 	if c.contend(n, excess) {
@@ -136,10 +134,10 @@ func (c *Cache[K, V]) leaveWindow(n *node[K, V], excess int64) {
 	c.drop(n, Contest)
 }
 
-// contend reports whether n is asked for more often than the entries together that must go to
-// free excess bytes, and evicts those if so. A victim must not go for something of lesser
-// use, and a large entry must be worth all the small ones it displaces ("Aggregated Victims" in
-// Einziger, Eytan, Friedman, Manes: Lightweight Robust Size Aware Cache Management).
+// contend reports whether n is requested more often than all entries together that have to be evicted to free
+// excess bytes, and evicts them if so. Entries must not be evicted for a less useful one, and a large entry
+// must be worth all the small ones it displaces ("Aggregated Victims" in Einziger, Eytan, Friedman, Manes:
+// Lightweight Robust Size Aware Cache Management).
 //
 // n is in no list.
 func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {
@@ -152,7 +150,7 @@ func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {
 	victims, looks := 0, 0
 	for v := c.lists[probation].tail; freed < excess; {
 		if v == nil {
-			// Demoted entries come to the front, where this walk ends.
+			// Demoted entries move to the front, where this scan ends.
 			if v = c.demote(); v == nil {
 				return false
 			}
@@ -162,14 +160,14 @@ func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {
 			c.move(v, protected)
 			c.trimProtected()
 			if newer == nil {
-				// Trimming may have put entries in front since.
+				// Trimming may have added entries at the front.
 				newer = c.lists[probation].newerThan(victims)
 			}
 			v = newer
 			continue
 		}
 		f := c.frequency(v)
-		// A counter that is full says "at least": only another full one withstands it.
+		// A saturated counter means "at least": only another saturated one withstands it.
 		if theirs += f; mine < maxFrequency && theirs >= mine || f == maxFrequency {
 			return false
 		}
@@ -183,11 +181,11 @@ func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {
 	return true
 }
 
-// maxLooks bounds how many visited entries one search for victims passes over: readers
-// may mark entries as fast as it clears the marks.
+// maxLooks bounds the visited entries that one search for victims skips: readers may mark entries as fast as
+// it clears the marks.
 const maxLooks = 256
 
-// newerThan returns the node that is the given number of places from the tail, or nil.
+// newerThan returns the node that is the given number of positions from the tail, or nil.
 func (l *list[K, V]) newerThan(places int) *node[K, V] {
 	n := l.tail
 	for ; n != nil && places > 0; places-- {
@@ -196,16 +194,15 @@ func (l *list[K, V]) newerThan(places int) *node[K, V] {
 	return n
 }
 
-// trimProtected moves what protected cannot hold back into probation, least recently hit
-// first.
+// trimProtected moves the entries in excess of protected's room to probation, least recently hit first.
 func (c *Cache[K, V]) trimProtected() {
 	for room := max(0, c.protectedRoom()); c.lists[protected].bytes > room; {
 		c.demote()
 	}
 }
 
-// demote moves the oldest entry of protected that was not hit since it got there to the front of
-// probation, and returns it; those hit start anew at the front of protected.
+// demote moves the oldest entry of protected that was not hit since it arrived there to the front of
+// probation, and returns it; entries that were hit move to the front of protected.
 func (c *Cache[K, V]) demote() *node[K, V] {
 	for looks := 0; ; looks++ {
 		n := c.lists[protected].tail
@@ -221,8 +218,8 @@ func (c *Cache[K, V]) demote() *node[K, V] {
 	}
 }
 
-// victim returns the entry to go when room is needed in any case: from probation, then from
-// protected, then from the window; nil when there is none.
+// victim returns the entry to evict unconditionally: from probation, then from protected, then from the
+// window; nil if there is none.
 func (c *Cache[K, V]) victim() *node[K, V] {
 	for looks := 0; ; looks++ {
 		n := c.lists[probation].tail

@@ -6,17 +6,17 @@ const (
 	// maxFrequency is the largest value of a four-bit counter.
 	maxFrequency = 15
 
-	// wordsPerGroup sizes the sketch by the table: 64 counters for a group of 7 slots.
+	// wordsPerGroup is the sketch's size relative to the table: 64 counters for a group of 7 slots.
 	wordsPerGroup = 4
 
-	// blockWords is one cache line: the four counters of a hash lie in one block.
+	// blockWords is one cache line: the four counters of a hash are in one block.
 	blockWords = 8
 
 	agingFactor = 10
 )
 
-// A sketch estimates how often a hash came up recently: a count-min sketch of four-bit counters,
-// sixteen to a word, all halved after a number of additions in proportion to its width.
+// A sketch estimates how often a hash occurred recently: a count-min sketch of four-bit counters, sixteen per
+// word, all halved after a number of additions in proportion to its width.
 type sketch struct {
 	words  []uint64 // a power of two, at least one block
 	added  int
@@ -32,10 +32,10 @@ func sketchBytes(groups int) int64 {
 	return int64(heapsize.Array(uintptr(groups*wordsPerGroup), 8, false))
 }
 
-// counter returns the word and the shift of the i-th of the four counters of a hash: each has
-// two words of the block to itself.
+// counter returns the word and the shift of the i-th of the four counters of a hash: each uses two separate
+// words of the block.
 func (s *sketch) counter(hash uint64, i uint) (word *uint64, shift uint64) {
-	// The table uses the low bits; these are mixed anew.
+	// The table uses the low bits; these are mixed again.
 	h := hash * 0xD6E8FEB86659FD93
 	h ^= h >> 32
 	block := h & uint64(len(s.words)/blockWords-1) * blockWords
@@ -66,8 +66,7 @@ func (s *sketch) estimate(hash uint64) uint32 {
 	return uint32(least)
 }
 
-// age halves all counters. The mask keeps a counter's low bit from becoming its neighbour's
-// high one.
+// age halves all counters. The mask keeps a counter's low bit from becoming its neighbor's high one.
 func (s *sketch) age() {
 	for i := range s.words {
 		s.words[i] = s.words[i] >> 1 & 0x7777_7777_7777_7777
@@ -75,8 +74,8 @@ func (s *sketch) age() {
 	s.added /= 2
 }
 
-// resized returns a sketch for another number of groups that answers as s does: a larger one
-// repeats the counters, a smaller one keeps the larger of those that fall together.
+// resized returns a sketch for another number of groups with the same estimates: a larger one repeats the
+// counters, a smaller one keeps the maximum of those that are merged.
 func (s *sketch) resized(groups int) sketch {
 	r := newSketch(groups)
 	for i := range max(len(r.words), len(s.words)) {

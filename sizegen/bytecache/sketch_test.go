@@ -19,7 +19,7 @@ func TestSketchCounts(t *testing.T) {
 	}
 }
 
-// Halving must not carry a bit from one counter into its neighbour.
+// TestSketchAges checks that halving does not carry a bit into the neighboring counter.
 func TestSketchAges(t *testing.T) {
 	s, r := newSketch(minGroups), rand.New(rand.NewPCG(11, 12))
 	for i := range s.words {
@@ -41,7 +41,7 @@ func TestSketchAges(t *testing.T) {
 	}
 }
 
-// What the sketch never answers is too little.
+// TestSketchNeverTooLow checks that estimates are never too low.
 func TestSketchNeverTooLow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	s := newSketch(64)

@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// A Reason says why an entry left the cache.
+// A Reason is the reason for an entry's removal.
 type Reason uint8
 
 // The reasons, in the order of Stats.Evicted.
 const (
-	Capacity Reason = iota // made room for another
-	Contest                // new, and asked for less often than what it would have displaced
-	Replaced               // its key was set anew
+	Capacity Reason = iota // evicted for another entry
+	Contest                // new, and requested less often than the entries it would have displaced
+	Replaced               // its key was set again
 	Deleted                // by Delete or DeleteFunc
 	Cleared                // by Clear
 	reasons
@@ -23,51 +23,51 @@ var reasonNames = [reasons]string{"capacity", "contest", "replaced", "deleted", 
 // Reasons lists all reasons in the order of [Stats.Evicted].
 func Reasons() []Reason { return []Reason{Capacity, Contest, Replaced, Deleted, Cleared} }
 
-// String returns the reason in one word, fit for a metric's label.
+// String returns the reason in one word, suitable as a metric's label.
 func (r Reason) String() string { return reasonNames[r] }
 
-// Stats are a cache's counts since it was made, and its state.
+// Stats are a cache's counters since its creation, and its state.
 type Stats struct {
 	Hits   uint64
-	Misses uint64 // Gets and Loads that found nothing, those that waited for a Load included
+	Misses uint64 // Gets and Loads without a hit, including those that waited for a Load
 
-	Inserted uint64 // keys that were not there before
-	Replaced uint64 // keys that were
+	Inserted uint64 // new keys
+	Replaced uint64 // existing keys
 	Evicted  [reasons]uint64
 
 	RefusedLarge  uint64 // Sets of entries past MaxEntry
-	RefusedPolicy uint64 // Sets that lost against what they would have displaced at once
-	RefusedStale  uint64 // loaded values whose key was changed while they were made
-	Uncacheable   uint64 // loaded values not to be kept, as their makers said
+	RefusedPolicy uint64 // Sets rejected immediately by the contest
+	RefusedStale  uint64 // loaded values whose key was changed during their creation
+	Uncacheable   uint64 // loaded values that fill reported as not cacheable
 
 	Entries  int
-	Bytes    int64 // all, as [Cache.Bytes]
+	Bytes    int64 // total, as in [Cache.Bytes]
 	Overhead int64 // the part of Bytes that is not entries
 	Capacity int64
 }
 
-// writeCounts are counted under the cache's lock.
+// writeCounts are the counters updated under the cache's lock.
 type writeCounts struct {
 	inserted, replaced                        uint64
 	refusedLarge, refusedPolicy, refusedStale uint64
 	evicted                                   [reasons]uint64
 }
 
-// counters are one stripe of what is counted without a lock: a cache line of its own.
+// counters are one stripe of the counters updated without a lock, in a separate cache line.
 type counters struct {
 	hits, misses, uncacheable atomic.Uint64
 	_                         [64 - 3*8]byte
 }
 
-// stripe returns the counters of this goroutine, nearly: goroutines differ in where their
-// stacks lie.
+// stripe returns this goroutine's counters, approximately: goroutines differ in the addresses of their
+// stacks.
 func (c *Cache[K, V]) stripe() *counters {
 	var here byte
 	at := uint64(uintptr(unsafe.Pointer(&here))) >> 11 * 0x9E3779B97F4A7C15 >> 32
 	return &c.counters[at&uint64(len(c.counters)-1)]
 }
 
-// Stats returns the counts. The ones of different operations under way may be apart by these.
+// Stats returns the counters. Concurrent operations may be counted in part.
 func (c *Cache[K, V]) Stats() Stats {
 	var s Stats
 	for i := range c.counters {

@@ -16,48 +16,47 @@ const (
 
 	tagEmpty   = 0x00
 	tagDeleted = 0x01
-	tagFull    = 0x80 // and seven bits of the hash
+	tagFull    = 0x80 // with seven bits of the hash
 
 	minGroups = 8
 )
 
-// A node is one entry. Hash, key, value and bytes never change once it is published; a new value
-// for a key is a new node. Links and segment belong to the policy, under the cache's lock.
+// A node is one entry. Hash, key, value and bytes are immutable once it is published; a new value for a key
+// is a new node. Links and segment belong to the policy, under the cache's lock.
 type node[K comparable, V any] struct {
-	// What a reader touches comes first, to lie in one cache line where it can.
+	// Fields that readers use come first, to share a cache line if possible.
 
 	hash uint64
 
-	// visits counts the hits since the policy last looked, up to maxVisits. Readers
-	// raise it without a lock.
+	// visits counts the hits since the policy last collected them, up to maxVisits. Readers increment it
+	// without a lock.
 	visits  atomic.Uint32
 	segment segment
-	reason  Reason // why it left
+	reason  Reason // of its removal
 
 	key   K
 	value V
 
 	prev, next *node[K, V]
-	bytes      int64 // what the entry is charged: the node and what key and value own
+	bytes      int64 // charged bytes: the node and the memory that key and value own
 }
 
 // A group is one cache line: a control word with a tag for each slot, and seven slots.
 //
-// Writers hold the cache's lock. Readers hold nothing: a slot is filled before its tag appears
-// and emptied after its tag is gone, and what a tag leads to is compared in full.
+// Writers hold the cache's lock. Readers hold none: a slot is filled before its tag is set and emptied after
+// its tag is cleared, and the node that a tag leads to is compared in full.
 type group[K comparable, V any] struct {
 	control atomic.Uint64
 	slots   [groupSlots]atomic.Pointer[node[K, V]]
 }
 
-// A table is an open-addressing hash table of nodes, probed by whole groups. It never grows:
-// the cache puts a larger one in its place, and readers of the old one find what it held.
+// A table is an open-addressing hash table of nodes, probed by whole groups. It never grows: the cache
+// replaces it by a larger one, and readers of the old one still find its nodes.
 type table[K comparable, V any] struct {
 	groups []group[K, V] // a power of two
 	mask   uint64
 
-	// live counts nodes, free the empty slots that may still be filled. Both belong to
-	// the writer.
+	// live counts nodes, free the empty slots that may still be filled. Only the writer uses them.
 	live, free int
 }
 
@@ -69,18 +68,18 @@ func newTable[K comparable, V any](groups int) *table[K, V] {
 	}
 }
 
-// tableRoom is how many slots of a table may be filled: one in seven stays empty, so that
-// probing ends soon.
+// tableRoom returns the number of slots of a table that may be filled: one in seven stays empty, so that
+// probes are short.
 func tableRoom(groups int) int { return groups * (groupSlots - 1) }
 
-// tableBytes is what a table of that many groups costs on the heap.
+// tableBytes returns the heap bytes of a table with a number of groups.
 func tableBytes[K comparable, V any](groups int) int64 {
 	return int64(heapsize.Object(unsafe.Sizeof(table[K, V]{}), true) +
 		heapsize.Array(uintptr(groups), unsafe.Sizeof(group[K, V]{}), true))
 }
 
-// groupsFor returns the smallest table that holds n nodes with an eighth to spare, so that
-// it is not rebuilt again at once.
+// groupsFor returns the number of groups of the smallest table that has room for n nodes and an eighth more,
+// so that it is not rebuilt again immediately.
 func groupsFor(n int) int {
 	groups := minGroups
 	for tableRoom(groups)*7/8 < n {
@@ -89,19 +88,19 @@ func groupsFor(n int) int {
 	return groups
 }
 
-// sparse reports whether a table a quarter as large would hold the nodes.
+// sparse reports whether a table a quarter as large would have room for the nodes.
 func (t *table[K, V]) sparse() bool { return groupsFor(4*t.live) <= len(t.groups)/2 }
 
 func tagOf(hash uint64) uint64 { return tagFull | hash&0x7f }
 
-// matching returns a mask with the high bit of each lane whose tag is tag, and perhaps of
-// more lanes above the first.
+// matching returns a mask with the high bit of each lane whose tag is tag, and possibly of further lanes
+// above the first.
 func matching(control, tag uint64) uint64 {
 	x := control ^ tag*laneLow
 	return (x - laneLow) &^ x & laneHigh
 }
 
-// lane returns the slot that the lowest bit of a mask stands for.
+// lane returns the slot of the lowest bit of a mask.
 func lane(mask uint64) int { return bits.TrailingZeros64(mask) / 8 }
 
 // find returns the node of key, or nil. It takes no lock.
@@ -127,7 +126,7 @@ func (t *table[K, V]) insert(n *node[K, V]) {
 	for i, step := n.hash>>7&t.mask, uint64(1); ; i, step = (i+step)&t.mask, step+1 {
 		g := &t.groups[i]
 		control := g.control.Load()
-		// A slot is open when its tag has no high bit: empty or deleted.
+		// A slot is available if its tag has no high bit: empty or deleted.
 		open := ^control & laneHigh
 		if open == 0 {
 			continue
@@ -143,7 +142,7 @@ func (t *table[K, V]) insert(n *node[K, V]) {
 	}
 }
 
-// position finds where n stands.
+// position returns the position of n.
 func (t *table[K, V]) position(n *node[K, V]) (*group[K, V], int) {
 	tag := tagOf(n.hash)
 	for i, step := n.hash>>7&t.mask, uint64(1); step <= t.mask+1; i, step = (i+step)&t.mask, step+1 {
@@ -157,19 +156,19 @@ func (t *table[K, V]) position(n *node[K, V]) (*group[K, V], int) {
 	panic("BUG: cached node is not in the table")
 }
 
-// replace puts n in the place of old, which has the same key.
+// replace replaces old, which has the same key, by n.
 func (t *table[K, V]) replace(old, n *node[K, V]) {
 	g, l := t.position(old)
 	g.slots[l].Store(n)
 }
 
-// remove takes n out.
+// remove removes n.
 func (t *table[K, V]) remove(n *node[K, V]) {
 	g, l := t.position(n)
 	control := g.control.Load()
 	tag := uint64(tagDeleted)
 	if matching(control, tagEmpty) != 0 {
-		// No probe goes past a group with an empty slot, so this may be one more.
+		// Probes end at a group with an empty slot, so this slot may become empty too.
 		tag = tagEmpty
 		t.free++
 	}

@@ -13,24 +13,24 @@ const (
 	// objects smaller than it; see the package documentation.
 	tinyBlock = 16
 
-	// largestSmall is the largest size class. Past it the heap gives out whole pages.
+	// largestSmall is the largest size class. Larger objects occupy whole pages.
 	largestSmall = 32 << 10
 )
 
-// classTable is what the running allocator told about itself. It is immutable once learned.
+// classTable is the running allocator's behavior. It is immutable once learned.
 type classTable struct {
-	// rounded holds, for each count of 8-byte units, the size class in such units.
+	// rounded is the size class of each count of 8-byte units, in such units.
 	rounded [largestSmall/8 + 1]uint16
 
-	// headerPast is the largest pointerful object without a malloc header; header is the
-	// size of that header.
+	// headerPast is the largest object with pointers but without a malloc header; header is the size of that
+	// header.
 	headerPast, header uintptr
 
 	page uintptr
 }
 
-// classes asks the runtime once, by growing slices: append rounds the capacity it gives up to
-// what the allocator will charge anyway. This costs about a millisecond and 0.7 MB of garbage.
+// classes queries the runtime once, by growing slices: append rounds the capacity up to the size that the
+// allocator charges. This costs about a millisecond and 0.7 MB of garbage.
 var classes = sync.OnceValue(learnClasses) //nolint:gochecknoglobals // of the running program, learned once
 
 func learnClasses() *classTable {
@@ -42,8 +42,7 @@ func learnClasses() *classTable {
 		}
 		n = class + 1
 	}
-	// A pointerful object past some size carries a header in front: its slice gets the
-	// class less the header.
+	// An object with pointers above some size has a header: its slice gets the class minus the header.
 	for words := 1; words <= largestSmall/int(wordSize); {
 		size := uintptr(words) * wordSize
 		got := uintptr(cap(slices.Grow([]*byte(nil), words))) * wordSize
@@ -59,13 +58,12 @@ func learnClasses() *classTable {
 	return t
 }
 
-// Object returns the heap bytes of one allocation of size bytes, whose type has pointers or
-// has not: its size class, with the malloc header of larger pointerful objects, or whole pages
-// for large ones. A size of zero costs nothing. A pointer-free object smaller than 16 bytes
-// is charged the 16-byte block that it keeps alive.
+// Object returns the heap bytes of one allocation of size bytes, whose type has pointers or not: its size
+// class, with the malloc header of larger objects with pointers, or whole pages for large ones. A size of
+// zero costs nothing. A pointer-free object smaller than 16 bytes is charged the 16-byte block that it keeps
+// alive.
 //
-// Object does not allocate and takes a few nanoseconds; the very first call learns the size
-// classes.
+// Object does not allocate and takes a few nanoseconds; only the first call learns the size classes.
 func Object(size uintptr, pointers bool) uintptr {
 	switch {
 	case size == 0:

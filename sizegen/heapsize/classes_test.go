@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// heapDelta returns by how many bytes the heap grows while f runs. The collector has to be off,
-// and swept out. The caches of the allocator are flushed by reading the statistics.
+// heapDelta returns the growth of the heap while f runs, in bytes. The collector must be off and its sweep
+// complete. Reading the statistics flushes the allocator's caches.
 func heapDelta(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -22,22 +22,22 @@ func heapDelta(f func()) int64 {
 	return int64(after.HeapAlloc - before.HeapAlloc)
 }
 
-// collectorOff keeps the collector from running until the function it returns is called.
+// collectorOff stops the collector until the function it returns is called.
 func collectorOff() (on func()) {
 	percent := debug.SetGCPercent(-1)
 	runtime.GC()
 	return func() { debug.SetGCPercent(percent) }
 }
 
-// sink keeps what a test allocates on the heap.
+// sink makes a test's allocations escape to the heap.
 var sink any
 
-// allocation makes one object of a random type of about size bytes, and says what it is.
+// allocation allocates one object of a random type of about size bytes, and returns its type.
 func allocation(size int, pointers bool) reflect.Type {
 	if !pointers {
 		return reflect.ArrayOf(size, reflect.TypeFor[byte]())
 	}
-	// A pointer first and bytes behind it: any size is possible, not only whole words.
+	// A pointer followed by bytes: any size is possible, not only whole words.
 	return reflect.StructOf([]reflect.StructField{
 		{Name: "P", Type: reflect.TypeFor[*byte]()},
 		{Name: "B", Type: reflect.ArrayOf(size, reflect.TypeFor[byte]())},
@@ -82,8 +82,8 @@ func TestObjectAgainstHeap(t *testing.T) {
 	runtime.KeepAlive(keep)
 }
 
-// Every size up to two pages past the largest class, against what append shows, which is the
-// allocator's own rounding.
+// TestObjectAllSizes compares every size up to two pages past the largest class with the capacity after
+// append, which is the allocator's rounding.
 func TestObjectAllSizes(t *testing.T) {
 	for n := 16; n <= 48<<10; n++ {
 		if got, want := heapsize.Object(uintptr(n), false), cap(append([]byte(nil), make([]byte, n)...)); got != uintptr(want) {
@@ -101,7 +101,7 @@ func TestTinyObjects(t *testing.T) {
 			keep[i] = new([3]byte)
 		}
 	})
-	// The tiny allocator packs them; each alone may keep its block.
+	// The tiny allocator packs them; each one may keep its block alive.
 	if charged := int64(heapsize.Object(3, false)) * copies; bytes > charged {
 		t.Errorf("%d tiny objects took %d bytes, more than the %d charged", copies, bytes, charged)
 	}

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// A stringRef is a string to be detached: where it stands, and what it was.
+// A stringRef is a string to detach: its location and its original value.
 type stringRef struct {
 	at  *string
 	was string
@@ -14,8 +14,8 @@ type stringRef struct {
 
 func (r stringRef) addr() uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(r.was))) }
 
-// String tells of the string at s. When Detach is set, Finish replaces *s by a copy that
-// shares nothing with the outside; strings of one value that overlap go on sharing one copy.
+// String records the string at s. If Detach is set, Finish replaces *s by a copy that shares no memory with
+// other values; overlapping strings of one value continue to share one copy.
 func (w *Walk) String(s *string) {
 	if w.Detach {
 		w.strings = append(w.strings, stringRef{s, *s})
@@ -24,14 +24,14 @@ func (w *Walk) String(s *string) {
 	w.countString(*s)
 }
 
-// countString records the bytes of s, which stay where they are.
+// countString records the bytes of s, which are not moved.
 func (w *Walk) countString(s string) {
 	if data := unsafe.Pointer(unsafe.StringData(s)); len(s) > 1 || len(s) == 1 && !static(data) {
 		w.visit(span{addr: uintptr(data), size: uintptr(len(s))})
 	}
 }
 
-// detach copies all strings into one allocation and returns what that costs.
+// detach copies all strings into one allocation and returns its cost.
 func (w *Walk) detach() uintptr {
 	slices.SortFunc(w.strings, func(a, b stringRef) int {
 		switch x, y := a.addr(), b.addr(); {
@@ -48,7 +48,7 @@ func (w *Walk) detach() uintptr {
 		if r.was == "" {
 			continue
 		}
-		// Only what lies past the stretch already counted is new.
+		// Only the part past the bytes already counted is new.
 		from, to := max(r.addr(), end), r.addr()+uintptr(len(r.was))
 		if to > from {
 			total += int(to - from)
@@ -61,15 +61,15 @@ func (w *Walk) detach() uintptr {
 		}
 		return 0
 	}
-	// At least a whole tiny block: the copy shares its memory with nothing else.
+	// At least a whole tiny block: the copy shares its memory with no other object.
 	arena := make([]byte, 0, max(total, tinyBlock))
 	end = 0
 	for _, r := range w.strings {
-		if r.was == "" { // empty, and yet its pointer may hold a parent
+		if r.was == "" { // empty, but its pointer may keep a parent alive
 			*r.at = ""
 			continue
 		}
-		// What an earlier string of the same parent covers is the arena's end already.
+		// The part covered by an earlier string of the same parent is already at the arena's end.
 		covered := 0
 		if r.addr() < end {
 			covered = int(end - r.addr())

@@ -4,26 +4,26 @@ import "unsafe"
 
 const (
 	groupSlots = 8   // slots in a group of a Swiss map
-	maxDirect  = 128 // larger keys and elements are allocated one by one
+	maxDirect  = 128 // larger keys and elements are allocated separately
 )
 
-// MapShape is what the type of a map says about its memory. Make one with [ShapeOf] or
-// [ShapeWith] and keep it: a map's bytes are then found without reflection.
+// MapShape is the memory layout of a map type. Create it by [ShapeOf] or [ShapeWith] and reuse it: a map's
+// bytes are then computed without reflection.
 type MapShape struct {
 	group         uintptr // bytes of one group: control word and eight slots
 	groupPointers bool
 
-	// Heap bytes of one indirect key and element, 0 when they lie in the slot.
+	// Heap bytes of one indirect key and element, 0 if they are in the slot.
 	key, elem uintptr
 }
 
-// ShapeOf returns the shape of map[K]V. It looks through both types by reflection.
+// ShapeOf returns the shape of map[K]V. It inspects both types by reflection.
 func ShapeOf[K comparable, V any]() MapShape {
 	return ShapeWith[K, V](HasPointers[K](), HasPointers[V]())
 }
 
-// ShapeWith returns the shape of map[K]V for a caller who knows which of the two types have
-// pointers. It does not allocate.
+// ShapeWith returns the shape of map[K]V for a caller that knows which of the two types have pointers. It
+// does not allocate.
 func ShapeWith[K comparable, V any](keyPointers, elemPointers bool) MapShape {
 	var s MapShape
 	keySize, elemSize := unsafe.Sizeof(*new(K)), unsafe.Sizeof(*new(V))
@@ -48,13 +48,13 @@ func ShapeWith[K comparable, V any](keyPointers, elemPointers bool) MapShape {
 	return s
 }
 
-// Map returns the heap bytes of m: header, directory, tables, groups, and the keys and
-// elements that are too large for their slots; what keys and elements point to is not
-// included. It must not run while m is written. See [MapShape] for the way without reflection.
+// Map returns the heap bytes of m: header, directory, tables, groups, and keys and elements that are too
+// large for their slots; the objects that keys and elements point to are not included. It must not run while
+// m is written. [MapOf] avoids the reflection.
 func Map[K comparable, V any](m map[K]V) uintptr { return MapOf(ShapeOf[K, V](), m) }
 
-// MapOf is [Map] with the shape at hand. It does not allocate; its cost grows with the number
-// of tables, one per thousand entries or so.
+// MapOf is [Map] with a known shape. It does not allocate; its cost grows with the number of tables, about
+// one per thousand entries.
 func MapOf[K comparable, V any](s MapShape, m map[K]V) uintptr {
 	if m == nil {
 		return 0
@@ -66,12 +66,12 @@ func MapOf[K comparable, V any](s MapShape, m map[K]V) uintptr {
 	return n + s.measure(*(*unsafe.Pointer)(unsafe.Pointer(&m)))
 }
 
-// MapsExact reports whether [Map] reads the tables that a map really has. It is false on a Go
-// release whose map layout this package does not know; maps are then charged a bound that
-// holds for maps that were never larger than they are.
+// MapsExact reports whether [Map] reads the actual tables of a map. It is false on a Go release whose map
+// layout this package does not know; maps are then charged a bound that is valid for maps that were never
+// larger than they are.
 func MapsExact() bool { return mapsExact() }
 
-// estimate bounds the memory of a map of n entries that never held more.
+// estimate bounds the memory of a map of n entries that was never larger.
 func (s MapShape) estimate(n int) uintptr {
 	const header, table, maxTable = 16 + 4*wordSize, 16 + 2*wordSize, 1024
 	total := Object(header, true)
@@ -81,7 +81,7 @@ func (s MapShape) estimate(n int) uintptr {
 	if n <= groupSlots {
 		return total + Object(s.group, s.groupPointers)
 	}
-	// A table is full at 7/8. One that just split or doubled has used half of that.
+	// A table is full at 7/8. One that just split or doubled uses half of that.
 	slots := 2 * groupSlots
 	for slots*7/8 < n {
 		slots *= 2

@@ -4,7 +4,7 @@ package heapsize
 
 import "unsafe"
 
-// mapsExact: the map layout of this Go release was not read; see [MapsExact].
+// mapsExact reports false: the map layout of this Go release is unknown; see [MapsExact].
 func mapsExact() bool { return false }
 
 func (s MapShape) measure(unsafe.Pointer) uintptr {

@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// mapHeader, mapTable: the layout of internal/runtime/maps.Map and .table in Go 1.25 to 1.27. The build
-// constraint above names the releases it was read in, and verifyMaps checks it at first use.
+// mapHeader and mapTable have the layout of internal/runtime/maps.Map and .table in Go 1.25 to 1.27. The
+// build constraint above lists the releases it was verified with, and verifyMaps checks it at first use.
 type mapHeader struct {
 	used   uint64
 	_      uintptr        // seed
-	dir    unsafe.Pointer // dirLen table pointers, or one group when dirLen is 0
+	dir    unsafe.Pointer // dirLen table pointers, or one group if dirLen is 0
 	dirLen int
 	_      [4]uint8 // depth, shift, writing, tombstones
 	_      uint64   // clears
@@ -33,7 +33,7 @@ func (h *mapHeader) tableAt(i int) *mapTable {
 	return *(**mapTable)(unsafe.Add(h.dir, uintptr(i)*wordSize))
 }
 
-// measure adds up what the map at p really has.
+// measure sums the actual memory of the map at p.
 func (s MapShape) measure(p unsafe.Pointer) uintptr {
 	h := (*mapHeader)(p)
 	total := Object(unsafe.Sizeof(*h), true)
@@ -47,7 +47,7 @@ func (s MapShape) measure(p unsafe.Pointer) uintptr {
 	var last *mapTable
 	for i := range h.dirLen {
 		t := h.tableAt(i)
-		if t == last { // a table that has not split as deep as others fills a run of entries
+		if t == last { // a table that is split less deeply than others fills a run of entries
 			continue
 		}
 		last = t
@@ -57,8 +57,8 @@ func (s MapShape) measure(p unsafe.Pointer) uintptr {
 	return total
 }
 
-// verifyMaps builds maps of known shapes and reports whether their headers read as expected:
-// counts first, pointers only when the counts before them were right.
+// verifyMaps builds maps of known shapes and reports whether their headers have the expected values: counts
+// first, pointers only if the counts were right.
 func verifyMaps() bool {
 	for _, n := range []int{0, 1, groupSlots, groupSlots + 1, 500, 5000} {
 		m := make(map[uint64]uint64)

@@ -8,15 +8,14 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A mapCase makes maps of one type by random histories, and returns them with what they are
-// said to cost.
+// A mapCase builds maps of one type by random histories, and returns them with their computed cost.
 type mapCase struct {
 	name  string
 	build func(rng *rand.Rand, history []int) (keep any, said int64)
 }
 
-// filled returns a case for map[K]V. A history alternates between how many entries to add and
-// how many in a thousand to delete.
+// filled returns a case for map[K]V. A history alternates between the number of entries to add and the number
+// per thousand to delete.
 func filled[K comparable, V any](name string, key func(uint64) K) mapCase {
 	return mapCase{name, func(rng *rand.Rand, history []int) (any, int64) {
 		shape := heapsize.ShapeOf[K, V]()
@@ -79,7 +78,7 @@ func TestMapAgainstHeap(t *testing.T) {
 				measure := func() int64 {
 					keep := make([]any, 4)
 					said = 0
-					// Building leaves garbage behind: live memory is what counts.
+					// Building leaves garbage: only live memory counts.
 					grew := liveDelta(func() {
 						for i := range keep {
 							var n int64
@@ -104,8 +103,8 @@ func TestMapAgainstHeap(t *testing.T) {
 	}
 }
 
-// off reports whether the two differ by more than one in a hundred, or by what the
-// measurement itself leaves behind if that is more.
+// off reports whether the two differ by more than one percent, or by the memory that the measurement itself
+// leaves if that is more.
 func off(grew, said int64) bool {
 	diff := grew - said
 	return max(diff, -diff) > max(said/100, 96)

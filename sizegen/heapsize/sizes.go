@@ -5,20 +5,20 @@ import (
 	"unsafe"
 )
 
-// hchan is the size of a channel's own structure, before its buffer. It is the one size that
-// the runtime gives no way to learn; the tests compare it with the heap.
+// hchan is the size of a channel's structure, without its buffer. It is the one size that the runtime does
+// not reveal; the tests compare it with the heap.
 const hchan = (13*wordSize + 8 + 7) &^ 7
 
-// String returns the heap bytes behind s, as if s owned all of its backing bytes: a substring
-// holds its whole parent, which no one can see from s. It does not allocate.
+// String returns the heap bytes of s as if s owned its whole backing array: a substring keeps its whole
+// parent alive, which s does not show. It does not allocate.
 func String(s string) uintptr { return Object(uintptr(len(s)), false) }
 
-// Bytes returns the heap bytes of the array behind b, by capacity. It does not allocate.
+// Bytes returns the heap bytes of the array of b, by capacity. It does not allocate.
 func Bytes(b []byte) uintptr { return Object(uintptr(cap(b)), false) }
 
-// Slice returns the heap bytes of the array behind s, by capacity; what its elements point to
-// is not included. Element types with structs are looked through by reflection on each call:
-// code that knows the answer calls [Array].
+// Slice returns the heap bytes of the array of s, by capacity; objects that its elements point to are not
+// included. Element types with structs are inspected by reflection on each call: callers that know the result
+// call [Array].
 func Slice[T any](s []T) uintptr {
 	return Array(uintptr(cap(s)), unsafe.Sizeof(*new(T)), HasPointers[T]())
 }
@@ -27,9 +27,9 @@ func Slice[T any](s []T) uintptr {
 // not allocate.
 func Array(n, elem uintptr, pointers bool) uintptr { return Object(n*elem, pointers) }
 
-// Boxed returns the heap bytes that the interface value any(v) holds for v itself. Values of
-// pointer shape lie in the interface word, and zero-size, single-byte, empty and small
-// values come from the runtime's static tables: they cost nothing.
+// Boxed returns the heap bytes that the interface value any(v) occupies for v itself. Values of pointer shape
+// are in the interface word, and zero-size, single-byte, empty and small values come from the runtime's
+// static tables: they cost nothing.
 func Boxed[T any](v T) uintptr {
 	size, pointers := unsafe.Sizeof(v), HasPointers[T]()
 	if size <= 1 || pointers && size == wordSize {
@@ -58,8 +58,8 @@ func Boxed[T any](v T) uintptr {
 	return Object(size, pointers)
 }
 
-// Chan returns the heap bytes of a channel with room for n elements of elem bytes each; what
-// the elements point to, and the goroutines waiting on it, are not included.
+// Chan returns the heap bytes of a channel with room for n elements of elem bytes each; objects that the
+// elements point to, and the goroutines waiting on it, are not included.
 func Chan(n int, elem uintptr, pointers bool) uintptr {
 	buffer := uintptr(n) * elem
 	if !pointers {
@@ -68,8 +68,8 @@ func Chan(n int, elem uintptr, pointers bool) uintptr {
 	return Object(hchan, true) + Object(buffer, true)
 }
 
-// HasPointers reports whether the garbage collector has to look into a T. It goes through T
-// by reflection: generated code and constructors ask once and pass the answer on.
+// HasPointers reports whether the garbage collector scans a T. It inspects T by reflection: generated code
+// and constructors call it once and keep the result.
 func HasPointers[T any]() bool { return hasPointers(reflect.TypeFor[T]()) }
 
 func hasPointers(t reflect.Type) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/sizegen/internal/alloctest"
 )
 
-// liveDelta returns by how much the memory in use grows through f, its garbage collected.
+// liveDelta returns the growth of live memory through f.
 func liveDelta(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var before, after runtime.MemStats
@@ -26,7 +26,7 @@ func liveDelta(f func()) int64 {
 	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
 }
 
-// exactly checks that a hundred of what f makes take a hundred times want.
+// exactly checks that a hundred of f's objects occupy a hundred times want.
 func exactly(t *testing.T, name string, want uintptr, f func()) {
 	t.Helper()
 	const copies = 100
@@ -90,7 +90,7 @@ func TestBoxed(t *testing.T) {
 	exactly(t, "any(struct)", heapsize.Boxed(value), func() { anySink = value })
 	exactly(t, "any(struct{})", heapsize.Boxed(struct{}{}), func() { anySink = struct{}{} })
 	exactly(t, "any(struct of a pointer)", heapsize.Boxed(struct{ p *int }{p}), func() { anySink = struct{ p *int }{p} })
-	// A boxed word without pointers is a tiny object: charged the block it may keep alive.
+	// A boxed word without pointers is a tiny object: charged with the block it may keep alive.
 	for _, got := range []uintptr{heapsize.Boxed(large), heapsize.Boxed(float)} {
 		if got != 16 {
 			t.Errorf("a boxed word costs %d, want 16", got)

@@ -1,6 +1,6 @@
 package heapsize
 
-// visit notes s and reports whether it is new.
+// visit records s and reports whether it is new.
 func (w *Walk) visit(s span) bool {
 	if 4*(len(w.spans)+1) > 3*len(w.index) {
 		w.growIndex()
@@ -14,7 +14,7 @@ func (w *Walk) visit(s span) bool {
 	return true
 }
 
-// slot returns where s is in the index, or the free place where it belongs.
+// slot returns the position of s in the index, or the free position for it.
 func (w *Walk) slot(s span) uint64 {
 	mask := uint64(len(w.index) - 1)
 	// Fibonacci hashing: addresses differ in their middle bits.

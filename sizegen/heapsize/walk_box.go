@@ -2,9 +2,9 @@ package heapsize
 
 import "unsafe"
 
-// Unbox tells of the non-pointer value v in the interface variable that x points to, as
-// [Walk.Box] does, for types that hold strings or interfaces themselves. It returns where to
-// walk the value, or nil when this variable, or this box, was visited before:
+// Unbox records the non-pointer value v in the interface variable that x points to, like [Walk.Box], for
+// types that contain strings or interfaces themselves. It returns the value to walk, or nil if this variable,
+// or this box, was visited before:
 //
 //	switch v := x.(type) {
 //	case Name:
@@ -13,13 +13,12 @@ import "unsafe"
 //		}
 //	}
 //
-// Boxes are immutable, may be shared, and may lie in read-only memory. So where strings are to
-// be detached, the variable gets a new box with an equal value at once, and that is walked:
-// variables that shared a box have one each then, and each is charged. What lies in the runtime's
-// static tables, as nil slices do, stays there. An empty string needs no box and must not come
-// here.
+// Boxes are immutable, may be shared, and may be in read-only memory. If strings are to be detached, Unbox
+// immediately gives the variable a new box with an equal value, which is then walked: variables that shared a
+// box have one each then, and each is charged. Values in the runtime's static tables, such as nil slices,
+// stay there. An empty string needs no box and must not be passed to Unbox.
 //
-// Unbox allocates a new box at most, and nothing when it only counts.
+// Unbox allocates at most a new box, and nothing if it only counts.
 func Unbox[T any](w *Walk, x unsafe.Pointer, v T, pointers bool) *T {
 	data := &(*[2]unsafe.Pointer)(x)[1]
 	if !w.Detach {

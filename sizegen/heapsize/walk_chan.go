@@ -8,7 +8,7 @@ func WalkChan[T any](w *Walk, c <-chan T) bool {
 	return w.channel(*(*unsafe.Pointer)(unsafe.Pointer(&c)), cap(c), unsafe.Sizeof(*new(T)))
 }
 
-// WalkSendChan is [WalkChan] for a channel that its holder may only send to.
+// WalkSendChan is [WalkChan] for a send-only channel.
 func WalkSendChan[T any](w *Walk, c chan<- T) bool {
 	return w.channel(*(*unsafe.Pointer)(unsafe.Pointer(&c)), cap(c), unsafe.Sizeof(*new(T)))
 }
@@ -17,7 +17,7 @@ func (w *Walk) channel(p unsafe.Pointer, n int, elem uintptr) bool {
 	if p == nil || !w.visit(span{addr: uintptr(p), size: 1, pointers: true}) {
 		return false
 	}
-	// The byte marked above is settled as one: taken off here.
+	// The byte marked above is settled as one: subtracted here.
 	w.added += Chan(n, elem, false) - Object(1, true)
 	return true
 }

@@ -1,13 +1,13 @@
 package heapsize
 
-// An Entry is a map's key and element, copied out of it.
+// An Entry is a copy of a map's key and element.
 type Entry[K comparable, V any] struct {
 	Key  K
 	Elem V
 }
 
-// Entries returns the entries of m, to be walked where detaching changes keys or elements
-// themselves, which cannot be done inside a map:
+// Entries returns copies of the entries of m, to be walked if detaching changes keys or elements themselves,
+// which is not possible inside a map:
 //
 //	if heapsize.WalkMap(w, m, shape) {
 //		es := heapsize.Entries(m)
@@ -18,7 +18,7 @@ type Entry[K comparable, V any] struct {
 //		heapsize.PutBack(w, m, es)
 //	}
 //
-// It allocates one slice, which lives until the Walk is reset.
+// It allocates one slice, which is kept until the Walk is reset.
 func Entries[K comparable, V any](m map[K]V) []Entry[K, V] {
 	es := make([]Entry[K, V], 0, len(m))
 	for k, v := range m {
@@ -27,16 +27,15 @@ func Entries[K comparable, V any](m map[K]V) []Entry[K, V] {
 	return es
 }
 
-// PutBack has Finish assign the detached entries to m. An assignment to a key that is there
-// replaces the stored key too where keys hold strings, floats or interfaces (the runtime's
-// needkeyupdate), so m keeps its tables and its size, and its old keys are free; the tests
-// prove it on each Go release. Call it after the entries were walked.
+// PutBack makes Finish assign the detached entries to m. Assigning to an existing key replaces the stored key
+// too if keys contain strings, floats or interfaces (the runtime's needkeyupdate), so m keeps its tables and
+// its size, and its old keys are free; the tests prove it on each Go release. Call it after the entries were
+// walked.
 //
-// One map is the exception: a single group that is full would grow by an assignment to a key
-// that it has. There the key is deleted first, which leaves its slot free.
+// One map is the exception: a single full group would grow by an assignment to an existing key. There the key
+// is deleted first, which frees its slot.
 //
-// A key that is not equal to itself, a NaN, cannot be assigned to: the walk stops with an
-// [Error].
+// A key that is not equal to itself, a NaN, cannot be assigned to: the walk stops with an [Error].
 func PutBack[K comparable, V any](w *Walk, m map[K]V, es []Entry[K, V]) {
 	if !w.Detach {
 		return

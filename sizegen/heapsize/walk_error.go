@@ -2,8 +2,8 @@ package heapsize
 
 import "fmt"
 
-// An Error tells why a walk stopped: it came upon something of which no size is known. The
-// walked value is as it was; a Walk changes nothing before Finish.
+// An Error is the reason why a walk stopped: it met an object of unknown size. The walked value is unchanged;
+// a Walk changes nothing before Finish.
 type Error struct {
 	Where string // the field, or the interface type
 	Why   string
@@ -11,16 +11,16 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("size of %s: %s", e.Where, e.Why) }
 
-// Unknown stops the walk with an [Error], which [Recover] turns into an error: an interface at
-// where holds a dynamic type that the generated code has no case for. Guessing 0 would let a
-// cache outgrow its bound unseen.
+// Unknown stops the walk with an [Error], which [Recover] turns into an error: the dynamic type of an
+// interface at where has no case in the generated code. Assuming 0 would let a cache exceed its bound
+// unnoticed.
 func (w *Walk) Unknown(where string, v any) {
 	panic(&Error{Where: where, Why: "no walk is known for the dynamic type " + typeName(v)})
 }
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
 
-// Recover makes a stopped walk the error *err; it is to be deferred. Other panics go on.
+// Recover sets *err to the error of a stopped walk; use it with defer. Other panics continue.
 func Recover(err *error) {
 	switch r := recover().(type) {
 	case nil:

@@ -2,11 +2,11 @@ package heapsize
 
 import "unsafe"
 
-// maxDepth is how many calls of Follow may be nested. Frames of generated functions with many cases
-// take some kilobytes each.
+// maxDepth bounds the nested calls of Follow. Frames of generated functions with many cases are some
+// kilobytes each.
 const maxDepth = 256
 
-// A pending is a value to be walked once the recursion has returned.
+// A pending is a value to walk after the recursion has returned.
 type pending struct {
 	p    unsafe.Pointer
 	walk func(*Walk, unsafe.Pointer)

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A link is an element of a list; a nest holds itself by slice.
+// A link is an element of a list; a nest contains itself by slice.
 type (
 	link struct {
 		next  *link
@@ -39,8 +39,8 @@ func walkNest(w *heapsize.Walk, p *nest) {
 	w.String(&p.name)
 }
 
-// TestFollow walks a list of a million nodes, a ring, and slices nested as deep, with a stack that
-// recursion would exceed.
+// TestFollow walks a list of a million nodes, a ring, and slices nested equally deep, for which recursion
+// would exceed the stack.
 func TestFollow(t *testing.T) {
 	const nodes = 1_000_000
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
@@ -79,7 +79,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowError stops in the middle of a walk with much pending, and walks again.
+// TestFollowError stops a walk with many pending values, and walks again.
 func TestFollowError(t *testing.T) {
 	list := new(link)
 	for range 1000 {
@@ -163,7 +163,7 @@ func TestLocation(t *testing.T) {
 	runtime.KeepAlive(zones)
 }
 
-// TestInside walks parts of objects whose whole is not reached.
+// TestInside walks parts of objects that are not reached as a whole.
 func TestInside(t *testing.T) {
 	type object struct {
 		head  [10]int
@@ -212,8 +212,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestInsideStarts allocates objects of many sizes: each is found to start where it does, and hardly
-// any address within it.
+// TestInsideStarts allocates objects of many sizes: the start of each is recognized, and hardly any address
+// within it.
 func TestInsideStarts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	var inner, wrong int
@@ -242,7 +242,7 @@ func TestInsideStarts(t *testing.T) {
 	}
 }
 
-// TestChanDirections counts one channel once, whichever way it is held.
+// TestChanDirections counts one channel once, for any direction of its variables.
 func TestChanDirections(t *testing.T) {
 	c := make(chan int32, 7)
 	var w heapsize.Walk

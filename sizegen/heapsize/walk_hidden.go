@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// A layoutPair is a type and the mirror that is to have its layout.
+// A layoutPair is a type and its mirror.
 type layoutPair struct{ original, mirror reflect.Type }
 
-// TypeName returns the name of v's dynamic type with the path of its package, and a * in front for a
-// pointer: "*example.com/shapes.circle". Generated code distinguishes types by it that it cannot name. It allocates
-// on the first visit of a type only.
+// TypeName returns the name of v's dynamic type with the path of its package, prefixed by * for a pointer:
+// "*example.com/shapes.circle". Generated code uses it to distinguish types it cannot name. It allocates on
+// the first visit of a type only.
 func (w *Walk) TypeName(v any) string {
 	t := reflect.TypeOf(v)
 	if name, ok := w.typeNames[t]; ok {
@@ -28,17 +28,16 @@ func (w *Walk) TypeName(v any) string {
 	return name
 }
 
-// Hidden returns what v points to, an object of another package's unexported type, as an M, which
-// has the layout of that type. Where it has not, as after an update of that package, the walk stops
-// with an [Error].
+// Hidden returns the object that v points to, of another package's unexported type, as an M, which has the
+// layout of that type. If it has not, as after an update of that package, the walk stops with an [Error].
 func Hidden[M any](w *Walk, v any) *M {
 	w.checkLayout(layoutPair{reflect.TypeOf(v).Elem(), reflect.TypeFor[M]()})
 	return (*M)((*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1])
 }
 
-// HiddenBox is [Unbox] for v, a value of another package's unexported type in the interface
-// variable that x points to: it returns the box as an M, which has the layout of that type, or nil
-// when it was visited before. Replaced says whether detaching changes bytes of the box.
+// HiddenBox is [Unbox] for v, a value of another package's unexported type in the interface variable that x
+// points to: it returns the box as an M, which has the layout of that type, or nil if it was visited before.
+// replaced reports whether detaching changes bytes of the box.
 func HiddenBox[M any](w *Walk, x unsafe.Pointer, v any, pointers, replaced bool) *M {
 	w.checkLayout(layoutPair{reflect.TypeOf(v), reflect.TypeFor[M]()})
 	data := &(*[2]unsafe.Pointer)(x)[1]
@@ -58,7 +57,7 @@ func HiddenBox[M any](w *Walk, x unsafe.Pointer, v any, pointers, replaced bool)
 	return (*M)(*data)
 }
 
-// checkLayout stops the walk when a mirror is not true to its type. It compares a pair once.
+// checkLayout stops the walk if a mirror differs from its type. It compares each pair once.
 func (w *Walk) checkLayout(p layoutPair) {
 	same, known := w.layouts[p]
 	if !known {
@@ -73,8 +72,8 @@ func (w *Walk) checkLayout(p layoutPair) {
 	}
 }
 
-// sameLayout reports whether two types have the same fields at the same offsets, down through
-// pointers, slices, arrays, maps and structs. Words without a meaning in the mirror stand for any.
+// sameLayout reports whether two types have the same fields at the same offsets, recursively through
+// pointers, slices, arrays, maps and structs. Meaningless words in the mirror match anything.
 func sameLayout(p layoutPair, seen map[layoutPair]bool) bool {
 	a, b := p.original, p.mirror
 	if a == b || seen[p] {

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// Mirrors of errors.errorString, which is held by pointer, and netip.parseAddrError, held by value.
+// Mirrors of errors.errorString, which is stored by pointer, and netip.parseAddrError, stored by value.
 type (
 	mirrorErrorString    struct{ s string }
 	mirrorParseAddrError struct{ in, msg, at string }
@@ -72,7 +72,7 @@ func TestHiddenBox(t *testing.T) {
 	}
 }
 
-// TestHiddenLayout has mirrors that are not true to their types.
+// TestHiddenLayout uses mirrors that differ from their types.
 func TestHiddenLayout(t *testing.T) {
 	var w heapsize.Walk
 	err := errors.New("text")
@@ -94,6 +94,6 @@ func TestHiddenLayout(t *testing.T) {
 			}
 		}
 	}
-	// A word that is not looked into stands for any.
+	// A word that is not inspected matches anything.
 	heapsize.Hidden[struct{ s [2]unsafe.Pointer }](&w, err)
 }

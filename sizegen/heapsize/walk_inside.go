@@ -2,11 +2,11 @@ package heapsize
 
 import "unsafe"
 
-// Inside records size bytes at p, which the caller states to lie offset bytes into an object of whole
-// bytes: a slice of an array field, or the target of a pointer to a field. It reports whether this is
-// the first visit. An object that is never reached as a whole is charged whole, without the
-// objects behind its other fields. If no object of that size can start offset bytes before p, the size
-// bytes are recorded as a separate object.
+// Inside records size bytes at p, which according to the caller are offset bytes into an object of whole
+// bytes: a slice of an array field, or the target of a pointer to a field. It reports whether this is the
+// first visit. An object that is never reached as a whole is charged whole, without the objects behind its
+// other fields. If no object of that size can start offset bytes before p, the size bytes are recorded as a
+// separate object.
 func (w *Walk) Inside(p unsafe.Pointer, size, offset, whole uintptr, pointers bool) bool {
 	if p == nil || size == 0 {
 		return false
@@ -23,15 +23,15 @@ func InsideSlice[T any](w *Walk, s []T, most int, offset, whole uintptr, pointer
 	if cap(s) > most {
 		whole = 0
 	} else {
-		// s may begin after the first element.
+		// s may start after the first element.
 		offset += uintptr(most-cap(s)) * unsafe.Sizeof(*new(T))
 	}
 	return w.Inside(unsafe.Pointer(unsafe.SliceData(s)), uintptr(cap(s))*unsafe.Sizeof(*new(T)), offset, whole, pointers)
 }
 
-// startsObject reports whether an object of size bytes may start at p. Objects of one class follow one
-// another from the start of a span: of one page for classes up to 1 KiB, of at most ten for others. Of
-// the addresses where no object starts, few pass; the tests have both on each Go release.
+// startsObject reports whether an object of size bytes may start at p. Objects of one class are adjacent from
+// the start of a span: of one page for classes up to 1 KiB, of at most ten for others. Few addresses that are
+// not starts pass; the tests check both on each Go release.
 func startsObject(p, size uintptr, pointers bool) bool {
 	if size == 0 {
 		return false

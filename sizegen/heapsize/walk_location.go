@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// Location records a time zone, as [time.Time.Location] returns it. The zones of the process cost
-// nothing: UTC, Local, and the unnamed zones of whole hours that parsed times share. Any other was
-// made by a call of LoadLocation or FixedZone and lives as long as a value holds it.
+// Location records a time zone, as returned by [time.Time.Location]. The zones of the process cost nothing:
+// UTC, Local, and the unnamed zones of whole hours that parsed times share. Any other was created by
+// LoadLocation or FixedZone and lives as long as a value references it.
 //
-// Its strings are counted and never detached: other goroutines may read them. On a Go release that has
-// another layout of time.Location the walk stops with an [Error].
+// Its strings are counted and never detached: other goroutines may read them. On a Go release with another
+// layout of time.Location the walk stops with an [Error].
 func (w *Walk) Location(loc *time.Location) {
 	if loc == nil || loc == time.UTC || loc == time.Local {
 		return
@@ -37,8 +37,8 @@ func (w *Walk) Location(loc *time.Location) {
 	WalkSlice(w, l.tx, false)
 }
 
-// wholeHours reports whether time.FixedZone keeps a zone of that offset for the whole process, as far
-// as it may: for the others FixedZone would allocate.
+// wholeHours reports whether time.FixedZone caches a zone of that offset for the whole process, to the extent
+// it may: for the others FixedZone would allocate.
 func wholeHours(offset int) bool {
 	return offset%3600 == 0 && -12*3600 <= offset && offset <= 14*3600
 }
@@ -52,7 +52,7 @@ type (
 		extend     string
 		cacheStart int64
 		cacheEnd   int64
-		cacheZone  *zone // within zone
+		cacheZone  *zone // points into zone
 	}
 	zone struct {
 		name   string

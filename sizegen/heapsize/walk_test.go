@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A tree is a small type with everything that makes walking hard: shared pointers, cycles,
-// pointers into other objects, shared strings.
+// A tree is a small type with the difficult cases of walking: shared pointers, cycles, pointers into other
+// objects, shared strings.
 type tree struct {
 	inner    struct{ n, m int } // at the address of the tree itself
 	name     string
@@ -63,7 +63,7 @@ func walkTree(w *heapsize.Walk, t *tree) {
 	}
 }
 
-// grow makes a random tree whose strings are cut from text.
+// grow creates a random tree whose strings are substrings of text.
 func grow(rng *rand.Rand, text string, nodes int) *tree {
 	cut := func() string {
 		from := rng.IntN(len(text) - 40)
@@ -91,13 +91,13 @@ func grow(rng *rand.Rand, text string, nodes int) *tree {
 		p.children = append(p.children, n)
 		all = append(all, n)
 		if rng.IntN(4) == 0 {
-			p.children = append(p.children, all[rng.IntN(len(all))]) // a second way, or a cycle
+			p.children = append(p.children, all[rng.IntN(len(all))]) // a second path, or a cycle
 		}
 	}
 	return all[0]
 }
 
-// render writes down all that is reachable, to compare trees before and after a walk.
+// render formats all reachable values, to compare trees before and after a walk.
 func render(t *tree, seen map[*tree]int, b *strings.Builder) {
 	if n, ok := seen[t]; ok {
 		fmt.Fprintf(b, "#%d", n)
@@ -111,8 +111,8 @@ func render(t *tree, seen map[*tree]int, b *strings.Builder) {
 	b.WriteString(")")
 }
 
-// TestWalkAgainstHeap grows random trees out of a large text, detaches them, and compares what
-// the heap keeps with what the walk says: the text must be gone.
+// TestWalkAgainstHeap creates random trees with substrings of a large text, detaches them, and compares the
+// live heap with the walk's result: the text must be free.
 func TestWalkAgainstHeap(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -137,7 +137,7 @@ func TestWalkAgainstHeap(t *testing.T) {
 				}
 			})
 		}
-		walk() // the walk's own buffers reach their size
+		walk() // the walk's buffers reach their size
 		clear(keep)
 		grew := walk()
 		for try := 0; off(grew, said) && try < 3; try++ {
@@ -149,8 +149,8 @@ func TestWalkAgainstHeap(t *testing.T) {
 		}
 		runtime.KeepAlive(keep)
 
-		// Only counting, the walk charges each string of the one copy by itself: a
-		// little more, never less.
+		// When only counting, the walk charges each string of the one copy separately: slightly more, never
+		// less.
 		w.Detach = false
 		var counted int64
 		for _, n := range keep {

@@ -11,7 +11,7 @@ type Result struct {
 	Heap      int64 // growth of the heap
 }
 
-// Off returns by how many percent the account is above the heap, or below it.
+// Off returns the percentage by which the account exceeds the heap, negative if it is lower.
 func (r Result) Off() float64 {
 	if r.Heap == 0 {
 		return 0

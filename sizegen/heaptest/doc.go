@@ -1,4 +1,4 @@
-// Package heaptest compares what a size function says of values with the heap that they take.
+// Package heaptest compares the result of a size function with the heap bytes of the values.
 //
 //	r, err := heaptest.Compare(1000, newPlan, func(plans []*Plan) (sum int64, err error) {
 //		var w heapsize.Walk
@@ -14,9 +14,9 @@
 // Heap bytes are those of live objects: the growth of runtime.MemStats.HeapAlloc between two points
 // at which the collector has just run. A [Filler] sets values at random, unexported fields included.
 //
-// # What it does not do
+// # Limits
 //
 // Compare switches the collector off and measures the whole process, so nothing else should allocate
-// meanwhile: other goroutines are counted. A Filler knows no invariants of the types that it fills;
-// such values are for weighing, not for use.
+// meanwhile: other goroutines are counted. A Filler does not maintain invariants of the types that it fills;
+// such values are for measuring, not for use.
 package heaptest

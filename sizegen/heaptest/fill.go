@@ -12,14 +12,14 @@ import (
 type Filler struct {
 	Rand *rand.Rand
 
-	// Types are the dynamic types of interfaces, by the interface, path.Type, or by a field of that
-	// type, path.Type.Field. Interfaces of which nothing is said stay nil.
+	// Types are the dynamic types of interfaces, by the interface, path.Type, or by a field of that type,
+	// path.Type.Field. Unlisted interfaces stay nil.
 	Types map[string][]reflect.Type
 
-	// Skip has the fields and types that keep their zero values, as path.Type.Field and path.Type.
+	// Skip lists the fields and types that keep their zero values, as path.Type.Field and path.Type.
 	Skip map[string]bool
 
-	// Size is about how many objects Fill makes. Default: 100.
+	// Size is the approximate number of objects that Fill creates. Default: 100.
 	Size int
 
 	left int
@@ -34,7 +34,7 @@ func (f *Filler) Fill(v any) {
 	f.fill(reflect.ValueOf(v).Elem(), "")
 }
 
-// more reports whether one more object is to be made.
+// more reports whether to create one more object.
 func (f *Filler) more() bool {
 	f.left--
 	return f.left > 0 && f.Rand.IntN(8) > 0
@@ -82,7 +82,7 @@ func (f *Filler) fill(v reflect.Value, field string) {
 		f.fillMap(v, field)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			// Through its address also what is not exported can be set.
+			// By its address, unexported fields can be set too.
 			x := v.Field(i)
 			f.fill(reflect.NewAt(x.Type(), unsafe.Pointer(x.UnsafeAddr())).Elem(), nameOf(t)+"."+t.Field(i).Name)
 		}
@@ -135,7 +135,7 @@ func (f *Filler) fillInterface(v reflect.Value, field string) {
 	v.Set(x.Elem())
 }
 
-// special fills, or leaves alone, types that any bytes would break.
+// special fills, or skips, types that arbitrary bytes would break.
 func (f *Filler) special(v reflect.Value, name string) bool {
 	switch {
 	case name == "time.Time":

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/sizegen/heaptest"
 )
 
-// TestCompare weighs arrays, whose cost is known, and cuts them down.
+// TestCompare measures arrays of known cost, and truncates them.
 func TestCompare(t *testing.T) {
 	const n, size = 1000, 4096
 	build := func(int) *[]byte { b := make([]byte, size); return &b }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// PerThousand fails the test if a thousand operations make more heap allocations than want. It
-// measures up to five times: the runtime's own work falls into the count now and then.
+// PerThousand fails the test if a thousand operations make more heap allocations than want. It measures up to
+// five times: the runtime's allocations are counted occasionally.
 func PerThousand(t *testing.T, name string, want float64, op func() error) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {

@@ -1,2 +1,2 @@
-// Package alloctest holds operations to a number of heap allocations.
+// Package alloctest checks the number of heap allocations of operations.
 package alloctest

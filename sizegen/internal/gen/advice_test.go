@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAdvice follows the suggestions of all transcripts to the letter: each directive is put where
-// its line says, and generated again, until nothing more is suggested.
+// TestAdvice applies the suggestions of all transcripts literally: each directive is inserted at its
+// position, and the code is generated again, until there are no further suggestions.
 func TestAdvice(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -39,7 +39,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceStandard follows the suggestions for types of the standard library that caches should not hold.
+// TestAdviceStandard applies the suggestions for types of the standard library that caches should not
+// contain.
 func TestAdviceStandard(t *testing.T) {
 	const files = `package a
 
@@ -72,7 +73,7 @@ type Entry struct {
 	}
 }
 
-// followAdvice returns how many suggestions it followed.
+// followAdvice returns the number of suggestions it applied.
 func followAdvice(t *testing.T, c command) (followed int) {
 	cfg, _ := config(t, c.args, c.files)
 	for range 10 {
@@ -84,7 +85,7 @@ func followAdvice(t *testing.T, c command) (followed int) {
 		if len(problems) == 0 {
 			return followed
 		}
-		slices.Reverse(problems) // lines below move
+		slices.Reverse(problems) // insertions move the lines below
 		for _, p := range problems {
 			follow(t, filepath.Join(cfg.Dir, p.Pos.Filename), p)
 			followed++
@@ -95,8 +96,8 @@ func followAdvice(t *testing.T, c command) (followed int) {
 	return followed
 }
 
-// follow puts the suggested directive into a file: one that stands above what it is said of takes the
-// place of a directive that was refused there.
+// follow inserts the suggested directive into a file; one that belongs above its subject replaces a directive
+// that was refused there.
 func follow(t *testing.T, path string, p Problem) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -11,13 +11,13 @@ import (
 
 // The directives, by the word after //sizegen: in the comment.
 const (
-	dirRoot   = "root"   // on a type: write WalkHeap and CachedSize for it
-	dirSize   = "size"   // on a field or type: N heap bytes, not looked into
-	dirOpaque = "opaque" // on a field or type: not looked into, costs what a rule says
-	dirShared = "shared" // on a field or type: not the holder's; nothing counted or detached
+	dirRoot   = "root"   // on a type: generate WalkHeap and CachedSize for it
+	dirSize   = "size"   // on a field or type: N heap bytes, not walked
+	dirOpaque = "opaque" // on a field or type: not walked, its cost is the result of a rule
+	dirShared = "shared" // on a field or type: owned by another object; nothing counted or detached
 	dirInside = "inside" // on a field: it points into an object of another type
 	dirTypes  = "types"  // on a field or interface type: the only dynamic types
-	dirField  = "field"  // anywhere: one of these for a field or type that is named
+	dirField  = "field"  // anywhere: one of these for a named field or type
 )
 
 // A directive is one //sizegen: comment, parsed.
@@ -33,9 +33,9 @@ type directive struct {
 	pkg    *source
 }
 
-// directives holds the directives of the main module's sources: by the position of the field or
-// type name that they apply to, as positions survive the instantiation of generic types; and by
-// the name of a field or type, path.Type.Field or path.Type.
+// directives are the directives of the main module's sources: by the position of the field or type name that
+// they apply to, since positions survive the instantiation of generic types; and by the name of a field or
+// type, path.Type.Field or path.Type.
 type directives struct {
 	at    map[token.Pos][]directive
 	named map[string][]directive
@@ -50,8 +50,7 @@ func (d *directives) find(pos token.Pos, kinds ...string) (directive, bool) {
 	return directive{}, false
 }
 
-// readDirectives finds the directives of p, and refuses those that say nothing or stand
-// where nothing is.
+// readDirectives collects the directives of p, and refuses those that are empty or apply to nothing.
 func (g *generator) readDirectives(p *source) {
 	for _, file := range p.Syntax {
 		r := directiveReader{g: g, p: p, file: file, placed: make(map[*ast.Comment]bool)}
@@ -67,7 +66,7 @@ type directiveReader struct {
 	g      *generator
 	p      *source
 	file   *ast.File
-	placed map[*ast.Comment]bool // those that a type or field follows
+	placed map[*ast.Comment]bool // those followed by a type or field
 }
 
 // node reads the directives of a type declaration or of a struct's fields.
@@ -118,8 +117,8 @@ func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.C
 	}
 }
 
-// rest reads the directives that name a field or type, and refuses others that no field or type
-// follows.
+// rest reads the directives that name a field or type, and refuses others that are not followed by a field or
+// type.
 func (r *directiveReader) rest() {
 	for _, c := range comments(r.file.Comments...) {
 		text, ok := strings.CutPrefix(c.Text, "//sizegen:")
@@ -134,8 +133,8 @@ func (r *directiveReader) rest() {
 	}
 }
 
-// splitNamed returns the name, or names with commas, in a directive of the form "field name …" or "types name = …", and the
-// directive as it would be written above what it names.
+// splitNamed returns the name, or names separated by commas, in a directive of the form "field name …" or
+// "types name = …", and the directive in the form for the line above its subject.
 func splitNamed(text string) (name, rest string, ok bool) {
 	if text, ok := strings.CutPrefix(text, dirField); ok && (text == "" || text[0] == ' ') {
 		name, rest, _ = strings.Cut(strings.TrimSpace(text), " ")
@@ -155,7 +154,7 @@ func splitNamed(text string) (name, rest string, ok bool) {
 	return "", "", false
 }
 
-// comments returns the comments of groups, of which some may be nil.
+// comments returns the comments of groups, some of which may be nil.
 func comments(groups ...*ast.CommentGroup) (all []*ast.Comment) {
 	for _, g := range groups {
 		if g != nil {
@@ -165,7 +164,7 @@ func comments(groups ...*ast.CommentGroup) (all []*ast.Comment) {
 	return all
 }
 
-// fieldPositions returns where go/types says the variables of f are.
+// fieldPositions returns the positions of f's variables in go/types.
 func fieldPositions(f *ast.Field) []token.Pos {
 	var out []token.Pos
 	for _, n := range f.Names {
@@ -280,8 +279,8 @@ func (r *directiveReader) refuse(c *ast.Comment, why, try string) {
 	r.g.problems.add(Problem{Pos: r.g.fset.Position(c.Pos()), What: c.Text, Why: why, Try: try})
 }
 
-// nameKey returns path.Type.Field or path.Type for a name, in which the package is a path, or the
-// name of an import of file, or missing for the file's package.
+// nameKey returns path.Type.Field or path.Type for a name whose package is given by its path, by the name of
+// an import of file, or not at all for the file's package.
 func (g *generator) nameKey(name string, file *ast.File, p *source) (string, bool) {
 	if obj := types.Universe.Lookup(name); obj != nil {
 		return name, name == "error"
@@ -294,7 +293,7 @@ func (g *generator) nameKey(name string, file *ast.File, p *source) (string, boo
 	return p.ImportPath + "." + name, g.declares(p.ImportPath, name)
 }
 
-// packagePath returns the path of a package that is named by path, or by name in file.
+// packagePath returns the path of a package named by path or by its name in file.
 func (g *generator) packagePath(name string, file *ast.File) string {
 	if g.all[name] != nil {
 		return name
@@ -319,8 +318,8 @@ func (g *generator) declares(path, name string) bool {
 	return ok && slices.ContainsFunc(slices.Collect(s.Fields()), func(f *types.Var) bool { return f.Name() == field })
 }
 
-// fieldDirective returns what is said of field f of the struct type owner, seen from package
-// from, where owner may be nil.
+// fieldDirective returns the directive for field f of the struct type owner, seen from package from; owner
+// may be nil.
 func (g *generator) fieldDirective(from *types.Package, owner *types.Named, f *types.Var, kinds ...string) (directive, bool) {
 	if d, ok := g.dirs.find(f.Origin().Pos(), kinds...); ok {
 		return d, true
@@ -331,7 +330,7 @@ func (g *generator) fieldDirective(from *types.Package, owner *types.Named, f *t
 	return g.namedDirective(from, typeKey(owner)+"."+f.Name(), kinds...)
 }
 
-// typeDirective returns what is said of a defined type, seen from package from.
+// typeDirective returns the directive for a defined type, seen from package from.
 func (g *generator) typeDirective(from *types.Package, n *types.Named, kinds ...string) (directive, bool) {
 	if d, ok := g.dirs.find(n.Obj().Pos(), kinds...); ok {
 		return d, true
@@ -339,7 +338,7 @@ func (g *generator) typeDirective(from *types.Package, n *types.Named, kinds ...
 	return g.namedDirective(from, typeKey(n), kinds...)
 }
 
-// namedDirective returns what is said of a name: in package from itself, otherwise anywhere.
+// namedDirective returns the directive for a name: in package from itself, otherwise anywhere.
 func (g *generator) namedDirective(from *types.Package, key string, kinds ...string) (found directive, ok bool) {
 	for _, d := range g.dirs.named[key] {
 		if slices.Contains(kinds, d.kind) && (!ok || from != nil && d.pkg.ImportPath == from.Path()) {
@@ -352,5 +351,5 @@ func (g *generator) namedDirective(from *types.Package, key string, kinds ...str
 	return found, ok
 }
 
-// typeKey returns path.Type, the name by which directives know a defined type.
+// typeKey returns path.Type, the name of a defined type in directives.
 func typeKey(n *types.Named) string { return qualified(n.Origin()) }

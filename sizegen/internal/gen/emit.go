@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An emitter writes the body of one function.
+// An emitter generates the body of one function.
 type emitter struct {
 	o    *output
 	b    strings.Builder
@@ -15,16 +15,16 @@ type emitter struct {
 	fn   string // the function, in the graph of calls
 	node string // the type that it walks, in the graph of walks
 
-	owner  *types.Named // whose fields are walked, nil outside of a defined type
+	owner  *types.Named // its fields are walked; nil outside of a defined type
 	at     token.Pos    // the field or type being walked, for problems
 	what   string       // the same in words
-	key    string       // the same as directives name it
-	own    bool         // at is in this module: a directive can stand there
-	inline bool         // it is a field on the line of its type's name: nothing can stand above it alone
-	dir    directive    // the //sizegen:types said of the field
+	key    string       // the same as named by directives
+	own    bool         // at is in this module: a directive can be placed there
+	inline bool         // it is a field on the line of its type's name: a directive above would apply to both
+	dir    directive    // the //sizegen:types of the field
 	via    site         // the field of this module that led to another module's type
-	listed bool         // it is one of the types that an interface may hold
-	heap   bool         // the walked value lies on the heap, not in a variable of the function
+	listed bool         // it is one of the possible dynamic types of an interface
+	heap   bool         // the walked value is on the heap, not in a variable of the function
 }
 
 func (e *emitter) printf(format string, args ...any) {
@@ -47,7 +47,7 @@ type site struct {
 	what string
 }
 
-// site returns where e is, or, inside of another module's types, where it came from.
+// site returns the current position or, inside of another module's types, the position that led there.
 func (e *emitter) site() site {
 	if e.via.what != "" {
 		return e.via
@@ -56,13 +56,13 @@ func (e *emitter) site() site {
 }
 
 // refuse reports why the current field or type cannot be walked, and suggests say, if not empty, as a
-// directive: to be placed above a field or type of this module, otherwise one that names it.
+// directive: placed above a field or type of this module, otherwise naming it.
 func (e *emitter) refuse(why, say string) {
 	e.o.g.problems.add(e.problem(why, say))
 	e.say("refused: " + why)
 }
 
-// warn reports what may stop a walk.
+// warn reports a possible reason for a walk to stop.
 func (e *emitter) warn(why, say string) {
 	p := e.problem(why, say)
 	p.Warning = true
@@ -85,7 +85,7 @@ func (e *emitter) problem(why, say string) Problem {
 	return p
 }
 
-// statement writes a directive for the field or type that is walked.
+// statement returns a directive for the field or type being walked.
 func (e *emitter) statement(say string) (text string, named bool) {
 	if e.own && !e.inline {
 		return "//sizegen:" + say, false
@@ -100,7 +100,7 @@ func namedStatement(key, say string) string {
 	return "//sizegen:" + dirField + " " + key + " " + say
 }
 
-// pointerTo, field and element write expressions on the variable x, which may be "*q".
+// pointerTo, field and element return expressions on the variable x, which may be "*q".
 func pointerTo(x string) string {
 	if q, ok := strings.CutPrefix(x, "*"); ok {
 		return q
@@ -117,8 +117,8 @@ func operand(x string) string {
 	return x
 }
 
-// walk writes what leads w over all that the variable x of type t holds, x's own bytes not
-// included.
+// walk generates the code that leads w over everything that the variable x of type t references, excluding
+// x's own bytes.
 func (e *emitter) walk(x string, t types.Type) {
 	if t == nil || t == types.Typ[types.Invalid] {
 		e.refuse("its type does not type-check: go vet the package", "")
@@ -134,7 +134,7 @@ func (e *emitter) walk(x string, t types.Type) {
 	e.walkUnderlying(x, t)
 }
 
-// walkNamed walks a value of a defined type through that type's own function.
+// walkNamed walks a value of a defined type through that type's function.
 func (e *emitter) walkNamed(x string, n *types.Named) {
 	original := e.o.g.original(n)
 	if d, ok := e.o.g.typeDirective(e.o.pkg, original, dirShared, dirSize, dirOpaque); ok {
@@ -162,7 +162,7 @@ func (e *emitter) walkNamed(x string, n *types.Named) {
 		e.call(e.o.walkFunc(n, e.site()), pointerTo(x), original)
 		return
 	}
-	// Another package of this module: its own output has the method.
+	// Another package of this module: its output has the method.
 	if e.o.g.targets[pkg.Path()] == nil {
 		e.refuse(fmt.Sprintf("its type %s is in package %s, which is not among the packages given: name it too, or ./...", short(n), pkg.Path()), "")
 		return
@@ -172,7 +172,7 @@ func (e *emitter) walkNamed(x string, n *types.Named) {
 	e.printf("%s\n", field(x, "WalkHeapParts(w)"))
 }
 
-// call writes a call of a function of this file. Render decides whether it is followed.
+// call generates a call of a function of this file. Render decides whether it is followed.
 func (e *emitter) call(name, arg string, t types.Type) {
 	callee := e.o.node(name)
 	e.lead(t, callee)
@@ -183,7 +183,7 @@ func (e *emitter) call(name, arg string, t types.Type) {
 	}
 }
 
-// lead records that the walk of the current field comes to a value of type t, walked by callee.
+// lead records that the walk of the current field reaches a value of type t, walked by callee.
 func (e *emitter) lead(t types.Type, callee string) {
 	e.o.g.calls.add(e.fn, callee)
 	e.o.g.leads = append(e.o.g.leads, lead{
@@ -193,7 +193,7 @@ func (e *emitter) lead(t types.Type, callee string) {
 	e.leadsTo(t)
 }
 
-// keyOf returns the name by which directives know a type of another package, "" where it has none.
+// keyOf returns the name of a type of another package in directives, "" if it has none.
 func keyOf(t types.Type) string {
 	if n := named(t); n != nil && n.Obj().Pkg() != nil {
 		return typeKey(n)
@@ -201,7 +201,7 @@ func keyOf(t types.Type) string {
 	return ""
 }
 
-// ownMethod reports whether n can be given methods in its own package of this module.
+// ownMethod reports whether methods of n can be generated in its package of this module.
 func (e *emitter) ownMethod(n *types.Named) bool {
 	return e.o.g.inModule(n.Obj().Pkg().Path()) && n.TypeArgs().Len() == 0 &&
 		n.Obj().Parent() == n.Obj().Pkg().Scope() && !types.IsInterface(n) && !isPointer(n)
@@ -233,7 +233,7 @@ func (e *emitter) walkKnown(x string, n *types.Named) bool {
 	return false
 }
 
-// enter writes the condition that the object of type t at q is met for the first time.
+// enter returns the condition that the object of type t at q is visited for the first time.
 func (e *emitter) enter(q string, t types.Type) string {
 	return fmt.Sprintf("w.Enter(%s(%s), %s(*%s), %t)", e.o.unsafe("Pointer"), q, e.o.unsafe("Sizeof"), q, hasPointers(t))
 }
@@ -306,7 +306,7 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 		}
 	}
 	if zeroSize(u.Elem()) {
-		return // no object of its own
+		return // not a separate object
 	}
 	e.say("object")
 	if token.IsIdentifier(x) {
@@ -324,7 +324,7 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 
 func dereference(x string) string { return "*" + operand(x) }
 
-// walkSlice walks the whole backing array: what lies past the length is held as well.
+// walkSlice walks the whole backing array: elements past the length are alive as well.
 func (e *emitter) walkSlice(x string, u *types.Slice) {
 	if zeroSize(u.Elem()) {
 		return
@@ -333,7 +333,7 @@ func (e *emitter) walkSlice(x string, u *types.Slice) {
 	e.walkElements(x, u, fmt.Sprintf("%s(w, %%s, %t)", e.o.heapsize("WalkSlice"), hasPointers(u.Elem())))
 }
 
-// walkElements writes the walk of a slice, whose array the call records.
+// walkElements generates the walk of a slice, whose array the call records.
 func (e *emitter) walkElements(x string, u *types.Slice, call string) {
 	s, i := e.local("s"), e.local("i")
 	inner := e.captureHeap(func() { e.walk(s+"["+i+"]", u.Elem()) })
@@ -345,7 +345,7 @@ func (e *emitter) walkElements(x string, u *types.Slice, call string) {
 		s, operand(x), x, fmt.Sprintf(call, s), i, s, inner)
 }
 
-// block writes a block, or, when nothing would be in it, the condition of its if alone.
+// block generates a block or, if the block would be empty, only the condition of its if.
 func (e *emitter) block(head string, body func()) {
 	if inner := e.captureHeap(body); inner != "" {
 		e.printf("%s%s}\n", head, inner)
@@ -354,14 +354,14 @@ func (e *emitter) block(head string, body func()) {
 	}
 }
 
-// loop writes a block unless nothing would be in it.
+// loop generates a block unless it would be empty.
 func (e *emitter) loop(head string, body func()) {
 	if inner := e.capture(body); inner != "" {
 		e.printf("%s%s}\n", head, inner)
 	}
 }
 
-// capture returns what body writes.
+// capture returns the output of body.
 func (e *emitter) capture(body func()) string {
 	outer := e.b.String()
 	e.b.Reset()
@@ -372,7 +372,7 @@ func (e *emitter) capture(body func()) string {
 	return inner
 }
 
-// captureHeap returns what body writes of a variable on the heap.
+// captureHeap returns the output of body for a variable on the heap.
 func (e *emitter) captureHeap(body func()) string { return e.captureAt(true, body) }
 
 func (e *emitter) captureAt(heap bool, body func()) string {

@@ -31,7 +31,7 @@ func (e *emitter) walkFields(x string, u *types.Struct) {
 	}
 }
 
-// walkField walks the variable x of field f of the struct holder, or does what a directive says.
+// walkField walks the variable x of field f of the struct holder, or applies a directive.
 func (e *emitter) walkField(x, holder string, f *types.Var) {
 	owner := e.owner
 	if d, ok := e.o.g.fieldDirective(e.o.pkg, owner, f, dirShared, dirSize, dirOpaque); ok {
@@ -58,7 +58,7 @@ func (e *emitter) walkField(x, holder string, f *types.Var) {
 	e.walk(x, f.Type())
 }
 
-// stated writes what a directive says of the variable x, a field of holder or a value of a type.
+// stated applies a directive to the variable x, a field of holder or a value of a type.
 func (e *emitter) stated(x string, t types.Type, owner *types.Named, holder string, d directive) {
 	if e.key != "" {
 		e.o.g.skipped[e.key] = true
@@ -75,7 +75,7 @@ func (e *emitter) stated(x string, t types.Type, owner *types.Named, holder stri
 	}
 }
 
-// addSize adds a stated size, where the field holds something.
+// addSize adds a stated size if the field is not empty.
 func (e *emitter) addSize(x string, t types.Type, size uint64) {
 	if size == 0 {
 		return
@@ -98,7 +98,7 @@ func (e *emitter) addSize(x string, t types.Type, size uint64) {
 	e.printf("w.Add(%d)\n", size)
 }
 
-// addRule adds what a function of this package returns for the field, or for the struct that has it.
+// addRule adds the result of a function of this package for the field, or for the struct that has it.
 func (e *emitter) addRule(x string, t types.Type, owner *types.Named, holder string, d directive) {
 	refuse := func(why string) {
 		e.o.g.problems.add(Problem{Pos: e.o.g.position(d.pos), What: "//sizegen:opaque " + d.rule + "()", Why: why})
@@ -133,7 +133,7 @@ func (e *emitter) addRule(x string, t types.Type, owner *types.Named, holder str
 	e.printf("w.Add(uintptr(%s((%s)(%s(%s)))))\n", d.rule, e.o.typeName(sig.Params().At(0).Type()), e.o.unsafe("Pointer"), arg)
 }
 
-// walkInside walks what a pointer or slice leads to that points into another object.
+// walkInside walks the target of a pointer or slice that points into another object.
 func (e *emitter) walkInside(x string, t types.Type, d directive) {
 	refuse := func(why string) {
 		e.o.g.problems.add(Problem{Pos: e.o.g.position(d.pos), What: "//sizegen:inside " + d.part, Why: why})
@@ -175,8 +175,8 @@ func (e *emitter) walkInside(x string, t types.Type, d directive) {
 	}
 }
 
-// walkMap walks keys and elements: in place where only what they point to matters, as copies where
-// detaching changes them themselves, which are put back, and where a map may hold itself.
+// walkMap walks keys and elements: in place if only the objects they point to matter; as copies that are put
+// back if detaching changes them themselves, or if a map may contain itself.
 func (e *emitter) walkMap(x string, u *types.Map) {
 	key, elem := u.Key(), u.Elem()
 	if !e.o.g.nameable(e.o.pkg, u) {

@@ -14,14 +14,14 @@ type explained struct {
 	fields []*explainedField
 }
 
-// An explainedField is one field, or the value itself of a type that is no struct.
+// An explainedField is one field, or the value itself of a type that is not a struct.
 type explainedField struct {
 	name, typ string
-	how       []string // how it is counted, or why it is not
+	how       []string // how it is counted, or why not
 	to        []types.Type
 }
 
-// beginType starts the explanation of the type that is walked.
+// beginType starts the explanation of the type being walked.
 func (e *emitter) beginType() {
 	t := &explained{name: e.what}
 	e.o.g.trees[e.node] = t
@@ -44,7 +44,7 @@ func (e *emitter) beginField(f *types.Var) {
 	t.fields = append(t.fields, &explainedField{name: f.Name(), typ: short(typ)})
 }
 
-// say records what the walk does with the current field.
+// say records the treatment of the current field.
 func (e *emitter) say(how string) {
 	if f := e.currentField(); f != nil && !slices.Contains(f.how, how) {
 		f.how = append(f.how, how)
@@ -66,8 +66,8 @@ func (e *emitter) currentField() *explainedField {
 	return t.fields[len(t.fields)-1]
 }
 
-// Explain returns the walk of a type as a tree: where bytes are counted, shared or skipped. The type
-// is named as in Config.Roots, and may be of any module that the packages depend on.
+// Explain returns the walk of a type as a tree: where bytes are counted, shared or skipped. The type is named
+// as in Config.Roots, and may be in any module that the packages depend on.
 func Explain(cfg Config, name string) (string, []Problem, error) {
 	g, err := prepare(cfg)
 	if err != nil {
@@ -126,7 +126,7 @@ type explainer struct {
 	seen map[string]bool
 }
 
-// parts prints what the walk of a t does, once for each type.
+// parts prints the walk of a t, once for each type.
 func (x *explainer) parts(t types.Type, depth int) {
 	node := x.node(t)
 	tree := x.g.trees[node]
@@ -161,7 +161,7 @@ func (x *explainer) parts(t types.Type, depth int) {
 	}
 }
 
-// plain returns what is counted of a type whose walk leads to no other, nil for structs and others.
+// plain returns the explanation of a type whose walk leads to no other, nil for structs and others.
 func (x *explainer) plain(t types.Type) []string {
 	tree := x.g.trees[x.node(t)]
 	if tree == nil || len(tree.fields) != 1 || len(tree.fields[0].to) > 0 {
@@ -181,8 +181,8 @@ func (x *explainer) node(t types.Type) string {
 	return nodeOf(t)
 }
 
-// targets prints the types that a field leads to, those without a tree on one line. It does not repeat
-// the name of the field's type.
+// targets prints the types that a field leads to, those without a tree on one line. It does not repeat the
+// name of the field's type.
 func (x *explainer) targets(f *explainedField, depth int) {
 	indent := strings.Repeat("  ", depth)
 	var plain []string

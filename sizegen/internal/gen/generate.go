@@ -10,33 +10,33 @@ import (
 	"strings"
 )
 
-// A Config says what to generate for.
+// A Config is the input of Generate.
 type Config struct {
-	Dir      string   // where the patterns are resolved
-	Patterns []string // packages, as the go command writes them
-	Roots    []string // path.Type, besides the types marked by //sizegen:root
+	Dir      string   // base of the patterns
+	Patterns []string // packages, in the syntax of the go command
+	Roots    []string // path.Type, in addition to the types marked by //sizegen:root
 }
 
 // A File is one file that belongs beside the types.
 type File struct {
 	Path string
-	Data []byte // nil when the file must not be there
+	Data []byte // nil if the file must not exist
 }
 
-// A generator works through all types that the roots reach, package by package.
+// A generator processes all types that the roots reach, package by package.
 type generator struct {
 	fset               *token.FileSet
 	all                map[string]*source
-	targets            map[string]*source // those the patterns name: files are written there
+	targets            map[string]*source // packages named by the patterns: files are written there
 	dirs               directives
 	ownFiles           map[*token.File]bool // of the main module
-	usedNamed          map[token.Pos]bool   // directives that name a field or type, and were asked for
+	usedNamed          map[token.Pos]bool   // directives that name a field or type, and were used
 	problems           problems
 	outputs            map[string]*output
-	work               []func() // bodies still to be written
+	work               []func() // bodies not yet generated
 	instances          map[string][]*types.Named
 	isMirror           map[*types.TypeName]bool              // their types can be named, and are in no scope
-	originals          map[*types.Named]*types.Named         // mirror -> what it mirrors
+	originals          map[*types.Named]*types.Named         // mirror -> its original
 	originalInterfaces map[*types.Interface]*types.Interface // of those without a name
 
 	calls     graph          // of the functions of all files
@@ -45,13 +45,13 @@ type generator struct {
 	rootNodes []string
 	rootTypes []*types.Named
 	dynamic   map[string][]types.Type // by interface or field: its dynamic types
-	skipped   map[string]bool         // fields and types that are not looked into
+	skipped   map[string]bool         // fields and types that are not walked
 	fields    map[string]int          // per type: fields with pointers
 	trees     map[string]*explained
 }
 
-// Generate returns what the files of sizegen have to be for the packages that cfg names, and the
-// problems: where there is one that is not a warning, no files.
+// Generate returns the files of sizegen for the packages that cfg names, and the problems. If a problem is
+// not a warning, it returns no files.
 func Generate(cfg Config) ([]File, []Problem, error) {
 	g, err := prepare(cfg)
 	if err != nil {
@@ -112,7 +112,7 @@ func prepare(cfg Config) (*generator, error) {
 	return g, nil
 }
 
-// walkRoots writes the walks of all that the roots reach.
+// walkRoots generates the walks of everything that the roots reach.
 func (g *generator) walkRoots(extra []string) error {
 	roots, err := g.roots(extra)
 	if err != nil {
@@ -134,7 +134,7 @@ func (g *generator) finishWork() {
 	}
 }
 
-// unusedDirectives refuses directives for a field or type to which no walk came.
+// unusedDirectives refuses directives for a field or type that no walk reached.
 func (g *generator) unusedDirectives() {
 	for name, of := range g.dirs.named {
 		for _, d := range of {
@@ -160,7 +160,7 @@ func (g *generator) modulePackages() []string {
 	return out
 }
 
-// roots returns the types to start from, in the order of their packages and names.
+// roots returns the root types, in the order of their packages and names.
 func (g *generator) roots(extra []string) ([]*types.Named, error) {
 	asked := make(map[string]bool)
 	for _, r := range extra {
@@ -205,7 +205,7 @@ func isPointer(t types.Type) bool {
 	return ok
 }
 
-// output returns the file being written for p.
+// output returns the file being generated for p.
 func (g *generator) output(p *types.Package) *output {
 	o := g.outputs[p.Path()]
 	if o == nil {
@@ -215,7 +215,7 @@ func (g *generator) output(p *types.Package) *output {
 	return o
 }
 
-// files renders all outputs, and names the files of ours that have become needless.
+// files renders all outputs, and lists the generated files that have become superfluous.
 func (g *generator) files() ([]File, error) {
 	var out []File
 	for _, path := range slices.Sorted(maps.Keys(g.targets)) {
@@ -239,15 +239,15 @@ func (g *generator) files() ([]File, error) {
 	return out, nil
 }
 
-// position tells where something is, for a problem.
+// position returns the position for a problem.
 func (g *generator) position(pos token.Pos) token.Position { return g.fset.Position(pos) }
 
-// short writes a type with package names, for people.
+// short formats a type with package names, for people.
 func short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string { return p.Name() })
 }
 
-// title makes an identifier part of s: "query.BindVariable" becomes "QueryBindVariable".
+// title turns s into a part of an identifier: "query.BindVariable" becomes "QueryBindVariable".
 func title(s string) string {
 	var b strings.Builder
 	up := true

@@ -13,8 +13,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what was generated into the transcripts")
 
-// TestGolden runs the transcripts in testdata. Each command writes a module of the files in
-// its input and generates for it:
+// TestGolden runs the transcripts in testdata. Each command writes a module from the files in its input and
+// generates code for it:
 //
 //	gen [root=path.Type] [packages=./x] [show=file]
 //	files
@@ -24,8 +24,8 @@ var rewrite = flag.Bool("rewrite", false, "write what was generated into the tra
 //	----
 //	----
 //
-// The output is the problems, and the written files, or those that show names. Rewrite the
-// transcripts with go test -rewrite.
+// The output is the problems, and the generated files, or those selected by show. Rewrite the transcripts by
+// go test -rewrite.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -97,7 +97,7 @@ func transcript(t *testing.T, text string) string {
 	return b.String()
 }
 
-// config writes the files of a command, and returns what it asks for, and the file to show.
+// config writes the files of a command, and returns its configuration and the file to show.
 func config(t *testing.T, args []string, files string) (cfg Config, show string) {
 	t.Helper()
 	cfg = Config{Dir: t.TempDir(), Patterns: []string{"./..."}}
@@ -146,8 +146,8 @@ func generate(t *testing.T, args []string, files string) string {
 	return b.String()
 }
 
-// parseArchive returns the files of a module: each follows a line "-- name --"; text before the
-// first is a.go.
+// parseArchive returns the files of a module: each follows a line "-- name --"; text before the first is
+// a.go.
 func parseArchive(text string) map[string]string {
 	files := map[string]string{"go.mod": "module example.com/m\n\ngo 1.25\n"}
 	name := "a.go"
@@ -189,7 +189,7 @@ func checkCompiles(t *testing.T, dir string, files []File) {
 			t.Fatal(err)
 		}
 	}
-	// The module gets this one's heapsize, which needs nothing but the standard library.
+	// The module uses this module's heapsize, which requires only the standard library.
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func checkCompiles(t *testing.T, dir string, files []File) {
 	}
 }
 
-// TestDeterministic generates twice what has many of everything.
+// TestDeterministic generates code twice for an input with several items of each kind.
 func TestDeterministic(t *testing.T) {
 	cfg := Config{Dir: "../..", Patterns: []string{"./internal/zoo/..."}}
 	first, problems, err := Generate(cfg)

@@ -18,8 +18,8 @@ func (g graph) add(from, to string) {
 	}
 }
 
-// components numbers the nodes: two have the same number if each leads to the other. A node that
-// is on no cycle with another node has a unique number.
+// components numbers the nodes: two have the same number if each leads to the other. A node on no cycle with
+// another node has a unique number.
 func (g graph) components() map[string]int {
 	c := &components{g: g, index: make(map[string]int), low: make(map[string]int), of: make(map[string]int)}
 	for n := range g {
@@ -65,7 +65,7 @@ func (c *components) visit(n string) {
 	}
 }
 
-// reach returns the nodes that the given ones lead to, and these, with their distance.
+// reach returns the nodes reachable from the given ones, and these, with their distance.
 func (g graph) reach(from []string) map[string]int {
 	depth := make(map[string]int)
 	for _, n := range from {
@@ -82,15 +82,15 @@ func (g graph) reach(from []string) map[string]int {
 	return depth
 }
 
-// followMark stands in the text of a function for a call of another, until all calls are known.
+// followMark represents a call of another function in the text of a function until all calls are known.
 func followMark(caller, callee, name, arg string) string {
 	return fmt.Sprintf("\x01%s\x02%s\x02%s\x02%s\x03", caller, callee, name, arg)
 }
 
 var markPattern = regexp.MustCompile("\x01([^\x02]*)\x02([^\x02]*)\x02([^\x02]*)\x02([^\x03]*)\x03") //nolint:gochecknoglobals // a constant
 
-// resolveCalls writes the marked calls of o: those that may lead back to their caller are followed,
-// so that the stack they take is bounded.
+// resolveCalls generates the marked calls of o: those that may lead back to their caller are followed, so
+// that their stack is bounded.
 func (g *generator) resolveCalls(o *output) {
 	if g.component == nil {
 		g.component = g.calls.components()
@@ -109,22 +109,22 @@ func (g *generator) resolveCalls(o *output) {
 // A lead is a step of a walk: a field of one type that leads to another type.
 type lead struct {
 	from, to string // types
-	key      string // the field, as directives name it
-	own      bool   // a directive can stand at the field
+	key      string // the field, as named by directives
+	own      bool   // a directive can be placed at the field
 	at       token.Pos
 	what     string
 	site     site
 	foreign  bool   // the other type is not of this module
-	toKey    string // the other type, as directives name it
-	ofType   bool   // the directive would be said of a type
+	toKey    string // the other type, as named by directives
+	ofType   bool   // the directive would apply to a type
 }
 
-// nodeOf names a type in the graph of walks.
+// nodeOf returns the name of a type in the graph of walks.
 func nodeOf(t types.Type) string { return types.TypeString(t, nil) }
 
-// merge replaces the problems that one field, or one type, leads to by a single problem at that field
-// or type, if they are several and a good part of all fields there: the objects behind it probably
-// belong to another owner. Fields and types near the roots are merged first.
+// merge replaces the problems that one field, or one type, leads to by a single problem at that field or
+// type, if they are several and a large part of all fields there: the objects behind it probably belong to
+// another owner. Fields and types near the roots are merged first.
 func (g *generator) merge() {
 	refused := 0
 	for _, p := range g.problems.list {
@@ -147,7 +147,7 @@ func (g *generator) merge() {
 		}
 		candidates = append(candidates, l)
 		if l.toKey != "" {
-			// The same of the type that it leads to.
+			// The same for the type that it leads to.
 			candidates = append(candidates, lead{from: l.to, key: l.toKey, what: l.toKey, site: l.site, ofType: true})
 		}
 	}
@@ -163,10 +163,10 @@ func (g *generator) merge() {
 	}
 }
 
-// id names the field, or the type, that a directive would be said of.
+// id returns the name of the field, or the type, that a directive would apply to.
 func (l lead) id() string { return cmp.Or(l.key, l.what) }
 
-// The least problems that are merged, and the least part of the fields, one in so many.
+// The minimum number of problems that are merged, and the minimum part of the fields, one in so many.
 const (
 	mergedLeast = 3
 	mergedPart  = 3

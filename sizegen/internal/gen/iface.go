@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// walkEmpty writes a call of the function that walks any interface without methods; it is a function
-// because the value may hold further such interfaces. The author of such a field in this module knows
-// its dynamic types; a field of another module gets a warning.
+// walkEmpty generates a call of the function that walks any interface without methods; it is a function
+// because the value may contain further such interfaces. The author of such a field in this module knows its
+// dynamic types; a field of another module gets a warning.
 func (e *emitter) walkEmpty(x string, t types.Type) {
 	if !e.own && !e.listed && e.owner == nil && e.key != "" && e.via.what != "" && e.node != nodeOf(emptyInterface) {
 		e.warn("an any of another module: other types than bool, numbers, string, []byte, []string, []any and map[string]any stop the walk",
@@ -21,7 +21,7 @@ func (e *emitter) walkEmpty(x string, t types.Type) {
 	e.call(e.o.walkFunc(t, e.site()), pointerTo(x), emptyInterface)
 }
 
-// walkInterface writes a type switch over what the interface variable x can hold.
+// walkInterface generates a type switch over the possible dynamic types of the interface variable x.
 func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	if u.NumEmbeddeds() > 0 && !u.IsMethodSet() {
 		e.refuse("a constraint is not a type of variables", "")
@@ -61,7 +61,7 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	}
 	e.at, e.what, e.own, e.dir = at, what, own, dir
 	defer func() { e.listed = wasListed }()
-	// Types that this package must not import bring methods of their own.
+	// Types that this package must not import have generated methods.
 	if pointers {
 		e.printf("case interface{ WalkHeapPointer(*%s, any) }:\n%s.WalkHeapPointer(w, %s)\n", e.o.heapsize("Walk"), v, v)
 	}
@@ -84,8 +84,8 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	e.printf("w.Unknown(%q, %s)\n}\n", e.what, v)
 }
 
-// dynamicKey returns the name of the field if a directive lists its dynamic types, otherwise the name
-// of the interface t, or "" if t has none.
+// dynamicKey returns the name of the field if a directive lists its dynamic types, otherwise the name of the
+// interface t, or "" if t has none.
 func (e *emitter) dynamicKey(t types.Type) string {
 	n := named(t)
 	switch {
@@ -99,8 +99,8 @@ func (e *emitter) dynamicKey(t types.Type) string {
 	return ""
 }
 
-// hiddenName returns the name by which a type of another module that cannot be written here is known
-// when the program runs, or "" when there is none.
+// hiddenName returns the run-time name of a type of another module that cannot be written here, or "" if
+// there is none.
 func hiddenName(d types.Type) string {
 	elem := d
 	if p, ok := d.(*types.Pointer); ok {
@@ -207,13 +207,13 @@ var openTypes = []types.Type{
 //nolint:gochecknoglobals // a constant of go/types
 var emptyInterface = types.Universe.Lookup("any").Type()
 
-// Words in the list of a types directive.
+// Keywords in the list of a types directive.
 const (
 	listBasic = "basic" // the types that an any without a directive may hold
 	listAll   = "all"   // all implementations that sizegen finds, unexported ones included
 )
 
-// dynamicTypes returns what an interface variable can hold, in a fixed order.
+// dynamicTypes returns the possible dynamic types of an interface variable, in a fixed order.
 func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, bool) {
 	n := named(t)
 	if n != nil {
@@ -251,7 +251,7 @@ func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, 
 	return found, true
 }
 
-// listed3 names types, at most three of them.
+// listed3 names at most three of the types.
 func listed3(all []types.Type) string {
 	var b strings.Builder
 	for i, t := range all {
@@ -267,7 +267,7 @@ func listed3(all []types.Type) string {
 	return b.String()
 }
 
-// typeList writes types as a directive in this package may name them: by import path.
+// typeList returns types in the form of a directive in this package: by import path.
 func (o *output) typeList(all []types.Type) string {
 	names := make([]string, 0, len(all))
 	for _, t := range all {
@@ -276,8 +276,8 @@ func (o *output) typeList(all []types.Type) string {
 	return strings.Join(names, ", ")
 }
 
-// refuseInterface reports an interface of the language or the standard library, once for all fields
-// that have it.
+// refuseInterface reports an interface of the language or the standard library, once for all fields of that
+// type.
 func (e *emitter) refuseInterface(n *types.Named) {
 	key, own, what := e.key, e.own, e.what
 	defer func() { e.key, e.own, e.what = key, own, what }()
@@ -289,9 +289,8 @@ func (e *emitter) refuseInterface(n *types.Named) {
 	e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), say)
 }
 
-// openEnded reports whether t, an interface, is one of the language's or the standard
-// library's of which nothing is said, and which any package may implement: implementations that
-// cannot be found are the rule there.
+// openEnded reports whether t is an interface of the language or the standard library without a directive,
+// which any package may implement: unknown implementations are the rule there.
 func (g *generator) openEnded(from *types.Package, t types.Type) bool {
 	if n := named(t); n != nil {
 		if _, ok := g.typeDirective(from, n, dirTypes); ok {
@@ -305,8 +304,8 @@ func (g *generator) openEnded(from *types.Package, t types.Type) bool {
 	return home == nil || g.modulePath(home.Path()) == ""
 }
 
-// homeOf returns the package that an interface comes from: of one without a name, the package of a
-// method. It is nil for those of the language.
+// homeOf returns the package of an interface; for one without a name, the package of a method. It returns nil
+// for interfaces of the language.
 func homeOf(t types.Type) *types.Package {
 	if n := named(t); n != nil {
 		return n.Obj().Pkg()
@@ -319,7 +318,7 @@ func homeOf(t types.Type) *types.Package {
 	return nil
 }
 
-// listedTypes resolves the types of a //sizegen:types directive where it stands.
+// listedTypes resolves the types of a //sizegen:types directive in its scope.
 func (e *emitter) listedTypes(dir directive, t types.Type, u *types.Interface) ([]types.Type, bool) {
 	var out []types.Type
 	add := func(d types.Type) {
@@ -360,8 +359,8 @@ func (e *emitter) listedTypes(dir directive, t types.Type, u *types.Interface) (
 	return out, true
 }
 
-// resolve evaluates a type expression in the scope of the directive's file, in which a type may also
-// be named by the path of its package.
+// resolve evaluates a type expression in the scope of the directive's file, in which a type may also be named
+// by the path of its package.
 func (g *generator) resolve(d directive, text string) (types.Type, error) {
 	if tv, err := types.Eval(d.pkg.Fset, d.pkg.Types, d.file.Name.End(), text); err == nil && tv.IsType() {
 		return tv.Type, nil
@@ -390,10 +389,9 @@ func (g *generator) resolve(d directive, text string) (types.Type, error) {
 	return nil, errors.New("there is no such type in this file's scope")
 }
 
-// implementers returns the types that implement u, pointers and values, declared in this
-// module or in the module that declares the interface, and those of that module that package from
-// cannot name. Of a sealed interface it looks in its own package; types elsewhere have to embed it or
-// one of those.
+// implementers returns the types that implement u, pointers and values, declared in this module or in the
+// module that declares the interface, and hidden, those of that module that package from cannot name. For a
+// sealed interface it searches its package; types elsewhere have to embed it or one of those.
 func (g *generator) implementers(from *types.Package, t types.Type, u *types.Interface) (found, hidden []types.Type) {
 	home, homePath := homeOf(t), ""
 	if home != nil {
@@ -432,8 +430,8 @@ func (g *generator) implementers(from *types.Package, t types.Type, u *types.Int
 	return found, hidden
 }
 
-// concreteTypes returns the defined types of a package: what it declares, and the instances
-// of its generic types that this module's sources write.
+// concreteTypes returns the defined types of a package: its declarations, and the instances of its generic
+// types in this module's sources.
 func (g *generator) concreteTypes(path string) []*types.Named {
 	if g.instances == nil {
 		g.findInstances()
@@ -464,7 +462,7 @@ func (g *generator) findInstances() {
 	}
 }
 
-// closed reports whether no type argument of t is open.
+// closed reports whether t has no open type argument.
 func closed(t types.Type) bool {
 	switch t := types.Unalias(t).(type) {
 	case *types.TypeParam:
@@ -485,8 +483,8 @@ func closed(t types.Type) bool {
 	return true
 }
 
-// dynamicMethod gives the type behind d, which this package cannot name, the method by which
-// its values are walked, in its own package.
+// dynamicMethod generates, in the package of the type behind d, which this package cannot name, the method by
+// which its values are walked.
 func (o *output) dynamicMethod(e *emitter, d types.Type) bool {
 	elem := d
 	p, pointer := d.(*types.Pointer)
@@ -508,8 +506,7 @@ func (o *output) dynamicMethod(e *emitter, d types.Type) bool {
 	return true
 }
 
-// dynamicMethodFor writes WalkHeapPointer or WalkHeapValue, and returns its node in the graph of
-// calls.
+// dynamicMethodFor generates WalkHeapPointer or WalkHeapValue, and returns its node in the graph of calls.
 func (o *output) dynamicMethodFor(n *types.Named, pointer bool) string {
 	key := n.Obj().Name()
 	if pointer {

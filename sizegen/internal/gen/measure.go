@@ -10,14 +10,14 @@ import (
 	"slices"
 )
 
-// MeasureTest is the name of the test that [Measure] writes.
+// MeasureTest is the name of the test that [Measure] generates.
 const MeasureTest = "TestSizegenMeasure"
 
-// MeasurePrefix begins each line of its results.
+// MeasurePrefix is the prefix of each line of its results.
 const MeasurePrefix = "sizegen: "
 
-// Measure returns, besides the files of Generate, a test for each package with roots, which compares
-// the sizes of generated values with the heap, and the paths of these packages.
+// Measure returns the files of Generate and a test for each package with roots, which compares the sizes of
+// generated values with the heap, and the paths of these packages.
 func Measure(cfg Config) (files []File, packages []string, problems []Problem, err error) {
 	g, err := prepare(cfg)
 	if err != nil {
@@ -52,7 +52,7 @@ func Measure(cfg Config) (files []File, packages []string, problems []Problem, e
 	return files, packages, problems, nil
 }
 
-// measureTest writes the test for the roots of a package.
+// measureTest generates the test for the roots of a package.
 func (g *generator) measureTest(pkg *types.Package, roots []*types.Named) ([]byte, error) {
 	o := newOutput(g, pkg)
 	fmtName, rand, reflect, testing := o.use("fmt", "fmt"), o.use("math/rand/v2", "rand"), o.use("reflect", "reflect"), o.use("testing", "testing")

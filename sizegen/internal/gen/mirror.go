@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// A guard is a mirror that must stay true to its original.
+// A guard is a mirror whose layout must match its original.
 type guard struct {
-	original string // as this package writes it; "" when it cannot
+	original string // in the form of this package's source; "" if it cannot be written
 	mirror   string
-	imports  map[string]string // what original needs: path -> name
+	imports  map[string]string // imports of original: path -> name
 }
 
-// needsMirror reports whether parts of n are out of reach for this package's source.
+// needsMirror reports whether parts of n are inaccessible to this package's source.
 func (o *output) needsMirror(n *types.Named) bool {
 	s, ok := n.Underlying().(*types.Struct)
 	if !ok {
@@ -33,7 +33,7 @@ func (o *output) needsMirror(n *types.Named) bool {
 			if d.kind == dirShared || reached {
 				continue
 			}
-			return true // whether it is nil has to be seen
+			return true // whether it is nil matters
 		}
 		if of := named(f.Type()); of != nil && holdsNothing(of) {
 			continue
@@ -45,7 +45,7 @@ func (o *output) needsMirror(n *types.Named) bool {
 	return false
 }
 
-// mirror returns a type of this package with the memory layout of n, which from led to.
+// mirror returns a type of this package with the memory layout of n; from is the site that led to it.
 func (o *output) mirror(n *types.Named, from site) *types.Named {
 	if m, ok := o.mirrors.at(n); ok {
 		return m
@@ -74,8 +74,8 @@ func (o *output) mirror(n *types.Named, from site) *types.Named {
 	return m
 }
 
-// mirrorType rewrites t, a part of owner that directives name by key, without what this package
-// cannot name.
+// mirrorType rewrites t, a part of owner that directives name by key, without names that are inaccessible to
+// this package.
 func (o *output) mirrorType(t types.Type, owner *types.Named, key string, from site) types.Type {
 	if _, ok := t.(*types.Struct); !ok && o.g.nameable(o.pkg, t) {
 		return t
@@ -115,7 +115,7 @@ func (o *output) mirrorType(t types.Type, owner *types.Named, key string, from s
 		return types.NewStruct(fields, nil)
 	case *types.Map:
 		if o.g.nameable(o.pkg, t.Key()) {
-			// Iterating does not depend on what the elements are called.
+			// Iterating does not depend on the name of the element type.
 			return types.NewMap(t.Key(), of(t.Elem()))
 		}
 	}
@@ -128,8 +128,8 @@ func (o *output) mirrorType(t types.Type, owner *types.Named, key string, from s
 	return types.Typ[types.UnsafePointer]
 }
 
-// mirrorInterface returns an interface of two words like those of t. Its method table differs, so
-// values are read as any.
+// mirrorInterface returns an interface of two words like those of t. Its method table differs, so values are
+// read as any.
 func mirrorInterface(pkg *types.Package, t *types.Interface) types.Type {
 	if t.Empty() {
 		return emptyInterface
@@ -138,7 +138,7 @@ func mirrorInterface(pkg *types.Package, t *types.Interface) types.Type {
 	return types.NewInterfaceType([]*types.Func{types.NewFunc(token.NoPos, pkg, "mirrored", none)}, nil).Complete()
 }
 
-// untouched reports whether field f is not looked into: its type is of no interest then.
+// untouched reports whether field f is not walked: its type does not matter then.
 func (o *output) untouched(owner *types.Named, f *types.Var) bool {
 	if !hasPointers(f.Type()) {
 		return true
@@ -150,7 +150,7 @@ func (o *output) untouched(owner *types.Named, f *types.Var) bool {
 	return ok
 }
 
-// sharedPointee returns the directive by which what a t points to belongs to another owner.
+// sharedPointee returns the directive by which the target of a t belongs to another owner.
 func (g *generator) sharedPointee(from *types.Package, t types.Type) (directive, bool) {
 	if t == nil {
 		return directive{}, false
@@ -163,8 +163,8 @@ func (g *generator) sharedPointee(from *types.Package, t types.Type) (directive,
 	return directive{}, false
 }
 
-// opaqueType returns t if it can be named, and otherwise a type with its memory layout, in which one
-// word, or an array of words, replaces each type with pointers.
+// opaqueType returns t if it can be named, and otherwise a type with its memory layout, in which one word, or
+// an array of words, replaces each type with pointers.
 func (o *output) opaqueType(t types.Type) types.Type {
 	word := types.Typ[types.UnsafePointer]
 	if o.g.nameable(o.pkg, t) {
@@ -189,8 +189,8 @@ func (o *output) opaqueType(t types.Type) types.Type {
 	return word
 }
 
-// renderTest returns the test that compares the mirrors with their originals by reflection,
-// nil when there are no mirrors.
+// renderTest returns the test that compares the mirrors with their originals by reflection, nil if there are
+// no mirrors.
 func (o *output) renderTest() ([]byte, error) {
 	if len(o.guards) == 0 {
 		return nil, nil
@@ -217,7 +217,7 @@ func (o *output) renderTest() ([]byte, error) {
 	return out, nil
 }
 
-// mirrorTest is a test without dependencies: it is written into other people's packages.
+// mirrorTest is a test without dependencies, because it is generated into other modules' packages.
 const mirrorTest = `// TestCachedSizeMirrors fails when a type of another package no longer has the fields that
 // its mirror in cached_size.go has; sizegen must be run again then.
 func TestCachedSizeMirrors(t *testing.T) {

@@ -19,14 +19,14 @@ const (
 	heapsizePath = modulePath + "/heapsize"
 )
 
-// An output is the file being written for one package.
+// An output is the file being generated for one package.
 type output struct {
 	g       *generator
 	pkg     *types.Package
 	imports map[string]string // path -> name in the file
-	taken   map[string]bool   // names in use: those of the package, and ours
+	taken   map[string]bool   // names in use: those of the package, and generated ones
 
-	walks   typeMap[string] // type -> name of the function that walks a *type's parts
+	walks   typeMap[string] // type -> name of the function that walks the parts of a *type
 	parts   map[*types.Named]bool
 	dynamic map[string]bool       // dynamic types that have their method
 	mirrors typeMap[*types.Named] // type of another package -> its mirror here
@@ -68,7 +68,7 @@ func newOutput(g *generator, pkg *types.Package) *output {
 	return o
 }
 
-// unique returns name, or the first name_2, name_3, … that the package does not use.
+// unique returns name, or the first of name_2, name_3, … that the package does not use.
 func (o *output) unique(name string) string {
 	out := name
 	for i := 2; o.taken[out]; i++ {
@@ -78,7 +78,7 @@ func (o *output) unique(name string) string {
 	return out
 }
 
-// node names a function of the file in the graph of calls.
+// node returns the name of a function of the file in the graph of calls.
 func (o *output) node(name string) string { return o.pkg.Path() + "." + name }
 
 // use imports a package and returns its name in the file.
@@ -87,7 +87,7 @@ func (o *output) use(importPath, name string) string {
 		return n
 	}
 	if token.IsIdentifier(name) && len(name) > 1 && strings.Trim(name[1:], "0123456789") == "" {
-		name = "pkg" + name // v1 and its like are what emitters call their variables
+		name = "pkg" + name // emitters use v1 and the like for their variables
 	}
 	n := o.unique(name)
 	o.imports[importPath] = n
@@ -97,7 +97,7 @@ func (o *output) use(importPath, name string) string {
 func (o *output) heapsize(name string) string { return o.use(heapsizePath, "heapsize") + "." + name }
 func (o *output) unsafe(name string) string   { return o.use("unsafe", "unsafe") + "." + name }
 
-// typeName writes t as the file's source does.
+// typeName formats t for the file's source.
 func (o *output) typeName(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == o.pkg {
@@ -111,7 +111,7 @@ func (o *output) declare(kind int, name, text string) {
 	o.decls = append(o.decls, decl{kind, name, text})
 }
 
-// render returns the finished file, nil when there is nothing in it.
+// render returns the finished file, nil if it is empty.
 func (o *output) render() ([]byte, error) {
 	if len(o.decls) == 0 {
 		return nil, nil

@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that sizegen refuses to guess about, or warns of.
+// A Problem is a refusal or a warning of sizegen.
 type Problem struct {
 	Pos     token.Position // where the user can act
 	What    string         // the field or type
-	Why     string         // why it is refused or warned of
+	Why     string         // reason of the refusal or warning
 	Try     string         // a directive that resolves it, "" if there is none
-	Warning bool           // the files are written all the same
+	Warning bool           // the files are generated nonetheless
 
-	cause string // one problem is reported of each
+	cause string // one problem per cause is reported
 	node  string // the walk that found it, in the graph of walks
 	key   string // the field or type that a directive would name
 	named bool   // Try names the field or type, and may be anywhere in the package
 }
 
-// String formats the problem as compilers do. The directive after "try:" belongs on the line above
-// Pos; one that names its field or type, anywhere in that package.
+// String formats the problem like a compiler. The directive after "try:" belongs on the line above Pos; one
+// that names its field or type, anywhere in that package.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Pos.IsValid() {
@@ -40,7 +40,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// problems collects one problem of each cause: many holders lead to one refused field.
+// problems collects one problem per cause: many holders lead to one refused field.
 type problems struct {
 	seen map[string]bool
 	list []Problem

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// hasPointers reports whether the garbage collector has to look into a value of type t: the
-// allocator treats such objects apart. A type that does not type-check may have pointers.
+// hasPointers reports whether the garbage collector scans a value of type t: the allocator treats such
+// objects differently. A type that does not type-check may have pointers.
 func hasPointers(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Basic:
@@ -26,13 +26,12 @@ func hasPointers(t types.Type) bool {
 	return true
 }
 
-// silent reports whether a value of t has nothing to walk: no pointers, and nothing of which
-// a size is stated.
+// silent reports whether a value of t has nothing to walk: no pointers, and no part with a stated size.
 func (g *generator) silent(from *types.Package, t types.Type) bool {
 	return !hasPointers(t) && !g.statedIn(from, t)
 }
 
-// statedIn reports whether a size is stated of t or of a part of it.
+// statedIn reports whether t or a part of it has a stated size.
 func (g *generator) statedIn(from *types.Package, t types.Type) bool {
 	n := named(t)
 	if n != nil {
@@ -53,7 +52,7 @@ func (g *generator) statedIn(from *types.Package, t types.Type) bool {
 	return false
 }
 
-// holdsMap reports whether a value of t is a map, or has one in itself.
+// holdsMap reports whether a value of t is a map or contains one.
 func holdsMap(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Map:
@@ -70,8 +69,8 @@ func holdsMap(t types.Type) bool {
 	return false
 }
 
-// holdsInterface reports whether a //sizegen:types said of a field of type t has a meaning:
-// an interface that is not inside of a defined type.
+// holdsInterface reports whether a //sizegen:types for a field of type t has a meaning: t contains an
+// interface that is not inside of a defined type.
 func holdsInterface(t types.Type) bool {
 	if types.IsInterface(t) {
 		return true
@@ -89,8 +88,8 @@ func holdsInterface(t types.Type) bool {
 	return false
 }
 
-// replaced reports whether detaching may change the bytes of a t themselves, and not only
-// what they point to: strings get new data words, interfaces new boxes.
+// replaced reports whether detaching may change the bytes of a t itself, and not only those of the objects it
+// points to: strings get new data words, interfaces new boxes.
 func replaced(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Basic:
@@ -126,7 +125,7 @@ func zeroSize(t types.Type) bool {
 	return false
 }
 
-// pointerShaped reports whether an interface holds a t in its own data word, without a box.
+// pointerShaped reports whether an interface stores a t in its data word, without a box.
 func pointerShaped(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Basic:
@@ -157,9 +156,9 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// nameable reports whether package from may write t in its source without a new dependency:
-// exported, declared at package level, not behind somebody's internal directory, and in a
-// package that from depends on already.
+// nameable reports whether package from may write t in its source without a new dependency: exported,
+// declared at package level, not in an inaccessible internal directory, and in a package that from already
+// depends on.
 func (g *generator) nameable(from *types.Package, t types.Type) bool {
 	switch t := t.(type) {
 	case *types.Alias:
@@ -227,8 +226,8 @@ const (
 	timeLocation = "time.Location"
 )
 
-// holdsNothing reports whether values of n, a type of the standard library, are known to own
-// nothing: unique values belong to the process.
+// holdsNothing reports whether values of n, a type of the standard library, are known to own nothing: unique
+// values belong to the process.
 func holdsNothing(n *types.Named) bool { return qualified(n) == "unique.Handle" }
 
 // sealed reports whether u has a method that only its own package can declare.
@@ -241,12 +240,12 @@ func (g *generator) sealedIn(u *types.Interface, path string) bool {
 	return !every(u.Methods(), func(m *types.Func) bool { return m.Exported() || m.Pkg().Path() != path })
 }
 
-// isOpaqueWords reports whether a mirror has t where an interface or slice is not looked into.
+// isOpaqueWords reports whether t replaces an interface or slice in a mirror that is not walked.
 func isOpaqueWords(t *types.Array) bool {
 	return t.Len() > 0 && types.Identical(t.Elem(), types.Typ[types.UnsafePointer])
 }
 
-// fieldOf returns the type of the field that the expression x selects, as owner declares it.
+// fieldOf returns the type of the field that the expression x selects, as declared by owner.
 func (g *generator) fieldOf(owner *types.Named, x string) types.Type {
 	if owner == nil {
 		return nil
@@ -287,7 +286,7 @@ func (g *generator) partOf(d directive) (whole *types.Named, part *types.Var) {
 	return nil, nil
 }
 
-// ownPos reports whether a position is in a source of the main module, where a directive can stand.
+// ownPos reports whether a position is in a source of the main module, where a directive can be placed.
 func (g *generator) ownPos(pos token.Pos) bool {
 	return pos.IsValid() && g.ownFiles[g.fset.File(pos)]
 }

@@ -2,8 +2,8 @@ package gen
 
 import "go/types"
 
-// A typeMap holds a value per type; identical types share it. The zero map is empty. It compares
-// one by one: a package has some hundreds.
+// A typeMap maps types to values; identical types share one. The zero map is empty. Lookups compare one by
+// one: a package has some hundreds of types.
 type typeMap[V any] struct {
 	keys   []types.Type
 	values []V

@@ -5,7 +5,7 @@ import (
 	"go/types"
 )
 
-// root writes the methods of a root type.
+// root generates the methods of a root type.
 func (o *output) root(n *types.Named) {
 	name := n.Obj().Name()
 	for _, method := range []string{"WalkHeap", "CachedSize"} {
@@ -33,7 +33,7 @@ func (o *output) root(n *types.Named) {
 			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
 }
 
-// declaredBy reports whether method obj is n's own, not a promoted one.
+// declaredBy reports whether n declares method obj, which is not promoted.
 func declaredBy(obj types.Object, n *types.Named) bool {
 	for m := range n.Methods() {
 		if m == obj {
@@ -43,8 +43,8 @@ func declaredBy(obj types.Object, n *types.Named) bool {
 	return false
 }
 
-// partsMethod writes the method by which other packages of the module walk an n they hold, and
-// returns the function that the method calls.
+// partsMethod generates the method by which other packages of the module walk an n, and returns the function
+// that the method calls.
 func (o *output) partsMethod(n *types.Named) string {
 	walk := o.walkFunc(n, site{})
 	if o.parts[n] {
@@ -58,11 +58,11 @@ func (o *output) partsMethod(n *types.Named) string {
 	return walk
 }
 
-// walkFunc returns the name of the function that walks the parts of a t, and sees to it that
-// there is one. A problem in another module's type is reported at from.
+// walkFunc returns the name of the function that walks the parts of a t, and generates it if necessary. A
+// problem in another module's type is reported at from.
 func (o *output) walkFunc(t types.Type, from site) string {
 	if u, ok := t.(*types.Interface); ok && u.Empty() {
-		t = emptyInterface // any, however it was written
+		t = emptyInterface // any, in whichever spelling
 	}
 	if name, ok := o.walks.at(t); ok {
 		return name
@@ -105,14 +105,14 @@ func (o *output) writeWalk(name string, t types.Type, from site) {
 	})
 	doc := "// " + name + " walks what a value of type " + e.what + " holds.\n"
 	if body == "" {
-		// All of it is shared, or of a stated size of 0.
+		// All of it is shared, or has a stated size of 0.
 		o.declare(declWalk, name, fmt.Sprintf("%sfunc %s(*%s, *%s) {}\n", doc, name, o.heapsize("Walk"), param))
 		return
 	}
 	o.declare(declWalk, name, fmt.Sprintf("%sfunc %s(w *%s, p *%s) {\n%s%s}\n", doc, name, o.heapsize("Walk"), param, e.b.String(), body))
 }
 
-// shape writes what the type of a map says about its memory.
+// shape generates the MapShape for the type of a map.
 func (o *output) shape(m *types.Map) string {
 	return fmt.Sprintf("%s[%s, %s](%t, %t)", o.heapsize("ShapeWith"),
 		o.typeName(m.Key()), o.typeName(m.Elem()), hasPointers(m.Key()), hasPointers(m.Elem()))

@@ -13,22 +13,21 @@ import (
 	"github.com/taredb/tare/sizegen/internal/zoo/parts"
 )
 
-// A builder makes random values. Two builders of one seed make equal values that share nothing.
+// A builder creates random values. Two builders with one seed create equal values that share no memory.
 type builder struct {
 	*rand.Rand
 	depth int
 
-	// text, when it is set, is what all strings are cut from.
+	// text, if set, is the text of which all strings are substrings.
 	text string
 
-	// tiny allows values that the tiny allocator packs together: pointer-free and smaller
-	// than 16 bytes.
+	// tiny permits values that the tiny allocator packs together: pointer-free and smaller than 16 bytes.
 	tiny bool
 }
 
 func newBuilder(seed uint64) *builder { return &builder{Rand: rand.New(rand.NewPCG(seed, 1))} }
 
-// str returns a string on the heap: of its own, or cut from the text.
+// str returns a string on the heap: a separate one, or a substring of the text.
 func (b *builder) str() string {
 	n := 16 + b.IntN(60)
 	if b.tiny {
@@ -45,8 +44,7 @@ func (b *builder) str() string {
 	return string(out)
 }
 
-// when returns a time in a zone that the process shares or in a new one, whose name is never
-// detached.
+// when returns a time in a zone that the process shares or in a new one, whose name is never detached.
 func (b *builder) when() time.Time {
 	t := time.Unix(b.Int64N(1<<32), 0)
 	switch b.IntN(3) {
@@ -64,7 +62,7 @@ func many[T any](b *builder, most int, one func() T) []T {
 	var out []T
 	switch n := b.IntN(most + 1); b.IntN(3) {
 	case 0:
-		out = make([]T, 0, n+b.IntN(4)) // room to spare, or none
+		out = make([]T, 0, n+b.IntN(4)) // with or without spare capacity
 		fallthrough
 	default:
 		for range n {
@@ -72,7 +70,7 @@ func many[T any](b *builder, most int, one func() T) []T {
 		}
 	}
 	if len(out) > 2 && b.IntN(4) == 0 {
-		out = out[:len(out)-1] // what lies past the length is held too
+		out = out[:len(out)-1] // elements past the length are alive too
 	}
 	return out
 }
@@ -269,7 +267,7 @@ func (b *builder) cage(depth int) *Cage {
 		c.Stack = NewStack(many(b, 4, b.str), p)
 		point := new(Point)
 		if !b.tiny {
-			point = &points[1] // into the middle of what is held as a whole
+			point = &points[1] // into the middle of an object that is also reached as a whole
 		}
 		stack := NewStack(points, point)
 		c.Points = &stack

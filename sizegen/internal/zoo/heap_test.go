@@ -18,8 +18,8 @@ import (
 	"github.com/taredb/tare/sizegen/internal/zoo/parts"
 )
 
-// live returns the bytes of the objects that are alive. The caller has switched the collector
-// off, so that only these collections happen.
+// live returns the bytes of live objects. The caller has switched the collector off, so that only these
+// collections happen.
 func live() int64 {
 	var m runtime.MemStats
 	for range 3 {
@@ -29,7 +29,7 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// warmUp has heapsize learn the allocator, and the collector start its workers.
+// warmUp makes heapsize learn the allocator, and the collector start its workers.
 func warmUp(t *testing.T) {
 	t.Helper()
 	if _, err := newBuilder(1).cage(1).CachedSize(&heapsize.Walk{Detach: true}); err != nil {
@@ -38,8 +38,7 @@ func warmUp(t *testing.T) {
 	live()
 }
 
-// TestWalkAgainstHeap builds random cages and compares what the walks say with what the heap
-// grew by.
+// TestWalkAgainstHeap builds random cages and compares the walks' sum with the growth of the heap.
 func TestWalkAgainstHeap(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	warmUp(t)
@@ -68,12 +67,12 @@ func TestWalkAgainstHeap(t *testing.T) {
 	}
 }
 
-// near allows for what the runtime has to itself: an object now and then, and the table of
-// the strings of one byte; some 200 bytes either way, of megabytes.
+// near allows for the runtime's allocations: an occasional object, and the table of the strings of one byte;
+// some 200 bytes either way, of megabytes.
 func near(walked, grown int64) bool { return walked-512 <= grown && grown <= walked+512 }
 
-// attempts measures again, up to twice, when the sizes differ: a goroutine that the runtime
-// starts or ends between two readings is some kilobytes. A wrong size stays wrong.
+// attempts measures again, up to twice, if the sizes differ: a goroutine that the runtime starts or ends
+// between two readings is some kilobytes. A wrong size stays wrong.
 func attempts(measure func() (walked, grown int64)) (walked, grown int64) {
 	for range 3 {
 		if walked, grown = measure(); near(walked, grown) {
@@ -83,7 +82,7 @@ func attempts(measure func() (walked, grown int64)) (walked, grown int64) {
 	return walked, grown
 }
 
-// measure builds cages, and returns what the walks say and what the heap grew by.
+// measure builds cages, and returns the walks' sum and the growth of the heap.
 func measure(t *testing.T, seed uint64, detach, tiny bool) (walked, grown int64) {
 	t.Helper()
 	const copies = 20
@@ -115,7 +114,7 @@ func measure(t *testing.T, seed uint64, detach, tiny bool) (walked, grown int64)
 	return walked, grown
 }
 
-// TestDetachLetsTheTextGo cuts all strings of a cage from one text, and drops the text.
+// TestDetachLetsTheTextGo makes all strings of a cage substrings of one text, and drops the text.
 func TestDetachLetsTheTextGo(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const textBytes = 2 << 20
@@ -163,7 +162,7 @@ func TestDetachKeepsTheValue(t *testing.T) {
 		if _, err := got.CachedSize(&heapsize.Walk{Detach: true}); err != nil {
 			t.Fatal(err)
 		}
-		// DeepEqual compares the addresses of what it cannot look into.
+		// DeepEqual compares the addresses of values it cannot inspect.
 		if a, b := want.Current.Load(), got.Current.Load(); !reflect.DeepEqual(a, b) {
 			t.Errorf("seed %d: current is %v, was %v", seed, b, a)
 		}
@@ -179,7 +178,7 @@ func TestDetachKeepsTheValue(t *testing.T) {
 
 type stranger struct{ Shape }
 
-// TestUnknownDynamicType holds a type that sizegen could not find: it is declared in a test.
+// TestUnknownDynamicType uses a type that sizegen could not find: it is declared in a test.
 func TestUnknownDynamicType(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -226,7 +225,7 @@ func TestSharedBox(t *testing.T) {
 
 func TestAllocs(t *testing.T) {
 	c := newBuilder(3).cage(0)
-	// What is walked as copies allocates: maps and boxes whose own bytes change.
+	// Values walked as copies allocate: maps and boxes whose own bytes change.
 	c.Counts, c.Names, c.Deep, c.ByPair, c.Big, c.Sparse, c.ByAny, c.ByShape = nil, nil, nil, nil, nil, nil, nil, nil
 	c.Tree, c.Foreign, c.Part, c.Parts = nil, parts.Stack[Pair]{}, parts.Part{}, nil
 	c.Shape, c.Shapes, c.Any, c.Anys, c.Either = &Circle{Name: "round"}, []Shape{&Circle{}, Unit(5), Polygon{"a"}}, 5, nil, c.Pair
@@ -262,8 +261,8 @@ func BenchmarkCachedSize(b *testing.B) {
 	}
 }
 
-// TestLongLists walks what recursion would need a large stack for: lists, trees of
-// maps, interfaces and slices in one another. TestFollow in heapsize has a list of a million.
+// TestLongLists walks structures for which recursion would require a large stack: lists, trees of maps,
+// nested interfaces and slices. TestFollow in heapsize has a list of a million.
 func TestLongLists(t *testing.T) {
 	const depth = 100_000
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))

@@ -112,7 +112,7 @@ type (
 	// A Nest is a slice of itself.
 	Nest []Nest
 
-	// A Tree is a map of itself with pointers.
+	// A Tree is a map that contains itself by pointers.
 	Tree struct {
 		Kids map[string]*Tree
 		Up   *Tree

@@ -1,10 +1,9 @@
-// Package sqlast holds the syntax tree of Vitess' SQL parser, a large body of types that this
-// module did not write, to compare the generated walk's sum with the heap.
+// Package sqlast contains the syntax tree of Vitess' SQL parser, a large set of types from another module, to
+// compare the generated walk's sum with the heap.
 //
 //	testdata/statements.sql ──► sqlparser ──► Entry ──► CachedSize ──► bytes
 //	                                            └──────► runtime.MemStats ──► bytes
 //
-// An entry is a statement's tree, as a cache of trees would keep it. Its cached_size.go is
-// generated and committed. Nothing but tests uses the package: what Tare keeps of a statement
-// is sqlplan's plan, in which no tree is left.
+// An entry is a statement's tree, as in a cache of trees. Its cached_size.go is generated and committed. Only
+// tests use the package: Tare caches sqlplan's plans, which contain no tree.
 package sqlast

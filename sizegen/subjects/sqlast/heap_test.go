@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// statements reads testdata/statements.sql: one a paragraph, # begins a comment.
+// statements reads testdata/statements.sql: one statement per paragraph, # begins a comment.
 func statements(tb testing.TB) []string {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/statements.sql")
@@ -52,8 +52,8 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestWalkAgainstHeap parses each statement many times, detaches the trees from the texts,
-// and compares what the walks say with what the heap grew by.
+// TestWalkAgainstHeap parses each statement many times, detaches the trees from the texts, and compares the
+// walks' sum with the growth of the heap.
 func TestWalkAgainstHeap(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	all := statements(t)
@@ -62,7 +62,7 @@ func TestWalkAgainstHeap(t *testing.T) {
 	}
 	p := sqlparser.NewTestParser()
 	w := &heapsize.Walk{Detach: true}
-	for _, s := range all { // lazy tables are made, and the walk has its buffers
+	for _, s := range all { // creates lazy tables and the walk's buffers
 		if _, err := (&Entry{parse(t, p, s)}).CachedSize(w); err != nil {
 			t.Fatalf("%s: %v", s, err)
 		}
@@ -74,8 +74,8 @@ func TestWalkAgainstHeap(t *testing.T) {
 	var sums, heaps int64
 	for _, s := range all {
 		var sum, grown, off int64
-		// An object of the parser's pool, or of the runtime's own, may come or go between two
-		// readings: what is off by that is measured again.
+		// An object of the parser's pool, or of the runtime, may be allocated or freed between two readings:
+		// deviations of that kind are measured again.
 		for range 20 {
 			entries = entries[:0]
 			clear(entries[:copies])
@@ -83,7 +83,7 @@ func TestWalkAgainstHeap(t *testing.T) {
 			before := live()
 			sum = 0
 			for range copies {
-				// A text of its own each time, as a connection has.
+				// A separate text each time, as from a connection.
 				e := &Entry{parse(t, p, strings.Clone(s))}
 				n, err := e.CachedSize(w)
 				if err != nil {
@@ -99,8 +99,8 @@ func TestWalkAgainstHeap(t *testing.T) {
 			}
 		}
 		sums, heaps = sums+sum, heaps+grown
-		// The tiny allocator packs pointer-free objects below 16 bytes; each is charged the
-		// block that it keeps alive, and here several trees share one.
+		// The tiny allocator packs pointer-free objects below 16 bytes; each is charged with the block that
+		// it keeps alive, and here several trees share one.
 		const tinyBlock = 16
 		if off < -grown/100 || off > max(grown/100, copies*tinyBlock) {
 			t.Errorf("walked %d bytes, the heap grew by %d (%+.2f %%):\n%s", sum, grown, 100*float64(off)/float64(grown), s)
@@ -114,14 +114,14 @@ func TestWalkAgainstHeap(t *testing.T) {
 	runtime.KeepAlive(entries)
 }
 
-// TestDetachLetsTheTextGo keeps the tree of a statement that carries 2 MB of comment.
+// TestDetachLetsTheTextGo retains the tree of a statement with 2 MB of comment.
 func TestDetachLetsTheTextGo(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	p := sqlparser.NewTestParser()
 	parse(t, p, "select 1")
 	want := sqlparser.String(parse(t, p, "select a.b, c from a where c = 'text' and d in (1, 2)"))
 	var off int64
-	for range 20 { // an object of the parser's pool may come or go
+	for range 20 { // an object of the parser's pool may be allocated or freed
 		before := live()
 		text := "select a.b, c from a where c = 'text' and d in (1, 2) /*" + strings.Repeat("x", 2<<20) + "*/"
 		e := &Entry{parse(t, p, text)}
@@ -146,8 +146,8 @@ func TestDetachLetsTheTextGo(t *testing.T) {
 	}
 }
 
-// TestAgainstVitess states what the parser's own generated sizes are beside these: they are
-// of the same trees, and cannot see the text that strings are cut from.
+// TestAgainstVitess compares the parser's generated sizes with these: they measure the same trees, and miss
+// the text of which strings are substrings.
 func TestAgainstVitess(t *testing.T) {
 	p := sqlparser.NewTestParser()
 	w := &heapsize.Walk{Detach: true}

@@ -2,6 +2,6 @@
 //
 //	zoo: Animal (interface) ◄── implements ── habitat: Dog, Bird, Herd, Snake, Name
 //
-// The walk of a zoo.Animal therefore cannot name these types: sizegen gives them methods, in
-// a cached_size.go of their own, by which values are walked. Nothing but tests uses the package.
+// The walk of a zoo.Animal therefore cannot name these types: sizegen generates methods for them, in a
+// separate cached_size.go, by which values are walked. Only tests use the package.
 package habitat

@@ -1,7 +1,7 @@
-// Package parts has types that the zoo holds and whose unexported fields it cannot see.
+// Package parts has types that the zoo contains and whose unexported fields it cannot access.
 //
 //	zoo ── holds ──► Part        walked by the method in this package's cached_size.go
 //	    ── holds ──► Stack[T]    an instance has no method here: the zoo reads it through a mirror
 //
-// Nothing but tests uses the package.
+// Only tests use the package.
 package parts

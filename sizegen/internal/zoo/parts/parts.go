@@ -1,6 +1,6 @@
 package parts
 
-// A Part is held by types of another package.
+// A Part is contained in types of another package.
 type Part struct {
 	name  string
 	bytes []byte
