@@ -67,7 +67,7 @@ func eventText(e telemetry.Event) string {
 		return fmt.Sprintf("%s: done, %s", e.Table, quantity.Of(e.Rows, "row"))
 	case telemetry.EventFollow:
 		return "the source's changes are applied from " + e.Text + " on"
-	case telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventWait, telemetry.EventWaited:
+	case telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventAlter, telemetry.EventControl, telemetry.EventWait, telemetry.EventWaited:
 		return e.Text
 	case telemetry.EventThrottle:
 		return throttleText(e)
@@ -211,7 +211,7 @@ func (b *bars) observe(e telemetry.Event) {
 	}
 	b.mu.Unlock()
 	switch e.Kind {
-	case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventControl, telemetry.EventDiffers:
+	case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventAlter, telemetry.EventControl, telemetry.EventDiffers:
 		b.draw(eventText(e) + "\n")
 	}
 }

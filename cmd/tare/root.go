@@ -42,7 +42,7 @@ statement by its digest, and logs its cost.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newDemoCommand(), newTopCommand(), newReadyCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newAlterCommand(), newDemoCommand(), newTopCommand(), newReadyCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
 	return root
 }

@@ -23,6 +23,7 @@ const (
 	EventOutrun    EventKind = "outrun"     // the source writes faster than the target applies; Text has the rates
 	EventThrottle  EventKind = "throttle"   // the copy is throttled, stopped or resumed, with the rate Share; Text has the reason
 	EventCutover   EventKind = "cutover"    // a step of a cutover, described in Text
+	EventAlter     EventKind = "alter"      // a step of an ALTER TABLE, described in Text
 	EventControl   EventKind = "control"    // a request over the control socket that changes the run; Text describes it, its client and its status
 	EventWait      EventKind = "wait"       // the copy has waited for a while: Wait has the reason
 	EventWaited    EventKind = "waited"     // such a wait is over: Wait has its duration

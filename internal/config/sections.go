@@ -15,7 +15,7 @@ type Command interface {
 // Commands returns the options of every subcommand, with their defaults, in the order of
 // the documentation.
 func Commands() []Command {
-	return []Command{NewServe(), NewStore(), NewFrontend(), NewRowstream(), NewCopy()}
+	return []Command{NewServe(), NewStore(), NewFrontend(), NewRowstream(), NewCopy(), NewAlter()}
 }
 
 // Sections returns the sections that a file may hold.

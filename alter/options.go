@@ -1,0 +1,68 @@
+package alter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/throttle"
+)
+
+// Default values of Options.
+const (
+	DefaultMaxLockWait = time.Second
+	DefaultLockTries   = 30
+	DefaultMaxInplace  = 128 << 20
+)
+
+// Options state what is altered, where, and how.
+type Options struct {
+	On            mysqlconn.Config
+	Schema, Table string
+	Clauses       string
+
+	AlwaysCopy bool // do not try INSTANT and INPLACE
+	NeverCopy  bool // fail where only a copy is left
+
+	// MaxLockWait bounds each wait for the table's metadata lock, and so how long clients wait behind it: whole seconds.
+	// 0: DefaultMaxLockWait.
+	MaxLockWait time.Duration
+	LockTries   int   // of waits that took longer; 0: DefaultLockTries
+	MaxInplace  int64 // bytes of a table that may be rebuilt, or get an index, in place; negative: none
+
+	Workers    int           // of a copy; 0: copier.DefaultWorkers
+	ChunkBytes int64         // 0: copier.DefaultChunkBytes
+	Patience   time.Duration // with an unreachable server; 0: copier.DefaultPatience
+	MaxViewAge time.Duration // 0: copier.DefaultMaxViewAge
+	Throttle   throttle.Options
+	Control    string // path of a unix socket; empty: none
+
+	Observe func(telemetry.Event) // called by several goroutines; nil: no one
+}
+
+// Validate sets defaults and returns an error if o is invalid.
+func (o *Options) Validate() error {
+	o.MaxLockWait = cmp.Or(o.MaxLockWait, DefaultMaxLockWait)
+	o.LockTries = cmp.Or(o.LockTries, DefaultLockTries)
+	o.MaxInplace = cmp.Or(o.MaxInplace, DefaultMaxInplace)
+	o.Patience = cmp.Or(o.Patience, copier.DefaultPatience)
+	if o.Observe == nil {
+		o.Observe = func(telemetry.Event) {}
+	}
+	switch {
+	case o.Schema == "" || o.Table == "":
+		return errors.New("no table to alter")
+	case o.AlwaysCopy && o.NeverCopy:
+		return errors.New("--always-copy and --never-copy exclude each other")
+	case o.MaxLockWait < time.Second || o.MaxLockWait%time.Second != 0:
+		return fmt.Errorf("a lock wait of %v: servers count whole seconds, at least 1", o.MaxLockWait)
+	case o.LockTries < 0:
+		return fmt.Errorf("%d tries of a lock: use 1 or more", o.LockTries)
+	}
+	o.On.Patience = cmp.Or(o.On.Patience, o.Patience)
+	return o.On.Validate()
+}

@@ -1,0 +1,161 @@
+package alter
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A Report is the result of an ALTER TABLE.
+type Report struct {
+	Table  string `json:"table"`
+	Alter  string `json:"alter"`  // the clauses, as they were given
+	Server string `json:"server"` // its version
+
+	Way Way    `json:"way"`
+	Why string `json:"why"`
+
+	Tries     int       `json:"tries"`      // of statements that wait for the table's lock
+	LockWaits []float64 `json:"lock_waits"` // seconds of the tries that did not get it
+	Seconds   float64   `json:"seconds"`    // of all
+
+	Judgement *Judgement `json:"judgement"`
+}
+
+// A run is one ALTER TABLE.
+type run struct {
+	o *Options
+	s *Statement
+	c *mysqlconn.Client
+	t *rowstream.Table
+	g *Judgement
+}
+
+// ErrBusy means that another process alters the table.
+var ErrBusy = errors.New("another tare alter is at work")
+
+// open parses the statement, connects, and takes the lock of the table's alterations, which the connection holds.
+func open(ctx context.Context, o *Options) (r *run, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r = &run{o: o}
+	if r.s, err = Parse(o.Schema, o.Table, o.Clauses); err != nil {
+		return nil, err
+	}
+	if r.c, err = connect(ctx, o.On); err != nil {
+		return nil, err
+	}
+	if err = r.prepare(ctx); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *run) close() { _ = r.c.Close() } // releases its locks
+
+func (r *run) prepare(ctx context.Context) (err error) {
+	if err := checkMode(ctx, r.c, r.s); err != nil {
+		return err
+	}
+	got, err := rowstream.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+rowstream.Quote(lockName(r.s))+", 2), 0)")
+	if err != nil {
+		return fmt.Errorf("lock alterations of %s: %w", r.s.FullName(), err)
+	}
+	if got != "1" {
+		return fmt.Errorf("%w on %s: wait for it, or stop it", ErrBusy, r.s.FullName())
+	}
+	if _, err := r.c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil { // it may be idle for as long as a copy takes
+		return fmt.Errorf("prepare the connection to the server: %w", err)
+	}
+	if r.t, err = rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.Table); err != nil {
+		return err
+	}
+	if r.t.Engine != "InnoDB" {
+		return fmt.Errorf("table %s uses %s: only InnoDB tables are altered; ALTER TABLE %s ENGINE=InnoDB first", r.s.FullName(), r.t.Engine, r.s.SQLName())
+	}
+	r.g, err = newJudge(r.c, r.s, r.t).judge(ctx)
+	return err
+}
+
+func lockName(s *Statement) string {
+	return fmt.Sprintf("tare.alter.%x", sha1.Sum([]byte(s.FullName())))
+}
+
+// A Plan is what Run would do.
+type Plan struct {
+	Table  string `json:"table"`
+	Alter  string `json:"alter"` // the clauses, as they were given
+	Server string `json:"server"`
+	Way    Way    `json:"way"` // that is tried first
+	Why    string `json:"why"`
+	*Judgement
+}
+
+// Lint returns what Run would do. It executes the clauses on a probe, and changes nothing else.
+func Lint(ctx context.Context, o Options) (*Plan, error) {
+	r, err := open(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
+	p.Way, p.Why = o.choose(r.g)
+	return p, nil
+}
+
+// Run alters the table.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	began := time.Now()
+	r, err := open(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	report := &Report{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g, LockWaits: []float64{}}
+	if err := r.alter(ctx, report); err != nil {
+		return nil, err
+	}
+	report.Seconds = time.Since(began).Seconds()
+	return report, nil
+}
+
+// alter alters the table by the first way that works.
+func (r *run) alter(ctx context.Context, report *Report) error {
+	w, why := r.o.choose(r.g)
+	for {
+		report.Way, report.Why = w, why
+		r.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("%s is altered by %s: %s", r.s.FullName(), w, why)})
+		switch w {
+		case WayNone:
+			return fmt.Errorf("alter %s: %s", r.s.FullName(), why)
+		case WayCopy:
+			return r.copy(ctx, report)
+		}
+		d := directer{o: r.o, c: r.c, s: r.s, report: report}
+		err := d.alter(ctx, w)
+		reason, refused := unsupported(err)
+		switch {
+		case errors.Is(err, errLate):
+			w, why = r.o.copyOr(err.Error())
+		case refused:
+			w, why = r.o.next(w, r.g, reason)
+		case err != nil:
+			return fmt.Errorf("alter %s by %s: %w", r.s.FullName(), w, err)
+		default:
+			return nil
+		}
+	}
+}
+
+// copy alters the table by a copy of its rows.
+func (r *run) copy(context.Context, *Report) error {
+	return fmt.Errorf("alter %s: its rows would have to be copied, and clients would be blocked meanwhile", r.s.FullName())
+}

@@ -1,0 +1,88 @@
+package alter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// Schema is the schema of the state, in the altered server.
+const Schema = "_tare"
+
+// connect opens a connection that executes an ALTER TABLE as a client's would be: with the server's own sql_mode and time zone.
+func connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, error) {
+	c, err := rowstream.Connect(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server: %w", err)
+	}
+	for _, sql := range []string{
+		"SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone, foreign_key_checks = 1",
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", // so that INSERT … SELECT locks no rows that it reads
+	} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			_ = c.Close() // nothing was done
+			return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
+		}
+	}
+	return c, nil
+}
+
+// checkMode refuses clauses that the server would parse otherwise than this package does.
+func checkMode(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
+	mode, err := rowstream.QueryValue(ctx, c, "SELECT @@SESSION.sql_mode")
+	if err != nil {
+		return fmt.Errorf("read the server's sql_mode: %w", err)
+	}
+	for _, m := range []struct{ mode, char string }{{"ANSI_QUOTES", `"`}, {"NO_BACKSLASH_ESCAPES", `\`}} {
+		if slices.Contains(strings.Split(mode, ","), m.mode) && strings.Contains(s.Text, m.char) {
+			return fmt.Errorf("the server's sql_mode has %s, by which %s has another meaning than it is parsed by: write the clauses without it", m.mode, m.char)
+		}
+	}
+	return nil
+}
+
+// setLockWait bounds how long statements of the connection wait for a metadata lock, and so how long clients wait behind them.
+func setLockWait(ctx context.Context, c *mysqlconn.Client, limit time.Duration) error {
+	_, err := c.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int(limit/time.Second))))
+	if err != nil {
+		return fmt.Errorf("bound the wait for metadata locks: %w", err)
+	}
+	return nil
+}
+
+// Errors of servers for an algorithm or a lock that they do not support for an ALTER TABLE.
+const (
+	errWrongUsage      = 1221
+	errNotSupported    = 1845
+	errNotSupportedWhy = 1846
+	errMaxRowVersions  = 4092 // MySQL
+	errMaxFields       = 4158 // MySQL
+)
+
+// unsupported returns the reason if an error says that the server does not support the algorithm.
+func unsupported(err error) (reason string, ok bool) {
+	var refused *mysqlconn.ServerError
+	if !errors.As(err, &refused) {
+		return "", false
+	}
+	switch refused.Number {
+	case errWrongUsage, errNotSupported, errNotSupportedWhy:
+		return refused.Message, true
+	case errMaxRowVersions, errMaxFields: // numbers that MariaDB has given to other errors
+		return refused.Message, !rowstream.IsMariaDB(refused.Version)
+	}
+	return "", false
+}
+
+// lockTimeout reports whether an error is that of a wait for a lock that was too long.
+func lockTimeout(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && refused.Number == mysqlwire.ErrnoLockWaitTimeout
+}
