@@ -30,7 +30,7 @@ func newSample(t testing.TB, spans int64) *Sample {
 	return s
 }
 
-// called is the record of a call of statement n that ended at a time.
+// called returns the record of a call of statement n that ended at a time.
 func called(n int, at time.Time) *querylog.Record {
 	r := teststmt.Record(n, time.Millisecond)
 	r.Digest[15] = byte(n)
@@ -71,7 +71,8 @@ func TestCallsAreKeptWhole(t *testing.T) {
 	}
 }
 
-// TestWeights: the weights of the calls of an interval add up to all of its calls, and each has the same chance.
+// TestWeights checks that the weights of the calls of an interval add up to all of its calls, and that each
+// has the same probability.
 func TestWeights(t *testing.T) {
 	s := newSample(t, 5)
 	const n = 4000

@@ -18,11 +18,12 @@ const (
 )
 
 const (
-	// least is the smallest difference of shares that is reported, and maxDifferences bounds the number reported.
+	// least is the smallest reported difference of fractions, and maxDifferences bounds the number of
+	// differences reported.
 	least          = 0.1
 	maxDifferences = 12
 
-	// LeastCalls is the number of calls that each set must have: shares of fewer are not meaningful.
+	// LeastCalls is the minimum number of calls in each set: fractions of fewer are not meaningful.
 	LeastCalls = 6
 )
 
@@ -30,12 +31,12 @@ const (
 type Difference struct {
 	Dimension string  `json:"dimension"`
 	Value     string  `json:"value"`  // "" for none
-	Before    float64 `json:"before"` // its share of the calls in the first set, 0 to 1
-	Within    float64 `json:"within"` // and in the second
+	Before    float64 `json:"before"` // fraction of the calls in the first set, 0 to 1
+	Within    float64 `json:"within"` // fraction in the second
 }
 
-// Compare returns the properties whose shares differ by a tenth or more, those that differ most first. It returns none when
-// a set has fewer than LeastCalls calls. Calls count with their weights.
+// Compare returns the properties whose fractions differ by a tenth or more, the largest differences first. It
+// returns none if a set has fewer than LeastCalls calls. Calls count with their weights.
 func Compare(before, within []Call) []Difference {
 	if len(before) < LeastCalls || len(within) < LeastCalls {
 		return nil
@@ -91,7 +92,7 @@ func (c *Call) properties(yield func(dimension, value string)) {
 	}
 }
 
-// rowsClass groups numbers of rows by powers of ten.
+// rowsClass returns the class of a number of rows, by powers of ten.
 func rowsClass(n uint64) string {
 	switch {
 	case n < 2:

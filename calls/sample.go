@@ -25,13 +25,13 @@ const (
 	maxName   = 64 // of schema and backend
 )
 
-// Options configure a Sample.
+// Options configures a Sample.
 type Options struct {
-	// Bytes bounds the memory, and so the time that it covers; MinBytes at least.
+	// Bytes bounds the memory, and so the time covered; at least MinBytes.
 	Bytes int64
 }
 
-// MinBytes is the least memory of a Sample, DefaultBytes that of half an hour.
+// MinBytes is the minimum memory of a Sample, DefaultBytes covers half an hour.
 const (
 	MinBytes     = 2 * int64(unsafe.Sizeof(span{}))
 	DefaultBytes = 8 << 20
@@ -42,10 +42,10 @@ type Sample struct {
 	spans []span
 }
 
-// A span has the calls that ended in an interval.
+// A span is the sample of the calls that ended in one interval.
 type span struct {
 	number atomic.Int64 // intervals since 1970; 0: none yet
-	turn   sync.Mutex   // held while it becomes another one
+	turn   sync.Mutex   // locked while the span is reused
 	strata [numStrata]stratum
 }
 
@@ -76,7 +76,7 @@ type Call struct {
 	End     time.Time
 	Took    time.Duration
 	Weight  float64 // the calls that it stands for
-	Rows    uint64  // returned or affected
+	Rows    uint64  // calls represented by this one
 	Error   uint16  // MySQL's number; 0: it succeeded
 	User    string
 	Schema  string
@@ -85,7 +85,7 @@ type Call struct {
 	Tags    []Tag
 }
 
-// A Tag is a pair of sqlcommenter's.
+// A Tag is a sqlcommenter key and value.
 type Tag struct{ Key, Value string }
 
 // New returns an empty Sample.
@@ -96,10 +96,10 @@ func New(o Options) (*Sample, error) {
 	return &Sample{spans: make([]span, o.Bytes/int64(unsafe.Sizeof(span{})))}, nil
 }
 
-// HeapBytes is the memory of the Sample.
+// HeapBytes returns the memory of the Sample.
 func (s *Sample) HeapBytes() int64 { return int64(len(s.spans)) * int64(unsafe.Sizeof(span{})) }
 
-// Covers is the time that a full Sample covers.
+// Covers returns the time that a full Sample covers.
 func (s *Sample) Covers() time.Duration { return time.Duration(len(s.spans)-1) * interval }
 
 // Observe implements gateway.Observer. It does not allocate.
@@ -127,7 +127,8 @@ func (s *Sample) Observe(r *querylog.Record) {
 
 func stratumOf(digest *[16]byte) uint64 { return binary.LittleEndian.Uint64(digest[8:]) % numStrata }
 
-// become empties the span for a later interval. It returns false if it is a later one already: the call ended too long ago.
+// become empties the span for a later interval. It returns false if the span is already used for a later one:
+// the call ended too long ago.
 func (m *span) become(number int64) bool {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -192,7 +193,7 @@ func (c *slot) call(weight float64) Call {
 	return out
 }
 
-// Of returns the calls of a statement that ended from a time on and before another, those of an interval in any order.
+// Of returns the calls of a statement that ended in [from, to), unordered within an interval.
 func (s *Sample) Of(digest [16]byte, from, to time.Time) []Call {
 	first, last := from.UnixNano(), to.UnixNano()
 	at := stratumOf(&digest)

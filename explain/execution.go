@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxText and maxValues bound the bytes of an execution that is kept.
+	// maxText and maxValues bound the bytes of a kept execution.
 	maxText   = 8 << 10
 	maxValues = 2 << 10
 	maxBinds  = 64
@@ -24,7 +24,7 @@ const (
 type candidate struct {
 	Candidate
 	subject
-	why error // it is not explained; nil: it may be
+	why error // reason why it is not explained; nil: it may be
 
 	calls atomic.Uint64 // since it is a candidate
 	nanos atomic.Uint64
@@ -35,7 +35,7 @@ type candidate struct {
 
 	mu        sync.Mutex
 	execution execution // guarded by mu, as all below
-	prepared  []byte    // text as it was prepared; empty: not seen
+	prepared  []byte    // text of its PREPARE; empty: not seen
 
 	state // guarded by Prober.mu
 }
@@ -44,10 +44,10 @@ type candidate struct {
 type execution struct {
 	at     time.Time
 	schema string
-	text   []byte // as it was sent; empty: a prepared statement
+	text   []byte // original text; empty: a prepared statement
 	binds  []mysqlwire.BinaryValue
 	data   []byte // the bytes of binds
-	why    error  // it cannot be explained
+	why    error  // reason why it cannot be explained
 	isSet  bool
 }
 
@@ -139,7 +139,8 @@ func (e *execution) keep(r *querylog.Record) {
 	}
 }
 
-// statement returns the text to explain and its values, or why there is none. The mode is that of the server.
+// statement returns the text to explain and its values, or the reason why there is none. mode is the
+// server's.
 func (c *candidate) statement(mode sqldigest.Mode) (schema, text string, args []any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +170,7 @@ func (c *candidate) statement(mode sqldigest.Mode) (schema, text string, args []
 	return schema, text, args, nil
 }
 
-// argument returns a bind value for the driver.
+// argument converts a bind value for the driver.
 func argument(v *mysqlwire.BinaryValue) any {
 	if v.IsNull() {
 		return nil

@@ -35,7 +35,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// candidateOf is the candidate of a statement in schema test.
+// candidateOf returns a candidate for a statement in schema test.
 func candidateOf(text string, mode sqldigest.Mode) Candidate {
 	var d sqldigest.Digester
 	c := Candidate{Digest: d.Digest([]byte(text), mode), Schema: testmysql.DefaultSchema}
@@ -43,7 +43,7 @@ func candidateOf(text string, mode sqldigest.Mode) Candidate {
 	return c
 }
 
-// executed is the record of a query, or with values of the execution of a prepared statement.
+// executed returns the record of a query or, with values, of the execution of a prepared statement.
 func executed(c Candidate, text string, took time.Duration, values ...mysqlwire.BinaryValue) *querylog.Record {
 	r := teststmt.Record(1, took)
 	r.Start, r.Digest, r.Schema, r.Normalized = noon, c.Digest, c.Schema, []byte(c.Text)
@@ -58,7 +58,7 @@ func longlong(n byte) mysqlwire.BinaryValue {
 	return mysqlwire.BinaryValue{Data: []byte{n, 0, 0, 0, 0, 0, 0, 0}, ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong}}
 }
 
-// A bench is a Prober over a server, driven by hand.
+// A bench is a Prober over a server, driven by the test.
 type bench struct {
 	*Prober
 	now     time.Time
@@ -139,7 +139,8 @@ func TestOnServers(t *testing.T) {
 	}
 }
 
-// testPlans explains statements of each kind on real servers, and finds that a dropped index changes the plan.
+// testPlans explains statements of each kind on real servers, and checks that a dropped index changes the
+// plan.
 func testPlans(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 	t.Helper()
 	b := newBench(t, s.Addr, testmysql.RootUser)
@@ -196,8 +197,8 @@ func testPlans(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 	}
 }
 
-// testNothingIsExecuted: statements whose parts EXPLAIN could execute are refused, or are prevented from it by the server's
-// limits. None of them writes a row.
+// testNothingIsExecuted checks that statements whose parts EXPLAIN could execute are refused, or limited by
+// the server. None of them writes a row.
 func testNothingIsExecuted(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 	t.Helper()
 	b := newBench(t, s.Addr, testmysql.RootUser)
@@ -254,8 +255,8 @@ func testNothingIsExecuted(t *testing.T, s *testmysql.Server, mode sqldigest.Mod
 	}
 }
 
-// testServerProblems: an account without rights, a lock, and a server that cannot be reached each have a reason without the
-// server's words, and the Prober backs off.
+// testServerProblems checks that an account without privileges, a lock, and an unreachable server each give a
+// reason without the server's text, and that the Prober backs off.
 func testServerProblems(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 	t.Helper()
 	text := "SELECT * FROM orders WHERE customer = 7"
@@ -298,7 +299,7 @@ func testServerProblems(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) 
 	}
 }
 
-// TestSchedule: candidates are explained in the order of their urgency, within the budget.
+// TestSchedule checks that candidates are explained in order of urgency, within the budget.
 func TestSchedule(t *testing.T) {
 	b := newBench(t, "127.0.0.1:1", "")
 	for i := range MaxCandidates + 5 {
@@ -368,7 +369,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestExecutions: the slowest execution of a minute is kept, with its values; those that cannot be explained have a reason.
+// TestExecutions checks that the slowest execution of a minute is kept, with its values; those that cannot be
+// explained have a reason.
 func TestExecutions(t *testing.T) {
 	b := newBench(t, "127.0.0.1:1", "")
 	text := "SELECT * FROM t WHERE a = ? AND b = ?"
@@ -433,7 +435,7 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// TestReasonsHideTexts: a server's words about a statement are not shown.
+// TestReasonsHideTexts checks that a server's text about a statement is not exposed.
 func TestReasonsHideTexts(t *testing.T) {
 	for number := range uint16(4000) {
 		why, _ := reason(&mysql.MySQLError{Number: number, Message: "near 'secret'"})

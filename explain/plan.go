@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxSteps = 64 // of a plan; the rest counts in its ID
+	maxSteps = 64 // of a plan; the rest is only part of its ID
 	maxDepth = 64 // of the JSON
 )
 
@@ -27,7 +27,7 @@ type Plan struct {
 	Steps  []Step               `json:"steps"` // in the order of the join
 	Cut    bool                 `json:"cut,omitempty"`
 
-	First time.Time `json:"first"` // when the server was seen to choose it
+	First time.Time `json:"first"` // when the server first chose it
 	Last  time.Time `json:"last"`
 }
 
@@ -54,7 +54,7 @@ func (s Step) String() string {
 	return line + ", " + strconv.FormatFloat(s.Rows, 'f', -1, 64) + " rows"
 }
 
-// accessText returns an access type in plain words.
+// accessText describes an access type in words.
 func accessText(access string) string {
 	switch access {
 	case "ALL":
@@ -87,7 +87,7 @@ func parsePlan(text []byte, server sqldigest.ServerKind) (*Plan, error) {
 	return p, nil
 }
 
-// planID hashes what decides whether two plans are the same.
+// planID hashes the properties that distinguish plans.
 func planID(server sqldigest.ServerKind, steps []Step) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "tare plan 1 %s\n", server)
@@ -97,13 +97,14 @@ func planID(server sqldigest.ServerKind, steps []Step) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// A planWalk collects the steps of the JSON. Members of an object are visited in the order of their names, items of a
-// list, such as the tables of a join, in theirs.
+// A planWalk collects the steps of the JSON. Members of an object are visited in the order of their names,
+// items of a list, such as the tables of a join, in list order.
 type planWalk struct {
 	steps []Step
 }
 
-// hows are the members that say what is done with the rows below them; those that hold another query are deeper.
+// hows are the members that describe an operation on the rows below them; those with a nested query are
+// deeper.
 var hows = map[string]struct {
 	name   string
 	deeper bool

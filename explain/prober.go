@@ -19,21 +19,22 @@ import (
 )
 
 const (
-	// MaxCandidates bounds the statements that are explained, MaxPerMinute the EXPLAINs.
+	// MaxCandidates bounds the number of explained statements, MaxPerMinute the rate of EXPLAINs.
 	MaxCandidates = 48
 	MaxPerMinute  = 20
 
-	// refreshEvery is how often the candidates are chosen again, and maxAge how old the plan of one may be.
+	// refreshEvery is the interval between selections of candidates, and maxAge the maximum age of a
+	// candidate's plan.
 	refreshEvery = time.Minute
 	firstRefresh = 5 * time.Second
 	maxAge       = 10 * time.Minute
 
-	// A statement whose mean duration is heavier times as long as at its last EXPLAIN, and by heavierBy at least, is
-	// explained again.
+	// A statement is explained again if its mean duration is at least heavier times that at its last EXPLAIN,
+	// and longer by at least heavierBy.
 	heavier   = 2
 	heavierBy = time.Millisecond
 
-	// leastCalls are the calls that a mean duration is over.
+	// leastCalls is the minimum number of calls for a mean duration.
 	leastCalls = 3
 
 	maxPlans = 4 // of one statement
@@ -42,12 +43,12 @@ const (
 	maxPause = 5 * time.Minute // after failures of the server
 )
 
-// Options configure a Prober.
+// Options configures a Prober.
 type Options struct {
 	Account    Account
-	Kill       func(addr string, id uint32) error         // ends a connection of the account; nil: it ends by its time limit
-	Candidates func(context.Context) ([]Candidate, error) // the statements with most load, the heaviest first
-	Changed    func(digest sqldigest.Digest, c Change)    // is called when the server chooses another plan; nil: nothing is
+	Kill       func(addr string, id uint32) error         // kills a connection of the account; nil: it ends by its time limit
+	Candidates func(context.Context) ([]Candidate, error) // statements with most load, the heaviest first
+	Changed    func(digest sqldigest.Digest, c Change)    // called when the server chooses another plan; may be nil
 	Now        func() time.Time                           // nil: the system's
 	Log        *slog.Logger
 }
@@ -66,9 +67,9 @@ type Change struct {
 	Before, After Plan
 }
 
-// A State holds the plans of a statement and their changes, or the reason for which it has none.
+// A State is the plans of a statement and their changes, or the reason for which it has none.
 type State struct {
-	Plans   []Plan    // observed choices of the server, the present one first
+	Plans   []Plan    // observed choices of the server, the current one first
 	At      time.Time // of the last EXPLAIN; zero: none
 	Why     string    // the reason it cannot be explained; "" if it can
 	Changes []Change  // the oldest first
@@ -95,8 +96,8 @@ type Prober struct {
 	candidates atomic.Pointer[map[[16]byte]*candidate]
 
 	mu      sync.Mutex
-	problem string        // guarded by mu, as all below: nothing can be explained; "" if it can
-	budget  float64       // EXPLAINs that may run now
+	problem string        // guarded by mu, as all below: reason why nothing can be explained, or ""
+	budget  float64       // EXPLAINs permitted now
 	refill  time.Time     //
 	pause   time.Duration // after failures
 	resume  time.Time     //
@@ -105,14 +106,14 @@ type Prober struct {
 	changes uint64
 }
 
-// The results that are counted.
+// Counted results.
 const (
 	resultOK      = "ok"
 	resultRefused = "refused" // the statement cannot be explained
 	resultFailed  = "failed"  // the server cannot be used
 )
 
-// New returns a Prober that does nothing before Run.
+// New returns a Prober that is idle before Run.
 func New(o Options) (*Prober, error) {
 	if o.Log == nil || o.Candidates == nil || o.Account.Addr == nil {
 		return nil, errors.New("BUG: explain: options without log, candidates or address")
@@ -148,7 +149,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 }
 
-// refresh chooses the candidates again. Those that stay keep what is known of them.
+// refresh selects the candidates. Those that remain keep their state.
 func (p *Prober) refresh(ctx context.Context) {
 	all, err := p.opts.Candidates(ctx)
 	if err != nil {
@@ -184,7 +185,7 @@ func (p *Prober) refresh(ctx context.Context) {
 	p.candidates.Store(&fresh)
 }
 
-// step explains the candidate that is due most, if one is.
+// step explains the most urgent candidate that is due, if any.
 func (p *Prober) step(ctx context.Context, now time.Time) {
 	c := p.due(now)
 	if c == nil {
@@ -198,7 +199,7 @@ func (p *Prober) step(ctx context.Context, now time.Time) {
 	p.record(c, plan, err, now, time.Since(began))
 }
 
-// due returns the candidate to explain now and takes it from the budget; nil when there is none.
+// due returns the candidate to explain now and charges the budget; nil if there is none.
 func (p *Prober) due(now time.Time) *candidate {
 	known := p.candidates.Load()
 	if known == nil {
@@ -233,7 +234,7 @@ func (p *Prober) due(now time.Time) *candidate {
 	return best
 }
 
-// urgency is how much a candidate is to be explained; 0: not now. It is called with the Prober's mu held.
+// urgency returns the urgency of explaining a candidate; 0: not now. The caller holds the Prober's mu.
 func (c *candidate) urgency(now time.Time) int {
 	c.roll(now)
 	c.mu.Lock()
@@ -265,7 +266,7 @@ func (c *candidate) roll(now time.Time) {
 	}
 }
 
-// record keeps the result of an EXPLAIN.
+// record stores the result of an EXPLAIN.
 func (p *Prober) record(c *candidate, plan *Plan, err error, now time.Time, took time.Duration) {
 	p.mu.Lock()
 	p.seconds += took.Seconds()
@@ -289,17 +290,17 @@ func (p *Prober) record(c *candidate, plan *Plan, err error, now time.Time, took
 	}
 }
 
-// fail keeps why there is no plan. It is called with mu held.
+// fail stores the reason why there is no plan. The caller holds mu.
 func (p *Prober) fail(c *candidate, err error, now time.Time) {
 	why, ofServer := reason(err)
-	if errors.Is(why, errNoPlan) { // the next execution may have one
+	if errors.Is(why, errNoPlan) { // another execution may have one
 		p.counts[resultRefused]++
 		return
 	}
 	if !ofServer {
 		p.counts[resultRefused]++
 		c.Why = why.Error()
-		c.dirty = errors.Is(why, errLocked) // again, as soon as the lock may be gone
+		c.dirty = errors.Is(why, errLocked) // retry as soon as the lock may be released
 		return
 	}
 	p.counts[resultFailed]++
@@ -312,7 +313,8 @@ func (p *Prober) fail(c *candidate, err error, now time.Time) {
 	c.tried = time.Time{}
 }
 
-// choose makes a plan the present one, and reports whether the server was never seen to choose it while it chose another.
+// choose makes a plan the current one. It reports a change if the server had chosen another plan before and
+// never this one.
 func (s *state) choose(plan *Plan, now time.Time) (Change, bool) {
 	if i := slices.IndexFunc(s.Plans, func(k Plan) bool { return k.ID == plan.ID }); i >= 0 {
 		known := s.Plans[i]
@@ -336,7 +338,7 @@ func (s *state) choose(plan *Plan, now time.Time) (Change, bool) {
 	return c, true
 }
 
-// SchemaChanged has the candidates with one of the tables, as schema.table, explained soon.
+// SchemaChanged schedules an early EXPLAIN for the candidates with one of the tables, given as schema.table.
 func (p *Prober) SchemaChanged(tables []string) {
 	known := p.candidates.Load()
 	if known == nil {
@@ -353,7 +355,7 @@ func (p *Prober) SchemaChanged(tables []string) {
 	}
 }
 
-// touches reports whether a table is the one that changed, or in a schema that did: "shop.*".
+// touches reports whether a table is the changed one, or in a changed schema: "shop.*".
 func touches(changed, table string) bool {
 	if schema, ok := strings.CutSuffix(changed, ".*"); ok {
 		of, _, _ := strings.Cut(table, ".")

@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// Why a statement is not explained.
+// Reasons why a statement is not explained.
 var (
 	errType      = errors.New("only SELECT, UPDATE, DELETE, INSERT … SELECT and REPLACE … SELECT are explained")
 	errUnparsed  = errors.New("its text was not understood whole, so it may have effects that EXPLAIN has too")
@@ -22,7 +22,7 @@ var (
 	errMode      = errors.New("its session reads statements in another sql_mode or character set")
 )
 
-// allowed are the effects that EXPLAIN cannot have.
+// allowed are the effects that do not occur under EXPLAIN.
 const allowed = sqlplan.EffectInsertID | sqlplan.EffectFoundRows
 
 // waiting matches calls of built-in functions that can run long independently of the rows read.
@@ -36,7 +36,7 @@ type subject struct {
 	writes bool
 }
 
-// subjectOf checks a normalized text. Its error is the reason for which the statement is not explained.
+// subjectOf checks a normalized text. Its error is the reason why the statement is not explained.
 func subjectOf(planner *sqlplan.Planner, text, schema string) (subject, error) {
 	plan := planner.Plan(sqlplan.Statement{
 		SQL: []byte(text), Complete: true, Text: []byte(text), Digest: sqldigest.OfText([]byte(text)),
@@ -73,7 +73,8 @@ func subjectOf(planner *sqlplan.Planner, text, schema string) (subject, error) {
 	return s, nil
 }
 
-// placeholders counts the literals and parameters of a normalized text; ok is false if it collapsed some of them.
+// placeholders counts the literals and parameters of a normalized text; ok is false if some of them are
+// collapsed.
 func placeholders(text string) (n int, ok bool) {
 	quoted := false
 	for i := range len(text) {

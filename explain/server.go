@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// statementTime is the server's limit for one EXPLAIN, lockWait for its waits in whole seconds, which is shorter, and
-	// callTime ours for all that belongs to it.
+	// statementTime is the server's time limit for one EXPLAIN; lockWait, which is shorter, bounds its waits
+	// for locks in whole seconds; callTime is the client's limit for the whole call.
 	statementTime = 1500 * time.Millisecond
 	lockWait      = 1
 	callTime      = 5 * time.Second
@@ -23,7 +23,7 @@ const (
 	idleTime = time.Minute // after which the connection is closed
 )
 
-// Why nothing is explained, as an operator reads it.
+// Reasons why nothing can be explained, for operators.
 var (
 	errServer   = errors.New("EXPLAIN is supported on MySQL from 5.7.8 and MariaDB only")
 	errRights   = errors.New("the --control account lacks a right: GRANT SELECT on the tables, for DML also the right to execute it")
@@ -34,10 +34,10 @@ var (
 	errGone     = errors.New("a table of it does not exist, or is a temporary table of its session")
 )
 
-// An Account logs in at the servers.
+// An Account is a login for the servers.
 type Account struct {
 	User, Password string
-	Addr           func() string // of the server that clients use now
+	Addr           func() string // of the server that clients currently use
 }
 
 // A server is the connection to the server behind the gateway.
@@ -45,7 +45,7 @@ type server struct {
 	account Account
 	kill    func(addr string, id uint32) error
 
-	addr string // that db is for
+	addr string // address of db
 	db   *sql.DB
 	kind sqldigest.Server
 }
@@ -84,7 +84,7 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// prepare checks the server and sets the limits of a session. A server without them is not used.
+// prepare checks the server and sets the limits of a session. A server that lacks them is not used.
 func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
 	var version, comment string
 	if err := conn.QueryRowContext(ctx, "SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
@@ -116,7 +116,7 @@ func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// mode is how the server reads statements in its default sql_mode.
+// mode returns the mode in which the server reads statements with its default sql_mode.
 func (s *server) mode() sqldigest.Mode { return sqldigest.Mode(0).WithServer(s.kind) }
 
 // explain returns the plan of a statement.
@@ -176,7 +176,7 @@ func (s *server) abandon(id uint32) {
 	}
 }
 
-// baseTables fails unless all tables exist and are no views: a view may call stored functions.
+// baseTables fails unless all tables exist and are not views: a view may call stored functions.
 func baseTables(ctx context.Context, conn *sql.Conn, schema string, tables []string) error {
 	for _, t := range tables {
 		in, name, ok := strings.Cut(t, ".")
@@ -212,8 +212,8 @@ func numberOf(err error) uint16 {
 	return 0
 }
 
-// reason returns an error without the server's text, which may hold parts of the statement. ofServer is true when no
-// statement can be explained.
+// reason returns an error without the server's text, which may contain parts of the statement. ofServer is
+// true if no statement can be explained.
 func reason(err error) (why error, ofServer bool) {
 	var r refused
 	if errors.As(err, &r) {

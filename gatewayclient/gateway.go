@@ -12,21 +12,21 @@ import (
 	"github.com/taredb/tare/internal/httpclient"
 )
 
-// requestTimeout bounds a request to a gateway, besides the time that a pause may take.
+// requestTimeout bounds a request to a gateway, in addition to the duration of a pause.
 const requestTimeout = 5 * time.Second
 
 // A Gateway is the HTTP API of a tare serve, and the account for it.
 type Gateway struct {
 	URL     string         // http://host:port or https://host:port, with user:password@ if it requires an account
 	Token   string         // of an account, instead of user:password@
-	RootCAs *x509.CertPool // authorities of its certificate; nil for the system's
+	RootCAs *x509.CertPool // authorities for its certificate; nil: the system's
 }
 
 func (g *Gateway) options() httpclient.Options {
 	return httpclient.Options{URL: g.URL, Token: g.Token, RootCAs: g.RootCAs, Credentials: "--gateway-token-file, or --gateway https://user:password@host:port"}
 }
 
-// Validate reports the first error in g. No gateway, an empty URL, is valid.
+// Validate returns the first error in g. An empty URL, which means no gateway, is valid.
 func (g *Gateway) Validate() error {
 	if g.URL == "" {
 		return nil
@@ -37,10 +37,10 @@ func (g *Gateway) Validate() error {
 	return nil
 }
 
-// A Client calls the API of a gateway. Its errors show no credentials.
+// A Client calls the API of a gateway. Its errors contain no credentials.
 type Client struct{ http *httpclient.Client }
 
-// New returns a client of a gateway that was validated. It does not connect.
+// New returns a client of a validated gateway; it panics if g is invalid. It does not connect.
 func New(g *Gateway) *Client {
 	c, err := httpclient.New(g.options())
 	if err != nil {
@@ -52,7 +52,7 @@ func New(g *Gateway) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.Close() }
 
-// A Route is the server that a gateway's clients are on.
+// A Route is the server of a gateway's clients.
 type Route struct {
 	Active  string `json:"active"`
 	Address string `json:"address"`
@@ -76,12 +76,13 @@ type RefusedError struct{ error }
 // Unwrap returns the cause.
 func (e RefusedError) Unwrap() error { return e.error }
 
-// Route returns the server that clients are on.
+// Route returns the server of the clients.
 func (c *Client) Route(ctx context.Context) (r Route, err error) {
 	return r, c.request(ctx, requestTimeout, http.MethodGet, "", nil, &r)
 }
 
-// Pause pauses all commands for at most d, and returns once none is executing. The token identifies the pause.
+// Pause pauses all commands for at most d, and returns once none is executing. The token identifies the
+// pause.
 func (c *Client) Pause(ctx context.Context, d time.Duration) (token string, err error) {
 	var r struct {
 		Token string `json:"token"`
@@ -96,7 +97,8 @@ type Switched struct {
 	Closed int `json:"closed"` // sessions that could not be moved
 }
 
-// Switch moves all sessions to a side, backend or standby. Pinned ones are closed; without closePinned they are a reason to refuse.
+// Switch moves all sessions to a side, backend or standby. It closes pinned ones if closePinned is set, and
+// otherwise fails if there are any.
 func (c *Client) Switch(ctx context.Context, token, side string, closePinned bool) (s Switched, err error) {
 	request := map[string]string{"token": token, "to": side}
 	if closePinned {
@@ -111,14 +113,14 @@ func (c *Client) Release(ctx context.Context, token string) error {
 	return c.request(ctx, requestTimeout, http.MethodPost, "/release", map[string]string{"token": token}, &Route{})
 }
 
-// MaySwitch reports an account that may read the route but not switch clients. It releases a pause that does not exist, which the
-// gateway refuses after it has checked the account.
+// MaySwitch returns an error if the account may read the route but not switch clients. It releases a pause
+// that does not exist, which the gateway refuses after it has checked the account.
 func (c *Client) MaySwitch(ctx context.Context) error {
 	err := c.Release(ctx, "")
 	if e, ok := errors.AsType[*httpclient.StatusError](err); ok && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized) {
 		return fmt.Errorf("--cutover requires an account of --gateway that may switch clients: %w", err)
 	}
-	return nil // a gateway that does not respond now may do so at the switch
+	return nil // a gateway that does not respond now may respond at the switch
 }
 
 // request sends a request about the route and decodes the response.

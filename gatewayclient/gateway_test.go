@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestGatewayRoute calls gateways with various responses: errors say what to do and show no
-// password.
+// TestGatewayRoute calls gateways with various responses: errors advise what to do and contain no password.
 func TestGatewayRoute(t *testing.T) {
 	status, body := http.StatusOK, ""
 	var got string
@@ -48,7 +47,7 @@ func TestGatewayRoute(t *testing.T) {
 	}
 }
 
-// TestGatewayAccount sends a token over TLS, and reports the role that an account lacks before a switch.
+// TestGatewayAccount sends a token over TLS, and reports a missing role before a switch.
 func TestGatewayAccount(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -95,7 +94,7 @@ func TestGatewayAccount(t *testing.T) {
 	}
 }
 
-// TestP99 reads the p99 of gateways, and of servers that are none.
+// TestP99 reads the p99 of gateways, and of servers that are not gateways.
 func TestP99(t *testing.T) {
 	answer := `{"seconds": 10, "statements": 5, "p99_us": 12500}`
 	code := http.StatusOK

@@ -2,13 +2,13 @@ package markers
 
 import "time"
 
-// Reach is how long before a rise a marker may be to be its possible cause.
+// Reach is the maximum time between a marker and a rise of which it may be the cause.
 const Reach = 10 * time.Minute
 
-// LikelyCause returns the marker that may be the cause of a rise of a statement with these tables since a time, which is
-// known up to slack. A schema change must name one of the tables, a plan change the statement; any other marker may be the cause of
-// any rise. A schema change is preferred to others, then the nearest marker; a plan change is a consequence and
-// is no cause.
+// LikelyCause returns the marker that may be the cause of a rise of a statement with these tables, which
+// started at since, give or take slack. A schema change must name one of the tables, a plan change the
+// statement; any other marker may be the cause of any rise. A schema change is preferred to others, then the
+// nearest marker; a plan change is a consequence and not a cause.
 func LikelyCause(all []Marker, tables []string, since time.Time, slack time.Duration) (Marker, bool) {
 	var best Marker
 	found := false

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// numSlots is how many schema changes may wait to be read: Run reads them as they come.
+	// numSlots is the number of schema changes that may wait for Run.
 	numSlots = 64
 
-	// scanned is how much of several statements in one text is searched for a schema change.
+	// scanned is the number of bytes of several statements in one text that are searched for a schema change.
 	scanned = 4096
 )
 
@@ -51,8 +51,8 @@ var (
 	typeMulti   = sqlplan.TypeMulti.String()
 )
 
-// Observe implements gateway.Observer: it keeps schema changes that succeeded. It does not allocate, and returns
-// at once for other statements.
+// Observe implements gateway.Observer: it keeps successful schema changes. It does not allocate, and returns
+// immediately for other statements.
 func (s *Store) Observe(r *querylog.Record) {
 	kind := KindDDL
 	switch r.StatementType {
@@ -75,11 +75,11 @@ func (s *Store) Observe(r *querylog.Record) {
 	}
 	select {
 	case s.ddl.wake <- struct{}{}:
-	default: // Run is awake already
+	default: // Run is already notified
 	}
 }
 
-// mayChangeSchema reports whether several statements in one text may have a schema change among them.
+// mayChangeSchema reports whether several statements in one text may include a schema change.
 func mayChangeSchema(text []byte) bool {
 	for _, word := range [...]string{"alter ", "create ", "drop ", "rename ", "truncate "} {
 		for i := 0; i+len(word) <= len(text); i++ {
@@ -142,8 +142,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// schemaChange returns the marker of a schema change, unless it is one of temporary tables alone, which other sessions
-// cannot see.
+// schemaChange returns the marker of a schema change, unless it changes only temporary tables, which other
+// sessions cannot see.
 func (s *Store) schemaChange(slot *ddlSlot) (Marker, bool) {
 	text := slot.text[:slot.textBytes]
 	plan := planOf(s.planner, text, slot.schema)
@@ -192,8 +192,8 @@ func planOf(p *sqlplan.Planner, text []byte, schema string) *sqlplan.Plan {
 	})
 }
 
-// TablesOf returns the tables that a statement names, as schema.table, from its normalized text and default schema. It parses the text at the
-// first call, and keeps the result within a small bound.
+// TablesOf returns the tables that a statement names, as schema.table, from its normalized text and default
+// schema. It parses the text in the first call, and caches the result within a small bound.
 func (s *Store) TablesOf(text, schema string) []string {
 	if text == "" {
 		return nil

@@ -22,8 +22,8 @@
 // that are kept at each start, and when it has grown to twice their bound. An incomplete last line, as a kill leaves
 // it, is removed; a file that is damaged otherwise is set aside whole.
 //
-// # What it does not do
+// # Limits
 //
-// It sees no schema change that bypasses the gateway, and does not prove causes: a marker before a rise is a
-// possibility.
+// The package sees no schema change that bypasses the gateway, and does not prove causes: a marker before a
+// rise is a possibility.
 package markers

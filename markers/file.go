@@ -23,7 +23,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // A file is the Store's file.
 type file struct {
 	mu    sync.Mutex
-	f     *os.File // guarded by mu, as all below; nil: markers are in memory alone
+	f     *os.File // guarded by mu, as all below; nil: markers are only in memory
 	bytes int64
 }
 
@@ -66,7 +66,7 @@ func (s *Store) read() ([]Marker, error) {
 	return parse(text)
 }
 
-// A header is the first line of a file: the least number of markers that follow.
+// A header is the first line of a file: the minimum number of markers that follow.
 type header struct {
 	Version int `json:"version"` // 1
 	Markers int `json:"markers"`
@@ -136,8 +136,8 @@ func appendLine(dst []byte, v any) ([]byte, error) {
 	return append(dst, '\n'), nil
 }
 
-// write appends a marker, and rewrites the file when it has grown to twice the bound. A failure is reported once: the
-// markers stay in memory.
+// write appends a marker, and rewrites the file when it has grown to twice the bound. A failure is reported
+// once: the markers stay in memory.
 func (s *Store) write(m *Marker) {
 	f := &s.file
 	f.mu.Lock()
@@ -190,7 +190,7 @@ func (s *Store) rewriteLocked(all []Marker) error {
 		return err
 	}
 	if s.file.f != nil {
-		_ = s.file.f.Close() // the file it had is replaced
+		_ = s.file.f.Close() // the previous file is replaced
 	}
 	s.file.f, s.file.bytes = f, int64(len(text))
 	s.opts.State.Created(s.opts.Path, localstate.File{Piece: FilePiece})

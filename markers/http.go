@@ -101,7 +101,7 @@ func (s *Store) serveList(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, http.StatusOK, listResponse{all})
 }
 
-// parseTime reads a parameter in RFC 3339 or Unix seconds.
+// parseTime parses a parameter in RFC 3339 or Unix seconds.
 func parseTime(q url.Values, name string, t *time.Time) error {
 	text := q.Get(name)
 	if text == "" {
@@ -208,7 +208,7 @@ func isLine(s string) bool {
 	return true
 }
 
-// A rateLimit admits so many reports per minute.
+// A rateLimit bounds the reports per minute.
 type rateLimit struct {
 	mu     sync.Mutex
 	minute time.Time // guarded by mu, as all below: its start

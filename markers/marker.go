@@ -9,10 +9,10 @@ import (
 // A Kind is the category of a Marker.
 type Kind string
 
-// The kinds that Tare records itself. Reported events have any other lower-case word.
+// Kinds that Tare records itself. Reported events have any other lower-case word.
 const (
 	KindDDL     Kind = "ddl"     // a schema change passed through the gateway
-	KindAnalyze Kind = "analyze" // so did ANALYZE, OPTIMIZE or REPAIR TABLE, which change statistics
+	KindAnalyze Kind = "analyze" // ANALYZE, OPTIMIZE or REPAIR TABLE, which change statistics, passed through
 	KindSwitch  Kind = "switch"  // clients were switched to another server
 	KindPause   Kind = "pause"   // clients were paused
 	KindCopy    Kind = "copy"    // a copy of a table started or finished
@@ -30,13 +30,13 @@ var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, Kin
 
 // A Marker is a recorded event, such as a schema change or a reported deployment.
 type Marker struct {
-	ID    uint64    `json:"id"`   // rises; unique as long as the file is kept
+	ID    uint64    `json:"id"`   // increasing; unique as long as the file is kept
 	Time  time.Time `json:"time"` // the start, in UTC
 	End   time.Time `json:"end"`  // equals Time for an instantaneous event
 	Kind  Kind      `json:"kind"`
 	Title string    `json:"title"` // one line without parts of a statement
 
-	// Text has more: of a schema change, the normalized text of the statement.
+	// Text has details: for a schema change, the normalized text of the statement.
 	Text   string   `json:"text,omitempty"`
 	Tables []string `json:"tables,omitempty"` // schema.table, of schema changes
 
@@ -66,7 +66,7 @@ func (m *Marker) Name() string {
 	return m.Title
 }
 
-// By returns who did it and from where, such as "root from 10.0.0.7:41200"; "" when neither is known.
+// By returns the user and address, such as "root from 10.0.0.7:41200"; "" if neither is known.
 func (m *Marker) By() string {
 	switch {
 	case m.User == "":
@@ -77,8 +77,8 @@ func (m *Marker) By() string {
 	return m.User + " from " + m.Client
 }
 
-// Names reports whether the marker is of one of the tables. Names are compared without case, and a name without a
-// schema matches any schema.
+// Names reports whether the marker concerns one of the tables. Names are compared ignoring case, and a name
+// without a schema matches any schema.
 func (m *Marker) Names(tables []string) bool {
 	return slices.ContainsFunc(m.Tables, func(of string) bool {
 		return slices.ContainsFunc(tables, func(t string) bool { return sameTable(of, t) })

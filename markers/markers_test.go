@@ -55,7 +55,7 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-// statement is the record of a statement as the gateway makes it.
+// statement returns the record of a statement as created by the gateway.
 func statement(typ, sql string) *querylog.Record {
 	var d sqldigest.Digester
 	r := teststmt.Record(1, time.Second)
@@ -65,8 +65,8 @@ func statement(typ, sql string) *querylog.Record {
 	return r
 }
 
-// TestSchemaChanges: schema changes become markers with their tables; failed ones, those that were only prepared and temporary
-// tables do not.
+// TestSchemaChanges checks that schema changes become markers with their tables; failed ones, those that were
+// only prepared and temporary tables do not.
 func TestSchemaChanges(t *testing.T) {
 	s := open(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +111,8 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// TestSchemaChangesWithoutTexts: where no texts may be kept, a schema change has neither text nor tables.
+// TestSchemaChangesWithoutTexts checks that a schema change has neither text nor tables if texts must not be
+// kept.
 func TestSchemaChangesWithoutTexts(t *testing.T) {
 	s := open(t, Options{NoTexts: true})
 	s.Observe(statement("ddl", "ALTER TABLE orders DROP INDEX k"))
@@ -159,8 +160,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestFile: markers survive a restart, a file that is cut at the end loses the line that was being written, and each flipped
-// byte sets it aside.
+// TestFile checks that markers survive a restart, that a truncated file loses the line that was being
+// written, and that each flipped byte sets the file aside.
 func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Path: filepath.Join(dir, "events.log"), State: localstate.Open(dir, nil, discard()), Bytes: 4096}

@@ -14,16 +14,17 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// Options configure a Store.
+// Options configures a Store.
 type Options struct {
-	// Bytes bounds the markers in memory, and to twice of it the file; 0: DefaultBytes. The oldest are removed.
+	// Bytes bounds the markers in memory, and the file to twice that size; 0: DefaultBytes. The oldest are
+	// removed.
 	Bytes int64
 
-	// Path is the file; "" keeps markers in memory alone. State sets a damaged file aside.
+	// Path is the file; "" keeps markers only in memory. State sets a damaged file aside.
 	Path  string
 	State *localstate.Store
 
-	// Added is called with each marker that is added; nil: nothing is.
+	// Added is called with each added marker; may be nil.
 	Added func(Marker)
 
 	NoTexts bool // schema changes are recorded without their text and tables
@@ -32,7 +33,7 @@ type Options struct {
 	Log *slog.Logger     // required
 }
 
-// DefaultBytes is the bound of a Store that has no other: some thousand markers.
+// DefaultBytes is the default bound of a Store: some thousand markers.
 const DefaultBytes = 1 << 20
 
 const (
@@ -40,7 +41,7 @@ const (
 	maxText  = 2048
 	maxLink  = 500
 
-	// merged is the time in which like markers become one.
+	// merged is the time within which like markers are merged.
 	merged = time.Minute
 )
 
@@ -52,7 +53,7 @@ type Store struct {
 	limit   rateLimit
 	file    file
 
-	dropped atomic.Uint64 // schema changes for which there was no slot
+	dropped atomic.Uint64 // schema changes dropped for lack of a slot
 
 	mu     sync.Mutex
 	all    []Marker        // guarded by mu, as all below; by ID
@@ -61,8 +62,8 @@ type Store struct {
 	added  map[Kind]uint64 // markers since the start, by kind
 }
 
-// Open returns a Store with the markers of its file. A file that cannot be used is set aside; the Store is in memory
-// alone if there can be none.
+// Open returns a Store with the markers of its file. A file that cannot be used is set aside; if no file can
+// be created, the Store is only in memory.
 func Open(o Options) (*Store, error) {
 	if o.Log == nil || o.Path != "" && o.State == nil || o.Bytes < 0 {
 		return nil, errors.New("BUG: markers: options without log, state or bound")
@@ -88,8 +89,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Add records a marker and returns it as recorded: with an ID, times in UTC, and texts cut to their bounds. A marker
-// like the newest one of its kind within a minute is counted there instead.
+// Add records a marker and returns it as recorded: with an ID, times in UTC, and texts truncated to their
+// bounds. A marker like the newest one of its kind within a minute is counted there instead.
 func (s *Store) Add(m Marker) Marker {
 	m = s.complete(m)
 	s.mu.Lock()
@@ -125,7 +126,7 @@ func (s *Store) complete(m Marker) Marker {
 	return m
 }
 
-// like returns the newest marker of the kind if it says the same as m and is recent. It is called with mu held.
+// like returns the newest marker of the kind if it is equal to m in content and recent. The caller holds mu.
 func (s *Store) like(m *Marker) *Marker {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		last := &s.all[i]
@@ -141,7 +142,7 @@ func (s *Store) like(m *Marker) *Marker {
 	return nil
 }
 
-// trim removes the oldest markers over the bound. It is called with mu held.
+// trim removes the oldest markers over the bound. The caller holds mu.
 func (s *Store) trim() {
 	n := 0
 	for n < len(s.all)-1 && s.bytes > s.opts.Bytes {
@@ -151,7 +152,8 @@ func (s *Store) trim() {
 	s.all = slices.Delete(s.all, 0, n)
 }
 
-// Between returns copies of the markers that touch a time range, the oldest first, at most limit of them: the newest.
+// Between returns copies of the markers that overlap a time range, the oldest first, and at most limit of
+// them: the newest.
 func (s *Store) Between(from, to time.Time, limit int) []Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

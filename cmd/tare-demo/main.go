@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/internal/embedded"
 )
 
-// The exit codes of tare: 2 is left to Go's panics.
+// Exit codes, as in tare: 2 is left to Go's panics.
 const (
 	exitFailed = 1
 	exitUsage  = 64
@@ -102,7 +102,7 @@ func newWorkloadCommand() *cobra.Command {
 	return cmd
 }
 
-// usageArgs makes a refusal of arguments a usage error.
+// usageArgs turns a rejection of arguments into a usage error.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

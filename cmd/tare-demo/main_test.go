@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
-// command runs a command line in this process; its stdout is to be read from the pipe, and
-// ended must be called once at the end of the test.
+// command runs a command line in this process; the test must read its stdout from the pipe, and receive once
+// from ended.
 func command(ctx context.Context, t *testing.T, args ...string) (stdout *bufio.Scanner, ended <-chan error) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -41,8 +41,8 @@ func command(ctx context.Context, t *testing.T, args ...string) (stdout *bufio.S
 	return bufio.NewScanner(r), done
 }
 
-// TestEngineServesTheWorkload runs both commands against each other: every shape of the
-// workload works on the shop, and the errors are exactly the provoked ones.
+// TestEngineServesTheWorkload runs both commands against each other: every shape of the workload works on the
+// shop, and only the provoked errors occur.
 func TestEngineServesTheWorkload(t *testing.T) {
 	engineCtx, stopEngine := context.WithCancel(t.Context())
 	defer stopEngine()

@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// accountsFile writes an account of each role with and without texts, such as operator and operator-blind, and dba
-// and guest, an operator with texts and a viewer without. Every password is weight.
+// accountsFile writes an account of each role with and without texts, such as operator and operator-blind,
+// and dba and guest, an operator with texts and a viewer without. Every password is weight.
 func accountsFile(t *testing.T) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte("weight"), bcrypt.MinCost)
@@ -35,7 +35,7 @@ func accountsFile(t *testing.T) string {
 	return file
 }
 
-// testGate has the accounts of accountsFile.
+// testGate returns a gate with the accounts of accountsFile.
 func testGate(t *testing.T, log *slog.Logger) *access.Gate {
 	t.Helper()
 	g, err := web.NewGate("", accountsFile(t), log)

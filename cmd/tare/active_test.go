@@ -40,7 +40,7 @@ func startFrontend(t *testing.T, members ...string) string {
 	}
 	drained := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, stderr) // ends with the process
+		_, _ = io.Copy(io.Discard, stderr) // until the process exits
 		close(drained)
 	}()
 	t.Cleanup(func() {
@@ -53,7 +53,7 @@ func startFrontend(t *testing.T, members ...string) string {
 	return ready.HTTP
 }
 
-// activeSeries asks a server for active series.
+// activeSeries requests active series from a server.
 func activeSeries(t *testing.T, base, prefix string, form url.Values) (series []map[string]string, header http.Header) {
 	t.Helper()
 	resp, err := http.PostForm(base+prefix+"/api/v1/cardinality/active_series", form)
@@ -68,9 +68,8 @@ func activeSeries(t *testing.T, base, prefix string, form url.Values) (series []
 	return answer.Data, resp.Header
 }
 
-// TestFleetOfGateways has two gateways in front of one server, one of which keeps a history, and a
-// frontend over both: it knows the statements that each has passed on, by their instance, whole
-// or counted.
+// TestFleetOfGateways has two gateways in front of one server, one of which keeps a history, and a frontend
+// over both: it knows the statements that each has relayed, by their instance, in full or as counts.
 func TestFleetOfGateways(t *testing.T) {
 	server := testmysql.Start(t)
 	backend := "mysql://" + server.Addr
@@ -152,8 +151,8 @@ func TestFleetOfGateways(t *testing.T) {
 	}
 }
 
-// TestActiveSeriesLogged has a gateway's query log tell of the questions for its active series: what was asked, without
-// the values, how much came, and what was refused.
+// TestActiveSeriesLogged checks that a gateway's query log has the requests for its active series: the query
+// without values, the size of the response, and refusals.
 func TestActiveSeriesLogged(t *testing.T) {
 	server := testmysql.Start(t)
 	dir := t.TempDir()

@@ -28,7 +28,7 @@ func takeArgs() []string {
 	return args[1:]
 }
 
-// secretFlags are the flags whose value is a secret as a whole, as they are written.
+// secretFlags returns the flags whose whole value is a secret, as spelled.
 func secretFlags() map[string]bool {
 	names := make(map[string]bool)
 	for _, s := range config.Sections() {
@@ -41,9 +41,8 @@ func secretFlags() map[string]bool {
 	return names
 }
 
-// secretSpan returns the position of the secret in an argument, from == to if there is none. All
-// passwords of a list of URLs are in one span, and so is a password in which characters were not
-// percent-encoded.
+// secretSpan returns the position of the secret in an argument, from == to if there is none. All passwords of
+// a list of URLs are in one span, including passwords with characters that were not percent-encoded.
 func secretSpan(arg string, whole bool) (from, to int) {
 	if whole {
 		return 0, len(arg)
@@ -53,7 +52,7 @@ func secretSpan(arg string, whole bool) (from, to int) {
 	}
 	start, end := strings.Index(arg, "://"), strings.LastIndexByte(arg, '@')
 	switch {
-	case strings.Contains(arg, "@tcp("): // a DSN, as tare bench takes it
+	case strings.Contains(arg, "@tcp("): // a DSN, as for tare bench
 		start, end = 0, strings.LastIndex(arg, "@tcp(")
 	case start < 0 || end < start:
 		return 0, 0

@@ -2,5 +2,5 @@
 
 package main
 
-// overwrite leaves the process list as it is: only Linux shows the memory that os.Args refers to.
+// overwrite does nothing: only on Linux does the process list show the memory of os.Args.
 func overwrite(string, int, int) {}

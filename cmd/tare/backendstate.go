@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// recheckEvery is how often an unreachable backend is checked.
+// recheckEvery is the interval between checks of an unreachable backend.
 const recheckEvery = 2 * time.Second
 
 var reachableDesc = prometheus.NewDesc("tare_backend_reachable",
@@ -53,7 +53,7 @@ func (b *backendState) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(reachableDesc, prometheus.GaugeValue, value)
 }
 
-// checkBackend is ready, and records what it returns. A check that its caller gave up says nothing.
+// checkBackend calls ready and records the result. A check that its caller canceled is not recorded.
 func (s *service) checkBackend(ctx context.Context) error {
 	err := s.ready(ctx)
 	if ctx.Err() == nil && s.backend.set(err) {
@@ -62,14 +62,14 @@ func (s *service) checkBackend(ctx context.Context) error {
 	return err
 }
 
-// watchBackend checks the backend at the start, and repeatedly while it is unreachable: a check of a
-// server that is up counts there as an aborted connection.
+// watchBackend checks the backend at start, and repeatedly while it is unreachable: a server that is up
+// counts a check as an aborted connection.
 func (s *service) watchBackend(ctx context.Context) error {
 	every := time.NewTicker(recheckEvery)
 	defer every.Stop()
 	for check := true; ; check = s.backend.isDown() {
 		if check {
-			_ = s.checkBackend(ctx) // recorded
+			_ = s.checkBackend(ctx) // the result is recorded
 		}
 		select {
 		case <-ctx.Done():

@@ -23,7 +23,7 @@ The metrics are defined in docs/reference/bench.md.`,
 	return cmd
 }
 
-// resultFlags choose the form of the results.
+// resultFlags select the format of the results.
 type resultFlags struct{ json, lines bool }
 
 func (f *resultFlags) bind(cmd *cobra.Command) {
@@ -52,7 +52,7 @@ func exclusive(cmd *cobra.Command, flag string, others ...string) error {
 	return nil
 }
 
-// checked makes what Validate says a usage error.
+// checked turns an error of Validate into a usage error.
 func checked(cmd *cobra.Command, err error) error {
 	if err != nil {
 		return &usageError{err: err, try: cmd.CommandPath() + " --help"}

@@ -23,7 +23,7 @@ import (
 	"github.com/taredb/tare/internal/doccommands"
 )
 
-// placeholders are the parts of documented commands that stand for something of the reader's.
+// placeholders replaces the parts of documented commands that the reader has to fill in.
 func placeholders() *strings.Replacer {
 	return strings.NewReplacer(
 		"tare copy …", "tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders",
@@ -33,7 +33,7 @@ func placeholders() *strings.Replacer {
 	)
 }
 
-// uncheckedPrograms are those of which only a run can say whether a command is right.
+// uncheckedPrograms are programs whose command lines can be checked only by running them.
 func uncheckedPrograms() map[string]string {
 	const e2e = "e2e runs it"
 	return map[string]string{
@@ -43,9 +43,9 @@ func uncheckedPrograms() map[string]string {
 	}
 }
 
-// TestDocumentedCommands: what the commands of README.md, docs and deploy name exists: subcommands, flags with
-// values that are valid together, make targets, tests, benchmarks, directories and files. Nothing is started;
-// TestDocumentedCommands of e2e runs the commands.
+// TestDocumentedCommands checks that the commands of README.md, docs and deploy refer to existing things:
+// subcommands, flags with values that are valid together, make targets, tests, benchmarks, directories and
+// files. Nothing is started; TestDocumentedCommands of e2e runs the commands.
 func TestDocumentedCommands(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	must(t, err)
@@ -58,7 +58,7 @@ func TestDocumentedCommands(t *testing.T) {
 	} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
-	// Whatever is written must not reach the account that runs the test.
+	// Files that a command writes must not reach the account that runs the test.
 	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
 		t.Setenv(name, home)
 	}
@@ -108,7 +108,7 @@ type documented struct {
 	unchecked map[string]string
 }
 
-// check returns why a call was not checked, "" if it was.
+// check returns the reason why a call was not checked, "" if it was.
 func (c *documented) check(t *testing.T, call doccommands.Call) (skipped string, err error) {
 	switch program := call.Args[0]; program {
 	case "tare", "bin/tare":
@@ -128,7 +128,7 @@ func (c *documented) check(t *testing.T, call doccommands.Call) (skipped string,
 	}
 }
 
-// checkTare validates a command line of tare as a run does, without starting a server or a copy.
+// checkTare validates a command line of tare like a run, without starting a server or a copy.
 func checkTare(t *testing.T, args []string) error {
 	root := newRootCommand()
 	cmd, rest, err := root.Find(args)
@@ -136,7 +136,7 @@ func checkTare(t *testing.T, args []string) error {
 		return err
 	}
 	if sectionOf(cmd) == nil {
-		// It runs, but with nothing to connect to, and it is interrupted from the start: 64 is a usage error.
+		// It runs, but interrupted from the start and with nothing to connect to: 64 is a usage error.
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		var out bytes.Buffer
@@ -177,7 +177,7 @@ func sectionOf(cmd *cobra.Command) config.Command {
 	return nil
 }
 
-// checkMake looks the target up in the Makefile, and variables that are given.
+// checkMake searches the Makefile for the target and for the variables given.
 func (c *documented) checkMake(args []string) error {
 	text, err := os.ReadFile(filepath.Join(c.root, "Makefile"))
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *documented) checkMake(args []string) error {
 	return nil
 }
 
-// checkGo looks for the package, and for the test, benchmark or flags that are named.
+// checkGo searches for the package, and for the tests, benchmarks or flags named.
 func (c *documented) checkGo(call doccommands.Call) (skipped string, err error) {
 	if call.Args[1] == "tool" {
 		return "e2e runs it", nil
@@ -272,7 +272,7 @@ func goFiles(dir string) (functions []string, text string, err error) {
 	return functions, text, nil
 }
 
-// checkPromtool looks for the files of check and test.
+// checkPromtool searches for the files of check and test.
 func (c *documented) checkPromtool(call doccommands.Call) (skipped string, err error) {
 	if call.Args[1] == "query" {
 		return "e2e runs it", nil
@@ -285,7 +285,7 @@ func (c *documented) checkPromtool(call doccommands.Call) (skipped string, err e
 	return "", nil
 }
 
-// TestDocumentedCommandsAreChecked: each kind of mistake in a command is found.
+// TestDocumentedCommandsAreChecked checks that each kind of mistake in a command is found.
 func TestDocumentedCommandsAreChecked(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	must(t, err)

@@ -28,13 +28,13 @@ starting anything.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, c := range config.Commands() {
 				warnings, err := load(cmd, c, map[string]string{"config": args[0]})
-				if i == 0 { // they are about the whole environment
+				if i == 0 { // the warnings concern the whole environment
 					warn(cmd, warnings)
 				}
 				if err != nil {
 					return err
 				}
-				if serve, ok := c.(*config.Serve); ok { // rules are the planner's to judge
+				if serve, ok := c.(*config.Serve); ok { // the planner validates rules
 					if _, err := planRules(serve.Rules, serve.RulesDryRun); err != nil {
 						return &usageError{err: err, try: cmd.CommandPath() + " --help"}
 					}
@@ -72,7 +72,7 @@ JSON. Secrets are masked. With a subcommand, its flags are included.`,
 	return cmd
 }
 
-// newConfigPrintSectionCommand prints one section, with the flags that its subcommand has.
+// newConfigPrintSectionCommand returns the command that prints one section, with the flags of its subcommand.
 func newConfigPrintSectionCommand(options config.Command) *cobra.Command {
 	var asJSON bool
 	var given map[string]string
@@ -107,7 +107,7 @@ func printConfig(cmd *cobra.Command, asJSON bool, given map[string]string, comma
 	return config.WriteYAML(cmd.OutOrStdout(), sections)
 }
 
-// warn prints what is only doubtful in the configuration.
+// warn prints the warnings about the configuration.
 func warn(cmd *cobra.Command, warnings []string) {
 	for _, w := range warnings {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), w)

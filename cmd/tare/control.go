@@ -11,11 +11,11 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// killTimeout bounds one KILL, connecting included.
+// killTimeout bounds one KILL, including connecting.
 const killTimeout = 5 * time.Second
 
-// newKiller makes the function that ends a connection on a server through the control account:
-// at the account's address for the backend, at its own for another server.
+// newKiller returns a function that kills a connection on a server through the control account: at the
+// account's address for the backend, at the server's for another one.
 func newKiller(c config.ControlURL, backend config.Address) func(addr string, connectionID uint32) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd = c.User, c.Password.Reveal()

@@ -13,12 +13,11 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// copiesTimeout bounds one look at copies, connecting included.
+// copiesTimeout bounds one search for copies, including connecting.
 const copiesTimeout = 5 * time.Second
 
-// copiesOf makes the function that looks for copies: those of this user that run on this machine, and
-// those that the target remembers if an account on it was given. It connects when it is asked, and
-// keeps nothing.
+// copiesOf returns a function that finds copies: those of this user that run on this machine and, if an
+// account on the target is given, those recorded there. It connects for each call and keeps no state.
 func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
 	return func(ctx context.Context) web.Copies {
 		ctx, cancel := context.WithTimeout(ctx, copiesTimeout)
@@ -53,6 +52,6 @@ func jobsOf(ctx context.Context, target config.ControlURL) ([]state.Job, error) 
 		return nil, err
 	}
 	jobs, err := state.Jobs(ctx, client, "")
-	_ = client.Close() // what it had to say is read
+	_ = client.Close() // its responses have been read
 	return jobs, err
 }

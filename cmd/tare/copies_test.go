@@ -8,7 +8,8 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// TestCopiesOfNobody looks for copies where nobody answers: the page is told so, without a password.
+// TestCopiesOfNobody searches for copies at an address without a server: the page gets an error without a
+// password.
 func TestCopiesOfNobody(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)

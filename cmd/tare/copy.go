@@ -66,13 +66,13 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 	return cmd
 }
 
-// copyFlags are for one run: a configuration file has no place for them.
+// copyFlags apply to one run: they cannot be set in a configuration file.
 type copyFlags struct {
 	restart, dryRun, json bool
 	truncate              []string
 }
 
-// runCopy copies, or says what would be copied.
+// runCopy copies, or prints the plan of a copy.
 func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logger, stdout, stderr io.Writer) error {
 	o, err := copyOptions(c)
 	if err != nil {
@@ -105,7 +105,7 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 	return verifyError(report)
 }
 
-// verifyError is an error unless all rows that were to be compared were, and are equal.
+// verifyError returns an error unless all rows to be compared were compared and are equal.
 func verifyError(report *copier.Report) error {
 	var text []string
 	switch n := report.Mismatches(); n {
@@ -124,7 +124,7 @@ func verifyError(report *copier.Report) error {
 	return &partialError{errors.New(strings.Join(text, "; "))}
 }
 
-// copyError says how to go on.
+// copyError adds advice on how to resume to an error.
 func copyError(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errInterrupted) {
 		return context.Canceled
@@ -172,7 +172,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	return o, err
 }
 
-// copyGateway is the gateway that carries the live traffic, with its account.
+// copyGateway returns the gateway for the live traffic, with its account.
 func copyGateway(c *config.Copy) (g gatewayclient.Gateway, err error) {
 	g.URL = c.Throttle.Gateway.Reveal()
 	if g.Token, err = c.Throttle.GatewayToken.Read(); err != nil {
@@ -182,7 +182,7 @@ func copyGateway(c *config.Copy) (g gatewayclient.Gateway, err error) {
 	return g, err
 }
 
-// copyThrottle are the limits, with the servers that are asked: with the TLS of the source.
+// copyThrottle returns the limits and the servers to poll: with the TLS options of the source.
 func copyThrottle(c *config.Copy, authorities *x509.CertPool) throttle.Options {
 	o := c.Throttle.Options()
 	for _, replica := range c.Throttle.Replicas {
@@ -198,7 +198,7 @@ func copyThrottle(c *config.Copy, authorities *x509.CertPool) throttle.Options {
 	return o
 }
 
-// copyControl is the path of the control socket, empty when there is to be none.
+// copyControl returns the path of the control socket, empty if it is disabled.
 func copyControl(c *config.Copy) (string, error) {
 	switch c.Control {
 	case config.ControlOff:
@@ -213,7 +213,7 @@ func copyControl(c *config.Copy) (string, error) {
 	return c.Control, nil
 }
 
-// remoteOptions say how to read from --from tare://….
+// remoteOptions returns the options for reading from --from tare://….
 func remoteOptions(c *config.Copy, authorities *x509.CertPool) (o wire.RemoteOptions, err error) {
 	o.Addr = string(c.From.Tare)
 	if o.Token, err = c.FromToken.Read(); err != nil {
@@ -223,7 +223,7 @@ func remoteOptions(c *config.Copy, authorities *x509.CertPool) (o wire.RemoteOpt
 		o.Compression = wire.Zstd
 	}
 	if c.FromTLS != mysqlconn.TLSDisabled && c.FromTLS != mysqlconn.TLSPreferred {
-		host, _, _ := net.SplitHostPort(o.Addr) // the option was parsed
+		host, _, _ := net.SplitHostPort(o.Addr) // the option is validated
 		o.TLS = mysqlconn.ClientTLS(c.FromTLS, server.ClientTLS(authorities), host)
 	}
 	return o, nil
@@ -302,7 +302,7 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 	return err
 }
 
-// printCutover says where clients are.
+// printCutover prints the server that clients use.
 func printCutover(w io.Writer, c *cutover.Report) error {
 	if c == nil {
 		return nil

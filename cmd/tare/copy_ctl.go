@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// A ctlFlags says which copy is meant and how it is answered.
+// A ctlFlags selects a copy and the output format.
 type ctlFlags struct {
 	socket string
 	json   bool
@@ -92,7 +92,7 @@ other flags are those of tare copy; limits that the copy was not started with ca
 	return cmd
 }
 
-// tell talks to the copy and prints its status.
+// tell calls do with the copy's control and prints the resulting status.
 func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry.Status, error)) error {
 	path := o.socket
 	if path == "" {
@@ -113,7 +113,7 @@ func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry
 	return printCopyStatus(cmd.OutOrStdout(), s)
 }
 
-// onlyCopy is the socket of this user's copy, if there is one.
+// onlyCopy returns the socket of this user's copy if there is exactly one.
 func onlyCopy(cmd *cobra.Command) (string, error) {
 	dir, err := copier.ControlDir()
 	if err != nil {
@@ -196,7 +196,7 @@ func printCopyStatus(w io.Writer, s *telemetry.Status) error {
 
 func sharePercent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
 
-// throttleText is an event about the speed, for people.
+// throttleText formats an event about throttling for people.
 func throttleText(e telemetry.Event) string {
 	if e.Share == nil {
 		return e.Text
@@ -207,7 +207,7 @@ func throttleText(e telemetry.Event) string {
 	return fmt.Sprintf("the copy goes at %s of its speed: %s", sharePercent(*e.Share), e.Text)
 }
 
-// printHeld says which limits held a copy back.
+// printHeld prints the limits that throttled a copy.
 func printHeld(w io.Writer, s *throttle.Status) error {
 	if s == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// waitingWriter tells when a text was written.
+// waitingWriter notifies a test when a text was written.
 type waitingWriter struct {
 	text  string
 	found chan struct{}
@@ -29,7 +29,7 @@ type waitingWriter struct {
 	all bytes.Buffer
 }
 
-// String returns all that was written.
+// String returns everything written.
 func (w *waitingWriter) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *waitingWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestCopyCtl watches a copy that its limit holds, changes the limit and sees the report.
+// TestCopyCtl watches a copy that its limit pauses, changes the limit and reads the report.
 func TestCopyCtl(t *testing.T) {
 	from, to := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t)
 	must(t, from.Exec("CREATE OR REPLACE DATABASE ctl", "CREATE TABLE ctl.t (id INT PRIMARY KEY)", "INSERT INTO ctl.t SELECT seq FROM test.seq_1_to_100",
@@ -132,7 +132,7 @@ func TestCopyCtl(t *testing.T) {
 	}
 }
 
-// TestCopyVerify verifies a copy that is finished, before and after its target was spoiled.
+// TestCopyVerify verifies a finished copy, before and after its target was modified.
 func TestCopyVerify(t *testing.T) {
 	from, to := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t)
 	must(t, from.Exec("CREATE OR REPLACE DATABASE verify", "CREATE TABLE verify.t (id INT PRIMARY KEY)", "INSERT INTO verify.t SELECT seq FROM test.seq_1_to_100"))

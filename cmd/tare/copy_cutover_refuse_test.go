@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// refused runs a cutover that must not switch anybody.
+// refused runs a cutover that must fail without switching clients.
 func (d *cutoverDrill) refused(t *testing.T, o copier.Options, want string) {
 	t.Helper()
 	_, err := copier.Run(t.Context(), o)
@@ -33,7 +33,8 @@ func (d *cutoverDrill) refused(t *testing.T, o copier.Options, want string) {
 	}
 }
 
-// TestCutoverRefusals has cutovers that cannot be: each says why, and clients stay where they are.
+// TestCutoverRefusals runs cutovers that are impossible: each error has the reason, and clients keep their
+// server.
 func TestCutoverRefusals(t *testing.T) {
 	d := newCutoverDrill(t)
 	third := testmysql.Start(t) // without a binary log
@@ -59,14 +60,14 @@ func TestCutoverRefusals(t *testing.T) {
 	must(t, d.servers[0].Exec("DROP TRIGGER shop.tr"))
 }
 
-// through is a session through the gateway that stays.
+// through opens a persistent session through the gateway.
 func (d *cutoverDrill) through(t *testing.T, statements ...string) *sql.Conn {
 	t.Helper()
 	cfg := d.servers[0].Config(testmysql.AppUser)
 	cfg.Addr = d.addr
 	db, err := sql.Open("mysql", cfg.FormatDSN())
 	must(t, err)
-	db.SetMaxIdleConns(-1) // what is closed is gone
+	db.SetMaxIdleConns(-1) // closes idle connections
 	t.Cleanup(func() { db.Close() })
 	c, err := db.Conn(t.Context())
 	must(t, err)
@@ -77,8 +78,8 @@ func (d *cutoverDrill) through(t *testing.T, statements ...string) *sql.Conn {
 	return c
 }
 
-// TestCutoverWaits meets sessions that cannot be switched, transactions that do not end and rows
-// that differ; with the time for it over, clients are where they were and following goes on.
+// TestCutoverWaits runs a cutover while there are sessions that cannot be switched, transactions that do not
+// end and rows that differ; after its time limit, clients have their server and following continues.
 func TestCutoverWaits(t *testing.T) {
 	d := newCutoverDrill(t)
 	o := d.options(nil)
@@ -127,8 +128,8 @@ func TestCutoverWaits(t *testing.T) {
 		t.Errorf("with a row that differs: %d mismatches, %+v", report.Mismatches(), report.Cutover)
 	}
 
-	// What is compared and equal goes over; without a window nothing is written to the source.
-	must(t, d.servers[0].Exec("DROP DATABASE _tare")) // of the attempts with a window, which try their privileges there
+	// Compared and equal: clients are switched; without a window nothing is written to the source.
+	must(t, d.servers[0].Exec("DROP DATABASE _tare")) // of the attempts with a window, which check their privileges there
 	fresh := d.options(nil)
 	fresh.Restart, fresh.Verify, fresh.Cutover.Window = true, true, 0
 	report, err = copier.Run(t.Context(), fresh)
@@ -146,8 +147,8 @@ func TestCutoverWaits(t *testing.T) {
 	}
 }
 
-// TestCutoverClosesPinned meets sessions that cannot be switched: one lets go in the time that it is given, the other
-// is closed, and clients go over.
+// TestCutoverClosesPinned runs a cutover while there are sessions that cannot be switched: one becomes idle
+// within the time limit, the other is closed, and clients are switched.
 func TestCutoverClosesPinned(t *testing.T) {
 	d := newCutoverDrill(t)
 	letsGo := d.through(t, "DO GET_LOCK('mine', 1)")
@@ -161,7 +162,7 @@ func TestCutoverClosesPinned(t *testing.T) {
 		}
 	})
 	o.Cutover.ClosePinned, o.Cutover.Window = 300*time.Millisecond, 0
-	// Under other names than the gateway's.
+	// With other server names than the gateway's.
 	named := func(client int) mysqlconn.Config {
 		cfg := d.account(client)
 		cfg.Addr = strings.Replace(cfg.Addr, "127.0.0.1", "localhost", 1)
@@ -179,7 +180,8 @@ func TestCutoverClosesPinned(t *testing.T) {
 	}
 }
 
-// TestCutoverSwitchedBack switches clients back while changes flow back: they are not written over.
+// TestCutoverSwitchedBack switches clients back while changes flow back: these do not overwrite the clients'
+// writes.
 func TestCutoverSwitchedBack(t *testing.T) {
 	d := newCutoverDrill(t)
 	o := d.options(func(e telemetry.Event) {
@@ -202,7 +204,7 @@ func TestCutoverSwitchedBack(t *testing.T) {
 	}
 }
 
-// switchTo switches as somebody with curl would.
+// switchTo switches like an operator with curl.
 func (d *cutoverDrill) switchTo(t *testing.T, side string) {
 	token, _, err := d.gateway.Hold(t.Context(), gateway.MaxHold)
 	if err != nil {

@@ -36,10 +36,10 @@ type cutoverDrill struct {
 	gateway  *gateway.Server
 	addr     string // of the gateway
 	api      *httptest.Server
-	switches atomic.Int32                         // that were asked for
-	around   func(http.Handler, int) http.Handler // what happens to a switch, by number from 1; nil: nothing
-	silent   atomic.Bool                          // the API hangs up on everybody
-	acked    [4]atomic.Int64                      // rows that each client knows to be written
+	switches atomic.Int32                         // requested switches
+	around   func(http.Handler, int) http.Handler // wraps the handler of a switch, by number from 1; nil: no wrapper
+	silent   atomic.Bool                          // the API closes every connection without a response
+	acked    [4]atomic.Int64                      // rows that were acknowledged to each client
 	control  string
 }
 
@@ -84,7 +84,7 @@ func newCutoverDrill(t *testing.T) *cutoverDrill {
 	return d
 }
 
-// serveAPI is the gateway's API with what goes wrong before and after it.
+// serveAPI is the gateway's API with injected faults.
 func (d *cutoverDrill) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if d.silent.Load() {
 		hangUp(w)
@@ -97,15 +97,15 @@ func (d *cutoverDrill) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// hangUp has a client get no answer.
+// hangUp closes the client's connection without a response.
 func hangUp(w http.ResponseWriter) {
 	if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = c.Close()
 	}
 }
 
-// write has clients write until ctx is done: a row and an update in a transaction each, every third
-// one prepared. What a client knows to be committed is counted; an error ends the test.
+// write has clients write until ctx is done: a row and an update in a transaction each, every third one
+// prepared. Acknowledged commits are counted; an error ends the test.
 func (d *cutoverDrill) write(ctx context.Context, t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -132,7 +132,7 @@ func (d *cutoverDrill) write(ctx context.Context, t *testing.T) (stop func()) {
 }
 
 func (d *cutoverDrill) writeOne(db *sql.DB, client int, n int64) error {
-	if n%3 == 0 { // without a transaction of its own
+	if n%3 == 0 { // without an explicit transaction
 		if _, err := db.Exec("INSERT INTO log (client, n) VALUES (?, ?)", client, n); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (d *cutoverDrill) options(observe func(telemetry.Event)) copier.Options {
 	}
 }
 
-// sums says of a server which rows it has, as far as clients wrote them.
+// sums returns the rows on a server that clients wrote, in summary.
 func (d *cutoverDrill) sums(t *testing.T, server int) (all string) {
 	t.Helper()
 	db, err := sql.Open("mysql", d.servers[server].DSN(testmysql.RootUser))
@@ -190,7 +190,7 @@ func (d *cutoverDrill) sums(t *testing.T, server int) (all string) {
 	return all
 }
 
-// value is the number that a statement gives on a server.
+// value returns the number that a query returns on a server.
 func (d *cutoverDrill) value(t *testing.T, server int, query string) (n int64) {
 	t.Helper()
 	db, err := sql.Open("mysql", d.servers[server].DSN(testmysql.RootUser))
@@ -200,7 +200,7 @@ func (d *cutoverDrill) value(t *testing.T, server int, query string) (n int64) {
 	return n
 }
 
-// wanted is what sums says when all that clients know to be written is there once.
+// wanted is the result of sums if every acknowledged row exists once.
 func (d *cutoverDrill) wanted() (all string) {
 	for client := range d.acked {
 		n := d.acked[client].Load()
@@ -209,10 +209,10 @@ func (d *cutoverDrill) wanted() (all string) {
 	return all
 }
 
-// TestCutover brings clients that write over from one server to the other while a copy follows. The
-// first switch is refused, and the answer to the second, which is done, is lost. In the third drill
-// nobody answers after that, so that the copy ends without knowing, and a second run goes on.
-// No client sees an error; what was acknowledged is on both servers, once.
+// TestCutover switches writing clients from one server to the other while a copy follows. The first switch is
+// refused, and the response to the second, which succeeds, is lost. In the third drill the API does not
+// respond after that, so that the copy ends without knowing the outcome, and a second run resumes. No client
+// receives an error; every acknowledged write is on both servers exactly once.
 func TestCutover(t *testing.T) {
 	lost := func(h http.Handler, w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(httptest.NewRecorder(), r)
@@ -257,7 +257,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 	back := make(chan struct{}, 1) // the reverse stream has caught up
 	refusals := atomic.Int32{}
 	observe := func(e telemetry.Event) {
-		if e.Kind == telemetry.EventFollow { // an id that is given out, and that no row event shows
+		if e.Kind == telemetry.EventFollow { // it uses an id without a row event
 			if err := d.servers[0].Exec("START TRANSACTION", "INSERT INTO shop.ids VALUES (1000000, 0)", "ROLLBACK"); err != nil {
 				t.Error(err)
 			}
@@ -276,7 +276,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 		if _, err := copier.Run(t.Context(), d.options(observe)); err == nil || !strings.Contains(err.Error(), "position of the gateway's clients is unknown") {
 			t.Fatalf("a run whose switch is not answered: %v", err)
 		}
-		d.more(t, 20) // at the target, with nobody to bring them back
+		d.more(t, 20) // at the target, without a copy to switch them back
 		o := d.options(nil)
 		o.Cutover = nil
 		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "clients may be on the target already") {
@@ -341,7 +341,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 			t.Errorf("server %d has\n%swant\n%s", server, got, want)
 		}
 	}
-	again, err := copier.Run(t.Context(), d.options(nil)) // nothing is left to do
+	again, err := copier.Run(t.Context(), d.options(nil)) // no work is left
 	if err != nil || again.Cutover.Phase != "done" {
 		t.Errorf("a run after the last: %+v, %v", again, err)
 	}

@@ -40,11 +40,11 @@ func jsonScreen(w io.Writer) copyScreen {
 	return copyScreen{close: func() {}, observe: func(e telemetry.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = encoder.Encode(e) // a reader that has gone does not end the copy
+		_ = encoder.Encode(e) // a closed reader does not end the copy
 	}}
 }
 
-// eventText is an event that people want to read as it happens, empty for others.
+// eventText formats an event that people should see immediately; it is empty for others.
 func eventText(e telemetry.Event) string {
 	switch e.Kind {
 	case telemetry.EventSnapshot:
@@ -77,7 +77,7 @@ func eventText(e telemetry.Event) string {
 	return ""
 }
 
-// lagText is how far the target is behind.
+// lagText formats the target's lag.
 func lagText(l *telemetry.Lag) string {
 	text := fmt.Sprintf("%d changes, %.0f/s; ", l.Changes, l.PerSecond)
 	text += l.Text()
@@ -93,10 +93,10 @@ func lagText(l *telemetry.Lag) string {
 	return text
 }
 
-// linePause is how often a plain line tells the progress.
+// linePause is the interval between plain progress lines.
 const linePause = 10 * time.Second
 
-// lineScreen writes a line an event, and one with the progress now and then.
+// lineScreen writes one line per event, and a progress line at intervals.
 func lineScreen(w io.Writer) copyScreen {
 	var mu sync.Mutex
 	var verified int64
@@ -128,10 +128,10 @@ func lineScreen(w io.Writer) copyScreen {
 	}}
 }
 
-// barPause is how often the bars are drawn again.
+// barPause is the interval between redraws of the bars.
 const barPause = 200 * time.Millisecond
 
-// barWidth is how many characters the bar of a table has.
+// barWidth is the width of a table's bar in characters.
 const barWidth = 30
 
 // A tableBar is the progress of a table.
@@ -216,8 +216,8 @@ func (b *bars) observe(e telemetry.Event) {
 	}
 }
 
-// draw replaces the bars by a text and the bars below it. No line is wider than the terminal: the cursor goes up by as many
-// lines as were drawn.
+// draw replaces the bars by a text and the bars below it. No line is wider than the terminal, because the
+// cursor moves up by the number of lines drawn.
 func (b *bars) draw(above string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -245,7 +245,7 @@ func (b *bars) draw(above string) {
 		line(b.lag)
 		b.drawn++
 	}
-	_, _ = io.WriteString(b.out, text.String()) // a terminal that has gone does not end the copy
+	_, _ = io.WriteString(b.out, text.String()) // a closed terminal does not end the copy
 }
 
 // line returns the bar of a table whose name is padded to a width.

@@ -9,10 +9,10 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 )
 
-// shownMismatches is how many rows that differ are shown to people, a table; --json has more.
+// shownMismatches is the number of differing rows per table shown to people; --json has more.
 const shownMismatches = 20
 
-// printVerified says what comparing a table has shown.
+// printVerified prints the result of comparing a table.
 func printVerified(w io.Writer, t copier.TableReport) error {
 	v := t.Verify
 	if v == nil {

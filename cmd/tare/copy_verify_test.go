@@ -8,7 +8,8 @@ import (
 	"github.com/taredb/tare/copier/verify"
 )
 
-// TestVerifyError has the last line of copies whose verification found rows or did not read all of them.
+// TestVerifyError checks the last line of copies whose verification found differences or did not read all
+// rows.
 func TestVerifyError(t *testing.T) {
 	for _, tt := range []struct {
 		v    *verify.Report

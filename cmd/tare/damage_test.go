@@ -52,7 +52,7 @@ type localGateway struct {
 	stop        func() error
 }
 
-// A lockedBuffer is a buffer that may be read while it is written to.
+// A lockedBuffer is a buffer that may be read during writes.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -64,14 +64,15 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String returns all that was written.
+// String returns everything written.
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
 }
 
-// startLocal runs a gateway over a data directory and a bucket in dir, with more options: names and values.
+// startLocal runs a gateway over a data directory and a bucket in dir, with additional options: names and
+// values.
 func startLocal(t *testing.T, dir, backend string, more ...string) (*localGateway, error) {
 	t.Helper()
 	o := config.NewServe()
@@ -105,7 +106,7 @@ func startLocal(t *testing.T, dir, backend string, more ...string) (*localGatewa
 	g.mysql, g.http = ready.Listen, ready.HTTP
 	rest := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(g.log, r) // ends with the gateway
+		_, _ = io.Copy(g.log, r) // until the gateway closes it
 		close(rest)
 	}()
 	g.stop = func() error {
@@ -146,8 +147,8 @@ func (g *localGateway) page(t *testing.T, path string) string {
 	return string(text)
 }
 
-// writeUsedDir writes a data directory as gateways leave it that ran for 9 h, with blocks, rollups and samples
-// in the write-ahead log.
+// writeUsedDir writes the data directory of a gateway that ran for 9 h, with blocks, rollups and samples in
+// the write-ahead log.
 func writeUsedDir(t *testing.T, dir, backend string) {
 	t.Helper()
 	data := filepath.Join(dir, "data", "history")
@@ -206,13 +207,13 @@ func writeUsedDir(t *testing.T, dir, backend string) {
 	must(t, gateway.Close())
 	must(t, table.Close())
 	must(t, bucket.Close())
-	// A store of its own served for both: the data directory's takes over.
+	// A separate store served for both: the data directory's takes over.
 	for _, d := range []string{"digests", "series"} {
 		must(t, os.Remove(filepath.Join(data, d, localstate.ManifestName)))
 	}
 }
 
-// damages are what becomes of a file.
+// damages are the ways to damage a file.
 var damages = []struct { //nolint:gochecknoglobals // a table
 	name string
 	do   func(path string, text []byte) error
@@ -223,7 +224,7 @@ var damages = []struct { //nolint:gochecknoglobals // a table
 		}
 		at := len(text) / 2
 		if at > 0 && at%(32<<10) == 0 {
-			at++ // a page of the WAL begins with the type of a record, in which this bit need not count
+			at++ // a page of the WAL begins with a record type in which this bit may be unused
 		}
 		text[at] ^= 0x10
 		return os.WriteFile(path, text, 0o600)
@@ -244,30 +245,30 @@ var damages = []struct { //nolint:gochecknoglobals // a table
 	}},
 }
 
-// unreported are files whose loss needs no report: nothing was in them, or another file has it.
+// unreported are files whose loss needs no report: they were empty, or another file has the content.
 func unreported(file, damage string) bool {
 	switch base := filepath.Base(file); {
 	case base == "lock", base == "digests.lock", base == "tombstones", base == "reserve":
 		return true
-	case strings.HasPrefix(file, "history/bucket/"): // built again from the bucket
+	case strings.HasPrefix(file, "history/bucket/"): // rebuilt from the bucket
 		return true
-	case strings.Contains(file, "/wal/") && damage == "magic flipped": // a second compression: the first counts
+	case strings.Contains(file, "/wal/") && damage == "magic flipped": // a second compression: the first one counts
 		return true
 	case strings.Contains(file, "/chunks/"), strings.Contains(file, "chunks_head"), base == "index":
 		return damage == "flipped" || strings.Contains(file, "chunks_head") // checked when read
 	case strings.HasSuffix(base, ".rollup"), base == "digests.table", base == "querylog.seq", strings.HasSuffix(base, ".json"):
-		return damage == "flipped" // within a value, or in what is checked when it is read
+		return damage == "flipped" // within a value, or in a part that is checked when read
 	}
 	return false
 }
 
-// TestDamagedDataDir damages every file of a data directory, with -all-damages in every way: the gateway serves MySQL, says what it
-// has lost, and stops cleanly.
+// TestDamagedDataDir damages each file of a data directory, with -all-damages in every way: the gateway
+// serves MySQL, reports the loss, and stops cleanly.
 func TestDamagedDataDir(t *testing.T) {
 	account := testmysql.Shared(t).Config(testmysql.AppUser)
 	template := t.TempDir()
 	writeUsedDir(t, template, account.Addr)
-	for range 2 { // the second finds all that the first has recorded
+	for range 2 { // the second run finds everything the first one recorded
 		g, err := startLocal(t, template, account.Addr)
 		must(t, err)
 		must(t, g.serves(account))
@@ -303,7 +304,7 @@ func TestDamagedDataDir(t *testing.T) {
 			if err := g.serves(account); err != nil {
 				t.Error(err)
 			}
-			testwait.UntilState(t, "metric, log and page to report the same loss", func() (string, bool) { // of which some are found in the background
+			testwait.UntilState(t, "metric, log and page to report the same loss", func() (string, bool) { // some losses are found in the background
 				page, metrics, log := g.page(t, "/weight"), g.page(t, "/metrics"), g.log.String()
 				counted := strings.Contains(metrics, "tare_local_state_lost_total{")
 				return log, counted == strings.Contains(log, `"msg":"local state lost"`) && (!counted || strings.Contains(page, "Local state lost")) && (counted || !reported)
@@ -311,7 +312,7 @@ func TestDamagedDataDir(t *testing.T) {
 			if err := g.stop(); err != nil {
 				t.Errorf("stop: %v\n%s", err, g.log)
 			}
-			// What was lost is lost once.
+			// A loss is reported once.
 			again, err := startLocal(t, dir, account.Addr)
 			must(t, err)
 			if metrics := again.page(t, "/metrics"); strings.Contains(metrics, "tare_local_state_lost_total{") {
@@ -347,7 +348,7 @@ func TestDamagedDataDir(t *testing.T) {
 	}
 }
 
-// TestHistoryUnavailable gives the history a directory that takes no files: statements are counted in memory.
+// TestHistoryUnavailable gives the history an unwritable directory: statements are counted in memory.
 func TestHistoryUnavailable(t *testing.T) {
 	state := localstate.Open(t.TempDir(), nil, slog.New(slog.DiscardHandler))
 	o := config.NewServe()

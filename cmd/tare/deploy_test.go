@@ -20,14 +20,14 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// A vocabulary is the metrics that there are, with the labels that each may have.
+// A vocabulary is the set of existing metrics, with their possible labels.
 type vocabulary map[string][]string
 
-// targetLabels are those that whoever reads metrics adds.
+// targetLabels are the labels that scrapers add.
 var targetLabels = []string{"job", "instance", model.MetricNameLabel}
 
-// newVocabulary reads docs/reference/metrics.md, which TestMetricsPage holds against the servers, and adds
-// what the runtime and the process say.
+// newVocabulary reads docs/reference/metrics.md, which TestMetricsPage compares with the servers, and adds
+// the metrics of the runtime and the process.
 func newVocabulary(t *testing.T) vocabulary {
 	t.Helper()
 	page, err := os.ReadFile(metricsPage)
@@ -58,7 +58,7 @@ func newVocabulary(t *testing.T) vocabulary {
 	return v
 }
 
-// check parses an expression and looks for metrics and labels that there are not.
+// check parses an expression and reports unknown metrics and labels.
 func (v vocabulary) check(t *testing.T, where, expr string) {
 	t.Helper()
 	tree, err := parser.NewParser(parser.Options{EnableExperimentalFunctions: true}).ParseExpr(expr)
@@ -97,7 +97,7 @@ func (v vocabulary) check(t *testing.T, where, expr string) {
 	})
 }
 
-// TestRules: the rules are well formed and ask for metrics that there are.
+// TestRules checks that the rules are well formed and use existing metrics.
 func TestRules(t *testing.T) {
 	const file = "../../deploy/prometheus/rules.yaml"
 	groups, errs := rulefmt.ParseFile(file, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
@@ -146,10 +146,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A playedAlert is what the tests of promtool make of an alert.
+// A playedAlert records the cases in promtool's tests for an alert.
 type playedAlert struct{ fires, rests bool }
 
-// playedAlerts are the alerts of the tests that promtool plays.
+// playedAlerts returns the alerts covered by promtool's tests.
 func playedAlerts(t *testing.T) map[string]playedAlert {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/prometheus/rules_test.yaml")
@@ -174,7 +174,7 @@ func playedAlerts(t *testing.T) map[string]playedAlert {
 	return played
 }
 
-// A dashboard is what is looked at of Grafana's.
+// A dashboard is the tested part of a Grafana dashboard.
 type dashboard struct {
 	Title      string
 	Templating struct {
@@ -194,8 +194,8 @@ type dashboard struct {
 	}
 }
 
-// TestDashboard: each expression of the dashboard asks the right source for metrics that there are,
-// and the panels do not lie on each other.
+// TestDashboard checks that each expression of the dashboard queries existing metrics in the right source,
+// and that the panels do not overlap.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/grafana/dashboards/tare.json")
 	must(t, err)
@@ -261,7 +261,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestCompose: the flags of the compose file are flags, and the files that it mounts are there.
+// TestCompose checks that the flags and the mounted files of the compose file exist.
 func TestCompose(t *testing.T) {
 	dir := "../../deploy/compose"
 	text, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
@@ -317,7 +317,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestUnit has systemd look at the unit: that it understands all of it, and how exposed the service is.
+// TestUnit has systemd verify the unit completely and rate the exposure of the service.
 func TestUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -327,7 +327,7 @@ func TestUnit(t *testing.T) {
 	must(t, err)
 	exe, err := os.Executable()
 	must(t, err)
-	// The program need not be installed to be judged.
+	// The program need not be installed for this.
 	unit := filepath.Join(t.TempDir(), "tare.service")
 	must(t, os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/tare", exe)), 0o600))
 	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {

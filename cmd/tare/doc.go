@@ -1,10 +1,10 @@
-// Command tare is the gateway and its tools: one file per subcommand, which turns flags
-// into a configuration and hands it to the wiring, and nothing else.
+// Command tare is the gateway and its tools: one file per subcommand, which turns flags into a configuration
+// and passes it to the wiring.
 //
 // # Terms
 //
 //   - The wiring of a subcommand (serve_wiring.go) builds its parts and runs them.
-//   - A usage error is one that the caller made: command line, environment or file.
+//   - A usage error is a mistake of the caller: in the command line, environment or a file.
 //
 // # Data flow
 //
@@ -12,10 +12,10 @@
 //	signals ──────────────────────────────────────────> ctx                      │
 //	exit code <────────────────────── error <────────────────────────────────────┘
 //
-// Data goes to standard output, Tare's own log to standard error. Exit codes: 0 done, 1
-// failed, 3 done in part, 64 usage, 130 interrupted; 2 is left to Go's panics.
+// Data goes to standard output, Tare's log to standard error. Exit codes: 0 success, 1 failure, 3 partial
+// success, 64 usage, 130 interrupted; 2 is left to Go's panics.
 //
-// # What it does not do
+// # Limits
 //
-// It has no logic of its own, and it never links the demo's engine: that is cmd/tare-demo.
+// The command has no logic besides wiring, and it never links the demo's engine: that is cmd/tare-demo.
 package main

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/internal/server"
 )
 
-// The exit codes that scripts rely on. A subcommand that does part of its work exits with
-// 3; 2 is left to Go's panics.
+// Exit codes that scripts rely on. A subcommand that completes part of its work exits with 3; 2 is left to
+// Go's panics.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -20,15 +20,15 @@ const (
 	exitInterrupted = 130
 )
 
-// errInterrupted is why the context of an interrupted run is done.
+// errInterrupted is the cancellation cause of an interrupted run.
 var errInterrupted = errors.New("interrupted")
 
-// A partialError says that a command did part of its work.
+// A partialError reports that a command completed part of its work.
 type partialError struct{ error }
 
 func (e *partialError) Unwrap() error { return e.error }
 
-// A usageError is the caller's: nothing was started.
+// A usageError is a mistake of the caller: nothing was started.
 type usageError struct {
 	err error
 	try string // a command that helps

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/internal/server"
 )
 
-// flagText is a flag's value as it was written. It is parsed with the values from the file
-// and the environment, so that all of them get the same errors.
+// flagText is the unparsed value of a flag. It is parsed together with the values from the file and the
+// environment, so that all of them get the same errors.
 type flagText struct {
 	option *config.Option
 	text   string
@@ -32,8 +32,8 @@ func (f *flagText) Set(text string) error {
 	return nil
 }
 
-// bindFlags gives a command a flag for each option of a section. Once the command line is
-// parsed, the map holds the flags that were given.
+// bindFlags adds a flag for each option of a section to a command. Once the command line is parsed, the map
+// has the flags that were given.
 func bindFlags(cmd *cobra.Command, set *config.Set) (given map[string]string) {
 	given = make(map[string]string)
 	flags := cmd.Flags()
@@ -72,7 +72,7 @@ func newServerCommand(cmd *cobra.Command, options config.Command, diag *config.D
 	return cmd
 }
 
-// start loads a command's options and returns Tare's own log, in which the configuration's warnings are the first lines.
+// start loads a command's options and returns Tare's log, whose first lines are the configuration's warnings.
 func start(cmd *cobra.Command, options config.Command, diag *config.Diag, given map[string]string) (*slog.Logger, error) {
 	warnings, err := load(cmd, options, given)
 	if err != nil {

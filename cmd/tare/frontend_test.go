@@ -17,8 +17,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestFrontend runs tare frontend as a process: a request, its line in the query log, a reload, and a
-// request that is under way when the process is asked to end.
+// TestFrontend runs tare frontend as a process: a request, its line in the query log, a reload, and a request
+// that is in progress when the process is terminated.
 func TestFrontend(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	downstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -28,7 +28,7 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// A served is a tare serve that runs as a process of its own.
+// A served is a tare serve in a separate process.
 type served struct {
 	listen, http string
 	pid          int
@@ -62,13 +62,13 @@ func startServe(t *testing.T, backend string, flags ...string) *served {
 	}
 	drained := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, diag) // ends with the process
+		_, _ = io.Copy(io.Discard, diag) // until the process exits
 		close(drained)
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		testwait.Receive(t, "the end of the process' log", drained)
-		_ = cmd.Wait() // sessions that did not end make it exit with 3
+		_ = cmd.Wait() // it exits with 3 if sessions did not end
 	})
 	return &served{listen: ready.Listen, http: ready.HTTP, pid: cmd.Process.Pid}
 }
@@ -97,7 +97,7 @@ func (s *served) metrics(t *testing.T) map[string]*dto.MetricFamily {
 	return families
 }
 
-// A heapState is what the heap holds after a collection, and who says so.
+// A heapState is the heap after a collection, by owner.
 type heapState struct {
 	live   float64 // bytes
 	owners map[string]float64
@@ -119,8 +119,8 @@ func (s *served) heap(t *testing.T) heapState {
 	return h
 }
 
-// ownersAreTheHeap waits until the bytes of the owners differ from the heap in use by at most percent: requests,
-// sessions and writers release memory after their last response.
+// ownersAreTheHeap waits until the bytes of the owners differ from the heap in use by at most percent:
+// requests, sessions and writers release memory after their last response.
 func (s *served) ownersAreTheHeap(t *testing.T, when string, percent float64) (h heapState) {
 	t.Helper()
 	testwait.UntilState(t, when+": the owners to hold the heap in use", func() (string, bool) {
@@ -132,9 +132,9 @@ func (s *served) ownersAreTheHeap(t *testing.T, when string, percent float64) (h
 	return h
 }
 
-// TestOwnersAreTheHeap loads a tare serve with thousands of plans, five hundred sessions that
-// each did several things, and a full ring of the query log: the bytes that the owners say they
-// hold, with the base that was measured at start, are the heap in use within two percent.
+// TestOwnersAreTheHeap loads a tare serve with thousands of plans, five hundred sessions with various states,
+// and a full ring of the query log: the owners' bytes plus the base measured at start equal the heap in use
+// within two percent.
 func TestOwnersAreTheHeap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens five hundred connections")
@@ -158,8 +158,8 @@ func TestOwnersAreTheHeap(t *testing.T) {
 	}
 }
 
-// TestOwnersAreTheHeapWithHistory has a gateway write the history of thousands of digests, and its pages and PromQL asked: the owners
-// and the base are the heap in use within ten percent.
+// TestOwnersAreTheHeapWithHistory has a gateway write the history of thousands of digests, and queries its
+// pages and PromQL: the owners and the base equal the heap in use within ten percent.
 func TestOwnersAreTheHeapWithHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of series")
@@ -181,10 +181,10 @@ func TestOwnersAreTheHeapWithHistory(t *testing.T) {
 	s.get(t, "/")
 	s.get(t, "/queries?by=p99")
 	s.get(t, "/api/v1/query?query=sum(tare_queries_total)")
-	s.ownersAreTheHeap(t, "loaded", 10) // once the pages, which are kept for a second, have been dropped
+	s.ownersAreTheHeap(t, "loaded", 10) // after the pages, which are cached for a second, have been dropped
 }
 
-// occupy opens connections that stay, each of which runs and prepares statements of its own.
+// occupy opens persistent connections, each of which runs and prepares distinct statements.
 func occupy(t *testing.T, cfg *mysql.Config, connections, statements int) {
 	t.Helper()
 	connector, err := mysql.NewConnector(cfg)
@@ -207,12 +207,12 @@ func occupy(t *testing.T, cfg *mysql.Config, connections, statements int) {
 	testwait.Group(t, "the workers", &workers)
 }
 
-// visit takes a connection and keeps it. Most of its statements fail at the server, which has
-// no such tables; their plans are made all the same.
+// visit uses a connection and keeps it open. Most of its statements fail at the server, which lacks the
+// tables; their plans are created nonetheless.
 func visit(ctx context.Context, db *sql.DB, n, statements int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	c, err := db.Conn(ctx) // ends with db
+	c, err := db.Conn(ctx) // closed with db
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -259,8 +259,8 @@ func isServerError(err error) bool {
 	return ok
 }
 
-// TestReturnIdleMemory lets sixteen connections send statements of six megabytes that are held
-// whole, and then waits: the gateway gives back what that took.
+// TestReturnIdleMemory has sixteen connections send statements of six megabytes that are buffered whole, and
+// then waits: the gateway returns that memory to the system.
 func TestReturnIdleMemory(t *testing.T) {
 	server := testmysql.Start(t)
 	s := startServe(t, "mysql://"+server.Addr, "--return-idle-memory", "500ms", "--statement-memory", "8MiB")
@@ -290,8 +290,8 @@ func TestReturnIdleMemory(t *testing.T) {
 	counter := func(name string) float64 {
 		return s.metrics(t)["tare_idle_memory_"+name].GetMetric()[0].GetCounter().GetValue()
 	}
-	// On a busy machine a spell without a command may end before the long statements, and return memory that they
-	// take again.
+	// On a busy machine an idle period may occur before the end of the long statements, which then allocate
+	// the returned memory again.
 	testwait.UntilState(t, "8 MiB of idle memory to be returned", func() (string, bool) {
 		usage, err := process.Usage()
 		if err != nil {
@@ -302,7 +302,7 @@ func TestReturnIdleMemory(t *testing.T) {
 	})
 }
 
-// TestPlansPage reads /api/v1/plans of a gateway that has planned.
+// TestPlansPage reads /api/v1/plans of a gateway with plans.
 func TestPlansPage(t *testing.T) {
 	server := testmysql.Start(t)
 	s := startServe(t, "mysql://"+server.Addr)

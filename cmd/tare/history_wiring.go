@@ -29,18 +29,17 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// historyCacheBytes keeps pages of the indexes of blocks in the bucket. Most questions are about
-// what is local.
+// historyCacheBytes is the cache for index pages of blocks in the bucket. Most queries are about local data.
 const historyCacheBytes = 32 << 20
 
-// A historyService is what counts, writes, keeps and answers the history: without a bucket a table in
-// memory. A nil one does nothing.
+// A historyService counts, writes, keeps and serves the history; without a bucket it is a table in memory. A
+// nil one does nothing.
 type historyService struct {
 	server   *server.Server
 	cfg      config.History
 	registry *server.Registry
 	table    *stmtstats.Table
-	reader   web.Statements    // over time, where a history is written
+	reader   web.Statements    // over time, if a history is written
 	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
 	bucket   objstore.Bucket
@@ -56,9 +55,8 @@ var (
 	indexHeadersPiece = localstate.Piece{Name: "index headers", Lost: "nothing: they are built again from the bucket"}
 )
 
-// openHistory opens the history in the data directory, which without a bucket is not needed. The caller
-// has checked the options; where the directory cannot be used for another reason, statements are counted
-// in memory.
+// openHistory opens the history in the data directory, which is not required without a bucket. The caller has
+// checked the options; if the directory is unusable for another reason, statements are counted in memory.
 func openHistory(s *server.Server, cfg config.History, labels map[string]string, bucket objstore.Bucket) (*historyService, error) {
 	h := &historyService{server: s, cfg: cfg, registry: server.EmptyRegistry(), bucket: bucket, labels: labels}
 	if !cfg.Enabled() {
@@ -135,7 +133,7 @@ func (h *historyService) open() error {
 	return h.registry.Register(history.NewArchiveCollector(h.archive))
 }
 
-// openTable opens the table of digests: in a directory, or in memory alone.
+// openTable opens the table of digests: in a directory, or in memory only.
 func (h *historyService) openTable(dir string, state *localstate.Store) (err error) {
 	o := h.tableOptions()
 	o.Dir, o.State = dir, state
@@ -151,8 +149,8 @@ func (h *historyService) tableOptions() stmtstats.Options {
 	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: h.server.Options.Server.Log.Redact, Slog: h.server.Log}
 }
 
-// historyLabels adds the instance: the one that the directory had before, so that a host may change its
-// name, else one of host and port.
+// historyLabels adds the instance: the previous one of the directory, so that a host may change its name, or
+// one derived from host and port.
 func historyLabels(given map[string]string, dir string, listen config.Address) (map[string]string, error) {
 	labels := maps.Clone(given)
 	if labels == nil {
@@ -178,7 +176,8 @@ func historyLabels(given map[string]string, dir string, listen config.Address) (
 	return labels, nil
 }
 
-// observed are the table that counts statements and the labels of its series, nil where none are written.
+// observed returns the table that counts statements and the labels of its series, which are nil if none are
+// written.
 func (h *historyService) observed() (*stmtstats.Table, func() map[string]string) {
 	switch {
 	case h == nil:
@@ -189,7 +188,7 @@ func (h *historyService) observed() (*stmtstats.Table, func() map[string]string)
 	return h.table, h.archive.Labels
 }
 
-// now returns the clock of the samples; nil where none are written.
+// now returns the clock of the samples; nil if none are written.
 func (h *historyService) now() func() time.Time {
 	if h == nil || h.archive == nil {
 		return nil
@@ -197,7 +196,7 @@ func (h *historyService) now() func() time.Time {
 	return h.archive.Now
 }
 
-// routes are the pages of the history.
+// routes returns the pages of the history.
 func (h *historyService) routes() ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
@@ -236,7 +235,7 @@ func (h *historyService) routes() ([]web.Route, error) {
 			Listed("/api/v1/status/blocks", "blocks of the history in the bucket, and the budgets of queries")), nil
 }
 
-// status tells of the blocks in the bucket; nil without a bucket.
+// status returns a function for the status of the blocks in the bucket; nil without a bucket.
 func (h *historyService) status() func() storegateway.StatusPage {
 	if h == nil || h.gateway == nil {
 		return nil
@@ -244,7 +243,7 @@ func (h *historyService) status() func() storegateway.StatusPage {
 	return h.gateway.StatusPage
 }
 
-// heapOwners are the parts whose heap grows. The table's does not: it is in the base.
+// heapOwners returns the parts whose heap grows. The table's does not: it is part of the base.
 func (h *historyService) heapOwners() []memory.Owner {
 	if h == nil || h.archive == nil {
 		return nil
@@ -268,7 +267,7 @@ func (h *historyService) run(ctx context.Context) error {
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	parts.Go(func() { _ = h.gateway.Run(ctx) }) // it has no error but to end
+	parts.Go(func() { _ = h.gateway.Run(ctx) }) // its only error is the cancellation
 	parts.Go(func() {
 		every := time.NewTicker(time.Minute)
 		defer every.Stop()
@@ -284,8 +283,8 @@ func (h *historyService) run(ctx context.Context) error {
 	return h.archive.Run(ctx)
 }
 
-// makeRoom lets digests that are not called any more make room for others, which a history that is
-// written does in its rounds. The table is not closed: sessions may count up to the end of the process.
+// makeRoom evicts digests that are not called any more, which a written history does in its rounds. The table
+// is not closed: sessions may count until the process exits.
 func (h *historyService) makeRoom(ctx context.Context) error {
 	every := time.NewTicker(history.DefaultInterval)
 	defer every.Stop()
@@ -301,7 +300,7 @@ func (h *historyService) makeRoom(ctx context.Context) error {
 	}
 }
 
-// close writes what is counted by now, and gives up what open has made.
+// close writes the current counts, and releases the resources of open.
 func (h *historyService) close() error {
 	if h == nil {
 		return nil

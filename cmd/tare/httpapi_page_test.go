@@ -35,7 +35,7 @@ required role. Details: [statements](top.md#get-apiv1statements), [PromQL](promq
 [active series](active-series.md), [query log](query-log.md), [copy](copy.md).
 `
 
-// TestHTTPAPIPage holds docs/reference/http-api.md against docs/reference/openapi.yaml.
+// TestHTTPAPIPage compares docs/reference/http-api.md with docs/reference/openapi.yaml.
 func TestHTTPAPIPage(t *testing.T) {
 	f := readAPI(t)
 	var page bytes.Buffer

@@ -32,7 +32,7 @@ func opened[S server.Service](t *testing.T, s S) S {
 	return s
 }
 
-// TestScripts runs the command lines of testdata: what a user types, and what is answered.
+// TestScripts runs the command lines of testdata: the input of a user and the expected output.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
@@ -65,9 +65,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// pages serves two files as the live metrics and the statements of a gateway that is ready, to the account
-// dba with the password "weight" or the token "balance": pages live.json statements.json. Its address is in
-// URL, the one with TLS in TLS_URL, whose authority is in ca.pem.
+// pages serves two files as the live metrics and the statements of a ready gateway, to the account dba with
+// the password "weight" or the token "balance": pages live.json statements.json. Its address is in URL, the
+// one with TLS in TLS_URL, whose authority is in ca.pem.
 func pages(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: pages live.json statements.json")
@@ -87,7 +87,7 @@ func pages(ts *testscript.TestScript, neg bool, args []string) {
 		})
 	}
 	plain, secure := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
-	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // clients that do not know the authority
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // clients that do not trust the authority
 	secure.StartTLS()
 	ts.Defer(plain.Close)
 	ts.Defer(secure.Close)
@@ -96,8 +96,8 @@ func pages(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600))
 }
 
-// holdsOut is a subcommand that does not end when it is asked to: it interrupts itself,
-// waits for its context, and interrupts itself again.
+// holdsOut is a subcommand that does not stop when interrupted: it interrupts itself, waits for its context,
+// and interrupts itself again.
 func holdsOut() {
 	ctx, stop := untilInterrupted(context.Background())
 	defer stop()

@@ -37,7 +37,7 @@ Each server also has ` + "`process_…`" + `, ` + "`go_…`" + ` (CPU by purpose
 [deploy/prometheus](../../deploy/prometheus) has recording rules and alerts, [deploy/grafana](../../deploy/grafana) a dashboard.
 `
 
-// A metricLine is a metric as the page has it.
+// A metricLine is a metric on the page.
 type metricLine struct{ name, kind, labels, help string }
 
 // metricSection are the metrics of one command.
@@ -46,7 +46,7 @@ type metricSection struct {
 	lines       []metricLine
 }
 
-// TestMetricsPage holds the page against what the servers register.
+// TestMetricsPage compares the page with the metrics that the servers register.
 func TestMetricsPage(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString(metricsIntro)
@@ -145,7 +145,8 @@ func rowstreamMetrics(t *testing.T) *server.Registry {
 
 var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: (".*"), constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
 
-// metricsOf are the metrics that a registry knows, those without a value too, but Go's and the process's.
+// metricsOf returns the metrics of a registry, including those without a value, except Go's and the
+// process's.
 func metricsOf(t *testing.T, r *server.Registry) []metricLine {
 	t.Helper()
 	lines := make(map[string]metricLine)
@@ -213,7 +214,7 @@ func kindOf(m *dto.Metric) string {
 	return ""
 }
 
-// kindOfVec is the type of a metric that has labels and no value yet.
+// kindOfVec returns the type of a metric that has labels and no value yet.
 func kindOfVec(c prometheus.Collector, name string) string {
 	switch c.(type) {
 	case *prometheus.CounterVec:
@@ -228,7 +229,7 @@ func kindOfVec(c prometheus.Collector, name string) string {
 	if strings.HasSuffix(name, "_total") {
 		return "counter"
 	}
-	if _, ok := c.(*copier.Metrics); ok { // its unknown gauges are absent
+	if _, ok := c.(*copier.Metrics); ok { // its gauges without values are absent
 		return "gauge"
 	}
 	return ""
@@ -242,8 +243,8 @@ func backquoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// TestMetricNames looks for each name of a metric in the sources on the page, so that one that is only
-// collected sometimes is not missed.
+// TestMetricNames searches the page for each metric name in the sources, so that a metric that is collected
+// only sometimes is not missed.
 func TestMetricNames(t *testing.T) {
 	page, err := os.ReadFile(metricsPage)
 	must(t, err)
@@ -274,8 +275,8 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// TestDocumentedMetrics looks for each metric that documentation, alerts and the dashboard name on the page of
-// metrics, which is held against the servers.
+// TestDocumentedMetrics searches the metrics page, which is compared with the servers, for each metric named
+// in documentation, alerts and the dashboard.
 func TestDocumentedMetrics(t *testing.T) {
 	page, err := os.ReadFile(metricsPage)
 	must(t, err)

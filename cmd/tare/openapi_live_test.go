@@ -27,13 +27,14 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// Marks that no response without statement texts has: a table and a value of a statement.
+// Marks that must not occur in responses without statement texts: a table and a value of a statement.
 const (
 	markedTable = "marked_table_qzx"
 	markedValue = "marked_value_qzx"
 )
 
-// startCommand runs a subcommand as a process until the test ends and returns where it serves HTTP and MySQL.
+// startCommand runs a subcommand as a process until the test ends and returns its addresses for HTTP and
+// MySQL.
 func startCommand(t *testing.T, ready string, args ...string) *served {
 	t.Helper()
 	exe, err := os.Executable()
@@ -53,7 +54,7 @@ func startCommand(t *testing.T, ready string, args ...string) *served {
 	}
 	drained := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, stderr) // ends with the process
+		_, _ = io.Copy(io.Discard, stderr) // until the process exits
 		close(drained)
 	}()
 	t.Cleanup(func() {
@@ -64,8 +65,8 @@ func startCommand(t *testing.T, ready string, args ...string) *served {
 	return &served{http: line.HTTP, listen: line.Listen}
 }
 
-// startAll runs a gateway with a history and a standby, a store, a frontend and a row server with the accounts of
-// accountsFile, and has the gateway pass on a marked statement.
+// startAll runs a gateway with a history and a standby, a store, a frontend and a row server with the
+// accounts of accountsFile, and sends a marked statement through the gateway.
 func startAll(t *testing.T) map[string]*served {
 	t.Helper()
 	dir := t.TempDir()
@@ -135,8 +136,8 @@ func awaitText(t *testing.T, base string) {
 	})
 }
 
-// TestNoTextsAnywhere: a statement with a marked table and value ran, and no endpoint shows either of them to an
-// account without texts, whatever its role. The same requests by an operator with texts do show them.
+// TestNoTextsAnywhere checks that no endpoint exposes the marked table or value of an executed statement to
+// an account without texts, regardless of its role. The same requests by an operator with texts do.
 func TestNoTextsAnywhere(t *testing.T) {
 	f := readAPI(t)
 	servers := startAll(t)
@@ -147,7 +148,7 @@ func TestNoTextsAnywhere(t *testing.T) {
 		Statements []struct{ Digest, Text string }
 	}
 	must(t, json.Unmarshal([]byte(body), &statements))
-	shown := make(map[string]bool) // targets that show a mark to the operator with texts
+	shown := make(map[string]bool) // targets that expose a mark to the operator with texts
 	walk := func(account string) {
 		t.Helper()
 		for command, s := range servers {
@@ -202,7 +203,7 @@ func around(body, mark string) string {
 	return body[max(0, i-200):min(len(body), i+200)]
 }
 
-// textRequests ask for statement texts in every way that the APIs have.
+// textRequests returns requests for statement texts in every way that the APIs offer.
 func textRequests(t *testing.T, base string) []*http.Request {
 	t.Helper()
 	var all []*http.Request
@@ -240,7 +241,7 @@ func textRequests(t *testing.T, base string) []*http.Request {
 	return append(all, remoteRead(t, base))
 }
 
-// remoteRead asks for all series that have a text.
+// remoteRead returns a request for all series with a text.
 func remoteRead(t *testing.T, base string) *http.Request {
 	t.Helper()
 	message := prompb.ReadRequest{Queries: []*prompb.Query{{

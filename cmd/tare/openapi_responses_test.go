@@ -45,8 +45,8 @@ func newCheckedAPI(t *testing.T) *checkedAPI {
 	return &checkedAPI{file: readAPI(t), validator: v}
 }
 
-// closeObjects has every object with properties refuse others: a field that the file lacks fails the test, although
-// clients must accept new ones.
+// closeObjects makes every object with properties refuse others: a field that is missing in the file fails
+// the test, although clients must accept new ones.
 func closeObjects(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -86,8 +86,8 @@ func (c *checkedAPI) checkBody(t *testing.T, req *http.Request, resp *http.Respo
 	t.Logf("the response: %.2000s", body)
 }
 
-// TestOpenAPIResponses validates the responses of running servers against docs/reference/openapi.yaml: of every
-// endpoint, of malformed requests, and of requests that are refused.
+// TestOpenAPIResponses validates the responses of running servers against docs/reference/openapi.yaml: of
+// every endpoint, of malformed requests, and of refused requests.
 func TestOpenAPIResponses(t *testing.T) {
 	c := newCheckedAPI(t)
 	servers := startAll(t)

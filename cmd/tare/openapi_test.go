@@ -54,12 +54,12 @@ func readAPI(t *testing.T) apiFile {
 	return f
 }
 
-// line is what has to be equal between the program and the file.
+// line returns the properties that must be equal in the program and the file.
 func (o apiOperation) line(method, path string) string {
 	return fmt.Sprintf("%s %s role=%s texts-required=%t changes=%t", strings.ToUpper(method), path, o.Role, o.Texts == "required", o.Changes)
 }
 
-// operations are the lines of one subcommand, sorted.
+// operations returns the lines of one subcommand, sorted.
 func (f apiFile) operations(command string) []string {
 	var lines []string
 	for path, methods := range f.Paths {
@@ -73,8 +73,8 @@ func (f apiFile) operations(command string) []string {
 	return lines
 }
 
-// TestOpenAPIHasEveryRoute: docs/reference/openapi.yaml has exactly the endpoints that the subcommands register, with
-// the role, the texts and the changes that each declares.
+// TestOpenAPIHasEveryRoute checks that docs/reference/openapi.yaml has exactly the endpoints that the
+// subcommands register, with the role, the texts and the changes that each declares.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
 	f := readAPI(t)
 	for path, methods := range f.Paths {
@@ -158,8 +158,8 @@ func registered(t *testing.T) map[string][]web.Endpoint {
 	return all
 }
 
-// requests builds a request for each operation of a subcommand, from the examples of its parameters. Those that
-// run for long or change something are left to the caller.
+// requests builds a request for each operation of a subcommand, from the examples of its parameters. It omits
+// requests that run for long or change state.
 func (f apiFile) requests(t *testing.T, command, base string) []*http.Request {
 	t.Helper()
 	var all []*http.Request

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// textlessSeries hides the series with statement texts from accounts that may not see them.
+// textlessSeries hides the series with statement texts from accounts without the right to see them.
 func textlessSeries(ctx context.Context) []*labels.Matcher {
 	if access.SeesTexts(ctx) {
 		return nil
@@ -20,7 +20,7 @@ func textlessSeries(ctx context.Context) []*labels.Matcher {
 	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, stmtseries.LabelText, "")}
 }
 
-// promRoutes are the endpoints of Prometheus' API. Texts in labels are withheld by textlessSeries.
+// promRoutes returns the endpoints of Prometheus' API. textlessSeries withholds texts in labels.
 func promRoutes(api *promapi.API) []web.Route {
 	viewer := access.For(access.Viewer)
 	var all []web.Route
@@ -30,7 +30,7 @@ func promRoutes(api *promapi.API) []web.Route {
 	return append(all, web.NewRoute(viewer, "/api/v1/", api).Fallback()) // its errors are JSON
 }
 
-// statements are what the pages ask about statements; nil when digests are not counted.
+// statements returns the source of statements for the pages; nil if digests are not counted.
 func (h *historyService) statements() web.Statements {
 	if h == nil {
 		return nil
@@ -38,7 +38,7 @@ func (h *historyService) statements() web.Statements {
 	return h.reader
 }
 
-// seriesMatchers are of the labels that all series of the history have.
+// seriesMatchers returns matchers for the labels shared by all series of the history.
 func (h *historyService) seriesMatchers() func() []string {
 	if h == nil || h.archive == nil {
 		return nil
@@ -46,7 +46,7 @@ func (h *historyService) seriesMatchers() func() []string {
 	return h.archive.SeriesMatchers
 }
 
-// latest is what the gateway's last seconds were like.
+// latest returns the gateway's live metrics.
 func (s *service) latest() web.Latest {
 	l := s.gateway.Live()
 	micros := func(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoProbes starts a process with all packages of the program on a terminal, and has it do nothing: it writes no escape
-// sequences there, with which libraries query a terminal for its colours.
+// TestNoProbes starts an idle process with all packages of the program on a terminal: it writes no escape
+// sequences, by which libraries query a terminal for its colors.
 func TestNoProbes(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -33,7 +33,7 @@ func TestNoProbes(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	must(t, cmd.Start())
 	must(t, side.Close())
-	text, _ := io.ReadAll(terminal) // it ends with an error once the process has closed its side
+	text, _ := io.ReadAll(terminal) // it fails once the process has closed its side
 	must(t, cmd.Wait())
 	if bytes.IndexByte(text, 0x1b) >= 0 || !bytes.Contains(text, []byte("PASS")) {
 		t.Errorf("the process wrote %q", text)

@@ -17,11 +17,11 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// A logLine is a line of the query log as a reader's JSON library sees it.
+// A logLine is a line of the query log, decoded by a JSON library.
 type logLine map[string]any
 
-// TestQueryLogFields runs statements through a real process and server, and looks for every
-// documented field where it belongs.
+// TestQueryLogFields runs statements through a real process and server, and checks every documented field
+// where it applies.
 func TestQueryLogFields(t *testing.T) {
 	server := testmysql.Start(t)
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func TestQueryLogFields(t *testing.T) {
 	}
 
 	rows("SELECT 1 FROM dual /*app='shop',route='%2Forders'*/") // 0
-	run("SELECT 'not this'")                                    // refused by the filter
+	run("SELECT 'not this'")                                    // rejected by the filter
 	rows("SELECT 2 FROM dual /*app='shop',route='%2Forders'*/") // 1: the plan is cached
 	run("CREATE TABLE things (id INT PRIMARY KEY, name VARBINARY(10))")
 	run("BEGIN")                                                              // 3

@@ -27,7 +27,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A logged is a tare serve with a query log, as a process of its own.
+// A logged is a tare serve with a query log in a separate process.
 type logged struct {
 	t            *testing.T
 	listen, http string
@@ -35,8 +35,8 @@ type logged struct {
 	mysql        *mysql.Config
 
 	cmd  *exec.Cmd
-	diag *bytes.Buffer // what it said; after ended
-	done chan struct{} // closed when the process has ended
+	diag *bytes.Buffer // its standard error; after done is closed
+	done chan struct{} // closed when the process has exited
 }
 
 // startLogged runs tare serve with its data under dir until the test ends.
@@ -64,14 +64,14 @@ func startLogged(t *testing.T, server *testmysql.Server, dir, file string, flags
 	}
 	l.listen, l.http, l.mysql.Addr = ready.Listen, ready.HTTP, ready.Listen
 	go func() {
-		_, _ = io.Copy(l.diag, stderr) // ends with the process
-		_ = l.cmd.Wait()               // its code is looked at
+		_, _ = io.Copy(l.diag, stderr) // until the process exits
+		_ = l.cmd.Wait()               // the exit code is checked later
 		close(l.done)
 	}()
 	return l
 }
 
-// stop ends the process in order, if it has not ended.
+// stop terminates the process gracefully, unless it has exited.
 func (l *logged) stop() {
 	_ = l.cmd.Process.Signal(syscall.SIGTERM)
 	testwait.Receive(l.t, "the process to exit", l.done)
@@ -101,8 +101,8 @@ func (l *logged) load(ctx context.Context, connections, each int, statement func
 
 func plain(n int) string { return "DO " + strconv.Itoa(n) }
 
-// counts is what /metrics says: statements that clients ran, records offered to the file and
-// what became of them, and the heap that the log holds.
+// counts are values of /metrics: statements run by clients, records offered to the file and their outcome,
+// and the heap of the log.
 type counts struct{ statements, offered, written, dropped, seq, heap uint64 }
 
 func (l *logged) counts() (c counts) {
@@ -143,14 +143,14 @@ func (l *logged) counts() (c counts) {
 	return c
 }
 
-// until asks for the counts until they are as wanted.
+// until polls the counts until the condition is met.
 func (l *logged) until(what string, yes func(counts) bool) counts {
 	l.t.Helper()
 	return testwait.Value(l.t, what, l.counts, yes)
 }
 
-// settled waits until there are as many records as statements, and each was written or dropped.
-// The start line of the boot is one record more.
+// settled waits until there are as many records as statements, and each was written or dropped. The start
+// line of the boot is one additional record.
 func (l *logged) settled() counts {
 	l.t.Helper()
 	return l.until("settled", func(c counts) bool {
@@ -158,16 +158,16 @@ func (l *logged) settled() counts {
 	})
 }
 
-// A tally is what log lines say.
+// A tally is the sum of a log's lines.
 type tally struct {
-	statements, starts, dropped uint64 // dropped: records, as dropped lines have them
+	statements, starts, dropped uint64 // dropped: records reported by dropped lines
 	seqs                        map[uint64]bool
 	texts                       map[string]bool
 	boot, previousBoot          string
 	previousSeq                 uint64
 }
 
-// read counts the lines of a log. What follows the last line feed is no line.
+// read counts the lines of a log. An incomplete last line does not count.
 func (c *tally) read(t *testing.T, log []byte) {
 	t.Helper()
 	if c.seqs == nil {
@@ -233,8 +233,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestQueryLogFaults breaks the log of a real process under load. Each time statements go on,
-// and the lines written and the records dropped are the statements, to the last one.
+// TestQueryLogFaults breaks the log of a real process under load. Statements always continue, and the lines
+// written and the records dropped add up exactly to the statements.
 func TestQueryLogFaults(t *testing.T) {
 	server := testmysql.Start(t)
 	for _, c := range []struct {
@@ -251,21 +251,21 @@ func TestQueryLogFaults(t *testing.T) {
 		{"three readers", func(t *testing.T, s *testmysql.Server) { testReaders(t, s, 3) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // most of it waits for what is written each second
+			t.Parallel() // mostly waits for the writes of each second
 			c.test(t, server)
 		})
 	}
 }
 
-// whole is flags for long lines, which fill queues sooner.
+// whole returns flags for long lines, which fill queues sooner.
 func whole(more ...string) []string {
 	return append([]string{"--log-redact", "none", "--log-original"}, more...)
 }
 
-// padded is a statement of four kilobytes.
+// padded returns a statement of four kilobytes.
 func padded(n int) string { return fmt.Sprintf("DO %d, '%s'", n, strings.Repeat("x", 4<<10)) }
 
-// testBlocked logs to a named pipe that nobody reads.
+// testBlocked logs to a named pipe without a reader.
 func testBlocked(t *testing.T, server *testmysql.Server) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "query.pipe")
@@ -291,8 +291,8 @@ func testBlocked(t *testing.T, server *testmysql.Server) {
 	lines.check(t, c)
 }
 
-// testFull fills the disk, and makes room again. Only root can make a disk of its own; others
-// log to /dev/full, which never has room.
+// testFull fills the disk, and makes room again. Only root can create a disk; others log to /dev/full, which
+// never has room.
 func testFull(t *testing.T, server *testmysql.Server) {
 	dir, disk := t.TempDir(), t.TempDir()
 	file, small := filepath.Join(disk, "query.log"), true
@@ -331,7 +331,7 @@ func testFull(t *testing.T, server *testmysql.Server) {
 	}
 }
 
-// testRemoved removes the file again and again under load.
+// testRemoved removes the file repeatedly under load.
 func testRemoved(t *testing.T, server *testmysql.Server) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "query.log")
@@ -382,7 +382,7 @@ func testReopened(t *testing.T, server *testmysql.Server) {
 		}
 		if err := os.Rename(file, fmt.Sprintf("%s.%d", file, renamed)); err == nil {
 			renamed++
-		} else if !errors.Is(err, os.ErrNotExist) { // not made anew yet
+		} else if !errors.Is(err, os.ErrNotExist) { // not created again yet
 			t.Error(err)
 		}
 		must(t, l.cmd.Process.Signal(syscall.SIGUSR1))
@@ -396,9 +396,8 @@ func testReopened(t *testing.T, server *testmysql.Server) {
 	readTally(t, names...).check(t, c)
 }
 
-// testKilled kills the process under load: the driver may try the current statement again, and
-// fails then. All that the log counted as written before is in the file, and the next boot
-// reports how much there was.
+// testKilled kills the process under load: the driver may retry the current statement, and then fails. All
+// records counted as written before are in the file, and the next boot reports their number.
 func testKilled(t *testing.T, server *testmysql.Server) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "query.log")
@@ -438,15 +437,15 @@ func testKilled(t *testing.T, server *testmysql.Server) {
 	began := readTally(t, next)
 	lost := began.previousSeq - uint64(len(lines.seqs))
 	t.Logf("%d statements, %d lines, %d lost", acked.Load(), len(lines.seqs), lost)
-	// With the start line, but for the last statement: it may have been counted and not
-	// answered, or answered and not counted.
+	// With the start line, except the last statement: it may have been counted without a response, or the
+	// reverse.
 	want := uint64(acked.Load()) + 1
 	if began.previousBoot != lines.boot || began.previousSeq+1 < want || began.previousSeq > want+1 {
 		t.Errorf("the next boot knows of boot %s with %d records, want %s with about %d", began.previousBoot, began.previousSeq, lines.boot, want)
 	}
 }
 
-// testHuge logs a statement of two megabytes: what the log holds returns to its bound.
+// testHuge logs a statement of two megabytes: the memory of the log returns to its bound.
 func testHuge(t *testing.T, server *testmysql.Server) {
 	dir := t.TempDir()
 	l := startLogged(t, server, dir, filepath.Join(dir, "query.log"), whole("--log-max-text", "4MiB", "--statement-memory", "4MiB")...)
@@ -467,15 +466,15 @@ func testHuge(t *testing.T, server *testmysql.Server) {
 	}
 }
 
-// testReaders runs statements while some clients read the live log: each gets every line, or
-// is told how many it missed.
+// testReaders runs statements while some clients read the live log: each receives every line, or the number
+// it missed.
 func testReaders(t *testing.T, server *testmysql.Server, readers int) {
 	dir := t.TempDir()
 	l := startLogged(t, server, dir, filepath.Join(dir, "query.log"), "--log-ring-bytes", "64KiB")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	const connections, each = 4, 500
-	var seen [3]atomic.Uint64 // statements, with those that dropped lines tell of
+	var seen [3]atomic.Uint64 // statements, including those reported by dropped lines
 	var reading sync.WaitGroup
 	for i := range readers {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.http+"/debug/querylog", nil)

@@ -49,7 +49,7 @@ curl in containers without one.`,
 	return cmd
 }
 
-// clientFlags are the address of a server's HTTP side and the account for it.
+// clientFlags are the address of a server's HTTP API and the account for it.
 type clientFlags struct {
 	options                 top.ClientOptions
 	passwordFile, tokenFile string
@@ -65,7 +65,7 @@ func (f *clientFlags) add(cmd *cobra.Command, of string) {
 	flags.StringVar(&f.caFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
 }
 
-// address takes an address that is an argument in place of --url.
+// address uses the argument as the address if it is given instead of --url.
 func (f *clientFlags) address(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

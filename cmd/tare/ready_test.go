@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestReady asks a server that is ready, is not, wants an account, and is not there.
+// TestReady checks a server that is ready, is not, requires an account, and does not exist.
 func TestReady(t *testing.T) {
 	status := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

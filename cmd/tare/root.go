@@ -15,7 +15,7 @@ import (
 
 // run executes a command line and returns the process's exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	started := false // the command line was understood
+	started := false // the command line was valid
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -38,7 +38,7 @@ func newRootCommand() *cobra.Command {
 It runs between applications and a MySQL-compatible server, relays the protocol, identifies each
 statement by its digest, and logs its cost.`,
 		Example: "  tare demo\n  tare serve --backend mysql://127.0.0.1:3306",
-		// What goes wrong is reported by report, once and without the whole usage.
+		// report prints errors, once and without the whole usage.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
@@ -47,7 +47,7 @@ statement by its digest, and logs its cost.`,
 	return root
 }
 
-// newHelpCommand returns the help command. Unlike cobra's it fails where there is no such command.
+// newHelpCommand returns the help command. Unlike cobra's it fails for an unknown command.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
@@ -76,7 +76,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, spelling.Suggest("--"+unknown.GetSpecifiedName(), names))
 }
 
-// group makes a command that only has subcommands refuse to be called without one.
+// group makes a command that only has subcommands fail without one.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

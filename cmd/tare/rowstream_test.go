@@ -19,8 +19,8 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// TestRowstream copies a table through tare rowstream, with TLS, a token and packed rows, follows it
-// and compares both sides, and looks at its metrics and query log.
+// TestRowstream copies a table through tare rowstream, with TLS, a token and packed rows, follows it and
+// compares both sides, and checks its metrics and query log.
 func TestRowstream(t *testing.T) {
 	from, to := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t)
 	must(t, from.Exec("CREATE OR REPLACE DATABASE rowstream", "CREATE TABLE rowstream.t (id INT PRIMARY KEY, a TEXT)",
@@ -100,7 +100,7 @@ func TestRowstream(t *testing.T) {
 		return string(text)
 	}
 	for page, want := range map[string]string{"/-/ready": "ready", "/-/healthy": "healthy", "/": "tare rowstream", "/metrics": "tare_rowstream_changes_total 30\n"} {
-		testwait.UntilState(t, page+" with "+want, func() (string, bool) { // a batch is counted after it was sent
+		testwait.UntilState(t, page+" with "+want, func() (string, bool) { // a batch is counted after it is sent
 			got := get(page)
 			return got, strings.Contains(got, want)
 		})

@@ -120,7 +120,7 @@ func (s *rowstreamService) Close() error {
 	return s.source.Close()
 }
 
-// A rowstreamCollector exposes the counts of a row service.
+// A rowstreamCollector exposes the counters of a row service.
 type rowstreamCollector struct {
 	rows *wire.Service
 

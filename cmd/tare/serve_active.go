@@ -22,28 +22,27 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// What an answer with active series may take.
+// Bounds of a request for active series.
 const (
-	// activeIdle is for how long after its last call a digest's series are active: as long as in
-	// Mimir unless told otherwise.
+	// activeIdle is the time after its last call for which a digest's series are active: Mimir's default.
 	activeIdle = 20 * time.Minute
 
-	activeRequests   = 4 // at the same time
+	activeRequests   = 4 // concurrently
 	activeShards     = 128
 	activeTimeout    = time.Minute
 	activeMergeBytes = 16 << 20
 )
 
-// An activeService answers which of the gateway's own series are active.
+// An activeService serves the active series of this gateway.
 type activeService struct {
 	table  *stmtstats.Table
-	labels func() map[string]string // of the series; nil until the gateway listens, without a history
+	labels func() map[string]string // of the series; nil until the gateway listens or without a history
 	active atomic.Pointer[history.Active]
 	front  *frontend.Frontend
 }
 
-// newActiveService answers from the table that counts digests, nil if none does. Where a history is
-// written it has the history's labels.
+// newActiveService returns a service for the table that counts digests, nil if there is none. If a history is
+// written, the series have its labels.
 func newActiveService(table *stmtstats.Table, labels func() map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
 	if table == nil {
 		return nil, nil
@@ -59,7 +58,7 @@ func newActiveService(table *stmtstats.Table, labels func() map[string]string, q
 	return a, nil
 }
 
-// collectors are the metrics of its requests.
+// collectors returns the metrics of its requests.
 func (a *activeService) collectors() []prometheus.Collector {
 	if a == nil {
 		return nil
@@ -67,7 +66,7 @@ func (a *activeService) collectors() []prometheus.Collector {
 	return a.front.Collectors()
 }
 
-// begin begins to answer for a gateway that listens.
+// begin starts the service for a listening gateway.
 func (a *activeService) begin(listens net.Addr) error {
 	if a == nil {
 		return nil
@@ -107,7 +106,7 @@ func (a *activeService) ActiveShard(shard tsblock.Shard, keep func(labels.Labels
 	return func(func(labels.Labels) bool) {} // not listening yet: nothing was called
 }
 
-// current returns the active series under the labels of the history, which change when the clock was set back
+// current returns the active series with the labels of the history, which change when the clock is set back
 // too far.
 func (a *activeService) current() *history.Active {
 	active := a.active.Load()
@@ -121,7 +120,7 @@ func (a *activeService) current() *history.Active {
 	return next
 }
 
-// heapBytes is what is kept to answer.
+// heapBytes returns the memory of the service.
 func (a *activeService) heapBytes() int64 {
 	if a == nil || a.active.Load() == nil {
 		return 0
@@ -129,7 +128,7 @@ func (a *activeService) heapBytes() int64 {
 	return a.active.Load().HeapBytes()
 }
 
-// routes are the paths of the API.
+// routes returns the endpoints of the API.
 func (a *activeService) routes() []web.Route {
 	if a == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// events are what has happened to the gateway that somebody who looks at its statements should know.
+// events returns the gateway's events that matter to readers of its statements.
 func (s *service) events() []web.Event {
 	return slices.Concat(s.routeEvents(), s.lossEvents(), s.history.events())
 }
 
-// routeEvents are the last switch to another server, and a hold that is under way.
+// routeEvents returns the last switch to another server, and a current pause.
 func (s *service) routeEvents() []web.Event {
 	if s.cfg.Standby == "" {
 		return nil
@@ -41,10 +41,10 @@ func (s *service) routeEvents() []web.Event {
 	return all
 }
 
-// clockStepAge is how long a new instance label is an event.
+// clockStepAge is how long a new instance label is reported as an event.
 const clockStepAge = 30 * 24 * time.Hour
 
-// events are that the table of digests was too small.
+// events returns an event if the table of digests was too small.
 func (h *historyService) events() []web.Event {
 	if h == nil {
 		return nil
@@ -89,7 +89,7 @@ func (h *historyService) events() []web.Event {
 	return all
 }
 
-// lossEvents are the local state that could not be used.
+// lossEvents returns the local state that could not be used.
 func (s *service) lossEvents() []web.Event {
 	var all []web.Event
 	for _, l := range s.Data.Losses() {

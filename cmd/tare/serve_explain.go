@@ -14,11 +14,11 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// explainRange is the time whose heaviest statements are explained, where a history is kept.
+// explainRange is the time range of the heaviest statements to explain, if a history is kept.
 const explainRange = 15 * time.Minute
 
-// openExplain creates the Prober that explains the heaviest statements through the control account; it is nil without the
-// account, without HTTP, or where digests are not counted.
+// openExplain creates the Prober that explains the heaviest statements through the control account; it is nil
+// without the account, without HTTP, or if digests are not counted.
 func (s *service) openExplain() error {
 	counted := s.history.statements()
 	if s.cfg.Control.Addr == "" || s.cfg.Explain != config.ExplainOn || s.markers == nil || counted == nil {
@@ -55,7 +55,7 @@ func (s *service) openCalls() (err error) {
 	return nil
 }
 
-// callSource is where pages find sampled calls.
+// callSource returns the source of sampled calls for the pages.
 func (s *service) callSource() web.CallSource {
 	if s.calls == nil {
 		return nil
@@ -81,8 +81,8 @@ func (s *service) watchRises() {
 	s.Go(s.rises.Run)
 }
 
-// controlAddr is where the control account logs in: at its own address for the backend, otherwise at the server that
-// sessions go to.
+// controlAddr returns the address of the control account's logins: its configured address for the backend,
+// otherwise that of the sessions' server.
 func (s *service) controlAddr() string {
 	if s.cfg.Standby != "" {
 		if _, addr := s.gateway.Active(); addr != string(s.cfg.Backend) {
@@ -117,14 +117,14 @@ func (s *service) markPlanChange(digest sqldigest.Digest, c explain.Change) {
 	})
 }
 
-// schemaChanged has statements explained again whose tables have changed.
+// schemaChanged schedules statements for EXPLAIN whose tables have changed.
 func (s *service) schemaChanged(m markers.Marker) {
 	if s.explain != nil && m.Statement() {
 		s.explain.SchemaChanged(m.Tables)
 	}
 }
 
-// plans is where pages find plans.
+// planSource returns the source of plans for the pages.
 func (s *service) planSource() web.PlanSource {
 	if s.explain == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// An incident is a gateway before a server, with clients that call statements until the test ends.
+// An incident is a gateway in front of a server, with clients that call statements until the test ends.
 type incident struct {
 	*localGateway
 	server *testmysql.Server
@@ -65,7 +65,7 @@ func (i *incident) load(t *testing.T, text string, args ...any) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
 	calling.Go(func() {
-		pause := time.NewTicker(10 * time.Millisecond) // longer calls are more load
+		pause := time.NewTicker(10 * time.Millisecond) // longer calls increase the load
 		defer pause.Stop()
 		for ctx.Err() == nil {
 			if err := i.call(ctx, text, args...); err != nil && ctx.Err() == nil {
@@ -95,7 +95,7 @@ func (i *incident) call(ctx context.Context, text string, args ...any) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// digestOf is the digest of a statement as the gateway computes it.
+// digestOf returns the digest of a statement as computed by the gateway.
 func (i *incident) digestOf(t *testing.T, text string) string {
 	t.Helper()
 	var version string
@@ -124,7 +124,7 @@ func TestDroppedIndex(t *testing.T) {
 		}
 		testwait.UntilState(t, "the plan", page("orders ref by k"))
 		card := "/api/v1/incidents/" + i.digestOf(t, text) + "?from=" + began
-		testwait.Until(t, "calls before the change", func() bool { // an eighth of the range, however busy the machine is
+		testwait.Until(t, "calls before the change", func() bool { // an eighth of the range, no matter how busy the machine is
 			var now struct{ Affected []struct{ Calls int } }
 			must(t, json.Unmarshal([]byte(i.page(t, card)), &now))
 			return len(now.Affected) > 0 && now.Affected[0].Calls >= 1000
@@ -148,7 +148,7 @@ func TestDroppedIndex(t *testing.T) {
 	})
 }
 
-// TestDeployedQuery reports a deployment, after which a statement is called that was not called before: the overview names the
+// TestDeployedQuery reports a deployment before the first call of a new statement: the overview names the
 // deployment as its possible cause.
 func TestDeployedQuery(t *testing.T) {
 	onIncidents(t, func(t *testing.T, i *incident) {

@@ -17,13 +17,13 @@ import (
 // markersName is the file of events in the data directory.
 const markersName = "events.log"
 
-// A markerService records what happens around the statements. A nil one does nothing.
+// A markerService records events around the statements. A nil one does nothing.
 type markerService struct {
 	store *markers.Store
 }
 
-// openMarkers opens the events, with the file of earlier processes where there is a data directory. Each new one is
-// passed to added.
+// openMarkers opens the events, with the file of earlier processes if there is a data directory. Each new
+// event is passed to added.
 func openMarkers(s *server.Server, added func(markers.Marker)) (*markerService, error) {
 	o := markers.Options{Path: s.Data.File(markersName), NoTexts: s.Options.Server.Log.Redact == querylog.RedactAll, Added: added, Log: s.Log}
 	if s.Data != nil {
@@ -38,14 +38,14 @@ func openMarkers(s *server.Server, added func(markers.Marker)) (*markerService, 
 	return m, nil
 }
 
-// add records what has just happened, by an HTTP account if it has a name.
+// add records an event of this moment, by an HTTP account if it has a name.
 func (m *markerService) add(kind markers.Kind, title, account string) {
 	if m != nil {
 		m.store.Add(markers.Marker{Kind: kind, Title: title, User: account})
 	}
 }
 
-// source is where pages find the markers.
+// source returns the source of markers for the pages.
 func (m *markerService) source() web.MarkerSource {
 	if m == nil {
 		return nil
@@ -74,7 +74,7 @@ func (m *markerService) close() error {
 	return m.store.Close()
 }
 
-// routes are the API of events.
+// routes returns the API of events.
 func (m *markerService) routes() []web.Route {
 	if m == nil {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestEventsOfAGateway: a schema change through the gateway and a reported event are listed, and still after a restart.
+// TestEventsOfAGateway checks that a schema change through the gateway and a reported event are listed, even
+// after a restart.
 func TestEventsOfAGateway(t *testing.T) {
 	account := testmysql.Shared(t).Config(testmysql.AppUser)
 	dir := t.TempDir()

@@ -16,18 +16,18 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// routeName is the file in the data directory that says which server sessions were switched to.
+// routeName is the file in the data directory with the server that sessions were switched to.
 const routeName = "route.json"
 
-// A savedRoute is what the file holds.
+// A savedRoute is the content of the file.
 type savedRoute struct {
 	Version int       `json:"version"` // 1
-	Address string    `json:"address"` // of the server that sessions go to
-	At      time.Time `json:"at"`      // of the switch; zero when there was none yet
+	Address string    `json:"address"` // of the server of the sessions
+	At      time.Time `json:"at"`      // of the switch; zero if there was none yet
 }
 
-// setRoute gives the gateway its second server, and the one that it begins with: where the last
-// switch went, whatever it is called now.
+// setRoute configures the gateway's second server and its initial server: the target of the last switch, even
+// if its address has changed since.
 func (s *service) setRoute(o *gateway.Options) error {
 	saved, err := readRoute(s.Data.File(routeName))
 	if err != nil {
@@ -59,13 +59,13 @@ func (s *service) setRoute(o *gateway.Options) error {
 	return nil
 }
 
-// password is the password of an account on the standby.
+// password returns the password of an account on the standby.
 func (s *service) password(user string) (string, bool) {
 	p, ok := (*s.accounts.Load())[user]
 	return p.Reveal(), ok
 }
 
-// reloadAccounts reads the file of accounts again.
+// reloadAccounts re-reads the file of accounts.
 func (s *service) reloadAccounts() {
 	if s.cfg.Standby == "" {
 		return
@@ -79,7 +79,7 @@ func (s *service) reloadAccounts() {
 	s.Log.Info("accounts for the standby reloaded", "accounts", len(fresh))
 }
 
-// routeAPI is the path that sessions are switched at.
+// routeAPI returns the API for switching sessions.
 func (s *service) routeAPI() []web.Route {
 	if s.cfg.Standby == "" {
 		return nil
@@ -93,7 +93,7 @@ func (s *service) routeAPI() []web.Route {
 	return all
 }
 
-// readRoute is empty when nothing was switched yet.
+// readRoute returns the saved route, empty if there is none.
 func readRoute(path string) (saved savedRoute, err error) {
 	if path == "" {
 		return saved, nil
@@ -114,15 +114,15 @@ func readRoute(path string) (saved savedRoute, err error) {
 	return saved, nil
 }
 
-// saveRoute writes the route so that a restart after a kill or a power cut finds the old one or
-// the new one.
+// saveRoute writes the route atomically: a restart after a kill or a power failure finds the old or the new
+// one.
 func (s *service) saveRoute(addr string) error {
 	path := s.Data.File(routeName)
 	saved := savedRoute{Version: 1, Address: addr, At: time.Now().UTC().Truncate(time.Second)}
 	switch last := s.switched.Load(); {
-	case last == nil && addr == string(s.cfg.Backend): // where sessions stay that were never switched
+	case last == nil && addr == string(s.cfg.Backend): // the sessions' server if they were never switched
 		saved.At = time.Time{}
-	case last != nil && last.Address == addr: // where they stay
+	case last != nil && last.Address == addr: // the sessions' current server
 		saved = *last
 	}
 	text, err := json.Marshal(saved)
@@ -133,7 +133,7 @@ func (s *service) saveRoute(addr string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // once it has its name, there is none
+	defer func() { _ = os.Remove(f.Name()) }() // after the rename it does not exist
 	_, err = f.Write(append(text, '\n'))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

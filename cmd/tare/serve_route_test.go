@@ -21,8 +21,8 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// routedService is a service with a standby, whose sessions were switched to it at some time, as the
-// data directory remembers; its gateway listens nowhere.
+// routedService returns a service with a standby, whose sessions were switched to it earlier according to the
+// data directory; its gateway does not listen.
 func routedService(t *testing.T, at string) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func routedService(t *testing.T, at string) *service {
 	return s
 }
 
-// TestRouteIsNotForAll: only operators move sessions; viewers see the route.
+// TestRouteIsNotForAll checks that only operators can switch sessions; viewers can read the route.
 func TestRouteIsNotForAll(t *testing.T) {
 	s := routedService(t, "2026-11-01T00:00:00Z")
 	h := web.New(web.Options{
@@ -81,7 +81,7 @@ func TestRouteIsNotForAll(t *testing.T) {
 	}
 }
 
-// TestRouteEvents: the pages tell of the last switch, of one before the start too, and of a hold.
+// TestRouteEvents checks that the pages show the last switch, even one before the start, and a pause.
 func TestRouteEvents(t *testing.T) {
 	s := routedService(t, "2026-11-01T00:00:00Z")
 	all := s.events()
@@ -101,8 +101,8 @@ func TestRouteEvents(t *testing.T) {
 	}
 }
 
-// TestRouteStays writes the route of a side that sessions stay at, after a switch that could not be written
-// down: it is no switch.
+// TestRouteStays writes the route of the side that sessions stay at, after the new route could not be saved:
+// it is not recorded as a switch.
 func TestRouteStays(t *testing.T) {
 	s := routedService(t, "2026-11-01T00:00:00Z")
 	saved := func() savedRoute {
@@ -126,7 +126,7 @@ func TestRouteStays(t *testing.T) {
 	if s.switched.Load() != nil {
 		t.Error("after a restart it is a switch")
 	}
-	// A directory that takes no file leaves the route as it was.
+	// An unwritable directory leaves the route unchanged.
 	must(t, os.Remove(s.Data.File(routeName)))
 	must(t, os.Mkdir(s.Data.File(routeName), 0o700))
 	if err := s.saveRoute("127.0.0.1:3307"); err == nil || s.switched.Load() != nil {

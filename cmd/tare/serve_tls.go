@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/internal/server"
 )
 
-// certificates are the files of TLS as they were read last. Each is nil when it is not configured.
+// certificates are the most recently read TLS files. Each is nil if it is not configured.
 type certificates struct {
 	own                   *tls.Certificate // for clients
 	clientCAs, backendCAs *x509.CertPool
@@ -25,7 +25,7 @@ func loadCertificates(cfg config.Serve) (c certificates, err error) {
 	return c, err
 }
 
-// reloadCertificates reads the files of TLS again. Connections that are open keep their own.
+// reloadCertificates re-reads the TLS files. Open connections keep their certificates.
 func (s *service) reloadCertificates() {
 	if s.cfg.TLSCert == "" && s.cfg.TLSClientCA == "" && s.cfg.BackendTLSCA == "" {
 		return

@@ -30,8 +30,8 @@ func writeCertificate(t *testing.T, cert, key string) {
 	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 }
 
-// TestReloadCertificates replaces the files of TLS: a reload uses the new ones, and keeps the old
-// ones when one of the files is damaged.
+// TestReloadCertificates replaces the TLS files: a reload uses the new ones, and keeps the old ones if one of
+// the files is damaged.
 func TestReloadCertificates(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
@@ -90,7 +90,8 @@ func TestReloadCertificates(t *testing.T) {
 	reload("certificates not reloaded")
 }
 
-// TestWarnIfInClear: a listener for MySQL clients that other machines reach without TLS is in the log.
+// TestWarnIfInClear checks that the log warns about a listener for MySQL clients that other machines reach
+// without TLS.
 func TestWarnIfInClear(t *testing.T) {
 	for _, c := range []struct {
 		ip    string

@@ -36,15 +36,15 @@ type service struct {
 	options gateway.Options
 	backend *backendState
 	labels  map[string]string // of the history; nil without a bucket
-	bucket  objstore.Bucket   // until the history has it
+	bucket  objstore.Bucket   // until the history takes it over
 	planner *sqlplan.Planner
 	plans   *memory.PlanCache
 	gateway *gateway.Server
 
 	accounts atomic.Pointer[config.Accounts] // for the standby
-	switched atomic.Pointer[savedRoute]      // the last switch; nil: there was none
+	switched atomic.Pointer[savedRoute]      // the last switch; nil: none
 	active   *activeService                  // nil without HTTP, or digests
-	history  *historyService                 // nil when no digests are counted
+	history  *historyService                 // nil if no digests are counted
 	markers  *markerService                  // nil without HTTP
 	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
 	rises    *web.RiseWatch                  // nil without HTTP or a history
@@ -103,7 +103,7 @@ func (s *service) Check() error {
 		}
 	}
 	checked := *o
-	checked.Log = new(querylog.Logger) // which open creates
+	checked.Log = new(querylog.Logger) // a placeholder; open creates it
 	table := (&historyService{server: s.Server, cfg: s.cfg.History}).tableOptions()
 	errs := []error{checked.Validate()}
 	if s.cfg.CountsDigests() {
@@ -114,8 +114,7 @@ func (s *service) Check() error {
 	return errors.Join(errs...)
 }
 
-// openBucket opens the history's bucket, before any other file: its URL may name a place that there
-// cannot be.
+// openBucket opens the history's bucket before any other file: its URL may be invalid.
 func (s *service) openBucket() (err error) {
 	if !s.cfg.History.Enabled() {
 		return nil
@@ -127,7 +126,7 @@ func (s *service) openBucket() (err error) {
 	return err
 }
 
-// openData opens the data directory where an option requires one, and checks the options against its content.
+// openData opens the data directory if an option requires one, and checks the options against its content.
 func (s *service) openData() error {
 	required := s.cfg.History.Enabled() || s.cfg.Standby != ""
 	if required || s.cfg.Log.File != "" {
@@ -144,7 +143,7 @@ func (s *service) openHistory() (routes []web.Route, err error) {
 		return nil, nil
 	}
 	s.history, err = openHistory(s.Server, s.cfg.History, s.labels, s.bucket)
-	s.bucket = nil // the history's
+	s.bucket = nil // owned by the history
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +223,7 @@ func (s *service) Open(context.Context) error {
 	}, s.heapOwners()...)
 }
 
-// addParts adds what runs until the drain is over.
+// addParts adds the parts that run until the drain is over.
 func (s *service) addParts() {
 	s.Go(s.history.run)
 	s.Go(s.markers.run)
@@ -241,7 +240,7 @@ func (s *service) gatherer() prometheus.Gatherer {
 	return prometheus.Gatherers{s.Metrics, s.history.registry}
 }
 
-// Close implements server.Service. The history has the counts of the sessions up to their end.
+// Close implements server.Service. The history includes the statements of the sessions up to their end.
 func (s *service) Close() error {
 	var err error
 	if s.bucket != nil {
@@ -250,7 +249,7 @@ func (s *service) Close() error {
 	return errors.Join(err, s.markers.close(), s.history.close())
 }
 
-// planRules turns the configured rules into the planner's; with dryRun none of them refuses.
+// planRules converts the configured rules to the planner's; with dryRun none of them refuses.
 func planRules(rules []config.Rule, dryRun bool) ([]sqlplan.Rule, error) {
 	var out []sqlplan.Rule
 	var errs []error
@@ -283,7 +282,7 @@ func planRules(rules []config.Rule, dryRun bool) ([]sqlplan.Rule, error) {
 	return out, errors.Join(errs...)
 }
 
-// warnIfInClear logs that other machines reach a listener for MySQL clients that offers no TLS.
+// warnIfInClear logs a warning if other machines can reach a listener for MySQL clients without TLS.
 func warnIfInClear(log *slog.Logger, at net.Addr, mode gateway.ClientTLSMode) {
 	if addr, ok := at.(*net.TCPAddr); ok && !addr.IP.IsLoopback() && mode == gateway.ClientTLSOff {
 		log.Warn("MySQL listener without TLS is open to other machines: statements, results and some passwords can be intercepted; "+
@@ -311,16 +310,16 @@ func (s *service) addresses() []any {
 	return attrs
 }
 
-// Drain implements server.Service. The gateway has the time limit among its options.
+// Drain implements server.Service. The gateway's options include the time limit.
 func (s *service) Drain(context.Context) (left int) {
 	s.Log.Info("shutting down", "sessions", s.gateway.Sessions(), "drain_timeout", s.cfg.DrainTimeout)
 	return s.gateway.Shutdown(context.Background())
 }
 
-// ready reports whether the server that sessions go to lets clients log in.
+// ready reports whether the sessions' server lets clients log in.
 func (s *service) ready(ctx context.Context) error { return s.gateway.Ready(ctx) }
 
-// awaitReady logs that the gateway is ready, once it is.
+// awaitReady waits until the gateway is ready and logs that.
 func (s *service) awaitReady(ctx context.Context) error {
 	attrs := s.addresses()
 	const longest = 5 * time.Second
@@ -371,7 +370,7 @@ func (s *service) register() {
 	}
 }
 
-// heapOwners are the parts whose heap is bounded and counted.
+// heapOwners returns the parts whose heap is bounded and counted.
 func (s *service) heapOwners() []memory.Owner {
 	owners := []memory.Owner{
 		{Name: "plan_cache", Bytes: s.planner.Bytes},

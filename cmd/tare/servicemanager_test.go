@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestServiceManager runs servers as systemd does and reads their messages from start to end.
+// TestServiceManager runs servers under a simulated systemd and reads their messages from start to end.
 func TestServiceManager(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "tare.yaml")
@@ -58,7 +58,7 @@ func TestServiceManager(t *testing.T) {
 					t.Logf("its log:\n%s", &log)
 				}
 			})
-			// The first sign of life may come before the word that it is ready.
+			// The first watchdog message may precede the ready message.
 			ready, sign := message(), message()
 			if ready == "WATCHDOG=1" {
 				ready, sign = sign, ready

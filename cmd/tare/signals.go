@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// untilInterrupted returns a context that SIGINT or SIGTERM cancels with errInterrupted. A
-// second one ends the process at once: the caller does not want to wait.
+// untilInterrupted returns a context that SIGINT or SIGTERM cancels with errInterrupted. A second signal
+// exits the process immediately.
 func untilInterrupted(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)

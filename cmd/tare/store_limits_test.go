@@ -13,7 +13,8 @@ import (
 	"github.com/taredb/tare/slab"
 )
 
-// TestTenantLimitsReload starts a store with limits of tenants, has them read again, and again when the file is wrong.
+// TestTenantLimitsReload starts a store with limits of tenants, reloads them, and reloads them again from an
+// invalid file.
 func TestTenantLimitsReload(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.yaml")

@@ -30,8 +30,8 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// storeBaseBytes is what tare store takes besides its budgets: the program, index headers, idle
-// slabs and frames, connections, and what the garbage collector has not collected yet.
+// storeBaseBytes is the memory of tare store besides its budgets: the program, index headers, idle slabs and
+// frames, connections, and uncollected garbage.
 const storeBaseBytes = 192 << 20
 
 // A storeService is the parts of tare store.
@@ -45,7 +45,7 @@ type storeService struct {
 	limiter *storegateway.Limiter
 	gateway *storegateway.Gateway
 	waiting *promapi.ResponseBudget
-	api     *storeapi.API // nil when gRPC is off, as grpc
+	api     *storeapi.API // nil if gRPC is off, like grpc
 	grpc    *grpc.Server
 }
 
@@ -129,13 +129,13 @@ func (s *storeService) Open(context.Context) (err error) {
 	return s.openHTTP()
 }
 
-// lightPart is the part of --process-bytes that light queries have besides it.
+// lightPart is the divisor of --process-bytes that gives the additional bytes for light queries.
 const lightPart = 16
 
-// lightBytes is what light queries are admitted with, besides --process-bytes.
+// lightBytes returns the bytes for light queries, in addition to --process-bytes.
 func (s *storeService) lightBytes() int64 { return int64(s.cfg.ProcessBytes) / lightPart }
 
-// limitMemory has the garbage collector keep the process within its budgets as well as it can.
+// limitMemory sets the garbage collector's memory limit to the sum of the budgets.
 func (s *storeService) limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -205,7 +205,7 @@ func (s *storeService) openHTTP() error {
 	}, s.heapOwners()...)
 }
 
-// heapOwners are the parts whose heap is bounded and counted.
+// heapOwners returns the parts whose heap is bounded and counted.
 func (s *storeService) heapOwners() []memory.Owner {
 	slabs := func() slab.PoolStats { return s.pool.Stats().Add(s.entries.Stats()) }
 	return []memory.Owner{
@@ -239,7 +239,7 @@ func (s *storeService) Announce() (status string) {
 	return "serves " + s.cfg.Bucket.String()
 }
 
-// trimIdle gives back slabs that no query has used for a minute or two.
+// trimIdle frees slabs that no query has used for a minute or two.
 func (s *storeService) trimIdle(ctx context.Context) error {
 	every := time.NewTicker(time.Minute)
 	defer every.Stop()
@@ -275,20 +275,20 @@ func (s *storeService) Close() error {
 	return err
 }
 
-// stopGRPC lets running calls finish, and returns how many queries run when limit ends and those
-// that are left are ended.
+// stopGRPC lets running calls finish. When limit is done, it stops the remaining ones and returns the number
+// of queries running at that time.
 func (s *storeService) stopGRPC(limit context.Context) int {
 	var left atomic.Int64
 	stop := context.AfterFunc(limit, func() {
 		left.Store(int64(s.gateway.Gate().Stats().Running))
-		s.grpc.Stop() // which ends GracefulStop
+		s.grpc.Stop() // ends GracefulStop
 	})
 	defer stop()
 	s.grpc.GracefulStop()
 	return int(left.Load())
 }
 
-// waitForQueries waits until no query runs or waits, and returns how many do when limit ends.
+// waitForQueries waits until no query runs or waits, and returns the number left when limit is done.
 func (s *storeService) waitForQueries(limit context.Context) int {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -305,7 +305,7 @@ func (s *storeService) waitForQueries(limit context.Context) int {
 	}
 }
 
-// reloadLimits reads the file of --tenant-limits again.
+// reloadLimits re-reads the file of --tenant-limits.
 func (s *storeService) reloadLimits() {
 	if s.cfg.TenantLimits == "" {
 		return

@@ -15,9 +15,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestStoreOwnersAreTheHeap has a tare store answer over a block of many series: the bytes that the
-// owners say they hold, with the base that was measured at start, are about the heap in use. What grows
-// beside them are tables of the runtime, of HTTP and of PromQL.
+// TestStoreOwnersAreTheHeap queries a tare store over a block of many series: the owners' bytes plus the base
+// measured at start approximate the heap in use. The rest are tables of the runtime, of HTTP and of PromQL.
 func TestStoreOwnersAreTheHeap(t *testing.T) {
 	dir := t.TempDir()
 	bucket := filepath.Join(dir, "bucket")
@@ -41,7 +40,7 @@ func TestStoreOwnersAreTheHeap(t *testing.T) {
 	}
 	drained := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, stderr) // ends with the process
+		_, _ = io.Copy(io.Discard, stderr) // until the process exits
 		close(drained)
 	}()
 	t.Cleanup(func() {

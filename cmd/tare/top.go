@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/top"
 )
 
-// The variables that hold a password or a token for tare top and tare ready.
+// Environment variables with a password or a token for tare top and tare ready.
 const (
 	topPassword = "TARE_TOP_PASSWORD"
 	topToken    = "TARE_TOP_TOKEN"
@@ -110,7 +110,7 @@ func (f *topFlags) options(getenv func(string) string) (*top.Options, error) {
 	return o, nil
 }
 
-// keyboard is where keys come from, nil unless a user sits before a terminal.
+// keyboard returns the source of keys, nil unless a user is at a terminal.
 func keyboard(in io.Reader, out io.Writer) *os.File {
 	keys, ok := in.(*os.File)
 	if !ok || !isatty.IsTerminal(keys.Fd()) || os.Getenv("TERM") == "dumb" {

@@ -15,11 +15,11 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// unitUID is an account that owns nothing else.
+// unitUID is an account without other files.
 const unitUID = 61_316
 
-// TestUnitUser runs the unit's command as the user of the unit, over files installed as the unit's header
-// says: it starts with --standby-accounts, and a reload reads new rules.
+// TestUnitUser runs the unit's command as the user of the unit, over files installed as described in the
+// unit's header: it starts with --standby-accounts, and a reload reads new rules.
 func TestUnitUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can run a command as another user")
@@ -78,7 +78,7 @@ func TestUnitUser(t *testing.T) {
 		lines := bufio.NewScanner(stderr)
 		for lines.Scan() {
 			e := event{Msg: lines.Text()}
-			_ = json.Unmarshal(lines.Bytes(), &e) // another line is its own message
+			_ = json.Unmarshal(lines.Bytes(), &e) // other lines are not JSON
 			events <- e
 		}
 		_, _ = io.Copy(io.Discard, stderr)
