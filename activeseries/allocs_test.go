@@ -17,7 +17,7 @@ func TestAllocs(t *testing.T) {
 	compact := testactive.Body(7, n)
 	escaped := bytes.ReplaceAll(bytes.ReplaceAll(compact, []byte("prometheus"), []byte(`\u0070é\n`)), []byte(","), []byte(" ,\n"))
 	framed := frames(t, compact, FormFramedEnd)
-	var pieces piecesReader // cut items as the ends of windows do
+	var pieces piecesReader // splits items like the ends of windows
 	drain := func(d Decoder, r *bytes.Reader, body []byte) func() error {
 		return func() error {
 			r.Reset(body)
@@ -105,7 +105,7 @@ type piecesReader struct{ r io.Reader }
 
 func (p *piecesReader) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), 700)]) }
 
-// frames is a body in another form.
+// frames returns a body converted to another form.
 func frames(t testing.TB, body []byte, form Form) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -116,7 +116,7 @@ func frames(t testing.TB, body []byte, form Form) []byte {
 	return out.Bytes()
 }
 
-// TestMergeAllocs holds the objects of a merge to its sources, whatever they contain.
+// TestMergeAllocs bounds the objects of a merge by its sources, regardless of their contents.
 func TestMergeAllocs(t *testing.T) {
 	m := NewMerger(MergerOptions{Workers: 2})
 	for _, n := range []int{1, 1000} {
@@ -146,7 +146,7 @@ type nopCloser struct{ *bytes.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// TestWindowShrinks lets a long item go after its body, and refuses one that is too long.
+// TestWindowShrinks frees the buffer of a long item after its body, and rejects an item that is too long.
 func TestWindowShrinks(t *testing.T) {
 	var s Scanner
 	for length, fits := range map[int]bool{1 << 20: true, MaxItem: true, MaxItem + 1: false} {
@@ -166,7 +166,7 @@ func TestWindowShrinks(t *testing.T) {
 	}
 }
 
-// TestDepth accepts and refuses what encoding/json does.
+// TestDepth compares the maximum depth with encoding/json.
 func TestDepth(t *testing.T) {
 	for _, depth := range []int{1, 63, 64, 65, 9_999, 10_000} {
 		for _, pair := range []string{"[]", "{}"} {

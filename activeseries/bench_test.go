@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// BenchmarkDecode reads one body of 10,000 items of 85 bytes, on one processor.
+// BenchmarkDecode decodes one body of 10,000 items of 85 bytes on one CPU.
 func BenchmarkDecode(b *testing.B) {
 	compact := testactive.Body(7, 10_000)
 	kinds := []struct {
@@ -76,7 +76,7 @@ func benchmarkDecoder(b *testing.B, d Decoder, body []byte) {
 	}
 }
 
-// BenchmarkMerge merges 128 bodies of 1,000 items in several ways.
+// BenchmarkMerge merges 128 bodies of 1,000 items with different options.
 func BenchmarkMerge(b *testing.B) {
 	bodies := testactive.Bodies(128, 1000)
 	size := 0
@@ -109,7 +109,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// A mapTracker is the plain twin of a Tracker: a map under a lock.
+// A mapTracker is the baseline of a Tracker: a map under a lock.
 type mapTracker struct {
 	mu   sync.RWMutex
 	last map[Key]*Moment
@@ -126,8 +126,7 @@ func (m *mapTracker) update(k Key, at Moment) bool {
 	return true
 }
 
-// BenchmarkTrackerUpdate notes samples of a million known series in random order; sweeping
-// lets none go.
+// BenchmarkTrackerUpdate records samples of a million known series in random order; sweeps remove none.
 func BenchmarkTrackerUpdate(b *testing.B) {
 	const n = 1_000_000
 	keys := make([]Key, n)

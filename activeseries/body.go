@@ -7,43 +7,43 @@ import (
 	"sync/atomic"
 )
 
-// spawnBytes is how much one goroutine reads before it asks for help: single series from
-// a hundred shards are merged sooner than another goroutine has started.
+// spawnBytes is the number of bytes that one goroutine reads before it starts others: single series from a
+// hundred shards are merged sooner than another goroutine starts.
 const spawnBytes = 32 << 10
 
-// A Body is the merged answer. It is written by WriteTo, or read by Read, once; then closed.
+// A Body is the merged response. It is either written by WriteTo or read by Read, once, and then closed.
 type Body struct {
 	merger  *Merger
 	order   Order
 	sources []Source
 
-	next    atomic.Int64 // of the sources to be begun
-	stopped atomic.Bool  // nothing more is to be read
-	hurry   sync.Once    // Stop is called
-	state   bodyState    // of the caller's goroutine
+	next    atomic.Int64 // index of the next source to open
+	stopped atomic.Bool  // nothing more must be read
+	hurry   sync.Once    // calls Stop once
+	state   bodyState    // used by the caller's goroutine only
 
 	mu    sync.Mutex
-	out   output    // under mu
-	w     io.Writer // under mu
-	fault error     // under mu: the first
-	lost  error     // under mu: of w
+	out   output    // guarded by mu
+	w     io.Writer // guarded by mu
+	fault error     // first error; guarded by mu
+	lost  error     // error of w; guarded by mu
 
-	reader  *worker // of Read
-	pending pending // of Read: made and not yet read
+	reader  *worker // used by Read
+	pending pending // used by Read: bytes not read yet
 }
 
-// bodyState is how a Body is taken, and how far.
+// bodyState is the method by which a Body is consumed, and its progress.
 type bodyState uint8
 
 const (
 	fresh bodyState = iota
 	writing
-	reading // sources
-	ending  // read to the tail
+	reading // reading sources
+	ending  // all sources were read
 	closed
 )
 
-// pending is a writer that holds a view of what was written until it is read.
+// pending is a writer that keeps a view of the written bytes until they are read.
 type pending struct{ rest []byte }
 
 func (p *pending) Write(b []byte) (int, error) {
@@ -54,22 +54,22 @@ func (p *pending) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ErrClosed is what a Body's Read and WriteTo return after Close.
+// ErrClosed is returned by a Body's Read and WriteTo after Close.
 var ErrClosed = errors.New("read of a merged response after Close")
 
-// Stats is what went through a Body.
+// Stats are the counts of a Body.
 type Stats struct {
-	Items      int64 // that went out
-	Duplicates int64 // that did not, as they had gone out before
-	Bytes      int64 // that went out
-	Limited    bool  // there may have been more than Order.Limit
+	Items      int64 // items written
+	Duplicates int64 // items omitted because they had been written before
+	Bytes      int64 // bytes written
+	Limited    bool  // items may have been omitted because of Order.Limit
 }
 
-// WriteTo writes the answer. Small bodies are read in the caller's goroutine, one after the other; large
-// ones by as many goroutines as the Merger has workers, which have ended when WriteTo returns. Each
-// writes what it has read itself, so that a slow w holds all readers back.
+// WriteTo writes the response to w. It reads small bodies in the caller's goroutine, one after the other, and
+// large ones in as many goroutines as the Merger has workers, which have finished when WriteTo returns. Each
+// writes the items that it has read, so a slow w throttles all readers.
 //
-// The error is the writer's, or that which the answer tells of.
+// WriteTo returns the error of w, or the error that the response reports.
 func (b *Body) WriteTo(w io.Writer) (int64, error) {
 	if err := b.take(writing, w); err != nil {
 		return 0, err
@@ -88,7 +88,7 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) {
 	return b.out.bytes, b.Err()
 }
 
-// take begins the answer, which w is to have.
+// take starts the response, which is written to w.
 func (b *Body) take(by bodyState, w io.Writer) error {
 	switch b.state {
 	case fresh:
@@ -104,7 +104,7 @@ func (b *Body) take(by bodyState, w io.Writer) error {
 	return nil
 }
 
-// finish writes the end of the answer, when no worker is left.
+// finish writes the end of the response after all workers have finished.
 func (b *Body) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +117,7 @@ func (b *Body) finish() {
 	b.write(b.out.tail(b.fault))
 }
 
-// write sends p to the writer, with mu held.
+// write writes p to the writer. The caller holds mu.
 func (b *Body) write(p []byte) {
 	if b.lost != nil || len(p) == 0 {
 		return
@@ -133,7 +133,7 @@ func (b *Body) write(p []byte) {
 	}
 }
 
-// fail keeps the first error, and ends reading.
+// fail records the first error and stops reading.
 func (b *Body) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +147,7 @@ func (b *Body) failLocked(err error) {
 	}
 }
 
-// stop ends reading.
+// stop stops reading.
 func (b *Body) stop() {
 	b.stopped.Store(true)
 	b.hurry.Do(func() {
@@ -157,8 +157,8 @@ func (b *Body) stop() {
 	})
 }
 
-// Err is the error that ended the answer early, after it has been written or read: the writer's, or that
-// of which the answer tells.
+// Err returns the error that ended the response early, after it was written or read: the writer's, or the
+// error that the response reports.
 func (b *Body) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,16 +168,15 @@ func (b *Body) Err() error {
 	return b.fault
 }
 
-// Stats is what went through so far.
+// Stats returns the counts so far.
 func (b *Body) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return Stats{Items: b.out.items, Duplicates: b.out.duplicates, Bytes: b.out.bytes, Limited: b.out.limited}
 }
 
-// Read reads the answer, from one source after the other in the caller's goroutine. It is for callers
-// that cannot use WriteTo. After the answer it returns io.EOF, also where the answer tells of an error:
-// see Err.
+// Read reads the response, from one source after the other in the caller's goroutine. It is for callers that
+// cannot use WriteTo. After the response it returns io.EOF, even if the response reports an error: see Err.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.state != reading && b.state != ending {
 		if err := b.take(reading, &b.pending); err != nil {
@@ -200,8 +199,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes the sources that have not been read, and their Done is told ErrClosed. It must
-// not run beside WriteTo or Read: what ends those is the context of their sources.
+// Close closes the sources that were not read, and calls their Done with ErrClosed. It must not be called
+// concurrently with WriteTo or Read: to stop those, cancel the context of the sources.
 func (b *Body) Close() error {
 	if b.state == closed {
 		return nil

@@ -9,43 +9,43 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// A Difference is a body on which the two decoders do not agree.
+// A Difference is a body on which the two decoders disagree.
 type Difference struct {
 	Shard             string
-	By                Implementation // what the answer was made by
+	By                Implementation // the implementation whose items were returned
 	Items, OtherItems int64
 	Err, OtherErr     error // nil for a valid body
-	SameBytes         bool  // the items are the same, byte by byte
+	SameBytes         bool  // the items are equal byte by byte
 }
 
-// String says what differs.
+// String describes the difference.
 func (d Difference) String() string {
 	return fmt.Sprintf("shard %s: %s has %d items and error %v, the other %d and %v; items are the same: %t",
 		d.Shard, d.By, d.Items, d.Err, d.OtherItems, d.OtherErr, d.SameBytes)
 }
 
-// A comparison decodes a body by one implementation, and by the other beside it, in a goroutine of
-// its own that is given each byte that the first has read.
+// A comparison decodes a body with one implementation, and concurrently with the other, in a goroutine that
+// receives each byte that the first has read.
 type comparison struct {
-	Decoder // whose items are returned
+	Decoder // its items are returned
 	other   Decoder
 	by      Implementation
 	shard   string
 	tell    func(Difference)
 
-	tee   io.Reader      // of the body
-	pipe  *io.PipeWriter // nil when the present body has been compared, or there is none
+	tee   io.Reader      // reads the body
+	pipe  *io.PipeWriter // nil if the current body was compared, or if there is none
 	mine  itemSum
 	yours chan verdictOn
 }
 
-// verdictOn is what a decoder made of a whole body.
+// verdictOn is the result of a decoder for a whole body.
 type verdictOn struct {
 	sum itemSum
 	err error
 }
 
-// itemSum counts and sums items, without what stands between.
+// itemSum counts and hashes items, without the bytes between them.
 type itemSum struct {
 	items int64
 	hash  maphash.Hash
@@ -54,7 +54,7 @@ type itemSum struct {
 func (s *itemSum) add(list []byte, n int) {
 	s.items += int64(n)
 	for item := range Items(list) {
-		_, _ = s.hash.Write(item) // does not fail
+		_, _ = s.hash.Write(item) // never fails
 		_ = s.hash.WriteByte(',')
 	}
 }
@@ -69,7 +69,7 @@ func newComparison(o *Order, s *Source) *comparison {
 	}
 }
 
-// Reset begins with a body, and a goroutine that ends with it.
+// Reset starts a body, and a goroutine that finishes with it.
 func (c *comparison) Reset(r io.Reader) {
 	c.close()
 	pr, pw := io.Pipe()
@@ -90,14 +90,14 @@ func (c *comparison) Reset(r io.Reader) {
 				}
 			}
 		})
-		_, _ = io.Copy(io.Discard, pr) // what it has no use for, so that the first is not held up
+		_, _ = io.Copy(io.Discard, pr) // the unused rest, so that the first decoder does not block
 		c.yours <- v
 	}()
 	c.tee = io.TeeReader(r, pw)
 	c.Decoder.Reset(c.tee)
 }
 
-// Next is the first decoder's. At the end the two are compared.
+// Next returns the items of the first decoder. At the end of the body it compares the two decoders.
 func (c *comparison) Next() ([]byte, int, error) {
 	list, n, err := c.Decoder.Next()
 	if c.pipe == nil {
@@ -110,11 +110,11 @@ func (c *comparison) Next() ([]byte, int, error) {
 	return list, n, err
 }
 
-// compare waits for the other decoder, which is given all of the body even where the first
-// has seen an error before its end.
+// compare waits for the other decoder, which receives the whole body even if the first one found an error
+// before its end.
 func (c *comparison) compare(err error) {
 	if e, ok := errors.AsType[*Error](err); ok && e.Err == nil {
-		_, _ = io.Copy(io.Discard, c.tee) // a reader's error here ends the body for the other
+		_, _ = io.Copy(io.Discard, c.tee) // a read error here ends the body for the other decoder
 	}
 	c.end(err)
 	v := <-c.yours
@@ -125,7 +125,7 @@ func (c *comparison) compare(err error) {
 	}
 }
 
-// end lets the other decoder come to its end.
+// end lets the other decoder finish.
 func (c *comparison) end(err error) {
 	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil {
 		c.pipe.CloseWithError(e.Err)
@@ -150,8 +150,8 @@ func notEOF(err error) error {
 	return err
 }
 
-// sameFailure reports whether two decoders agree: both accept, both refuse, or both found the same
-// reported.
+// sameFailure reports whether two decoders agree: both accept, both reject, or both found the same reported
+// error.
 func sameFailure(a, b error) bool {
 	ra, aReports := errors.AsType[*ReportedError](a)
 	rb, bReports := errors.AsType[*ReportedError](b)

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// CountLabel is the label that has the number of series in an item of a Source of counts. In other sources it
-// is a label like any other.
+// CountLabel is the label with the number of series in an item of a Source of counts. In other sources it has
+// no special meaning.
 const CountLabel = "__count__"
 
-// countBytes is what a value takes in a counter beside its text: the entry of a map, which is
-// a string and a pointer at a load of 7/16 to 7/8, and the number it points to.
+// countBytes is the memory of a value in a counter besides its text: a map entry of a string and a pointer at
+// a load of 7/16 to 7/8, and the number that it points to.
 const countBytes = 64
 
 // A counter counts the items of one worker by the value of a label.
@@ -24,7 +24,7 @@ type counter struct {
 	values map[string]*int64
 }
 
-// A budget is of bytes that several counters share.
+// A budget is a number of bytes that several counters share.
 type budget struct {
 	what    string
 	allowed int64
@@ -42,8 +42,8 @@ func newCounter(label string, b *budget) *counter {
 	return &counter{label: label, budget: b, values: map[string]*int64{}}
 }
 
-// add counts an item: as one series or, of a source of counts, as many as it has. It does not allocate for
-// a value that it knows, without escapes.
+// add counts an item: as one series or, in a source of counts, as the number that it contains. It does not
+// allocate for known values without escapes.
 func (c *counter) add(item []byte, counts bool) error {
 	var value []byte // an item without the label counts under ""
 	count := int64(1)
@@ -76,7 +76,7 @@ func (c *counter) addValue(value []byte, count int64) error {
 	return nil
 }
 
-// parseCount reads a decimal number without sign.
+// parseCount parses a decimal number without sign.
 func parseCount(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 18 {
 		return 0, false
@@ -90,7 +90,7 @@ func parseCount(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// merge takes over what other has counted, under the budget that both have.
+// merge adds the counts of other, which has the same budget, and empties it.
 func (c *counter) merge(other *counter) {
 	if len(c.values) == 0 {
 		c.values, other.values = other.values, nil
@@ -114,14 +114,14 @@ func saturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-// A valueCount is a value of the label, and how many series have it.
+// A valueCount is a value of the label and its number of series.
 type valueCount struct {
 	value string
 	count int64
 }
 
-// largest are the limit largest counts, the largest first, values of one count in order; all when
-// limit is 0.
+// largest returns the limit largest counts in descending order, values with equal counts in ascending order.
+// It returns all if limit is 0.
 func (c *counter) largest(limit int) []valueCount {
 	list := make([]valueCount, 0, len(c.values))
 	for value, n := range c.values {
@@ -136,7 +136,7 @@ func (c *counter) largest(limit int) []valueCount {
 	return list
 }
 
-// appendItem writes the count as an item with its comma.
+// appendItem appends the count as an item with its comma.
 func (v valueCount) appendItem(dst []byte, label string) []byte {
 	dst = append(dst, ',', '{')
 	dst = appendQuoted(dst, label)
@@ -147,11 +147,11 @@ func (v valueCount) appendItem(dst []byte, label string) []byte {
 	return append(dst, '"', '}')
 }
 
-// appendQuoted writes text as a JSON string. What is not UTF-8 becomes U+FFFD.
+// appendQuoted appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendQuoted(dst []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for _, r := range text { // U+FFFD for what is not UTF-8
+	for _, r := range text { // U+FFFD for invalid UTF-8
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))

@@ -1,14 +1,27 @@
-// Package activeseries answers which series are live, and merges the answers of many shards to that
-// question, checked byte by byte, without copying or allocating per series.
+// Package activeseries tracks which series are active, and merges the responses of many shards that list
+// active series, validating every byte without copying or allocating per series.
+//
+// Merge responses with a [Merger]:
+//
+//	m := activeseries.NewMerger(activeseries.MergerOptions{Workers: runtime.GOMAXPROCS(0)})
+//	body := m.Merge(sources, activeseries.Order{Unique: true, UniqueBytes: 64 << 20})
+//	defer body.Close()
+//	_, err := body.WriteTo(w)
+//
+// Track active series with a [Tracker], whose sweeps expire idle series:
+//
+//	if !tracker.Update(key, now) {
+//		err = tracker.Add(key, now, matchers)
+//	}
 //
 // # Terms
 //
-//   - An item is a series in an answer: a JSON object of label names and values.
-//   - A body is one shard's answer, a source where it comes from.
-//   - A decoder checks a body and passes its items on. Scanner and FrameScanner are the strict
-//     ones, Plain and PlainFrames their twins on encoding/json, which accept the same.
-//   - A form is how a body is written: as JSON, or as frames.
-//   - A series is live when it got a sample lately; a Tracker keeps which are.
+//   - An item is a series in a response: a JSON object of label names and values.
+//   - A body is the response of one shard; a source provides it.
+//   - A decoder validates a body and returns its items. Scanner and FrameScanner are the strict decoders;
+//     Plain and PlainFrames are their references based on encoding/json, which accept the same bodies.
+//   - A form is an encoding of bodies: JSON or frames.
+//   - A series is live if it got a sample within the idle time.
 //
 // # Data flow
 //
@@ -16,45 +29,49 @@
 //	           ▲   │            │
 //	           │   │            ├── hashes ──► those not seen before    (Order.Unique)
 //	           │   │            └── values ──► counts                   (Order.CountBy)
-//	           └───┘ the item that the end of the window cuts
+//	           └───┘ the item that the end of the window splits
 //
 //	sample ──► Tracker.Update ──► one word of a table ◄── Tracker.Sweep
 //
-// Bodies are read by as many goroutines as there are processors, not as there are bodies: the
-// others wait in their connections' buffers. Whoever has read items writes them, under one lock;
-// there is no channel, no pipe, and no copy between the window and the writer. A slow client so
-// holds back all shards.
+// Bodies are read by as many goroutines as there are workers, not as there are bodies: the others wait in the
+// buffers of their connections. The goroutine that has read items writes them, under one lock; there is no
+// channel, no pipe, and no copy between the window and the writer. A slow client therefore throttles all
+// shards.
 //
-// # What is accepted
+// # Costs
 //
-// A body is one JSON text by RFC 8259 in UTF-8 without byte order mark: an object with at most one
-// member "data", which is an array of objects whose values are all strings, or null for
-// no items. Other members may be anything; they may come before and after. That is what
-// encoding/json.Valid accepts, less
+// A strict decoder takes 64 KiB, more only during a longer item, and does not allocate per item.
+// Order.UniqueBytes and Order.CountBytes bound deduplication and counting. A Tracker takes 19 to 32 bytes per
+// series.
 //
-//   - invalid UTF-8, which Valid lets pass;
+// # Accepted bodies
+//
+// A body is one JSON text according to RFC 8259 in UTF-8 without byte order mark: an object with at most one
+// member "data", which is an array of objects whose values are all strings, or null for no items. Other
+// members, before or after it, may be arbitrary. This is what encoding/json.Valid accepts, without
+//
+//   - invalid UTF-8, which Valid accepts;
 //   - a second "data", and bodies without one, unless they report an error;
-//   - what is not of the shape;
-//   - an item, or a string or number beside the items, of more than MaxItem bytes.
+//   - data of another shape;
+//   - items, and strings and numbers beside the items, of more than MaxItem bytes.
 //
-// Names are compared byte for byte after their escapes: "DATA" is another member, "d\u0061ta" is
-// not. Escapes of lone surrogates are accepted, nesting is limited as in encoding/json. A
-// label may come twice in an item.
+// Names are compared byte for byte after unescaping: "DATA" is another member, "d\u0061ta" is not. Escapes of
+// lone surrogates are accepted; nesting is limited as in encoding/json. An item may have a label twice.
 //
-// A body reports an error with a member "error" that is a string and not empty, or neither a string nor
-// null, or with the member "status" being "error". Its items are passed on before.
+// A body reports an error with a member "error" that is a nonempty string, or neither a string nor null, or
+// with a member "status" of value "error". Its items are returned before the error.
 //
-// # What it does not do
+// # Limits
 //
-// It opens no connections, asks no shards, and decompresses nothing: package frontend does. It
-// does not sort items. It keeps no labels: a Tracker stands beside an index that has them.
+// The package opens no connections, requests no shards, and decompresses nothing: package frontend does. It
+// does not sort items. A Tracker does not store labels: it complements an index that has them.
 //
 // # Specification
 //
 //   - RFC 8259, The JavaScript Object Notation; RFC 3629, UTF-8.
-//   - Grafana Mimir's GET /prometheus/api/v1/cardinality/active_series, of April 2026, for the shape
-//     of an answer and the members that report an error after items; and its content type
-//     application/vnd.mimir.active-series-framed, of July 2026, for frames. The end record of frames
-//     is ours: see ContentTypeFramedEnd.
+//   - Grafana Mimir's GET /prometheus/api/v1/cardinality/active_series, of April 2026, for the shape of a
+//     response and the members that report an error after items; and its content type
+//     application/vnd.mimir.active-series-framed, of July 2026, for frames. The end record of frames is an
+//     addition: see ContentTypeFramedEnd.
 //   - RFC 9260, appendix A, for the polynomial of CRC-32C.
 package activeseries

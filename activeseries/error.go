@@ -6,29 +6,29 @@ import (
 	"strconv"
 )
 
-// A Fault is what is wrong with a body.
+// A Fault is the kind of an invalid body.
 type Fault uint8
 
 const (
-	// Truncated says that the body ends before it is complete.
+	// Truncated reports a body that ends before it is complete.
 	Truncated Fault = iota + 1
-	// Syntax says that the bytes are no JSON (RFC 8259), or no frames.
+	// Syntax reports bytes that are not JSON (RFC 8259), or not frames.
 	Syntax
-	// Encoding says that a string is not valid UTF-8.
+	// Encoding reports a string that is not valid UTF-8.
 	Encoding
-	// Depth says that values are nested deeper than MaxDepth.
+	// Depth reports values that are nested deeper than MaxDepth.
 	Depth
-	// Size says that an item, or a string or number beside the items, is longer than MaxItem.
+	// Size reports an item, or a string or number beside the items, that is longer than MaxItem.
 	Size
-	// Shape says that it is valid JSON, but not a list of objects with string values in one member "data".
+	// Shape reports valid JSON that is not a list of objects with string values in one member "data".
 	Shape
-	// Checksum says that the end record's count or checksum is not that of the frames.
+	// Checksum reports an end record whose count or checksum does not match the frames.
 	Checksum
-	// Reading says that the source of the body failed. The error wraps the reader's.
+	// Reading reports that the source of the body failed. The error wraps the reader's.
 	Reading
 )
 
-// String is the fault in a word, as a metric's label has it.
+// String returns the fault as the value of a metric's label.
 func (f Fault) String() string {
 	switch f {
 	case Truncated:
@@ -51,13 +51,13 @@ func (f Fault) String() string {
 	return "fault " + strconv.Itoa(int(f))
 }
 
-// An Error says where a body is wrong.
+// An Error reports an invalid body and the position of the fault.
 type Error struct {
-	Shard  string // whose body; written by whoever knows, "" before
-	Offset int64  // of the first byte that cannot be part of an answer
+	Shard  string // shard of the body; "" until it is known
+	Offset int64  // of the first invalid byte
 	Fault  Fault
-	Detail string // in words
-	Err    error  // the reader's, when Fault is Reading
+	Detail string // description
+	Err    error  // the reader's error if Fault is Reading
 }
 
 func (e *Error) Error() string {
@@ -71,13 +71,13 @@ func (e *Error) Error() string {
 	return at + e.Detail
 }
 
-// Unwrap is the reader's error, if there is one.
+// Unwrap returns the reader's error, if there is one.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A ReportedError is a failure that a valid body tells of by itself, in its members "status",
-// "errorType" and "error" or in an error record. Items may have come before it.
+// A ReportedError is a failure that a valid body reports, in its members "status", "errorType" and "error" or
+// in an error record. Items may precede it.
 type ReportedError struct {
-	Shard string // whose body; written by whoever knows, "" before
+	Shard string // shard of the body; "" until it is known
 	Type  string // of member "errorType"
 	Text  string // of member "error", at most MaxErrorText bytes
 }
@@ -93,17 +93,17 @@ func (e *ReportedError) Error() string {
 	return fmt.Sprintf("shard %s reports: %s", e.Shard, text)
 }
 
-// A BudgetError says that an answer needs more bytes than it may take here.
+// A BudgetError reports a response that needs more bytes than allowed.
 type BudgetError struct {
 	What    string // "duplicates", "counts" or "response"
-	Allowed int64  // bytes
+	Allowed int64  // in bytes
 }
 
 func (e *BudgetError) Error() string {
 	return fmt.Sprintf("%s need more than the %d bytes allowed", e.What, e.Allowed)
 }
 
-// nameShard writes shard into an error that does not name one yet.
+// nameShard sets the shard of an error that has none.
 func nameShard(err error, shard string) error {
 	if e, ok := errors.AsType[*Error](err); ok && e.Shard == "" {
 		e.Shard = shard

@@ -85,7 +85,7 @@ func ExampleTracker() {
 		now := t.Moment(start.Add(time.Duration(minute) * time.Minute))
 		for series := range activeseries.Key(3) {
 			if series == 2 && minute > 5 {
-				continue // it has ended
+				continue // the series has ended
 			}
 			if !t.Update(series, now) {
 				if err := t.Add(series, now, []uint16{uint16(series % 2)}); err != nil {

@@ -1,15 +1,14 @@
 package activeseries
 
-// A Form is how a body writes items.
+// A Form is an encoding of items in a body.
 type Form uint8
 
 const (
 	// FormJSON is {"data":[…]}.
 	FormJSON Form = iota
-	// FormFramed is Mimir's framed form: for each item its length and the item.
+	// FormFramed is Mimir's framed form: the length of each item, followed by the item.
 	FormFramed
-	// FormFramedEnd is FormFramed with a record at the end: what does not end with one is
-	// truncated.
+	// FormFramedEnd is FormFramed with a record at the end: a body without it is truncated.
 	FormFramedEnd
 
 	formsEnd
@@ -22,7 +21,7 @@ const (
 	ContentTypeFramedEnd = ContentTypeFramed + "; end=1"
 )
 
-// ContentType is the form's, with its parameter.
+// ContentType returns the content type of the form, with its parameter.
 func (f Form) ContentType() string {
 	switch f {
 	case FormFramed:

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// Frames. Each item is its length in bytes as a uvarint, which is positive, and the item, a JSON
-// object. A length of 0 begins a record, of which there is one, at the end, and only in
-// FormFramedEnd:
+// A frame is the positive length of an item in bytes as a uvarint, followed by the item, a JSON object. A
+// length of 0 starts a record, of which there is one, at the end, and only in FormFramedEnd:
 //
-//	00 01  uvarint items  uint32 checksum    the end: how many items, CRC-32C of all bytes before 00,
-//	                                         the least significant byte first
+//	00 01  uvarint items  uint32 checksum    the end: number of items, CRC-32C of all bytes before 00,
+//	                                         in little-endian order
 //	00 02  uvarint length  text              the end after an error, in UTF-8
 const (
 	recordEnd   = 1
 	recordError = 2
 )
 
-// frameSum counts and sums the frames of an answer.
+// frameSum counts the frames of a response and computes their checksum.
 type frameSum struct {
 	on    bool
 	items int64
@@ -37,8 +36,7 @@ func (s *frameSum) add(frames []byte, items int64) {
 	s.items += items
 }
 
-// AppendFrames writes the items of what a Decoder returned as frames. It does not allocate if dst
-// has room.
+// AppendFrames appends the items of a Decoder's list as frames. It does not allocate if dst has room.
 func AppendFrames(dst, list []byte) []byte {
 	for item := range Items(list) {
 		dst = binary.AppendUvarint(dst, uint64(len(item)))
@@ -47,7 +45,7 @@ func AppendFrames(dst, list []byte) []byte {
 	return dst
 }
 
-// appendEnd writes the record that ends the answer, if form has one.
+// appendEnd appends the record that ends the response, if form has one.
 func (s *frameSum) appendEnd(dst []byte, form Form, fault error) []byte {
 	if form != FormFramedEnd {
 		return dst

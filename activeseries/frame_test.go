@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFrames reads frames that are right, and some that are not, by both decoders.
+// TestFrames decodes valid and invalid frames with both decoders.
 func TestFrames(t *testing.T) {
 	frame := func(items ...string) []byte {
 		var b []byte
@@ -69,7 +69,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestFrameViews gives items with lengths of several bytes as a list that is valid JSON.
+// TestFrameViews expects items with lengths of several bytes as a list that is valid JSON.
 func TestFrameViews(t *testing.T) {
 	item := `{"a":"` + strings.Repeat("x", 20_000) + `"}`
 	list := []byte("," + item + "," + item)

@@ -8,22 +8,21 @@ import (
 
 var _ Decoder = (*FrameScanner)(nil)
 
-// A FrameScanner is the strict decoder of frames, with or without a record at the end. Each frame must
-// be one object with strings for values, as in a Scanner's body. The length before each item makes
-// room for the comma, so that it returns views of its buffer as a Scanner does, with the
-// same promises. It is for one goroutine.
+// A FrameScanner is the strict decoder of frames, with or without a record at the end. Each frame must be one
+// object with string values, as in a Scanner's body. The length before each item has room for the comma, so
+// it returns views of its buffer like a Scanner, with the same guarantees. It must not be used concurrently.
 type FrameScanner struct {
 	window
-	err  error  // what Next returns from now on
-	view []byte // what Next returned last, to expire
+	err  error  // returned by all further calls of Next
+	view []byte // the last result of Next, to expire
 
-	record bool  // the end must be one
-	ended  bool  // there was one
-	told   error // what it told of, or nil
+	record bool  // the end must be a record
+	ended  bool  // the record was read
+	told   error // the error in the record, or nil
 	sum    frameSum
 }
 
-// NewFrameScanner makes a decoder of frames, with the record at the end if form says so.
+// NewFrameScanner returns a decoder of frames, with a record at the end if form requires one.
 func NewFrameScanner(form Form) *FrameScanner {
 	if form == FormJSON {
 		panic("BUG: frames of a form that has none")
@@ -31,7 +30,7 @@ func NewFrameScanner(form Form) *FrameScanner {
 	return &FrameScanner{record: form == FormFramedEnd}
 }
 
-// Reset begins with a new body. It does not allocate after the first time.
+// Reset starts a new body. It does not allocate after the first time.
 func (s *FrameScanner) Reset(r io.Reader) {
 	expire(s.view)
 	s.reset(r)
@@ -68,8 +67,8 @@ func (s *FrameScanner) Next() (items []byte, n int, err error) {
 	return nil, 0, s.err
 }
 
-// frame takes the next frame and puts a comma, and spaces, in the place of its length; or it takes
-// the record at the end.
+// frame decodes the next frame and overwrites its length with spaces and a comma, or decodes the record at
+// the end.
 func (s *FrameScanner) frame() verdict {
 	b, i := s.buf, s.pos
 	if s.ended {
@@ -108,8 +107,8 @@ func (s *FrameScanner) frame() verdict {
 	return good
 }
 
-// frameItem checks that b[i:next] is an object with strings for values, and white space. What follows
-// is hidden from it.
+// frameItem checks that b[i:next] is an object with string values, and white space. It hides the following
+// bytes from the parser.
 func frameItem(b []byte, i, next int) (at int, v verdict) {
 	var hidden [slack]byte
 	after := b[next : next+slack]
@@ -131,14 +130,14 @@ func frameItem(b []byte, i, next int) (at int, v verdict) {
 	return at, v
 }
 
-// endRecord takes the record at b[i].
+// endRecord decodes the record at b[i].
 func (s *FrameScanner) endRecord(i int) verdict {
 	b := s.buf[:s.end]
 	if !s.record {
 		return badFrame
 	}
 	if b[i] != 0 {
-		return badLength // a zero written long
+		return badLength // zero in a longer encoding
 	}
 	if i+1 == len(b) {
 		return more
@@ -178,7 +177,7 @@ func (s *FrameScanner) endRecord(i int) verdict {
 	return good
 }
 
-// fill reads what follows, or finds the end.
+// fill reads more bytes, or finds the end.
 func (s *FrameScanner) fill() {
 	between := s.pos == s.end
 	switch v := s.window.fill(); {

@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// bodies are seeds: what is accepted and what is not, near each other.
+// bodies returns seeds: similar valid and invalid bodies.
 func bodies(t testing.TB) []string {
 	text, err := os.ReadFile("testdata/bodies.txt")
 	if err != nil {
@@ -23,8 +23,7 @@ func bodies(t testing.TB) []string {
 		"{\"data\":[{\"a\":\"b\nc\"}]}", "{\"data\":[{\"a\":\"b\x00c\"}]}", "\ufeff{\"data\":[]}", "{\"x\":\"\xe2\x82\",\"data\":[]}")
 }
 
-// FuzzScan holds both decoders to encoding/json, whatever way a body is read and wherever it
-// ends.
+// FuzzScan compares both decoders with encoding/json, for all ways to read a body and all truncations.
 func FuzzScan(f *testing.F) {
 	for i, b := range bodies(f) {
 		f.Add([]byte(b), uint64(i))
@@ -37,7 +36,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// truncate ends an accepted body at each byte.
+// truncate truncates a valid body at each byte.
 func truncate(t *testing.T, body []byte) {
 	t.Helper()
 	var s Scanner
@@ -55,7 +54,7 @@ func truncate(t *testing.T, body []byte) {
 	}
 }
 
-// FuzzFrames holds both decoders of frames to each other, and to what is read in pieces.
+// FuzzFrames compares both decoders of frames, also when frames are read in pieces.
 func FuzzFrames(f *testing.F) {
 	for i, b := range bodies(f) {
 		var list []byte

@@ -2,5 +2,5 @@
 
 package activeseries
 
-// expire overwrites an expired view under the tag invariants.
+// expire overwrites an expired view if the build tag invariants is set.
 func expire([]byte) {}

@@ -2,10 +2,10 @@
 
 package activeseries
 
-// poison is what an expired view holds: no JSON, and no UTF-8.
+// poison is the content of an expired view: neither JSON nor UTF-8.
 const poison = 0xdb
 
-// expire overwrites a view that its reader may no longer look at.
+// expire overwrites a view that its reader must not use any more.
 func expire(view []byte) {
 	for i := range view {
 		view[i] = poison

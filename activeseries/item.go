@@ -7,8 +7,7 @@ import (
 	"math/bits"
 )
 
-// Items are the items of what a Decoder returned, as views of it without the commas. It does not
-// allocate.
+// Items returns the items in a Decoder's list, as views of it without the commas. It does not allocate.
 func Items(list []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := 0; i < len(list); {
@@ -25,8 +24,8 @@ func Items(list []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Labels are the names and values of an item that a Decoder has checked, as views of it: JSON
-// strings with their quotes. It does not allocate.
+// Labels returns the names and values of an item that a Decoder has validated, as views of it: JSON strings
+// with their quotes. It does not allocate.
 func Labels(item []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for i := 0; ; {
@@ -44,8 +43,8 @@ func Labels(item []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendItem appends a series' labels as an item. What in them is not UTF-8 becomes U+FFFD. It does not
-// allocate if dst has room.
+// AppendItem appends a series' labels as an item. Invalid UTF-8 becomes U+FFFD. It does not allocate if dst
+// has room.
 func AppendItem(dst []byte, labels iter.Seq2[string, string]) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -60,7 +59,7 @@ func AppendItem(dst []byte, labels iter.Seq2[string, string]) []byte {
 	return append(dst, '}')
 }
 
-// itemEnd is the index after the item at b[i] = '{', which has been checked.
+// itemEnd returns the index after the valid item at b[i] = '{'.
 func itemEnd(b []byte, i int) int {
 	for {
 		switch b[i] {
@@ -74,7 +73,7 @@ func itemEnd(b []byte, i int) int {
 	}
 }
 
-// nextQuote is the index of the quote after what stands between two strings, or -1.
+// nextQuote returns the index of the next quote outside of strings, or -1.
 func nextQuote(b []byte, i int) int {
 	for ; i < len(b); i++ {
 		if b[i] == '"' {
@@ -84,7 +83,7 @@ func nextQuote(b []byte, i int) int {
 	return -1
 }
 
-// closing is the index after the quote that ends the string of which b[i:] is the rest.
+// closing returns the index after the closing quote of the string that contains b[i].
 func closing(b []byte, i int) int {
 	for {
 		for i+8 <= len(b) {
@@ -108,7 +107,7 @@ func closing(b []byte, i int) int {
 	}
 }
 
-// unescaped is the text of a checked JSON string: a view of it, or a copy if it has escapes.
+// unescaped returns the text of a valid JSON string: a view of it, or a copy if it has escapes.
 func unescaped(quoted []byte) []byte {
 	text := quoted[1 : len(quoted)-1 : len(quoted)-1]
 	if bytes.IndexByte(text, '\\') < 0 {

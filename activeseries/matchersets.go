@@ -9,22 +9,21 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// ErrMatcherSets is the error of Tracker.Add for a combination of matchers after 65,535 others.
+// ErrMatcherSets is the error of Tracker.Add for a new combination of matchers after 65,535 others.
 var ErrMatcherSets = errors.New("more than 65,535 combinations of matchers")
 
-// matcherSets numbers the combinations of matchers that series satisfy: there are few, as most series
+// matcherSets numbers the combinations of matchers that series satisfy. There are few, since most series
 // satisfy the same ones, and a series then needs two bytes for all its matchers.
 type matcherSets struct {
 	matchers int
 	shape    heapsize.MapShape
 
 	mu      sync.RWMutex
-	numbers map[string]uint16 // under mu: by members
-	members []string          // under mu: by number, the matchers as big-endian words and noMatcher to fill up
+	numbers map[string]uint16 // by members; guarded by mu
+	members []string          // by number: the matchers as big-endian words, padded by noMatcher; guarded by mu
 }
 
-// noMatcher fills combinations up to 16 bytes, from where on the allocator charges each string by
-// itself.
+// noMatcher pads combinations to 16 bytes, from which on the allocator accounts for each string separately.
 const noMatcher = math.MaxUint16
 
 func (s *matcherSets) init(matchers int) {
@@ -33,7 +32,7 @@ func (s *matcherSets) init(matchers int) {
 	s.numbers = map[string]uint16{}
 }
 
-// number is that of a combination. It allocates for a new one.
+// number returns the number of a combination. It allocates for a new one.
 func (s *matcherSets) number(matchers []uint16) (uint16, error) {
 	var space [64]byte
 	key := space[:0]

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A member is one of the body's that mean something.
+// A member is a member of the body's object that has a meaning.
 type member uint8
 
 const (
@@ -18,16 +18,16 @@ const (
 	memberError
 )
 
-// members is what the body's members told so far.
+// members is the state of the body's members so far.
 type members struct {
-	member member // the present one
-	data   bool   // there was a "data"
+	member member // current member
+	data   bool   // "data" was present
 	failed bool   // a failure is reported
-	kind   string // of the failure
-	said   string // about the failure
+	kind   string // type of the failure
+	said   string // text of the failure
 }
 
-// name takes the name of the next member: a valid string with its quotes.
+// name starts the member with the given name, a valid string with its quotes.
 func (m *members) name(quoted []byte) verdict {
 	m.member = memberOther
 	name := quoted[1 : len(quoted)-1]
@@ -50,7 +50,7 @@ func (m *members) name(quoted []byte) verdict {
 	return good
 }
 
-// text takes the value of the present member: a valid string with its quotes.
+// text sets the value of the current member to a valid string with its quotes.
 func (m *members) text(quoted []byte) {
 	switch m.member {
 	case memberStatus:
@@ -66,14 +66,14 @@ func (m *members) text(quoted []byte) {
 	}
 }
 
-// notText takes a value of the present member that is neither a string nor null.
+// notText sets the value of the current member to one that is neither a string nor null.
 func (m *members) notText() {
 	if m.member == memberError && !m.failed {
 		m.failed, m.said = true, "an error that is not a string"
 	}
 }
 
-// result is what a valid body comes to that ends at offset.
+// result returns the error of a valid body that ends at offset.
 func (m *members) result(offset int64) error {
 	switch {
 	case m.failed:
@@ -84,7 +84,7 @@ func (m *members) result(offset int64) error {
 	return io.EOF
 }
 
-// unquote is the text of a valid JSON string. What escapes do not make a code point of is U+FFFD.
+// unquote returns the text of a valid JSON string. Invalid code points in escapes become U+FFFD.
 func unquote(quoted []byte) string {
 	var text string
 	if err := json.Unmarshal(quoted, &text); err != nil {
@@ -93,7 +93,7 @@ func unquote(quoted []byte) string {
 	return text
 }
 
-// brief is the beginning of text, valid UTF-8.
+// brief returns the start of text, as valid UTF-8.
 func brief(text string) string {
 	if len(text) <= MaxErrorText {
 		return text

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// An Implementation names one of the two decoders, which accept the same bodies.
+// An Implementation is one of the two kinds of decoders, which accept the same bodies.
 type Implementation uint8
 
 const (
-	// Strict is this package's own, a Scanner.
+	// Strict is the decoder of this package, a Scanner.
 	Strict Implementation = iota
-	// Stdlib is the plain one on encoding/json, a Plain.
+	// Stdlib is the reference decoder on encoding/json, a Plain.
 	Stdlib
 )
 
-// String is the name as flags have it.
+// String returns the name used in flags.
 func (d Implementation) String() string {
 	if d == Stdlib {
 		return "stdlib"
@@ -23,83 +23,82 @@ func (d Implementation) String() string {
 	return "strict"
 }
 
-// A Source is one shard's answer.
+// A Source is the response of one shard.
 type Source struct {
-	Shard string        // in errors, such as "3_of_16"
-	Body  io.ReadCloser // decompressed; closed by the merge, whatever happens
+	Shard string        // name in errors, such as "3_of_16"
+	Body  io.ReadCloser // decompressed; the merge closes it in any case
 	Form  Form          // of the body
 
-	// Counts says that the items are counts by the order's label, each of as many series as its label
-	// CountLabel has. Otherwise each item is one series, whatever labels it has.
+	// Counts reports that the items are counts by the order's label, and each stands for the number of series
+	// in its label CountLabel. Otherwise each item is one series, whatever its labels are.
 	Counts bool
 
-	// Reopen, if there is one, is asked once for another body when this one turns out wrong
-	// before the first of its items was passed on. What it returns as an error takes the place
-	// of why.
+	// Reopen, if not nil, is called once to replace the body if it turns out to be invalid before its first
+	// item was passed on. An error that it returns replaces why.
 	Reopen func(why error) (io.ReadCloser, error)
 
-	// Done, if there is one, is told when nothing more is read of the source: how many items
-	// and bytes it had, and the error that it ended with, or nil. Calls come from several goroutines.
+	// Done, if not nil, is called when the source is not read any more, with its number of items and bytes
+	// and the error that ended it, or nil. It may be called concurrently.
 	Done func(items, bytes int64, err error)
 }
 
-// An Order is what is to be made of the sources.
+// An Order specifies how sources are merged.
 type Order struct {
 	Decoder Implementation
-	Form    Form // of the answer; FormFramed has no place for an error, the caller tells of it otherwise
+	Form    Form // of the response; FormFramed has no place for an error: the caller must report it by other means
 
-	// Limit is how many items go out, the first ones to come; of counts, the largest. 0 is all.
+	// Limit bounds the items: the first ones to arrive; of counts, the largest. 0 is no limit.
 	Limit int
 
-	// Unique says that sources may hold the same series, which goes out once. It takes 11 to 22
-	// bytes a series, up to UniqueBytes, or a *BudgetError. Series are told apart by a hash
-	// of 64 bits with a seed of its own for each merge: of n series one is taken for another with a
-	// chance of n²/2⁶⁵, which is 3 in 100,000,000 for a million.
+	// Unique reports that sources may have the same series, which are written once. It takes 11 to 22 bytes
+	// per series. Beyond UniqueBytes the merge fails with a *BudgetError. Series are compared by a hash of 64
+	// bits with a random seed per merge: among n series the probability of a collision is n²/2⁶⁵, which is 3
+	// in 100,000,000 for a million.
 	Unique      bool
 	UniqueBytes int64
 
-	// CountBy, when not empty, is a label: the answer has an item for each of its values,
+	// CountBy, if not empty, is a label: the response has an item for each of its values,
 	//
 	//	{"job":"prometheus","__count__":"10000"}
 	//
-	// with the number of series, the largest first. An item of a Source of
-	// counts counts as much as its label __count__ has, so that counts can be counted again. The values take
-	// up to CountBytes, or a *BudgetError.
+	// with the number of series, in descending order. An item of a Source of counts counts as many series as
+	// its label __count__ states, so counts can be merged again. If the values take more than CountBytes, the
+	// merge fails with a *BudgetError.
 	CountBy    string
 	CountBytes int64
 
-	// MaxBytes is how long the answer may be, or a *BudgetError; 0 is without limit.
+	// MaxBytes bounds the length of the response; beyond it the merge fails with a *BudgetError. 0 is no
+	// limit.
 	MaxBytes int64
 
-	// Stop, if there is one, is called once as soon as nothing more needs to be read: after an error,
-	// and when Limit is reached. It ends reads that wait, as by cancelling their context.
+	// Stop, if not nil, is called once when no more bytes are needed: after an error, and when Limit is
+	// reached. It must unblock waiting reads, for example by cancelling their context.
 	Stop func()
 
-	// Failed, if there is one, is asked once after an error, before the end of the answer is
-	// written that tells of it. If it returns true the answer ends there, as the caller has
-	// another way to tell.
+	// Failed, if not nil, is called once after an error, before the end of the response is written that
+	// reports the error. If it returns true, the response is cut off there: the caller reports the error by
+	// other means.
 	Failed func(err error) bool
 
-	// Compare, if there is one, has each body decoded by the other decoder too, and is told
-	// of each body that the two do not agree on. Calls come from several goroutines.
+	// Compare, if not nil, makes the other decoder decode each body too, and is called for each body on which
+	// the two disagree. It may be called concurrently.
 	Compare func(Difference)
 }
 
-// MergerOptions are options of a Merger.
+// MergerOptions configure a Merger.
 type MergerOptions struct {
-	// Workers is how many goroutines read bodies for one answer, the caller's own included: as
-	// many as there are processors, usually. At least 1.
+	// Workers is the number of goroutines that read bodies for one response, including the caller's: usually
+	// the number of CPUs. At least 1.
 	Workers int
 }
 
-// A Merger merges sources into one answer, and keeps decoders for the next. It is safe for
-// concurrent use.
+// A Merger merges sources into one response, and reuses decoders. It is safe for concurrent use.
 type Merger struct {
 	workers int
 	free    freeList
 }
 
-// NewMerger makes a Merger. It keeps up to 2 decoders a worker, of 64 KiB each.
+// NewMerger returns a Merger. It keeps up to 2 decoders per worker, of 64 KiB each.
 func NewMerger(o MergerOptions) *Merger {
 	if o.Workers < 1 {
 		panic("BUG: a merger without workers")
@@ -112,7 +111,7 @@ type freeList struct {
 	most int // of each form
 
 	mu       sync.Mutex
-	decoders [formsEnd][]Decoder // under mu
+	decoders [formsEnd][]Decoder // guarded by mu
 }
 
 func (f *freeList) take(form Form) Decoder {
@@ -129,7 +128,7 @@ func (f *freeList) take(form Form) Decoder {
 }
 
 func (f *freeList) give(form Form, d Decoder) {
-	d.Reset(noReader{}) // lets go of the body, and of a buffer that grew
+	d.Reset(noReader{}) // drops the references to the body and to a grown buffer
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.decoders[form]) < f.most {
@@ -137,7 +136,7 @@ func (f *freeList) give(form Form, d Decoder) {
 	}
 }
 
-// IdleBytes is what the decoders' buffers take that wait for the next answer.
+// IdleBytes returns the memory of the buffers of idle decoders.
 func (m *Merger) IdleBytes() (n int64) {
 	m.free.mu.Lock()
 	defer m.free.mu.Unlock()
@@ -147,7 +146,7 @@ func (m *Merger) IdleBytes() (n int64) {
 	return n
 }
 
-// NewDecoder makes a decoder for bodies of form.
+// NewDecoder returns a decoder for bodies of form.
 func NewDecoder(by Implementation, form Form) Decoder {
 	switch {
 	case form == FormJSON && by == Stdlib:
@@ -160,7 +159,7 @@ func NewDecoder(by Implementation, form Form) Decoder {
 	return NewFrameScanner(form)
 }
 
-// decoder is one for a source of an order.
+// decoder returns a decoder for a source of an order.
 func (m *Merger) decoder(o *Order, s *Source) Decoder {
 	if o.Compare != nil {
 		return newComparison(o, s)
@@ -171,7 +170,7 @@ func (m *Merger) decoder(o *Order, s *Source) Decoder {
 	return NewDecoder(o.Decoder, s.Form)
 }
 
-// release takes a decoder back.
+// release returns a decoder to the free list.
 func (m *Merger) release(form Form, d Decoder) {
 	switch d := d.(type) {
 	case *Scanner, *FrameScanner:
@@ -181,21 +180,20 @@ func (m *Merger) release(form Form, d Decoder) {
 	}
 }
 
-// noReader is what a decoder reads that has nothing to read.
+// noReader is the reader of idle decoders.
 type noReader struct{}
 
 func (noReader) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Merge makes one answer of the sources:
+// Merge returns the response that merges the sources:
 //
 //	{"data":[{…},{…}]}
 //
-// An error ends the list early, and the answer tells of it after the list:
+// An error ends the list early, and the response reports it after the list:
 //
 //	{"data":[{…}],"status":"error","error":"shard 3_of_16 at byte 4711: …"}
 //
-// The Body is the answer, to be written by WriteTo or read by Read, and must be closed. Merge
-// itself reads nothing.
+// The caller writes the Body by WriteTo or reads it by Read, and must close it. Merge itself reads nothing.
 func (m *Merger) Merge(sources []Source, o Order) *Body {
 	b := &Body{merger: m, order: o, sources: sources}
 	b.out.begin(&b.order)

@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// closing counts what is closed.
+// A countedBody counts calls of Close.
 type countedBody struct {
 	io.Reader
 	closed *atomic.Int64
@@ -26,7 +26,7 @@ func (c countedBody) Close() error {
 	return nil
 }
 
-// texts are sources of JSON bodies.
+// texts returns sources of JSON bodies.
 func texts(closed *atomic.Int64, bodies ...string) []Source {
 	list := make([]Source, len(bodies))
 	for i, b := range bodies {
@@ -35,7 +35,7 @@ func texts(closed *atomic.Int64, bodies ...string) []Source {
 	return list
 }
 
-// merged is the answer to an order, by WriteTo and by Read, which must be about the same.
+// merged returns the response to an order by WriteTo, and checks that Read returns nearly the same.
 func merged(t *testing.T, workers int, o Order, bodies ...string) (answer string, stats Stats, err error) {
 	t.Helper()
 	for _, way := range []string{"WriteTo", "Read"} {
@@ -129,7 +129,7 @@ func TestMerge(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if got = strings.ReplaceAll(got, ", {", ",{"); got != c.want { // white space between items stays in one
+				if got = strings.ReplaceAll(got, ", {", ",{"); got != c.want { // one body has white space between items
 					t.Errorf("%s: got\n%s\nwant\n%s", by, got, c.want)
 				}
 			}
@@ -137,7 +137,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeErrors has the answer and the error tell what went wrong where.
+// TestMergeErrors expects the response and the error to describe the fault and its position.
 func TestMergeErrors(t *testing.T) {
 	right := `{"data":[{"a":"1"}]}`
 	for _, c := range []struct {
@@ -193,7 +193,7 @@ func TestMergeErrors(t *testing.T) {
 			if got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if stops != 2 { // of two answers
+			if stops != 2 { // one per response
 				t.Errorf("Stop was called %d times in 2 answers", stops)
 			}
 			c.order.Failed = func(error) bool { return true }
@@ -204,7 +204,7 @@ func TestMergeErrors(t *testing.T) {
 	}
 }
 
-// itemSet counts the items of an answer.
+// itemSet counts the items of a response.
 func itemSet(t *testing.T, answer []byte) map[string]int {
 	t.Helper()
 	set := map[string]int{}
@@ -218,8 +218,8 @@ func itemSet(t *testing.T, answer []byte) map[string]int {
 	return set
 }
 
-// TestMergeLarge merges large bodies with several workers, some of them written differently, through
-// each form, and compares with what encoding/json finds in them.
+// TestMergeLarge merges large bodies with several workers, some of them with other escapes, in each form, and
+// compares with the items that encoding/json decodes.
 func TestMergeLarge(t *testing.T) {
 	const shards, n = 3, 1000
 	want := map[string]int{}
@@ -300,7 +300,7 @@ func jsonSources(bodies ...[]byte) []Source {
 	return list
 }
 
-// TestReopen takes another body for one that dies before an item went out, once, and not later.
+// TestReopen replaces a body that fails before its first item was written, once, and not later.
 func TestReopen(t *testing.T) {
 	died := errors.New("connection reset")
 	opened := 0
@@ -338,7 +338,7 @@ type brokenReader struct{ err error }
 
 func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
-// TestLostWriter stops reading when nobody listens any more.
+// TestLostWriter expects reading to stop when the writer fails.
 func TestLostWriter(t *testing.T) {
 	gone := errors.New("the client is gone")
 	var closed atomic.Int64
@@ -376,7 +376,7 @@ func (f *failingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCompare tells of bodies that the decoders do not agree on, and of no others.
+// TestCompare expects a report for each body on which the decoders disagree, and for no others.
 func TestCompare(t *testing.T) {
 	var told []Difference
 	o := Order{Compare: func(d Difference) { told = append(told, d) }}
@@ -398,12 +398,12 @@ func TestCompare(t *testing.T) {
 	c.close() // ends the goroutine of a body that is not read
 }
 
-// A liar is a decoder that refuses everything.
+// A liar is a decoder that rejects everything.
 type liar struct{ Decoder }
 
 func (liar) Next() ([]byte, int, error) { return nil, 0, &Error{Fault: Syntax, Detail: "a lie"} }
 
-// TestIdleBytes has a decoder's buffer wait once there was an answer, and no more than two a worker.
+// TestIdleBytes expects a decoder's buffer to be kept after a response, at most two per worker.
 func TestIdleBytes(t *testing.T) {
 	m := NewMerger(MergerOptions{Workers: 1})
 	if n := m.IdleBytes(); n != 0 {

@@ -1,6 +1,6 @@
 package activeseries
 
-// What stands between the strings of items without white space, as words in little-endian order.
+// Bytes between the strings of items without white space, as words in little-endian order.
 const (
 	open     = '{' | '"'<<8           // {"
 	nameEnd  = '"' | ':'<<8 | '"'<<16 // ":"
@@ -10,9 +10,9 @@ const (
 	three    = 1<<24 - 1
 )
 
-// compactItem is the index after the item at b[i] = '{' if there is no white space in it, it is
-// whole and it is right; else 0: object tells. It leaves the common case only at escapes and what
-// is not ASCII.
+// compactItem returns the index after the item at b[i] = '{' if the item has no white space, is complete and
+// valid; otherwise 0, and the caller calls object. It leaves the fast path only for escapes and bytes that
+// are not ASCII.
 func compactItem(b []byte, i, end int) int {
 	if load16(b, i) != open {
 		return 0
@@ -47,10 +47,9 @@ func compactItem(b []byte, i, end int) int {
 	}
 }
 
-// compactItems scans items without white space, one after the other with commas between, from
-// b[i] = '{' on. It returns the index after the last whole one of them and their number; what
-// follows may be the end of the list, an item with white space, the end of what was read
-// or an error: object tells.
+// compactItems scans consecutive items without white space, separated by commas, from b[i] = '{'. It returns
+// the index after the last complete one and their number. The next byte may be the end of the list, an item
+// with white space, the end of the bytes read, or an error: the caller calls object.
 func compactItems(b []byte, i, end int) (next, items int) {
 	next = i
 	for {
@@ -66,8 +65,8 @@ func compactItems(b []byte, i, end int) (next, items int) {
 	}
 }
 
-// object is the index after the item at b[i] = '{', whatever white space is in it, or
-// of the byte that is wrong.
+// object returns the index after the item at b[i] = '{', with or without white space, or the index of the
+// invalid byte.
 func object(b []byte, i, end int) (int, verdict) {
 	i = skipSpace(b, i+1)
 	if b[i] == '}' {
@@ -102,7 +101,7 @@ func object(b []byte, i, end int) (int, verdict) {
 	}
 }
 
-// lack is the verdict on a byte that is not the one wanted: more where nothing was read yet.
+// lack returns the verdict on an unexpected byte: more if the byte was not read yet, otherwise v.
 func lack(i, end int, v verdict) (int, verdict) {
 	if i >= end {
 		return i, more

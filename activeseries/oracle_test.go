@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// An outcome is what a decoder makes of a body.
+// An outcome is the result of a decoder for a body.
 type outcome struct {
-	items []byte // each led by a comma
+	items []byte // each preceded by a comma
 	n     int
-	err   error // io.EOF for a body that is accepted
+	err   error // io.EOF for a valid body
 }
 
-// accepted reports whether the body is right, whatever it tells of.
+// accepted reports whether the body is valid, even if it reports an error.
 func (o outcome) accepted() bool {
 	var reported *ReportedError
 	return errors.Is(o.err, io.EOF) || errors.As(o.err, &reported)
@@ -76,7 +76,7 @@ func (s *splits) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// oracle is what is to be made of a body, by encoding/json.Valid and a walk over the whole of it.
+// oracle returns the expected result for a body, by encoding/json.Valid and a walk over its values.
 func oracle(body []byte) (items []byte, accepted bool, failed bool) {
 	if !json.Valid(body) || !utf8.Valid(body) {
 		return nil, false, false
@@ -96,7 +96,7 @@ func oracle(body []byte) (items []byte, accepted bool, failed bool) {
 			return nil, false, false
 		}
 		var text any
-		_ = json.Unmarshal(value, &text) // numbers out of range are no text
+		_ = json.Unmarshal(value, &text) // numbers out of range are not text
 		switch name {
 		case "data":
 			data++
@@ -125,7 +125,7 @@ func oracle(body []byte) (items []byte, accepted bool, failed bool) {
 	return items, data == 1 || failed, failed
 }
 
-// isItem looks at an item member by member, as a map would hide members that come twice.
+// isItem checks an item member by member, since a map would hide duplicates.
 func isItem(item []byte) bool {
 	if item[0] != '{' {
 		return false
@@ -148,7 +148,7 @@ func isItem(item []byte) bool {
 	}
 }
 
-// check holds both decoders to the oracle, whatever way body is read.
+// check compares both decoders with the oracle, for all ways to read body.
 func check(t *testing.T, body []byte, seed uint64) outcome {
 	t.Helper()
 	items, accepted, failed := oracle(body)
@@ -184,7 +184,7 @@ func check(t *testing.T, body []byte, seed uint64) outcome {
 	return strict
 }
 
-// same holds an outcome to another one of the same body.
+// same compares two outcomes of the same body.
 func same(t *testing.T, name string, got, want outcome) {
 	t.Helper()
 	if !bytes.Equal(got.items, want.items) || got.n != want.n || errText(got.err) != errText(want.err) {

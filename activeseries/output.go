@@ -2,11 +2,11 @@ package activeseries
 
 import "strconv"
 
-// An output is what goes out of a Body, and how.
+// An output has the state of a Body's response.
 type output struct {
 	order  *Order
-	unique *hashSet // nil unless asked for
-	counts *counter // of all workers that have ended; nil unless asked for
+	unique *hashSet // nil unless Order.Unique is set
+	counts *counter // of all finished workers; nil unless Order.CountBy is set
 	frames frameSum
 
 	countBudget budget
@@ -29,7 +29,7 @@ func (o *output) begin(order *Order) {
 	}
 }
 
-// head is the beginning of the answer.
+// head returns the start of the response.
 func (o *output) head() []byte {
 	if o.order.Form != FormJSON {
 		return nil
@@ -37,7 +37,7 @@ func (o *output) head() []byte {
 	return []byte(`{"data":[`)
 }
 
-// tail is the end of the answer, with the counts that have been asked for.
+// tail returns the end of the response, including requested counts.
 func (o *output) tail(fault error) (tail []byte) {
 	if o.counts != nil && fault == nil {
 		for _, v := range o.counts.largest(o.order.Limit) {
@@ -67,7 +67,7 @@ func (o *output) tail(fault error) (tail []byte) {
 	return append(tail, '}')
 }
 
-// keepNew moves the items of list together that have not been there before; hashes are theirs.
+// keepNew compacts list to the items that were not written before. hashes are the hashes of the items.
 func (b *Body) keepNew(list []byte, hashes []uint64) (kept []byte, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *Body) keepNew(list []byte, hashes []uint64) (kept []byte, n int) {
 			b.out.duplicates++
 			continue
 		}
-		// The item stands at or after where it goes.
+		// The item is at or after its destination.
 		kept = append(append(kept, ','), item...)
 		n++
 	}
@@ -132,7 +132,7 @@ func (b *Body) send(w *worker, list []byte, n int) {
 	b.write(p)
 }
 
-// firstItems are the first n items of list.
+// firstItems returns the first n items of list.
 func firstItems(list []byte, n int) []byte {
 	i := 0
 	for range n {
@@ -144,7 +144,7 @@ func firstItems(list []byte, n int) []byte {
 	return list[:i:i]
 }
 
-// addCounts adds what a worker has counted.
+// addCounts adds the counts of a worker.
 func (b *Body) addCounts(c *counter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

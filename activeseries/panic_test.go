@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// failingReader reads a text and panics at its end.
+// A failingReader reads a text and panics at its end.
 type failingReader struct{ r io.Reader }
 
 func (f failingReader) Read(p []byte) (int, error) {
@@ -22,8 +22,8 @@ func (f failingReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestPanicFailsTheResponse: a panic while one source is read fails the response in any goroutine; all bodies are
-// closed, and the client does not see the panic's text.
+// TestPanicFailsTheResponse lets the read of one source panic in any goroutine: the response fails, all
+// bodies are closed, and the client does not see the text of the panic.
 func TestPanicFailsTheResponse(t *testing.T) {
 	long := `{"data":[` + strings.Repeat(`{"a":"b"},`, 100_000) + `{"a":"b"}]}`
 	for _, workers := range []int{1, 4} {
@@ -53,7 +53,7 @@ func TestPanicFailsTheResponse(t *testing.T) {
 	}
 }
 
-// TestPanicOfTheOtherDecoder: a panic of the decoder that only compares is a difference.
+// TestPanicOfTheOtherDecoder lets the decoder panic that only compares: this counts as a difference.
 func TestPanicOfTheOtherDecoder(t *testing.T) {
 	var seen []Difference
 	var closed atomic.Int64

@@ -11,10 +11,10 @@ import (
 
 var _ Decoder = (*Plain)(nil)
 
-// Plain is the decoder of the same bodies on encoding/json's tokens, to settle a doubt about Scanner. It
-// accepts what Scanner accepts and returns the same items; where one returns *Error, so
-// does the other, though its Offset and Detail may differ. It is some twenty times slower and
-// allocates for each token. It is for one goroutine. The zero value is ready for Reset.
+// Plain is the reference decoder of a Scanner's bodies, based on the tokens of encoding/json. It accepts the
+// same bodies and returns the same items; if one returns an *Error, so does the other, though Offset and
+// Detail may differ. It is some twenty times slower and allocates for each token. It must not be used
+// concurrently. The zero value is ready for Reset.
 type Plain struct {
 	dec     *json.Decoder
 	utf8    utf8Reader
@@ -22,12 +22,12 @@ type Plain struct {
 	inList  bool
 	members members
 	item    json.RawMessage
-	view    []byte // what Next returned last, to expire
+	view    []byte // the last result of Next, to expire
 	err     error
 }
 
-// longest is how many bytes a token beside the items may have: a string MaxItem with its quotes and escapes as
-// they are written, a number one less, as it ends before a byte that is not its own.
+// longest returns the maximum length of a token beside the items: of a string MaxItem, including quotes and
+// escapes; of a number one less, since it ends before a byte that follows it.
 func longest(t json.Token) int {
 	if _, ok := t.(json.Number); ok {
 		return MaxItem - 1
@@ -35,15 +35,15 @@ func longest(t json.Token) int {
 	return MaxItem
 }
 
-// Reset begins with a new body.
+// Reset starts a new body.
 func (p *Plain) Reset(r io.Reader) {
 	expire(p.view)
 	*p = Plain{utf8: utf8Reader{r: r}, item: p.item}
 	p.dec = json.NewDecoder(&p.utf8)
-	p.dec.UseNumber() // a number may be larger than a float64
+	p.dec.UseNumber() // a number may exceed a float64
 }
 
-// InputOffset is how many bytes of the body have been looked at.
+// InputOffset returns the number of bytes of the body consumed.
 func (p *Plain) InputOffset() int64 { return p.dec.InputOffset() }
 
 // Next returns the next item: see Decoder. It allocates.
@@ -61,7 +61,7 @@ func (p *Plain) Next() (items []byte, n int, err error) {
 	return items, 1, nil
 }
 
-// explain makes an error of the kinds that Decoder promises of any other.
+// explain converts any error to one of those that Decoder specifies.
 func (p *Plain) explain(err error) error {
 	if err == io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
 		return p.members.result(p.InputOffset())
@@ -96,7 +96,7 @@ var (
 	errSize  = errors.New("longer than an item may be")
 )
 
-// next is the next item after its comma, or io.EOF at the end of a body that is valid as JSON.
+// next returns the next item after its comma, or io.EOF at the end of a body that is valid JSON.
 func (p *Plain) next() ([]byte, error) {
 	if !p.started {
 		p.started = true
@@ -135,7 +135,7 @@ func (p *Plain) next() ([]byte, error) {
 	}
 }
 
-// token is the next token. There is one: io.EOF is unexpected.
+// token returns the next token. It treats io.EOF as unexpected.
 func (p *Plain) token() (json.Token, error) {
 	p.utf8.forget(p.dec.InputOffset())
 	t, err := p.dec.Token()
@@ -152,7 +152,7 @@ func (p *Plain) token() (json.Token, error) {
 	return t, err
 }
 
-// nextItem is the item that the decoder stands before.
+// nextItem returns the next item.
 func (p *Plain) nextItem() ([]byte, error) {
 	p.utf8.forget(p.dec.InputOffset())
 	if err := p.dec.Decode(&p.item); err != nil {
@@ -170,7 +170,7 @@ func (p *Plain) nextItem() ([]byte, error) {
 	return append([]byte{','}, p.item...), nil
 }
 
-// checkItem checks that a valid JSON value is an object with strings for values.
+// checkItem returns an error unless a valid JSON value is an object with string values.
 func checkItem(item []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(item))
 	for i := 0; ; i++ {
@@ -191,7 +191,7 @@ func checkItem(item []byte) error {
 	}
 }
 
-// member takes the member of that name, up to the first item of "data".
+// member reads the member of that name, up to the first item of "data".
 func (p *Plain) member(name string) error {
 	quoted, err := json.Marshal(name)
 	if err != nil {
@@ -235,7 +235,7 @@ func (p *Plain) member(name string) error {
 	return nil
 }
 
-// skip takes the rest of an array or object that has begun.
+// skip reads the rest of an array or object.
 func (p *Plain) skip() error {
 	for depth := 2; depth > 1; {
 		t, err := p.token()
@@ -254,29 +254,29 @@ func (p *Plain) skip() error {
 	return nil
 }
 
-// utf8Reader passes valid UTF-8 on and fails before what is not, which encoding/json would replace.
+// utf8Reader passes valid UTF-8 and fails before invalid UTF-8, which encoding/json would replace.
 type utf8Reader struct {
 	r       io.Reader
-	cut     [utf8.UTFMax]byte // of a code point that a read has cut: held back
+	cut     [utf8.UTFMax]byte // start of a code point that a read has split, held back
 	cuts    int
-	err     error // the reader's
+	err     error // the reader's error
 	invalid bool
 
-	tape   []byte // what was passed on from offset on
+	tape   []byte // bytes passed, starting at offset
 	offset int64
-	start  int // in tape, of the present token
+	start  int // index in tape of the current token
 }
 
-// forget drops what was passed on before an offset.
+// forget drops the bytes before an offset.
 func (u *utf8Reader) forget(offset int64) {
 	u.start = int(offset - u.offset)
-	if u.start > len(u.tape)/2 { // seldom enough that each byte is moved once on average
+	if u.start > len(u.tape)/2 { // rarely enough to move each byte once on average
 		n := copy(u.tape, u.tape[u.start:])
 		u.tape, u.offset, u.start = u.tape[:n], offset, 0
 	}
 }
 
-// until returns what was passed on from the offset of the last forget to another.
+// until returns the bytes between the offset of the last forget and another.
 func (u *utf8Reader) until(offset int64) []byte { return u.tape[u.start : offset-u.offset] }
 
 func (u *utf8Reader) Read(b []byte) (int, error) {
@@ -309,7 +309,7 @@ func (u *utf8Reader) read(b []byte) (int, error) {
 	return valid, u.err
 }
 
-// validPrefix is how many bytes of b are valid UTF-8.
+// validPrefix returns the length of the longest prefix of b that is valid UTF-8.
 func validPrefix(b []byte) int {
 	if utf8.Valid(b) {
 		return len(b)

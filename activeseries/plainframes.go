@@ -12,18 +12,18 @@ import (
 
 var _ Decoder = (*PlainFrames)(nil)
 
-// PlainFrames is the decoder of the same frames as FrameScanner on encoding/json, as Plain is of
-// Scanner's bodies. It is for one goroutine.
+// PlainFrames is the reference decoder of a FrameScanner's frames, based on encoding/json. It must not be
+// used concurrently.
 type PlainFrames struct {
 	record bool
 	r      *bufio.Reader
 	raw    readSum
 	items  uint64
-	view   []byte // what Next returned last, to expire
+	view   []byte // the last result of Next, to expire
 	err    error
 }
 
-// NewPlainFrames makes a decoder of frames, with the record at the end if form says so.
+// NewPlainFrames returns a decoder of frames, with a record at the end if form requires one.
 func NewPlainFrames(form Form) *PlainFrames {
 	if form == FormJSON {
 		panic("BUG: frames of a form that has none")
@@ -31,14 +31,14 @@ func NewPlainFrames(form Form) *PlainFrames {
 	return &PlainFrames{record: form == FormFramedEnd}
 }
 
-// Reset begins with a new body.
+// Reset starts a new body.
 func (p *PlainFrames) Reset(r io.Reader) {
 	expire(p.view)
 	*p = PlainFrames{record: p.record, r: bufio.NewReader(r)}
 	p.raw = readSum{r: p.r}
 }
 
-// InputOffset is how many bytes of the body have been looked at.
+// InputOffset returns the number of bytes of the body consumed.
 func (p *PlainFrames) InputOffset() int64 { return p.raw.n }
 
 // Next returns the next item: see Decoder. It allocates.
@@ -55,12 +55,12 @@ func (p *PlainFrames) Next() (items []byte, n int, err error) {
 	return p.view, 1, nil
 }
 
-// wrong is an error at the present offset.
+// wrong returns an error at the current offset.
 func (p *PlainFrames) wrong(f Fault, detail string) error {
 	return &Error{Offset: p.raw.n, Fault: f, Detail: detail}
 }
 
-// cut is an error of reading what must be there.
+// cut returns the error of reading bytes that must exist.
 func (p *PlainFrames) cut(err error) error {
 	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) { //nolint:errorlint // wrapped, it is an error of reading and no end
 		return p.wrong(Truncated, "the body ends here, incomplete")
@@ -112,7 +112,7 @@ func (p *PlainFrames) uvarint() (uint64, error) {
 	return n, nil
 }
 
-// end takes the record at the end, after its first byte; sum is the checksum of all before that.
+// end reads the record at the end, after its first byte; sum is the checksum of all bytes before it.
 func (p *PlainFrames) end(sum uint32) error {
 	kind, err := p.raw.ReadByte()
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *PlainFrames) end(sum uint32) error {
 	return p.last(&ReportedError{Text: brief(string(text))})
 }
 
-// last is result if nothing follows.
+// last returns result if no byte follows.
 func (p *PlainFrames) last(result error) error {
 	switch _, err := p.r.ReadByte(); {
 	case err == nil:
@@ -159,7 +159,7 @@ func (p *PlainFrames) last(result error) error {
 	return result
 }
 
-// readSum counts and sums what is read.
+// readSum counts the bytes read and computes their checksum.
 type readSum struct {
 	r   *bufio.Reader
 	n   int64
@@ -173,7 +173,7 @@ func (s *readSum) Read(b []byte) (n int, err error) {
 	return n, s.err
 }
 
-// ReadByte makes a readSum an io.ByteReader.
+// ReadByte implements io.ByteReader.
 func (s *readSum) ReadByte() (byte, error) {
 	c, err := s.r.ReadByte()
 	if s.err = err; err == nil {

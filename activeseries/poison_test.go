@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// TestPoison overwrites what a decoder has returned, once it is no longer to be looked at.
+// TestPoison expects the results of a decoder to be overwritten when they expire.
 func TestPoison(t *testing.T) {
 	body := testactive.Body(1, 2000)
 	for name, c := range map[string]struct {
@@ -31,7 +31,7 @@ func TestPoison(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What was poisoned may have been read over since.
+		// Poisoned bytes may have been overwritten by new data.
 		if bytes.Equal(first, was) {
 			t.Errorf("%s: items are still there after the next call: %.60q", name, first)
 		}

@@ -3,35 +3,34 @@ package activeseries
 import "io"
 
 const (
-	// MaxItem is the longest item, and the longest string or number beside the items.
+	// MaxItem is the maximum length of an item, and of a string or number beside the items.
 	MaxItem = 16 << 20
 
-	// MaxDepth is how deep values may be nested, the body itself included: that of encoding/json.
+	// MaxDepth is the maximum depth of nested values, including the body itself: that of encoding/json.
 	MaxDepth = 10_000
 
-	// MaxErrorText is how much of a reported error's text is kept.
+	// MaxErrorText bounds the text of a reported error.
 	MaxErrorText = 4 << 10
 )
 
-// A Decoder passes a body's items through while it checks all of the body.
+// A Decoder returns the items of a body while it validates the whole body.
 type Decoder interface {
-	// Reset begins with a new body. It does not allocate.
+	// Reset starts a new body. It does not allocate.
 	Reset(r io.Reader)
 
-	// Next returns the next items of the body, each led by a comma as they came:
+	// Next returns the next items of the body, each preceded by a comma:
 	//
 	//	,{"__name__":"up"},{"__name__":"go_threads"}
 	//
-	// and their number, which is positive. White space that stood between items is
-	// kept. The view is valid until the next call to Next or Reset, and is the caller's to
-	// write to until then.
+	// and their number, which is positive. White space between items is kept. The view is valid until the
+	// next call of Next or Reset; until then the caller may overwrite it.
 	//
-	// The error is io.EOF itself after the last byte of a valid body; *ReportedError if a valid
-	// body tells of a failure; else *Error. Items that came before what is wrong have been
-	// returned by then. After an error Next returns the same.
+	// The error is io.EOF itself after the last byte of a valid body, a *ReportedError if a valid body
+	// reports a failure, and otherwise an *Error. Items before the invalid byte have been returned by then.
+	// After an error, Next returns the same error again.
 	Next() (items []byte, n int, err error)
 
-	// InputOffset is how many bytes of the body have been looked at.
+	// InputOffset returns the number of bytes of the body consumed.
 	InputOffset() int64
 }
 
@@ -41,25 +40,24 @@ var _ Decoder = (*Scanner)(nil)
 //
 //	{"data":[{"name":"value",…},…]}
 //
-// It reads into one buffer and returns views of it: an item is not copied, but for the one
-// that a buffer's end cuts, which moves to the front. It accepts what RFC 8259 and UTF-8
-// allow and what has that shape; package documentation has the rules.
+// It reads into one buffer and returns views of it: it copies only items that the end of the buffer splits,
+// to the front of the buffer. It accepts what RFC 8259 and UTF-8 allow if it has that shape; the package
+// documentation has the rules.
 //
-// A Scanner takes 64 KiB, and more only while an item is longer. It does not allocate, but for
-// an item longer than its buffer and for errors. It is for one goroutine. The zero value is
-// ready for Reset.
+// A Scanner takes 64 KiB, and more only while an item is longer. It allocates only for items longer than its
+// buffer and for errors. It must not be used concurrently. The zero value is ready for Reset.
 type Scanner struct {
 	window
-	err  error  // what Next returns from now on
-	view []byte // what Next returned last, to expire
+	err  error  // returned by all further calls of Next
+	view []byte // the last result of Next, to expire
 
 	step    step
 	members members
 	skip    skipper
 }
 
-// A step is what is wanted next. Each looks at the bytes from pos on; what it does not find
-// whole it looks for again when more was read.
+// A step is the next expected token. Each step parses the bytes from pos; if the token is incomplete, it is
+// parsed again when more bytes were read.
 type step uint8
 
 const (
@@ -71,12 +69,12 @@ const (
 	wantMember
 	wantColon
 	wantValue
-	inOther // in the value of a member that is not looked at
+	inOther // in the value of a member that is skipped
 	afterMember
 	wantEnd
 )
 
-// Reset begins with a new body. It does not allocate after the first time.
+// Reset starts a new body. It does not allocate after the first time.
 func (s *Scanner) Reset(r io.Reader) {
 	expire(s.view)
 	s.reset(r)
@@ -111,8 +109,8 @@ func (s *Scanner) Next() (items []byte, n int, err error) {
 	return nil, 0, s.err
 }
 
-// items goes on in the list of items: to its end, to the end of what was read, or to what is
-// wrong. The n items that it found whole are at [first, last).
+// items continues in the list of items: to its end, to the end of the bytes read, or to an invalid byte. The
+// n complete items that it found are at [first, last).
 func (s *Scanner) items() (first, last, n int, v verdict) {
 	b := s.buf
 	for {
@@ -158,7 +156,7 @@ func (s *Scanner) items() (first, last, n int, v verdict) {
 	}
 }
 
-// advance goes on outside the list.
+// advance continues outside of the list.
 func (s *Scanner) advance() verdict {
 	b := s.buf
 	for {
@@ -217,7 +215,7 @@ func (s *Scanner) advance() verdict {
 	}
 }
 
-// value begins with the value of a member of the body, at b[i] = c.
+// value starts the value of a member of the body, at b[i] = c.
 func (s *Scanner) value(c byte, i int) verdict {
 	m := s.members.member
 	switch {
@@ -251,7 +249,7 @@ func (s *Scanner) value(c byte, i int) verdict {
 	return good
 }
 
-// stopAt is v; a v that is an error is one of the byte i.
+// stopAt returns v, and sets the position to i if v is an error.
 func (s *Scanner) stopAt(i int, v verdict) verdict {
 	if v != more {
 		s.pos = i
@@ -259,7 +257,7 @@ func (s *Scanner) stopAt(i int, v verdict) verdict {
 	return v
 }
 
-// lack is the verdict on a byte that is not the one wanted: more where nothing was read yet.
+// lack returns the verdict on an unexpected byte: more if the byte was not read yet, otherwise v.
 func (s *Scanner) lack(i int, v verdict) verdict {
 	if i >= s.end {
 		return more
@@ -267,12 +265,12 @@ func (s *Scanner) lack(i int, v verdict) verdict {
 	return v
 }
 
-// fail makes an error of v, at pos, what Next returns.
+// fail makes Next return the error of v at pos.
 func (s *Scanner) fail(v verdict) {
 	s.err = newError(v, s.InputOffset(), s.readErr)
 }
 
-// fill reads what follows, or finds the end.
+// fill reads more bytes, or finds the end.
 func (s *Scanner) fill() {
 	switch v := s.window.fill(); {
 	case v == unfinished && s.step == wantEnd:

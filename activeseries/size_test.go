@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// TestSizes holds both decoders to the same bound on each field of a body, written in each way.
+// TestSizes compares the limits of both decoders for each field of a body, in each notation.
 func TestSizes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decodes bodies of MaxItem bytes in many forms")
@@ -39,7 +39,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// outcomeOf says what became of a body: its items' bytes, and how it ended.
+// outcomeOf returns a text with the bytes of a body's items and its error.
 func outcomeOf(d Decoder, body string) string {
 	d.Reset(strings.NewReader(body))
 	bytes := 0
@@ -55,8 +55,8 @@ func outcomeOf(d Decoder, body string) string {
 	}
 }
 
-// TestRandomBodies holds both decoders to each other on bodies made of valid and wrong parts at random, with
-// white space everywhere.
+// TestRandomBodies compares both decoders on bodies of random valid and invalid parts, with white space
+// everywhere.
 func TestRandomBodies(t *testing.T) {
 	r := testseed.Rand(t)
 	tokens := []string{`"data"`, `"status"`, `"error"`, `"x"`, `"__count__"`, "[", "]", "{", "}", ",", ":", "1", "-0.5e9", "01", "true", "nul", `"\u00e9\ud800"`, "\"\xff\"", `"a"`, "null", " ", "\n", "\t\r"}
@@ -66,7 +66,7 @@ func TestRandomBodies(t *testing.T) {
 	}
 	for range bodies {
 		var b bytes.Buffer
-		if r.IntN(3) > 0 { // near a valid one
+		if r.IntN(3) > 0 { // similar to a valid one
 			b.WriteString(`{"status":"success"`)
 			for range r.IntN(3) {
 				fmt.Fprintf(&b, `, "m%d" :%s`, r.IntN(9), []string{"1", `"t"`, "[1,{}]", `{"a":[null]}`, "null", "false"}[r.IntN(6)])

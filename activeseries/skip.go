@@ -1,11 +1,11 @@
 package activeseries
 
-// A skipper checks a value of any kind without keeping it: token after token, so that a value may
-// be longer than memory.
+// A skipper validates a value of any kind without keeping it, token by token, so that a value may be larger
+// than memory.
 type skipper struct {
 	want  skipWant
-	depth int      // of values that are open, the body included
-	open  []uint64 // a bit for each: it is an array, not an object
+	depth int      // number of open values, including the body
+	open  []uint64 // a bit per open value: array or object
 }
 
 type skipWant uint8
@@ -19,10 +19,10 @@ const (
 	skipAfter
 )
 
-// begin begins with a value of a member of the body.
+// begin starts with a value of a member of the body.
 func (k *skipper) begin() { k.want, k.depth = skipValue, 1 }
 
-// value goes on with the value at the scanner's pos. The verdict is good after its end.
+// value continues with the value at the scanner's pos. The verdict is good at its end.
 func (k *skipper) value(s *Scanner) verdict {
 	for {
 		i := skipSpace(s.buf, s.pos)
@@ -74,7 +74,7 @@ func (k *skipper) value(s *Scanner) verdict {
 	}
 }
 
-// token takes a scalar, or the beginning of an array or object, at c = buf[i].
+// token reads a scalar, or the start of an array or object, at c = buf[i].
 func (k *skipper) token(s *Scanner, c byte, i int) (next int, v verdict) {
 	k.want = skipAfter
 	switch {
@@ -105,7 +105,7 @@ func (k *skipper) token(s *Scanner, c byte, i int) (next int, v verdict) {
 	return next, v
 }
 
-// after takes what follows a value inside an array or object.
+// after handles the byte c that follows a value inside an array or object.
 func (k *skipper) after(c byte) verdict {
 	array := k.inArray()
 	switch {

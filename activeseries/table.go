@@ -9,42 +9,42 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// Moments that are none.
+// Moments with a special meaning.
 const (
 	dead       Moment = 0                  // no sample within the idle time; also of a free slot
-	moved      Moment = math.MaxUint32     // the series is in the stripe's next table
-	lastMoment Moment = math.MaxUint32 - 1 // of 136 years in seconds
+	moved      Moment = math.MaxUint32     // the series has moved to the stripe's next table
+	lastMoment Moment = math.MaxUint32 - 1 // 136 years in seconds
 )
 
 const minSlots = 8
 
-// A table is a hash table with linear probing, in arrays of 14 bytes a slot. Keys are put in and never
-// taken out: what is dead stays until the table is rebuilt, so that readers need no lock. A
-// key is stored after its word, under the stripe's lock.
+// A table is a hash table with linear probing, in arrays of 14 bytes per slot. Keys are never removed: dead
+// series remain until the table is rebuilt, so that readers need no lock. A key is stored after its word,
+// under the stripe's lock.
 type table struct {
-	keys  []atomic.Uint64 // 0 is free
-	words []atomic.Uint32 // a Moment: of the last sample
-	sets  []uint16        // of matchers; under the stripe's lock
+	keys  []atomic.Uint64 // 0: free
+	words []atomic.Uint32 // Moment of the last sample
+	sets  []uint16        // sets of matchers; guarded by the stripe's lock
 }
 
-// slotsFor is the size of a table for n series: half full, to be filled to three quarters.
+// slotsFor returns the size of a table for n series: half full, since it may be filled to three quarters.
 func slotsFor(n int) int { return max(minSlots, 2*n) }
 
 func newTable(slots int) *table {
 	return &table{keys: make([]atomic.Uint64, slots), words: make([]atomic.Uint32, slots), sets: make([]uint16, slots)}
 }
 
-// most is how many keys a table may hold.
+// most returns the maximum number of keys of a table.
 func (t *table) most() int { return len(t.keys) / 4 * 3 }
 
-// home is the slot where the search for h begins: the product's high word spreads the low bits of
-// h, which the stripe does not depend on, over any number of slots.
+// home returns the slot where the search for h starts: the high word of the product distributes the low bits
+// of h, which do not determine the stripe, over any number of slots.
 func (t *table) home(h uint64) int {
 	hi, _ := bits.Mul64(h<<16, uint64(len(t.keys)))
 	return int(hi)
 }
 
-// find is the slot of h, or the free one where it goes.
+// find returns the slot of h, or the free one where it belongs.
 func (t *table) find(h uint64) (i int, known bool) {
 	for i = t.home(h); ; {
 		switch t.keys[i].Load() {
@@ -71,7 +71,7 @@ const (
 func (t *table) update(h uint64, at Moment) updateResult {
 	i, known := t.find(h)
 	if !known {
-		// A key that is put in meanwhile may be in the next table already: Add finds it there.
+		// A key added concurrently may be in the next table already: Add finds it there.
 		return unknown
 	}
 	for {
@@ -87,7 +87,8 @@ func (t *table) update(h uint64, at Moment) updateResult {
 	}
 }
 
-// last is the moment of h, dead if it is not there; not ok if the table is being replaced.
+// last returns the moment of h, or dead if the table does not have it. ok is false if the table is being
+// replaced.
 func (t *table) last(h uint64) (_ Moment, ok bool) {
 	i, known := t.find(h)
 	if !known {
@@ -97,8 +98,7 @@ func (t *table) last(h uint64) (_ Moment, ok bool) {
 	return last, last != moved
 }
 
-// raise is update of slot i under the stripe's lock, in the present table. It reports false for a dead
-// series.
+// raise updates slot i of the current table, under the stripe's lock. It returns false for a dead series.
 func (t *table) raise(i int, at Moment) bool {
 	for {
 		last := Moment(t.words[i].Load())
@@ -111,7 +111,7 @@ func (t *table) raise(i int, at Moment) bool {
 	}
 }
 
-// put makes slot i the series h.
+// put stores the series h in slot i.
 func (t *table) put(i int, h uint64, at Moment, set uint16) {
 	t.sets[i] = set
 	t.words[i].Store(uint32(at))
@@ -128,13 +128,13 @@ func (t *table) anyBefore(from, to int, oldest Moment) bool {
 	return false
 }
 
-// kill makes slot i dead if its last sample was before oldest, and reports whether it did.
+// kill marks slot i as dead if its last sample was before oldest, and reports whether it did.
 func (t *table) kill(i int, oldest Moment) bool {
 	last := t.words[i].Load()
 	return last != uint32(dead) && Moment(last) < oldest && t.words[i].CompareAndSwap(last, uint32(dead))
 }
 
-// take marks slot i as moved and returns what it was.
+// take marks slot i as moved and returns its moment.
 func (t *table) take(i int) Moment {
 	if t.keys[i].Load() == 0 {
 		return dead

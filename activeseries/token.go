@@ -2,39 +2,39 @@ package activeseries
 
 import "unicode/utf8"
 
-// A verdict is what became of a token.
+// A verdict is the result of parsing a token.
 type verdict uint8
 
 const (
 	good        verdict = iota
-	more                // it goes on past what was read; nothing is wrong so far
-	badEscape           // an escape that JSON does not have
-	badControl          // a control character in a string
-	badUTF8             // not UTF-8
-	badNumber           // a number that JSON does not have
+	more                // continues beyond the bytes read; valid so far
+	badEscape           // invalid escape
+	badControl          // control character in a string
+	badUTF8             // invalid UTF-8
+	badNumber           // invalid number
 	badWord             // neither true, false nor null
-	badByte             // what may not stand here
-	badKey              // an object's member that does not begin with a string
+	badByte             // unexpected byte
+	badKey              // a member of an object that does not start with a string
 	badColon            // no colon after a member's name
 	badValue            // an item's value that is not a string
 	badItem             // an item that is not an object
-	badEnd              // something after the end
+	badEnd              // bytes after the end
 	badTop              // the body is not an object
 	badData             // "data" is neither an array nor null
-	secondData          // "data" for the second time
-	noData              // no "data" at all
+	secondData          // a second "data"
+	noData              // no "data"
 	tooDeep             // nested too deeply
 	tooLong             // longer than MaxItem
 	badFrame            // a frame that is not one object
-	badLength           // a frame's length that is no uvarint
+	badLength           // a frame's length that is not a uvarint
 	badRecord           // an end record of unknown kind
-	badSum              // the end record does not fit the frames
-	unfinished          // more, and there is no more
+	badSum              // the end record does not match the frames
+	unfinished          // more, at the end of the body
 	failedRead          // the reader's error
-	verdictsEnd         // how many there are
+	verdictsEnd         // number of verdicts
 )
 
-// fault is the kind of error of v, and the words for it.
+// fault returns the kind of error of v, and its description.
 func (v verdict) fault() (Fault, string) {
 	switch v {
 	case badEscape:
@@ -87,8 +87,8 @@ func (v verdict) fault() (Fault, string) {
 	panic("BUG: fault of a verdict that is none")
 }
 
-// stringEnd is the index of the quote that ends a string of which b[i:] is the rest, or of the byte
-// that is wrong. What counts is b[:end]; the slack follows.
+// stringEnd returns the index of the closing quote of the string that contains b[i], or of the invalid byte.
+// The bytes are b[:end]; the slack follows.
 func stringEnd(b []byte, i, end int) (int, verdict) {
 	for {
 		i = plainRun(b, i)
@@ -114,7 +114,7 @@ func stringEnd(b []byte, i, end int) (int, verdict) {
 	}
 }
 
-// escape is the length of the escape at b[i].
+// escape returns the length of the escape at b[i].
 func escape(b []byte, i, end int) (int, verdict) {
 	if i+1 >= end {
 		return 0, more
@@ -140,7 +140,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
 
-// runes is the length of the run at b[i] of what is not ASCII.
+// runes returns the length of the run of non-ASCII bytes at b[i].
 func runes(b []byte, i, end int) (int, verdict) {
 	start := i
 	for b[i] >= utf8.RuneSelf && i < end {
@@ -156,7 +156,7 @@ func runes(b []byte, i, end int) (int, verdict) {
 	return i - start, good
 }
 
-// number is the index after the number at b[i], which begins with a digit or a minus sign.
+// number returns the index after the number at b[i], which starts with a digit or a minus sign.
 func number(b []byte, i, end int) (int, verdict) {
 	if b[i] == '-' {
 		i++
@@ -185,7 +185,7 @@ func number(b []byte, i, end int) (int, verdict) {
 		i = digits(b, i)
 	}
 	if i >= end {
-		return i, more // only the byte after a number ends it
+		return i, more // a number ends only at the byte after it
 	}
 	return i, good
 }
@@ -206,7 +206,7 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// word is the index after the word w at b[i].
+// word returns the index after the word w at b[i].
 func word(b []byte, i, end int, w string) (int, verdict) {
 	for j := range len(w) {
 		switch {

@@ -11,30 +11,30 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A Key is a series' identity: a hash of its labels, of 64 bits that are as good as random.
-// A series that ends and is created again has the same one, and so is not counted twice. Two series
-// of one key count as one, which befalls n series with a chance of n²/2⁶⁵.
+// A Key identifies a series: a hash of its labels whose 64 bits are nearly random. A series that ends and is
+// created again has the same key, so it is not counted twice. Two series with the same key count as one;
+// among n series the probability of a collision is n²/2⁶⁵.
 type Key uint64
 
-// A Moment is a time in steps of a Tracker. They only grow; 0 is before all.
+// A Moment is a time in steps of a Tracker. Moments only grow; 0 is before all others.
 type Moment uint32
 
-// TrackerOptions are options of a Tracker.
+// TrackerOptions configure a Tracker.
 type TrackerOptions struct {
-	// Idle is for how long a series is live after its last sample, and up to a Step longer.
+	// Idle is the time for which a series is live after its last sample, or up to a Step longer.
 	Idle time.Duration
 
-	// Step is how exactly times are kept. 0 is a twentieth of Idle. Idle is a multiple of it.
+	// Step is the resolution of times. 0 selects a twentieth of Idle. Idle must be a multiple of it.
 	Step time.Duration
 
-	// Matchers is how many custom matchers there are to count for, at most 65,535.
+	// Matchers is the number of custom matchers to count for, at most 65,535.
 	Matchers int
 
-	// Stripes is how many parts a Tracker has that can change at once: a power of two. 0 is 64.
+	// Stripes is the number of parts of a Tracker that can change concurrently, a power of two. 0 selects 64.
 	Stripes int
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o TrackerOptions) Validate() error {
 	switch {
 	case o.Idle <= 0:
@@ -49,25 +49,25 @@ func (o TrackerOptions) Validate() error {
 	return nil
 }
 
-// A Tracker keeps which series got a sample lately, in 19 to 32 bytes a series beside the caller's
-// index of labels. It is safe for concurrent use.
+// A Tracker tracks which series got a sample within the idle time, in 19 to 32 bytes per series beside the
+// caller's index of labels. It is safe for concurrent use.
 //
 //	if !t.Update(key, now) {
-//		t.Add(key, now, matchers) // of which the caller looks at the labels
+//		t.Add(key, now, matchers) // the caller evaluates matchers on the labels
 //	}
 //
-// An update of a known series reads two words, and writes one if the last sample was in an
-// earlier step: it takes no lock, and nothing holds it up but the rebuilding of a stripe's table.
+// An update of a known series reads two words, and writes one if the last sample was in an earlier step: it
+// takes no lock, and waits only while the table of its stripe is rebuilt.
 type Tracker struct {
 	idle   Moment
 	step   time.Duration
 	origin time.Time
-	shift  uint // of a key's bits that choose the stripe
+	shift  uint // of the key's bits that select the stripe
 	sets   matcherSets
 	parts  []stripe
 }
 
-// NewTracker makes a Tracker whose time begins at origin.
+// NewTracker returns a Tracker whose time starts at origin.
 func NewTracker(origin time.Time, o TrackerOptions) (*Tracker, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -96,14 +96,14 @@ func NewTracker(origin time.Time, o TrackerOptions) (*Tracker, error) {
 	return t, nil
 }
 
-// Moment is the step that now is in. What is before the origin is 1, as are the first steps.
+// Moment returns the step that contains now. Times before the origin, and the first step, are 1.
 func (t *Tracker) Moment(now time.Time) Moment {
 	steps := int64(now.Sub(t.origin) / t.step)
 	return Moment(min(max(steps, 0)+1, int64(lastMoment)))
 }
 
-// Update notes a sample of a series, and reports false if the series is not live: Add it
-// then. It does not allocate and takes no lock.
+// Update records a sample of a series. It returns false if the series is not live: then call Add. It does not
+// allocate and takes no lock.
 func (t *Tracker) Update(k Key, at Moment) bool {
 	h := mixKey(k)
 	s := t.stripe(h)
@@ -118,9 +118,10 @@ func (t *Tracker) Update(k Key, at Moment) bool {
 	}
 }
 
-// Add notes a sample of a series that may not be known yet, which satisfies the given matchers: numbers
-// below TrackerOptions.Matchers in ascending order. Those of a live series stay as they were. It is an error if there are more than 65,535
-// combinations of matchers. It allocates when tables grow and for new combinations.
+// Add records a sample of a series that may be new. matchers are the matchers that it satisfies: numbers
+// below TrackerOptions.Matchers in ascending order. Those of a live series do not change. Add returns
+// ErrMatcherSets if there are more than 65,535 combinations of matchers. It allocates when tables grow and
+// for new combinations.
 func (t *Tracker) Add(k Key, at Moment, matchers []uint16) error {
 	set, err := t.sets.number(matchers)
 	if err != nil {
@@ -147,9 +148,8 @@ func (t *Tracker) Live(k Key, now Moment) bool {
 // expired reports whether the idle time has passed.
 func (t *Tracker) expired(last, now Moment) bool { return now > last && now-last > t.idle }
 
-// Sweep lets go of series whose idle time has passed. It looks at 4 bytes a series without a lock, and
-// holds the lock of a stripe for a thousand of those at a time; it is to be called about once a
-// step.
+// Sweep removes series whose idle time has passed. It reads 4 bytes per series without a lock, and locks a
+// stripe for a thousand expired series at a time. Call it about once per step.
 func (t *Tracker) Sweep(now Moment) {
 	if now <= t.idle {
 		return
@@ -160,8 +160,8 @@ func (t *Tracker) Sweep(now Moment) {
 	}
 }
 
-// Counts is how many series are live, as of the last Sweep: all, and of each matcher into dst, which has
-// a place for each. A nil dst is left alone. Its cost grows with stripes and combinations, not with
+// Counts returns the number of live series as of the last Sweep, and stores the number for each matcher in
+// dst, which has one element per matcher or is nil. Its cost grows with stripes and combinations, not with
 // series.
 func (t *Tracker) Counts(dst []int64) (all int64) {
 	clear(dst)
@@ -177,7 +177,7 @@ func (t *Tracker) Counts(dst []int64) (all int64) {
 	return all
 }
 
-// Bytes is what the Tracker takes on the heap, as the allocator charges it.
+// Bytes returns the heap size of the Tracker, as the allocator accounts for it.
 func (t *Tracker) Bytes() int64 {
 	n := heapsize.Object(unsafe.Sizeof(*t), true) + heapsize.Array(uintptr(cap(t.parts)), unsafe.Sizeof(stripe{}), true) + t.sets.bytes()
 	for i := range t.parts {
@@ -186,11 +186,11 @@ func (t *Tracker) Bytes() int64 {
 	return int64(n)
 }
 
-// stripe is the stripe of a key's hash.
+// stripe returns the stripe of a key's hash.
 func (t *Tracker) stripe(h uint64) *stripe { return &t.parts[h>>(t.shift&63)&uint64(len(t.parts)-1)] }
 
-// mixKey spreads what is not as random as a Key should be, one to one. It is never 0 but for the one
-// key that shares its place with another.
+// mixKey distributes keys that are less random than a Key should be, bijectively except that it never returns
+// 0: one key shares its result with another.
 func mixKey(k Key) uint64 {
 	h := uint64(k)
 	h = (h ^ h>>32) * 0x9e3779b97f4a7c15
@@ -198,24 +198,24 @@ func mixKey(k Key) uint64 {
 	return max(h, 1)
 }
 
-// A stripe is a part of the Tracker that has a lock and a table of its own.
+// A stripe is a part of the Tracker with a lock and a table.
 type stripe struct {
 	table atomic.Pointer[table] // replaced under mu
 
-	mu     sync.Mutex // for all but updates of known series
-	live   int        // under mu: series that are neither dead nor absent
-	used   int        // under mu: slots with a key, those of dead series included
-	counts []int32    // under mu: live series by set of matchers
-	_      [8]byte    // to a cache line, with what precedes
+	mu     sync.Mutex // for all operations except updates of known series
+	live   int        // series that are neither dead nor absent; guarded by mu
+	used   int        // slots with a key, including dead series; guarded by mu
+	counts []int32    // live series by set of matchers; guarded by mu
+	_      [8]byte    // pads the struct to a cache line
 }
 
-// wait returns when a rebuilding that is under way has ended.
+// wait blocks until a rebuild in progress has finished.
 func (s *stripe) wait() {
 	s.mu.Lock()
 	s.mu.Unlock() //nolint:staticcheck // the lock is what is waited for
 }
 
-// add notes a sample of a series, known or not.
+// add records a sample of a series, known or not.
 func (s *stripe) add(h uint64, at Moment, set uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *stripe) add(h uint64, at Moment, set uint16) {
 	t.put(i, h, at, set)
 }
 
-// sweep lets go of what got its last sample before oldest.
+// sweep removes series whose last sample was before oldest.
 func (s *stripe) sweep(oldest Moment) {
 	t := s.table.Load()
 	for from := 0; from < len(t.words); from += sweepSlots {
@@ -249,7 +249,7 @@ func (s *stripe) sweep(oldest Moment) {
 			continue
 		}
 		if !s.expire(t, from, to, oldest) {
-			// The table was rebuilt, which keeps what is live: begin again.
+			// The table was rebuilt, which keeps live series: start again.
 			t, from = s.table.Load(), -sweepSlots
 		}
 	}
@@ -260,10 +260,10 @@ func (s *stripe) sweep(oldest Moment) {
 	}
 }
 
-// sweepSlots is how many slots are looked at under one lock: some microseconds.
+// sweepSlots is the number of slots that are processed under one lock: some microseconds.
 const sweepSlots = 1024
 
-// expire marks what is idle in a part of t as dead. It reports false if t has been replaced.
+// expire marks idle series in a part of t as dead. It returns false if t was replaced.
 func (s *stripe) expire(t *table, from, to int, oldest Moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +279,7 @@ func (s *stripe) expire(t *table, from, to int, oldest Moment) bool {
 	return true
 }
 
-// rebuild replaces the table by one for n series, without the dead, with mu held.
+// rebuild replaces the table by one for n series, without dead series. The caller holds mu.
 func (s *stripe) rebuild(n int) {
 	old := s.table.Load()
 	t := newTable(slotsFor(n))

@@ -22,7 +22,7 @@ func newTracker(t testing.TB, o TrackerOptions) *Tracker {
 	return tr
 }
 
-// TestTrackerModel does random things to a Tracker and to maps, which must agree.
+// TestTrackerModel performs random operations on a Tracker and on maps, and compares them.
 func TestTrackerModel(t *testing.T) {
 	type series struct {
 		last     Moment
@@ -32,7 +32,7 @@ func TestTrackerModel(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		const matchers = 5
 		tr := newTracker(t, TrackerOptions{Idle: 10 * time.Minute, Step: time.Minute, Matchers: matchers, Stripes: 1 << rnd.IntN(4)})
-		live := map[Key]series{} // what was not swept
+		live := map[Key]series{} // series that were not swept
 		now := Moment(1)
 		keys := 1 << (3 + rnd.IntN(9))
 		for range 20_000 {
@@ -89,7 +89,7 @@ func TestTrackerModel(t *testing.T) {
 	}
 }
 
-// TestTrackerTime keeps a series for its idle time and up to a step longer.
+// TestTrackerTime expects a series to live for its idle time and up to a step longer.
 func TestTrackerTime(t *testing.T) {
 	origin := time.Unix(1_700_000_000, 0)
 	tr, err := NewTracker(origin, TrackerOptions{Idle: 20 * time.Minute})
@@ -110,8 +110,8 @@ func TestTrackerTime(t *testing.T) {
 	}
 }
 
-// TestTrackerConcurrent updates, adds and sweeps at once, with many rebuildings. A series
-// whose samples never stop must never be lost.
+// TestTrackerConcurrent updates, adds and sweeps concurrently, with many rebuilds. A series with a steady
+// flow of samples must never be lost.
 func TestTrackerConcurrent(t *testing.T) {
 	tr := newTracker(t, TrackerOptions{Idle: 2 * time.Second, Step: time.Second, Matchers: 1, Stripes: 2})
 	const workers, steady, passing = 4, 300, 3000
@@ -153,8 +153,8 @@ func TestTrackerConcurrent(t *testing.T) {
 	}
 }
 
-// TestTrackerBytes compares what a Tracker says that it takes with what the heap grows by. Others allocate too: in
-// one of several attempts they have to be still.
+// TestTrackerBytes compares the reported size of a Tracker with the growth of the heap. Other goroutines
+// allocate too, so it tries several times.
 func TestTrackerBytes(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
@@ -169,7 +169,7 @@ func TestTrackerBytes(t *testing.T) {
 		var off int64
 		for range attempts {
 			tr := newTracker(t, TrackerOptions{Idle: time.Hour, Matchers: 100})
-			tr.Bytes() // learns the size classes
+			tr.Bytes() // initializes the size classes
 			runtime.KeepAlive(tr)
 			before := heap()
 			tr = newTracker(t, TrackerOptions{Idle: time.Hour, Matchers: 100})
@@ -195,7 +195,7 @@ func TestTrackerBytes(t *testing.T) {
 	}
 }
 
-// TestTrackerShrinks gives memory back after most series have ended.
+// TestTrackerShrinks expects memory to be freed after most series have ended.
 func TestTrackerShrinks(t *testing.T) {
 	tr := newTracker(t, TrackerOptions{Idle: time.Minute, Step: time.Minute, Stripes: 4})
 	for i := range 50_000 {

@@ -8,18 +8,18 @@ import (
 
 const uniqueSegments = 16
 
-// A hashSet is a set of hashes of items within a budget of bytes. Its segments grow one by one, so
-// that a growth holds little of the set twice.
+// A hashSet is a set of hashes of items within a budget of bytes. Its segments grow one by one, so that
+// little of the set is duplicated during a growth.
 type hashSet struct {
 	seed     maphash.Seed
-	allowed  int64 // bytes
+	allowed  int64 // in bytes
 	used     int64 // bytes of the segments
 	segments [uniqueSegments]hashSegment
 }
 
 // A hashSegment is a table with linear probing, at most three quarters full.
 type hashSegment struct {
-	slots []uint64 // a power of two of them; 0 is free
+	slots []uint64 // the length is a power of two; 0: free
 	n     int
 }
 
@@ -27,9 +27,9 @@ func newHashSet(allowed int64) *hashSet {
 	return &hashSet{seed: maphash.MakeSeed(), allowed: allowed}
 }
 
-// hash is an item's, whatever the order of its labels, however they are escaped and whatever
-// white space is in it. It is never 0. It does not allocate for an item in canonical form; others
-// are written again in form's memory. It may be called concurrently, with a form for each caller.
+// hash returns the hash of an item, regardless of the order and the escaping of its labels and of white
+// space. It is never 0. It does not allocate for an item in canonical form; others are rewritten in form's
+// memory. It may be called concurrently, with one form per caller.
 func (s *hashSet) hash(item []byte, form *canonicalForm) uint64 {
 	if !isCanonical(item) {
 		item = form.of(item)
@@ -37,8 +37,8 @@ func (s *hashSet) hash(item []byte, form *canonicalForm) uint64 {
 	return max(maphash.Bytes(s.seed, item), 1)
 }
 
-// isCanonical reports whether an item is written without white space and escapes, with its labels in
-// the order of their names, none twice.
+// isCanonical reports whether an item has no white space and no escapes, and its labels are sorted by name
+// without duplicates.
 func isCanonical(item []byte) bool {
 	if bytes.IndexByte(item, '\\') >= 0 {
 		return false
@@ -63,22 +63,22 @@ func isCanonical(item []byte) bool {
 	}
 }
 
-// A canonicalForm writes items so that those of the same labels are the same bytes.
+// A canonicalForm rewrites items such that equal labels have equal bytes.
 type canonicalForm struct {
 	labels []canonicalLabel
 	text   []byte
 }
 
-// A canonicalLabel is a label whose strings are written in one way only.
+// A canonicalLabel is a label whose strings are in canonical form.
 type canonicalLabel struct{ name, value []byte }
 
-// of is the item's canonical form, valid until the next call.
+// of returns the item's canonical form, valid until the next call.
 func (f *canonicalForm) of(item []byte) []byte {
 	f.labels = f.labels[:0]
 	for name, value := range Labels(item) {
 		f.labels = append(f.labels, canonicalLabel{canonicalString(name), canonicalString(value)})
 	}
-	// By names in their quotes, as isCanonical compares.
+	// Names are compared with their quotes, as in isCanonical.
 	slices.SortStableFunc(f.labels, func(a, b canonicalLabel) int { return bytes.Compare(a.name, b.name) })
 	f.text = append(f.text[:0], '{')
 	for i, l := range f.labels {
@@ -91,7 +91,7 @@ func (f *canonicalForm) of(item []byte) []byte {
 	return f.text
 }
 
-// canonicalString is a JSON string with the escapes that it needs, and no others.
+// canonicalString returns a JSON string with only the required escapes.
 func canonicalString(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted
@@ -99,7 +99,7 @@ func canonicalString(quoted []byte) []byte {
 	return appendQuoted(nil, unquote(quoted))
 }
 
-// add reports whether h is new.
+// add adds h and reports whether it is new.
 func (s *hashSet) add(h uint64) (bool, error) {
 	g := &s.segments[h>>60]
 	if 4*(g.n+1) > 3*len(g.slots) {
@@ -124,7 +124,7 @@ func (g *hashSegment) add(h uint64) bool {
 	}
 }
 
-// grow doubles a segment. While it does the old one counts as well.
+// grow doubles a segment. Meanwhile the old one counts too.
 func (s *hashSet) grow(g *hashSegment) error {
 	slots := max(64, 2*len(g.slots))
 	if s.used+int64(slots)*8 > s.allowed {

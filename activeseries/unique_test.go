@@ -2,7 +2,7 @@ package activeseries
 
 import "testing"
 
-// TestHash gives items of the same labels the same hash, and others another one.
+// TestHash expects equal hashes for items with the same labels, and different ones for others.
 func TestHash(t *testing.T) {
 	s := newHashSet(1 << 20)
 	var form canonicalForm

@@ -8,21 +8,21 @@ import (
 const (
 	bufferSize = 64 << 10 // fits the second-level cache several times
 
-	// lead is how many bytes stay free before what is read, for the comma before a first item.
+	// lead is the number of free bytes before the data, for the comma before a first item.
 	lead = 8
 )
 
-// A window is the part of a body that is in memory. Tokens are looked at in place; one that the end
-// of what was read cuts moves to the front, and is looked at again when more was read.
+// A window is the part of a body that is in memory. Tokens are parsed in place; one that the end of the data
+// splits moves to the front, and is parsed again when more bytes were read.
 type window struct {
 	r       io.Reader
-	readErr error // the reader's, io.EOF included
+	readErr error // the reader's, including io.EOF
 
-	buf  []byte // whole: lead at the beginning, slack at the end
-	pos  int    // of the next byte to look at
-	end  int    // of what was read; the slack's zeros follow
+	buf  []byte // the whole buffer: lead at the start, slack at the end
+	pos  int    // next byte to parse
+	end  int    // end of the data, followed by the slack's zeros
 	base int64  // offset in the body of buf[0]
-	most int    // bytes of the longest token
+	most int    // maximum length of a token
 }
 
 func (w *window) reset(r io.Reader) {
@@ -33,19 +33,19 @@ func (w *window) reset(r io.Reader) {
 	clear(w.buf[lead : lead+slack])
 }
 
-// InputOffset is how many bytes of the body have been looked at.
+// InputOffset returns the number of bytes of the body consumed.
 func (w *window) InputOffset() int64 { return w.base + int64(w.pos) }
 
-// fill reads what follows the bytes from pos on. The verdict is unfinished if nothing does: pos
-// is the end then.
+// fill reads more bytes after those from pos. The verdict is unfinished if there are none: then pos is at the
+// end.
 func (w *window) fill() verdict {
 	have := w.end - w.pos
 	if w.readErr == nil {
 		if !w.makeRoom(have) {
 			return tooLong
 		}
-		// A token is looked at again from its beginning: of a long one at least as much is read
-		// as was looked at in vain, so that each byte is looked at twice on average.
+		// A split token is parsed again from its start: after a long one, at least as many bytes are read as
+		// were parsed, so that each byte is parsed twice on average.
 		want := 1
 		if have >= 4<<10 {
 			want = have
@@ -65,8 +65,8 @@ func (w *window) fill() verdict {
 	return failedRead
 }
 
-// makeRoom moves the have bytes from pos on to the front, of a larger buffer if they take more
-// than half of this one. It reports false if they are as many as an item may have.
+// makeRoom moves the have bytes from pos to the front, of a larger buffer if they take more than half of this
+// one. It returns false if they have reached the length of the longest token.
 func (w *window) makeRoom(have int) bool {
 	to := w.buf
 	if have > (len(w.buf)-lead-slack)/2 {
@@ -81,8 +81,8 @@ func (w *window) makeRoom(have int) bool {
 	return true
 }
 
-// readSome reads at least want bytes into b, fewer if b is full or the reader ends with an error,
-// and that error.
+// readSome reads at least want bytes into b, or fewer if b is full or the reader returns an error, and
+// returns that error.
 func readSome(r io.Reader, b []byte, want int) (n int, err error) {
 	for empty := 0; n < want && n < len(b) && err == nil; {
 		var k int
@@ -99,7 +99,7 @@ func readSome(r io.Reader, b []byte, want int) (n int, err error) {
 	return n, err
 }
 
-// newError is the error of v at offset; err is the reader's.
+// newError returns the error of v at offset; err is the reader's.
 func newError(v verdict, offset int64, err error) error {
 	fault, detail := v.fault()
 	if v != failedRead {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSpecial tries each byte in each place of a word, after plain bytes and before any.
+// TestSpecial tests each byte at each position of a word, after plain bytes and before any.
 func TestSpecial(t *testing.T) {
 	isSpecial := func(c byte) bool { return c == '"' || c == '\\' || c < ' ' || c >= 0x80 }
 	for c := range 256 {

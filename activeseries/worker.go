@@ -7,23 +7,23 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// A worker reads sources, one after the other, and writes what they hold.
+// A worker reads sources one after the other and writes their items.
 type worker struct {
 	b     *Body
-	spawn func() // calls for help, once; nil for a helper
+	spawn func() // starts other workers, once; nil for those
 
-	source   *Source // the present one, or nil
+	source   *Source // current source, or nil
 	form     Form
-	decoder  Decoder // kept over sources of one form
-	reopened bool    // the present source was
-	items    int64   // of the present source
-	lists    int     // steps in the present source; a small body takes two
+	decoder  Decoder // reused for sources of one form
+	reopened bool    // the current source was reopened
+	items    int64   // of the current source
+	lists    int     // steps in the current source; a small body takes two
 	seen     int     // bytes of items of all sources
 
-	hashes    []uint64 // of the present items, when they are to be unique
+	hashes    []uint64 // of the current items if Order.Unique is set
 	canonical canonicalForm
-	frames    []byte   // of the present items, when the answer is framed
-	counter   *counter // when the answer is counts
+	frames    []byte   // of the current items if the response is framed
+	counter   *counter // counts if Order.CountBy is set
 }
 
 func (b *Body) newWorker() *worker {
@@ -47,7 +47,7 @@ func (w *worker) all() {
 	}
 }
 
-// abandon fails the response because of a panic. The decoder may be in any state: it is not used again.
+// abandon fails the response because of a panic. The decoder may be in any state, so it is not reused.
 func (w *worker) abandon(p *panics.Error) {
 	err := &panicError{p}
 	w.b.fail(err)
@@ -62,7 +62,7 @@ func (w *worker) abandon(p *panics.Error) {
 	}
 }
 
-// A panicError is a panic as clients see it. It unwraps to the panic, for the server's log.
+// A panicError is a panic in the form that clients see. It unwraps to the panic, for the server's log.
 type panicError struct{ panic *panics.Error }
 
 // Error implements error.
@@ -101,7 +101,7 @@ func (w *worker) step() bool {
 	return true
 }
 
-// open begins with the next source.
+// open opens the next source.
 func (w *worker) open() bool {
 	i := int(w.b.next.Add(1) - 1)
 	if i >= len(w.b.sources) {
@@ -112,7 +112,7 @@ func (w *worker) open() bool {
 	return true
 }
 
-// decode has the decoder read body.
+// decode starts to decode body.
 func (w *worker) decode(body io.Reader) {
 	if w.decoder == nil || w.form != w.source.Form || w.b.order.Compare != nil {
 		w.release()
@@ -122,7 +122,7 @@ func (w *worker) decode(body io.Reader) {
 	w.decoder.Reset(body)
 }
 
-// reopen begins with the source again, which turned out wrong before any item of it went out.
+// reopen replaces the body of a source that turned out to be invalid before any of its items was written.
 func (w *worker) reopen(why error) bool {
 	s := w.source
 	if s.Reopen == nil || w.reopened || w.items > 0 || w.b.stopped.Load() {
@@ -134,24 +134,24 @@ func (w *worker) reopen(why error) bool {
 		w.b.fail(nameShard(err, s.Shard))
 		return false
 	}
-	_ = s.Body.Close() // of what turned out wrong
+	_ = s.Body.Close() // the invalid body
 	s.Body = body
 	w.decode(body)
 	return true
 }
 
-// close ends the present source, which ended with err.
+// close closes the current source, which ended with err.
 func (w *worker) close(err error) {
 	s := w.source
 	w.source = nil
 	offset := w.decoder.InputOffset()
 	if cerr := s.Body.Close(); err == nil {
-		err = cerr // nothing of the answer is lost
+		err = cerr // no part of the response is lost
 	}
 	s.done(w.items, offset, err)
 }
 
-// end gives back what the worker holds.
+// end releases the resources of the worker.
 func (w *worker) end() {
 	if w.source != nil {
 		w.close(errStopped)
@@ -163,8 +163,8 @@ func (w *worker) end() {
 	}
 }
 
-// errStopped is what a source's Done is told that was not read to its end, as the answer needs nothing
-// more or failed elsewhere.
+// errStopped is passed to Done of a source that was not read to its end, because the response needs no more
+// items or failed elsewhere.
 var errStopped = errors.New("not read to the end")
 
 func (w *worker) release() {
@@ -174,7 +174,7 @@ func (w *worker) release() {
 	}
 }
 
-// deliver takes items to where they belong.
+// deliver passes items to the hash set, the counter or the writer.
 func (w *worker) deliver(list []byte, n int) {
 	b := w.b
 	if b.out.unique != nil {
