@@ -20,8 +20,8 @@ import (
 // testPassword is the password of every account of testGate.
 const testPassword = "weight"
 
-// testGate has an account of each role with and without texts: "operator", "operator-blind" and so on, and dba and
-// guest, an operator with texts and a viewer without.
+// testGate returns a gate with an account of each role with and without texts: "operator", "operator-blind"
+// and so on, and dba and guest, an operator with texts and a viewer without.
 func testGate(t *testing.T, log *slog.Logger) *access.Gate {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(testPassword), bcrypt.MinCost)
@@ -49,7 +49,8 @@ func testGate(t *testing.T, log *slog.Logger) *access.Gate {
 	return g
 }
 
-// TestEveryRouteDeclaresARole calls every endpoint as every account and compares with what the endpoint declares.
+// TestEveryRouteDeclaresARole calls every endpoint with every account and compares with the declaration of
+// the endpoint.
 func TestEveryRouteDeclaresARole(t *testing.T) {
 	o, _ := pageOptions()
 	o.Gate = testGate(t, slog.New(slog.DiscardHandler))
@@ -97,7 +98,8 @@ func TestEveryRouteDeclaresARole(t *testing.T) {
 	}
 }
 
-// TestRouteWithoutRole: registering an endpoint that declares no role fails at once, and the zero Need admits nobody.
+// TestRouteWithoutRole expects registration of an endpoint without a role to fail immediately, and the zero
+// Need to admit no account.
 func TestRouteWithoutRole(t *testing.T) {
 	h := http.NotFoundHandler()
 	viewer := access.For(access.Viewer)
@@ -117,8 +119,8 @@ func TestRouteWithoutRole(t *testing.T) {
 	}
 }
 
-// TestChangesAreLogged: each call that changes something is one line with its account, remote address and result,
-// without anything that was sent with it.
+// TestChangesAreLogged expects one log line per modifying call with its account, remote address and result,
+// without the data that was sent.
 func TestChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := testOptions()
@@ -163,7 +165,8 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 }
 
-// TestWarnIfOpen: a server that other machines reach without accounts, or without TLS, says so in its log.
+// TestWarnIfOpen expects a warning in the log of a server that other machines reach without accounts or
+// without TLS.
 func TestWarnIfOpen(t *testing.T) {
 	dir := t.TempDir()
 	config := func(name, text string) string {
@@ -207,7 +210,7 @@ func TestWarnIfOpen(t *testing.T) {
 	}
 }
 
-// TestCheckConfig: accounts are in one of the two files.
+// TestCheckConfig expects accounts in only one of the two files.
 func TestCheckConfig(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

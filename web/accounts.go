@@ -14,8 +14,9 @@ import (
 	"github.com/taredb/tare/internal/access"
 )
 
-// NewGate returns the gate of a server whose TLS and accounts are in exporter-toolkit's web configuration, whose
-// accounts are operators, or in a file of accounts with roles. Both may be "": every client is an operator then.
+// NewGate returns the gate of a server whose TLS and accounts are defined in exporter-toolkit's web
+// configuration, where all accounts are operators, or in a file of accounts with roles. Both names may be "":
+// then every client is an operator.
 func NewGate(configFile, accountsFile string, log *slog.Logger) (*access.Gate, error) {
 	if err := CheckConfig(configFile, accountsFile); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func CheckConfig(configFile, accountsFile string) error {
 	return nil
 }
 
-// toolkitFile is the part of exporter-toolkit's configuration that decides who may call a server.
+// toolkitFile is the part of exporter-toolkit's configuration that determines who may call a server.
 type toolkitFile struct {
 	Users map[string]any `yaml:"basic_auth_users"`
 	TLS   struct {
@@ -91,8 +92,8 @@ func readToolkit(path string) (c toolkitFile, err error) {
 	return c, nil
 }
 
-// warnIfOpen logs, for a server that other machines reach, that every client is an operator, or that credentials can
-// be intercepted.
+// warnIfOpen logs a warning if other machines can reach the server and every client is an operator, or if
+// credentials can be intercepted.
 func (s *Server) warnIfOpen(at net.Addr) {
 	addr, ok := at.(*net.TCPAddr)
 	c, err := readToolkit(s.opts.ConfigFile)

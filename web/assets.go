@@ -15,15 +15,14 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// An asset is a file of the pages. Its name has a hash of what is in it, so that a browser may
-// keep it for ever.
+// An asset is a file of the pages. Its name contains a hash of its content, so browsers may cache it forever.
 type asset struct {
-	path string // on the server
-	kind string // its media type
+	path string // URL path
+	kind string // media type
 	body []byte
 }
 
-// assets are all by the names of their files.
+// assets returns all assets by file name.
 var assets = sync.OnceValue(func() map[string]asset { //nolint:gochecknoglobals // made once, never changed
 	entries, err := fs.ReadDir(assetFiles, "assets")
 	if err != nil {
@@ -57,7 +56,7 @@ func assetKind(ext string) string {
 	return mime.TypeByExtension(ext)
 }
 
-// assetPath is where a page finds a file.
+// assetPath returns the URL path of a file.
 func assetPath(name string) string {
 	a, ok := assets()[name]
 	if !ok {
@@ -66,7 +65,7 @@ func assetPath(name string) string {
 	return a.path
 }
 
-// serveAsset answers /assets/. An old name is not found: its page has gone as well.
+// serveAsset serves /assets/. The old name of a changed file is not found: its page has changed too.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	for _, a := range assets() {
 		if a.path != r.URL.Path {
@@ -74,7 +73,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", a.kind)
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		_, _ = w.Write(a.body) // who went away needs none
+		_, _ = w.Write(a.body) // a failed write means that the client disconnected
 		return
 	}
 	http.NotFound(w, r)

@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// laneSlots is how finely blocks are told apart on the time line: a lane has no more spans.
+	// laneSlots is the resolution of blocks on the time line: the maximum of spans per lane.
 	laneSlots = 120
 
-	// maxLanes is how many lanes the time line has.
+	// maxLanes bounds the lanes of the time line.
 	maxLanes = 8
 
-	// listedBlocks is how many blocks are in the table, and listedSkipped how many of those that
-	// are not served.
+	// listedBlocks bounds the blocks in the table, and listedSkipped the skipped blocks in theirs.
 	listedBlocks  = 100
 	listedSkipped = 100
 )
 
-// A blockSum is what several blocks are together.
+// A blockSum is the sum of several blocks.
 type blockSum struct {
 	Blocks, Series, Chunks, Samples uint64
 	Bytes                           uint64
@@ -45,8 +44,8 @@ func (s *blockSum) add(b *blocksync.BlockInfo) {
 	s.Bytes += uint64(max(b.Bytes, 0))
 }
 
-// blockLanes put blocks on a time line: a lane for each level of compaction, in which blocks that
-// begin in the same slot are one span. However many blocks there are, the lanes stay as large.
+// blockLanes arranges blocks on a time line: one lane per level of compaction, in which blocks in the same
+// slot are one span. The size of the lanes does not depend on the number of blocks.
 func blockLanes(blocks []blocksync.BlockInfo, from, to time.Time) []lane {
 	length := to.Sub(from)
 	if length <= 0 {
@@ -57,7 +56,8 @@ func blockLanes(blocks []blocksync.BlockInfo, from, to time.Time) []lane {
 	levels := make(map[int]bool)
 	for i := range blocks {
 		b := &blocks[i]
-		// By its middle: a block that begins a little before its neighbours is not in another slot.
+		// Use the middle, so that a block that starts slightly before its neighbours falls into the same
+		// slot.
 		middle := time.UnixMilli(b.MinTime/2 + b.MaxTime/2)
 		slot := int(float64(middle.Sub(from)) / float64(length) * laneSlots)
 		level := min(max(b.Level, 1), maxLanes)
@@ -91,7 +91,7 @@ func levelName(level int) string {
 	return "level " + strconv.Itoa(level)
 }
 
-// text says what the blocks are.
+// text returns a description of the blocks.
 func (s *blockSum) text() string {
 	var b strings.Builder
 	b.WriteString(count(s.Blocks))
@@ -108,7 +108,7 @@ func (s *blockSum) text() string {
 	return b.String()
 }
 
-// A skippedGroup is the blocks that are not served for one reason.
+// A skippedGroup is the blocks that are skipped for one reason.
 type skippedGroup struct {
 	Reason string
 	Blocks uint64

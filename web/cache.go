@@ -17,7 +17,7 @@ const (
 )
 
 // A pageCache renders a page at most once per second, however many clients request it. It drops a page after
-// that second, so that an idle server holds none.
+// that second, so an idle server keeps none.
 type pageCache struct {
 	mu      sync.Mutex
 	entries map[string]*cached
@@ -110,7 +110,8 @@ func (c *pageCache) drop(key string, e *cached) {
 	}
 }
 
-// forget removes an entry; c.mu is held. A request that waits for the entry still finds its page in it.
+// forget removes an entry. The caller holds c.mu. A request that waits for the entry still finds its page in
+// it.
 func (c *pageCache) forget(key string, e *cached) {
 	c.bytes -= len(e.body)
 	delete(c.entries, key)

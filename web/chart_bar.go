@@ -10,19 +10,19 @@ type bar struct {
 	Name  string
 	Link  string // "" for none
 	Value float64
-	Note  string // after the value
+	Note  string // appended to the value
 }
 
-// A barChart compares values; it is a table itself.
+// A barChart compares values. It is a table itself.
 type barChart struct {
 	Title string
-	Of    string // what the names are: "schema"
+	Of    string // kind of the names: "schema"
 	Unit  unit
 	Bars  []bar
-	Whole float64 // what a full bar is; 0: the largest value
+	Whole float64 // value of a full bar; 0: the largest value
 }
 
-// HTML is the figure.
+// HTML returns the figure.
 func (c barChart) HTML() template.HTML {
 	var b svg
 	b.WriteString(`<figure class="bars"><figcaption>`)
@@ -75,7 +75,7 @@ func (c barChart) HTML() template.HTML {
 	return template.HTML(b.String())
 }
 
-// spark draws a line without axes, for a table cell. Its title is the name with the range of the values.
+// spark returns a line without axes, for a table cell. Its title is the name with the range of the values.
 func spark(name string, values []float64, u unit) template.HTML {
 	low, high := extent(math.Inf(1), math.Inf(-1), values)
 	var b svg
@@ -106,7 +106,7 @@ func spark(name string, values []float64, u unit) template.HTML {
 	return template.HTML(b.String())
 }
 
-// meter is a bar filled to a fraction.
+// meter returns a bar filled to a fraction.
 func meter(fraction float64) template.HTML {
 	if !isNumber(fraction) {
 		fraction = 0

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// heatSteps is how many shades a heat map has: the classes h1 to h8.
+// heatSteps is the number of shades of a heat map: the classes h1 to h8.
 const heatSteps = 8
 
-// A heatMap shows how many calls took how long, over time.
+// A heatMap shows the distribution of durations of calls over time.
 type heatMap struct {
 	ID, Title string
-	From, To  time.Time   // of the axis; Times and End outside widen it
-	Times     []time.Time // when each column begins
+	From, To  time.Time   // of the axis; extended by Times and End
+	Times     []time.Time // start of each column
 	End       time.Time   // of the last column
-	Bounds    []float64   // the upper bound of each row, rising, in the unit
-	Counts    [][]uint64  // of each column, of each row
+	Bounds    []float64   // upper bound of each row, ascending, in the unit
+	Counts    [][]uint64  // by column and row
 	Unit      unit
 	PromQL    string
 	Marks     []mark
 }
 
-// HTML is the figure.
+// HTML returns the figure.
 func (c heatMap) HTML() template.HTML {
 	p := plot{id: c.ID, title: c.Title, class: "heat", promql: c.PromQL}
 	most, total, first, last := uint64(0), uint64(0), len(c.Bounds), -1
@@ -40,7 +40,7 @@ func (c heatMap) HTML() template.HTML {
 		p.empty, p.desc = true, "no calls."
 		return p.html()
 	}
-	// One row more on each side, where there is one, so that nothing sticks to the border.
+	// Add a row on each side, if there is one, to separate the data from the border.
 	first, last = max(first-1, 0), min(last+1, len(c.Bounds)-1)
 	rows := last - first + 1
 	for edge, step := first, (rows+maxTicks-1)/maxTicks; edge <= last+1; edge += step {
@@ -59,7 +59,7 @@ func (c heatMap) HTML() template.HTML {
 	return p.html()
 }
 
-// edges returns where each column begins and the last one ends.
+// edges returns the start of each column and the end of the last one.
 func (c heatMap) edges(x timeScale) []float64 {
 	edges := make([]float64, 0, len(c.Times)+1)
 	for _, t := range c.Times {
@@ -68,8 +68,9 @@ func (c heatMap) edges(x timeScale) []float64 {
 	return append(edges, boxWidth*x.at(c.End))
 }
 
-// fields returns what the script shows of the field under the pointer: the edges of the columns, the borders of the rows, and
-// the calls of each field of a column that has any, as "row:calls", rows counted from the bottom.
+// fields returns the data that the script shows for the field under the pointer: the edges of the columns,
+// the borders of the rows, and the calls of each field of a nonempty column, as "row:calls" with rows counted
+// from the bottom.
 func (c heatMap) fields(edges []float64, first, last int) []pair {
 	var columns, rows, calls svg
 	for i, e := range edges {
@@ -97,8 +98,8 @@ func (c heatMap) fields(edges []float64, first, last int) []pair {
 	return []pair{{"columns", columns.String()}, {"rows", rows.String()}, {"calls", calls.String()}}
 }
 
-// border is what lies below a row and is the bound of the one before. Rows are octaves; what is below
-// the first of them is half of its bound, unless it is a row for all that took next to no time.
+// border returns the lower bound of a row, which is the upper bound of the previous row. Rows are octaves:
+// the lower bound of the first is half of its upper bound, unless it is the row for the shortest durations.
 func (c heatMap) border(row int) float64 {
 	switch {
 	case row > 0:
@@ -109,7 +110,7 @@ func (c heatMap) border(row int) float64 {
 	return c.Bounds[0] / 2
 }
 
-// draw makes one path of all fields of a shade.
+// draw returns one path per shade with all its fields.
 func (c heatMap) draw(edges []float64, first, last int, most uint64, ticks []tick) string {
 	var paths [heatSteps]svg
 	rows := last - first + 1
@@ -144,8 +145,8 @@ func (c heatMap) draw(edges []float64, first, last int, most uint64, ticks []tic
 	return b.String()
 }
 
-// shade is the shade of a number of calls, from 0: by its logarithm, since a single slow call
-// is to be seen beside thousands of fast ones.
+// shade returns the shade of a number of calls, from 0. It is logarithmic, so that a single slow call is
+// visible beside thousands of fast ones.
 func shade(n, most uint64) int {
 	if most <= 1 {
 		return heatSteps - 1

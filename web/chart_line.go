@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A series is one line of a chart: a value for each time, NaN where there is none.
+// A series is one line of a chart: a value per time, NaN if there is none.
 type series struct {
 	Name   string
 	Values []float64
@@ -16,21 +16,21 @@ type series struct {
 // A lineChart shows values over time.
 type lineChart struct {
 	ID, Title string
-	From, To  time.Time // of the axis; Times outside widen it
+	From, To  time.Time // of the axis; extended by Times
 	Times     []time.Time
 	Series    []series // at most six
 	Unit      unit
-	Log       bool // the axis; values that are not positive lie at its foot
-	Area      bool // the first line stands on a filled area
-	Stacked   bool // each line stands on the one before, the space between them is filled
+	Log       bool // logarithmic axis; values that are not positive are at the bottom
+	Area      bool // fill the area under the first line
+	Stacked   bool // each line is added to the previous one, and the area between them is filled
 	PromQL    string
 	Marks     []mark
 }
 
-// maxTableRows bounds the numbers under a chart.
+// maxTableRows bounds the table of values under a chart.
 const maxTableRows = 240
 
-// HTML is the figure.
+// HTML returns the figure.
 func (c lineChart) HTML() template.HTML {
 	p := plot{id: c.ID, title: c.Title, promql: c.PromQL}
 	for _, s := range c.Series {
@@ -80,7 +80,7 @@ func (c lineChart) HTML() template.HTML {
 	return p.html()
 }
 
-// describe says in words what the lines do.
+// describe returns a textual description of the lines.
 func (c lineChart) describe() string {
 	var b strings.Builder
 	first, last := c.Times[0], c.Times[len(c.Times)-1]
@@ -116,7 +116,7 @@ func (c lineChart) draw(scale timeScale, y scale, ticks []tick, drawn []series) 
 	for i, t := range c.Times {
 		x[i] = boxWidth * scale.at(t)
 	}
-	for i := len(drawn) - 1; i >= 0; i-- { // the first lies on top
+	for i := len(drawn) - 1; i >= 0; i-- { // the first is drawn last, on top
 		class := string(rune('1' + i%6))
 		if c.Area && i == 0 || c.Stacked {
 			b.WriteString(`<path class="area c` + class)
@@ -134,7 +134,7 @@ func (c lineChart) draw(scale timeScale, y scale, ticks []tick, drawn []series) 
 	return b.String()
 }
 
-// tickPath draws short strokes at the foot of a drawing, above the labels.
+// tickPath draws short strokes at the bottom of a drawing, above the labels.
 func tickPath(b *svg, ticks []tick) {
 	b.WriteString(`<path class="grid" d="`)
 	for _, m := range ticks {
@@ -145,7 +145,7 @@ func tickPath(b *svg, ticks []tick) {
 	b.WriteString(`"/>`)
 }
 
-// stack adds to each series the ones before it. A missing value counts as 0 where another series has one.
+// stack adds to each series the previous ones. A missing value counts as 0 if another series has one.
 func stack(all []series, n int) []series {
 	sum := make([]float64, n)
 	known := make([]bool, n)
@@ -187,7 +187,7 @@ func newTimeScale(from, to time.Time, times []time.Time) timeScale {
 	return s
 }
 
-// at returns the place of t, the middle where the scale is a single time.
+// at returns the position of t, or the middle if the scale is a single time.
 func (s timeScale) at(t time.Time) float64 {
 	length := s.to.Sub(s.from)
 	if length <= 0 {
@@ -196,8 +196,8 @@ func (s timeScale) at(t time.Time) float64 {
 	return min(max(float64(t.Sub(s.from))/float64(length), 0), 1)
 }
 
-// linePath draws through the values, with gaps where there are none. A value between two gaps is a
-// short stroke.
+// linePath draws a line through the values, with gaps for missing ones. A value between two gaps is a short
+// stroke.
 func linePath(b *svg, x []float64, y scale, values []float64) {
 	drawing := false
 	for i, v := range values[:min(len(values), len(x))] {
@@ -227,7 +227,7 @@ func linePath(b *svg, x []float64, y scale, values []float64) {
 	}
 }
 
-// areaPath fills under each unbroken run of values.
+// areaPath fills the area under each unbroken run of values.
 func areaPath(b *svg, x []float64, y scale, values []float64) {
 	foot := boxHeight * (1 - y.at(max(0, y.low)))
 	n := min(len(values), len(x))

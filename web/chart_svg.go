@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Charts are drawn by the server as SVG without text: it is stretched to the place that there is,
-// and the axes are HTML around it, which keeps its size. Each has a title, a description and
-// the numbers as a table. Colours are classes: c1 to c6 for series, h1 to h8 for heat.
+// The server draws charts as SVG without text, which browsers stretch to the available space; axes are HTML
+// around it, which keeps its size. Each chart has a title, a description and its values as a table. Colours
+// are classes: c1 to c6 for series, h1 to h8 for heat.
 
-// An svg is markup under construction.
+// An svg builds markup.
 type svg struct{ strings.Builder }
 
-// num writes a coordinate.
+// num appends a coordinate.
 func (b *svg) num(v float64) {
 	var buf [24]byte
 	out := strconv.AppendFloat(buf[:0], v, 'f', 2, 64)
@@ -29,7 +29,7 @@ func (b *svg) num(v float64) {
 	b.Write(out)
 }
 
-// attr writes an attribute that is a coordinate.
+// attr appends an attribute with a coordinate.
 func (b *svg) attr(name string, v float64) {
 	b.WriteByte(' ')
 	b.WriteString(name)
@@ -38,10 +38,10 @@ func (b *svg) attr(name string, v float64) {
 	b.WriteByte('"')
 }
 
-// text writes foreign text.
+// text appends foreign text, escaped.
 func (b *svg) text(s string) { b.WriteString(html.EscapeString(s)) }
 
-// element writes an element that holds foreign text.
+// element appends an element with foreign text.
 func (b *svg) element(name, class, text string) {
 	b.WriteByte('<')
 	b.WriteString(name)
@@ -57,14 +57,14 @@ func (b *svg) element(name, class, text string) {
 	b.WriteByte('>')
 }
 
-// A scale maps values to 0 at the bottom and 1 at the top, with marks at even distances.
+// A scale maps values to 0 at the bottom and 1 at the top, with evenly spaced marks.
 type scale struct {
 	low, high float64
 	log       bool
-	marks     []float64 // from low to high
+	marks     []float64 // ascending
 }
 
-// linearScale spans 0 to a round number that is not below any value; negative ones widen it.
+// linearScale returns a scale from 0 to a round number above all values; negative values extend it.
 func linearScale(low, high float64) scale {
 	low, high = min(low, 0), max(high, 0)
 	if low == 0 && high == 0 {
@@ -82,7 +82,7 @@ func linearScale(low, high float64) scale {
 	}
 }
 
-// byteScale is a linearScale whose marks are round in the unit that they are written in.
+// byteScale returns a linearScale whose marks are round in the unit in which they are formatted.
 func byteScale(low, high float64) scale {
 	size := 1.0
 	for size < 1<<40 && max(high, -low) >= size*1000 {
@@ -96,7 +96,7 @@ func byteScale(low, high float64) scale {
 	return s
 }
 
-// roundStep is the least of 1, 2, 2.5 and 5 times a power of ten that is not below v.
+// roundStep returns the least of 1, 2, 2.5 and 5 times a power of ten that is not less than v.
 func roundStep(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return 1
@@ -110,7 +110,7 @@ func roundStep(v float64) float64 {
 	return 10 * power
 }
 
-// logScale spans whole powers of ten around positive values.
+// logScale returns a scale of whole powers of ten around positive values.
 func logScale(low, high float64) scale {
 	if !(low > 0) || !(high > 0) || math.IsInf(low, 0) || math.IsInf(high, 0) {
 		return linearScale(low, high)
@@ -128,7 +128,7 @@ func logScale(low, high float64) scale {
 	return s
 }
 
-// at is where a value is; what is outside is at the border.
+// at returns the position of a value, limited to the scale.
 func (s scale) at(v float64) float64 {
 	low, high := s.low, s.high
 	if s.log {
@@ -140,7 +140,7 @@ func (s scale) at(v float64) float64 {
 	return min(max((v-low)/(high-low), 0), 1)
 }
 
-// extent is the least and the greatest number among values that are any.
+// extent returns the least and the greatest of low, high and the values that are numbers.
 func extent(low, high float64, values []float64) (float64, float64) {
 	for _, v := range values {
 		if isNumber(v) {
@@ -156,18 +156,18 @@ func isNumber(v float64) bool { return math.Abs(v) <= 1e200 }
 // A plot is a drawing with its axes.
 type plot struct {
 	id, title, desc string
-	class           string   // besides chart
-	legend          []string // of the classes c1, c2, …
+	class           string   // in addition to "chart"
+	legend          []string // names of the classes c1, c2, …
 	up              []tick   // of the vertical axis
 	across          []tick   // of the horizontal axis
 	shades          string   // for heat: the number of calls of the darkest shade
 	data            []pair   // data- attributes for the script
 	drawing         string   // in a box of boxWidth by boxHeight
-	table           string   // the same as numbers
+	table           string   // the values as a table
 	promql          string   // "" for none
 	empty           bool
-	from, to        time.Time // of the horizontal axis, where a part of it can be chosen
-	marks           []mark    // drawn where from and to are set
+	from, to        time.Time // of the horizontal axis, if a part of it can be selected
+	marks           []mark    // drawn if from and to are set
 }
 
 const (
@@ -175,7 +175,7 @@ const (
 	boxHeight = 200.0
 )
 
-// html is the whole figure.
+// html returns the whole figure.
 func (p *plot) html() template.HTML {
 	var b svg
 	b.WriteString(`<figure class="chart`)
@@ -258,19 +258,19 @@ func (p *plot) axes(b *svg) {
 	b.WriteString("</svg></div></div>")
 }
 
-// axisText writes a label into an SVG that is not stretched.
+// axisText appends a label to an SVG that is not stretched.
 func (b *svg) axisText(text, x, y, anchor string) {
 	b.WriteString(`<text x="` + x + `" y="` + y + `" dy=".35em" text-anchor="` + anchor + `">`)
 	b.text(text)
 	b.WriteString("</text>")
 }
 
-// percentOf writes a fraction as a length in an SVG.
+// percentOf formats a fraction as a length in an SVG.
 func percentOf(f float64) string {
 	return trim(strconv.FormatFloat(100*f, 'f', 2, 64)) + "%"
 }
 
-// promqlBox shows the PromQL that asks for the same.
+// promqlBox returns a box with the PromQL expression of a chart.
 func promqlBox(query string) template.HTML {
 	if query == "" {
 		return ""

@@ -23,7 +23,7 @@ func chartTimes(n int) []time.Time {
 	return times
 }
 
-// wellFormed reads markup as XML, which the charts' is, and counts its elements.
+// wellFormed parses markup as XML, which charts are, and counts its elements.
 func wellFormed(t *testing.T, markup template.HTML) map[string]int {
 	t.Helper()
 	elements := map[string]int{}
@@ -47,7 +47,7 @@ func wellFormed(t *testing.T, markup template.HTML) map[string]int {
 	}
 }
 
-// TestLineChart draws what a history may answer: nothing, one point, gaps, infinities.
+// TestLineChart draws possible results of a history: nothing, one point, gaps, infinities.
 func TestLineChart(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestLineChart(t *testing.T) {
 	}
 }
 
-// TestChartsSayWhatTheyShow: each drawing has a title, a description, and its numbers.
+// TestChartsSayWhatTheyShow expects each drawing to have a title, a description, and its values.
 func TestChartsSayWhatTheyShow(t *testing.T) {
 	times := chartTimes(3)
 	for name, got := range map[string]template.HTML{
@@ -125,7 +125,7 @@ func TestChartsSayWhatTheyShow(t *testing.T) {
 	}
 }
 
-// TestHeatMapRows: the marks beside a heat map are borders of its rows, at the borders' places.
+// TestHeatMapRows expects the marks beside a heat map at the borders of its rows.
 func TestHeatMapRows(t *testing.T) {
 	var bounds []float64
 	for b := 0.001; len(bounds) < 20; b *= 2 {
@@ -157,7 +157,8 @@ func TestHeatMapRows(t *testing.T) {
 	}
 }
 
-// TestTimeTicks: labels are at round times, at most eight of them, and fewer than three only of a time that has no more.
+// TestTimeTicks expects labels at round times, at most eight, and fewer than three only for ranges that have
+// no more.
 func TestTimeTicks(t *testing.T) {
 	at := func(text string) time.Time {
 		t.Helper()
@@ -196,7 +197,8 @@ func TestTimeTicks(t *testing.T) {
 	}
 }
 
-// TestStackedChart: a line stands on those before it, and where only one of them has a value the other counts as 0.
+// TestStackedChart expects each line to be added to the previous ones; missing values count as 0 if another
+// line has one.
 func TestStackedChart(t *testing.T) {
 	nan := math.NaN()
 	got := stack([]series{{"a", []float64{1, nan, nan, 4}}, {"b", []float64{2, 3, nan}}}, 4)
@@ -210,7 +212,8 @@ func TestStackedChart(t *testing.T) {
 	}
 }
 
-// TestChartSpansTheRange: the axis is as long as what was asked for, and the line begins where there are values.
+// TestChartSpansTheRange expects the axis to cover the requested range, and the line to start at the first
+// value.
 func TestChartSpansTheRange(t *testing.T) {
 	c := lineChart{
 		ID: "x", Title: "X", From: chartStart.Add(-time.Hour), To: chartStart.Add(time.Hour), Times: chartTimes(3),
@@ -224,7 +227,8 @@ func TestChartSpansTheRange(t *testing.T) {
 	}
 }
 
-// TestHeatMapSumsUp: the numbers under a heat map have every call of it, however many fields it has.
+// TestHeatMapSumsUp expects the table under a heat map to contain every call, regardless of the number of
+// fields.
 func TestHeatMapSumsUp(t *testing.T) {
 	const columns, rows = 120, 37
 	c := heatMap{ID: "h", Title: "Heat", Times: chartTimes(columns), End: chartStart.Add(columns * time.Minute), Unit: unitSeconds}
@@ -263,7 +267,7 @@ func TestHeatMapSumsUp(t *testing.T) {
 	}
 }
 
-// TestSparkAndMeter draw odd values.
+// TestSparkAndMeter draws unusual values.
 func TestSparkAndMeter(t *testing.T) {
 	for _, values := range [][]float64{nil, {}, {math.NaN()}, {1}, {0, 0}, {1, math.NaN(), 3}, {math.Inf(-1), 1}} {
 		got := spark("load <x>", values, unitLoad)
@@ -286,7 +290,7 @@ func TestSparkAndMeter(t *testing.T) {
 	}
 }
 
-// TestScales have round marks around their values.
+// TestScales expects round marks around the values.
 func TestScales(t *testing.T) {
 	for _, c := range []struct{ low, high float64 }{{0, 0}, {0, 1}, {3, 97}, {-4, 9}, {0, 1e-9}, {0, 1e12}} {
 		s := linearScale(c.low, c.high)

@@ -12,21 +12,21 @@ type lane struct {
 	Spans []laneSpan
 }
 
-// A laneSpan is a stretch of time in a lane.
+// A laneSpan is an interval of time in a lane.
 type laneSpan struct {
 	From, To time.Time
 	Name     string
-	Class    int // a colour, c1 to c6: 1 to 6; 0 is 1
+	Class    int // colour: 1 to 6 for c1 to c6; 0 is 1
 }
 
-// A timeLine shows what lies where in time.
+// A timeLine shows intervals of time in lanes.
 type timeLine struct {
 	ID, Title string
 	From, To  time.Time
 	Lanes     []lane
 }
 
-// HTML is the figure. Its table has the spans.
+// HTML returns the figure. Its table has the spans.
 func (c timeLine) HTML() template.HTML {
 	p := plot{id: c.ID, title: c.Title, class: "lanes"}
 	length := c.To.Sub(c.From)

@@ -13,16 +13,17 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// An Event is an occurrence, or a present condition, that needs attention.
+// An Event is an occurrence, or a current condition, that needs attention.
 type Event struct {
-	Time  time.Time // when it happened or began; zero: that is not known, and it lasts
-	Lasts bool      // it is shown whenever it began
-	Name  string    // of its kind
+	Time  time.Time // occurrence or start; zero: unknown, and the condition lasts
+	Lasts bool      // shown regardless of its start
+	Name  string    // kind of the event
 	Text  string    // a sentence
-	Link  string    // where more is; "" for none
+	Link  string    // to details; "" for none
 	Grave bool
 
-	// Added is the load that a statement has added: the calls that run on average beyond those before.
+	// Added is the load that a statement has added: the average number of concurrent calls beyond the
+	// previous one.
 	Added float64
 }
 
@@ -30,16 +31,16 @@ const (
 	// lookTimeout bounds a query of an event source.
 	lookTimeout = 2 * time.Second
 
-	// copiesFresh is how long the first page reuses the state of copies: a query reads the state tables of
-	// the target.
+	// copiesFresh is the time for which the first page reuses the state of copies, since a query reads the
+	// state tables of the target.
 	copiesFresh = 30 * time.Second
 
-	// maxRises is the largest number of statements whose load has risen in the list.
+	// maxRises bounds the listed statements whose load has risen.
 	maxRises = 5
 )
 
-// lookForEvents queries the sources of events while the page is prepared. The function it returns waits for them; it
-// panics if one of them did, in the request's own goroutine.
+// lookForEvents queries the sources of events while the page is prepared. The returned function waits for
+// them; if one of them panicked, it panics in the request's own goroutine.
 func (s *Server) lookForEvents(ctx context.Context, v *view) func() []Event {
 	var all [3][]Event
 	var failed [3]error
@@ -72,7 +73,7 @@ func (s *Server) lookForEvents(ctx context.Context, v *view) func() []Event {
 	}
 }
 
-// readyEvents returns an event while the server is not ready.
+// readyEvents returns an event if the server is not ready.
 func (s *Server) readyEvents(ctx context.Context) []Event {
 	if err := s.opts.Ready(ctx); err != nil {
 		return []Event{{Name: "Not ready", Text: sentence(err.Error()), Grave: true}}
@@ -80,7 +81,8 @@ func (s *Server) readyEvents(ctx context.Context) []Event {
 	return nil
 }
 
-// serverEvents returns the server's events that last or are within the range, with links only if the account may follow them.
+// serverEvents returns the server's events that last or are within the range. It removes links that the
+// account may not follow.
 func (s *Server) serverEvents(v *view) []Event {
 	var all []Event
 	for _, e := range s.opts.Events() {
@@ -95,8 +97,8 @@ func (s *Server) serverEvents(v *view) []Event {
 	return all
 }
 
-// inOrder sorts events: grave ones, then lasting ones, then past ones. Lasting events are sorted by the load that they added,
-// after the states of the server, which added none; the rest by time, the latest first.
+// inOrder sorts events: grave ones, then lasting ones, then past ones. Lasting events are sorted by the load
+// that they added, behind states of the server, which added none; others by time, the latest first.
 func inOrder(all []Event) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int {
 		return cmp.Or(
@@ -129,10 +131,10 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
-// statementEvents are statements that are new and heavy, and those whose load has risen most.
+// statementEvents returns statements that are new and heavy, and those whose load has risen most.
 func statementEvents(v *view, rows []queryRow) []Event {
 	var all, rises []Event
-	listed := make(map[string]bool) // a statement has a row for each user and schema
+	listed := make(map[string]bool) // a statement has one row per user and schema
 	for i := range rows {
 		if r := &rows[i]; r.New && r.Share >= newShare && !listed[r.Link] {
 			listed[r.Link] = true
@@ -166,7 +168,7 @@ func riseEvent(v *view, r *queryRow) Event {
 	}
 }
 
-// copyEvents are copies that somebody should look at.
+// copyEvents returns copies that need attention.
 func copyEvents(c Copies) []Event {
 	var all []Event
 	running := make(map[string]bool)
@@ -202,14 +204,14 @@ func copyEvents(c Copies) []Event {
 	return all
 }
 
-// A copiesLook is what the last look at copies for the first page has shown.
+// A copiesLook caches the state of copies for the first page.
 type copiesLook struct {
 	mu sync.Mutex
 	at time.Time
 	c  Copies
 }
 
-// look looks anew where the last look is old.
+// look returns the cached state, or queries it again if it is too old.
 func (l *copiesLook) look(ctx context.Context, now time.Time, ask func(context.Context) Copies) Copies {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// eventsOf are the events of a page, one a line: their tag, and the words behind it.
+// eventsOf returns the events of a page, one per line: the tag and the text.
 func eventsOf(body string) string {
 	_, list, _ := strings.Cut(body, `<ul class="events">`)
 	list, _, _ = strings.Cut(list, "</ul>")
@@ -30,7 +30,7 @@ func eventsOf(body string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestEvents: the first page has what somebody should look at, what is grave and what is so now first.
+// TestEvents expects the first page to list events that need attention, grave and current ones first.
 func TestEvents(t *testing.T) {
 	now := time.Date(2026, 1, 31, 2, 30, 0, 0, time.UTC)
 	o := testOptions()
@@ -96,7 +96,7 @@ Copy not done 2026-01-31 01:30:00 shop.orders from a:3306: 4 of 9 chunks copied;
 	}
 }
 
-// risingStatements are two whose loads rise half an hour before the end, one of them of no weight.
+// risingStatements has two statements whose loads rise half an hour before the end, one of them negligible.
 type risingStatements struct{ *fakeStatements }
 
 func (f risingStatements) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
@@ -136,7 +136,7 @@ func (f risingStatements) Statement(ctx context.Context, q statements.StatementQ
 	return st, nil
 }
 
-// TestSinceWhen: pages say since when a statement is heavier, and why.
+// TestSinceWhen expects pages to show the start of a rise and its causes.
 func TestSinceWhen(t *testing.T) {
 	o := testOptions()
 	o.Statements = risingStatements{&fakeStatements{}}
@@ -156,7 +156,8 @@ func TestSinceWhen(t *testing.T) {
 	}
 }
 
-// TestPagesAreDescribed: docs/tasks/find-a-slow-statement.md names each chart of the first page and of a statement's.
+// TestPagesAreDescribed expects docs/tasks/find-a-slow-statement.md to name each chart of the first page and
+// of a statement's.
 func TestPagesAreDescribed(t *testing.T) {
 	doc, err := os.ReadFile("../docs/tasks/find-a-slow-statement.md")
 	if err != nil {

@@ -20,7 +20,7 @@ type PlanSource interface {
 
 var _ PlanSource = (*explain.Prober)(nil)
 
-// A planView is a plan as the page of its statement shows it.
+// A planView is the display form of a plan on the page of its statement.
 type planView struct {
 	ID          string
 	First, Last time.Time
@@ -34,17 +34,17 @@ type planStep struct {
 	Changed bool // the other plan has no such step
 }
 
-// An explained holds the plans of a statement for its page.
+// An explained has the plans of a statement for its page.
 type explained struct {
 	Present       *planView // nil: there is none
 	Before, After *planView // of the last change; nil: there was none
 	Changed       time.Time
 	At            time.Time // of the last EXPLAIN
-	Why           string    // why there is no plan; a sentence
+	Why           string    // reason for a missing plan, as a sentence
 }
 
-// explainedOf returns the plans of a statement. It returns nil if none are read, or if the account may not see statement
-// texts: plans name tables and indexes.
+// explainedOf returns the plans of a statement. It returns nil if plans are not read, or if the account may
+// not see statement texts: plans name tables and indexes.
 func (s *Server) explainedOf(v *view, digest [16]byte) *explained {
 	if s.opts.PlanSource == nil || !v.texts {
 		return nil
@@ -68,7 +68,7 @@ func (s *Server) explainedOf(v *view, digest [16]byte) *explained {
 		e.Changed = c.At
 		e.Before, e.After = planViewOf(&c.Before, &c.After), planViewOf(&c.After, &c.Before)
 		if e.Present != nil && e.Present.ID == e.After.ID {
-			e.Present = nil // it is shown as After
+			e.Present = nil // it is displayed as After
 		}
 	}
 	return e
@@ -88,20 +88,20 @@ func planViewOf(p, other *explain.Plan) *planView {
 
 // A CallSource provides sampled calls, as a calls.Sample does.
 type CallSource interface {
-	// Of returns the calls of a statement that ended from a time on and before another.
+	// Of returns the calls of a statement that ended within [from, to).
 	Of(digest [16]byte, from, to time.Time) []calls.Call
 
-	// Covers is the time that a full sample covers.
+	// Covers returns the time that a full sample covers.
 	Covers() time.Duration
 }
 
 var _ CallSource = (*calls.Sample)(nil)
 
-// A differing holds the differences between the calls of a statement and earlier ones, for its page.
+// A differing has the differences between calls of a statement and earlier ones, for its page.
 type differing struct {
-	Says string // which calls are compared; a sentence
+	Says string // the compared calls, as a sentence
 	Rows []differenceRow
-	None string // why there are no rows; a sentence
+	None string // reason for missing rows, as a sentence
 }
 
 // A differenceRow is one property.
@@ -110,9 +110,9 @@ type differenceRow struct {
 	More                             bool
 }
 
-// differs compares the calls within a rise with those before it; without a rise, the second half of the range with the first.
-// If the sample has too few calls, it compares the history's counts by user, schema and backend. It returns nil without a
-// sample.
+// differs compares the calls within a rise with those before it; without a rise, the second half of the range
+// with the first. If the sample has too few calls, it compares the history's counts by user, schema and
+// backend. It returns nil without a sample.
 func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *differing {
 	if s.opts.Calls == nil {
 		return nil
@@ -156,14 +156,14 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 	return d
 }
 
-// partsIn returns the history's counts of a range as calls, at least calls.LeastCalls if there are as many.
+// partsIn returns the history's counts of a range as calls, at least calls.LeastCalls if there are enough.
 func (s *Server) partsIn(ctx context.Context, v *view, st *statements.Statement, from, to time.Time) []calls.Call {
 	q := statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: from, To: to}
 	if st.Source == statements.SourceCounters || q.Validate() != nil {
 		return nil
 	}
 	part, err := s.statements(v).Statement(ctx, q)
-	if err != nil { // no call of that time
+	if err != nil { // no call in that time
 		return nil
 	}
 	var all []calls.Call

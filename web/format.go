@@ -10,10 +10,10 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 )
 
-// A unit says how a number is written.
+// A unit is the format of a number.
 type unit uint8
 
-// The units of what the pages show.
+// Units of the values on pages.
 const (
 	unitCount    unit = iota // 1,234
 	unitRate                 // 1,234 /s
@@ -24,10 +24,10 @@ const (
 	unitLoad                 // 0.25: seconds spent in a second
 )
 
-// nothing is what stands where there is no number.
+// nothing is displayed for missing numbers.
 const nothing = "–"
 
-// write is a number with its unit.
+// write formats a number with its unit.
 func (u unit) write(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nothing
@@ -49,7 +49,7 @@ func (u unit) write(v float64) string {
 	return short(v)
 }
 
-// loadText writes a load: how many calls ran on average.
+// loadText formats a load: the average number of concurrent calls.
 func loadText(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
@@ -62,12 +62,12 @@ func loadText(v float64) string {
 	return short(v) + " active"
 }
 
-// name is what the unit's numbers are of, for the heads of tables and for descriptions.
+// name returns the quantity that a unit measures, for table headers and descriptions.
 func (u unit) name() string {
 	return [...]string{"count", "per second", "seconds", "bytes", "bytes per second", "share", "calls running on average"}[u]
 }
 
-// short writes a number with three digits or so: 0.12, 12.3, 1,234, 45.6 k, 7.89 M.
+// short formats a number with about three digits: 0.12, 12.3, 1,234, 45.6 k, 7.89 M.
 func short(v float64) string {
 	a := math.Abs(v)
 	switch {
@@ -97,7 +97,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// digits3 writes three significant digits of what is below 1,000.
+// digits3 formats a number below 1,000 with three significant digits.
 func digits3(v float64) string {
 	switch a := math.Abs(v); {
 	case a < 9.995:
@@ -108,7 +108,7 @@ func digits3(v float64) string {
 	return quantity.Grouped(strconv.FormatFloat(v, 'f', 0, 64))
 }
 
-// trim takes the zeros off that a fraction ends in.
+// trim removes trailing zeros of a fraction.
 func trim(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
@@ -116,10 +116,10 @@ func trim(s string) string {
 	return s
 }
 
-// count writes a whole number in full.
+// count formats an integer in full.
 func count(n uint64) string { return quantity.Count(n) }
 
-// callsText writes a number of calls.
+// callsText formats a number of calls.
 func callsText(n uint64) string {
 	if n == 1 {
 		return "1 call"
@@ -127,7 +127,7 @@ func callsText(n uint64) string {
 	return count(n) + " calls"
 }
 
-// seconds writes a duration in seconds.
+// seconds formats a duration in seconds.
 func seconds(s float64) string {
 	a := math.Abs(s)
 	switch {
@@ -151,7 +151,7 @@ func seconds(s float64) string {
 	return short(s/86400) + " d"
 }
 
-// duration writes a duration; 0 is one that is not known.
+// duration formats a duration; 0 is an unknown one.
 func duration(d time.Duration) string {
 	if d == 0 {
 		return nothing
@@ -159,7 +159,7 @@ func duration(d time.Duration) string {
 	return seconds(d.Seconds())
 }
 
-// bytesText writes a number of bytes.
+// bytesText formats a number of bytes.
 func bytesText(b float64) string {
 	a := math.Abs(b)
 	switch {
@@ -177,7 +177,7 @@ func bytesText(b float64) string {
 	return short(b/(1<<40)) + " TiB"
 }
 
-// percent writes a fraction.
+// percent formats a fraction.
 func percent(f float64) string {
 	a := math.Abs(f)
 	switch {
@@ -193,7 +193,7 @@ func percent(f float64) string {
 	return quantity.Grouped(strconv.FormatFloat(f*100, 'f', 0, 64)) + " %"
 }
 
-// clock writes a time as short as a span of that length allows.
+// clock formats a time with the precision that suits a range of length of.
 func clock(t time.Time, of time.Duration) string {
 	switch t = t.UTC(); {
 	case of <= 10*time.Minute:
@@ -206,7 +206,7 @@ func clock(t time.Time, of time.Duration) string {
 	return t.Format("2006-01-02")
 }
 
-// moment writes a time in full.
+// moment formats a time in full.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return nothing
@@ -214,7 +214,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// ago writes how long before now a time was.
+// ago formats the time between t and now.
 func ago(t, now time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():
@@ -226,7 +226,7 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// float is a whole number as the units write it.
+// float converts a number to the type that units format.
 func float(n any) float64 {
 	switch n := n.(type) {
 	case int:
@@ -243,7 +243,7 @@ func float(n any) float64 {
 	panic(fmt.Sprintf("BUG: %T is no number that is shown", n))
 }
 
-// ratio is how much of a whole there is; of nothing, it is nothing.
+// ratio returns part divided by whole, or 0 if whole is not positive.
 func ratio(part, whole any) float64 {
 	if w := float(whole); w > 0 {
 		return float(part) / w
@@ -251,17 +251,17 @@ func ratio(part, whole any) float64 {
 	return 0
 }
 
-// A column writes the numbers of a table's column alike: in one unit, with as many digits after the point.
+// A column formats the numbers of a table's column uniformly: in one unit, with the same number of decimals.
 type column struct {
 	unit   string
 	factor float64 // of a number, to the unit
 	digits int
 }
 
-// maxDigits is how many digits after the point a column has at most.
+// maxDigits is the maximum number of decimals of a column.
 const maxDigits = 3
 
-// newColumn returns the column of a unit in which the smallest of values that is not 0 has two significant digits, if
+// newColumn returns the column of a unit in which the least nonzero value has two significant digits, if
 // maxDigits suffice.
 func newColumn(unit string, factor float64, values []float64) column {
 	c := column{unit: unit, factor: factor}
@@ -272,7 +272,7 @@ func newColumn(unit string, factor float64, values []float64) column {
 		}
 	}
 	switch {
-	case least >= 99.5: // or none
+	case least >= 99.5: // also if there is none
 	case least >= 9.95:
 		c.digits = 1
 	case least >= 0.0995:
@@ -283,7 +283,7 @@ func newColumn(unit string, factor float64, values []float64) column {
 	return c
 }
 
-// write writes a number of the column.
+// write formats a number of the column.
 func (c column) write(v float64) string {
 	if !isNumber(v) {
 		return nothing
@@ -299,17 +299,18 @@ func (c column) write(v float64) string {
 	return quantity.Grouped(whole) + fraction + c.unit
 }
 
-// rateColumn writes numbers per second.
+// rateColumn returns a column of numbers per second.
 func rateColumn(values []float64) column { return newColumn(" /s", 1, values) }
 
-// loadColumn writes loads.
+// loadColumn returns a column of loads.
 func loadColumn(values []float64) column {
 	c := newColumn("", 1, values)
 	c.digits = max(c.digits, 2)
 	return c
 }
 
-// durationColumn writes durations in seconds: as milliseconds, or as microseconds or seconds where all of them are short or long.
+// durationColumn returns a column of durations in seconds: formatted as milliseconds, or as microseconds or
+// seconds if all of them are short or long.
 func durationColumn(values []float64) column {
 	least, most := math.Inf(1), 0.0
 	for _, v := range values {
@@ -326,7 +327,7 @@ func durationColumn(values []float64) column {
 	return newColumn(" ms", 1e3, values)
 }
 
-// writeDuration writes a duration of the column; 0 is one that is not known.
+// writeDuration formats a duration of the column; 0 is an unknown one.
 func (c column) writeDuration(d time.Duration) string {
 	if d == 0 {
 		return nothing

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestUnits writes numbers with three digits or so, always with their unit.
+// TestUnits formats numbers with about three digits, always with their unit.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		u    unit
@@ -63,7 +63,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestChange compares with the time before.
+// TestChange compares values with the previous range.
 func TestChange(t *testing.T) {
 	for _, c := range []struct {
 		now, before float64
@@ -75,7 +75,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestTimeRange reads what a URL says.
+// TestTimeRange parses the time range of URLs.
 func TestTimeRange(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	at := func(h, m int) time.Time { return time.Date(2026, 1, 31, h, m, 0, 0, time.UTC) }
@@ -122,7 +122,7 @@ func TestTimeRange(t *testing.T) {
 			continue
 		}
 		again, err := parseSpan(s.absolute().Query(), now.Add(time.Hour))
-		// A link is to whole seconds, and has all that was seen.
+		// A link has whole seconds and includes the whole range.
 		if late := again.To.Sub(s.To); err != nil || !again.From.Equal(s.From.Truncate(time.Second)) || late < 0 || late >= time.Second {
 			t.Errorf("%s: the link to it is %v to %v, %v", c.query, again.From, again.To, err)
 		}

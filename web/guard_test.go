@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestGuard has the same decision for every method and path.
+// TestGuard expects the same decision for every method and path.
 func TestGuard(t *testing.T) {
 	o := testOptions()
 	o.Hosts = []string{"Tare.example.com"}
@@ -71,7 +71,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardLinks allows links from other sites to be followed, and nothing else of them.
+// TestGuardLinks allows links from other sites, and no other requests.
 func TestGuardLinks(t *testing.T) {
 	h := New(testOptions()).http.Handler
 	for method, want := range map[string]int{"GET": 200, "POST": 403} {
@@ -88,8 +88,8 @@ func TestGuardLinks(t *testing.T) {
 	}
 }
 
-// TestRebindingClient connects as a browser does whose name server was changed under it: to the
-// loopback address, with the page's name, for a stream and for a connection to be taken over.
+// TestRebindingClient connects like a browser under DNS rebinding: to the loopback address, with the name of
+// another site, for a stream and for a connection to be hijacked.
 func TestRebindingClient(t *testing.T) {
 	o := testOptions()
 	o.QueryLog = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,9 +8,9 @@ import (
 	"github.com/taredb/tare/internal/memory"
 )
 
-// TestTemplateBytes parses the templates again and makes each of them safe, as the first use of a page
-// does: the heap grows by templateBytes, within a tenth. What tests before left behind may be freed
-// meanwhile, so that a measurement is repeated: what the templates take is there each time.
+// TestTemplateBytes parses the templates again and executes each of them once, like the first use of a page:
+// the heap grows by templateBytes, within a tenth. Memory of earlier tests may be freed meanwhile, so the
+// measurement is repeated: the size of the templates is the same each time.
 func TestTemplateBytes(t *testing.T) {
 	var all []int64
 	for range 10 {
@@ -27,14 +27,14 @@ func measureTemplates() int64 {
 	before := memory.HeapInUse()
 	all := parseTemplates()
 	for _, one := range all {
-		_ = one.ExecuteTemplate(io.Discard, "layout", frame{}) // it fails for the lack of a page
+		_ = one.ExecuteTemplate(io.Discard, "layout", frame{}) // fails because there is no page
 	}
 	got := memory.HeapInUse() - before
 	runtime.KeepAlive(all)
 	return got
 }
 
-// TestPagesHeap looks at a page: its templates are held from then on.
+// TestPagesHeap requests a page: its templates stay in memory from then on.
 func TestPagesHeap(t *testing.T) {
 	o, _ := pageOptions()
 	s := New(o)

@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// highlight marks up a statement: keywords, names, and what stands for literals. The text is
-// foreign; every byte of it is escaped.
+// highlight marks up a statement: keywords, names, and placeholders of literals. The text is foreign; every
+// byte of it is escaped.
 func highlight(text string) template.HTML { return markUp(text, false) }
 
 // markUp marks up a statement. In a normalized one, keywords are in capitals, and other words are names.
@@ -47,11 +47,11 @@ func tokenClass(k sqldigest.Kind) string {
 	return ""
 }
 
-// shortSQL is the length up to which a statement stays on one line.
+// shortSQL is the maximum length of a statement that stays on one line.
 const shortSQL = 72
 
-// formatSQL marks up a normalized statement, with a line for each clause, join and condition. It changes white
-// space between tokens only, so what is copied is the same statement.
+// formatSQL marks up a normalized statement, with one line per clause, join and condition. It changes only
+// white space between tokens, so the copied text is the same statement.
 func formatSQL(text string) template.HTML {
 	if len(text) <= shortSQL {
 		return markUp(text, true)
@@ -59,23 +59,23 @@ func formatSQL(text string) template.HTML {
 	return markUp(breakLines(text), true)
 }
 
-// A sqlBlock is a query or what a pair of parentheses encloses.
+// A sqlBlock is a query or the content of a pair of parentheses.
 type sqlBlock struct {
-	query   bool // its clauses begin lines
+	query   bool // its clauses start lines
 	indent  int
-	between int  // BETWEENs whose AND is still to come
-	cases   int  // CASEs that are open
-	values  bool // VALUES has begun a line: the next is a function
+	between int  // BETWEENs whose AND has not been read
+	cases   int  // open CASEs
+	values  bool // VALUES has started a line: the next one is a function
 	began   bool // it has a token
 }
 
-// A lineBreaker writes a statement with line breaks.
+// A lineBreaker formats a statement with line breaks.
 type lineBreaker struct {
 	b      strings.Builder
 	blocks []sqlBlock
-	last   string // the token before
-	space  string // the white space behind it, as it is to be written
-	begun  bool   // a line has begun, so none is written
+	last   string // previous token
+	space  string // white space after it, as it will be written
+	begun  bool   // a line was started, so no space is written
 }
 
 func breakLines(text string) string {
@@ -114,7 +114,7 @@ func tokensOf(text string) []sqlToken {
 	return tokens
 }
 
-// nextWord returns the first of tokens that is no white space.
+// nextWord returns the first of tokens that is not white space.
 func nextWord(tokens []sqlToken) string {
 	for _, t := range tokens {
 		if t.kind != sqldigest.KindSpace {
@@ -155,13 +155,13 @@ func (f *lineBreaker) write(t sqlToken, rest []sqlToken) {
 	f.blocks[len(f.blocks)-1].began = true
 }
 
-// line begins a line.
+// line starts a line.
 func (f *lineBreaker) line(indent int) {
 	f.b.WriteString("\n" + strings.Repeat("  ", indent))
 	f.begun = true
 }
 
-// beforeKeyword begins a line where a keyword of a query is the first word of a clause.
+// beforeKeyword starts a line if a keyword of a query is the first word of a clause.
 func (f *lineBreaker) beforeKeyword(b *sqlBlock, word, next string) {
 	switch word {
 	case "CASE":
@@ -203,5 +203,5 @@ func (f *lineBreaker) beforeKeyword(b *sqlBlock, word, next string) {
 	}
 }
 
-// joinWords come before others of the same join.
+// joinWords precede other words of the same join.
 var joinWords = map[string]bool{"LEFT": true, "RIGHT": true, "INNER": true, "CROSS": true, "NATURAL": true, "OUTER": true} //nolint:gochecknoglobals // constant

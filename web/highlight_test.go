@@ -50,7 +50,8 @@ WHERE a = ?`},
 	}
 }
 
-// FuzzBreakLines: line breaks change white space between tokens only, so the digest is the same.
+// FuzzBreakLines expects line breaks to change only white space between tokens, so that the digest is the
+// same.
 func FuzzBreakLines(f *testing.F) {
 	for _, s := range []string{"SELECT 1", "select a/*x*/from(select 1)b where a=-1 and b=.5", "a`b\"c'd", "SELECT 1 FROM -- x\n t", "( )) CASE AND BETWEEN AND", "# x\nSELECT @a , @`b`"} {
 		f.Add(s)

@@ -13,19 +13,19 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// An incident describes on one page whether a statement became heavier: the change, its start, the affected callers and
-// possible causes.
+// An incident reports on one page whether a statement became heavier: the change, its start, the affected
+// callers and possible causes.
 type incident struct {
 	Digest   string     `json:"digest"`
 	Text     string     `json:"text,omitempty"` // normalized; absent for accounts without statement texts
-	From     time.Time  `json:"from"`           // of the queried range
+	From     time.Time  `json:"from"`           // start of the queried range
 	To       time.Time  `json:"to"`
 	Rising   bool       `json:"rising"`          // whether the load rose within the range
 	Lasts    bool       `json:"lasts"`           // whether it is still higher at the end
 	Since    *time.Time `json:"since,omitempty"` // the start of the rise
 	Until    *time.Time `json:"until,omitempty"` // its end, if it is over
 	Sentence string     `json:"sentence"`
-	Cause    string     `json:"cause,omitempty"` // a possibility
+	Cause    string     `json:"cause,omitempty"` // possible
 
 	Before incidentSide `json:"before"` // outside of the rise
 	Within incidentSide `json:"within"`
@@ -36,15 +36,16 @@ type incident struct {
 	PlanAfter   []string         `json:"plan_after,omitempty"`
 	PlanChanged *time.Time       `json:"plan_changed,omitempty"`
 	Slow        []incidentCall   `json:"slow_calls"`
-	Link        string           `json:"link"` // of the page, with an absolute range
+	Link        string           `json:"link"` // to the page, with an absolute range
 
 	view *queryView
-	json string // links of the other forms
+	json string // links to the other forms
 	svg  string
-	all  string // of the statement's page
+	all  string // to the statement's page
 }
 
-// An incidentSide holds the averages of a statement outside of its rise, or within it: per second, and in seconds per call.
+// An incidentSide has the averages of a statement outside of its rise, or within it: per second, and in
+// seconds per call.
 type incidentSide struct {
 	Load     float64 `json:"load"`
 	Calls    float64 `json:"calls_per_second"`
@@ -52,7 +53,7 @@ type incidentSide struct {
 	Duration float64 `json:"mean_seconds"`
 }
 
-// An incidentCaller is a user in a schema, with its part of the execution time of the range.
+// An incidentCaller is a user in a schema, with its share of the execution time of the range.
 type incidentCaller struct {
 	User   string  `json:"user"`
 	Schema string  `json:"schema"`
@@ -75,7 +76,7 @@ type incidentCall struct {
 	Text    string    `json:"text,omitempty"`
 }
 
-// The accessors of the template.
+// Accessors for the template.
 
 func (i *incident) pageTitle() string        { return "Incident: " + i.view.Name }
 func (i *incident) Heat() template.HTML      { return i.view.Heat }
@@ -110,7 +111,7 @@ func (s *Server) addIncidents(mux *http.ServeMux) {
 	s.add(mux, NewRoute(viewer, "GET /incident/{digest}/card.svg", s.serveIncident(func(w http.ResponseWriter, i *incident) {
 		w.Header().Set("Content-Type", "image/svg+xml")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write([]byte(visible.Text(i.card()))) // the client disconnected
+		_, _ = w.Write([]byte(visible.Text(i.card()))) // a failed write means that the client disconnected
 	})))
 }
 
@@ -206,10 +207,11 @@ func (p *planView) lines() []string {
 
 const (
 	cardWidth, cardHeight = 1000, 400
-	cardLine              = 110 // characters of a line of text
+	cardLine              = 110 // characters per line of text
 )
 
-// card draws the incident for a chat: a summary as text, and the load as a line with the rise shaded. It requires no style sheet.
+// card returns an image of the incident for a chat: a summary as text, and the load as a line with the rise
+// shaded. It requires no style sheet.
 func (i *incident) card() string {
 	var b svg
 	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 400" width="1000" height="400" font-family="system-ui, sans-serif" role="img"><title>`)

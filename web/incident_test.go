@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/markers"
 )
 
-// TestIncident: the page, the JSON and the image of an incident have its sentence and its possible cause, and show no text to accounts that
-// may see none.
+// TestIncident expects the page, the JSON and the image of an incident to contain its sentence and its
+// possible cause, and no text for accounts that may see none.
 func TestIncident(t *testing.T) {
 	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
 	o := testOptions()

@@ -12,20 +12,20 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// MarkerSource is where pages find what happened around the statements. A markers.Store is one.
+// A MarkerSource provides events in the environment of statements. A markers.Store is one.
 type MarkerSource interface {
-	// Between returns the newest markers of a time range, the oldest first.
+	// Between returns the newest markers of a time range, oldest first.
 	Between(from, to time.Time, limit int) []markers.Marker
 
 	// TablesOf returns the tables of a statement by its normalized text and default schema.
 	TablesOf(text, schema string) []string
 }
 
-// maxMarks is how many markers the charts of a page show.
+// maxMarks bounds the markers in the charts of a page.
 const maxMarks = 40
 
-// marks returns the markers of the view's time range and of markers.Reach before it, as the account may see them. Those
-// of copies are read with the copies on the first page, not more often.
+// marks returns the markers of the view's time range and of markers.Reach before it that the account may see.
+// Those of copies are read together with the copies on the first page, not more often.
 func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 	if s.opts.Markers == nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 	return all
 }
 
-// copyMarks are the starts and ends of copies.
+// copyMarks returns the starts and ends of copies.
 func copyMarks(c Copies) []markers.Marker {
 	var all []markers.Marker
 	for _, j := range c.Jobs {
@@ -71,7 +71,7 @@ type markRow struct {
 	Count            int
 }
 
-// markRows are the markers within the view's time range, the newest first.
+// markRows returns the markers within the view's time range, newest first.
 func markRows(v *view, all []markers.Marker) []markRow {
 	var rows []markRow
 	for _, m := range slices.Backward(all) {
@@ -96,7 +96,7 @@ type mark struct {
 	Name string
 }
 
-// chartMarks are the lines of markers.
+// chartMarks returns the vertical lines for markers.
 func chartMarks(all []markers.Marker) []mark {
 	marks := make([]mark, 0, len(all))
 	for i := range all {
@@ -110,8 +110,8 @@ func chartMarks(all []markers.Marker) []mark {
 	return marks
 }
 
-// drawMarks draws those of the marks that are on the horizontal axis, and returns how many there are. Each has an area
-// around it in which its title appears.
+// drawMarks draws those of the marks that are on the horizontal axis, and returns their number. Each is
+// surrounded by an area in which its title appears.
 func drawMarks(b *svg, marks []mark, from, to time.Time) int {
 	length := float64(to.Sub(from))
 	n := 0
@@ -145,12 +145,12 @@ func marksText(n int) string {
 	return " " + strconv.Itoa(n) + " events are marked; they are listed under Events."
 }
 
-// riseSlack is how far apart the start of a rise and its cause may be measured: samples are taken every 15 s, and points of a chart
-// are step apart.
+// riseSlack returns the tolerance between the measured times of a rise and of its cause: samples are taken
+// every 15 s, and points of a chart are step apart.
 func riseSlack(step time.Duration) time.Duration { return step + 30*time.Second }
 
-// causeText names the marker that may be the cause of a rise of a statement since a time, and the change of its plan; "" when there
-// is neither.
+// causeText names the marker that may have caused a rise of a statement since a time, and the change of its
+// plan. It returns "" if there is neither.
 func causeText(all []markers.Marker, tables []string, digest sqldigest.Digest, since time.Time, step, looked time.Duration) string {
 	slack := riseSlack(step)
 	text := ""
@@ -170,7 +170,7 @@ func causeText(all []markers.Marker, tables []string, digest sqldigest.Digest, s
 	return text
 }
 
-// exactClock writes a time to the second, with the day where the time that is looked at has several.
+// exactClock formats a time to the second, with the day if the displayed range has several.
 func exactClock(t time.Time, looked time.Duration) string {
 	if looked <= 26*time.Hour {
 		return t.UTC().Format(time.TimeOnly)
@@ -178,7 +178,8 @@ func exactClock(t time.Time, looked time.Duration) string {
 	return moment(t)
 }
 
-// findCauses sets the possible causes of the rises among rows, which are those of top, and of new statements.
+// findCauses sets the possible causes of the rises, and of new statements, among rows, which are those of
+// top.
 func (s *Server) findCauses(v *view, top *statements.Top, rows []queryRow, all []markers.Marker) {
 	if s.opts.Markers == nil {
 		return
@@ -198,7 +199,7 @@ func (s *Server) findCauses(v *view, top *statements.Top, rows []queryRow, all [
 
 func withCause(text, cause string) string { return strings.TrimSpace(text + " " + cause) }
 
-// causeOf names what may have caused a rise of a statement; "" when nothing is known.
+// causeOf names possible causes of a rise of a statement, or returns "".
 func (s *Server) causeOf(v *view, st *statements.Statement, since time.Time, all []markers.Marker) string {
 	if s.opts.Markers == nil {
 		return ""
@@ -219,7 +220,8 @@ func (s *Server) tablesOf(st *statements.Statement) []string {
 	return tables
 }
 
-// schemasOf returns the schemas of a statement's callers, those with the most time first; at least one, perhaps "".
+// schemasOf returns the schemas of a statement's callers, those with the most time first; at least one,
+// possibly "".
 func schemasOf(st *statements.Statement) []string {
 	const most = 4
 	var schemas []string

@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/markers"
 )
 
-// TestMarks: charts have a line for each marker in their range, the list below has its words, the rise names the one that
-// may have caused it, and an account without texts sees no part of a statement.
+// TestMarks expects charts to have a line per marker in their range, the list below to have its text, the
+// rise to name its possible cause, and accounts without texts to see no part of a statement.
 func TestMarks(t *testing.T) {
 	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
 	o := testOptions()
@@ -43,7 +43,7 @@ func TestMarks(t *testing.T) {
 	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
 		t.Errorf("got %s, want the cause %s", got, cause)
 	}
-	if n := strings.Count(body, `<g class="mark">`); n != 12 { // four charts
+	if n := strings.Count(body, `<g class="mark">`); n != 12 { // on four charts
 		t.Errorf("%d marks, want 12", n)
 	}
 	for _, want := range []string{"3 events are marked; they are listed under Events.", "Copy finished: shop.copied", `<span class="tag">ddl</span>`, `<h2 id="marks">Events</h2>`} {
@@ -54,7 +54,7 @@ func TestMarks(t *testing.T) {
 	if strings.Contains(body, "too old") || strings.Contains(body, "Copy started") {
 		t.Error("a marker outside the range is shown")
 	}
-	now = now.Add(2 * time.Second) // the page is kept for a second
+	now = now.Add(2 * time.Second) // the page is cached for a second
 	add(markers.Marker{Kind: markers.KindDDL, Title: "Schema change", Text: "ALTER TABLE t DROP INDEX k", Tables: []string{"T"}, Time: rise.Add(-20 * time.Second), User: "root", Client: "10.0.0.7"})
 	cause = "Possible cause: ALTER TABLE t DROP INDEX k, 02:29:40, by root from 10.0.0.7."
 	_, body = browse(t, h, "/", "dba")
@@ -73,13 +73,13 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// fakePlans has one statement, which changed its plan.
+// fakePlans has one statement, whose plan has changed.
 type fakePlans struct{ state explain.State }
 
 func (f fakePlans) State([16]byte) (explain.State, bool) { return f.state, true }
 
-// TestPlansOfAStatement: the page of a statement has the plans before and after a change, with the steps that differ marked, for accounts
-// that see texts.
+// TestPlansOfAStatement expects the page of a statement to have the plans before and after a change, with the
+// different steps marked, for accounts that may see texts.
 func TestPlansOfAStatement(t *testing.T) {
 	plan := func(id, access, key string) explain.Plan {
 		return explain.Plan{ID: id, Steps: []explain.Step{{Table: "same", Access: "const"}, {Table: "orders" + hostile, Access: access, Key: key, Rows: 9}}}
@@ -123,7 +123,8 @@ func (fakeCalls) Of(_ [16]byte, from, _ time.Time) []calls.Call {
 
 func (fakeCalls) Covers() time.Duration { return 29 * time.Minute }
 
-// TestWhatDiffers: the page of a statement compares the calls since it is heavier with those before, and shows tags to accounts that see texts.
+// TestWhatDiffers expects the page of a statement to compare the calls since its rise with those before, and
+// to show tags to accounts that may see texts.
 func TestWhatDiffers(t *testing.T) {
 	o := testOptions()
 	o.Statements = risingStatements{&fakeStatements{}}

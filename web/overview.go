@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// overviewRows is how many statements the first page shows, and drawnRows how many of them
-	// as lines.
+	// overviewRows is the number of statements on the first page, and drawnRows the number of those in the
+	// chart.
 	overviewRows = 10
 	drawnRows    = 5
 
-	// newShare is the share of all time from which a new statement is worth a word, and riseShare that of
-	// one whose load has risen, of the time that the rise lasted.
+	// newShare is the minimum share of total time of a new statement that is reported as an event, and
+	// riseShare that of one whose load has risen, of the duration of the rise.
 	newShare  = 0.02
 	riseShare = 0.05
 )
@@ -28,9 +28,9 @@ const (
 type overview struct {
 	Figures   []figure
 	Events    []Event
-	Statement *queryTable // nil: statements are not known here
+	Statement *queryTable // nil: the server has no statements
 	Charts    []template.HTML
-	More      string // where all statements are
+	More      string // link to all statements
 	Weight    []figure
 	Endpoints []endpoint
 	Notes     []string
@@ -43,7 +43,7 @@ type figure struct {
 	Bad               bool
 }
 
-// An endpoint is a path for programs.
+// An endpoint is a path of the API.
 type endpoint struct{ Path, What string }
 
 func (s *Server) overviewPage() page {
@@ -71,7 +71,7 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 	return o, nil
 }
 
-// overviewStatements fills in what the statements did.
+// overviewStatements sets the parts that depend on statements.
 func (s *Server) overviewStatements(o *overview, v *view, top *statements.Top, marks []markers.Marker) {
 	o.Notes = sourceNotes(v, top.Source, top.From, top.To, top.Notes)
 	o.More = v.link("/queries")
@@ -109,7 +109,7 @@ func (s *Server) overviewStatements(o *overview, v *view, top *statements.Top, m
 	chart(loadByStatement(top, ask.Top(statements.BySeconds, drawnRows)))
 }
 
-// loadByStatement stacks the load of the first statements and of all others.
+// loadByStatement returns a stacked chart of the load of the first statements and of all others.
 func loadByStatement(top *statements.Top, promql string) lineChart {
 	c := lineChart{ID: "load", Title: "Load by statement", Unit: unitLoad, Stacked: true, PromQL: promql}
 	others := slices.Clone(top.Series.Load)
@@ -132,11 +132,11 @@ func loadByStatement(top *statements.Top, promql string) lineChart {
 	return c
 }
 
-// maxLegend is how much of a text stands in the legend of a chart.
+// maxLegend bounds the text of a statement in the legend of a chart.
 const maxLegend = 44
 
-// overviewFigures are the large numbers: of the last seconds where they are known, and of the time
-// that the page is about.
+// overviewFigures returns the headline values: of the last seconds, if known, and of the time range of the
+// page.
 func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 	var within statements.Totals
 	var length float64
@@ -182,7 +182,7 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 	return figures
 }
 
-// ownWeight is what this process takes, from its own metrics.
+// ownWeight returns the resource usage of this process from its own metrics.
 func (s *Server) ownWeight() []figure {
 	families, err := s.opts.Gatherer.Gather()
 	if len(families) == 0 {

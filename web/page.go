@@ -21,23 +21,23 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// pageTimeout ends what a page asks of others.
+// pageTimeout bounds the queries of a page.
 const pageTimeout = 20 * time.Second
 
-// A page is one Go file that makes its data, and one template that shows them.
+// A page is one Go file that collects its data, and one template that displays them.
 type page struct {
 	path     string // "/queries"; pages with a wildcard are not in the navigation
 	title    string
-	template string // its file in templates, without .html; it defines "main"
-	key      string // the letter that leads there after g; "" for none
-	hidden   bool   // is not in the navigation
-	fixed    bool   // has no time range
-	follow   bool   // is refreshed though it has no time range
-	texts    bool   // is nothing without statement texts: refused to who does not see them
+	template string // file in templates, without .html; it defines "main"
+	key      string // letter of the keyboard shortcut after g; "" for none
+	hidden   bool   // not in the navigation
+	fixed    bool   // without a time range
+	follow   bool   // refreshed although it has no time range
+	texts    bool   // useless without statement texts: refused to accounts that may not see them
 	answer   func(context.Context, *view) (any, error)
 }
 
-// A view is what a request wants to see.
+// A view is a request for a page.
 type view struct {
 	r     *http.Request
 	query url.Values
@@ -54,7 +54,7 @@ func (v *view) setAccount(r *http.Request) {
 	v.texts = v.account.Texts
 }
 
-// link is the path with the view's time range and more parameters: pairs of name and value.
+// link returns the path with the view's time range and more parameters: pairs of name and value.
 func (v *view) link(path string, pairs ...string) string {
 	q := url.Values{}
 	if v.query.Has("from") || v.query.Has("to") {
@@ -63,7 +63,7 @@ func (v *view) link(path string, pairs ...string) string {
 	return withPairs(path, q, pairs)
 }
 
-// with is this page's own URL with other parameters; an empty value takes one off.
+// with returns the URL of this page with other parameters; an empty value removes one.
 func (v *view) with(pairs ...string) string {
 	q := url.Values{}
 	for name, values := range v.query {
@@ -86,7 +86,7 @@ func withPairs(path string, q url.Values, pairs []string) string {
 	return path + "?" + q.Encode()
 }
 
-// pages are the pages that there are, in the order of the navigation.
+// pages returns the server's pages in the order of the navigation.
 func (s *Server) pages() []page {
 	all := []page{s.firstPage()}
 	if s.opts.Statements != nil {
@@ -95,7 +95,7 @@ func (s *Server) pages() []page {
 	return append(all, s.partPages()...)
 }
 
-// servePage answers one page.
+// servePage returns the handler of a page.
 func (s *Server) servePage(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC()}
@@ -129,7 +129,7 @@ func writePage(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("Vary", "Authorization")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // who went away needs none
+	_, _ = w.Write(body) // a failed write means that the client disconnected
 }
 
 // render executes a page that is not cached.
@@ -144,13 +144,13 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, p *page, v *view
 	writePage(w, status, body)
 }
 
-// A frame is what the layout shows around a page.
+// A frame is the data of the layout around a page.
 type frame struct {
 	Product string // "tare serve"
 	Title   string
 	Nav     []navItem
 	Range   *rangeForm // nil: the page has no time range
-	Follow  bool       // it is refreshed
+	Follow  bool       // the page is refreshed
 	Texts   bool
 	Now     time.Time
 	Page    any
@@ -161,15 +161,15 @@ type navItem struct {
 	Here                  bool
 }
 
-// A rangeForm is the choice of the time.
+// A rangeForm is the form that selects the time range.
 type rangeForm struct {
 	Path             string
 	FromText, ToText string
 	Presets          []presetLink
-	Keep             []pair // what else is in the URL
+	Keep             []pair // other parameters of the URL
 	Before, After    string
-	Moment           string // the same time for ever
-	Says             string // the time in full
+	Moment           string // link with an absolute range
+	Says             string // the range in full
 	Relative         bool
 }
 
@@ -209,7 +209,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 	if err := t.ExecuteTemplate(&b, "layout", f); err != nil {
 		return nil, err
 	}
-	return []byte(visible.Text(b.String())), nil // foreign texts are anywhere in it
+	return []byte(visible.Text(b.String())), nil // it contains foreign texts
 }
 
 func newRangeForm(v *view) *rangeForm {
@@ -246,7 +246,7 @@ func sortedNames(q url.Values) []string {
 	return names
 }
 
-// templates are the layout with each page's own template, by its name.
+// templates returns the layout combined with each page's template, by its name.
 var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:gochecknoglobals // made once, never changed
 	templatesMade.Store(true)
 	return parseTemplates()

@@ -10,35 +10,35 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 )
 
-// Copies are what is known of copies: those that run, and those that a target remembers. What cannot be
-// read is told in the Problems.
+// Copies are the known copies: running ones, and those recorded in a target. Sources that cannot be read are
+// reported in Problems.
 type Copies struct {
-	Target   string // whose state tables were read, without a password; "" when none is
+	Target   string // target whose state tables were read, without a password; "" for none
 	Jobs     []state.Job
-	Sockets  string // the directory that running copies were looked for in; "" when it is not
+	Sockets  string // directory that was searched for running copies; "" for none
 	Running  []*telemetry.Status
 	Problems []string
 }
 
-// copiesPage shows copies of tables.
+// copiesPage returns the page of copies of tables.
 func (s *Server) copiesPage() page {
 	return page{path: "/copies", title: "Copies", template: "copies", key: "c", fixed: true, follow: true, answer: s.copies}
 }
 
-// copiesData is what the page shows.
+// copiesData is the data of the page.
 type copiesData struct {
 	Copies
 	Rows []jobRow
 }
 
-// A jobRow is one table that is or was copied.
+// A jobRow is one table of a copy.
 type jobRow struct {
 	state.Job
-	Class string  // of its phase
-	Done  float64 // share of the chunks that are cut
+	Class string  // class of its phase
+	Done  float64 // fraction of the chunks that were cut
 	Took  string
-	Rate  float64 // rows a second, on average; NaN: not known
-	Spec  string  // "" for who sees no texts: conditions hold values
+	Rate  float64 // average rows per second; NaN: unknown
+	Spec  string  // "" for accounts that may not see texts: conditions contain values
 }
 
 func (s *Server) copies(ctx context.Context, v *view) (any, error) {
@@ -72,7 +72,7 @@ func jobRowOf(j state.Job, v *view) jobRow {
 	return r
 }
 
-// sort puts what is not finished first: that is what somebody comes for.
+// sort puts unfinished copies first.
 func (d *copiesData) sort() {
 	slices.SortStableFunc(d.Rows, func(a, b jobRow) int {
 		switch {

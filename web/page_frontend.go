@@ -6,25 +6,25 @@ import (
 	"github.com/taredb/tare/frontend"
 )
 
-// frontendPage shows whom a frontend asks and what it was asked.
+// frontendPage returns the page of a frontend's downstreams and requests.
 func (s *Server) frontendPage(path string) page {
 	return page{path: path, title: "Frontend", template: "frontend", key: "f", fixed: true, follow: true, answer: s.frontend}
 }
 
-// frontendData is what the page shows.
+// frontendData is the data of the page.
 type frontendData struct {
 	frontend.Overview
 	Peers  []peerRow
-	Values bool // selectors are shown as they were asked
+	Values bool // selectors are displayed as requested
 
 	Endpoints []endpoint
 }
 
-// A peerRow is one of those who are asked.
+// A peerRow is one downstream.
 type peerRow struct {
 	frontend.Peer
-	Mean float64 // seconds until the headers of an answer; 0: none answered
-	Word string  // how it is
+	Mean float64 // seconds until the headers of a response; 0: there was none
+	Word string  // state in a word
 	Bad  bool
 }
 

@@ -8,21 +8,21 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// livePage shows the query log as it comes.
+// livePage returns the page of the live query log.
 func (s *Server) livePage() page {
 	return page{path: "/live", title: "Live", template: "live", key: "l", fixed: true, texts: true, answer: s.liveLog}
 }
 
-// liveData is what the page shows.
+// liveData is the data of the page.
 type liveData struct {
 	Columns []querylog.Column
 	Filter  string
 	Slow    string
-	Query   string // where the page of a statement is, before its digest; "" when there is none
-	Text    string // the latest lines as text, for who has no scripts
+	Query   string // path of a statement's page, before its digest; "" if there are none
+	Text    string // latest lines as text, for browsers without scripts
 }
 
-// defaultSlow is from when on a line is marked as slow.
+// defaultSlow is the duration from which a line is marked as slow.
 const defaultSlow = "100ms"
 
 func (s *Server) liveLog(_ context.Context, v *view) (any, error) {

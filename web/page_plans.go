@@ -15,27 +15,27 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// plansPage shows the plan cache.
+// plansPage returns the page of the plan cache.
 func (s *Server) plansPage() page {
 	return page{path: "/plans", title: "Plan cache", template: "plans", key: "p", fixed: true, follow: true, answer: s.plansAnswer}
 }
 
-// plansData is what the page shows.
+// plansData is the data of the page.
 type plansData struct {
 	memory.Plans
-	Full     float64 // share of the capacity that is taken
-	OfHeap   float64 // share of the live heap; -1: it is not known
+	Full     float64 // used fraction of the capacity
+	OfHeap   float64 // fraction of the live heap; -1: unknown
 	Live     float64 // bytes
-	HitShare float64 // -1: nothing was asked
+	HitShare float64 // -1: there were no lookups
 	Asked    uint64
-	Refusals []memory.ReasonCount // that there were
+	Refusals []memory.ReasonCount // those that occurred
 	Left     []memory.ReasonCount
 	Rows     []planRow
 	Limit    int
 	Limits   []limitLink
 }
 
-// A limitLink leads to more or fewer rows.
+// A limitLink is a link to more or fewer rows.
 type limitLink struct {
 	Limit int
 	Link  string
@@ -46,18 +46,18 @@ type limitLink struct {
 type planRow struct {
 	memory.Plan
 	Digest string
-	Text   string  // of the statement; "" where it is not known or not to be seen
-	Link   string  // to the page of the statement; "" when there is none
-	Share  float64 // of all entries
+	Text   string  // of the statement; "" if it is unknown or may not be shown
+	Link   string  // to the statement's page; "" if there is none
+	Share  float64 // fraction of all entries
 	Tables string
 }
 
 var errPage = errors.New("page: want a number that is not negative")
 
-// textRange is the time in which the texts of plans are looked for.
+// textRange is the time range that is searched for the texts of plans.
 const textRange = time.Hour
 
-// textsOf returns the texts of the statements of the last hour that took the most time.
+// textsOf returns the texts of the statements with the most time in the last hour.
 func (s *Server) textsOf(ctx context.Context, v *view) map[sqldigest.Digest]string {
 	if s.opts.Statements == nil || !v.texts {
 		return nil
@@ -120,7 +120,7 @@ func (s *Server) planRow(v *view, p memory.Plan, all int64) planRow {
 	}
 	var tables []string
 	if !v.texts {
-		r.Plan.Tables = nil // they are read from the text
+		r.Plan.Tables = nil // read from the text
 		return r
 	}
 	for _, t := range p.Tables {
@@ -134,7 +134,7 @@ func (s *Server) planRow(v *view, p memory.Plan, all int64) planRow {
 	return r
 }
 
-// reasonText says why a plan was not kept, or left.
+// reasonText describes why a plan was not kept, or was evicted.
 func reasonText(reason string) string {
 	if text, ok := reasonTexts[reason]; ok {
 		return text
@@ -157,7 +157,7 @@ var reasonTexts = map[string]string{
 	"cleared":    "cache cleared",
 }
 
-// The default and the largest number of plans shown in detail.
+// Default and maximum number of plans shown in detail.
 const (
 	defaultPlans = 20
 	maxPlans     = 1000

@@ -25,14 +25,15 @@ import (
 const (
 	rangePattern = "GET /api/v1/query_range"
 
-	// graphBytes bounds the response that the page draws, graphRows the series that it lists.
+	// graphBytes bounds the size of a response that the page draws, graphRows the number of series that it
+	// lists.
 	graphBytes = 8 << 20
 	graphRows  = 100
 
 	// drawnSeries is the number of series in the chart, each with a separate colour.
 	drawnSeries = 6
 
-	// tenantHeader names the tenant of a request.
+	// tenantHeader is the HTTP header with the tenant of a request.
 	tenantHeader = "X-Scope-OrgID"
 )
 
@@ -41,7 +42,7 @@ func (s *Server) promqlPage() page {
 	return page{path: "/promql", title: "PromQL", template: "promql", key: "m", answer: s.promql}
 }
 
-// rangeQueries returns the endpoint of Prometheus' range queries; nil if there is none.
+// rangeQueries returns the endpoint of Prometheus' range queries, or nil if there is none.
 func (s *Server) rangeQueries() http.Handler {
 	for _, r := range s.opts.Routes {
 		if r.pattern == rangePattern {
@@ -63,10 +64,10 @@ type promqlData struct {
 	Chart         template.HTML
 	Rows          []promqlRow
 	Notes         []string
-	Read          *storegateway.Explanation // nil: nothing was read from blocks
+	Read          *storegateway.Explanation // nil: no blocks were read
 	Blocks        []promqlBlock
 	MoreBlocks    int
-	API           string // the same as JSON
+	API           string // link to the same as JSON
 }
 
 type promqlExample struct{ Name, Link string }
@@ -74,11 +75,11 @@ type promqlExample struct{ Name, Link string }
 // A promqlRow is one series of the response.
 type promqlRow struct{ Name, Last, Most string }
 
-// A promqlBlock sums up the reads of one block.
+// A promqlBlock is the sum of the reads of one block.
 type promqlBlock struct {
 	ID               string
 	From, To         time.Time
-	Series           int64 // named by the postings
+	Series           int64 // in its postings
 	Fetched, FromRAM int64 // bytes
 	Reads            int64
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/internal/access"
 )
 
-// TestPromQLPage draws what the endpoint of range queries responds, whatever that is.
+// TestPromQLPage draws any response of the endpoint of range queries.
 func TestPromQLPage(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	const whole = `{"status":"success","data":{"resultType":"matrix","result":[
@@ -84,7 +84,7 @@ func TestPromQLPage(t *testing.T) {
 	}
 }
 
-// TestPromQLPageAsks: without a query there are examples, and without the endpoint no page.
+// TestPromQLPageAsks expects examples on the page without a query, and no page without the endpoint.
 func TestPromQLPageAsks(t *testing.T) {
 	o := testOptions()
 	if code, _ := browse(t, New(o).Handler(), "/promql", ""); code != http.StatusNotFound {

@@ -6,16 +6,16 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// rowsPage is the front page of a server of rows.
+// rowsPage returns the front page of a server of rows.
 func (s *Server) rowsPage(path string) page {
 	return page{path: path, title: "Row streams", template: "rows", key: "r", fixed: true, follow: true, answer: s.rows}
 }
 
-// rowsData is what the page shows.
+// rowsData is the data of the page.
 type rowsData struct {
 	wire.ServiceStats
-	Packed        float64 // bytes on the wire for each byte of rows; -1: none went
-	PackedChanges float64 // likewise of changes
+	Packed        float64 // bytes on the wire per byte of rows; -1: none were sent
+	PackedChanges float64 // the same for changes
 
 	Endpoints []endpoint
 }
@@ -27,7 +27,7 @@ func (s *Server) rows(_ context.Context, v *view) (any, error) {
 	}, nil
 }
 
-// part is how many bytes were sent for each byte, -1 when there were none.
+// part returns the number of bytes sent per byte, or -1 if there were none.
 func part(sent, bytes int64) float64 {
 	if bytes == 0 {
 		return -1

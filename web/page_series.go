@@ -28,18 +28,18 @@ type seriesData struct {
 	Selector string
 	Series   uint64
 	Labels   []labelView
-	Same     []string // labels that are the same on all of them, as matchers
+	Same     []string // labels that all of them share, as matchers
 	Listed   []string
-	More     uint64 // that are not listed
-	All      string // this page without a selector
-	API      string // the same as JSON
+	More     uint64 // number of series that are not listed
+	All      string // link to this page without a selector
+	API      string // link to the same as JSON
 }
 
-// A labelView is a label with its commonest values.
+// A labelView is a label with its most frequent values.
 type labelView struct {
 	Name   string
 	Values uint64
-	Past   bool // there are more values than were counted individually
+	Past   bool // there are more values than were counted separately
 	Chart  barChart
 }
 
@@ -104,7 +104,7 @@ func (s *Server) labelView(v *view, matchers []*labels.Matcher, l labelCount) la
 	return view
 }
 
-// seriesText writes a series as PromQL does, long values cut.
+// seriesText formats a series like PromQL, with long values truncated.
 func seriesText(ls []labels.Label) string {
 	var b strings.Builder
 	for _, l := range ls {
@@ -148,7 +148,8 @@ type SeriesSource interface {
 }
 
 const (
-	// seriesListed is the number of series listed individually, labelValues the number of values shown per label.
+	// seriesListed is the number of series listed individually, labelValues the number of values shown per
+	// label.
 	seriesListed = 100
 	labelValues  = 12
 
@@ -159,15 +160,15 @@ const (
 	valueCost = 64
 )
 
-// textLabel has a statement's text.
+// textLabel is the label with a statement's text.
 const textLabel = "text"
 
-// A labelCount is one label of the series that were counted.
+// A labelCount has the counts of one label.
 type labelCount struct {
 	Name   string
-	Series int // that have it
-	Values int // counted individually
-	Other  int // series whose value was not counted individually
+	Series int // series with the label
+	Values int // values counted separately
+	Other  int // series whose value was not counted separately
 	Top    []valueCount
 }
 
@@ -180,14 +181,14 @@ type valueCount struct {
 // seriesCounts are series by label.
 type seriesCounts struct {
 	Series int
-	Labels []labelCount // those that divide the series the most first
+	Labels []labelCount // labels that divide the series the most come first
 	Listed [][]labels.Label
 }
 
-// A seriesTally counts the values of labels, as many as countBytes have room for.
+// A seriesTally counts the values of labels, as many as fit into countBytes.
 type seriesTally struct {
 	labels map[string]*labelTally
-	taken  int // bytes
+	taken  int // in bytes
 }
 
 type labelTally struct {
@@ -195,7 +196,7 @@ type labelTally struct {
 	values        map[string]*int // behind pointers: assigning to a map keeps the key passed last, which the caller owns
 }
 
-// add counts a label, whose texts are valid during the call.
+// add counts a label. Its texts need only be valid during the call.
 func (c *seriesTally) add(l labels.Label) {
 	t := c.labels[l.Name]
 	if t == nil {
@@ -259,7 +260,7 @@ func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) (c
 	return c
 }
 
-// parseSelector reads a PromQL selector; "" selects everything.
+// parseSelector parses a PromQL selector; "" selects everything.
 func parseSelector(text string) ([]*labels.Matcher, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -278,7 +279,7 @@ func parseSelector(text string) ([]*labels.Matcher, error) {
 	return v.LabelMatchers, nil
 }
 
-// narrowed returns a selector with one more matcher, or with another value for a label that it already has.
+// narrowed returns a selector with one more matcher, or with another value of a label that it already has.
 func narrowed(matchers []*labels.Matcher, name, value string) string {
 	var b strings.Builder
 	b.WriteByte('{')

@@ -11,13 +11,13 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// storePage shows the blocks of a bucket and the budgets of queries. It is the front page of a server
-// that does nothing else.
+// storePage returns the page of the blocks of a bucket and the budgets of queries. It is the front page of a
+// server with no other function.
 func (s *Server) storePage(path string) page {
 	return page{path: path, title: "Store", template: "store", key: "b", fixed: true, follow: true, answer: s.store}
 }
 
-// storeData is what the page shows.
+// storeData is the data of the page.
 type storeData struct {
 	Sync     blocksync.SyncStatus
 	SyncedAt string
@@ -25,34 +25,34 @@ type storeData struct {
 	Seconds  float64
 	Budgets  storegateway.Budgets
 
-	Tenant  string // that is looked at; "" for all
+	Tenant  string // selected tenant; "" for all
 	Tenants []tenantLink
 	All     blockSum
 	Loaded  uint64
 	Line    timeLine
 	Blocks  []blockRow
-	More    uint64 // blocks past those that are listed
-	Next    string // link to them; "" when there are none
+	More    uint64 // blocks after the listed ones
+	Next    string // link to them; "" if there are none
 	Back    string
-	Sizes   bool // some uploader wrote down how large its blocks are
+	Sizes   bool // uploaders recorded the size of some blocks
 
 	Groups      []skippedGroup
 	Skipped     []blocksync.SkippedBlock
 	MoreSkipped uint64
 
-	HitShare float64 // of the index cache; -1: it was not asked
-	Reused   float64 // share of slabs that were lent again; -1: none was lent
+	HitShare float64 // of the index cache; -1: there were no lookups
+	Reused   float64 // fraction of slabs that were reused; -1: none was used
 
-	Endpoints []endpoint // of a server that does nothing else
+	Endpoints []endpoint // of a server with no other function
 }
 
-// A tenantLink leads to the blocks of one tenant.
+// A tenantLink is a link to the blocks of one tenant.
 type tenantLink struct {
 	Name, Link string
 	Here       bool
 }
 
-// maxTenantLinks is how many tenants have a link.
+// maxTenantLinks bounds the tenants that have a link.
 const maxTenantLinks = 50
 
 // A blockRow is one block in the table.
@@ -104,7 +104,7 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-// list fills the table with one page of blocks, the latest first.
+// list fills the table with one page of blocks, latest first.
 func (d *storeData) list(v *view, blocks []blocksync.BlockInfo) error {
 	at := 0
 	if text := v.query.Get("page"); text != "" {
@@ -176,7 +176,7 @@ func rowOf(b *blocksync.BlockInfo) blockRow {
 func tenantLinks(v *view, blocks []blocksync.BlockInfo, here string) []tenantLink {
 	var names []string
 	for i := range blocks {
-		if i == 0 || blocks[i].Tenant != blocks[i-1].Tenant { // they are sorted by it
+		if i == 0 || blocks[i].Tenant != blocks[i-1].Tenant { // sorted by tenant
 			names = append(names, blocks[i].Tenant)
 		}
 	}

@@ -24,17 +24,17 @@ func (s *Server) weightPage() page {
 
 // weightData is the data of the page.
 type weightData struct {
-	Name, Names string // of the unit counted: "statement", "statements"; "" if none is
+	Name, Names string // of the counted unit: "statement", "statements"; "" if there is none
 	Lately      weightDelta
-	Started     weightDelta // since then
-	Compared    bool        // Lately is between two measurements; else it is Started
+	Started     weightDelta // since that time
+	Compared    bool        // Lately is between two measurements; otherwise it equals Started
 	Up          string
 	Now         weighing
 	Limit       float64 // bytes; 0: none
 	Owners      []ownerRow
 	Owned       float64
-	Others      float64 // live beyond Owned
-	Off         string  // of Owned from Now.Live
+	Others      float64 // live bytes beyond Owned
+	Off         string  // deviation of Owned from Now.Live
 	Charts      []template.HTML
 	Losses      []localstate.Loss
 }
@@ -50,7 +50,7 @@ func (s *Server) weight(_ context.Context, v *view) (any, error) {
 	d.Up = seconds(d.Started.Seconds)
 	d.Lately = d.Started
 	if n := len(looks); n > 1 {
-		// About ten seconds back: less would show each collection as a burst.
+		// Go back about ten seconds: in a shorter interval each collection would appear as a burst.
 		k := n - 2
 		for k > 0 && d.Now.At.Sub(looks[k].At) < 10*time.Second {
 			k--
@@ -116,19 +116,19 @@ const (
 	// every 5 s. Each takes about 150 bytes.
 	weightSamples = 360
 
-	// weightGap is the least time between two measurements: requests in between reuse the latest one.
+	// weightGap is the minimum time between two measurements: requests in between reuse the latest one.
 	weightGap = 900 * time.Millisecond
 
-	// weightAge is the largest age of a stored measurement.
+	// weightAge is the maximum age of a stored measurement.
 	weightAge = 30 * time.Minute
 )
 
-// A WeightSource provides the data of the weight page that the page cannot measure.
+// A WeightSource provides data of the weight page that the page cannot measure.
 type WeightSource struct {
 	Heap func() []memory.Holding // by owner
 
-	// Statements returns the units of work that the process has done, and StatementName is the name of
-	// one, such as "statement" or "request".
+	// Statements returns the units of work that the process has done, and StatementName is the name of one,
+	// such as "statement" or "request".
 	Statements    func() uint64
 	StatementName string
 
@@ -146,14 +146,15 @@ type weighing struct {
 	AllocBytes float64
 	Live       float64 // bytes that the latest collection kept
 	Heap       float64 // bytes of objects, garbage included
-	Stacks     float64 // bytes
-	Total      float64 // bytes that the runtime has from the system
-	Goal       float64 // bytes at which the next collection is to finish
+	Stacks     float64 // in bytes
+	Total      float64 // bytes that the runtime obtained from the system
+	Goal       float64 // bytes at which the next collection will finish
 	Goroutines float64
 	Statements uint64
 }
 
-// A weigher measures the process when the page is requested, and stores the measurements. Nothing runs in between.
+// A weigher measures the process when the page is requested, and stores the measurements. It does nothing in
+// between.
 type weigher struct {
 	statements func() uint64
 
@@ -166,8 +167,8 @@ func newWeigher(statements func() uint64, started time.Time) *weigher {
 	return &weigher{statements: statements, start: weighNow(started)}
 }
 
-// look measures the process, unless the latest measurement is younger than weightGap, and returns the
-// stored measurements, oldest first.
+// look measures the process, unless the latest measurement is younger than weightGap, and returns the stored
+// measurements, oldest first.
 func (s *weigher) look(now time.Time) []weighing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +200,7 @@ func weighNow(now time.Time) weighing {
 	metrics.Read(samples)
 	at := func(i int) float64 {
 		if samples[i].Value.Kind() != metrics.KindUint64 {
-			return 0 // a later runtime may have dropped it
+			return 0 // a later runtime may have removed it
 		}
 		return float64(samples[i].Value.Uint64())
 	}
@@ -220,13 +221,13 @@ type weightDelta struct {
 	Seconds    float64
 	CPU        float64 // of one CPU
 	GCShare    float64 // of the CPU time
-	Collection float64 // a second
-	AllocRate  float64 // bytes a second
-	Objects    float64 // a second
+	Collection float64 // per second
+	AllocRate  float64 // bytes per second
+	Objects    float64 // per second
 	Statements float64
-	Rate       float64 // statements a second
+	Rate       float64 // statements per second
 
-	// Per statement; all work of the process in that time counts, these pages included.
+	// Per statement; all work of the process in that time counts, including these pages.
 	CPUEach, ObjectsEach, BytesEach float64
 }
 
@@ -261,7 +262,7 @@ type ownerRow struct {
 	Share      float64 // of all owners
 }
 
-// ownerRows returns the owners, the largest first, and their sum.
+// ownerRows returns the owners, largest first, and their sum.
 func ownerRows(held []memory.Holding) (rows []ownerRow, sum float64) {
 	for _, h := range held {
 		sum += float64(max(h.Bytes, 0))
@@ -299,7 +300,7 @@ var ownerNames = map[string]string{
 	memory.BaseOwner: "without an owner, measured at start",
 }
 
-// memoryLimit returns the runtime's soft limit, 0 for none.
+// memoryLimit returns the runtime's soft limit, or 0 if there is none.
 func memoryLimit() int64 {
 	if n := debug.SetMemoryLimit(-1); n < 1<<60 {
 		return n

@@ -24,10 +24,10 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// secretText is what an account without texts must not see, in no form.
+// secretText must not reach an account without texts, in any form.
 const secretText = `SELECT '</title><script>alert("secret")</script>' FROM t -- " onload=x`
 
-// A fakeStatements has as many statements as it is told, all with hostile texts.
+// A fakeStatements has the given number of statements, all with hostile texts.
 type fakeStatements struct {
 	rows  int
 	asked atomic.Int64
@@ -116,8 +116,8 @@ func browse(t *testing.T, h http.Handler, path, user string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestPagesKeepToThePolicy: no page has a script, a style or a handler of its own, whatever the
-// statements say, and each asset it names is there.
+// TestPagesKeepToThePolicy expects no page to have inline scripts, styles or handlers, whatever the texts of
+// statements are, and each asset that it references to exist.
 func TestPagesKeepToThePolicy(t *testing.T) {
 	o, _ := pageOptions()
 	h := New(o).Handler()
@@ -147,7 +147,7 @@ func TestPagesKeepToThePolicy(t *testing.T) {
 	}
 }
 
-// TestTextsAreEscaped: a text stands on the pages as it is, and as nothing but text.
+// TestTextsAreEscaped expects texts to be displayed unchanged, and only as text.
 func TestTextsAreEscaped(t *testing.T) {
 	o, _ := pageOptions()
 	h := New(o).Handler()
@@ -159,7 +159,7 @@ func TestTextsAreEscaped(t *testing.T) {
 	}
 }
 
-// TestRoles asks each route with an account that sees texts, one that does not, and none.
+// TestRoles requests each route with an account that may see texts, one that may not, and none.
 func TestRoles(t *testing.T) {
 	o, f := pageOptions()
 	o.Gate = testGate(t, o.Log)
@@ -222,7 +222,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestQueriesAsk turns parameters into a question, and wrong ones into an answer that helps.
+// TestQueriesAsk expects parameters to become a query, and invalid ones a helpful error.
 func TestQueriesAsk(t *testing.T) {
 	o, f := pageOptions()
 	h := New(o).Handler()
@@ -245,7 +245,7 @@ func TestQueriesAsk(t *testing.T) {
 	}
 }
 
-// TestPromQLIsRight reads each query on the pages as Prometheus does, and knows its series.
+// TestPromQLIsRight parses each query on the pages with Prometheus' parser, and checks its series.
 func TestPromQLIsRight(t *testing.T) {
 	o, _ := pageOptions()
 	h := New(o).Handler()
@@ -291,7 +291,8 @@ func TestPromQLIsRight(t *testing.T) {
 	}
 }
 
-// TestManyLookersCostLikeOne: within a second the same page is made once.
+// TestManyLookersCostLikeOne expects a page to be rendered once per second, regardless of the number of
+// clients.
 func TestManyLookersCostLikeOne(t *testing.T) {
 	o, f := pageOptions()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -319,7 +320,7 @@ func TestManyLookersCostLikeOne(t *testing.T) {
 	}
 }
 
-// TestPagesDoNotGrowWithTheStatements: of 20,000 statements a page costs what it costs of 200.
+// TestPagesDoNotGrowWithTheStatements expects a page to cost the same for 20,000 statements as for 200.
 func TestPagesDoNotGrowWithTheStatements(t *testing.T) {
 	cost := func(rows int, path string) (bytes, size uint64) {
 		o, f := pageOptions()
@@ -344,7 +345,7 @@ func TestPagesDoNotGrowWithTheStatements(t *testing.T) {
 	}
 }
 
-// TestNoCallIsNoLatency: where nothing was called the line of its latency has a gap.
+// TestNoCallIsNoLatency expects a gap in the line of latency where there were no calls.
 func TestNoCallIsNoLatency(t *testing.T) {
 	got := called([]float64{0, 0.5, 0, 1}, []float64{0, 2, 0.1, 0})
 	if !math.IsNaN(got[0]) || got[1] != 0.5 || !math.IsNaN(got[2]) || !math.IsNaN(got[3]) {
@@ -352,7 +353,7 @@ func TestNoCallIsNoLatency(t *testing.T) {
 	}
 }
 
-// TestNames are what statements are called in one line.
+// TestNames checks the one-line names of statements.
 func TestNames(t *testing.T) {
 	var d [16]byte
 	if got := statementName("", false, d); got != "digest "+hex.EncodeToString(d[:]) {

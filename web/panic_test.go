@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPanicOfAnEventSource: a source of events that panics fails the page, not the process.
+// TestPanicOfAnEventSource expects a panic of a source of events to fail the page, not the process.
 func TestPanicOfAnEventSource(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"readiness": func(o *Options) { o.Ready = func(context.Context) error { panic("BUG: secret detail") } },

@@ -1,6 +1,6 @@
 package web
 
-// partPages are the pages of what the server is made of.
+// partPages returns the pages of the server's components.
 func (s *Server) partPages() []page {
 	o := &s.opts
 	var all []page
@@ -28,7 +28,7 @@ func (s *Server) partPages() []page {
 	return all
 }
 
-// firstPage is the page at /: of a server without statements, of what it does instead.
+// firstPage returns the page at /. A server without statements has the page of its main component there.
 func (s *Server) firstPage() page {
 	switch o := &s.opts; {
 	case s.storeFirst():
@@ -41,7 +41,7 @@ func (s *Server) firstPage() page {
 	return s.overviewPage()
 }
 
-// queryPath is where a statement's page is, before its digest; "" when there are none.
+// queryPath returns the path of a statement's page, before its digest, or "" if there are none.
 func (s *Server) queryPath() string {
 	for _, p := range s.nav {
 		if p.path == "/queries" {
@@ -51,5 +51,5 @@ func (s *Server) queryPath() string {
 	return ""
 }
 
-// storeFirst reports whether blocks are all that the server has to show.
+// storeFirst reports whether blocks are the server's main component.
 func (s *Server) storeFirst() bool { return s.opts.Store != nil && s.opts.Plans == nil }

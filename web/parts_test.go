@@ -23,10 +23,10 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// hostile is what a name may be that somebody else has chosen.
+// hostile is a name that an attacker may have chosen.
 const hostile = `<script>alert("1")</script>'&`
 
-// A seriesList is a SeriesSource that, as it may, overwrites what it has yielded.
+// A seriesList is a SeriesSource that overwrites the labels that it has yielded, as the interface allows.
 type seriesList [][]string
 
 // ActiveSeries implements SeriesSource.
@@ -48,7 +48,7 @@ func (l seriesList) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.
 	}
 }
 
-// partOptions have each part, with data in them if so wished.
+// partOptions returns options with each component, with data in them if full is set.
 func partOptions(full bool) Options {
 	o := testOptions()
 	start := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -95,7 +95,7 @@ func partOptions(full bool) Options {
 	return o
 }
 
-// manyBlocks are n blocks of two hours each, one after the other, every tenth compacted.
+// manyBlocks returns n consecutive blocks of two hours each, every tenth of them compacted.
 func manyBlocks(n int) storegateway.StatusPage {
 	var p storegateway.StatusPage
 	const length = int64(2 * time.Hour / time.Millisecond)
@@ -113,7 +113,7 @@ func manyBlocks(n int) storegateway.StatusPage {
 	return p
 }
 
-// TestParts looks at each page with data and without.
+// TestParts requests each page with data and without.
 func TestParts(t *testing.T) {
 	full, empty := New(partOptions(true)).Handler(), New(partOptions(false)).Handler()
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestQueryLinks has a server with pages of statements: digests lead there.
+// TestQueryLinks expects digests to link to the pages of statements if the server has them.
 func TestQueryLinks(t *testing.T) {
 	s := New(partOptions(true))
 	h := s.Handler()
@@ -157,7 +157,7 @@ func TestQueryLinks(t *testing.T) {
 	}
 }
 
-// TestFirstPages looks at / of servers that see no statements.
+// TestFirstPages requests / of servers without statements.
 func TestFirstPages(t *testing.T) {
 	asked := frontend.Overview{
 		Peers:  []frontend.Peer{{URL: "http://" + hostile, Failed: 2, LastError: hostile}, {URL: "http://b", Answered: 4, Seconds: 2}},
@@ -189,7 +189,7 @@ func TestFirstPages(t *testing.T) {
 	}
 }
 
-// TestPartsWithoutTexts asks as an account that sees no statement texts.
+// TestPartsWithoutTexts requests pages with an account that may not see statement texts.
 func TestPartsWithoutTexts(t *testing.T) {
 	o := partOptions(true)
 	o.Gate = testGate(t, o.Log)
@@ -222,7 +222,7 @@ func TestPartsWithoutTexts(t *testing.T) {
 	}
 }
 
-// TestManyBlocks renders ten thousand blocks in as much as a few hundred take.
+// TestManyBlocks expects ten thousand blocks to be rendered in the size of a few hundred.
 func TestManyBlocks(t *testing.T) {
 	sizes := make(map[int]int)
 	for _, n := range []int{1000, 10_000} {

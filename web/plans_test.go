@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 )
 
-// TestPlans asks for the plan cache's page, with and without a number of plans.
+// TestPlans requests the plan cache's page, with and without a number of plans.
 func TestPlans(t *testing.T) {
 	o := testOptions()
 	o.Plans = func(n int) memory.Plans { return memory.Plans{Entries: n} }

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// A problem is an error that a page answers with: what is wrong, and what to try.
+// A problem is an error that is displayed as a page: a description, and advice.
 type problem struct {
 	Status int
-	What   string // a sentence
+	What   string // as a sentence
 	Try    []string
 }
 
 // Error implements error.
 func (p *problem) Error() string { return p.What }
 
-// badRequest is a problem with what was asked.
+// badRequest returns the problem of an invalid request.
 func badRequest(err error, try ...string) *problem {
 	return &problem{Status: http.StatusBadRequest, What: sentence(err.Error()), Try: try}
 }
 
-// notFound is a problem with what there is not.
+// notFound returns the problem of a missing object.
 func notFound(what string, try ...string) *problem {
 	return &problem{Status: http.StatusNotFound, What: sentence(what), Try: try}
 }
 
-// sentence writes an error's text as a sentence.
+// sentence formats an error's text as a sentence.
 func sentence(s string) string {
 	if s == "" {
 		return s
@@ -41,7 +41,7 @@ func sentence(s string) string {
 	return s
 }
 
-// problemOf makes a problem of any error.
+// problemOf converts any error to a problem.
 func problemOf(err error) *problem {
 	var p *problem
 	switch {
@@ -59,7 +59,7 @@ func problemOf(err error) *problem {
 	}
 }
 
-// fail answers with a problem: a page to a browser, text to others.
+// fail responds with a problem: a page for browsers, text for other clients.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -8,9 +8,10 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// The PromQL beside a chart is statements.ChartQuery's. Rates leave out what the digests that made room had counted before.
+// The PromQL beside a chart is statements.ChartQuery's. Rates exclude counts of evicted digests from before
+// their eviction.
 
-// selector is the labels in braces.
+// selector returns the matchers in braces.
 func (s *Server) selector(matchers ...string) string {
 	if s.opts.SeriesMatchers != nil {
 		matchers = append(matchers, s.opts.SeriesMatchers()...)
@@ -18,12 +19,12 @@ func (s *Server) selector(matchers ...string) string {
 	return "{" + strings.Join(matchers, ",") + "}"
 }
 
-// ofDigest asks for one digest's series.
+// ofDigest returns the queries of one digest's series.
 func (s *Server) ofDigest(hex string, step time.Duration) statements.ChartQuery {
 	return statements.ChartQuery{Selector: s.selector("digest=" + strconv.Quote(hex)), Step: step}
 }
 
-// ofAll asks for all statements' series.
+// ofAll returns the queries of all statements' series.
 func (s *Server) ofAll(step time.Duration) statements.ChartQuery {
 	return statements.ChartQuery{Selector: s.selector(`digest!="evicted"`), Step: step}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	queryRows   = 50 // on a page of the table
+	queryRows   = 50 // per page of the table
 	sparkPoints = 60
 	chartPoints = 120
 	maxPage     = statements.MaxTopOffset / queryRows
@@ -24,7 +24,7 @@ const (
 // A queryTable is the data of the page of queries.
 type queryTable struct {
 	Filter, FilterAction string
-	Keep                 []pair // what the filter's form keeps
+	Keep                 []pair // parameters that the filter's form preserves
 	Columns              []queryColumn
 	Rows                 []queryRow
 	Sparks               bool
@@ -32,15 +32,15 @@ type queryTable struct {
 	Total                statements.Totals
 	Previous, Next       string
 	Notes                []string
-	Allowed              string // what may be filtered by
-	Words                string // that complete a filter
+	Allowed              string // fields of filters
+	Words                string // completions of the filter's input
 	PromQL               template.HTML
 }
 
-// A queryColumn is the head of a column, with the link that sorts by it.
+// A queryColumn is the header of a column, with the link that sorts by it.
 type queryColumn struct {
 	Name, Title, Link string
-	Sort              string // for aria-sort; "" when another column is sorted by
+	Sort              string // for aria-sort; "" if another column is sorted
 }
 
 // A queryRow is one statement.
@@ -54,15 +54,15 @@ type queryRow struct {
 	PerSecond           float64
 	Mean, P99           time.Duration
 
-	// The same as text, alike within a column.
+	// The same as text, uniform within a column.
 	LoadText, CallRate, ErrorRate, MeanText, P99Text string
 
 	Sent, Changed uint64
 	First         time.Time
 
-	Rise     *rise  // of its load, if there is one of some weight
-	RiseText string // when, and how many times
-	Cause    string // a sentence that names what may have caused it; "" when nothing is known
+	Rise     *rise  // rise of its load, or nil if there is none of significance
+	RiseText string // time and factor
+	Cause    string // possible cause as a sentence; "" if unknown
 }
 
 var queryColumns = []struct {
@@ -148,7 +148,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	return t, nil
 }
 
-// filterWords are the fields of a filter, with the values that the rows have.
+// filterWords returns the fields of a filter, with the values that occur in the rows.
 func filterWords(top *statements.Top) string {
 	var words []string
 	for _, f := range statements.FilterFields() {
@@ -163,7 +163,7 @@ func filterWords(top *statements.Top) string {
 	return strings.Join(words, " ")
 }
 
-// queryRowsOf makes the rows of an answer.
+// queryRowsOf returns the rows of a ranking.
 func queryRowsOf(v *view, top *statements.Top) []queryRow {
 	length, comparable := covered(v, top.From, top.To)
 	news := someNew(top)
@@ -193,7 +193,7 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 	return rows
 }
 
-// keyParts says which parts of a Key rows differ in. Those that all rows share are not shown.
+// keyParts are the parts of a Key in which rows differ. Parts that all rows share are not displayed.
 type keyParts struct{ schema, user, backend bool }
 
 func varyingParts(rows []statements.TopRow) (p keyParts) {
@@ -206,7 +206,7 @@ func varyingParts(rows []statements.TopRow) (p keyParts) {
 	return p
 }
 
-// of returns a Key's parts that are shown.
+// of returns the displayed parts of a Key.
 func (p keyParts) of(k *stmtstats.Key) *stmtstats.Key {
 	var shown stmtstats.Key
 	if p.schema {
@@ -221,7 +221,7 @@ func (p keyParts) of(k *stmtstats.Key) *stmtstats.Key {
 	return &shown
 }
 
-// writeColumns writes the numbers of rows over a time of length seconds.
+// writeColumns formats the numbers of rows over a time of length seconds.
 func writeColumns(rows []queryRow, length float64) {
 	of := func(value func(*queryRow) float64) []float64 {
 		values := make([]float64, len(rows))
@@ -242,25 +242,25 @@ func writeColumns(rows []queryRow, length float64) {
 	}
 }
 
-// leastCovered is the least time that rates are over, unless less was asked for: of a second in which a
-// history began no rate can be told, and nothing lies before it to compare with.
+// leastCovered is the minimum time for rates, unless a shorter range was requested: rates over the first
+// second of a history are meaningless, and there is nothing to compare with.
 const leastCovered = 10 * time.Second
 
-// covered is the time in seconds that an answer's rates are over, more than 0, and whether there may
-// be something to compare with.
+// covered returns the time in seconds that the rates of a ranking cover, which is positive, and whether there
+// may be an earlier range to compare with.
 func covered(v *view, from, to time.Time) (length float64, comparable bool) {
 	d := to.Sub(from)
 	least := max(min(leastCovered, v.span.Length()), time.Millisecond)
 	return max(d, least).Seconds(), d >= least
 }
 
-// addRise says since when the statement hurts.
+// addRise sets the rise of the statement's load.
 func (row *queryRow) addRise(top *statements.Top, r *statements.TopRow, alive []float64, looked time.Duration) {
 	found, ok := findRise(top.Series.Times, top.Series.End, r.Points, alive)
 	if !ok {
 		return
 	}
-	share := row.Share // of the load of all statements meanwhile, where that is known
+	share := row.Share // of the load of all statements during the rise, if known
 	if all, _ := found.means(top.Series.Load); all > 0 {
 		share = found.Inside / all
 	}
@@ -269,8 +269,8 @@ func (row *queryRow) addRise(top *statements.Top, r *statements.TopRow, alive []
 	}
 }
 
-// aliveIn says in which points the gateway was there to count: those with calls, where that is known,
-// else all from the first load on.
+// aliveIn returns a value per point that is positive if the gateway was counting then: if calls are known,
+// points with calls, otherwise all points from the first load on.
 func aliveIn(top *statements.Top) []float64 {
 	if len(top.Series.Calls) > 0 {
 		return top.Series.Calls
@@ -288,7 +288,7 @@ func aliveIn(top *statements.Top) []float64 {
 	return alive
 }
 
-// someNew reports whether new means anything: when all statements are, it is the history that began.
+// someNew reports whether being new is significant: if all statements are new, the history has just started.
 func someNew(top *statements.Top) bool {
 	for i := range top.Rows {
 		if !top.Rows[i].New {

@@ -20,8 +20,8 @@ type queryView struct {
 	ID      string
 	Name    string
 	Text    template.HTML
-	Plain   string // the text, without markup
-	List    string // the way back to the queries of the same time
+	Plain   string // text without markup
+	List    string // link to the queries of the same range
 	TextCut bool
 	Notes   []string
 
@@ -34,23 +34,23 @@ type queryView struct {
 	Classes []classCount
 	First   time.Time
 	Last    time.Time
-	Rise    string // since when its load is higher, and why; "" when it is not
-	Cause   string // a sentence that names what may have caused the rise; "" when nothing is known
+	Rise    string // start and factors of a rise of its load; "" if there is none
+	Cause   string // possible cause of the rise as a sentence; "" if unknown
 	Marks   []markRow
 
-	rise      *rise                       // nil: there is none
+	rise      *rise              // nil: there is none
 	points    *statements.Series // nil: there are none
 	callers   []statements.StatementPart
 	lines     []mark
-	Incident  string     // the page of the incident
+	Incident  string     // link to the incident page
 	Differs   *differing // nil: calls are not sampled
-	Explained *explained // nil: plans are not read, or not shown to the account
+	Explained *explained // nil: plans are not read, or not visible to the account
 
 	Charts []template.HTML
 	Heat   template.HTML
 	Parts  []barChart
 	Slow   []stmtstats.SlowCall
-	Texts  bool // whether some of Slow has a text
+	Texts  bool // whether some of Slow have a text
 	Info   template.HTML
 }
 
@@ -123,15 +123,15 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-// minDigestPrefix is the least number of digits of a digest that find a statement.
+// minDigestPrefix is the minimum length of a digest prefix in digits.
 const minDigestPrefix = 6
 
-// isDigestPrefix reports whether text is the beginning of a digest in hexadecimal digits.
+// isDigestPrefix reports whether text is a prefix of a digest in hexadecimal digits.
 func isDigestPrefix(text string) bool {
 	return len(text) >= minDigestPrefix && len(text) < 2*len([16]byte{}) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// wholeDigest returns the digest that begins with prefix, among the statements of the view's time.
+// wholeDigest returns the digest with the prefix, among the statements of the view's range.
 func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (string, error) {
 	top, err := s.statements(v).Top(ctx, statements.TopQuery{From: v.span.From, To: v.span.To, Filter: "digest=" + prefix, Limit: queryRows})
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (strin
 	return "", notFound("Several digests begin with "+prefix+": "+strings.Join(found, ", "), "Give more digits.")
 }
 
-// drawStatement makes the charts of what happened over time.
+// drawStatement adds the charts over time.
 func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, marks []markers.Marker) {
 	points := &st.Series
 	ask, lines := s.ofDigest(d.ID, points.Step), chartMarks(marks)
@@ -220,8 +220,8 @@ func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, 
 	}
 }
 
-// riseText reports since when a statement's load is higher, and which part calls and their duration have in it:
-// "6× heavier since 02:30: each call takes 3× longer (20 → 60 ms); 2× as many calls (10 → 20 /s)."
+// riseText describes the start of a rise, and the contributions of call rate and duration: "6× heavier since
+// 02:30: each call takes 3× longer (20 → 60 ms); 2× as many calls (10 → 20 /s)."
 func riseText(r *rise, points *statements.Series, looked time.Duration) string {
 	text := "Load " + unitLoad.write(r.Inside) + " " + r.When(looked) + ", almost none otherwise"
 	if times := timesText(r.Inside, r.Outside); times != "" {
@@ -238,7 +238,7 @@ func riseText(r *rise, points *statements.Series, looked time.Duration) string {
 	return text + "."
 }
 
-// unchanged is the largest relative difference that is reported as no change.
+// unchanged is the maximum relative difference that is reported as no change.
 const unchanged = 0.15
 
 // durationChange compares the mean durations of a call in seconds.
@@ -271,11 +271,10 @@ func rateChange(now, before float64) string {
 	}
 }
 
-// factor turns "× 6" into "6×".
+// factor converts "× 6" to "6×".
 func factor(times string) string { return strings.TrimPrefix(times, "× ") + "×" }
 
-// called are the values of points in which there was a call: of none no call took 0 s, nor of a part of
-// one, which a point may have.
+// called returns the values of points with calls, and NaN for other points, which have no latency.
 func called(values, calls []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
@@ -286,7 +285,7 @@ func called(values, calls []float64) []float64 {
 	return out
 }
 
-// partsOf says who called the statement, where.
+// partsOf returns charts of the callers of the statement, by user and schema.
 func partsOf(v *view, st *statements.Statement) []barChart {
 	if len(st.Parts) == 0 {
 		return nil
@@ -330,5 +329,5 @@ func partsOf(v *view, st *statements.Statement) []barChart {
 	return charts
 }
 
-// maxBars is how many users or schemas are told apart; the one with the most time stands first.
+// maxBars bounds the users or schemas that are shown separately; those with the most time come first.
 const maxBars = 12

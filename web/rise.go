@@ -6,39 +6,38 @@ import (
 	"time"
 )
 
-// A rise is a stretch of time in which something was higher than in the rest of what was looked at: since
-// when a statement hurts.
+// A rise is an interval in which a value was higher than in the rest of the range, such as the load of a
+// statement that became heavier.
 type rise struct {
 	From, To        time.Time
-	Lasts           bool    // to the end of what was looked at
-	Inside, Outside float64 // on average
+	Lasts           bool    // until the end of the range
+	Inside, Outside float64 // averages
 	first, past     int     // its points: [first, past)
 }
 
 const (
-	// riseTimes is how many times higher it has to be, and riseExplains which part of the whole variance
-	// the stretch explains: of noise, and of what comes and goes, no one stretch explains half.
+	// riseTimes is the minimum factor of a rise, and riseExplains the minimum fraction of the variance that
+	// the interval explains: no single interval explains half of noise or of periodic load.
 	riseTimes    = 2
 	riseExplains = 0.5
 
-	// risePoints is how few points tell nothing, riseLength how short a stretch may be in points, and
-	// riseBefore the part of all points that has to lie before it: clients that begin are no rise.
+	// risePoints is the minimum number of points of a range, riseLength the minimum length of a rise in
+	// points, and riseBefore the minimum fraction of points before it: clients that start are not a rise.
 	risePoints = 12
 	riseLength = 2
 	riseBefore = 8
 
-	// riseLate is how much may be missing at the end of what lasts: what was called last may not be
-	// sampled yet.
+	// riseLate is the maximum gap at the end of a rise that lasts: the latest calls may not be sampled yet.
 	riseLate = time.Minute
 )
 
-// findRise looks for a rise in points that begin at times, the last of which ends at end. Points of
-// which alive, if there is any, says 0 are left out: nobody was there to count. What was high from the
-// first point on is no rise.
+// findRise searches for a rise in points that start at times, the last of which ends at end. It ignores
+// points at which alive, if not nil, is 0: the gateway was not counting then. A value that was high from the
+// first point on is not a rise.
 func findRise(times []time.Time, end time.Time, values, alive []float64) (rise, bool) {
 	n := min(len(times), len(values))
-	points := make([]int, 0, n)     // that count, by their place in values
-	sums := make([]float64, 1, n+1) // of the points before each
+	points := make([]int, 0, n)     // indices in values of the points that count
+	sums := make([]float64, 1, n+1) // sums of the points before each
 	var squares float64
 	for i := range n {
 		if !isNumber(values[i]) || i < len(alive) && alive[i] == 0 {
@@ -83,10 +82,10 @@ func findRise(times []time.Time, end time.Time, values, alive []float64) (rise, 
 	return r, r.Inside >= riseTimes*r.Outside
 }
 
-// Times says how many times higher it was, "" where there was nothing before.
+// Times formats the factor of the rise, or returns "" if there was nothing before.
 func (r *rise) Times() string { return timesText(r.Inside, r.Outside) }
 
-// timesText compares two figures.
+// timesText formats the factor between two values.
 func timesText(now, before float64) string {
 	if !(before > 0) || math.IsInf(now/before, 0) || now/before > 1e4 {
 		return ""
@@ -97,7 +96,7 @@ func timesText(now, before float64) string {
 	return "× " + short(math.Round(now/before))
 }
 
-// When says since when, or from when to when, as short as a look at so much time allows.
+// When formats the start of the rise, or start and end, with the precision that suits the range.
 func (r *rise) When(looked time.Duration) string {
 	if r.Lasts {
 		return "since " + clock(r.From, looked)
@@ -105,7 +104,7 @@ func (r *rise) When(looked time.Duration) string {
 	return clock(r.From, looked) + " – " + clock(r.To, looked)
 }
 
-// means are the average of the rise's points and of all others, alike for a statement's other figures.
+// means returns the averages of another series of the statement within the rise and outside of it.
 func (r *rise) means(values []float64) (inside, outside float64) {
 	var n, m float64
 	for i, v := range values {

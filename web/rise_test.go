@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// loads are n points of a load with noise: low, but high within [from, to).
+// loads returns n points of a load with noise: low, but high within [from, to).
 func loads(r *rand.Rand, n, from, to int, low, high, noise float64) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -28,7 +28,7 @@ func minutes(n int) (times []time.Time, end time.Time) {
 	return times, start.Add(time.Duration(n) * time.Minute)
 }
 
-// TestRise finds when a load rose, in noise, and nothing where it did not.
+// TestRise finds the start of a rise in noise, and none if there is none.
 func TestRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	times, end := minutes(120)
@@ -66,7 +66,7 @@ func TestRise(t *testing.T) {
 			t.Errorf("%s: %+v, want points %d to %d", c.name, got, c.from, c.to)
 		}
 	}
-	every := make([]float64, 120) // what runs every ten minutes is no rise
+	every := make([]float64, 120) // periodic load every ten minutes is not a rise
 	for i := range every {
 		every[i] = 0.01
 		if i%10 == 0 {
@@ -78,7 +78,7 @@ func TestRise(t *testing.T) {
 	}
 }
 
-// TestRiseWhereNobodyCounted: time before the gateway was no time without load.
+// TestRiseWhereNobodyCounted expects the time before the gateway started not to count as time without load.
 func TestRiseWhereNobodyCounted(t *testing.T) {
 	times, end := minutes(60)
 	values, alive := make([]float64, 60), make([]float64, 60)

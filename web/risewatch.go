@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// watchEvery is how often rises are looked for, in the last watchRange, among the watchRows statements with most
-	// load.
+	// watchEvery is the interval of searches for rises, in the last watchRange, among the watchRows
+	// statements with the most load.
 	watchEvery  = time.Minute
 	watchRange  = time.Hour
 	watchRows   = 50
@@ -25,21 +25,22 @@ const (
 	// watched bounds the statements that are exported.
 	watched = 20
 
-	// watchCalm is how many times a rise has to be missing before it is over: loads vary around the threshold.
+	// watchCalm is the number of consecutive searches without a rise after which it is over: loads vary
+	// around the threshold.
 	watchCalm = 3
 )
 
-// A RiseWatch looks for statements that became heavier or are new, once per minute, for metrics. It finds what the
-// overview of the last hour does.
+// A RiseWatch searches once per minute for statements that became heavier or are new, for metrics. It finds
+// the same as the overview of the last hour.
 type RiseWatch struct {
 	statements Statements
 	now        func() time.Time
 	log        *slog.Logger
 
 	mu    sync.Mutex
-	rises map[stmtstats.Key]*watchedRise // guarded by mu, as all below
-	fresh map[stmtstats.Key]float64      // new statements with their share of all time
-	seen  map[stmtstats.Key]time.Time    // new statements that were counted, and when
+	rises map[stmtstats.Key]*watchedRise // guarded by mu, like all fields below
+	fresh map[stmtstats.Key]float64      // new statements with their fraction of total time
+	seen  map[stmtstats.Key]time.Time    // new statements that were counted, with the time
 
 	rise, share *prometheus.GaugeVec
 	total       prometheus.Counter
@@ -48,7 +49,7 @@ type RiseWatch struct {
 // A watchedRise is a statement that became heavier.
 type watchedRise struct {
 	times  float64
-	missed int // times in succession that it was not found
+	missed int // consecutive searches that did not find it
 }
 
 // NewRiseWatch returns a RiseWatch that has found nothing. A nil now is time.Now.
@@ -75,7 +76,7 @@ func NewRiseWatch(statements Statements, now func() time.Time, log *slog.Logger)
 	}
 }
 
-// Run looks for rises until ctx is done.
+// Run searches for rises until ctx is done.
 func (w *RiseWatch) Run(ctx context.Context) error {
 	every := time.NewTicker(watchEvery)
 	defer every.Stop()
@@ -105,7 +106,7 @@ func (w *RiseWatch) look(ctx context.Context) {
 	w.update(v, top)
 }
 
-// update replaces what was found.
+// update replaces the results.
 func (w *RiseWatch) update(v *view, top *statements.Top) {
 	rows := queryRowsOf(v, top)
 	w.mu.Lock()
@@ -134,7 +135,7 @@ func (w *RiseWatch) update(v *view, top *statements.Top) {
 			delete(w.rises, key)
 		}
 	}
-	for i := range top.Rows { // the heaviest first
+	for i := range top.Rows { // heaviest first
 		if times, ok := found[top.Rows[i].Key]; ok && len(w.rises) < watched {
 			w.rises[top.Rows[i].Key] = &watchedRise{times: times}
 		}
@@ -147,13 +148,13 @@ func (w *RiseWatch) update(v *view, top *statements.Top) {
 	w.export()
 }
 
-// maxTimes is the value of a rise from next to nothing.
+// maxTimes is the value of a rise from almost nothing.
 const maxTimes = 10_000
 
-// export replaces the metrics. It is called with mu held.
+// export replaces the metrics. The caller holds mu.
 func (w *RiseWatch) export() {
 	w.rise.Reset()
-	for key, r := range w.rises { // a key has a backend, which is no label
+	for key, r := range w.rises { // a key has a backend, which is not a label
 		w.rise.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Set(r.times)
 	}
 	w.share.Reset()

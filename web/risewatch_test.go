@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// riseMetrics are the metrics of a RiseWatch without their help.
+// riseMetrics returns the metrics of a RiseWatch without their help texts.
 func riseMetrics(t *testing.T, w *RiseWatch) string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -38,8 +38,8 @@ func riseMetrics(t *testing.T, w *RiseWatch) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestRiseWatch: a statement that became heavier is exported until no rise was found three times, a new one while it is new,
-// and neither shows a text.
+// TestRiseWatch expects a statement that became heavier to be exported until three searches have found no
+// rise, a new one while it is new, and neither with its text.
 func TestRiseWatch(t *testing.T) {
 	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
 	w := NewRiseWatch(risingStatements{&fakeStatements{}}, func() time.Time { return now }, slog.New(slog.DiscardHandler))

@@ -8,18 +8,18 @@ import (
 	"github.com/taredb/tare/internal/access"
 )
 
-// A Route is an endpoint of a server. NewRoute is the only way to create one, so that every endpoint declares what
-// it requires of an account.
+// A Route is an endpoint of a server. NewRoute is the only way to create one, so every endpoint declares the
+// role that it requires.
 type Route struct {
 	need       access.Need
 	pattern    string
 	handler    http.Handler
-	path, what string // on the front page; "" for none
+	path, what string // for the front page; "" for none
 	fallback   bool
 }
 
-// NewRoute returns the endpoint of a pattern, as http.ServeMux takes it, with a method. Its handler withholds
-// statement texts where access.SeesTexts reports false, unless the Need excludes such accounts.
+// NewRoute returns the endpoint of a pattern in the form of http.ServeMux, with a method. Its handler must
+// withhold statement texts if access.SeesTexts reports false, unless the Need excludes such accounts.
 func NewRoute(need access.Need, pattern string, h http.Handler) Route {
 	return Route{need: need, pattern: pattern, handler: h}
 }
@@ -30,14 +30,15 @@ func (r Route) Listed(path, what string) Route {
 	return r
 }
 
-// Fallback returns the Route as one that serves only errors: those of a prefix for paths and methods that it has
-// not. Its pattern has no method.
+// Fallback returns the Route as one that serves only errors: those for unknown paths below a prefix, and for
+// unsupported methods. Its pattern has no method.
 func (r Route) Fallback() Route {
 	r.fallback = true
 	return r
 }
 
-// ByTexts returns a handler that serves accounts with and without statement texts differently.
+// ByTexts returns a handler that calls full for accounts that may see statement texts, and textless for
+// others.
 func ByTexts(full, textless http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if access.SeesTexts(r.Context()) {
@@ -48,13 +49,13 @@ func ByTexts(full, textless http.Handler) http.Handler {
 	})
 }
 
-// An Endpoint is a Route as documentation describes it.
+// An Endpoint is the documentation of a Route.
 type Endpoint struct {
-	Method, Path string // a path that ends in / includes all paths below it, but for "/"
+	Method, Path string // a path that ends in / includes all paths below it, except "/"
 	Need         access.Need
 }
 
-// Endpoints returns all routes but fallbacks, in the order of their paths.
+// Endpoints returns all routes except fallbacks, sorted by path.
 func (s *Server) Endpoints() []Endpoint {
 	var all []Endpoint
 	for _, r := range s.routes {
@@ -68,7 +69,7 @@ func (s *Server) Endpoints() []Endpoint {
 	return all
 }
 
-// add registers a route. No other function does.
+// add registers a route. It is the only function that does.
 func (s *Server) add(mux *http.ServeMux, r Route) {
 	method, _, ok := strings.Cut(r.pattern, " ")
 	if !r.need.Declared() || r.handler == nil || !r.fallback && (!ok || method == "") {
@@ -84,7 +85,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, d access.Denial) {
 	s.fail(w, r, &problem{Status: d.Status, What: d.Text(r.URL.Path), Try: try})
 }
 
-// endpoints are the listed paths that an account may call.
+// endpoints returns the listed paths that an account may call.
 func (s *Server) endpoints(a access.Account) []endpoint {
 	var all []endpoint
 	for _, r := range s.routes {
@@ -95,7 +96,8 @@ func (s *Server) endpoints(a access.Account) []endpoint {
 	return all
 }
 
-// mayFollow reports whether an account may call the listed path of a route; other links are pages.
+// mayFollow reports whether an account may follow a link: false only for the listed path of a route that it
+// may not call.
 func (s *Server) mayFollow(a access.Account, link string) bool {
 	return !slices.ContainsFunc(s.routes, func(r Route) bool { return r.path == link && !a.May(r.need) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/internal/access"
 )
 
-// TestRoutes answers a server's own pages, and lists those that have a place on the front page.
+// TestRoutes serves additional endpoints, and lists those with a description on the front page.
 func TestRoutes(t *testing.T) {
 	o := testOptions()
 	says := func(text string) http.Handler {
@@ -35,7 +35,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestHiddenCharactersAreShown has no bidirectional override in a page, wherever the text came from.
+// TestHiddenCharactersAreShown expects no bidirectional override in a page, whatever the source of the text.
 func TestHiddenCharactersAreShown(t *testing.T) {
 	o := testOptions()
 	o.Title = "title\u202e"

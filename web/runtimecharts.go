@@ -12,30 +12,29 @@ import (
 	"github.com/arl/statsviz"
 )
 
-// runtimePath is where the runtime's own charts are.
+// runtimePath is the path of statsviz' charts of the runtime.
 const runtimePath = "/weight/runtime/"
 
-// runtimePolicy is the policy of their page alone: it is not ours, and sets styles by itself.
+// runtimePolicy is the content security policy of that page only: statsviz sets styles in scripts.
 const runtimePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// A look that takes no data for so long is over.
+// lookPatience is the write timeout of a connection.
 const lookPatience = 10 * time.Second
 
-// runtimeCharts are statsviz' charts of the Go runtime. What feeds them runs while somebody is
-// connected, and not otherwise.
+// runtimeCharts are statsviz' charts of the Go runtime. Their source runs only while a client is connected.
 type runtimeCharts struct {
 	mu     sync.Mutex
-	server *statsviz.Server // nil while nobody is connected
+	server *statsviz.Server // nil while no client is connected
 	looks  map[*look]struct{}
 	closed bool
 }
 
-// serve answers what is below runtimePath.
+// serve serves the paths below runtimePath.
 func (c *runtimeCharts) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", runtimePolicy)
 	if strings.TrimPrefix(r.URL.Path, runtimePath) != "ws" {
-		var files statsviz.Server // which needs not run
+		var files statsviz.Server // serves files without running
 		_ = statsviz.Root(runtimePath)(&files)
 		files.Index()(w, r)
 		return
@@ -48,11 +47,11 @@ func (c *runtimeCharts) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Ws()(&lookResponse{w, l}, r)
 	if l.Conn == nil {
-		c.leave(l) // it was no websocket
+		c.leave(l) // the request was not a websocket
 	}
 }
 
-// enter starts what feeds the charts, if this is the first who looks at them.
+// enter starts the source of the charts for the first connection.
 func (c *runtimeCharts) enter(l *look) (*statsviz.Server, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,18 +69,18 @@ func (c *runtimeCharts) enter(l *look) (*statsviz.Server, error) {
 	return c.server, nil
 }
 
-// leave ends what feeds the charts, if nobody is left.
+// leave stops the source of the charts after the last connection.
 func (c *runtimeCharts) leave(l *look) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.looks, l)
 	if len(c.looks) == 0 && c.server != nil {
-		_ = c.server.Close() // it has no error
+		_ = c.server.Close() // it returns no error
 		c.server = nil
 	}
 }
 
-// close ends the charts, whoever looks.
+// close stops the charts and closes all connections.
 func (c *runtimeCharts) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -93,18 +92,18 @@ func (c *runtimeCharts) close() {
 	}
 	c.mu.Unlock()
 	for _, conn := range conns {
-		_ = conn.Close() // nobody is told
+		_ = conn.Close() // nothing depends on its result
 	}
 }
 
-// A look is one connection that charts are sent over. Nobody reads from it, and statsviz does not
-// close it: that it is gone shows in writing to it.
+// A look is a websocket connection of the charts. Nothing is read from it, and statsviz does not close it:
+// only writes reveal that the client has disconnected.
 type look struct {
-	net.Conn // nil until it is one; written under charts.mu
+	net.Conn // nil until it is hijacked; written under charts.mu
 	charts   *runtimeCharts
 }
 
-// A lookResponse hands out the connection as a look.
+// A lookResponse returns the hijacked connection as a look.
 type lookResponse struct {
 	http.ResponseWriter
 	look *look
@@ -120,7 +119,7 @@ func (w *lookResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		_ = conn.Close() // the server is, too
+		_ = conn.Close() // the server is closing
 		return nil, nil, http.ErrServerClosed
 	}
 	w.look.Conn = conn
@@ -132,7 +131,7 @@ func (l *look) Write(b []byte) (int, error) {
 	_ = l.SetWriteDeadline(time.Now().Add(lookPatience))
 	n, err := l.Conn.Write(b)
 	if err != nil {
-		_ = l.Close() // the error of writing is told
+		_ = l.Close() // the write error is returned
 	}
 	return n, err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestRuntimeCharts looks at the runtime's charts: what feeds them runs while somebody is connected. That
-// nothing runs afterwards, TestMain sees.
+// TestRuntimeCharts connects to the runtime's charts: their source runs while a client is connected. TestMain
+// checks that no goroutine remains.
 func TestRuntimeCharts(t *testing.T) {
 	o := testOptions()
 	o.Weight = &WeightSource{}
@@ -50,7 +50,7 @@ func TestRuntimeCharts(t *testing.T) {
 	}
 	first.Close()
 	second.Close()
-	testwait.Until(t, "the charts to be fed no more", func() bool { return !s.runtime.running() }) // writing finds both gone within seconds
+	testwait.Until(t, "the charts to be fed no more", func() bool { return !s.runtime.running() }) // writes notice both disconnects within seconds
 	third, _ := lookAt(t, server)
 	defer third.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -66,14 +66,14 @@ func TestRuntimeCharts(t *testing.T) {
 	}
 }
 
-// running reports whether the charts are fed.
+// running reports whether the source of the charts runs.
 func (c *runtimeCharts) running() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server != nil
 }
 
-// lookAt connects as a browser does.
+// lookAt connects like a browser.
 func lookAt(t *testing.T, server *httptest.Server) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

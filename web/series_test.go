@@ -39,7 +39,7 @@ func TestCountSeries(t *testing.T) {
 	}
 }
 
-// TestCountIsBounded counts more text than is told apart, and more series than are listed.
+// TestCountIsBounded counts more text than is counted separately, and more series than are listed.
 func TestCountIsBounded(t *testing.T) {
 	var source seriesList
 	for i := range 400 {

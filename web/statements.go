@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// Statements answers what statements did in some time. A history's Archive does, and a Table, which
-// knows no time but since its start.
+// Statements ranks and describes statements in a time range. A history's Archive implements it, and a Table,
+// which only knows the counts since its start.
 type Statements interface {
 	Top(context.Context, statements.TopQuery) (*statements.Top, error)
 	Statement(context.Context, statements.StatementQuery) (*statements.Statement, error)
@@ -26,16 +26,16 @@ var (
 	_ Statements = textless{}
 )
 
-// Latest is what the last seconds were like.
+// Latest has the values of the last seconds.
 type Latest struct {
-	Seconds            float64 // that the figures cover
+	Seconds            float64 // covered time
 	Statements, Errors uint64
 	PerSecond          float64
 	P50, P99, P999     time.Duration
-	Sessions           int // clients that are connected
+	Sessions           int // connected clients
 }
 
-// statements are what the view's account may see of them.
+// statements returns the source of statements, without texts if the view's account may not see them.
 func (s *Server) statements(v *view) Statements {
 	if v.texts {
 		return s.opts.Statements
@@ -43,7 +43,7 @@ func (s *Server) statements(v *view) Statements {
 	return textless{s.opts.Statements}
 }
 
-// textless shows no texts, and answers no question whose answer would tell of them.
+// textless hides texts, and rejects queries whose results would reveal them.
 type textless struct{ all Statements }
 
 // Top implements Statements.
@@ -78,7 +78,7 @@ func (t textless) Statement(ctx context.Context, q statements.StatementQuery) (*
 	return st, nil
 }
 
-// sourceNotes say where figures come from, where that is not plain.
+// sourceNotes describes the source of the values, unless it is obvious.
 func sourceNotes(v *view, source string, from, to time.Time, notes []string) []string {
 	var all []string
 	switch source {
@@ -99,13 +99,13 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 	return all
 }
 
-// A change is how a figure compares with the time before.
+// A change is the comparison of a value with the previous range.
 type change struct {
-	Text  string // "+12 %"; "" when there is nothing to compare with
-	Class string // how it is shown: warn, good or dim
+	Text  string // "+12 %"; "" if there is nothing to compare with
+	Class string // style: warn, good or dim
 }
 
-// changeOf compares two figures of times of the same length.
+// changeOf compares two values of ranges of the same length.
 func changeOf(now, before float64) change {
 	if !(before > 0) || !isNumber(now) {
 		return change{}
@@ -122,7 +122,7 @@ func changeOf(now, before float64) change {
 	return change{Text: "±0 %", Class: "dim"}
 }
 
-// keyName is what a key has besides its digest.
+// keyName returns the parts of a key besides its digest.
 func keyName(k *stmtstats.Key) string {
 	var parts []string
 	for _, p := range []string{k.Schema, k.User, k.Backend} {
@@ -133,8 +133,7 @@ func keyName(k *stmtstats.Key) string {
 	return strings.Join(parts, " · ")
 }
 
-// statementName is a statement in one line: its text, or its digest where that is not known or
-// not to be seen.
+// statementName returns a statement in one line: its text, or its digest if the text is unknown or hidden.
 func statementName(text string, cut bool, digest [16]byte) string {
 	if text == "" {
 		return "digest " + hex.EncodeToString(digest[:])
@@ -149,10 +148,10 @@ func statementName(text string, cut bool, digest [16]byte) string {
 	return text
 }
 
-// maxLine is how much of a text stands in a row of a table.
+// maxLine bounds the text in a row of a table.
 const maxLine = 300
 
-// statementProblem says what to try when statements cannot be told.
+// statementProblem adds advice to an error of querying statements.
 func statementProblem(err error) error {
 	var p *problem
 	if errors.As(err, &p) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

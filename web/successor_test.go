@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// upgraded has one statement under an older digest, and today's statements under current ones.
+// upgraded has one statement under an older digest, and current statements under current ones.
 type upgraded struct {
 	*fakeStatements
 	old   string
@@ -37,8 +37,8 @@ func (u upgraded) Top(context.Context, statements.TopQuery) (*statements.Top, er
 	return top, nil
 }
 
-// TestOlderDigests: the page of an older digest links to the statement's digest of today, found by its text in
-// another spelling, for accounts without texts too; without calls in the range it says what to do.
+// TestOlderDigests expects the page of an older digest to link to the statement's current digest, found by
+// its text in another spelling, also for accounts without texts; without calls in the range it gives advice.
 func TestOlderDigests(t *testing.T) {
 	const older, current = "17" + "0203040506070809aabbccddeeff00", "02" + "0203040506070809aabbccddeeff00"
 	o, f := pageOptions()
@@ -66,7 +66,7 @@ func TestOlderDigests(t *testing.T) {
 	if _, body := browse(t, New(o).Handler(), "/query/"+older, "dba"); !strings.Contains(body, "no statement of the last 7 days has its text") {
 		t.Error("an older digest without a successor has no note")
 	}
-	code, body := browse(t, h, "/query/ff"+older[2:], "dba") // which the fake does not know
+	code, body := browse(t, h, "/query/ff"+older[2:], "dba") // unknown to the fake
 	if code != http.StatusNotFound || !strings.Contains(body, "before the upgrade") {
 		t.Errorf("without calls: %d %s", code, body)
 	}

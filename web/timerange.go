@@ -12,17 +12,17 @@ const (
 	defaultFrom = "now-1h"
 	defaultTo   = "now"
 
-	// maxSpan is what a page may be asked about at once.
+	// maxSpan is the maximum time range of a page.
 	maxSpan = 366 * 24 * time.Hour
 )
 
-// A span is the time that a page is about.
+// A span is the time range of a page.
 type span struct {
 	From, To         time.Time
-	FromText, ToText string // as they stood in the URL
+	FromText, ToText string // texts from the URL
 }
 
-// parseSpan reads ?from= and ?to=: now, now-90m, now-7d, RFC 3339, a date, or Unix seconds.
+// parseSpan parses ?from= and ?to=: now, now-90m, now-7d, RFC 3339, a date, or Unix seconds.
 func parseSpan(q url.Values, now time.Time) (span, error) {
 	s := span{FromText: strings.TrimSpace(q.Get("from")), ToText: strings.TrimSpace(q.Get("to"))}
 	if s.FromText == "" {
@@ -49,7 +49,7 @@ func parseSpan(q url.Values, now time.Time) (span, error) {
 	return s, nil
 }
 
-// parseTime reads one time.
+// parseTime parses one time.
 func parseTime(text string, now time.Time) (time.Time, error) {
 	if rest, ok := strings.CutPrefix(text, "now"); ok {
 		if rest == "" {
@@ -86,7 +86,7 @@ func badTime(text string) error {
 	return fmt.Errorf("malformed time %.60q: want now, now-1h, 2026-01-31T15:04:05Z, 2026-01-31 15:04 (UTC) or Unix seconds", text)
 }
 
-// parseLength reads a duration as Go has it, or with one unit of days or weeks: 90m, 1h30m, 7d, 2w.
+// parseLength parses a duration in Go's format, or with one unit of days or weeks: 90m, 1h30m, 7d, 2w.
 func parseLength(text string) (time.Duration, error) {
 	unit := time.Duration(0)
 	number := text
@@ -107,13 +107,13 @@ func parseLength(text string) (time.Duration, error) {
 	return time.Duration(n) * unit, err
 }
 
-// Length is how long the span is.
+// Length returns the length of the span.
 func (s span) Length() time.Duration { return s.To.Sub(s.From) }
 
-// Relative reports whether the span moves on with the clock.
+// Relative reports whether the span ends at the current time.
 func (s span) Relative() bool { return s.ToText == "now" }
 
-// Query is the span as part of a URL.
+// Query returns the span as URL parameters.
 func (s span) Query() url.Values {
 	q := url.Values{}
 	s.put(q)
@@ -125,7 +125,8 @@ func (s span) put(q url.Values) {
 	q.Set("to", s.ToText)
 }
 
-// absolute is the same time, whenever its link is opened: in whole seconds, with all that was seen.
+// absolute returns the span with fixed times, so that a link always shows the same: in whole seconds,
+// including the whole span.
 func (s span) absolute() span {
 	return spanOf(s.From, s.To.Add(time.Second-time.Nanosecond).Truncate(time.Second))
 }
@@ -134,7 +135,7 @@ func spanOf(from, to time.Time) span {
 	return span{From: from, To: to, FromText: stamp(from), ToText: stamp(to)}
 }
 
-// shifted is the span before (-1) or after (1).
+// shifted returns the previous span (-1) or the next one (1).
 func (s span) shifted(by int) span {
 	d := time.Duration(by) * s.Length()
 	return spanOf(s.From.Add(d), s.To.Add(d))
@@ -149,7 +150,7 @@ var presets = []preset{
 	{"5 m", "now-5m"}, {"15 m", "now-15m"}, {"1 h", "now-1h"}, {"6 h", "now-6h"}, {"24 h", "now-24h"}, {"7 d", "now-7d"}, {"30 d", "now-30d"},
 }
 
-// spanText is the time in full, the day once where both ends lie in it.
+// spanText formats the span in full, with one date if both ends are on the same day.
 func spanText(s span) string {
 	to := moment(s.To)
 	if s.From.UTC().Format(time.DateOnly) == s.To.UTC().Format(time.DateOnly) {

@@ -28,24 +28,24 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// Options say what is served.
+// Options are the content of a Server. Sources that are nil have no pages.
 type Options struct {
 	Title    string // of the front page, such as "tare serve"
 	Gatherer prometheus.Gatherer
-	Ready    func(context.Context) error // nil: ready at once
-	Live     func() any                  // what /api/v1/live answers; nil: no such page
-	Plans    func(n int) memory.Plans    // what /api/v1/plans answers, with n plans in detail; nil: no such page
+	Ready    func(context.Context) error // nil: always ready
+	Live     func() any                  // value of /api/v1/live; nil: no such path
+	Plans    func(n int) memory.Plans    // value of /api/v1/plans, with n plans in detail; nil: no such page
 	QueryLog http.Handler                // nil: no such page
-	Routes   []Route                     // what this server has besides
+	Routes   []Route                     // additional endpoints
 
-	// Statements answers the pages about statements; nil: there are none.
+	// Statements provides the data of the pages about statements; nil: there are none.
 	Statements Statements
 
-	// SeriesMatchers returns matchers of the labels that all series of the history have, for the PromQL on the pages.
-	// Nil: there are none.
+	// SeriesMatchers returns matchers of the labels that all series of the history have, for the PromQL on
+	// the pages. Nil: there are none.
 	SeriesMatchers func() []string
 
-	// Latest is what the last seconds were like; nil: not shown.
+	// Latest returns the values of the last seconds; nil: not shown.
 	Latest func() Latest
 
 	// Markers are drawn on charts and named as possible causes; nil: there are none.
@@ -57,55 +57,55 @@ type Options struct {
 	// PlanSource has the execution plans of statements; nil: there are none.
 	PlanSource PlanSource
 
-	// Events are what has happened to the server, for the first page; nil: it knows of nothing. Those
-	// that are not of the time that is looked at are left out.
+	// Events returns events of the server, for the first page; nil: there are none. Events outside of the
+	// selected range are omitted.
 	Events func() []Event
 
-	LogColumns []querylog.Column              // of the page that shows QueryLog; nil: no such page
+	LogColumns []querylog.Column              // columns of the page that shows QueryLog; nil: no such page
 	Series     SeriesSource                   // nil: no such page
 	Copies     func(context.Context) Copies   // nil: no such page
 	Store      func() storegateway.StatusPage // nil: no such page
 	Weight     *WeightSource                  // nil: no such page
-	Rows       func() wire.ServiceStats       // of a server of rows; nil: no such page
+	Rows       func() wire.ServiceStats       // counts of a server of rows; nil: no such page
 
-	// Frontend is what a frontend did; nil: no such page. It is asked for the values of selectors if
-	// FrontendValues allows to show them and the account may see texts.
+	// Frontend returns the state of a frontend; nil: no such page. values is true if FrontendValues is set
+	// and the account may see texts: then selectors contain their values.
 	Frontend       func(values bool) frontend.Overview
 	FrontendValues bool
 
-	// Now is the clock; nil: the system's.
+	// Now returns the current time; nil: time.Now.
 	Now func() time.Time
 
 	// Build is the response of /api/v1/status/buildinfo, unless one of the Routes has that path.
 	Build promapi.BuildInfo
 
-	// Hosts are the host names in Host and Origin headers that are this server's, besides localhost
-	// and addresses. Requests under other names are refused.
+	// Hosts are this server's names in Host and Origin headers, besides localhost and addresses. Requests
+	// with other names are refused.
 	Hosts []string
 
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
 
-	// Gate decides which account may call what, as NewGate returns it; nil: every client is an operator.
+	// Gate determines the accounts and their permissions, see NewGate; nil: every client is an operator.
 	Gate   *access.Gate
 	Log    *slog.Logger
 	Panics *panics.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
-// A Server answers HTTP.
+// A Server serves HTTP.
 type Server struct {
 	opts    Options
 	http    *http.Server
 	gate    *access.Gate
 	routes  []Route
-	nav     []page // in the navigation
+	nav     []page // pages of the navigation
 	cache   pageCache
 	copying copiesLook
 	weigher *weigher
 	runtime runtimeCharts
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -124,7 +124,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve answers on l until Shutdown; it returns nil then.
+// Serve serves requests on l until Shutdown, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	if err := CheckConfig(s.opts.ConfigFile, ""); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.warnIfOpen(l.Addr())
 	noSystemd := false
 	flags := toolkit.FlagConfig{WebSystemdSocket: &noSystemd, WebConfigFile: &s.opts.ConfigFile}
-	// Its log has only two lines to say, the address and whether there is TLS.
+	// Its log has only two lines: the address and whether there is TLS.
 	err := toolkit.Serve(l, s.http, &flags, slog.New(slog.DiscardHandler))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -140,7 +140,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
 }
 
-// Shutdown ends the service; requests that run, streams among them, have until ctx ends.
+// Shutdown stops the server; running requests, including streams, may finish until ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.runtime.close()
 	if err := s.http.Shutdown(ctx); err != nil {
@@ -149,7 +149,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Handler is everything that is served. Each route declares what it requires of an account.
+// Handler returns the handler of all routes. Each route declares the role that it requires.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	s.nav, s.routes = nil, nil
@@ -198,8 +198,8 @@ func (s *Server) Handler() http.Handler {
 	return hardened(s.orNotFound(mux))
 }
 
-// orNotFound responds with a page to a browser that asks for a path that does not exist. The mux responds to all others, and to
-// methods that a path does not have.
+// orNotFound responds with a page to a browser that requests an unknown path. The mux responds to all other
+// requests, including unsupported methods.
 func (s *Server) orNotFound(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" || r.Method != http.MethodGet || s.hasPath(mux, r) {
@@ -210,7 +210,7 @@ func (s *Server) orNotFound(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// hasPath reports whether another method than GET has the path of a request.
+// hasPath reports whether the path of a request exists with a method other than GET.
 func (s *Server) hasPath(mux *http.ServeMux, r *http.Request) bool {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		other := *r
@@ -233,7 +233,7 @@ func (s *Server) addHealth(mux *http.ServeMux) {
 	s.add(mux, NewRoute(metrics, "GET /-/ready", http.HandlerFunc(s.ready)).Listed("/-/ready", "readiness"))
 }
 
-// addProfiles registers Go's profiles. They show what memory holds: labels, arguments, names, perhaps texts.
+// addProfiles registers Go's profiles. They reveal memory: labels, arguments, names, possibly texts.
 func (s *Server) addProfiles(mux *http.ServeMux) {
 	operator := access.For(access.Operator).WithTexts()
 	s.add(mux, NewRoute(operator, "GET /debug/pprof/", http.HandlerFunc(pprof.Index)).Listed("/debug/pprof/", "Go's profiles"))
@@ -244,11 +244,12 @@ func (s *Server) addProfiles(mux *http.ServeMux) {
 	s.add(mux, NewRoute(operator, "GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace)))
 }
 
-// policy lets a page have nothing that does not come from this server, and no script or style of its own.
+// policy is the content security policy: pages load resources from this server only, and have no inline
+// scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// hardened adds the headers that keep a browser from being used against the pages.
+// hardened adds headers that protect the pages in browsers.
 func hardened(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)

@@ -46,7 +46,7 @@ func request(t *testing.T, h http.Handler, method, path string) (code int, body 
 	return w.Code, w.Body.String(), w.Header()
 }
 
-// requestAs asks as an account, whose password somebody else has checked.
+// requestAs sends a request as an account that has been authenticated.
 func requestAs(t *testing.T, h http.Handler, user, path string) (code int, body string) {
 	t.Helper()
 	r := httptest.NewRequest("GET", path, nil)
@@ -126,7 +126,7 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestAccounts serves behind a web configuration with an account.
+// TestAccounts serves with a web configuration that has an account.
 func TestAccounts(t *testing.T) {
 	o := testOptions()
 	o.ConfigFile = filepath.Join(t.TempDir(), "web.yaml")

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 )
 
-// TestWeigher looks more often than is remembered, and at what lies between two looks.
+// TestWeigher takes more measurements than are stored, and checks the differences.
 func TestWeigher(t *testing.T) {
 	var statements uint64
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -49,7 +49,7 @@ func TestWeigher(t *testing.T) {
 	}
 }
 
-// TestOwnerRows sorts owners by what they hold; a base that shrank counts as nothing.
+// TestOwnerRows sorts owners by their bytes; a base that shrank counts as 0.
 func TestOwnerRows(t *testing.T) {
 	rows, sum := ownerRows([]memory.Holding{{Owner: "sessions", Bytes: 25}, {Owner: "plan_cache", Bytes: 75}, {Owner: memory.BaseOwner, Bytes: -3}})
 	if sum != 100 || len(rows) != 3 || rows[0].Name != "plan_cache" || rows[0].Share != 0.75 || rows[2].Bytes != 0 {
@@ -62,7 +62,7 @@ func TestOwnerRows(t *testing.T) {
 	}
 }
 
-// TestOwnersAreNamed: the page says what each owner of the heap holds that a command declares.
+// TestOwnersAreNamed expects a description of each owner of the heap that a command declares.
 func TestOwnersAreNamed(t *testing.T) {
 	files, err := filepath.Glob("../cmd/tare/*_wiring.go")
 	if err != nil {

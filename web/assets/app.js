@@ -1,5 +1,5 @@
-// What scripts add to the pages: refreshing, keys, colours, copying, a reading line in charts, and
-// filters that need no button. Every page works without them.
+// Enhancements of the pages: refreshing, keyboard shortcuts, colours, copying, a crosshair in charts, and filters
+// without a button. Every page works without them.
 "use strict";
 (() => {
   const all = (selector, within = document) => Array.from(within.querySelectorAll(selector));
@@ -19,12 +19,12 @@
       if (next === "auto") localStorage.removeItem("theme");
       else localStorage.setItem("theme", next);
     } catch {
-      // Storage is off: the choice lasts as long as the page.
+      // Storage is disabled: the choice lasts as long as the page.
     }
     showTheme();
   }
 
-  // Refreshing: the same page again, and each part of <main> that has changed is put in place.
+  // Refreshing: fetch the same page again and replace each changed part of <main>.
   const every = 10_000;
   let following = true;
   let busy = false;
@@ -40,7 +40,7 @@
     const old = new Map(partsOf(one("main")).map((p) => [p.dataset.part, p]));
     const next = partsOf(fresh.querySelector("main"));
     if (next.length !== old.size || next.some((p) => !old.has(p.dataset.part))) {
-      // Parts came or went: all of it anew.
+      // Parts were added or removed: replace everything.
       one("main").replaceChildren(...fresh.querySelector("main").childNodes);
     } else {
       for (const part of next) {
@@ -65,7 +65,7 @@
     if (foot) one("footer").replaceChildren(...foot.childNodes);
     enhance(one("main"));
   }
-  // What a form carries along, and where its links lead, follows the address; what somebody types stays.
+  // Update the hidden fields and links of a form to the address; keep what the user types.
   function syncForm(form, next) {
     for (const i of all("input[type=hidden]", form)) i.remove();
     form.prepend(...all("input[type=hidden]", next));
@@ -93,7 +93,7 @@
       replaceParts(await load(location.href));
       root.classList.remove("stale");
     } catch {
-      root.classList.add("stale"); // shown by the button; the next round tries again
+      root.classList.add("stale"); // shown by the button; the next refresh tries again
     } finally {
       busy = false;
     }
@@ -106,7 +106,7 @@
     one("#follow").setAttribute("aria-pressed", String(on));
   }
 
-  // Copying: what stands beside the button, or a link to the time that is shown.
+  // Copying: the text beside the button, or a link to the displayed range.
   async function copy(button) {
     const name = button.textContent;
     const source = button.closest(".copybox")?.querySelector("code, pre");
@@ -114,23 +114,23 @@
       await navigator.clipboard.writeText(source ? source.textContent : new URL(button.dataset.link, location.href).href);
       button.textContent = "Copied";
     } catch {
-      // The clipboard needs HTTPS or this machine.
+      // The clipboard requires HTTPS or localhost.
       if (source) {
         getSelection().selectAllChildren(source);
         button.textContent = "Selected";
       } else {
-        location.assign(button.dataset.link); // then the address is the link
+        location.assign(button.dataset.link); // the address becomes the link
       }
     }
     setTimeout(() => (button.textContent = name), 1500);
   }
 
-  // How far the drawing is from the left edge of its plot, in CSS pixels. An SVG element has no offsetLeft.
+  // Distance of the drawing from the left edge of its plot, in CSS pixels. An SVG element has no offsetLeft.
   function leftIn(plot, svg) {
     return svg.getBoundingClientRect().left - plot.getBoundingClientRect().left - plot.clientLeft;
   }
 
-  // A time chosen in a chart with the mouse; with keys, t leads to the form of the time range.
+  // Select a range in a chart with the mouse; on the keyboard, t opens the form of the time range.
   let choosing = false;
   function choosable(figure) {
     const plot = figure.querySelector(".plot[data-from]");
@@ -149,7 +149,7 @@
     };
     svg.addEventListener("pointerdown", (e) => {
       if (e.pointerType !== "mouse" || e.button !== 0) return;
-      e.preventDefault(); // no text is selected
+      e.preventDefault(); // do not select text
       choosing = true;
       start = end = at(e);
       svg.setPointerCapture(e.pointerId);
@@ -177,7 +177,7 @@
     });
   }
 
-  // What is under the pointer: of lines the row of the numbers that is nearest, of a heat map the field.
+  // Values under the pointer: for lines the nearest row of the table, for a heat map the field.
   function readable(figure) {
     const plot = figure.querySelector(".plot");
     if (!plot || figure.matches(".lanes")) return;
@@ -253,7 +253,7 @@
     next.querySelector("a[href]")?.focus({ preventScroll: true });
   }
 
-  // Filters and sorting without a new page: the answer to the form or link is put in place.
+  // Filters and sorting without a page load: replace the content by the response to the form or link.
   let typing = 0;
   async function go(url, remember) {
     const mine = ++typing;
@@ -293,7 +293,7 @@
     }
   });
 
-  // The list of a filter's field offers what completes the last word.
+  // The list of a filter's field offers completions of the last word.
   document.addEventListener("input", (e) => {
     const list = e.target.list;
     if (!list || !list.dataset.words) return;

@@ -1,18 +1,18 @@
-// The live page: lines of the query log as they come, the newest on top. The server streams them as
-// JSON; however many come, the page keeps the latest few hundred.
+// The live page: lines of the query log as they arrive, newest first. The server streams them as JSON; the page keeps
+// the latest few hundred.
 "use strict";
 (() => {
   const one = (id) => document.getElementById(id);
-  const most = 500; // lines in the page, and lines that wait while it is paused
+  const most = 500; // limit of displayed lines, and of lines that wait during a pause
   const boxes = Array.from(document.querySelectorAll(".columns input"));
   const form = one("live-form");
   const body = one("live-table").tBodies[0];
 
-  let lines = []; // shown, the newest first
-  let waiting = []; // not shown yet, the oldest first
+  let lines = []; // displayed, newest first
+  let waiting = []; // not displayed yet, oldest first
   let paused = false;
-  let held = false; // while the mouse is over the lines, so that they stay where they are
-  let over = 0; // lines that waited for so long that they were let go
+  let held = false; // the mouse is over the lines, so they must not move
+  let over = 0; // waiting lines that were dropped
   let count = { lines: 0, errors: 0, slow: 0, missed: 0 };
   let last = { boot: "", seq: 0 };
   let slowFrom = Infinity;
@@ -54,7 +54,7 @@
   function slow(line) {
     return line.total_ns >= slowFrom;
   }
-  // Characters that are not seen, or that change the order of others, appear as their code, as on all pages.
+  // Display invisible characters, and those that change the order of others, as their code, as on all pages.
   function visible(text) {
     const hidden = /[^\P{C}\t\n\r]|[\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
     return text.replace(hidden, (c) => "⟨U+" + c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
@@ -177,7 +177,7 @@
   }
   function take(line) {
     if (line.seq !== undefined) {
-      if (line.boot === last.boot && line.seq <= last.seq) return; // it was there before the connection broke
+      if (line.boot === last.boot && line.seq <= last.seq) return; // received before the connection broke
       last = { boot: line.boot, seq: line.seq };
     }
     if (line.kind === "dropped") count.missed += line.records;
@@ -210,7 +210,7 @@
       const res = await fetch("/debug/querylog?" + q, { signal: mine.signal, credentials: "same-origin" });
       if (res.status === 400) {
         say((await res.text()).trim(), "bad");
-        return; // until the filter is another
+        return; // until the filter changes
       }
       if (!res.ok) throw new Error("the server answered " + res.status);
       say("Streaming" + (filter ? " what meets the filter" : "") + ". Lines are at most a second late.", "good");
@@ -260,20 +260,20 @@
     slowFrom = Number.isNaN(n) ? Infinity : n;
   }
 
-  // Columns are remembered for each kind of server.
+  // The selected columns are stored per kind of server.
   const key = "live-columns:" + boxes.map((b) => b.value).join();
   try {
     const kept = localStorage.getItem(key);
     if (kept !== null) for (const b of boxes) b.checked = kept.split(",").includes(b.value);
   } catch {
-    // Storage is off: the choice lasts as long as the page.
+    // Storage is disabled: the choice lasts as long as the page.
   }
   for (const b of boxes) {
     b.addEventListener("change", () => {
       try {
         localStorage.setItem(key, shown().map((c) => c.value).join());
       } catch {
-        // As above.
+        // Storage is disabled.
       }
       draw();
     });
