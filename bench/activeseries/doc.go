@@ -1,8 +1,8 @@
-// Package activeseries scans the same answer with the decoder of the main module and with the
-// known libraries for JSON, on one processor:
+// Package activeseries scans the same response with the decoder of the main module and with well-known JSON
+// libraries, on one CPU:
 //
 //	go test -run '^$' -bench . ./activeseries
 //
-// What each does with the bytes differs, and is said beside its name: ours checks all of JSON
-// and UTF-8 and the shape and hands items out; others check JSON, or build an index of it.
+// The subjects do different work, which is stated beside their names: Tare's decoder validates JSON, UTF-8
+// and the shape, and returns items; the others validate JSON, or build an index of it.
 package activeseries

@@ -31,7 +31,7 @@ func subjects() []subject {
 	var parsed *simdjson.ParsedJson
 	window := make([]byte, 64<<10)
 	return []subject{
-		{"tare", func(body []byte) error { // JSON, UTF-8, shape; reads through a window and hands out items
+		{"tare", func(body []byte) error { // JSON, UTF-8, shape; reads through a window and returns items
 			reader.Reset(body)
 			scanner.Reset(&reader)
 			for n := 0; ; {
@@ -50,7 +50,7 @@ func subjects() []subject {
 			}
 			return nil
 		}},
-		{"jsoniter.Skip", func(body []byte) error { // JSON, an item at a time
+		{"jsoniter.Skip", func(body []byte) error { // JSON, item by item
 			it := jsoniter.ConfigCompatibleWithStandardLibrary.BorrowIterator(body)
 			defer jsoniter.ConfigCompatibleWithStandardLibrary.ReturnIterator(it)
 			n := 0
@@ -75,7 +75,7 @@ func subjects() []subject {
 			parsed, err = simdjson.Parse(body, parsed, simdjson.WithCopyStrings(false))
 			return err
 		}},
-		{"copy", func(body []byte) error { // nothing: the limit of all that read through a window
+		{"copy", func(body []byte) error { // no validation: the limit of all subjects that read through a window
 			for len(body) > 0 {
 				body = body[copy(window, body):]
 			}
@@ -84,7 +84,7 @@ func subjects() []subject {
 	}
 }
 
-// BenchmarkScan scans 850 KB, which stay in a cache, and 110 MB, which do not.
+// BenchmarkScan scans 850 KB, which fit into a cache, and 110 MB, which do not.
 func BenchmarkScan(b *testing.B) {
 	for _, size := range []struct {
 		name   string

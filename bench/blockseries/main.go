@@ -14,18 +14,18 @@ import (
 	"strings"
 )
 
-// thanosModule is what is measured beside ours.
+// thanosModule is the module to compare with.
 const thanosModule = "github.com/thanos-io/thanos@v0.41.0"
 
 // thanosTest is the file that the variants change.
 const thanosTest = "pkg/store/bucket_test.go"
 
-// An edit replaces a text that is in the file exactly once.
+// An edit replaces a text that occurs in the file exactly once.
 type edit struct{ before, after string }
 
-// A variant of Thanos' benchmark.
+// A variant is a variant of Thanos' benchmark.
 type variant struct {
-	name  string // goes before the name of the benchmark
+	name  string // prefix of the benchmark's name
 	edits []edit
 }
 
@@ -76,8 +76,7 @@ func run(count int, benchtime string, concurrency int, out io.Writer) (err error
 	}
 	flags := []string{"-test.run=^$", "-test.bench=" + pattern, "-test.benchmem", "-test.benchtime=" + benchtime, "-test.timeout=0"}
 
-	// All are built before any is run, and the runs take turns, so that all of them meet the
-	// same machine.
+	// Build all before running any, and alternate the runs, so that all of them have the same conditions.
 	type subject struct{ name, binary, dir string }
 	var subjects []subject
 	copied := filepath.Join(tmp, "thanos")
@@ -121,7 +120,7 @@ func run(count int, benchtime string, concurrency int, out io.Writer) (err error
 	return nil
 }
 
-// moduleDir downloads a module, if need be, and returns where it is.
+// moduleDir downloads a module, if needed, and returns its directory.
 func moduleDir(module string) (string, error) {
 	text, err := output("", "go", "mod", "download", "-json", module)
 	if err != nil {
@@ -134,7 +133,7 @@ func moduleDir(module string) (string, error) {
 	return m.Dir, nil
 }
 
-// apply makes the edits.
+// apply applies the edits.
 func (v variant) apply(text string) (string, error) {
 	for _, e := range v.edits {
 		if n := strings.Count(text, e.before); n != 1 {
@@ -145,8 +144,8 @@ func (v variant) apply(text string) (string, error) {
 	return text, nil
 }
 
-// writeLines copies the benchmark lines of a run under the subject's name. Thanos' say nothing of
-// sharding, as it has none.
+// writeLines copies the benchmark lines of a run under the subject's name. Lines of Thanos do not mention
+// sharding, which it does not have.
 func writeLines(out io.Writer, subject, text string) error {
 	found := false
 	for line := range strings.Lines(text) {

@@ -24,9 +24,8 @@ var traces = []trace{
 	{"zipf+scans+drift", func() []uint64 { return zipf(1.01, 40_000, 100_000) }},
 }
 
-// zipf draws keys from 300,000 by popularity. After every 100,000 a scan of one-off keys comes by
-// if scan is not 0, mixed one to one with the rest; after every drift accesses, other keys
-// become the popular ones.
+// zipf draws keys from 300,000 by popularity. If scan is not 0, one-off keys are mixed one to one with the
+// others after every 100,000 accesses; after every drift accesses, other keys become the popular ones.
 func zipf(s float64, scan, drift int) []uint64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	z := rand.NewZipf(rng, s, 20, 300_000)
@@ -35,7 +34,7 @@ func zipf(s float64, scan, drift int) []uint64 {
 	var shift uint64
 	for i := 0; len(keys) < accesses; i++ {
 		if drift > 0 && i%drift == drift-1 {
-			shift += 100 // the next hundred keys move to the top
+			shift += 100 // the next hundred keys become the most popular
 		}
 		keys = append(keys, z.Uint64()+shift)
 		if i%100_000 < scan {
@@ -46,7 +45,7 @@ func zipf(s float64, scan, drift int) []uint64 {
 	return keys
 }
 
-// body is the size of a key's plan: 300 bytes to 8 KiB, most of them small.
+// body returns the size of a key's plan: 300 bytes to 8 KiB, most of them small.
 func body(k uint64) int {
 	h := (k ^ k>>31) * 0x9E3779B97F4A7C15
 	return 300 + int(h>>33)%(200<<(h>>60%6))
@@ -73,8 +72,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestHitRatio gives each cache 32 MiB, sees what heap it really takes, and then gives it as much
-// less (or more) by its own count that all take 32 MiB of heap.
+// TestHitRatio gives each cache 32 MiB, measures the heap that it uses, and adjusts its capacity such that
+// all use 32 MiB of heap.
 func TestHitRatio(t *testing.T) {
 	fmt.Printf("%-18s %-10s %10s %14s %12s %10s\n", "trace", "cache", "told", "heap it takes", "told again", "hits")
 	for _, tr := range traces {
@@ -107,7 +106,7 @@ func TestHitRatio(t *testing.T) {
 
 func mib(n int64) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
 
-// BenchmarkTrace runs whole traces, plans made on each miss included.
+// BenchmarkTrace runs whole traces, including the creation of plans on misses.
 func BenchmarkTrace(b *testing.B) {
 	keys := traces[1].keys()
 	for _, s := range subjects {
@@ -130,12 +129,12 @@ func BenchmarkTrace(b *testing.B) {
 	}
 }
 
-// hotKeys fills c and returns 4,096 keys that it holds.
+// hotKeys fills c and returns 4,096 keys that it contains.
 func hotKeys(b *testing.B, c cache) []key {
 	var keys []key
 	for i := range uint64(6000) {
 		k := makeKey(i)
-		for range 4 { // a door keeper wants to see a key again
+		for range 4 { // a doorkeeper admits a key on its second access
 			if !c.get(k) {
 				c.set(k, &plan{make([]byte, 1000)})
 			}

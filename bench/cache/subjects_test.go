@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A key is 32 bytes, as a plan's: Vitess' own key type, so that all subjects hash the same.
+// A key has 32 bytes, like that of a plan. It is Vitess' key type, so that all subjects hash the same.
 type key = theine.HashKey256
 
 func makeKey(n uint64) key {
@@ -24,15 +24,15 @@ func makeKey(n uint64) key {
 	return k
 }
 
-// A plan owns some bytes.
+// A plan owns a slice of bytes.
 type plan struct{ body []byte }
 
-// CachedSize is what Vitess' cache weighs by.
+// CachedSize returns the size by which Vitess' cache bounds itself.
 func (p *plan) CachedSize(bool) int64 {
 	return int64(heapsize.Object(24, true) + heapsize.Bytes(p.body))
 }
 
-// A subject is a cache under comparison. Capacity is in the bytes that it counts itself.
+// A subject is a cache under comparison. Its capacity is in bytes by its own accounting.
 type subject struct {
 	name string
 	make func(capacity int64) cache
@@ -41,7 +41,7 @@ type subject struct {
 type cache interface {
 	get(k key) bool
 	set(k key, p *plan)
-	settle() // finishes what runs behind
+	settle() // waits for background work
 	close()
 }
 
@@ -92,7 +92,7 @@ type theineCache struct {
 }
 
 func newTheine(capacity int64) cache {
-	// With the door keeper, as vtgate and vttablet run it.
+	// With the doorkeeper, as in vtgate and vttablet.
 	return theineCache{theine.NewStore[key, *plan](capacity, true)}
 }
 
@@ -101,7 +101,7 @@ func (c theineCache) set(k key, p *plan) { c.Set(k, p, 0, 0) }
 func (c theineCache) settle()            {}
 func (c theineCache) close()             { c.Close() }
 
-// lruCache is the textbook: a map, a list, a lock.
+// An lruCache is a textbook LRU cache: a map, a list, a lock.
 type lruCache struct {
 	mu              sync.Mutex
 	capacity, bytes int64

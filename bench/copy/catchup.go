@@ -16,15 +16,16 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// A catchUp is how fast one number of writers applies changes, beside how fast it copied rows.
+// A catchUp is the rate at which a number of writers applies changes, compared with the rate at which it
+// copies rows.
 type catchUp struct {
 	workers int
-	rows    []float64 // copied a second
-	changes []float64 // applied a second
+	rows    []float64 // rows copied per second
+	changes []float64 // changes applied per second
 }
 
-// catchUps copies the table, has sysbench change it while nobody follows, and follows until the
-// target has caught up, in turns for each number of writers.
+// catchUps copies the table, lets sysbench change it without a follower, and follows until the target has
+// caught up. Numbers of writers alternate.
 func (l *lab) catchUps(ctx context.Context, o *options, out, log io.Writer) error {
 	if err := l.build(ctx, o); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 	if err := l.target.Exec("DROP DATABASE IF EXISTS _tare", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
 		return err
 	}
-	args := []string{ // the account that follows replicates
+	args := []string{ // the account for following must be able to replicate
 		"copy", "--from", url(testmysql.RootUser, l.source), "--to", url(testmysql.RootUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(c.workers),
 		"--follow", "--follow-until", "caught-up", "--json", "--control-socket", "off",
 	}
@@ -77,7 +78,7 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 	return l.compare(ctx)
 }
 
-// A copyRun is what a copy that follows told of itself.
+// A copyRun is the result that a following copy reports.
 type copyRun struct {
 	rows, changes    int64
 	copied, followed time.Duration

@@ -24,16 +24,16 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// A phase is a stretch of sysbench's oltp_read_only on the source, and what it felt.
+// A phase is a run of sysbench's oltp_read_only on the source, and its results.
 type phase struct {
 	name         string
-	queries, p99 float64 // a second; ms of a transaction
+	queries, p99 float64 // per second; ms per transaction
 	copied       float64 // MB/s
-	over         string  // how many of its seconds were above the bound
+	over         string  // number of seconds above the bound
 }
 
-// live measures what live traffic feels of a copy: directly and through the gateway, alone and
-// with a copy beside it, at last with one that is throttled by twice the idle p99.
+// live measures the effect of a copy on live traffic: directly and through the gateway, alone and during a
+// copy, and during a copy that is throttled at twice the idle p99.
 func (l *lab) live(ctx context.Context, o *options, out, log io.Writer) (err error) {
 	if err := l.build(ctx, o); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (l *lab) live(ctx context.Context, o *options, out, log io.Writer) (err err
 	return printPhases(out, phases)
 }
 
-// phase runs sysbench for the time of a phase, and copies again and again meanwhile: with these
-// further flags, or not at all when they are nil.
+// phase runs sysbench for the duration of a phase, and meanwhile runs copies with the flags copying, or none
+// if copying is nil.
 func (l *lab) phase(ctx context.Context, o *options, p *phase, addr string, copying []string, each func(second)) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,7 +143,7 @@ var (
 	p99End     = regexp.MustCompile(`99th percentile:\s+([\d.]+)`)
 )
 
-// parseSecond reads the line that sysbench prints each second.
+// parseSecond parses the line that sysbench prints each second.
 func parseSecond(line string) (s second, ok bool) {
 	m := secondLine.FindStringSubmatch(line)
 	if m == nil {
@@ -158,7 +158,7 @@ func parseSecond(line string) (s second, ok bool) {
 	return s, err == nil
 }
 
-// parseEnd reads what sysbench prints in the end.
+// parseEnd parses the final report of sysbench.
 func parseEnd(text string) (queries, p99 float64, err error) {
 	q, p := queriesEnd.FindStringSubmatch(text), p99End.FindStringSubmatch(text)
 	if q == nil || p == nil {
@@ -169,13 +169,13 @@ func parseEnd(text string) (queries, p99 float64, err error) {
 	return queries, p99, errors.Join(err, perr)
 }
 
-// copies are copies one after the other, each from the first row on.
+// A copies runs consecutive copies, each from the first row.
 type copies struct {
 	socket  string
 	control *copier.Control
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	err     error         // after ended
+	err     error         // valid after ended is closed
 	begun   chan struct{} // closed when the first chunk is written
 
 	mu    sync.Mutex
@@ -199,7 +199,7 @@ func (l *lab) copies(ctx context.Context, o *options, flags []string) *copies {
 	return c
 }
 
-// run copies once, unless it is stopped.
+// run runs one copy, unless it is stopped.
 func (c *copies) run(ctx context.Context, tare string, args []string) error {
 	cmd := exec.CommandContext(ctx, tare, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -218,7 +218,7 @@ func (c *copies) run(ctx context.Context, tare string, args []string) error {
 			Bytes int64  `json:"bytes"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Event != "chunk" {
-			continue // what is no event shows in the exit code
+			continue // other errors show in the exit code
 		}
 		c.mu.Lock()
 		if c.total == 0 {
@@ -250,7 +250,7 @@ func (c *copies) bytes() int64 {
 	return c.total
 }
 
-// look asks the copy how fast it may go. Between two copies there is none, and nothing is told.
+// look polls the rate of the copy. Between two copies it records nothing.
 func (c *copies) look(ctx context.Context, s *second) {
 	s.bytes = c.bytes()
 	status, err := c.control.Status(ctx)
@@ -270,7 +270,7 @@ func (c *copies) end() error {
 	return c.err
 }
 
-// A gateway is a tare serve before the source.
+// A gateway is a tare serve in front of the source.
 type gateway struct {
 	*child.Child
 	addr  string
@@ -291,7 +291,7 @@ func (l *lab) serve(ctx context.Context, tare string) (*gateway, error) {
 	return &gateway{c, addr, "http://" + pages}, err
 }
 
-// p99 is what the gateway knows of the last ten seconds, in ms of a statement.
+// p99 returns the gateway's p99 of the last ten seconds, in ms per statement.
 func (g *gateway) p99(ctx context.Context) (ms float64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(g.pages, "/")+"/api/v1/live", nil)
 	if err != nil {

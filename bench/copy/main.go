@@ -27,17 +27,17 @@ const (
 	table  = "sbtest1"
 )
 
-// An options says what is measured.
+// options are the command-line options.
 type options struct {
 	rows, rounds int
 	ways         []string
 	workers      []int
-	changes      int    // to catch up with; 0: nothing is followed
+	changes      int    // changes to catch up with; 0: no following
 	tare         string // path of the binary; empty: built from the tree
 
-	live        time.Duration // of each phase of live traffic; 0: there is none
+	live        time.Duration // of each phase of live traffic; 0: none
 	liveThreads int
-	liveRate    int // transactions a second; 0: as many as it can
+	liveRate    int // transactions per second; 0: no limit
 	trace, svg  string
 }
 
@@ -87,11 +87,11 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// A way is one means of copying.
+// A way is a tool for copying.
 type way struct {
 	name    string
 	command []string
-	wall    []float64 // seconds, a round each
+	wall    []float64 // seconds, one per round
 	cpu     []float64
 	rss     []float64 // MiB, of the largest process
 }
@@ -132,7 +132,7 @@ func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
 	return print(out, ways)
 }
 
-// A lab is the two servers.
+// A lab has the two servers.
 type lab struct {
 	dir            string
 	source, target *testmysql.Server
@@ -157,13 +157,13 @@ func (l *lab) fill(ctx context.Context, rows int) error {
 	return l.source.Exec("ANALYZE TABLE " + schema + "." + table)
 }
 
-// ways are the commands that are compared.
+// ways returns the tools under comparison.
 func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 	login := func(s *testmysql.Server) string {
 		return fmt.Sprintf("-h 127.0.0.1 -P %d -u %s -p%s", s.Port(), testmysql.AppUser, testmysql.Password)
 	}
 	long := func(s *testmysql.Server) string {
-		return fmt.Sprintf("--host=127.0.0.1 --port=%d --user=%s --password=%s", s.Port(), testmysql.RootUser, testmysql.Password) // mydumper wants RELOAD
+		return fmt.Sprintf("--host=127.0.0.1 --port=%d --user=%s --password=%s", s.Port(), testmysql.RootUser, testmysql.Password) // mydumper requires RELOAD
 	}
 	dump := filepath.Join(l.dir, "dump")
 	var all []*way
@@ -192,7 +192,7 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 	return all, nil
 }
 
-// url returns the URL by which tare copy logs in to a server.
+// url returns the URL of a server for tare copy.
 func url(user string, s *testmysql.Server) string {
 	return fmt.Sprintf("mysql://%s:%s@%s", user, testmysql.Password, s.Addr)
 }
@@ -224,7 +224,7 @@ func (l *lab) measure(ctx context.Context, w *way, log io.Writer) error {
 	return l.compare(ctx)
 }
 
-// compare fails unless definition and rows are equal on both sides.
+// compare returns an error unless definition and rows are equal on both sides.
 func (l *lab) compare(ctx context.Context) error {
 	for _, sql := range []string{
 		"SHOW CREATE TABLE " + schema + "." + table,
@@ -258,7 +258,7 @@ func ask(ctx context.Context, s *testmysql.Server, sql string) (answer string, e
 	return answer, err
 }
 
-// print writes medians, and ratios to the last way.
+// print writes medians, and ratios to the last tool.
 func print(out io.Writer, ways []*way) error {
 	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
 	fmt.Fprintln(t, "| by\t| wall s\t| tool CPU s\t| RSS MiB\t|")

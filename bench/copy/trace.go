@@ -12,26 +12,26 @@ import (
 	"github.com/taredb/tare/internal/chart"
 )
 
-// A trace is what a throttled copy and the traffic beside it did, second by second.
+// A trace records a throttled copy and the concurrent traffic, second by second.
 type trace struct {
-	statement   float64 // the bound: ms of a statement, as the gateway tells it
-	transaction float64 // twice what sysbench felt alone, ms
+	statement   float64 // the bound, in ms per statement as the gateway reports it
+	transaction float64 // twice sysbench's p99 without a copy, ms
 	seconds     []second
 }
 
-// A second is what was seen at its end.
+// A second has the values at its end.
 type second struct {
 	at          time.Duration
 	transaction float64 // p99 of sysbench's transactions of this second, ms
 	statement   float64 // p99 of the gateway's statements of the last ten, ms
-	share       float64 // of full speed, that the copy may use
+	share       float64 // rate of the copy: fraction of full speed
 	bytes       int64   // copied so far
-	reason      string  // why the share is not 1
+	reason      string  // reason of the throttling
 }
 
 func (t *trace) add(s second) { t.seconds = append(t.seconds, s) }
 
-// over counts the seconds in which transactions were slower than they may be.
+// over returns the number of seconds in which transactions exceeded the bound.
 func (t *trace) over() (n int) {
 	for _, s := range t.seconds {
 		if s.transaction > t.transaction {
@@ -41,7 +41,7 @@ func (t *trace) over() (n int) {
 	return n
 }
 
-// speed is MB/s within the five seconds before second i: rows count when their chunk is written.
+// speed returns MB/s within the five seconds before second i: rows count when their chunk is written.
 func (t *trace) speed(i int) float64 {
 	from := max(0, i-5)
 	took := (t.seconds[i].at - t.seconds[from].at).Seconds()
@@ -68,7 +68,7 @@ func (t *trace) writeFile(path string, write func(io.Writer) error) (err error) 
 
 func (t *trace) writeCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	_ = c.Write([]string{"seconds", "transaction_p99_ms", "statement_p99_ms", "bound_ms", "share", "mb_per_second", "reason"}) // Error tells
+	_ = c.Write([]string{"seconds", "transaction_p99_ms", "statement_p99_ms", "bound_ms", "share", "mb_per_second", "reason"}) // Error returns it
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	for i, s := range t.seconds {
 		_ = c.Write([]string{

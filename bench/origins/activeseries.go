@@ -2,8 +2,8 @@ package main
 
 import "io"
 
-// measureActiveSeries repeats grafana/mimir#7665, by the benchmark of that name of the plain twin
-// and of the product, which have the published cases.
+// measureActiveSeries repeats grafana/mimir#7665, with the benchmarks of that name of the baseline and of the
+// product, which have the published cases.
 func measureActiveSeries(old, new, out io.Writer, _ string) error {
 	b := goBenchmark{
 		name: "BenchmarkActiveSeriesMiddlewareMergeResponses", old: "baseline/activeseries", new: "frontend",

@@ -12,12 +12,12 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 )
 
-// measureBlockSeries repeats grafana/mimir#3215: its benchmark, by the plain twin and by the
-// product, and what of a running server's objects the loading of chunks makes.
+// measureBlockSeries repeats grafana/mimir#3215: its benchmark, with the baseline and the product, and the
+// fraction of a running server's objects that loading chunks allocates.
 func measureBlockSeries(old, new, out io.Writer, _ string) error {
 	b := goBenchmark{
 		name: "BenchmarkBlockSeries", old: "baseline/chunks", new: "storegateway",
-		time: "1x", count: 10, // as many runs as published; 1x is each query of a case once a worker
+		time: "1x", count: 10, // as many runs as published; 1x runs each query of a case once per worker
 	}
 	if err := b.run(old, new, out); err != nil {
 		return err
@@ -25,7 +25,7 @@ func measureBlockSeries(old, new, out io.Writer, _ string) error {
 	return profileBlockSeries(out)
 }
 
-// seriesRounds is how often the profiled servers are asked each query.
+// seriesRounds is the number of rounds of queries to the profiled servers.
 const seriesRounds = 5
 
 // profileBlockSeries profiles two servers of one block under the benchmark's queries.
@@ -51,7 +51,7 @@ func profileBlockSeries(out io.Writer) (err error) {
 	return nil
 }
 
-// profileServer runs a server as a process of its own and asks it all queries, once to warm it.
+// profileServer runs a server as a separate process and sends it all queries, after a warm-up.
 func profileServer(c storeCase) (p objectProfile, queries float64, err error) {
 	s, err := startStore(c)
 	if err != nil {
@@ -77,7 +77,7 @@ func profileServer(c storeCase) (p objectProfile, queries float64, err error) {
 	return p, queries, err
 }
 
-// writeTop writes the functions that make most of the objects.
+// writeTop writes the functions that allocate the most objects.
 func (p *objectProfile) writeTop(out io.Writer) {
 	type entry struct {
 		name    string

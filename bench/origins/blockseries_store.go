@@ -33,8 +33,8 @@ type storeCase struct {
 	Dir  string `json:"dir"`  // of the block
 }
 
-// storePart is a process that serves one block over the StoreAPI, and profiles itself whenever it is
-// asked to by a line.
+// storePart is a process that serves one block over the StoreAPI, and returns a profile for each line of
+// input.
 func storePart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	countAllObjects()
 	var c storeCase
@@ -102,7 +102,7 @@ func storePart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	return errors.Join(err, <-served)
 }
 
-// answerProfiles writes where the server is, and a profile for each value that comes in.
+// answerProfiles writes the address of the server, and a profile for each value of the input.
 func answerProfiles(in io.Reader, out io.Writer, p storeAddr) error {
 	answers := json.NewEncoder(out)
 	if err := answers.Encode(p); err != nil {
@@ -121,10 +121,9 @@ func answerProfiles(in io.Reader, out io.Writer, p storeAddr) error {
 	}
 }
 
-// A twinStore answers the StoreAPI's Series as the change found it: a message for each series, with
-// an object for each chunk, which a loader of the same kind has made. Two objects a chunk that the messages
-// would have besides, since generated code of today points to what was a value then, are
-// spared it.
+// A twinStore serves the StoreAPI's Series in the state before the change: a message per series, with an
+// object per chunk, which a loader of the same kind has allocated. It does not have the two further objects
+// per chunk of today's generated code, which has pointers where the original had values.
 type twinStore struct {
 	storepb.UnimplementedStoreServer
 
@@ -188,7 +187,7 @@ func startStore(c storeCase) (*storeProcess, error) {
 
 func (s *storeProcess) close() error { return errors.Join(s.conn.Close(), s.stop()) }
 
-// askAll asks all queries of the benchmark, one after the other, and returns how many they are.
+// askAll sends all queries of the benchmark, one after the other, and returns their number.
 func (s *storeProcess) askAll() (int, error) {
 	n := 0
 	for _, sharded := range []bool{false, true} {
@@ -228,7 +227,7 @@ func (s *storeProcess) ask(q testblock.SeriesQuery) error {
 	}
 }
 
-// profile returns what the process has allocated so far.
+// profile returns the allocations of the process so far.
 func (s *storeProcess) profile() (p objectProfile, err error) {
 	if err := json.NewEncoder(s.stdin).Encode(true); err != nil {
 		return p, fmt.Errorf("ask for a profile: %w", err)

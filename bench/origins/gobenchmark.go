@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// A goBenchmark is a benchmark that packages of this module, the old side, and of the main module
-// have by the same name.
+// A goBenchmark is a benchmark of the same name in packages of this module, the old side, and of the main
+// module.
 type goBenchmark struct {
 	name     string
-	old, new string // the packages, below their modules
-	time     string // of a run, as go test takes it
-	count    int    // of runs
+	old, new string // packages below their modules
+	time     string // -benchtime of go test
+	count    int    // number of runs
 }
 
-// run writes the benchmark's lines of both sides. They take turns, so that other work on the
-// machine meets both.
+// run writes the benchmark's lines of both sides. The sides alternate, so that other load on the machine
+// affects both.
 func (b goBenchmark) run(old, new, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "benchmark-")
 	if err != nil {
@@ -58,12 +58,12 @@ func (b goBenchmark) runOnce(binary, dir string, to io.Writer) error {
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	text, err := cmd.Output()
 	if err != nil {
-		_, _ = os.Stderr.Write(text) // says why
+		_, _ = os.Stderr.Write(text) // contains the reason
 		return err
 	}
 	lines := 0
 	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
-		// Without the lines of the package: benchstat would not compare two.
+		// Omit the lines of the package: benchstat does not compare different packages.
 		if strings.HasPrefix(s.Text(), b.name) {
 			if _, err := fmt.Fprintln(to, s.Text()); err != nil {
 				return fmt.Errorf("write a line: %w", err)

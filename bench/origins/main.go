@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 )
 
-// benchstat is the program that compares, by version.
+// benchstat is the module version of benchstat.
 const benchstat = "golang.org/x/perf/cmd/benchstat@v0.0.0-20250305200902-02a15fd477ba"
 
-// An origin is a change to be repeated.
+// An origin is a change to repeat.
 type origin struct {
-	name   string // of its directory under -out
-	source string // where it was published
+	name   string // directory below -out
+	source string // URL of the publication
 
-	// measure writes benchmark lines of the plain twin to old and of the product to new, and
-	// what else there is to say to out. Charts go to the directory docs.
+	// measure writes benchmark lines of the baseline to old and of the product to new, and other results to
+	// out. Charts are written to the directory docs.
 	measure func(old, new, out io.Writer, docs string) error
 }
 
@@ -87,7 +87,7 @@ func repeat(o origin, dir, docs string) error {
 	return nil
 }
 
-// measureInto writes the lines into the files.
+// measureInto writes the lines to the files.
 func measureInto(o origin, names []string, docs string) (err error) {
 	var files []*os.File
 	defer func() {

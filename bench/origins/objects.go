@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// An objectProfile is what a process has allocated: pprof's alloc_objects.
+// An objectProfile has the allocations of a process: pprof's alloc_objects.
 type objectProfile struct {
 	Objects int64            `json:"objects"`
-	Loading int64            `json:"loading"` // by the loading of chunks and what it calls
+	Loading int64            `json:"loading"` // by functions that load chunks, and their callees
 	By      map[string]int64 `json:"by"`      // by function
 }
 
-// countAllObjects has the runtime note each object from now on, and not one in 512 KiB.
+// countAllObjects makes the runtime record each object from now on, instead of one per 512 KiB.
 func countAllObjects() { runtime.MemProfileRate = 1 }
 
-// loaders are the functions that load chunks: those of the twin, and of the product.
+// loaders returns the functions that load chunks, of the baseline and of the product.
 func loaders() []string {
 	return []string{
 		"github.com/taredb/tare/bench/baseline/chunks.(*Reader).",
@@ -27,7 +27,7 @@ func loaders() []string {
 
 // readObjectProfile reads this process' profile.
 func readObjectProfile() objectProfile {
-	runtime.GC() // the profile is as of the last but one
+	runtime.GC() // the profile is that of the previous collection
 	runtime.GC()
 	n, _ := runtime.MemProfile(nil, true)
 	var records []runtime.MemProfileRecord
@@ -61,7 +61,7 @@ func readObjectProfile() objectProfile {
 	return p
 }
 
-// subtract takes away what was allocated before.
+// subtract subtracts the earlier allocations.
 func (p *objectProfile) subtract(before objectProfile) {
 	p.Objects -= before.Objects
 	p.Loading -= before.Loading

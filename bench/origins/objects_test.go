@@ -14,7 +14,7 @@ func allocate(n int) (last *[100]byte) {
 	return last
 }
 
-// TestObjectProfile counts what a function allocates.
+// TestObjectProfile counts the allocations of a function.
 func TestObjectProfile(t *testing.T) {
 	rate := runtime.MemProfileRate
 	t.Cleanup(func() { runtime.MemProfileRate = rate })

@@ -9,8 +9,8 @@ import (
 	"os/exec"
 )
 
-// partKinds are the parts that this program runs as separate processes, because their cost is measured. Each
-// decodes its case from spec, and stops when in ends.
+// partKinds returns the parts that this program runs as separate processes, because their cost is measured.
+// Each decodes its case from spec, and stops at the end of in.
 func partKinds() map[string]func(spec []byte, in io.Reader, out io.Writer) error {
 	return map[string]func([]byte, io.Reader, io.Writer) error{
 		"gateway": gatewayPart, "store": storePart, "rows": rowsPart, "import": importPart,
@@ -24,7 +24,7 @@ type part struct {
 	out   *json.Decoder // its standard output
 }
 
-// startPart starts a part of a kind for a case, and decodes what it reports first into ready.
+// startPart starts a part of a kind for a case, and decodes its first report into ready.
 func startPart(kind string, spec, ready any) (_ *part, err error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -53,7 +53,7 @@ func startPart(kind string, spec, ready any) (_ *part, err error) {
 	return p, nil
 }
 
-// stop closes the part's input and waits for its end.
+// stop closes the part's input and waits for the process.
 func (p *part) stop() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
 
 // runPart runs a part in this process.

@@ -17,20 +17,20 @@ import (
 const (
 	planCapacity = 32 << 20 // as published
 	insertBytes  = 2 << 20  // as published
-	smallPlans   = 10_000   // statements of an ordinary load
-	largeInserts = 24       // past what a cache holds that counts their rows
+	smallPlans   = 10_000   // statements of an ordinary workload
+	largeInserts = 24       // more than fit into a cache that counts their rows
 	repeats      = 6        // for benchstat
 )
 
 // A planCache is a cache of plans under comparison.
 type planCache interface {
-	// read takes a statement as it lies in a connection's buffer, and finds or makes its plan.
+	// read plans a statement in a connection's buffer: it finds the plan in the cache, or creates it.
 	read(wire []byte) error
 	has(wire []byte) bool
 	bytes() int64
 }
 
-// A variant is a way to build one.
+// A variant creates a cache under comparison.
 type variant struct {
 	name string
 	make func() (planCache, error)
@@ -44,7 +44,7 @@ func twin(name string, o plancache.Options) variant {
 	}}
 }
 
-// planVariants are the steps from the first form to the product.
+// planVariants returns the steps from the baseline to the product.
 func planVariants() []variant {
 	return []variant{
 		twin("as written first", plancache.Options{}),
@@ -55,7 +55,7 @@ func planVariants() []variant {
 	}
 }
 
-// twinCache reads a statement as most servers do: as a string of its own.
+// A twinCache reads a statement like most servers: it copies it to a string.
 type twinCache struct{ *plancache.Cache }
 
 func (c twinCache) read(wire []byte) error {
@@ -65,7 +65,7 @@ func (c twinCache) read(wire []byte) error {
 func (c twinCache) has(wire []byte) bool { return c.Has("shop", string(wire)) }
 func (c twinCache) bytes() int64         { return c.Bytes() }
 
-// tarePlans reads as the gateway does: statements past a megabyte are digested in pieces.
+// tarePlans reads statements like the gateway: those of more than a megabyte are digested in pieces.
 type tarePlans struct {
 	planner  *sqlplan.Planner
 	digester sqldigest.Digester
@@ -108,7 +108,7 @@ func (c *tarePlans) read(wire []byte) error {
 func (c *tarePlans) has(wire []byte) bool { return c.planner.Get(c.digest(wire), c.scope) != nil }
 func (c *tarePlans) bytes() int64         { return c.planner.Bytes() }
 
-// smallStatement is the n-th statement of an ordinary load.
+// smallStatement appends the n-th statement of an ordinary workload.
 func smallStatement(dst []byte, n int) []byte {
 	switch n % 4 {
 	case 0:
@@ -122,7 +122,7 @@ func smallStatement(dst []byte, n int) []byte {
 	}
 }
 
-// largeInsert is the n-th statement of an import: no two have the same rows.
+// largeInsert appends the n-th statement of an import: no two have the same rows.
 func largeInsert(dst []byte, n int) []byte {
 	dst = fmt.Appendf(dst, "INSERT INTO import_%d (id, payload) VALUES ", n%5)
 	for i := 0; len(dst) < insertBytes; i++ {
@@ -147,15 +147,15 @@ func readMetric(name string) int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// A reading is what a cache says it holds and what the heap does.
+// A reading is the accounted size of a cache and the growth of the heap.
 type reading struct{ accounted, heap int64 }
 
-// margin is how far the account is off, in percent of it.
+// margin returns the error of the accounted size, in percent of it.
 func (r reading) margin() float64 {
 	return float64(max(r.heap-r.accounted, r.accounted-r.heap)) / float64(r.accounted) * 100
 }
 
-// weighPlans fills a cache with an ordinary load and then with large INSERTs.
+// weighPlans fills a cache with an ordinary workload and then with large INSERTs.
 func weighPlans(v variant, small, large int) (reading, error) {
 	wire := make([]byte, 0, insertBytes+1024)
 	idle := heapInUse()
@@ -183,7 +183,7 @@ func weighPlans(v variant, small, large int) (reading, error) {
 func measurePlanCache(old, new, out io.Writer, docs string) error {
 	variants := planVariants()
 	first, last := variants[0], variants[len(variants)-1]
-	for _, v := range []variant{first, last} { // parser and pools have their size
+	for _, v := range []variant{first, last} { // warms up parser and pools
 		if _, err := weighPlans(v, 2000, 1); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func planCacheLines(w io.Writer, v variant) error {
 		return fmt.Errorf("make %s: %w", v.name, err)
 	}
 	wire := largeInsert(nil, 1)
-	text := string(wire) // of the server, which has read the statement
+	text := string(wire) // as in a server that has read the statement
 	lookup := func() { c.has(wire) }
 	if t, ok := c.(twinCache); ok {
 		lookup = func() { t.Has("shop", text) }

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/chart"
 )
 
-// The import, drawn: an ordinary load that fills the cache, the import, and a rest.
+// Parameters of the drawn import: an ordinary workload that fills the cache, the import, and a pause.
 const (
 	hotPlans    = 110_000
 	importCount = 60
@@ -22,25 +22,25 @@ const (
 	restFor     = 2 * time.Second
 )
 
-// A sample is what the process takes at a moment.
+// A sample is the memory of the process at a point in time.
 type sample struct {
 	At   float64 `json:"at"`   // seconds since the start
 	Heap int64   `json:"heap"` // bytes of objects, garbage included
 	RSS  int64   `json:"rss"`  // bytes
 }
 
-// An imported is what one process saw of an import.
+// An imported is the result of an import in one process.
 type imported struct {
 	Samples   []sample `json:"samples"`
-	Begin     float64  `json:"begin"` // of the import, in seconds
+	Begin     float64  `json:"begin"` // start of the import, in seconds
 	End       float64  `json:"end"`
-	Idle      int64    `json:"idle"`      // heap in use before the cache is made
+	Idle      int64    `json:"idle"`      // heap in use before the cache is created
 	Accounted int64    `json:"accounted"` // after the import
 	Heap      int64    `json:"heap"`      // in use after the import
-	HotLeft   float64  `json:"hot_left"`  // percent of the plans before the import that are still there
+	HotLeft   float64  `json:"hot_left"`  // percent of the plans from before the import that are still cached
 }
 
-// importPart runs an import in this process and writes what it saw.
+// importPart runs an import in this process and writes the result.
 func importPart(spec []byte, _ io.Reader, w io.Writer) error {
 	var name string
 	if err := json.Unmarshal(spec, &name); err != nil {
@@ -59,7 +59,7 @@ func importPart(spec []byte, _ io.Reader, w io.Writer) error {
 }
 
 func runImport(v variant) (*imported, error) {
-	if _, err := weighPlans(v, 1000, 1); err != nil { // parser and pools have their size
+	if _, err := weighPlans(v, 1000, 1); err != nil { // warms up parser and pools
 		return nil, err
 	}
 	wire := make([]byte, 0, insertBytes+1024)
@@ -83,7 +83,7 @@ func runImport(v variant) (*imported, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make %s: %w", v.name, err)
 	}
-	for range 2 { // what is asked for twice is worth keeping
+	for range 2 { // plans used twice are kept
 		for i := range hotPlans {
 			if err := c.read(smallStatement(wire[:0], i)); err != nil {
 				return nil, err
@@ -101,7 +101,7 @@ func runImport(v variant) (*imported, error) {
 	seen.Accounted = c.bytes()
 	seen.HotLeft = float64(hot(c)) / float64(before) * 100
 	seen.Heap = heapInUse()
-	<-time.NewTimer(restFor).C // the rest is drawn too
+	<-time.NewTimer(restFor).C // the pause is drawn too
 	close(stop)
 	sampling.Wait()
 	runtime.KeepAlive(c)
@@ -109,7 +109,7 @@ func runImport(v variant) (*imported, error) {
 	return seen, nil
 }
 
-// hot counts which of the ordinary load's plans are in the cache.
+// hot returns the number of the ordinary workload's plans in the cache.
 func hot(c planCache) (n int) {
 	var wire []byte
 	for i := range hotPlans {
@@ -120,7 +120,7 @@ func hot(c planCache) (n int) {
 	return n
 }
 
-// rss is the memory that the process has resident, in bytes; 0 where the kernel does not say.
+// rss returns the resident memory of the process in bytes, or 0 if unknown.
 func rss() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -131,8 +131,8 @@ func rss() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// drawImport runs the import both ways, each in a process of its own, writes what came of it
-// as benchmark lines, and draws it.
+// drawImport runs the import with both caches, each in a separate process, writes the results as benchmark
+// lines, and draws them.
 func drawImport(old, new io.Writer, file string) error {
 	variants := planVariants()
 	c := chart.Chart{

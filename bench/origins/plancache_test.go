@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// TestVariants has each plan cache find what it has read, and nothing else.
+// TestVariants expects each plan cache to find the statements that it has read, and no others.
 func TestVariants(t *testing.T) {
 	for _, v := range planVariants() {
 		c, err := v.make()

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	logRate    = 2000 // statements a second: what both serve at their ease
+	logRate    = 2000 // statements per second: well below the capacity of both
 	logRuns    = 10   // for benchstat
 	logRunTime = 2 * time.Second
 )
 
-// A gatewayCase is a gateway as a process of its own: its log off, the plain twin's, or ours;
-// and how many read the log meanwhile.
+// A gatewayCase is a gateway in a separate process: with its log off, with the baseline's log, or with the
+// product's; and the number of concurrent readers of the log.
 type gatewayCase struct {
 	Log     string `json:"log"` // off, old, new
 	Readers int    `json:"readers"`
@@ -41,7 +41,7 @@ func (c *gatewayCase) name() string {
 	return "OLTP/log=on"
 }
 
-// publishedMetrics are the change's own, and what a statement costs of them.
+// publishedMetrics returns the metrics of the publication, and the cost per statement derived from them.
 func publishedMetrics() []string {
 	return []string{"UserCPU/s", "IdleCPU/s", "GCCPU/s", "KB/s", "allocs/s", "CPU-ns/query"}
 }
@@ -124,7 +124,7 @@ func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result,
 	return result, nil
 }
 
-// gatewayAddrs is where a gateway listens.
+// gatewayAddrs are the addresses of a gateway.
 type gatewayAddrs struct {
 	Listen string `json:"listen"`
 	HTTP   string `json:"http"`

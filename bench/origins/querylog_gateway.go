@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// gatewayPart is the process that is weighed: the product's gateway with one of the logs.
+// gatewayPart is the measured process: the product's gateway with one of the logs.
 func gatewayPart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	var c gatewayCase
 	if err := json.Unmarshal(spec, &c); err != nil {
@@ -67,7 +67,7 @@ func gatewayPart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	return serveUntil(in, out, server, pages)
 }
 
-// serveUntil says where it serves, and serves until in ends.
+// serveUntil writes its addresses, and serves until the end of in.
 func serveUntil(in io.Reader, out io.Writer, server *gateway.Server, pages *web.Server) error {
 	mysql, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,24 +87,24 @@ func serveUntil(in io.Reader, out io.Writer, server *gateway.Server, pages *web.
 	}
 	server.Shutdown(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // streams end at once
+	cancel() // streams finish immediately
 	err = errors.Join(err, pages.Shutdown(ctx))
 	parts.Wait()
 	return errors.Join(append(errs, err)...)
 }
 
-// A twinLog logs as the change found it: a record on the heap for each statement, its bind
-// variables in a map, the line by fmt, once for the file and once more for each reader. What its
-// record holds anyway where the change was made is not charged to it: texts are views, and the
-// map of the statement's own bind variables is used again.
+// A twinLog logs in the state before the change: a record on the heap per statement, its bind variables in a
+// map, the line formatted by fmt, once for the file and once per reader. It is not charged for data that the
+// record of the original had anyway: texts are views, and the map of the statement's bind variables is
+// reused.
 type twinLog struct {
 	readers int
-	clients sync.Map // connection id -> its address as a string
+	clients sync.Map // connection id -> address as a string
 	binds   sync.Pool
 
 	mu   sync.Mutex
 	file *os.File
-	w    *bufio.Writer // under mu
+	w    *bufio.Writer // guarded by mu
 }
 
 func newTwinLog(path string, readers int) (*twinLog, error) {
@@ -139,7 +139,7 @@ func (t *twinLog) Observe(r *querylog.Record) {
 	p.MySQL, p.Wait = r.Upstream, r.Plan
 	p.Rows, p.Transaction, p.Size = r.RowsReturned, int64(r.TransactionID), int(r.BytesOut)
 	t.mu.Lock()
-	_ = p.LogJSON(t.w) // as it was: errors went unseen
+	_ = p.LogJSON(t.w) // errors were ignored in the original
 	t.mu.Unlock()
 	for range t.readers {
 		_ = p.LogJSON(io.Discard)
@@ -148,7 +148,7 @@ func (t *twinLog) Observe(r *querylog.Record) {
 
 var bindNames = [...]string{"v1", "v2", "v3", "v4"}
 
-// view is b as a string, for as long as b is not written to.
+// view returns b as a string, valid until b is written to.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func (t *twinLog) close() error {

@@ -21,19 +21,19 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// A rowsCase says what a child does.
+// A rowsCase specifies a child process.
 type rowsCase struct {
-	Twin   bool   // as written first
-	Wire   string // where to copy from; empty for the side that streams
-	Source string // address of the server that has the rows
-	Target string // of the one that gets them
+	Twin   bool   // run the baseline
+	Wire   string // address to copy from; empty for the streaming side
+	Source string // address of the source server
+	Target string // address of the target server
 }
 
-// rowsCost is what a child has cost, by its own account.
+// rowsCost is the cost of a child process, as it measures itself.
 type rowsCost struct {
 	CPU    float64 // seconds, user and system
 	Allocs uint64
-	Rows   uint64 // of the side that copies
+	Rows   uint64 // of the copying side
 }
 
 const (
@@ -42,8 +42,8 @@ const (
 	rowsChunk  = 16 << 20
 )
 
-// measureRows repeats vitessio/vitess#7951: the rows of a table go from server to server over
-// gRPC, through two processes that are weighed.
+// measureRows repeats vitessio/vitess#7951: it sends the rows of a table from server to server over gRPC,
+// through two measured processes.
 func measureRows(old, new, out io.Writer, _ string) (err error) {
 	var servers [2]*testmysql.Server
 	for i := range servers {
@@ -100,7 +100,7 @@ func rowsRound(c rowsCase) (stream, copied rowsCost, err error) {
 	return stream, copied, errors.Join(err, server.stdin.Close(), server.out.Decode(&stream), server.cmd.Wait())
 }
 
-// rowsPart is one side.
+// rowsPart runs one side.
 func rowsPart(spec []byte, in io.Reader, out io.Writer) error {
 	var c rowsCase
 	if err := json.Unmarshal(spec, &c); err != nil {
@@ -129,7 +129,7 @@ func account(addr string) mysqlconn.Config {
 	return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password, MaxPacket: 1 << 30}
 }
 
-// stream serves rows until in ends.
+// stream serves rows until the end of in.
 func (c *rowsCase) stream(in io.Reader, out io.Writer) (uint64, error) {
 	var server *grpc.Server
 	if c.Twin {

@@ -20,11 +20,11 @@ const (
 	startLimit = 10 * time.Second       // until a server accepts connections
 	dialLimit  = 500 * time.Millisecond // of one attempt
 
-	// StopGrace is how long a server may take to stop in order.
+	// StopGrace is the time for an orderly stop of a server.
 	StopGrace = 10 * time.Second
 )
 
-// Look finds a command, also where an ordinary user's PATH does not.
+// Look returns the path of a command, including directories that are not in an ordinary user's PATH.
 func Look(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -37,7 +37,7 @@ func Look(name string) (string, error) {
 	return "", fmt.Errorf("%s is missing: install the package %s", name, name)
 }
 
-// Tare returns given, or if it is empty the path of tare, built into dir from the tree around bench/.
+// Tare returns given or, if it is empty, the path of tare, built into dir from the tree around bench/.
 func Tare(ctx context.Context, given, dir string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -46,7 +46,7 @@ func Tare(ctx context.Context, given, dir string) (string, error) {
 	return binary, Build(ctx, binary, "..", "./cmd/tare")
 }
 
-// Build builds a package of the module in dir, as a release is built.
+// Build builds a package of the module in dir with the flags of a release.
 func Build(ctx context.Context, binary, dir, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, pkg)
 	cmd.Dir = dir
@@ -56,7 +56,7 @@ func Build(ctx context.Context, binary, dir, pkg string) error {
 	return nil
 }
 
-// FreeAddress returns an address on which nothing listens.
+// FreeAddress returns an address without a listener.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,7 +85,7 @@ func Serve(ctx context.Context, name, addr, program string, args ...string) (*ch
 	return c, nil
 }
 
-// Sysbench returns the arguments by which sysbench runs a workload on one table of the test account.
+// Sysbench returns sysbench's arguments for a workload on one table of the test account.
 func Sysbench(workload, addr string, rows int) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // stopping what has stopped is no error
+	for range 2 { // a second stop is not an error
 		if err := p.Stop(StopGrace); err != nil {
 			t.Error(err)
 		}

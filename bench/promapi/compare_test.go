@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// An answer as a client sees it.
+// An answer is a response as a client receives it.
 type answer struct {
 	Code    int
 	Headers map[string]string
@@ -29,10 +29,10 @@ func ask(h http.Handler, r *http.Request) answer {
 	return a
 }
 
-// notes are at the end of a body; strings in it have no bare quotes, so the pattern is exact.
+// notes match the end of a body; strings in it have no bare quotes, so the pattern is exact.
 var notes = regexp.MustCompile(`"(warnings|infos)":(\["(?:[^"\\]|\\.)*"(?:,"(?:[^"\\]|\\.)*")*\])`)
 
-// settle brings what differs between two equal answers into one form.
+// settle normalizes parts in which two equal responses may differ.
 func settle(t *testing.T, body string) string {
 	t.Helper()
 	return notes.ReplaceAllStringFunc(body, func(s string) string {
@@ -50,11 +50,11 @@ func settle(t *testing.T, body string) string {
 	})
 }
 
-// omitted is in answers with more annotations than are told: which of them are is the map's
-// choice in Prometheus, so their texts cannot be compared.
+// omitted matches responses with more annotations than are listed: Prometheus selects the listed ones in map
+// order, so their texts cannot be compared.
 var omitted = regexp.MustCompile(`\d+ more (warning|info) annotations omitted`)
 
-// TestSameAsPrometheus asks both handlers the same and wants the same bytes.
+// TestSameAsPrometheus sends the same requests to both handlers and expects the same bytes.
 func TestSameAsPrometheus(t *testing.T) {
 	const requests = 3000
 	for _, maxSamples := range []int{50_000_000, 3_000} {
@@ -117,7 +117,7 @@ func errorType(body string) string {
 	return v.ErrorType
 }
 
-// excerpt shows an answer around the first byte that differs.
+// excerpt returns a response around the first different byte.
 func excerpt(a, b answer) string {
 	i := 0
 	for i < min(len(a.Body), len(b.Body)) && a.Body[i] == b.Body[i] {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDeviations shows each request that we answer otherwise than Prometheus, and how. It
-// fails as well when the two come to agree: then the line goes.
+// TestDeviations lists each request to which package promapi responds differently than Prometheus, with both
+// responses. It also fails if the two agree: then the entry is removed.
 func TestDeviations(t *testing.T) {
 	p := newPair(t, 50_000_000)
 	for _, c := range []struct {

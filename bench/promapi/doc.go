@@ -1,22 +1,20 @@
-// Package promapi compares the project's package promapi with Prometheus' own API handler
-// (web/api/v1): the same storage, the same requests, equal bytes.
+// Package promapi compares the project's package promapi with Prometheus' own API handler (web/api/v1): the
+// same storage, the same requests, equal bytes.
 //
-// It is a module of its own because that handler brings scraping, rules, alerting and remote write
-// with it.
+// It is in a separate module because that handler depends on scraping, rules, alerting and remote write.
 //
-// # What is equal and what is not
+// # Differences
 //
-// Bodies, status codes and headers are equal byte for byte, but for two things: the order of
-// warnings, which Prometheus takes from a map and we sort; and the deviations that TestDeviations
-// names, where ours is stricter on purpose.
+// Bodies, status codes and headers are equal byte for byte, with two exceptions: the order of warnings, which
+// is map order in Prometheus and sorted in package promapi; and the deviations in TestDeviations, where
+// package promapi is stricter on purpose.
 //
-// Both handlers share one engine, which evaluates a query once and gives the second handler
-// the first one's result if it asks with the same arguments: the engine itself returns some
-// results in the order of a map, and no two runs take the same time.
+// Both handlers share one engine, which evaluates a query once and returns the same result to the second
+// handler if it passes the same arguments: the engine itself returns some results in map order, and timings
+// vary.
 //
 // # The store
 //
-// TestStoreSameAsPrometheus goes further: tare store's API over a bucket, with its own reader,
-// selects and merge, against Prometheus' handler over its own TSDB with the same blocks, each with
-// an engine of its own.
+// TestStoreSameAsPrometheus compares more: tare store's API over a bucket, with its own reader, selects and
+// merge, against Prometheus' handler over its own TSDB with the same blocks, each with a separate engine.
 package promapi

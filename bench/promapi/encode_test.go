@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 )
 
-// fixed is an engine whose every query has one result, so that what is measured is the answer.
+// fixed is an engine that returns the same result for every query, so that only the encoding is measured.
 type fixed struct{ value parser.Value }
 
 func (e fixed) NewInstantQuery(context.Context, storage.Queryable, promql.QueryOpts, string, time.Time) (promql.Query, error) {
@@ -38,7 +38,7 @@ func (fixedQuery) String() string              { return "fixed" }
 func (fixedQuery) Cancel()                     {}
 func (fixedQuery) Close()                      {}
 
-// counting is a client that reads as fast as it is written to.
+// counting is a client that reads as fast as possible.
 type counting struct {
 	header http.Header
 	n      int64
@@ -48,8 +48,8 @@ func (c *counting) Header() http.Header         { return c.header }
 func (*counting) WriteHeader(int)               {}
 func (c *counting) Write(b []byte) (int, error) { c.n += int64(len(b)); return len(b), nil }
 
-// BenchmarkAnswer writes a range query's result of 1,000 series × 1,000 steps: counters, gauges
-// that move, gauges that stand still.
+// BenchmarkAnswer encodes a range query's result of 1,000 series × 1,000 steps: counters, changing gauges,
+// constant gauges.
 func BenchmarkAnswer(b *testing.B) {
 	for _, kind := range []struct {
 		name string

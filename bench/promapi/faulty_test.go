@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 )
 
-// faulty is a storage that has faults for the metrics named after them.
+// faulty is a storage that fails for metrics named after faults.
 type faulty struct{ *teststorage.TestStorage }
 
 func (f faulty) ExemplarQuerier(ctx context.Context) (storage.ExemplarQuerier, error) {
@@ -37,7 +37,7 @@ func wanted(ms []*labels.Matcher) string {
 	return ""
 }
 
-// fault is what a metric's name asks for.
+// fault returns the fault that a metric's name requests.
 func fault(ms []*labels.Matcher) (annotations.Annotations, error) {
 	switch wanted(ms) {
 	case "fails":
@@ -89,7 +89,7 @@ func (q faultyQuerier) LabelValues(ctx context.Context, name string, hints *stor
 	return list, notes, err
 }
 
-// warningSet has warnings.
+// A warningSet has warnings.
 type warningSet struct {
 	storage.SeriesSet
 	notes annotations.Annotations
@@ -97,7 +97,7 @@ type warningSet struct {
 
 func (s warningSet) Warnings() annotations.Annotations { return s.notes }
 
-// lateSet names its series and fails when their samples are read.
+// A lateSet returns its series and fails when their samples are read.
 type lateSet struct{ storage.SeriesSet }
 
 func (s lateSet) At() storage.Series { return lateSeries{s.SeriesSet.At()} }
@@ -110,7 +110,7 @@ func (s lateSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 
 type lateIterator struct{ chunkenc.Iterator }
 
-// millis has a name because vet takes any Seek(int64) for io.Seeker's.
+// millis has a name because vet mistakes any Seek(int64) for io.Seeker's.
 type millis = int64
 
 func (lateIterator) Next() chunkenc.ValueType       { return chunkenc.ValNone }

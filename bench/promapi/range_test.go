@@ -36,9 +36,9 @@ var (
 	scrapeSecs = flag.Int64("scrape", 60, "seconds between its samples")
 )
 
-const day = 24 * 3600 // s
+const day = 24 * 3600 // seconds
 
-// dayOfSeries are counters of one metric over a day.
+// dayOfSeries returns counters of one metric over a day.
 func dayOfSeries(n int, step int64) iter.Seq[testblock.Series] {
 	return func(yield func(testblock.Series) bool) {
 		samples := make([]testblock.Sample, day/step)
@@ -56,7 +56,7 @@ func dayOfSeries(n int, step int64) iter.Seq[testblock.Series] {
 	}
 }
 
-// dayBlock returns a directory with the block, which is written where it is missing.
+// dayBlock returns a directory with the block, and writes the block if it is missing.
 func dayBlock(b *testing.B) string {
 	b.Helper()
 	dir := *blocksDir
@@ -73,7 +73,7 @@ func dayBlock(b *testing.B) string {
 	return dir
 }
 
-// peakRSS is the most memory the process has had since resetRSS.
+// peakRSS returns the peak memory of the process since resetRSS.
 func peakRSS(b *testing.B) float64 {
 	b.Helper()
 	text, err := os.ReadFile("/proc/self/status")
@@ -96,9 +96,9 @@ func resetRSS(b *testing.B) {
 	}
 }
 
-// BenchmarkRangeQuery asks both APIs for a day at steps of 60 s over the same block on local
-// disk, over HTTP and without compression. Peak memory is the process', client included; run one
-// subject a process to compare it.
+// BenchmarkRangeQuery queries both APIs for a day at steps of 60 s over the same block on local disk, over
+// HTTP and without compression. Peak memory is that of the process, including the client; compare it with one
+// subject per process.
 func BenchmarkRangeQuery(b *testing.B) {
 	const maxSamples = 50_000_000
 	for _, q := range []struct{ name, expr string }{

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 )
 
-// readBody makes a remote read request as Prometheus' client does.
+// readBody returns a remote read request in the form of Prometheus' client.
 func readBody(t *testing.T, g generator) []byte {
 	t.Helper()
 	req := &prompb.ReadRequest{}
@@ -53,8 +53,8 @@ func readBody(t *testing.T, g generator) []byte {
 	return snappy.Encode(nil, b)
 }
 
-// TestRemoteReadSameAsPrometheus compares what both decode to, samples and streamed chunks
-// alike, and for chunks the frames' bytes.
+// TestRemoteReadSameAsPrometheus compares the decoded responses, of samples and of streamed chunks, and for
+// chunks also the bytes of the frames.
 func TestRemoteReadSameAsPrometheus(t *testing.T) {
 	p := newPair(t, 50_000_000)
 	g := generator{rand.New(rand.NewPCG(3, 4))}
@@ -75,8 +75,8 @@ func TestRemoteReadSameAsPrometheus(t *testing.T) {
 		kind := want.Header.Get("Content-Type")
 		count[fmt.Sprint(want.StatusCode, " ", kind)]++
 		if want.StatusCode != http.StatusOK || got.StatusCode != http.StatusOK {
-			// A storage's error is 500 there; here it has the class that it has elsewhere.
-			// A stream that fails before its first frame is 200 there.
+			// A storage's error is 500 in Prometheus; here it has its type, as in other requests. A stream
+			// that fails before its first frame is 200 in Prometheus.
 			if got.StatusCode < 400 || want.StatusCode == http.StatusBadRequest && got.StatusCode != http.StatusBadRequest {
 				t.Errorf("request %d: status %d, want %d: %s", i, got.StatusCode, want.StatusCode, gotBody)
 			}
@@ -87,7 +87,8 @@ func TestRemoteReadSameAsPrometheus(t *testing.T) {
 		}
 		if strings.HasPrefix(kind, "application/x-protobuf") {
 			wantBody, gotBody = unpack(t, wantBody), unpack(t, gotBody)
-			// gogo's encoder drops the sign of -0, so messages are compared decoded and again encoded.
+			// gogo's encoder drops the sign of -0, so messages are compared after decoding and encoding
+			// again.
 			var m prompb.ReadResponse
 			if err := m.Unmarshal(gotBody); err != nil {
 				t.Fatalf("request %d: %v", i, err)

@@ -10,15 +10,14 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 )
 
-// replay is an engine that evaluates a query once, and answers with the same result when it
-// is asked with the same arguments again.
+// replay is an engine that evaluates a query once, and returns the same result for the same arguments.
 type replay struct {
 	engine *promql.Engine
 	seen   map[replayKey]*outcome
 	runs   int // queries evaluated
 }
 
-// replayKey is all that a handler passes to an engine.
+// replayKey has all arguments that a handler passes to an engine.
 type replayKey struct {
 	query      string
 	start, end time.Time
@@ -57,11 +56,11 @@ func (q *replayed) Exec(ctx context.Context) *promql.Result {
 	q.found = q.engine.seen[q.key]
 	if q.found == nil {
 		q.engine.runs++
-		// Not closed: the points would go to the next query.
+		// Not closed: the points would be reused by the next query.
 		q.found = &outcome{result: *q.inner.Exec(ctx), stats: q.inner.Stats()}
 		q.engine.seen[q.key] = q.found
 	}
-	result := q.found.result // a handler may cut its own
+	result := q.found.result // a handler may truncate its copy
 	return &result
 }
 

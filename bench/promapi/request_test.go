@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// generator makes requests: most of them sensible, some wrong in one place.
+// A generator generates requests, most of them sensible, some invalid in one part.
 type generator struct{ *rand.Rand }
 
 func (g generator) one(list ...string) string { return list[g.IntN(len(list))] }
 
-// often picks the first with nine in ten.
+// often returns usual with a probability of nine in ten.
 func (g generator) often(usual string, rare ...string) string {
 	if g.IntN(10) > 0 {
 		return usual
@@ -26,8 +26,8 @@ func (g generator) metric() string {
 	return g.one("http_requests_total", "http_requests_total", "temperature", "requests", "latency_bucket", "native", "native_float", "native_custom", "native_gauge", "mixed_total", "build_info", "no_such_metric", "fails", "fails_late", "warns", "canceled", "broken")
 }
 
-// named makes a selector for label names and values, where errors of two kinds have a class
-// of their own with us: see TestDeviations.
+// named generates a selector for label names and values, without the metrics of two kinds of errors that have
+// different types here: see TestDeviations.
 func (g generator) named() string {
 	return strings.NewReplacer("canceled", "fails", "broken", "warns").Replace(g.selector())
 }
@@ -69,7 +69,7 @@ func (g generator) offset() string {
 	return ""
 }
 
-// expr makes an expression of instant vectors or scalars.
+// expr generates an expression of instant vectors or scalars.
 func (g generator) expr(depth int) string {
 	if depth == 0 {
 		if g.IntN(8) == 0 {
@@ -114,7 +114,7 @@ func (g generator) grouping() string {
 	return " " + g.one("by", "without") + " (" + g.label() + ")"
 }
 
-// query makes an expression, a broken one now and then.
+// query generates an expression, sometimes an invalid one.
 func (g generator) query() string {
 	if g.IntN(25) == 0 {
 		return g.one("", "(", "rate(up)", "up{", "sum by (", `up{a="b"`, "1 +", "up offset", "{}", `{a=""}`, "foo bar", "up[5m]", "<script>", `"a string <&>"`, `"日本`, "rate(up[5m:])[", "up and 1", "histogram_quantile(up)", "\x00", "limitk(-1, up)")
@@ -130,7 +130,7 @@ func (g generator) limit() string {
 	return g.one("0", "1", "2", "10", "-1", "x", "1.5", "9223372036854775807")
 }
 
-// request makes one request's method, path and parameters.
+// request generates the method, path and parameters of a request.
 func (g generator) request() (method, path string, form url.Values) {
 	form = url.Values{}
 	some := func(name string, value string, in int) {
@@ -150,7 +150,7 @@ func (g generator) request() (method, path string, form url.Values) {
 		form.Set("query", g.query())
 		form.Set("time", g.often(fmt.Sprint(g.IntN(lastTime/1000)), g.time(), fmt.Sprintf("%d.%03d", g.IntN(3600), g.IntN(1000))))
 		if form.Get("time") == "" {
-			form.Set("time", "100") // now is not the same for both
+			form.Set("time", "100") // the current time differs between the handlers
 		}
 		some("limit", g.limit(), 6)
 		some("stats", g.one("all", "true", "yes", "1"), 6)
@@ -215,7 +215,7 @@ func (g generator) request() (method, path string, form url.Values) {
 	return method, "/api/v1/" + path, form
 }
 
-// newRequest makes an http.Request; it is made twice, for each handler its own.
+// newRequest returns an http.Request. Each handler gets a separate one.
 func newRequest(method, path string, form url.Values) *http.Request {
 	u := &url.URL{Scheme: "http", Host: "prometheus", Path: path}
 	var r *http.Request

@@ -31,7 +31,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// seriesOf reads all series of a storage.
+// seriesOf returns all series of a storage.
 func seriesOf(t testing.TB, s *teststorage.TestStorage) []testblock.Series {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -67,8 +67,8 @@ func seriesOf(t testing.TB, s *teststorage.TestStorage) []testblock.Series {
 	return list
 }
 
-// newStorePair is Prometheus' handler over its own TSDB and the store's over a bucket of the
-// same blocks, two of which overlap. Each has its own engine.
+// newStorePair returns Prometheus' handler over its own TSDB and the store's over a bucket of the same
+// blocks, two of which overlap. Each has a separate engine.
 func newStorePair(t testing.TB, maxSamples int) (theirs, ours http.Handler) {
 	t.Helper()
 	s := teststorage.New(t)
@@ -133,15 +133,15 @@ func newStorePair(t testing.TB, maxSamples int) (theirs, ours http.Handler) {
 	return prometheusAPI(t, withoutExemplars{db}, newEngine(maxSamples, plain), plain), ours
 }
 
-// withoutExemplars makes a database what Prometheus' handler wants.
+// withoutExemplars adapts a database to the interface of Prometheus' handler.
 type withoutExemplars struct{ *tsdb.DB }
 
 func (withoutExemplars) ExemplarQuerier(context.Context) (storage.ExemplarQuerier, error) {
 	return nil, fmt.Errorf("a block has no exemplars")
 }
 
-// sortedResult puts the series of an answer in order, which the engine's instant results and
-// unsorted selects have none of.
+// sortedResult sorts the series of a response: the engine's instant results and unsorted selects have no
+// order.
 func sortedResult(t *testing.T, body string) string {
 	t.Helper()
 	var a struct {
@@ -173,8 +173,8 @@ func sortedResult(t *testing.T, body string) string {
 	return fmt.Sprintf("%s %s %s %s %q %q\n%s", a.Status, a.ErrorType, a.Error, kind, a.Warnings, a.Infos, strings.Join(texts, "\n"))
 }
 
-// sameNumbers compares answers whose floats may differ in the last bits where the engine adds
-// up in the order of a map.
+// sameNumbers compares responses whose floats may differ in the last bits, since the engine adds in map
+// order.
 func sameNumbers(a, b string) bool {
 	isNumber := func(r rune) bool { return strings.ContainsRune("0123456789.+-eE", r) }
 	split := func(s string) []string {
@@ -200,8 +200,8 @@ func sameNumbers(a, b string) bool {
 	return true
 }
 
-// TestStoreSameAsPrometheus asks the store's API and Prometheus' own, both over the same
-// blocks, and wants the same answers, errors, warnings and infos included.
+// TestStoreSameAsPrometheus sends requests to the store's API and to Prometheus' own, both over the same
+// blocks, and expects the same responses, including errors, warnings and infos.
 func TestStoreSameAsPrometheus(t *testing.T) {
 	const requests = 2500
 	for _, maxSamples := range []int{8_000_000, 2_000} {
@@ -216,9 +216,9 @@ func TestStoreSameAsPrometheus(t *testing.T) {
 				endpoint := strings.TrimPrefix(path, "/api/v1/")
 				switch {
 				case strings.HasPrefix(endpoint, "query_exemplars"), strings.HasPrefix(endpoint, "status"), form.Has("limit"), form.Has("stats"):
-					continue // not of the blocks, or of which series come first
+					continue // does not read blocks, or depends on the order of series
 				case strings.Contains(form.Get("query"), "limitk"), strings.Contains(form.Get("query"), "topk"), strings.Contains(form.Get("query"), "bottomk"):
-					continue // of equals the first
+					continue // returns the first of equals
 				case strings.Contains(form.Get("query"), "[") && strings.Contains(form.Get("query"), ":") && strings.Contains(form.Get("query"), "count_values"):
 					continue
 				}

@@ -34,11 +34,11 @@ import (
 
 const (
 	scrapes  = 240
-	interval = 15_000 // ms
+	interval = 15_000 // milliseconds
 	lastTime = scrapes * interval
 )
 
-// pair is both handlers over one storage.
+// A pair has both handlers over one storage.
 type pair struct {
 	theirs, ours http.Handler
 	engine       *replay
@@ -102,7 +102,7 @@ func (nothing) ScrapePoolConfig(string) (*config.ScrapeConfig, error) {
 	return nil, errors.New("no such pool")
 }
 
-// database is what Prometheus' handler reads.
+// database is the storage interface of Prometheus' handler.
 type database interface {
 	storage.SampleAndChunkQueryable
 	storage.ExemplarQueryable
@@ -136,9 +136,8 @@ func prometheusAPI(t testing.TB, s database, e promql.QueryEngine, p parser.Pars
 	return r
 }
 
-// fill appends series of every kind: counters with resets, gauges with each special float,
-// classic and native histograms, gaps, stale markers, names beyond ASCII and labels that
-// JSON and HTML have to escape.
+// fill appends series of every kind: counters with resets, gauges with each special float, classic and native
+// histograms, gaps, stale markers, names beyond ASCII and labels that must be escaped in JSON and HTML.
 func fill(t testing.TB, s *teststorage.TestStorage) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -197,7 +196,7 @@ func fill(t testing.TB, s *teststorage.TestStorage) {
 			addH(labels.FromStrings("__name__", "native_float", "instance", instance), ms, nil, tsdbutil.GenerateTestFloatHistogram(n))
 			addH(labels.FromStrings("__name__", "native_custom", "instance", instance), ms, tsdbutil.GenerateTestCustomBucketsHistogram(n), nil)
 			addH(labels.FromStrings("__name__", "native_gauge", "instance", instance), ms, tsdbutil.GenerateTestGaugeHistogram(n), nil)
-			// A series that turns from floats to histograms.
+			// A series that changes from floats to histograms.
 			mixed := labels.FromStrings("__name__", "mixed_total", "instance", instance)
 			if k < scrapes/2 {
 				add(mixed, ms, float64(k))

@@ -1,4 +1,4 @@
-// Package querylog compares ways to log the same record: 18 fields and 3 bind variables.
+// Package querylog compares implementations of logging the same record: 18 fields and 3 bind variables.
 //
 //	go test -bench . -count 10 ./querylog | benchstat -col /by -
 package querylog
@@ -24,7 +24,7 @@ import (
 	tare "github.com/taredb/tare/querylog"
 )
 
-// The record's values. The clock moves by a microsecond a record, as on a busy server.
+// The record's values. The clock advances by a microsecond per record, as on a busy server.
 const (
 	method, user, caller = "Execute", "app", "app@reports"
 	planType, sources    = "Select", "mysql"
@@ -79,8 +79,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// cpu is the process' CPU time so far: unlike the wall clock, it leaves out what other
-// processes take while the benchmark runs. The garbage collector's is in it.
+// cpu returns the process's CPU time so far. Unlike wall time it excludes other processes. It includes the
+// garbage collector.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -89,8 +89,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestWays looks that each way writes one line with every value, so that none is compared
-// for work it leaves out.
+// TestWays expects each implementation to write one line with every value, so that all do the same work.
 func TestWays(t *testing.T) {
 	var got last
 	for _, way := range ways(&got) {
@@ -124,7 +123,7 @@ func contains(b []byte, s string) bool {
 	return false
 }
 
-// tareLine takes the values of the bind variables from the binary protocol.
+// tareLine reads the values of the bind variables from the binary protocol.
 func tareLine(w io.Writer, f tare.Format) func(time.Time) {
 	l := tare.Line{Format: f}
 	var buf []byte
@@ -266,7 +265,7 @@ func slogWay(w io.Writer) func(time.Time) {
 	}
 }
 
-// plain is the old way: see bench/baseline/querylog.
+// plain returns the old implementation: see bench/baseline/querylog.
 func plain(w io.Writer, asJSON bool) func(time.Time) {
 	binds := map[string]querylog.Bind{
 		"v1": {Type: "INT64", Value: int64(77)},

@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/bench/programs"
 )
 
-// What perf stat counts. Instructions hardly depend on what else runs on the machine.
+// Events for perf stat. Instruction counts hardly depend on other load on the machine.
 const (
 	perfCalls    = "raw_syscalls:sys_enter" // all system calls
 	perfCall     = "syscalls:sys_enter_"    // those of one name
@@ -29,7 +29,7 @@ const (
 	perfKernel   = "instructions:k"
 )
 
-// perfNames are the system calls that a proxy makes for a query, one way or the other.
+// perfNames are the system calls that proxies make for a query.
 var perfNames = [...]string{
 	"read", "write", "recvfrom", "sendto", "splice", "epoll_wait", "epoll_pwait", "epoll_ctl",
 	"futex", "nanosleep", "clock_gettime", "sched_yield", "tgkill",
@@ -43,13 +43,13 @@ func perfEvents() []string {
 	return events
 }
 
-// A count is what a proxy did in two runs, a query.
+// A count has the counts of a proxy in two runs, per query.
 type count struct {
 	workload string
 	threads  int
 	by       string
 
-	// Undisturbed, from perf stat, by event; what it could not count is missing.
+	// Undisturbed, from perf stat, by event; without events that it could not count.
 	perf map[string]float64
 	// Undisturbed, from /proc.
 	voluntary, involuntary float64
@@ -57,7 +57,7 @@ type count struct {
 	calls []call
 }
 
-// A call is a system call and how many there were a query.
+// A call is a system call and its number per query.
 type call struct {
 	name     string
 	perQuery float64
@@ -109,13 +109,12 @@ func (l *lab) countCell(ctx context.Context, workload string, threads int, strac
 	return counts, nil
 }
 
-// countUndisturbed lets perf stat count around a run, and reads the context switches from
-// /proc.
+// countUndisturbed runs perf stat during a run, and reads the context switches from /proc.
 func (l *lab) countUndisturbed(ctx context.Context, c *count, w *way, perf string) error {
 	line := l.sysbench(c.workload, c.threads, w.addr).command(l.options.Measured)
 	file := filepath.Join(l.dir, "perf.csv")
 	if perf != "" {
-		// With -p and a command, perf counts that process for as long as the command runs.
+		// With -p and a command, perf counts that process while the command runs.
 		line = append([]string{
 			perf, "stat", "-x", ",", "-o", file, "-e", strings.Join(perfEvents(), ","),
 			"-p", strconv.Itoa(w.process.PID()), "--",
@@ -146,8 +145,8 @@ func (l *lab) countUndisturbed(ctx context.Context, c *count, w *way, perf strin
 	return nil
 }
 
-// parsePerf reads the output of perf stat -x, and divides by the queries. What perf did not
-// count it writes as "<not counted>" or "<not supported>".
+// parsePerf parses the output of perf stat -x, and divides by the queries. Events that perf did not count are
+// "<not counted>" or "<not supported>".
 func parsePerf(text string, queries int) map[string]float64 {
 	perQuery := make(map[string]float64)
 	for line := range strings.Lines(text) {
@@ -162,11 +161,11 @@ func parsePerf(text string, queries int) map[string]float64 {
 	return perQuery
 }
 
-// countCalls runs the workload with strace on the proxy.
+// countCalls runs the workload with strace attached to the proxy.
 func (l *lab) countCalls(ctx context.Context, w *way, workload string, threads int, strace string) ([]call, error) {
 	file := filepath.Join(l.dir, "strace.txt")
 	cmd := exec.Command(strace, "-c", "-f", "-o", file, "-p", strconv.Itoa(w.process.PID()))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for us
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C in a terminal must reach only this program
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, fmt.Errorf("run strace: %w", err)
@@ -180,7 +179,7 @@ func (l *lab) countCalls(ctx context.Context, w *way, workload string, threads i
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, said) // threads attached and gone; the pipe must not fill
+		_, _ = io.Copy(io.Discard, said) // threads attached and detached; the pipe must not fill
 	}()
 	var r *result
 	if attached {
@@ -188,9 +187,9 @@ func (l *lab) countCalls(ctx context.Context, w *way, workload string, threads i
 	} else {
 		err = fmt.Errorf("strace does not attach: %s", first)
 	}
-	_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+	_ = cmd.Process.Signal(os.Interrupt) // it may have exited
 	<-drained
-	_ = cmd.Wait() // it ends by our signal
+	_ = cmd.Wait() // it exits by the signal
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +200,8 @@ func (l *lab) countCalls(ctx context.Context, w *way, workload string, threads i
 	return parseStrace(string(text), r.queries)
 }
 
-// parseStrace reads the table of strace -c: "% time, seconds, usecs/call, calls, errors,
-// syscall", where errors are often blank.
+// parseStrace parses the table of strace -c: "% time, seconds, usecs/call, calls, errors, syscall", where
+// errors are often blank.
 func parseStrace(text string, queries int) ([]call, error) {
 	var calls []call
 	for line := range strings.Lines(text) {
@@ -212,7 +211,7 @@ func parseStrace(text string, queries int) ([]call, error) {
 		}
 		n, err := strconv.Atoi(fields[3])
 		if err != nil {
-			continue // the head of the table
+			continue // the header of the table
 		}
 		calls = append(calls, call{name: fields[len(fields)-1], perQuery: float64(n) / float64(queries)})
 	}
@@ -222,7 +221,7 @@ func parseStrace(text string, queries int) ([]call, error) {
 	return calls, nil
 }
 
-// leastCalls a query is what a system call needs to be listed: fewer are those of logging in.
+// leastCalls is the minimum per query of a listed system call: rarer ones belong to logins.
 const leastCalls = 0.005
 
 func writeCounts(w io.Writer, counts []count) error {
@@ -251,7 +250,7 @@ func writeCounts(w io.Writer, counts []count) error {
 	return t.Flush()
 }
 
-// figure is what perf counted of an event, or a dash.
+// figure formats the count of an event, or returns a dash.
 func (c *count) figure(event string, digits int) string {
 	n, ok := c.perf[event]
 	if !ok {
@@ -260,7 +259,7 @@ func (c *count) figure(event string, digits int) string {
 	return strconv.FormatFloat(n, 'f', digits, 64)
 }
 
-// listCalls names the system calls by falling number, without those of logging in.
+// listCalls lists the system calls in descending order, without those of logins.
 func listCalls(all float64, calls []call) string {
 	calls = slices.Clone(calls)
 	slices.SortStableFunc(calls, func(a, b call) int { return cmp.Compare(b.perQuery, a.perQuery) })

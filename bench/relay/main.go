@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// maxThreads leaves some of the server's connections to others.
+// maxThreads leaves some of the server's connections for other clients.
 const maxThreads = 1024
 
 func main() {
@@ -25,7 +25,7 @@ func main() {
 		err = run(ctx, o, os.Stdout, os.Stderr)
 	}
 	if ctx.Err() != nil {
-		err = errors.New("interrupted") // whatever broke because of it
+		err = errors.New("interrupted") // replaces the errors caused by the interruption
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "relay:", err)
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run measures or counts everything; progress goes to log.
+// run measures or counts everything, and writes progress to log.
 func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "tare-relay-")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// A lab is a server with a table, and what is needed to run sysbench against it.
+// A lab has a server with a table, and the tools to run sysbench against it.
 type lab struct {
 	options *Options
 	tools   tools
@@ -22,8 +22,7 @@ type lab struct {
 	log     io.Writer // for progress
 }
 
-// A Run is one run of sysbench over one way. Everything of the proxy is 0 for the direct
-// way.
+// A Run is one run of sysbench over one way. Values of the proxy are 0 for the direct way.
 type Run struct {
 	Workload string `json:"workload"`
 	Threads  int    `json:"threads"`
@@ -36,17 +35,17 @@ type Run struct {
 	P95     float64 `json:"p95_ms"` // of an event: a statement, or a transaction
 	P99     float64 `json:"p99_ms"`
 
-	CPU         int64 `json:"cpu_ns"` // of the proxy, as all below but Foreign
+	CPU         int64 `json:"cpu_ns"` // of the proxy, like all below except Foreign
 	User        int64 `json:"user_ns"`
 	Sys         int64 `json:"sys_ns"`
 	Voluntary   int64 `json:"voluntary_switches"`
 	Involuntary int64 `json:"involuntary_switches"`
-	Queued      int64 `json:"queued_ns"` // its threads were runnable and waited for a CPU
+	Queued      int64 `json:"queued_ns"` // time that its runnable threads waited for a CPU
 	RSS         int64 `json:"rss_bytes"`
 	PeakRSS     int64 `json:"peak_rss_bytes"` // since the cell's start
 
-	// Foreign is the share of all CPUs that others than sysbench, the proxy and the server
-	// used, the host's stolen time included.
+	// Foreign is the fraction of all CPUs used by processes other than sysbench, the proxy and the server,
+	// including time stolen by the host.
 	Foreign float64 `json:"foreign_cpu"`
 }
 
@@ -119,7 +118,7 @@ func (l *lab) measure(ctx context.Context, w *way, workload string, threads int)
 		return Run{}, fmt.Errorf("sysbench saw %d errors and reconnected %d times", r.errors, r.reconnects)
 	}
 	if w.log != "" {
-		// Tare appends, so the log goes on from nothing; it would fill the disk otherwise.
+		// Tare appends, so it continues at the new end; otherwise the log would fill the disk.
 		if err := os.Truncate(w.log, 0); err != nil {
 			return Run{}, err
 		}
@@ -168,14 +167,14 @@ func (m *meter) run() Run {
 		Involuntary: a.proxy.tasks.involuntary - b.proxy.tasks.involuntary,
 		Queued:      int64(a.proxy.tasks.queued - b.proxy.tasks.queued),
 		RSS:         a.proxy.usage.RSS, PeakRSS: a.proxy.usage.PeakRSS,
-		Foreign: max(0, float64(others)/total), // the accounts differ by a tick or two
+		Foreign: max(0, float64(others)/total), // the accounts may differ by a tick or two
 	}
 }
 
-// perQuery divides a figure by the run's statements.
+// perQuery divides a value by the run's statements.
 func (r *Run) perQuery(n int64) float64 { return float64(n) / float64(r.Queries) }
 
-// cell returns a cell's runs by one way, in the order of the rounds.
+// cell returns a cell's runs over one way, in the order of the rounds.
 func (r *Report) cell(workload string, threads int, by string) []Run {
 	return slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool {
 		return run.Workload != workload || run.Threads != threads || run.By != by

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Options is what the command line says.
+// Options are the command-line options.
 type Options struct {
 	Workloads []string      `json:"workloads"`
 	Threads   []int         `json:"threads"`
 	Rounds    int           `json:"rounds"`
 	Measured  time.Duration `json:"measured_ns"` // of a run
-	WarmUp    time.Duration `json:"warm_up_ns"`  // of a way in a cell, before its first round; 0 is none
+	WarmUp    time.Duration `json:"warm_up_ns"`  // of a way in a cell, before its first round; 0: none
 	Rows      int           `json:"rows"`        // in the table
 
-	Tare    string `json:"-"` // binary; built from the tree when empty
-	Against string `json:"-"` // another binary to compare it with, instead of with others
+	Tare    string `json:"-"` // binary; built from the tree if empty
+	Against string `json:"-"` // another binary to compare with, instead of other proxies
 
 	CPUs int  `json:"cpus"` // of tare, by --cpus
-	HTTP bool `json:"http"` // of tare: its pages and metrics on
+	HTTP bool `json:"http"` // enable tare's pages and metrics
 
 	// History compares tare with itself: bare, with its log, with its history, and with both.
 	History bool `json:"history"`
 
-	JSON  string `json:"-"` // file for all rounds; none when empty
-	Bench string `json:"-"` // file for benchmark lines; none when empty
+	JSON  string `json:"-"` // file for all rounds; none if empty
+	Bench string `json:"-"` // file for benchmark lines; none if empty
 	Count bool   `json:"-"`
 }
 

@@ -14,17 +14,16 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// clockTick is the unit of the kernel's tick counts: USER_HZ is 100 on every Linux port that
-// Go supports.
+// clockTick is the unit of the kernel's tick counts: USER_HZ is 100 on every Linux port that Go supports.
 const clockTick = time.Second / 100
 
-// A reading is what the kernel says of a proxy at one moment.
+// A reading has the kernel's accounts of a proxy at one point in time.
 type reading struct {
 	usage weigh.Usage
 	tasks tasks
 }
 
-// tasks are sums over a process' living threads.
+// tasks are sums over a process's living threads.
 type tasks struct {
 	voluntary, involuntary int64         // context switches
 	queued                 time.Duration // runnable, but waiting for a CPU
@@ -71,7 +70,7 @@ func readTasks(pid int) (tasks, error) {
 	return sum, nil
 }
 
-// gone says that a thread ended while its files were read.
+// gone reports whether a thread exited while its files were read.
 func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // add adds one thread by its files status and schedstat.
@@ -101,10 +100,10 @@ func (t *tasks) add(status, schedstat []byte) error {
 	return nil
 }
 
-// A machine is what all processes together, and ours among them, have used of the CPUs.
+// A machine is the CPU time of all processes, and of the participating ones.
 type machine struct {
-	busy time.Duration // of all processes, and what the host took away; in steps of a tick a CPU
-	ours time.Duration // of the processes that take part
+	busy time.Duration // of all processes, and time stolen by the host; in steps of one tick per CPU
+	ours time.Duration // of the participating processes
 }
 
 // readMachine reads the machine's account and those of the given processes.
@@ -131,8 +130,8 @@ func readMachine(pids ...int) (machine, error) {
 	return m, nil
 }
 
-// parseBusy adds up the first line of /proc/stat but for the idle times: user, nice, system,
-// (idle, iowait,) irq, softirq, steal. Guests' times are in user already.
+// parseBusy sums the first line of /proc/stat without the idle times: user, nice, system, (idle, iowait,)
+// irq, softirq, steal. Guests' times are included in user.
 func parseBusy(stat []byte) (time.Duration, error) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	fields := bytes.Fields(line)

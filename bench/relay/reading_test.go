@@ -38,7 +38,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestMeter measures this process burning CPU as if it were the proxy.
+// TestMeter measures this process burning CPU in place of the proxy.
 func TestMeter(t *testing.T) {
 	m := meter{proxy: os.Getpid(), all: []int{os.Getpid()}}
 	if err := m.read(&m.before); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/bench/programs"
 )
 
-// A Report is everything that was measured, and where.
+// A Report has all measurements and their environment.
 type Report struct {
 	Time    time.Time `json:"time"`
 	Machine struct {
@@ -28,7 +28,7 @@ type Report struct {
 		CPUs    int    `json:"cpus"`
 		LoadAvg string `json:"loadavg"` // before the first run
 	} `json:"machine"`
-	Versions map[string]string `json:"versions"` // of the programs, as they print it
+	Versions map[string]string `json:"versions"` // of the programs, as they print them
 	Options  *Options          `json:"options"`
 	Runs     []Run             `json:"runs"`
 }
@@ -65,14 +65,14 @@ func newReport(ctx context.Context, o *Options, t tools, server int) (*Report, e
 		"mariadbd": {mariadbd, "--no-defaults", "--version"},
 	} {
 		if command[0] == "" {
-			continue // it does not take part
+			continue // it does not participate
 		}
 		out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
 		if err != nil {
 			return nil, fmt.Errorf("ask %s for its version: %w", name, err)
 		}
 		line, _, _ := strings.Cut(string(out), "\n")
-		// Some begin with their own name or path, some with words for it.
+		// Some start with their name or path, others with a word for it.
 		for _, prefix := range []string{mariadbd, name, "tare", "HAProxy version"} {
 			line = strings.TrimSpace(strings.TrimPrefix(line, prefix))
 		}
@@ -87,7 +87,7 @@ func writeJSON(w io.Writer, r *Report) error {
 	return e.Encode(r)
 }
 
-// writeBench writes one benchmark line a run; benchstat -col /by compares the ways.
+// writeBench writes one benchmark line per run; benchstat -col /by compares the ways.
 func writeBench(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/taredb/tare/bench/relay\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, r.Machine.CPU)
@@ -148,10 +148,10 @@ func writeTable(w io.Writer, r *Report) error {
 	return err
 }
 
-// maxCost is how many times the CPU time of a statement log and history together may take.
+// maxCost is the maximum factor of the CPU time per statement with both log and history.
 const maxCost = 1.05
 
-// appendCost says what log and history cost a statement, by the rounds' own ratios.
+// appendCost appends the cost of log and history per statement, by the ratios within rounds.
 func (r *Report) appendCost(b *strings.Builder) {
 	b.WriteByte('\n')
 	for _, workload := range r.Options.Workloads {
@@ -165,7 +165,7 @@ func (r *Report) appendCost(b *strings.Builder) {
 	}
 }
 
-// ratios are a figure of runs over that of base, by round.
+// ratios returns a value of runs divided by that of base, by round.
 func ratios(runs, base []Run, f func(*Run) float64) []float64 {
 	of := make(map[int]float64)
 	for i := range base {
@@ -178,7 +178,7 @@ func ratios(runs, base []Run, f func(*Run) float64) []float64 {
 	return out
 }
 
-// disturbance says how much of the machine others used meanwhile.
+// disturbance reports the CPU usage of other processes.
 func (r *Report) disturbance() string {
 	var shares []float64
 	for i := range r.Runs {
@@ -187,7 +187,7 @@ func (r *Report) disturbance() string {
 	return fmt.Sprintf("Other processes used %.0f %% of the CPUs (median; most in one run %.0f %%).", 100*programs.Median(shares), 100*slices.Max(shares))
 }
 
-// figures are a row's cells after the names; base are the runs of the same rounds that ratios are to.
+// figures returns a row's cells after the names; base are the runs of the same rounds that ratios refer to.
 func figures(runs, base []Run) []string {
 	of := func(f func(*Run) float64) float64 {
 		var values []float64

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// report has three rounds over a machine that is twice as slow in the second.
+// report returns three rounds on a machine that is twice as slow in the second.
 func report() *Report {
 	r := &Report{
 		Time:     time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
@@ -53,8 +53,8 @@ Medians over 3 × 10s. Other processes used 1 % of the CPUs (median; most in one
 	}
 }
 
-// TestRatios has HAProxy and the other way drift together: each round's ratio is 2, that of
-// the medians is not.
+// TestRatios lets HAProxy and the other way drift together: each round's ratio is 2, that of the medians is
+// not.
 func TestRatios(t *testing.T) {
 	var runs, base []Run
 	for i, drift := range []int64{1, 4, 3} {
@@ -68,7 +68,7 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// TestCost has a machine that is twice as slow in the second round: the ratios are of the same round.
+// TestCost uses a machine that is twice as slow in the second round: ratios are within the same round.
 func TestCost(t *testing.T) {
 	r := report()
 	r.Options.History = true

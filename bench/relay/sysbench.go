@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/bench/programs"
 )
 
-// Lines of sysbench between which its threads work.
+// Lines of sysbench's output between which its threads work.
 const (
 	lineStarted = "Threads started!"
 	lineEnded   = "Latency histogram (values are in milliseconds)"
@@ -33,13 +33,13 @@ func (l *lab) sysbench(workload string, threads int, addr string) *sysbench {
 	}
 }
 
-// command is the workload's run for a time.
+// command returns the command line of the workload for a duration.
 func (s *sysbench) command(d time.Duration) []string {
 	line := append([]string{s.program}, s.args...)
 	return append(line, fmt.Sprintf("--time=%d", int(d/time.Second)), "run")
 }
 
-// prepare makes and fills the table.
+// prepare creates and fills the table.
 func (s *sysbench) prepare(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, s.program, append(slices.Clone(s.args), "prepare")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("fill the table with sysbench: %w\n%s", err, out)
@@ -47,14 +47,14 @@ func (s *sysbench) prepare(ctx context.Context) error {
 	return nil
 }
 
-// run runs the workload. It calls started with sysbench's process id when all threads have
-// connected, and ended when they have ended but the process has not.
+// run runs the workload. It calls started with sysbench's process id when all threads have connected, and
+// ended when they have finished but the process has not exited.
 func (s *sysbench) run(ctx context.Context, d time.Duration, started func(pid int) error, ended func() error) (*result, error) {
 	line := s.command(d)
 	return runSysbench(exec.CommandContext(ctx, line[0], line[1:]...), started, ended)
 }
 
-// runSysbench runs cmd, whose standard output is that of a sysbench.
+// runSysbench runs cmd, which writes sysbench's output.
 func runSysbench(cmd *exec.Cmd, started func(pid int) error, ended func() error) (*result, error) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -77,8 +77,8 @@ func runSysbench(cmd *exec.Cmd, started func(pid int) error, ended func() error)
 		}
 	}
 	if hookErr != nil {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // as we wanted it to
+		_ = cmd.Process.Kill() // it may have exited
+		_ = cmd.Wait()         // it was killed on purpose
 		return nil, hookErr
 	}
 	if err := cmd.Wait(); err != nil {
@@ -91,23 +91,23 @@ func runSysbench(cmd *exec.Cmd, started func(pid int) error, ended func() error)
 	return r, nil
 }
 
-// A result is what sysbench reports of a run.
+// A result is sysbench's report of a run.
 type result struct {
 	queries    int
 	perSecond  float64
 	seconds    float64
-	errors     int // that the workload ignored
+	errors     int // errors that the workload ignored
 	reconnects int
 	latencies  []bucket // of events: transactions, or statements outside of one
 }
 
-// A bucket counts the events of about one latency; buckets are sorted by it.
+// A bucket counts the events of similar latency; buckets are sorted by it.
 type bucket struct {
 	ms    float64
 	count int
 }
 
-// parseResult reads the report of sysbench 1.0 with --histogram=on.
+// parseResult parses the report of sysbench 1.0 with --histogram=on.
 func parseResult(text string) (*result, error) {
 	r := &result{queries: -1, seconds: -1, errors: -1, reconnects: -1}
 	for line := range strings.Lines(text) {
@@ -147,7 +147,7 @@ func parseResult(text string) (*result, error) {
 	return r, nil
 }
 
-// parseBucket reads a line such as "0.130 |*****    37" around its first bar.
+// parseBucket parses a line such as "0.130 |*****    37" around its first bar.
 func parseBucket(ms, rest string) (bucket, bool) {
 	var b bucket
 	var err error
@@ -158,7 +158,7 @@ func parseBucket(ms, rest string) (bucket, bool) {
 	return b, err == nil
 }
 
-// quantile returns the latency in milliseconds that a share q of the events did not exceed.
+// quantile returns the latency in milliseconds that a fraction q of the events did not exceed.
 func (r *result) quantile(q float64) float64 {
 	total := 0
 	for _, b := range r.latencies {

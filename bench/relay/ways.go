@@ -12,22 +12,22 @@ import (
 	"github.com/taredb/tare/internal/child"
 )
 
-// The ways. Ratios are to byHAProxy, with -history to byBare, with -against to byAgainst.
+// Ways. Ratios are to byHAProxy, with -history to byBare, with -against to byAgainst.
 const (
 	byDirect    = "direct"
 	byHAProxy   = "haproxy"
 	byForwarder = "forwarder"
 	byTare      = "tare"
 
-	byBare    = "bare"    // tare that neither logs nor counts digests
-	byLog     = "log"     // tare with a line in its log for each statement
+	byBare    = "bare"    // tare without log and digests
+	byLog     = "log"     // tare with one log line per statement
 	byHistory = "history" // tare with a history in a bucket
 	byBoth    = "both"
 
-	byAgainst = "against" // the binary of -against, run as byTare is
+	byAgainst = "against" // the binary of -against, with the flags of byTare
 )
 
-// ways are those that are measured, in the order of the tables, and the one that ratios are to.
+// ways returns the measured ways, in the order of the tables, and the one that ratios refer to.
 func (o *Options) ways() (all []string, base string) {
 	switch {
 	case o.History:
@@ -38,19 +38,19 @@ func (o *Options) ways() (all []string, base string) {
 	return []string{byDirect, byHAProxy, byForwarder, byTare}, byHAProxy
 }
 
-// A way leads to the server.
+// A way is a connection to the server.
 type way struct {
 	by      string
 	addr    string
 	process *child.Child // nil for byDirect
-	log     string       // the file that grows with each statement; empty for none
+	log     string       // file that grows with each statement; empty for none
 	dir     string       // directory that the process writes to; empty for none
 }
 
-// tools are the paths of the executables; empty for those that take no part.
+// tools are the paths of the executables; empty for those that do not participate.
 type tools struct{ sysbench, haproxy, forwarder, tare, against string }
 
-// findTools finds what must be installed and builds what is ours into dir.
+// findTools finds the installed programs, and builds those of this project into dir.
 func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 	p := tools{against: o.Against}
 	others := !o.History && o.Against == "" // HAProxy and the forwarder
@@ -73,7 +73,7 @@ func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 	return p, err
 }
 
-// openWays starts the proxies. The caller closes the ways also after an error.
+// openWays starts the proxies. The caller closes the ways, also after an error.
 func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
 	names, _ := l.options.ways()
 	for _, by := range names {
@@ -118,8 +118,8 @@ func closeWays(ways []*way) error {
 	return errors.Join(errs...)
 }
 
-// haproxyConfig has HAProxy's defaults but for what it refuses to start without, and for the
-// connections it allows. It runs a thread a CPU.
+// haproxyConfig is HAProxy's default configuration, except for mandatory settings and the number of
+// connections. It runs one thread per CPU.
 const haproxyConfig = `global
     maxconn 4096
 defaults
@@ -146,8 +146,8 @@ func (l *lab) startForwarder(ctx context.Context, addr string) (*way, error) {
 	return &way{by: byForwarder, process: p}, err
 }
 
-// startTare starts the gateway: as an operator would who wants a log of all statements, unless the name says
-// otherwise.
+// startTare starts the gateway with a log of all statements, unless the name of the way specifies another
+// configuration.
 func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	pages := "off"
 	if l.options.HTTP {

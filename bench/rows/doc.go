@@ -1,27 +1,26 @@
-// Package rows compares the road of a row from the socket into a protobuf message: Vitess'
-// FetchNext and RowToProto3Inplace, as its row streamer uses them, and the stream and batch of
-// the main module.
+// Package rows compares the path of a row from the socket into a protobuf message: Vitess' FetchNext and
+// RowToProto3Inplace, as its row streamer uses them, and the stream and batch of the main module.
 //
 //	go test -run '^$' -bench . -count 6 ./rows | benchstat -col /by -
 //
-// A server that has its answer ready, 10,000 rows of sysbench's table in the text protocol, sends
-// the same bytes to both, from memory and over a loopback socket. Vitess logs in over the socket;
-// in memory it begins behind the login.
+// A server with a prepared response, 10,000 rows of sysbench's table in the text protocol, sends the same
+// bytes to both, from memory and over a loopback socket. Vitess logs in over the socket; in memory it starts
+// after the login.
 //
-// # What each does
+// # Subjects
 //
-//   - by=vitess: a packet a row, its values as views in a reused slice, copied into a reused
-//     message a row.
-//   - by=tare: a row's payload, out of the connection's buffer, appended to a reused batch.
-//   - by=tare-filtered: the same with a plan, which keeps one shard of one and projects all
-//     columns: values as views, a CRC-32 of one of them, and values appended to the batch. Vitess'
-//     filter is not in the comparison.
+//   - by=vitess: one packet per row, its values as views in a reused slice, copied into a reused message per
+//     row.
+//   - by=tare: a row's payload, from the connection's buffer, appended to a reused batch.
+//   - by=tare-filtered: the same with a plan, which keeps one shard of one and projects all columns: values
+//     as views, a CRC-32 of one of them, and values appended to the batch. Vitess' filter is not part of the
+//     comparison.
 //   - by=plain: package bench/baseline/rows, without its filter.
 //
-// Messages hold about 250,000 bytes of rows, as the row streamer's do. With to=messages they are
-// filled and used again; with to=wire they are marshalled too, into a reused buffer.
+// Messages contain about 250,000 bytes of rows, as the row streamer's do. With to=messages they are filled
+// and reused; with to=wire they are also marshalled, into a reused buffer.
 //
-// # What it does not do
+// # Limits
 //
-// It sends nothing by gRPC: origins measures whole streams, by processes.
+// It sends nothing over gRPC: command origins measures whole streams, between processes.
 package rows

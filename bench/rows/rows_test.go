@@ -23,19 +23,19 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// messageBytes is about how many bytes of rows a message holds.
+// messageBytes is the approximate number of bytes of rows per message.
 const messageBytes = 250_000
 
-// A way reads the answer's rows and puts them into messages.
+// A way reads the rows of the response into messages.
 type way struct {
 	by string
 
-	// open connects: over loopback, or in memory when addr is nil. read then asks once and hands
-	// each message on, which it uses again.
+	// open connects: over loopback, or in memory if addr is nil. read then sends one query and passes each
+	// message to each; it reuses messages.
 	open func(tb testing.TB, addr *net.TCPAddr) (read func(each func(message)) error)
 }
 
-// A message is what goes on the wire of gRPC.
+// A message is a message for gRPC.
 type message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT(b []byte) (int, error)
@@ -71,7 +71,7 @@ func vitess(tb testing.TB, addr *net.TCPAddr) func(func(message)) error {
 	}
 	m := &binlogdatapb.VStreamRowsResponse{}
 	values := make([]sqltypes.Value, 0, columns)
-	var rows []*querypb.Row // used again, as the row streamer does
+	var rows []*querypb.Row // reused, as in the row streamer
 	return func(each func(message)) error {
 		if err := c.ExecuteStreamFetch(statement); err != nil {
 			return err
@@ -101,7 +101,7 @@ func vitess(tb testing.TB, addr *net.TCPAddr) func(func(message)) error {
 	}
 }
 
-// client logs in with a connection of the main module's.
+// client logs in with a connection of the main module.
 func client(tb testing.TB, addr *net.TCPAddr) *mysqlconn.Client {
 	tb.Helper()
 	cfg := mysqlconn.Config{Addr: "memory", User: "app", TLSMode: mysqlconn.TLSDisabled, DialFunc: func(context.Context, string, string) (net.Conn, error) { return newMemory(false), nil }}
@@ -199,7 +199,7 @@ func plainWay(tb testing.TB, addr *net.TCPAddr) func(func(message)) error {
 	}
 }
 
-// A wire marshals messages into a buffer that is used again.
+// A wire marshals messages into a reused buffer.
 type wire struct {
 	tb  testing.TB
 	buf []byte
@@ -241,7 +241,7 @@ func benchmark(b *testing.B, way way, from, to string) {
 			b.Fatal(err)
 		}
 	}
-	once() // room is made
+	once() // allocates the buffers
 	b.SetBytes(int64(len(answer)))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -256,8 +256,8 @@ func benchmark(b *testing.B, way way, from, to string) {
 	b.ReportMetric(0, "ns/op") // that of 10,000 rows
 }
 
-// TestWays looks that each way has every row in its messages, twice over the same connection, so
-// that none is compared for work it leaves out.
+// TestWays expects each subject to put every row into its messages, twice over the same connection, so that
+// all do the same work.
 func TestWays(t *testing.T) {
 	for _, from := range []string{"memory", "loopback"} {
 		for _, way := range ways {
@@ -289,7 +289,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// rowsIn are the rows of a message.
+// rowsIn returns the rows of a message.
 func rowsIn(t *testing.T, m message) (rows []mysqlwire.TextRow) {
 	t.Helper()
 	switch m := m.(type) {

@@ -23,7 +23,7 @@ const (
 const caps = mysqlwire.CapLongPassword | mysqlwire.CapLongFlag | mysqlwire.CapProtocol41 | mysqlwire.CapTransactions |
 	mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapDeprecateEOF
 
-// The packets of the server's, made once.
+// Packets of the server, encoded once.
 var (
 	greeting = (&mysqlwire.Handshake{
 		ProtocolVersion: 10, ServerVersion: []byte("8.0.36"), ConnectionID: 7, AuthData: []byte("01234567890123456789"),
@@ -33,14 +33,14 @@ var (
 	answer   = makeAnswer()
 )
 
-// row is a row of sysbench's oltp tables.
+// row returns a row of sysbench's oltp tables.
 func row(id int) mysqlwire.TextRow {
 	c := bytes.Repeat(fmt.Appendf(nil, "%011d-", id*7919), 10)[:119]
 	pad := bytes.Repeat(fmt.Appendf(nil, "%011d-", id*104729), 5)[:59]
 	return mysqlwire.TextRow{fmt.Append(nil, id), fmt.Append(nil, id*7919%rowsOfAnswer), c, pad}
 }
 
-// makeAnswer is the whole answer to the statement, as it goes over the wire.
+// makeAnswer returns the whole response to the statement, encoded.
 func makeAnswer() []byte {
 	b, seq := mysqlwire.AppendPacket(nil, mysqlwire.ResultHeader{Columns: columns}.AppendTo(nil, caps), 1)
 	for _, c := range []struct {
@@ -70,14 +70,14 @@ func makeAnswer() []byte {
 	return b
 }
 
-// A memory is the client's end of a connection whose server answers each packet at once: the login with
-// an OK, all others with the answer.
+// A memory is the client's end of a connection whose server responds to each packet immediately: to the login
+// with an OK, to all others with the response.
 type memory struct {
-	rest []byte // to be read
+	rest []byte // bytes not read yet
 	in   bool   // logged in
 }
 
-// newMemory begins with the greeting, or behind the login.
+// newMemory returns a connection at the greeting, or after the login.
 func newMemory(in bool) *memory {
 	m := &memory{in: in}
 	if !in {
@@ -111,7 +111,7 @@ func (*memory) SetDeadline(time.Time) error      { return nil }
 func (*memory) SetReadDeadline(time.Time) error  { return nil }
 func (*memory) SetWriteDeadline(time.Time) error { return nil }
 
-// listen serves the same over loopback sockets until the test is over.
+// listen serves the same over loopback sockets until the end of the test.
 func listen(tb testing.TB) *net.TCPAddr {
 	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func listen(tb testing.TB) *net.TCPAddr {
 	return l.Addr().(*net.TCPAddr)
 }
 
-// serve ends when the client hangs up.
+// serve returns when the client disconnects.
 func serve(nc net.Conn) {
 	defer nc.Close()
 	c := mysqlconn.New(nc)

@@ -58,7 +58,7 @@ func run(only string, bytes int64) error {
 
 func percent(n, of int64) float64 { return 100 * float64(n-of) / float64(of) }
 
-// off writes by how much a sizer is off; some cannot weigh all.
+// off formats the error of a sizer, or a dash if it cannot size the values.
 func off(n, heap int64) string {
 	if n == 0 {
 		return "–"
@@ -87,8 +87,8 @@ func directives(dir string) (int, error) {
 	return n, nil
 }
 
-// generation returns the median CPU time of three runs of sizegen with its go list, and fails when the
-// generated files are stale.
+// generation returns the median CPU time of three runs of sizegen with its go list. It fails if the generated
+// files are stale.
 func generation(sizegen, dir string) (time.Duration, error) {
 	var times []time.Duration
 	for range 3 {

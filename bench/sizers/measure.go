@@ -21,7 +21,7 @@ type result struct {
 	byCost, byReflection, byOwn int64 // 0 where a sizer cannot size them
 }
 
-// sized is a root, by pointer.
+// sized is the pointer type of a root.
 type sized[T any] interface {
 	*T
 	CachedSize(*heapsize.Walk) (int64, error)
@@ -36,8 +36,8 @@ type subject struct {
 // A maker builds values of a subject and sizes them in other ways.
 type maker[T any] struct {
 	build  func(i int) (*T, error)
-	detach bool              // the parser cuts strings from its text
-	cost   func(i int) int64 // as a simple cost function estimates it: the root and the length of its text
+	detach bool              // the parser returns substrings of its text
+	cost   func(i int) int64 // by a simple cost function: the root and the length of its text
 	own    func(*T) int64    // by methods of the types; nil: they have none
 }
 
@@ -72,7 +72,7 @@ func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
 		}
 		return v
 	}, func(values []*T) (int64, error) {
-		if len(values) == n { // not the one that warms up
+		if len(values) == n { // all but the warm-up value
 			kept = values
 		}
 		return weigh(values)
@@ -96,7 +96,7 @@ func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
 	return r, nil
 }
 
-// count returns how many values take about that many bytes.
+// count returns the number of values that take about the given bytes.
 func count[T any](m maker[T], weigh func([]*T) (int64, error), bytes int64) (int, error) {
 	const sample = 100
 	var values []*T
@@ -141,7 +141,7 @@ func walkTime[T any, P sized[T]](values []*T) (float64, error) {
 	return runs[len(runs)/2], nil
 }
 
-// cpuTime returns the CPU time of the process: beside other work it says more than the clock.
+// cpuTime returns the CPU time of the process, which other load affects less than wall time.
 func cpuTime() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

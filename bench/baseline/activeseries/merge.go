@@ -1,7 +1,6 @@
-// Package activeseries merges the answers of shards as it is written first: each is decoded into
-// sets of labels by a goroutine of its own, one goroutine writes them again, and a pipe leads to
-// the reader. It does what package frontend of the main module does with them, and is there to
-// be compared with it.
+// Package activeseries is a straightforward merge of the responses of shards: a goroutine per response
+// decodes it into sets of labels, one goroutine encodes them again, and a pipe connects it to the reader. It
+// is the baseline of package frontend of the main module, which does the same work.
 package activeseries
 
 import (
@@ -18,10 +17,10 @@ import (
 // A Label is a name and its value.
 type Label struct{ Name, Value string }
 
-// Labels are those of a series.
+// Labels are the labels of a series.
 type Labels []Label
 
-// Merge is one answer of several. It must be read to its end or closed.
+// Merge returns the merged response. The caller reads it to its end or closes it.
 func Merge(ctx context.Context, bodies []io.ReadCloser, encoding string) io.ReadCloser {
 	pr, pw := io.Pipe()
 	series := make(chan Labels, len(bodies))
@@ -38,7 +37,7 @@ func Merge(ctx context.Context, bodies []io.ReadCloser, encoding string) io.Read
 		pw.CloseWithError(err)
 	}()
 	go func() {
-		_ = decoders.Wait() // write asks again
+		_ = decoders.Wait() // write returns the error
 		close(series)
 	}()
 	return pr
@@ -54,7 +53,7 @@ func decode(ctx context.Context, body io.Reader, series chan<- Labels) error {
 			continue
 		}
 		for it.ReadArray() {
-			labels := make(Labels, 0, size) // series have as many labels as the one before, mostly
+			labels := make(Labels, 0, size) // most series have as many labels as the previous one
 			for label := it.ReadObject(); label != ""; label = it.ReadObject() {
 				labels = append(labels, Label{label, it.ReadString()})
 			}
@@ -72,7 +71,7 @@ func decode(ctx context.Context, body io.Reader, series chan<- Labels) error {
 	return nil
 }
 
-// write writes the series until there are no more, and what wait tells of.
+// write writes the series until there are no more, and returns the error of wait.
 func write(w io.Writer, series <-chan Labels, encoding string, wait func() error) error {
 	end := func() error { return nil }
 	if encoding == "x-snappy-framed" {

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/testactive"
 )
 
-// TestMerge finds each series of the answers in the merged one.
+// TestMerge expects each series of the responses in the merged one.
 func TestMerge(t *testing.T) {
 	var bodies []io.ReadCloser
 	for _, body := range testactive.Bodies(5, 40) {
@@ -29,8 +29,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// BenchmarkActiveSeriesMiddlewareMergeResponses has the cases and the data of the benchmark of that name
-// in package frontend.
+// BenchmarkActiveSeriesMiddlewareMergeResponses has the cases and the data of the benchmark of that name in
+// package frontend.
 func BenchmarkActiveSeriesMiddlewareMergeResponses(b *testing.B) {
 	for _, c := range []struct {
 		name, encoding string

@@ -16,12 +16,12 @@ import (
 
 const (
 	maxGap    = 512 << 10
-	guess     = 16_000 // bytes of a chunk whose size nothing tells
+	guess     = 16_000 // bytes of a chunk of unknown size
 	poolLeast = 64 << 10
 	maxLength = 512 << 20
 )
 
-// A Bucket gives ranges of objects.
+// A Bucket returns ranges of objects.
 type Bucket interface {
 	GetRange(ctx context.Context, name string, off, length int64) (io.ReadCloser, error)
 }
@@ -32,13 +32,13 @@ type Chunk struct {
 	Data     []byte
 }
 
-// An encoded chunk is what the decoder hands on.
+// An encoded is a chunk that the decoder returns.
 type encoded interface {
 	Encoding() byte
 	Bytes() []byte
 }
 
-// A rawChunk is the encoding and the data as they lie in the file.
+// A rawChunk is the encoding and the data as stored in the file.
 type rawChunk []byte
 
 func (r rawChunk) Encoding() byte { return r[0] }
@@ -51,7 +51,7 @@ type Reader struct {
 	pool   *BytesPool
 
 	mu     sync.Mutex
-	blocks []*[]byte // lent, the last of them with room
+	blocks []*[]byte // from pool; the last of them has room
 	result []*Chunk
 }
 
@@ -60,7 +60,7 @@ func NewReader(b Bucket, prefix string, pool *BytesPool) *Reader {
 	return &Reader{bucket: b, prefix: prefix, pool: pool}
 }
 
-// Close gives the bytes back.
+// Close returns the bytes to the pool.
 func (r *Reader) Close() {
 	for _, b := range r.blocks {
 		r.pool.Put(b)
@@ -68,10 +68,10 @@ func (r *Reader) Close() {
 	r.blocks, r.result = nil, nil
 }
 
-// A wanted chunk is its offset, and its place among the results.
+// A wanted is the offset of a chunk and its index among the results.
 type wanted struct{ off, place int }
 
-// Load returns the chunks with those references (segment << 32 | offset), valid until Close.
+// Load returns the chunks with the references refs (segment << 32 | offset), valid until Close.
 func (r *Reader) Load(ctx context.Context, refs []uint64) ([]*Chunk, error) {
 	r.result = make([]*Chunk, len(refs))
 	segments := map[int][]wanted{}
@@ -152,7 +152,7 @@ func (r *Reader) loadRange(ctx context.Context, segment int, part []wanted) erro
 	return nil
 }
 
-// readRest reads what a range did not have of its last chunk.
+// readRest reads the rest of a range's last chunk.
 func (r *Reader) readRest(ctx context.Context, name string, off int64, dst []byte) error {
 	object, err := r.bucket.GetRange(ctx, name, off, int64(len(dst)))
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *Reader) readRest(ctx context.Context, name string, off int64, dst []byt
 	return err
 }
 
-// populate makes the result for a chunk.
+// populate stores the result for a chunk.
 func (r *Reader) populate(place int, c encoded) {
 	r.result[place] = &Chunk{Encoding: c.Encoding(), Data: r.save(c.Bytes())}
 }
@@ -181,7 +181,7 @@ func (r *Reader) save(b []byte) []byte {
 	return (*last)[at:len(*last):len(*last)]
 }
 
-// Equal reports whether two chunks are the same.
+// Equal reports whether the chunk has this encoding and data.
 func (c *Chunk) Equal(encoding byte, data []byte) bool {
 	return c.Encoding == encoding && bytes.Equal(c.Data, data)
 }

@@ -62,7 +62,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// BenchmarkLoad is the twin of tsblock's BenchmarkLoadChunks: two objects a chunk.
+// BenchmarkLoad is the counterpart of tsblock's BenchmarkLoadChunks, with two objects per chunk.
 func BenchmarkLoad(b *testing.B) {
 	file, refs, _ := segment(5000)
 	pool := NewBytesPool(64<<10, 1<<20)

@@ -1,5 +1,5 @@
-// Package chunks loads chunks of a block as it is written first, and as grafana/mimir#3215 found
-// it: an object on the heap for each chunk, the bytes of each copied into a slice of a bucketed
-// pool, and the chunk passed on as an interface, which puts its slice header on the heap as well. It is there
-// to be compared with package tsblock of the main module, and gives the same chunks.
+// Package chunks is a straightforward loader of a block's chunks, in the state that grafana/mimir#3215
+// describes: an object on the heap per chunk, the bytes of each copied into a slice of a bucketed pool, and
+// the chunk passed as an interface, which moves its slice header to the heap as well. It is the baseline of
+// package tsblock of the main module, and returns the same chunks.
 package chunks

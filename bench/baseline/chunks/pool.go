@@ -2,7 +2,7 @@ package chunks
 
 import "sync"
 
-// A BytesPool lends slices out of buckets whose sizes double.
+// A BytesPool pools slices in buckets whose sizes double.
 type BytesPool struct {
 	sizes   []int
 	buckets []sync.Pool
@@ -18,7 +18,7 @@ func NewBytesPool(least, most int) *BytesPool {
 	return p
 }
 
-// Get lends a slice without bytes that has room for n.
+// Get returns an empty slice with capacity for n bytes.
 func (p *BytesPool) Get(n int) *[]byte {
 	for i, size := range p.sizes {
 		if n > size {
@@ -35,7 +35,7 @@ func (p *BytesPool) Get(n int) *[]byte {
 	return &b
 }
 
-// Put takes a slice back.
+// Put returns a slice to the pool.
 func (p *BytesPool) Put(b *[]byte) {
 	for i, size := range p.sizes {
 		if cap(*b) <= size {

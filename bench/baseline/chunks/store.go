@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A Store answers selects from one block. Which series match, their labels and references of
-// chunks come from package tsblock, which the change did not touch; the chunks by a Reader.
+// A Store serves selects from one block. Package tsblock provides the matching series, their labels and chunk
+// references, which the change did not touch; a Reader provides the chunks.
 type Store struct {
 	block  *tsblock.Block
 	bucket Bucket
@@ -24,8 +24,8 @@ func NewStore(block *tsblock.Block, bucket Bucket) *Store {
 	return &Store{block: block, bucket: bucket, pool: NewBytesPool(64<<10, 1<<20)}
 }
 
-// Select visits the series, sorted, that match and are in the shard, each with all its chunks. As
-// in the original all of them are loaded before the first is visited. They are valid during the visit.
+// Select visits the sorted series that match and are in the shard, each with all its chunks. As in the
+// original, all chunks are loaded before the first visit. They are valid during the visit.
 func (s *Store) Select(ctx context.Context, shard tsblock.Shard, visit func([]tsblock.Label, []tsblock.Chunk, []*Chunk) error, ms ...*labels.Matcher) error {
 	index := s.block.Reader(nil)
 	defer index.Close()

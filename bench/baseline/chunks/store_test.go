@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// newStore returns a store of the one block in dir.
+// newStore returns a store of the block in dir.
 func newStore(t testing.TB, dir, id string) *Store {
 	t.Helper()
 	bucket, err := filesystem.NewBucket(dir)
@@ -51,8 +51,8 @@ func newStore(t testing.TB, dir, id string) *Store {
 	return NewStore(block, bucket)
 }
 
-// BenchmarkBlockSeries is the old side of grafana/mimir#3215; the new one is the benchmark of that
-// name of package storegateway.
+// BenchmarkBlockSeries is the old side of grafana/mimir#3215; the new one is the benchmark of that name in
+// package storegateway.
 func BenchmarkBlockSeries(b *testing.B) {
 	dir := b.TempDir()
 	id, err := testblock.BlockSeries().Write(dir, testblock.Options{External: map[string]string{"ext1": "1"}})
@@ -78,8 +78,8 @@ func shardOf(q testblock.SeriesQuery) tsblock.Shard {
 	return tsblock.Shard{Index: q.Shard, Count: testblock.SeriesRounds}
 }
 
-// TestSameBytes asks twin and product each query of the benchmark, on one block: labels, times,
-// encodings and bytes of all chunks are the same.
+// TestSameBytes runs each query of the benchmark on the baseline and on the product, on one block: labels,
+// times, encodings and bytes of all chunks are equal.
 func TestSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	id, err := testblock.BlockSeries().Write(dir, testblock.Options{})

@@ -37,7 +37,7 @@ func serve(l net.Listener, backend string) error {
 	}
 }
 
-// forward carries one connection. Either side's end is the end of both.
+// forward forwards one connection. It closes both sides when either side closes.
 func forward(client net.Conn, backend string) {
 	defer client.Close()
 	server, err := net.Dial("tcp", backend)
@@ -48,7 +48,7 @@ func forward(client net.Conn, backend string) {
 	go func() {
 		defer close(done)
 		defer client.Close()
-		_, _ = io.Copy(client, server) // its error is the end of the connection
+		_, _ = io.Copy(client, server) // an error ends the connection
 	}()
 	_, _ = io.Copy(server, client)
 	server.Close()

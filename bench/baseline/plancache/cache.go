@@ -8,25 +8,25 @@ import (
 	"vitess.io/vitess/go/vt/sqlparser"
 )
 
-// Options say how much the cache holds, and which of the fixes it has.
+// Options are the capacity of the cache and the fixes that it has.
 type Options struct {
-	Capacity int64 // bytes, by the sizes that plans say they have
+	Capacity int64 // in bytes, by the sizes that plans report
 
-	SizeClasses bool // sizes are rounded up as the allocator does
-	Detach      bool // names are copied out of the statement
-	HashKeys    bool // keys are hashed as they are, not put together first
+	SizeClasses bool // round sizes up to size classes
+	Detach      bool // copy names out of the statement
+	HashKeys    bool // hash keys without concatenating them
 }
 
-// A Cache keeps plans, the latest ones used. It belongs to one goroutine.
+// A Cache is an LRU cache of plans. It must not be used concurrently.
 type Cache struct {
 	opts    Options
 	parser  *sqlparser.Parser
 	bytes   int64
-	order   *list.List // of *entry, the latest first
+	order   *list.List // of *entry, most recently used first
 	entries map[key]*list.Element
 }
 
-// A key is the hash of what a plan is found by.
+// A key is the hash of a plan's key.
 type key [sha256.Size]byte
 
 type entry struct {
@@ -35,7 +35,7 @@ type entry struct {
 	size int64
 }
 
-// New makes an empty cache.
+// New returns an empty cache.
 func New(o Options) (*Cache, error) {
 	parser, err := sqlparser.New(sqlparser.Options{MySQLServerVersion: "8.0.30"})
 	if err != nil {
@@ -44,7 +44,7 @@ func New(o Options) (*Cache, error) {
 	return &Cache{opts: o, parser: parser, order: list.New(), entries: make(map[key]*list.Element)}, nil
 }
 
-// Key is what the statement's plan is found by.
+// Key returns the key of the statement's plan.
 func (c *Cache) Key(schema, sql string) [sha256.Size]byte {
 	if !c.opts.HashKeys {
 		return sha256.Sum256([]byte(schema + "@primary:" + sql))
@@ -64,7 +64,7 @@ func (c *Cache) Key(schema, sql string) [sha256.Size]byte {
 // Has reports whether the statement's plan is in the cache.
 func (c *Cache) Has(schema, sql string) bool { return c.entries[c.Key(schema, sql)] != nil }
 
-// Plan finds the statement's plan, or makes it and keeps it.
+// Plan returns the statement's plan. On a miss it builds and caches it.
 func (c *Cache) Plan(schema, sql string) (*Plan, error) {
 	k := c.Key(schema, sql)
 	if e := c.entries[k]; e != nil {
@@ -85,8 +85,8 @@ func (c *Cache) Plan(schema, sql string) (*Plan, error) {
 	return p, nil
 }
 
-// Bytes is what the cache says it holds.
+// Bytes returns the accounted size of the cache.
 func (c *Cache) Bytes() int64 { return c.bytes }
 
-// Len is how many plans the cache holds.
+// Len returns the number of plans in the cache.
 func (c *Cache) Len() int { return c.order.Len() }

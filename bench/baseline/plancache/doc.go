@@ -1,8 +1,6 @@
-// Package plancache is a plan cache as it is written first, and as the three fixes of
-// vitessio/vitess#8804 change it, one by one. It is there to be compared with packages sqlplan
-// and bytecache of the main module.
+// Package plancache is a straightforward plan cache, and the same cache with each of the three fixes of
+// vitessio/vitess#8804. It is the baseline of packages sqlplan and bytecache of the main module.
 //
-// A plan is what a sharding proxy keeps of a statement: its tables and columns, and for an
-// INSERT each row as a text of its own. The cache is a map and a list, bounded by the sizes
-// that plans say they have.
+// A plan is the data that a sharding proxy keeps for a statement: its tables and columns, and for an INSERT
+// each row as a separate text. The cache is a map and a list, bounded by the sizes that plans report.
 package plancache

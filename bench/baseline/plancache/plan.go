@@ -10,10 +10,10 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A Table is a table that a statement names.
+// A Table is a table in a statement.
 type Table struct{ Schema, Name string }
 
-// A Plan is what is kept of a statement.
+// A Plan is the cached data of a statement.
 type Plan struct {
 	Type    string
 	Tables  []*Table
@@ -21,7 +21,7 @@ type Plan struct {
 	Rows    []string // of an INSERT
 }
 
-// newPlan parses a statement. The names are the parser's, which cuts them out of the text.
+// newPlan parses a statement. The names are substrings of the text, as the parser returns them.
 func newPlan(parser *sqlparser.Parser, sql string, detach bool) (*Plan, error) {
 	stmt, err := parser.Parse(sql)
 	if err != nil {
@@ -63,8 +63,7 @@ func newPlan(parser *sqlparser.Parser, sql string, detach bool) (*Plan, error) {
 	return p, nil
 }
 
-// CachedSize is the size of the plan as its types tell it, or, with classes, as the allocator
-// charges it.
+// CachedSize returns the size of the plan by its types or, with classes, as the allocator accounts for it.
 func (p *Plan) CachedSize(classes bool) int64 {
 	size := func(n uintptr, _ bool) uintptr { return n }
 	if classes {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPlan looks at what is kept of statements, with and without each fix.
+// TestPlan checks the plans of statements, with and without each fix.
 func TestPlan(t *testing.T) {
 	for _, o := range []Options{{}, {SizeClasses: true}, {Detach: true}, {HashKeys: true}} {
 		o.Capacity = 1 << 20

@@ -1,6 +1,6 @@
-// Package querylog is a query log as it is written first: a record on the heap for each
-// query, its bind variables in a map, the line by fmt. It does what package querylog of the
-// main module does for 18 fields and 3 bind variables, and is there to be compared with it.
+// Package querylog is a straightforward query log: a record on the heap per query, its bind variables in a
+// map, the line formatted by fmt. It does the same work as package querylog of the main module, of which it
+// is the baseline, for 18 fields and 3 bind variables.
 package querylog
 
 import (
@@ -17,7 +17,7 @@ type Bind struct {
 	Value any
 }
 
-// A Record is what is known of a query.
+// A Record is the data of a query.
 type Record struct {
 	Method, Client, User, Caller string
 	Start, End                   time.Time
@@ -31,7 +31,7 @@ type Record struct {
 	Size                         int
 }
 
-// NewRecord makes a record with the bind variables of a query.
+// NewRecord returns a record with the bind variables of a query.
 func NewRecord(start time.Time, binds map[string]Bind) *Record {
 	r := &Record{Start: start, Binds: make(map[string]Bind, len(binds))}
 	for name, b := range binds {

@@ -19,7 +19,7 @@ type Conn struct {
 	sequence uint8
 }
 
-// NewConn reads from r, whose next packet has the given sequence number.
+// NewConn returns a Conn that reads from r, whose next packet has the given sequence number.
 func NewConn(r io.Reader, sequence uint8) *Conn { return &Conn{r: r, sequence: sequence} }
 
 func (c *Conn) readHeader() (int, error) {
@@ -71,7 +71,7 @@ func ParseRow(data []byte, columns int) ([]Value, error) {
 	return row, nil
 }
 
-// length decodes a length-encoded integer and answers how many bytes it takes.
+// length decodes a length-encoded integer and returns its value and its length.
 func length(b []byte) (v, n int) {
 	width := 0
 	switch b[0] {
@@ -93,7 +93,7 @@ func length(b []byte) (v, n int) {
 	return v, 1 + width
 }
 
-// ToMessage makes a row a message.
+// ToMessage converts a row to a message.
 func ToMessage(row []Value) *querypb.Row {
 	total := 0
 	for _, v := range row {
@@ -111,7 +111,7 @@ func ToMessage(row []Value) *querypb.Row {
 	return m
 }
 
-// FromMessage makes a message a row. The values are views of it.
+// FromMessage converts a message to a row. The values are views of it.
 func FromMessage(m *querypb.Row) ([]Value, error) {
 	row := make([]Value, len(m.Lengths))
 	pos := int64(0)
@@ -128,14 +128,14 @@ func FromMessage(m *querypb.Row) ([]Value, error) {
 	return row, nil
 }
 
-// A Throttle asks a question at most once an interval.
+// A Throttle calls Ask at most once per interval.
 type Throttle struct {
 	Interval time.Duration
 	Ask      func() bool
 	last     time.Time
 }
 
-// OK reports whether work may go on.
+// OK reports whether work may continue.
 func (t *Throttle) OK() bool {
 	if time.Since(t.last) < t.Interval {
 		return true
@@ -147,13 +147,13 @@ func (t *Throttle) OK() bool {
 	return true
 }
 
-// A Plan keeps one share of a table's rows, by a column's CRC-32, and projects their columns.
+// A Plan selects one shard of a table's rows, by a column's CRC-32, and projects their columns.
 type Plan struct {
 	Column, Index, Count int // Index from 1
 	Output               []int
 }
 
-// Filter is a row after the plan, or false.
+// Filter returns the projected row, or false if the row is not in the shard.
 func (p *Plan) Filter(row []Value) ([]Value, bool) {
 	if crc32.ChecksumIEEE(row[p.Column])%uint32(p.Count) != uint32(p.Index-1) {
 		return nil, false
@@ -165,7 +165,7 @@ func (p *Plan) Filter(row []Value) ([]Value, bool) {
 	return result, true
 }
 
-// AppendLoad appends a row as LOAD DATA reads it.
+// AppendLoad appends a row in the format of LOAD DATA.
 func AppendLoad(dst []byte, row []Value) []byte {
 	for i, v := range row {
 		if i > 0 {

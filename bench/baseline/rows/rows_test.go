@@ -13,14 +13,14 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// payload is a row of sysbench's tables.
+// payload returns a row of sysbench's tables.
 func payload() []byte {
 	return mysqlwire.TextRow{
 		[]byte("1234567"), []byte("998877"), bytes.Repeat([]byte("0123456789-"), 11)[:119], bytes.Repeat([]byte("0123456789-"), 6)[:59],
 	}.AppendTo(nil)
 }
 
-// TestSame takes a row both ways: the file for LOAD DATA is the same.
+// TestSame expects both implementations to write the same file for LOAD DATA.
 func TestSame(t *testing.T) {
 	in := mysqlwire.TextRow{[]byte("1"), nil, []byte("a\tb\nc\\d"), []byte{}}
 	row, err := ParseRow(in.AppendTo(nil), 4)
@@ -52,11 +52,11 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// endless is packets of one payload without end, with their sequence numbers.
+// An endless is an infinite sequence of packets with the same payload, with their sequence numbers.
 type endless struct {
 	payload []byte
 	packet  []byte
-	rest    []byte // of packet
+	rest    []byte // rest of packet
 	seq     uint8
 }
 

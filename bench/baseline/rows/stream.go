@@ -19,21 +19,21 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// packetSize is the bytes of rows that a message gathers, as Vitess' streamer does.
+// packetSize is the number of bytes of rows per message, as in Vitess' streamer.
 const packetSize = 250_000
 
-// interval is how often a throttle asks.
+// interval is the interval of a throttle.
 const interval = 250 * time.Millisecond
 
 const method = "/rows/Read"
 
-// A Server streams the rows of a statement, which comes as the request's text.
+// A Server streams the rows of a statement, which is the text of the request.
 type Server struct {
 	Source mysqlconn.Config
 	Plan   *Plan
 }
 
-// NewServer returns a gRPC server that streams.
+// NewServer returns a gRPC server for the stream.
 func (s *Server) NewServer() *grpc.Server {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	g.RegisterService(&grpc.ServiceDesc{
@@ -118,8 +118,8 @@ func (c *Conn) begin(caps mysqlwire.Capability) (columns int, err error) {
 	return columns, err
 }
 
-// Copy writes the rows of a statement into a table of the target, in transactions of about the
-// given bytes, and answers how many there were.
+// Copy writes the rows of a statement into a table of the target, in transactions of about the given number
+// of bytes, and returns the number of rows.
 func Copy(ctx context.Context, addr, sql string, target mysqlconn.Config, table string, transaction int) (rows uint64, err error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}), grpc.MaxCallRecvMsgSize(64<<20)))

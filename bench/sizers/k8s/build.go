@@ -6,7 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	// Imported by the generated code. With these imports go.mod is the same without that code.
+	// Imported by the generated code; keeps go.mod independent of that code.
 	_ "gopkg.in/inf.v0"
 	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

@@ -7,7 +7,7 @@ import (
 
 //go:generate go run github.com/taredb/tare/sizegen .
 
-// Objects are what an informer keeps.
+// Objects are objects that an informer caches.
 //
 //sizegen:root
 type Objects struct {

@@ -1,7 +1,7 @@
 package promql
 
 import (
-	_ "github.com/grafana/regexp" // imported by the generated code; so go.mod is the same without that code
+	_ "github.com/grafana/regexp" // imported by the generated code; keeps go.mod independent of that code
 	"github.com/prometheus/prometheus/promql/parser"
 )
 

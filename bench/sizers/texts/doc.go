@@ -1,2 +1,2 @@
-// Package texts has the texts that the subjects are parsed and decoded from.
+// Package texts provides the texts from which the subjects are parsed and decoded.
 package texts

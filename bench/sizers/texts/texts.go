@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Statements returns the SQL statements of sizegen/subjects/sqlast that ok accepts, by a number that
-// goes round. The command runs in bench/sizers.
+// Statements returns a function that cycles through the SQL statements of sizegen/subjects/sqlast for which
+// ok is true. The command must run in bench/sizers.
 func Statements(ok func(string) bool) func(i int) string {
 	var all []string
 	for part := range strings.SplitSeq(read("../../sizegen/subjects/sqlast/testdata/statements.sql"), ";\n") {
@@ -72,7 +72,7 @@ func Patterns() func(i int) string {
 	})
 }
 
-// Pod and Deployment return the i-th object as JSON.
+// Pod returns the i-th pod as JSON.
 func Pod(i int) string {
 	return object(i, "v1", "Pod", func(r *rand.Rand) map[string]any { return podSpec(r) })
 }

@@ -8,7 +8,7 @@ func Parse(text string) (*Statement, error) {
 	return &Statement{tree}, err
 }
 
-// VitessSize returns what the methods that Vitess generates say, 0 for a statement without them.
+// VitessSize returns the size by the methods that Vitess generates, or 0 for a statement without them.
 func (s *Statement) VitessSize() int64 {
 	if t, ok := s.Tree.(interface{ CachedSize(alloc bool) int64 }); ok {
 		return 16 + t.CachedSize(true)
