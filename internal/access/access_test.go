@@ -38,7 +38,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// call requests an endpoint with a Need and returns the status and the account that the handler saw.
+// call requests an endpoint with a Need and returns the status and the account in the handler's context.
 func call(g *Gate, n Need, change func(*http.Request)) (int, Account) {
 	var seen Account
 	h := g.Require(n, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = Of(r.Context()) }),
@@ -103,7 +103,8 @@ scraper: {role: metrics, token_sha256: %s}
 	}
 }
 
-// TestAnonymous: an entry of that name is for requests without credentials, never for wrong ones.
+// TestAnonymous checks that an entry of that name applies to requests without credentials, never to wrong
+// ones.
 func TestAnonymous(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "accounts.yaml")
 	writeFile(t, path, "anonymous: {role: metrics}\ndba: {role: operator, password: "+hashOf(t, "correct")+"}\n")
@@ -135,7 +136,7 @@ func TestReload(t *testing.T) {
 	write := func(text string) {
 		t.Helper()
 		writeFile(t, path, text)
-		at = at.Add(time.Second) // independent of the file system's resolution
+		at = at.Add(time.Second) // independent of the file system's time resolution
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestBadFiles: each problem is named without any hash of the file.
+// TestBadFiles checks that each problem is reported without any hash of the file.
 func TestBadFiles(t *testing.T) {
 	hash := hashOf(t, "x")
 	for text, want := range map[string]string{
@@ -210,7 +211,8 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestNeedsAreOrdered: a higher role includes the lower ones, and texts are independent of roles.
+// TestNeedsAreOrdered checks that a higher role includes the lower ones, and that texts are independent of
+// roles.
 func TestNeedsAreOrdered(t *testing.T) {
 	for _, have := range append(Roles(), 0) {
 		for _, need := range append(Roles(), 0) {
@@ -227,7 +229,8 @@ func TestNeedsAreOrdered(t *testing.T) {
 	}
 }
 
-// TestUnknownAccountsTakeAsLong: the hash compared for an unknown name has the highest cost of the file.
+// TestUnknownAccountsTakeAsLong checks that the hash compared for an unknown name has the highest cost of the
+// file.
 func TestUnknownAccountsTakeAsLong(t *testing.T) {
 	expensive, err := bcrypt.GenerateFromPassword([]byte("x"), 6)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// yamlLine is the part of an error of package yaml that has no value in it.
+// yamlLine is the part of an error of package yaml that contains no value.
 var yamlLine = regexp.MustCompile(`line \d+`)
 
 // maxFile bounds a file of accounts, in bytes.
@@ -43,7 +43,7 @@ type fileEntry struct {
 	Token    string `yaml:"token_sha256"`
 }
 
-// CheckFile reports the problems of a file of accounts. No error has a hash in it.
+// CheckFile returns the problems of a file of accounts. Errors contain no hash.
 func CheckFile(path string) error {
 	_, err := load(path)
 	return err
@@ -82,7 +82,7 @@ func parse(text []byte) (*accounts, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil {
-		// The whole error would quote hashes.
+		// The original error would quote hashes.
 		return nil, fmt.Errorf("%s: want lines such as grafana: {role: viewer, texts: false, password: <bcrypt hash>}, with no other key but token_sha256", cmp.Or(yamlLine.FindString(err.Error()), "not a map of accounts"))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
@@ -155,5 +155,5 @@ func (f *fileEntry) entry(name string) (*entry, error) {
 	return e, nil
 }
 
-// maxCost is the highest cost of a bcrypt hash: above it one login takes seconds.
+// maxCost is the maximum cost of a bcrypt hash: above it one login takes seconds.
 const maxCost = 14

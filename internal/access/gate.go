@@ -24,21 +24,21 @@ type Gate struct {
 	outer    func(*http.Request) string // see NewOpenGate
 	accounts atomic.Pointer[accounts]
 
-	mu     sync.Mutex // of the file's version
+	mu     sync.Mutex // guards the file's version
 	loaded version
 
 	salt   [sha256.Size]byte
-	turn   chan struct{} // held during a bcrypt comparison: it takes a CPU for up to a second
+	turn   chan struct{} // locked during a bcrypt comparison, which takes a CPU for up to a second
 	cached struct {
 		sync.Mutex
-		keys map[[sha256.Size]byte]struct{} // of credentials that were correct
+		keys map[[sha256.Size]byte]struct{} // of correct credentials
 	}
 }
 
-// cachedLogins bounds the correct credentials that are compared without bcrypt.
+// cachedLogins bounds the correct credentials that are accepted without bcrypt.
 const cachedLogins = 256
 
-// A version tells apart the states of a file.
+// A version identifies a state of a file.
 type version struct {
 	changed time.Time
 	size    int64
@@ -51,7 +51,7 @@ func NewGate(path string, log *slog.Logger) (*Gate, error) {
 		return nil, fmt.Errorf("read accounts: %w", err)
 	}
 	g.cached.keys = make(map[[sha256.Size]byte]struct{})
-	v, _ := stat(path) // before the file is read; load returns its error
+	v, _ := stat(path) // before the file is read, whose error load returns
 	a, err := load(path)
 	if err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func NewGate(path string, log *slog.Logger) (*Gate, error) {
 	return g, nil
 }
 
-// NewOpenGate returns a Gate without accounts: every client is an operator and sees texts. The function returns
-// the name of an account that was authenticated before the request reached the Gate, or "".
+// NewOpenGate returns a Gate without accounts: every client is an operator with statement texts. outer
+// returns the name of an account that was authenticated before the request reached the Gate, or "".
 func NewOpenGate(outer func(*http.Request) string, log *slog.Logger) *Gate {
 	return &Gate{outer: outer, log: log}
 }
@@ -78,7 +78,7 @@ func stat(path string) (version, error) {
 	return version{info.ModTime(), info.Size()}, nil
 }
 
-// refresh reads the file again if it has changed. Accounts of a file that cannot be read stay valid.
+// refresh reloads the file if it has changed. If the file cannot be read, its previous accounts stay valid.
 func (g *Gate) refresh() *accounts {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +87,7 @@ func (g *Gate) refresh() *accounts {
 		return g.accounts.Load()
 	}
 	if err != nil && g.loaded == (version{}) {
-		return g.accounts.Load() // logged before
+		return g.accounts.Load() // already logged
 	}
 	g.loaded = v
 	a, err := load(g.path)
@@ -131,7 +131,7 @@ func (g *Gate) identify(r *http.Request) (Account, bool) {
 	return Account{Name: Anonymous}, false
 }
 
-// byToken compares with every token, so that the time it takes depends on their number alone.
+// byToken compares with every token, so that its time depends only on their number.
 func (a *accounts) byToken(token string) (Account, bool) {
 	given := sha256.Sum256([]byte(token))
 	found := Account{Name: Anonymous}
@@ -144,7 +144,7 @@ func (a *accounts) byToken(token string) (Account, bool) {
 	return found, ok
 }
 
-// byPassword compares with the hash of a user, or of none at the same cost.
+// byPassword compares with the hash of a user, or with a dummy at the same cost.
 func (g *Gate) byPassword(ctx context.Context, known *accounts, user, password string) (Account, bool) {
 	denied := Account{Name: Anonymous}
 	e := known.entries[user]
@@ -174,7 +174,7 @@ func (g *Gate) byPassword(ctx context.Context, known *accounts, user, password s
 	return e.Account, true
 }
 
-// key returns a hash of credentials that is of no use outside this process.
+// key returns a hash of credentials that is useless outside this process.
 func (g *Gate) key(user string, hash []byte, password string) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(g.salt[:])

@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// A Denial is why a request was refused.
+// A Denial is the reason for refusing a request.
 type Denial struct {
 	Status  int // 401 or 403
 	Account Account
 	Need    Need
 }
 
-// Text returns the error for the client: the role that the path requires.
+// Text returns the error for the client, with the role that the path requires.
 func (d Denial) Text(path string) string {
 	if d.Status == http.StatusUnauthorized {
 		return fmt.Sprintf("%s requires an account with %s.", path, d.Need)
@@ -25,8 +25,8 @@ func (d Denial) Text(path string) string {
 	return fmt.Sprintf("%s requires %s; the account %q has the role %s.", path, d.Need, d.Account.Name, d.Account.Role)
 }
 
-// Require returns h behind a Need. Requests that it refuses are handled by deny, after the headers of a 401 were
-// set. Calls that change something are logged, refused ones too.
+// Require returns h protected by a Need. Refused requests are passed to deny, after the headers of a 401 are
+// set. Calls that change state are logged, even refused ones.
 func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *http.Request, Denial)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account, valid := g.identify(r)
@@ -52,7 +52,7 @@ func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *h
 	})
 }
 
-// record logs a call that changes something. A handler that panicked has status 500.
+// record logs a call that changes state. A handler that panicked has status 500.
 func (g *Gate) record(r *http.Request, a Account, w *StatusWriter) {
 	level := slog.LevelInfo
 	status := w.Status()
@@ -75,7 +75,7 @@ type StatusWriter struct {
 	status int // 0: none was sent
 }
 
-// Status returns the status that was sent, or 500 if the handler panicked before.
+// Status returns the response's status, or 500 if the handler panicked before sending one.
 func (w *StatusWriter) Status() int {
 	if w.status == 0 {
 		return http.StatusInternalServerError
@@ -106,5 +106,5 @@ func (w *StatusWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *StatusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

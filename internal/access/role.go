@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// A Role is what an account may do. Each role includes the ones before it; the zero Role may do nothing.
+// A Role is a set of permissions of an account. Each role includes the previous ones; the zero Role has none.
 type Role uint8
 
 // Roles.
 const (
 	Metrics  Role = iota + 1 // metrics and health
 	Viewer                   // pages, JSON and PromQL
-	Operator                 // calls that change something, and profiles
+	Operator                 // calls that change state, and profiles
 )
 
-// Roles returns all roles, the least first.
+// Roles returns all roles in ascending order.
 func Roles() []Role { return []Role{Metrics, Viewer, Operator} }
 
 func (r Role) String() string {
@@ -40,35 +40,35 @@ func ParseRole(s string) (Role, error) {
 	return 0, fmt.Errorf("unknown role %.40q: want metrics, viewer or operator", s)
 }
 
-// A Need is what an endpoint requires of an account. Its zero value admits no account.
+// A Need is the requirement of an endpoint. Its zero value admits no account.
 type Need struct {
 	role    Role
 	texts   bool
 	changes bool
 }
 
-// For returns the Need of at least a role.
+// For returns the Need for at least a role.
 func For(r Role) Need { return Need{role: r} }
 
-// WithTexts returns the Need that also requires an account that sees statement texts.
+// WithTexts returns the Need that also requires the right to statement texts.
 func (n Need) WithTexts() Need { n.texts = true; return n }
 
-// Changing returns the Need of calls that change something: each of them is logged with its account.
+// Changing returns the Need of calls that change state: each is logged with its account.
 func (n Need) Changing() Need { n.changes = true; return n }
 
-// Role returns the least role.
+// Role returns the minimum role.
 func (n Need) Role() Role { return n.role }
 
-// Texts reports whether the account must see statement texts.
+// Texts reports whether the account must have the right to statement texts.
 func (n Need) Texts() bool { return n.texts }
 
-// Changes reports whether calls change something.
+// Changes reports whether calls change state.
 func (n Need) Changes() bool { return n.changes }
 
 // Declared reports whether n is not the zero value.
 func (n Need) Declared() bool { return n.role != 0 }
 
-// String returns the Need as a sentence names it: "the role viewer with statement texts".
+// String returns the Need as a phrase: "the role viewer with statement texts".
 func (n Need) String() string {
 	if n.texts {
 		return "the role " + n.role.String() + " with statement texts"
@@ -80,10 +80,10 @@ func (n Need) String() string {
 type Account struct {
 	Name  string // Anonymous without credentials
 	Role  Role
-	Texts bool // sees statement texts
+	Texts bool // has the right to statement texts
 }
 
-// Anonymous is the name of requests without credentials.
+// Anonymous is the account name of requests without credentials.
 const Anonymous = "anonymous"
 
 // May reports whether the account satisfies a Need.
@@ -93,11 +93,12 @@ func (a Account) May(n Need) bool {
 
 type accountKey struct{}
 
-// Of returns the account of a request that a Gate has admitted, otherwise the zero Account, which may do nothing.
+// Of returns the account of a request that a Gate has admitted, otherwise the zero Account, which has no
+// permissions.
 func Of(ctx context.Context) Account {
 	a, _ := ctx.Value(accountKey{}).(Account)
 	return a
 }
 
-// SeesTexts reports whether the response to a request may have statement texts.
+// SeesTexts reports whether the response to a request may contain statement texts.
 func SeesTexts(ctx context.Context) bool { return Of(ctx).Texts }

@@ -6,28 +6,28 @@ import (
 	"testing"
 )
 
-// opsPerRun is how many operations one measured run holds. testing.AllocsPerRun divides
-// integers, so 999 allocations in 1,000 runs of one operation would read as 0.
+// opsPerRun is the number of operations per measured run. testing.AllocsPerRun divides integers, so 999
+// allocations in 1,000 runs of one operation would be reported as 0.
 const opsPerRun = 1000
 
-// attempts is how often a case that seems to allocate too much is measured. The counter is the
-// process' own: on a busy machine the work of the runtime and of other goroutines falls into
-// it now and then. What an operation allocates is there each time.
+// attempts is the maximum number of measurements of a case that seems to allocate too much. The counter
+// covers the whole process: on a busy machine it occasionally includes the runtime and other goroutines.
+// Allocations of the operation itself occur each time.
 const attempts = 5
 
 // A Case is one row of an allocation table.
 type Case struct {
 	Name string
 
-	// Op does the operation once and returns an error when it did not do its work:
-	// an operation that fails early allocates nothing and proves nothing.
+	// Op performs the operation once and returns an error if it did not do its work: an operation that fails
+	// early allocates nothing and proves nothing.
 	Op func() error
 
-	// PerThousand is how many heap allocations 1,000 operations may make; 0 is the rule.
+	// PerThousand is the maximum number of heap allocations of 1,000 operations; 0 is the rule.
 	PerThousand float64
 }
 
-// Run measures each case in a subtest and fails the ones that allocate more than they may.
+// Run measures each case in a subtest and fails those that exceed their allocations.
 func Run(t *testing.T, cases []Case) {
 	t.Helper()
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {

@@ -1,3 +1,3 @@
-// Package alloctest runs a package's allocation table: the operations that promise a
-// number of heap allocations, measured a thousand at a time, each proving that it worked.
+// Package alloctest runs a package's allocation table: operations with a documented number of heap
+// allocations, measured in thousands, each verifying its result.
 package alloctest

@@ -11,7 +11,7 @@ import (
 
 const ledger = "internal/archtest/testdata/escape.txt"
 
-// TestHouse holds this module to its rules.
+// TestHouse checks the rules on this module.
 func TestHouse(t *testing.T) {
 	tree, err := archtest.Load("../..")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// checks are the rules that every tree is held to.
+// checks returns the rules for every tree.
 func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
 		"floors": archtest.Floors,
@@ -103,8 +103,8 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	}
 }
 
-// TestMessageList compares testdata/messages.txt with the errors and log lines of the code, so that a change of
-// a message is seen beside all others.
+// TestMessageList compares testdata/messages.txt with the errors and log lines of the code, so that reviewers
+// see a changed message beside all others.
 func TestMessageList(t *testing.T) {
 	const list = "testdata/messages.txt"
 	tree, err := archtest.Load("../..")

@@ -17,8 +17,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the files of testdata instead of comparing them")
 
-// TestBadTrees runs every check on small trees that break the rules; each archive holds
-// such a tree and, in the file "findings", what is to be found in it.
+// TestBadTrees runs every check on small trees that break the rules; each archive contains such a tree and,
+// in the file "findings", the expected findings.
 func TestBadTrees(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -59,7 +59,7 @@ func takeFile(a *txtar.Archive, name string) string {
 	return text
 }
 
-// findings returns what all checks find in an archive's tree, one a line.
+// findings returns the findings of all checks in an archive's tree, one per line.
 func findings(t *testing.T, archive *txtar.Archive) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 	return strings.Join(lines, "")
 }
 
-// TestLongFile is a tree of its own, as nobody reads 600 lines of testdata.
+// TestLongFile generates its tree instead of keeping 600 lines of testdata.
 func TestLongFile(t *testing.T) {
 	for _, c := range []struct{ head, want string }{
 		{"package long\n", "sizes: long/long.go: 602 lines, at most 600; split it by concept, one noun a file\n"},

@@ -10,8 +10,8 @@ import (
 
 const maxFiles = 40
 
-// Crowds checks that no package has more files, tests left out, than a reader surveys. Text lists
-// exceptions: package, "*", reason; one may be needless.
+// Crowds checks that no package has more files, excluding tests, than a reader can survey. Text lists
+// exceptions: package, "*", reason; one may be unnecessary.
 func Crowds(t *Tree, name, text string) ([]Finding, error) {
 	l, err := readExceptions(name, text)
 	if err != nil {

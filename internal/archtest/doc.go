@@ -1,12 +1,11 @@
-// Package archtest holds the rules of the house as tests: what a linter for all of Go
-// cannot know.
+// Package archtest tests the rules of this project that a general Go linter does not know.
 //
 // # Terms
 //
 //   - A floor is a number in ARCHITECTURE.md's table of packages; imports go down only.
-//   - A finding is one breach, with the remedy.
-//   - The escape ledger, testdata/escape.txt, names hot functions and how many values each
-//     may let escape to the heap.
+//   - A finding is one violation, with the remedy.
+//   - The escape ledger, testdata/escape.txt, lists hot functions and the number of values each may let
+//     escape to the heap.
 //
 // # Data flow
 //
@@ -15,10 +14,10 @@
 //	ARCHITECTURE.md ┘
 //	escape.txt + go build -gcflags=-m ─────> findings
 //
-// The checks are themselves tested on small trees in testdata, each with the findings it
-// must give, so that none of them can go blind unnoticed.
+// The checks themselves are tested on small trees in testdata, each with the expected findings, so that a
+// check that stops working is noticed.
 //
-// # What it does not do
+// # Limits
 //
-// It judges no test files' imports: a test may use whatever proves its point.
+// The imports of test files are not checked: a test may use any package.
 package archtest

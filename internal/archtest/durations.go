@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Durations checks that no test compares the time that something took: on a busy machine everything
-// takes longer. The ledger lists functions in which such a comparison is one of data or bounds a wait,
-// one per line: file, function, reason. A file that uses testing/synctest has a clock of its own.
+// Durations checks that no test compares a measured time: on a busy machine everything takes longer. The
+// ledger lists functions in which such a comparison concerns data or bounds a wait, one per line: file,
+// function, reason. A file that uses testing/synctest has a fake clock.
 func Durations(t *Tree, name, text string) ([]Finding, error) {
 	l, err := readExceptions(name, text)
 	if err != nil {
@@ -42,8 +42,8 @@ func Durations(t *Tree, name, text string) ([]Finding, error) {
 	return findings, nil
 }
 
-// elapsed returns the comparisons of what time.Since, time.Until or a Sub method returned, directly
-// or by a variable.
+// elapsed returns the comparisons of results of time.Since, time.Until or a Sub method, directly or through a
+// variable.
 func elapsed(body ast.Node) (found []ast.Node) {
 	names := make(map[string]bool)
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -72,8 +72,8 @@ func elapsed(body ast.Node) (found []ast.Node) {
 	return found
 }
 
-// isElapsed reports whether an expression is a duration that was measured: a call, a variable that
-// has one, a method of one such as Abs, a sum or a conversion.
+// isElapsed reports whether an expression is a measured duration: a call, a variable with one, a method of
+// one such as Abs, a sum or a conversion.
 func isElapsed(e ast.Expr, names map[string]bool) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -10,9 +10,9 @@ import (
 // dataPaths are the packages whose results depend on where data ends.
 var dataPaths = [...]string{"activeseries", "frontend", "promapi", "storegateway", "tsblock"}
 
-// Ends checks that no data path takes a wrapped io.EOF for the end of its data: layers above a
-// connection or a file wrap the io.EOF of a broken read, and the result would silently be short. The
-// packages have errors of their own for the end of data; an io.Reader's io.EOF is compared by ==.
+// Ends checks that no data path takes a wrapped io.EOF for the end of its data: layers above a connection or
+// a file wrap the io.EOF of a broken read, and the result would silently be truncated. The packages have
+// separate errors for the end of data; an io.Reader's io.EOF is compared by ==.
 func Ends(t *Tree) ([]Finding, error) {
 	files, err := t.goFiles(func(name string) bool {
 		return !strings.HasSuffix(name, "_test.go") && slices.Contains(dataPaths[:], strings.SplitN(path.Dir(name), "/", 2)[0])
@@ -33,7 +33,7 @@ func Ends(t *Tree) ([]Finding, error) {
 	return findings, nil
 }
 
-// isName reports whether an expression is the name of a package.
+// isName reports whether an expression is a qualified name of a package.
 func isName(e ast.Expr, pkg, name string) bool {
 	s, ok := e.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != name {

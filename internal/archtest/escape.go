@@ -15,11 +15,11 @@ import (
 // A hotFunc is a line of the escape ledger.
 type hotFunc struct {
 	name    string // "dir.Func" or "dir.(*Type).Method"
-	allowed int    // how many escapes it may have
+	allowed int    // number of permitted escapes
 	line    int    // in the ledger
 }
 
-// readLedger reads lines of "name", or "name count reason" where escapes are accepted.
+// readLedger parses lines of "name", or "name count reason" if escapes are accepted.
 func readLedger(text string) ([]hotFunc, error) {
 	var funcs []hotFunc
 	n := 0
@@ -55,12 +55,12 @@ func (f hotFunc) dir() string {
 	return f.name[:slash+1+dot]
 }
 
-// diagnostic is a line of go build -gcflags=-m that says something is on the heap.
+// diagnostic matches a line of go build -gcflags=-m that reports a heap allocation.
 var diagnostic = regexp.MustCompile(`^(\S+\.go):(\d+):(\d+): (moved to heap: .*|.* escapes to heap)$`)
 
-// harmless matches what the compiler reports and nobody pays for: a constant made an
-// interface, as in panic("…"), which is in the binary's read-only data; and the growth of an
-// append, which costs nothing where dst has room: allocation tables measure it.
+// harmless matches diagnostics without a cost: a constant converted to an interface, as in panic("…"), which
+// is in the binary's read-only data; and the growth of an append, which costs nothing if dst has room:
+// allocation tables measure it.
 var harmless = regexp.MustCompile(`^(?:"(?:[^"\\]|\\.)*"|\d+|[\w.]+\(\d+\)|append) escapes to heap$`)
 
 // A span is the lines of one function.
@@ -69,7 +69,7 @@ type span struct {
 	from, to int
 }
 
-// Escapes holds the functions of a ledger against what the compiler says of them.
+// Escapes compares the functions of a ledger with the compiler's diagnostics.
 func Escapes(t *Tree, ledgerName, ledger string) ([]Finding, error) {
 	funcs, err := readLedger(ledger)
 	if err != nil {
@@ -107,9 +107,9 @@ func Escapes(t *Tree, ledgerName, ledger string) ([]Finding, error) {
 	return findings, nil
 }
 
-// escapes compiles packages and returns what escapes in each of their functions. The
-// flag is for the named packages alone: their imports come from the build cache, and so
-// do their own diagnostics the second time.
+// escapes compiles packages and returns the escaping values of each of their functions. The flag applies to
+// the named packages only: their imports come from the build cache, and so do their diagnostics the second
+// time.
 func (t *Tree) escapes(patterns []string) (map[string][]string, error) {
 	packages, err := t.list(patterns...)
 	if err != nil {

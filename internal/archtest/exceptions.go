@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Exceptions list reviewed exceptions from a rule, one per line: file, function, reason. A function "*" is all of the
-// file, or of the directory if the file ends in /.
+// exceptions list reviewed exceptions from a rule, one per line: file, function, reason. A function "*" means
+// the whole file, or the directory if the file ends in /.
 type exceptions struct {
 	name  string
-	lines map[string]int // "file function" to its line
+	lines map[string]int // "file function" to its line number
 	used  map[string]bool
 }
 

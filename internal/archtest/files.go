@@ -15,10 +15,10 @@ import (
 
 const maxLines = 600
 
-// bannedNames say nothing about what is inside.
+// bannedNames say nothing about a package's contents.
 var bannedNames = []string{"util", "utils", "common", "helper", "helpers", "types", "misc", "pkg", "shared", "base"}
 
-// Sizes checks that no file outgrew what a reader keeps in mind.
+// Sizes checks the maximum length of files.
 func Sizes(t *Tree) ([]Finding, error) {
 	var findings []Finding
 	for _, name := range t.Files {
@@ -43,7 +43,7 @@ var generatedLine = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$
 
 func generated(text []byte) bool { return generatedLine.Match(text) }
 
-// Names checks that no directory is named after nothing.
+// Names checks that no directory has a meaningless name.
 func Names(t *Tree) ([]Finding, error) {
 	var findings []Finding
 	for _, p := range t.Packages {
@@ -87,8 +87,8 @@ func Docs(t *Tree) ([]Finding, error) {
 	return findings, nil
 }
 
-// Inits checks that no package does work before main: it would cost every start of every
-// binary that links it, and it has no place for an error.
+// Inits checks that no package works before main: that would slow every start of every binary that links it,
+// and cannot return an error.
 func Inits(t *Tree) ([]Finding, error) {
 	files, err := t.linkedFiles()
 	if err != nil {
@@ -108,8 +108,8 @@ func Inits(t *Tree) ([]Finding, error) {
 	return findings, nil
 }
 
-// foreignPath matches paths of somebody's machine and hosts of private package registries,
-// as they come in by pasted output.
+// foreignPath matches paths of a developer's machine and hosts of private package registries, which are
+// introduced by pasted output.
 var foreignPath = regexp.MustCompile(`(?:^|[\s"'=(:,\x60])/(?:work|root|home/\w+|Users/\w+)/[\w.-]+|` +
 	`https?://(?:[\w.-]*(?:artifactory|nexus)[\w.-]*|(?:10|172|192)\.\d+\.\d+\.\d+)[:/]`)
 

@@ -11,7 +11,7 @@ import (
 const (
 	floorsFile = "ARCHITECTURE.md"
 
-	// strictFloors is how many of the lowest floors import the standard library only.
+	// strictFloors is the number of lowest floors that may import only the standard library.
 	strictFloors = 2
 
 	// testFloor marks packages that only tests import.
@@ -22,7 +22,7 @@ const (
 type room struct {
 	path    string
 	floor   int
-	besides []string // import paths that it may use against the rule
+	besides []string // import paths that it may use despite the rule
 	line    int
 }
 
@@ -56,7 +56,7 @@ func readRooms(text string) ([]room, error) {
 	return rooms, nil
 }
 
-// roomOf returns the room that a package is in: the longest path that it is at or below.
+// roomOf returns the room of a package: the longest path that it is at or below.
 func roomOf(rooms []room, path string) *room {
 	var best *room
 	for i := range rooms {
@@ -70,7 +70,7 @@ func roomOf(rooms []room, path string) *room {
 
 func within(path, parent string) bool { return path == parent || strings.HasPrefix(path, parent+"/") }
 
-// Floors checks that imports go down, and that the lower floors import little.
+// Floors checks that imports go down, and that the lower floors import only what is listed.
 func Floors(t *Tree) ([]Finding, error) {
 	text, err := t.read(floorsFile)
 	if err != nil {
@@ -114,8 +114,7 @@ func Floors(t *Tree) ([]Finding, error) {
 	return findings, nil
 }
 
-// Imports returns the floors of the packages of the table, those of tests left out, and which of them each
-// imports.
+// Imports returns the floors of the table's packages, excluding tests, and the imports of each.
 func (t *Tree) Imports() (floors map[string]int, imports map[string][]string, err error) {
 	text, err := t.read(floorsFile)
 	if err != nil {
@@ -147,7 +146,7 @@ func (t *Tree) Imports() (floors map[string]int, imports map[string][]string, er
 	return floors, imports, nil
 }
 
-// judge says what is wrong with an import from a room, "" when nothing is.
+// judge returns the problem of an import from a room, "" if there is none.
 func judge(t *Tree, rooms []room, from *room, imported string, standard map[string]bool) (what, remedy string) {
 	if slices.ContainsFunc(from.besides, func(b string) bool { return within(imported, b) || within(imported, t.Module+"/"+b) }) {
 		return "", ""
@@ -163,7 +162,7 @@ func judge(t *Tree, rooms []room, from *room, imported string, standard map[stri
 	to := roomOf(rooms, path)
 	switch {
 	case to == nil || to == from:
-		return "", "" // a package without a floor is a finding of its own
+		return "", "" // a package without a floor is a separate finding
 	case to.floor == testFloor && from.floor != testFloor:
 		return "imports " + path + ", which is for tests", "use it in _test.go files only"
 	case from.floor == testFloor || to.floor < from.floor:

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Globals checks that package-level variables are tables: nobody writes to them after
-// their declaration. Tests may, for they own the process.
+// Globals checks that package-level variables are constant tables, not written after their declaration. Tests
+// may write them, because they own the process.
 func Globals(t *Tree) ([]Finding, error) {
 	var findings []Finding
 	for _, p := range t.Packages {
@@ -64,7 +64,7 @@ func packageVariables(files []*ast.File) map[string]*ast.ValueSpec {
 	return variables
 }
 
-// writes returns the variables that a file's functions assign to, or into.
+// writes returns the variables that a file's functions assign to, or to parts of.
 func writes(file *ast.File) []*ast.Ident {
 	var targets []*ast.Ident
 	note := func(e ast.Expr) {
@@ -97,7 +97,7 @@ func writes(file *ast.File) []*ast.Ident {
 	return targets
 }
 
-// root returns the variable that an expression reaches into, nil when there is none.
+// root returns the variable at the base of an expression, nil if there is none.
 func root(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {

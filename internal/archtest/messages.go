@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// messageCalls are the functions whose text a user reads: errors, log lines, what is printed.
+// messageCalls are the functions with user-visible text: errors, log lines, printed output.
 var messageCalls = []string{"Errorf", "New", "Info", "Warn", "Error", "Debug", "Fprintf", "Fprintln", "refuse", "refuseSetting", "badRequest", "restart", "stop", "unknown", "unproven"}
 
-// messageFields are the fields of errors that a user reads.
+// messageFields are the user-visible fields of errors.
 var messageFields = []string{"Message", "Try", "What", "msg", "try", "what"}
 
-// A message is a text that the program shows, with the file that it is in.
+// A message is a text shown by the program, with its file.
 type message struct {
 	where string // file:line
 	file  string
@@ -45,7 +45,8 @@ func messages(t *Tree) ([]message, error) {
 	return all, nil
 }
 
-// foreignText reports whether a file's texts are not shown by the product: benchmarks, test support and testdata.
+// foreignText reports whether a file's texts are not shown by the product: benchmarks, test support and
+// testdata.
 func foreignText(name string) bool {
 	dir := "/" + path.Dir(name) + "/"
 	return strings.Contains(dir, "/testdata/") || strings.HasPrefix(dir, "/bench/") || strings.HasPrefix(dir, "/e2e/") ||
@@ -82,7 +83,7 @@ func showsMessage(call *ast.CallExpr) bool {
 	return false
 }
 
-// constantText returns the text of a literal, or of literals that are added.
+// constantText returns the text of a literal, or of concatenated literals.
 func constantText(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -122,7 +123,7 @@ func Messages(t *Tree) ([]Finding, error) {
 	return findings, nil
 }
 
-// MessageList returns all messages, one a line under the name of its package, so that they can be read on one page.
+// MessageList returns all messages, one per line under the name of its package, for reading them on one page.
 func MessageList(t *Tree) (string, error) {
 	all, err := messages(t)
 	if err != nil {

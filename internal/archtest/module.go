@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// StandsAlone checks that the packages below a directory, tests included, can be a module that requires
-// no other, with the given go directive: it copies them without those below the directories except,
-// and vets the copy.
+// StandsAlone checks that the packages below a directory, tests included, can be a module without
+// requirements, with the given go directive: it copies them, except those below the directories except, and
+// vets the copy.
 func StandsAlone(t *Tree, dir, goVersion string, except ...string) (_ []Finding, err error) {
 	tmp, err := os.MkdirTemp("", "module")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A retiredWord is an idiom that the project's texts do not use, and what to write instead.
+// A retiredWord is an idiom that the project's texts do not use, with its replacement.
 type retiredWord struct {
 	pattern *regexp.Regexp
 	write   string
@@ -44,15 +44,15 @@ var (
 	markup     = regexp.MustCompile(`<[^>]*>|\{\{[^}]*\}\}`)
 )
 
-// howToLines is the most lines that a page under docs/start, docs/tasks or docs/operate may have, and
-// proseColumns the most characters of a line of prose.
+// howToLines is the maximum number of lines of a page under docs/start, docs/tasks or docs/operate, and
+// proseColumns the maximum number of characters of a line of prose.
 const (
 	howToLines   = 150
 	proseColumns = 100
 )
 
-// Prose checks the texts that a user reads, Markdown and page templates: they use none of the retired words, and a
-// how-to page is short. Code, file names in quotes and markup are not prose.
+// Prose checks the texts that a user reads, Markdown and page templates: they use none of the retired words,
+// and a how-to page is short. Code, quoted file names and markup are not checked.
 func Prose(t *Tree) ([]Finding, error) {
 	words := retiredWords()
 	var findings []Finding
@@ -114,7 +114,7 @@ func retired(words []retiredWord, text string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// howTo reports whether a page is read while doing what it describes.
+// howTo reports whether a page is a how-to guide.
 func howTo(name string) bool {
 	switch path.Dir(name) {
 	case "docs/start", "docs/tasks", "docs/operate":
@@ -123,7 +123,8 @@ func howTo(name string) bool {
 	return false
 }
 
-// tooWide reports whether a line of prose could have been wrapped: tables, headings and lines that are one word cannot.
+// tooWide reports whether a line of prose should have been wrapped: tables, headings and lines of one word
+// cannot be.
 func tooWide(line string) bool {
 	return len([]rune(line)) > proseColumns && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "#") &&
 		!strings.HasPrefix(line, "!") && strings.Contains(strings.TrimSpace(line)[:proseColumns/2], " ")

@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// roadStep is "1. `package.Function`, `package.(*Type).Method`: their purpose"; the package is its directory.
+// roadStep matches "1. `package.Function`, `package.(*Type).Method`: their purpose"; the package is its
+// directory.
 var roadStep = regexp.MustCompile("^\\d+\\. ((?:`[^`]+`(?:, )?)+): .")
 
-// Roads checks that the functions exist that the numbered steps of the roads name in ARCHITECTURE.md.
+// Roads checks that the functions named in the numbered steps in ARCHITECTURE.md exist.
 func Roads(t *Tree) ([]Finding, error) {
 	text, err := t.read(floorsFile)
 	if err != nil {

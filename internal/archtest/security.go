@@ -8,11 +8,11 @@ import (
 
 const securityFile = "SECURITY.md"
 
-// testName is the name of a test as a document has it.
+// testName matches the name of a test in a document.
 var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
 
 // Security checks that each promise of SECURITY.md, an item that starts with a bold sentence below "What Tare
-// promises", names at least one test, and that every test it names exists.
+// promises", names at least one test, and that every test named there exists.
 func Security(t *Tree) ([]Finding, error) {
 	text, err := t.read(securityFile)
 	if err != nil {
@@ -49,7 +49,7 @@ func Security(t *Tree) ([]Finding, error) {
 // testFunction is the head of a test or fuzz target.
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 
-// testNames returns the names of all tests, those behind build tags too.
+// testNames returns the names of all tests, including those behind build tags.
 func (t *Tree) testNames() (map[string]bool, error) {
 	names := make(map[string]bool)
 	for _, name := range t.Files {

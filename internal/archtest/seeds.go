@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Seeds checks that the randomness of a test can be repeated: it comes from a constant, or from a
-// seed that the given package prints and takes back, not from the functions of math/rand, which have
-// a seed of their own, nor from the time or a process number.
+// Seeds checks that the randomness of a test is reproducible: it comes from a constant, or from a seed that
+// the given package prints and accepts, not from the top-level functions of math/rand, which are seeded
+// randomly, nor from the time or a process number.
 func Seeds(t *Tree, helper string) ([]Finding, error) {
 	files, err := t.testFiles()
 	if err != nil {
@@ -33,7 +33,7 @@ func Seeds(t *Tree, helper string) ([]Finding, error) {
 	return findings, nil
 }
 
-// unseeded returns what is wrong with a node's use of randomness, "" if nothing is. Random is the name of
+// unseeded returns the problem of a node's use of randomness, "" if there is none. random is the name of
 // math/rand in the file, "" if it is not imported.
 func (f *goFile) unseeded(n ast.Node, random string) string {
 	switch n := n.(type) {
@@ -45,7 +45,7 @@ func (f *goFile) unseeded(n ast.Node, random string) string {
 		if !strings.HasPrefix(s.Sel.Name, "New") {
 			return "random numbers without a seed: " + random + "." + s.Sel.Name
 		}
-		if passing(n.Args...) && s.Sel.Name != "New" { // the source within New is judged itself
+		if passing(n.Args...) && s.Sel.Name != "New" { // the source within New is checked itself
 			return "a seed that is not printed"
 		}
 	case *ast.AssignStmt:
@@ -56,7 +56,7 @@ func (f *goFile) unseeded(n ast.Node, random string) string {
 	return ""
 }
 
-// passing reports whether an expression differs from run to run by the time or the process.
+// passing reports whether an expression depends on the time or the process.
 func passing(in ...ast.Expr) (found bool) {
 	for _, e := range in {
 		ast.Inspect(e, func(n ast.Node) bool {
@@ -69,7 +69,7 @@ func passing(in ...ast.Expr) (found bool) {
 	return found
 }
 
-// importName returns the name by which a file uses a package, "" when it does not.
+// importName returns the name by which a file uses a package, "" if it does not.
 func (f *goFile) importName(wanted string) string {
 	for _, i := range f.Imports {
 		switch {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// serverPackage creates all HTTP servers.
+// serverPackage is the package that creates all HTTP servers.
 const serverPackage = "internal/httpserver"
 
-// Servers checks that HTTP servers are created by package httpserver alone, whose guard refuses requests of other
-// sites, and that routes are registered only where each declares the role that it requires. The ledger lists
-// functions with a mux of their own.
+// Servers checks that only package httpserver, whose guard refuses requests of other sites, creates HTTP
+// servers, and that routes are registered only where each declares the role that it requires. The ledger
+// lists functions with a separate mux.
 func Servers(t *Tree, name, text string) ([]Finding, error) {
 	l, err := readExceptions(name, text)
 	if err != nil {
@@ -85,7 +85,7 @@ func recovers(n ast.Node) bool {
 	}
 	for n := range ast.Preorder(body) {
 		switch n := n.(type) {
-		case *ast.Ident: // also the name of a method
+		case *ast.Ident: // or the name of a method
 			if n.Name == "recovered" {
 				return true
 			}
@@ -98,7 +98,7 @@ func recovers(n ast.Node) bool {
 	return false
 }
 
-// A function is a declaration of the tree's own code.
+// A function is a declaration in the tree's code.
 type function struct {
 	file, name string
 	node       ast.Node
@@ -109,8 +109,8 @@ func (f function) finding(n ast.Node, what, remedy string) Finding {
 	return f.in.finding(n, what, remedy)
 }
 
-// inspectFunctions calls check for every declaration of code that is linked into programs: neither tests nor the
-// packages that only tests import.
+// inspectFunctions calls check for every declaration of code that is linked into programs, excluding tests
+// and packages that only tests import.
 func (t *Tree) inspectFunctions(check func(function) []Finding) ([]Finding, error) {
 	table, err := t.read(floorsFile)
 	if err != nil {

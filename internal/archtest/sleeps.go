@@ -4,10 +4,10 @@ import (
 	"go/ast"
 )
 
-// Sleeps checks that nothing sleeps in place of a wait: neither tests, where only the clock of
-// testing/synctest moves by sleeping, nor programs, which could not be stopped meanwhile. A poll of
-// something that sends no notification (the kernel, another process) ends the line of its pause with
-// "// polls: " and what it polls, the pace of a load with "// paces: " and what it paces.
+// Sleeps checks that no code sleeps instead of waiting: neither tests, in which sleeping may only advance the
+// clock of testing/synctest, nor programs, which could not be stopped meanwhile. A poll of a source without
+// notifications (the kernel, another process) marks the line of its pause by "// polls: " and the polled
+// condition, the pace of a load by "// paces: " and the paced load.
 func Sleeps(t *Tree) ([]Finding, error) {
 	files, err := t.goFiles(func(string) bool { return true })
 	if err != nil {

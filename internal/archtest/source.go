@@ -47,7 +47,7 @@ func (t *Tree) goFiles(keep func(name string) bool) ([]*goFile, error) {
 	return files, nil
 }
 
-// linkedFiles parses the files of the packages, tests left out.
+// linkedFiles parses the files of the packages, excluding tests.
 func (t *Tree) linkedFiles() ([]*goFile, error) {
 	var files []*goFile
 	for _, p := range t.Packages {

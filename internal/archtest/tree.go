@@ -14,15 +14,15 @@ import (
 	"strings"
 )
 
-// A Tree is a module as the checks see it.
+// A Tree is the module being checked.
 type Tree struct {
 	Root     string // absolute directory
 	Module   string
 	Packages []Package
-	Files    []string // relative slash paths of what git tracks or would track
+	Files    []string // relative slash paths of files that git tracks or would track
 }
 
-// A Package is what go list knows of one package, tests left out.
+// A Package is the output of go list for one package, excluding tests.
 type Package struct {
 	ImportPath string
 	Dir        string
@@ -33,7 +33,7 @@ type Package struct {
 	Standard   bool
 }
 
-// A Finding is one breach of a rule.
+// A Finding is one violation of a rule.
 type Finding struct {
 	Where  string // file, file:line or package, relative to the module
 	What   string
@@ -61,7 +61,7 @@ func Load(root string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A directory without a tracked file is a scratch directory of somebody.
+	// A directory without a tracked file is a developer's scratch directory.
 	t.Packages = slices.DeleteFunc(packages, func(p Package) bool {
 		dir := t.rel(p.Dir) + "/"
 		return dir != "./" && !slices.ContainsFunc(t.Files, func(f string) bool { return strings.HasPrefix(f, dir) })
@@ -69,7 +69,7 @@ func Load(root string) (*Tree, error) {
 	return t, nil
 }
 
-// list runs go list; imports that cannot be resolved are listed all the same.
+// list runs go list; unresolved imports are listed too.
 func (t *Tree) list(args ...string) ([]Package, error) {
 	args = append([]string{"list", "-e", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,Imports,Standard"}, args...)
 	out, err := t.command("go", args...)
@@ -88,7 +88,7 @@ func (t *Tree) list(args ...string) ([]Package, error) {
 	}
 }
 
-// command runs a program in the module's root and returns what it printed.
+// command runs a program in the module's root and returns its output.
 func (t *Tree) command(name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.Root
@@ -101,7 +101,7 @@ func (t *Tree) command(name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// listFiles asks git, or walks a tree that is not in git.
+// listFiles runs git ls-files, or walks a tree that is not in git.
 func (t *Tree) listFiles() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(t.Root, ".git")); err == nil {
 		out, err := t.command("git", "-c", "safe.directory="+t.Root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -135,7 +135,7 @@ func (t *Tree) rel(path string) string {
 	return filepath.ToSlash(r)
 }
 
-// short returns an import path relative to the module, and whether it is of the module.
+// short returns an import path relative to the module, and whether it belongs to the module.
 func (t *Tree) short(importPath string) (string, bool) {
 	if importPath == t.Module {
 		return ".", true

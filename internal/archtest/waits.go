@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// testFiles parses the files of tests, those of internal/test… included, which only tests import.
+// testFiles parses the files of tests, including internal/test…, which only tests import.
 func (t *Tree) testFiles() ([]*goFile, error) {
 	return t.goFiles(func(name string) bool {
 		return strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/test")
 	})
 }
 
-// Waits checks that a wait of a test has a deadline and a description, which the functions of the
-// given package have: no loop pauses between polls, and where a test is at hand, no channel is
-// received from and no sync.WaitGroup is waited for directly. A file that uses testing/synctest is
-// left out, since a bubble detects a hang. A pause that waits for nothing ends its line with
-// "// paces: " and the reason.
+// Waits checks that each wait of a test has a deadline and a description, by the functions of the given
+// package: no loop pauses between polls, and code with access to a test neither receives from a channel nor
+// waits for a sync.WaitGroup directly. Files that use testing/synctest are excluded, since a bubble detects a
+// hang. A pause that is not a wait marks its line by "// paces: " and the reason.
 func Waits(t *Tree, helper string) ([]Finding, error) {
 	files, err := t.testFiles()
 	if err != nil {
@@ -70,7 +69,7 @@ func (f *goFile) waitGroups(names map[string]bool) {
 	})
 }
 
-// timers returns the names that are given what time.After returns.
+// timers returns the names that are assigned a result of time.After.
 func (f *goFile) timers() map[string]bool {
 	names := make(map[string]bool)
 	ast.Inspect(f.File, func(n ast.Node) bool {
@@ -89,7 +88,7 @@ type waits struct {
 	helper   string
 	groups   map[string]bool
 	paced    map[int]bool
-	timers   map[string]bool // names of what time.After returned
+	timers   map[string]bool // names assigned by time.After
 	findings []Finding
 }
 
@@ -97,7 +96,7 @@ func (w *waits) add(n ast.Node, what, remedy string) {
 	w.findings = append(w.findings, w.finding(n, what, remedy))
 }
 
-// loops finds loops that poll: with a pause in them, or with nothing in them at all.
+// loops finds loops that poll: with a pause in them, or with an empty body.
 func (w *waits) loops() {
 	ast.Inspect(w.File, func(n ast.Node) bool {
 		switch loop := n.(type) {
@@ -107,7 +106,7 @@ func (w *waits) loops() {
 				return true
 			}
 			if loop.Init != nil && loop.Post != nil && loop.Cond != nil && counts(loop.Post) {
-				return true // so many times
+				return true // a counted loop
 			}
 			w.pauses(loop.Body)
 			w.pauses(loop.Post)
@@ -142,7 +141,7 @@ func loads(cond ast.Expr) (found bool) {
 	return found
 }
 
-// pauses finds the pauses of a loop's own body; an inner loop has its own.
+// pauses finds the pauses in a loop's body, excluding inner loops.
 func (w *waits) pauses(body ast.Node) {
 	if body == nil || body == ast.Stmt(nil) {
 		return
@@ -166,8 +165,8 @@ func (w *waits) pauses(body ast.Node) {
 	})
 }
 
-// body finds bare waits in code that runs on a test's own goroutine: a function that is handed a
-// test, without the functions in it, except those that run on the same goroutine too.
+// body finds bare waits in code that runs on a test's goroutine: a function with a test parameter, excluding
+// the functions in it that run on other goroutines.
 func (w *waits) body(body ast.Node) {
 	var inspect func(ast.Node) bool
 	inspect = func(n ast.Node) bool {
@@ -205,7 +204,7 @@ func (w *waits) body(body ast.Node) {
 	ast.Inspect(body, inspect)
 }
 
-// same inspects a function literal that runs on the goroutine of the code around it.
+// same inspects a function literal that runs on the same goroutine as the surrounding code.
 func (w *waits) same(fn ast.Expr, inspect func(ast.Node) bool) {
 	if lit, ok := fn.(*ast.FuncLit); ok && !takesTest(lit.Type) {
 		ast.Inspect(lit.Body, inspect)
@@ -217,7 +216,7 @@ func (w *waits) isDeadline(call *ast.CallExpr) bool {
 	return isCall(call.Fun, "time", "After") && len(call.Args) == 1 && isCall(call.Args[0], w.helper, "Limit")
 }
 
-// bounded reports whether a select has a default, a timer, or the end of a context.
+// bounded reports whether a select has a default, a timer, or a context's Done.
 func (w *waits) bounded(s *ast.SelectStmt) bool {
 	for _, clause := range s.Body.List {
 		comm := clause.(*ast.CommClause).Comm
@@ -241,7 +240,7 @@ func (w *waits) bounded(s *ast.SelectStmt) bool {
 	return false
 }
 
-// takesTest reports whether a function is handed a test that it can stop.
+// takesTest reports whether a function has a test parameter that can stop the test.
 func takesTest(fn *ast.FuncType) bool {
 	for _, p := range fn.Params.List {
 		of := p.Type

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// A dump makes the INSERT statements of an SQL dump.
+// A dump generates the INSERT statements of an SQL dump.
 type dump struct {
 	rng   *rand.Rand
-	words []byte // text to cut values from
+	words []byte // text of which values are substrings
 	buf   []byte
 }
 
@@ -21,10 +21,10 @@ func newDump(seed uint64) *dump {
 	return d
 }
 
-// importRowMost is more than any row of a dump takes.
+// importRowMost is an upper bound of a dump row's size.
 const importRowMost = 512
 
-// statement makes one of at most size bytes and answers how many rows it has.
+// statement returns a statement of at most size bytes and the number of its rows.
 func (d *dump) statement(size int64, nextID *atomic.Int64) (stmt string, rows int64) {
 	b := append(d.buf[:0], "INSERT INTO "+importTable+" (id, name, amount, note) VALUES "...)
 	for rows == 0 || int64(len(b))+importRowMost <= size {
@@ -42,7 +42,7 @@ func (d *dump) statement(size int64, nextID *atomic.Int64) (stmt string, rows in
 	return string(b), rows
 }
 
-// text is n bytes of words.
+// text returns n bytes of words.
 func (d *dump) text(n int) []byte {
 	at := d.rng.IntN(len(d.words) - n)
 	return d.words[at : at+n]

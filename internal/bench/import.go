@@ -10,18 +10,18 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// importTable is created for the import and dropped after it.
+// importTable is created for the import and dropped afterwards.
 const importTable = "tare_bench_import"
 
-// ImportOptions say what `tare bench import` does.
+// ImportOptions configures `tare bench import`.
 type ImportOptions struct {
 	DSN            string
-	Bytes          int64 // of all statements
-	StatementBytes int64 // of the largest one
+	Bytes          int64 // total of all statements
+	StatementBytes int64 // size of the largest one
 	Connections    int
-	Every          time.Duration // between two samples
-	Settle         time.Duration // how long to watch after the import
-	Keep           bool          // the table
+	Every          time.Duration // interval between samples
+	Settle         time.Duration // time to sample after the import
+	Keep           bool          // keep the table
 	Out            string        // a directory for import.svg and import.json; empty: none
 
 	Target TargetOptions
@@ -29,17 +29,17 @@ type ImportOptions struct {
 	Progress io.Writer
 }
 
-// DefaultImportOptions are those of the documented scenario.
+// DefaultImportOptions returns the options of the documented scenario.
 func DefaultImportOptions() ImportOptions {
 	return ImportOptions{
 		Bytes: 1 << 30, StatementBytes: 16 << 20, Connections: 1, Every: 250 * time.Millisecond, Settle: 2 * time.Second,
 	}
 }
 
-// minStatement is the least a largest statement may have: room for some rows.
+// minStatement is the minimum of StatementBytes: room for some rows.
 const minStatement = 4 << 10
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *ImportOptions) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -68,7 +68,7 @@ func (o *ImportOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Import sends a generated dump through the address while it watches the target's memory.
+// Import sends a generated dump to the address while it samples the target's memory.
 func Import(ctx context.Context, o ImportOptions) (result ImportResult, err error) {
 	if err := o.Validate(); err != nil {
 		return ImportResult{}, err
@@ -82,7 +82,7 @@ func Import(ctx context.Context, o ImportOptions) (result ImportResult, err erro
 	if err != nil {
 		return ImportResult{}, fmt.Errorf("--dsn: %w", err)
 	}
-	cfg.MaxAllowedPacket = 1<<30 + 1<<20 // the server's own limit is checked below
+	cfg.MaxAllowedPacket = 1<<30 + 1<<20 // the server's limit is checked below
 	c, err := connectorOf(cfg, false)
 	if err != nil {
 		return ImportResult{}, err
@@ -97,8 +97,7 @@ func Import(ctx context.Context, o ImportOptions) (result ImportResult, err erro
 	return w.run(ctx, &o, c)
 }
 
-// prepareImport makes the table anew and checks that the server takes statements of the
-// size.
+// prepareImport recreates the table and checks that the server accepts statements of the size.
 func prepareImport(ctx context.Context, o *ImportOptions, c *connector) (finish func() error, err error) {
 	s, err := c.connect(ctx)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/taredb/tare/internal/chart"
 )
 
-// An ImportSample is the target at one moment.
+// An ImportSample is a sample of the target.
 type ImportSample struct {
-	Seconds   float64  `json:"seconds"`  // since the import began
-	Imported  int64    `json:"imported"` // bytes of statements that were answered
+	Seconds   float64  `json:"seconds"`  // since the start of the import
+	Imported  int64    `json:"imported"` // bytes of acknowledged statements
 	RSS       *float64 `json:"rss_bytes,omitempty"`
 	Heap      *float64 `json:"heap_bytes,omitempty"`       // in use
-	PlanCache *float64 `json:"plan_cache_bytes,omitempty"` // by the target's own gauge
+	PlanCache *float64 `json:"plan_cache_bytes,omitempty"` // from the target's metric
 }
 
-// An ImportResult is what an import did to the memory of the target.
+// An ImportResult is the effect of an import on the target's memory.
 type ImportResult struct {
 	Bytes          int64   `json:"bytes"`
 	Rows           int64   `json:"rows"`
@@ -32,8 +32,8 @@ type ImportResult struct {
 	MiBPerSecond   float64 `json:"mib_per_second"`
 	CPUNanosPerMiB float64 `json:"cpu_ns_per_mib,omitempty"` // of the target
 
-	// Before the import and after it, each after a collection where the target's pages
-	// can ask for one, and the most of all samples.
+	// Samples before the import and after it, each after a collection if the target's pages support that, and
+	// the maxima of all samples.
 	Idle  ImportSample `json:"idle"`
 	Peak  ImportSample `json:"peak"`
 	After ImportSample `json:"after"`
@@ -41,7 +41,7 @@ type ImportResult struct {
 	Samples []ImportSample `json:"samples"`
 }
 
-// memory says a sample's memory for a line of progress.
+// memory formats a sample's memory for a line of progress.
 func (s *ImportSample) memory() string {
 	var text strings.Builder
 	for _, m := range []struct {
@@ -55,7 +55,7 @@ func (s *ImportSample) memory() string {
 	return text.String()
 }
 
-// peak is the most of each figure over all samples.
+// peak returns the maximum of each metric over all samples.
 func peak(samples []ImportSample) ImportSample {
 	var p ImportSample
 	most := func(to **float64, v *float64) {
@@ -72,7 +72,7 @@ func peak(samples []ImportSample) ImportSample {
 	return p
 }
 
-// Write keeps the series as import.json and the picture as import.svg in a directory.
+// Write writes the series to import.json and the drawing to import.svg in a directory.
 func (r *ImportResult) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("write the series: %w", err)

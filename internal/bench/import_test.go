@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// shortImport are options for an import of a second.
+// shortImport returns options for an import of a second.
 func shortImport(t *testing.T) ImportOptions {
 	t.Helper()
 	o := DefaultImportOptions()
@@ -26,8 +26,8 @@ func shortImport(t *testing.T) ImportOptions {
 	return o
 }
 
-// TestImport sends a small dump over three connections: every row arrives, and the series
-// and the picture are whole.
+// TestImport sends a small dump over three connections: every row arrives, and the series and the drawing are
+// complete.
 func TestImport(t *testing.T) {
 	o := shortImport(t)
 	o.Keep = true
@@ -146,7 +146,7 @@ func TestImportOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestDumpKeepsToItsSize makes statements of many sizes.
+// TestDumpKeepsToItsSize generates statements of many sizes.
 func TestDumpKeepsToItsSize(t *testing.T) {
 	d := newDump(1)
 	var id atomic.Int64

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// An importWatch counts what is imported and samples the target.
+// An importWatch counts imported bytes and samples the target.
 type importWatch struct {
 	target   *target
 	every    time.Duration
@@ -24,13 +24,13 @@ type importWatch struct {
 	statements atomic.Int64
 	largest    atomic.Int64
 	began      time.Time
-	samples    []ImportSample // of the sampler until it has ended
+	samples    []ImportSample // used by the sampler until it has exited
 }
 
 func (w *importWatch) run(ctx context.Context, o *ImportOptions, c *connector) (ImportResult, error) {
 	r := ImportResult{Connections: o.Connections}
 	w.began = time.Now()
-	from, err := w.target.read(ctx) // with a collection
+	from, err := w.target.read(ctx) // after a collection
 	if err != nil {
 		return r, err
 	}
@@ -101,7 +101,7 @@ func (w *importWatch) watch(ctx context.Context) error {
 	}
 }
 
-// sample looks at the target.
+// sample samples the target.
 func (w *importWatch) sample(ctx context.Context) (ImportSample, error) {
 	s := ImportSample{Imported: w.imported.Load()}
 	if w.target.process != nil {
@@ -132,7 +132,7 @@ func (w *importWatch) sample(ctx context.Context) (ImportSample, error) {
 	return s, nil
 }
 
-// send imports over all connections until there are enough bytes.
+// send imports over all connections until the number of bytes is reached.
 func (w *importWatch) send(ctx context.Context, o *ImportOptions, c *connector) error {
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -147,7 +147,7 @@ func (w *importWatch) send(ctx context.Context, o *ImportOptions, c *connector) 
 	}
 	running.Wait()
 	if ctx.Err() != nil {
-		return ctx.Err() // and not what it did to the statements under way
+		return ctx.Err() // not its effect on the current statements
 	}
 	if sending.Err() != nil {
 		return fmt.Errorf("import: %w", context.Cause(sending))
@@ -163,7 +163,7 @@ func (w *importWatch) sendOne(ctx context.Context, o *ImportOptions, c *connecto
 	defer func() { err = errors.Join(err, s.close()) }()
 	d := newDump(seed)
 	for ctx.Err() == nil {
-		// Sizes from a sixteenth of the largest up to the largest.
+		// Sizes from a sixteenth of the largest to the largest.
 		size := o.StatementBytes/16 + d.rng.Int64N(o.StatementBytes-o.StatementBytes/16+1)
 		if granted.Add(size)-size >= o.Bytes {
 			return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/taredb/tare/internal/latency"
 )
 
-// An operation is what one latency is measured of.
+// An operation is the unit of a latency measurement.
 type operation func(ctx context.Context, s *session, rng *rand.Rand) error
 
-// stopGrace is how long operations under way may take once the load is told to stop.
+// stopGrace is the time limit for current operations after the load is stopped.
 const stopGrace = 10 * time.Second
 
-// counts is what happened in one stretch of time.
+// counts are the results of one period.
 type counts struct {
-	latency    latency.Histogram // of operations, from when they were due
-	operations uint64            // conflicts included
+	latency    latency.Histogram // of operations, from their due times
+	operations uint64            // including conflicts
 	queries    uint64
 	rows       uint64
 	conflicts  uint64
@@ -35,29 +35,28 @@ func (c *counts) merge(other *counts) {
 	c.conflicts += other.conflicts
 }
 
-// A load is threads that repeat an operation.
+// A load is a set of threads that repeat an operation.
 type load struct {
 	op      operation
-	every   time.Duration // between two operations of all threads; 0: closed loop
+	every   time.Duration // interval between operations of all threads; 0: closed loop
 	began   time.Time
-	due     atomic.Int64 // operations that were given to a thread, in an open loop
+	due     atomic.Int64 // operations assigned to a thread, in an open loop
 	threads []*thread
-	stopped chan struct{} // closed when threads shall stop
-	failed  chan error    // holds the first failure
+	stopped chan struct{} // closed to stop the threads
+	failed  chan error    // receives the first failure
 	running sync.WaitGroup
 }
 
-// A thread is one connection at work.
+// A thread is one connection of a load.
 type thread struct {
 	session *session
 	rng     *rand.Rand
 
-	mu  sync.Mutex // held for the moment of counting
+	mu  sync.Mutex // locked briefly for counting
 	now *counts    // under mu
 }
 
-// startLoad connects threads and lets them work. A rate above 0 is operations a second of
-// all threads.
+// startLoad connects threads and starts them. A rate above 0 is operations per second of all threads.
 func startLoad(ctx context.Context, c *connector, threads int, rate float64, op operation) (*load, error) {
 	l := &load{op: op, stopped: make(chan struct{}), failed: make(chan error, 1)}
 	if rate > 0 {
@@ -122,7 +121,7 @@ func (t *thread) count(took time.Duration, queries, rows uint64, conflict bool) 
 	}
 }
 
-// cut answers what was counted since the previous cut.
+// cut returns the results since the previous cut.
 func (l *load) cut() *counts {
 	sum := new(counts)
 	for _, t := range l.threads {
@@ -136,15 +135,14 @@ func (l *load) cut() *counts {
 	return sum
 }
 
-// behind is how late the next operation of an open loop is that no thread had time for; 0
-// when the load keeps up.
+// behind returns the delay of the next operation of an open loop that no thread has started; 0 if the load
+// keeps up.
 func (l *load) behind() time.Duration {
 	next := l.began.Add(time.Duration(l.due.Load()) * l.every)
 	return max(0, time.Since(next))
 }
 
-// wait lets the load go on for a while; it returns early with the failure of an operation
-// or the end of ctx.
+// wait runs the load for a while; it returns early if an operation fails or ctx is done.
 func (l *load) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -158,7 +156,7 @@ func (l *load) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// stop lets operations under way end and closes the connections.
+// stop lets current operations finish and closes the connections.
 func (l *load) stop() error {
 	close(l.stopped)
 	ended := make(chan struct{})

@@ -24,24 +24,24 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// LogOptions say what `tare bench log` does.
+// LogOptions configures `tare bench log`.
 type LogOptions struct {
 	Sinks   []string // of LogSinks
 	Formats []string // json, text
-	Readers []int    // how many read the HTTP stream meanwhile
+	Readers []int    // numbers of concurrent readers of the HTTP stream
 
-	Rate     float64 // records a second; 0: as fast as they are taken
+	Rate     float64 // records per second; 0: as fast as possible
 	Duration time.Duration
 	Count    int
-	Dir      string // where the file sink writes; empty: a temporary directory
+	Dir      string // directory of the file sink; empty: a temporary one
 
 	Progress io.Writer
 }
 
-// LogSinks are the names of what records are written to.
+// LogSinks returns the names of the sinks.
 func LogSinks() []string { return []string{"file", "discard"} }
 
-// DefaultLogOptions are the options of a short look at everything.
+// DefaultLogOptions returns the options of a short run of every case.
 func DefaultLogOptions() LogOptions {
 	return LogOptions{
 		Sinks: LogSinks(), Formats: []string{"json", "text"}, Readers: []int{0, 1, 3},
@@ -49,7 +49,7 @@ func DefaultLogOptions() LogOptions {
 	}
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *LogOptions) Validate() error {
 	var errs []error
 	if len(o.Sinks) == 0 || len(o.Formats) == 0 || len(o.Readers) == 0 {
@@ -79,8 +79,8 @@ func (o *LogOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Log measures the query log alone, in this process: a realistic record with three bind
-// variables, offered from one goroutine.
+// Log measures the query log in isolation, in this process: a realistic record with three bind variables,
+// logged from one goroutine.
 func Log(ctx context.Context, o LogOptions) (results []Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func Log(ctx context.Context, o LogOptions) (results []Result, err error) {
 	return results, nil
 }
 
-// logRun is one run of one case, with a logger of its own.
+// logRun performs one run of one case, with a separate logger.
 func logRun(ctx context.Context, o *LogOptions, dir, sink, format string, readers int) (run Run, err error) {
 	f, err := querylog.ParseFormat(format)
 	if err != nil {
@@ -158,7 +158,7 @@ func logRun(ctx context.Context, o *LogOptions, dir, sink, format string, reader
 	return logMetrics(logger.Stats(), from, to, n, o.Rate), nil
 }
 
-// readSelf reads this process, after a collection, which brings its CPU classes up to date.
+// readSelf reads this process after a collection, which updates its CPU classes.
 func readSelf(self *weigh.Process) (r reading, err error) {
 	runtime.GC()
 	r.runtime = weigh.OwnRuntime()
@@ -167,8 +167,8 @@ func readSelf(self *weigh.Process) (r reading, err error) {
 	return r, err
 }
 
-// offer logs records for a while and answers how many. With a rate, each is due at its
-// time; waiting is done for a batch, since a timer is slower than a record.
+// offer logs records for a while and returns their number. With a rate, each record is due at its time; it
+// waits per batch, since a timer is slower than a record.
 func offer(ctx context.Context, logger *querylog.Logger, rate float64, d time.Duration) uint64 {
 	const batch = 64
 	rec := sampleRecord()
@@ -218,7 +218,7 @@ func logMetrics(st querylog.Stats, from, to reading, n uint64, rate float64) Run
 	return run
 }
 
-// sampleRecord is a statement as the gateway logs it: a prepared SELECT with three values.
+// sampleRecord returns a statement as logged by the gateway: a prepared SELECT with three values.
 func sampleRecord() *querylog.Record {
 	const normalized = "SELECT `id`, `name`, `total` FROM `orders` WHERE `customer_id` = ? AND `status` = ? AND `placed` > ? ORDER BY `placed` DESC LIMIT ?"
 	return &querylog.Record{
@@ -270,7 +270,7 @@ func attachReaders(ctx context.Context, logger *querylog.Logger, format string, 
 		}
 		all.Go(func() {
 			defer resp.Body.Close()
-			_, _ = io.Copy(io.Discard, resp.Body) // it ends when stop says so
+			_, _ = io.Copy(io.Discard, resp.Body) // it ends when stop is called
 		})
 		if resp.StatusCode != http.StatusOK {
 			return nil, errors.Join(fmt.Errorf("read the log stream: status %s", resp.Status), stop())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestLog runs every case for a moment.
+// TestLog runs every case briefly.
 func TestLog(t *testing.T) {
 	o := DefaultLogOptions()
 	o.Duration, o.Dir = 5*time.Millisecond, t.TempDir()
@@ -35,7 +35,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogAtARate: an open loop keeps to its rate, and says nothing of time per record.
+// TestLogAtARate checks that an open loop keeps its rate, and reports no time per record.
 func TestLogAtARate(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	o := DefaultLogOptions()

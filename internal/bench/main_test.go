@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testmysql.Main(m)) }
 
-// weighed is this very process as the target: its pages are served by the test.
+// weighed returns this process as the target: its pages are served by the test.
 func weighed(t *testing.T) TargetOptions {
 	t.Helper()
 	reg := prometheus.NewRegistry()
@@ -43,7 +43,7 @@ func weighed(t *testing.T) TargetOptions {
 	return TargetOptions{PID: os.Getpid(), Metrics: srv.URL + "/metrics"}
 }
 
-// shortOLTP are options for a run of some milliseconds on a schema of the test's own.
+// shortOLTP returns options for a run of some milliseconds on a separate schema.
 func shortOLTP(t *testing.T, workload string) OLTPOptions {
 	t.Helper()
 	o := DefaultOLTPOptions()
@@ -53,14 +53,14 @@ func shortOLTP(t *testing.T, workload string) OLTPOptions {
 	return o
 }
 
-// relay copies bytes between clients and a server, and can be told to stall.
+// relay copies bytes between clients and a server, and can be stalled.
 type relay struct {
 	l       net.Listener
-	stalled sync.RWMutex // held for writing while nothing may pass
+	stalled sync.RWMutex // write-locked while bytes are held back
 	all     sync.WaitGroup
 }
 
-// newRelay stands in front of the server that a DSN names and answers a DSN to itself.
+// newRelay starts a relay in front of the server that a DSN names and returns the relay's DSN.
 func newRelay(t *testing.T, dsn string) (*relay, string) {
 	t.Helper()
 	before, rest, ok := strings.Cut(dsn, "@tcp(")
@@ -110,7 +110,7 @@ func (r *relay) copy(to, from net.Conn) {
 	}
 }
 
-// progressWatch calls do when a line of progress holds text.
+// progressWatch calls do when a line of progress contains text.
 func progressWatch(t *testing.T, text string, do func()) io.Writer {
 	r, w := io.Pipe()
 	var all sync.WaitGroup
@@ -129,7 +129,7 @@ func progressWatch(t *testing.T, text string, do func()) io.Writer {
 	return w
 }
 
-// cancelled is a context that is done already.
+// cancelled returns a canceled context.
 func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// OLTPOptions say what `tare bench oltp` does.
+// OLTPOptions configures `tare bench oltp`.
 type OLTPOptions struct {
 	DSN      string // in go-sql-driver's form: user:password@tcp(host:port)/database
 	Workload string // one of Workloads
 
 	Threads    int
-	Rate       float64 // operations a second of all threads; 0: as fast as the answers come
+	Rate       float64 // operations per second of all threads; 0: as fast as responses arrive
 	Warmup     time.Duration
-	Duration   time.Duration // of one run
-	Count      int           // runs
+	Duration   time.Duration // of each run
+	Count      int           // number of runs
 	Prepared   bool
 	Tables     int // of the sysbench-like workloads
-	Rows       int // in each
+	Rows       int // in each table
 	Warehouses int // of tpcc
 	Drop       bool
 
-	// Trace is a query log that takes the workload's place, Speed how much faster than it
-	// was recorded; 0: each connection as fast as the answers come.
+	// Trace is a query log to replay instead of the workload, Speed the speed-up over the recording; 0: each
+	// connection as fast as responses arrive.
 	Trace string
 	Speed float64
 
 	Target  TargetOptions
-	Profile string // a directory for profiles; empty: none
+	Profile string // directory for profiles; empty: none
 
 	Progress io.Writer // plain lines; nil: none
 }
 
-// DefaultOLTPOptions are the options of a short run.
+// DefaultOLTPOptions returns the options of a short run.
 func DefaultOLTPOptions() OLTPOptions {
 	return OLTPOptions{
 		Workload: "point-select", Threads: 8, Warmup: 2 * time.Second, Duration: 10 * time.Second, Count: 1,
@@ -44,7 +44,7 @@ func DefaultOLTPOptions() OLTPOptions {
 	}
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *OLTPOptions) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -141,7 +141,7 @@ func OLTP(ctx context.Context, o OLTPOptions) (result Result, err error) {
 		result.Runs = append(result.Runs, run)
 	}
 	if o.Profile != "" {
-		// Profiling costs the target something, so it has a run of its own.
+		// Profiling has a cost for the target, so it gets a separate run.
 		progressf(o.Progress, "profiling for %v", o.Duration)
 		if err := t.keepProfiles(ctx, o.Profile, o.Duration); err != nil {
 			return result, err
@@ -151,13 +151,13 @@ func OLTP(ctx context.Context, o OLTPOptions) (result Result, err error) {
 	return result, nil
 }
 
-// prepareTables makes the workload's tables; finish removes them if that is asked for.
+// prepareTables creates the workload's tables; finish removes them if requested.
 func prepareTables(ctx context.Context, o *OLTPOptions, c *connector, w *workload) (finish func() error, err error) {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// Filling statements are long and all different: none is worth preparing.
+	// Filling statements are long and all different: preparing them is useless.
 	err = w.prepare(ctx, s, func(format string, args ...any) { progressf(o.Progress, format, args...) })
 	if err := errors.Join(err, s.close()); err != nil {
 		return nil, err
@@ -176,13 +176,13 @@ func prepareTables(ctx context.Context, o *OLTPOptions, c *connector, w *workloa
 	}, nil
 }
 
-// measure is one run under a load that goes on.
+// measure measures one run under continuous load.
 func measure(ctx context.Context, l *load, t *target, d time.Duration) (Run, error) {
 	from, err := t.read(ctx)
 	if err != nil {
 		return Run{}, err
 	}
-	l.cut() // what came before is nobody's
+	l.cut() // discards earlier results
 	begin := time.Now()
 	if err := l.wait(ctx, d); err != nil {
 		return Run{}, err

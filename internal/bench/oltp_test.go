@@ -13,10 +13,10 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// TestEveryWorkload runs each workload against a real server, with text and with prepared
-// statements, and checks what must hold of its counts.
+// TestEveryWorkload runs each workload against a real server, with text and with prepared statements, and
+// checks the invariants of its results.
 func TestEveryWorkload(t *testing.T) {
-	queriesPerOp := map[string][2]float64{ // least and most
+	queriesPerOp := map[string][2]float64{ // minimum and maximum
 		"point-select": {1, 1},
 		"read-only":    {16, 16}, // 14 selects between BEGIN and COMMIT
 		"read-write":   {1, 20},  // a conflict ends a transaction early
@@ -52,7 +52,7 @@ func TestEveryWorkload(t *testing.T) {
 	}
 }
 
-// checkRun checks that the figures of a run agree with each other.
+// checkRun checks that the metrics of a run are consistent.
 func checkRun(t *testing.T, run *Run) {
 	t.Helper()
 	if run.Operations == 0 || run.Seconds < 0.15 {
@@ -68,8 +68,9 @@ func checkRun(t *testing.T, run *Run) {
 	}
 	mean, _ := run.value("ns/op")
 	ops, _ := run.value("ops/s")
-	// The operations of a thread follow one another, so those that end in the run fill it, and the first of each
-	// thread may have begun before: at most the longest, whose histogram bucket is a few percent wide.
+	// The operations of a thread are consecutive, so those that finish in the run fill it, and the first of
+	// each thread may have started before: by at most the longest, whose histogram bucket is a few percent
+	// wide.
 	if busy, most := mean*ops*run.Seconds/1e9, 3*(run.Seconds+1.1*last/1e9); busy > most*1.01 {
 		t.Errorf("operations of 3 threads took %v s, want at most %v s in a run of %v s", busy, most, run.Seconds)
 	}
@@ -102,9 +103,9 @@ func connectTest(t *testing.T, dsn string) *session {
 	return s
 }
 
-// TestOpenLoopDoesNotForgiveAStall stalls the server for a fifth of a second under a load
-// that is due every millisecond: a closed loop would show a handful of slow operations, an
-// open one must show all that were due meanwhile.
+// TestOpenLoopDoesNotForgiveAStall stalls the server for a fifth of a second under a load with an operation
+// due every millisecond: a closed loop would show a handful of slow operations, an open one must show all
+// that were due meanwhile.
 func TestOpenLoopDoesNotForgiveAStall(t *testing.T) {
 	const stall = 200 * time.Millisecond
 	o := shortOLTP(t, "point-select")
@@ -128,7 +129,7 @@ func TestOpenLoopDoesNotForgiveAStall(t *testing.T) {
 	}
 }
 
-// TestBehind: a load is late by what no thread has taken yet.
+// TestBehind checks that the delay of a load is that of the operations not started yet.
 func TestBehind(t *testing.T) {
 	l := &load{every: time.Millisecond, began: time.Now().Add(-time.Minute)}
 	l.due.Store(59_000)
@@ -141,8 +142,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestTargetIsWeighed takes this process for the target and checks each of its metrics,
-// and the profiles.
+// TestTargetIsWeighed uses this process as the target and checks each of its metrics, and the profiles.
 func TestTargetIsWeighed(t *testing.T) {
 	o := shortOLTP(t, "point-select")
 	o.Target, o.Profile = weighed(t), filepath.Join(t.TempDir(), "new")
@@ -156,7 +156,7 @@ func TestTargetIsWeighed(t *testing.T) {
 			t.Errorf("%s is %v, want more than 0: this process drives the load", unit, v)
 		}
 	}
-	// User and system time divide the CPU time in the ratio of ticks of 10 ms, and one of them may have none.
+	// User and system time divide the CPU time in the ratio of ticks of 10 ms, and one of them may be 0.
 	for _, unit := range []string{"UserCPU/s", "SysCPU/s", "IdleCPU/s"} {
 		if v, ok := run.value(unit); !ok || v < 0 {
 			t.Errorf("%s is %v, %t; want a value of at least 0", unit, v, ok)
@@ -170,7 +170,7 @@ func TestTargetIsWeighed(t *testing.T) {
 	}
 }
 
-// TestWithoutATargetNothingIsMadeUp: metrics that were not measured are not there.
+// TestWithoutATargetNothingIsMadeUp checks that metrics that were not measured are absent.
 func TestWithoutATargetNothingIsMadeUp(t *testing.T) {
 	result, err := OLTP(t.Context(), shortOLTP(t, "point-select"))
 	if err != nil {
@@ -183,7 +183,7 @@ func TestWithoutATargetNothingIsMadeUp(t *testing.T) {
 	}
 }
 
-// TestFailuresEndTheBenchmark: each names what failed.
+// TestFailuresEndTheBenchmark checks that each error names the failure.
 func TestFailuresEndTheBenchmark(t *testing.T) {
 	t.Run("a table that is too small", func(t *testing.T) {
 		o := shortOLTP(t, "point-select")
@@ -200,7 +200,7 @@ func TestFailuresEndTheBenchmark(t *testing.T) {
 		o.Duration = time.Hour
 		s := connectTest(t, o.DSN)
 		o.Progress = progressWatch(t, "run 1 of 1,", func() {
-			// The benchmark may end before the answer is here.
+			// The benchmark may end before the response arrives.
 			if err := s.run(context.WithoutCancel(t.Context()), "DROP TABLE sbtest1"); err != nil {
 				t.Error(err)
 			}
@@ -228,8 +228,8 @@ func TestFailuresEndTheBenchmark(t *testing.T) {
 	})
 }
 
-// TestConflictsAreCounted lets two sessions meet on one row: the transaction that cannot
-// get it is rolled back and is a conflict, not a failure.
+// TestConflictsAreCounted has two sessions lock the same row: the transaction that cannot lock it is rolled
+// back and counts as a conflict, not a failure.
 func TestConflictsAreCounted(t *testing.T) {
 	o := shortOLTP(t, "point-select")
 	if _, err := OLTP(t.Context(), o); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// maxTraceConns bounds how many connections a replay opens at once.
+// maxTraceConns bounds the concurrent connections of a replay.
 const maxTraceConns = 1000
 
-// replay sends a trace again, as often as runs are asked for.
+// replay replays a trace, once per run.
 func replay(ctx context.Context, o *OLTPOptions, t *target) (Result, error) {
 	tr, err := readTraceFile(o.Trace)
 	if err != nil {
@@ -51,7 +51,7 @@ func replay(ctx context.Context, o *OLTPOptions, t *target) (Result, error) {
 	return result, errors.Join(err, <-profiled)
 }
 
-// replayOnce is one run: all connections of the trace, each in its own order.
+// replayOnce performs one run: all connections of the trace, each in its recorded order.
 func replayOnce(ctx context.Context, tr *trace, cfg *mysql.Config, speed float64, t *target) (Run, error) {
 	from, err := t.read(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func replayOnce(ctx context.Context, tr *trace, cfg *mysql.Config, speed float64
 	}
 	running.Wait()
 	if ctx.Err() != nil {
-		return Run{}, ctx.Err() // and not what it did to the statements under way
+		return Run{}, ctx.Err() // not its effect on the current statements
 	}
 	if playing.Err() != nil {
 		return Run{}, context.Cause(playing)
@@ -110,11 +110,10 @@ type player struct {
 
 	counts counts
 	failed int // statements that the server refused
-	differ int // statements that ended with another error than when they were recorded
+	differ int // statements with another error than in the recording
 }
 
-// play sends the connection's statements, each when it is due. It ends early when the
-// connection breaks.
+// play sends the connection's statements, each at its due time. It returns early if the connection breaks.
 func (p *player) play(ctx context.Context, c *traceConn) (err error) {
 	defer func() {
 		if p.session != nil {
@@ -151,7 +150,7 @@ func (p *player) play(ctx context.Context, c *traceConn) (err error) {
 	return nil
 }
 
-// judge counts how a statement ended. What is not the server's own answer is an error.
+// judge counts the outcome of a statement. Anything but a response of the server is an error.
 func (p *player) judge(err error, st *traceStatement) error {
 	var number uint16
 	if err != nil {
@@ -168,8 +167,7 @@ func (p *player) judge(err error, st *traceStatement) error {
 	return nil
 }
 
-// enter opens the connection for its first statement and changes its schema when the
-// recorded one did.
+// enter opens the connection for its first statement and changes its schema as in the recording.
 func (p *player) enter(ctx context.Context, st *traceStatement) error {
 	if p.session == nil {
 		cfg := p.cfg.Clone()
@@ -195,7 +193,7 @@ func (p *player) enter(ctx context.Context, st *traceStatement) error {
 	return nil
 }
 
-// quoteName is an identifier in backticks.
+// quoteName returns an identifier in backticks.
 func quoteName(name string) string {
 	b := []byte{'`'}
 	for i := range len(name) {

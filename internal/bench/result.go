@@ -20,25 +20,25 @@ type Metric struct {
 	Value float64
 }
 
-// A Run is one measured stretch of a benchmark.
+// A Run is one measured period of a benchmark.
 type Run struct {
 	Seconds    float64
 	Operations uint64
-	Metrics    []Metric // in the order in which they are shown
+	Metrics    []Metric // in display order
 }
 
-// A Result is a benchmark with all its runs.
+// A Result is the result of a benchmark with all its runs.
 type Result struct {
-	// Name as in a Go benchmark, without "Benchmark" in front: "OLTP/point-select".
+	// Name is the name of a Go benchmark without the prefix "Benchmark": "OLTP/point-select".
 	Name string
 
-	// Threads stands behind the name, where Go writes GOMAXPROCS.
+	// Threads follows the name, like GOMAXPROCS in Go.
 	Threads int
 
 	Runs []Run
 }
 
-// value is the metric of a unit; the second result says whether the run has it.
+// value returns the metric of a unit and whether the run has it.
 func (r *Run) value(unit string) (float64, bool) {
 	for _, m := range r.Metrics {
 		if m.Unit == unit {
@@ -48,7 +48,7 @@ func (r *Run) value(unit string) (float64, bool) {
 	return 0, false
 }
 
-// add appends a metric. What was not measured (NaN) is left out.
+// add appends a metric. NaN, which means not measured, is omitted.
 func (r *Run) add(unit string, value float64) {
 	if !math.IsNaN(value) {
 		r.Metrics = append(r.Metrics, Metric{unit, value})
@@ -94,7 +94,7 @@ func WriteJSON(w io.Writer, results []Result) error {
 	return nil
 }
 
-// WriteLines prints results as Go benchmark lines, one a run.
+// WriteLines prints results as Go benchmark lines, one per run.
 func WriteLines(w io.Writer, results []Result) error {
 	b := fmt.Appendf(nil, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
 	for _, r := range results {
@@ -112,8 +112,8 @@ func WriteLines(w io.Writer, results []Result) error {
 	return nil
 }
 
-// WriteTable prints results for people: of each metric the median over the runs and, when
-// there are several, the least and the most.
+// WriteTable prints results for people: for each metric the median over the runs and, if there are several,
+// minimum and maximum.
 func WriteTable(w io.Writer, results []Result) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	for i, r := range results {
@@ -143,7 +143,7 @@ func WriteTable(w io.Writer, results []Result) error {
 	return nil
 }
 
-// values is what the runs measured of a unit, sorted.
+// values returns the sorted measurements of a unit.
 func (r *Result) values(unit string) []float64 {
 	var values []float64
 	for i := range r.Runs {
@@ -155,13 +155,13 @@ func (r *Result) values(unit string) []float64 {
 	return values
 }
 
-// median of sorted values, of which there is at least one.
+// median returns the median of sorted values, of which there is at least one.
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// number is v for machines: five significant digits at least, no exponent.
+// number formats v for machines: at least five significant digits, no exponent.
 func number(v float64) string {
 	if a := math.Abs(v); a >= 1e5 || a == math.Trunc(a) {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -174,7 +174,7 @@ func number(v float64) string {
 	return text
 }
 
-// grouped is v for people: four significant digits or an integer, in groups of three.
+// grouped formats v for people: four significant digits or an integer, in groups of three.
 func grouped(v float64) string {
 	if a := math.Abs(v); a < 1000 && a != math.Trunc(a) {
 		digits := 3 - int(math.Floor(math.Log10(a)))

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// sampleResults are two runs with a target and one without.
+// sampleResults returns two runs with a target and one without.
 func sampleResults() []Result {
 	run := func(scale float64) Run {
 		r := Run{Seconds: 10.002 * scale, Operations: 55_010}
@@ -54,7 +54,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Trailing blanks do not survive editors.
+		// Editors remove trailing blanks.
 		var out strings.Builder
 		for line := range strings.Lines(b.String()) {
 			out.WriteString(strings.TrimRight(line, " \n") + "\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The MySQL errors that are part of a workload whose clients meet on the same rows.
+// MySQL errors that are part of a workload with conflicting clients.
 const (
 	errDuplicateEntry  = 1062
 	errLockWaitTimeout = 1205
@@ -21,7 +21,7 @@ const (
 	errRecordChanged   = 1020 // MariaDB, under innodb_snapshot_isolation
 )
 
-// errConflict says that an operation met another one and was rolled back.
+// errConflict reports that an operation was rolled back because of a lock conflict.
 var errConflict = errors.New("conflict")
 
 // A connector opens sessions.
@@ -30,8 +30,8 @@ type connector struct {
 	prepared bool
 }
 
-// newConnector checks a DSN in go-sql-driver's form. Without prepared statements, values
-// are put into the statement's text.
+// newConnector parses a DSN in go-sql-driver's form. Without prepared statements, values are interpolated
+// into the statement's text.
 func newConnector(dsn string, prepared bool) (*connector, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -41,7 +41,7 @@ func newConnector(dsn string, prepared bool) (*connector, error) {
 }
 
 func connectorOf(cfg *mysql.Config, prepared bool) (*connector, error) {
-	cfg.Logger = &mysql.NopLogger{} // errors are reported once, by whoever gets them
+	cfg.Logger = &mysql.NopLogger{} // errors are reported once, by their receiver
 	cfg.InterpolateParams = !prepared
 	inner, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -59,11 +59,11 @@ func (c *connector) connect(ctx context.Context) (*session, error) {
 	return &session{conn: conn, prepared: c.prepared, stmts: make(map[string]driver.Stmt)}, nil
 }
 
-// A session is one connection, without a pool around it. It is not safe for concurrent use.
+// A session is one connection without a pool. It is not safe for concurrent use.
 type session struct {
 	conn     driver.Conn
-	prepared bool                   // statements with values go through the prepared protocol
-	always   bool                   // and those without values too
+	prepared bool                   // statements with values use the prepared protocol
+	always   bool                   // as do those without values
 	stmts    map[string]driver.Stmt // by text, prepared once
 
 	queries uint64 // statements sent
@@ -72,12 +72,12 @@ type session struct {
 	args []driver.NamedValue
 	dest []driver.Value
 
-	// first is the first column of the latest result's first row, where it is a number.
+	// first is the first column of the latest result's first row if it is a number.
 	first int64
 }
 
-// run sends one statement and reads what comes back. Values are int64, string, []byte and
-// the other types of driver.Value.
+// run executes one statement and reads its results. Values are int64, string, []byte and the other types of
+// driver.Value.
 func (s *session) run(ctx context.Context, text string, values ...driver.Value) error {
 	s.args = s.args[:0]
 	for i, v := range values {
@@ -114,11 +114,11 @@ func (s *session) send(ctx context.Context, text string) (driver.Rows, error) {
 	return stmt.(driver.StmtQueryContext).QueryContext(ctx, s.args)
 }
 
-// maxStatements is how many prepared statements a session keeps: the server has a limit for
-// all sessions together, 16,382 unless configured.
+// maxStatements is the maximum number of prepared statements per session: the server limits all sessions
+// together, to 16,382 by default.
 const maxStatements = 256
 
-// forget closes all prepared statements when there are too many to prepare one more.
+// forget closes all prepared statements if there is no room for one more.
 func (s *session) forget() error {
 	if len(s.stmts) < maxStatements {
 		return nil
@@ -159,7 +159,7 @@ func (s *session) drain(rows driver.Rows) (n uint64, err error) {
 	}
 }
 
-// integer is a column's value as a number, and 0 when it is none.
+// integer returns a column's value as a number, or 0 if it is none.
 func integer(v driver.Value) int64 {
 	switch v := v.(type) {
 	case int64:
@@ -180,7 +180,7 @@ func (s *session) runInt(ctx context.Context, text string, values ...driver.Valu
 	return s.first, err
 }
 
-// transaction runs body between BEGIN and COMMIT. A lock conflict rolls back and answers
+// transaction runs body between BEGIN and COMMIT. After a lock conflict it rolls back and returns
 // errConflict.
 func (s *session) transaction(ctx context.Context, body func() error) error {
 	if err := s.run(ctx, "BEGIN"); err != nil {
@@ -214,7 +214,7 @@ func isConflict(err error) bool {
 	return false
 }
 
-// close says good-bye to the server.
+// close sends COM_QUIT and closes the connection.
 func (s *session) close() error {
 	if err := s.conn.Close(); err != nil {
 		return fmt.Errorf("close a connection: %w", err)
@@ -222,7 +222,7 @@ func (s *session) close() error {
 	return nil
 }
 
-// shortened is a statement for an error message.
+// shortened returns a statement truncated for an error message.
 func shortened(text string) string {
 	const most = 80
 	if len(text) > most {

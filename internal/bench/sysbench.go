@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// The shape of sysbench's oltp_*.lua with its default options, but for the keys, which are
-// drawn evenly.
+// The shape of sysbench's oltp_*.lua with its default options, except that keys are uniformly distributed.
 const (
 	sbPointSelects = 10
 	sbRangeSize    = 100
@@ -19,8 +18,7 @@ type sbStatements struct {
 	updateIndex, updateText, remove, insert string
 }
 
-// sbTables has sysbench's own layout and names, so that tables which sysbench prepared can
-// be used.
+// sbTables has sysbench's layout and names, so that tables prepared by sysbench can be used.
 func sbTables(o *OLTPOptions) []table {
 	var tables []table
 	for n := 1; n <= o.Tables; n++ {
@@ -43,8 +41,7 @@ func sbTables(o *OLTPOptions) []table {
 	return tables
 }
 
-// appendDigits adds groups of eleven digits with dashes between them, as sysbench fills c
-// and pad.
+// appendDigits appends groups of eleven digits separated by dashes, like sysbench's columns c and pad.
 func appendDigits(dst []byte, rng *rand.Rand, groups int) []byte {
 	for g := range groups {
 		if g > 0 {
@@ -76,7 +73,7 @@ func sbTexts(o *OLTPOptions) []sbStatements {
 	return texts
 }
 
-// key is an id from 1 to rows.
+// key returns an id from 1 to rows.
 func key(rng *rand.Rand, rows int) int64 { return int64(1 + rng.IntN(rows)) }
 
 // pointSelect is oltp_point_select: one statement, without a transaction.

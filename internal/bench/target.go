@@ -16,14 +16,14 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// TargetOptions say which process is weighed. Both are optional; a metric that needs what
-// is not given is left out.
+// TargetOptions identify the process to measure. Both are optional; metrics that require a missing one are
+// omitted.
 type TargetOptions struct {
 	PID     int    // its process id on this machine; 0: none
 	Metrics string // the URL of its /metrics; empty: none
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *TargetOptions) Validate() error {
 	if o.PID < 0 {
 		return fmt.Errorf("--pid %d: want a process id", o.PID)
@@ -43,27 +43,26 @@ const (
 	collectPath   = "/debug/pprof/heap?gc=1"
 )
 
-// A target is the process being weighed.
+// A target is the process being measured.
 type target struct {
 	process *weigh.Process // nil without a process id
 	metrics string
-	base    string // of its other pages
+	base    string // base URL of its other pages
 	client  *http.Client
-	collect bool // its /debug/pprof is there, which can ask for a collection
+	collect bool // it serves /debug/pprof, which can trigger a collection
 	cost    tare // of one reading
 }
 
-// A tare is what a reading itself costs the target. One reading falls into each run and is
-// taken off.
+// A tare is the cost of a reading for the target. One reading falls into each run and is subtracted.
 type tare struct {
 	cpu            time.Duration
 	bytes, objects float64
 }
 
-// tareReadings is how many readings are compared to find what one costs.
+// tareReadings is the number of readings compared to determine the cost of one.
 const tareReadings = 4
 
-// newTarget finds the process and checks that its pages answer.
+// newTarget finds the process and checks that its pages respond.
 func newTarget(ctx context.Context, o TargetOptions) (*target, error) {
 	t := &target{metrics: o.Metrics, client: &http.Client{Transport: &http.Transport{}}}
 	if o.PID != 0 {
@@ -86,8 +85,7 @@ func newTarget(ctx context.Context, o TargetOptions) (*target, error) {
 	return t, t.weighReading(ctx)
 }
 
-// weighReading finds what a reading costs: the least of a few, since the target may have
-// other things to do.
+// weighReading measures the cost of a reading: the minimum of a few, since the target may do other work.
 func (t *target) weighReading(ctx context.Context) error {
 	var before reading
 	for i := range tareReadings {
@@ -109,18 +107,18 @@ func (t *target) weighReading(ctx context.Context) error {
 
 func (t *target) close() { t.client.CloseIdleConnections() }
 
-// A reading is every counter of the target at one moment.
+// A reading is the values of all counters of the target at one time.
 type reading struct {
 	at      time.Time
 	usage   weigh.Usage
 	runtime weigh.Runtime
 }
 
-// objects is how many the target has allocated, tiny ones included.
+// objects returns the number of allocated objects, including tiny ones.
 func (r *reading) objects() float64 { return r.runtime.HeapAllocObjects + r.runtime.TinyAllocs }
 
-// read reads the target. The runtime brings its CPU classes up to date at a collection
-// only, so it is made to collect first, where its pages can do that.
+// read reads the target. The runtime updates its CPU classes only at a collection, so it triggers one first
+// if the pages support that.
 func (t *target) read(ctx context.Context) (reading, error) {
 	var r reading
 	if t.metrics != "" {
@@ -178,16 +176,15 @@ func (t *target) fetch(ctx context.Context, path string, to io.Writer) error {
 	return nil
 }
 
-// kilobyte is what KB/s counts in, as data sheets do.
+// kilobyte is the unit of KB/s.
 const kilobyte = 1000
 
-// addWeight adds the target's metrics between two readings, in which it served a number of
-// queries.
+// addWeight adds the target's metrics between two readings, during which it served a number of queries.
 func (t *target) addWeight(run *Run, from, to reading, queries uint64) {
 	seconds, n := to.at.Sub(from.at).Seconds(), float64(queries)
 	if t.process != nil {
 		user, sys := to.usage.Since(from.usage)
-		// What a reading costs is nearly all user time: text is written.
+		// The cost of a reading is nearly all user time: formatting text.
 		user = max(0, user-t.cost.cpu)
 		run.add("UserCPU/s", user.Seconds()/seconds)
 		run.add("SysCPU/s", sys.Seconds()/seconds)
@@ -212,8 +209,8 @@ func (t *target) addWeight(run *Run, from, to reading, queries uint64) {
 	}
 }
 
-// keepProfiles asks the target for a CPU profile and one of its allocations over the same
-// stretch of time, and writes them to dir.
+// keepProfiles requests a CPU profile and an allocation profile of the same period from the target, and
+// writes them to dir.
 func (t *target) keepProfiles(ctx context.Context, dir string, d time.Duration) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("keep profiles: %w", err)

@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// The sizes of one warehouse: TPC-C's, divided by thirty for customers and by a hundred
-// for items, so that a warehouse is filled in a second.
+// Sizes of one warehouse: TPC-C's, divided by thirty for customers and by a hundred for items, so that a
+// warehouse is filled in a second.
 const (
 	tpccDistricts = 10
-	tpccCustomers = 100 // a district
+	tpccCustomers = 100 // per district
 	tpccItems     = 1000
 )
 
-// tpccTables is TPC-C's schema without the columns that no statement below looks at.
+// tpccTables is TPC-C's schema without the columns that no statement below reads.
 func tpccTables(o *OLTPOptions) []table {
 	w := o.Warehouses
-	// split numbers the parts of row i: the last counts fastest, all from 1.
+	// split numbers the parts of row i: the last one counts fastest, all from 1.
 	split := func(i int, sizes ...int) []int {
 		parts := make([]int, len(sizes))
 		for n := len(sizes) - 1; n >= 0; n-- {
@@ -82,8 +82,8 @@ func tpccTables(o *OLTPOptions) []table {
 	}
 }
 
-// tpcc is three of TPC-C's five transactions, in the proportion that they have to each
-// other there: 45 new orders and 43 payments to 4 looks at an order's status.
+// tpcc is three of TPC-C's five transactions, in TPC-C's proportion: 45 new orders and 43 payments to 4
+// order-status queries.
 func tpcc(o *OLTPOptions) operation {
 	return func(ctx context.Context, s *session, rng *rand.Rand) error {
 		w, d, c := key(rng, o.Warehouses), key(rng, tpccDistricts), key(rng, tpccCustomers)
@@ -161,7 +161,7 @@ func orderStatus(ctx context.Context, s *session, w, d, c int64) error {
 	}
 	order, err := s.runInt(ctx, "SELECT o_id, o_entry_d FROM tpcc_orders WHERE o_w_id = ? AND o_d_id = ? AND o_c_id = ? ORDER BY o_id DESC LIMIT 1", w, d, c)
 	if err != nil || order == 0 {
-		return err // a customer without an order yet has no more to ask
+		return err // a customer without an order has no further queries
 	}
 	return s.run(ctx, "SELECT ol_i_id, ol_quantity, ol_amount FROM tpcc_order_line WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id = ?", w, d, order)
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A trace is a recorded query log, ready to be sent again.
+// A trace is a recorded query log, ready for replay.
 type trace struct {
 	conns   []traceConn // in the order of their first statements
 	total   int         // statements that can be replayed
@@ -22,7 +22,7 @@ type trace struct {
 	length  time.Duration // from the first statement to the last
 }
 
-// A traceConn is what one client connection sent, in order.
+// A traceConn is the statements of one client connection, in order.
 type traceConn struct {
 	id         uint64
 	statements []traceStatement
@@ -30,32 +30,31 @@ type traceConn struct {
 
 // A traceStatement is one statement of a trace.
 type traceStatement struct {
-	after       time.Duration // since the trace's first statement
+	after       time.Duration // time since the trace's first statement
 	schema      string
 	text        string
-	values      []driver.Value // of a prepared statement
+	values      []driver.Value // for a prepared statement
 	prepared    bool
-	errorNumber uint16 // what it ended with when it was recorded
+	errorNumber uint16 // outcome in the recording
 }
 
 // skips counts records that cannot be replayed, by reason.
 type skips struct {
 	notStatements int // other commands and other kinds of records
-	noText        int // the log was written without original text
-	cut           int // a text or value was cut or left out
+	noText        int // the log has no original text
+	cut           int // a text or value was truncated or omitted
 }
 
 func (s skips) total() int { return s.noText + s.cut }
 
-// The commands of a record that are replayed, by their names in the log.
+// Replayed commands, by their names in the log.
 const (
 	commandQuery   = "Query"
 	commandPrepare = "Prepare"
 	commandExecute = "Execute"
 )
 
-// A traceRecord is a line of the query log, as far as a replay reads it. The names are
-// querylog's.
+// A traceRecord is the part of a query log line that a replay reads. The names are querylog's.
 type traceRecord struct {
 	Kind         string      `json:"kind"`
 	Start        time.Time   `json:"start"`
@@ -64,15 +63,15 @@ type traceRecord struct {
 	Command      string      `json:"command"`
 	Text         string      `json:"text"`
 	TextBase64   []byte      `json:"text_base64"`
-	TextBytes    int         `json:"text_bytes"` // the true length of a text that was cut
+	TextBytes    int         `json:"text_bytes"` // full length of a truncated text
 	StatementID  uint32      `json:"statement_id"`
 	Digest       string      `json:"digest"`
 	Binds        []traceBind `json:"binds"`
-	BindsCount   int         `json:"binds_count"` // how many there were, if not all are there
+	BindsCount   int         `json:"binds_count"` // their number, if not all are present
 	ErrorNumber  uint16      `json:"error_number"`
 }
 
-// text is the statement as it was sent; the second result says whether it is whole.
+// text returns the original statement and whether it is complete.
 func (r *traceRecord) text() (string, bool) {
 	text := cmp.Or(r.Text, string(r.TextBase64))
 	return text, r.TextBytes <= len(text)
@@ -80,20 +79,20 @@ func (r *traceRecord) text() (string, bool) {
 
 // A traceBind is one value of a prepared statement.
 type traceBind struct {
-	Name        *string         `json:"name"` // of a query attribute, which is no parameter
+	Name        *string         `json:"name"` // of a query attribute, which is not a parameter
 	NameBase64  []byte          `json:"name_base64"`
 	Type        string          `json:"type"`
 	Unsigned    bool            `json:"unsigned"`
-	Long        bool            `json:"long"` // sent apart and not recorded
+	Long        bool            `json:"long"` // sent separately and not recorded
 	Value       json.RawMessage `json:"value"`
 	ValueBase64 []byte          `json:"value_base64"`
-	Bytes       *int            `json:"bytes"` // the true length of a value that was cut
+	Bytes       *int            `json:"bytes"` // full length of a truncated value
 }
 
-// isParameter leaves out query attributes.
+// isParameter reports whether b is not a query attribute.
 func (b *traceBind) isParameter() bool { return b.Name == nil && b.NameBase64 == nil }
 
-// driverValue is the value to send; the second result says whether it was recorded whole.
+// driverValue returns the value to send and whether it was recorded completely.
 func (b *traceBind) driverValue() (driver.Value, bool) {
 	if b.Long || b.Bytes != nil {
 		return nil, false
@@ -139,16 +138,16 @@ func readTraceFile(path string) (*trace, error) {
 	return t, nil
 }
 
-// A stmtKey is a prepared statement of a connection: by its id where the record of its
-// preparation has it, otherwise by its digest.
+// A stmtKey identifies a prepared statement of a connection: by its id if the record of its preparation has
+// it, otherwise by its digest.
 type stmtKey struct {
 	conn   uint64
 	id     uint32
 	digest string
 }
 
-// readTrace reads a whole trace into memory. Records may stand in any order, as the
-// gateway's buffers write them; they are sorted by their start.
+// readTrace reads a whole trace into memory. Records may be in any order, because the gateway's buffers are
+// flushed independently; they are sorted by their start.
 func readTrace(r io.Reader) (*trace, error) {
 	var records []traceRecord
 	t := new(trace)
@@ -176,7 +175,7 @@ func readTrace(r io.Reader) (*trace, error) {
 	return t, nil
 }
 
-// take turns records, sorted by time, into what each connection sends.
+// take assigns records, sorted by time, to connections.
 func (t *trace) take(records []traceRecord) {
 	prepared := make(map[stmtKey]string)
 	conns := make(map[uint64]int) // index in t.conns
@@ -189,7 +188,7 @@ func (t *trace) take(records []traceRecord) {
 			if whole && rec.ErrorNumber == 0 {
 				prepared[byID], prepared[byDigest] = text, text
 			}
-			t.skipped.notStatements++ // an execution prepares what it needs
+			t.skipped.notStatements++ // an execution prepares its statement
 			continue
 		}
 		st := traceStatement{schema: rec.Schema, text: text, errorNumber: rec.ErrorNumber}

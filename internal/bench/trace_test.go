@@ -18,8 +18,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// recordTrace writes records with the real query log, as a gateway with --log-original and
-// --log-redact none does, and answers the file.
+// recordTrace writes records with the real query log, like a gateway with --log-original and --log-redact
+// none, and returns the file.
 func recordTrace(t *testing.T, records ...*querylog.Record) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "query.log")
@@ -43,7 +43,7 @@ func bind(typ mysqlwire.ColumnType, unsigned bool, data []byte) mysqlwire.Binary
 	return mysqlwire.BinaryValue{Data: data, ValueType: mysqlwire.ValueType{Type: typ, Unsigned: unsigned}}
 }
 
-// start is when the trace of these tests began.
+// start is the start time of the trace in these tests.
 func start() time.Time { return time.Date(2025, 5, 6, 7, 8, 9, 0, time.UTC) }
 
 func query(after time.Duration, conn uint64, text string) *querylog.Record {
@@ -53,8 +53,8 @@ func query(after time.Duration, conn uint64, text string) *querylog.Record {
 	}
 }
 
-// sampleTrace is two connections: one of text, one with a prepared statement, and what
-// cannot be replayed.
+// sampleTrace returns records of two connections: one with text, one with a prepared statement, and records
+// that cannot be replayed.
 func sampleTrace() []*querylog.Record {
 	prepare := query(20*time.Millisecond, 2, "SELECT ?, ?, ?, ?, ?, ?")
 	prepare.Command, prepare.Digest = mysqlwire.ComStmtPrepare, [16]byte{7}
@@ -136,8 +136,7 @@ func TestTraceIsReplayed(t *testing.T) {
 	}
 }
 
-// TestReplayFollowsTheSchema: each connection is in the schema in which a statement was
-// recorded.
+// TestReplayFollowsTheSchema checks that each connection uses the schema in which a statement was recorded.
 func TestReplayFollowsTheSchema(t *testing.T) {
 	o := shortOLTP(t, "")
 	s := connectTest(t, o.DSN)
@@ -203,7 +202,7 @@ func TestTracesThatCannotBeReplayed(t *testing.T) {
 	})
 }
 
-// FuzzReadTrace: any file is read or refused.
+// FuzzReadTrace checks that any file is read or refused.
 func FuzzReadTrace(f *testing.F) {
 	f.Add([]byte(`{"kind":"statement","start":"2025-05-06T07:08:09Z","connection_id":1,"command":"Query","text":"SELECT 1"}`))
 	f.Add([]byte(`{"kind":"statement","start":"2025-05-06T07:08:09Z","command":"Execute","text":"SELECT ?","binds":[{"type":"LONGLONG","value":42},{"name":"a","type":"VAR_STRING","value":"x"}]}`))

@@ -10,7 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// errNoSuchTable is MySQL's number for a table that is not there.
+// errNoSuchTable is MySQL's error number for a missing table.
 const errNoSuchTable = 1146
 
 // A workload is tables and an operation on them.
@@ -20,7 +20,7 @@ type workload struct {
 	op     operation
 }
 
-// A table of a workload. It is created and filled when it is missing.
+// A table is a table of a workload. It is created and filled if it is missing.
 type table struct {
 	name   string
 	create string
@@ -30,7 +30,7 @@ type table struct {
 	row func(dst []byte, i int) []byte
 }
 
-// Workloads are the names of the workloads there are.
+// Workloads returns the names of the workloads.
 func Workloads() []string { return []string{"point-select", "read-only", "read-write", "tpcc"} }
 
 // newWorkload finds a workload and sizes it.
@@ -48,8 +48,7 @@ func newWorkload(o *OLTPOptions) (*workload, error) {
 	return nil, fmt.Errorf("unknown workload %q: want one of %s", o.Workload, strings.Join(Workloads(), ", "))
 }
 
-// prepare creates and fills the tables that are missing, and checks that those which are
-// there are large enough.
+// prepare creates and fills missing tables, and checks that existing ones are large enough.
 func (w *workload) prepare(ctx context.Context, s *session, progress func(format string, args ...any)) error {
 	for i := range w.tables {
 		t := &w.tables[i]
@@ -69,7 +68,7 @@ func (w *workload) prepare(ctx context.Context, s *session, progress func(format
 	return nil
 }
 
-// fillBytes is about how long a filling statement gets.
+// fillBytes is the approximate length of a filling statement.
 const fillBytes = 256 << 10
 
 func (t *table) make(ctx context.Context, s *session) error {
@@ -103,7 +102,7 @@ func (w *workload) drop(ctx context.Context, s *session) error {
 	return nil
 }
 
-// isError says that the server answered with this error number.
+// isError reports whether err is the server's error with this number.
 func isError(err error, number uint16) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == number

@@ -9,45 +9,45 @@ import (
 // A Chart is panels that share a title and a legend.
 type Chart struct {
 	Title, Desc string
-	XLabel      string // at the end of the time's axis: "seconds"
+	XLabel      string // at the end of the time axis: "seconds"
 	Stacked     bool   // panels are below each other
 	Panels      []Panel
 }
 
-// A Panel is lines over one axis of time. Both axes start at 0.
+// A Panel is lines over one time axis. Both axes start at 0.
 type Panel struct {
 	Title string // with the unit
 	Lines []Line
 
-	Level     float64 // a line across; 0: none
+	Level     float64 // a horizontal line; 0: none
 	LevelName string  // in the legend
 
-	From, To float64 // a marked stretch of time; none when To is 0
+	From, To float64 // a highlighted time range; none if To is 0
 	Band     string  // its name
 }
 
-// A Line is one line of a panel. Points are in the order of their X.
+// A Line is one line of a panel. Points are sorted by X.
 type Line struct {
 	Name, Color string
 	X, Y        []float64
 }
 
-// The drawing's measures, in SVG's user units.
+// Dimensions of the drawing, in SVG's user units.
 const (
 	width  = 900
-	left   = 64 // of a panel's plot, for the numbers
+	left   = 64 // of a panel's plot, leaving room for the numbers
 	right  = 20
 	top    = 76 // of the first plot
 	gap    = 44 // below a plot
 	legend = 30 // below all
 	tall   = 280
-	flat   = 110 // of one of several below each other
+	flat   = 110 // height of one of several panels below each other
 
-	ticks      = 6 // about how many an axis has
+	ticks      = 6 // approximate number per axis
 	levelColor = "#be123c"
 )
 
-// most returns the ends of the lines.
+// most returns the maxima of the lines.
 func (p *Panel) most() (x, y float64) {
 	y = p.Level
 	for _, l := range p.Lines {
@@ -92,7 +92,7 @@ func (c *Chart) AppendSVG(dst []byte) []byte {
 	return append(dst, "</svg>\n"...)
 }
 
-// A view is where a panel's plot is, and the largest values in it.
+// A view is the position of a panel's plot, and its largest values.
 type view struct {
 	left, top, width, height int
 	xEnd, yEnd               float64
@@ -131,7 +131,7 @@ func (p *Panel) append(dst []byte, v view, xLabel string) []byte {
 	return dst
 }
 
-// appendLegend names the lines of a panel, which are those of all.
+// appendLegend names the lines of a panel, which are the same in all.
 func (p *Panel) appendLegend(dst []byte, y int) []byte {
 	lines := p.Lines
 	if p.LevelName != "" {
@@ -157,8 +157,8 @@ func appendText(dst []byte, x, y float64, anchor, text string) []byte {
 	return fmt.Appendf(dst, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"#334155\">%s</text>\n", x, y, anchor, html.EscapeString(text))
 }
 
-// axis chooses steps of 1, 2 or 5 times a power of ten for an axis from 0, and its end,
-// which is a step.
+// axis returns steps of 1, 2 or 5 times a power of ten for an axis from 0, and its end, which is a multiple
+// of the step.
 func axis(most float64) (step, end float64) {
 	if most <= 0 {
 		return 1, 1
@@ -173,5 +173,5 @@ func axis(most float64) (step, end float64) {
 	return step, step * math.Ceil(most/step)
 }
 
-// tick is an axis' number.
+// tick formats a number on an axis.
 func tick(v float64) string { return fmt.Sprintf("%.4g", v) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSVG reads the drawing as XML and counts its lines.
+// TestSVG parses the drawing as XML and counts its lines.
 func TestSVG(t *testing.T) {
 	line := Line{"heap", "#0f766e", []float64{0, 1, 2}, []float64{10, 180, 90}}
 	p := Panel{Title: "before & after", Lines: []Line{line}, Level: 44, LevelName: "idle < full", From: 0.5, To: 1.5, Band: "import"}

@@ -21,17 +21,17 @@ const (
 // A Child is a running program.
 type Child struct {
 	Name string
-	Done chan struct{} // closed when the process has ended
+	Done chan struct{} // closed when the process has exited
 
 	cmd    *exec.Cmd
 	output tail
 	err    error // of Wait; valid once Done is closed
 }
 
-// Start starts cmd. Each line of its standard output goes to line; when that is nil, the end of the output
-// is kept for error messages beside that of standard error.
+// Start starts cmd. Each line of its standard output is passed to line; if line is nil, the end of the output
+// is kept for error messages, like that of standard error.
 //
-// The child has a separate process group, so that Ctrl-C reaches this process alone and children end in
+// The child has a separate process group, so that Ctrl-C reaches only this process and children stop in
 // order; it gets SIGTERM when this process dies.
 func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 	c := &Child{Name: name, Done: make(chan struct{}), cmd: cmd}
@@ -42,8 +42,8 @@ func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel sends the parent-death signal when the thread ends that started the
-		// child, so this one is kept until the child has ended.
+		// The kernel sends the parent-death signal when the thread that started the child exits, so this
+		// thread is kept until the child has exited.
 		runtime.LockOSThread()
 		defer close(c.Done)
 		err := cmd.Start()
@@ -61,7 +61,7 @@ func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 // PID returns the child's process id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Await polls until ready returns true or an error, the child ends, or limit is over.
+// Await polls until ready returns true or an error, the child exits, or limit is over.
 func (c *Child) Await(ctx context.Context, limit time.Duration, ready func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s was not ready within %v", c.Name, limit))
 	defer cancel()
@@ -84,7 +84,7 @@ func (c *Child) Await(ctx context.Context, limit time.Duration, ready func() (bo
 	}
 }
 
-// Ended returns why a child has ended that was not stopped. Done is closed.
+// Ended returns the reason why a child exited that was not stopped. Done must be closed.
 func (c *Child) Ended() error {
 	reason := "it exited without an error"
 	if c.err != nil {
@@ -96,11 +96,11 @@ func (c *Child) Ended() error {
 	return fmt.Errorf("%s ended early: %s", c.Name, reason)
 }
 
-// Stop sends SIGTERM, waits, and kills the child when it does not end within grace, which is an error.
-// It returns nil when the child has ended before, and the child's error when it fails while ending.
+// Stop sends SIGTERM, waits, and kills the child if it does not exit within grace, which is an error. It
+// returns nil if the child had exited before, and the child's error if it fails while stopping.
 func (c *Child) Stop(grace time.Duration) error {
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		<-c.Done // it has ended
+		<-c.Done // it has exited
 		return nil
 	}
 	timer := time.NewTimer(grace)
@@ -128,7 +128,7 @@ func (c *Child) bySignal(sig syscall.Signal) bool {
 	return ok && status.Signaled() && status.Signal() == sig
 }
 
-// A lineWriter cuts what is written to it into lines.
+// A lineWriter splits its input into lines.
 type lineWriter struct {
 	line func([]byte)
 	buf  []byte
@@ -164,7 +164,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the kept bytes without blank lines around them.
+// String returns the kept bytes without surrounding blank lines.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,8 @@ type Accounts map[string]Secret
 // maxAccounts bounds a file of accounts, in bytes.
 const maxAccounts = 8 << 20
 
-// LoadAccounts reads a file of accounts: YAML, a user and a password a line. Nobody but its
-// owner may read it. No error shows any of what is in it.
+// LoadAccounts reads a file of accounts: YAML, a user and a password per line. Only its owner may have
+// permission to read it. Errors contain nothing of its content.
 func LoadAccounts(path string) (Accounts, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// BucketCalls are the options of reading blocks from a bucket, which tare store and a gateway's history share.
+// BucketCalls are the options for reading blocks from a bucket, shared by tare store and a gateway's history.
 type BucketCalls struct {
 	Timeout      time.Duration // of one call
 	Tries        int
 	Hedge        time.Duration // 0: none
-	QueueTimeout time.Duration // of queries that wait for memory
+	QueueTimeout time.Duration // for queries that wait for memory
 }
 
-// declare declares the options; queueTimeout is the name of the last.
+// declare declares the options; queueTimeout is the name of the last one.
 func (c *BucketCalls) declare(s *Set, queueTimeout string) {
 	s.Duration(&c.QueueTimeout, queueTimeout, "1m", "how long a query waits for memory before it fails with 503")
 	s.Duration(&c.Timeout, "bucket-timeout", "30s", "time limit of one call of the bucket that reads")
@@ -30,7 +30,7 @@ func (c *BucketCalls) validate(queueTimeout string) error {
 	return nil
 }
 
-// Apply sets the options of a gateway.
+// Apply copies the options to those of a store gateway.
 func (c *BucketCalls) Apply(o *storegateway.Options) {
 	o.CallTimeout, o.CallTries, o.CallHedge, o.QueueTimeout = c.Timeout, c.Tries, c.Hedge, c.QueueTimeout
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// TestBucketCalls gives both servers that read blocks the options of it, and takes them over.
+// TestBucketCalls sets the options in both servers that read blocks, and applies them.
 func TestBucketCalls(t *testing.T) {
 	serve, store := NewServe(), NewStore()
 	for _, c := range []struct {

@@ -62,7 +62,7 @@ func TestFlagNamesTheFile(t *testing.T) {
 	}
 }
 
-// TestFileErrors shows that each mistake in a file is named with its line.
+// TestFileErrors checks that each mistake in a file is reported with its line.
 func TestFileErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown section", "sevre:\n  cpus: 1", `:1: unknown section "sevre" (did you mean serve?)`},
@@ -137,7 +137,7 @@ func TestAnchors(t *testing.T) {
 func TestEnvironmentWarnings(t *testing.T) {
 	warnings, err := config.NewServe().Load(config.Input{Environ: []string{
 		"TARE_LISEN=127.0.0.1:1", "TARED=1",
-		// what Kubernetes sets for a service named tare
+		// variables set by Kubernetes for a service named tare
 		"TARE_SERVICE_HOST=10.0.0.1", "TARE_SERVICE_PORT=3316", "TARE_SERVICE_PORT_MYSQL=3316", "TARE_PORT=tcp://10.0.0.1:3316",
 		"TARE_PORT_3316_TCP=tcp://10.0.0.1:3316", "TARE_PORT_3316_TCP_ADDR=10.0.0.1",
 	}})
@@ -255,7 +255,7 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-// TestSecrets looks for the password in everything that the package can print.
+// TestSecrets searches for the password in all output of the package.
 func TestSecrets(t *testing.T) {
 	const password = "hunter2"
 	c := config.NewServe()
@@ -298,7 +298,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestPrintReadsBack shows that what WriteYAML prints is a file that gives the same values.
+// TestPrintReadsBack checks that WriteYAML's output is a file that gives the same values.
 func TestPrintReadsBack(t *testing.T) {
 	first := config.NewServe()
 	_, err := first.Load(config.Input{Flags: map[string]string{

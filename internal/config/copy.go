@@ -13,16 +13,16 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// Copy holds the options of tare copy.
+// Copy are the options of tare copy.
 type Copy struct {
 	ConfigFile string
 
 	From           CopySource
 	To             ControlURL
 	FromTLS, ToTLS mysqlconn.TLSMode
-	FromToken      Token           // of tare://
-	Compress       CopyCompression // of tare://
-	TLSCA          string          // file; "" for the system's authorities
+	FromToken      Token           // for tare://
+	Compress       CopyCompression // for tare://
+	TLSCA          string          // file; "": the system's authorities
 
 	Tables []tabledef.Spec // with the clauses of the options below
 
@@ -95,13 +95,13 @@ func NewCopy() *Copy {
 	return c
 }
 
-// The values of --control-socket that are no path.
+// Values of --control-socket that are not paths.
 const (
 	ControlAuto = "auto"
 	ControlOff  = "off"
 )
 
-// tlsMode declares how a connection uses TLS.
+// tlsMode declares the TLS mode of a connection.
 func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
 	declare(s, p, Option{Name: name, Kind: "preferred|disabled|required|verify-ca|verify-identity", Default: "preferred", Help: help},
 		mysqlconn.ParseTLSMode, mysqlconn.TLSMode.String)
@@ -110,7 +110,7 @@ func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
 // Set returns the section, for flags and printing.
 func (c *Copy) Set() *Set { return c.set }
 
-// Load gives every option its value and validates them together.
+// Load sets every option and validates them together.
 func (c *Copy) Load(in Input) (warnings []string, err error) {
 	warnings, err = c.set.load(in)
 	if err == nil {
@@ -119,7 +119,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 	return warnings, err
 }
 
-// Validate reads the clauses about tables and reports options that would have no effect.
+// Validate parses the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
 	errs := append(append(c.validateWire(), c.Throttle.validate(c.From, c.Cutover.On)...), c.validateFollow()...)
 	errs = append(errs, c.HTTPAccess.validate()...)
@@ -147,7 +147,7 @@ func (c *Copy) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Ready reports what is missing to copy.
+// Ready returns an error that names missing options.
 func (c *Copy) Ready() error {
 	var errs []error
 	if !c.From.given() {
@@ -162,7 +162,7 @@ func (c *Copy) Ready() error {
 	return errors.Join(errs...)
 }
 
-// A FollowHeartbeat is whether heartbeats are written to the source.
+// A FollowHeartbeat specifies whether heartbeats are written to the source.
 type FollowHeartbeat string
 
 // The values of --heartbeat.
@@ -171,7 +171,7 @@ const (
 	HeartbeatOff FollowHeartbeat = "off"
 )
 
-// A FollowUntil is when following ends.
+// A FollowUntil specifies when following ends.
 type FollowUntil string
 
 // The ends of following.
@@ -180,7 +180,7 @@ const (
 	FollowUntilCaughtUp FollowUntil = "caught-up"
 )
 
-// validateFollow looks at what is about following alone.
+// validateFollow validates the options of following.
 func (c *Copy) validateFollow() (errs []error) {
 	if c.FollowUntil == FollowUntilCaughtUp && !c.Follow {
 		errs = append(errs, errors.New("--follow-until has no effect without --follow"))
@@ -208,16 +208,16 @@ func (c *Copy) validateFollow() (errs []error) {
 	return append(errs, c.Cutover.validate(c)...)
 }
 
-// A CopyCompression is how rows come across a wire.
+// A CopyCompression is the compression of rows on the wire.
 type CopyCompression string
 
-// The compressions of rows across a wire.
+// Compressions of rows on the wire.
 const (
 	WireNone CopyCompression = "none"
 	WireZstd CopyCompression = "zstd"
 )
 
-// validateWire looks at what is about tare:// alone.
+// validateWire validates the options of tare://.
 func (c *Copy) validateWire() []error {
 	errs := c.FromToken.validate("from-")
 	if c.From.Tare == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/copier/cutover"
 )
 
-// CopyCutover holds the options that bring clients over once the target has caught up.
+// CopyCutover are the options for switching clients once the target has caught up.
 type CopyCutover struct {
 	On            bool
 	Lag           time.Duration
@@ -27,7 +27,7 @@ func (o *CopyCutover) declare(s *Set) {
 }
 
 func (o *CopyCutover) validate(c *Copy) (errs []error) {
-	const longest = 30 * time.Second // that a gateway holds
+	const longest = 30 * time.Second // of a gateway's pause
 	if o.On && !c.Follow {
 		errs = append(errs, errors.New("--cutover needs --follow"))
 	}
@@ -47,7 +47,7 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	return errs
 }
 
-// Options are those for the copier, without the gateway and the source as a server that is written to.
+// Options returns the options for the copier, without the gateway and the source as a server to write to.
 func (o *CopyCutover) Options() cutover.Options {
 	return cutover.Options{Lag: o.Lag, Hold: o.Hold, Tries: o.Tries, Window: o.ReverseWindow, ClosePinned: o.ClosePinned}
 }

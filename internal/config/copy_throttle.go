@@ -12,18 +12,18 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// CopyThrottle holds the options that tell a copy when to slow down.
+// CopyThrottle are the options that control when a copy slows down.
 type CopyThrottle struct {
 	MaxLag            time.Duration
 	Replicas          []ControlURL
 	MaxThreadsRunning int
 	Query             string
 	Above             float64
-	Server            ControlURL // that is asked for Threads_running and Query; the source when it is not set
+	Server            ControlURL // polled for Threads_running and Query; the source if not set
 	MaxP99            time.Duration
 	Gateway           GatewayURL
 	GatewayToken      Token
-	GatewayCA         string // file; "" for the system's authorities
+	GatewayCA         string // file; "": the system's authorities
 	Patience          time.Duration
 }
 
@@ -44,7 +44,7 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 
-// validate reports limits without a figure and figures without a limit.
+// validate reports limits without a metric and metrics without a limit.
 func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
 	errs := t.GatewayToken.validate("gateway-")
 	pair := func(have, need bool, text string) {
@@ -93,7 +93,7 @@ func formatControlURLs(all []ControlURL) string {
 	return strings.Join(lines, "\n")
 }
 
-// maxNumber keeps what is read as a number far from where arithmetic ends.
+// maxNumber keeps parsed numbers far from overflow.
 const maxNumber = 1e300
 
 func parseNumber(text string) (float64, error) {
@@ -106,7 +106,7 @@ func parseNumber(text string) (float64, error) {
 
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// A GatewayURL is where a tare serve has its pages. It may hold a password, which is not shown.
+// A GatewayURL is the URL of a tare serve's pages. It may contain a password, which is masked in output.
 type GatewayURL struct{ url Secret }
 
 func (g GatewayURL) set() bool { return g.url.Reveal() != "" }
@@ -139,7 +139,7 @@ func parseGatewayURL(text string) (GatewayURL, error) {
 	return GatewayURL{NewSecret(text)}, nil
 }
 
-// Options are the limits for the copier, without the servers and the gateway that are polled.
+// Options returns the limits for the copier, without the servers and the gateway to poll.
 func (t *CopyThrottle) Options() throttle.Options {
 	return throttle.Options{
 		MaxLag: t.MaxLag, MaxThreadsRunning: t.MaxThreadsRunning, Query: t.Query, Above: t.Above,

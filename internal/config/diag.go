@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A DiagFormat is the form of Tare's own log.
+// A DiagFormat is the format of Tare's log.
 type DiagFormat string
 
-// The forms of Tare's own log.
+// Formats of Tare's log.
 const (
 	DiagText DiagFormat = "text"
 	DiagJSON DiagFormat = "json"
 )
 
-// Diag holds the options of Tare's own log on standard error.
+// Diag are the options of Tare's log on standard error.
 type Diag struct {
 	Format DiagFormat
 	Level  slog.Level
@@ -41,7 +41,7 @@ func parseLevel(text string) (slog.Level, error) {
 	return l, nil
 }
 
-// Logger returns a logger that writes to w in this form.
+// Logger returns a logger that writes to w in this format.
 func (d Diag) Logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: d.Level}
 	if d.Format == DiagJSON {

@@ -1,13 +1,12 @@
-// Package config holds the options of Tare's subcommands: each declared once, which gives
-// the flag, the environment variable, the YAML key, the default and the documentation.
+// Package config declares the options of Tare's subcommands, each once: the declaration gives the flag, the
+// environment variable, the YAML key, the default and the documentation.
 //
 // # Terms
 //
-//   - A section is the set of options of one subcommand and the top-level YAML key that
-//     holds them (serve).
+//   - A section is the set of options of one subcommand, and its top-level YAML key (serve).
 //   - An option has one name in kebab-case: --max-connections, TARE_MAX_CONNECTIONS, and
 //     max-connections under its section.
-//   - An origin says where a value came from: default, file, env or flag, with the place.
+//   - An origin is the source of a value: default, file, env or flag, with the position.
 //
 // # Data flow
 //
@@ -18,19 +17,18 @@
 //
 // # Strictness
 //
-// A key that no section knows is refused with file and line, as is a key given twice, a
-// second document, or a value of the wrong shape. Everything that is wrong is reported at
-// once. A TARE_ variable that names no option is a warning, not an error: the environment
-// is shared, and Kubernetes itself sets TARE_SERVICE_HOST for a service named tare. A
-// variable that is set and empty counts as not set.
+// A key that no section has is refused with file and line, as is a duplicate key, a second document, or a
+// value of the wrong type. All errors are reported together. A TARE_ variable that names no option is a
+// warning, not an error: the environment is shared, and Kubernetes sets TARE_SERVICE_HOST for a service named
+// tare. An empty variable counts as not set.
 //
 // # Secrets
 //
-// A Secret formats as a mask under every verb; errors about values that may hold one do
-// not repeat the value.
+// A Secret formats as a mask under every verb; errors about values that may contain one do not repeat the
+// value.
 //
-// # What it does not do
+// # Limits
 //
-// It opens nothing but the configuration file: certificates and log files are read by
-// whoever uses them. It compiles no rules.
+// The package opens only the configuration file: the users of certificates and log files open them. It does
+// not compile rules.
 package config

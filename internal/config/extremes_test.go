@@ -7,8 +7,9 @@ import (
 	"github.com/taredb/tare/internal/testextremes"
 )
 
-// TestExtremes gives each option of a numeric kind, in each section, values at the ends of its range and beyond: the
-// value is accepted and printed as one that is accepted again, or refused by an error that names the option.
+// TestExtremes sets each option of a numeric kind, in each section, to values at the ends of its range and
+// beyond: the value is accepted and its printed form is accepted again, or it is refused by an error that
+// names the option.
 func TestExtremes(t *testing.T) {
 	for _, s := range Sections() {
 		for _, o := range s.Options() {

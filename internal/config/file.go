@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/internal/spelling"
 )
 
-// loadFile checks the whole file and gives this section's options their values from it.
+// loadFile validates the whole file and sets this section's options from it.
 func (s *Set) loadFile(path string) []error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *Set) loadFile(path string) []error {
 	return s.parseFile(path, text)
 }
 
-// parseFile is loadFile for a file that has been read.
+// parseFile is loadFile for the content of a file.
 func (s *Set) parseFile(path string, text []byte) []error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, second yaml.Node
@@ -63,7 +63,7 @@ func (s *Set) parseFile(path string, text []byte) []error {
 	return errs
 }
 
-// applyFile gives the section's options the values of its mapping in the file.
+// applyFile sets the section's options from its mapping in the file.
 func (s *Set) applyFile(path string, section pair) []error {
 	if isNull(section.value) {
 		return nil // a section whose options are all commented out
@@ -93,7 +93,7 @@ func (s *Set) applyFile(path string, section pair) []error {
 	return errs
 }
 
-// keys returns what the section's mapping may hold.
+// keys returns the valid keys of the section's mapping.
 func (s *Set) keys() []string {
 	var keys []string
 	for _, o := range s.options {
@@ -116,7 +116,7 @@ func (s *Set) block(name string) *block {
 	return nil
 }
 
-// A pair is a key of a mapping and its value, with the place to name in errors.
+// A pair is a key of a mapping and its value, with the position for errors.
 type pair struct {
 	key   string
 	value *yaml.Node
@@ -127,7 +127,7 @@ func (p pair) errorf(format string, args ...any) error {
 	return fmt.Errorf(p.place+": "+format, args...)
 }
 
-// walk returns the pairs of a mapping and refuses keys that are given twice.
+// walk returns the pairs of a mapping and refuses duplicate keys.
 func walk(path string, node *yaml.Node) (pairs []pair, errs []error) {
 	node = resolve(node)
 	if node.Kind != yaml.MappingNode {

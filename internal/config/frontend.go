@@ -12,14 +12,14 @@ import (
 	"github.com/taredb/tare/frontend"
 )
 
-// Frontend holds the options of tare frontend.
+// Frontend are the options of tare frontend.
 type Frontend struct {
 	ConfigFile string
 
 	Downstreams []*url.URL // replicas of one system
 	Members     []*url.URL // systems with different series
 
-	DownstreamCA       string // file; "" for the system's authorities
+	DownstreamCA       string // file; "": the system's authorities
 	DownstreamEncoding frontend.Encoding
 
 	Shards        int
@@ -35,7 +35,7 @@ type Frontend struct {
 	Server
 
 	set   *Set
-	input Input // of Load
+	input Input // passed to Load
 }
 
 // NewFrontend returns the options of tare frontend with their defaults.
@@ -84,7 +84,7 @@ func NewFrontend() *Frontend {
 	return c
 }
 
-// parseURLs parses URLs separated by commas. Its errors repeat no password.
+// parseURLs parses URLs separated by commas. Its errors contain no password.
 func parseURLs(s string) ([]*url.URL, error) {
 	if s == "" {
 		return nil, nil
@@ -119,11 +119,10 @@ func parseShare(s string) (float64, error) {
 // Set returns the section, for flags and printing.
 func (c *Frontend) Set() *Set { return c.set }
 
-// dataDirUnused is the warning of servers that keep only the query log's files.
+// dataDirUnused is the warning of servers that keep only the query log's files there.
 const dataDirUnused = "--data-dir has no effect without --log-file: no other option keeps files there"
 
-// Load gives every option its value and validates them together. All that is wrong is in
-// the error; what is only doubtful is in the warnings.
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Frontend) Load(in Input) (warnings []string, err error) {
 	c.input = in
 	warnings, err = c.set.load(in)
@@ -136,15 +135,15 @@ func (c *Frontend) Load(in Input) (warnings []string, err error) {
 	return warnings, err
 }
 
-// Reload loads the options again from where Load took them; c stays as it is.
+// Reload loads the options again from the input of Load; c is unchanged.
 func (c *Frontend) Reload() (*Frontend, error) {
 	fresh := NewFrontend()
 	_, err := fresh.Load(c.input)
 	return fresh, err
 }
 
-// Validate reports options that contradict each other or would have no effect. That nobody is there to
-// ask is left to Ready: a configuration file for another subcommand names nobody.
+// Validate reports options that contradict each other or would have no effect. Missing downstreams are left
+// to Ready: a configuration file for another subcommand has none.
 func (c *Frontend) Validate() error {
 	var errs []error
 	if len(c.Downstreams) > 0 && len(c.Members) > 0 {
@@ -169,7 +168,7 @@ func anyTLS(urls []*url.URL) bool {
 	return false
 }
 
-// Ready says what is missing to start.
+// Ready returns an error that names missing options.
 func (c *Frontend) Ready() error {
 	if len(c.Downstreams) == 0 && len(c.Members) == 0 {
 		return errors.New("--downstream or --member is required: whom to ask, such as --downstream http://mimir:8080/prometheus")

@@ -12,9 +12,9 @@ import (
 	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
-// History holds the options of a gateway's history.
+// History are the options of a gateway's history.
 type History struct {
-	Bucket     bucketurl.URL // zero: there is no history
+	Bucket     bucketurl.URL // zero: no history
 	Interval   time.Duration
 	MaxDigests int               // 0: none are counted
 	Bytes      Bytes             // of the table of digests
@@ -25,15 +25,15 @@ type History struct {
 	RollupAge  time.Duration
 	MaxAhead   time.Duration
 
-	Retention      history.BucketRetention // without Bytes
+	Retention      history.BucketRetention // Bytes is set separately
 	RetentionBytes Bytes
 
 	QueryBytes   Bytes
 	ProcessBytes Bytes
-	Calls        BucketCalls // of queries that read the bucket
+	Calls        BucketCalls // for queries that read the bucket
 }
 
-// Enabled says whether a history is kept in a bucket. Without one, digests are counted in memory.
+// Enabled reports whether a history is kept in a bucket. Without one, digests are counted in memory.
 func (c *History) Enabled() bool { return c.Bucket.String() != "" }
 
 func (c *History) declare(s *Set) {

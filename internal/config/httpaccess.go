@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Server are the options that every server has. Each declares them among its own.
+// Server are the options common to all servers. Each declares them among its options.
 type Server struct {
 	HTTPAccess
-	DataDir      string // "" for the default: see internal/server
+	DataDir      string // "": the default, see internal/server
 	DrainTimeout time.Duration
 	Log          QueryLog
 	Diag         Diag
 }
 
-// HTTPAccess are the options of an HTTP server: its address, and which clients it serves.
+// HTTPAccess are the options of an HTTP server: its address and its permitted clients.
 type HTTPAccess struct {
-	HTTP          Address // "" when off
+	HTTP          Address // "": off
 	WebConfigFile string
 	AccountsFile  string
 	AllowedHosts  []string // host names of HTTP besides localhost and addresses
@@ -50,7 +50,7 @@ func (h *HTTPAccess) validate() (errs []error) {
 	return errs
 }
 
-// allowedHosts declares the host names under which the pages are reached.
+// allowedHosts declares the host names of the pages.
 func (s *Set) allowedHosts(p *[]string) {
 	declare(s, p, Option{
 		Name: "http-allowed-hosts", Kind: "name,…",
@@ -72,7 +72,7 @@ func parseHosts(s string) ([]string, error) {
 	return names, nil
 }
 
-// Hosts returns the host names under which the server is reached: the address's host and the allowed ones.
+// Hosts returns the host names of the server: the address's host and the allowed ones.
 func (h *HTTPAccess) Hosts() []string {
 	host, _, err := net.SplitHostPort(string(h.HTTP))
 	if err != nil || host == "" {

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Bytes is a number of bytes, written as "32MiB".
+// Bytes is a number of bytes, formatted like "32MiB".
 type Bytes int64
 
-// byteUnits are the units of Bytes, from large to small.
+// byteUnits are the units of Bytes, in descending order.
 var byteUnits = []struct {
 	suffix string
 	size   Bytes
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}}
 
-// String returns the bytes in the largest unit that states them exactly.
+// String returns the bytes in the largest unit that represents them exactly.
 func (b Bytes) String() string {
 	for _, u := range byteUnits {
-		if b != 0 && b%u.size == 0 && u.suffix != "B" { // the long suffixes come first
+		if b != 0 && b%u.size == 0 && u.suffix != "B" { // longer suffixes come first
 			return strconv.FormatInt(int64(b/u.size), 10) + u.suffix
 		}
 	}
 	return "0"
 }
 
-// ParseBytes parses a whole number with a unit of KiB, MiB, GiB, TiB or B, or none. As in a MySQL server's options, K, M, G and T are
-// the same as KiB and so on.
+// ParseBytes parses a whole number with a unit of KiB, MiB, GiB, TiB or B, or none. As in a MySQL server's
+// options, K, M, G and T are equal to KiB and so on.
 func ParseBytes(s string) (Bytes, error) {
 	for _, u := range byteUnits {
 		digits, ok := strings.CutSuffix(s, u.suffix)
@@ -48,10 +48,10 @@ func ParseBytes(s string) (Bytes, error) {
 	return 0, fmt.Errorf("want a number of bytes such as 65536, 64KiB, 32MiB or 32M, not %q", s)
 }
 
-// An Address is a host and a port, "" where a listener may be off.
+// An Address is a host and a port; "" means off for an optional listener.
 type Address string
 
-// Loopback reports whether only this machine reaches the address.
+// Loopback reports whether only this machine can reach the address.
 func (a Address) Loopback() bool {
 	host, _, err := net.SplitHostPort(string(a))
 	if err != nil {
@@ -72,7 +72,7 @@ func parseAddress(s string) (Address, error) {
 	return Address(s), nil
 }
 
-// parseOptionalAddress also takes "" and "off".
+// parseOptionalAddress also accepts "" and "off".
 func parseOptionalAddress(s string) (Address, error) {
 	if s == "" || s == "off" {
 		return "", nil
@@ -87,7 +87,7 @@ func formatOptionalAddress(a Address) string {
 	return string(a)
 }
 
-// A Rate is a number of events a second, written as "10/s"; 0: no limit.
+// A Rate is a number of events per second, formatted like "10/s"; 0: no limit.
 type Rate int
 
 func (r Rate) String() string {
@@ -114,7 +114,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// formatDuration is Duration.String without its empty minutes and seconds.
+// formatDuration is Duration.String without zero minutes and seconds.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if d == 0 {
@@ -153,12 +153,12 @@ func (s *Set) Bool(p *bool, name, help string) {
 	declare(s, p, Option{Name: name, Kind: "bool", Default: "false", Help: help}, parseBool, strconv.FormatBool)
 }
 
-// Int declares a whole number of at least least.
+// Int declares a whole number with a minimum.
 func (s *Set) Int(p *int, name, def string, least int, help string) {
 	s.IntUpTo(p, name, def, least, math.MaxInt32, help)
 }
 
-// IntUpTo declares a whole number of at least least and at most most.
+// IntUpTo declares a whole number with a minimum and a maximum.
 func (s *Set) IntUpTo(p *int, name, def string, least, most int, help string) {
 	declare(s, p, Option{Name: name, Kind: "int", Default: def, Help: help}, func(text string) (int, error) {
 		n, err := strconv.ParseInt(text, 10, 32)
@@ -175,12 +175,12 @@ func (s *Set) IntUpTo(p *int, name, def string, least, most int, help string) {
 	}, strconv.Itoa)
 }
 
-// Bytes declares a number of bytes of at least least.
+// Bytes declares a number of bytes with a minimum.
 func (s *Set) Bytes(p *Bytes, name, def string, least Bytes, help string) {
 	s.BytesUpTo(p, name, def, least, math.MaxInt64, help)
 }
 
-// BytesUpTo declares a number of bytes of at least least and at most most: memory that is allocated at the start.
+// BytesUpTo declares a number of bytes with a minimum and a maximum: memory that is allocated at the start.
 func (s *Set) BytesUpTo(p *Bytes, name, def string, least, most Bytes, help string) {
 	declare(s, p, Option{Name: name, Kind: "bytes", Default: def, Help: help}, func(text string) (Bytes, error) {
 		b, err := ParseBytes(text)
@@ -194,12 +194,12 @@ func (s *Set) BytesUpTo(p *Bytes, name, def string, least, most Bytes, help stri
 	}, Bytes.String)
 }
 
-// Duration declares a length of time.
+// Duration declares a duration.
 func (s *Set) Duration(p *time.Duration, name, def, help string) {
 	declare(s, p, Option{Name: name, Kind: "duration", Default: def, Help: help}, parseDuration, formatDuration)
 }
 
-// Rate declares a number of events a second.
+// Rate declares a number of events per second.
 func (s *Set) Rate(p *Rate, name, def, help string) {
 	declare(s, p, Option{Name: name, Kind: "rate", Default: def, Help: help}, parseRate, Rate.String)
 }
@@ -221,7 +221,7 @@ type word[T comparable] struct {
 	value T
 }
 
-// declareWords declares an option that takes one of a few words; the first one is the default.
+// declareWords declares an option whose value is one of a few words; the first one is the default.
 func declareWords[T comparable](s *Set, p *T, name, help string, words ...word[T]) {
 	allowed := make([]string, len(words))
 	for i, w := range words {
@@ -239,7 +239,8 @@ func declareWords[T comparable](s *Set, p *T, name, help string, words ...word[T
 		})
 }
 
-// Enum declares an option that takes one of a few words, which are their own values; the first one is the default.
+// Enum declares an option whose value is one of a few words, equal to their text; the first one is the
+// default.
 func Enum[T ~string](s *Set, p *T, name, help string, values ...T) {
 	words := make([]word[T], len(values))
 	for i, v := range values {
@@ -248,7 +249,7 @@ func Enum[T ~string](s *Set, p *T, name, help string, values ...T) {
 	declareWords(s, p, name, help, words...)
 }
 
-// Lines declares an option that takes several texts: a flag each, or a line each.
+// Lines declares an option with several texts: one per flag, or one per line.
 func (s *Set) Lines(p *[]string, name, kind, help string) {
 	declare(s, p, Option{Name: name, Kind: kind, Help: help, repeats: true}, func(text string) ([]string, error) {
 		var lines []string
@@ -261,18 +262,18 @@ func (s *Set) Lines(p *[]string, name, kind, help string) {
 	}, func(lines []string) string { return strings.Join(lines, "\n") })
 }
 
-// Control declares the URL of an account; its password is masked wherever it is shown.
+// Control declares the URL of an account; its password is masked in all output.
 func (s *Set) Control(p *ControlURL, name, help string) {
 	declare(s, p, Option{Name: name, Kind: "url", Help: help}, parseControlURL, ControlURL.String)
 }
 
-// Backend declares the address of a MySQL server that clients log in to through us.
+// Backend declares the address of a MySQL server that clients log in to through Tare.
 func (s *Set) Backend(p *Address, name, def, help string) {
 	declare(s, p, Option{Name: name, Kind: "url", Default: def, Help: help}, parseBackend,
 		func(a Address) string { return mysqlScheme + string(a) })
 }
 
-// OptionalBackend declares a server that there may be, "" when there is none.
+// OptionalBackend declares an optional server, "" if there is none.
 func (s *Set) OptionalBackend(p *Address, name, help string) {
 	declare(s, p, Option{Name: name, Kind: "url", Help: help},
 		func(text string) (Address, error) {

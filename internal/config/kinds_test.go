@@ -65,7 +65,7 @@ func TestKindsRefuse(t *testing.T) {
 	}
 }
 
-// TestTextReadsBack shows that each kind's text parses to the same value.
+// TestTextReadsBack checks that each kind's text parses to the same value.
 func TestTextReadsBack(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"plan-cache-bytes": {"1MiB", "1025KiB", "1048577", "3GiB", "1TiB"},
@@ -102,8 +102,8 @@ func TestDocumentedDefaultsAreTheTexts(t *testing.T) {
 	}
 }
 
-// TestOneNameOneMeaning holds the sections together: an environment variable has no
-// section, so an option that several have must mean the same in each.
+// TestOneNameOneMeaning checks consistency between sections: an environment variable has no section, so an
+// option of several sections must have one meaning.
 func TestOneNameOneMeaning(t *testing.T) {
 	seen := make(map[string]*Option)
 	for _, s := range Sections() {
@@ -132,8 +132,8 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// FuzzFile feeds files to the loader: whatever they hold, they are taken or refused, and
-// what was taken prints as a file that is taken with the same values.
+// FuzzFile loads arbitrary files: they are accepted or refused, and an accepted one prints as a file that
+// gives the same values.
 func FuzzFile(f *testing.F) {
 	f.Add([]byte("serve:\n  listen: 127.0.0.1:1\n  rules:\n  - {name: a, action: block, users: [x]}\n"))
 	f.Add([]byte("serve: &a\n  cpus: 1\n  http: \"\"\n"))

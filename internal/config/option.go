@@ -5,38 +5,38 @@ import (
 	"strings"
 )
 
-// KindSecret is the Kind of options whose value is a secret as a whole.
+// KindSecret is the Kind of options whose whole value is a secret.
 const KindSecret = "secret"
 
 // An Option is one setting of a section, declared once.
 type Option struct {
 	Name    string // kebab-case, as in --name and as the YAML key
-	Kind    string // what a value looks like, for help: "bytes", "json|text", …
-	Default string // in the same text form as a flag's value
+	Kind    string // form of a value, for help: "bytes", "json|text", …
+	Default string // in the text form of a flag's value
 	Help    string
 
 	origin  Origin
 	value   value
 	notFile bool // cannot be set in the file
-	repeats bool // a line of its value for each flag
+	repeats bool // may be repeated: one line of the value per flag
 }
 
 // Env returns the name of the option's environment variable.
 func (o *Option) Env() string { return envName(o.Name) }
 
-// Text returns the value as a flag would give it, secrets masked.
+// Text returns the value in the form of a flag, secrets masked.
 func (o *Option) Text() string { return o.value.text() }
 
-// Origin says where the value came from.
+// Origin returns the source of the value.
 func (o *Option) Origin() Origin { return o.origin }
 
 // InFile reports whether the option has a key in the YAML file.
 func (o *Option) InFile() bool { return !o.notFile }
 
-// Repeats reports whether the flag may be given several times: each is a line of the value.
+// Repeats reports whether the flag may be repeated: each occurrence is a line of the value.
 func (o *Option) Repeats() bool { return o.repeats }
 
-// set parses a value into the option's field and notes where it came from.
+// set parses a value into the option's field and records its origin.
 func (o *Option) set(text string, from Origin) error {
 	if err := o.value.parse(text); err != nil {
 		return fmt.Errorf("%s: %w", from.label(o.Name), err)
@@ -45,16 +45,16 @@ func (o *Option) set(text string, from Origin) error {
 	return nil
 }
 
-// An Origin says where a value came from.
+// An Origin is the source of a value.
 type Origin struct {
 	Kind  OriginKind
 	Place string // "tare.yaml:12", "TARE_LISTEN", "--listen"; empty for a default
 }
 
-// An OriginKind names the four places of a value; later ones win.
+// An OriginKind is one of the four sources of a value; later ones take precedence.
 type OriginKind string
 
-// The origins, in rising precedence.
+// The origins, in ascending precedence.
 const (
 	FromDefault OriginKind = "default"
 	FromFile    OriginKind = "file"
@@ -69,7 +69,7 @@ func (o Origin) String() string {
 	return string(o.Kind) + " " + o.Place
 }
 
-// label begins an error about an option's value from here.
+// label returns the prefix of an error about an option's value of this origin.
 func (o Origin) label(name string) string {
 	if o.Kind == FromFile {
 		return o.Place + ": " + name
@@ -101,7 +101,7 @@ func (f field[T]) parse(text string) error {
 
 func (f field[T]) text() string { return f.format(*f.p) }
 
-// declare adds an option to a section and gives its field the default.
+// declare adds an option to a section and sets its field to the default.
 func declare[T any](s *Set, p *T, o Option, parser func(string) (T, error), format func(T) string) {
 	o.value = field[T]{p: p, parser: parser, format: format}
 	o.origin = Origin{Kind: FromDefault}
@@ -114,7 +114,7 @@ func declare[T any](s *Set, p *T, o Option, parser func(string) (T, error), form
 	s.options = append(s.options, &o)
 }
 
-// envName turns an option's name into its environment variable's.
+// envName returns the environment variable of an option.
 func envName(option string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// WriteYAML writes sections as a configuration file, each value with its origin as a
-// comment. Secrets are masked, so a file with secrets does not come back whole.
+// WriteYAML writes sections as a configuration file, each value with its origin as a comment. Secrets are
+// masked, so a file with secrets cannot be loaded again completely.
 func WriteYAML(w io.Writer, sections []*Set) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range sections {
@@ -44,7 +44,7 @@ func WriteYAML(w io.Writer, sections []*Set) error {
 	return err
 }
 
-// node is the value as it would be written by hand: numbers and switches without quotes.
+// node returns the value as written by hand: numbers and booleans without quotes.
 func (o *Option) node() *yaml.Node {
 	node := textNode(o.Text())
 	_, err := strconv.ParseUint(node.Value, 10, 64)
@@ -57,14 +57,14 @@ func (o *Option) node() *yaml.Node {
 	return node
 }
 
-// textNode makes a scalar; the encoder quotes what would read back as something else.
+// textNode returns a scalar; the encoder quotes texts that would be parsed as another type.
 func textNode(text string) *yaml.Node {
 	node := &yaml.Node{}
 	node.SetString(text)
 	return node
 }
 
-// jsonSection is the stable form of WriteJSON.
+// jsonSection is the stable output format of WriteJSON.
 type jsonSection struct {
 	Name    string         `json:"name"`
 	Options []jsonOption   `json:"options"`
@@ -84,9 +84,8 @@ type jsonOption struct {
 //	  "options": [{"name": "listen", "value": "127.0.0.1:3316", "origin": "file", "source": "tare.yaml:2"}, …],
 //	  "blocks": {"rules": [{"name": …, "action": …, "source": "tare.yaml:9", …}]}}]}
 //
-// The form only ever gains keys. A value is the text that
-// a flag would take, secrets masked; origin is default, file, env or flag; source is empty
-// for a default.
+// Future versions only add keys. A value is the text that a flag would accept, secrets masked; origin is
+// default, file, env or flag; source is empty for a default.
 func WriteJSON(w io.Writer, sections []*Set) error {
 	document := struct {
 		Sections []jsonSection `json:"sections"`
@@ -135,7 +134,7 @@ func WriteMarkdown(w io.Writer, sections []*Set) error {
 	return err
 }
 
-// escapeCell keeps a text inside one cell of a table.
+// escapeCell escapes a text for a cell of a table.
 func escapeCell(text string) string {
 	return string(bytes.ReplaceAll([]byte(text), []byte("|"), []byte(`\|`)))
 }

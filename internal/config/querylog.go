@@ -10,19 +10,19 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// QueryLog holds the --log-… options that every server takes.
+// QueryLog are the --log-… options of every server.
 type QueryLog struct {
 	File       string // path, "-" for stdout, "" for none
 	FileMode   fs.FileMode
 	Format     querylog.Format
 	Redact     querylog.Redaction
-	Original   bool // also the statement as it was sent
+	Original   bool // log the original statement too
 	Filter     querylog.Filter
-	Fields     []string      // the names a filter may use; not an option
+	Fields     []string      // valid names in a filter; not an option
 	SlowerThan time.Duration // 0: any
 	MoreRows   int           // 0: any
 	ErrorsOnly bool
-	OneIn      int  // 0: all, or none when there is another condition
+	OneIn      int  // 0: all, or none if there is another condition
 	PerDigest  Rate // 0: no limit
 	RotateSize Bytes
 	RotateAge  time.Duration
@@ -45,15 +45,15 @@ func (l *QueryLog) declare(s *Set) {
 	s.Bytes(&l.MaxValue, "log-max-value", "256", 1, "truncate bind values in the log at this length")
 }
 
-// requestLog says what the records of a server are that answers requests for series.
+// requestLog describes the records of a server for requests about series.
 type requestLog struct {
 	kind    string   // of the records
-	fields  []string // that a filter may name
+	fields  []string // valid names in a filter
 	example string   // of a filter
-	values  string   // what --log-redact literals leaves out
-	rows    string   // what --log-more-rows-than counts
-	digest  string   // what --log-per-digest counts by
-	text    string   // what --log-max-text cuts; empty when there is nothing to cut
+	values  string   // values omitted by --log-redact literals
+	rows    string   // quantity of --log-more-rows-than
+	digest  string   // key of --log-per-digest
+	text    string   // text truncated by --log-max-text; empty: none
 }
 
 // declareRequests adds the options of a server whose records are requests to a section.
@@ -73,7 +73,7 @@ func (l *QueryLog) declareRedaction(s *Set, values string) {
 		word[querylog.Redaction]{"literals", querylog.RedactLiterals}, word[querylog.Redaction]{"none", querylog.RedactNone}, word[querylog.Redaction]{"all", querylog.RedactAll})
 }
 
-// declareFile adds what makes a log file.
+// declareFile adds the options of the log file.
 func (l *QueryLog) declareFile(s *Set) {
 	s.String(&l.File, "log-file", "file", "", "query log: a path, or - for standard output; none when empty")
 	declare(s, &l.FileMode, Option{
@@ -83,7 +83,7 @@ func (l *QueryLog) declareFile(s *Set) {
 	declareWords(s, &l.Format, "log-format", "format of the query log", word[querylog.Format]{"json", querylog.JSON}, word[querylog.Format]{"text", querylog.Text})
 }
 
-// declareFilter adds --log-filter, whose conditions may name what check lets pass.
+// declareFilter adds --log-filter, whose conditions check validates.
 func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Filter) error) {
 	declare(s, &l.Filter, Option{
 		Name: "log-filter", Kind: "conditions",
@@ -97,7 +97,7 @@ func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Fil
 	}, querylog.Filter.String)
 }
 
-// declareConditions adds what chooses among records, and how they are kept.
+// declareConditions adds the options for sampling, and for the files' limits.
 func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only records with at least this duration")
 	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only records with more "+rows+" than this; 0: no condition")
@@ -139,10 +139,10 @@ func (l *QueryLog) validate() error {
 	return errors.Join(errs...)
 }
 
-// defaultFileMode lets the log's owner alone read it.
+// defaultFileMode makes the log readable by its owner only.
 const defaultFileMode = "0600"
 
-// parseFileMode parses permissions in octal digits that let the server itself write.
+// parseFileMode parses permissions in octal digits that include the server's write permission.
 func parseFileMode(s string) (fs.FileMode, error) {
 	n, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || n > 0o777 {

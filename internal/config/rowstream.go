@@ -11,13 +11,13 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// Rowstream holds the options of tare rowstream.
+// Rowstream are the options of tare rowstream.
 type Rowstream struct {
 	ConfigFile string
 
 	From    ControlURL
 	FromTLS mysqlconn.TLSMode
-	FromCA  string // file; "" for the system's authorities
+	FromCA  string // file; "": the system's authorities
 
 	Listen Address
 
@@ -66,8 +66,7 @@ func NewRowstream() *Rowstream {
 // Set returns the section, for flags and printing.
 func (c *Rowstream) Set() *Set { return c.set }
 
-// Load gives every option its value and validates them together. All that is wrong is in
-// the error; what is only doubtful is in the warnings.
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Rowstream) Load(in Input) (warnings []string, err error) {
 	warnings, err = c.set.load(in)
 	if err != nil {
@@ -82,8 +81,8 @@ func (c *Rowstream) Load(in Input) (warnings []string, err error) {
 	return warnings, c.Validate()
 }
 
-// Validate reports options that contradict each other or would have no effect. A source that is
-// missing is left to Ready: a configuration file for another subcommand has none.
+// Validate reports options that contradict each other or would have no effect. A missing source is left to
+// Ready: a configuration file for another subcommand has none.
 func (c *Rowstream) Validate() error {
 	errs := c.Token.validate("")
 	if (c.TLSCert == "") != (c.TLSKey == "") {
@@ -102,7 +101,7 @@ func (c *Rowstream) Validate() error {
 	return errors.Join(append(errs, c.Log.validate())...)
 }
 
-// Ready says what is missing to start.
+// Ready returns an error that names missing options.
 func (c *Rowstream) Ready() error {
 	if c.From.Addr == "" {
 		return errors.New("--from is required: whose rows to serve, such as --from mysql://app@db1")
@@ -110,7 +109,7 @@ func (c *Rowstream) Ready() error {
 	return nil
 }
 
-// A Token is a secret that both sides know, as such or in a file.
+// A Token is a secret shared by both sides, given directly or in a file.
 type Token struct {
 	text Secret
 	file string
@@ -165,10 +164,10 @@ func ReadSecretFile(path string) (string, error) {
 	return line, nil
 }
 
-// A CopySource is where tare copy reads rows: a MySQL-compatible server, or tare rowstream.
+// A CopySource is the source of rows for tare copy: a MySQL-compatible server, or tare rowstream.
 type CopySource struct {
 	MySQL ControlURL
-	Tare  Address // "" for a MySQL-compatible server
+	Tare  Address // "": a MySQL-compatible server
 }
 
 const tareScheme = "tare://"

@@ -9,27 +9,26 @@ import (
 	"github.com/taredb/tare/internal/spelling"
 )
 
-// A RuleAction is what a rule does to the statements it matches.
+// A RuleAction is the effect of a rule on the statements it matches.
 type RuleAction string
 
 // The actions of rules.
 const (
 	RuleBlock    RuleAction = "block"     // refuse the statement
-	RuleReadOnly RuleAction = "read-only" // refuse it unless it only reads
-	RuleAllow    RuleAction = "allow"     // let it pass, where what no such rule matches is refused
+	RuleReadOnly RuleAction = "read-only" // refuse it unless it is read-only
+	RuleAllow    RuleAction = "allow"     // permit it; statements that match no such rule are refused
 )
 
-// A RuleMode is whether a rule is in force.
+// A RuleMode specifies whether a rule is enforced.
 type RuleMode string
 
 // The modes of rules.
 const (
 	RuleEnforce RuleMode = "enforce"
-	RuleDryRun  RuleMode = "dry-run" // counts and logs what it would refuse
+	RuleDryRun  RuleMode = "dry-run" // count and log refusals without refusing
 )
 
-// A Rule matches statements that fit every list it has; a list fits when one of its
-// entries does.
+// A Rule matches statements that match each of its lists; a list matches if one of its entries does.
 type Rule struct {
 	Name    string     `json:"name" yaml:"name"`
 	Action  RuleAction `json:"action" yaml:"action"`

@@ -13,23 +13,23 @@ import (
 	"github.com/taredb/tare/gateway"
 )
 
-// Serve holds the options of tare serve.
+// Serve are the options of tare serve.
 type Serve struct {
 	ConfigFile string
 
 	Listen          Address
 	Backend         Address
-	Control         ControlURL // Addr is "" when not set
+	Control         ControlURL // Addr is "" if not set
 	Copies          ControlURL // the same
 	Explain         ExplainMode
 	Standby         Address // "" when there is none
 	StandbyAccounts string  // file
 
-	TLSCert, TLSKey string                // files; "" for a certificate made at start
-	ClientTLS       gateway.ClientTLSMode // "": required where the backend's leg is, otherwise preferred
+	TLSCert, TLSKey string                // files; "": a certificate created at start
+	ClientTLS       gateway.ClientTLSMode // "": required if the backend connection requires TLS, otherwise preferred
 	TLSClientCA     string                // file
 	BackendTLS      gateway.TLSMode
-	BackendTLSCA    string // file; "" for the system's authorities
+	BackendTLSCA    string // file; "": the system's authorities
 
 	PlanCacheBytes     Bytes
 	StatementMemory    Bytes
@@ -55,10 +55,10 @@ type Serve struct {
 	set *Set
 }
 
-// ExplainMode says whether statements are explained.
+// ExplainMode specifies whether statements are explained.
 type ExplainMode string
 
-// The modes, by the names of --explain.
+// The modes by their names in --explain.
 const (
 	ExplainOn  ExplainMode = "on"
 	ExplainOff ExplainMode = "off"
@@ -122,8 +122,7 @@ func (c *Serve) Set() *Set { return c.set }
 // Ready implements Command: every option has a default.
 func (c *Serve) Ready() error { return nil }
 
-// Load gives every option its value and validates them together. All that is wrong is in
-// the error; what is only doubtful is in the warnings.
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Serve) Load(in Input) (warnings []string, err error) {
 	warnings, err = c.set.load(in)
 	if err == nil {
@@ -168,7 +167,7 @@ func (c *Serve) Validate() error {
 	return errors.Join(append(errs, c.Log.validate())...)
 }
 
-// CountsDigests says whether calls are counted by digest: for a history, or for whoever asks over HTTP.
+// CountsDigests reports whether calls are counted by digest: for a history, or for HTTP clients.
 func (c *Serve) CountsDigests() bool {
 	return c.History.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
 }
@@ -189,8 +188,8 @@ func (c *Serve) validateStandby() (errs []error) {
 	return errs
 }
 
-// ReloadRules reads the rules of the configuration file again; the other options stay as
-// they are. Without a file there are no rules.
+// ReloadRules reloads the rules of the configuration file; the other options are unchanged. Without a file
+// there are no rules.
 func (c *Serve) ReloadRules() ([]Rule, error) {
 	if c.ConfigFile == "" {
 		return nil, nil

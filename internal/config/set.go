@@ -14,7 +14,7 @@ import (
 const (
 	envPrefix = "TARE_"
 
-	// configOption names the file; every section has it, no file may set it.
+	// configOption is the option with the file's path; every section has it, and it cannot be set in a file.
 	configOption = "config"
 )
 
@@ -26,7 +26,7 @@ type Set struct {
 	blocks  []*block
 }
 
-// A block is a key whose value is structured and which only the file can give.
+// A block is a key with a structured value, which only the file can set.
 type block struct {
 	name   string
 	help   string
@@ -34,7 +34,7 @@ type block struct {
 	value  func() any // for printing
 }
 
-// newSet starts a section with what every section has.
+// newSet returns a section with the options common to all sections.
 func newSet(name string, configFile *string) *Set {
 	s := &Set{Name: name}
 	declare(s, configFile, Option{
@@ -47,7 +47,7 @@ func newSet(name string, configFile *string) *Set {
 // Options returns the section's options in the order of their declaration.
 func (s *Set) Options() []*Option { return s.options }
 
-// Lookup returns an option by its name, nil when there is none.
+// Lookup returns the option with a name, nil if there is none.
 func (s *Set) Lookup(name string) *Option {
 	for _, o := range s.options {
 		if o.Name == name {
@@ -57,14 +57,14 @@ func (s *Set) Lookup(name string) *Option {
 	return nil
 }
 
-// Input is where values come from, besides the defaults.
+// Input is the input of Load, in addition to the defaults.
 type Input struct {
-	Flags   map[string]string // by option name: the flags that were given
+	Flags   map[string]string // by option name: the given flags
 	Environ []string          // as os.Environ returns it
 }
 
-// load gives every option its value from file, environment and flags, the later ones
-// winning. All that is wrong is in the error; what is only doubtful is in the warnings.
+// load sets every option from file, environment and flags; later ones take precedence. The error has all
+// errors, warnings the doubtful values.
 func (s *Set) load(in Input) (warnings []string, err error) {
 	env, warnings := readEnv(in.Environ)
 	var errs []error
@@ -86,8 +86,8 @@ func (s *Set) load(in Input) (warnings []string, err error) {
 	return warnings, errors.Join(errs...)
 }
 
-// readEnv returns the values of the environment by option name, of whichever section, and
-// a warning for each TARE_ variable that names no option.
+// readEnv returns the values of the environment by option name, of any section, and a warning for each TARE_
+// variable that names no option.
 func readEnv(environ []string) (values map[string]string, warnings []string) {
 	byEnv := make(map[string]string)
 	for _, s := range Sections() {
@@ -117,8 +117,8 @@ func readEnv(environ []string) (values map[string]string, warnings []string) {
 	return values, warnings
 }
 
-// kubernetesVariable reports whether Kubernetes sets this variable in every pod for a
-// service whose name begins with "tare".
+// kubernetesVariable reports whether Kubernetes sets this variable in every pod for a service whose name
+// begins with "tare".
 func kubernetesVariable(name string) bool {
 	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||
 		strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_TCP")

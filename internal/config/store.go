@@ -12,12 +12,12 @@ import (
 	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
-// Store holds the options of tare store.
+// Store are the options of tare store.
 type Store struct {
 	ConfigFile string
 
-	Bucket  bucketurl.URL // zero when not set
-	GRPC    Address       // "" when off
+	Bucket  bucketurl.URL // zero: not set
+	GRPC    Address       // "": off
 	Layout  blocksync.Layout
 	Tenants []string // empty: all
 	Shard   blocksync.Shard
@@ -26,13 +26,13 @@ type Store struct {
 	ProcessBytes    Bytes
 	IndexCacheBytes Bytes
 	ResponseBytes   Bytes
-	MemoryLimit     Bytes // 0: from the budgets
+	MemoryLimit     Bytes // 0: derived from the budgets
 
-	TenantLimits string // a file; "": none
+	TenantLimits string // file; "": none
 
 	MaxSeries     int // 0: no limit
 	MaxChunks     int // 0: no limit
-	MaxSamples    int // 0: from QueryBytes
+	MaxSamples    int // 0: derived from QueryBytes
 	QueryTimeout  time.Duration
 	LookbackDelta time.Duration
 
@@ -113,7 +113,7 @@ func NewStore() *Store {
 	return c
 }
 
-// parseBucket takes what storegateway does, and "" for not set.
+// parseBucket accepts URLs of storegateway, and "" for not set.
 func parseBucket(s string) (bucketurl.URL, error) {
 	if s == "" {
 		return bucketurl.URL{}, nil
@@ -121,7 +121,7 @@ func parseBucket(s string) (bucketurl.URL, error) {
 	return bucketurl.Parse(s)
 }
 
-// parseFeatures takes what promapi does, and "" for none.
+// parseFeatures accepts features of promapi, and "" for none.
 func parseFeatures(s string) (promapi.Features, error) {
 	names, err := parseNames(s)
 	if err != nil {
@@ -130,7 +130,7 @@ func parseFeatures(s string) (promapi.Features, error) {
 	return promapi.ParseFeatures(names)
 }
 
-// parseNames splits a list at its commas.
+// parseNames splits a list at commas.
 func parseNames(s string) ([]string, error) {
 	if s == "" {
 		return nil, nil
@@ -147,8 +147,7 @@ func parseNames(s string) ([]string, error) {
 // Set returns the section, for flags and printing.
 func (c *Store) Set() *Set { return c.set }
 
-// Load gives every option its value and validates them together. All that is wrong is in
-// the error; what is only doubtful is in the warnings.
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Store) Load(in Input) (warnings []string, err error) {
 	warnings, err = c.set.load(in)
 	if err == nil {
@@ -157,8 +156,8 @@ func (c *Store) Load(in Input) (warnings []string, err error) {
 	return warnings, err
 }
 
-// Validate reports options that contradict each other or would have no effect. A bucket that is
-// missing is left to Ready: a configuration file for another subcommand has none.
+// Validate reports options that contradict each other or would have no effect. A missing bucket is left to
+// Ready: a configuration file for another subcommand has none.
 func (c *Store) Validate() error {
 	var errs []error
 	if c.ProcessBytes < c.QueryBytes {
@@ -203,7 +202,7 @@ func (c *Store) validateTLS() (errs []error) {
 	return errs
 }
 
-// Ready says what is missing to start.
+// Ready returns an error that names missing options.
 func (c *Store) Ready() error {
 	if c.Bucket.String() == "" {
 		return errors.New("--bucket is required: file:///path or s3://bucket?endpoint=host:port")

@@ -17,10 +17,10 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// leastTenantBytes is the least that a tenant may be limited to: with less, its queries could hold nothing.
+// leastTenantBytes is the minimum of a tenant's limit in bytes: with less, its queries could not run.
 const leastTenantBytes = 1 << 20
 
-// LoadTenantLimits reads the file of --tenant-limits. Errors name its lines.
+// LoadTenantLimits reads the file of --tenant-limits. Errors contain line numbers.
 func LoadTenantLimits(path string) (l storegateway.TenantLimits, err error) {
 	if path == "" {
 		return l, nil

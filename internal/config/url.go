@@ -13,19 +13,19 @@ import (
 const (
 	mysqlScheme = "mysql://"
 	mysqlPort   = "3306"
-	mask        = "xxxxx" // as net/url masks passwords
+	mask        = "xxxxx" // the mask of net/url
 )
 
-// A Secret is text that is never shown: it formats as a mask under every verb, in JSON, in
-// YAML and in logs. Reveal gives it to the code that needs it.
+// A Secret is text that is never printed: it formats as a mask under every verb, in JSON, in YAML and in
+// logs. Reveal returns the text.
 type Secret struct {
-	text *string // behind a pointer: fmt prints unexported fields past all methods
+	text *string // a pointer, because fmt prints unexported fields without calling methods
 }
 
-// NewSecret makes a secret of a text.
+// NewSecret returns a secret with a text.
 func NewSecret(text string) Secret { return Secret{&text} }
 
-// Reveal returns the secret itself.
+// Reveal returns the text of the secret.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -33,7 +33,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Format writes the mask, whatever the verb.
+// Format writes the mask for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, mask) }
 
 // MarshalText returns the mask.
@@ -46,7 +46,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(mask) }
 type ControlURL struct {
 	User     string
 	Password Secret
-	Addr     Address // "" when the option is not set
+	Addr     Address // "" if the option is not set
 }
 
 // String returns the URL with the password masked.
@@ -61,7 +61,7 @@ func (c ControlURL) String() string {
 	return u.String()
 }
 
-// errControl never repeats the value: it may hold a password.
+// errControl does not repeat the value, which may contain a password.
 var errControl = errors.New("want mysql://user:password@host:port, with :/?#[]@% in user and password percent-encoded")
 
 func parseControlURL(s string) (ControlURL, error) {
@@ -70,7 +70,7 @@ func parseControlURL(s string) (ControlURL, error) {
 	}
 	u, err := parseMySQLURL(s)
 	if err != nil || u.User == nil || u.User.Username() == "" {
-		return ControlURL{}, errControl // url.Error quotes what it could not parse
+		return ControlURL{}, errControl // url.Error quotes the input
 	}
 	password, _ := u.User.Password()
 	return ControlURL{User: u.User.Username(), Password: NewSecret(password), Addr: Address(u.Host)}, nil
@@ -94,7 +94,7 @@ func parseBackend(s string) (Address, error) {
 	return Address(u.Host), nil
 }
 
-// parseMySQLURL parses a URL that has a host and nothing past it, and completes its port.
+// parseMySQLURL parses a URL that has a host and no path, and adds the default port.
 func parseMySQLURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {

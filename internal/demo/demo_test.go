@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary plays the demo's processes too, under the names that the demo looks for.
+// TestMain lets the test binary act as the demo's processes, under the names that the demo looks for.
 func TestMain(m *testing.M) {
 	switch name := filepath.Base(os.Args[0]); {
 	case len(os.Args) > 1 && name == engineBinary && os.Args[1] == "engine":
@@ -34,9 +34,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// cast makes a directory in which the test binary stands under the names of Tare's, and
-// answers the path of its tare. A part that misbehaves is asked for in the environment,
-// which all children inherit.
+// cast creates a directory with the test binary under the names of Tare's programs, and returns the path of
+// its tare. Misbehavior is requested through the environment, which all children inherit.
 func cast(t *testing.T, misbehave string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -88,8 +87,8 @@ func playWorkload() {
 	fmt.Println(`{"statements":40,"errors":0,"expected_errors":20}`)
 }
 
-// playGateway has the pages of a gateway. Its log tells of a statement that takes 1 ms and
-// one that fails after 3 ms, twenty times each, and of 2 dropped records.
+// playGateway serves the pages of a gateway. Its log has a statement that takes 1 ms and one that fails after
+// 3 ms, twenty times each, and 2 dropped records.
 func playGateway(args []string) {
 	if os.Getenv("TARE_LISTEN") != "" {
 		die("the user's settings reached the demo's gateway")
@@ -112,7 +111,7 @@ func playGateway(args []string) {
 	if !misbehaves("gateway without count") {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: metricStatements}, func() float64 {
 			if scrapes.Add(1) <= tareScrapes+2 {
-				return 5 // before the workload: not the demo's
+				return 5 // before the workload: not counted by the demo
 			}
 			return 5 + 42
 		}))
@@ -148,7 +147,7 @@ func playGateway(args []string) {
 	untilTerminated()
 }
 
-// ownChildren is the processes that this one has started and that are still there.
+// ownChildren returns the running child processes of this process.
 func ownChildren(t *testing.T) []string {
 	t.Helper()
 	dir := "/proc/" + strconv.Itoa(os.Getpid()) + "/task"
@@ -160,7 +159,7 @@ func ownChildren(t *testing.T) []string {
 	for _, thread := range threads {
 		f, err := os.Open(filepath.Join(dir, thread.Name(), "children"))
 		if err != nil {
-			continue // the thread has ended
+			continue // the thread has exited
 		}
 		b, err := io.ReadAll(f)
 		f.Close()

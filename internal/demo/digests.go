@@ -10,14 +10,14 @@ import (
 	"github.com/taredb/tare/internal/latency"
 )
 
-// maxDigests bounds the table; statements past it are counted together as otherID. A
-// digest takes some 20 KiB, nearly all of it its histogram.
+// maxDigests bounds the table; further statements are counted together as otherID. A digest occupies some 20
+// KiB, nearly all of it its histogram.
 const maxDigests = 256
 
-// otherID stands for the digests that have no row of their own.
+// otherID represents the digests without a separate row.
 const otherID = "other"
 
-// A digestRow is what the demo knows of one digest.
+// A digestRow is the state of one digest.
 type digestRow struct {
 	id     string // the digest, or a command's name in parentheses
 	text   string
@@ -26,17 +26,17 @@ type digestRow struct {
 	errors uint64
 	times  latency.Histogram
 
-	shown uint64 // calls at the previous snapshot, for the rate since
+	shown uint64 // calls at the previous snapshot, for the rate
 }
 
-// A digestTable adds up the records of the query log. It is safe for concurrent use.
+// A digestTable aggregates the records of the query log. It is safe for concurrent use.
 type digestTable struct {
 	mu      sync.Mutex
 	rows    map[string]*digestRow // under mu, as all below
 	all     latency.Histogram
 	errors  uint64
 	dropped uint64
-	seen    uint64 // statement records and dropped ones
+	seen    uint64 // statement records, including dropped ones
 }
 
 func newDigestTable() *digestTable { return &digestTable{rows: make(map[string]*digestRow)} }
@@ -63,7 +63,7 @@ func (t *digestTable) add(r *logRecord) {
 	}
 }
 
-// row finds or makes the row that r belongs to. The caller holds mu.
+// row finds or creates the row of r. The caller holds mu.
 func (t *digestTable) row(r *logRecord) *digestRow {
 	id := cmp.Or(r.Digest, r.text())
 	if row, ok := t.rows[id]; ok {
@@ -81,21 +81,21 @@ func (t *digestTable) row(r *logRecord) *digestRow {
 	return row
 }
 
-// count is how many statements the stream has told of, dropped ones included.
+// count returns the number of statements in the stream, including dropped ones.
 func (t *digestTable) count() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.seen
 }
 
-// A snapshot is the table at one moment, heaviest digest first.
+// A snapshot is the table at one time, heaviest digest first.
 type snapshot struct {
 	digests    []digestView
 	calls      uint64
 	errors     uint64
 	dropped    uint64
 	p50, p99   time.Duration
-	statements float64 // a second, since the previous snapshot
+	statements float64 // per second, since the previous snapshot
 }
 
 // A digestView is one row of a snapshot.
@@ -105,13 +105,12 @@ type digestView struct {
 	rows        uint64
 	errors      uint64
 	p50, p99    time.Duration
-	share       float64 // of the time of all statements, 0 to 1
+	share       float64 // fraction of the time of all statements, 0 to 1
 	perSecond   float64 // since the previous snapshot
-	firstToLast float64 // calls a second over the whole run
+	firstToLast float64 // calls per second over the whole run
 }
 
-// snapshot reads the table; since is the time that passed since the previous snapshot,
-// elapsed the time of the whole run.
+// snapshot reads the table; since is the time since the previous snapshot, elapsed the time of the whole run.
 func (t *digestTable) snapshot(since, elapsed time.Duration) snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()

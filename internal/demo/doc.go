@@ -1,10 +1,9 @@
-// Package demo is the first minute of a new user: `tare demo` starts an embedded engine, a
-// gateway in front of it and clients that work through it, and shows what the gateway sees
-// of them and what it costs.
+// Package demo implements `tare demo`: it starts an embedded engine, a gateway in front of it and clients
+// that use it, and shows the gateway's view of their statements and its cost.
 //
-// Terms: the engine and the workload are two runs of the binary tare-demo; the gateway is
-// `tare serve`, a process of its own, so that its weight is read from it alone. A provoked
-// error is one that the workload asks for.
+// Terms: the engine and the workload are two processes of the binary tare-demo; the gateway is `tare serve`,
+// a separate process, so that its cost can be measured separately. A provoked error is one that the workload
+// causes deliberately.
 //
 //	tare-demo workload ── MySQL ── tare serve ── MySQL ── tare-demo engine
 //	        │                        │    │
@@ -12,12 +11,12 @@
 //	        │                │                     │
 //	        └──────── table of digests ──── weight of the gateway ── terminal, lines or JSON
 //
-// The processes are started with a parent-death signal and ended by their ids, workload
-// first and engine last. The gateway keeps its history in a temporary
-// directory, which is removed. Nothing stays behind on disk or on a port.
+// The processes are started with a parent-death signal and stopped by their ids, workload first and engine
+// last. The gateway keeps its history in a temporary directory, which is removed. No files or listeners
+// remain.
 //
-// It does not measure how fast Tare can be: the engine answers some 1,500 statements a
-// second, and that is the ceiling here. For figures there is `tare bench`.
+// The demo does not measure Tare's maximum speed: the engine serves some 1,500 statements per second, which
+// is the upper bound here. Use `tare bench` for measurements.
 //
 // Specification: the result of `tare demo --json` is documented in docs/reference/demo.md.
 package demo

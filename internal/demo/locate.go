@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// engineBinary is the program that holds the engine and the workload.
+// engineBinary is the program with the engine and the workload.
 const engineBinary = "tare-demo"
 
 // locateEngine finds tare-demo: beside the running program, otherwise in PATH.

@@ -12,29 +12,28 @@ import (
 )
 
 const (
-	// frameEvery is the time between two frames on a terminal, plainEvery between two
-	// lines elsewhere.
+	// frameEvery is the interval between frames on a terminal, plainEvery the interval between lines
+	// elsewhere.
 	frameEvery = time.Second
 	plainEvery = 5 * time.Second
 
-	// settleTimeout is how long the demo waits at its end for log records that are still
-	// under way; the gateway flushes them every second.
+	// settleTimeout is the time limit for outstanding log records at the end; the gateway flushes them every
+	// second.
 	settleTimeout = 3 * time.Second
 	settleEvery   = 50 * time.Millisecond
 
 	scrapeTimeout = 10 * time.Second
 )
 
-// Options say what `tare demo` does.
+// Options configures `tare demo`.
 type Options struct {
-	// For ends the demo; 0 lets it run until the context is done.
+	// For is the duration of the demo; 0: until the context is done.
 	For time.Duration
 
 	// JSON prints a Result on Stdout instead of the table and summary.
 	JSON bool
 
-	// HTTP is the address of the gateway's pages. Empty: its default, or a free one when
-	// that is in use.
+	// HTTP is the address of the gateway's pages. Empty: its default, or a free one if that is in use.
 	HTTP string
 
 	// Tare is the path of the binary whose subcommand serve is the gateway.
@@ -43,7 +42,7 @@ type Options struct {
 	Stdout, Stderr io.Writer
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *Options) Validate() error {
 	if o.For < 0 {
 		return fmt.Errorf("--for %v: want a duration of more than 0, or none", o.For)
@@ -51,8 +50,8 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Run runs the demo. When the context is done it ends with a summary; that is an error,
-// the context's, only if o.For had asked for more time.
+// Run runs the demo. When the context is done it ends with a summary; it returns the context's error only if
+// o.For had not passed yet.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -75,8 +74,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// watch shows what happens until it is time to end, then stops the workload and answers
-// the last view.
+// watch displays the demo until its end, then stops the workload and returns the last view.
 func watch(ctx context.Context, o *Options, s *stage) (*view, error) {
 	d, err := newDisplay(o, s.places)
 	if err != nil {
@@ -93,9 +91,9 @@ func watch(ctx context.Context, o *Options, s *stage) (*view, error) {
 	return s.settle(context.WithoutCancel(ctx), elapsed)
 }
 
-// follow shows a view at each tick. It ends with nil when the demo's time is over.
+// follow shows a view at each tick. It returns nil when the demo's time is over.
 func follow(ctx context.Context, o *Options, s *stage, d *display) error {
-	var over <-chan time.Time // never, unless o.For says when
+	var over <-chan time.Time // nil, which never fires, unless o.For is set
 	if o.For > 0 {
 		timer := time.NewTimer(time.Until(s.began.Add(o.For)))
 		defer timer.Stop()
@@ -157,7 +155,7 @@ func printEnd(o *Options, v *view) error {
 
 // A display shows views while the demo runs: frames on a terminal, lines elsewhere.
 type display struct {
-	screen *screen   // nil where frames cannot be shown
+	screen *screen   // nil if frames cannot be shown
 	lines  io.Writer // otherwise
 	every  time.Duration
 	places places
@@ -205,7 +203,7 @@ func (d *display) close() error {
 	return d.screen.leave()
 }
 
-// screenOf is the screen of a writer that is a terminal, otherwise nil.
+// screenOf returns the screen of a writer that is a terminal, otherwise nil.
 func screenOf(w io.Writer) *screen {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -214,7 +212,7 @@ func screenOf(w io.Writer) *screen {
 	return newScreen(f)
 }
 
-// newHTTPClient is a client whose connections are the demo's own, to be closed at its end.
+// newHTTPClient returns a client with separate connections, to be closed at the demo's end.
 func newHTTPClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{}}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestJSONIsTheDocumentedResult runs the whole demo against played processes and compares
-// every field that does not depend on the machine.
+// TestJSONIsTheDocumentedResult runs the whole demo against simulated processes and compares every field that
+// does not depend on the machine.
 func TestJSONIsTheDocumentedResult(t *testing.T) {
 	var out, progress bytes.Buffer
 	o := Options{For: time.Millisecond, JSON: true, Tare: cast(t, ""), Stdout: &out, Stderr: &progress}
@@ -75,7 +75,7 @@ func TestJSONIsTheDocumentedResult(t *testing.T) {
 	}
 }
 
-// TestSummaryWithoutTerminal: text for people, without a terminal's commands.
+// TestSummaryWithoutTerminal checks that the text contains no terminal escape sequences.
 func TestSummaryWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	if err := Run(t.Context(), Options{For: time.Millisecond, Tare: cast(t, ""), Stdout: &out, Stderr: io.Discard}); err != nil {
@@ -94,8 +94,8 @@ func TestSummaryWithoutTerminal(t *testing.T) {
 	}
 }
 
-// TestInterrupted: without --for an interruption is the normal end, with --for it is the
-// context's error; both come with a summary.
+// TestInterrupted checks that without --for an interruption is the normal end, and with --for the context's
+// error; both print a summary.
 func TestInterrupted(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -105,7 +105,7 @@ func TestInterrupted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			// The hints are the first thing written once all processes run.
+			// The hints are the first output after all processes have started.
 			out := &onWrite{do: cancel}
 			err := Run(ctx, Options{For: c.wait, Tare: cast(t, ""), Stdout: out, Stderr: io.Discard})
 			if !errors.Is(err, c.want) {
@@ -142,7 +142,8 @@ func (w *onWrite) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestPartsThatFail: the error names the part, gives its last words, and nothing is left.
+// TestPartsThatFail checks that the error names the part and has its last output, and that no process
+// remains.
 func TestPartsThatFail(t *testing.T) {
 	for misbehave, want := range map[string][]string{
 		"engine dies":           {"the embedded engine ended early", "exit status 1", "out of memory"},

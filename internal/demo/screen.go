@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The terminal's own commands (ECMA-48, and xterm's for the alternate screen).
+// Terminal control sequences (ECMA-48, and xterm's for the alternate screen).
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // alternate screen, cursor hidden
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -17,15 +17,15 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// A screen shows frames on a terminal, each over the one before. It uses the terminal's
-// alternate screen, so that what stood there before comes back at the end.
+// A screen shows frames on a terminal, each replacing the previous one. It uses the terminal's alternate
+// screen, so that the previous content reappears at the end.
 type screen struct {
 	out  io.Writer
 	size func() (width, height int)
 	buf  []byte
 }
 
-// newScreen is the screen of a terminal, or nil when f is none that can show frames.
+// newScreen returns the screen of a terminal, or nil if f cannot show frames.
 func newScreen(f *os.File) *screen {
 	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
 		return nil
@@ -43,7 +43,7 @@ func newScreen(f *os.File) *screen {
 	return &screen{out: f, size: size}
 }
 
-// What a terminal that does not tell its size is taken for.
+// Assumed size of a terminal that does not report it.
 const (
 	defaultWidth  = 80
 	defaultHeight = 24
@@ -53,8 +53,8 @@ func (s *screen) enter() error { return s.write([]byte(enterScreen)) }
 
 func (s *screen) leave() error { return s.write([]byte(leaveScreen)) }
 
-// show replaces what is on the screen by a frame, whose lines fit by the caller's care.
-// Lines past the height are left out.
+// show replaces the screen's content by a frame, whose lines the caller has fitted to the width. Lines past
+// the height are omitted.
 func (s *screen) show(frame []byte, height int) error {
 	s.buf = append(s.buf[:0], toTop...)
 	n := 0

@@ -21,45 +21,44 @@ import (
 )
 
 const (
-	// startTimeout is how long a child may take until it answers.
+	// startTimeout is the time limit for a child to become ready.
 	startTimeout = 30 * time.Second
 
-	// stopGrace is how long a child may take to end after SIGTERM. Statements of the workload
-	// take up to a second on a busy machine, and the gateway waits for them.
+	// stopGrace is the time limit for a child to exit after SIGTERM. Statements of the workload take up to a
+	// second on a busy machine, and the gateway waits for them.
 	stopGrace = 10 * time.Second
 
-	// blameTimeout is how long after an error a process may turn out to have ended.
+	// blameTimeout is the time after an error within which a process may turn out to have exited.
 	blameTimeout = 500 * time.Millisecond
 
 	// historyInterval is short, so that the pages have something to draw in the first minute.
 	historyInterval = "2s"
 
-	// The gateway's default addresses, which the demo takes when they are free.
+	// The gateway's default addresses, used if they are free.
 	defaultMySQL = "127.0.0.1:3316"
 	defaultHTTP  = "127.0.0.1:8316"
 )
 
-// A stage is the three processes, what is read from them, and where they are.
+// A stage is the three processes, their outputs and addresses.
 type stage struct {
 	engine, gateway, work *child.Child // nil until started
 	places                places
-	dir                   string    // of the gateway's history; "" until made
+	dir                   string    // of the gateway's history; "" until created
 	began                 time.Time // when the clients started
 
 	client     *http.Client
 	stream     io.ReadCloser
 	stopStream context.CancelFunc
-	streamed   chan error // what ended the stream; closed behind it
+	streamed   chan error // receives the error that ended the stream; closed afterwards
 	table      *digestTable
 	scale      *scale
 	shown      time.Time // when the table was last read
 
 	mu     sync.Mutex
-	report workload.Report // the latest, under mu
+	report workload.Report // the latest one, under mu
 }
 
-// startStage starts everything in order. The stage it answers needs stop also after an
-// error.
+// startStage starts everything in order. The returned stage must be stopped even after an error.
 func startStage(ctx context.Context, o *Options) (*stage, error) {
 	s := &stage{client: newHTTPClient(), table: newDigestTable(), streamed: make(chan error, 1)}
 	program, err := locateEngine(o.Tare)
@@ -84,22 +83,22 @@ func startStage(ctx context.Context, o *Options) (*stage, error) {
 	return s, s.startWork(ctx, program)
 }
 
-// command is a program's call without Tare's settings in the environment, which are meant for the user's
-// own gateway.
+// command returns a command without Tare's settings in the environment, which are meant for the user's
+// gateway.
 func command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TARE_") })
 	return cmd
 }
 
-// startEngine starts the engine and waits for its word that it is ready.
+// startEngine starts the engine and waits for its ready line.
 func (s *stage) startEngine(ctx context.Context, program string) (EngineReady, error) {
 	said := make(chan []byte, 1)
 	var err error
 	s.engine, err = child.Start("the embedded engine", command(program, "engine"), func(line []byte) {
 		select {
 		case said <- slices.Clone(line):
-		default: // one line is all it has to say
+		default: // it prints one line only
 		}
 	})
 	if err != nil {
@@ -158,7 +157,7 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 	})
 }
 
-// makeDirs makes the directories of the history, which stop removes.
+// makeDirs creates the directories of the history, which stop removes.
 func (s *stage) makeDirs() (bucket, data string, err error) {
 	if s.dir, err = os.MkdirTemp("", "tare-demo-"); err != nil {
 		return "", "", fmt.Errorf("make a directory for the history: %w", err)
@@ -174,7 +173,7 @@ func (s *stage) makeDirs() (bucket, data string, err error) {
 
 // listen starts reading the query log.
 func (s *stage) listen(ctx context.Context) error {
-	// The stream outlives the end of ctx: the last records come after it.
+	// The stream outlives ctx: the last records arrive later.
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := openStream(streamCtx, s.client, s.places.web)
 	if err != nil {
@@ -189,7 +188,7 @@ func (s *stage) listen(ctx context.Context) error {
 	return nil
 }
 
-// startWork starts the clients and waits until they have begun.
+// startWork starts the clients and waits until they run.
 func (s *stage) startWork(ctx context.Context, program string) error {
 	began := make(chan struct{})
 	once := sync.OnceFunc(func() { close(began) })
@@ -197,7 +196,7 @@ func (s *stage) startWork(ctx context.Context, program string) error {
 	s.work, err = child.Start("the workload", command(program, "workload", "--address", s.places.mysql), func(line []byte) {
 		var r workload.Report
 		if err := json.Unmarshal(line, &r); err != nil {
-			return // only its own reports stand on its stdout; a cut one is not the last
+			return // only its reports are on its stdout; a truncated one is not the last
 		}
 		s.mu.Lock()
 		s.report = r
@@ -220,7 +219,7 @@ func (s *stage) startWork(ctx context.Context, program string) error {
 	return err
 }
 
-// view reads everything anew.
+// view reads the current state.
 func (s *stage) view(ctx context.Context) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
@@ -243,8 +242,8 @@ func (s *stage) viewAt(since, elapsed time.Duration) *view {
 	}
 }
 
-// settle weighs a last time and waits until the log stream has told of every statement
-// that the gateway counted, or until it takes too long.
+// settle measures a last time and waits until the log stream has every statement that the gateway counted, or
+// until a time limit.
 func (s *stage) settle(ctx context.Context, elapsed time.Duration) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
@@ -259,8 +258,8 @@ func (s *stage) settle(ctx context.Context, elapsed time.Duration) (*view, error
 	return s.viewAt(elapsed, elapsed), nil
 }
 
-// blame finds the cause of an error: a gateway that ended is seen on its connections
-// before it is seen to have ended.
+// blame finds the cause of an error: an exit of the gateway shows on its connections before its process is
+// seen to have exited.
 func (s *stage) blame(err error) error {
 	timer := time.NewTimer(blameTimeout)
 	defer timer.Stop()
@@ -272,7 +271,7 @@ func (s *stage) blame(err error) error {
 	}
 }
 
-// stop ends what was started, the other way round.
+// stop stops the processes in reverse order.
 func (s *stage) stop() error {
 	var errs []error
 	end := func(c *child.Child) {
@@ -284,7 +283,7 @@ func (s *stage) stop() error {
 	if s.stream != nil {
 		s.stopStream()
 		for range s.streamed {
-			// What broke off by itself was reported already.
+			// Children that exited unexpectedly were reported already.
 		}
 		errs = append(errs, s.stream.Close())
 	}
@@ -297,8 +296,7 @@ func (s *stage) stop() error {
 	return errors.Join(errs...)
 }
 
-// freeAddress is the preferred address if nobody listens there, otherwise one on a free
-// port of the same host.
+// freeAddress returns the preferred address if it is free, otherwise one on a free port of the same host.
 func freeAddress(ctx context.Context, preferred string) (string, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", preferred)

@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// The kinds of log records that the demo reads; others are passed over.
+// Kinds of log records that the demo reads; others are ignored.
 const (
 	kindStatement = "statement"
 	kindDropped   = "dropped"
 )
 
-// A logRecord is one line of the gateway's query log stream, as far as the demo reads it.
-// The names are querylog's.
+// A logRecord is the part of a line of the gateway's query log stream that the demo reads. The names are
+// querylog's.
 type logRecord struct {
 	Kind string `json:"kind"`
 
-	// Of a statement.
+	// Fields of a statement.
 	Command          string        `json:"command"`
 	Digest           string        `json:"digest"`
 	Normalized       string        `json:"normalized"`
-	NormalizedBase64 []byte        `json:"normalized_base64"` // instead, when it is not UTF-8
+	NormalizedBase64 []byte        `json:"normalized_base64"` // used if it is not UTF-8
 	Total            time.Duration `json:"total_ns"`
 	RowsReturned     uint64        `json:"rows_returned"`
 	RowsAffected     uint64        `json:"rows_affected"`
 	ErrorNumber      uint16        `json:"error_number"`
 
-	// Of a dropped record: how many records the stream could not take.
+	// Field of a dropped record: the number of records that the stream dropped.
 	Records uint64 `json:"records"`
 }
 
-// text is the normalized statement, and for commands without one the command's name.
+// text returns the normalized statement, or the command's name if there is none.
 func (r *logRecord) text() string {
 	switch {
 	case r.Normalized != "":
@@ -46,7 +46,7 @@ func (r *logRecord) text() string {
 	return "(" + r.Command + ")"
 }
 
-// openStream asks the gateway for its query log. The stream ends with ctx.
+// openStream requests the gateway's query log. The stream ends when ctx is done.
 func openStream(ctx context.Context, client *http.Client, base string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/debug/querylog?format=json", nil)
 	if err != nil {
@@ -63,8 +63,7 @@ func openStream(ctx context.Context, client *http.Client, base string) (io.ReadC
 	return resp.Body, nil
 }
 
-// readStream hands each record to add until the stream ends, which is an error unless ctx
-// asked for it.
+// readStream passes each record to add until the stream ends, which is an error unless ctx is done.
 func readStream(ctx context.Context, stream io.Reader, add func(*logRecord)) error {
 	dec := json.NewDecoder(stream)
 	for {

@@ -8,22 +8,22 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 )
 
-// fullWidth stands for a place without a right border.
+// fullWidth is the width of output without a right margin.
 const fullWidth = 1 << 20
 
-// shortDigest is how much of a digest the table shows; --json has all of it.
+// shortDigest is the number of a digest's characters in the table; --json has all of them.
 const shortDigest = 8
 
-// The columns' names; rowText keeps to their widths. Below narrowWidth columns, the table
-// leaves out what can be spared so that something of the statement can be seen.
+// The columns' names; rowText uses their widths. Below narrowWidth columns, the table omits less important
+// columns to leave room for the statement.
 const (
 	tableHead   = "  CALLS/S       P50       P99      ROWS  ERRORS  TIME  DIGEST    STATEMENT"
 	narrowHead  = "  CALLS/S       P50       P99  ERRORS  TIME  STATEMENT"
 	narrowWidth = 90
 )
 
-// appendTable adds the head and at most rows rows, each cut to width. When there are more
-// digests than rows, the last row says how many are not shown.
+// appendTable appends the header and at most rows rows, each truncated to width. If there are more digests
+// than rows, the last row has the number of omitted ones.
 func appendTable(dst []byte, digests []digestView, whole bool, width, rows int) []byte {
 	narrow := width < narrowWidth
 	head := tableHead
@@ -40,7 +40,7 @@ func appendTable(dst []byte, digests []digestView, whole bool, width, rows int) 
 	return dst
 }
 
-// rowText is one row; whole shows the rate over the whole run instead of the latest one.
+// rowText returns one row; whole selects the rate over the whole run instead of the latest one.
 func rowText(d *digestView, whole, narrow bool) string {
 	rate := d.perSecond
 	if whole {
@@ -57,8 +57,8 @@ func rowText(d *digestView, whole, narrow bool) string {
 		quantity.Count(d.rows), quantity.Count(d.errors), 100*d.share, shortDigest, id, d.text)
 }
 
-// appendCut adds a line of at most width columns. What is cut ends in "…"; control
-// characters, which a statement may hold and a terminal would obey, become blanks.
+// appendCut appends a line of at most width columns. A truncated line ends in "…"; control characters, which
+// a statement may contain and a terminal would interpret, become blanks.
 func appendCut(dst []byte, line string, width int) []byte {
 	at := 0
 	for i, r := range line {
@@ -77,8 +77,8 @@ func appendCut(dst []byte, line string, width int) []byte {
 	return append(dst, '\n')
 }
 
-// columns is how many columns a character takes at most: beyond Latin, Greek and Cyrillic
-// many take two, and a line that is cut too early is better than one that wraps.
+// columns returns an upper bound of a character's columns: beyond Latin, Greek and Cyrillic many occupy two,
+// and truncating a line too early is better than wrapping it.
 func columns(r rune) int {
 	if r < 0x1100 || r == '…' {
 		return 1
@@ -86,7 +86,7 @@ func columns(r rune) int {
 	return 2
 }
 
-// size is bytes with a unit.
+// size formats bytes with a unit.
 func size(bytes float64) string {
 	switch {
 	case bytes < 1000:

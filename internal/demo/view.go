@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 )
 
-// A view is everything that the demo shows at one moment.
+// A view is the state that the demo displays.
 type view struct {
 	elapsed time.Duration
 	table   snapshot
@@ -19,9 +19,8 @@ type view struct {
 	weight  WeightResult
 }
 
-// errors is how many statements failed that were not meant to: what the gateway saw of
-// errors beyond the provoked ones, or what the clients saw if that is more, for a client
-// also sees a gateway that does not answer.
+// errors returns the number of unexpected failures: the gateway's count minus the provoked errors, or the
+// clients' count if that is higher, because clients also see a gateway that does not respond.
 func (v *view) errors() uint64 {
 	var unprovoked uint64
 	if v.table.errors > v.work.ExpectedErrors {
@@ -30,17 +29,17 @@ func (v *view) errors() uint64 {
 	return max(unprovoked, v.work.Errors)
 }
 
-// Where the parts of the demo are to be reached.
+// Addresses of the demo's parts.
 type places struct {
 	mysql    string // host:port of the gateway
 	web      string // URL of the gateway's pages
 	database string
 }
 
-// frameLines is how many lines of a frame are not rows of the table.
+// frameLines is the number of lines of a frame besides the table's rows.
 const frameLines = 14
 
-// appendFrame makes the live picture for a terminal of this size.
+// appendFrame appends the frame for a terminal of this size.
 func appendFrame(dst []byte, v *view, p places, width, height int) []byte {
 	line := func(format string, args ...any) { dst = appendCut(dst, fmt.Sprintf(format, args...), width) }
 	line("tare demo   %s   %s statements/s   %s queries   %s errors (and %s provoked)%s", v.elapsed.Round(time.Second),
@@ -57,14 +56,14 @@ func appendFrame(dst []byte, v *view, p places, width, height int) []byte {
 	return dst
 }
 
-// appendPlain makes one line of progress for where no frames can be shown.
+// appendPlain appends one line of progress for output without frames.
 func appendPlain(dst []byte, v *view) []byte {
 	return fmt.Appendf(dst, "%4s  %s statements/s  p50 %s  p99 %s  %s queries  %s errors (and %s provoked)%s  weight: %s\n",
 		v.elapsed.Round(time.Second), quantity.Count(uint64(v.table.statements+0.5)), quantity.Duration(v.table.p50), quantity.Duration(v.table.p99),
 		quantity.Count(v.queries), quantity.Count(v.errors()), quantity.Count(v.work.ExpectedErrors), droppedText(v.table.dropped), weightText(v.weight))
 }
 
-// appendSummary makes the text that stays when the demo has ended.
+// appendSummary appends the text that remains after the demo.
 func appendSummary(dst []byte, v *view, width int) []byte {
 	line := func(format string, args ...any) { dst = appendCut(dst, fmt.Sprintf(format, args...), width) }
 	line("%s queries in %s, %.0f a second; %s errors (and %s provoked)%s", quantity.Count(v.queries), v.elapsed.Round(time.Millisecond),
@@ -80,7 +79,7 @@ func appendSummary(dst []byte, v *view, width int) []byte {
 	return dst
 }
 
-// appendHints says how to look closer.
+// appendHints appends advice on how to inspect the demo.
 func appendHints(dst []byte, p places, width int) []byte {
 	host, port, err := net.SplitHostPort(p.mysql)
 	if err != nil {
@@ -109,10 +108,10 @@ func droppedText(n uint64) string {
 	return "; " + quantity.Count(n) + " log records dropped"
 }
 
-// sentence is a note as a sentence of its own.
+// sentence turns a note into a sentence.
 func sentence(note string) string { return string(note[0]-'a'+'A') + note[1:] + "." }
 
-// result is the view as --json prints it.
+// result returns the view in the form of --json.
 func (v *view) result() Result {
 	r := Result{
 		Seconds: v.elapsed.Seconds(), Queries: v.queries, QueriesPerSecond: perSecond(v.queries, v.elapsed),

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/internal/demo/workload"
 )
 
-// sampleView is a demo after twelve seconds, as a fixed example.
+// sampleView returns a fixed example of a demo after twelve seconds.
 func sampleView() *view {
 	return &view{
 		elapsed: 12*time.Second + 40*time.Millisecond,
@@ -31,8 +31,8 @@ func sampleView() *view {
 	}
 }
 
-// TestGolden draws the sample view as the file asks: frames of several terminals, the line
-// for where there is no terminal, and the summary.
+// TestGolden draws the sample view as requested by the file: frames of several terminals, the line for output
+// without a terminal, and the summary.
 func TestGolden(t *testing.T) {
 	places := places{mysql: "127.0.0.1:3316", web: "http://127.0.0.1:8316", database: "shop"}
 	datadriven.RunTest(t, "testdata/views", func(t *testing.T, d *datadriven.TestData) string {
@@ -66,9 +66,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestScreenKeepsToTheTerminal plays frames of a growing table on a low terminal: each
-// starts at the top, holds no more lines than fit, and ends none with a line feed, which
-// would scroll.
+// TestScreenKeepsToTheTerminal shows frames of a growing table on a low terminal: each starts at the top, has
+// no more lines than fit, and does not end with a line feed, which would scroll.
 func TestScreenKeepsToTheTerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{out: &out, size: func() (int, int) { return 40, 5 }}
@@ -92,7 +91,7 @@ func TestScreenKeepsToTheTerminal(t *testing.T) {
 	}
 }
 
-// TestTableIsBounded feeds more digests than the table has rows for: the totals stay true.
+// TestTableIsBounded adds more digests than the table has rows for: the totals stay right.
 func TestTableIsBounded(t *testing.T) {
 	table := newDigestTable()
 	const digests = maxDigests + 50
@@ -116,15 +115,15 @@ func TestTableIsBounded(t *testing.T) {
 	}
 }
 
-// TestErrorsLeaveOutTheProvoked: what the gateway saw and what the clients saw are both
-// believed.
+// TestErrorsLeaveOutTheProvoked checks that both the gateway's and the clients' counts are taken into
+// account.
 func TestErrorsLeaveOutTheProvoked(t *testing.T) {
 	for _, c := range []struct {
 		seen, provoked, clients, want uint64
 	}{
 		{seen: 20, provoked: 20, clients: 0, want: 0},
-		{seen: 23, provoked: 20, clients: 1, want: 3}, // someone else's statements failed too
-		{seen: 19, provoked: 20, clients: 0, want: 0}, // one record is still under way
+		{seen: 23, provoked: 20, clients: 1, want: 3}, // another client's statements failed too
+		{seen: 19, provoked: 20, clients: 0, want: 0}, // one record is still outstanding
 		{seen: 20, provoked: 20, clients: 2, want: 2}, // connections were refused
 	} {
 		v := view{table: snapshot{errors: c.seen}, work: workload.Report{ExpectedErrors: c.provoked, Errors: c.clients}}

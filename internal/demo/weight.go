@@ -10,13 +10,13 @@ import (
 	"github.com/taredb/tare/internal/weigh"
 )
 
-// metricStatements is the gateway's count of statements.
+// metricStatements is the gateway's counter of statements.
 const metricStatements = "tare_statements_total"
 
-// tareScrapes is how many answers of /metrics are weighed before the workload starts.
+// tareScrapes is the number of scrapes measured before the workload starts.
 const tareScrapes = 5
 
-// A reading is every counter of the gateway at one moment.
+// A reading is the values of all counters of the gateway at one time.
 type reading struct {
 	statements float64
 	cpu        time.Duration
@@ -28,9 +28,9 @@ func (r reading) minus(s reading) reading {
 	return reading{r.statements - s.statements, r.cpu - s.cpu, r.bytes - s.bytes, r.objects - s.objects}
 }
 
-// A scale weighs the gateway. Each look at its metrics costs the gateway an answer, which
-// at the demo's few statements a second would be most of what is seen; so the scale first
-// finds out what an answer costs and then takes it off: the tare.
+// A scale measures the gateway's cost. Each scrape costs the gateway a response, which at the demo's few
+// statements per second would be most of the measured cost; so the scale first measures the cost of a scrape
+// and then subtracts it: the tare.
 type scale struct {
 	client  *http.Client
 	url     string
@@ -38,11 +38,11 @@ type scale struct {
 
 	zero    reading // at the start of the workload
 	latest  reading
-	answer  reading // the cost of one answer
+	answer  reading // cost of one scrape
 	answers int     // since zero
 }
 
-// newScale measures what an answer costs and starts weighing.
+// newScale measures the cost of a scrape and starts measuring the gateway.
 func newScale(ctx context.Context, client *http.Client, base string, pid int) (*scale, error) {
 	process, err := weigh.Open(pid)
 	if err != nil {
@@ -50,7 +50,7 @@ func newScale(ctx context.Context, client *http.Client, base string, pid int) (*
 	}
 	s := &scale{client: client, url: base + "/metrics", process: process}
 	var first, last reading
-	for i := range tareScrapes + 2 { // the first answer of all grows buffers
+	for i := range tareScrapes + 2 { // the first response grows buffers
 		r, err := s.read(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("weigh the gateway: %w", err)
@@ -66,7 +66,7 @@ func newScale(ctx context.Context, client *http.Client, base string, pid int) (*
 	return s, nil
 }
 
-// weigh reads the gateway's counters anew.
+// weigh reads the gateway's counters.
 func (s *scale) weigh(ctx context.Context) error {
 	r, err := s.read(ctx)
 	if err != nil {
@@ -97,11 +97,11 @@ func (s *scale) read(ctx context.Context) (reading, error) {
 	return reading{statements, cpu, runtime.HeapAllocBytes, runtime.HeapAllocObjects + runtime.TinyAllocs}, nil
 }
 
-// statements is how many the gateway counted since the start of the workload.
+// statements returns the number of statements that the gateway counted since the start of the workload.
 func (s *scale) statements() uint64 { return uint64(s.latest.minus(s.zero).statements) }
 
-// result is the weight so far. What is taken off can exceed what was read by noise alone,
-// which then reads as 0.
+// result returns the cost so far. The subtracted part can exceed the measurement by noise only, which then
+// yields 0.
 func (s *scale) result() WeightResult {
 	total := s.latest.minus(s.zero)
 	n := float64(s.answers)

@@ -11,12 +11,12 @@ import (
 
 // A Call is one program that a command starts.
 type Call struct {
-	Dir  string // by a cd before it, "." without one
+	Dir  string // set by a cd before it, "." without one
 	Args []string
 }
 
-// Calls parses a command line as a POSIX shell does and returns the programs that it starts, expanded
-// with an environment. Command substitutions are not executed: each yields 1.
+// Calls parses a command line like a POSIX shell and returns the programs that it starts, expanded with an
+// environment. Command substitutions are not executed: each yields 1.
 func Calls(text string, env map[string]string) ([]Call, error) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), "")
 	if err != nil {

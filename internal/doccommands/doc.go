@@ -6,8 +6,8 @@
 //	page ─> blocks of code ─lines─> Commands ─Calls─> programs with their arguments
 //	                          └─> data: output, PromQL, drawings
 //
-// # What it does not do
+// # Limits
 //
-// It runs nothing. A line that is neither a command of a known program nor recognised data is an
-// error: a command that no test knows must not look like output.
+// The package runs nothing. A line that is neither a command of a known program nor recognized data is an
+// error: an untested command must not pass as output.
 package doccommands

@@ -85,7 +85,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestPages: the pages are found, and each of their lines is a command or data.
+// TestPages checks that the pages are found, and that each of their lines is a command or data.
 func TestPages(t *testing.T) {
 	pages, err := doccommands.Pages("../..")
 	if err != nil {

@@ -26,13 +26,13 @@ var programs = []string{
 	"install", "systemctl", "systemd-sysusers", "journalctl", "kubectl", "e2e/run",
 }
 
-// A dataRule recognises lines of blocks that are not commands.
+// A dataRule recognizes lines of blocks that are not commands.
 type dataRule struct {
 	pattern *regexp.Regexp
 	what    string
 }
 
-// dataRules are tried before a line is taken for a command.
+// dataRules are tried before a line is treated as a command.
 func dataRules() []dataRule {
 	table := []struct{ pattern, what string }{
 		{`\S {2,}\S|^>? *\d[\d,.]*( |$)`, "a table or the output of a terminal"},
@@ -55,7 +55,7 @@ var (
 	assignment = regexp.MustCompile(`^[A-Z_]+=\S*$`)
 )
 
-// shells are the languages of fences that hold commands.
+// shells are the languages of fenced blocks with commands.
 var shells = []string{"", "sh", "bash", "shell"}
 
 // Pages returns the files with commands for users: README.md, all pages of docs, and deploy.
@@ -89,8 +89,8 @@ func Read(root, page string) ([]Command, error) {
 	return Extract(page, string(text))
 }
 
-// Extract returns the commands of a page in order. In a file that is not Markdown, comments that are
-// indented by three spaces are blocks.
+// Extract returns the commands of a page in order. In a file that is not Markdown, comments that are indented
+// by three spaces are blocks.
 func Extract(page, text string) ([]Command, error) {
 	e := extractor{page: page, data: dataRules()}
 	markdown := path.Ext(page) == ".md"
@@ -121,7 +121,7 @@ func commented(line string) string {
 	return text
 }
 
-// An extractor is at a line of a page.
+// An extractor processes the lines of a page.
 type extractor struct {
 	page     string
 	data     []dataRule
@@ -129,12 +129,12 @@ type extractor struct {
 	errs     []error
 
 	fenced   bool // within a fence
-	shell    bool // which holds commands
+	shell    bool // with commands
 	indented bool // within an indented block
 	partial  bool // the previous line ends with a backslash
 }
 
-// add takes a line. It reports whether an indented block may start behind it.
+// add processes a line. It reports whether an indented block may follow.
 func (e *extractor) add(n int, line string, blank, markdown bool) bool {
 	if m := fence.FindStringSubmatch(line); markdown && m != nil {
 		e.fenced, e.shell, e.partial = !e.fenced, slices.Contains(shells, m[1]), false
@@ -155,7 +155,7 @@ func (e *extractor) add(n int, line string, blank, markdown bool) bool {
 	return text == ""
 }
 
-// code takes a line of a block.
+// code processes a line of a block.
 func (e *extractor) code(n int, text string) {
 	text = strings.TrimSpace(comment.ReplaceAllString(text, ""))
 	if text == "" {
@@ -177,7 +177,7 @@ func (e *extractor) code(n int, text string) {
 	e.partial = partial
 }
 
-// program returns the first word of a command behind its assignments.
+// program returns the first word of a command after its assignments.
 func program(text string) string {
 	for word := range strings.FieldsSeq(text) {
 		if !assignment.MatchString(word) {

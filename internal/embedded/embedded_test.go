@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The engine keeps a few goroutines of its own for the life of the process.
+	// The engine keeps a few goroutines for the life of the process.
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
@@ -100,8 +100,8 @@ func TestAddressInUseIsAnError(t *testing.T) {
 	}
 }
 
-// TestReadersAndWritersTakeTurns is for the race detector, and for a panic of the engine:
-// its tables bear no reader beside a writer.
+// TestReadersAndWritersTakeTurns serves the race detector, and detects a panic of the engine, whose tables do
+// not support a reader beside a writer.
 func TestReadersAndWritersTakeTurns(t *testing.T) {
 	_, db := start(t)
 	var clients sync.WaitGroup
@@ -124,8 +124,8 @@ func TestReadersAndWritersTakeTurns(t *testing.T) {
 	testwait.Group(t, "the clients", &clients)
 }
 
-// TestWaitingKeepsNoOneWaiting lets a statement sleep for an hour while another one reads
-// a table, and then closes the engine, which ends the sleep.
+// TestWaitingKeepsNoOneWaiting has a statement sleep for an hour while another one reads a table, and then
+// closes the engine, which ends the sleep.
 func TestWaitingKeepsNoOneWaiting(t *testing.T) {
 	e, err := embedded.Start(t.Context(), "127.0.0.1:0")
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 // Database is the name of the shop's schema.
 const Database = "shop"
 
-// acceptBackoff is how long the engine waits when the listener has no connection to give:
-// its accept loop retries at once and would take a whole core.
+// acceptBackoff is the pause after a failed accept: the engine's accept loop retries immediately and would
+// use a whole CPU.
 const acceptBackoff = 10 * time.Millisecond
 
-// writeTimeout is how long a client may leave a result unread.
+// writeTimeout is the time limit for a client to read a result.
 const writeTimeout = 10 * time.Second
 
 // An Engine is a running server. It is safe for concurrent use.
@@ -34,14 +34,14 @@ type Engine struct {
 	engine   *sqle.Engine
 	rows     int
 	accepted chan struct{} // closed when the accept loop has returned
-	close    func()        // ends the statements that are running
+	close    func()        // cancels the running statements
 }
 
-// Start fills the shop and serves it on addr ("127.0.0.1:0" picks a free port). When it
-// returns, the server answers statements.
+// Start fills the shop and serves it on addr ("127.0.0.1:0" picks a free port). When it returns, the server
+// accepts statements.
 //
-// The engine logs through logrus's process-wide logger, which Start makes silent: an
-// error reaches the client that caused it.
+// The engine logs through logrus's process-wide logger, which Start silences: an error reaches the client
+// that caused it.
 func Start(ctx context.Context, addr string) (*Engine, error) {
 	logrus.SetOutput(io.Discard)
 	logrus.SetLevel(logrus.PanicLevel)
@@ -72,9 +72,9 @@ func Start(ctx context.Context, addr string) (*Engine, error) {
 		Protocol: "tcp",
 		Address:  l.Addr().String(),
 		Listener: tracking,
-		// The server's own word for "statements are not logged".
+		// The server's value for "statements are not logged".
 		MaxLoggedQueryLen: -1,
-		// A client that stops reading a result would keep its turn at the tables.
+		// A client that stops reading a result would block the tables.
 		ConnWriteTimeout: writeTimeout,
 	}, engine, sql.NewContext, memory.NewSessionBuilder(provider), nil, takeTurns)
 	if err != nil {
@@ -90,19 +90,19 @@ func Start(ctx context.Context, addr string) (*Engine, error) {
 	return e, nil
 }
 
-// Addr is the address on which the engine answers, as host:port.
+// Addr returns the address of the engine, as host:port.
 func (e *Engine) Addr() string { return e.listener.Addr().String() }
 
-// Rows is how many rows the shop held when the engine started.
+// Rows returns the number of rows in the shop at start.
 func (e *Engine) Rows() int { return e.rows }
 
-// Close stops accepting, ends every statement and connection, and waits until none is served any more.
+// Close stops accepting, ends every statement and connection, and waits until all are closed.
 func (e *Engine) Close() error {
 	e.server.Listener.Close()
 	<-e.accepted
 	e.close()
 	e.listener.closeConns()
-	// The engine ends its background threads by cancelling them and reports just that.
+	// The engine cancels its background threads and reports that as an error.
 	if err := e.engine.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("close the embedded engine: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A trackingListener remembers the connections it accepted, because the server's Close
-// ends only its listener and leaves idle connections, and their goroutines, behind.
+// A trackingListener records the connections it accepted, because the server's Close closes only its listener
+// and leaves idle connections, and their goroutines, running.
 type trackingListener struct {
 	net.Listener
 	backoff time.Duration
@@ -31,8 +31,8 @@ func newTrackingListener(l net.Listener, backoff time.Duration) *trackingListene
 // Close implements net.Listener.
 func (l *trackingListener) Close() error { return l.close() }
 
-// Accept implements net.Listener. The server calls it again at once after an error, so
-// errors are paced until the listener is closed.
+// Accept implements net.Listener. The server calls it again immediately after an error, so errors are delayed
+// until the listener is closed.
 func (l *trackingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -52,18 +52,18 @@ func (l *trackingListener) Accept() (net.Conn, error) {
 	return t, nil
 }
 
-// closeConns ends every accepted connection and waits until the server let go of each.
+// closeConns closes every accepted connection and waits until the server has closed each.
 func (l *trackingListener) closeConns() {
 	l.mu.Lock()
 	for c := range l.conns {
-		// The server's goroutine sees the closed socket and closes c itself.
+		// The server's goroutine notices the closed socket and closes c itself.
 		_ = c.Conn.Close()
 	}
 	l.mu.Unlock()
 	l.open.Wait()
 }
 
-// A trackedConn tells its listener when the server has closed it.
+// A trackedConn notifies its listener when the server has closed it.
 type trackedConn struct {
 	net.Conn
 	owner *trackingListener

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// How many rows the shop holds; the workload draws its keys from these ranges.
+// Numbers of rows in the shop; the workload draws its keys from these ranges.
 //
-// The engine answers an index lookup by looking at every row of the table, and inserts
-// into a table with a primary key likewise. So the tables that are read by key are small,
-// and the bulk of the rows is in visits, a log without a primary key.
+// The engine serves an index lookup by scanning the whole table, and so does an insert into a table with a
+// primary key. So the tables that are read by key are small, and most rows are in visits, a log without a
+// primary key.
 const (
 	Customers     = 500
 	Products      = 300
@@ -20,10 +20,10 @@ const (
 	visits        = 6200
 )
 
-// rowsPerInsert keeps a filling statement at some tens of kilobytes.
+// rowsPerInsert limits a filling statement to some tens of kilobytes.
 const rowsPerInsert = 500
 
-// shopSeed makes each start's shop the same, so that what the demo shows can be repeated.
+// shopSeed makes the shop the same at each start, so that the demo is repeatable.
 const shopSeed = 1
 
 func shopSchema() []string {
@@ -48,8 +48,7 @@ func shopSchema() []string {
 	}
 }
 
-// fillShop creates the tables and their rows through exec and answers how many rows
-// there are.
+// fillShop creates the tables and their rows through exec and returns the number of rows.
 func fillShop(exec func(stmt string) error) (int, error) {
 	for _, stmt := range shopSchema() {
 		if err := exec(stmt); err != nil {
@@ -125,7 +124,7 @@ func (f *filler) visits() {
 	f.flush()
 }
 
-// add appends one row, whose values are SQL literals, to the statement under way.
+// add appends one row, whose values are SQL literals, to the current statement.
 func (f *filler) add(table string, values ...[]byte) {
 	if f.pending == 0 {
 		f.stmt = append(f.stmt[:0], "INSERT INTO "+table+" VALUES "...)
@@ -154,20 +153,20 @@ func (f *filler) flush() {
 	f.pending = 0
 }
 
-// number is a literal from 1 to n.
+// number returns a literal from 1 to n.
 func (f *filler) number(n int) []byte { return strconv.AppendInt(nil, int64(1+f.rng.IntN(n)), 10) }
 
-// price is a literal from 1.00 to 200.99.
+// price returns a literal from 1.00 to 200.99.
 func (f *filler) price() []byte {
 	return fmt.Appendf(nil, "%d.%02d", 1+f.rng.IntN(200), f.rng.IntN(100))
 }
 
-// date is a literal within 2025.
+// date returns a literal within 2025.
 func (f *filler) date() []byte {
 	return fmt.Appendf(nil, "'2025-%02d-%02d %02d:%02d:00'", 1+f.rng.IntN(12), 1+f.rng.IntN(28), f.rng.IntN(24), f.rng.IntN(60))
 }
 
-// quoted is s as a literal; the shop's own words hold nothing to escape.
+// quoted returns s as a literal; the shop's words require no escaping.
 func quoted(s string) []byte { return []byte("'" + s + "'") }
 
 func pick(rng *rand.Rand, from []string) string { return from[rng.IntN(len(from))] }

@@ -10,11 +10,10 @@ import (
 	querypb "github.com/dolthub/vitess/go/vt/proto/query"
 )
 
-// A turns handler lets one statement at a time at the tables: the engine's in-memory
-// tables are sorted in place by a write while a reader walks over them. Statements that
-// read no table, such as SELECT SLEEP(1), do not wait for their turn and keep no one
-// waiting. It also ends the statements that are running when the engine closes, which the
-// server would wait for.
+// A turns handler lets one statement at a time access the tables: a write sorts the engine's in-memory tables
+// in place while a reader may iterate over them. Statements that read no table, such as SELECT SLEEP(1),
+// neither wait nor block others. It also cancels the running statements when the engine closes, because the
+// server would wait for them.
 type turns struct {
 	mysql.Handler
 	turn    *sync.Mutex
@@ -29,8 +28,8 @@ func (h turns) ComQuery(ctx context.Context, c *mysql.Conn, query string, callba
 	return h.Handler.ComQuery(ctx, c, query, callback)
 }
 
-// ComMultiQuery implements mysql.Handler. The server calls it for the first of several
-// statements and then for what is left of them, so the whole rest decides.
+// ComMultiQuery implements mysql.Handler. The server calls it for the first of several statements and then
+// for the rest, so the whole rest decides.
 func (h turns) ComMultiQuery(ctx context.Context, c *mysql.Conn, query string, callback mysql.ResultSpoolFn) (string, error) {
 	defer h.take(query)()
 	ctx, cancel := h.untilClosing(ctx)
@@ -52,7 +51,7 @@ func (h turns) ComStmtExecute(ctx context.Context, c *mysql.Conn, prepare *mysql
 	return h.Handler.ComStmtExecute(ctx, c, prepare, callback)
 }
 
-// untilClosing is a statement's context, which ends with the engine.
+// untilClosing returns a statement's context, which is done when the engine closes.
 func (h turns) untilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(h.closing, cancel)
@@ -62,8 +61,7 @@ func (h turns) untilClosing(ctx context.Context) (context.Context, context.Cance
 	}
 }
 
-// take waits for the turn of a statement, unless it needs none, and answers what gives it
-// back.
+// take waits for a statement's turn, unless it needs none, and returns the function that ends the turn.
 func (h turns) take(query string) (give func()) {
 	if readsNoTable(query) {
 		return func() {}
@@ -72,7 +70,7 @@ func (h turns) take(query string) (give func()) {
 	return h.turn.Unlock
 }
 
-// readsNoTable says that a statement surely reads no table. When in doubt it says no.
+// readsNoTable reports whether a statement certainly reads no table.
 func readsNoTable(query string) bool {
 	q := strings.ToLower(strings.TrimSpace(query))
 	return strings.HasPrefix(q, "select") && !strings.Contains(q, "from") && !strings.Contains(q, ";")

@@ -17,21 +17,21 @@ import (
 	"github.com/taredb/tare/internal/visible"
 )
 
-// maxRefusal bounds the bytes of a refusal that an error shows.
+// maxRefusal bounds the bytes of a refusal in an error.
 const maxRefusal = 300
 
-// Options are the address of a server's HTTP side and the account for it.
+// Options are the address of a server's HTTP API and the account for it.
 type Options struct {
-	URL            string         // http:// or https://, with a path if it is behind one; may contain user:password@; host:port is http://
+	URL            string         // http:// or https://, with a path behind a proxy that adds one; may contain user:password@; host:port is http://
 	User, Password string         // HTTP basic authentication; "" for none, or for that of URL
 	Token          string         // sent as a bearer token instead
-	RootCAs        *x509.CertPool // authorities of the server's certificate; nil for the system's
+	RootCAs        *x509.CertPool // authorities of the server's certificate; nil: the system's
 
 	// Credentials names the options that set an account, for errors.
 	Credentials string
 }
 
-// The errors of New. None shows a part of a URL, which may contain a password.
+// Errors of New. They contain no part of a URL, which may include a password.
 var (
 	ErrURL  = errors.New("want host:port, http://host:port or https://host:port")
 	ErrPair = errors.New("an account has a name and a password")
@@ -45,7 +45,7 @@ func (e *ClearTextError) Error() string {
 	return fmt.Sprintf("the password or token would go to %s in clear: want https://", e.Host)
 }
 
-// A NotHTTPError reports a port with another protocol than HTTP, such as that of MySQL clients.
+// A NotHTTPError reports a port of another protocol than HTTP, such as that of MySQL clients.
 type NotHTTPError struct{ Host string }
 
 func (e *NotHTTPError) Error() string {
@@ -95,7 +95,7 @@ func New(o Options) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}, Proxy: http.ProxyFromEnvironment},
-		// An account is for this address alone.
+		// An account is valid for this address only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
@@ -112,8 +112,8 @@ func (c *Client) Host() string { return c.base.Host }
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do sends a request to a path, which may have a query, and returns the response, which has at most limit bytes.
-// body is JSON; nil for none. Responses other than 200 are a StatusError. Errors show no credentials.
+// Do sends a request to a path, which may have a query, and returns the response, of at most limit bytes.
+// body is JSON; nil for none. Responses other than 200 are a StatusError. Errors contain no credentials.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit int64) ([]byte, error) {
 	at := strings.TrimSuffix(c.base.String(), "/") + path
 	req, err := http.NewRequestWithContext(ctx, method, at, bytes.NewReader(body))

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestLimit: a response of the limit is returned whole, and a longer one is an error, not the start of it.
+// TestLimit checks that a response of the limit is returned whole, and that a longer one is an error, not
+// truncated.
 func TestLimit(t *testing.T) {
 	const body = `{"a": 12345}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
@@ -28,7 +29,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestNotHTTP asks the port of a MySQL server, over http:// and https://.
+// TestNotHTTP sends requests to the port of a MySQL server, over http:// and https://.
 func TestNotHTTP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A guard refuses requests that another site made a browser send, whatever their method. A browser
-// sends no secret of this server's with them, but a server on loopback asks for none.
+// A guard refuses requests that another site made a browser send, regardless of their method. A browser sends
+// no credentials of this server with them, but a server on loopback requires none.
 type guard struct {
 	names map[string]bool // host names of this server, in lower case, besides localhost
 }
@@ -25,8 +25,8 @@ func newGuard(names []string) *guard {
 	return g
 }
 
-// wrap returns h behind the guard. It checks the request's head alone, so streams and connections
-// that are taken over pass the same check.
+// wrap returns h behind the guard. It checks only the request's header, so streams and hijacked connections
+// pass the same check.
 func (g *guard) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -42,9 +42,9 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 	})
 }
 
-// ownHost reports whether no other site can have this Host header. A name under foreign control may
-// resolve to this machine, and a page of that name would be of the same origin as this server; a page
-// whose host is an address came from that address. Browsers never leave the header out.
+// ownHost reports whether no other site can have this Host header. A name under foreign control may resolve
+// to this machine, and a page of that name would have the same origin as this server; a page whose host is an
+// address came from that address. Browsers never omit the header.
 func (g *guard) ownHost(host string) bool {
 	name := hostName(host)
 	if name == "" || name == "localhost" || g.names[name] {
@@ -54,8 +54,8 @@ func (g *guard) ownHost(host string) bool {
 	return err == nil
 }
 
-// ownPage reports whether a browser sent r for a page of this server or for its user, or whether no
-// browser sent it. Following a link from another site is allowed: the other site cannot read the page.
+// ownPage reports whether a browser sent r for a page of this server or for its user, or whether the client
+// is not a browser. Following a link from another site is allowed: the other site cannot read the page.
 func (g *guard) ownPage(r *http.Request) bool {
 	if origins := r.Header.Values("Origin"); len(origins) > 0 {
 		return len(origins) == 1 && g.ownOrigin(origins[0], r.Host)
@@ -68,12 +68,12 @@ func (g *guard) ownPage(r *http.Request) bool {
 	return read && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// ownOrigin reports whether an Origin header names this server: by the Host header's name and port, or by
-// an allowed name, as behind a proxy.
+// ownOrigin reports whether an Origin header names this server: by the Host header's name and port, or by an
+// allowed name, as behind a proxy.
 func (g *guard) ownOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
-		return false // "null" is of unknown origin
+		return false // "null" is an unknown origin
 	}
 	return strings.EqualFold(u.Host, host) || g.names[hostName(u.Host)]
 }

@@ -10,8 +10,8 @@ import (
 
 // Options of a server.
 type Options struct {
-	// Hosts are the host names in Host and Origin headers that are this server's, besides localhost
-	// and addresses. Requests under other names are refused.
+	// Hosts are the host names of this server in Host and Origin headers, besides localhost and addresses.
+	// Requests with other names are refused.
 	Hosts []string
 
 	Log    *slog.Logger     // required

@@ -9,8 +9,7 @@ import (
 const (
 	subBits = 6 // 64 buckets for each power of two
 
-	// maxBits bounds what is told apart: 2^44 ns is 4.9 hours, and what took longer is
-	// counted as that long.
+	// maxBits bounds the range: 2^44 ns is 4.9 hours, and longer durations are counted as that long.
 	maxBits = 44
 
 	buckets = (maxBits-subBits)<<subBits + 1<<subBits
@@ -34,7 +33,7 @@ func (h *Histogram) Record(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// Merge adds what other counted.
+// Merge adds the counts of other.
 func (h *Histogram) Merge(other *Histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -44,16 +43,16 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// Count is how many durations were recorded.
+// Count returns the number of recorded durations.
 func (h *Histogram) Count() uint64 { return h.count }
 
-// Sum is the total of the durations recorded.
+// Sum returns the total of the recorded durations.
 func (h *Histogram) Sum() time.Duration { return h.sum }
 
-// Max is the longest duration recorded, exactly.
+// Max returns the longest recorded duration, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Mean is the exact average, and 0 when nothing was recorded.
+// Mean returns the exact average, and 0 if nothing was recorded.
 func (h *Histogram) Mean() time.Duration {
 	if h.count == 0 {
 		return 0
@@ -61,8 +60,8 @@ func (h *Histogram) Mean() time.Duration {
 	return h.sum / time.Duration(h.count)
 }
 
-// Quantile is the duration that a share of q of those recorded did not exceed, with q
-// from 0 to 1; it is 0 when nothing was recorded. It does not allocate.
+// Quantile returns the duration that a fraction q of the recorded ones did not exceed, with q from 0 to 1, or
+// 0 if nothing was recorded. It does not allocate.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0
@@ -81,8 +80,8 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	panic("BUG: a histogram's buckets hold less than its count")
 }
 
-// bucketOf is the bucket of a duration in nanoseconds: itself below 64, and past that its
-// leading seven bits, of which the first says the power of two.
+// bucketOf returns the bucket of a duration in nanoseconds: the duration itself below 64, and above that its
+// leading seven bits, of which the first is the power of two.
 func bucketOf(ns uint64) int {
 	ns = min(ns, 1<<maxBits-1)
 	if ns < 1<<subBits {
@@ -92,7 +91,7 @@ func bucketOf(ns uint64) int {
 	return (shift+1)<<subBits + int(ns>>shift) - 1<<subBits
 }
 
-// middleOf is the middle of a bucket.
+// middleOf returns the middle of a bucket.
 func middleOf(bucket int) time.Duration {
 	if bucket < 1<<subBits {
 		return time.Duration(bucket)

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/internal/alloctest"
 )
 
-// TestBucketsCoverEveryDuration walks the borders of all powers of two: a bucket's middle
-// falls into that bucket, and buckets never go back as durations grow.
+// TestBucketsCoverEveryDuration tests the boundaries of all powers of two: a bucket's middle falls into that
+// bucket, and buckets are monotonic.
 func TestBucketsCoverEveryDuration(t *testing.T) {
 	last := -1
 	for shift := range maxBits {
@@ -36,8 +36,7 @@ func TestBucketsCoverEveryDuration(t *testing.T) {
 	}
 }
 
-// TestQuantilesAgreeWithSorting compares with the exact answer on durations from
-// nanoseconds to minutes.
+// TestQuantilesAgreeWithSorting compares with the exact result on durations from nanoseconds to minutes.
 func TestQuantilesAgreeWithSorting(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var h, part1, part2 Histogram

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// SetAside moves a file or directory that cannot be used out of the way, reports it and returns its
-// new path. It returns false when the file could not be moved and is still in place.
+// SetAside moves an unusable file or directory away, reports it and returns its new path. It returns false if
+// the file could not be moved and is still in place.
 func (s *Store) SetAside(path string, p Piece, cause error) (aside string, ok bool) {
 	aside, err := s.move(path)
 	if err != nil {
@@ -21,8 +21,7 @@ func (s *Store) SetAside(path string, p Piece, cause error) (aside string, ok bo
 	return aside, true
 }
 
-// move renames path into this process' directory in set-aside, or, where that is impossible, to a
-// name beside it.
+// move renames path into this process' directory in set-aside or, if that is impossible, to a name beside it.
 func (s *Store) move(path string) (aside string, err error) {
 	dir, err := s.asideDir()
 	if err == nil {
@@ -38,7 +37,7 @@ func (s *Store) move(path string) (aside string, err error) {
 	return aside, os.Rename(path, aside)
 }
 
-// free returns the path, with a suffix when it is taken.
+// free returns the path, with a suffix if it is taken.
 func free(path string) string {
 	for {
 		if _, err := os.Lstat(path); err != nil {
@@ -48,8 +47,8 @@ func free(path string) string {
 	}
 }
 
-// asideDir returns the directory that takes what this process sets aside. The first call creates
-// it, and removes the oldest ones of earlier processes.
+// asideDir returns the directory for files that this process sets aside. The first call creates it, and
+// removes the oldest ones of earlier processes.
 func (s *Store) asideDir() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +96,7 @@ func (s *Store) Report(l Loss) {
 	s.saveLocked()
 }
 
-// Dir makes sure that a directory exists: what else has its name is set aside.
+// Dir creates a directory if it does not exist; another file of that name is set aside.
 func (s *Store) Dir(path string, f File) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() || isDangling(path) {
 		s.SetAside(path, f.Piece, errors.New("not a directory"))
@@ -116,7 +115,7 @@ func isDangling(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) && lerr == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// ErrNotFile is the cause of a loss where a file was expected and something else was found.
+// ErrNotFile is the cause of a loss if something other than a regular file was found.
 var ErrNotFile = errors.New("not a regular file")
 
 // IsFile reports whether path can be a regular file: it is one, or does not exist.

@@ -7,18 +7,18 @@ import (
 	"path/filepath"
 )
 
-// A Shadow is a second set of links to files that another package repairs in place: it keeps what
-// the repair removes.
+// A Shadow is a second set of links to files that another package repairs in place: it keeps files that the
+// repair removes.
 type Shadow struct {
 	store *Store
 	from  string // a directory
-	to    string // "" when there are no links
+	to    string // "" if there are no links
 }
 
-// Shadow links all files of a directory. It fails where the file system has no links.
+// Shadow links all files of a directory. It fails if the file system has no links.
 func (s *Store) Shadow(dir string) (*Shadow, error) {
 	h := &Shadow{store: s, from: dir, to: s.path(filepath.Join(AsideName, "."+filepath.Base(dir)))}
-	err := os.RemoveAll(h.to) // of a process that was killed
+	err := os.RemoveAll(h.to) // left by a killed process
 	if err == nil {
 		err = h.link()
 	}
@@ -57,7 +57,7 @@ func (h *Shadow) Discard() {
 	}
 }
 
-// Keep sets aside the files that are no longer in their places, and reports the loss.
+// Keep sets aside the files that the repair has removed, and reports the loss.
 func (h *Shadow) Keep(p Piece, cause string) {
 	kept := false
 	err := filepath.WalkDir(h.to, func(path string, e fs.DirEntry, err error) error {

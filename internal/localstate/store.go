@@ -22,18 +22,18 @@ const (
 	AsideName    = "set-aside"
 )
 
-// Bounds of what a Store keeps.
+// Bounds of a Store.
 const (
 	maxLosses  = 64
 	lossAge    = 30 * 24 * time.Hour
-	maxAside   = 16 // directories in set-aside, one per start that set something aside
+	maxAside   = 16 // directories in set-aside, one per start that set a file aside
 	asideStamp = "20060102T150405.000Z"
 )
 
 // A Piece is one kind of local state.
 type Piece struct {
-	Name string `json:"piece"` // as logs, metrics and pages name it: "digest table"
-	Lost string `json:"lost"`  // the consequence when it cannot be used
+	Name string `json:"piece"` // name in logs, metrics and pages: "digest table"
+	Lost string `json:"lost"`  // consequence of its loss
 }
 
 // A Loss is a piece of local state that could not be used.
@@ -41,14 +41,14 @@ type Loss struct {
 	Piece
 	Time  time.Time `json:"time"`
 	Path  string    `json:"path"`            // relative to the Store's directory
-	Aside string    `json:"aside,omitempty"` // where it was moved to, relative too; "" when there is no copy
+	Aside string    `json:"aside,omitempty"` // its new path, relative too; "" if there is no copy
 	Cause string    `json:"cause"`
 }
 
 // A File is a file that a process has created.
 type File struct {
 	Piece
-	Bytes   int64 `json:"bytes,omitempty"`   // its least size; files that only grow have one
+	Bytes   int64 `json:"bytes,omitempty"`   // minimum size, for files that only grow
 	Managed bool  `json:"managed,omitempty"` // its owner, not Open, checks whether it is missing
 }
 
@@ -75,8 +75,8 @@ var manifestPiece = Piece{
 	Name: "manifest", Lost: "which files earlier processes created: a file missing now is not reported (expected once after an upgrade)",
 }
 
-// Open opens the Store of an existing directory, and reports files that an earlier process created
-// and that are missing. The caller has locked the directory. A nil now is time.Now.
+// Open opens the Store of an existing directory, and reports missing files that an earlier process created.
+// The caller has locked the directory. A nil now is time.Now.
 func Open(dir string, now func() time.Time, log *slog.Logger) *Store {
 	if now == nil {
 		now = time.Now
@@ -135,7 +135,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// used reports whether dir has what every process that records its files has created.
+// used reports whether dir has the files that every process with a Store creates.
 func used(dir string) bool {
 	return slices.ContainsFunc([]string{"history", "querylog.seq", "wal", "digests.table"}, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
@@ -168,7 +168,7 @@ func readManifest(path string) (m manifest, err error) {
 // path returns the path of a file named relative to the directory.
 func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// name is the inverse of path. A path outside of the directory stays as it is.
+// name is the inverse of path. A path outside of the directory is unchanged.
 func (s *Store) name(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Store) name(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// Created records that a file exists from now on.
+// Created records that a file exists.
 func (s *Store) Created(path string, f File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +192,7 @@ func (s *Store) Created(path string, f File) {
 	}
 }
 
-// Replace replaces the record of the files in a directory. The manifest is written only when
-// something has changed.
+// Replace replaces the record of the files in a directory. The manifest is written only if it has changed.
 func (s *Store) Replace(dir string, files map[string]File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +207,7 @@ func (s *Store) Replace(dir string, files map[string]File) {
 	}
 }
 
-// Forget removes files, and what is in them, from the record before they are deleted on purpose.
+// Forget removes files, and files below them, from the record before they are deleted on purpose.
 func (s *Store) Forget(paths ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +242,7 @@ func (s *Store) save() {
 	s.saveLocked()
 }
 
-// saveLocked replaces the manifest. A failure is logged: only the report of a missing file depends on it.
+// saveLocked replaces the manifest. A failure is logged: it affects only reports of missing files.
 func (s *Store) saveLocked() {
 	text, err := json.MarshalIndent(s.manifest, "", "\t")
 	if err == nil {
@@ -254,7 +253,7 @@ func (s *Store) saveLocked() {
 	}
 }
 
-// replaceFile replaces a file as a whole, or not at all.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, text []byte) error {
 	temporary := path + ".tmp"
 	if info, err := os.Lstat(temporary); err == nil && !info.Mode().IsRegular() {

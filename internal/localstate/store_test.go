@@ -17,8 +17,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestStore walks a directory through runs: what was created and is missing is reported once, a
-// directory instead of its files, and what is removed on purpose is not.
+// TestStore runs several processes on a directory: a created file that is missing is reported once, a
+// directory instead of its files, and files removed on purpose are not.
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
@@ -76,7 +76,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestShadow keeps what a repair has removed, and nothing else.
+// TestShadow keeps exactly the files that a repair has removed.
 func TestShadow(t *testing.T) {
 	dir := t.TempDir()
 	s := Open(dir, nil, slog.New(slog.DiscardHandler))

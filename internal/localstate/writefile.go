@@ -18,7 +18,7 @@ func WriteFile(name string, text []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(temporary)) // on a full disk it would take what is left
+		return errors.Join(err, os.Remove(temporary)) // on a full disk it would use the remaining space
 	}
 	if err := os.Rename(temporary, name); err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestBadTables parses tables that are wrong.
+// TestBadTables parses invalid tables.
 func TestBadTables(t *testing.T) {
 	const head = "[statement] f.go p T r\n"
 	for table, want := range map[string]string{

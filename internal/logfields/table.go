@@ -21,8 +21,8 @@ type field struct {
 
 	column string // name of the column on the Live page; "" if there is none
 	place  int    // of the column
-	shown  bool   // the column, by default
-	joined bool   // with the field before, in one row of the documentation
+	shown  bool   // show the column by default
+	joined bool   // in the same row of the documentation as the previous field
 }
 
 // columns is the number of columns of the table.
@@ -96,7 +96,7 @@ func (k *kind) page() []field {
 	return list
 }
 
-// format names how the page shows the field's values.
+// format returns the format of the field's values on the page.
 func (f field) format() string {
 	switch {
 	case f.typ == "time", f.typ == "duration":

@@ -1,15 +1,14 @@
-// Package memory says who holds a process's heap, what the plan cache in it is worth, and gives
-// idle memory back to the system.
+// Package memory accounts for a process's heap by owner, exposes the plan cache's counters, and returns idle
+// memory to the system.
 //
 // # Terms
 //
-//   - An owner is a part of the process whose heap bytes are bounded and known: it counts
-//     what it holds when that changes, by heapsize, and never asks the collector.
-//   - The base is the heap that nobody owns: code's own tables, certificates, metrics,
-//     connections of the pages. It is what the heap held at start beyond the owners, measured
-//     once; later it is a constant.
-//   - The heap in use is what live objects take: /gc/heap/live:bytes of runtime/metrics at
-//     any time, or /memory/classes/heap/objects:bytes right after a collection.
+//   - An owner is a part of the process whose heap bytes are bounded and known: it updates its account
+//     when they change, by heapsize, without the collector.
+//   - The base is the heap without an owner: tables of the code, certificates, metrics, connections of the
+//     pages. It is the heap at start minus the owners, measured once; later it is a constant.
+//   - The heap in use is the size of live objects: /gc/heap/live:bytes of runtime/metrics at any time, or
+//     /memory/classes/heap/objects:bytes right after a collection.
 //
 // # Data flow
 //
@@ -18,9 +17,9 @@
 //	sqlplan.Planner ──► PlanCache ──► tare_plan_cache_…, Largest ──► /api/v1/plans
 //	commands counted ──► Returner ──► debug.FreeOSMemory, once a quiet spell
 //
-// # What it does not do
+// # Limits
 //
-// It does not scale: an owner's figure is what it counted, whatever the heap says. Garbage between
-// collections, stacks, and the runtime's own structures belong to no owner; how large they
-// are is in the runtime's metrics. It bounds nothing: the owners do.
+// An owner's value is its own account and is not scaled to the heap. Garbage between collections, stacks, and
+// the runtime's structures belong to no owner; their sizes are in the runtime's metrics. The package bounds
+// nothing: the owners do.
 package memory

@@ -11,22 +11,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Returner gives memory that the process does not use back to the system after a quiet
-// spell: once, and again only after there was something to do. The runtime does so too, but
-// within minutes, and it keeps a tenth more than the heap's goal.
+// A Returner returns unused memory of the process to the system after a quiet period: once, and again only
+// after there was activity. The runtime does so too, but within minutes, and it keeps a tenth more than the
+// heap's goal.
 type Returner struct {
 	after    time.Duration
 	activity func() uint64
 	log      *slog.Logger
-	free     func() // debug.FreeOSMemory, but for tests
+	free     func() // debug.FreeOSMemory, except in tests
 
-	returns, returned, nanos atomic.Uint64 // how often, bytes, and for how long
+	returns, returned, nanos atomic.Uint64 // number of returns, bytes, and their duration
 
 	returnsDesc, returnedDesc, secondsDesc *prometheus.Desc
 }
 
-// NewReturner makes a Returner. A spell is quiet when activity, which counts, stands still
-// for that long.
+// NewReturner returns a Returner. A period is quiet if activity, a counter, does not change for that long.
 func NewReturner(after time.Duration, activity func() uint64, log *slog.Logger) *Returner {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &Returner{
@@ -37,11 +36,11 @@ func NewReturner(after time.Duration, activity func() uint64, log *slog.Logger) 
 	}
 }
 
-// looksASpell is how often a spell is looked at: one that began between two looks is seen
-// late by a part of its length.
+// looksASpell is the number of checks per quiet period: a period that starts between two checks is noticed
+// late by a fraction of its length.
 const looksASpell = 8
 
-// Run watches for quiet spells until ctx is done.
+// Run watches for quiet periods until ctx is done.
 func (r *Returner) Run(ctx context.Context) error {
 	look := time.NewTicker(max(r.after/looksASpell, time.Millisecond))
 	defer look.Stop()
@@ -63,7 +62,7 @@ func (r *Returner) Run(ctx context.Context) error {
 	}
 }
 
-// giveBack returns memory, and measures what that costs and brings.
+// giveBack returns memory, and measures the cost and the result.
 func (r *Returner) giveBack() {
 	before, begin := released(), time.Now()
 	r.free()
@@ -75,7 +74,7 @@ func (r *Returner) giveBack() {
 	r.log.Debug("idle memory returned to the system", "bytes", bytes, "took", took)
 }
 
-// released is how much of the heap's address space the system has back.
+// released returns the bytes of the heap's address space that were returned to the system.
 func released() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)

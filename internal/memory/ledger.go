@@ -7,24 +7,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An Owner holds heap bytes that it knows of.
+// An Owner is a part of the process that accounts for its heap bytes.
 type Owner struct {
 	Name  string
 	Bytes func() int64 // may be called by any goroutine
 }
 
-// A Ledger lists who holds the heap. It is a prometheus.Collector.
+// A Ledger is the list of owners. It is a prometheus.Collector.
 type Ledger struct {
 	owners []Owner
 	base   int64
 	heap   *prometheus.Desc
 }
 
-// BaseOwner is the name under which the base stands among the owners.
+// BaseOwner is the name of the base among the owners.
 const BaseOwner = "base"
 
-// NewLedger makes a ledger and measures the base. It runs the collector, so it belongs to the
-// start of a process, once everything is made and nothing is used.
+// NewLedger returns a ledger and measures the base. It runs the collector, so call it at the start of a
+// process, when everything is created and unused.
 func NewLedger(owners ...Owner) *Ledger {
 	l := &Ledger{owners: owners, heap: prometheus.NewDesc("tare_heap_bytes",
 		"Heap in use by owner, as counted by each; base is the rest, measured at start.", []string{"owner"}, nil)}
@@ -32,9 +32,9 @@ func NewLedger(owners ...Owner) *Ledger {
 	return l
 }
 
-// HeapInUse collects garbage and returns the bytes of the objects that are left.
+// HeapInUse runs the collector and returns the bytes of the remaining objects.
 func HeapInUse() int64 {
-	for range 2 { // finalizers, and what pools kept for one more cycle
+	for range 2 { // finalizers, and objects that pools keep for one more cycle
 		runtime.GC()
 	}
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -49,19 +49,19 @@ func (l *Ledger) owned() (sum int64) {
 	return sum
 }
 
-// Base is the heap that no owner holds, as it was measured at start.
+// Base returns the heap without an owner, as measured at start.
 func (l *Ledger) Base() int64 { return l.base }
 
-// Sum is what the heap in use should be: the owners' bytes and the base.
+// Sum returns the expected heap in use: the owners' bytes and the base.
 func (l *Ledger) Sum() int64 { return l.base + l.owned() }
 
-// A Holding is what one owner holds.
+// A Holding is the heap bytes of one owner.
 type Holding struct {
 	Owner string
 	Bytes int64
 }
 
-// Holdings are what the owners hold now, in the order in which they were given, the base last.
+// Holdings returns the current bytes of the owners, in the order of NewLedger's arguments, the base last.
 func (l *Ledger) Holdings() []Holding {
 	held := make([]Holding, 0, len(l.owners)+1)
 	for _, o := range l.owners {

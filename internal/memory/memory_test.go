@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon")) // sqlparser's log
 }
 
-// metricsOf is what a collector answers, in Prometheus' text format without its comments.
+// metricsOf returns a collector's metrics, in Prometheus' text format without its comments.
 func metricsOf(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -88,7 +88,7 @@ func newPlanner(t *testing.T, capacity int64, texts ...string) *sqlplan.Planner 
 	return p
 }
 
-// TestPlanCache reads the metrics of a planner that hit, missed, refused and forgot.
+// TestPlanCache reads the metrics of a planner after hits, misses, refusals and evictions.
 func TestPlanCache(t *testing.T) {
 	p := newPlanner(t, 1<<20, "SELECT a FROM t WHERE id = 1", "SELECT a FROM t WHERE id = 2",
 		"INSERT INTO t VALUES (1)", "SELECT "+strings.Repeat("a, ", 100)+"b FROM t")
@@ -159,7 +159,7 @@ func TestLargestPlans(t *testing.T) {
 	}
 }
 
-// TestReturner lets two quiet spells and much activity pass: memory is returned once a spell.
+// TestReturner simulates two quiet periods and much activity: memory is returned once per period.
 func TestReturner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commands, freed atomic.Uint64
@@ -199,7 +199,7 @@ func TestReturner(t *testing.T) {
 	})
 }
 
-// TestReturnerReturns gives garbage back to the system for real.
+// TestReturnerReturns returns garbage to the system for real.
 func TestReturnerReturns(t *testing.T) {
 	r := NewReturner(time.Minute, func() uint64 { return 0 }, slog.New(slog.DiscardHandler))
 	garbage := make([]byte, 64<<20)

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// PlanCache answers a planner's counts to Prometheus.
+// PlanCache exposes a planner's counters to Prometheus.
 type PlanCache struct {
 	planner *sqlplan.Planner
 	lost    func() uint64
@@ -16,9 +16,8 @@ type PlanCache struct {
 	bytes, capacity, overhead, entries, hits, misses, inserted, refused, evicted, uncached, parsed *prometheus.Desc
 }
 
-// NewPlanCache makes the collector of a planner's counts. How many statements had no plan there is
-// the caller's to count: the cache counts each time it is asked, which for such a statement is
-// twice.
+// NewPlanCache returns the collector of a planner's counters. misses returns the number of statements without
+// a plan: the cache counts each lookup, of which there are two for such a statement.
 func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("tare_plan_cache_"+name, help, labels, nil)
@@ -74,21 +73,21 @@ func (c *PlanCache) Collect(ch chan<- prometheus.Metric) {
 
 var _ prometheus.Collector = (*PlanCache)(nil)
 
-// Plans is the state of the plan cache and its largest plans, as /api/v1/plans shows them.
+// Plans are the state of the plan cache and its largest plans, as in /api/v1/plans.
 type Plans struct {
-	Bytes    int64         `json:"bytes"` // heap, everything counted
+	Bytes    int64         `json:"bytes"` // heap, including all overhead
 	Capacity int64         `json:"capacity_bytes"`
 	Overhead int64         `json:"overhead_bytes"` // the part of Bytes that is the cache itself
 	Entries  int           `json:"entries"`
-	Hits     uint64        `json:"hits"`     // statements whose plan was found
-	Misses   uint64        `json:"misses"`   // statements whose plan was not there
-	Admitted uint64        `json:"admitted"` // plans that the cache took
-	Refused  []ReasonCount `json:"refused"`  // plans that it did not take
-	Evicted  []ReasonCount `json:"evicted"`  // plans that left it
+	Hits     uint64        `json:"hits"`     // statements with a cached plan
+	Misses   uint64        `json:"misses"`   // statements without a cached plan
+	Admitted uint64        `json:"admitted"` // plans that the cache accepted
+	Refused  []ReasonCount `json:"refused"`  // plans that it rejected
+	Evicted  []ReasonCount `json:"evicted"`  // plans evicted
 	Largest  []Plan        `json:"largest"`  // largest first
 }
 
-// A ReasonCount is how often something happened for one reason.
+// A ReasonCount is a count by reason.
 type ReasonCount struct {
 	Reason string `json:"reason"`
 	Count  uint64 `json:"count"`
@@ -97,24 +96,24 @@ type ReasonCount struct {
 // A Plan is one plan in the cache.
 type Plan struct {
 	Digest   sqldigest.Digest `json:"digest"`
-	Bytes    int64            `json:"bytes"` // heap, with its place in the cache
+	Bytes    int64            `json:"bytes"` // heap, including its entry in the cache
 	Type     string           `json:"type"`
 	ReadOnly bool             `json:"read_only"`
 	Parsed   bool             `json:"parsed"`           // the tables are exact
 	Verdict  string           `json:"verdict"`          // of the rules: pass, blocked, read-only, denied or dry-run
 	Effects  string           `json:"effects"`          // on its session, joined by commas; - for none
-	Literals int              `json:"literals"`         // values that the statement's text stands for
+	Literals int              `json:"literals"`         // placeholders in the statement's text
 	Tables   []Table          `json:"tables,omitempty"` // that the statement names
 }
 
-// A Table is one that a statement names.
+// A Table is a table that a statement names.
 type Table struct {
 	Schema string `json:"schema,omitempty"`
 	Name   string `json:"name,omitempty"` // empty for a whole schema
 	Access string `json:"access"`         // read, write or read+write
 }
 
-// Largest is the state of the cache and its n largest plans.
+// Largest returns the state of the cache and its n largest plans.
 func (c *PlanCache) Largest(n int) Plans {
 	st := c.planner.Stats()
 	s := &st.Cache

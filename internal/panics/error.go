@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// An Error is a panic that was recovered.
+// An Error is a recovered panic.
 type Error struct {
 	Value any
 	Stack []byte // of the goroutine that panicked; nil: the recovering library logged it
@@ -17,7 +17,7 @@ type Error struct {
 	reported atomic.Bool
 }
 
-// Error returns the text of the panic's value, for logs: it may name internals.
+// Error returns the text of the panic's value, for logs: it may contain internal details.
 func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap returns the panic's value if it is an error.
@@ -26,8 +26,8 @@ func (e *Error) Unwrap() error {
 	return err
 }
 
-// Recovered returns the panic whose value recover has returned. It is to be called by the deferred
-// function itself, as its stack is the panic's.
+// Recovered returns the panic whose value recover has returned. It must be called by the deferred function
+// itself, because it records the stack.
 func Recovered(v any) *Error {
 	if e, ok := v.(*Error); ok {
 		return e
@@ -35,8 +35,8 @@ func Recovered(v any) *Error {
 	return &Error{Value: v, Stack: debug.Stack()}
 }
 
-// Guard calls f and returns its error, or its panic as an *Error. It is for goroutines: a panic that
-// leaves one ends the process.
+// Guard calls f and returns its error, or its panic as an *Error. It is for goroutines, in which an
+// unrecovered panic ends the process.
 func Guard(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -46,11 +46,11 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// bug is what our own panics begin with.
+// bug is the prefix of Tare's panics.
 const bug = "BUG: "
 
-// Of returns the panic in the chain of an error, nil if it has none. Libraries that recover
-// panics themselves, as the PromQL engine does, leave a runtime.Error or the bare text.
+// Of returns the panic in the chain of an error, nil if there is none. Libraries that recover panics
+// themselves, such as the PromQL engine, return a runtime.Error or the bare text.
 func Of(err error) *Error {
 	if err == nil {
 		return nil

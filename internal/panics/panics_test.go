@@ -32,7 +32,7 @@ func newReporter() (*panics.Reporter, *bytes.Buffer) {
 
 func explode() { panic("BUG: in explode") }
 
-// TestHandler has handlers panic before and within their response; the server goes on.
+// TestHandler has handlers panic before and within their response; the server continues.
 func TestHandler(t *testing.T) {
 	r, log := newReporter()
 	mux := http.NewServeMux()
@@ -169,7 +169,7 @@ func TestOf(t *testing.T) {
 	if p := panics.Of(guarded); p.Stack == nil || p.Unwrap() == nil {
 		t.Errorf("%+v", p)
 	}
-	// A panic is reported once, however many layers see it.
+	// A panic is reported once, no matter how many layers see it.
 	r, log := newReporter()
 	r.HTTP(panics.Of(guarded), "/a")
 	r.HTTP(panics.Of(guarded), "/b")

@@ -55,8 +55,8 @@ func (r *Reporter) report(e *Error, server, what string) {
 	r.log.Error("handler panicked", "server", server, "request", what, "panic", e.Error(), "stack", string(e.Stack))
 }
 
-// Handler returns h with panics reported. The request is aborted if part of its response was sent, and
-// fails with status 500 otherwise. http.ErrAbortHandler, which is how a handler aborts its response, passes.
+// Handler returns h with panics reported. The request is aborted if part of its response was sent, and fails
+// with status 500 otherwise. http.ErrAbortHandler, by which a handler aborts its response, passes through.
 func (r *Reporter) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		seen := &seenWriter{ResponseWriter: w}
@@ -79,7 +79,7 @@ func (r *Reporter) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// A seenWriter knows whether a response has begun.
+// A seenWriter records whether a response has started.
 type seenWriter struct {
 	http.ResponseWriter
 	sent bool
@@ -103,10 +103,10 @@ func (w *seenWriter) Flush() {
 	}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *seenWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServerOptions are the interceptors of a gRPC server: a panic fails its call with code Internal.
+// ServerOptions returns the interceptors of a gRPC server: a panic fails its call with code Internal.
 func (r *Reporter) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
@@ -133,5 +133,5 @@ func (r *Reporter) failed(e *Error, method string) error {
 	return status.Error(codes.Internal, Internal)
 }
 
-// Internal is what clients see of a panic.
+// Internal is the error that clients receive for a panic.
 const Internal = "internal error: see the server's log"

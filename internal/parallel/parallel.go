@@ -8,9 +8,9 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// ForEach calls do for each item, with at most n calls at once, and returns when all calls have. The first
-// error ends the context of the other calls, and is returned; a panic is an error. Items are skipped once the context has
-// ended. With one item, or n at most 1, it calls do in the caller's goroutine.
+// ForEach calls do for each item, with at most n concurrent calls, and returns when all calls have returned.
+// The first error cancels the context of the other calls, and is returned; a panic is an error. Items are
+// skipped once the context is done. With one item, or n at most 1, it calls do in the caller's goroutine.
 func ForEach[T any](ctx context.Context, n int, items []T, do func(context.Context, T) error) error {
 	if n = min(n, len(items)); n <= 1 {
 		for _, item := range items {
@@ -33,7 +33,7 @@ func ForEach[T any](ctx context.Context, n int, items []T, do func(context.Conte
 			return panics.Guard(func() error { return do(ctx, item) })
 		})
 	}
-	stopped := context.Cause(ctx) // before Wait, which ends the context
+	stopped := context.Cause(ctx) // before Wait, which cancels the context
 	if err := group.Wait(); err != nil {
 		return err
 	}

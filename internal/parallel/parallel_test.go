@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestForEach has all items visited, with at most as many calls at once as allowed.
+// TestForEach visits all items, with at most the permitted number of concurrent calls.
 func TestForEach(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 100} {
 		var running, most, sum atomic.Int64
@@ -33,7 +33,7 @@ func TestForEach(t *testing.T) {
 	}
 }
 
-// TestForEachErrors has the first error end the other calls: an error, a panic, or the end of the context.
+// TestForEachErrors cancels the other calls by an error, a panic, or the context.
 func TestForEachErrors(t *testing.T) {
 	errFirst := errors.New("first")
 	for _, n := range []int{1, 4} {

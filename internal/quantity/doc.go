@@ -1,2 +1,2 @@
-// Package quantity writes numbers for terminals: three digits and a unit, thousands in groups.
+// Package quantity formats numbers for terminals: three digits and a unit, thousands in groups.
 package quantity

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Digits returns v, at least 0, with three digits, or whole: 0.12, 12.3, 1234.
+// Digits formats v, at least 0, with three digits, or as a whole number: 0.12, 12.3, 1234.
 func Digits(v float64) string {
 	switch {
 	case v < 9.995:
@@ -30,10 +30,10 @@ func Grouped(whole string) string {
 	return sign + whole
 }
 
-// Count returns n in groups of three digits.
+// Count formats n in groups of three digits.
 func Count(n uint64) string { return Grouped(strconv.FormatUint(n, 10)) }
 
-// Of returns n and a noun in the number that n requires: 1 chunk, 2 chunks.
+// Of returns n and a noun in singular or plural: 1 chunk, 2 chunks.
 func Of[T int | int64 | uint64](n T, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -41,7 +41,7 @@ func Of[T int | int64 | uint64](n T, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Duration returns d, at least 0, with three digits and a unit.
+// Duration formats d, at least 0, with three digits and a unit.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Microsecond:

@@ -17,7 +17,7 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// ThisBuild returns the version and commit that the linker has set, otherwise those that Go has recorded.
+// ThisBuild returns the version and commit set by the linker, otherwise those recorded by Go.
 func ThisBuild(version, commit string) Build {
 	b := Build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -38,8 +38,8 @@ func ThisBuild(version, commit string) Build {
 	return b
 }
 
-// Prometheus returns the response of /api/v1/status/buildinfo. Clients decide by its version which features of
-// Prometheus' API they use.
+// Prometheus returns the response of /api/v1/status/buildinfo. Clients use its version to decide which
+// features of Prometheus' API are available.
 func (b Build) Prometheus() promapi.BuildInfo {
 	return promapi.BuildInfo{Version: promapi.DefaultVersion, Revision: b.Commit, GoVersion: b.Go}
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/taredb/tare/internal/localstate"
 )
 
-// A DataDir holds the data that outlives the process. It is locked against other processes while it is
-// open. A nil DataDir holds nothing.
+// A DataDir is a directory for data that outlives the process. It is locked against other processes while it
+// is open. A nil DataDir contains nothing.
 type DataDir struct {
 	Path  string
 	State *localstate.Store
 	lock  *os.File
 }
 
-// OpenData opens the directory of --data-dir. By default it is sub in the user's or the service's directory for state. A
-// server that does not require its data runs without, with a warning, if the default is not usable.
+// OpenData opens the directory of --data-dir. By default it is sub in the user's or the service's directory
+// for state. If the default is unusable and required is false, the server runs without it and logs a warning.
 func (s *Server) OpenData(sub string, required bool) (err error) {
 	path := s.DataDir
 	if path == "" {
@@ -41,8 +41,8 @@ func (s *Server) OpenData(sub string, required bool) (err error) {
 	return err
 }
 
-// defaultDataDir returns systemd's StateDirectory=, otherwise the directory for state of the XDG Base Directory
-// Specification.
+// defaultDataDir returns systemd's StateDirectory=, otherwise the directory for state of the XDG Base
+// Directory Specification.
 func defaultDataDir(getenv func(string) string) (string, error) {
 	if dirs := getenv("STATE_DIRECTORY"); dirs != "" {
 		dir, _, _ := strings.Cut(dirs, ":")
@@ -63,7 +63,7 @@ func lockDataDir(path string, log *slog.Logger) (*DataDir, error) {
 	}
 	file := filepath.Join(path, "lock")
 	if !localstate.IsFile(file) {
-		// No process holds a lock on it.
+		// No process has a lock on it.
 		aside := file + "." + localstate.AsideName + "-" + time.Now().UTC().Format("20060102T150405.000Z")
 		if err := os.Rename(file, aside); err != nil {
 			return nil, fmt.Errorf("lock data directory: %w", err)
@@ -84,7 +84,7 @@ func lockDataDir(path string, log *slog.Logger) (*DataDir, error) {
 	return &DataDir{Path: path, lock: lock, State: localstate.Open(path, nil, log)}, nil
 }
 
-// File returns the path of a file in the directory, "" when there is no directory.
+// File returns the path of a file in the directory, "" if there is no directory.
 func (d *DataDir) File(name string) string {
 	if d == nil {
 		return ""

@@ -11,7 +11,8 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// TestDataDirIsPrivate: no other user can enter a new data directory, or read the files that are made in it.
+// TestDataDirIsPrivate checks that no other user can enter a new data directory, or read the files created in
+// it.
 func TestDataDirIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "data")
 	d, err := lockDataDir(path, slog.New(slog.DiscardHandler))

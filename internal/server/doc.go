@@ -1,4 +1,4 @@
-// Package server is the lifecycle of Tare's servers: it opens, announces, reloads, drains and closes them alike.
+// Package server implements the common lifecycle of Tare's servers: open, announce, reload, drain, close.
 //
 // # Terms
 //
@@ -10,10 +10,11 @@
 //	Run: Check ─> listen ─> Open ─> Announce ─> parts, HTTP, watchdog ─signal, failed part─> Drain ─> Close
 //	SIGUSR1 ─> query log reopened          SIGHUP ─> Reload          systemd <─ READY, RELOADING, STOPPING, WATCHDOG
 //
-// A [Server] has what every Service uses: the data directory with its lock, the query log, the metrics registry, the
-// HTTP server, the ledger of the heap and the link to the service manager. All files of TLS are loaded here.
+// A [Server] has the parts that every Service uses: the data directory with its lock, the query log, the
+// metrics registry, the HTTP server, the ledger of the heap and the link to the service manager. It loads all
+// TLS files.
 //
-// # What it does not do
+// # Limits
 //
-// It knows no protocol but HTTP, and parses no options: internal/config does.
+// The package knows no protocol but HTTP, and parses no options: internal/config does.
 package server

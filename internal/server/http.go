@@ -9,9 +9,10 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// OpenWeb creates the HTTP server, unless it is off: the service's options are completed by those that all servers have. The
-// owners, with the query log and the pages, are the parts whose heap is bounded and counted; without any, the heap is not
-// divided. Everything that the base of the heap is to contain has been created by now.
+// OpenWeb creates the HTTP server, unless it is off: the service's options are completed by those common to
+// all servers. The owners, with the query log and the pages, are the parts whose heap is bounded and counted;
+// without any, the heap is not divided. Everything that belongs to the base of the heap must have been
+// created before.
 func (s *Server) OpenWeb(o web.Options, owners ...memory.Owner) error {
 	if s.HTTP == "" {
 		return nil
@@ -43,8 +44,8 @@ func (s *Server) OpenWeb(o web.Options, owners ...memory.Owner) error {
 	return nil
 }
 
-// ServePages serves HTTP, unless it is off, beside work that is not a Service, until the returned function is called. The
-// work outlives its HTTP server: an error of that is logged.
+// ServePages serves HTTP, unless it is off, beside work that is not a Service, until the returned function is
+// called. The work outlives its HTTP server: an error of the server is logged.
 func (s *Server) ServePages(o web.Options) (end func(), err error) {
 	if err := s.OpenWeb(o); err != nil || s.Web == nil {
 		return func() {}, err
@@ -62,7 +63,7 @@ func (s *Server) ServePages(o web.Options) (end func(), err error) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
-		_ = s.Web.Shutdown(ctx) // the work is over
+		_ = s.Web.Shutdown(ctx) // the work has finished
 		serving.Wait()
 	}, nil
 }

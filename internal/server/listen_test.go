@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// TestListenInUse: the error of an address in use names the option and a remedy.
+// TestListenInUse checks that the error for an address in use names the option and a remedy.
 func TestListenInUse(t *testing.T) {
 	first, err := listen("HTTP (--http)", config.Address("127.0.0.1:0"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A Registry is Prometheus' registry that also lists its collectors, so that documentation can name metrics that have no
-// value yet.
+// A Registry is a Prometheus registry that also lists its collectors, so that documentation can include
+// metrics without a value.
 type Registry struct {
 	*prometheus.Registry
 	collectors []prometheus.Collector
@@ -34,7 +34,7 @@ func NewRegistry() *Registry {
 // EmptyRegistry returns a Registry for metrics that are gathered with those of another one.
 func EmptyRegistry() *Registry { return &Registry{Registry: prometheus.NewRegistry()} }
 
-// Collectors returns what was registered.
+// Collectors returns the registered collectors.
 func (r *Registry) Collectors() []prometheus.Collector { return r.collectors }
 
 // Register implements prometheus.Registerer.
@@ -58,7 +58,7 @@ func (r *Registry) MustRegister(all ...prometheus.Collector) {
 var lossDesc = prometheus.NewDesc("tare_local_state_lost_total",
 	"Pieces of local state in --data-dir that were damaged or missing at the start, and were set aside.", []string{"piece"}, nil)
 
-// Describe implements prometheus.Collector: how much local state could not be used.
+// Describe implements prometheus.Collector: the counters of local state that could not be used.
 func (d *DataDir) Describe(ch chan<- *prometheus.Desc) { ch <- lossDesc }
 
 // Collect implements prometheus.Collector.
@@ -71,14 +71,14 @@ func (d *DataDir) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// A queryLogCollector exposes the counts of a query log.
+// A queryLogCollector exposes the counters of a query log.
 type queryLogCollector struct {
 	log *querylog.Logger
 
 	records, bytes, queued, readers, seq, held, unaccounted *prometheus.Desc
 }
 
-// NewQueryLogCollector returns the collector of a query log's counts.
+// NewQueryLogCollector returns the collector of a query log's counters.
 func NewQueryLogCollector(log *querylog.Logger) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("tare_querylog_"+name, help, labels, nil)

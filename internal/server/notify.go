@@ -7,8 +7,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// notify sends a message to the service manager, if one started the process: systemd, by sd_notify(3). A failure does not end
-// the service.
+// notify sends a message to the service manager, if one started the process: systemd, by sd_notify(3). A
+// failure does not stop the service.
 func (s *Server) notify(message string) {
 	if _, err := daemon.SdNotify(false, message); err != nil {
 		s.Log.Warn("service manager notification failed", "message", message, "error", err)
@@ -22,7 +22,7 @@ func (s *Server) notifyReload(f func()) {
 	s.notify(daemon.SdNotifyReady)
 }
 
-// watchdog sends two signs of life per interval of the watchdog until ctx is done. Alive is called before each: when it
+// watchdog sends two messages per watchdog interval until ctx is done. Alive is called before each: if it
 // does not return, the service manager restarts the process.
 func (s *Server) watchdog(ctx context.Context) error {
 	interval, err := daemon.SdWatchdogEnabled(false)

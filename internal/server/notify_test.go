@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A manager stands for systemd: the socket that a service notifies.
+// A manager simulates systemd: it has the socket that a service notifies.
 type manager struct {
 	name string
 	conn *net.UnixConn
@@ -54,7 +54,7 @@ func must(t *testing.T, err error) {
 // testServer returns a server that logs to w.
 func testServer(w io.Writer) *Server { return New(Options{Log: slog.New(slog.NewTextHandler(w, nil))}) }
 
-// TestNotify sends to a socket by path and to one in the abstract name space.
+// TestNotify sends to a socket by path and to one in the abstract namespace.
 func TestNotify(t *testing.T) {
 	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@tare-" + filepath.Base(t.TempDir()) + "-notify"} {
 		m := newManager(t, name)
@@ -94,7 +94,7 @@ func TestNotifyNone(t *testing.T) {
 	}
 }
 
-// TestWatchdog gives signs of life as long as the service lives.
+// TestWatchdog sends watchdog messages as long as the service is alive.
 func TestWatchdog(t *testing.T) {
 	m := newManager(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("NOTIFY_SOCKET", m.name)

@@ -9,8 +9,7 @@ import (
 
 var seqPiece = localstate.Piece{Name: "query log sequence", Lost: "how many records the previous process logged last and a kill lost"}
 
-// seqFile returns the path of the sequence file, after a damaged one was set aside; "" when there
-// can be none.
+// seqFile returns the path of the sequence file, after setting a damaged one aside; "" if none can be used.
 func (s *Server) seqFile() string {
 	path := s.Data.File("querylog.seq")
 	if path == "" {
@@ -24,7 +23,7 @@ func (s *Server) seqFile() string {
 	return path
 }
 
-// checkQueryLog reports wrong --log-… options, before OpenQueryLog opens files.
+// checkQueryLog validates the --log-… options, before OpenQueryLog opens files.
 func (s *Server) checkQueryLog() error {
 	o := s.queryLogOptions()
 	if err := o.Validate(); err != nil {

@@ -19,42 +19,42 @@ import (
 	"github.com/taredb/tare/web"
 )
 
-// grace is how long streams over HTTP and the query log's sinks may take after the drain.
+// grace is the time limit for HTTP streams and the query log's sinks after the drain.
 const grace = 2 * time.Second
 
-// Options are what the servers have in common.
+// Options are the properties of a server that Run uses.
 type Options struct {
 	Name string // of the subcommand, such as "store"
 	config.Server
 	Build Build
 	Log   *slog.Logger
 
-	// Listen is the address of the service's protocol besides HTTP, "" for none; Purpose names it and its option in
-	// errors: "queriers (--grpc)".
+	// Listen is the address of the service's protocol besides HTTP, "" for none; Purpose names it and its
+	// option in errors: "queriers (--grpc)".
 	Listen  config.Address
 	Purpose string
 
-	// DrainHTTP reports whether requests over HTTP are the service's work, which is drained. Otherwise pages are
+	// DrainHTTP reports whether HTTP requests are the service's work, which is drained. Otherwise pages are
 	// served until the drain is over.
 	DrainHTTP bool
 
-	// Unit is the work that Drain waits for, in errors: "queries".
+	// Unit is the name of the work that Drain waits for, for errors: "queries".
 	Unit string
 
 	Reload func() // re-reads a part of the configuration on SIGHUP; nil: SIGHUP has its default effect
-	Alive  func() // returns unless the service hangs: called before each sign of life to the watchdog
+	Alive  func() // returns unless the service hangs: called before each watchdog message
 }
 
-// A Server is the part of a [Service] that all have in common. A Service embeds it.
+// A Server is the common part of all services. A [Service] embeds it.
 type Server struct {
 	Options
 	Metrics *Registry
 	Panics  *panics.Reporter
-	Data    *DataDir         // nil when nothing is kept
+	Data    *DataDir         // nil if there is none
 	Queries *querylog.Logger // nil before OpenQueryLog
-	Web     *web.Server      // nil before OpenWeb, and when HTTP is off
+	Web     *web.Server      // nil before OpenWeb, and if HTTP is off
 
-	// Listener is the protocol's; nil when it is off, as HTTPListener.
+	// Listener is the protocol's listener; nil if it is off, like HTTPListener.
 	Listener, HTTPListener net.Listener
 
 	ledger *memory.Ledger // nil before OpenWeb
@@ -71,18 +71,18 @@ type Service interface {
 	// Open creates the parts. Close is called afterwards even if it fails.
 	Open(ctx context.Context) error
 
-	// Announce logs that the service listens. It returns the line that systemctl status shows.
+	// Announce logs that the service listens. It returns the status line for systemctl status.
 	Announce() (status string)
 
-	// Drain takes no more work and waits for the running work until ctx is done. It returns how many units of work
-	// were left, and have been ended.
+	// Drain stops accepting work and waits for the running work until ctx is done. It returns the number of
+	// units of work that were left and have been terminated.
 	Drain(ctx context.Context) (left int)
 
 	// Close closes what Open has created.
 	Close() error
 }
 
-// A DrainError reports work that was ended because it did not finish within --drain-timeout.
+// A DrainError reports work that was terminated because it did not finish within --drain-timeout.
 type DrainError struct {
 	Left    int
 	Unit    string
@@ -94,7 +94,7 @@ func (e *DrainError) Error() string {
 	return fmt.Sprintf("%d %s did not finish within --drain-timeout %v and were ended", e.Left, e.Unit, e.Timeout)
 }
 
-// New returns a Server. Nothing is opened yet.
+// New returns a Server without opening anything.
 func New(o Options) *Server {
 	s := &Server{Options: o, Metrics: NewRegistry(), Panics: panics.NewReporter(o.Log)}
 	s.Metrics.MustRegister(s.Panics)
@@ -103,7 +103,7 @@ func New(o Options) *Server {
 
 func (s *Server) base() *Server { return s }
 
-// Go adds a part. The context is done when the drain is over. A part that fails ends the server.
+// Go adds a part. Its context is canceled when the drain is over. If a part fails, the server stops.
 func (s *Server) Go(part func(context.Context) error) { s.parts = append(s.parts, part) }
 
 // Run opens a service, serves until ctx is done or a part fails, drains it, and closes it.
@@ -185,7 +185,7 @@ func listen(purpose string, addr config.Address) (net.Listener, error) {
 	return l, nil
 }
 
-// drain ends the service's work, then the query log, whose end ends the streams of it, and HTTP.
+// drain ends the service's work, then the query log, which ends its streams, and HTTP.
 func (s *Server) drain(svc Service) error {
 	s.notify(daemon.SdNotifyStopping + "\nSTATUS=draining")
 	limit, cancel := context.WithTimeout(context.Background(), s.DrainTimeout)

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// onSignal calls f each time the process gets the signal, one call at a time, until stop, which waits for a running call.
+// onSignal calls f for each signal, one call at a time, until stop is called, which waits for a running call.
 func onSignal(s os.Signal, f func()) (stop func()) {
-	signals := make(chan os.Signal, 1) // signals during a call are one
+	signals := make(chan os.Signal, 1) // signals during a call are merged
 	signal.Notify(signals, s)
 	stopped := make(chan struct{})
 	var wait sync.WaitGroup

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// LoadCAs returns the certificates of the PEM file of an option; nil when there is no file.
+// LoadCAs returns the certificates of an option's PEM file; nil if the option is not set.
 func LoadCAs(option, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -23,7 +23,7 @@ func LoadCAs(option, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// LoadCertificate returns the certificate of the options prefix-cert and prefix-key; nil when there are no files.
+// LoadCertificate returns the certificate of the options prefix-cert and prefix-key; nil if they are not set.
 func LoadCertificate(prefix, cert, key string) (*tls.Certificate, error) {
 	if cert == "" {
 		return nil, nil
@@ -35,8 +35,8 @@ func LoadCertificate(prefix, cert, key string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// LoadServerTLS returns the configuration of a server with the certificate of prefix-cert and prefix-key; nil when there are
-// no files. Clients require a certificate of prefix-client-ca if that is given.
+// LoadServerTLS returns the TLS configuration of a server with the certificate of prefix-cert and prefix-key;
+// nil if they are not set. If prefix-client-ca is given, it requires a client certificate signed by it.
 func LoadServerTLS(prefix, cert, key, clientCA string) (*tls.Config, error) {
 	pair, err := LoadCertificate(prefix, cert, key)
 	if pair == nil {
@@ -52,8 +52,8 @@ func LoadServerTLS(prefix, cert, key, clientCA string) (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientTLS returns the configuration of clients of servers whose certificates the authorities sign; nil stands for those of
-// the system.
+// ClientTLS returns the TLS configuration of clients for servers whose certificates the authorities signed;
+// nil means the system's.
 func ClientTLS(authorities *x509.CertPool) *tls.Config {
 	return &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
 }

@@ -1,2 +1,2 @@
-// Package spelling finds the name that was probably meant where an unknown one was given.
+// Package spelling suggests the intended name for an unknown one.
 package spelling

@@ -2,7 +2,8 @@ package spelling
 
 import "fmt"
 
-// Suggest completes an error about an unknown name with the nearest known one: " (did you mean x?)"; "" if none is near.
+// Suggest returns a suffix for an error about an unknown name with the nearest known one: " (did you mean
+// x?)"; "" if none is near.
 func Suggest(name string, known []string) string {
 	best, bestDistance := "", max(2, len(name)/4)+1
 	for _, k := range known {
@@ -16,7 +17,7 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// distance is the Levenshtein distance of two names.
+// distance returns the Levenshtein distance of two names.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -2,7 +2,7 @@ package testactive
 
 import "strconv"
 
-// Body is the answer of shard i with n series of four labels, some 85 bytes each.
+// Body returns the response of shard i with n series of four labels, some 85 bytes each.
 func Body(i, n int) []byte {
 	b := []byte(`{"data":[`)
 	for k := range n {
@@ -22,7 +22,7 @@ func Body(i, n int) []byte {
 	return append(b, `]}`...)
 }
 
-// Bodies are the answers of the given number of shards.
+// Bodies returns the responses of the given number of shards.
 func Bodies(shards, n int) [][]byte {
 	bodies := make([][]byte, shards)
 	for i := range bodies {

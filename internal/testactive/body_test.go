@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBody compares a body with what encoding/json makes of the same labels.
+// TestBody compares a body with the encoding of the same labels by encoding/json.
 func TestBody(t *testing.T) {
 	var want struct {
 		Data []map[string]string `json:"data"`

@@ -11,19 +11,19 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// SeriesRounds is how many queries of one kind differ in BenchmarkBlockSeries.
+// SeriesRounds is the number of different queries of one kind in BenchmarkBlockSeries.
 const SeriesRounds = 20
 
-// A SeriesQuery is a query of BenchmarkBlockSeries, over all times: the series of one matcher, or
-// those of them in one of SeriesRounds shards.
+// A SeriesQuery is a query of BenchmarkBlockSeries, over all times: the series of one matcher, or those of
+// them in one of SeriesRounds shards.
 type SeriesQuery struct {
 	Matcher *labels.Matcher
 	Sharded bool
 	Shard   uint64 // if it is sharded, from 0
 }
 
-// SeriesQueries returns the queries that touch a part of the series here and there, or those
-// for each shard of all series.
+// SeriesQueries returns the queries that read scattered parts of the series, or those for each shard of all
+// series.
 func SeriesQueries(sharded bool) []SeriesQuery {
 	queries := make([]SeriesQuery, SeriesRounds)
 	for n := range queries {
@@ -36,7 +36,7 @@ func SeriesQueries(sharded bool) []SeriesQuery {
 	return queries
 }
 
-// A Tally is what a query has delivered to a consumer that reads every byte.
+// A Tally is the data that a query has delivered to a consumer that reads every byte.
 type Tally struct {
 	Series, Chunks, Bytes int64
 
@@ -57,9 +57,9 @@ func (t *Tally) Chunk(data []byte) {
 	}
 }
 
-// BenchmarkBlockSeries runs the cases of grafana/mimir#3215 against a store that has the block of
-// BlockSeries: so many workers, each with queries of one matcher or one shard after the other.
-// query does one of them and tells the tally what it was given.
+// BenchmarkBlockSeries runs the cases of grafana/mimir#3215 against a store with the block of BlockSeries: a
+// number of workers, each with consecutive queries of one matcher or one shard. query performs one of them
+// and adds the received data to the tally.
 func BenchmarkBlockSeries(b *testing.B, query func(SeriesQuery, *Tally) error) {
 	for _, concurrency := range []int{1, 2, 4, 8, 16, 32} {
 		for _, sharded := range []bool{false, true} {
@@ -88,7 +88,7 @@ func benchmarkBlockSeries(b *testing.B, concurrency int, sharded bool, query fun
 		}
 		return nil
 	}
-	// A whole round is the warm-up, and tells what an operation delivers.
+	// A whole round is the warm-up, and determines the data per operation.
 	if err := round(); err != nil {
 		b.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func benchmarkBlockSeries(b *testing.B, concurrency int, sharded bool, query fun
 	if got, want := chunks.Load(), series.Load()*48; got != want {
 		b.Fatalf("%d chunks in a round, want %d", got, want)
 	}
-	// Each worker does whole rounds, so that every matcher counts alike. Unless b.N is a multiple of
-	// SeriesRounds*concurrency more is done than was asked for: the figures are by what was done.
+	// Each worker runs whole rounds, so that every matcher counts alike. Unless b.N is a multiple of
+	// SeriesRounds*concurrency, more operations run than requested: the metrics are per operation that ran.
 	perWorker := (b.N + SeriesRounds*concurrency - 1) / (SeriesRounds * concurrency)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

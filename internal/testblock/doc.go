@@ -1,15 +1,14 @@
-// Package testblock writes TSDB blocks for tests and benchmarks, by Prometheus' own head and
-// compactor, so that what reads them is held to the real format.
+// Package testblock writes TSDB blocks for tests and benchmarks, by Prometheus' head and compactor, so that
+// readers are tested on the real format.
 //
 // # Terms
 //
-//   - A block is a directory named by its ULID, with meta.json, index, chunks and
-//     tombstones, inside the directory that is given: a data directory, or the root of a
-//     filesystem bucket.
-//   - A shape is one of the regular data sets of store gateways' own benchmarks: so many
-//     series of so many samples.
-//   - Random series are what a monitored fleet leaves behind: floats, histograms of each
-//     kind, gaps, stale markers, with labels that some series lack.
+//   - A block is a directory named by its ULID, with meta.json, index, chunks and tombstones, inside the given
+//     directory: a data directory, or the root of a filesystem bucket.
+//   - A shape is one of the regular data sets of store gateways' benchmarks: a number of series of a number of
+//     samples.
+//   - Random series resemble those of a monitored fleet: floats, histograms of each kind, gaps, stale
+//     markers, with labels that some series lack.
 //
 // # Data flow
 //
@@ -17,7 +16,7 @@
 //	Random ───────┼─ Series, one after the other ─> tsdb.Head ─> compactor ─> directory/ULID
 //	Between ──────┘                                              meta.json <─ external labels
 //
-// # What it does not do
+// # Limits
 //
-// It reads no block and uploads none, and it deletes nothing: the directory is the caller's.
+// The package reads no block, uploads none, and deletes nothing: the caller owns the directory.
 package testblock

@@ -12,21 +12,21 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// RandomOptions say what Random makes.
+// RandomOptions configures Random.
 type RandomOptions struct {
 	Series  int
-	Samples int   // the most of a series
+	Samples int   // maximum per series
 	Start   int64 // time of the first sample, in milliseconds
 	Step    int64 // usual time between samples, in milliseconds
 }
 
-// ChunkRange is an Options.ChunkRange under which a head takes all of the series.
+// ChunkRange returns an Options.ChunkRange with which a head accepts all of the series.
 func (o RandomOptions) ChunkRange() int64 { return 4 * (int64(o.Samples)*o.Step + 1) }
 
-// Random returns series as a monitored fleet leaves them, in the order of labels, alike for the same
-// state of r: floats, integer and float histograms with exponential and with custom
-// buckets, series that change their kind, gaps, counter resets, stale markers and other unusual
-// floats. Labels are __name__, job, instance, and le, zone and "empty-ish" ones that only some have.
+// Random returns series that resemble those of a monitored fleet, in the order of labels, the same for the
+// same state of r: floats, integer and float histograms with exponential and with custom buckets, series that
+// change their kind, gaps, counter resets, stale markers and other unusual floats. Labels are __name__, job,
+// instance, and le, zone and "empty-ish" ones that only some have.
 func Random(r *rand.Rand, o RandomOptions) []Series {
 	all := make([]Series, 0, o.Series)
 	for n := range o.Series {
@@ -50,10 +50,10 @@ func Random(r *rand.Rand, o RandomOptions) []Series {
 	return slices.CompactFunc(all, func(a, b Series) bool { return labels.Equal(a.Labels, b.Labels) })
 }
 
-// randomSamples makes one series.
+// randomSamples returns the samples of one series.
 func randomSamples(r *rand.Rand, o RandomOptions) []Sample {
 	samples := make([]Sample, 0, o.Samples)
-	how := r.IntN(7) // five kinds of samples; more floats, and one that changes
+	how := r.IntN(7) // five kinds of samples; additional floats, and one that changes
 	v, level := 0.0, int64(r.IntN(4))
 	t := o.Start + r.Int64N(o.Step)
 	end := o.Start + int64(o.Samples)*o.Step
@@ -84,7 +84,7 @@ func randomSamples(r *rand.Rand, o RandomOptions) []Sample {
 	return samples
 }
 
-// staleSample is how a scrape says that a series of the kind has ended.
+// staleSample returns the staleness marker of a series of the kind.
 func staleSample(t int64, kind int) Sample {
 	stale := math.Float64frombits(value.StaleNaN)
 	switch kind {
@@ -113,8 +113,8 @@ func sampleOf(r *rand.Rand, kind int, t int64, v float64, level int64) Sample {
 	return Sample{T: t, V: v}
 }
 
-// exponential returns a histogram of the standard schemas with so many observations; more is
-// how many buckets it has beyond the first two.
+// exponential returns a histogram of the standard schemas with level observations; more is the number of its
+// buckets beyond the first two.
 func exponential(level int64, more int) *histogram.Histogram {
 	h := &histogram.Histogram{
 		Schema: 1, ZeroThreshold: 0.001, ZeroCount: uint64(level), Sum: 18.4 * float64(level+1),
@@ -131,7 +131,7 @@ func exponential(level int64, more int) *histogram.Histogram {
 	return h
 }
 
-// custom returns a histogram with bounds of its own.
+// custom returns a histogram with custom bounds.
 func custom(level int64) *histogram.Histogram {
 	h := &histogram.Histogram{
 		Schema: histogram.CustomBucketsSchema, Sum: 5 * float64(level+1),
@@ -143,7 +143,7 @@ func custom(level int64) *histogram.Histogram {
 	return h
 }
 
-// count adds up what the buckets hold.
+// count sums the buckets.
 func count(h *histogram.Histogram) uint64 {
 	n := int64(h.ZeroCount)
 	for _, deltas := range [][]int64{h.PositiveBuckets, h.NegativeBuckets} {
@@ -156,8 +156,8 @@ func count(h *histogram.Histogram) uint64 {
 	return uint64(n)
 }
 
-// Between yields the part of the series with mint <= time < maxt; series without any sample
-// there are left out. Cut at times that overlap, the parts make blocks that overlap.
+// Between yields the part of the series with mint <= time < maxt, omitting series without any sample there.
+// With overlapping times, the parts give overlapping blocks.
 func Between(series []Series, mint, maxt int64) iter.Seq[Series] {
 	return func(yield func(Series) bool) {
 		for _, s := range series {

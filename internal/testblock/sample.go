@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// SampleText returns a text of the sample that it stands on, exact to the bit; with hint also what a histogram knows of
-// a counter reset.
+// SampleText returns a text of the current sample, exact to the bit; with hint it includes a histogram's
+// counter reset hint.
 func SampleText(it chunkenc.Iterator, kind chunkenc.ValueType, hint bool) string {
 	if kind == chunkenc.ValFloat {
 		at, v := it.At()
@@ -36,8 +36,8 @@ func SampleText(it chunkenc.Iterator, kind chunkenc.ValueType, hint bool) string
 	return fmt.Sprintf("%d %s %s %x %d", at, kind, text, math.Float64bits(h.Sum), h.CounterResetHint)
 }
 
-// SameSeries yields series that have the same labels in each block, with samples a minute apart in times that are the
-// block's alone.
+// SameSeries yields series with the same labels in each block, with samples a minute apart in a time range
+// exclusive to the block.
 func SameSeries(block, series, samples int) iter.Seq[Series] {
 	return func(yield func(Series) bool) {
 		for n := range series {

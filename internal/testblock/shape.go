@@ -12,47 +12,46 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// LongSuffix ends the value of label i in a Shape, as long as such values are in practice.
+// LongSuffix is the suffix of label i's value in a Shape, of a realistic length.
 const LongSuffix = "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 
-// A Shape is a data set of the benchmarks of Mimir and Thanos (createHeadWithSeries there).
-// Series n of it is
+// A Shape is a data set of the benchmarks of Mimir and Thanos (createHeadWithSeries there). Its series n is
 //
 //	{foo="bar", i="<number><LongSuffix>"}, number = (Block*Count + n) * Samples, seven digits
 //
-// with its first sample at number × Interval and one each Interval, so each series lives in a
-// time of its own. Floats are those of math/rand's Float64, one after the other.
+// with its first sample at number × Interval and one each Interval, so each series has an exclusive time
+// range. Floats are consecutive results of math/rand's Float64.
 type Shape struct {
 	Count    int           // series
 	Samples  int           // of each
 	Interval time.Duration // 0 is a millisecond
-	Block    int           // how many blocks of this shape come before
-	Seed     int64         // of math/rand
+	Block    int           // number of blocks of this shape before this one
+	Seed     int64         // for math/rand
 
-	// Kind of the samples: floats, or histograms that are all alike; 0 is floats.
+	// Kind of the samples: floats, or equal histograms; 0 is floats.
 	Kind chunkenc.ValueType
 
-	// J adds label j with the number, as Thanos' form of the data set does.
+	// J adds label j with the number, as in Thanos' form of the data set.
 	J bool
 }
 
-// BlockSeries is the data of BenchmarkBlockSeries: 1,000 series of a day at 15 s each, 48,000
-// chunks of 120 samples, about 43 MB.
+// BlockSeries returns the data of BenchmarkBlockSeries: 1,000 series of a day at 15 s each, 48,000 chunks of
+// 120 samples, about 43 MB.
 func BlockSeries() Shape {
 	return Shape{Count: 1000, Samples: 86400 / 15, Interval: 15 * time.Second, Seed: 120}
 }
 
-// Million is block n of 4 with one sample in each of 1,000,000 series altogether.
+// Million returns block n of 4 with one sample in each of 1,000,000 series in total.
 func Million(n int) Shape {
 	return Shape{Count: 250_000, Samples: 1, Block: n, Seed: int64(n)}
 }
 
-// HundredThousand is block n of 4 with 100 samples in each of 100,000 series altogether.
+// HundredThousand returns block n of 4 with 100 samples in each of 100,000 series in total.
 func HundredThousand(n int) Shape {
 	return Shape{Count: 25_000, Samples: 100, Block: n, Seed: int64(n)}
 }
 
-// Series yields the series; their samples are overwritten by the next.
+// Series yields the series; each one overwrites the samples of the previous one.
 func (s Shape) Series() iter.Seq[Series] {
 	step := s.Interval.Milliseconds()
 	if step == 0 {

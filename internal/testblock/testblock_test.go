@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 )
 
-// open opens a written block by Prometheus' own reader.
+// open opens a written block by Prometheus' reader.
 func open(t *testing.T, dir, id string) *tsdb.Block {
 	t.Helper()
 	b, err := tsdb.OpenBlock(nil, filepath.Join(dir, id), nil, nil)
@@ -33,7 +33,7 @@ func open(t *testing.T, dir, id string) *tsdb.Block {
 	return b
 }
 
-// TestBlockSeries holds the benchmark's data to what is published of it.
+// TestBlockSeries compares the benchmark's data with its published description.
 func TestBlockSeries(t *testing.T) {
 	dir := t.TempDir()
 	shape := testblock.BlockSeries()
@@ -76,7 +76,7 @@ func TestShapesOfHistograms(t *testing.T) {
 	}
 }
 
-// TestRandom reads what was written back, and sees that the unusual is there.
+// TestRandom reads the written samples back, and checks that unusual ones occur.
 func TestRandom(t *testing.T) {
 	o := testblock.RandomOptions{Series: 60, Samples: 300, Start: 1_000_000, Step: 15_000}
 	all := testblock.Random(rand.New(rand.NewPCG(1, 2)), o)
@@ -126,14 +126,14 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// seen is what a series holds.
+// seen describes the contents of a series.
 type seen struct {
 	kinds         map[chunkenc.ValueType]int
 	stale, custom int
 }
 
-// compare reads a series beside what was asked to be written. Histograms are compared as text: a
-// chunk may have given one empty buckets, for the sake of its neighbours.
+// compare compares a series with the one that was written. Histograms are compared as text: a chunk may have
+// added empty buckets because of adjacent samples.
 func compare(t *testing.T, s storage.Series, want testblock.Series) seen {
 	t.Helper()
 	out := seen{kinds: map[chunkenc.ValueType]int{}}

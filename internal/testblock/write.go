@@ -20,10 +20,10 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// commitEvery is how many samples are appended in one transaction of the head.
+// commitEvery is the number of samples appended in one transaction of the head.
 const commitEvery = 20_000
 
-// A Sample is a float, or a histogram when H or FH is set.
+// A Sample is a float, or a histogram if H or FH is set.
 type Sample struct {
 	T  int64
 	V  float64
@@ -31,35 +31,35 @@ type Sample struct {
 	FH *histogram.FloatHistogram
 }
 
-// Series are labels and samples in the order of time.
+// Series is labels and samples ordered by time.
 type Series struct {
 	Labels  labels.Labels
 	Samples []Sample
 }
 
-// Options of a block. The zero value writes what Prometheus itself would.
+// Options configures a block. The zero value gives Prometheus' format.
 type Options struct {
-	// External are the labels of Thanos' section of meta.json, which is written when they are
-	// not nil, even if there are none.
+	// External are the labels of Thanos' section of meta.json, which is written if they are not nil, even if
+	// they are empty.
 	External map[string]string
 
 	// Resolution is the downsampling in milliseconds that Thanos' section states.
 	Resolution int64
 
-	// ChunkRange is the head's, in milliseconds: chunks are cut at its multiples. 0 is that of
-	// Prometheus, two hours, which takes samples at most an hour older than the newest one
-	// appended; series that share their time need a range that covers all of it.
+	// ChunkRange is the head's, in milliseconds: chunks are cut at its multiples. 0 is that of Prometheus,
+	// two hours, which accepts samples at most an hour older than the newest one appended; series that share
+	// their time require a range that covers all of it.
 	ChunkRange int64
 
-	// SegmentBytes is the size of a chunk file at which the next begins; 0 is 512 MiB.
+	// SegmentBytes is the size of a chunk file at which the next one starts; 0 is 512 MiB.
 	SegmentBytes int64
 
 	// XOR2 writes float chunks in the encoding that Prometheus added in 2026.
 	XOR2 bool
 }
 
-// Write writes a block with the series into dir and returns its id. The samples of one
-// series may be overwritten once the sequence goes on.
+// Write writes a block with the series into dir and returns its id. The samples of one series may be
+// overwritten when the sequence continues.
 func Write(dir string, series iter.Seq[Series], o Options) (id ulid.ULID, err error) {
 	head, cleanup, err := newHead(o)
 	if err != nil {
@@ -79,7 +79,7 @@ func Write(dir string, series iter.Seq[Series], o Options) (id ulid.ULID, err er
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return ulid.ULID{}, err
 	}
-	// A block's time is half open.
+	// A block's time range is half open.
 	ids, err := compactor.Write(dir, head, head.MinTime(), head.MaxTime()+1, nil)
 	if err != nil {
 		return ulid.ULID{}, fmt.Errorf("write the block: %w", err)
@@ -95,7 +95,7 @@ func Write(dir string, series iter.Seq[Series], o Options) (id ulid.ULID, err er
 	return ids[0], nil
 }
 
-// newHead returns an empty head in a temporary directory, and what closes and removes it.
+// newHead returns an empty head in a temporary directory, and a function that closes and removes it.
 func newHead(o Options) (*tsdb.Head, func() error, error) {
 	tmp, err := os.MkdirTemp("", "testblock")
 	if err != nil {
@@ -103,7 +103,7 @@ func newHead(o Options) (*tsdb.Head, func() error, error) {
 	}
 	ho := tsdb.DefaultHeadOptions()
 	ho.ChunkDirRoot = tmp
-	ho.StripeSize = 1 << 10 // no one appends at the same time; the usual 16,384 take their time to make
+	ho.StripeSize = 1 << 10 // no concurrent appends; the default of 16,384 takes time to allocate
 	if o.ChunkRange != 0 {
 		ho.ChunkRange = o.ChunkRange
 	}
@@ -128,7 +128,7 @@ func fill(head *tsdb.Head, series iter.Seq[Series]) error {
 	for s := range series {
 		var ref storage.SeriesRef
 		for i, smp := range s.Samples {
-			// A transaction holds one kind of samples a series.
+			// A transaction has one kind of samples per series.
 			if pending >= commitEvery || i > 0 && kind(smp) != kind(s.Samples[i-1]) {
 				if err := app.Commit(); err != nil {
 					return fmt.Errorf("commit %s: %w", s.Labels, err)
@@ -160,8 +160,7 @@ func kind(s Sample) chunkenc.ValueType {
 	return chunkenc.ValFloat
 }
 
-// thanosMeta is Thanos' section of meta.json, as github.com/thanos-io/thanos/pkg/block/metadata
-// reads it.
+// thanosMeta is Thanos' section of meta.json, as read by github.com/thanos-io/thanos/pkg/block/metadata.
 type thanosMeta struct {
 	Version    int               `json:"version"`
 	Labels     map[string]string `json:"labels"`
@@ -195,7 +194,7 @@ func writeThanos(block string, o Options) error {
 		}
 		f := thanosFile{RelPath: filepath.ToSlash(rel), SizeBytes: info.Size()}
 		if rel == "meta.json" {
-			f.SizeBytes = 0 // it changes as it is written
+			f.SizeBytes = 0 // it changes while it is written
 		}
 		m.Files = append(m.Files, f)
 		return nil
@@ -206,7 +205,7 @@ func writeThanos(block string, o Options) error {
 	return EditMeta(block, func(meta map[string]any) { meta["thanos"] = m })
 }
 
-// EditMeta has change alter the meta.json of a block directory, decoded as encoding/json does.
+// EditMeta lets change modify the meta.json of a block directory, decoded by encoding/json.
 func EditMeta(block string, change func(meta map[string]any)) error {
 	name := filepath.Join(block, "meta.json")
 	text, err := os.ReadFile(name)

@@ -13,12 +13,12 @@ import (
 	"github.com/thanos-io/objstore"
 )
 
-// A Failing bucket fails the calls that its rules name. It also counts and records calls.
+// A Failing bucket fails the calls selected by its rules. It also counts and records calls.
 type Failing struct {
 	objstore.Bucket
 
-	Calls   atomic.Int64 // since it was created
-	Most    atomic.Int64 // the most concurrent calls
+	Calls   atomic.Int64 // since its creation
+	Most    atomic.Int64 // maximum of concurrent calls
 	Fired   atomic.Int64 // rules that were applied
 	Latency time.Duration
 
@@ -26,29 +26,29 @@ type Failing struct {
 
 	mu    sync.Mutex
 	rules []FailRule
-	skip  int // calls that no rule is for
+	skip  int // calls before the rules apply
 	log   []string
 }
 
 // A FailRule selects calls, and how they fail.
 type FailRule struct {
 	Op    string // iter, get, range, attributes; "": all
-	Name  string // a part of the object's name
-	Times int    // how often; -1: always
+	Name  string // a substring of the object's name
+	Times int    // number of times; -1: always
 	How   Failure
 }
 
-// A Failure is one way in which a call fails.
+// A Failure is a way in which a call fails.
 type Failure string
 
 // The failures.
 
 const (
-	FailError   Failure = "error"   // before anything is done
+	FailError   Failure = "error"   // before any effect
 	FailBroken  Failure = "broken"  // an error after half of the bytes
 	FailShort   Failure = "short"   // half of the bytes, and no error
-	FailHang    Failure = "hang"    // nothing until the context ends
-	FailStall   Failure = "stall"   // half of the bytes, then nothing until the context ends
+	FailHang    Failure = "hang"    // nothing until the context is done
+	FailStall   Failure = "stall"   // half of the bytes, then nothing until the context is done
 	FailDenied  Failure = "denied"  //
 	FailMissing Failure = "missing" //
 )
@@ -58,7 +58,7 @@ var (
 	errDenied = errors.New("403 access denied")
 )
 
-// errMissing looks like what the memory bucket says.
+// errMissing resembles the error of the memory bucket.
 type errMissing struct{ error }
 
 var _ objstore.Bucket = (*Failing)(nil)
@@ -88,7 +88,7 @@ func (b *Failing) Heal() {
 	b.rules, b.skip = nil, 0
 }
 
-// enter counts a call and returns what is to happen to it.
+// enter counts a call and returns its failure.
 func (b *Failing) enter(ctx context.Context, op, name string) (Failure, error) {
 	b.Calls.Add(1)
 	for n := b.now.Add(1); ; {
@@ -204,7 +204,7 @@ func (b *Failing) IsAccessDeniedErr(err error) bool {
 	return err == errDenied //nolint:errorlint // as providers look
 }
 
-// failingBody gives half of a body and then does what the fault says.
+// failingBody returns half of a body and then applies the failure.
 func failingBody(ctx context.Context, r io.ReadCloser, f Failure) io.ReadCloser {
 	if r == nil || f != FailBroken && f != FailShort && f != FailStall {
 		return r
@@ -230,7 +230,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TakeCalls returns the calls since the last time, in order.
+// TakeCalls returns the calls since the previous call of TakeCalls, in order.
 func (b *Failing) TakeCalls() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A Fault is one way in which the proxy damages a request or its response.
+// A Fault is a way in which the proxy damages a request or its response.
 type Fault string
 
 // The faults.
@@ -27,22 +27,22 @@ const (
 	Refuse    Fault = "refuse"    // the connection is reset before the server has the request
 	Lose      Fault = "lose"      // the server has served the request, and the connection is reset before the response
 	Reset     Fault = "reset"     // the connection is reset within the body
-	Cut       Fault = "cut"       // the connection is closed within the body, of which Content-Length promises more
-	Short     Fault = "short"     // the body ends early, and Content-Length says that it is whole
+	Cut       Fault = "cut"       // the connection is closed within the body, which is shorter than Content-Length
+	Short     Fault = "short"     // the body ends early, and Content-Length matches
 	Stall     Fault = "stall"     // half of the body, then nothing
 	Hang      Fault = "hang"      // no response
 	Error     Fault = "500"       // InternalError
 	SlowDown  Fault = "503"       // SlowDown
 	TooMany   Fault = "429"       // TooManyRequests
 	Denied    Fault = "403"       // AccessDenied
-	Missing   Fault = "404"       // NoSuchKey, of an object that exists
-	Flip      Fault = "flip"      // up to three bits of the body are not as they were
+	Missing   Fault = "404"       // NoSuchKey, for an object that exists
+	Flip      Fault = "flip"      // up to three bits of the body are inverted
 	Drip      Fault = "drip"      // the body in pieces, with pauses
-	Lacks     Fault = "lacks"     // a list without one of its objects, or without all of a directory
+	Lacks     Fault = "lacks"     // a list without one of its objects, or without a whole directory
 	RangeLess Fault = "rangeless" // Range is ignored: 200 and the whole object
 )
 
-// All are all faults.
+// All lists all faults.
 var All = []Fault{Refuse, Lose, Reset, Cut, Short, Stall, Hang, Error, SlowDown, TooMany, Denied, Missing, Flip, Drip, Lacks, RangeLess}
 
 // Proxy is an HTTP server between an S3 client and an S3 server. It is safe for concurrent use.
@@ -55,22 +55,22 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	rules  Rules
-	sent   map[string]uint64 // how often a request was sent
+	sent   map[string]uint64 // number of repetitions of each request
 	done   map[Fault]int
 	healed chan struct{} // closed by Heal; ends stalls
 }
 
-// Rules say which requests have faults.
+// Rules select the requests with faults.
 type Rules struct {
 	Kinds []Fault
-	Rate  float64 // of the requests to which one of the faults can be done
+	Rate  float64 // fraction of the requests to which one of the faults applies
 
-	// Spare names requests, by method and path, that have none; nil: no request.
+	// Spare reports whether a request, by method and path, is exempt; nil: no request.
 	Spare func(method, path string) bool
 }
 
-// StartProxy starts a proxy without faults that stops with the test. object returns an object whole, by its key in
-// the bucket.
+// StartProxy starts a proxy without faults that stops with the test. object returns a whole object by its key
+// in the bucket.
 func StartProxy(tb testing.TB, seed uint64, next http.Handler, object func(key string) ([]byte, bool)) *Proxy {
 	tb.Helper()
 	p := &Proxy{next: next, object: object, seed: seed, sent: make(map[string]uint64), done: make(map[Fault]int), healed: make(chan struct{})}
@@ -91,7 +91,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// Break has the proxy follow rules.
+// Break makes the proxy follow rules.
 func (p *Proxy) Break(r Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +99,7 @@ func (p *Proxy) Break(r Rules) {
 	p.healed = make(chan struct{})
 }
 
-// Heal ends all faults: requests that hang or stall are cut.
+// Heal ends all faults: hanging or stalled requests are disconnected.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Done returns how often each fault was done.
+// Done returns the number of injected faults of each kind.
 func (p *Proxy) Done() map[Fault]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *Proxy) choose(r *http.Request) choice {
 	return c
 }
 
-// fits reports whether a fault can be done to a request.
+// fits reports whether a fault applies to a request.
 func (f Fault) fits(r *http.Request) bool {
 	list := r.URL.Query().Get("list-type") != ""
 	switch f {
@@ -162,7 +162,7 @@ func (f Fault) fits(r *http.Request) bool {
 	return true
 }
 
-// errorsOf are the faults that are an error response of S3.
+// errorsOf are the faults that are error responses of S3.
 var errorsOf = map[Fault]struct {
 	status int
 	code   string
@@ -207,7 +207,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.respond(w, r, rec)
 }
 
-// wait blocks until the client leaves or the faults end.
+// wait blocks until the client disconnects or the faults end.
 func (c *choice) wait(r *http.Request) {
 	select {
 	case <-r.Context().Done():
@@ -215,10 +215,10 @@ func (c *choice) wait(r *http.Request) {
 	}
 }
 
-// contents are the parts of a list that are its objects, with their keys' first two elements and the rest.
+// contents matches the objects of a list, with the first two elements of their keys and the rest.
 var contents = regexp.MustCompile(`(?s)<Contents>.*?<Key>([^/<]*/[^/<]*)/?([^<]*)</Key>.*?</Contents>`)
 
-// lack returns a list without an object, without all that is in its directory, or without the directory's meta.json.
+// lack returns a list without an object, without a whole directory, or without the directory's meta.json.
 func (c *choice) lack(list []byte) []byte {
 	all := contents.FindAllSubmatch(list, -1)
 	if len(all) == 0 {
@@ -275,7 +275,7 @@ func (c *choice) respond(w http.ResponseWriter, r *http.Request, rec *recorded) 
 	}
 }
 
-// drips is in how many pieces Drip sends a body.
+// drips is the number of pieces of a body sent by Drip.
 const drips = 8
 
 func (c *choice) drip(w http.ResponseWriter, r *http.Request, rec *recorded) {
@@ -309,12 +309,12 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // a reset that becomes a close is a fault too
+		_ = tcp.SetLinger(0) // a close instead of a reset is a fault too
 	}
-	_ = c.Close() // as meant
+	_ = c.Close() // intended
 }
 
-// recorded is a response that was not sent.
+// recorded is a buffered response.
 type recorded struct {
 	header http.Header
 	code   int
@@ -325,14 +325,14 @@ func (r *recorded) Header() http.Header         { return r.header }
 func (r *recorded) WriteHeader(code int)        { r.code = code }
 func (r *recorded) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// send sends the response with another body, of which Content-Length says that it has n bytes.
+// send sends the response with another body and Content-Length n.
 func (r *recorded) send(w http.ResponseWriter, body []byte, n int) {
 	maps.Copy(w.Header(), r.header)
 	if r.body.Len() > 0 { // a response to HEAD has the length and no body
 		w.Header().Set("Content-Length", strconv.Itoa(n))
 	}
 	w.WriteHeader(r.code)
-	_, _ = w.Write(body) // a client that left
+	_, _ = w.Write(body) // the client may have disconnected
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
 	}

@@ -19,12 +19,12 @@ import (
 	"time"
 )
 
-// A Server is an S3 server in memory with one bucket, addressed by path. It checks no signatures and knows the
-// requests that reading, listing, uploading and deleting consist of. It is safe for concurrent use.
+// A Server is an S3 server in memory with one bucket, addressed by path. It checks no signatures and supports
+// the requests for reading, listing, uploading and deleting. It is safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
 	objects map[string]object         // by key
-	parts   map[string]map[int][]byte // of uploads that are not complete, by upload and number
+	parts   map[string]map[int][]byte // of incomplete uploads, by upload and number
 }
 
 type object struct {
@@ -46,7 +46,8 @@ func (s *Server) Put(key string, text []byte) {
 	s.objects[key] = object{text, time.Now()}
 }
 
-// PutDir stores the files of a directory as objects below prefix; "tombstones", which no store uploads, is left out.
+// PutDir stores the files of a directory as objects below prefix, except "tombstones", which stores do not
+// upload.
 func (s *Server) PutDir(tb testing.TB, prefix, dir string) {
 	tb.Helper()
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -62,7 +63,7 @@ func (s *Server) PutDir(tb testing.TB, prefix, dir string) {
 	}
 }
 
-// Get returns an object; false when there is none.
+// Get returns an object; false if there is none.
 func (s *Server) Get(key string) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, key, id string) 
 	case r.Method == http.MethodPost && id == "":
 		id = fmt.Sprint("upload-", len(s.parts))
 		s.parts[id] = make(map[int][]byte)
-		_, _ = fmt.Fprintf(w, "<InitiateMultipartUploadResult><Bucket>metrics</Bucket><Key>%s</Key><UploadId>%s</UploadId></InitiateMultipartUploadResult>", key, id) // a client that left
+		_, _ = fmt.Fprintf(w, "<InitiateMultipartUploadResult><Bucket>metrics</Bucket><Key>%s</Key><UploadId>%s</UploadId></InitiateMultipartUploadResult>", key, id) // the client may have disconnected
 	case !known:
 		writeError(w, http.StatusNotFound, "NoSuchUpload")
 	case r.Method == http.MethodPut:
@@ -151,13 +152,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, key, id string) 
 		}
 		s.objects[key] = object{text, time.Now()}
 		_, _ = fmt.Fprintf(w, `<CompleteMultipartUploadResult><Bucket>metrics</Bucket><Key>%s</Key><ETag>"%x-1"</ETag></CompleteMultipartUploadResult>`, key, md5.Sum(text)) //nolint:gosec // S3's ETag
-	default: // it is given up
+	default: // it is aborted
 		clear(parts)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// readUpload returns the body of an upload, of which a signed one comes in chunks with a signature each.
+// readUpload returns the body of an upload; a signed one consists of chunks with a signature each.
 func readUpload(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
@@ -179,7 +180,7 @@ func readUpload(r *http.Request) ([]byte, error) {
 	}
 }
 
-// pageKeys is how many names a page of a listing has: few, so that listings have several pages.
+// pageKeys is the number of names on a page of a listing: few, so that listings have several pages.
 const pageKeys = 20
 
 type listResult struct {
@@ -255,12 +256,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	w.Header().Set("Content-Type", "application/xml")
-	_, _ = w.Write(append([]byte(xml.Header), text...)) // a client that left
+	_, _ = w.Write(append([]byte(xml.Header), text...)) // the client may have disconnected
 }
 
-// writeError responds as S3 does to a request that fails.
+// writeError sends an error response of S3.
 func writeError(w http.ResponseWriter, code int, name string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprintf(w, "%s<Error><Code>%s</Code><Message>%s</Message></Error>", xml.Header, name, name) // a client that left
+	_, _ = fmt.Fprintf(w, "%s<Error><Code>%s</Code><Message>%s</Message></Error>", xml.Header, name, name) // the client may have disconnected
 }

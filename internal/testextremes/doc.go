@@ -1,7 +1,8 @@
 // Package testextremes lists values at the ends of the range of each kind of option, for tests.
 package testextremes
 
-// Of returns values of a numeric kind at the ends of its range, beyond it and without a number; nil for other kinds.
+// Of returns values of a numeric kind at the ends of its range, beyond it and without a number; nil for other
+// kinds.
 func Of(kind string) []string {
 	switch kind {
 	case "int":

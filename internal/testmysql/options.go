@@ -3,11 +3,11 @@ package testmysql
 // An Option changes how a server is started.
 type Option func(*settings)
 
-// settings is what the options add up to.
+// settings are the combined options.
 type settings struct {
 	args    []string
 	plugins []string
-	setup   []string // statements that root runs once the server is ready
+	setup   []string // statements run by root once the server is ready
 	tls     bool
 	binlog  bool
 	mysql   bool
@@ -23,8 +23,8 @@ func WithMySQL() Option {
 	return func(s *settings) { s.mysql = true }
 }
 
-// WithPrograms starts the server of a directory that MariaDB or MySQL was unpacked or installed to,
-// instead of the one in PATH.
+// WithPrograms starts the server in a directory to which MariaDB or MySQL was unpacked or installed, instead
+// of the one in PATH.
 func WithPrograms(dir string) Option {
 	return func(s *settings) { s.dir = dir }
 }
@@ -34,14 +34,13 @@ func WithFilesIn(parent string) Option {
 	return func(s *settings) { s.parent = parent }
 }
 
-// WithArgs passes further arguments to the server; they come last and so override the
-// package's own.
+// WithArgs passes further arguments to the server; they come last and so override the package's.
 func WithArgs(args ...string) Option {
 	return func(s *settings) { s.args = append(s.args, args...) }
 }
 
-// WithTLS makes the server offer TLS with a certificate for 127.0.0.1 and localhost, signed
-// by an authority made for this server: see Server.CA and Server.CAFile.
+// WithTLS makes the server offer TLS with a certificate for 127.0.0.1 and localhost, signed by a separate
+// authority: see Server.CA and Server.CAFile.
 func WithTLS() Option {
 	return func(s *settings) { s.tls = true }
 }
@@ -54,8 +53,8 @@ func WithPerformanceSchema() Option {
 		"--max-digest-length=4096")
 }
 
-// WithHostCache makes the server count failed connections by address, which it does only when
-// it resolves names. 127.0.0.1 is never counted.
+// WithHostCache makes the server count failed connections by address, which it does only if it resolves
+// names. 127.0.0.1 is never counted.
 func WithHostCache() Option {
 	return func(s *settings) { s.hostCache = true }
 }
@@ -75,7 +74,7 @@ func WithEd25519() Option {
 	}
 }
 
-// WithSetup has root run statements once the server is ready, and again after a restart.
+// WithSetup runs statements as root once the server is ready, and again after a restart.
 func WithSetup(statements ...string) Option {
 	return func(s *settings) { s.setup = append(s.setup, statements...) }
 }

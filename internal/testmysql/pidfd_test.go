@@ -8,7 +8,7 @@ import (
 
 func pidfdOpen(pid int) (int, error) { return unix.PidfdOpen(pid, 0) }
 
-// waitDead waits until the process of a pidfd is gone, ten seconds at the most.
+// waitDead waits until the process of a pidfd has exited, at most ten seconds.
 func waitDead(fd int) error {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)

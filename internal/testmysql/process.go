@@ -13,17 +13,16 @@ import (
 	"syscall"
 )
 
-// keptLogLines is how much of the server's log is kept for error messages.
+// keptLogLines is the number of lines of the server's log kept for error messages.
 const keptLogLines = 200
 
-// errPortTaken says that somebody else took the port between our choice and the server's
-// bind.
+// errPortTaken reports that another process took the port between its selection and the server's bind.
 var errPortTaken = errors.New("the port is in use")
 
 // A process is one running server.
 type process struct {
 	pid    int
-	exited chan struct{} // closed once the process is gone and reaped
+	exited chan struct{} // closed once the process has exited and is reaped
 
 	mu  sync.Mutex
 	log []string // the last lines of its log; under mu
@@ -38,9 +37,9 @@ func startProcess(program string, args []string, o owner) (*process, error) {
 	p := &process{exited: make(chan struct{})}
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = w, w
-	// The signal reaches the server when the thread that forked it ends, so this thread
-	// is kept until the server is gone. Setpgid keeps a terminal's Ctrl-C to the program,
-	// which then shuts its servers down in order.
+	// The server gets the signal when the thread that forked it exits, so this thread is kept until the
+	// server has exited. Setpgid limits a terminal's Ctrl-C to the program, which then stops its servers in
+	// order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if o.switches {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}
@@ -53,7 +52,7 @@ func startProcess(program string, args []string, o owner) (*process, error) {
 		w.Close()
 		started <- err
 		if err == nil {
-			// Its status says nothing that the log does not say better.
+			// The log is more informative than its status.
 			_ = cmd.Wait()
 		}
 		close(p.exited)
@@ -80,7 +79,7 @@ func startProcess(program string, args []string, o owner) (*process, error) {
 	return nil, fmt.Errorf("%s ended before it was ready; its log:\n%s", program, log)
 }
 
-// readLog keeps the log's last lines and reports the line that says the server is ready.
+// readLog keeps the log's last lines and reports the line that announces readiness.
 func (p *process) readLog(r *os.File, ready chan<- bool) {
 	lines := bufio.NewScanner(r)
 	told := false
@@ -109,10 +108,10 @@ func (p *process) Log() string {
 	return strings.Join(p.log, "\n")
 }
 
-// end sends a signal and waits until the process is gone.
+// end sends a signal and waits until the process has exited.
 func (p *process) end(sig syscall.Signal) error {
 	select {
-	case <-p.exited: // its id may be somebody else's by now
+	case <-p.exited: // its id may be reused by now
 		return nil
 	default:
 	}

@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// A product is what differs between the servers that this package can start.
+// A product is the set of differences between the servers that this package can start.
 type product struct {
 	find  func() (program string, err error)
 	owner func() (owner, error)
 
-	// initialise makes a data directory in a work directory, with the accounts and the schema.
+	// initialise creates a data directory in a work directory, with the accounts and the schema.
 	initialise func(program string, o owner, work string) error
 
-	// key is what a template depends on, besides the program's version.
+	// key identifies a template, together with the program's version.
 	key string
 
 	// common are arguments that keep the server small and quick.
 	common []string
-	binlog []string // what WithBinlog has to ask for besides
+	binlog []string // additional arguments for WithBinlog
 }
 
-// mariaDB is the server in a directory of programs, or in PATH when it is "".
+// mariaDB returns the server in a directory of programs, or in PATH if it is "".
 func mariaDB(dir string) *product {
 	p := &product{
 		find:       func() (string, error) { return findProgram(dir, "mariadbd", "mysqld") },
@@ -42,8 +42,8 @@ func mariaDB(dir string) *product {
 	return p
 }
 
-// mySQL is started as whoever we are, also as root: it comes out of a directory of ours, and
-// there may be no other user who can read that.
+// mySQL runs as the current user, even as root: its directory belongs to that user, and other users may not
+// be able to read it.
 func mySQL(dir string) *product {
 	return &product{
 		find:       func() (string, error) { return findMySQL(dir) },
@@ -57,7 +57,7 @@ func mySQL(dir string) *product {
 // redoLogCapacity is the same in the template and in the servers, as logFileSize is.
 const redoLogCapacity = "--innodb-redo-log-capacity=16M"
 
-// mysqlTemplateSQL is templateSQL for MySQL, a statement a line.
+// mysqlTemplateSQL is templateSQL for MySQL, one statement per line.
 const mysqlTemplateSQL = `DROP USER '` + RootUser + `'@'localhost';
 CREATE USER '` + RootUser + `'@'%' IDENTIFIED BY '` + Password + `';
 GRANT ALL PRIVILEGES ON *.* TO '` + RootUser + `'@'%' WITH GRANT OPTION;
@@ -66,10 +66,10 @@ GRANT ALL PRIVILEGES ON ` + "`%`" + `.* TO '` + AppUser + `'@'%';
 CREATE DATABASE ` + DefaultSchema + ` CHARACTER SET utf8mb4;
 `
 
-// ErrNoMySQL says that there is no MySQL server to start.
+// ErrNoMySQL reports that no MySQL server was found.
 var ErrNoMySQL = errors.New("no mysqld of MySQL (rather than MariaDB) found in PATH: .ci/unpack mysql DIR unpacks one, whose DIR/bin belongs into PATH then")
 
-// findMySQL returns the path of a mysqld that is MySQL's; MariaDB's goes by that name, too.
+// findMySQL returns the path of MySQL's mysqld; MariaDB's may have the same name.
 func findMySQL(in string) (string, error) {
 	dirs := programDirs(in)
 	if in == "" {
@@ -87,7 +87,7 @@ func findMySQL(in string) (string, error) {
 	return "", ErrNoMySQL
 }
 
-// asRoot is what mysqld wants to hear before it serves as root.
+// asRoot returns the arguments that mysqld requires to run as root.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"--user=root"}
@@ -105,6 +105,6 @@ func initialiseMySQL(mysqld string, _ owner, work string) error {
 	if out, err := exec.Command(mysqld, args...).CombinedOutput(); err != nil || strings.Contains(string(out), "[ERROR]") {
 		return fmt.Errorf("%s --initialize-insecure: %w\n%s", mysqld, err, out)
 	}
-	// The server's own id: each copy of the template makes one for itself.
+	// The server's id: each copy of the template creates a new one.
 	return os.Remove(filepath.Join(data, "auto.cnf"))
 }

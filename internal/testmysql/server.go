@@ -15,25 +15,24 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The accounts that every server has, all with the password Password and open to any host,
-// and the empty schema they find.
+// The accounts of every server, all with the password Password and open to any host, and the empty schema.
 const (
 	RootUser      = "root" // all privileges
 	AppUser       = "app"  // all privileges on all schemas, none on the server
-	EdUser        = "ed"   // as AppUser, by client_ed25519; only WithEd25519
+	EdUser        = "ed"   // like AppUser, by client_ed25519; only WithEd25519
 	Password      = "tare-test"
 	DefaultSchema = "test"
 )
 
 const (
-	portAttempts = 20 // starts that may find their port taken
+	portAttempts = 20 // starts in case the port is taken
 
-	// Ports are taken from below the range that systems use for outgoing connections and for listeners
-	// without a port, so that none of those takes the port of a server between Stop and Restart.
+	// Ports are below the range that systems use for outgoing connections and for listeners without a port,
+	// so that none of those takes the port of a server between Stop and Restart.
 	firstPort, lastPort = 10_000, 32_000
 )
 
-// TB is the part of testing.TB that Start needs.
+// TB is the part of testing.TB that Start uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -47,8 +46,8 @@ type Server struct {
 	Addr   string // "127.0.0.1:port"; stays the same over Restart
 	Socket string // path of the unix socket
 
-	// CA holds the authority that signed the server's certificate and CAFile its PEM file;
-	// nil and empty without WithTLS.
+	// CA is the authority that signed the server's certificate and CAFile its PEM file; nil and empty without
+	// WithTLS.
 	CA     *x509.CertPool
 	CAFile string
 
@@ -60,10 +59,10 @@ type Server struct {
 	process *process
 }
 
-// serversEnv, set to "off", skips the tests that need a server.
+// serversEnv, set to "off", skips the tests that require a server.
 const serversEnv = "TARE_TEST_SERVERS"
 
-// SkipIfOff skips a test that needs a server if the environment turns servers off.
+// SkipIfOff skips a test that requires a server if the environment disables servers.
 func SkipIfOff(t TB) {
 	t.Helper()
 	if s, ok := t.(interface{ Skipf(string, ...any) }); ok && os.Getenv(serversEnv) == "off" {
@@ -71,8 +70,8 @@ func SkipIfOff(t TB) {
 	}
 }
 
-// Start starts a server for a test and stops it when the test ends. It fails the test when
-// there is no program to start.
+// Start starts a server for a test and stops it when the test ends. It fails the test if no server program is
+// found.
 func Start(t TB, opts ...Option) *Server {
 	t.Helper()
 	SkipIfOff(t)
@@ -89,7 +88,7 @@ func Start(t TB, opts ...Option) *Server {
 	return s
 }
 
-// New starts a server for a program that is no test; the caller closes it.
+// New starts a server for a program other than a test; the caller closes it.
 func New(opts ...Option) (*Server, error) {
 	s := &Server{}
 	for _, o := range opts {
@@ -130,7 +129,7 @@ func New(opts ...Option) (*Server, error) {
 // launchAnywhere starts the process on a free port.
 func (s *Server) launchAnywhere() error {
 	for range portAttempts {
-		l, err := net.Listen("tcp", "127.0.0.1:0") // the system chooses at random
+		l, err := net.Listen("tcp", "127.0.0.1:0") // the system picks one at random
 		if err != nil {
 			return fmt.Errorf("find a free port: %w", err)
 		}
@@ -163,9 +162,9 @@ func (s *Server) launch() error {
 	return s.Exec(s.set.setup...)
 }
 
-// arguments is the server's command line: small, and without any sync to disk, since what a
-// test wrote need not survive the machine. Every commit still leaves the process
-// (flush_log_at_trx_commit=2), so that it survives Kill.
+// arguments returns the server's command line: small, and without fsync, since the data need not survive the
+// machine. Every commit is still written by the process (flush_log_at_trx_commit=2), so that it survives
+// Kill.
 func (s *Server) arguments(port string) []string {
 	in := func(name string) string { return filepath.Join(s.dir.path, name) }
 	args := []string{
@@ -190,7 +189,7 @@ func (s *Server) arguments(port string) []string {
 	if s.set.tls {
 		args = append(args, "--ssl-ca="+in("ca.pem"), "--ssl-cert="+in("cert.pem"), "--ssl-key="+in("key.pem"))
 	} else if !s.set.mysql {
-		args = append(args, "--skip-ssl") // from 11.4 on MariaDB creates a certificate
+		args = append(args, "--skip-ssl") // since 11.4 MariaDB creates a certificate
 	}
 	for _, p := range s.set.plugins {
 		args = append(args, "--plugin-load-add="+p)
@@ -226,7 +225,7 @@ func (s *Server) Port() int {
 // Pid returns the id of the process.
 func (s *Server) Pid() int { return s.process.pid }
 
-// Log returns the last lines of the server's own log.
+// Log returns the last lines of the server's log.
 func (s *Server) Log() string { return s.process.Log() }
 
 // Exec runs statements as root, one after the other, on one connection through the unix
@@ -252,15 +251,13 @@ func (s *Server) Exec(statements ...string) error {
 	return nil
 }
 
-// Kill ends the process as kill -9 does; Restart brings the server back with what was
-// committed.
+// Kill kills the process like kill -9; Restart brings the server back with all committed data.
 func (s *Server) Kill() error { return s.process.end(syscall.SIGKILL) }
 
-// Stop shuts the server down in order.
+// Stop shuts the server down gracefully.
 func (s *Server) Stop() error { return s.process.end(syscall.SIGTERM) }
 
-// Restart stops the server when it runs, and starts it on the same address, socket and
-// data.
+// Restart stops the server if it runs, and starts it on the same address, socket and data.
 func (s *Server) Restart() error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -275,7 +272,7 @@ func (s *Server) Restart() error {
 func (s *Server) Close() error {
 	var err error
 	if s.process != nil {
-		err = s.Kill() // nobody will read the data again
+		err = s.Kill() // the data is not read again
 	}
 	return errors.Join(err, s.dir.remove())
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// holdEnv turns the test binary into the program that TestKilledProgram kills.
+// holdEnv makes the test binary the program that TestKilledProgram kills.
 const holdEnv = "TESTMYSQL_HOLD"
 
 func TestMain(m *testing.M) {
@@ -110,7 +110,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestRestart shows that committed rows survive a kill and a restart, on the same address.
+// TestRestart checks that committed rows survive a kill and a restart, on the same address.
 func TestRestart(t *testing.T) {
 	s := testmysql.Start(t)
 	addr, pid := s.Addr, s.Pid()
@@ -160,8 +160,8 @@ func TestSharedSchemas(t *testing.T) {
 	}
 }
 
-// TestKilledProgram kills a program that has a server and sees the server die with it, and
-// its directory go at the next start.
+// TestKilledProgram kills a program with a server and checks that the server dies with it, and that the next
+// start removes its directory.
 func TestKilledProgram(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), holdEnv+"=1")
@@ -181,7 +181,7 @@ func TestKilledProgram(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the program said %q", line)
 	}
-	// A pidfd tells of the death of a process that is not our child.
+	// A pidfd reports the death of a process that is not a child.
 	fd, err := pidfdOpen(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestKilledProgram(t *testing.T) {
 	}
 }
 
-// fakeTB takes what a test would be told.
+// fakeTB records calls to a test.
 type fakeTB struct {
 	testing.TB
 	fatal, skipped string

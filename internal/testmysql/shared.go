@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// shared is the test binary's server. It is the package's one process-wide value: a test
-// binary has no other place to keep what all its tests share.
+// shared is the test binary's server. It is the package's only process-wide value: a test binary has no other
+// scope shared by all its tests.
 var shared sharedServer //nolint:gochecknoglobals // one server a test binary
 
-// A sharedServer is started by the first test that asks for it.
+// A sharedServer is started by the first test that uses it.
 type sharedServer struct {
 	mu      sync.Mutex
 	server  *Server
-	err     error // why it did not start; not tried again
-	schemas int   // how many were made, for names that do not repeat
+	err     error // reason why it did not start; not retried
+	schemas int   // number of schemas created, for unique names
 }
 
 // A Schema is an empty schema of the shared server, owned by one test.
@@ -26,9 +26,9 @@ type Schema struct {
 	Name string
 }
 
-// Shared returns a new schema on the server that the tests of this binary share, starting
-// it when this is the first one. The schema is dropped when the test ends; the server ends
-// with Main, or else with the process.
+// Shared returns a new schema on the server shared by the tests of this binary, and starts the server for the
+// first one. The schema is dropped when the test ends; the server is stopped by Main, or exits with the
+// process.
 func Shared(t interface {
 	TB
 	Name() string
@@ -54,7 +54,7 @@ func Shared(t interface {
 	return s
 }
 
-// get returns the server, and a number that it returns once.
+// get returns the server, and a unique number.
 func (s *sharedServer) get() (server *Server, n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *sharedServer) get() (server *Server, n int, err error) {
 	return s.server, s.schemas, s.err
 }
 
-// end stops the server for good.
+// end stops the server permanently.
 func (s *sharedServer) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *Schema) DSN(user string) string {
 	return c.FormatDSN()
 }
 
-// schemaName makes a name from a test's: letters and digits only, as tests quote badly on
-// purpose, and short enough for MySQL's 64 characters.
+// schemaName derives a name from a test's: letters and digits only, as tests deliberately omit quoting, and
+// short enough for MySQL's 64 characters.
 func schemaName(test string, n int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
@@ -99,10 +99,10 @@ func schemaName(test string, n int) string {
 	return fmt.Sprintf("t%d_%.40s", n, clean)
 }
 
-// A Runner runs a test binary's tests; *testing.M is one, and so is what goleak wants.
+// A Runner runs a test binary's tests: *testing.M, or the argument of goleak.
 type Runner interface{ Run() int }
 
-// Main wraps a test binary's tests so that the shared server is gone when they are done:
+// Main wraps a test binary's tests so that the shared server is stopped after them:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(testmysql.Main(m)) }
 func Main(m Runner) Runner { return runner{m} }

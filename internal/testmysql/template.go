@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logFileSize is InnoDB's redo log, the same in the template and in the servers: another
-// size would make each start rewrite it.
+// logFileSize is the size of InnoDB's redo log, the same in the template and in the servers: another size
+// would make each start rewrite it.
 const logFileSize = "--innodb-log-file-size=8M"
 
-// templateSQL replaces the accounts of a fresh installation. Its anonymous users would
-// shadow 'app'@'%' for clients on this host, and root could come in by unix socket only.
+// templateSQL replaces the accounts of a fresh installation. Its anonymous users would shadow 'app'@'%' for
+// clients on this host, and root could log in only by Unix socket.
 const templateSQL = `FLUSH PRIVILEGES;
 DELETE FROM mysql.global_priv WHERE User NOT IN ('mariadb.sys');
 FLUSH PRIVILEGES;
@@ -30,15 +30,15 @@ GRANT ALL PRIVILEGES ON ` + "`%`" + `.* TO '` + AppUser + `'@'%';
 CREATE DATABASE IF NOT EXISTS ` + DefaultSchema + ` CHARACTER SET utf8mb4;
 `
 
-// missing is what the package says when there is no MariaDB to start.
+// missing is the error for a missing MariaDB server.
 const missing = `no %s found in PATH, /usr/sbin, /usr/local/sbin, /usr/libexec or /usr/local/bin: install MariaDB's server
 	Debian, Ubuntu:  apt-get install mariadb-server
 	Fedora, RHEL:    dnf install mariadb-server
 	Alpine:          apk add mariadb
 	macOS:           brew install mariadb`
 
-// programDirs are the directories where a server's programs are looked for, below one or, when it
-// is "", besides PATH: servers are often kept out of an ordinary user's.
+// programDirs returns the directories to search for a server's programs, below in or, if it is "", in
+// addition to PATH, which often lacks servers for ordinary users.
 func programDirs(in string) (dirs []string) {
 	if in == "" {
 		return []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin"}
@@ -67,8 +67,8 @@ func findProgram(in string, names ...string) (string, error) {
 	return "", fmt.Errorf(missing, names[0])
 }
 
-// templateDir returns the initialised data directory for this server program, making it when the
-// cache has none. Processes that want it at the same time wait for the first one.
+// templateDir returns the initialized data directory for this server program, and creates it if the cache has
+// none. Concurrent processes wait for the first one.
 func templateDir(p *product, program string, o owner) (string, error) {
 	version, err := exec.Command(program, "--no-defaults", "--version").Output()
 	if err != nil {
@@ -104,8 +104,8 @@ func templateDir(p *product, program string, o owner) (string, error) {
 	return dir, nil
 }
 
-// makeTemplate initialises a data directory and moves it to dir when it is whole. The work
-// happens in a directory that the server's user may enter, which a cache may not be.
+// makeTemplate initializes a data directory and moves it to dir when it is complete. The work happens in a
+// directory that is accessible to the server's user, which a cache may not be.
 func makeTemplate(p *product, program string, o owner, dir string) (err error) {
 	work, err := makeWorkDir(o, "")
 	if err != nil {
@@ -184,7 +184,7 @@ func copyTree(to, from string, owner owner) error {
 	})
 }
 
-// copyFile copies one file; the kernel does it without passing the bytes through us.
+// copyFile copies one file within the kernel.
 func copyFile(to, from string) error {
 	src, err := os.Open(from)
 	if err != nil {

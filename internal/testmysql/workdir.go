@@ -16,16 +16,16 @@ import (
 const (
 	workDirPattern = "tare-mysql-"
 
-	// maxWorkDirPath leaves room for the socket's name in sockaddr_un, which holds 107 bytes.
+	// maxWorkDirPath leaves room for the socket's name in sockaddr_un, whose limit is 107 bytes.
 	maxWorkDirPath = 90
 )
 
-// An owner is the user that the server runs as: whoever we are, but mysql when we are root,
-// as mariadbd refuses to serve as root.
+// An owner is the user that the server runs as: the current one, or mysql for root, because mariadbd refuses
+// to run as root.
 type owner struct {
 	name     string
 	uid, gid int
-	switches bool // the server's user is not ours
+	switches bool // the server's user differs from the current one
 }
 
 func serverOwner() (owner, error) {
@@ -44,7 +44,7 @@ func serverOwner() (owner, error) {
 	return owner{name: u.Username, uid: uid, gid: gid, switches: true}, nil
 }
 
-// own gives a file to the server's user.
+// own changes a file's owner to the server's user.
 func (o owner) own(path string) error {
 	if !o.switches {
 		return nil
@@ -52,26 +52,25 @@ func (o owner) own(path string) error {
 	return os.Chown(path, o.uid, o.gid)
 }
 
-// A workDir is a temporary directory of one server. Its lock is held for as long as this
-// process lives, which tells the directories of the living from those of the dead.
+// A workDir is a temporary directory of one server. Its lock is held as long as this process lives, which
+// distinguishes used directories from abandoned ones.
 type workDir struct {
 	path string
 	lock *os.File
 }
 
-// memoryDir is where files are kept in memory, on Linux: servers that make and drop tables all the time
-// are several times as fast there. Tests use it; what is measured, and may be large, stays on a disk.
+// memoryDir is an in-memory file system on Linux: servers that create and drop tables frequently are several
+// times as fast there. Tests use it; benchmarks, which may be large, use a disk.
 const memoryDir = "/dev/shm"
 
-// hasRoom reports whether servers and their logs will fit into a directory. In a container it is often
-// tiny.
+// hasRoom reports whether a directory has room for servers and their logs. In containers it is often tiny.
 func hasRoom(dir string) bool {
 	const room = 4 << 30
 	var fs unix.Statfs_t
 	return unix.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= room && unix.Access(dir, unix.W_OK) == nil
 }
 
-// makeWorkDir creates the directory of a server below parent, or where tests have room when that is empty.
+// makeWorkDir creates the directory of a server below parent, or, if that is empty, where tests have room.
 func makeWorkDir(o owner, parent string) (*workDir, error) {
 	given := parent != ""
 	if !given {
@@ -92,7 +91,7 @@ func makeWorkDir(o owner, parent string) (*workDir, error) {
 		return nil, fmt.Errorf("make the server's directory: %w", err)
 	}
 	w := &workDir{path: path}
-	// The lock gets its name once it is held: nobody can find it unlocked.
+	// The lock gets its name after it is locked: no process can find it unlocked.
 	w.lock, err = os.OpenFile(filepath.Join(path, "lock.new"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = unix.Flock(int(w.lock.Fd()), unix.LOCK_EX)
@@ -117,8 +116,7 @@ func (w *workDir) remove() error {
 	return err
 }
 
-// removeDeadWorkDirs removes what killed programs left behind. It is a courtesy: what it
-// may not remove (another user's directories) stays.
+// removeDeadWorkDirs removes directories of killed programs as far as permitted: those of other users stay.
 func removeDeadWorkDirs(parent string) {
 	dirs, err := filepath.Glob(filepath.Join(parent, workDirPattern+"*"))
 	if err != nil {
@@ -127,7 +125,7 @@ func removeDeadWorkDirs(parent string) {
 	for _, dir := range dirs {
 		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
 		if err != nil {
-			continue // being made, being removed, or somebody else's
+			continue // being created, being removed, or another user's
 		}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			if err := os.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrPermission) {

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// A Generator makes expressions over series.
+// A Generator generates expressions over series.
 type Generator struct {
 	rand       *rand.Rand
 	series     []labels.Labels
@@ -49,7 +49,7 @@ func (g *Generator) Expr() string {
 	return g.vector(1 + g.rand.IntN(4))
 }
 
-// label returns a name and a value of one of the series, or one that none has.
+// label returns a name and a value of one of the series, or a nonexistent one.
 func (g *Generator) label() (name, value string) {
 	name = pick(g.rand, g.names...)
 	if g.rand.IntN(10) == 0 {

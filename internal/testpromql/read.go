@@ -25,9 +25,9 @@ type ReadRequest struct{ prompb.ReadRequest }
 // String returns the request as protobuf's text.
 func (r *ReadRequest) String() string { return r.ReadRequest.String() }
 
-// Read returns a remote read with matchers, hints and forms of all kinds. Hints do not reach beyond the time range of
-// their query: Prometheus returns more then, as far as its blocks go. Nor do they name the function "series", for which
-// Prometheus returns no samples.
+// Read returns a remote read with matchers, hints and forms of all kinds. Hints do not extend beyond the time
+// range of their query: Prometheus then returns more samples, to the boundaries of its blocks. Nor do they
+// name the function "series", for which Prometheus returns no samples.
 func (g *Generator) Read() *ReadRequest {
 	r := &ReadRequest{}
 	for range 1 + g.rand.IntN(3) {
@@ -50,7 +50,7 @@ func (g *Generator) readQuery() *prompb.Query {
 	case 2:
 		q.StartTimestampMs, q.EndTimestampMs = q.EndTimestampMs, q.StartTimestampMs-1
 		q.Matchers = append(q.Matchers, g.readMatcher())
-		return q // with hints, Prometheus reads by them
+		return q // with hints, Prometheus selects by them
 	}
 	q.Matchers = append(q.Matchers, &prompb.LabelMatcher{
 		Type: pick(g.rand, prompb.LabelMatcher_EQ, prompb.LabelMatcher_EQ, prompb.LabelMatcher_RE), Name: labels.MetricName,
@@ -60,7 +60,7 @@ func (g *Generator) readQuery() *prompb.Query {
 		q.Matchers = append(q.Matchers, g.readMatcher())
 	}
 	if g.rand.IntN(8) == 0 {
-		q.Matchers = q.Matchers[1:] // without a metric, or of everything
+		q.Matchers = q.Matchers[1:] // without a metric, or for everything
 	}
 	if g.rand.IntN(3) == 0 {
 		return q
@@ -141,7 +141,7 @@ func decode(kind string, body []byte) (string, error) {
 			for _, sample := range s.Samples {
 				v := sample.Value
 				if v == 0 {
-					v = 0 // Prometheus loses the sign of -0
+					v = 0 // Prometheus drops the sign of -0
 				}
 				fmt.Fprintf(&b, "%d=%x ", sample.Timestamp, math.Float64bits(v))
 			}

@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// A Request is one of Prometheus' HTTP API.
+// A Request is a request of Prometheus' HTTP API.
 type Request struct {
-	Path string // behind /api/v1/
+	Path string // after /api/v1/
 	Form url.Values
 	Post bool // the parameters are a form, not in the URL
 }
@@ -31,7 +31,7 @@ func (r Request) target() string {
 
 func stamp(ms int64) string { return fmt.Sprintf("%d.%03d", ms/1000, ms%1000) }
 
-// Request returns a request whose response depends on the series alone. One in twenty has a mistake.
+// Request returns a request whose response depends only on the series. One in twenty is invalid.
 func (g *Generator) Request() Request {
 	var r Request
 	switch g.rand.IntN(12) {
@@ -75,7 +75,7 @@ func (g *Generator) span() url.Values {
 	return form
 }
 
-// spoil makes a mistake in a request.
+// spoil makes a request invalid.
 func (g *Generator) spoil(r *Request) {
 	if query := r.Form.Get("query"); query != "" && g.rand.IntN(2) == 0 {
 		at := g.rand.IntN(len(query))

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Probe is a request of which a test compares responses.
+// A Probe is a request whose responses a test compares.
 type Probe interface {
 	fmt.Stringer
 
@@ -21,14 +21,14 @@ type Probe interface {
 
 // A Response is the result of a Probe.
 type Response struct {
-	Code     int    // 0: there was no response, or it was cut
+	Code     int    // 0: there was no response, or it was truncated
 	Kind     string // Content-Type
-	Body     string // of a remote read that succeeded: its decoded samples
-	Warnings string // of a remote read; those of JSON are in the body
-	Err      error  // why Code is 0
+	Body     string // for a successful remote read: its decoded samples
+	Warnings string // for a remote read; those of JSON are in the body
+	Err      error  // reason why Code is 0
 }
 
-// String returns the response in a form to read.
+// String returns the response in readable form.
 func (r Response) String() string {
 	if r.Err != nil {
 		return r.Err.Error()
@@ -69,7 +69,7 @@ func exchange(client *http.Client, r *http.Request) (*http.Response, []byte, err
 	return response, text, err
 }
 
-// withSortedNotes returns a body with its warnings and infos in order: those of Prometheus are in the order of a map.
+// withSortedNotes returns a body with sorted warnings and infos: Prometheus' are in the order of a map.
 func withSortedNotes(body []byte) string {
 	var parts struct{ Warnings, Infos []string }
 	if json.Unmarshal(body, &parts) != nil || len(parts.Warnings)+len(parts.Infos) == 0 {
@@ -89,10 +89,10 @@ func withSortedNotes(body []byte) string {
 
 // Faulty describes the known faults of a server.
 type Faulty struct {
-	Bucket  string   // that errors name
-	Blocks  []string // of which warnings and errors name one
-	Damaged bool     // bytes of blocks and of listings may be wrong for good
-	Over    bool     // the faults are over: a request that fails is to be repeated
+	Bucket  string   // named by errors
+	Blocks  []string // warnings and errors name one of them
+	Damaged bool     // bytes of blocks and of listings may be permanently wrong
+	Over    bool     // the faults are over: a request that fails has to be repeated
 }
 
 // An Outcome classifies a response under faults.
@@ -100,8 +100,8 @@ type Outcome string
 
 // The outcomes.
 const (
-	Equal  Outcome = "equal"  // as without faults
-	Warned Outcome = "warned" // it names blocks that are missing in it
+	Equal  Outcome = "equal"  // the response without faults
+	Warned Outcome = "warned" // it names blocks that it lacks
 	Failed Outcome = "failed" // an error that names the block, and the bucket unless the block is damaged
 )
 
@@ -111,7 +111,7 @@ func (f Faulty) Judge(want, got Response) (Outcome, error) {
 	case got == want:
 		return Equal, nil
 	case want.Code == http.StatusUnprocessableEntity && got.Code == want.Code:
-		return Equal, nil // which of the series that do not match the error names depends on the order of a map
+		return Equal, nil // which of the mismatched series the error names depends on the order of a map
 	case got.Err != nil:
 		return f.judgeCut(got.Err)
 	case got.Code == http.StatusOK:
@@ -119,7 +119,7 @@ func (f Faulty) Judge(want, got Response) (Outcome, error) {
 	}
 	var parts struct{ ErrorType, Error string }
 	if err := json.Unmarshal([]byte(got.Body), &parts); err != nil {
-		parts.Error = got.Body // remote read's errors are texts
+		parts.Error = got.Body // errors of a remote read are texts
 	}
 	block := f.names(parts.Error)
 	unavailable := parts.ErrorType == "" || parts.ErrorType == "unavailable" || parts.ErrorType == "timeout"
@@ -135,7 +135,7 @@ func (f Faulty) Judge(want, got Response) (Outcome, error) {
 	return "", fmt.Errorf("not the error of a bucket that fails: %s", got)
 }
 
-// judgeCut judges a response that did not come whole: a stream is cut when it has begun.
+// judgeCut classifies a truncated response: a stream is truncated if it has started.
 func (f Faulty) judgeCut(err error) (Outcome, error) {
 	if strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "INTERNAL_ERROR") {
 		return Failed, nil
@@ -145,7 +145,7 @@ func (f Faulty) judgeCut(err error) (Outcome, error) {
 
 func (f Faulty) judgeWarnings(got Response) (Outcome, error) {
 	var parts struct{ Warnings []string }
-	_ = json.Unmarshal([]byte(got.Body), &parts) // a remote read is none
+	_ = json.Unmarshal([]byte(got.Body), &parts) // a remote read is not JSON
 	for _, w := range append(parts.Warnings, got.Warnings) {
 		if strings.Contains(w, "incomplete result") && f.names(w) {
 			return Warned, nil

@@ -9,14 +9,14 @@ import (
 
 // A Proxy forwards connections to a server. It is safe for concurrent use.
 type Proxy struct {
-	Addr string // where it listens
+	Addr string // its listener's address
 
 	upstream string
 	listener net.Listener
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
-	stalled chan struct{} // closed when bytes may pass; nil while they do
+	stalled chan struct{} // closed when bytes may pass; nil if not stalled
 	conns   map[net.Conn]bool
 	closed  bool
 }
@@ -43,7 +43,7 @@ func (p *Proxy) Stall() {
 	}
 }
 
-// Resume forwards again, with what was held back.
+// Resume continues forwarding, including the bytes held back.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// SetUpstream has new connections go to another server.
+// SetUpstream makes new connections go to another server.
 func (p *Proxy) SetUpstream(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// add keeps a connection to be closed; it closes it at once when the proxy is closed.
+// add registers a connection for closing; it closes it immediately if the proxy is closed.
 func (p *Proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

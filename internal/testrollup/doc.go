@@ -1,2 +1,2 @@
-// Package testrollup makes rollups for tests, and damaged ones with correct checksums.
+// Package testrollup generates rollups for tests, including damaged ones with correct checksums.
 package testrollup

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A recorder takes the place of the test that needs a seed.
+// A recorder replaces the test that requests a seed.
 type recorder struct {
 	testing.TB
 	log, fatal string

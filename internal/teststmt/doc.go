@@ -1,2 +1,2 @@
-// Package teststmt makes records of statements for tests.
+// Package teststmt creates records of statements for tests.
 package teststmt

@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// Record returns the record of a statement with digest n that took d.
+// Record returns the record of a statement with digest n and duration d.
 func Record(n int, d time.Duration) *querylog.Record {
 	return &querylog.Record{
 		Start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Total: d,

@@ -96,8 +96,8 @@ func Receive(stream grpc.ServerStreamingClient[storepb.SeriesResponse], err erro
 	}
 }
 
-// UntilFast repeats a call for as long as it is cut: on a busy machine the test itself can be too slow for the time of
-// a write, which is short in tests.
+// UntilFast repeats a call while it is disconnected: on a busy machine the test can be too slow for the write
+// time limit, which is short in tests.
 func UntilFast[T any](tb testing.TB, what string, call func() (T, error)) (value T) {
 	tb.Helper()
 	testwait.UntilState(tb, what, func() (string, bool) {

@@ -108,7 +108,8 @@ func (s *Shared) RandomBlocks(tb testing.TB, dir string, external map[string]str
 	}
 }
 
-// Shared are directories of blocks that several tests of a package read and none changes. The zero value is ready.
+// Shared are directories of blocks that several tests of a package read and none modifies. The zero value is
+// ready.
 type Shared struct {
 	mu   sync.Mutex
 	root string
@@ -121,7 +122,7 @@ func (s *Shared) Dir(tb testing.TB, name string, write func(dir string) error) s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.root == "" {
-		root, err := os.MkdirTemp("", "teststore-") // it outlives the test that is first
+		root, err := os.MkdirTemp("", "teststore-") // it outlives the first test
 		if err != nil {
 			tb.Fatal(err)
 		}

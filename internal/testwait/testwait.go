@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Limit is how long every wait lasts at most. It is below go test's own time-out for a package,
-// which ends a run without a description.
+// Limit is the maximum duration of every wait. It is below go test's time-out for a package, which ends a run
+// without a description.
 const Limit = 2 * time.Minute
 
-// pause is how long a polling wait rests between two polls.
+// pause is the interval between polls.
 const pause = time.Millisecond
 
 // A waiter is one wait; tests of this package shorten its limit.
@@ -29,8 +29,7 @@ func Until(tb testing.TB, what string, done func() bool) {
 	in(tb).until(what, func() (string, bool) { return "", done() })
 }
 
-// UntilState polls until done returns true, and prints the last state it returned if that does not
-// happen.
+// UntilState polls until done returns true, and prints the last state it returned on failure.
 func UntilState(tb testing.TB, what string, done func() (state string, ok bool)) {
 	tb.Helper()
 	in(tb).until(what, done)
@@ -76,7 +75,7 @@ func Receive[T any](tb testing.TB, what string, from <-chan T) T {
 
 func receive[T any](w waiter, what string, from <-chan T) T {
 	w.tb.Helper()
-	select { // no timer for what is there
+	select { // avoids a timer if a value is ready
 	case v := <-from:
 		return v
 	default:
@@ -109,7 +108,7 @@ func (w waiter) group(what string, wg *sync.WaitGroup) {
 	receive(w, what, done)
 }
 
-// fail stops the test. The stacks show what was waited for from the other side.
+// fail stops the test. The stacks show the other side of the wait.
 func (w waiter) fail(what, state string) {
 	w.tb.Helper()
 	if state != "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A recorder takes the place of the test that waits in vain.
+// A recorder replaces a test whose wait fails.
 type recorder struct {
 	testing.TB
 	text string
@@ -46,7 +46,7 @@ func TestWaitsFinish(t *testing.T) {
 	}
 }
 
-// TestWaitsFail has each kind of wait run into its deadline.
+// TestWaitsFail runs each kind of wait into its deadline.
 func TestWaitsFail(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Add(1)

@@ -25,16 +25,16 @@ const (
 // credentials names the flags and variables of an account, for errors.
 const credentials = "--user with --password-file or TARE_TOP_PASSWORD, or --token-file or TARE_TOP_TOKEN"
 
-// ClientOptions are the address of a gateway's HTTP side and the account for it.
+// ClientOptions are the address of a gateway's HTTP API and the account for it.
 type ClientOptions struct {
-	URL      string // http:// or https://, with a path if it is behind one
+	URL      string // http:// or https://, with a path behind a proxy that adds one
 	User     string // "" for none
 	Password string
-	Token    string         // in place of a user and password
-	RootCAs  *x509.CertPool // authorities of its certificate; nil for the system's
+	Token    string         // instead of a user and password
+	RootCAs  *x509.CertPool // authorities of its certificate; nil: the system's
 }
 
-// A Client reads a gateway's HTTP side.
+// A Client reads a gateway's HTTP API.
 type Client struct {
 	http *httpclient.Client
 }
@@ -66,15 +66,15 @@ func (c *Client) Host() string { return c.http.Host() }
 // Close closes idle connections.
 func (c *Client) Close() { c.http.Close() }
 
-// An Ask says which statements are wanted.
+// An Ask selects statements.
 type Ask struct {
 	By     Measure
 	Filter string
 	Limit  int
-	Over   time.Duration // the time that the answer covers, where the gateway keeps more than counters; 0: the counters
+	Over   time.Duration // time range of the response, if the gateway keeps more than counters; 0: the counters
 }
 
-// Read reads the gateway.
+// Read requests a reading of the gateway.
 func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 	q := url.Values{"by": {a.By.asked()}, "limit": {strconv.Itoa(a.Limit)}}
 	if a.Filter != "" {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A gatewayStub answers as a tare serve does, with one more call of a statement at each question.
+// A gatewayStub responds like a tare serve, with one more call of a statement per request.
 func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 	t.Helper()
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -41,7 +41,7 @@ func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 	return mux
 }
 
-// TestStreamTLS prints lines of JSON of a gateway behind TLS until it is told to stop.
+// TestStreamTLS prints lines of JSON of a gateway behind TLS until it is stopped.
 func TestStreamTLS(t *testing.T) {
 	var questions atomic.Int64
 	s := httptest.NewTLSServer(gatewayStub(t, &questions))
@@ -86,7 +86,7 @@ func TestStreamTLS(t *testing.T) {
 	}
 }
 
-// lines stops a run after some of them.
+// lines stops a run after a number of lines.
 type lines struct {
 	text  bytes.Buffer
 	stop  func()
@@ -100,7 +100,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestAnswers: what a gateway answers besides figures becomes an error that says so.
+// TestAnswers checks that responses other than readings become descriptive errors.
 func TestAnswers(t *testing.T) {
 	s := httptest.NewServer(gatewayStub(t, new(atomic.Int64)))
 	defer s.Close()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A Measure is what rows are ordered by.
+// A Measure is a sort key of rows.
 type Measure string
 
-// The measures, by their names on the command line.
+// The measures by their names on the command line.
 const (
 	ByLoad   Measure = "load"
 	ByCalls  Measure = "calls"
@@ -19,10 +19,10 @@ const (
 	ByRows   Measure = "rows"
 )
 
-// Measures are all of them, in the order of the table's columns.
+// Measures returns all measures, in the order of the table's columns.
 func Measures() []Measure { return []Measure{ByLoad, ByCalls, ByMean, ByP99, ByErrors, ByRows} }
 
-// asked is the measure as /api/v1/statements names it.
+// asked returns the measure's name in /api/v1/statements.
 func (m Measure) asked() string {
 	switch m {
 	case ByCalls, ByMean, ByP99, ByErrors:
@@ -33,15 +33,15 @@ func (m Measure) asked() string {
 	return "seconds"
 }
 
-// A Frame is what is shown of a gateway at one moment.
+// A Frame is the displayed data of a gateway at one time.
 type Frame struct {
 	At       time.Time
 	Live     Live
-	Over     time.Duration // the time that the rates are over, at most
-	Since    time.Time     // when the counters began
-	Average  bool          // there is no earlier reading: the rates are over all the time since then
-	Source   string        // as /api/v1/statements says
-	Matching int           // rows that the filter leaves
+	Over     time.Duration // maximum time range of the rates
+	Since    time.Time     // start of the counters
+	Average  bool          // there is no earlier reading: the rates cover the time since Since
+	Source   string        // as in /api/v1/statements
+	Matching int           // rows that match the filter
 	Rows     []Line
 }
 
@@ -52,12 +52,12 @@ type Line struct {
 	// Rates over the window.
 	Load, Calls, Errors, RowRate float64
 	Mean, P99                    time.Duration
-	Known                        bool // false: first seen by this reading, with calls of before it
+	Known                        bool // false: first seen in this reading, with earlier calls
 	Total                        Counts
 	First, Last                  time.Time
 }
 
-// value is what a line is ordered by.
+// value returns the sort key of a line.
 func (l *Line) value(by Measure) float64 {
 	switch by {
 	case ByLoad:
@@ -76,7 +76,7 @@ func (l *Line) value(by Measure) float64 {
 	panic("BUG: top: no measure " + string(by))
 }
 
-// Sort orders the rows by a measure, the most first.
+// Sort sorts the rows by a measure, in descending order unless ascending is set.
 func (f *Frame) Sort(by Measure, ascending bool) {
 	slices.SortStableFunc(f.Rows, func(a, b Line) int {
 		x, y := a.value(by), b.value(by)
@@ -87,28 +87,28 @@ func (f *Frame) Sort(by Measure, ascending bool) {
 	})
 }
 
-// maxReadings bounds what a History keeps; older ones are left out evenly.
+// maxReadings bounds the readings of a History; older ones are thinned out evenly.
 const maxReadings = 128
 
-// A History keeps the readings of the window, to tell what has happened within it.
+// A History keeps the readings of the window, to compute differences.
 type History struct {
 	readings []past
 }
 
-// A past reading is its counters alone.
+// A past reading consists of counters only.
 type past struct {
 	at    time.Time
-	since time.Time // when its counters began
+	since time.Time // start of its counters
 	rows  map[Key]Counts
 }
 
-// Frame answers what has happened over the window that ends with r, and keeps r.
+// Frame returns the changes over the window that ends with r, and keeps r.
 func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 	s := &r.Statements
 	if n := len(h.readings); n > 0 && !h.readings[n-1].since.Equal(s.From) {
-		h.readings = nil // another process answers, or its counters began anew
+		h.readings = nil // another process responds, or its counters were reset
 	}
-	// The oldest reading is kept as the one that the window begins with.
+	// The oldest reading is kept as the start of the window.
 	for len(h.readings) > 1 && r.At.Sub(h.readings[1].at) >= window {
 		h.readings = h.readings[1:]
 	}
@@ -124,7 +124,7 @@ func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 	return f
 }
 
-// line is what a row has done since the oldest reading that tells of it.
+// line returns the changes of a row since the oldest reading that covers it.
 func (h *History) line(row *Row, now, since time.Time) Line {
 	l := Line{Key: row.Key, Text: row.Text, Total: row.Counts, First: row.First, Last: row.Last, Known: true, P99: micros(row.P99)}
 	var before Counts
@@ -138,7 +138,7 @@ func (h *History) line(row *Row, now, since time.Time) Line {
 				break
 			}
 			if row.First.After(p.at) {
-				at, l.Known = p.at, true // it had no calls then
+				at, l.Known = p.at, true // it had no calls at that time
 				break
 			}
 		}

@@ -6,35 +6,35 @@ import (
 	"unicode/utf8"
 )
 
-// An Action is what a key asks the shell to do.
+// An Action is a request of a key to the shell.
 type Action uint8
 
 // The actions.
 const (
 	None Action = iota
 	Quit
-	Refresh // read the gateway again: what is asked for has changed
+	Refresh // read the gateway again: the request has changed
 )
 
-// windows are the times that rates can be over.
+// windows are the possible time ranges of rates.
 var windows = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour}
 
-// maxFilter bounds what can be typed.
+// maxFilter bounds the length of a filter.
 const maxFilter = 200
 
-// What the screen shows.
+// Contents of the screen.
 const (
 	showTable = iota
 	showStatement
 	showHelp
 )
 
-// A Model is the screen's state: what a user has chosen, and the latest frame.
+// A Model is the screen's state: the user's choices and the latest frame.
 type Model struct {
 	host   string
 	every  time.Duration
 	by     Measure
-	up     bool // the least first
+	up     bool // ascending order
 	filter string
 	window time.Duration
 	paused bool
@@ -42,39 +42,39 @@ type Model struct {
 	width, height int
 	frame         *Frame
 	failure       error // of the latest reading; the frame is older
-	chosen        Key   // the row under the cursor, wherever it moves
+	chosen        Key   // the row under the cursor, even if it moves
 	cursor        int
-	first         int // the first row that is seen
+	first         int // first visible row
 	shows         int
 	scroll        int // lines of the statement or the help above the screen
 	typing        bool
 	typed         string
 }
 
-// ModelOptions say how a Model begins.
+// ModelOptions configures a Model.
 type ModelOptions struct {
 	Host   string
-	Every  time.Duration // between two readings
+	Every  time.Duration // interval between readings
 	Window time.Duration
 	By     Measure
 	Filter string
 }
 
-// NewModel is a screen of 80 columns and 24 rows that has no frame yet.
+// NewModel returns a screen of 80 columns and 24 rows without a frame.
 func NewModel(o ModelOptions) *Model {
 	return &Model{host: o.Host, every: o.Every, window: o.Window, by: o.By, filter: o.Filter, width: 80, height: 24}
 }
 
-// Window is the time that frames are to be over.
+// Window returns the time range of frames.
 func (m *Model) Window() time.Duration { return m.window }
 
-// Asked is what is to be read.
+// Asked returns the parameters of the next reading.
 func (m *Model) Asked() (by Measure, filter string) { return m.by, m.filter }
 
-// Paused says that the shown frame is to stay.
+// Paused reports whether the shown frame must stay.
 func (m *Model) Paused() bool { return m.paused }
 
-// Resize tells the size of the terminal.
+// Resize sets the size of the terminal.
 func (m *Model) Resize(width, height int) {
 	m.width, m.height = max(1, width), max(1, height)
 	m.follow()
@@ -86,10 +86,10 @@ func (m *Model) Show(f *Frame) {
 	m.order()
 }
 
-// Fail says why there is no newer frame.
+// Fail sets the reason why there is no newer frame.
 func (m *Model) Fail(err error) { m.failure = err }
 
-// order orders the rows and keeps the cursor on its row.
+// order sorts the rows and keeps the cursor on its row.
 func (m *Model) order() {
 	if m.frame == nil {
 		return
@@ -101,7 +101,7 @@ func (m *Model) order() {
 	m.follow()
 }
 
-// move puts the cursor n rows further. At the top it stays there, whatever row comes first.
+// move moves the cursor by n rows. At the top it stays there, even if the first row changes.
 func (m *Model) move(n int) {
 	if m.frame == nil || len(m.frame.Rows) == 0 {
 		return
@@ -114,7 +114,7 @@ func (m *Model) move(n int) {
 	m.follow()
 }
 
-// follow keeps the cursor on the screen.
+// follow keeps the cursor visible.
 func (m *Model) follow() {
 	rows := 0
 	if m.frame != nil {
@@ -127,7 +127,7 @@ func (m *Model) follow() {
 	m.first = max(0, min(m.first, rows-room))
 }
 
-// Type is text that was typed or pasted while a filter is being written.
+// Type adds typed or pasted text to the filter being edited.
 func (m *Model) Type(text string) Action {
 	if !m.typing {
 		return None
@@ -140,10 +140,10 @@ func (m *Model) Type(text string) Action {
 	return None
 }
 
-// Typing says that a filter is being written: characters go to Type, other keys to Key.
+// Typing reports whether a filter is being edited: characters go to Type, other keys to Key.
 func (m *Model) Typing() bool { return m.typing }
 
-// Key is a key by its name, as bubbletea has them.
+// Key handles a key by its name in bubbletea.
 func (m *Model) Key(name string) Action {
 	switch {
 	case name == "ctrl+c":
@@ -188,7 +188,7 @@ func (m *Model) Key(name string) Action {
 	return None
 }
 
-// keyAsk are the keys that change what is asked for.
+// keyAsk handles the keys that change the request.
 func (m *Model) keyAsk(name string) Action {
 	all := Measures()
 	at := slices.Index(all, m.by)
@@ -210,7 +210,7 @@ func (m *Model) keyAsk(name string) Action {
 	return Refresh
 }
 
-// widen takes the next longer or shorter window.
+// widen selects the next longer or shorter window.
 func (m *Model) widen(by int) {
 	at, _ := slices.BinarySearch(windows, m.window)
 	if by < 0 || at < len(windows) && windows[at] == m.window {
@@ -239,7 +239,7 @@ func (m *Model) keyTyping(name string) Action {
 	return None
 }
 
-// keyText are the keys of a text: a statement or the help.
+// keyText handles the keys of a text: a statement or the help.
 func (m *Model) keyText(name string) Action {
 	switch name {
 	case "q", "esc", "enter", "backspace", "left":

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A script is a screen, and the gateway that it is shown.
+// A script is a screen and a simulated gateway.
 type script struct {
 	model   *Model
 	history History
@@ -23,7 +23,7 @@ type script struct {
 	at      time.Time
 }
 
-// TestScreens plays the transcripts of testdata: frames and keys in, the screen out.
+// TestScreens runs the transcripts of testdata: frames and keys in, the screen out.
 //
 //	reading at=<duration since the counters began> [live=<statements/s>]
 //	digest schema user calls errors rows seconds p99_us text…
@@ -72,7 +72,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	return s.screen(t, said)
 }
 
-// screen is the screen with its right border, so that a line that is too long is seen.
+// screen returns the screen with its right border, so that overlong lines are visible.
 func (s *script) screen(t *testing.T, said []string) string {
 	t.Helper()
 	lines := strings.Split(s.model.View(), "\n")
@@ -103,7 +103,7 @@ func (s *script) read(t *testing.T, d *datadriven.TestData) {
 			live = float64(number(t, a.Vals[0]))
 		case "source":
 			source = a.Vals[0]
-		case "began": // the counters began anew
+		case "began": // the counters were reset
 			age, err := time.ParseDuration(a.Vals[0])
 			if err != nil {
 				d.Fatalf(t, "began: %v", err)

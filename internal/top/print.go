@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// plain is a frame as text for where there is no terminal.
+// plain returns a frame as text for output without a terminal.
 func plain(o ModelOptions, f *Frame) string {
 	m := NewModel(o)
 	m.Resize(1<<20, len(f.Rows)+headLines+footLines)
@@ -24,7 +24,7 @@ func plain(o ModelOptions, f *Frame) string {
 	return b.String()
 }
 
-// frameJSON is a frame as --json prints it.
+// frameJSON is a frame in the form of --json.
 type frameJSON struct {
 	At       time.Time   `json:"at"`
 	Seconds  float64     `json:"seconds"`
@@ -35,7 +35,7 @@ type frameJSON struct {
 	Rows     []*lineJSON `json:"statements"`
 }
 
-// lineJSON is a statement. Without an earlier reading that tells of it, it has no rates.
+// lineJSON is a statement. Without an earlier reading that covers it, it has no rates.
 type lineJSON struct {
 	Key
 	Text   string   `json:"text"`

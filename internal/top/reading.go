@@ -2,14 +2,14 @@ package top
 
 import "time"
 
-// A Reading is what a gateway said at one moment.
+// A Reading is the responses of a gateway at one time.
 type Reading struct {
 	At         time.Time
 	Live       Live
 	Statements Statements
 }
 
-// Live is the answer of /api/v1/live: all statements of the last seconds.
+// Live is the response of /api/v1/live: all statements of the last seconds.
 type Live struct {
 	Seconds     float64 `json:"seconds"`
 	Statements  uint64  `json:"statements"`
@@ -21,7 +21,7 @@ type Live struct {
 	Connections int     `json:"connections"`
 }
 
-// Statements is the answer of /api/v1/statements.
+// Statements is the response of /api/v1/statements.
 type Statements struct {
 	From       time.Time `json:"from"`
 	To         time.Time `json:"to"`
@@ -31,10 +31,10 @@ type Statements struct {
 	Statements []Row     `json:"statements"`
 }
 
-// counters is the Source of an answer that is all that was counted since From.
+// counters is the Source of a response that covers all calls since From.
 const counters = "counters"
 
-// Counts are a statement's, or all statements', over the time of the answer.
+// Counts are those of a statement, or of all statements, over the time range of the response.
 type Counts struct {
 	Calls        uint64  `json:"calls"`
 	Errors       uint64  `json:"errors"`
@@ -46,7 +46,7 @@ type Counts struct {
 	P99          float64 `json:"p99_us"`
 }
 
-// A Key names what is counted together.
+// A Key identifies calls that are counted together.
 type Key struct {
 	Digest  string `json:"digest"`
 	Schema  string `json:"schema,omitempty"`
@@ -54,7 +54,7 @@ type Key struct {
 	Backend string `json:"backend,omitempty"`
 }
 
-// A Row is one statement of the answer. Without the right to see texts it has none.
+// A Row is one statement of the response. Without the right to statement texts, Text is empty.
 type Row struct {
 	Key
 	Text string `json:"text"`

@@ -11,22 +11,22 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// rowsAsked is how many statements are read: the first of the chosen measure since the counters
-// began, which is more than a screen has.
+// rowsAsked is the number of statements read: the first ones by the chosen measure since the start of the
+// counters, more than a screen has.
 const rowsAsked = 200
 
-// MaxRows is the most rows that can be printed.
+// MaxRows is the maximum number of printed rows.
 const MaxRows = 1000
 
-// Options say what `tare top` does.
+// Options configures `tare top`.
 type Options struct {
 	Client *Client
 	Model  ModelOptions
-	Once   bool // print one table and end
+	Once   bool // print one table and exit
 	JSON   bool // print each frame as a line of JSON
-	Limit  int  // rows that Once and JSON print
+	Limit  int  // rows printed with Once and JSON
 
-	In     *os.File  // the terminal's keys; nil for none
+	In     *os.File  // the terminal's keys; nil: none
 	Stdout io.Writer // frames
 }
 
@@ -45,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 	return o.live(ctx)
 }
 
-// windowFrame is the frame of a reading that covers the window by itself.
+// windowFrame returns the frame of a reading that itself covers the window.
 func windowFrame(r *Reading) *Frame {
 	var h History
 	f := h.Frame(r, 0)
@@ -108,18 +108,18 @@ func (o *Options) live(ctx context.Context) error {
 	return fmt.Errorf("show the table: %w", err)
 }
 
-// A shell ties a Model to a terminal, a clock and a gateway.
+// A shell connects a Model to a terminal, a clock and a gateway.
 type shell struct {
 	ctx     context.Context //nolint:containedctx // of the readings, which bubbletea runs
 	client  *Client
 	every   time.Duration
 	model   *Model
 	history History
-	reading bool // one is under way
-	again   bool // another is wanted behind it
+	reading bool // one is in progress
+	again   bool // another one is to follow
 }
 
-// The messages of a shell: a reading has ended, the next one is due.
+// Messages of a shell: a reading has finished, the next one is due.
 type (
 	readMsg struct {
 		r   *Reading

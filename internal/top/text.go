@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/internal/visible"
 )
 
-// cells is how many columns a character takes at most: beyond Latin, Greek and Cyrillic many take
-// two, and a line that is cut too early is better than one that wraps.
+// cells returns an upper bound of a character's columns: beyond Latin, Greek and Cyrillic many occupy two,
+// and truncating a line too early is better than wrapping it.
 func cells(r rune) int {
 	if r < 0x1100 || r >= 0x2010 && r <= 0x27ff {
 		return 1
@@ -19,7 +19,7 @@ func cells(r rune) int {
 	return 2
 }
 
-// cut shortens a line to width columns; what is cut ends in "…".
+// cut truncates a line to width columns; a truncated line ends in "…".
 func cut(line string, width int) string {
 	at := 0
 	for i, r := range line {
@@ -32,7 +32,7 @@ func cut(line string, width int) string {
 	return line
 }
 
-// fit is a value of exactly width columns.
+// fit returns a value of exactly width columns.
 func fit(text string, width int) string {
 	text = cut(visible.Line(text), width)
 	n := 0
@@ -42,7 +42,7 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-n))
 }
 
-// wrap breaks a text into lines of at most width columns, at blanks where there are some.
+// wrap breaks a text into lines of at most width columns, at blanks if possible.
 func wrap(text string, width int) []string {
 	var lines []string
 	for text != "" {
@@ -64,7 +64,7 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// duration is d with three digits and a unit.
+// duration formats d with three digits and a unit.
 func duration(d time.Duration) string {
 	if d <= 0 {
 		return "0"
@@ -72,7 +72,7 @@ func duration(d time.Duration) string {
 	return quantity.Duration(d)
 }
 
-// span is a time for people: 45s, 5m, 1h30m.
+// span formats a duration for people: 45s, 5m, 1h30m.
 func span(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()
@@ -88,7 +88,7 @@ func span(d time.Duration) string {
 	return strings.TrimSuffix(text, "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m")]
 }
 
-// rate is a number with three digits, or whole in groups of three.
+// rate formats a number with three digits, or as a whole number in groups of three.
 func rate(v float64) string {
 	switch {
 	case v == 0:

@@ -9,19 +9,19 @@ import (
 	"github.com/taredb/tare/internal/visible"
 )
 
-// headLines and footLines are the lines of the screen that are not rows of the table.
+// headLines and footLines are the numbers of lines above and below the table's rows.
 const (
 	headLines = 5
 	footLines = 1
 )
 
-// wide is from how many columns on the table also has digests and rows.
+// wide is the minimum number of columns at which the table also has digests and rows.
 const wide = 110
 
-// room is how many rows of the table are seen.
+// room returns the number of visible rows of the table.
 func (m *Model) room() int { return max(1, m.height-headLines-footLines) }
 
-// View is the screen: as many lines as it has, none longer than it is wide.
+// View returns the screen: exactly its number of lines, none longer than its width.
 func (m *Model) View() string {
 	var lines []string
 	switch m.shows {
@@ -57,7 +57,7 @@ func (m *Model) table() []string {
 	return append(lines, m.foot())
 }
 
-// head is what is said of all statements.
+// head returns the lines about all statements.
 func (m *Model) head() []string {
 	f := m.frame
 	if f == nil {
@@ -84,7 +84,7 @@ func (m *Model) head() []string {
 	}
 }
 
-// scope says what the rows are of.
+// scope describes the time range and filter of the rows.
 func (m *Model) scope() string {
 	f := m.frame
 	over := "over the last " + span(f.Over)
@@ -101,12 +101,12 @@ func (m *Model) scope() string {
 	return text
 }
 
-// A column is one of the table's.
+// A column is a column of the table.
 type column struct {
-	by    Measure // "" for one that cannot be ordered by
+	by    Measure // "" if the table cannot be sorted by it
 	name  string
 	width int
-	wide  bool // left out on a narrow screen
+	wide  bool // omitted on a narrow screen
 	value func(*Line) string
 }
 
@@ -119,7 +119,7 @@ var columns = []column{
 	{ByRows, "ROWS/S", 9, true, func(l *Line) string { return rate(l.RowRate) }},
 }
 
-// shown says whether a column has its place on the screen.
+// shown reports whether a column is visible.
 func (m *Model) shown(c *column) bool { return !c.wide || m.width >= wide || c.by == m.by }
 
 func (m *Model) tableHead() string {
@@ -162,7 +162,7 @@ func (m *Model) row(l *Line) string {
 	return b.String() + " " + l.title()
 }
 
-// title is the statement on one line.
+// title returns the statement on one line.
 func (l *Line) title() string {
 	switch {
 	case l.Text != "":
@@ -180,7 +180,7 @@ func (m *Model) foot() string {
 	return "q quit  s sort  r reverse  / filter  space pause  +/- time  enter whole  ? help"
 }
 
-// statement is the chosen statement, whole.
+// statement returns the whole chosen statement.
 func (m *Model) statement() []string {
 	i := slices.IndexFunc(m.frame.Rows, func(l Line) bool { return l.Key == m.chosen })
 	if i < 0 {
@@ -215,7 +215,7 @@ func (m *Model) overText() string {
 	return "last " + span(m.frame.Over)
 }
 
-// text is lines that can be scrolled.
+// text returns scrollable lines.
 func (m *Model) text(lines []string, foot string) []string {
 	room := max(1, m.height-footLines)
 	m.scroll = max(0, min(m.scroll, len(lines)-room))
@@ -247,7 +247,7 @@ func helpLines() []string {
 	}
 }
 
-// joined are the parts that have their place on a line of this width; the last ones can be spared.
+// joined joins the parts that fit on a line of this width; the last ones are dropped first.
 func joined(width int, parts ...string) string {
 	line := parts[0]
 	for _, p := range parts[1:] {

@@ -10,7 +10,7 @@ import (
 // brailleBlank is a symbol without a dot.
 const brailleBlank = '\u2800'
 
-// hidden reports whether r is not seen as such. Blanks of any width are.
+// hidden reports whether r is invisible. Blanks of any width are not hidden.
 func hidden(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f
@@ -22,8 +22,8 @@ func hidden(r rune) bool {
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Text returns text with each hidden character as its code, such as ⟨U+202E⟩. Tabs and line breaks
-// stay, and bytes that are not UTF-8 become U+FFFD.
+// Text returns text with each hidden character replaced by its code, such as ⟨U+202E⟩. Tabs and line breaks
+// are kept, and bytes that are not UTF-8 become U+FFFD.
 func Text(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if !strings.ContainsFunc(text, hidden) {
@@ -41,7 +41,7 @@ func Text(text string) string {
 	return b.String()
 }
 
-// Line returns text as Text does, with a plain blank for each tab, line break and blank.
+// Line returns Text with each tab, line break and blank replaced by a plain blank.
 func Line(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r == '\r' || unicode.Is(unicode.Zs, r) {

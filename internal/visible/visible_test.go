@@ -25,7 +25,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestNoControl has no character of these classes left, whichever it is.
+// TestNoControl checks that no character of these classes is left.
 func TestNoControl(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if !unicode.In(r, unicode.Bidi_Control, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == '\t' || r == '\n' || r == '\r' {

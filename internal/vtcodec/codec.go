@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Codec is gRPC's own codec for messages, but faster for those with generated code. The
-// bytes are the same. What a message holds already is used again when it is read into.
+// A Codec is gRPC's codec for messages, but faster for those with generated code. The bytes are the same.
+// Decoding into a message reuses its memory.
 type Codec struct{}
 
 var _ encoding.CodecV2 = Codec{}
@@ -22,10 +22,10 @@ type message interface {
 	UnmarshalVT(src []byte) error
 }
 
-// Name is that of gRPC's own codec.
+// Name returns the name of gRPC's codec.
 func (Codec) Name() string { return grpcproto.Name }
 
-// Marshal returns the bytes of v in buffers that are free once they are sent.
+// Marshal returns the bytes of v in buffers that are freed once they are sent.
 func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch m := v.(type) {
 	case message:
@@ -57,7 +57,7 @@ func into(m message, b []byte) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
 }
 
-// Unmarshal reads a message. Nothing of data is kept.
+// Unmarshal decodes a message. It retains nothing of data.
 func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()

@@ -1,21 +1,19 @@
-// Package weigh reads what another process costs: from the kernel its CPU time and
-// memory, from its /metrics what its Go runtime says of allocation and collection.
+// Package weigh measures the cost of another process: its CPU time and memory from the kernel, its Go
+// runtime's allocations and collections from its /metrics.
 //
-// Terms: a reading is every counter at one moment; a weight is the difference of two
-// readings over the time, or the statements, between them.
+// Terms: a reading is the values of all counters at one time; a weight is the difference of two readings per
+// time, or per statement, between them.
 //
 //	/proc/PID, CPU clock of PID ──┐
 //	                              ├── Reading ── Reading.Since(earlier) ── Weight
 //	GET /metrics of the process ──┘
 //
-// Watching costs the watched process something too: each answer to /metrics is made by it,
-// and is part of its readings. A caller with few statements measures what a scrape costs
-// and takes it off.
+// Measuring has a cost for the measured process too: it serves each scrape, which is part of its readings. A
+// caller with few statements measures the cost of a scrape and subtracts it.
 //
-// It starts no process, keeps no series, and reads one machine only: /proc of a process in
-// another container or on another host is not to be had.
+// It starts no process, keeps no series, and reads one machine only: /proc of a process in another container
+// or on another host is inaccessible.
 //
-// Specification: proc_pid_stat(5), proc_pid_status(5), clock_getcpuclockid(3); the metric
-// names are those of github.com/prometheus/client_golang's collectors over the names of
-// runtime/metrics.
+// Specification: proc_pid_stat(5), proc_pid_status(5), clock_getcpuclockid(3); the metric names are those of
+// github.com/prometheus/client_golang's collectors over the names of runtime/metrics.
 package weigh

@@ -11,23 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what the kernel says about a process.
+// Usage is the kernel's data about a process.
 type Usage struct {
-	// CPU is user and system time of all threads, also of those that have ended, to the
-	// nanosecond.
+	// CPU is the user and system time of all threads, including exited ones, to the nanosecond.
 	CPU time.Duration
 
-	// UserTicks and SysTicks are the kernel's own division, a hundredth of a second each.
+	// UserTicks and SysTicks are the kernel's division of it, in hundredths of a second.
 	UserTicks, SysTicks uint64
 
-	RSS     int64 // bytes resident now
-	PeakRSS int64 // the most bytes that were ever resident
+	RSS     int64 // resident bytes
+	PeakRSS int64 // maximum of resident bytes
 }
 
 // A Process is one running process on this machine.
 type Process struct {
 	pid   int
-	start uint64 // in ticks since boot: tells a process from a later one with its number
+	start uint64 // in ticks since boot: distinguishes a process from a later one with its number
 }
 
 // Open finds a process by its id.
@@ -41,13 +40,13 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// ErrEnded says that the process is no more.
+// ErrEnded reports that the process has exited.
 var ErrEnded = errors.New("the process has ended")
 
-// CPU is the time that all threads of the process spent on a CPU.
+// CPU returns the CPU time of all threads of the process.
 func (p *Process) CPU() (time.Duration, error) {
-	// The clock of a process is named by its id's complement, shifted past three bits of
-	// which 2 means "scheduled time of the whole thread group".
+	// The clock of a process is named by its id's complement, shifted past three bits of which 2 means
+	// "scheduled time of the whole thread group".
 	clock := int32(^p.pid<<3 | 2)
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clock, &ts); err != nil {
@@ -59,7 +58,7 @@ func (p *Process) CPU() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// Usage reads everything the kernel knows.
+// Usage reads all of the kernel's data.
 func (p *Process) Usage() (Usage, error) {
 	st, err := p.readStat()
 	if err != nil {
@@ -82,8 +81,8 @@ func (p *Process) Usage() (Usage, error) {
 	}, nil
 }
 
-// Since is the CPU time since an earlier reading, divided into user and system time in the
-// ratio of the ticks between the two. Where no tick fell between them all is user time.
+// Since returns the CPU time since an earlier reading, divided into user and system time in the ratio of the
+// ticks between the two. Without ticks between them all of it is user time.
 func (u Usage) Since(earlier Usage) (user, sys time.Duration) {
 	cpu := u.CPU - earlier.CPU
 	ofUser, ofSys := u.UserTicks-earlier.UserTicks, u.SysTicks-earlier.SysTicks
@@ -98,7 +97,7 @@ func (p *Process) path(name string) string {
 	return "/proc/" + strconv.Itoa(p.pid) + "/" + name
 }
 
-// readError names the process in an error of a file below /proc.
+// readError adds the process to an error about a file below /proc.
 func (p *Process) readError(err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		err = ErrEnded
@@ -106,7 +105,7 @@ func (p *Process) readError(err error) error {
 	return fmt.Errorf("read process %d: %w", p.pid, err)
 }
 
-// stat holds the fields of /proc/PID/stat that are used here, all in clock ticks.
+// stat are the used fields of /proc/PID/stat, in clock ticks.
 type stat struct{ user, sys, start uint64 }
 
 func (p *Process) readStat() (stat, error) {
@@ -121,8 +120,8 @@ func (p *Process) readStat() (stat, error) {
 	return st, nil
 }
 
-// parseStat reads fields 14, 15 and 22. The second field, the command, stands in
-// parentheses and may itself hold blanks and parentheses, so counting starts at the last.
+// parseStat parses fields 14, 15 and 22. The second field, the command, is in parentheses and may itself
+// contain blanks and parentheses, so counting starts at the last one.
 func parseStat(b []byte) (stat, bool) {
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
@@ -146,8 +145,7 @@ func parseStat(b []byte) (stat, bool) {
 	return st, true
 }
 
-// statusBytes finds a line such as "VmRSS:	  1234 kB"; a kernel thread has none, which
-// reads as 0.
+// statusBytes finds a line such as "VmRSS:          1234 kB"; a kernel thread has none, which gives 0.
 func statusBytes(status []byte, key string) int64 {
 	_, rest, found := bytes.Cut(status, []byte("\n"+key))
 	if !found {

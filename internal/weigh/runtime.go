@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// maxScrapeBytes bounds what is read of one answer; Tare's own is a few tens of KiB.
+// maxScrapeBytes bounds the size of one response; Tare's is a few tens of KiB.
 const maxScrapeBytes = 16 << 20
 
-// Runtime is what a Go process says about itself in /metrics. The comments name the
-// metrics of package runtime/metrics behind the fields.
+// Runtime is a Go process' runtime data in /metrics. The comments name the metrics of package runtime/metrics
+// behind the fields.
 type Runtime struct {
 	HeapAllocBytes   float64 // /gc/heap/allocs:bytes, a counter
 	HeapAllocObjects float64 // /gc/heap/allocs:objects, a counter; objects of the tiny allocator share one
@@ -32,12 +32,12 @@ type Runtime struct {
 	GCCycles float64 // /gc/cycles/total:gc-cycles
 }
 
-// A Scrape is one answer of /metrics.
+// A Scrape is one response of /metrics.
 type Scrape struct {
 	families map[string]*dto.MetricFamily
 }
 
-// ScrapeMetrics asks url once.
+// ScrapeMetrics requests url once.
 func ScrapeMetrics(ctx context.Context, client *http.Client, url string) (*Scrape, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -70,8 +70,8 @@ func parseScrape(r io.Reader) (*Scrape, error) {
 	return &Scrape{families: families}, nil
 }
 
-// Sum adds up a counter, gauge or untyped metric over all its label values. The second
-// result says whether the answer has the metric at all.
+// Sum sums a counter, gauge or untyped metric over all its label values. The second result reports whether
+// the response has the metric.
 func (s *Scrape) Sum(name string) (float64, bool) {
 	f, ok := s.families[name]
 	if !ok {
@@ -91,8 +91,8 @@ func (s *Scrape) Sum(name string) (float64, bool) {
 	return sum, true
 }
 
-// Runtime picks the Go runtime's figures. A process that exports none of them at all, as
-// one that is not written in Go, is an error.
+// Runtime returns the Go runtime's metrics. It returns an error for a process without any of them, such as
+// one that is not written in Go.
 func (s *Scrape) Runtime() (Runtime, error) {
 	var r Runtime
 	missing := 0
@@ -124,7 +124,7 @@ func (s *Scrape) Runtime() (Runtime, error) {
 	return r, nil
 }
 
-// OwnRuntime reads the same figures of this very process, from runtime/metrics.
+// OwnRuntime reads the same metrics of this process, from runtime/metrics.
 func OwnRuntime() Runtime {
 	var r Runtime
 	fields := []*float64{&r.HeapAllocBytes, &r.HeapAllocObjects, &r.TinyAllocs, &r.HeapInUse, &r.GCCPU, &r.IdleCPU, &r.GCCycles}

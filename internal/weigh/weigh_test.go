@@ -27,7 +27,7 @@ func TestOwnProcessIsWeighed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for last := before.CPU; last < before.CPU+20*time.Millisecond; {
-		if last, err = p.CPU(); err != nil { // the reading itself takes CPU time
+		if last, err = p.CPU(); err != nil { // the reading itself uses CPU time
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestEndedProcessIsToldApart(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // its error says that it was killed
+	_ = cmd.Wait() // its error reports the kill
 	if _, err := p.Usage(); !errors.Is(err, ErrEnded) {
 		t.Errorf("Usage of an ended process: %v, want ErrEnded", err)
 	}
@@ -95,8 +95,8 @@ func TestStatWithAnAwkwardCommand(t *testing.T) {
 	}
 }
 
-// TestScrapeAgreesWithTheRuntime reads the figures of this very process through the
-// collectors that Tare's servers use.
+// TestScrapeAgreesWithTheRuntime reads the metrics of this process through the collectors that Tare's servers
+// use.
 func TestScrapeAgreesWithTheRuntime(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
@@ -137,7 +137,7 @@ func TestScrapeAgreesWithTheRuntime(t *testing.T) {
 	}
 }
 
-// TestOwnRuntimeAgreesWithMemStats checks that each metric is known to this runtime.
+// TestOwnRuntimeAgreesWithMemStats checks that this runtime has each metric.
 func TestOwnRuntimeAgreesWithMemStats(t *testing.T) {
 	runtime.GC()
 	var before, after runtime.MemStats

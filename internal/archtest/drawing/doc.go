@@ -1,3 +1,3 @@
-// Package drawing draws the imports between the packages of ARCHITECTURE.md's table: floors above each
-// other, each arrow down.
+// Package drawing draws the imports between the packages of ARCHITECTURE.md's table: floors above each other,
+// with arrows that point down.
 package drawing

@@ -20,11 +20,11 @@ type box struct {
 	x, width, y int
 }
 
-// center is where arrows start and end.
+// center returns the x coordinate at which arrows start and end.
 func (b *box) center() int { return b.x + b.width/2 }
 
-// Draw returns the imports between the packages of the table as an SVG drawing, packages of tests left
-// out. Each arrow runs down; one that follows from others is left out. An import that runs up is an error.
+// Draw returns the imports between the packages of the table, excluding packages of tests, as an SVG drawing.
+// Each arrow points down; transitive ones are omitted. An import that points up is an error.
 func Draw(t *archtest.Tree) (string, error) {
 	all, err := boxes(t)
 	if err != nil {
@@ -82,7 +82,7 @@ func boxes(t *archtest.Tree) ([]*box, error) {
 	return all, nil
 }
 
-// stack gives each box a row: floors above each other, and within a floor the importer above.
+// stack assigns rows to the boxes: floors above each other, and within a floor the importer above.
 func stack(boxes []*box) error {
 	floors := make(map[int][]*box)
 	for _, b := range boxes {
@@ -117,7 +117,7 @@ func stack(boxes []*box) error {
 	return nil
 }
 
-// implied reports whether from imports to through another package as well.
+// implied reports whether from also imports to through another package.
 func implied(from, to *box) bool {
 	for via := range from.imports {
 		if via != to && (via.imports[to] || implied(via, to)) {

@@ -38,7 +38,7 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
-// TestDrawingRefuses: an import that would be an arrow upwards, or a circle, is an error.
+// TestDrawingRefuses checks that an import that would be an upward arrow, or a cycle, is an error.
 func TestDrawingRefuses(t *testing.T) {
 	for table, want := range map[string]string{
 		"| 0 | `up` | | |\n| 1 | `down` | | |\n":            "the import of down by up runs up",

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// statementTimeout ends a statement that the server does not answer.
+	// statementTimeout bounds a statement without a response.
 	statementTimeout = 30 * time.Second
 
-	// reconnectPause keeps clients from dialling a server that is gone as fast as they can.
+	// reconnectPause limits the rate of reconnects to an unreachable server.
 	reconnectPause = 200 * time.Millisecond
 )
 
-// A client owns one connection and works through it until it is told to stop.
+// A client owns one connection and uses it until it is stopped.
 type client struct {
 	db   *sql.DB
 	shop Shop
-	turn *sync.Mutex // held for a transaction, shared by all clients
+	turn *sync.Mutex // locked during a transaction, shared by all clients
 	rng  *rand.Rand
 	tell *counters
 
@@ -33,8 +33,8 @@ type client struct {
 	toCart  *sql.Stmt
 }
 
-// run works until stop is closed. Statements under way are completed, so that the server
-// sees no connection break off.
+// run works until stop is closed. It completes the current statement, so that the server sees no broken
+// connection.
 func (c *client) run(stop <-chan struct{}, picker picker) {
 	defer c.disconnect()
 	for {
@@ -58,7 +58,7 @@ func (c *client) run(stop <-chan struct{}, picker picker) {
 	}
 }
 
-// step runs one shape and counts how it ended.
+// step runs one shape and counts its outcome.
 func (c *client) step(s *shape) {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
@@ -98,8 +98,7 @@ func (c *client) connect() error {
 	return nil
 }
 
-// disconnect says good-bye to the server; a connection that is broken already has no one
-// left to tell.
+// disconnect sends COM_QUIT; a broken connection is only closed.
 func (c *client) disconnect() {
 	for _, s := range []*sql.Stmt{c.product, c.toCart} {
 		if s != nil {
@@ -123,18 +122,18 @@ func (c *client) exec(ctx context.Context, text string) error {
 	return c.done(err)
 }
 
-// read goes through a result to its end.
+// read reads a result to its end.
 func (c *client) read(rows *sql.Rows, err error) error {
 	if err != nil {
 		return c.done(err)
 	}
 	for rows.Next() {
-		// The rows are there to be relayed; nobody looks at them.
+		// The rows only have to be relayed; the client does not use them.
 	}
 	return c.done(errors.Join(rows.Err(), rows.Close()))
 }
 
-// done counts a statement and passes its error on.
+// done counts a statement and returns its error.
 func (c *client) done(err error) error {
 	c.tell.statement()
 	return err

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A shape is one thing a client does.
+// A shape is one action of a client.
 type shape struct {
 	name   string
 	weight int // picks out of the sum of all weights
 
-	// provoked is the MySQL error number that run asks for, or 0.
+	// provoked is the MySQL error number that run causes, or 0.
 	provoked uint16
 
 	run func(ctx context.Context, c *client) error
@@ -26,9 +26,9 @@ const (
 	errNoSuchTable    = 1146
 )
 
-// Slow shapes have small weights: each second they hold a client is a second in which it
-// sends nothing else. One is slow on purpose, for a new user to find on the pages: it pairs and
-// sorts tens of thousands of rows to show twenty.
+// Slow shapes have small weights: each second they occupy a client is a second in which it sends nothing
+// else. One is slow deliberately, for a new user to find on the pages: it joins and sorts tens of thousands
+// of rows to show twenty.
 func shapes() []shape {
 	return []shape{
 		{name: "customer by key", weight: 300, run: customerByKey},
@@ -95,13 +95,13 @@ func visitsByCategory(ctx context.Context, c *client) error {
 	return c.query(ctx, "SELECT p.category, COUNT(*) FROM visits v JOIN products p ON p.id = v.product_id GROUP BY p.category")
 }
 
-// seenTogether pairs visits of the same product and sorts the pairs: neither has an index.
+// seenTogether pairs visits of the same product and sorts the pairs: neither is indexed.
 func seenTogether(ctx context.Context, c *client) error {
 	return c.query(ctx, "SELECT a.at, a.customer_id, b.customer_id AS other FROM visits a JOIN visits b ON b.product_id = a.product_id"+
 		" WHERE a.customer_id <= 120 ORDER BY b.at DESC LIMIT 20")
 }
 
-// takenAddress adds a customer under a number that is in use.
+// takenAddress adds a customer with a duplicate key.
 func takenAddress(ctx context.Context, c *client) error {
 	id := c.key(c.shop.Customers)
 	return c.exec(ctx, "INSERT INTO customers (id, name, email, city, created) VALUES ("+
@@ -112,9 +112,8 @@ func missingTable(ctx context.Context, c *client) error {
 	return c.query(ctx, "SELECT id FROM wishlists WHERE customer_id = "+c.key(c.shop.Customers))
 }
 
-// checkout reads a product's stock, takes one from it and marks an order, in one
-// transaction. Clients take turns: of two transactions that write one table the embedded
-// engine keeps the later, whole.
+// checkout reads a product's stock, decrements it and marks an order, in one transaction. Clients take turns:
+// of two transactions that write one table the embedded engine keeps only the later one.
 func checkout(ctx context.Context, c *client) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
@@ -125,7 +124,7 @@ func checkout(ctx context.Context, c *client) error {
 	err = c.inTransaction(ctx, tx, "UPDATE products SET stock = stock - 1 WHERE id = "+c.key(c.shop.Products),
 		"UPDATE orders SET status = 'paid' WHERE id = "+c.key(c.shop.Orders))
 	if err != nil {
-		_ = tx.Rollback() // the statement's own error says more
+		_ = tx.Rollback() // the statement's error is more informative
 		return err
 	}
 	return c.done(tx.Commit())
@@ -165,8 +164,8 @@ func (p picker) pick(rng *rand.Rand) *shape {
 	panic(fmt.Sprintf("BUG: %d picks are left of a total of %d", n, p.total))
 }
 
-// pick is a key from 1 to n.
+// pick returns a key from 1 to n.
 func (c *client) pick(n int) int { return 1 + c.rng.IntN(n) }
 
-// key is a key from 1 to n as a literal.
+// key returns a key from 1 to n as a literal.
 func (c *client) key(n int) string { return strconv.Itoa(c.pick(n)) }

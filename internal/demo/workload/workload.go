@@ -13,21 +13,21 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A Shop says which keys there are: 1 to each number.
+// A Shop has the ranges of keys: 1 to each number.
 type Shop struct{ Customers, Products, Orders int }
 
-// Options say where the clients go and how many there are.
+// Options configures the clients: their server and number.
 type Options struct {
 	Address  string // host:port of a MySQL server or gateway
 	Database string
 	Shop     Shop
 	Clients  int
 
-	// Every is the time between two reports.
+	// Every is the interval between reports.
 	Every time.Duration
 }
 
-// Validate says what is wrong with o.
+// Validate returns an error if o is invalid.
 func (o *Options) Validate() error {
 	switch {
 	case o.Address == "":
@@ -42,27 +42,26 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// A Report is what the clients saw so far. It is printed as one JSON line.
+// A Report is the clients' results so far. It is printed as one JSON line.
 type Report struct {
-	// Statements that were answered, with or without an error.
+	// Statements with a response, with or without an error.
 	Statements uint64 `json:"statements"`
 
-	// Errors are failures that no shape asked for, failed connects among them.
+	// Errors are unexpected failures, including failed connects.
 	Errors uint64 `json:"errors"`
 
-	// ExpectedErrors are the provoked ones.
+	// ExpectedErrors are the provoked errors.
 	ExpectedErrors uint64 `json:"expected_errors"`
 
 	// LastError is the latest of Errors.
 	LastError string `json:"last_error,omitempty"`
 
-	// Shapes is how often each shape was run; one that was not yet has 0.
+	// Shapes is the number of runs of each shape, including 0.
 	Shapes map[string]uint64 `json:"shapes"`
 }
 
-// Run works until ctx is done, then lets each client finish its statement and say
-// good-bye. It calls report, from one goroutine, when the clients start, every o.Every and
-// once at the end.
+// Run works until ctx is done, then lets each client finish its statement and disconnect. It calls report,
+// from one goroutine, when the clients start, every o.Every and once at the end.
 func Run(ctx context.Context, o Options, report func(Report) error) error {
 	if err := o.Validate(); err != nil {
 		return fmt.Errorf("workload: %w", err)
@@ -75,7 +74,7 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 		return fmt.Errorf("workload: %w", err)
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxIdleConns(0) // a connection that is given back is closed
+	db.SetMaxIdleConns(0) // a returned connection is closed
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -97,7 +96,7 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 			err = report(tell.read())
 		}
 	}
-	stop() // also when nobody reads the reports any more
+	stop() // even if the reports are not read any more
 	clients.Wait()
 	if err == nil {
 		err = report(tell.read())
@@ -108,7 +107,7 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 	return nil
 }
 
-// counters is a Report under way, shared by the clients.
+// counters are a Report in progress, shared by the clients.
 type counters struct {
 	mu sync.Mutex
 	r  Report // under mu

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// closedAddress is one where nobody listens.
+// closedAddress returns an address without a listener.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,8 +29,8 @@ func options(t *testing.T) Options {
 	return Options{Address: closedAddress(t), Database: "shop", Shop: Shop{1, 1, 1}, Clients: 2, Every: time.Millisecond}
 }
 
-// TestUnreachableServerIsAnError: clients that find no server go on trying, count it, and
-// end when they are told to.
+// TestUnreachableServerIsAnError checks that clients without a server keep trying, count the failures, and
+// stop on request.
 func TestUnreachableServerIsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -73,8 +73,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestPickerKeepsToTheWeights draws many shapes: each comes as often as its weight says,
-// within what chance allows, and names are told apart.
+// TestPickerKeepsToTheWeights draws many shapes: the frequency of each corresponds to its weight, within
+// statistical limits, and names are distinguished.
 func TestPickerKeepsToTheWeights(t *testing.T) {
 	p := newPicker()
 	rng := rand.New(rand.NewPCG(1, 2))
