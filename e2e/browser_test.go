@@ -24,10 +24,10 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// axeVersion is the accessibility checker that is put into the pages.
+// axeVersion is the version of the accessibility checker injected into the pages.
 const axeVersion = "4.10.3"
 
-// A browser is a Chromium without a screen, in which a test opens tabs.
+// A browser is a headless Chromium, in which a test opens tabs.
 type browser struct {
 	ctx context.Context
 	axe string // the checker's source
@@ -49,7 +49,7 @@ func startBrowser(t *testing.T) *browser {
 		chromedp.ExecPath(program),
 		chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-dev-shm-usage", true),
-		// What is not on this machine has no address: a page that asked for it would be seen to fail.
+		// Other hosts have no address: a page that requests them fails visibly.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"),
 	)
 	if os.Geteuid() == 0 {
@@ -65,7 +65,7 @@ func startBrowser(t *testing.T) *browser {
 	return &browser{ctx: ctx}
 }
 
-// checker is axe-core, from its package.
+// checker returns axe-core, from its package.
 func (b *browser) checker(t *testing.T) string {
 	t.Helper()
 	if b.axe == "" {
@@ -78,17 +78,17 @@ func (b *browser) checker(t *testing.T) string {
 	return b.axe
 }
 
-// A tab is one of the browser's, which writes down what goes wrong in it.
+// A tab is a browser tab that records errors in it.
 type tab struct {
 	ctx  context.Context
 	base *url.URL // of the server under test
 
 	mu      sync.Mutex
 	wrong   []string // under mu
-	expects []string // parts of what may go wrong
+	expects []string // substrings of expected errors
 }
 
-// open is a new tab for the pages of a server. What goes wrong in it fails the test.
+// open opens a tab for the pages of a server. Errors in it fail the test.
 func (b *browser) open(t *testing.T, base string) *tab {
 	t.Helper()
 	u, err := url.Parse(base)
@@ -122,8 +122,7 @@ func (tb *tab) fault(format string, args ...any) {
 	tb.wrong = append(tb.wrong, text)
 }
 
-// listen writes down errors of scripts, violations of the content security policy, and requests
-// that leave the host.
+// listen records script errors, violations of the content security policy, and requests to other hosts.
 func (tb *tab) listen(event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
@@ -152,7 +151,7 @@ func (tb *tab) listen(event any) {
 	}
 }
 
-// expect lets something go wrong that a test provokes.
+// expect permits an error that a test provokes.
 func (tb *tab) expect(part string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -176,13 +175,13 @@ func (tb *tab) visit(t *testing.T, path string) {
 	tb.run(t, chromedp.Navigate(u.String()), chromedp.WaitReady("main", chromedp.ByQuery))
 }
 
-// size makes the window another one.
+// size resizes the window.
 func (tb *tab) size(t *testing.T, width, height int64) {
 	t.Helper()
 	tb.run(t, chromedp.EmulateViewport(width, height))
 }
 
-// prefers says which colours the system has: "light" or "dark".
+// prefers sets the system's color scheme: "light" or "dark".
 func (tb *tab) prefers(t *testing.T, colours string) {
 	t.Helper()
 	tb.run(t, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colours}}))
@@ -194,7 +193,7 @@ func (tb *tab) scripts(t *testing.T, on bool) {
 	tb.run(t, emulation.SetScriptExecutionDisabled(!on))
 }
 
-// eval is the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](t *testing.T, tb *tab, expression string) (value T) {
 	t.Helper()
 	tb.run(t, chromedp.Evaluate(expression, &value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
@@ -219,13 +218,13 @@ func (tb *tab) until(t *testing.T, what, expression string) {
 	})
 }
 
-// source is the page as the server sent it.
+// source returns the page as the server sent it.
 func (tb *tab) source(t *testing.T) string {
 	t.Helper()
 	return eval[string](t, tb, `fetch(location.href).then((r) => r.text())`)
 }
 
-// accessible has axe-core look at the page.
+// accessible runs axe-core on the page.
 func (tb *tab) accessible(t *testing.T, b *browser, where string) {
 	t.Helper()
 	tb.run(t, chromedp.Evaluate(b.checker(t)+"; true", nil))
@@ -236,7 +235,7 @@ func (tb *tab) accessible(t *testing.T, b *browser, where string) {
 	}
 }
 
-// shot writes the window as a picture.
+// shot writes a screenshot of the window.
 func (tb *tab) shot(t *testing.T, file string) {
 	t.Helper()
 	var png []byte
@@ -247,7 +246,7 @@ func (tb *tab) shot(t *testing.T, file string) {
 	must(t, os.WriteFile(file, png, 0o644))
 }
 
-// evalTask runs an expression whose value nobody wants.
+// evalTask runs an expression and discards its value.
 func evalTask(expression string) chromedp.Action {
 	return chromedp.Evaluate("void ("+expression+")", nil)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// clientArgs is a command line of one of MariaDB's clients. Newer ones want TLS unless told
-// otherwise, and a certificate that they can verify.
+// clientArgs returns a command line of one of MariaDB's clients. Newer ones require TLS by default, and a
+// certificate that they can verify.
 func clientArgs(t *testing.T, addr string, more ...string) []string {
 	return append([]string{
 		"--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + port(t, addr),
@@ -26,12 +26,12 @@ func clientArgs(t *testing.T, addr string, more ...string) []string {
 	}, more...)
 }
 
-// plain and encrypted are the clients' options for the two kinds of connections.
+// plain and encrypted return the clients' options for the two kinds of connections.
 func plain() []string     { return []string{"--skip-ssl"} }
 func encrypted() []string { return []string{"--ssl", "--skip-ssl-verify-server-cert"} }
 
-// A session of a user: statements over several lines, USE, errors, several results, both
-// binary and foreign text, and the client's own commands.
+// userSession is a session of a user: statements over several lines, USE, errors, several results, binary and
+// foreign text, and the client's commands.
 const userSession = `
 create table people (
 	id int primary key auto_increment,
@@ -79,7 +79,7 @@ drop table people;
 select last_insert_id(), row_count(), found_rows();
 `
 
-// TestClientSession types the same session into the mariadb client directly and through.
+// TestClientSession types the same session into the mariadb client directly and through Tare.
 func TestClientSession(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	for name, options := range map[string][]string{"plain": plain(), "ssl": encrypted()} {
@@ -106,7 +106,7 @@ func TestClientSession(t *testing.T) {
 	}
 }
 
-// TestClientTLS asks the backend whether its leg has TLS: it has iff the client's has.
+// TestClientTLS queries whether the backend connection uses TLS: it does if and only if the client's does.
 func TestClientTLS(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	const ask = "select variable_value <> '' from information_schema.session_status where variable_name = 'ssl_cipher'"
@@ -149,7 +149,7 @@ func TestClientLoadData(t *testing.T) {
 			t.Errorf("load %d: %d rows, sum %s; directly %d, %s", i, n, sum, rows, want)
 		}
 	}
-	// A file that is not there is the client's error, and the session goes on.
+	// A missing file is an error of the client, and the session continues.
 	stdout, stderr, _ := command(t, "load data local infile '/nonexistent' into table t1;\nselect 'still here';", "mariadb",
 		clientArgs(t, p.addr, append(plain(), "--local-infile=1", "--force", schema)...)...)
 	if !strings.Contains(stderr, "/nonexistent") || !strings.Contains(stdout, "still here") {
@@ -182,8 +182,8 @@ func longStatement(t *testing.T, addr, text string) (wait func() (stdout, stderr
 		}
 }
 
-// TestClientInterrupt presses Ctrl-C in the client while its statement runs: it sends a
-// KILL for the connection id it was told, which has to be the backend's own.
+// TestClientInterrupt presses Ctrl-C in the client while its statement runs: it sends a KILL for the
+// connection id it received, which Tare has to translate.
 func TestClientInterrupt(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	db := open(t, mariadb.Addr, "")
@@ -200,7 +200,7 @@ func TestClientInterrupt(t *testing.T) {
 	}
 }
 
-// TestClientKill ends another client's connection through Tare.
+// TestClientKill kills another client's connection through Tare.
 func TestClientKill(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	db := open(t, p.addr, "")

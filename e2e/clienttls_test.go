@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestClientTLSRequired: clients without TLS show the number and the text of the gateway's refusal, instead of a client
-// error.
+// TestClientTLSRequired checks that clients without TLS show the number and the text of the gateway's
+// refusal, instead of a client error.
 func TestClientTLSRequired(t *testing.T) {
 	p := startTare(t, mariadb.Addr, "--client-tls", "required")
 	number := []string{"go-sql-driver", "mysql", "mariadb", "PyMySQL", "Connector/Python", "Connector/Python, pure"}

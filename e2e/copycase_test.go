@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestCopyNameCase copies and follows tables between servers that compare names of tables with and without case, by options in
-// another case than the tables'.
+// TestCopyNameCase copies and follows tables between servers that compare table names with and without case,
+// by options in another case than the tables'.
 func TestCopyNameCase(t *testing.T) {
 	start := func(folds bool) *testmysql.Server {
 		opts := []testmysql.Option{testmysql.WithBinlog(), copierAccount}
@@ -21,7 +21,7 @@ func TestCopyNameCase(t *testing.T) {
 		return testmysql.Start(t, opts...)
 	}
 	for name, tt := range map[string]struct {
-		from, to     bool   // names are compared without case
+		from, to     bool   // names are compared ignoring case
 		table        string // the option
 		first, other string // the table in the source and in the target
 	}{

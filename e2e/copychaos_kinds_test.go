@@ -20,7 +20,7 @@ type chaosProduct struct {
 	name      string
 	options   []testmysql.Option
 	logArgs   []string
-	reset     string // drops the log
+	reset     string // resets the log
 	replicate func(source *testmysql.Server) []string
 	startStop [2]string
 
@@ -28,7 +28,7 @@ type chaosProduct struct {
 	await    string // that position, on a replica: returns 0 when it is reached
 }
 
-// The copier's privileges are revoked, so that replication has another account.
+// The copier's privileges are revoked in this test, so replication uses another account.
 var chaosMariaDB = chaosProduct{
 	name: "MariaDB", logArgs: []string{"--log-slave-updates=ON"}, reset: "reset master",
 	replicate: func(s *testmysql.Server) []string {
@@ -60,7 +60,7 @@ type disturbance struct {
 	stalls bool                // the copy must stop without a signal
 }
 
-// disturbances are all kinds. Each ends with the copy being killed, unless it has stopped.
+// disturbances are all kinds. After each the copy is killed, unless it has stopped.
 var disturbances = []disturbance{
 	{name: "kill copy", do: func(*chaos) {}},
 	{name: "kill source", do: func(c *chaos) { c.restart(c.source) }},
@@ -101,7 +101,8 @@ func (c *chaos) wired() bool { return c.reader != nil }
 
 func (c *chaos) diskful() bool { return c.disk != "" && c.files != "" }
 
-// logged reports whether the log is whole: it is lost once in a round, since nothing arrives from a replica that was reset.
+// logged reports whether the log is complete: it is lost once per round, since nothing arrives from a replica
+// that was reset.
 func (c *chaos) logged() bool { return !c.lost }
 
 func (c *chaos) restart(s *testmysql.Server) {
@@ -133,7 +134,7 @@ func (c *chaos) purge() {
 	c.lost = true
 }
 
-// failOver replaces the source by its replica, which has all that was committed.
+// failOver replaces the source by its replica, which has all committed transactions.
 func (c *chaos) failOver() {
 	p := c.fromProduct
 	c.exec(c.replica, p.startStop[0])
@@ -158,7 +159,7 @@ func (c *chaos) failOver() {
 	c.lost = true
 }
 
-// fill leaves no room on a disk, for bytes or for files.
+// fill fills a disk, in bytes or in files.
 func (c *chaos) fill(disk string) {
 	full := func(err error) bool {
 		if err != nil && !errors.Is(err, unix.ENOSPC) {

@@ -31,10 +31,11 @@ const (
 	// chaosLimit bounds each run of a copy that must exit without a signal: its patience is 30 s.
 	chaosLimit = 5 * time.Minute
 
-	// chaosNotice bounds the time until a copy stops that is stalled. tare rowstream has the default patience of a minute.
+	// chaosNotice bounds the time until a stalled copy stops. tare rowstream has the default patience of a
+	// minute.
 	chaosNotice, chaosNoticeWire = time.Minute, 3 * time.Minute
 
-	// chaosDisk is the disk of the target and of the copy's own files.
+	// chaosDisk is the disk of the target, chaosFiles that of the copy's files.
 	chaosDisk, chaosFiles = "size=384m", "size=1m,nr_inodes=16"
 )
 
@@ -43,9 +44,10 @@ var chaosPairs = []struct{ from, to chaosProduct }{
 	{chaosMariaDB, chaosMariaDB}, {chaosMySQL, chaosMySQL}, {chaosMariaDB, chaosMySQL}, {chaosMySQL, chaosMariaDB},
 }
 
-// TestCopyChaos follows a table that is written to, while copies, servers and tare rowstream are killed, networks
-// stall, disks are full, logs are purged and reset, the source is replaced by its replica, and privileges are revoked. In
-// the end, both sides have the same rows in all columns; a copy that cannot resume has to say why before it is restarted.
+// TestCopyChaos follows a table under writes, while copies, servers and tare rowstream are killed, networks
+// stall, disks are full, logs are purged and reset, the source is replaced by its replica, and privileges are
+// revoked. In the end, both sides have the same rows in all columns; a copy that cannot resume has to state
+// the reason before it is restarted.
 func TestCopyChaos(t *testing.T) {
 	rnd := testseed.Rand(t)
 	done := make(map[string]int)
@@ -70,19 +72,19 @@ func TestCopyChaos(t *testing.T) {
 	}
 }
 
-// A chaos is a source with a replica, and a target, with a proxy before each.
+// A chaos is a source with a replica, and a target, with a proxy in front of each.
 type chaos struct {
 	t                       *testing.T
 	fromProduct, toProduct  chaosProduct
 	source, replica, target *testmysql.Server
 	from, to                *testproxy.Proxy
 	reader                  *rowReader       // tare rowstream beside the source; nil: none
-	wire                    *testproxy.Proxy // before it
-	disk, files             string           // of the target, and of the copy's control socket; "": no small ones
+	wire                    *testproxy.Proxy // in front of it
+	disk, files             string           // of the target, and of the copy's control socket; "": no small disks
 	fillers                 []string         // files that fill disks
-	full                    bool             // the disk of the target is
+	full                    bool             // the target's disk is
 	args                    []string
-	lost                    bool           // the log from the copy's position on may be gone
+	lost                    bool           // the log from the copy's position may be purged
 	done                    map[string]int // disturbances, by name
 }
 
@@ -130,7 +132,7 @@ func newChaos(t *testing.T, from, to chaosProduct, wire bool) *chaos {
 	return c
 }
 
-// do does something to a server or a process, for a bounded time.
+// do performs an action on a server or a process, with a time limit.
 func (c *chaos) do(what string, do func() error) {
 	c.t.Helper()
 	done := make(chan error, 1)
@@ -146,7 +148,7 @@ func (c *chaos) exec(s *testmysql.Server, statements ...string) {
 	c.do("the server to execute statements", func() error { return s.Exec(statements...) })
 }
 
-// write writes to the source, wherever that is, until the returned function is called.
+// write writes to the current source until the returned function is called.
 func (c *chaos) write(rnd *rand.Rand) (stop func()) {
 	db := open(c.t, c.from.Addr, "cha")
 	done := make(chan struct{})
@@ -176,13 +178,13 @@ func (c *chaos) write(rnd *rand.Rand) (stop func()) {
 	}
 }
 
-// heal ends what a disturbance has left.
+// heal repairs the effects of a disturbance.
 func (c *chaos) heal() {
 	for _, f := range c.fillers {
 		must(c.t, os.Remove(f))
 	}
 	c.fillers = nil
-	if c.full { // the server may have given up
+	if c.full { // the server may have stopped
 		c.full = false
 		c.restart(c.target)
 	}
@@ -215,7 +217,7 @@ func (c *chaos) round(rnd *rand.Rand) {
 		c.t.Logf("%s", d.name)
 		c.done[d.name]++
 		d.do(c)
-		if rnd.IntN(2) == 0 || d.stalls { // it exits without a signal, in a bounded time
+		if rnd.IntN(2) == 0 || d.stalls { // it must exit without a signal, within a time limit
 			c.awaitExit(run, d)
 		}
 		run.end(syscall.SIGKILL)
@@ -228,7 +230,7 @@ func (c *chaos) round(rnd *rand.Rand) {
 	c.finish()
 }
 
-// awaitExit waits for the end of a copy, which must come where it is stalled.
+// awaitExit waits for the end of a copy, which must stop if it is stalled.
 func (c *chaos) awaitExit(run *child, d disturbance) {
 	limit, begun := chaosNotice/6, time.Now()
 	if d.stalls {
@@ -266,7 +268,7 @@ func (c *chaos) finish() {
 		case late != nil:
 			c.t.Fatalf("a run did not end within %v:\n%s", chaosLimit, text)
 		case strings.Contains(text, "another tare copy") && try < 20:
-		case strings.Contains(text, "rows differ between the two sides"): // found by the comparison alone
+		case strings.Contains(text, "rows differ between the two sides"): // found only by the comparison
 			c.t.Fatalf("SILENT DIFFERENCE: the copy went on without what it had lost:\n%s", text)
 		case c.lost && explained(text):
 			c.t.Logf("the log is lost: %s", last[len(last)-1])
@@ -286,7 +288,7 @@ func (c *chaos) finish() {
 	c.t.Logf("equal: %s", got)
 }
 
-// controlRefused starts a copy whose control socket has no room: it must refuse to run.
+// controlRefused starts a copy whose control socket has no room: it must refuse to start.
 func (c *chaos) controlRefused() {
 	args := append(slices.Clone(c.args[:len(c.args)-1]), c.files+"/other")
 	ctx, cancel := context.WithTimeout(c.t.Context(), chaosLimit)

@@ -24,10 +24,10 @@ import (
 
 var cutoverRounds = flag.Int("cutover.rounds", 3, "rounds of TestCopyCutover")
 
-// TestCopyCutover moves sysbench's tables from one server to another while oltp_read_write runs
-// through a gateway: the copy follows, has the gateway switch, and brings back what is written then.
-// Around the switch it is killed again and again, at random moments. Sysbench sees no error but deadlocks, and
-// in the end both servers have the same rows.
+// TestCopyCutover moves sysbench's tables from one server to another while oltp_read_write runs through a
+// gateway: the copy follows, has the gateway switch, and applies later changes back to the source. Around the
+// switch the copy is killed repeatedly, at random times. Sysbench receives no errors except deadlocks, and in
+// the end both servers have the same rows.
 func TestCopyCutover(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	servers := []*testmysql.Server{testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, testmysql.WithBinlog(), account)}
@@ -58,11 +58,11 @@ func cutoverRound(t *testing.T, from, to *testmysql.Server, rnd *rand.Rand) {
 		"--tables=cut.sbtest1,cut.sbtest2", "--follow", "--cutover", "--gateway", gateway.http, "--cutover-hold", "5s", "--json", "--patience", "30s",
 		"--control-socket", socket,
 	}
-	const moment = 15 * time.Millisecond // about what a hold, a switch and its notes take
+	const moment = 15 * time.Millisecond // approximate duration of a pause, a switch and its records
 	for range 4 {
 		c, events := startCopy(t, args)
 		awaitText(t, c, events, "the gateway holds all commands", "back to the source")
-		select { // a random moment, unless it ends before
+		select { // a random time, unless it ends before
 		case <-time.After(time.Duration(rnd.Int64N(int64(moment)))):
 		case <-c.exited:
 		}
@@ -108,7 +108,7 @@ func cutoverRound(t *testing.T, from, to *testmysql.Server, rnd *rand.Rand) {
 	}
 }
 
-// deadlocksOf is how many transactions a server has given up for others' sake.
+// deadlocksOf returns the number of transactions that a server has rolled back because of deadlocks.
 func deadlocksOf(t *testing.T, s *testmysql.Server) (n int) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN(testmysql.RootUser))
@@ -123,7 +123,7 @@ func deadlocksOf(t *testing.T, s *testmysql.Server) (n int) {
 	return n
 }
 
-// awaitText waits for an event that has one of two texts, or for the copy's end.
+// awaitText waits for an event with one of two texts, or for the copy's end.
 func awaitText(t *testing.T, c *child, events <-chan string, text, other string) {
 	t.Helper()
 	limit := time.After(2 * time.Minute)

@@ -15,8 +15,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// An evidence is what a round of kills leaves when it fails: the events of all of its runs, the state in the target, the
-// logs of both servers, and the source's binary log.
+// An evidence is the material about a failed round of kills: the events of all of its runs, the state in the
+// target, the logs of both servers, and the source's binary log.
 type evidence struct {
 	source, target *testmysql.Server
 
@@ -24,7 +24,7 @@ type evidence struct {
 	runs []*runEvents
 }
 
-// A runEvents is what one run printed.
+// A runEvents is the output of one run.
 type runEvents struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -36,7 +36,7 @@ func (r *runEvents) Write(b []byte) (int, error) {
 	return r.text.Write(b)
 }
 
-// keepEvidence has a round that fails leave a directory, which it logs.
+// keepEvidence makes a failed round leave a directory, which it logs.
 func keepEvidence(t *testing.T, source, target *testmysql.Server) *evidence {
 	e := &evidence{source: source, target: target}
 	t.Cleanup(func() {
@@ -54,7 +54,7 @@ func keepEvidence(t *testing.T, source, target *testmysql.Server) *evidence {
 	return e
 }
 
-// run starts keeping the events of a run.
+// run starts recording the events of a run.
 func (e *evidence) run(args []string) *runEvents {
 	r := &runEvents{}
 	fmt.Fprintf(r, "%q\n", args)
@@ -83,7 +83,7 @@ func (e *evidence) write(t *testing.T, dir string) {
 	e.keepLog(t, dir)
 }
 
-// keepLog copies the source's binary log, whose directory goes with the server.
+// keepLog copies the source's binary log, whose directory is removed with the server.
 func (e *evidence) keepLog(t *testing.T, dir string) {
 	db, err := sql.Open("mysql", e.source.DSN(testmysql.RootUser))
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *evidence) keepLog(t *testing.T, dir string) {
 	}
 }
 
-// dumpTable is a table's rows as text, or the error.
+// dumpTable returns a table's rows as text, or the error.
 func dumpTable(s *testmysql.Server, table string) []byte {
 	var out bytes.Buffer
 	db, err := sql.Open("mysql", s.DSN(testmysql.RootUser))

@@ -21,8 +21,8 @@ import (
 
 var copyRounds = flag.Int("copy.rounds", 20, "rounds of TestCopyFollow, of three kinds in turn")
 
-// A copyKind is what of sysbench's tables is copied: flags, and what must then be the same, as a
-// pair of what is summed up on the source and on the target.
+// A copyKind is a way to copy sysbench's tables: flags, and expressions that must have equal sums, as a pair
+// for the source and for the target.
 type copyKind struct {
 	name  string
 	flags []string
@@ -45,19 +45,19 @@ var copyKinds = []copyKind{
 	}},
 }
 
-// sumOf is a statement that sums rows up.
+// sumOf returns a statement that sums rows.
 func sumOf(what string) string {
 	columns, from, _ := strings.Cut(what, ")")
 	return "select concat(count(*), ' rows, ', coalesce(sum(crc32(concat_ws('#', " + columns + "))), 0)) " + from
 }
 
-// startCopy runs a copy and hands on the events that it tells.
+// startCopy runs a copy and delivers its events.
 func startCopy(t *testing.T, args []string) (c *child, events <-chan string) {
 	t.Helper()
 	return startCopyTo(t, args, io.Discard)
 }
 
-// startCopyTo is startCopy, which writes the events to w too.
+// startCopyTo is startCopy that also writes the events to w.
 func startCopyTo(t *testing.T, args []string, to io.Writer) (c *child, events <-chan string) {
 	t.Helper()
 	return startCopyOf(t, binary, args, to)
@@ -80,7 +80,7 @@ func startCopyOf(t *testing.T, tare string, args []string, to io.Writer) (c *chi
 		for lines := bufio.NewScanner(r); lines.Scan(); {
 			select {
 			case told <- lines.Text():
-			default: // nobody waits for so many
+			default: // excess events are dropped
 			}
 		}
 	}()
@@ -103,9 +103,9 @@ func awaitEvents(t *testing.T, c *child, events <-chan string, n int) {
 	}
 }
 
-// TestCopyFollow copies tables under sysbench's oltp_read_write and follows them, while at random
-// moments the copy is killed, its connections to the source are, or one of the servers is, and
-// started again. Then the writes stop, and both sides have the same rows.
+// TestCopyFollow copies tables under sysbench's oltp_read_write and follows them. At random times the copy,
+// its connections to the source, or one of the servers is killed and started again. Then the writes stop, and
+// both sides have the same rows.
 func TestCopyFollow(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
@@ -116,7 +116,7 @@ func TestCopyFollow(t *testing.T) {
 	}
 }
 
-// killCopier ends the connections of a server's user copier.
+// killCopier kills the connections of a server's user copier.
 func killCopier(t *testing.T, s *testmysql.Server) {
 	t.Helper()
 	db := open(t, s.Addr, "")
@@ -135,17 +135,17 @@ func killCopier(t *testing.T, s *testmysql.Server) {
 	for rows.Next() {
 		var id string
 		must(t, rows.Scan(&id))
-		_ = s.Exec("kill " + id) // it may be gone
+		_ = s.Exec("kill " + id) // it may be closed already
 	}
 	must(t, rows.Err())
 }
 
-// A followRound is a source that is written to, and a target that is to become the same.
+// A followRound is a source under writes, and a target that has to become equal.
 type followRound struct {
 	source   *testmysql.Server
 	kind     copyKind
 	from, to *sql.DB
-	before   string // what the first of the tables was
+	before   string // previous state of the first table
 	load     *exec.Cmd
 	kept     *evidence // nil: none
 }
@@ -163,7 +163,7 @@ func newFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKin
 	return f
 }
 
-// write writes until the source goes away, or rest is called.
+// write writes until the source is unreachable, or rest is called.
 func (f *followRound) write(t *testing.T) {
 	t.Helper()
 	f.load = exec.CommandContext(t.Context(), "sysbench", append(sysbenchArgs(t, f.source.Addr, "flw", "oltp_read_write",
@@ -172,7 +172,7 @@ func (f *followRound) write(t *testing.T) {
 }
 
 func (f *followRound) rest() {
-	_ = f.load.Process.Kill() // it may have ended with its server
+	_ = f.load.Process.Kill() // it may have exited with its server
 	_ = f.load.Wait()
 }
 

@@ -17,8 +17,8 @@ import (
 
 var killRounds = flag.Int("copykill.rounds", 20, "rounds of TestCopyKilled")
 
-// killTables are tables of many chunks: with indexes to be built afterwards, a key of several
-// columns under a collation, and rows of all sizes.
+// killTables are tables of many chunks: with indexes built at the end, a key of several columns under a
+// collation, and rows of all sizes.
 var killTables = []string{
 	"create table kil.a (id int primary key, k int not null, c varchar(120) not null, key k (k), key ck (c, k))",
 	"insert into kil.a select seq, seq * 7919 % 1009, concat('row ', repeat(char(97 + seq % 26), seq % 100)) from kil.seq_1_to_15000",
@@ -27,9 +27,9 @@ var killTables = []string{
 	"analyze table kil.a, kil.b",
 }
 
-// TestCopyKilled copies tables, while at random moments the copy is killed, its connections to the
-// source are, or the target server is, and started again; the same command goes on. In the end
-// both sides have the same definitions and rows.
+// TestCopyKilled copies tables. At random times the copy, its connections to the source, or the target server
+// is killed and started again; the same command resumes. In the end both sides have the same definitions and
+// rows.
 func TestCopyKilled(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
@@ -48,7 +48,7 @@ func TestCopyKilled(t *testing.T) {
 	}
 }
 
-// copyKilledRound reports whether the last run found chunks that those before it had copied.
+// copyKilledRound reports whether the last run found chunks that earlier ones had copied.
 func copyKilledRound(t *testing.T, source, target *testmysql.Server, rnd *rand.Rand) (wentOn bool) {
 	must(t, target.Exec("drop database if exists kil", "drop database if exists _tare"))
 	kept := keepEvidence(t, source, target)
@@ -79,7 +79,7 @@ func copyKilledRound(t *testing.T, source, target *testmysql.Server, rnd *rand.R
 			said = stdout
 			break
 		}
-		if try == 20 || !strings.Contains(stderr, "another tare copy") { // that of one that was killed is noticed by the server in a moment
+		if try == 20 || !strings.Contains(stderr, "another tare copy") { // the server notices a killed copy after a short time
 			t.Fatalf("the last run: %v\n%s\n%s", err, stderr, stdout)
 		}
 	}

@@ -23,12 +23,12 @@ var viewRounds = flag.Int("copyviews.rounds", 2, "rounds of TestCopyShortViews f
 const (
 	viewRows = 60_000
 
-	// longestView is how old a transaction that reads rows may be found, in seconds: views live for at most 1 s here, and
-	// the rest is for a busy machine.
+	// longestView is the maximum age of a transaction that reads rows, in seconds: views live for at most 1 s
+	// here, and the rest allows for a busy machine.
 	longestView = 10
 )
 
-// viewKinds are what is copied.
+// viewKinds are the kinds of copies.
 var viewKinds = []copyKind{
 	{"unique", []string{"--tables=flw.v"}, [][2]string{{"id, u, v, p) from flw.v", "id, u, v, p) from flw.v"}}},
 	{"unique, parts", []string{"--tables=flw.v", "--where=flw.v: v < 6"}, [][2]string{{"id, u, v, p) from flw.v where v < 6", "id, u, v, p) from flw.v"}}},
@@ -49,7 +49,7 @@ func startViewWriter(t *testing.T, s *testmysql.Server, seed uint64) *viewWriter
 	for n := range uint64(3) {
 		rnd := rand.New(rand.NewPCG(seed, n))
 		w.all.Go(func() {
-			pace := time.NewTicker(4 * time.Millisecond) // so that the copy gets its share of a small machine
+			pace := time.NewTicker(4 * time.Millisecond) // leaves the copy its part of a small machine
 			defer pace.Stop()
 			for ctx.Err() == nil {
 				w.write(ctx, db, rnd)
@@ -70,7 +70,7 @@ func (w *viewWriter) write(ctx context.Context, db *sql.DB, rnd *rand.Rand) {
 	if err != nil {
 		return // the server is being restarted
 	}
-	defer func() { _ = tx.Rollback() }() // it is committed, or was given up by the server
+	defer func() { _ = tx.Rollback() }() // it is committed, or was rolled back by the server
 	do := func(format string, a ...any) { _, _ = tx.ExecContext(ctx, fmt.Sprintf(format, a...)) }
 	id := func() int { return 1 + rnd.IntN(viewRows) }
 	for range 1 + rnd.IntN(4) {
@@ -80,7 +80,7 @@ func (w *viewWriter) write(ctx context.Context, db *sql.DB, rnd *rand.Rand) {
 			do("update flw.v set u = -%d where id = %d", a, a)
 			do("update flw.v set u = %d where id = %d", a, b)
 			do("update flw.v set u = %d where u = -%d", b, a)
-		case 1: // hand a value on
+		case 1: // reuse a value
 			do("update flw.v set u = null, v = v + 1 where u = %d", a)
 			do("update flw.v set u = %d where id = %d", a, b)
 		case 2:
@@ -93,7 +93,7 @@ func (w *viewWriter) write(ctx context.Context, db *sql.DB, rnd *rand.Rand) {
 			do("insert into flw.v values (%d, %d, %d, repeat('n', 200))", a, b, rnd.IntN(10))
 		}
 	}
-	_ = tx.Commit() // the round compares what is there
+	_ = tx.Commit() // the round compares the actual rows
 }
 
 func (w *viewWriter) end(t *testing.T) {
@@ -102,7 +102,7 @@ func (w *viewWriter) end(t *testing.T) {
 	testwait.Group(t, "the writers to end", &w.all)
 }
 
-// watchViews keeps how old transactions of the user copier get, until the test has ended.
+// watchViews records the maximum age of the user copier's transactions until the test ends.
 func watchViews(t *testing.T, s *testmysql.Server) (oldest func() int) {
 	t.Helper()
 	db, err := sql.Open("mysql", s.DSN(testmysql.RootUser))
@@ -111,13 +111,13 @@ func watchViews(t *testing.T, s *testmysql.Server) (oldest func() int) {
 	var watching sync.WaitGroup
 	most, looks := 0, 0
 	watching.Go(func() {
-		ticker := time.NewTicker(200 * time.Millisecond) // the server reads its list anew every 0.1 s
+		ticker := time.NewTicker(200 * time.Millisecond) // the server refreshes its list every 0.1 s
 		defer ticker.Stop()
 		for ctx.Err() == nil {
 			var age int
 			err := db.QueryRowContext(ctx, "select coalesce(max(timestampdiff(second, trx_started, now())), 0) from information_schema.innodb_trx t"+
 				" join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.user = 'copier'").Scan(&age)
-			if err == nil { // otherwise it is being restarted
+			if err == nil { // otherwise it is restarting
 				most, looks = max(most, age), looks+1
 			}
 			select {
@@ -137,8 +137,9 @@ func watchViews(t *testing.T, s *testmysql.Server) (oldest func() int) {
 	}
 }
 
-// TestCopyShortViews copies and follows a table with a second unique key through views of at most 0.2 or 1 s, under writes that
-// exchange unique values and change keys, while at random moments the copy is killed, its connections are, or a server is.
+// TestCopyShortViews copies and follows a table with a second unique key through views of at most 0.2 or 1 s,
+// under writes that exchange unique values and change keys. At random times the copy, its connections, or a
+// server is killed.
 func TestCopyShortViews(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
@@ -190,7 +191,7 @@ func shortViewRound(t *testing.T, source, target *testmysql.Server, kind copyKin
 		awaitEvents(t, c, events, 3)
 		c.end(syscall.SIGTERM)
 	}
-	// The rest is copied and followed while the writers are at work; then they end, and both sides are compared.
+	// The rest is copied and followed under writes; then they stop, and both sides are compared.
 	c, events := startCopyTo(t, args, f.kept.run(args))
 	awaitText(t, c, events, `"caught-up"`, "")
 	c.end(syscall.SIGTERM)

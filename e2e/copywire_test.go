@@ -20,9 +20,9 @@ import (
 
 var wireRounds = flag.Int("copywire.rounds", 6, "rounds of TestCopyWire, of the kinds of TestCopyFollow in turn")
 
-// A rowReader is tare rowstream at an address that stays, however often it is started.
+// A rowReader is tare rowstream at a fixed address, across restarts.
 type rowReader struct {
-	t            *testing.T // whose end is its end
+	t            *testing.T // the reader stops with it
 	listen, from string
 	c            *child
 }
@@ -37,7 +37,7 @@ func newRowReader(t *testing.T, from string) *rowReader {
 	return r
 }
 
-// start starts it and waits until it is ready; a source that is not there yet is tried again.
+// start starts it and waits until it is ready; it retries while the source is unreachable.
 func (r *rowReader) start() {
 	r.t.Helper()
 	var ready atomic.Bool
@@ -61,9 +61,9 @@ func (r *rowReader) start() {
 	})
 }
 
-// TestCopyWire copies tables under sysbench's oltp_read_write through tare rowstream and follows
-// them, while at random moments the copy, the reader beside the source or one of the servers is
-// killed, or the reader's connections are. Then the writes stop, and both sides have the same rows.
+// TestCopyWire copies tables under sysbench's oltp_read_write through tare rowstream and follows them. At
+// random times the copy, the reader beside the source, its connections, or one of the servers is killed. Then
+// the writes stop, and both sides have the same rows.
 func TestCopyWire(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
@@ -108,8 +108,8 @@ func TestCopyWire(t *testing.T) {
 	}
 }
 
-// TestCopyWireAlone follows through a reader that is killed and stopped for a while, twice: the copy
-// itself goes on.
+// TestCopyWireAlone follows through a reader that is killed and stopped temporarily, twice: the copy itself
+// continues.
 func TestCopyWireAlone(t *testing.T) {
 	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)

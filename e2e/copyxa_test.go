@@ -11,13 +11,13 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestCopyPreparedXA follows an XA transaction that is larger than what is kept in memory, while copies are killed
-// before its COMMIT and behind it, and the source is killed between PREPARE and COMMIT.
+// TestCopyPreparedXA follows an XA transaction that exceeds the memory bound, while copies are killed before
+// and after its COMMIT, and the source is killed between PREPARE and COMMIT.
 func TestCopyPreparedXA(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			if name == "MySQL" {
-				mysqlPlain.get(t) // it is skipped where there is none
+				mysqlPlain.get(t) // skips the test if there is none
 			}
 			opts := append(opts, testmysql.WithBinlog(), copierAccount)
 			from, to := testmysql.Start(t, opts...), testmysql.Start(t, opts...)

@@ -25,7 +25,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A moment of a cutover is told by what the copy asks of the gateway.
+// A moment of a cutover is identified by the copy's request to the gateway.
 type moment string
 
 const (
@@ -35,13 +35,13 @@ const (
 	switchRuns   moment = "the switch is under way"
 	switchLost   moment = "the switch is done and its answer lost"
 	switchDone   moment = "the switch is done"
-	releaseAsked moment = "a release is asked for" // after a switch that was refused
+	releaseAsked moment = "a release is asked for" // after a refused switch
 	goesBack     moment = "changes go back"
 )
 
 var moments = []moment{holdAsked, holdGranted, switchAsked, switchRuns, switchLost, switchDone, releaseAsked, goesBack}
 
-// A victim is what is killed, and started again.
+// A victim is the process that is killed and restarted.
 type victim string
 
 const (
@@ -51,22 +51,22 @@ const (
 	theTarget  victim = "target"
 )
 
-// A drill is one cutover, in which one process is killed at one moment. It stands between the copy and
-// the gateway's API.
+// A drill is one cutover in which one process is killed at one moment. It is a proxy between the copy and the
+// gateway's API.
 type drill struct {
 	*testing.T
 	moment moment
 	victim victim
-	delay  time.Duration // into a switch that is under way
+	delay  time.Duration // after the start of a switch
 
 	from, to *testmysql.Server
 	gateway  *tare
-	again    []string // arguments of the gateway, to start it at the same addresses
+	again    []string // arguments for restarting the gateway at the same addresses
 	copy     atomic.Pointer[child]
 	api      *httputil.ReverseProxy
-	refused  atomic.Bool // a switch, so that there is a release
+	refused  atomic.Bool // a switch was refused, so that there is a release
 	once     sync.Once
-	struck   chan struct{} // closed when the victim is dead
+	struck   chan struct{} // closed when the victim is killed
 	revived  bool
 	events   string // the file of the running copy's events
 }
@@ -78,13 +78,13 @@ func (d *drill) lastEvents() string {
 	return string(text[max(len(text)-4000, 0):])
 }
 
-// TestCutoverDrills switches clients from one server to another, and kills the copy, the gateway, the source and the
-// target at each moment of it. The copy goes on by itself, or, when it was killed, by the same command. Whatever happens, each write that a client
-// knows to be done is on the server that clients are at in the end; after the first at the new server there
-// is none at the old one; clients see errors only of what they are connected to; and in the end both
-// servers have the same rows.
+// TestCutoverDrills switches clients from one server to another, and kills the copy, the gateway, the source
+// and the target at each moment of the cutover. The copy continues, or, if it was killed, the same command
+// resumes it. In every case each acknowledged write is on the clients' final server; after the first write at
+// the new server there are none at the old one; clients receive errors only from processes they are connected
+// to; and in the end both servers have the same rows.
 func TestCutoverDrills(t *testing.T) {
-	// It is there in the moment after a restart, too.
+	// It also exists right after a restart.
 	account := testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 	servers := []*testmysql.Server{testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, testmysql.WithBinlog(), account)}
 	rnd := testseed.Rand(t)
@@ -123,7 +123,7 @@ func (d *drill) run() {
 	must(d.T, err)
 	d.again = append(d.again, "--listen", d.gateway.addr, "--http", at.Host)
 	d.api = httputil.NewSingleHostReverseProxy(at)
-	d.api.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // as if nobody stood between
+	d.api.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // the connection is closed as by the gateway
 	front := httptest.NewServer(d)
 	defer front.Close()
 
@@ -136,10 +136,10 @@ func (d *drill) run() {
 	}
 	d.events = filepath.Join(d.TempDir(), "events.json")
 	d.copyUntilBack(args)
-	j.awaitAcked(200) // at the target, while changes go back
+	j.awaitAcked(200) // at the target, while changes flow back
 	j.stop()
 	c := d.copy.Load()
-	testwait.UntilState(d.T, "finish to be taken", func() (string, bool) { // the copy may be connecting again
+	testwait.UntilState(d.T, "finish to be taken", func() (string, bool) { // the copy may be reconnecting
 		out, err := exec.Command(binary, "copy", "ctl", "finish", "--socket", socket).CombinedOutput()
 		return fmt.Sprintf("%v: %s\nthe copy's last events:\n%s\nand messages:\n%s", err, out, d.lastEvents(), c.text()), err == nil
 	})
@@ -150,8 +150,8 @@ func (d *drill) run() {
 	d.check(j)
 }
 
-// copyUntilBack runs the copy, again if it was killed, until the target's changes have come back to
-// the source and the victim is up again.
+// copyUntilBack runs the copy, and restarts it if it was killed, until the target's changes have arrived at
+// the source and the victim is running again.
 func (d *drill) copyUntilBack(args []string) {
 	limit := time.After(2 * time.Minute)
 	for {
@@ -164,13 +164,13 @@ func (d *drill) copyUntilBack(args []string) {
 		}
 		<-c.exited
 		said := lastLine(c.text())
-		if c.cmd.ProcessState.ExitCode() != -1 && !strings.Contains(said, "another tare copy") { // one that was killed, which the server has not noticed
+		if c.cmd.ProcessState.ExitCode() != -1 && !strings.Contains(said, "another tare copy") { // the server has not noticed yet that the previous copy was killed
 			d.Fatalf("the copy ended with code %d: %s", c.cmd.ProcessState.ExitCode(), said)
 		}
 	}
 }
 
-// await hears the copy's events. It reports false when the copy has ended.
+// await processes the copy's events. It reports false if the copy has exited.
 func (d *drill) await(events <-chan string, limit <-chan time.Time) bool {
 	for back := false; !back || !d.revived; {
 		struck := d.struck
@@ -199,7 +199,7 @@ func (d *drill) await(events <-chan string, limit <-chan time.Time) bool {
 	return true
 }
 
-// revive starts the victim again.
+// revive restarts the victim.
 func (d *drill) revive() {
 	d.revived = true
 	switch d.victim {
@@ -212,7 +212,7 @@ func (d *drill) revive() {
 	}
 }
 
-// strike kills the victim if this is the moment. It is called by several goroutines.
+// strike kills the victim at the right moment. Several goroutines call it.
 func (d *drill) strike(m moment) {
 	if m != d.moment {
 		return
@@ -236,14 +236,14 @@ func (d *drill) strike(m moment) {
 	})
 }
 
-// kill ends a process that cannot do anything about it.
+// kill kills a process by SIGKILL.
 func (p *tare) kill() {
 	p.asked = true
-	_ = p.process.Kill() // it may be gone
+	_ = p.process.Kill() // it may have exited
 	<-p.exited
 }
 
-// ServeHTTP passes requests to the gateway, and strikes before and after some.
+// ServeHTTP forwards requests to the gateway, and calls strike before and after some.
 func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what := path.Base(r.URL.Path)
 	switch what {
@@ -252,7 +252,7 @@ func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "switch":
 		if d.moment == releaseAsked && d.refused.CompareAndSwap(false, true) {
 			w.WriteHeader(http.StatusConflict)
-			_, _ = w.Write([]byte(`{"error": "refused once"}`)) // who is gone is told nothing
+			_, _ = w.Write([]byte(`{"error": "refused once"}`)) // the client may have disconnected
 			return
 		}
 		d.strike(switchAsked)
@@ -260,7 +260,7 @@ func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			time.AfterFunc(d.delay, func() { d.strike(switchRuns) })
 		}
 	case "release":
-		if d.refused.Load() { // the one at the start tries the account
+		if d.refused.Load() { // the first release checks the account
 			d.strike(releaseAsked)
 		}
 	}
@@ -282,7 +282,7 @@ func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// feel reports whether clients may be connected to what is killed.
+// feel reports whether clients may be connected to the victim.
 func (d *drill) feel() bool {
 	switch d.victim {
 	case theGateway:
@@ -295,7 +295,7 @@ func (d *drill) feel() bool {
 	return false
 }
 
-// check compares what clients know with what there is.
+// check compares the clients' records with the servers.
 func (d *drill) check(j *journal) {
 	if n := len(j.errors); n > 0 && !d.feel() {
 		d.Errorf("clients saw %d errors, and were not connected to what was killed: %v", n, j.errors)
@@ -339,8 +339,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// verify says what is wrong with the rows of the server that serves in the end, by the port of the
-// server that each was written at.
+// verify checks the rows of the final server, by the port of the server that each was written at.
 func (j *journal) verify(port map[int64]int, from, to int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -57,13 +57,13 @@ func startDemo(t *testing.T) string {
 	return ""
 }
 
-// TestDemo: the demo says where its pages are, and the statement that is slow on purpose is the first by
-// its mean, with the PromQL of its charts.
+// TestDemo checks that the demo prints the address of its pages, and that the deliberately slow statement is
+// the first by mean duration, with the PromQL of its charts.
 func TestDemo(t *testing.T) {
 	b := startBrowser(t)
 	at := startDemo(t)
 	tb := b.open(t, at)
-	// In the first seconds an engine that warms up may be slower at something else.
+	// In the first seconds an engine that warms up may be slower at another statement.
 	eventually(t, "the slow statement, first in the pages", func() bool {
 		tb.visit(t, "/queries?from=now-15m&sort=mean")
 		first := eval[string](t, tb, `document.querySelector("table.queries tbody a")?.textContent ?? ""`)
@@ -77,8 +77,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestFirstMinute walks docs/start/first-hour.md as somebody would who sees it for the first time, and says how
-// long each step took: from the address that the demo prints to promtool's answer.
+// TestFirstMinute follows docs/start/first-hour.md like a new user, and logs the duration of each step: from
+// the address that the demo prints to promtool's result.
 func TestFirstMinute(t *testing.T) {
 	b := startBrowser(t)
 	begun := time.Now()
@@ -122,7 +122,7 @@ func TestFirstMinute(t *testing.T) {
 	step("promtool query instant " + at + " '" + promql + "' answers " + strings.TrimSpace(answer))
 }
 
-// TestScreenshots makes the pictures of README and docs when it is told where to.
+// TestScreenshots takes the screenshots of README and docs if a directory is given.
 func TestScreenshots(t *testing.T) {
 	dir := os.Getenv("TARE_SCREENSHOTS")
 	if dir == "" {
@@ -134,7 +134,7 @@ func TestScreenshots(t *testing.T) {
 	tb.size(t, 1280, 800)
 	eventually(t, "most of a minute of load", func() bool {
 		tb.visit(t, "/queries?from=now-5m&sort=mean")
-		// As the first statement that was seen says; how many there are meanwhile depends on the machine.
+		// According to the first statement; the number of statements depends on the machine.
 		return eval[bool](t, tb, `Date.now() - Date.parse(document.querySelector("table.queries tbody td:last-child")?.textContent.replace(" ", "T") + "Z") > 50_000`)
 	})
 	slow := eval[string](t, tb, `new URL(document.querySelector("table.queries tbody a").href).pathname`)

@@ -1,12 +1,12 @@
 //go:build e2e
 
-// Package e2e runs the real binary between real programs: MariaDB or MySQL behind it, and before it
-// the programs that people use. `make e2e` runs it.
+// Package e2e runs the real binary between real programs: MariaDB or MySQL as the backend, and the usual
+// client programs. `make e2e` runs it.
 //
 // # Terms
 //
-//   - Directly means to the server itself, through means by way of `tare serve`. Wherever a
-//     program can run both ways, what it does directly is what it has to do through.
+//   - Directly means connected to the server itself, through means by way of `tare serve`. If a program can run
+//     both ways, its results directly are the expected ones through Tare.
 //   - A tare is one process of the binary, built once for all tests, on free ports of
 //     127.0.0.1. It ends with the test that started it, by SIGTERM, and with exit code 0.
 //
@@ -25,10 +25,10 @@
 //
 //	HTTP API ──> tare store ──> versitygw, an S3 server, with TLS
 //
-// # What it does not do
+// # Limits
 //
-// It measures nothing and asserts no time. It installs drivers of other languages into
-// temporary directories, and no system package: e2e/run does that before, and unpacks a MySQL
-// into .tools. A program that is missing fails its test; MySQL's tests are skipped on machines
-// where there can be none, which e2e/run finds out.
+// The tests measure nothing and assert no time. They install drivers of other languages into temporary
+// directories, and no system package: e2e/run does that before, and unpacks a MySQL into .tools. A missing
+// program fails its test; MySQL's tests are skipped on machines where MySQL is unavailable, which e2e/run
+// determines.
 package e2e

@@ -24,12 +24,13 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// documentedEnv is set in the process with private namespaces, to the mount namespace that it was started from.
+// documentedEnv is set in the process with private namespaces, to the mount namespace that it was started
+// from.
 const documentedEnv = "E2E_DOCUMENTED"
 
 // TestDocumentedCommands runs the commands of README.md, docs and deploy as printed, page by page, in a root
-// with empty directories, a network without other programs, and the host names of the pages. It prints which
-// commands it does not run, and why.
+// with empty directories, a network without other programs, and the host names of the pages. It logs the
+// commands that it does not run, with reasons.
 func TestDocumentedCommands(t *testing.T) {
 	mounts, err := os.Readlink("/proc/self/ns/mnt")
 	must(t, err)
@@ -61,7 +62,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// unrunnable returns why a command is not run, "" if it is.
+// unrunnable returns the reason why a command is not run, "" if it is.
 func unrunnable(c doccommands.Command) string {
 	for _, rule := range []struct{ page, text, why string }{
 		{`^docs/background/`, ``, "a measurement: minutes to hours"},
@@ -85,7 +86,7 @@ func unrunnable(c doccommands.Command) string {
 	return ""
 }
 
-// prerequisites are the commands that a page takes as done.
+// prerequisites are the commands that a page assumes to have been run.
 func prerequisites() map[string]string {
 	const gateway = "tare serve --backend mysql://db1:3306"
 	return map[string]string{
@@ -99,7 +100,7 @@ func prerequisites() map[string]string {
 	}
 }
 
-// readersValues replaces what stands for a value of the reader's.
+// readersValues replaces placeholders for values of the reader's.
 func (d *documented) readersValues(text string) string {
 	return strings.NewReplacer(
 		"-u you -p", "-u you -psecret",
@@ -111,7 +112,7 @@ func (d *documented) readersValues(text string) string {
 	).Replace(text)
 }
 
-// httpPorts are the ports of the servers' pages, by the start of their commands.
+// httpPort returns the port of a server's pages, by the start of its command.
 func httpPort(text string) string {
 	for _, s := range []struct{ start, port string }{
 		{`(bin/)?tare serve `, "8316"}, {`make run$`, "8316"}, {`(bin/)?tare store `, "8317"}, {`(bin/)?tare frontend `, "8318"}, {`(bin/)?tare rowstream `, "8319"},
@@ -135,7 +136,7 @@ type documented struct {
 	token          string                 // of the latest pause
 }
 
-// A background is a command that runs until it is ended.
+// A background is a command that runs until it is stopped.
 type background struct {
 	text   string
 	cmd    *exec.Cmd
@@ -157,10 +158,10 @@ func (b *background) output() string {
 	return b.out.String()
 }
 
-// newDocumented mounts empty directories over those that the pages name, and starts two servers.
+// newDocumented mounts empty directories over those named by the pages, and starts two servers.
 func newDocumented(t *testing.T) *documented {
 	t.Helper()
-	// It disappears with the namespace, and paths of control sockets below it are short.
+	// It is removed with the namespace, and paths of control sockets below it are short.
 	const work = "/mnt"
 	mustRun(t, "", "mount", "-t", "tmpfs", "tare", work)
 	d := &documented{work: work, dir: work + "/tare", servers: make(map[string]*background)}
@@ -207,7 +208,7 @@ func newDocumented(t *testing.T) *documented {
 	return d
 }
 
-// goCaches keeps Go's caches where they are when HOME changes.
+// goCaches keeps Go's caches at their paths when HOME changes.
 func goCaches(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"GOCACHE", "GOMODCACHE"} {
@@ -215,7 +216,7 @@ func goCaches(t *testing.T) {
 	}
 }
 
-// files writes the files that commands name without creating them: certificates, a token, rules.
+// files writes the files that commands use without creating them: certificates, a token, rules.
 func (d *documented) files(t *testing.T) {
 	t.Helper()
 	in := func(name string) string { return filepath.Join(d.dir, name) }
@@ -234,7 +235,7 @@ func (d *documented) files(t *testing.T) {
 	must(t, os.WriteFile(in("tare.yaml"), []byte(rules), 0o600))
 }
 
-// forward passes connections of an address to another until the test ends.
+// forward forwards connections from an address to another until the test ends.
 func forward(t *testing.T, addr, to string) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -263,7 +264,7 @@ func forward(t *testing.T, addr, to string) {
 	}()
 }
 
-// activeSeriesServer is a Mimir that has one series, in the first shard.
+// activeSeriesServer is a simulated Mimir with one series, in the first shard.
 func activeSeriesServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -332,7 +333,7 @@ func (d *documented) newHome(t *testing.T) {
 	d.home = home
 }
 
-// reset gives the source its tables, and the target nothing.
+// reset creates the source's tables, and empties the target.
 func (d *documented) reset(t *testing.T) {
 	t.Helper()
 	for _, s := range []*testmysql.Server{d.source, d.target} {
@@ -343,7 +344,7 @@ func (d *documented) reset(t *testing.T) {
 	}
 }
 
-// do runs a command in the way that its kind needs.
+// do runs a command according to its kind.
 func (d *documented) do(t *testing.T, printed string) {
 	t.Helper()
 	text := d.readersValues(printed)
@@ -426,7 +427,7 @@ func (d *documented) start(t *testing.T, text string) *background {
 	return b
 }
 
-// eventually waits for something that a command does, and fails if it exits before.
+// eventually waits for an effect of a command, and fails if the command exits before.
 func (d *documented) eventually(t *testing.T, b *background, what string, done func() bool) {
 	t.Helper()
 	eventually(t, what+" of "+b.text, func() bool {
@@ -439,7 +440,7 @@ func (d *documented) eventually(t *testing.T, b *background, what string, done f
 	})
 }
 
-// serve starts a server in place of the one that has its port, and waits until it is ready.
+// serve starts a server, replacing one with the same port, and waits until it is ready.
 func (d *documented) serve(t *testing.T, text string) {
 	t.Helper()
 	port := httpPort(text)
@@ -468,7 +469,7 @@ func (d *documented) follow(t *testing.T, text string) *background {
 	return b
 }
 
-// finish ends a copy that follows, which has to succeed.
+// finish finishes a copy that follows, which has to succeed.
 func (d *documented) finish(t *testing.T, b *background) {
 	t.Helper()
 	d.run(t, "tare copy ctl finish")
@@ -478,7 +479,7 @@ func (d *documented) finish(t *testing.T, b *background) {
 	}
 }
 
-// stop ends the server of a port, or all.
+// stop stops the server of a port, or all.
 func (d *documented) stop(t *testing.T, port string) {
 	t.Helper()
 	for p, b := range d.servers {
@@ -489,7 +490,7 @@ func (d *documented) stop(t *testing.T, port string) {
 	}
 }
 
-// end ends a command with its children.
+// end stops a command with its children.
 func (d *documented) end(t *testing.T, b *background, signal syscall.Signal) {
 	t.Helper()
 	_ = syscall.Kill(-b.cmd.Process.Pid, signal) // it may have exited

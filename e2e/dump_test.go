@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A schema with what a dump has to carry.
+// dumpedSchema has everything that a dump has to preserve.
 const dumpedSchema = `
 create table kinds (
 	id bigint unsigned primary key auto_increment,
@@ -38,7 +38,7 @@ create event nightly on schedule every 1 day disable do delete from child where 
 create sequence numbers start with 100;
 `
 
-// TestDump takes a dump directly and through, and restores it through.
+// TestDump takes a dump directly and through Tare, and restores it through Tare.
 func TestDump(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	schema := newSchema(t, mariadb, "dumped")
@@ -75,7 +75,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// difference shows the first line in which two texts differ.
+// difference returns the first line in which two texts differ.
 func difference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(g), len(w)) {

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// The values that no line of a redacted log may show: as a word, in quotes, and as a number.
+// Values that no line of a redacted log may contain: as a word, in quotes, and as a number.
 var errorSecrets = [...]string{"'S3CRETzz'", "'1 S3CRET \\'x\\''", "737373737373737373737373", "-7.37373737373737e299"}
 
 var (
@@ -218,8 +218,8 @@ SELECT "S3CRET
 SELECT 'S3CRETzz
 SELECT $ /*`, "\n")
 
-// TestErrorTexts provokes errors of as many numbers as the statements above reach, with values that are
-// easy to find: none of them is in the redacted log, and names are.
+// TestErrorTexts provokes errors of many numbers by the statements above, with easily recognized values: the
+// redacted log contains none of them, and it contains names.
 func TestErrorTexts(t *testing.T) {
 	for _, name := range fuzzServers {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestErrorTexts(t *testing.T) {
 				"CREATE PROCEDURE sig(x VARCHAR(40)) SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = x, MYSQL_ERRNO = 1452", "CREATE FUNCTION f(x VARCHAR(40)) RETURNS INT DETERMINISTIC RETURN x + 0",
 				"CREATE FUNCTION fi(x INT) RETURNS INT DETERMINISTIC RETURN x",
 			} {
-				_, _ = direct.Exec(stmt) // not each server has all
+				_, _ = direct.Exec(stmt) // not every server supports all of them
 			}
 			log := filepath.Join(t.TempDir(), "query.log")
 			p := startTare(t, addr, "--log-file", log)
@@ -253,7 +253,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// provoke sends all statements on one session, or on a new one once the server has ended it.
+// provoke sends all statements on one session, or on a new one once the server has closed it.
 func provoke(t *testing.T, addr, locale string) (failed int) {
 	var c *mysqlconn.Client
 	defer func() {

@@ -25,12 +25,13 @@ import (
 type extremeServer struct {
 	set   *config.Set
 	load  func(config.Input) error
-	flags map[string]string // so that as many options as possible have an effect
+	flags map[string]string // values that give as many options as possible an effect
 	use   func(t *testing.T, listen, http string)
 }
 
-// TestExtremes starts each server with each numeric option at the ends of its range: it refuses the value by an error
-// that names the option, or it serves, and it exits in order. New options are included: the values go by their kind.
+// TestExtremes starts each server with each numeric option at the ends of its range: it refuses the value by
+// an error that names the option, or it serves, and it exits gracefully. New options are included, because
+// the values depend on their kind.
 func TestExtremes(t *testing.T) {
 	bucket, empty := "file://"+t.TempDir(), "file://"+t.TempDir()
 	serve, store, frontend := config.NewServe(), config.NewStore(), config.NewFrontend()
@@ -57,7 +58,8 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// try runs the server with one option. Values that its parser refuses are not started: package config tests those.
+// try runs the server with one option. Values that its parser refuses are skipped: package config tests
+// those.
 func (s *extremeServer) try(t *testing.T, name, option, value string) {
 	dir := t.TempDir()
 	flags := map[string]string{"diag-format": "json"}
@@ -100,7 +102,7 @@ func (s *extremeServer) try(t *testing.T, name, option, value string) {
 	case <-time.After(testwait.Limit):
 		t.Fatalf("waited too long for tare %s to listen:\n%.2000s", name, c.text())
 	}
-	// 3: the drain time has passed.
+	// 3: the drain timeout has passed.
 	if code := c.end(syscall.SIGTERM); code != 0 && !(code == 3 && option == "drain-timeout") {
 		t.Errorf("it exits with %d:\n%.2000s", code, c.text())
 	}
@@ -138,12 +140,12 @@ func requestOnce(t *testing.T, _, address string) {
 		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			if !errors.Is(err, io.EOF) { // a time limit may end it
+			if !errors.Is(err, io.EOF) { // a time limit may close the connection
 				t.Errorf("%s: %v", path, err)
 			}
 			continue
 		}
-		_, _ = io.Copy(io.Discard, resp.Body) // a time limit may end it
+		_, _ = io.Copy(io.Discard, resp.Body) // a time limit may close the connection
 		resp.Body.Close()
 	}
 }

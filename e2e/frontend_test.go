@@ -20,12 +20,12 @@ import (
 const (
 	loadShards     = 128
 	loadShardBytes = 100 << 20
-	loadMayTake    = 64 << 20 // resident memory above what the process had before
+	loadMayTake    = 64 << 20 // resident memory in addition to the initial one
 )
 
-// TestFrontendUnderLoad has 128 shards of 100 MB merged for a client that first hardly reads and then
-// stops: the shards are held back, and the frontend's memory stays within 64 MiB of what it was. Then the
-// client reads all there is.
+// TestFrontendUnderLoad merges 128 shards of 100 MB for a client that first reads slowly and then stops:
+// backpressure reaches the shards, and the frontend's memory grows by at most 64 MiB. Then the client reads
+// the rest.
 func TestFrontendUnderLoad(t *testing.T) {
 	item := []byte(`{"__name__":"http_requests_total","instance":"instance-17","job":"prometheus","path":"/api/v1/items"},`)
 	chunk := bytes.Repeat(item, 64<<10/len(item))
@@ -70,7 +70,7 @@ func TestFrontendUnderLoad(t *testing.T) {
 		_, _ = body.Write(buf[:n])
 		time.Sleep(time.Millisecond) // polls: nothing, it is the slow client itself
 	}
-	// Now the client stops. Whoever writes fills the kernel's buffers, and waits.
+	// The client stops. Writers fill the kernel's buffers, and wait.
 	last := int64(-1)
 	eventually(t, "all shards held back", func() bool {
 		now := sent.Load()
@@ -101,7 +101,7 @@ func TestFrontendUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFrontendOverFrontends asks a frontend over two others: frontends are members too.
+// TestFrontendOverFrontends queries a frontend over two others: frontends can be members too.
 func TestFrontendOverFrontends(t *testing.T) {
 	downstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -119,13 +119,13 @@ func TestFrontendOverFrontends(t *testing.T) {
 	if len(answer.Data) != 3 {
 		t.Errorf("got %s, want each of 3 shards once", text)
 	}
-	// Members count by themselves: here both know the same series.
+	// Members count independently: here both have the same series.
 	if _, text = get(t, above.http+"/api/v1/cardinality/active_series?selector=up&count_by=job"); text != `{"data":[{"job":"a","__count__":"6"}]}` {
 		t.Errorf("got %s", text)
 	}
 }
 
-// A tail keeps the end of what is written.
+// A tail keeps the end of its input.
 type tail struct {
 	last  []byte
 	bytes int64
@@ -140,7 +140,7 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// residentBytes is a field of /proc/PID/status: VmRSS, resident now, or VmHWM, at most so far.
+// residentBytes returns a field of /proc/PID/status: VmRSS, currently resident, or VmHWM, its maximum.
 func residentBytes(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

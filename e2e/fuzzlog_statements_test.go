@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// fuzzSchema are the schemas of the log fuzzer: fz has the tables that are followed, a, b and c;
-// fzx has what leads to them: a view, a trigger, a function and a procedure.
+// fuzzSchema are the schemas of the log fuzzer: fz has the followed tables, a, b and c; fzx has objects that
+// modify them: a view, a trigger, a function and a procedure.
 var fuzzSchema = []string{
 	"drop database if exists fz", "drop database if exists fzx", "drop database if exists fzy", "create database fz character set utf8mb4", "create database fzx",
 	"create table fz.a (id int primary key, price int, qty int, s varchar(40), e enum('x','y','z'), ts timestamp(3) null, key k (qty))",
@@ -26,17 +26,17 @@ var fuzzSchema = []string{
 type fuzzStep struct {
 	class string
 	sql   []string
-	alter []string // what brings the target to the same definition after a stop
+	alter []string // statements that give the target the same definition after a stop
 }
 
-// stopBudgets are the shares of steps of a class at which the copy may stop. A copier that always
-// stops would be right, and of no use.
+// stopBudgets are the fractions of steps of a class at which the copy may stop. A copier that always stops
+// would be correct, but useless.
 var stopBudgets = map[string]float64{
 	"rows": 0, "savepoint": 0, "xa": 0, "by way of": 0, "session": 0, "load": 0, "other definition": 0, "other object": 0, "harmless prefix": 0, "temporary": 0, "maintenance": 0,
 	"alter": 1, "index": 1, "truncate": 1, "rename": 1, "partition": 1, "replace table": 1, "as a statement": 1, "part of a row": 1,
 }
 
-// A fuzzGen makes up statements.
+// A fuzzGen generates statements.
 type fuzzGen struct {
 	*rand.Rand
 	maria bool
@@ -47,7 +47,7 @@ func (g *fuzzGen) pick(of ...string) string { return of[g.IntN(len(of))] }
 
 func (g *fuzzGen) id() int { return g.IntN(120) }
 
-// row is a statement that changes rows of the followed tables.
+// row returns a statement that changes rows of the followed tables.
 func (g *fuzzGen) row() string {
 	switch g.IntN(9) {
 	case 0, 1:
@@ -75,7 +75,7 @@ func (g *fuzzGen) rows(n int) (all []string) {
 	return all
 }
 
-// wrap writes a statement in another way that means the same.
+// wrap returns an equivalent statement in another form.
 func (g *fuzzGen) wrap(sql string) string {
 	words := strings.Fields(sql)
 	switch g.IntN(8) {
@@ -100,7 +100,7 @@ func (g *fuzzGen) wrap(sql string) string {
 	return strings.Join(words, " ")
 }
 
-// safe is a step that a copy must follow.
+// safe returns a step that a copy must follow.
 func (g *fuzzGen) safe() fuzzStep {
 	switch g.IntN(11) {
 	case 0:
@@ -155,7 +155,7 @@ func (g *fuzzGen) otherDefinition() string {
 		"alter table fzx.twin add column if_not int, add key price (price)", "alter table fzx.twin drop column if_not")
 }
 
-// otherObject changes what has no rows.
+// otherObject changes objects without rows.
 func (g *fuzzGen) otherObject() string {
 	g.tmp++
 	n := g.IntN(4)
@@ -168,8 +168,8 @@ func (g *fuzzGen) otherObject() string {
 		fmt.Sprintf("create user if not exists fuzz%d@localhost identified by 'Secret+1'", n), fmt.Sprintf("drop user if exists fuzz%d@localhost", n), "alter procedure fzx.pa comment 'alter table fz.a'")
 }
 
-// unsafe is a step at which a copy may stop, and must where it cannot know the rows. Statements
-// that fail on one of the servers, for its kind, change nothing.
+// unsafe returns a step at which a copy may stop, and must stop if it cannot know the rows. Statements that
+// fail on one product change nothing.
 func (g *fuzzGen) unsafe() fuzzStep {
 	in := g.pick("use fz", "use fzx", "use fzx")
 	step := func(class string, sql string, same bool) fuzzStep {

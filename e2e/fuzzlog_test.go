@@ -30,8 +30,8 @@ var (
 )
 
 // TestFuzzLog runs random statements of all kinds on a source whose tables are followed. After each round
-// both sides have the same rows and columns, or the copy has stopped and said why. An episode is
-// repeated by its seed, which is in its name: TARE_TEST_SEED=n with -fuzzlog.duration=0.
+// both sides have the same rows and columns, or the copy has stopped with a reason. An episode is repeated by
+// its seed, which is in its name: TARE_TEST_SEED=n with -fuzzlog.duration=0.
 func TestFuzzLog(t *testing.T) {
 	seed := testseed.New(t)
 	for _, name := range []string{"MariaDB", "MySQL"} {
@@ -51,7 +51,7 @@ func TestFuzzLog(t *testing.T) {
 	}
 }
 
-// A fuzzLog is the servers of TestFuzzLog, and what came of its steps.
+// A fuzzLog is the servers of TestFuzzLog, and the results of its steps.
 type fuzzLog struct {
 	binary         string
 	maria          bool
@@ -100,13 +100,13 @@ func (f *fuzzLog) run(t *testing.T, sql ...string) {
 	}
 }
 
-// A fuzzEpisode is a source and a target from their beginning to a difference, a stop or the end.
+// A fuzzEpisode is a source and a target from their creation to a difference, a stop or the end.
 type fuzzEpisode struct {
 	*fuzzLog
 	g      *fuzzGen
-	tables []string // that are followed
+	tables []string // followed tables
 
-	altered bool // what comes first is a table that is altered
+	altered bool // the first step alters a table
 }
 
 func (f *fuzzLog) episode(t *testing.T, seed uint64) {
@@ -147,8 +147,8 @@ func (e *fuzzEpisode) command(more ...string) []string {
 	return copyArgs(e.source, e.target, append([]string{"--tables=" + strings.Join(e.tables, ",")}, more...)...)
 }
 
-// prepared takes the first copy while an XA transaction is prepared, which is committed when the
-// copy has its snapshot, or waits for that.
+// prepared starts the first copy while an XA transaction is prepared, which is committed when the copy has
+// its snapshot, or waits for that.
 func (e *fuzzEpisode) prepared(t *testing.T, args []string) {
 	ctx := t.Context()
 	c, err := e.from.Conn(ctx)
@@ -158,7 +158,7 @@ func (e *fuzzEpisode) prepared(t *testing.T, args []string) {
 		_, err := c.ExecContext(ctx, sql)
 		must(t, err)
 	}
-	// Without following until it has caught up: it may end before the commit.
+	// It does not follow yet: it may exit before the commit.
 	run, events := startCopyOf(t, e.binary, args, io.Discard)
 	limit := time.After(2 * time.Second)
 wait:
@@ -177,7 +177,7 @@ wait:
 	testwait.Receive(t, "the copy's end", run.exited)
 }
 
-// noise keeps the log moving.
+// noise writes to the log continuously.
 func (f *fuzzLog) noise(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -189,7 +189,7 @@ func (f *fuzzLog) noise(t *testing.T) (stop func()) {
 		}
 		defer c.Close()
 		for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
-			_, _ = c.ExecContext(ctx, "insert into fzx.noise values (1)") // the table comes and goes
+			_, _ = c.ExecContext(ctx, "insert into fzx.noise values (1)") // the table is dropped and created
 		}
 	}()
 	return func() {
@@ -198,7 +198,7 @@ func (f *fuzzLog) noise(t *testing.T) (stop func()) {
 	}
 }
 
-// round runs some steps, brings the target up to them and compares. It reports whether the copy continues.
+// round runs some steps, lets the target catch up and compares. It reports whether the copy continues.
 func (e *fuzzEpisode) round(t *testing.T) bool {
 	var steps []fuzzStep
 	for range 1 + e.g.IntN(4) {
@@ -254,7 +254,7 @@ func (e *fuzzEpisode) round(t *testing.T) bool {
 	}
 }
 
-// explained reports whether a message says what to do.
+// explained reports whether a message advises what to do.
 func explained(stderr string) bool {
 	return slices.ContainsFunc([]string{"--restart", "run the same command", "there is no such table", "anew", "foreign key", "differs", "drop it, or add it", "has no"}, func(s string) bool { return strings.Contains(stderr, s) })
 }
@@ -269,7 +269,7 @@ func (e *fuzzEpisode) compare(t *testing.T) {
 	}
 }
 
-// fuzzRows are the columns of a table, as SHOW CREATE TABLE has them, and its rows, column by column.
+// fuzzRows returns the columns of a table, from SHOW CREATE TABLE, and its rows, column by column.
 func fuzzRows(t *testing.T, db *sql.DB, table string) (all []string) {
 	t.Helper()
 	var name, create string
@@ -302,7 +302,7 @@ func fuzzRows(t *testing.T, db *sql.DB, table string) (all []string) {
 	return all
 }
 
-// budgets fails when steps of a class stop the copy more often than they may.
+// budgets fails if steps of a class stopped the copy too often.
 func (f *fuzzLog) budgets(t *testing.T) {
 	for class, n := range f.steps {
 		t.Logf("%-18s %5d steps, %4d stops", class, n, f.stops[class])

@@ -13,14 +13,13 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// outcome is how one of go-sql-driver's tests ended: pass, fail or skip, and what it said.
+// outcome is the result of one of go-sql-driver's tests: pass, fail or skip, and its output.
 type outcome struct {
 	action string
 	output string
 }
 
-// runGoSQLDriver runs the driver's own tests against an address. The one that is left out
-// dials a public address.
+// runGoSQLDriver runs the driver's tests against an address, except one that dials a public address.
 func runGoSQLDriver(t *testing.T, addr string) map[string]outcome {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-json", "-count=1", "-skip", "TestConnectorReturnsTimeout",
@@ -48,8 +47,8 @@ func runGoSQLDriver(t *testing.T, addr string) map[string]outcome {
 	return tests
 }
 
-// TestGoSQLDriver runs the test suite of the Go driver directly and through: each test that
-// passes directly passes through.
+// TestGoSQLDriver runs the test suite of the Go driver directly and through Tare: each test that passes
+// directly passes through.
 func TestGoSQLDriver(t *testing.T) {
 	newSchema(t, mariadb, "gotest")
 	p := startTare(t, mariadb.Addr)
@@ -71,7 +70,7 @@ func compareGoSQLDriver(t *testing.T, server, gateway string) {
 		}
 		passed++
 	}
-	// The suite has some 400 tests, parts of tests included; without a server it skips most.
+	// The suite has some 400 tests, including subtests; without a server it skips most.
 	if passed < 300 {
 		t.Errorf("%d tests pass both ways: the driver did not find the server", passed)
 	}

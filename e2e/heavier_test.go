@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestHeavier: a statement that begins to hurt is among what to look at, with when that was, and its page
-// says that a call takes longer.
+// TestHeavier checks that a statement that becomes heavy is listed as needing attention, with the start time,
+// and that its page reports longer calls.
 func TestHeavier(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -33,7 +33,7 @@ func TestHeavier(t *testing.T) {
 		db := open(t, p.addr, "pages")
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = db.ExecContext(ctx, "select sleep(0.1)") // until the test is over
+				_, _ = db.ExecContext(ctx, "select sleep(0.1)") // until the test ends
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// promValue is the answer to an instant query that has one number; false when it has none.
+// promValue returns the result of an instant query with one number; false if there is none.
 func promValue(t *testing.T, p *tare, query string) (float64, bool) {
 	t.Helper()
 	return promValueAt(t, p, query, time.Time{})
@@ -50,7 +50,7 @@ func promValueAt(t *testing.T, p *tare, query string, at time.Time) (float64, bo
 	return v, true
 }
 
-// metricValue returns a metric without labels; -1 when /metrics does not have it.
+// metricValue returns a metric without labels; -1 if /metrics lacks it.
 func metricValue(t *testing.T, p *tare, name string) float64 {
 	t.Helper()
 	_, text := get(t, p.http+"/metrics")
@@ -64,7 +64,7 @@ func metricValue(t *testing.T, p *tare, name string) float64 {
 	return -1
 }
 
-// eventuallyValue waits until a query's answer is a number.
+// eventuallyValue waits until a query's result is a number.
 func eventuallyValue(t *testing.T, p *tare, query string, want float64) {
 	t.Helper()
 	var got float64
@@ -80,8 +80,8 @@ func eventuallyValue(t *testing.T, p *tare, query string, want float64) {
 	})
 }
 
-// TestHistory asks PromQL what the gateway has seen: while it runs, after it was killed, and after it
-// ended in order.
+// TestHistory queries the gateway's history by PromQL: while it runs, after it was killed, and after a
+// graceful stop.
 func TestHistory(t *testing.T) {
 	schema := newSchema(t, mariadb, "history")
 	bucket, data := t.TempDir(), t.TempDir()
@@ -116,7 +116,7 @@ func TestHistory(t *testing.T) {
 	eventuallyValue(t, p, `sum(tare_query_errors_total{class="constraint"})`, 1)
 	eventuallyValue(t, p, `sum(tare_queries_total{instance="gw-1",cluster="e2e",user="app",schema="history"}) - sum(histogram_count(tare_query_duration_seconds{schema="history"}))`, 0)
 
-	// The first sample of a series is counted too: it begins at 0.
+	// The first sample of a series is counted too: it starts at 0.
 	if v, ok := promValue(t, p, `sum(increase(`+"tare_queries_total{schema=\"history\"}"+`[5m]))`); !ok || v < 45 {
 		t.Errorf("increase() over all of it is %v, 52 statements were sent", v)
 	}
@@ -129,7 +129,7 @@ func TestHistory(t *testing.T) {
 		t.Error("/metrics has a series for each digest")
 	}
 
-	// Killed under load: what was answered is counted, at most one statement a session in doubt.
+	// Killed under load: acknowledged statements are counted, at most one statement per session is uncertain.
 	const sessions = 4
 	var answered [sessions]atomic.Int64
 	var wg sync.WaitGroup
@@ -175,7 +175,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 
-	// Ended in order, with statements that no round has written yet.
+	// Stopped gracefully, with statements that no round has written yet.
 	db = open(t, p.addr, schema)
 	exec(db, "insert into t0 values (100 + %d, 1)", 7)
 	must(t, db.Close())
@@ -185,7 +185,7 @@ func TestHistory(t *testing.T) {
 	p = startTare(t, mariadb.Addr, args...)
 	eventuallyValue(t, p, `sum(tare_queries_total{schema="history"} * on (digest) group_left (text) tare_digest_info{text=~"(?i)insert.*t0.*"})`, 38)
 
-	// The directory is another's for who names other labels.
+	// With other labels, the directory belongs to another gateway.
 	p.asked = true
 	if code := p.end(t); code != 0 {
 		t.Fatalf("tare ends with code %d:\n%s", code, p.text())

@@ -32,13 +32,13 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A past is what a gateway has counted in the hours before now.
+// A past is the counts of a gateway in the hours before now.
 type past struct {
 	ends   []time.Time // of the rounds
-	counts []uint64    // statements by then
+	counts []uint64    // cumulative statements
 }
 
-// at is how many statements were counted by the last round up to a time.
+// at returns the number of statements counted by the last round up to a time.
 func (p *past) at(t time.Time) uint64 {
 	n, exact := slices.BinarySearchFunc(p.ends, t, time.Time.Compare)
 	if exact {
@@ -57,13 +57,13 @@ const (
 
 var pastLabels = map[string]string{"instance": "gw-1", "cluster": "e2e"}
 
-// writePast writes a data directory as a gateway leaves it that ran for hours and never reached its bucket.
+// writePast writes the data directory of a gateway that ran for hours and never reached its bucket.
 func writePast(t *testing.T, data string) *past { return writeHours(t, data, 0, true) }
 
-// writeHead is writePast of a gateway that was killed before it wrote a block.
+// writeHead is writePast for a gateway that was killed before it wrote a block.
 func writeHead(t *testing.T, data string) *past { return writeHours(t, data, 0, false) }
 
-// writeHours is writePast under a clock that is ahead.
+// writeHours is writePast with a clock that is ahead.
 func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *past {
 	t.Helper()
 	dir := filepath.Join(data, "history")
@@ -126,14 +126,14 @@ func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *p
 	return p
 }
 
-// unreachable is a bucket that takes nothing.
+// unreachable is a bucket that rejects uploads.
 type unreachable struct{ objstore.Bucket }
 
 func (unreachable) Upload(context.Context, string, io.Reader, ...objstore.ObjectUploadOption) error {
 	return errors.New("connection refused")
 }
 
-// blocksIn are the directories of the blocks in a directory.
+// blocksIn returns the directories of the blocks in a directory.
 func blocksIn(t *testing.T, dir string) []string {
 	t.Helper()
 	metas, err := filepath.Glob(filepath.Join(dir, strings.Repeat("[0-9A-Z]", 26), "meta.json"))
@@ -144,7 +144,7 @@ func blocksIn(t *testing.T, dir string) []string {
 	return metas
 }
 
-// thanosConfig is the configuration of an S3 server's bucket as Thanos reads it.
+// thanosConfig returns the configuration of an S3 server's bucket for Thanos.
 func (s *s3Server) thanosConfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "bucket.yaml")
@@ -164,8 +164,8 @@ prefix: tsdb
 	return file
 }
 
-// TestHistoryShipped has a gateway with hours of history ship it to an S3 server. Prometheus' tools and Thanos' take the
-// blocks, and Thanos' store gateway and querier say of them what was counted.
+// TestHistoryShipped has a gateway with hours of history ship it to an S3 server. Prometheus' and Thanos'
+// tools accept the blocks, and Thanos' store gateway and querier return the counted values.
 func TestHistoryShipped(t *testing.T) {
 	data := t.TempDir()
 	p := writePast(t, data)
@@ -189,7 +189,7 @@ func TestHistoryShipped(t *testing.T) {
 	}
 	blocks := blocksIn(t, shipped)
 
-	// Prometheus' tools take it for a directory of blocks.
+	// Prometheus' tools accept it as a directory of blocks.
 	list := promtool(t, "tsdb", "list", shipped)
 	for _, id := range blocks {
 		if !strings.Contains(list, id) {
@@ -201,7 +201,7 @@ func TestHistoryShipped(t *testing.T) {
 		}
 	}
 
-	// Thanos' tools find nothing to mend.
+	// Thanos' tools find nothing to repair.
 	config := "--objstore.config-file=" + server.thanosConfig(t)
 	_, said, err := command(t, "", "thanos", "tools", "bucket", "verify", config, "--issues=index_known_issues", "--issues=overlapped_blocks", "--issues=duplicated_compaction")
 	if err != nil || strings.Contains(said, "level=warn") || strings.Contains(said, "level=error") || !strings.Contains(said, "verify task completed") {
@@ -239,7 +239,7 @@ func TestHistoryShipped(t *testing.T) {
 	}
 }
 
-// lastOfBlocks is the time up to which blocks have all samples.
+// lastOfBlocks returns the time up to which blocks have all samples.
 func lastOfBlocks(t *testing.T, dir string, blocks []string) time.Time {
 	t.Helper()
 	last := time.Time{}

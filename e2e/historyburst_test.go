@@ -15,8 +15,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestHistoryBurst sends thousands of new statements at once beside one that was known before: the sum of all calls never
-// falls, at any second, and equals the calls sent in the end.
+// TestHistoryBurst sends a burst of thousands of new statements beside a known one: the sum of all calls
+// never decreases, in any second, and finally equals the calls sent.
 func TestHistoryBurst(t *testing.T) {
 	const digests, sessions = 6000, 4
 	schema := newSchema(t, mariadb, "burst")

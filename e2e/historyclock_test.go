@@ -26,8 +26,9 @@ func readMeta(t *testing.T, dir string) *tsblock.Meta {
 	return m
 }
 
-// TestHistoryClockBack starts a gateway whose data directory was written under a clock that was three days ahead: its
-// samples get another instance label at the time of the clock, through a kill too, and each call is counted once.
+// TestHistoryClockBack starts a gateway whose data directory was written under a clock that was three days
+// ahead: its samples get another instance label at the time of the clock, even through a kill, and each call
+// is counted once.
 func TestHistoryClockBack(t *testing.T) {
 	const ahead = 72 * time.Hour
 	schema := newSchema(t, mariadb, "clock_back")
@@ -66,7 +67,7 @@ func TestHistoryClockBack(t *testing.T) {
 		t.Errorf("the instance is %v, want 2, and not ahead", n)
 	}
 
-	// Pages: within the last hour there are the calls of this test alone.
+	// The last hour on the pages contains only the calls of this test.
 	resp, err := http.Get(g.http + "/api/v1/statements?limit=100&from=" + url.QueryEscape(time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)))
 	must(t, err)
 	defer resp.Body.Close()
@@ -90,7 +91,7 @@ func TestHistoryClockBack(t *testing.T) {
 		t.Errorf("%d calls within the last hour, want 42: %+v", found, top.Rows)
 	}
 
-	// All of the first instance is in the bucket, in blocks that do not overlap.
+	// All samples of the first instance are in the bucket, in blocks that do not overlap.
 	var labels []string
 	eventually(t, "all blocks of the first label in the bucket", func() bool {
 		labels = nil

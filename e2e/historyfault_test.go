@@ -31,7 +31,7 @@ func mountDisk(t *testing.T, options string) (dir string, err error) {
 	if os.Geteuid() != 0 {
 		return "", errors.New("mounting a small tmpfs requires root")
 	}
-	if dir, err = os.MkdirTemp("", "tare-disk-"); err != nil { // t.TempDir is closed to servers of other users
+	if dir, err = os.MkdirTemp("", "tare-disk-"); err != nil { // t.TempDir is inaccessible to servers of other users
 		return "", err
 	}
 	t.Cleanup(func() { _ = os.Remove(dir) })
@@ -57,10 +57,10 @@ func fillDisk(t *testing.T, dir string) (file string) {
 	}
 }
 
-// TestHistoryFullDiskKilled kills a gateway whose disk is full, or just was, with statements that appeared meanwhile:
-// after the restart the ledger agrees with the samples, and all calls are counted.
+// TestHistoryFullDiskKilled kills a gateway whose disk is full, or was until recently, with statements that
+// appeared meanwhile: after the restart the ledger agrees with the samples, and all calls are counted.
 func TestHistoryFullDiskKilled(t *testing.T) {
-	for _, after := range []int{0, 1, 2} { // rounds after space has returned
+	for _, after := range []int{0, 1, 2} { // rounds after space is available again
 		t.Run(fmt.Sprintf("%d-rounds-after", after), func(t *testing.T) { testFullDiskKilled(t, after) })
 	}
 }
@@ -107,8 +107,8 @@ func testFullDiskKilled(t *testing.T, after int) {
 	}
 }
 
-// TestHistoryCompactionKilled kills a gateway while it writes a block, several times: no sample is lost or twice in the
-// bucket.
+// TestHistoryCompactionKilled kills a gateway while it writes a block, several times: no sample is lost or
+// duplicated in the bucket.
 func TestHistoryCompactionKilled(t *testing.T) {
 	data, bucket := t.TempDir(), t.TempDir()
 	p := writeHead(t, data)

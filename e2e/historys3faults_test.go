@@ -14,9 +14,9 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// TestHistoryS3Faults has a gateway with hours of history ship it while its S3 server responds 503, cuts and shortens bodies and
-// is slow. When the faults are over, all blocks are in the bucket byte for byte, totals are those that were counted, and
-// the gateway has logged no error.
+// TestHistoryS3Faults has a gateway with hours of history ship it while its S3 server responds 503, truncates
+// bodies and is slow. After the faults, all blocks are in the bucket byte for byte, totals equal the counts,
+// and the gateway has logged no error.
 func TestHistoryS3Faults(t *testing.T) {
 	seed := testseed.New(t)
 	data := t.TempDir()
@@ -31,7 +31,7 @@ func TestHistoryS3Faults(t *testing.T) {
 	proxy.Break(testbucket.Rules{Kinds: kinds, Rate: 0.5})
 	g := startTare(t, mariadb.Addr, "--bucket", plainURL(proxy), "--data-dir", data, "--history-labels", "instance=gw-1,cluster=e2e")
 	eventually(t, "requests are refused, and bodies are damaged or slow", func() bool {
-		done := proxy.Done() // faults are chosen by chance, and the gateway pauses for a minute between two attempts
+		done := proxy.Done() // faults are random, and the gateway pauses for a minute between two attempts
 		return done[testbucket.SlowDown] > 0 && done[testbucket.Cut]+done[testbucket.Short]+done[testbucket.Drip] > 0
 	})
 	proxy.Heal()
@@ -61,7 +61,7 @@ func TestHistoryS3Faults(t *testing.T) {
 		t.Errorf("the gateway exits with code %d", code)
 	}
 	for line := range strings.Lines(g.text()) {
-		// writePast leaves no manifest of the data directory's files.
+		// writePast writes no manifest of the data directory's files.
 		if strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, `"piece":"manifest"`) {
 			t.Errorf("an error is logged: %s", line)
 		}

@@ -17,9 +17,9 @@ var voidElements = []string{"area", "base", "br", "col", "embed", "hr", "img", "
 // references are attributes that name the ids of other elements.
 var references = []string{"for", "aria-labelledby", "aria-describedby", "aria-controls", "list", "headers"}
 
-// htmlFaults says what is wrong with a page: elements that are not closed, or in another order than
-// they were opened; attributes and ids that are there twice; ids that are named and not there; scripts
-// and styles that stand in the page; what is wanted of each page and is missing.
+// htmlFaults returns the problems of a page: elements that are not closed, or closed in another order than
+// opened; duplicate attributes and ids; references to missing ids; inline scripts and styles; missing
+// mandatory elements.
 func htmlFaults(page string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if !strings.HasPrefix(page, "<!DOCTYPE html>") {
@@ -44,7 +44,7 @@ func htmlFaults(page string) (faults []string) {
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			if !slices.Contains(stack, "svg") {
-				seen[name]++ // a drawing has a title of its own
+				seen[name]++ // a drawing has a separate title
 			}
 			attributes := make(map[string]string)
 			for _, a := range token.Attr {

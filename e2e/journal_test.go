@@ -19,10 +19,10 @@ import (
 
 const drillClients = 4
 
-// A journal is what clients know of their own writes.
+// A journal is the clients' record of their writes.
 type journal struct {
 	next  atomic.Int64 // number of the last write
-	clock atomic.Int64 // moves with each event
+	clock atomic.Int64 // incremented by each event
 	acks  atomic.Int64
 	end   context.CancelFunc
 	wait  sync.WaitGroup
@@ -33,11 +33,11 @@ type journal struct {
 	errors map[string]int
 }
 
-// A journaled write began and, unless its client has got an error, was acknowledged at some time
-// of the clock.
+// A journaled write has the clock's time of its start and, unless its client got an error, of its
+// acknowledgment.
 type journaled struct {
 	client       int
-	counts       bool // it adds to the client's counter too
+	counts       bool // it also increments the client's counter
 	begun, acked int64
 }
 
@@ -60,7 +60,7 @@ func newJournal(t *testing.T, addr string) *journal {
 	return j
 }
 
-// stop ends the clients; a write that is under way comes to its end.
+// stop stops the clients after their current writes.
 func (j *journal) stop() {
 	j.end()
 	j.wait.Wait()
@@ -92,7 +92,7 @@ func (j *journal) write(ctx context.Context, db *sql.DB, client int) {
 	}
 }
 
-// writeOne inserts a row that names its server, by itself or with a count in a transaction.
+// writeOne inserts a row that names its server, alone or with an increment in a transaction.
 func writeOne(db *sql.DB, id int64, w *journaled) error {
 	const insert = "insert into acked values (?, ?, @@port, ?)"
 	body := strings.Repeat("x", int(id%100))
@@ -104,7 +104,7 @@ func writeOne(db *sql.DB, id int64, w *journaled) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
 	if _, err := tx.Exec(insert, id, w.client, body); err != nil {
 		return err
 	}
@@ -114,14 +114,14 @@ func writeOne(db *sql.DB, id int64, w *journaled) error {
 	return tx.Commit()
 }
 
-// awaitAcked waits until n more writes were acknowledged.
+// awaitAcked waits until n more writes are acknowledged.
 func (j *journal) awaitAcked(n int64) {
 	j.t.Helper()
 	before := j.acks.Load()
 	eventually(j.t, fmt.Sprintf("%d more writes", n), func() bool { return j.acks.Load() >= before+n })
 }
 
-// counted is how often a client has counted for sure, and how often it does not know.
+// counted returns the number of a client's acknowledged increments, and of those with an unknown outcome.
 func (j *journal) counted(client int) (sure, perhaps int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLivePage watches statements as they come: with a filter, paused, with other columns, and a whole line.
+// TestLivePage watches statements as they arrive: with a filter, paused, with other columns, and a whole
+// line.
 func TestLivePage(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -19,7 +20,7 @@ func TestLivePage(t *testing.T) {
 	tb.until(t, "marked", `["slow", "error 1146"].every((w) => Array.from(document.querySelectorAll("#live-table .tag"), (t) => t.textContent).includes(w))`)
 	tb.accessible(t, b, "the live log")
 
-	// Paused, nothing moves; what came meanwhile is there afterwards.
+	// While paused, nothing moves; lines that arrived meanwhile appear afterwards.
 	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`))
 	first := eval[string](t, tb, rows+`[0].dataset.row`)
 	tb.until(t, "waiting", `/\b[1-9]\d* wait/.test(document.querySelector("#live-counts").textContent)`)
@@ -29,14 +30,14 @@ func TestLivePage(t *testing.T) {
 	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`))
 	tb.until(t, "moving", rows+`[0].dataset.row !== "`+first+`"`)
 
-	// A filter, which stands in the address.
+	// A filter, which is part of the address.
 	tb.run(t, evalTask(`document.querySelector("#live-filter").value = "normalized~sleep", document.querySelector("#live-form").requestSubmit()`))
 	tb.until(t, "filtered", rows+`.length > 3 && Array.from(`+rows+`).every((r) => r.textContent.toLowerCase().includes("sleep"))`)
 	if at := eval[string](t, tb, `location.search`); !strings.Contains(at, "filter=normalized%7Esleep") || !strings.Contains(at, "slow=2ms") {
 		t.Errorf("the address is %s", at)
 	}
 
-	// Columns, kept for the next time.
+	// Columns, stored for the next visit.
 	head := `Array.from(document.querySelectorAll("#live-table th"), (h) => h.textContent).join()`
 	tb.run(t, evalTask(`document.querySelector(".columns input[value=digest]").click()`))
 	tb.until(t, "with digests", head+`.includes("Digest")`)
@@ -48,7 +49,7 @@ func TestLivePage(t *testing.T) {
 	tb.run(t, evalTask(`document.querySelector("#live-pause").click()`), evalTask(rows+`[0].querySelector("button").click()`))
 	tb.until(t, "whole", `document.querySelector("tr.whole")?.textContent.includes("connection_id")`)
 
-	// A filter that is none, and lines past what the page keeps.
+	// An invalid filter, and lines in excess of what the page keeps.
 	tb.expect("answers 400")
 	tb.expect("status of 400")
 	tb.run(t, evalTask(`document.querySelector("#live-filter").value = "=", document.querySelector("#live-form").requestSubmit()`))
@@ -61,7 +62,8 @@ func TestLivePage(t *testing.T) {
 	}
 }
 
-// TestLivePageWithoutScripts says that it needs them, and where the lines are without.
+// TestLivePageWithoutScripts checks that the page states that it requires scripts, and where the lines are
+// available without.
 func TestLivePageWithoutScripts(t *testing.T) {
 	b := startBrowser(t)
 	p := startTare(t, mariadb.Addr)

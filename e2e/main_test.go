@@ -30,7 +30,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// Set by TestMain and not changed after it.
+// Set by TestMain and constant afterwards.
 var (
 	binary  string            // the built tare
 	mariadb *testmysql.Server // with TLS
@@ -84,17 +84,17 @@ type tare struct {
 	grpc string // for Thanos queriers
 	http string // URL of the pages
 
-	history bool // it writes one
+	history bool // it writes a history
 	process *os.Process
-	exited  chan struct{} // closed when the process is gone
+	exited  chan struct{} // closed when the process has exited
 	code    int           // exit code; after exited
-	asked   bool          // the test itself has it end
+	asked   bool          // the test stops it itself
 
 	mu  sync.Mutex
 	log bytes.Buffer // JSON lines; under mu
 }
 
-// startTare runs `tare serve` before the backend.
+// startTare runs `tare serve` in front of the backend.
 func startTare(t *testing.T, backend string, args ...string) *tare {
 	t.Helper()
 	args = append([]string{
@@ -105,14 +105,14 @@ func startTare(t *testing.T, backend string, args ...string) *tare {
 	return start(t, args)
 }
 
-// start runs a server of tare until it says where it listens.
+// start runs a server of tare until it reports its addresses.
 func start(t *testing.T, args []string) *tare {
 	t.Helper()
 	p := &tare{exited: make(chan struct{}), history: args[0] == "serve" && slices.Contains(args, "--bucket")}
 	r, w := io.Pipe()
 	cmd := exec.Command(binary, args...)
 	cmd.Stderr = w
-	// The process must not outlive this one, however it ends; the kernel ties that to the
+	// The process must not outlive this one, regardless of its end; the kernel associates that with the
 	// thread that forks, so the thread is kept.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -122,7 +122,7 @@ func start(t *testing.T, args []string) *tare {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // its code is looked at
+			_ = cmd.Wait() // the exit code is checked later
 			p.code = cmd.ProcessState.ExitCode()
 		}
 		w.Close()
@@ -143,7 +143,7 @@ func start(t *testing.T, args []string) *tare {
 	return p
 }
 
-// readLog keeps the log and takes the addresses from it.
+// readLog keeps the log and extracts the addresses.
 func (p *tare) readLog(r io.Reader, ready chan<- bool) {
 	lines := bufio.NewScanner(r)
 	told := false
@@ -171,8 +171,7 @@ func (p *tare) text() string {
 	return p.log.String()
 }
 
-// stop ends the process in order, if the test has not, and fails the test when that does
-// not go well.
+// stop stops the process gracefully, unless the test has, and fails the test if that does not succeed.
 func (p *tare) stop(t *testing.T) {
 	t.Helper()
 	if !p.asked {
@@ -187,7 +186,7 @@ func (p *tare) stop(t *testing.T) {
 	}
 }
 
-// checkHistory fails the test when the samples of a gateway's history are others than its ledger has.
+// checkHistory fails the test if the samples of a gateway's history differ from its ledger.
 func (p *tare) checkHistory(t *testing.T) {
 	t.Helper()
 	select {
@@ -205,25 +204,25 @@ func (p *tare) checkHistory(t *testing.T) {
 	}
 }
 
-// end sends SIGTERM and waits for the end.
+// end sends SIGTERM and waits for the exit.
 func (p *tare) end(t *testing.T) (code int) {
 	t.Helper()
 	p.asked = true
 	p.checkHistory(t)
-	_ = p.process.Signal(syscall.SIGTERM) // it may be gone
+	_ = p.process.Signal(syscall.SIGTERM) // it may have exited
 	return p.wait(t)
 }
 
-// wait waits for the process, but not for ever.
+// wait waits for the process, with a time limit.
 func (p *tare) wait(t *testing.T) (code int) {
 	t.Helper()
-	limit := time.AfterFunc(90*time.Second, func() { _ = p.process.Signal(syscall.SIGQUIT) }) // its goroutines are shown
+	limit := time.AfterFunc(90*time.Second, func() { _ = p.process.Signal(syscall.SIGQUIT) }) // prints its goroutines
 	defer limit.Stop()
 	testwait.Receive(t, "the process to exit", p.exited)
 	return p.code
 }
 
-// newSchema makes an empty schema that is dropped with the test.
+// newSchema creates an empty schema that is dropped with the test.
 func newSchema(t *testing.T, s *testmysql.Server, name string) string {
 	t.Helper()
 	must(t, s.Exec("create or replace database "+name+" character set utf8mb4"))
@@ -235,7 +234,7 @@ func newSchema(t *testing.T, s *testmysql.Server, name string) string {
 	return name
 }
 
-// open is a pool of connections to an address.
+// open returns a pool of connections to an address.
 func open(t *testing.T, addr, schema string) *sql.DB {
 	t.Helper()
 	cfg := mysql.NewConfig()
@@ -253,7 +252,7 @@ type silent struct{}
 
 func (silent) Print(...any) {}
 
-// scan is the first row of a query.
+// scan scans the first row of a query.
 func scan(t *testing.T, db *sql.DB, query string, dest ...any) {
 	t.Helper()
 	if err := db.QueryRowContext(t.Context(), query).Scan(dest...); err != nil {
@@ -276,7 +275,7 @@ func command(t *testing.T, stdin, name string, args ...string) (stdout, stderr s
 	return out.String(), errs.String(), err
 }
 
-// mustRun is command, where nothing may go wrong.
+// mustRun is command for programs that must succeed.
 func mustRun(t *testing.T, stdin, name string, args ...string) string {
 	t.Helper()
 	stdout, stderr, err := command(t, stdin, name, args...)
@@ -300,14 +299,14 @@ func port(t *testing.T, addr string) string {
 	return p
 }
 
-// eventually polls another process, with a rest of 20 ms between two polls.
+// eventually polls another process every 20 ms.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	testwait.Until(t, what, func() bool {
 		if yes() {
 			return true
 		}
-		time.Sleep(20 * time.Millisecond) // polls: another process, which has its own work to do
+		time.Sleep(20 * time.Millisecond) // polls: another process
 		return false
 	})
 }

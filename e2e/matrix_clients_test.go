@@ -20,14 +20,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The drivers of other languages, by number, so that a run is repeatable.
+// Versions of the drivers of other languages, so that a run is repeatable.
 var (
 	pythonDrivers = []string{"PyMySQL[rsa,ed25519]==1.1.1", "mysql-connector-python==9.1.0"}
 	nodeDrivers   = []string{"mysql2@3.11.5"}
 	javaDrivers   = []string{"com.mysql:mysql-connector-j:9.1.0", "org.mariadb.jdbc:mariadb-java-client:3.5.1"}
 )
 
-// matrixClients are the rows of the matrix. Installed drivers stay until t ends.
+// matrixClients returns the rows of the matrix. Installed drivers stay until t ends.
 func matrixClients(t *testing.T) []matrixClient {
 	install := func(into func(t *testing.T, dir string)) func(*testing.T) {
 		once := sync.OnceFunc(func() { into(t, t.TempDir()) })
@@ -70,7 +70,7 @@ func installJava(t *testing.T, dir string) {
 	}
 	mustRun(t, "", "javac", "-d", dir, "testdata/Driver.java")
 	t.Setenv("CLASSPATH", dir+":"+filepath.Join(dir, "*"))
-	t.Setenv("JAVA_TOOL_OPTIONS", "") // which a JVM reports
+	t.Setenv("JAVA_TOOL_OPTIONS", "") // a JVM would report them
 }
 
 // runScript runs a program of testdata.
@@ -84,14 +84,14 @@ func runScript(name string, first ...string) func(*testing.T, string, string, st
 		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 			t.Fatal(err)
 		}
-		if err != nil { // why: of a traceback the last line, without the places
+		if err != nil { // the last line of a traceback, without positions
 			return stdout + lastCause(stderr) + "\n"
 		}
 		return stdout
 	}
 }
 
-// lastCause is the message of an uncaught exception: stacks differ in nothing that matters.
+// lastCause returns the message of an uncaught exception: the stacks do not matter.
 func lastCause(stderr string) string {
 	var cause string
 	for line := range strings.Lines(stderr) {
@@ -100,7 +100,7 @@ func lastCause(stderr string) string {
 			cause = line
 		}
 	}
-	return connNumber.ReplaceAllString(cause, "conn") // the gateway numbers connections itself
+	return connNumber.ReplaceAllString(cause, "conn") // the gateway has separate connection numbers
 }
 
 var connNumber = regexp.MustCompile(`conn=-?\d+`)
@@ -140,7 +140,7 @@ func runCLI(name string) func(*testing.T, string, string, string, string, bool) 
 	}
 }
 
-// runSysbench runs a workload that is the same in each run, and sums up the table.
+// runSysbench runs a deterministic workload, and sums the table.
 func runSysbench(t *testing.T, addr, user, schema, security string, whole bool) string {
 	args := []string{
 		"testdata/repeatable.lua", "--db-driver=mysql", "--mysql-host=127.0.0.1", "--mysql-port=" + port(t, addr), "--mysql-user=" + user,
@@ -164,7 +164,7 @@ func runSysbench(t *testing.T, addr, user, schema, security string, whole bool) 
 	return "tls on the backend's leg: 0\n" + text(t, db, "select count(*), sum(crc32(concat_ws('|', id, k, c, pad))) from repeatable") + matrixDone
 }
 
-// openAs is a pool of connections of an account.
+// openAs returns a pool of connections of an account.
 func openAs(t *testing.T, addr, user, schema string, secure bool) *sql.DB {
 	t.Helper()
 	cfg := mysql.NewConfig()
@@ -180,7 +180,7 @@ func openAs(t *testing.T, addr, user, schema string, secure bool) *sql.DB {
 	return db
 }
 
-// text is the result of a query, or its error.
+// text returns the result of a query, or its error.
 func text(t *testing.T, db interface {
 	Query(string, ...any) (*sql.Rows, error)
 }, query string, args ...any) string {
@@ -223,7 +223,7 @@ func text(t *testing.T, db interface {
 	return b.String()
 }
 
-// runGo uses go-sql-driver as applications do.
+// runGo uses go-sql-driver like an application.
 func runGo(t *testing.T, addr, user, schema, security string, whole bool) string {
 	db := openAs(t, addr, user, schema, security == "tls")
 	defer db.Close()
@@ -274,7 +274,7 @@ func runGo(t *testing.T, addr, user, schema, security string, whole bool) string
 	exec("create procedure pair(n int) begin select n; select n * 2, 'two'; end") // TiDB has none
 	show("call pair(21)")
 	exec("drop procedure pair")
-	exec("insert into things (data) values (?)", make([]byte, 17<<20)) // more than a packet holds
+	exec("insert into things (data) values (?)", make([]byte, 17<<20)) // exceeds one packet
 	show("select length(data) from things order by id desc limit 1")
 	show("select length(?), repeat('ž', 300)", strings.Repeat("x", 17<<20))
 	exec("set names latin1")

@@ -18,8 +18,8 @@ const (
 	mySQLDirs   = "TARE_MYSQL_DIR"
 )
 
-// startMatrixServers starts what can be started here: the servers in PATH, those of the
-// directories, and TiDB. missing has the reason for each column without a server.
+// startMatrixServers starts the available servers: those in PATH, those of the directories, and TiDB. missing
+// has the reason for each column without a server.
 func startMatrixServers(t *testing.T) (servers []matrixServer, missing map[string]string) {
 	missing = map[string]string{
 		"MariaDB 10.11": "PATH and " + mariaDBDirs + " have another version",

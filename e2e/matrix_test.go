@@ -16,7 +16,7 @@ import (
 
 var writeMatrix = flag.Bool("matrix.write", false, "write the matrix of clients and servers to docs/reference/clients.md")
 
-// The page that shows the matrix, and where it stands there.
+// The page with the matrix, and its position there.
 const (
 	matrixPage  = "../docs/reference/clients.md"
 	matrixBegin = "<!-- matrix: make e2e -->\n"
@@ -40,7 +40,7 @@ type matrixClient struct {
 
 	prepare func(t *testing.T) // installs it; nil when e2e/run has done so
 
-	// run returns what the client sees; a login that works ends in done. whole asks for all that
+	// run returns the output of the client; a successful login ends in done. whole selects everything that
 	// applications do.
 	run func(t *testing.T, addr, user, schema, security string, whole bool) string
 
@@ -54,9 +54,9 @@ type matrixCell struct {
 	state string // pass, FAIL, or n/a: the client cannot log in directly either
 }
 
-// TestMatrix runs the same transcript of each client at each server directly and through, with and
-// without TLS, by each authentication method: the client's outputs are equal. A combination that does
-// not work directly either is no test.
+// TestMatrix runs the same transcript of each client at each server directly and through Tare, with and
+// without TLS, by each authentication method: the client's outputs are equal. A combination that does not
+// work directly is not tested.
 func TestMatrix(t *testing.T) {
 	servers, missing := startMatrixServers(t)
 	clients := matrixClients(t)
@@ -99,8 +99,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// matrixRun compares a client's transcripts at a server. It reports whether the client could use the
-// server directly.
+// matrixRun compares a client's transcripts at a server. It reports whether the client could use the server
+// directly.
 func matrixRun(t *testing.T, c matrixClient, s matrixServer) (worked bool) {
 	p := startTare(t, s.addr)
 	schema := "matrix"
@@ -134,8 +134,8 @@ func matrixRun(t *testing.T, c matrixClient, s matrixServer) (worked bool) {
 	return worked
 }
 
-// matrixText is the matrix as a table, with the reasons for untested cells. Cells that were not run
-// have their state from old, where a server was there.
+// matrixText returns the matrix as a table, with the reasons for untested cells. Cells that were not run keep
+// their state from old if there was a server.
 func matrixText(columns []string, clients []matrixClient, cells map[[2]string]matrixCell, old map[[2]string]string, missing map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| client | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
@@ -184,7 +184,7 @@ func writeMatrixPage(t *testing.T, columns []string, clients []matrixClient, cel
 	must(t, os.WriteFile(matrixPage, []byte(p.before+matrixBegin+table+matrixEnd+p.after), 0o644))
 }
 
-// matrixCells are the states of a table that matrixText has written.
+// matrixCells parses the states of a table written by matrixText.
 func matrixCells(text string) map[[2]string]string {
 	cells := make(map[[2]string]string)
 	var columns []string
@@ -206,5 +206,5 @@ func matrixCells(text string) map[[2]string]string {
 	return cells
 }
 
-// matrixPassword is that of all accounts.
+// matrixPassword is the password of all accounts.
 const matrixPassword = testmysql.Password

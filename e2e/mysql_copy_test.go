@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestMySQLAltered alters a table that is followed, in ways of MySQL's: the copy ends, and goes on once
-// the target is altered, too.
+// TestMySQLAltered alters a followed table in MySQL-specific ways: the copy stops, and resumes once the
+// target is altered too.
 func TestMySQLAltered(t *testing.T) {
 	for _, pair := range []struct{ from, to *mysqlServer }{{&mysqlGTID, &mysqlPlain}, {&mysqlPlain, &mysqlGTID}} {
 		from, to := pair.from.get(t), pair.to.get(t)
@@ -44,7 +44,7 @@ func TestMySQLAltered(t *testing.T) {
 			if code := c.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.text(), "altered.t") {
 				t.Fatalf("%s: exit code %d: %s", change, code, c.text())
 			}
-			// The column that is dropped was of no change before it.
+			// Dropping the column changed nothing before.
 			if _, err := target.ExecContext(t.Context(), change); err != nil {
 				t.Fatalf("%s in the target: %v", change, err)
 			}
@@ -58,8 +58,7 @@ func TestMySQLAltered(t *testing.T) {
 	}
 }
 
-// TestMySQLGrants copies and follows with accounts that have what the documentation says that is needed, and
-// no more.
+// TestMySQLGrants copies and follows with accounts that have exactly the documented privileges.
 func TestMySQLGrants(t *testing.T) {
 	from, to := mysqlGTID.get(t), mysqlPlain.get(t)
 	cleanSchema(t, "granted", from, to)
@@ -97,7 +96,7 @@ func TestMySQLGrants(t *testing.T) {
 	}
 }
 
-// TestMySQLTags follows transactions whose GTIDs have tags, and goes on behind them.
+// TestMySQLTags follows transactions whose GTIDs have tags, and resumes after them.
 func TestMySQLTags(t *testing.T) {
 	from, to := mysqlGTID.get(t), mysqlPlain.get(t)
 	cleanSchema(t, "tags", from, to)

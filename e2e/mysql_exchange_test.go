@@ -18,21 +18,21 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A step is a command that a client sends, and how the packets of its answer end.
+// A step is a command from a client, and how the packets of its response end.
 type step struct {
 	name    string
 	payload []byte
-	vague   bool // what is answered differs from one time to the next: only that it is
+	vague   bool // the response varies: only its existence is compared
 }
 
-// The two kinds of clients: of old, and of today.
+// Two kinds of clients: old and current ones.
 const (
 	oldCaps = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword | mysqlwire.CapTransactions | mysqlwire.CapMultiStatements |
 		mysqlwire.CapMultiResults | mysqlwire.CapPSMultiResults | mysqlwire.CapPluginAuth | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapLocalFiles | mysqlwire.CapLongFlag
 	newCaps = oldCaps | mysqlwire.CapDeprecateEOF | mysqlwire.CapSessionTrack | mysqlwire.CapQueryAttributes | mysqlwire.CapConnectAttrs
 )
 
-// An exchange is a raw connection: what it answers is compared packet by packet.
+// An exchange is a raw connection: its responses are compared packet by packet.
 type exchange struct {
 	t    *testing.T
 	c    *mysqlconn.Client
@@ -47,7 +47,7 @@ func newExchange(t *testing.T, addr string, caps mysqlwire.Capability, encrypted
 	must(t, nc.SetDeadline(time.Now().Add(time.Minute)))
 	login := mysqlconn.Login{User: testmysql.AppUser, Password: testmysql.Password, Capabilities: caps, Charset: 255, MaxPacket: 1 << 26}
 	if encrypted {
-		login.TLS = &tls.Config{InsecureSkipVerify: true} // what is asked is who is there, not whether it is them
+		login.TLS = &tls.Config{InsecureSkipVerify: true} // verification is not the subject of the test
 	}
 	c, err := mysqlconn.LogIn(t.Context(), mysqlconn.NewBuffer(nc, make([]byte, 1<<16)), login)
 	must(t, err)
@@ -64,8 +64,8 @@ func (x *exchange) read() []byte {
 	return bytes.Clone(p)
 }
 
-// ask sends a command and reads its answer: by the protocol's specification, apart from the
-// code that the gateway does it by.
+// ask sends a command and reads its response: by the protocol's specification, independently of the gateway's
+// code.
 func (x *exchange) ask(s step) (packets [][]byte) {
 	x.t.Helper()
 	x.c.Seq = 0
@@ -112,7 +112,7 @@ func (x *exchange) ask(s step) (packets [][]byte) {
 				nonce := p[bytes.IndexByte(p, 0)+1:]
 				packets[len(packets)-1] = p[:bytes.IndexByte(p, 0)]
 				must(x.t, x.c.WriteMessage(sha2Answer(bytes.TrimSuffix(nonce, []byte{0}))))
-			case p[0] == 1 && p[1] == mysqlwire.SHA2FullAuth && x.c.IsTLS(): // as for whom the server does not know
+			case p[0] == 1 && p[1] == mysqlwire.SHA2FullAuth && x.c.IsTLS(): // as for users unknown to the server
 				must(x.t, x.c.WriteMessage([]byte("a password\x00")))
 			case p[0] == 1 && p[1] == mysqlwire.SHA2FullAuth:
 				must(x.t, x.c.WriteMessage([]byte{mysqlwire.SHA2RequestKey}))
@@ -151,7 +151,7 @@ func (x *exchange) ask(s step) (packets [][]byte) {
 	}
 }
 
-// status is that of an OK or EOF packet.
+// status returns the status of an OK or EOF packet.
 func (x *exchange) status(p []byte) mysqlwire.Status {
 	x.t.Helper()
 	if p[0] == 0xFE && !x.caps.Has(mysqlwire.CapDeprecateEOF) {
@@ -162,7 +162,7 @@ func (x *exchange) status(p []byte) mysqlwire.Status {
 	return ok.Status
 }
 
-// sha2Answer is what proves to a server that one knows the password, for its challenge.
+// sha2Answer returns the proof of the password for a server's challenge.
 func sha2Answer(nonce []byte) []byte {
 	once := sha256.Sum256([]byte(testmysql.Password))
 	twice := sha256.Sum256(once[:])
@@ -173,7 +173,7 @@ func sha2Answer(nonce []byte) []byte {
 	return once[:]
 }
 
-// steps are a client's commands: each kind of answer that MySQL has.
+// steps returns a client's commands: one for each kind of response that MySQL has.
 func steps(caps mysqlwire.Capability) []step {
 	command := func(c mysqlwire.Command, more ...byte) []byte { return append([]byte{byte(c)}, more...) }
 	execute := func(id uint32, flags mysqlwire.ExecuteFlags, values ...mysqlwire.BinaryValue) []byte {
@@ -189,7 +189,7 @@ func steps(caps mysqlwire.Capability) []step {
 		{name: "ping", payload: command(mysqlwire.ComPing)},
 		{name: "init db", payload: initDB("exchange")},
 		{name: "statistics", payload: command(mysqlwire.ComStatistics), vague: true},
-		{name: "debug", payload: command(mysqlwire.ComDebug)}, // refused: it takes SUPER
+		{name: "debug", payload: command(mysqlwire.ComDebug)}, // refused: it requires SUPER
 		{name: "field list", payload: fieldList("kinds")},
 		{name: "unknown command", payload: command(0x3F)},
 		{name: "option off", payload: mysqlwire.SetOption{Option: mysqlwire.OptionMultiStatementsOff}.AppendTo(nil)},
@@ -215,7 +215,7 @@ func steps(caps mysqlwire.Capability) []step {
 		all = append(all, step{name: sql, payload: mysqlwire.AppendQuery(nil, []byte(sql), caps), vague: vague})
 	}
 	if caps.Has(mysqlwire.CapQueryAttributes) {
-		// One attribute, "n" = "v", and one of no name.
+		// One attribute, "n" = "v", and one without a name.
 		attributes := append([]byte{byte(mysqlwire.ComQuery), 2, 1, 0, 1}, "\xfd\x00\x01n\xfd\x00\x00\x01v\x02no"...)
 		all = append(all, step{name: "attributes", payload: append(attributes, "select mysql_query_attribute_string('n'), mysql_query_attribute_string('none')"...)})
 	}
@@ -245,11 +245,11 @@ func steps(caps mysqlwire.Capability) []step {
 	}...)
 }
 
-// TestMySQLExchanges has a client send each kind of command to MySQL, directly and through: the
-// answers are the same, packet by packet.
+// TestMySQLExchanges sends each kind of command to MySQL, directly and through Tare: the responses are equal,
+// packet by packet.
 func TestMySQLExchanges(t *testing.T) {
 	s := mysqlPlain.get(t)
-	_ = s.Exec("install component 'file://component_query_attributes'") // it may be there
+	_ = s.Exec("install component 'file://component_query_attributes'") // it may be installed already
 	p := startTare(t, s.Addr)
 	for _, kind := range []struct {
 		name      string
@@ -292,7 +292,7 @@ func showPackets(packets [][]byte) string {
 	return b.String()
 }
 
-// initDB and fieldList are commands with names, ofStatement those with numbers.
+// initDB and fieldList return commands with names, ofStatement those with numbers.
 func initDB(name string) []byte { return append([]byte{byte(mysqlwire.ComInitDB)}, name...) }
 func fieldList(table string) []byte {
 	return append([]byte{byte(mysqlwire.ComFieldList)}, table+"\x00"...)

@@ -24,7 +24,7 @@ var (
 )
 
 // TestMySQLFollow is TestCopyFollow between two MySQL servers: from one with GTIDs and compressed
-// transactions to one without, and the other way.
+// transactions to one without, and in the reverse direction.
 func TestMySQLFollow(t *testing.T) {
 	servers := []*testmysql.Server{mysqlGTID.get(t), mysqlPlain.get(t)}
 	rnd := testseed.Rand(t)
@@ -45,8 +45,8 @@ func TestMySQLCutover(t *testing.T) {
 	}
 }
 
-// Statements that change rows while they are followed, in ways that MySQL logs differently. %s is
-// a file on the server.
+// Statements that change rows of followed tables and that MySQL logs in different ways. %s is a file on the
+// server.
 var followedWays = []string{
 	"insert into t (name, j) values ('a', '{\"k\": 1}'), ('b', null), ('c', '[1]')",
 	"start transaction", "insert into t (name) values ('kept')", "savepoint s", "insert into t (name) values ('undone')", "update t set name = 'undone'", "rollback to s", "insert into t (name) values ('kept, too')", "commit",
@@ -111,8 +111,8 @@ func TestMySQLFollowWays(t *testing.T) {
 	}
 }
 
-// TestMySQLFollowRefused asks for what cannot be followed: before anything is copied where a server's
-// settings tell, and as soon as it stands in the log otherwise.
+// TestMySQLFollowRefused requests a copy that cannot be followed: it fails before copying if a server's
+// settings show that, and otherwise as soon as it is in the log.
 func TestMySQLFollowRefused(t *testing.T) {
 	from, to := mysqlPlain.get(t), mysqlGTID.get(t)
 	for _, c := range []struct {
@@ -157,7 +157,7 @@ func TestMySQLFollowRefused(t *testing.T) {
 			refused("at the start", 1, stderr)
 			child, events := startCopy(t, args)
 			awaitText(t, child, events, `"caught-up"`, "")
-			exec("set session " + c.setting) // before, the copy would refuse to start while there is such a session
+			exec("set session " + c.setting) // earlier, the copy would refuse to start because of such a session
 			defer exec("set session " + name + " = default")
 			for text := range strings.SplitSeq(c.change, "; ") {
 				exec(text)

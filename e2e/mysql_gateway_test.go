@@ -19,9 +19,9 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestMySQLLogin logs in through, by caching_sha2_password in all of its forms: the server knows the
-// password's digest or has yet to see the password, over TLS or encrypted with the server's key, and
-// with TLS on one leg alone.
+// TestMySQLLogin logs in through Tare, by caching_sha2_password in all of its forms: the server has cached
+// the password's digest or requires the password, over TLS or encrypted with the server's key, and with TLS
+// on only one connection.
 func TestMySQLLogin(t *testing.T) {
 	s := mysqlPlain.get(t)
 	gateways := map[string]*tare{
@@ -32,7 +32,7 @@ func TestMySQLLogin(t *testing.T) {
 	for name, p := range gateways {
 		for _, encrypted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, client with TLS %v", name, encrypted), func(t *testing.T) {
-				must(t, s.Exec("create user if not exists sha2 identified by 'p ä ss'", "alter user sha2 identified by 'p ä ss'")) // out of the cache
+				must(t, s.Exec("create user if not exists sha2 identified by 'p ä ss'", "alter user sha2 identified by 'p ä ss'")) // removes it from the cache
 				cfg := mysql.NewConfig()
 				cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = "sha2", "p ä ss", "tcp", p.addr
 				cfg.Logger = silent{}
@@ -67,7 +67,7 @@ func TestMySQLLogin(t *testing.T) {
 	}
 }
 
-// mysqlArgs is a command line of MySQL's own client.
+// mysqlArgs returns a command line of MySQL's client.
 func mysqlArgs(t *testing.T, addr string, more ...string) []string {
 	return append([]string{
 		"--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + port(t, addr), "--user=" + testmysql.AppUser, "--password=" + testmysql.Password,
@@ -75,10 +75,10 @@ func mysqlArgs(t *testing.T, addr string, more ...string) []string {
 	}, more...)
 }
 
-// TestMySQLClients types the same session into MySQL's and MariaDB's clients, directly and through.
+// TestMySQLClients types the same session into MySQL's and MariaDB's clients, directly and through Tare.
 func TestMySQLClients(t *testing.T) {
 	s := mysqlPlain.get(t)
-	_ = s.Exec("install component 'file://component_query_attributes'") // it may be there
+	_ = s.Exec("install component 'file://component_query_attributes'") // it may be installed already
 	p := startTare(t, s.Addr)
 	for _, client := range []struct {
 		name    string
@@ -117,7 +117,7 @@ func TestMySQLClients(t *testing.T) {
 			}
 		})
 	}
-	// A client that insists on compression reports that there is none, by an error of its own.
+	// A client that requires compression reports its absence by a client error.
 	for _, algorithm := range []string{"zlib", "zstd"} {
 		_, stderr, err := command(t, "", "mysql", mysqlArgs(t, p.addr, "--compression-algorithms="+algorithm, "--execute=select 1")...)
 		if err == nil || !strings.Contains(stderr, "ERROR 2066") {
@@ -161,7 +161,7 @@ func TestMySQLInterrupt(t *testing.T) {
 	}
 }
 
-// TestMySQLGoDriver runs the Go driver's own tests against MySQL, directly and through.
+// TestMySQLGoDriver runs the Go driver's tests against MySQL, directly and through Tare.
 func TestMySQLGoDriver(t *testing.T) {
 	s := mysqlPlain.get(t)
 	cleanSchema(t, "gotest", s)
@@ -169,7 +169,7 @@ func TestMySQLGoDriver(t *testing.T) {
 	compareGoSQLDriver(t, s.Addr, p.addr)
 }
 
-// TestMySQLLoad runs sysbench through, with prepared statements and without, and loads a file.
+// TestMySQLLoad runs sysbench through Tare, with and without prepared statements, and loads a file.
 func TestMySQLLoad(t *testing.T) {
 	s := mysqlPlain.get(t)
 	p := startTare(t, s.Addr, "--bucket", "file://"+t.TempDir(), "--history-interval", "1s")
@@ -195,7 +195,7 @@ func TestMySQLLoad(t *testing.T) {
 		t.Errorf("%d rows were loaded, want 30000", n)
 	}
 
-	// What the gateway knows of it: digests, their history, and the table of tare top.
+	// The gateway's data about it: digests, their history, and the table of tare top.
 	eventuallyValue(t, p, `sum(tare_queries_total * on (digest) group_left (text) tare_digest_info{text=~"(?i)select count.*people.*"})`, 1)
 	_, top := get(t, p.http+"/api/v1/statements?limit=200&source=counters")
 	for _, want := range []string{"UPDATE", "sbtest"} {

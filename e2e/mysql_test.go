@@ -11,11 +11,11 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// The accounts of MySQL servers that copies log in as, with testmysql.Password; like all of their
-// accounts by caching_sha2_password.
+// The accounts of MySQL servers for copies, with testmysql.Password; like all of their accounts they use
+// caching_sha2_password.
 var copierAccount = testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
 
-// The MySQL servers that tests share, each started when a test first wants it.
+// The MySQL servers that tests share, each started on first use.
 var (
 	mysqlGTID  mysqlServer // with GTIDs and compressed transactions in its log
 	mysqlPlain mysqlServer // without either
@@ -27,7 +27,7 @@ type mysqlServer struct {
 	err    error
 }
 
-// get is the server. Tests are skipped where there can be none: e2e/run says why.
+// get returns the server. Tests are skipped if MySQL is unavailable, for which e2e/run gives the reason.
 func (s *mysqlServer) get(t *testing.T) *testmysql.Server {
 	t.Helper()
 	s.once.Do(func() {
@@ -55,8 +55,8 @@ func (s *mysqlServer) close() error {
 	return s.server.Close()
 }
 
-// cleanSchema makes an empty schema on each server, without what copies to it have noted; it is
-// dropped with the test.
+// cleanSchema creates an empty schema on each server, without the records of copies to it; it is dropped with
+// the test.
 func cleanSchema(t *testing.T, name string, servers ...*testmysql.Server) {
 	t.Helper()
 	drop := []string{"drop database if exists " + name, "drop database if exists _tare"}
@@ -70,7 +70,7 @@ func cleanSchema(t *testing.T, name string, servers ...*testmysql.Server) {
 	}
 }
 
-// copyArgs is a command line of tare copy.
+// copyArgs returns a command line of tare copy.
 func copyArgs(from, to *testmysql.Server, more ...string) []string {
 	return append([]string{
 		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + from.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + to.Addr,

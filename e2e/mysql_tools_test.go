@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// TestMySQLTools dumps a schema, restores it, and reads the binary log, with MySQL's own programs:
-// directly and through.
+// TestMySQLTools dumps a schema, restores it, and reads the binary log, with MySQL's programs: directly and
+// through Tare.
 func TestMySQLTools(t *testing.T) {
 	s := mysqlGTID.get(t)
 	p := startTare(t, s.Addr)
 	cleanSchema(t, "tools", s)
 	source := session(t, s, "use tools", "set character_set_client = utf8mb4, character_set_results = utf8mb4")
 	for _, z := range mysqlZoo {
-		if z.name == "gipk" || z.name == "nothing" || z.name == "times" { // the last has dates that a dump does not restore
+		if z.name == "gipk" || z.name == "nothing" || z.name == "times" { // a dump does not restore the dates of the last
 			continue
 		}
 		for _, text := range append([]string{"create table " + z.name + " " + z.columns}, z.inserts()...) {
@@ -72,7 +72,7 @@ func TestMySQLTools(t *testing.T) {
 	}
 }
 
-// mysqlRootArgs is mysqlArgs for the account that may do everything.
+// mysqlRootArgs is mysqlArgs for the account with all privileges.
 func mysqlRootArgs(t *testing.T, addr string, more ...string) []string {
 	args := mysqlArgs(t, addr, more...)
 	for i, a := range args {

@@ -18,14 +18,14 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A zooTable is a table of MySQL's types with values at the edges of what they hold. Each has a
-// column touch, which is changed to have its rows logged.
+// A zooTable is a table of MySQL's types with values at the boundaries of their ranges. Each has a column
+// touch, whose change has its rows logged.
 type zooTable struct {
 	name    string
-	columns string   // of CREATE TABLE, with its keys and options behind them
-	rows    []string // INSERT statements behind INSERT INTO name
+	columns string   // of CREATE TABLE, followed by its keys and options
+	rows    []string // INSERT statements after INSERT INTO name
 	maria   bool     // MariaDB has the same types
-	shown   []string // expressions that tell all of a row; "v" alone: HEX(v)
+	shown   []string // expressions that identify a row completely; "v" alone: HEX(v)
 }
 
 const manyRows = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 400) "
@@ -208,7 +208,7 @@ func session(t *testing.T, s *testmysql.Server, more ...string) *sql.Conn {
 	return conn
 }
 
-// texts are all rows of a query, each joined to a line.
+// texts returns all rows of a query, each joined to a line.
 func texts(t *testing.T, c *sql.Conn, query string) (lines []string) {
 	t.Helper()
 	rows, err := c.QueryContext(context.WithoutCancel(t.Context()), query)
@@ -237,7 +237,7 @@ func texts(t *testing.T, c *sql.Conn, query string) (lines []string) {
 	return lines
 }
 
-// stored tells all of the table's rows, as text.
+// stored returns all of the table's rows, as text.
 func (z *zooTable) stored() string {
 	all := []string{"touch"}
 	for _, e := range z.shown {
@@ -253,10 +253,10 @@ func (z *zooTable) stored() string {
 type zooPair struct {
 	name     string
 	from, to func(*testing.T) *testmysql.Server
-	all      bool // tables that MariaDB has not, too; and once more across a wire
-	same     bool // definitions come out the same
+	all      bool // include tables that MariaDB does not support; repeat across a wire
+	same     bool // definitions are equal afterwards
 
-	// made are tables that are made in the target before, since it has no such definitions.
+	// made are tables created in the target beforehand, since it does not support their definitions.
 	made map[string]string
 }
 
@@ -269,7 +269,7 @@ func zooPairs() []zooPair {
 		{"GTIDs and payloads", mysqlGTID.get, mysqlPlain.get, true, true, nil},
 		{"file and offset", mysqlPlain.get, mysqlGTID.get, true, true, nil},
 		{"to MariaDB", mysqlGTID.get, maria, false, false, map[string]string{
-			// As JSON is in MariaDB, but without its check, which refuses more than 32 levels.
+			// MariaDB's JSON, but without its check, which refuses more than 32 levels.
 			"documents": "(id int auto_increment primary key, touch int default 0, j longtext character set utf8mb4 collate utf8mb4_bin)",
 			"gipk":      "(my_row_id bigint unsigned auto_increment primary key, touch int, name varchar(20) character set utf8mb4 collate utf8mb4_unicode_ci)",
 		}},
@@ -277,8 +277,8 @@ func zooPairs() []zooPair {
 	}
 }
 
-// TestMySQLZoo copies MySQL's types between servers of MySQL, and between MySQL and MariaDB what
-// both have: out of the tables, then, after each row was changed, out of the binary log.
+// TestMySQLZoo copies MySQL's types between servers of MySQL, and the types common to both between MySQL and
+// MariaDB: from the tables, then, after each row was changed, from the binary log.
 func TestMySQLZoo(t *testing.T) {
 	for _, pair := range zooPairs() {
 		t.Run(pair.name, func(t *testing.T) { pair.run(t) })
@@ -331,8 +331,8 @@ func (p *zooPair) run(t *testing.T) {
 	t.Run("followed across a wire", func(t *testing.T) { p.compare(t, source, target, tables) })
 }
 
-// follow changes each row in the source, spoils it in the target, and follows. It answers how often
-// rows were changed in the source.
+// follow changes each row in the source, modifies it in the target, and follows. It returns how often rows
+// were changed in the source.
 func (p *zooPair) follow(t *testing.T, source, target *sql.Conn, tables []zooTable, args []string) (touched int) {
 	t.Helper()
 	for _, z := range tables {
@@ -356,8 +356,8 @@ func (z *zooTable) inserts() (all []string) {
 	return all
 }
 
-// definition is a CREATE TABLE without what a server adds when it is told what is so in any case, and
-// without the next number of an AUTO_INCREMENT, which begins anew in a table that is emptied.
+// definition returns a CREATE TABLE without the defaults that a server adds, and without the next number of
+// an AUTO_INCREMENT, which restarts in an emptied table.
 func definition(lines []string) string {
 	text := strings.ReplaceAll(lines[0], " CHARACTER SET utf8mb4 COLLATE", " COLLATE")
 	return nextNumber.ReplaceAllString(text, "")

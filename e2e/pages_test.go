@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A gatewayUnderLoad is a gateway with a history, and clients that work through it.
+// gatewayUnderLoad starts a gateway with a history, and clients that use it.
 func gatewayUnderLoad(t *testing.T) *tare {
 	t.Helper()
 	bucket := t.TempDir()
@@ -44,7 +44,7 @@ func gatewayUnderLoad(t *testing.T) *tare {
 		work(ctx, db, func() { close(begun) })
 	})
 	testwait.Receive(t, "the first statement of the load", begun)
-	// What pages are asked about is in the history from here on.
+	// The history has the data of the pages from here on.
 	eventually(t, "in the history", func() bool {
 		v, ok := promValue(t, p, `count(tare_queries_total{digest!~"other|evicted"})`)
 		return ok && v >= 6
@@ -52,7 +52,7 @@ func gatewayUnderLoad(t *testing.T) *tare {
 	return p
 }
 
-// work is what the clients do, a round in about 20 ms. begun is called after a few rounds.
+// work runs the clients' statements, a round in about 20 ms. begun is called after a few rounds.
 func work(ctx context.Context, db *sql.DB, begun func()) {
 	every := time.NewTicker(20 * time.Millisecond)
 	defer every.Stop()
@@ -68,10 +68,10 @@ func work(ctx context.Context, db *sql.DB, begun func()) {
 		} {
 			rows, err := db.QueryContext(ctx, text)
 			if err != nil {
-				continue // one of them fails on purpose
+				continue // one of them fails deliberately
 			}
 			for rows.Next() {
-				continue // the rows are the server's affair
+				continue // the rows do not matter
 			}
 			rows.Close()
 		}
@@ -86,8 +86,8 @@ func work(ctx context.Context, db *sql.DB, begun func()) {
 	}
 }
 
-// What each page of a gateway shows when there is something to show: expressions that are true in it.
-// Pages that only the navigation knows are looked at all the same.
+// gatewayPages are expressions that are true on each page of a gateway with data. Pages that are only in the
+// navigation are visited too.
 var gatewayPages = []struct {
 	path  string
 	shows []string
@@ -104,13 +104,13 @@ var gatewayPages = []struct {
 	}},
 }
 
-// navigation is the pages that a server's pages lead to.
+// navigation returns the pages that a server's pages link to.
 func navigation(t *testing.T, tb *tab) []string {
 	t.Helper()
 	return eval[[]string](t, tb, `Array.from(document.querySelectorAll("nav[aria-label=Pages] a"), (a) => new URL(a.href).pathname)`)
 }
 
-// look visits a page in light and dark, wide and narrow, and has everything checked.
+// look visits a page in light and dark, wide and narrow, and runs all checks.
 func look(t *testing.T, b *browser, base, path string, shows ...string) {
 	t.Helper()
 	tb := b.open(t, base)
@@ -128,7 +128,7 @@ func look(t *testing.T, b *browser, base, path string, shows ...string) {
 		if over := eval[float64](t, tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 			t.Errorf("%s: the page is %v pixels wider than the window", where, over)
 		}
-		tb.run(t, evalTask(`document.querySelector("#live-pause")?.click()`)) // a page that stands still is looked at
+		tb.run(t, evalTask(`document.querySelector("#live-pause")?.click()`)) // the page must not change during the checks
 		tb.accessible(t, b, where)
 	}
 	for _, f := range htmlFaults(tb.source(t)) {
@@ -136,7 +136,7 @@ func look(t *testing.T, b *browser, base, path string, shows ...string) {
 	}
 }
 
-// TestPages looks at every page of a gateway at work.
+// TestPages visits every page of a gateway under load.
 func TestPages(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -159,7 +159,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestQueriesPage sorts, filters, chooses a time and moves by keys, with scripts.
+// TestQueriesPage sorts, filters, selects a time range and navigates by keys, with scripts.
 func TestQueriesPage(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -175,12 +175,12 @@ func TestQueriesPage(t *testing.T) {
 	tb.run(t, evalTask(`document.querySelector("th[aria-sort] a").click()`))
 	tb.until(t, "sorted the other way round", `document.querySelector("th[aria-sort=ascending]") !== null`)
 
-	// Filtering as one types.
+	// Filtering while typing.
 	tb.run(t, keys("/"))
 	tb.until(t, "in the filter", `document.activeElement.matches("[data-filter]")`)
-	tb.run(t, evalTask(`document.activeElement.value = ""`), keys("sleep")) // the protocol types the / as well
+	tb.run(t, evalTask(`document.activeElement.value = ""`), keys("sleep")) // the protocol types the / too
 	tb.until(t, "filtered", rows+` === 1 && new URL(location.href).searchParams.get("filter") === "sleep"`)
-	// What was chosen before stays: in the address, and in the links to other times.
+	// Earlier choices persist: in the address, and in the links to other time ranges.
 	if !eval[bool](t, tb, `new URL(location.href).searchParams.get("sort") === "p99" && new URL(location.href).searchParams.get("order") === "asc"`) {
 		t.Errorf("the filter forgot the order: %s", eval[string](t, tb, `location.search`))
 	}
@@ -212,7 +212,7 @@ func TestQueriesPage(t *testing.T) {
 	tb.run(t, evalTask(`document.querySelector("dialog[open] button").click()`), keys("go"))
 	tb.until(t, "on the overview", `location.pathname === "/"`)
 
-	// A statement, and what is behind its charts.
+	// A statement, and the PromQL of its charts.
 	tb.visit(t, "/queries?filter=goods")
 	tb.run(t, evalTask(`document.querySelector("table.queries tbody a").click()`))
 	tb.until(t, "on the page of a statement", `location.pathname.startsWith("/query/") && document.querySelectorAll("main svg").length > 1`)
@@ -230,7 +230,7 @@ func TestQueriesPage(t *testing.T) {
 	}
 }
 
-// TestTimeInURL: a link shows what was seen, and a time that is none is told so.
+// TestTimeInURL checks that a link reproduces the view, and that an invalid time is reported.
 func TestTimeInURL(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -254,7 +254,7 @@ func TestTimeInURL(t *testing.T) {
 	tb.accessible(t, b, "a time that is none")
 }
 
-// TestTimeInChart chooses a part of the time with the mouse.
+// TestTimeInChart selects a time range with the mouse.
 func TestTimeInChart(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -266,7 +266,7 @@ func TestTimeInChart(t *testing.T) {
 	box := eval[map[string]float64](t, tb, `(({left, top, width, height}) => ({left, top, width, height}))(document.querySelector("#rate .plot > svg").getBoundingClientRect())`)
 	y := box["top"] + box["height"]/2
 	at := func(f float64) float64 { return box["left"] + f*box["width"] }
-	// The cursor is at the row of numbers that is nearest to the pointer: the pointer is put on one.
+	// The cursor is at the row of numbers that is nearest to the pointer: the pointer is placed on one.
 	rows := eval[float64](t, tb, `document.querySelectorAll("#rate .numbers tbody tr").length`)
 	row := math.Round((rows - 1) * 0.6)
 	tb.run(t, input.DispatchMouseEvent(input.MouseMoved, at(row/(rows-1)), y))
@@ -297,7 +297,7 @@ func TestTimeInChart(t *testing.T) {
 	}
 }
 
-// TestColours: the button goes through the choices, and the choice is kept.
+// TestColours checks that the button cycles through the choices, and that the choice is stored.
 func TestColours(t *testing.T) {
 	b := startBrowser(t)
 	p := startTare(t, mariadb.Addr)
@@ -325,7 +325,7 @@ func TestColours(t *testing.T) {
 	tb.until(t, "as the system has it", fmt.Sprintf(`getComputedStyle(document.documentElement).backgroundColor === %q`, dark))
 }
 
-// TestWithoutScripts: tables, sorting and filters need none.
+// TestWithoutScripts checks that tables, sorting and filters work without scripts.
 func TestWithoutScripts(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -345,8 +345,8 @@ func TestWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestTablesWithoutScripts looks at every page: what it has to show is there without scripts, but for the
-// live stream, which says so.
+// TestTablesWithoutScripts visits every page: its content is available without scripts, except the live
+// stream, whose page says so.
 func TestTablesWithoutScripts(t *testing.T) {
 	b := startBrowser(t)
 	p := gatewayUnderLoad(t)
@@ -374,7 +374,7 @@ func TestTablesWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestRuntimeCharts: the runtime's own charts, whose page is not ours, draw within their policy.
+// TestRuntimeCharts checks that the runtime's charts, a third-party page, draw within their policy.
 func TestRuntimeCharts(t *testing.T) {
 	b := startBrowser(t)
 	p := startTare(t, mariadb.Addr)
@@ -385,7 +385,7 @@ func TestRuntimeCharts(t *testing.T) {
 	tb.until(t, "drawn", `location.pathname === "/weight/runtime/" && document.querySelectorAll("canvas, svg.main-svg").length > 5`)
 }
 
-// TestOtherPages looks at every page of a store, of a frontend and of a server of rows.
+// TestOtherPages visits every page of a store, of a frontend and of a row server.
 func TestOtherPages(t *testing.T) {
 	b := startBrowser(t)
 	bucket := t.TempDir()

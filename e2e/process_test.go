@@ -26,7 +26,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// get is a page's status and text.
+// get returns a page's status and text.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -37,8 +37,8 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestDrainUnderLoad sends SIGTERM while sysbench runs: transactions finish, sysbench is
-// told why it is over, and Tare ends in order.
+// TestDrainUnderLoad sends SIGTERM while sysbench runs: transactions finish, sysbench receives the reason for
+// the end, and Tare exits gracefully.
 func TestDrainUnderLoad(t *testing.T) {
 	p := startTare(t, mariadb.Addr, "--drain-timeout=20s")
 	schema := newSchema(t, mariadb, "drain")
@@ -76,8 +76,8 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDrainLimit sends SIGTERM while a statement runs that takes too long: its client gets
-// an error that says so, and the exit code is that of a partial success.
+// TestDrainLimit sends SIGTERM while a statement runs that takes too long: its client gets an error with the
+// reason, and the exit code is that of a partial success.
 func TestDrainLimit(t *testing.T) {
 	p := startTare(t, mariadb.Addr, "--drain-timeout=200ms")
 	db := open(t, p.addr, "")
@@ -99,8 +99,8 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// clean reports whether an error is one that a driver can make sense of when its server is
-// gone: an error packet, or a connection that closed.
+// clean reports whether a driver can interpret the error of a lost server: an error packet, or a closed
+// connection.
 func clean(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
@@ -112,8 +112,8 @@ func clean(err error) bool {
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// TestBackendKilled kills MariaDB under load and starts it again: clients get errors that
-// name the backend, what was acknowledged is there, and Tare goes on without help.
+// TestBackendKilled kills MariaDB under load and restarts it: clients get errors that name the backend,
+// acknowledged rows exist, and Tare recovers automatically.
 func TestBackendKilled(t *testing.T) {
 	s := testmysql.Start(t)
 	must(t, s.Exec("create table test.acked (id int primary key)"))
@@ -136,7 +136,7 @@ func TestBackendKilled(t *testing.T) {
 				if err != nil {
 					select {
 					case faults <- err:
-					default: // enough of them
+					default: // excess values are dropped
 					}
 					continue
 				}
@@ -192,8 +192,7 @@ func TestBackendKilled(t *testing.T) {
 	})
 }
 
-// TestThousandConnections holds a thousand clients at once, all of which then ask
-// something at the same time.
+// TestThousandConnections opens a thousand clients, all of which then send a query concurrently.
 func TestThousandConnections(t *testing.T) {
 	const clients = 1000
 	p := startTare(t, mariadb.Addr)
@@ -240,7 +239,7 @@ func TestThousandConnections(t *testing.T) {
 		c.Close()
 	}
 	db.Close()
-	// All their connections to the backend are gone with them.
+	// Their backend connections are closed too.
 	direct := open(t, mariadb.Addr, "")
 	direct.SetMaxOpenConns(1)
 	eventually(t, "all connections closed", func() bool {
@@ -251,7 +250,7 @@ func TestThousandConnections(t *testing.T) {
 	})
 }
 
-// TestGarbage sends what is no MySQL, among sessions that go on.
+// TestGarbage sends invalid packets beside sessions that continue.
 func TestGarbage(t *testing.T) {
 	p := startTare(t, mariadb.Addr, "--handshake-timeout=500ms")
 	db := open(t, p.addr, "")

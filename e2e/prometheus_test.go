@@ -18,7 +18,7 @@ import (
 
 var prometheusRequests = flag.Int("prometheus.requests", 1500, "random requests of TestPrometheus")
 
-// startPrometheus runs a Prometheus over a directory of blocks, which it may change, and returns its URL.
+// startPrometheus runs a Prometheus over a directory of blocks, which it may modify, and returns its URL.
 func startPrometheus(t *testing.T, dir, config string) string {
 	t.Helper()
 	_, base := startPrometheusProcess(t, dir, config)
@@ -69,13 +69,14 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// stricter reports whether a malformed parameter was ignored by Prometheus and refused by the store, as documented.
+// stricter reports whether a malformed parameter was ignored by Prometheus and refused by the store, as
+// documented.
 func stricter(want, got testpromql.Response) bool {
 	return want.Code == http.StatusOK && got.Code == http.StatusBadRequest && strings.Contains(got.Body, `"errorType":"bad_data"`)
 }
 
-// sameLength reports whether both are lists of the same length that were truncated: which names a limit leaves is
-// not defined.
+// sameLength reports whether both are truncated lists of the same length: which names a limit keeps is not
+// defined.
 func sameLength(want, got testpromql.Response) bool {
 	var a, b struct{ Data []any }
 	const truncated = "results truncated due to limit"

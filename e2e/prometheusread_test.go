@@ -93,7 +93,7 @@ func (w *prometheusTwin) compareAt(t *testing.T, base string, p testpromql.Probe
 	return want.Code
 }
 
-// firstDifference returns the first lines that differ, from where they do.
+// firstDifference returns the first differing lines, from the position of the difference.
 func firstDifference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(a), len(b)) {
@@ -138,7 +138,7 @@ func withoutTimings(body string) string {
 	return regexp.MustCompile(`"timings":\{[^}]*\}`).ReplaceAllString(body, `"timings":{}`)
 }
 
-// TestPrometheusParameters sends queries with the parameters that change how they run, as GET and POST.
+// TestPrometheusParameters sends queries with the parameters that change their execution, as GET and POST.
 func TestPrometheusParameters(t *testing.T) {
 	w := newPrometheusTwin(t)
 	pick := func(list ...string) string { return list[w.rng.IntN(len(list))] }
@@ -164,7 +164,8 @@ func TestPrometheusParameters(t *testing.T) {
 	}
 }
 
-// documentedEndpoints returns the endpoints that docs/reference/promql.md says there are, and those that it says are 404.
+// documentedEndpoints returns the endpoints that docs/reference/promql.md lists as served, and those it lists
+// as 404.
 func documentedEndpoints(t *testing.T) (served, missing []string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/reference/promql.md")
@@ -188,8 +189,9 @@ func documentedEndpoints(t *testing.T) (served, missing []string) {
 	return served, missing
 }
 
-// TestPrometheusEndpoints compares what docs/reference/promql.md says of endpoints with the store, and each that
-// Prometheus has too with Prometheus: whole, or by the shape of its fields where the values are the process'.
+// TestPrometheusEndpoints compares the endpoints in docs/reference/promql.md with the store, and those that
+// Prometheus has too with Prometheus: completely, or by the shape of their fields if the values belong to the
+// process.
 func TestPrometheusEndpoints(t *testing.T) {
 	w := newPrometheusTwin(t)
 	served, missing := documentedEndpoints(t)
@@ -226,7 +228,7 @@ func TestPrometheusEndpoints(t *testing.T) {
 		}
 		for _, form := range list {
 			r := testpromql.Request{Path: path, Form: form}
-			if path == "status/flags" { // each server has other flags
+			if path == "status/flags" { // each server has different flags
 				w.compare(t, r, func(body string) string { return strings.Split(body, `"data":{`)[0] })
 				continue
 			}
@@ -271,7 +273,7 @@ func (w *prometheusTwin) features(t *testing.T) {
 	}
 }
 
-// shape returns JSON with the names and types of fields in the place of values.
+// shape returns JSON with values replaced by the names and types of fields.
 func shape(body string) string {
 	var response struct {
 		Status string

@@ -50,7 +50,7 @@ func promqlStoreIn(t *testing.T, dir string) *store {
 	return s
 }
 
-// promtool runs Prometheus' own client and returns what it prints.
+// promtool runs Prometheus' client and returns its output.
 func promtool(t *testing.T, args ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("promtool")
@@ -107,8 +107,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// TestPromtoolOnBlocks has Prometheus' own tool read the bucket while a store serves it: the
-// store has changed nothing.
+// TestPromtoolOnBlocks has Prometheus' tool read the bucket while a store serves it: the store has changed
+// nothing.
 func TestPromtoolOnBlocks(t *testing.T) {
 	dir := t.TempDir()
 	promqlStoreIn(t, dir)
@@ -120,8 +120,8 @@ func TestPromtoolOnBlocks(t *testing.T) {
 	}
 }
 
-// TestGrafana sends what Grafana's Prometheus data source sends: on "Save & test", when the query
-// editor fills its lists, and for a panel.
+// TestGrafana sends the requests of Grafana's Prometheus data source: for "Save & test", for the lists of the
+// query editor, and for a panel.
 func TestGrafana(t *testing.T) {
 	s := newPromqlStore(t)
 	start, end := fmt.Sprint(promqlStart), fmt.Sprint(promqlStart+3600)
@@ -139,7 +139,7 @@ func TestGrafana(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path string
 		form               url.Values
-		want               string // what data is, or begins with
+		want               string // data, or its prefix
 	}{
 		{"health check", http.MethodPost, "query", url.Values{"query": {"1+1"}, "time": {end}}, `{"resultType":"scalar","result":[` + end + `,"2"]}`},
 		{"version", http.MethodGet, "status/buildinfo", nil, `{"version":`},

@@ -2,8 +2,8 @@
 
 package e2e
 
-// A fuzzClass is one way to have the server read another statement than the rules judge: the
-// statements of its forms, each on a session of its user after one of its settings.
+// A fuzzClass is one way to make the server read another statement than the rules see: the statements of its
+// forms, each on a session of its user after one of its settings.
 type fuzzClass struct {
 	name     string
 	user     string   // app when empty
@@ -12,7 +12,7 @@ type fuzzClass struct {
 	settings []string // one of them is sent first, see ruleFuzz.set
 	delivery delivery
 	forms    []string
-	effect   bool // it evades when it changes data, not when it reads the blocked table
+	effect   bool // an evasion changes data, instead of reading the blocked table
 }
 
 type delivery uint8
@@ -24,7 +24,7 @@ const (
 	asSQLText              // PREPARE s FROM '…', EXECUTE s
 	asCommand              // the form is a command's bytes
 	afterReload            // prepared, and executed after the schema and the rules have changed
-	aroundReload           // the part after ;; once the rules have changed
+	aroundReload           // the part after ;; is sent once the rules have changed
 	behindDump             // after a request for the binary log that the server refuses, once the rules have changed
 )
 
@@ -127,7 +127,7 @@ var fuzzClasses = []fuzzClass{
 	{name: "procedure", effect: true, forms: []string{"CALL_pw()", "CALL_rulefuzz.pw", "BEGIN_NOT_ATOMIC_CALL_pw();_END"}},
 }
 
-// fuzzHarmless are statements that the rules let pass.
+// fuzzHarmless are statements that the rules permit.
 var fuzzHarmless = []string{"SELECT_a_FROM_plain", "SELECT_COUNT(*)_FROM_plain_WHERE_a_>_1", "SELECT_1", "(SELECT_a_FROM_plain)", "WITH_x_AS_(SELECT_a_FROM_plain)_SELECT_*_FROM_x"}
 
 var fuzzSpaces = []string{" ", " ", " ", "\t", "\n", "/**/", " /* x */ ", "-- x\n", "#'\n", "/*!*/", "\v", "\f"}

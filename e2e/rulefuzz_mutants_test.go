@@ -22,7 +22,7 @@ var fuzzRulesMutants = flag.Int("fuzzrules.mutants", 1, "how many mutants TestRu
 // A ruleMutant is the program without one of its defences: text of a source file replaced.
 type ruleMutant struct {
 	file, from, to string
-	server         string // on which it is found
+	server         string // on which the fuzzer finds it
 }
 
 var ruleMutants = []ruleMutant{
@@ -58,7 +58,7 @@ var ruleMutants = []ruleMutant{
 	{"sqlplan/tables.go", "s.unknownCall = true", "", "MariaDB"},
 }
 
-// TestRuleFuzzMutants has the fuzzer find programs that lack one defence each: one of them at
+// TestRuleFuzzMutants checks that the fuzzer finds programs that lack one defense each: one of them at
 // random, or all with -fuzzrules.mutants=-1.
 func TestRuleFuzzMutants(t *testing.T) {
 	mutants := slices.Clone(ruleMutants)

@@ -32,20 +32,20 @@ var (
 	fuzzRulesTare = flag.String("fuzzrules.tare", "", "another tare binary that TestRuleFuzz runs")
 )
 
-// The rules are those of two gateways: what one refuses for its effects must not hide that the
-// other lets it read.
+// The rules of two gateways: a refusal by one because of effects must not hide that the other permits
+// reading.
 var fuzzRules = map[bool]string{
 	false: "serve:\n  rules:\n    - {name: secret, action: block, tables: [\"*.secret\", \"rulefuzz.vault\"], users: [app, \u00e4pp]}\n",
 	true:  "serve:\n  rules:\n    - {name: frozen, action: read-only, users: [app, \u00e4pp]}\n",
 }
 
-// fuzzLater blocks one more table, which is what a reload changes.
+// fuzzLater blocks one more table, by a reload.
 const fuzzLater = "    - {name: later, action: block, tables: [\"rulefuzz.later\"]}\n"
 
 // fuzzNone are rules that refuse nothing.
 const fuzzNone = "serve:\n  rules:\n    - {name: none, action: block, tables: [\"none.none\"], users: [none]}\n"
 
-// A ruleFuzz drives two gateways and has their server report what happened.
+// A ruleFuzz drives two gateways and queries their server for the effects.
 type ruleFuzz struct {
 	t        *testing.T
 	direct   *sql.DB
@@ -63,9 +63,9 @@ type ruleFuzz struct {
 	found                 map[string]string // by class
 }
 
-// TestRuleFuzz sends generated statements under rules that forbid a table, and all changes. The
-// server's counters decide whether a forbidden table was read or anything was changed.
-// The TiDB is the one that `make tidb` builds, or TARE_TIDB (host:port, root without a password).
+// TestRuleFuzz sends generated statements under rules that forbid a table, and all changes. The server's
+// counters decide whether a forbidden table was read or data was changed. The TiDB is the one built by `make
+// tidb`, or TARE_TIDB (host:port, root without a password).
 func TestRuleFuzz(t *testing.T) {
 	if *fuzzRulesTare != "" {
 		own := binary
@@ -144,7 +144,7 @@ func newRuleFuzz(t *testing.T, addr string) *ruleFuzz {
 		"CREATE FUNCTION regexp_like(a INT, b INT) RETURNS INT " + write, "CREATE FUNCTION st_latitude(a INT) RETURNS INT " + write,
 		"CREATE FUNCTION add_months(a INT, b INT) RETURNS INT " + write, "CREATE FUNCTION to_char(a INT, b INT) RETURNS INT " + write,
 	} {
-		_, _ = f.direct.Exec(stmt) // not each server has all
+		_, _ = f.direct.Exec(stmt) // not every server supports all of them
 	}
 	f.accesses = "SELECT SUM(count_star) FROM performance_schema.table_io_waits_summary_by_table WHERE object_schema = 'rulefuzz' AND object_name IN ('secret', '%s')"
 	if _, err := f.direct.Exec("SET GLOBAL tidb_stmt_summary_refresh_interval = 86400"); err == nil {
@@ -166,16 +166,16 @@ func newRuleFuzz(t *testing.T, addr string) *ruleFuzz {
 	return f
 }
 
-// occupy has connections keep values of a blocked table where the server shows them: in locks, in a variable, in the
-// last error of a foreign key, and in the plan of a statement that runs until the test ends.
+// occupy has connections keep values of a blocked table where the server exposes them: in locks, in a
+// variable, in the last error of a foreign key, and in the plan of a statement that runs until the test ends.
 func (f *ruleFuzz) occupy(addr string) {
 	db := open(f.t, addr, "rulefuzz2")
 	session := func(stmts ...string) *sql.Conn {
 		c, err := db.Conn(f.t.Context())
 		must(f.t, err)
-		f.t.Cleanup(func() { _ = c.Close() }) // or closing db leaves it, with its locks
+		f.t.Cleanup(func() { _ = c.Close() }) // otherwise closing db leaves it open, with its locks
 		for _, stmt := range stmts {
-			_, _ = c.ExecContext(f.t.Context(), stmt) // not each server has all
+			_, _ = c.ExecContext(f.t.Context(), stmt) // not every server supports all of them
 		}
 		return c
 	}
@@ -191,7 +191,7 @@ func (f *ruleFuzz) occupy(addr string) {
 		f.t.Cleanup(func() {
 			cancel()
 			testwait.Receive(f.t, "the statement to end", done)
-			_, _ = f.direct.Exec(fmt.Sprintf("KILL %d", id)) // it runs on without its client, and holds up the next DROP DATABASE
+			_, _ = f.direct.Exec(fmt.Sprintf("KILL %d", id)) // it would continue without its client, and block the next DROP DATABASE
 		})
 	}
 	session("CREATE TABLE secret (a INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO secret VALUES (424242), (434343)",
@@ -204,7 +204,7 @@ func (f *ruleFuzz) occupy(addr string) {
 	runs(busy, "SELECT w.a, SLEEP(100000) FROM watched w JOIN secret s ON w.a <> s.a WHERE s.a = 434343")
 }
 
-// report fails the test for what was found, and when too few statements ran.
+// report fails the test if there are evasions, or if too few statements ran.
 func (f *ruleFuzz) report() {
 	t := f.t
 	names := make([]string, 0, len(f.found))
@@ -244,7 +244,7 @@ func (f *ruleFuzz) session() {
 		TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements,
 	})
 	if err != nil {
-		return // some servers know no such user
+		return // some servers lack the user
 	}
 	defer c.Close()
 	if setting != "" && !f.set(ctx, c, setting) {
@@ -263,7 +263,7 @@ func (f *ruleFuzz) session() {
 	err = f.send(ctx, c, class, stmt)
 	f.count(err)
 	after := f.state(class)
-	// What a command without text does is not in the tables: a response of the server's will do.
+	// The effect of a command without text is not in the tables: a response of the server is sufficient.
 	server, fromServer := errors.AsType[*mysqlconn.ServerError](err)
 	reached := class.delivery == asCommand && (err == nil || fromServer && !strings.Contains(server.Message, "Tare refused"))
 	if reached || f.seen || after != before {
@@ -274,8 +274,8 @@ func (f *ruleFuzz) session() {
 	}
 }
 
-// set sends a setting, spelled like a form where it has no spaces, and reports whether the session
-// continues: what follows "! " may fail, and what follows "binary " is prepared by the protocol.
+// set sends a setting, spelled like a form if it has no spaces, and reports whether the session continues:
+// settings after "! " may fail, and settings after "binary " are prepared by the protocol.
 func (f *ruleFuzz) set(ctx context.Context, c *mysqlconn.Client, setting string) bool {
 	if text, ok := strings.CutPrefix(setting, "binary "); ok {
 		p, err := c.Prepare(ctx, []byte(text))
@@ -308,7 +308,7 @@ func (f *ruleFuzz) count(err error) {
 	}
 }
 
-// send delivers the statement as the class says.
+// send delivers the statement in the way of the class.
 func (f *ruleFuzz) send(ctx context.Context, c *mysqlconn.Client, class *fuzzClass, stmt string) error {
 	switch class.delivery {
 	case asSQLText:
@@ -379,7 +379,7 @@ func executeOf(p mysqlwire.PrepareOK, params []int32) []byte {
 	return b
 }
 
-// look sees whether a row has a value of the blocked table: for servers that do not count accesses.
+// look reports an error if a row has a value of the blocked table: for servers that do not count accesses.
 func (f *ruleFuzz) look(row mysqlwire.TextRow) error {
 	for _, v := range row {
 		f.seen = f.seen || bytes.Contains(v, []byte("424242")) || bytes.Contains(v, []byte("434343")) ||
@@ -389,7 +389,7 @@ func (f *ruleFuzz) look(row mysqlwire.TextRow) error {
 	return nil
 }
 
-// command sends a command and reads the first packet of its response. It is the connection's last.
+// command sends a command and reads the first packet of its response. It is the connection's last one.
 func (f *ruleFuzz) command(c *mysqlconn.Client, payload []byte) error {
 	must(f.t, c.SetDeadline(time.Now().Add(10*time.Second)))
 	c.Seq = 0
@@ -407,7 +407,7 @@ func (f *ruleFuzz) command(c *mysqlconn.Client, payload []byte) error {
 	return nil
 }
 
-// reload gives the gateway that blocks tables other rules.
+// reload replaces the rules of the gateway that blocks tables.
 func (f *ruleFuzz) reload(rules string) {
 	must(f.t, os.WriteFile(f.config, []byte(rules), 0o600))
 	p := f.gateways[false]
@@ -416,7 +416,7 @@ func (f *ruleFuzz) reload(rules string) {
 	testwait.Until(f.t, "the rules to be reloaded", func() bool { return strings.Count(p.text(), `"rules reloaded"`) >= f.reloads })
 }
 
-// spell writes the form with white space, quotes and a long number.
+// spell returns the form with white space, quotes and a long number.
 func (f *ruleFuzz) spell(form string) string {
 	form = strings.ReplaceAll(form, "$R", strconv.Itoa(100+f.rand.IntN(900)))
 	form = strings.ReplaceAll(form, "$I", strconv.FormatInt(f.busy, 10))
@@ -433,7 +433,7 @@ func (f *ruleFuzz) spell(form string) string {
 		}
 		form = strings.ReplaceAll(form, mark, spelled)
 	}
-	// An N within a word is none of ours.
+	// An N within a word is not a placeholder.
 	for _, at := range []string{"1.N", "1N", "0N"} {
 		form = strings.ReplaceAll(form, at, at[:len(at)-1]+strings.Repeat("0", 20+f.rand.IntN(70)))
 	}
@@ -454,8 +454,8 @@ func (f *ruleFuzz) spell(form string) string {
 
 func lower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// state is what the server knows of the tables: rows read of those that are blocked, or what
-// statements have changed.
+// state returns the server's counters for the tables: rows read of the blocked ones, or changes by
+// statements.
 func (f *ruleFuzz) state(class *fuzzClass) string {
 	var reads, merged, rows, sum, tables, next, keys, threshold sql.NullInt64
 	if !class.effect {
@@ -470,7 +470,7 @@ func (f *ruleFuzz) state(class *fuzzClass) string {
 	}
 	scan(f.t, f.direct, "SELECT COUNT(*), SUM(a) FROM rulefuzz.plain", &rows, &sum)
 	scan(f.t, f.direct, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'rulefuzz'", &tables)
-	_ = f.direct.QueryRow("SELECT next_not_cached_value FROM rulefuzz.s").Scan(&next) // MariaDB alone has sequences
-	_ = f.direct.QueryRow("SELECT @@tidb_slow_log_threshold").Scan(&threshold)        // a value per server, which TiDB alone has
+	_ = f.direct.QueryRow("SELECT next_not_cached_value FROM rulefuzz.s").Scan(&next) // only MariaDB has sequences
+	_ = f.direct.QueryRow("SELECT @@tidb_slow_log_threshold").Scan(&threshold)        // one value per server, only in TiDB
 	return fmt.Sprintf("plain %d rows of %d, %d tables, sequence at %d, threshold %d", rows.Int64, sum.Int64, tables.Int64, next.Int64, threshold.Int64)
 }

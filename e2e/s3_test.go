@@ -35,14 +35,14 @@ const (
 	s3Bucket = "metrics"
 )
 
-// An s3Server is versitygw over a directory. It can be killed and started again.
+// An s3Server is versitygw over a directory. It can be killed and restarted.
 type s3Server struct {
 	root, cert, key string
 	addr            string
 	process         *child
 }
 
-// newS3 starts an S3 server, with TLS, that has one bucket.
+// newS3 starts an S3 server, with TLS and one bucket.
 func newS3(t *testing.T) *s3Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func (s *s3Server) start(t *testing.T) {
 
 func (s *s3Server) kill() { s.process.end(syscall.SIGKILL) }
 
-// url is the bucket's, without credentials.
+// url returns the bucket's URL, without credentials.
 func (s *s3Server) url() string {
 	return fmt.Sprintf("s3://%s/tsdb?endpoint=%s&region=eu-test&path_style=true&ca_file=%s", s3Bucket, s.addr, s.cert)
 }
@@ -98,15 +98,15 @@ func writeCertificate(t *testing.T, cert, key string, names ...string) {
 	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600))
 }
 
-// Blocks of a test: series that are 1 at each step, so that sums count samples.
+// Blocks of a test: series with value 1 at each step, so that sums count samples.
 const (
 	blockSeries  = 50
 	blockSamples = 240
 	blockStep    = 15_000
 )
 
-// writeBlock writes block n, which follows block n-1 in time, and returns it and the time of its
-// last sample.
+// writeBlock writes block n, which follows block n-1 in time, and returns its id and the time of its last
+// sample.
 func writeBlock(t *testing.T, dir string, n int) (id ulid.ULID, last int64) {
 	t.Helper()
 	start := int64(1_700_000_000_000) + int64(n)*blockSamples*blockStep
@@ -158,7 +158,7 @@ func TestStoreS3(t *testing.T) {
 		t.Errorf("one block: got %s %s, want %s", got, failure, want)
 	}
 
-	// A block is served when it is whole, not before.
+	// A block is served only when it is complete.
 	uploadFiles(t, bucket, dir, second, "index")
 	if got, failure := s.query(t, all, endOfSecond); got != want {
 		t.Errorf("one block and a half: got %s %s, want %s", got, failure, want)
@@ -173,7 +173,7 @@ func TestStoreS3(t *testing.T) {
 		return got == both
 	})
 
-	// Without its bucket the store says so, and goes on when the bucket is back.
+	// Without its bucket the store reports that, and recovers when the bucket is available again.
 	server.kill()
 	if got, failure := s.query(t, all, endOfSecond); got != "" || !strings.Contains(failure, "connection refused") || !strings.Contains(failure, first.String()) && !strings.Contains(failure, second.String()) {
 		t.Errorf("without the S3 server: got %q, %s; want an error that names a block and says that the connection was refused", got, failure)
@@ -194,7 +194,7 @@ func TestStoreS3(t *testing.T) {
 		return !strings.Contains(body, "connection refused")
 	})
 
-	// A block that is deleted is gone with the next sync; until then the error names it.
+	// A deleted block is dropped at the next sync; until then the error names it.
 	for _, name := range []string{"meta.json", "index", "chunks/000001"} {
 		must(t, bucket.Delete(t.Context(), first.String()+"/"+name))
 	}
@@ -210,7 +210,8 @@ func TestStoreS3(t *testing.T) {
 	}
 }
 
-// A store whose credentials are wrong says so, never what they are, and is not ready.
+// TestStoreS3WrongCredentials checks that a store with wrong credentials reports that without showing them,
+// and is not ready.
 func TestStoreS3WrongCredentials(t *testing.T) {
 	server := newS3(t)
 	wrong := "not-" + s3Secret

@@ -34,7 +34,7 @@ import (
 
 var s3FaultRequests = flag.Int("s3faults.requests", 60, "random requests of TestStoreS3Faults for each kind of fault")
 
-// faultProxy starts a proxy before an S3 server.
+// faultProxy starts a proxy in front of an S3 server.
 func faultProxy(t *testing.T, s *s3Server, seed uint64) *testbucket.Proxy {
 	t.Helper()
 	upstream := &httputil.ReverseProxy{
@@ -51,7 +51,7 @@ func faultProxy(t *testing.T, s *s3Server, seed uint64) *testbucket.Proxy {
 	})
 }
 
-// plainURL is the bucket's behind a proxy.
+// plainURL returns the bucket's URL through a proxy.
 func plainURL(p *testbucket.Proxy) string {
 	return "s3://" + s3Bucket + "/tsdb?endpoint=" + p.Addr + "&region=eu-test&path_style=true&insecure=true"
 }
@@ -92,10 +92,10 @@ func uploadDir(t *testing.T, bucket objstore.Bucket, dir string) (ids []string) 
 	return ids
 }
 
-// TestStoreS3Faults runs a store behind a proxy that does to its requests of an S3 server what networks and overloaded
-// servers do, each alone and all together. Every response is that of a store over the same blocks in a directory, or
-// names blocks that are missing, or is an error that names block and bucket; afterwards all are equal. In the midst
-// the store is restarted with damaged local files.
+// TestStoreS3Faults runs a store behind a proxy that injects the faults of networks and overloaded servers
+// into its requests to an S3 server, separately and combined. Every response equals that of a store over the
+// same blocks in a directory, or names missing blocks, or is an error that names block and bucket; afterwards
+// all are equal. Meanwhile the store is restarted with damaged local files.
 func TestStoreS3Faults(t *testing.T) {
 	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -164,7 +164,7 @@ func TestStoreS3Faults(t *testing.T) {
 	})
 }
 
-// damageFiles changes or cuts each file below a directory that is not a lock.
+// damageFiles changes or truncates each file below a directory that is not a lock.
 func damageFiles(t *testing.T, r *rand.Rand, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -185,7 +185,8 @@ func damageFiles(t *testing.T, r *rand.Rand, dir string) {
 	}))
 }
 
-// probes sends n random requests to two servers, by several clients, and judges the responses of the tested one.
+// probes sends n random requests to two servers, by several clients, and checks the responses of the tested
+// one.
 func probes(t *testing.T, seed uint64, n int, all []labels.Labels, start, end int64, healthy, tested string, f testpromql.Faulty, total map[testpromql.Outcome]int) {
 	t.Helper()
 	const clients = 4
@@ -215,7 +216,7 @@ func probes(t *testing.T, seed uint64, n int, all []labels.Labels, start, end in
 	testwait.Group(t, "the clients", &wg)
 }
 
-// probeLimit is how long a request may take in all: far more than --query-timeout.
+// probeLimit is the total time limit of a request: far more than --query-timeout.
 const probeLimit = time.Minute
 
 func compareProbe(ctx context.Context, p testpromql.Probe, healthy, tested string, f testpromql.Faulty) (testpromql.Outcome, error) {

@@ -22,22 +22,22 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A child is a process whose standard error is kept, and that does not outlive the test.
+// A child is a process whose standard error is recorded, and that does not outlive the test.
 type child struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process is gone
+	exited chan struct{} // closed when the process has exited
 
 	mu  sync.Mutex
 	log bytes.Buffer // under mu
 }
 
-// startChild starts a process; line hears each line of its standard error.
+// startChild starts a process; line receives each line of its standard error.
 func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 	t.Helper()
 	c := &child{cmd: cmd, exited: make(chan struct{})}
 	r, w := io.Pipe()
 	cmd.Stderr = w
-	// The kernel ties this to the thread that forks, so the thread is kept.
+	// The kernel associates this with the thread that forks, so the thread is kept.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
@@ -46,7 +46,7 @@ func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // its code is looked at
+			_ = cmd.Wait() // the exit code is checked later
 		}
 		w.Close()
 		close(c.exited)
@@ -75,10 +75,10 @@ func (c *child) text() string {
 	return c.log.String()
 }
 
-// end signals the process and waits for its end.
+// end signals the process and waits for its exit.
 func (c *child) end(signal syscall.Signal) (code int) {
-	_ = c.cmd.Process.Signal(signal)                                                              // it may be gone
-	limit := time.AfterFunc(90*time.Second, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) }) // its goroutines are shown
+	_ = c.cmd.Process.Signal(signal)                                                              // it may have exited
+	limit := time.AfterFunc(90*time.Second, func() { _ = c.cmd.Process.Signal(syscall.SIGQUIT) }) // prints its goroutines
 	defer limit.Stop()
 	<-c.exited
 	return c.cmd.ProcessState.ExitCode()
@@ -90,7 +90,7 @@ type store struct {
 	http string // URL
 }
 
-// startStore runs `tare store` and waits until it listens. It is asked to end with the test.
+// startStore runs `tare store` and waits until it listens. It is stopped with the test.
 func startStore(t *testing.T, env []string, args ...string) *store {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{
@@ -122,7 +122,7 @@ func startStore(t *testing.T, env []string, args ...string) *store {
 	return s
 }
 
-// get asks for a path and returns status and body.
+// get requests a path and returns status and body.
 func (s *store) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -142,8 +142,8 @@ func (s *store) ready(t *testing.T) bool {
 	return code == http.StatusOK
 }
 
-// query evaluates an expression of one number at a time in milliseconds; the second result is
-// what the store says when it does not answer with one.
+// query evaluates an expression with one number as result at a time in milliseconds; failure is the store's
+// other response.
 func (s *store) query(t *testing.T, expr string, at int64) (value, failure string) {
 	t.Helper()
 	code, body := s.get(t, fmt.Sprintf("/api/v1/query?query=%s&time=%d.%03d", url.QueryEscape(expr), at/1000, at%1000))

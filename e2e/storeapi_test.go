@@ -33,7 +33,7 @@ func startStoreAPI(t *testing.T, dir string, args ...string) *tare {
 	return s
 }
 
-// freeAddr is an address nobody listens on.
+// freeAddr returns an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +64,7 @@ func startThanos(t *testing.T, args ...string) string {
 	return "http://" + addr
 }
 
-// An answered is the part of an answer of Prometheus' HTTP API that two servers agree on.
+// An answered is the part of a response of Prometheus' HTTP API that must be equal on two servers.
 type answered struct {
 	Status   string
 	Error    string
@@ -82,7 +82,7 @@ func ask(t *testing.T, base, path string, form url.Values) answered {
 	return a
 }
 
-// sorted puts what has no order into one: the series of a matrix or vector.
+// sorted sorts unordered results: the series of a matrix or vector.
 func sorted(a answered) answered {
 	var list []any
 	switch d := a.Data.(type) {
@@ -102,8 +102,8 @@ func sorted(a answered) answered {
 	return a
 }
 
-// fleet writes blocks of two replicas that saw the same, and of one Prometheus alone, and
-// returns the time range that they have samples in, in milliseconds.
+// fleet writes blocks of two replicas with the same data, and of one separate Prometheus, and returns the
+// time range of their samples, in milliseconds.
 func fleet(t *testing.T, dir string) (mint, maxt int64) {
 	t.Helper()
 	o := testblock.RandomOptions{Series: 150, Samples: 200, Start: 1_700_000_000_000, Step: 15_000}
@@ -119,9 +119,9 @@ func fleet(t *testing.T, dir string) (mint, maxt int64) {
 	return o.Start, maxt
 }
 
-// TestThanosQuerier attaches a Thanos querier to tare store and asks both the same: the querier
-// over the StoreAPI, the store by its own HTTP API. They agree on values, labels and names, with
-// every form of transfer that a querier may choose.
+// TestThanosQuerier attaches a Thanos querier to tare store and sends both the same queries: the querier uses
+// the StoreAPI, the test the store's HTTP API. They agree on values, labels and names, with every transfer
+// option of a querier.
 func TestThanosQuerier(t *testing.T) {
 	dir := t.TempDir()
 	mint, maxt := fleet(t, dir)
@@ -152,7 +152,7 @@ func TestThanosQuerier(t *testing.T) {
 						f[k] = v
 					}
 					got, want := sorted(ask(t, thanos, path, f)), sorted(ask(t, s.http, path, f))
-					// The engine's own warnings do not concern the store.
+					// The engine's warnings do not concern the store.
 					warnings := slices.DeleteFunc(got.Warnings, func(w string) bool { return strings.HasPrefix(w, "PromQL ") })
 					if want.Status != "success" || !reflect.DeepEqual(got.Data, want.Data) || len(warnings) > 0 {
 						t.Errorf("%s of %s: thanos %.300v %s %v; tare %.300v %s", path, query, got.Data, got.Error, got.Warnings, want.Data, want.Error)
@@ -168,7 +168,7 @@ func TestThanosQuerier(t *testing.T) {
 					t.Errorf("%s: thanos %.300v %s; tare %.300v %s", path, got.Data, got.Error, want.Data, want.Error)
 				}
 			}
-			// Replicas become one series, which the store helps with by leaving out the label.
+			// Replicas become one series, for which the store omits the label.
 			deduplicated := startThanos(t, append(way.args, "--endpoint", s.grpc, "--query.replica-label=replica")...)
 			eventually(t, "the querier answers", func() bool {
 				a := ask(t, deduplicated, "query", url.Values{"query": {`count({__name__=~".+",cluster="eu"})`}, "time": {middle}})

@@ -21,9 +21,9 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestStoreDrain sends SIGTERM while one client reads and another has stopped reading: the first
-// gets its whole answer, the second is ended after --drain-timeout, and the exit code is that of a
-// partial success. Both are in the query log.
+// TestStoreDrain sends SIGTERM while one client reads and another has stopped reading: the first gets its
+// whole response, the second is disconnected after --drain-timeout, and the exit code is that of a partial
+// success. Both are in the query log.
 func TestStoreDrain(t *testing.T) {
 	dir := t.TempDir()
 	shape := testblock.BlockSeries()
@@ -76,7 +76,7 @@ func TestStoreDrain(t *testing.T) {
 	}
 }
 
-// TestStoreTLS serves queriers over TLS, and only those that have a certificate.
+// TestStoreTLS serves queriers over TLS, and only those with a certificate.
 func TestStoreTLS(t *testing.T) {
 	dir, keys := t.TempDir(), t.TempDir()
 	_, err := (testblock.Shape{Count: 5, Samples: 5}).Write(dir, testblock.Options{})

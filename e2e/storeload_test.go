@@ -28,8 +28,8 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// A counting codec marshals requests and only counts answers, so that the client costs little
-// beside the server.
+// A counting codec marshals requests and only counts responses, so that the client costs little beside the
+// server.
 type counting struct{}
 
 func (counting) Name() string { return "proto" }
@@ -44,7 +44,7 @@ func (counting) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// download asks for all series and returns the bytes of the answer.
+// download requests all series and returns the bytes of the response.
 func download(ctx context.Context, c *grpc.ClientConn, request *storepb.SeriesRequest) (int, error) {
 	stream, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/thanos.Store/Series")
 	if err != nil {
@@ -86,14 +86,14 @@ func allSeries(batch int64) *storepb.SeriesRequest {
 	}
 }
 
-// A peak is the most memory that a process has had while it was watched.
+// A peak is the maximum memory of a process while it was watched.
 type peak struct {
 	heap, rss int64
 	stop      context.CancelFunc
 	done      chan struct{}
 }
 
-// watch looks at a store's heap and resident memory until end.
+// watch samples a store's heap and resident memory until end.
 func watch(t *testing.T, s *tare) *peak {
 	t.Helper()
 	process, err := weigh.Open(s.process.Pid)
@@ -121,7 +121,7 @@ func (p *peak) end() {
 	<-p.done
 }
 
-// gauge reads a metric without labels, 0 when it cannot.
+// gauge returns a metric without labels, 0 if it is unavailable.
 func gauge(ctx context.Context, base, name string) float64 {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
 	if err != nil {
@@ -143,12 +143,11 @@ func gauge(ctx context.Context, base, name string) float64 {
 
 const mebibyte = 1 << 20
 
-// storeBase is what a store's process takes besides its budgets, as docs/reference/storeapi.md states it.
+// storeBase is the memory of a store's process besides its budgets, as stated in docs/reference/storeapi.md.
 const storeBase = 192 * mebibyte
 
-// TestStoreShapes reads a million series of one sample, and a hundred thousand of a hundred, out
-// of four blocks through the real server, and says what that takes. The heap stays within the
-// budgets and 64 MiB.
+// TestStoreShapes reads a million series of one sample, and a hundred thousand of a hundred, from four blocks
+// through the real server, and logs the cost. The heap stays within the budgets and 64 MiB.
 func TestStoreShapes(t *testing.T) {
 	for _, shape := range []struct {
 		name   string
@@ -195,9 +194,9 @@ func TestStoreShapes(t *testing.T) {
 	}
 }
 
-// TestStoreHeavyQueries has 64 clients ask for everything at once of a store that may hold 256 MiB:
-// each gets all of it or is told which limit it went over, and the process stays within its
-// budgets and the stated base. Then some clients leave in the middle, and nothing is held.
+// TestStoreHeavyQueries has 64 concurrent clients request everything from a store with a budget of 256 MiB:
+// each gets all of it or an error with the exceeded limit, and the process stays within its budgets and the
+// stated base. Then some clients disconnect in the middle, and no bytes stay reserved.
 func TestStoreHeavyQueries(t *testing.T) {
 	dir := t.TempDir()
 	shape := testblock.BlockSeries()
@@ -244,7 +243,7 @@ func TestStoreHeavyQueries(t *testing.T) {
 	if p.rss > (process+cache)*mebibyte+storeBase {
 		t.Errorf("%d MiB were resident; budgets are %d MiB", p.rss/mebibyte, process+cache)
 	}
-	// Clients that leave, each after another part of the answer.
+	// Clients that disconnect, each after another part of the response.
 	for i := range 20 {
 		ctx, leave := context.WithCancel(t.Context())
 		stream, err := conns[0].NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/thanos.Store/Series")

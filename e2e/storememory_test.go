@@ -27,10 +27,10 @@ var (
 const (
 	memoryStart   = 1_699_999_200_000 // a multiple of two hours
 	memoryRange   = 7_200_000
-	memorySamples = 60 // of a series in a block
+	memorySamples = 60 // per series and block
 )
 
-// counters are series of a block of two hours.
+// counters returns series of a block of two hours.
 func counters(series, block int) iter.Seq[testblock.Series] {
 	return func(yield func(testblock.Series) bool) {
 		samples := make([]testblock.Sample, memorySamples)
@@ -47,7 +47,7 @@ func counters(series, block int) iter.Seq[testblock.Series] {
 	}
 }
 
-// nine joins nine expressions of each of which format makes one.
+// nine joins nine expressions returned by format.
 func nine(format func(i int) string) string {
 	var parts []string
 	for i := range 9 {
@@ -66,8 +66,8 @@ func peakRSS(t *testing.T, c *child) int64 {
 	return u.PeakRSS
 }
 
-// TestStoreMemory has a store and a Prometheus evaluate queries of nine selectors over 100,000 series each: the store
-// responds as Prometheus does, and the peak of its resident memory is not higher.
+// TestStoreMemory has a store and a Prometheus evaluate queries of nine selectors over 100,000 series each:
+// the responses are equal, and the peak of the store's resident memory is not higher.
 func TestStoreMemory(t *testing.T) {
 	dir, theirs := t.TempDir(), t.TempDir()
 	for block := range 2 {
@@ -143,7 +143,7 @@ func TestStoreManyBlocks(t *testing.T) {
 		alike = append(alike, fmt.Sprintf("sum(count_over_time(m[%dh]))", 2**memoryBlocks))
 		different = append(different, fmt.Sprintf(`sum(count_over_time(m{i!="%d"}[%dh]))`, i, 2**memoryBlocks))
 	}
-	// A range is open at its beginning: the sample at the start of the first block is outside.
+	// A range excludes its start: the sample at the start of the first block is outside.
 	end := memoryStart + *memoryBlocks*memoryRange
 	want := fmt.Sprintf(`"%d"`, 10*20*(*memoryBlocks*memorySamples-1))
 	for name, query := range map[string]string{"alike": strings.Join(alike, "+"), "different": strings.Join(different, "+")} {

@@ -30,7 +30,7 @@ import (
 // clients by address.
 const stalledFrom, readingFrom = "127.0.0.2", "127.0.0.3"
 
-// A stalledRequest is one whose client reads the status of the response and nothing more.
+// A stalledRequest is a request whose client reads the status of the response and nothing more.
 type stalledRequest struct {
 	method, path string
 	body         []byte
@@ -68,7 +68,7 @@ func (r stalledRequest) send(t *testing.T, base string) net.Conn {
 	return c
 }
 
-// stall sends the request and returns when the status of the response is there.
+// stall sends the request and returns when the status of the response has arrived.
 func (r stalledRequest) stall(t *testing.T, base string) {
 	t.Helper()
 	c := r.send(t, base)
@@ -79,7 +79,7 @@ func (r stalledRequest) stall(t *testing.T, base string) {
 	}
 }
 
-// sendCall begins a call over gRPC and receives nothing.
+// sendCall starts a call over gRPC and receives nothing.
 func sendCall(t *testing.T, c *grpc.ClientConn, method string, request any) {
 	t.Helper()
 	stream, err := c.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
@@ -100,7 +100,7 @@ func dialFrom(t *testing.T, from, addr string) *grpc.ClientConn {
 	return c
 }
 
-// readingClient is an HTTP client at the address of those that read.
+// readingClient returns an HTTP client at the address of reading clients.
 func readingClient() *http.Client {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(readingFrom)}}
 	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}, Timeout: time.Minute}
@@ -133,7 +133,8 @@ func stalledBlocks(t *testing.T) (dir string) {
 	return dir
 }
 
-// stallAll has clients of every protocol stop reading, more of each than a store of 64 MiB runs queries at once.
+// stallAll has clients of every protocol stop reading, more of each than a store of 64 MiB runs concurrent
+// queries.
 func stallAll(t *testing.T, s *tare) (stalledHTTP, stalledGRPC int) {
 	t.Helper()
 	const each = 8
@@ -151,7 +152,7 @@ func everySeries() *storepb.SeriesRequest {
 	return &storepb.SeriesRequest{MaxTime: 1 << 60, ResponseBatchSize: 64, Matchers: []*storepb.LabelMatcher{{Name: "foo", Value: "bar"}}}
 }
 
-// checkLight requests paths while heavy queries wait behind stalled clients of which none is cut.
+// checkLight requests paths while heavy queries wait behind stalled clients, none of which is disconnected.
 func checkLight(t *testing.T, p *tare, paths ...string) {
 	t.Helper()
 	eventually(t, "heavy queries wait", func() bool { return metricValue(t, p, `tare_store_queries_waiting{lane="main"}`) > 0 })
@@ -165,8 +166,8 @@ func checkLight(t *testing.T, p *tare, paths ...string) {
 	}
 }
 
-// TestStalledLight has clients of every protocol stop reading, none of which is cut: light requests are served beside
-// them.
+// TestStalledLight has clients of every protocol stop reading, none of which is disconnected: light requests
+// are served beside them.
 func TestStalledLight(t *testing.T) {
 	s := startStoreAPI(t, stalledBlocks(t), "--query-bytes", "32MiB", "--process-bytes", "64MiB", "--write-timeout", "1h", "--queue-timeout", "1h",
 		"--query-timeout", "1h")
@@ -180,8 +181,8 @@ func TestStalledLight(t *testing.T) {
 	}
 }
 
-// TestStalledClients has clients of every protocol stop reading: heavy requests of another client are served in turn, as
-// stalled clients are cut and counted.
+// TestStalledClients has clients of every protocol stop reading: heavy requests of another client are served
+// in turn, as stalled clients are disconnected and counted.
 func TestStalledClients(t *testing.T) {
 	s := startStoreAPI(t, stalledBlocks(t), "--query-bytes", "32MiB", "--process-bytes", "64MiB", "--response-bytes", "16MiB",
 		"--write-timeout", "2s", "--queue-timeout", "2m")
@@ -204,8 +205,8 @@ func TestStalledClients(t *testing.T) {
 	})
 }
 
-// TestStalledTenant bounds a client that stalls: its requests beyond the limit are refused, and another client is served at
-// once, although no client is cut in the time of the test.
+// TestStalledTenant bounds a stalled client: its requests beyond the limit are refused, and another client is
+// served immediately, although no client is disconnected during the test.
 func TestStalledTenant(t *testing.T) {
 	dir := t.TempDir()
 	_, err := testblock.BlockSeries().Write(dir, testblock.Options{External: map[string]string{}})
@@ -229,7 +230,7 @@ func TestStalledTenant(t *testing.T) {
 			}
 			response, err := stalled.Do(request)
 			if err != nil {
-				codes <- 0 // the test is over
+				codes <- 0 // the test has ended
 				return
 			}
 			response.Body.Close()
@@ -247,8 +248,8 @@ func TestStalledTenant(t *testing.T) {
 	}
 }
 
-// TestStalledHistory has clients of a gateway's history stop reading: more than its queries run at once. Pages, labels and
-// expressions without series are served beside them.
+// TestStalledHistory has clients of a gateway's history stop reading: more than its concurrent queries.
+// Pages, labels and expressions without series are served beside them.
 func TestStalledHistory(t *testing.T) {
 	p := startTare(t, mariadb.Addr, "--bucket", "file://"+stalledBlocks(t), "--history-interval", "1s", "--history-labels", "instance=gw-1",
 		"--history-query-bytes", "32MiB", "--history-process-bytes", "32MiB")

@@ -23,8 +23,8 @@ import (
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
-// moreThanBuffers is more than the kernel's buffers keep of a response whose client stops reading, and mostRead is the most
-// of it that such a client reads before.
+// moreThanBuffers exceeds the bytes that the kernel buffers of a response whose client stops reading, and
+// mostRead is the maximum that such a client reads before.
 const moreThanBuffers, mostRead = 6 << 20, 1 << 20
 
 // sampledRead requests four million samples of the data set, decoded.
@@ -42,7 +42,7 @@ func manySeries() stalledRequest {
 	return stalledRequest{http.MethodGet, "/api/v1/series?limit=0&match[]=" + url.QueryEscape(`{foo="bar"}`), nil}
 }
 
-// stallWithin sends the request, reads some bytes of the response, and then nothing more.
+// stallWithin sends the request, reads some bytes of the response, and then stops.
 func (r stalledRequest) stallWithin(t *testing.T, base string, bytes int64) {
 	t.Helper()
 	c := r.send(t, base)
@@ -53,7 +53,7 @@ func (r stalledRequest) stallWithin(t *testing.T, base string, bytes int64) {
 	}
 }
 
-// stallCallWithin sends a call's request, receives some messages, and then nothing more.
+// stallCallWithin sends a call's request, receives some messages, and then stops.
 func stallCallWithin(t *testing.T, c *grpc.ClientConn, request *storepb.SeriesRequest, messages int) {
 	t.Helper()
 	stream, err := storepb.NewStoreClient(c).Series(t.Context(), request)
@@ -64,11 +64,11 @@ func stallCallWithin(t *testing.T, c *grpc.ClientConn, request *storepb.SeriesRe
 	}
 }
 
-// goroutines returns how many goroutines the process has.
+// goroutines returns the number of the process' goroutines.
 func goroutines(t *testing.T, p *tare) int { return int(metricValue(t, p, "go_goroutines")) }
 
-// TestStalledKinds has clients of every kind of large response stop reading somewhere within it. All are cut and counted, and
-// the process has no more goroutines and reserved bytes than before.
+// TestStalledKinds has clients of every kind of large response stop reading somewhere within it. All are
+// disconnected and counted, and the process has no more goroutines and reserved bytes than before.
 func TestStalledKinds(t *testing.T) {
 	rnd := testseed.Rand(t)
 	dir := stalledBlocks(t)
@@ -104,7 +104,8 @@ func TestStalledKinds(t *testing.T) {
 	}
 }
 
-// checkCut waits until so many clients were cut, and the store has released all that was reserved for them.
+// checkCut waits until the given number of clients has been disconnected, and the store has released their
+// reserved bytes.
 func checkCut(t *testing.T, s *tare, http, grpc int) {
 	t.Helper()
 	for protocol, want := range map[string]int{"http": http, "grpc": grpc} {
@@ -117,8 +118,8 @@ func checkCut(t *testing.T, s *tare, http, grpc int) {
 	})
 }
 
-// TestStalledActiveSeries has clients of active series stop reading somewhere within the response: the frontend cuts them after
-// its --timeout, and releases the shards' connections.
+// TestStalledActiveSeries has clients of active series stop reading somewhere within the response: the
+// frontend disconnects them after its --timeout, and releases the shards' connections.
 func TestStalledActiveSeries(t *testing.T) {
 	rnd := testseed.Rand(t)
 	item := []byte(`{"__name__":"http_requests_total","instance":"instance-17","job":"prometheus","path":"/api/v1/items"},`)
@@ -127,7 +128,7 @@ func TestStalledActiveSeries(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		for _, b := range [][]byte{[]byte(`{"data":[`), items, []byte(`]}`)} {
 			if _, err := w.Write(b); err != nil {
-				return // the frontend has left
+				return // the frontend has disconnected
 			}
 		}
 	}))

@@ -12,10 +12,10 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// The workloads of sysbench that Tare must carry.
+// The workloads of sysbench that Tare must support.
 var workloads = []string{"oltp_point_select", "oltp_read_only", "oltp_read_write", "bulk_insert"}
 
-// sysbenchArgs is a command line of sysbench up to its last word.
+// sysbenchArgs returns a command line of sysbench up to its last word.
 func sysbenchArgs(t *testing.T, addr, schema, workload string, more ...string) []string {
 	args := []string{
 		workload, "--db-driver=mysql", "--mysql-host=127.0.0.1", "--mysql-port=" + port(t, addr),
@@ -49,9 +49,8 @@ func figure(t *testing.T, re *regexp.Regexp, text string) int {
 	return n
 }
 
-// TestSysbench runs each workload through Tare with four threads, with and without prepared
-// statements. Errors that sysbench ignores are deadlocks or there is something wrong; the
-// server counts those.
+// TestSysbench runs each workload through Tare with four threads, with and without prepared statements.
+// Errors that sysbench ignores must be deadlocks; the server counts those.
 func TestSysbench(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	db := open(t, mariadb.Addr, "")
@@ -83,8 +82,8 @@ func TestSysbench(t *testing.T) {
 	}
 }
 
-// TestSysbenchResults runs the same events of one thread directly and through: the tables
-// are the same afterwards.
+// TestSysbenchResults runs the same events of one thread directly and through Tare: the tables are equal
+// afterwards.
 func TestSysbenchResults(t *testing.T) {
 	p := startTare(t, mariadb.Addr)
 	db := open(t, mariadb.Addr, "")

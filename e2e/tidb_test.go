@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// tiDB runs the server that `make tidb` builds, with TLS, until the test ends.
+// tiDB runs the server built by `make tidb`, with TLS, until the test ends.
 func tiDB(t *testing.T) (addr string, err error) {
 	t.Helper()
 	program, err := filepath.Abs("../.tools/tidb/tidb-server")
@@ -36,9 +36,9 @@ func tiDB(t *testing.T) (addr string, err error) {
 	addr, status := free(), free()
 	cmd := exec.CommandContext(t.Context(), program, "-config", in("config.toml"), "-store", "unistore", "-path", t.TempDir(), "-host", "127.0.0.1",
 		"-P", port(t, addr), "-status", port(t, status), "-log-file", in("log"))
-	cmd.Dir = dir // of its log of slow statements
+	cmd.Dir = dir // of its slow log
 	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // its context is cancelled before
+	t.Cleanup(func() { _ = cmd.Wait() }) // its context is canceled before
 	setup := tiDBExec(t, addr)
 	eventually(t, "TiDB serving", func() bool {
 		return setup("create user if not exists app@'%' identified by '"+testmysql.Password+"'", "grant all on *.* to app@'%'",
@@ -47,7 +47,7 @@ func tiDB(t *testing.T) (addr string, err error) {
 	return addr, nil
 }
 
-// startTiDB is tiDB for a test that is skipped where there is none.
+// startTiDB is tiDB for tests that are skipped if there is none.
 func startTiDB(t *testing.T) (addr string) {
 	t.Helper()
 	addr, err := tiDB(t)
