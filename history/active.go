@@ -12,21 +12,21 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// Active answers which of a table's series are active: those of Keys that were called lately, under
-// the names and labels that an Archive gives them. It is safe for concurrent use.
+// An Active lists the active series of a table: those of Keys called recently, with the names and labels that
+// an Archive gives them. It is safe for concurrent use.
 //
-// It keeps what an answer would otherwise have to find out anew for each shard: of each series the hash of its labels,
-// of each Key when it was called last. What has changed since the last question is read when the
-// next one is asked, by the counts of writes that entries keep anyway: statements pay nothing for it, nobody pays
-// for it while nobody asks, and an answer has all that was over when it was asked for.
+// It keeps what a response would otherwise compute again for each shard: the hash of each series' labels, and
+// the time of each Key's last call. Changes since the previous request are read at the next request, by the
+// write counts that entries keep in any case. Statements pay nothing for it, nothing is done between
+// requests, and a response includes all calls that finished before the request.
 type Active struct {
 	table  *stmtstats.Table
 	labels map[string]string
 	known  catalog
 }
 
-// NewActive makes an Active. The labels are on every series, as those of ArchiveOptions; a series is
-// active for as long as idle after the last call, and up to a 1200th of that longer.
+// NewActive returns an Active. The labels are on every series, as those of ArchiveOptions. A series is active
+// for idle after the last call, and up to 1/1200 of that longer.
 func NewActive(t *stmtstats.Table, labels map[string]string, idle time.Duration) (*Active, error) {
 	if err := ValidateLabels(labels); err != nil {
 		return nil, fmt.Errorf("active series: %w", err)
@@ -40,23 +40,23 @@ func NewActive(t *stmtstats.Table, labels map[string]string, idle time.Duration)
 // Labels returns the labels that all series have.
 func (a *Active) Labels() map[string]string { return a.labels }
 
-// ActiveSeries are the series that keep wants. The labels that keep is given and that are yielded are valid until the
-// next ones. Which series there are is noted before the first is yielded, in 16 bytes
-// for each; neither the table nor other questions wait for who yields slowly.
+// ActiveSeries returns the series that keep accepts. The labels passed to keep and yielded are valid until
+// the next ones. The series are determined before the first is yielded, in 16 bytes per series, so that a
+// slow consumer blocks neither the table nor other requests.
 func (a *Active) ActiveSeries(keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
 	return a.ActiveShard(tsblock.Shard{}, keep)
 }
 
-// ActiveShard is ActiveSeries of one shard, by labels.StableHash. Of the other shards' series nothing but
-// their hashes is looked at.
+// ActiveShard is ActiveSeries of one shard, by labels.StableHash. Of other shards' series only the hashes are
+// read.
 func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool) iter.Seq[labels.Labels] {
 	return func(yield func(labels.Labels) bool) {
 		l := stmtseries.NewLabeller(a.labels)
 		var ls labels.Labels
-		var key stmtstats.Key // of the series before, which mostly is the next one's
+		var key stmtstats.Key // of the previous series; most consecutive series share it
 		var id uint64
 		found := false
-		told := make(map[[16]byte]struct{}) // digests whose text is a series already
+		told := make(map[[16]byte]struct{}) // digests whose text was yielded as a series
 		for _, s := range a.known.noted(shard) {
 			number, series := s.place.split()
 			if !found || s.id != id {
@@ -81,8 +81,8 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 	}
 }
 
-// add gives l the labels of a series. It reports false for a digest's text that is a series already, or is not known any
-// more.
+// add sets l to the labels of a series. It reports false for a digest's text that was yielded already, or is
+// no longer known.
 func (a *Active) add(l *stmtseries.Labeller, key *stmtstats.Key, number, series int, id uint64, told map[[16]byte]struct{}) bool {
 	if series != seriesInfo {
 		l.SetSeries(a.known.kind(number), key, series)
@@ -96,6 +96,6 @@ func (a *Active) add(l *stmtseries.Labeller, key *stmtstats.Key, number, series 
 	return text != ""
 }
 
-// HeapBytes is what an Active keeps between questions: 12 to 24 bytes a series, and at most 112 for each Key that
-// the table has room for; nothing before the first question.
+// HeapBytes returns the bytes that an Active keeps between requests: 12 to 24 per series, and at most 112 per
+// Key that the table has room for; 0 before the first request.
 func (a *Active) HeapBytes() int64 { return a.known.bytes() }

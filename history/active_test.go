@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// activeSeries are the series that keep wants, as text, sorted.
+// activeSeries returns the series that keep accepts, as text, sorted.
 func activeSeries(a *Active, keep func(labels.Labels) bool) []string {
 	var all []string
 	for ls := range a.ActiveSeries(keep) {
@@ -52,7 +52,7 @@ func TestActive(t *testing.T) {
 	old := teststmt.Record(3, time.Millisecond)
 	old.Start = now.Add(-time.Hour)
 	table.Observe(old)
-	// The same digest of another user has the same text.
+	// The same digest has the same text under another user.
 	other := teststmt.Record(1, time.Millisecond)
 	other.User = "batch"
 	table.Observe(other)
@@ -73,7 +73,7 @@ func TestActive(t *testing.T) {
 		t.Errorf("-want +got\n%s", d)
 	}
 
-	// Shards are together all of them, each in one.
+	// The shards are disjoint and together have all series.
 	var together []string
 	for i := range uint64(3) {
 		together = append(together, shardSeries(a, tsblock.Shard{Index: i, Count: 3}, anySeries)...)
@@ -83,7 +83,7 @@ func TestActive(t *testing.T) {
 		t.Errorf("all shards: -want +got\n%s", d)
 	}
 
-	// Who stops early gets no more; the table is not held meanwhile.
+	// A consumer that stops early gets no more series; the table is not locked meanwhile.
 	for ls := range a.ActiveSeries(anySeries) {
 		if ls.IsEmpty() {
 			t.Error("a series without labels")
@@ -116,7 +116,7 @@ func TestNewActiveRefuses(t *testing.T) {
 	}
 }
 
-// slowActive is the oracle, as text, sorted.
+// slowActive returns the expected series, as text, sorted.
 func slowActive(table *stmtstats.Table, given map[string]string, idle time.Duration, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
 	var all []string
 	visitSlowly(table, given, idle, shard, func(ls labels.Labels) bool {
@@ -129,7 +129,7 @@ func slowActive(table *stmtstats.Table, given map[string]string, idle time.Durat
 	return all
 }
 
-// visitSlowly reads all of the table, and hashes the labels of each series.
+// visitSlowly reads the whole table, and hashes the labels of each series.
 func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Duration, shard tsblock.Shard, visit func(labels.Labels) bool) {
 	l := stmtseries.NewLabeller(given)
 	told := make(map[[16]byte]bool)
@@ -175,9 +175,8 @@ func shardSeries(a *Active, shard tsblock.Shard, keep func(labels.Labels) bool) 
 	return all
 }
 
-// TestActiveLikeSlow has a table that is too small for its statements, with calls, collections, hours
-// that pass, restarts and a new Active now and then, and compares what an Active answers with what all
-// of the table says.
+// TestActiveLikeSlow compares the series of an Active with those of a scan of the whole table. The table is
+// too small for its statements, with calls, collections, passing hours, restarts and new Actives.
 func TestActiveLikeSlow(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -238,7 +237,7 @@ func TestActiveLikeSlow(t *testing.T) {
 					now = now.Add(time.Duration(rng.IntN(50)) * time.Second)
 				}
 				if rng.IntN(3) == 0 {
-					continue // what happens between two questions is more than one thing
+					continue // several events happen between two requests
 				}
 				keep := anySeries
 				if rng.IntN(4) == 0 {
@@ -266,12 +265,12 @@ func TestActiveLikeSlow(t *testing.T) {
 	}
 }
 
-// activeBound is what an Active may keep by what HeapBytes says of it, with some for what is small.
+// activeBound returns the documented maximum of HeapBytes, plus a constant for small allocations.
 func activeBound(entries int, a *Active) int64 {
 	return int64(entries)*112 + int64(entries*stmtseries.PerKey*24) + updateEntries*int64(unsafe.Sizeof(readKey{})) + 8<<10
 }
 
-// TestActiveWhileCounted asks while statements are counted and digests make room, and after.
+// TestActiveWhileCounted lists series while statements are counted and digests are evicted, and afterwards.
 func TestActiveWhileCounted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := openTable(t, stmtstats.Options{MaxDigests: 200, Now: func() time.Time { return now }, MinIdle: time.Nanosecond, Turnover: time.Nanosecond})
@@ -311,7 +310,7 @@ func TestActiveWhileCounted(t *testing.T) {
 	}
 }
 
-// TestActiveAfterClose has nothing to say of a table whose memory is gone.
+// TestActiveAfterClose checks that the Active of a closed table has no series.
 func TestActiveAfterClose(t *testing.T) {
 	table := openTable(t, stmtstats.Options{})
 	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
@@ -332,7 +331,7 @@ func TestActiveAfterClose(t *testing.T) {
 	}
 }
 
-// TestActiveBytes is the bound of docs/tasks/list-active-series.md at the defaults.
+// TestActiveBytes checks the bound of docs/tasks/list-active-series.md at the defaults.
 func TestActiveBytes(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := openTable(t, stmtstats.Options{Now: func() time.Time { return now }})
@@ -355,10 +354,10 @@ func TestActiveBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkActiveSeries asks for all 16 shards of a full table, one after the other.
+// BenchmarkActiveSeries lists all 16 shards of a full table, one after the other.
 func BenchmarkActiveSeries(b *testing.B) {
 	const shards = 16
-	for _, calls := range []string{"idle", "busy"} { // in between, each digest is called
+	for _, calls := range []string{"idle", "busy"} { // busy: each digest is called between requests
 		for _, way := range []string{"known", "slow"} {
 			b.Run(calls+"/"+way, func(b *testing.B) {
 				now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -374,7 +373,7 @@ func BenchmarkActiveSeries(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				for range a.ActiveSeries(anySeries) { // the first question
+				for range a.ActiveSeries(anySeries) { // the first request
 				}
 				b.ReportAllocs()
 				n := 0

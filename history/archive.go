@@ -28,48 +28,47 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// ArchiveOptions say what an Archive writes, and where.
+// ArchiveOptions configure an Archive.
 type ArchiveOptions struct {
-	Source Source // what is written; required
+	Source Source // Source is the source of the samples; required.
 
-	// Dir has the head and the local blocks; required. It is the history's own, and nobody else
-	// may have it open.
+	// Dir has the head and the local blocks; required. No other process may have it open.
 	Dir string
 
-	// Labels are on every series, and the external labels of the blocks in the bucket. They have
-	// to have an instance, by which the series of several gateways in one bucket differ. A
-	// directory belongs to the labels that it was first opened with.
+	// Labels are on every series, and are the external labels of the blocks in the bucket. They must include
+	// an instance, which distinguishes the series of several gateways in one bucket. A directory belongs to
+	// the labels that it was first opened with.
 	Labels map[string]string
 
 	Interval time.Duration // between two samples of a series that changes; default 15s
 
-	LocalAge   time.Duration // blocks that are older are deleted once the bucket has them; default 24h
+	LocalAge   time.Duration // older blocks are deleted once the bucket has them; default 24h
 	LocalBytes int64         // of all local blocks; default 4 GiB
 
-	// ReserveBytes is the size of a file that is deleted when the disk is full, and with 1 KiB per
-	// series the free space below which nothing is written; default 16 MiB.
+	// ReserveBytes is the size of a file that is deleted when the disk is full. Nothing is written if less
+	// than ReserveBytes plus 1 KiB per series is free. Default 16 MiB.
 	ReserveBytes int64
 
 	RollupAge time.Duration // how long rollups of days are kept in Dir; default 400 days
 
 	Retention BucketRetention // of the bucket; default: everything is kept
 
-	// MaxAhead is how far the samples may be ahead of a clock that was set back, before another
-	// instance label starts at the clock's time; default 24h.
+	// MaxAhead is how far the samples may be ahead of a clock that was set back before another instance label
+	// starts at the clock's time; default 24h.
 	MaxAhead time.Duration
 
-	Bucket  objstore.Bucket       // takes the blocks; required
-	Gateway *storegateway.Gateway // answers for the bucket; required, running it is the caller's
+	Bucket  objstore.Bucket       // receives the blocks; required
+	Gateway *storegateway.Gateway // reads the bucket; required; the caller runs it
 
-	// State records what is in Dir and sets aside what is damaged. Default: one of Dir.
+	// State records the contents of Dir and sets damaged files aside. Default: a new one for Dir.
 	State *localstate.Store
 
 	Now     func() time.Time     // default time.Now
-	Elapsed func() time.Duration // a monotonic clock, for times at which Now was set back; default: since OpenArchive
+	Elapsed func() time.Duration // a monotonic clock, used when Now was set back; default: since OpenArchive
 	Log     *slog.Logger         // required
 }
 
-// BlockRange is the time that a block spans.
+// BlockRange is the time range of a block.
 const BlockRange = localdb.BlockRange
 
 // Defaults of ArchiveOptions.
@@ -82,20 +81,20 @@ const (
 	DefaultMaxAhead   = 24 * time.Hour
 )
 
-// MinMaxAhead is the least MaxAhead that a gateway is configured with: smaller steps are corrections.
+// MinMaxAhead is the minimum of MaxAhead in a gateway's configuration: smaller steps are clock corrections.
 const MinMaxAhead = time.Minute
 
-// MinRollupAge is the least RollupAge.
+// MinRollupAge is the minimum of RollupAge.
 const MinRollupAge = rollup.HourAge
 
-// maxInterval is the longest Interval with which PromQL, which looks back 5 minutes, finds a sample of
-// each series at any time.
+// maxInterval is the longest Interval at which PromQL, which looks back 5 minutes, always finds a sample of
+// each series.
 const maxInterval = time.Minute
 
-// InstanceLabel names the gateway that a series comes from.
+// InstanceLabel is the name of the label that identifies the gateway of a series.
 const InstanceLabel = "instance"
 
-// Validate fills in the defaults and says what is wrong with o.
+// Validate sets defaults and returns an error if o is invalid.
 func (o *ArchiveOptions) Validate() error {
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
@@ -142,7 +141,7 @@ func (o *ArchiveOptions) Validate() error {
 	return errors.Join(append(errs, ValidateLabels(o.Labels))...)
 }
 
-// ValidateLabels says what is wrong with the labels of a history.
+// ValidateLabels returns an error if the labels of a history are invalid.
 func ValidateLabels(labels map[string]string) error {
 	var errs []error
 	if labels[InstanceLabel] == "" {
@@ -161,7 +160,7 @@ func ValidateLabels(labels map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// An Archive writes what a Source counts as series, keeps them and reads them back. It is safe for
+// An Archive writes the counters of a Source as series, stores them and reads them back. It is safe for
 // concurrent use.
 type Archive struct {
 	options   ArchiveOptions
@@ -170,18 +169,18 @@ type Archive struct {
 	retain    *bucketRetainer
 	queryable *queryable
 	opened    time.Time     // by the clock of ArchiveOptions
-	lost      atomic.Uint64 // blocks that were deleted without being in the bucket
+	lost      atomic.Uint64 // blocks deleted without being in the bucket
 
-	flushing sync.Mutex      // a round runs
+	flushing sync.Mutex      // locked during a round
 	closed   bool            // under flushing
-	hold     time.Duration   // under flushing: before it no instance label starts, by the monotonic clock
+	hold     time.Duration   // under flushing: until then no instance label starts, by the monotonic clock
 	start    func(*instance) // under flushing: starts the background work of an instance; nil before Run
 
 	mu        sync.RWMutex
 	instances []*instance // under mu: the oldest first, the current one last
 }
 
-// OpenArchive opens the history in a directory and replays its write-ahead log. Writing begins with Run.
+// OpenArchive opens the history in a directory and replays its write-ahead log. Run starts writing.
 func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -261,13 +260,12 @@ func (a *Archive) SeriesMatchers() (matchers []string) {
 	return matchers
 }
 
-// Queryable returns the history for PromQL engines and Prometheus' HTTP API. Its reads from the
-// bucket are a part of the context's query, see storegateway.WithQuery, or else of one that it
-// waits for.
+// Queryable returns the history for PromQL engines and Prometheus' HTTP API. Reads from the bucket belong to
+// the query of the context (storegateway.WithQuery), or to a new query that waits for admission.
 func (a *Archive) Queryable() storage.Queryable { return a.queryable }
 
-// makeSpace allocates what a full disk is met with. Replaying the log writes chunks, in goroutines of
-// the TSDB whose panics cannot be recovered: it has to have space.
+// makeSpace allocates the reserve for a full disk. Replaying the log writes chunks in goroutines of the TSDB
+// whose panics cannot be recovered, so it needs free space.
 func (a *Archive) makeSpace() (err error) {
 	dir, bytes := a.options.Dir, a.options.ReserveBytes
 	if checkSpace(dir, 2*bytes) != nil {
@@ -293,29 +291,29 @@ func (a *Archive) makeSpace() (err error) {
 // lostSeconds returns the length of all ranges without samples after failed writes.
 func (a *Archive) lostSeconds() float64 { return a.faults.lostSeconds(a.options.Now()) }
 
-// Ahead returns how far the samples are ahead of a clock that was set back; 0 when they are not.
+// Ahead returns how far the samples are ahead of a clock that was set back; 0 if they are not.
 func (a *Archive) Ahead() time.Duration {
 	return time.Duration(max(0, a.current().writer.counts.ahead.Load())) * time.Millisecond
 }
 
-// Now returns the time of samples that are written now: that of the clock, unless it was set back.
+// Now returns the time of samples written now: that of the clock, unless the clock was set back.
 func (a *Archive) Now() time.Time { return a.options.Now().Add(a.Ahead()) }
 
-// served reports whether the gateway serves a block from the bucket, or a block it was compacted into. A sync since
-// it was shipped is no proof: a listing may lack it.
+// served reports whether the gateway serves a block from the bucket, or a block it was compacted into. A sync
+// after the upload is not sufficient: a listing may lack the block.
 func (in *instance) served(id ulid.ULID) bool {
 	at, ok := in.shipper.since(id)
 	return ok && in.options.Gateway.Status().LastGood.After(at) && (in.options.Gateway.Serves(noTenant, id) || in.shipper.isReplaced(id))
 }
 
-// noTenant is the one tenant of a bucket in Thanos' layout.
+// noTenant is the only tenant of a bucket in Thanos' layout.
 const noTenant = ""
 
-// shipEvery is how often new blocks are looked for, and a bucket that failed is tried again.
+// shipEvery is the interval at which new blocks are shipped and a failed bucket is retried.
 const shipEvery = time.Minute
 
-// Run writes and ships until the context ends; it returns nil then. What fails is logged, counted and tried
-// again: it is no reason to end.
+// Run writes and ships until the context ends, and then returns nil. Errors are logged, counted and retried;
+// they do not stop it.
 func (a *Archive) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -345,8 +343,8 @@ func (a *Archive) Run(ctx context.Context) error {
 	}
 }
 
-// round writes what the source has, and starts another instance label first where the samples are too far
-// ahead of the clock.
+// round writes the counters of the source. Before that it starts another instance label if the samples are
+// too far ahead of the clock.
 func (a *Archive) round(ctx context.Context, spread bool) error {
 	a.flushing.Lock()
 	defer a.flushing.Unlock()
@@ -364,8 +362,8 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	return in.round(ctx, spread)
 }
 
-// Close writes what the source has counted up to now and closes the head; Run has returned. The
-// source is the caller's to close after it.
+// Close writes the final counters of the source and closes the head. It must be called after Run has
+// returned. The caller closes the source afterwards.
 func (a *Archive) Close() error {
 	a.flushing.Lock()
 	defer a.flushing.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// An archive writes what a table has counted, and PromQL asks it.
+// An archive writes the counters of a table, and PromQL reads them.
 func ExampleArchive() {
 	if err := countAndAsk(); err != nil {
 		fmt.Println(err)
@@ -74,7 +74,7 @@ func countAndAsk() error {
 		table.Observe(&querylog.Record{Digest: [16]byte{1}, Normalized: []byte("SELECT ?"), Start: time.Now(), Total: time.Millisecond})
 	}
 	once, cancel := context.WithCancel(context.Background())
-	cancel() // Run writes at once, and would go on in intervals
+	cancel() // Run writes immediately, and would continue at intervals
 	if err := archive.Run(once); err != nil {
 		return err
 	}

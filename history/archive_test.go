@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// An hourglass is an archive whose rounds a test runs itself, at times of its own.
+// An hourglass is an archive whose rounds a test runs explicitly, at times that it sets.
 type hourglass struct {
 	*day
 	now     time.Time
@@ -69,7 +69,7 @@ func (h *hourglass) must(err error) {
 	}
 }
 
-// reopen opens the archive, which was closed, with the same options.
+// reopen opens the closed archive again with the same options.
 func (h *hourglass) reopen() {
 	h.t.Helper()
 	h.model.restart()
@@ -78,7 +78,7 @@ func (h *hourglass) reopen() {
 	h.must(err)
 }
 
-// reopenIn opens the archive, which was closed, with the files in a directory.
+// reopenIn opens the closed archive with the files in a directory.
 func (h *hourglass) reopenIn(dir string) {
 	h.t.Helper()
 	h.model.restart()
@@ -89,13 +89,14 @@ func (h *hourglass) reopenIn(dir string) {
 	h.must(err)
 }
 
-// rolledUp writes an empty rollup of the hour that has a time, as if all hours up to it had been derived.
+// rolledUp writes an empty rollup of the hour that contains a time, as if all hours up to it had been
+// derived.
 func (h *hourglass) rolledUp(until time.Time) {
 	h.t.Helper()
 	h.must(h.archive.current().rollups.Write(&rollup.Rollup{Start: until.UTC().Truncate(rollup.Hour), Span: rollup.Hour, Last: until.UnixMilli()}))
 }
 
-// round lets time go by and writes.
+// round advances the time and writes.
 func (h *hourglass) round(after time.Duration) {
 	h.t.Helper()
 	h.now, h.elapsed = h.now.Add(after), h.elapsed+after
@@ -104,18 +105,18 @@ func (h *hourglass) round(after time.Duration) {
 	}
 }
 
-// TestIncrease asks for increases, which know of a series' first calls because it begins with a 0.
+// TestIncrease evaluates increases, which include a series' first calls because it starts with a 0.
 func TestIncrease(t *testing.T) {
 	h := newHourglass(t, nil)
 	h.round(0)
 	for i := range 60 {
 		if i%6 == 0 {
-			h.model.call(i, h.now.Add(time.Second), time.Second, i%12 == 0) // new ones all the time
+			h.model.call(i, h.now.Add(time.Second), time.Second, i%12 == 0) // new Keys all the time
 		}
 		h.model.call(0, h.now.Add(2*time.Second), 10*time.Millisecond, false)
 		h.round(10 * time.Second)
 	}
-	// The window holds all of the samples, and a 0 before the first of each series.
+	// The window contains all samples, and a 0 before the first of each series.
 	for query, want := range map[string]float64{
 		`increase(tare_queries_total{digest=~"0000.*"}[11m])`:                                  61,
 		`histogram_count(increase(tare_query_duration_seconds{digest=~"0000.*"}[11m]))`:        61,
@@ -138,8 +139,8 @@ func TestIncrease(t *testing.T) {
 	}
 }
 
-// TestReturn evicts a digest that comes back with fewer, as many and more calls than it had: each
-// time it counts from 0, also in the round in which it went.
+// TestReturn evicts a digest that returns with fewer, as many and more calls than before: each time it counts
+// from 0, even if it returns in the round of its eviction.
 func TestReturn(t *testing.T) {
 	h := newHourglass(t, nil)
 	for range 4 {
@@ -180,8 +181,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// TestClockBack sets the clock back by a day, across a restart too: nothing fails, time goes on, and when
-// the clock has caught up the two agree again.
+// TestClockBack sets the clock back by a day, also across a restart: nothing fails, the time of samples
+// advances, and when the clock has caught up the two agree again.
 func TestClockBack(t *testing.T) {
 	h := newHourglass(t, nil)
 	for range 3 {
@@ -227,8 +228,8 @@ func TestClockBack(t *testing.T) {
 	}
 }
 
-// TestRetention deletes blocks by age and size: what the bucket does not have is kept beyond its
-// age, and goes only for its size, which is told.
+// TestRetention deletes blocks by age and size: a block that the bucket lacks is kept beyond its age, and
+// deleted only for its size, which is counted.
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	metas := makeBlocks(t, dir, 5)
@@ -245,7 +246,7 @@ func TestRetention(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		keep    retention
-		safe    int // so many of the oldest are in the bucket
+		safe    int // number of the oldest blocks that are in the bucket
 		deleted int
 		lost    int
 	}{
@@ -284,7 +285,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestClaim refuses a directory that has another instance's series, and goes on with its own.
+// TestClaim checks that a directory with another instance's series is refused, and that a known one is
+// accepted.
 func TestClaim(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	if got, err := ReadLabels(dir); got != nil || err != nil {
@@ -315,7 +317,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestShippedBlock reads a block of the bucket as Prometheus does, by its own code.
+// TestShippedBlock reads a block of the bucket with Prometheus' code.
 func TestShippedBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucketDir := t.TempDir()

@@ -13,7 +13,8 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// TestBurst calls many new digests at once: one that was known before has a sample within any two intervals, the sum of
+// TestBurst calls many new digests at once: a known digest has a sample within any two intervals, the sum of
+// all calls never decreases, and no round takes longer than an interval, as commits become larger.
 // all calls never falls, and no round takes longer than an interval, as commits become larger.
 func TestBurst(t *testing.T) {
 	for _, c := range []struct {

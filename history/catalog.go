@@ -15,24 +15,24 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// seriesInfo is the number of the series that has a digest's text, behind those of an entry.
+// seriesInfo is the number of the series with a digest's text, after those of an entry.
 const seriesInfo = stmtseries.PerKey
 
-// A place says which series of which entry: its number shifted by placeBits, and the series' below. The
-// number behind the last entry's is that of the evicted ones' totals.
+// A place identifies a series of an entry: the number of the entry, shifted by placeBits, and the number of
+// the series in the lower bits. The number after the last entry's is that of Evicted.
 type place uint32
 
 const placeBits = 5
 
 func (p place) split() (number, series int) { return int(p >> placeBits), int(p & (1<<placeBits - 1)) }
 
-// Numbers of entries and of series fit.
+// Numbers of entries and of series must fit.
 const (
 	_ = uint(1<<(32-placeBits) - (stmtstats.MostDigests + 2))
 	_ = uint(1<<placeBits - (seriesInfo + 1))
 )
 
-// A knownKey is what a catalog knows of an entry.
+// A knownKey is the catalog's record of an entry.
 type knownKey struct {
 	mark   stmtstats.Mark   // of the entry when it was read
 	track  activeseries.Key // 0: nothing is known of the entry
@@ -40,33 +40,33 @@ type knownKey struct {
 	gone   bool             // during update: the Key was evicted, its places are invalid
 }
 
-// A catalog is the series of a table's entries by the hash of their labels, which is computed
-// once in the life of a series, and when each entry was called last.
+// A catalog has the series of a table's entries by the hash of their labels, which is computed once per
+// series, and the time of each entry's last call.
 type catalog struct {
 	table *stmtstats.Table
 	idle  time.Duration
 
-	mu       sync.Mutex // never taken with the table's held
+	mu       sync.Mutex // never locked while the table is
 	labeller *stmtseries.Labeller
-	keys     []knownKey // by number; nil before the first question
-	hashes   []uint64   // of the series at places
+	keys     []knownKey // by number; nil before the first request
+	hashes   []uint64   // of the series in places
 	places   []place
 	tracker  *activeseries.Tracker
 	swept    activeseries.Moment
-	read     []readKey // of one lock, reused
+	read     []readKey // read under one lock of the table; reused
 	scratch  labels.Labels
 }
 
-// A readKey is what was read of an entry that somebody has written to.
+// A readKey is the data read from an entry that has changed.
 type readKey struct {
 	number int
-	series uint32 // that are new
+	series uint32 // new series
 	last   time.Time
-	key    stmtstats.Key // where series are new
-	text   string        // where seriesInfo is new
+	key    stmtstats.Key // if series are new
+	text   string        // if seriesInfo is new
 }
 
-// A notedSeries is an active one.
+// A notedSeries is an active series.
 type notedSeries struct {
 	id    uint64 // of the entry
 	place place
@@ -76,7 +76,7 @@ func newCatalog(t *stmtstats.Table, labels map[string]string, idle time.Duration
 	return catalog{table: t, idle: idle, labeller: stmtseries.NewLabeller(labels)}
 }
 
-// kind is what an entry's number says of it.
+// kind returns the kind of an entry by its number.
 func (c *catalog) kind(number int) stmtstats.Kind {
 	switch number {
 	case 0:
@@ -87,7 +87,7 @@ func (c *catalog) kind(number int) stmtstats.Kind {
 	return stmtstats.Tracked
 }
 
-// noted brings the catalog up to date and returns the active series of a shard.
+// noted updates the catalog and returns the active series of a shard.
 func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
 	return out
 }
 
-// track begins with a new Tracker, whose time begins before all calls that can be active. Every entry is read
+// track starts a new Tracker, whose time starts before all calls that can be active. Every entry is read
 // again.
 func (c *catalog) track(now time.Time) {
 	step := max(c.idle/1200, 1)
@@ -134,11 +134,11 @@ func (c *catalog) track(now time.Time) {
 	}
 }
 
-// sweepMoments is after how many the tracker is swept.
+// sweepMoments is the interval between sweeps of the tracker, in moments.
 const sweepMoments = 60
 
-// sweep lets go of Keys that are idle. Those that were evicted remain until then, unless there are half as many as
-// entries: then the tracker is made anew.
+// sweep removes idle Keys from the tracker. Evicted Keys remain in it until they are idle, unless there are
+// half as many as entries: then the tracker is created again.
 func (c *catalog) sweep(moment activeseries.Moment, now time.Time) {
 	if c.tracker.Counts(nil) > int64(len(c.keys))*3/2 {
 		c.track(now)
@@ -152,16 +152,16 @@ func (c *catalog) sweep(moment activeseries.Moment, now time.Time) {
 }
 
 const (
-	// updateEntries is how many entries are looked at under one lock of the table, for which who
-	// brings a new digest waits.
+	// updateEntries is the number of entries read under one lock of the table. A session that inserts a
+	// digest waits for that lock.
 	updateEntries = 64
 
-	// updatePasses is how often evicted Keys are looked for in one update: with the last, who has
-	// their entries now is left for the next question.
+	// updatePasses is the maximum number of passes over evicted Keys in one update. After the last one, the
+	// new Keys of their entries are left to the next request.
 	updatePasses = 3
 )
 
-// update reads what was written since the last one. It reports false if the table was closed.
+// update reads the changes since the last update. It reports false if the table was closed.
 func (c *catalog) update() bool {
 	for range updatePasses {
 		evicted := false
@@ -184,8 +184,8 @@ func (c *catalog) update() bool {
 	return true
 }
 
-// look reads the changed entries in [from, to) to c.read. Keys that were evicted are only marked: the Keys that have their
-// entries now are read once the catalog has forgotten them.
+// look reads the changed entries in [from, to) into c.read. Evicted Keys are only marked: the new Keys of
+// their entries are read once the catalog has removed the old ones.
 func (c *catalog) look(from, to int) (gone, ok bool) {
 	c.read = c.read[:0]
 	mark := func(number int) stmtstats.Mark { return c.keys[number].mark }
@@ -223,7 +223,7 @@ func (c *catalog) note(e *stmtstats.Change) {
 	c.read = append(c.read, r)
 }
 
-// learn takes what was read into the catalog.
+// learn adds an entry that was read to the catalog.
 func (c *catalog) learn(r *readKey) {
 	k, kind := &c.keys[r.number], c.kind(r.number)
 	for fresh := r.series; fresh != 0; fresh &= fresh - 1 {
@@ -236,7 +236,7 @@ func (c *catalog) learn(r *readKey) {
 		c.labeller.Overwrite(&c.scratch)
 		hash := labels.StableHash(c.scratch)
 		if k.track == 0 {
-			k.track = activeseries.Key(max(hash, 1)) // stmtseries.Queries is the first and always there
+			k.track = activeseries.Key(max(hash, 1)) // stmtseries.Queries is the first series and always present
 		}
 		c.hashes = append(c.hashes, hash)
 		c.places = append(c.places, place(r.number<<placeBits|series))
@@ -250,7 +250,7 @@ func (c *catalog) learn(r *readKey) {
 	}
 }
 
-// compact leaves out what belongs to Keys that are gone.
+// compact removes the series of evicted Keys.
 func (c *catalog) compact() {
 	kept := 0
 	for i, p := range c.places {
@@ -265,7 +265,7 @@ func (c *catalog) compact() {
 	}
 }
 
-// bytes is what the catalog takes.
+// bytes returns the heap bytes of the catalog.
 func (c *catalog) bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +277,7 @@ func (c *catalog) bytes() int64 {
 		heapsize.Array(uintptr(cap(c.read)), unsafe.Sizeof(readKey{}), true))
 }
 
-// seriesOf returns the series of an entry that was called: those of counters that were always 0 are not written.
+// seriesOf returns the series of an entry that was called. Counters that were always 0 have no series.
 func seriesOf(counters *stmtstats.Counters) uint32 {
 	series := uint32(1<<stmtseries.Queries | 1<<stmtseries.Duration)
 	set := func(s stmtseries.Metric, n uint64) {

@@ -14,11 +14,10 @@ import (
 
 var labelsPiece = localstate.Piece{Name: "labels", Lost: "the labels of local series, which continue with those of the options"}
 
-// labelsName is the file that says whose series a directory has.
+// labelsName is the file with the labels of a directory's series.
 const labelsName = "labels.json"
 
-// ReadLabels returns the labels that the history in dir was first opened with; nil when there is no
-// history in it.
+// ReadLabels returns the labels that the history in dir was first opened with; nil if dir has no history.
 func ReadLabels(dir string) (map[string]string, error) {
 	name := filepath.Join(dir, labelsName)
 	text, err := os.ReadFile(name)
@@ -38,8 +37,8 @@ func ReadLabels(dir string) (map[string]string, error) {
 	return labels, nil
 }
 
-// CheckLabels returns an error when the history in dir belongs to other labels. Labels that cannot
-// be read are no error: OpenArchive sets them aside.
+// CheckLabels returns an error if the history in dir belongs to other labels. It ignores unreadable labels:
+// OpenArchive sets them aside.
 func CheckLabels(dir string, labels map[string]string) error {
 	was, err := ReadLabels(dir)
 	if err == nil && was != nil && !maps.Equal(was, labels) {
@@ -48,8 +47,8 @@ func CheckLabels(dir string, labels map[string]string) error {
 	return nil
 }
 
-// claim notes the labels in a new directory, and refuses any others in an old one: the head and the
-// blocks that were not shipped would go on under a name that is not theirs.
+// claim records the labels in a new directory, and returns an error if an existing directory has others: the
+// head and the blocks that were not shipped would continue under wrong labels.
 func claim(dir string, labels map[string]string, state *localstate.Store) error {
 	name := filepath.Join(dir, labelsName)
 	defer state.Created(name, localstate.File{Piece: labelsPiece})

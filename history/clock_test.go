@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A clockRig is an archive under a clock that is set back and forth.
+// A clockRig is an archive with a clock that is set back and forth.
 type clockRig struct {
 	*hourglass
 	every time.Duration // between rounds; 0: 10 s
@@ -55,7 +55,7 @@ func (c *clockRig) turn() {
 	}
 }
 
-// tend does what the archive does beside its rounds.
+// tend does the archive's background work.
 func (c *clockRig) tend() {
 	c.t.Helper()
 	for _, in := range c.archive.all() {
@@ -66,7 +66,8 @@ func (c *clockRig) tend() {
 	c.must(c.rig.gateway.Sync(c.t.Context()))
 }
 
-// checkRollups adds up the hours of all instances in the bucket: each call before the last turn is in one of them, once.
+// checkRollups adds up the hours of all instances in the bucket: each call before the last turn is in exactly
+// one of them.
 func (c *clockRig) checkRollups() {
 	c.t.Helper()
 	dirs, err := rollup.ListBucket(c.t.Context(), c.rig.bucket, "")
@@ -87,9 +88,9 @@ func (c *clockRig) checkRollups() {
 	}
 }
 
-// TestClockSteps sets the clock by seconds to years, in both directions, repeatedly, and across restarts: samples
-// are in order, a step back of more than a day starts another instance label, and each count is
-// in one of them, once.
+// TestClockSteps sets the clock by seconds to years, in both directions, repeatedly and across restarts:
+// samples are in order, a step back of more than a day starts another instance label, and each call is
+// counted in exactly one of them.
 func TestClockSteps(t *testing.T) {
 	const day = 24 * time.Hour
 	type step struct {
@@ -133,7 +134,7 @@ func TestClockSteps(t *testing.T) {
 				}
 				h.checkSelf()
 			}
-			// When all samples are past, every call is in one of the instances, once.
+			// When all samples are in the past, every call is in exactly one of the instances.
 			h.now = h.now.Add(20 * 365 * day)
 			c.turn()
 			c.tend()
@@ -161,7 +162,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// checkOverlaps reads the blocks of a bucket: those of the same labels do not overlap, which would halt a compactor.
+// checkOverlaps checks that blocks of a bucket with the same labels do not overlap, which would halt a
+// compactor.
 func checkOverlaps(t *testing.T, bucketDir string) {
 	t.Helper()
 	metas, err := filepath.Glob(filepath.Join(bucketDir, "*", tsblock.MetaFile))
@@ -187,8 +189,8 @@ func checkOverlaps(t *testing.T, bucketDir string) {
 	}
 }
 
-// TestClockStepKilled kills the process at each step of a start of another instance label: the next one starts it
-// again, or continues with it, and no call is lost or counted twice.
+// TestClockStepKilled kills the process at each step of the start of another instance label: the next process
+// starts it again, or continues with it, and no call is lost or counted twice.
 func TestClockStepKilled(t *testing.T) {
 	for _, killed := range []string{"before the first samples", "after the step", "within the compaction", "before the log is removed", "after the compaction"} {
 		t.Run(strings.ReplaceAll(killed, " ", "-"), func(t *testing.T) {
@@ -246,8 +248,8 @@ func TestClockStepKilled(t *testing.T) {
 	}
 }
 
-// TestInstanceDamaged damages the directory of a later instance label: it is set aside, and samples continue in order, with
-// labels of which no blocks overlap.
+// TestInstanceDamaged damages the directory of a later instance label: it is set aside, and samples continue
+// in order, with labels whose blocks do not overlap.
 func TestInstanceDamaged(t *testing.T) {
 	for _, shipped := range []bool{false, true} {
 		for _, what := range []string{"garbage", "missing"} {
@@ -288,7 +290,7 @@ func TestInstanceDamaged(t *testing.T) {
 				checkOverlaps(t, h.rig.bucketDir)
 				label := "gw-1~2"
 				if shipped {
-					label = "gw-1~3" // the bucket has blocks of the other
+					label = "gw-1~3" // the bucket has blocks of the other label
 				}
 				if got := h.archive.Labels()[InstanceLabel]; got != label || h.archive.current().writer.counts.failures.Load() > 0 {
 					t.Errorf("the label is %s with %d failures, want %s", got, h.archive.current().writer.counts.failures.Load(), label)

@@ -10,7 +10,8 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A collector has the metrics of a part of the history, as many whatever it holds. All values of a scrape are of one T.
+// A collector exports the metrics of a part of the history, a fixed number of series. All values of a scrape
+// are computed from one T.
 type collector[T any] struct {
 	read    func() T
 	metrics []metric[T]
@@ -42,7 +43,7 @@ func (c *collector[T]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// NewTableCollector returns the metrics of a table.
+// NewTableCollector returns a collector of a table's metrics.
 func NewTableCollector(t *stmtstats.Table) prometheus.Collector {
 	return &collector[stmtstats.Stats]{t.Stats, []metric[stmtstats.Stats]{
 		gauge("digests", "Keys of digest, schema, user and backend in the table.", func(st stmtstats.Stats) float64 { return float64(st.Digests) }),
@@ -54,7 +55,7 @@ func NewTableCollector(t *stmtstats.Table) prometheus.Collector {
 	}}
 }
 
-// NewArchiveCollector returns the metrics of an archive; those of its table are NewTableCollector's.
+// NewArchiveCollector returns a collector of an archive's metrics, without those of its table.
 func NewArchiveCollector(a *Archive) prometheus.Collector {
 	retain := &a.retain.counts
 	return &collector[*archiveSums]{a.sums, []metric[*archiveSums]{
@@ -101,7 +102,7 @@ func flag(on bool) float64 {
 	return 0
 }
 
-// archiveSums are the counts of all instances, and of the current one what is not a count.
+// archiveSums has the counts of all instances, and the gauges of the current one.
 type archiveSums struct {
 	rounds, samples, failures   uint64
 	compared, blocks, unshipped int

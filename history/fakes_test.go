@@ -21,20 +21,19 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A model is a table of the plainest kind. It outlives the archives that read it, as a table's file
-// does.
+// A model is a simple table. Like a table's file, it outlives the archives that read it.
 type model struct {
 	mu      sync.Mutex
 	nextID  uint64
 	live    map[stmtstats.Key]*stmtstats.Sample
-	visited map[uint64]bool // by an archive that still runs
+	visited map[uint64]bool // by an archive that is still open
 	changed map[uint64]bool // since the last Collect
 	rand    *rand.Rand
 	gone    []stmtstats.Sample
 	other   stmtstats.Sample
 	evicted stmtstats.Sample
 
-	calls, errors, rows uint64 // all that were ever counted
+	calls, errors, rows uint64 // of all calls counted
 }
 
 func newModel() *model {
@@ -82,7 +81,7 @@ func (m *model) call(n int, now time.Time, d time.Duration, failed bool) {
 	}
 }
 
-// untracked counts a call of a statement that has no entry.
+// untracked counts a call of a statement without an entry.
 func (m *model) untracked(now time.Time, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +90,7 @@ func (m *model) untracked(now time.Time, d time.Duration) {
 	m.rows += 3
 }
 
-// evict makes the n-th Key go.
+// evict evicts the n-th Key.
 func (m *model) evict(n int, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +114,7 @@ func (m *model) evict(n int, now time.Time) {
 	m.gone = append(m.gone, stmtstats.Sample{Key: s.Key, ID: s.ID, Kind: stmtstats.Gone, First: s.First, Last: s.Last})
 }
 
-// restart is what a table that is opened again does not know any more.
+// restart discards the state that a reopened table does not have.
 func (m *model) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +124,7 @@ func (m *model) restart() {
 // Repeat implements Source.
 func (m *model) Repeat() { m.restart() }
 
-// Collect implements Source. Keys that are gone and those that live come in any order.
+// Collect implements Source. Evicted and live Keys are visited in random order.
 func (m *model) Collect(visit func(*stmtstats.Sample) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,15 +177,15 @@ func (m *model) Each(visit func(*stmtstats.Sample) error) error {
 
 var _ Source = (*model)(nil)
 
-// A flakyBucket fails calls, of which some are done all the same, and says of others that they went
-// well which did only half.
+// A flakyBucket fails calls, some of which take effect nevertheless, and reports success for others that took
+// effect only in part.
 type flakyBucket struct {
 	objstore.Bucket
 	mu    sync.Mutex
-	rand  *rand.Rand // nil: all is well
+	rand  *rand.Rand // nil: no faults
 	rate  float64
 	calls int
-	dead  int // from this call on nothing answers; 0: never
+	dead  int // from this call on the bucket does not respond; 0: never
 }
 
 var errFlaky = errors.New("503 slow down")
@@ -249,7 +248,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errFlaky }
 
-// A rig is what an archive needs around it.
+// A rig has the environment of an archive.
 type rig struct {
 	dir       string // of the archive
 	bucketDir string

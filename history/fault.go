@@ -21,8 +21,8 @@ const (
 	probeName   = "probe"
 )
 
-// spacePerSeries is the free space kept per series of the head: its finished chunks are written at
-// once, and the TSDB panics when a chunk cannot be written.
+// spacePerSeries is the free space kept per series of the head: its finished chunks are written together, and
+// the TSDB panics if a chunk cannot be written.
 const spacePerSeries = 1 << 10
 
 var faultPiece = localstate.Piece{Name: "history samples", Lost: "samples within the range; counters continue, and the next samples include its calls"}
@@ -30,14 +30,15 @@ var faultPiece = localstate.Piece{Name: "history samples", Lost: "samples within
 // errStopped is the error of rounds that write nothing because of a fault.
 var errStopped = errors.New("history is stopped after a failed write")
 
-// A fault is why nothing is appended. The TSDB appends behind a record that was written in part, and its
-// repair at the next start removes all that follows: nothing may be appended before it is reopened.
+// A fault is the reason why nothing is appended. The TSDB appends after a partly written record, and its
+// repair at the next start removes everything after it: nothing may be appended before the database is
+// reopened.
 type fault struct {
 	cause  error
-	broken bool // the database has to be reopened
+	broken bool // the database must be reopened
 }
 
-// stop begins a fault. The caller holds flushing.
+// stop starts a fault. The caller holds flushing.
 func (in *instance) stop(cause error, broken bool) {
 	if in.fault != nil {
 		in.fault.broken = in.fault.broken || broken
@@ -45,7 +46,7 @@ func (in *instance) stop(cause error, broken bool) {
 	}
 	in.fault = &fault{cause: cause, broken: broken}
 	in.stopped.Store(true)
-	// The space is for the record of the fault, and for closing the database.
+	// The space is needed to record the fault and to close the database.
 	if err := os.Remove(filepath.Join(in.options.Dir, reserveName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		in.log.Error("history reserve not freed", "err", err)
 	}
@@ -56,8 +57,8 @@ func (in *instance) stop(cause error, broken bool) {
 	}
 }
 
-// ready reports whether samples can be appended: it begins a fault when the disk is almost full, and
-// repairs one when the disk takes writes again. The caller holds flushing.
+// ready returns an error if samples cannot be appended: it starts a fault if the disk is almost full, and
+// repairs one if the disk accepts writes again. The caller holds flushing.
 func (in *instance) ready() error {
 	if cause := in.damage.Swap(nil); cause != nil {
 		in.stop(*cause, true)
@@ -85,21 +86,21 @@ func (in *instance) ready() error {
 	return nil
 }
 
-// reopen closes the database and opens it again, which repairs its log, and starts the writer over.
+// reopen closes the database and opens it again, which repairs its log, and resets the writer.
 func (in *instance) reopen() error {
 	in.maintaining.Lock()
 	defer in.maintaining.Unlock()
 	if err := in.db.Replace(func() (*tsdb.DB, error) { return in.local.Reopen(in.expired) }); err != nil {
 		return err
 	}
-	in.damage.Store(nil) // of the database before
+	in.damage.Store(nil) // of the closed database
 	in.options.Source.Repeat()
 	in.ledger.recheck()
 	send(in.recheck)
 	return in.writer.restart(in.db.Current())
 }
 
-// resume ends a fault after a round that was written whole. The caller holds flushing.
+// resume ends a fault after a round that was completely written. The caller holds flushing.
 func (in *instance) resume() {
 	stopped := in.fault != nil
 	in.fault = nil
@@ -122,12 +123,12 @@ func (in *instance) resume() {
 	}
 }
 
-// spaceNeeded is the free space below which nothing is written.
+// spaceNeeded returns the free space below which nothing is written.
 func (in *instance) spaceNeeded() int64 {
 	return in.options.ReserveBytes + int64(in.db.Current().Head().NumSeries())*spacePerSeries
 }
 
-// checkSpace returns an error when fewer bytes are free.
+// checkSpace returns an error if fewer bytes are free.
 func checkSpace(dir string, need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -170,7 +171,7 @@ func probe(dir string) error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(name))
 }
 
-// maintainEvery is how often chunks and blocks are written, as by the TSDB itself.
+// maintainEvery is the interval at which chunks and blocks are written, as by the TSDB itself.
 const maintainEvery = time.Minute
 
 // maintain writes finished chunks and blocks until the context ends.
@@ -182,7 +183,7 @@ func (in *instance) maintain(ctx context.Context) {
 	}
 }
 
-// wait blocks for a time, or until there is a signal, or the context ends.
+// wait blocks for a time, or until there is a signal or the context ends.
 func wait(ctx context.Context, signal <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -210,8 +211,8 @@ func (in *instance) signalCompaction() {
 	}
 }
 
-// maintainOnce writes finished chunks of the head, compacts it, and deletes expired blocks. A panic of
-// the TSDB, which is how it reports a chunk that it could not write, makes the next round reopen it.
+// maintainOnce writes finished chunks of the head, compacts it, and deletes expired blocks. The TSDB panics
+// if it cannot write a chunk; the next round then reopens it.
 func (in *instance) maintainOnce(ctx context.Context) (err error) {
 	in.maintaining.Lock()
 	defer in.maintaining.Unlock()
@@ -249,8 +250,8 @@ func (in *instance) maintainOnce(ctx context.Context) (err error) {
 	return db.CompactHead(tsdb.NewRangeHead(db.Head(), 0, 0))
 }
 
-// drain writes blocks of all samples of a past instance, and removes its log: samples whose blocks are
-// deleted later would be replayed from it.
+// drain writes blocks of all samples of a past instance, and removes its log. Otherwise samples whose blocks
+// are deleted later would be replayed from it.
 func (in *instance) drain() error {
 	if err := finishHead(in.db.Current()); err != nil {
 		return err

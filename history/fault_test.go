@@ -19,7 +19,7 @@ import (
 // panickedEnv is set in the process of TestChunkWriteFails.
 const panickedEnv = "TARE_TEST_PANICKED"
 
-// smallDisk mounts a file system of so many bytes for the test.
+// smallDisk mounts a file system of the given size for the test.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -78,7 +78,7 @@ func (s *faultySource) Collect(visit func(*stmtstats.Sample) error) error {
 	})
 }
 
-// A diskRig is an archive on a small disk, with a ledger of the rounds that were written whole.
+// A diskRig is an archive on a small disk, with a ledger of the completely written rounds.
 type diskRig struct {
 	*hourglass
 	source *faultySource
@@ -96,7 +96,7 @@ func newDiskRig(t *testing.T, megabytes int) *diskRig {
 	return d
 }
 
-// turn calls Keys, has a round written and records it when that has succeeded.
+// turn calls Keys, writes a round and records it if it succeeds.
 func (d *diskRig) turn(keys ...int) error {
 	d.now, d.elapsed = d.now.Add(10*time.Second), d.elapsed+10*time.Second
 	for _, k := range keys {
@@ -112,7 +112,7 @@ func (d *diskRig) turn(keys ...int) error {
 	return nil
 }
 
-// kill continues with the files as they are, in a directory with space.
+// kill continues with a copy of the files, in a directory with space.
 func (d *diskRig) kill(from string) {
 	d.t.Helper()
 	to := filepath.Join(d.t.TempDir(), "killed")
@@ -138,12 +138,12 @@ func (d *diskRig) checkLedger() {
 	}
 }
 
-// fault fills the disk within a round, so that its commit fails, and has further rounds fail.
+// fault fills the disk within a round, so that its commit fails, and lets further rounds fail.
 func (d *diskRig) fault(keys ...int) (free func()) {
 	d.t.Helper()
 	d.source.during = func() { free = fill(d.t, d.root) }
 	many := append([]int(nil), keys...)
-	for i := range 1500 { // of several commits, beyond what the last page of a file has room for
+	for i := range 1500 { // of several commits, more than fit in the last page of a file
 		many = append(many, 1000+i)
 	}
 	if err := d.turn(many...); err == nil {
@@ -157,8 +157,8 @@ func (d *diskRig) fault(keys ...int) (free func()) {
 	return free
 }
 
-// TestFullDisk fills the disk within a round and kills the process at each step: no sample that was
-// written before or after the fault is lost, with digests that appear during it.
+// TestFullDisk fills the disk within a round and kills the process at each step: no sample written before or
+// after the fault is lost, including digests that appear during it.
 func TestFullDisk(t *testing.T) {
 	for _, killed := range []string{"during the fault", "after the first round", "later", "not"} {
 		t.Run(strings.ReplaceAll(killed, " ", "-"), func(t *testing.T) {
@@ -223,7 +223,8 @@ func TestLowSpace(t *testing.T) {
 	d.checkLedger()
 }
 
-// TestFullDiskCompaction kills the process within a compaction, after a fault of which the head still has samples.
+// TestFullDiskCompaction kills the process within a compaction, after a fault whose samples are still in the
+// head.
 func TestFullDiskCompaction(t *testing.T) {
 	d := newDiskRig(t, 256)
 	for range 8 * 360 { // hours
@@ -251,7 +252,7 @@ func TestFullDiskCompaction(t *testing.T) {
 	d.checkLedger()
 }
 
-// readOnly makes a directory read-only, as for all that opens its files from now on.
+// readOnly makes a directory read-only for all later opens of its files.
 func readOnly(t *testing.T, dir string) (restore func()) {
 	t.Helper()
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
@@ -267,8 +268,8 @@ func readOnly(t *testing.T, dir string) (restore func()) {
 	}
 }
 
-// TestReadOnly makes the directory read-only before chunks and rollups are written. The process keeps running without
-// writing, and resumes once the directory is writable. The range is recorded as a fault.
+// TestReadOnly makes the directory read-only before chunks and rollups are written. The process keeps running
+// without writing, and resumes once the directory is writable. The range is recorded as a fault.
 func TestReadOnly(t *testing.T) {
 	if inChild(t) {
 		return
@@ -282,7 +283,7 @@ func TestReadOnly(t *testing.T) {
 		}
 		d.must(d.turn(keys...))
 	}
-	for range 400 { // several chunks a series
+	for range 400 { // several chunks per series
 		d.must(d.turn(0, 1))
 	}
 	in, from := d.archive.current(), filepath.Join(d.root, "series")
@@ -316,8 +317,8 @@ func TestReadOnly(t *testing.T) {
 	d.checkLedger()
 }
 
-// inChild runs the test in another process, as a TSDB that has panicked leaves files open, and returns true; in that
-// process it returns false.
+// inChild runs the test in another process and returns true, because a TSDB that has panicked leaves files
+// open; in that process it returns false.
 func inChild(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(panickedEnv) != "" {
@@ -334,14 +335,14 @@ func inChild(t *testing.T) bool {
 	return true
 }
 
-// TestChunkWriteFails fills the disk between the check of the free space and the write of chunks: the
-// TSDB panics, the next round reopens it.
+// TestChunkWriteFails fills the disk between the check of the free space and the write of chunks: the TSDB
+// panics, and the next round reopens it.
 func TestChunkWriteFails(t *testing.T) {
 	if inChild(t) {
 		return
 	}
 	d := newDiskRig(t, 48)
-	for range 400 { // several chunks a series
+	for range 400 { // several chunks per series
 		keys := make([]int, 100)
 		for i := range keys {
 			keys[i] = i

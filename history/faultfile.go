@@ -16,8 +16,8 @@ import (
 	"github.com/taredb/tare/internal/localstate"
 )
 
-// faultsName is the file of ranges without samples. It is allocated whole when it is created, and
-// overwritten in place: a full disk does not keep a range from being recorded.
+// faultsName is the file of ranges without samples. It is allocated when it is created, and overwritten in
+// place, so that ranges can be recorded on a full disk.
 const (
 	faultsName  = "faults.json"
 	faultsBytes = 16 << 10
@@ -27,15 +27,15 @@ const (
 // A FaultRange is a range in which samples are missing because they could not be written. Counters are
 // cumulative: the first sample after it includes the calls within it.
 type FaultRange struct {
-	From  time.Time `json:"from"`        // the last samples before the fault
-	To    time.Time `json:"to,omitzero"` // the first samples after it; zero while it lasts
+	From  time.Time `json:"from"`        // time of the last samples before the fault
+	To    time.Time `json:"to,omitzero"` // time of the first samples after it; zero while it lasts
 	Cause string    `json:"cause"`       // at most maxCause bytes
 }
 
 // maxCause bounds FaultRange.Cause.
 const maxCause = 200
 
-// faultFile keeps the ranges across restarts.
+// A faultFile stores the ranges across restarts.
 type faultFile struct {
 	mu   sync.Mutex
 	file *os.File
@@ -93,7 +93,7 @@ func (f *faultFile) save() error {
 	return f.file.Sync()
 }
 
-// begin records a range that has no end yet. An open range of an earlier process continues.
+// begin records a range without an end. An open range of an earlier process continues.
 func (f *faultFile) begin(from time.Time, cause error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *faultFile) begin(from time.Time, cause error) error {
 	return f.save()
 }
 
-// end records the end of the open range and returns it; false when there is none.
+// end records the end of the open range and returns it; false if there is none.
 func (f *faultFile) end(to time.Time) (FaultRange, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *faultFile) openLocked() *FaultRange {
 	return nil
 }
 
-// lostSeconds returns the length of all ranges, the open one up to now.
+// lostSeconds returns the length of all ranges; the open one ends now.
 func (f *faultFile) lostSeconds(now time.Time) float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// BenchmarkHead writes 20,000 digests for an hour, of which a tenth is called in each round, and reports
-// what the head takes of the heap and of the disk, and a round of the processor.
+// BenchmarkHead writes 20,000 digests for an hour, a tenth of which is called in each round, and reports the
+// heap and disk space of the head, and the CPU time per round.
 func BenchmarkHead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -37,7 +37,7 @@ func benchmarkHead(b *testing.B, digests int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	own := heapNow() // the model's counters are no part of the head
+	own := heapNow() // the model's counters are not part of the head
 	r := rand.New(rand.NewPCG(1, 1))
 	for n := range digests {
 		m.call(n, now, time.Duration(r.ExpFloat64()*float64(5*time.Millisecond)), r.IntN(20) == 0)

@@ -17,28 +17,29 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// What the head keeps of a series, as the allocator charges it. The types are tsdb's own and cannot be looked into: these are
-// the sizes of their fields, and TestHeadWeight compares the sum with the heap.
+// Bytes that the head keeps per series, as the allocator charges them. The types of tsdb are unexported:
+// these are the sizes of their fields, and TestHeadWeight compares the sum with the heap.
 const (
 	seriesBytes    = 176 + 32 + 32 // memSeries, txRing and its first four numbers
 	openBytes      = 48 + 32       // memChunk and XORChunk or HistogramChunk
 	floatOpenBytes = 48            // xorAppender
 	histOpenBytes  = 256 + 160     // HistogramAppender and the last histogram.Histogram, without their slices
 	closedBytes    = 48 + 8        // mmappedChunk and the pointer to it
-	postingBytes   = 9             // a reference in the list of a label, with the room that append leaves
+	postingBytes   = 9             // a reference in the postings of a label, with the spare capacity that append leaves
 
-	// The buffer of the file of closed chunks, and the chunks in it once more.
+	// The buffer of the file of closed chunks, and a copy of the chunks in it.
 	closedBuffer = 160 << 10
 
-	// A label value that few series have: its place among the values, its place in the map of lists, and its list.
+	// A label value of few series: its entries in the list of values and in the map of postings, and its
+	// postings.
 	valueBytes = 20 + 64
 )
 
-// headSample is how many series are looked at to weigh a head.
+// headSample is the number of series sampled to weigh a head.
 const headSample = 1024
 
-// weighHead is what the series of a head take of the heap: the number of series, times what some of them, which are drawn
-// evenly, take on average. What an empty head takes is not in it.
+// weighHead returns the heap bytes of a head's series: the number of series times the average of an evenly
+// drawn sample. It excludes the bytes of an empty head.
 func weighHead(ctx context.Context, head *tsdb.Head) (int64, error) {
 	count := head.NumSeries()
 	if count == 0 {
@@ -67,7 +68,7 @@ func weighHead(ctx context.Context, head *tsdb.Head) (int64, error) {
 			continue
 		}
 		if err := ir.Series(all.At(), &w.builder, &w.metas); err != nil {
-			continue // it has just gone
+			continue // it was just removed
 		}
 		if err := w.series(); err != nil {
 			return 0, fmt.Errorf("weigh the head: %w", err)
@@ -91,7 +92,7 @@ type headWeigher struct {
 	h       histogram.Histogram
 
 	seen, bytes int64
-	closed      bool // some have chunks that are closed
+	closed      bool // some have closed chunks
 }
 
 func (w *headWeigher) series() error {
@@ -101,7 +102,7 @@ func (w *headWeigher) series() error {
 	info := false
 	w.builder.Sort()
 	w.builder.Labels().Range(func(l labels.Label) {
-		text += int64(len(l.Name) + len(l.Value) + 2) // their lengths stand before them
+		text += int64(len(l.Name) + len(l.Value) + 2) // with their length prefixes
 		w.bytes += postingBytes
 		switch {
 		case l.Name == promlabel.MetricNameLabel && l.Value == stmtseries.Info.String():
@@ -110,7 +111,7 @@ func (w *headWeigher) series() error {
 			w.bytes += valueBytes + 8
 		}
 	})
-	if info { // a digest has one
+	if info { // one per digest
 		w.bytes += valueBytes + 64
 	}
 	w.bytes += int64(heapsize.Object(uintptr(text), false))
@@ -122,7 +123,7 @@ func (w *headWeigher) series() error {
 	return w.open(&w.metas[len(w.metas)-1])
 }
 
-// open adds the chunk that samples are added to.
+// open adds the open chunk of a series.
 func (w *headWeigher) open(m *chunks.Meta) error {
 	c, _, err := w.chunks.ChunkOrIterable(*m)
 	if err != nil || c == nil {
@@ -141,16 +142,17 @@ func (w *headWeigher) open(m *chunks.Meta) error {
 	_, h := it.AtHistogram(&w.h)
 	buckets := int64(heapsize.Array(uintptr(len(h.PositiveBuckets)), 8, false))
 	spans := int64(heapsize.Array(uintptr(len(h.PositiveSpans)), 8, false))
-	w.bytes += 3*buckets + 2*spans // of the appender its own and their growth, and those of the last histogram
+	w.bytes += 3*buckets + 2*spans // of the appender's slices, their growth, and those of the last histogram
 	return nil
 }
 
-// stripeBytes is what the maps of a head's stripes take with so many series: by number, and by hash.
+// stripeBytes returns the bytes of the maps of a head's stripes for a number of series: by number, and by
+// hash.
 func stripeBytes(series float64) int64 {
 	const stripes = tsdb.DefaultStripeSize
 	whole, part := math.Modf(series / stripes)
 	bytes := stripes * ((1-part)*float64(mapBytes(int(whole))) + part*float64(mapBytes(int(whole)+1)))
-	// Hashes fall where they like.
+	// Hashes are randomly distributed.
 	each := series / stripes
 	p := math.Exp(-each)
 	for n := 0; float64(n) < each+10*math.Sqrt(each)+10; n++ {
@@ -160,7 +162,7 @@ func stripeBytes(series float64) int64 {
 	return int64(bytes)
 }
 
-// mapBytes is what a map of 8 bytes to 8 takes for its content.
+// mapBytes returns the bytes of the groups of a map from 8 to 8 bytes with n entries.
 func mapBytes(n int) int64 {
 	const group = 144
 	switch {
@@ -176,13 +178,13 @@ func mapBytes(n int) int64 {
 	return 48 + int64(slots/8)*group
 }
 
-// A recordSize follows how large the records of the write-ahead log become: the log keeps a buffer for the largest one.
+// A recordSize tracks the size of the write-ahead log's records: the log keeps a buffer for the largest one.
 type recordSize struct {
-	series, floats, histograms int64 // of the commit under way
+	series, floats, histograms int64 // of the current commit
 	largest                    int64
 }
 
-// sample adds what a sample takes in the records of its commit, with its series where that is new.
+// sample adds the bytes of a sample to the records of its commit, including its series if that is new.
 func (r *recordSize) sample(series labels.Labels, h *histogram.Histogram) {
 	if !series.IsEmpty() {
 		r.series += int64(series.ByteSize()) + 12
@@ -198,7 +200,7 @@ func (r *recordSize) commit() {
 	*r = recordSize{largest: max(r.largest, r.series, r.floats, r.histograms)}
 }
 
-// heapBytes is the buffer, which has room for what cannot be compressed.
+// heapBytes returns the bytes of the buffer, which has room for incompressible data.
 func (r *recordSize) heapBytes() int64 {
 	if r.largest == 0 {
 		return 0
@@ -206,7 +208,8 @@ func (r *recordSize) heapBytes() int64 {
 	return int64(heapsize.Object(uintptr(32+r.largest+r.largest/6), false))
 }
 
-// heapBytes is what a writer keeps of Keys, and the log of its records. The labels of infos are those of the head's series.
+// heapBytes returns the bytes that a writer keeps per Key, and the buffer of the log. The labels of infos
+// belong to the head's series.
 func (w *writer) heapBytes() int64 {
 	const names = 3 * 16 // of a Key
 	tracks := len(w.tracks) + len(w.ended)
@@ -214,7 +217,7 @@ func (w *writer) heapBytes() int64 {
 		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes() + w.sums.heapBytes()
 }
 
-// weigh notes what the head and its writer hold. It is called while no round runs.
+// weigh records the heap bytes of the head and its writer. It must not be called during a round.
 func (in *instance) weigh(ctx context.Context) error {
 	head, err := weighHead(ctx, in.db.Current().Head())
 	if err != nil {
@@ -225,14 +228,15 @@ func (in *instance) weigh(ctx context.Context) error {
 	return nil
 }
 
-// outweighed says whether the head is to be weighed anew: once a minute, and when it has an eighth more series or less.
+// outweighed reports whether the head must be weighed again: once per minute, and when the number of series
+// has changed by more than an eighth.
 func (in *instance) outweighed() bool {
 	series, was := in.db.Current().Head().NumSeries(), in.weighed.series
 	return in.writer.last-in.weighed.at >= RefreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
 }
 
-// HeapBytes is what the head's series and what is known of their Keys take of the heap, as of the last minute. An empty head, which
-// an Archive has from the start on, is not in it.
+// HeapBytes returns the heap bytes of the head's series and the writer's state, as of the last minute. It
+// excludes an empty head, which an Archive always has.
 func (a *Archive) HeapBytes() (bytes int64) {
 	for _, in := range a.all() {
 		bytes += in.heap.Load()

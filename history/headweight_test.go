@@ -15,7 +15,8 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// TestHeadWeight compares what a head is said to weigh with what it adds to the heap: of few series and of many, after the
+// TestHeadWeight compares the computed weight of a head with its growth of the heap: with few series and
+// many, after the first round, after an hour, and after chunks were closed.
 // first round, after an hour, and when chunks were closed.
 func TestHeadWeight(t *testing.T) {
 	for _, digests := range []int{200, 600} {

@@ -11,23 +11,24 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// An hourDeriver adds up what the samples of a time say that each Key has counted in it: (start, end],
-// since a sample at a border belongs to the time before it, as PromQL has it.
+// An hourDeriver sums up the increases of each Key's samples in a time range (start, end]: a sample at a
+// boundary belongs to the range before it, as in PromQL.
 //
-// Between two samples of a series its counter has grown, or its Key was evicted, has returned and has counted from 0. The counts of
-// an evicted Key are in Evicted; so an increase of Evicted that no Key had was counted by Keys
-// after their last sample. That is Evicted's row, and the sum over all rows is by how much the sum
-// over all series grew. A Key that is back is written some seconds before Evicted is: where the hour ends
-// between the two, the rollup records the debt, and the next hour's Evicted does not count it again.
+// Between two samples of a series, either its counter has grown, or its Key was evicted, has returned and has
+// counted from 0. The counts of an evicted Key are included in Evicted, so an increase of Evicted without an
+// increase of a Key consists of calls counted by Keys after their last sample. This is Evicted's row, and the
+// sum over all rows equals the increase of the sum over all series. A Key that returns is written some
+// seconds before Evicted is. If the hour ends in between, the rollup records the difference as a carry, and
+// the next hour's Evicted does not count it again.
 type hourDeriver struct {
 	start, end int64 // Unix milliseconds
 	rows       map[stmtstats.Key]*rollup.Row
 	other      rollup.Row
-	evicted    rollup.Row    // of its spread, in spread
-	owed       rollup.Carry  // by the hour before
+	evicted    rollup.Row    // except the durations, which are in spread
+	owed       rollup.Carry  // by the previous hour
 	lost       rollup.Counts // counts of evicted Keys
 	lostSpread stmtstats.Histogram
-	gained     stmtstats.Histogram // Evicted's
+	gained     stmtstats.Histogram // of Evicted
 	last       int64               // of the newest sample
 	spread     stmtseries.SpreadGrowth
 }
@@ -37,10 +38,10 @@ type hourSamples struct{ *instance }
 
 var _ rollup.HourSource = hourSamples{}
 
-// Start implements hourSource.
+// Start implements rollup.HourSource.
 func (s hourSamples) Start() int64 { return localdb.Start(s.db.Current()) }
 
-// Next implements hourSource.
+// Next implements rollup.HourSource.
 func (s hourSamples) Next(from int64) int64 {
 	db := s.db.Current()
 	next := int64(math.MaxInt64)
@@ -55,7 +56,7 @@ func (s hourSamples) Next(from int64) int64 {
 	return next
 }
 
-// Derive implements hourSource. Samples up to the base of the instance include earlier counts.
+// Derive implements rollup.HourSource. Samples up to the base of the instance include earlier counts.
 func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, before rollup.Carry) (*rollup.Rollup, error) {
 	d := &hourDeriver{
 		start: max(start.UnixMilli(), s.base), end: start.Add(rollup.Hour).UnixMilli(),
@@ -114,7 +115,7 @@ func (d *hourDeriver) sums(r *rollup.Rollup) error {
 	return nil
 }
 
-// row is where a series' growth belongs.
+// row returns the row that a series' increase is added to.
 func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
 	switch kind {
 	case stmtstats.Other:
@@ -130,7 +131,7 @@ func (d *hourDeriver) row(k stmtstats.Key, kind stmtstats.Kind) *rollup.Row {
 	return row
 }
 
-// add adds up one series.
+// add adds one series.
 func (d *hourDeriver) add(s *stmtseries.Samples) error {
 	k, kind, class, err := s.ID()
 	if err != nil {

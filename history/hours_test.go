@@ -26,8 +26,8 @@ func sumOfRollups(t *testing.T, store *rollup.Store) uint64 {
 	return all.Calls
 }
 
-// TestRollupAfterFullDisk has a disk full across the end of an hour while a new Key is called: its zero sample lies within the
-// time without samples. The hours add up to the calls all the same.
+// TestRollupAfterFullDisk has a full disk across the end of an hour while a new Key is called: its zero
+// sample lies within the range without samples. The hours nevertheless add up to the calls.
 func TestRollupAfterFullDisk(t *testing.T) {
 	h := newHourglass(t, nil)
 	rounds := func(d time.Duration, keys ...int) {

@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/storegateway"
 )
 
-// TestLightRequests has heavy queries hold all bytes of the history's queries: labels, series, metadata and expressions
-// without series are served, while a query that reads samples waits.
+// TestLightRequests lets heavy queries reserve all bytes of the history's queries: labels, series, metadata
+// and expressions without series are served, while a query that reads samples waits.
 func TestLightRequests(t *testing.T) {
 	const perQuery, light = 16 << 20, 4 << 20
 	gate := slab.NewGate(slab.GateOptions{Bytes: 2*perQuery + light, PerQuery: perQuery, Light: light})

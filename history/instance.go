@@ -19,8 +19,8 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a directory.
-// An Archive has one, and one more for each time that the clock was set back too far.
+// An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a
+// directory. An Archive has one, and another one for each time that the clock was set back too far.
 type instance struct {
 	*Archive
 
@@ -28,8 +28,8 @@ type instance struct {
 	labels  map[string]string // of all series
 	hash    string            // of labels
 	dir     string
-	base    int64       // milliseconds: the first samples, which include earlier counts; 0: there were none before
-	ended   int64       // milliseconds: the newest samples of the instance before
+	base    int64       // milliseconds: the first samples, which include earlier counts; 0: no earlier instance
+	ended   int64       // milliseconds: the newest samples of the previous instance
 	drained atomic.Bool // past, and its log was removed: the samples are in blocks
 	past    atomic.Bool // nothing is written to it any more
 
@@ -40,12 +40,12 @@ type instance struct {
 	writer  *writer
 	shipper *shipper
 	rollups *rollup.Store
-	settled atomic.Int64 // milliseconds: no sample of that time or before will be written any more
+	settled atomic.Int64 // milliseconds: no sample at or before this time will be written any more
 	heap    atomic.Int64 // bytes, see HeapBytes
 	whole   atomic.Int64 // milliseconds: all calls before it are in samples; 0 before the first round
 
-	maintaining sync.Mutex            // chunks or blocks are written, or the database is replaced; after flushing
-	damage      atomic.Pointer[error] // why the database has to be reopened
+	maintaining sync.Mutex            // locked while chunks or blocks are written or the database is replaced; after flushing
+	damage      atomic.Pointer[error] // why the database must be reopened
 	stopped     atomic.Bool           // fault is not nil
 
 	compactable chan struct{} // signals maintain
@@ -55,7 +55,7 @@ type instance struct {
 	fault   *fault // under flushing; nil: samples are written
 	weighed struct {
 		at     int64  // milliseconds
-		series uint64 // in the head then
+		series uint64 // in the head at that time
 	} // under flushing: when heap was stored
 }
 
@@ -72,7 +72,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 	var err error
 	if in.rollups, err = rollup.OpenStore(rollup.StoreOptions{
 		Dir: filepath.Join(in.dir, rollup.Prefix), Labels: maps.Clone(in.labels), Age: o.RollupAge,
-		Space:  func(bytes int64) error { return checkSpace(o.Dir, in.spaceNeeded()+bytes) }, // rounds have what is left
+		Space:  func(bytes int64) error { return checkSpace(o.Dir, in.spaceNeeded()+bytes) }, // rounds may use the remaining space
 		Upload: in.shipper.bytes, State: o.State, Now: o.Now, Log: o.Log,
 	}); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 	}
 	in.writer.lastID = r.LastID
 	if newest := in.rollups.Newest.Load(); newest > in.writer.last {
-		if empty && in.writer.last == 0 { // the bucket may have all, up to the end of a block's range
+		if empty && in.writer.last == 0 { // the bucket may have all samples, up to the end of a block's range
 			newest = (newest/BlockRange.Milliseconds() + 1) * BlockRange.Milliseconds()
 		}
 		in.writer.last, in.writer.good = newest, newest
@@ -114,7 +114,7 @@ func (in *instance) finish() {
 	send(in.compactable)
 }
 
-// expired names the blocks to delete. The TSDB deletes them next.
+// expired returns the blocks to delete. The TSDB deletes them next.
 func (in *instance) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	expired := in.keep.expired(blocks)
 	for _, b := range blocks {
@@ -126,7 +126,7 @@ func (in *instance) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	return expired
 }
 
-// othersBytes returns the bytes of the blocks of later instances: those of past ones make room for them.
+// othersBytes returns the bytes of the blocks of later instances: past instances make room for them.
 func (in *instance) othersBytes() (bytes int64) {
 	later := false
 	for _, other := range in.all() {
@@ -140,11 +140,11 @@ func (in *instance) othersBytes() (bytes int64) {
 	return bytes
 }
 
-// rolled reports whether all hours of a block were made rollups of.
+// rolled reports whether all hours of a block are in rollups.
 func (in *instance) rolled(m tsdb.BlockMeta) bool { return in.rollups.Until().UnixMilli() >= m.MaxTime }
 
-// spare reports whether rollups need no sample of a block any more: the next one continues from the newest
-// samples before it, however long ago these were.
+// spare reports whether rollups no longer need samples of a block: the next one continues from the newest
+// samples before it, however old they are.
 func (in *instance) spare(m tsdb.BlockMeta) bool {
 	if in.past.Load() {
 		return in.drained.Load() && in.rollups.Until().UnixMilli() >= in.settled.Load()
@@ -159,7 +159,7 @@ func (in *instance) blockLost(m tsdb.BlockMeta) {
 		"block", m.ULID, "from", time.UnixMilli(m.MinTime).UTC(), "to", time.UnixMilli(m.MaxTime).UTC())
 }
 
-// shipAll ships blocks as they appear.
+// shipAll ships new blocks until the context ends.
 func (in *instance) shipAll(ctx context.Context) {
 	for {
 		in.local.Record(in.db.Current().BlockMetas())
@@ -177,7 +177,7 @@ func (in *instance) checkReplaced(ctx context.Context) {
 	in.shipper.checkReplaced(ctx, in.db.Current().BlockMetas(), func(id ulid.ULID) bool { return in.options.Gateway.Serves(noTenant, id) })
 }
 
-// rollAll makes rollups as hours end.
+// rollAll creates rollups as hours end, until the context ends.
 func (in *instance) rollAll(ctx context.Context) {
 	for {
 		if settled := in.settled.Load(); settled > 0 {
@@ -191,7 +191,7 @@ func (in *instance) rollAll(ctx context.Context) {
 	}
 }
 
-// round writes what the source has. The caller holds flushing.
+// round writes the counters of the source. The caller holds flushing.
 func (in *instance) round(ctx context.Context, spread bool) error {
 	if err := in.ready(); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (in *instance) round(ctx context.Context, spread bool) error {
 	return err
 }
 
-// written records a round that was written whole.
+// written records a completely written round.
 func (in *instance) written() {
 	in.recordRound()
 	in.signalCompaction()

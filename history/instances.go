@@ -20,27 +20,27 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// The first instance label is that of the options, and its series are in the archive's own directory. Those
-// after it have a suffix with their number, and a directory below.
+// The first instance label is that of the options, and its series are in the archive's directory. Later ones
+// have a suffix with their number, and a subdirectory.
 const (
 	instancePrefix = "instance-"
 	instanceFile   = "instance.json"
 	instanceMark   = "~"
 )
 
-// holdInstance is the least time between two new instance labels of a process, by the monotonic clock: a
+// holdInstance is the minimum time between two new instance labels of a process, by the monotonic clock: a
 // clock that is set back and forth does not start one each time.
 const holdInstance = time.Hour
 
 var instancePiece = localstate.Piece{Name: "instance", Lost: "local series of this instance label; counters continue"}
 
-// An instanceRecord is the file of an instance other than the first one. A directory without it is left from
-// a process that was killed before the instance started.
+// An instanceRecord is the file of an instance other than the first one. A directory without it was left by a
+// process that was killed before the instance started.
 type instanceRecord struct {
 	Number int    `json:"number"`
 	Base   int64  `json:"base"` // see instance
 	LastID uint64 `json:"lastId"`
-	Ended  int64  `json:"ended"` // milliseconds: the newest samples of the instance before
+	Ended  int64  `json:"ended"` // milliseconds: the newest samples of the previous instance
 	Dir    string `json:"-"`     // below that of the archive
 }
 
@@ -90,13 +90,13 @@ func readInstance(dir string, number int) (r instanceRecord, err error) {
 	return r, err
 }
 
-// An Instance is the local data of an Archive under one instance label. A new one starts each time that the clock is set back
-// too far.
+// An Instance is the local data of an Archive under one instance label. A new one starts each time that the
+// clock is set back too far.
 type Instance struct {
 	Labels  map[string]string // of all series
-	Hash    string            // of the labels, as rollup.LabelsHash
-	Base    int64             // Unix milliseconds: the first samples, which include earlier counts; 0: there were none before
-	LastID  uint64            // of the Keys in these: by the clock that was set back their first calls may be later
+	Hash    string            // of the labels, as computed by rollup.LabelsHash
+	Base    int64             // Unix milliseconds: the first samples, which include earlier counts; 0: no earlier instance
+	LastID  uint64            // of the Keys in these samples: their first calls may be later by the clock that was set back
 	Past    bool              // nothing is written to it any more
 	Samples *localdb.Database
 	Rollups *rollup.Store
@@ -122,16 +122,16 @@ func (a *Archive) Whole() time.Time {
 	return time.Time{}
 }
 
-// Keys returns how many Keys the newest round has visited.
+// Keys returns the number of Keys visited by the newest round.
 func (a *Archive) Keys() int64 { return a.current().writer.counts.keys.Load() }
 
-// A ClockStep is where the clock was set back so far that another instance label started.
+// A ClockStep is a step back of the clock that started another instance label.
 type ClockStep struct {
 	From, To      time.Time // the newest samples before, the first ones after
 	Before, After string    // instance labels
 }
 
-// ClockSteps returns all of them, the oldest first.
+// ClockSteps returns all clock steps, the oldest first.
 func (a *Archive) ClockSteps() (steps []ClockStep) {
 	all := a.all()
 	for i, in := range all[1:] {
@@ -143,7 +143,7 @@ func (a *Archive) ClockSteps() (steps []ClockStep) {
 	return steps
 }
 
-// tooFarAhead reports whether another instance label has to start. The caller holds flushing.
+// tooFarAhead reports whether another instance label must be started. The caller holds flushing.
 func (a *Archive) tooFarAhead(in *instance) bool {
 	w := in.writer
 	elapsed := a.options.Elapsed()
@@ -151,8 +151,8 @@ func (a *Archive) tooFarAhead(in *instance) bool {
 	return w.last > 0 && elapsed >= a.hold && at-a.options.Now().UnixMilli() > a.options.MaxAhead.Milliseconds()
 }
 
-// beginInstance writes everything that was counted to an instance, and the same values as the first samples
-// of another one, at the time of the clock. The caller holds flushing.
+// beginInstance writes all counters to an instance, and the same values as the first samples of another one,
+// at the time of the clock. The caller holds flushing.
 func (a *Archive) beginInstance(ctx context.Context, in *instance) (*instance, error) {
 	if err := in.ready(); err != nil {
 		return nil, err
@@ -212,8 +212,8 @@ func writeInstance(dir string, r *instanceRecord) error {
 
 var errEvictedMeanwhile = errors.New("digests were evicted within the round")
 
-// handOver writes a round, and each Key's counts of it to next too: the counters of next continue
-// from these values.
+// handOver writes a round, and its counts of each Key also to next: the counters of next continue from these
+// values.
 func (w *writer) handOver(ctx context.Context, next *writer) error {
 	next.last = next.nextTime()
 	next.began, next.prev, next.app = next.last, next.last, next.db.AppenderV2(ctx)

@@ -24,24 +24,24 @@ const (
 	ledgerName   = "ledger"
 	ledgerSuffix = ".txt"
 
-	// ledgerBytes bounds all files; the oldest are removed first. A line has 80 bytes at most in practice:
-	// a day of rounds that are one second apart needs 6 MiB.
+	// ledgerBytes bounds all files; the oldest are removed first. A line has at most 80 bytes in practice: a
+	// day of rounds that are one second apart needs 6 MiB.
 	ledgerBytes = 8 << 20
 )
 
 var ledgerPiece = localstate.Piece{Name: "ledger", Lost: "the self-check of the rounds in this file; samples are not affected"}
 
-// A ledgerLine is what one round has written. Samples are those that are neither 0 nor stale: their times are
-// the round's. Zero samples before a series' first one have other times.
+// A ledgerLine records the samples that one round has written, excluding zero samples and staleness markers.
+// Their times are the round's; zero samples before a series' first one have other times.
 type ledgerLine struct {
 	since   int64 // milliseconds: time of the newest samples before the round
 	began   int64 // milliseconds: time of the first samples of the round
-	last    int64 // and of its last ones
+	last    int64 // milliseconds: time of the last samples of the round
 	samples uint64
 	calls   uint64 // increase of tare_queries_total, over all series
 }
 
-// ledgerStart returns the start of the range of the file that has a line.
+// ledgerStart returns the start of the range of the file that contains a line.
 func ledgerStart(began int64) int64 { return began - began%BlockRange.Milliseconds() }
 
 func (l *ledgerLine) append(to []byte) []byte {
@@ -55,7 +55,7 @@ func (l *ledgerLine) append(to []byte) []byte {
 	return fmt.Appendf(to, "%08x\n", crc32.Checksum(to[start:], castagnoli))
 }
 
-// parseLedger returns the lines of a file. A last line without its end was written in part and is left out.
+// parseLedger returns the lines of a file. An incomplete last line was partly written and is ignored.
 func parseLedger(text []byte) (lines []ledgerLine, whole int, err error) {
 	for whole < len(text) {
 		n := bytes.IndexByte(text[whole:], '\n')
@@ -93,8 +93,8 @@ func parseLedgerLine(text []byte) (l ledgerLine, err error) {
 	return l, err
 }
 
-// A ledger records what each round has written. Like the write-ahead log, it is synced when a file is
-// finished and when it is closed: it survives a kill, and a power loss may take the last lines of both.
+// A ledger records the samples of each round. Like the write-ahead log, it is synced when a file is finished
+// and when it is closed: it survives a kill, and a power loss may lose the last lines of both.
 type ledger struct {
 	dir   string
 	state *localstate.Store
@@ -103,17 +103,17 @@ type ledger struct {
 	mu    sync.Mutex
 	file  *os.File // of the newest range; nil before the first line of this process
 	start int64    // of its range
-	bytes int64    // of its whole lines
+	bytes int64    // of its complete lines
 	limit int64    // of the bytes of all files
 	line  []byte   // scratch
 	files map[int64]*ledgerFile
 }
 
-// A ledgerFile is what is known of a file.
+// A ledgerFile is the state of a file.
 type ledgerFile struct {
 	bytes   int64
-	checked int         // lines compared where they were read last
-	from    ledgerStage // where that is
+	checked int         // lines compared at the stage of the last check
+	from    ledgerStage // stage of the last check
 	found   Difference  // in these lines
 }
 
@@ -153,7 +153,7 @@ func openLedger(dir string, state *localstate.Store, log *slog.Logger) (*ledger,
 	return l, nil
 }
 
-// record updates the record of files. The caller holds mu, or is the only one.
+// record updates the record of files. The caller holds mu, or has the only reference.
 func (l *ledger) record() {
 	files := make(map[string]localstate.File, len(l.files))
 	for start, f := range l.files {
@@ -201,7 +201,7 @@ func (l *ledger) open(start int64) error {
 	if known == nil {
 		known = &ledgerFile{}
 	}
-	if err := f.Truncate(known.bytes); err != nil { // a line that was written in part
+	if err := f.Truncate(known.bytes); err != nil { // a partly written line
 		return errors.Join(err, f.Close())
 	}
 	l.file, l.start, l.bytes, l.files[start] = f, start, known.bytes, known
@@ -210,7 +210,7 @@ func (l *ledger) open(start int64) error {
 	return nil
 }
 
-// bound removes the oldest files while all have too many bytes.
+// bound removes the oldest files until the total size is within the limit.
 func (l *ledger) bound() {
 	var total int64
 	for _, f := range l.files {
@@ -252,7 +252,7 @@ func (l *ledger) list() []int64 {
 	return l.starts()
 }
 
-// read returns the lines of a file, and a copy of what is known of it; no lines when it was removed.
+// read returns the lines of a file and a copy of its state; no lines if it was removed.
 func (l *ledger) read(start int64) ([]ledgerLine, ledgerFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +276,7 @@ func (l *ledger) read(start int64) ([]ledgerLine, ledgerFile, error) {
 		return lines, *f, nil
 	}
 	if start == l.start && l.file != nil {
-		_ = l.file.Close() // the next line begins another file
+		_ = l.file.Close() // the next line starts another file
 		l.file = nil
 	}
 	l.state.SetAside(l.path(start), ledgerPiece, err)
@@ -325,7 +325,7 @@ func (l *ledger) removeLocked(start int64) {
 	}
 }
 
-// differences returns what checks have found in the files, oldest first.
+// differences returns the differences found by checks, the oldest first.
 func (l *ledger) differences() (all []Difference) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -337,7 +337,7 @@ func (l *ledger) differences() (all []Difference) {
 	return all
 }
 
-// compared returns how many lines were compared.
+// compared returns the number of compared lines.
 func (l *ledger) compared() (lines int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

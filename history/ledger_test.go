@@ -22,7 +22,7 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// TestLedgerFindsLoss removes samples behind the archive's back: the self-check counts them, and the same
+// TestLedgerFindsLoss removes samples from the database directly: the self-check counts them, and the same
 // check finds nothing before.
 func TestLedgerFindsLoss(t *testing.T) {
 	queries := labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, stmtseries.Queries.String())
@@ -86,7 +86,8 @@ func TestLedgerFindsLoss(t *testing.T) {
 	}
 }
 
-// nineHours returns an archive with nine hours of samples, one a minute, and its local blocks, at least three.
+// nineHours returns an archive with nine hours of samples, one per minute, and its local blocks, at least
+// three.
 func nineHours(t *testing.T) (*hourglass, []tsdb.BlockMeta) {
 	t.Helper()
 	h := newHourglass(t, func(o *ArchiveOptions) { o.Interval = time.Minute })
@@ -102,7 +103,7 @@ func nineHours(t *testing.T) (*hourglass, []tsdb.BlockMeta) {
 	return h, blocks
 }
 
-// TestMissingBlock removes a local block that the bucket has, between others: queries read it from there.
+// TestMissingBlock removes a local block, between others, that the bucket has: queries read it from there.
 func TestMissingBlock(t *testing.T) {
 	h, blocks := nineHours(t)
 	h.must(h.archive.current().shipper.ship(t.Context(), blocks))
@@ -121,8 +122,9 @@ func TestMissingBlock(t *testing.T) {
 	h.checkSelf()
 }
 
-// TestUploadUnderWay has the gateway sync while a block is uploaded: no result lacks it, and the self-check
-// compares what is in the bucket already. Once the block is not here either, results say so.
+// TestUploadUnderWay syncs the gateway while a block is uploaded: no result lacks it, and the self-check
+// compares the part that is already in the bucket. Once the block is not local either, results have a
+// warning.
 func TestUploadUnderWay(t *testing.T) {
 	h, blocks := nineHours(t)
 	h.must(h.archive.current().shipper.ship(t.Context(), blocks[:1]))
@@ -161,7 +163,7 @@ func TestUploadUnderWay(t *testing.T) {
 	}
 }
 
-// TestLedgerRotates has a day of rounds go to the bucket: each file is compared in blocks and in the bucket,
+// TestLedgerRotates ships a day of rounds to the bucket: each file is compared in blocks and in the bucket,
 // and removed. A block that is missing there keeps its file and is counted.
 func TestLedgerRotates(t *testing.T) {
 	h := newHourglass(t, func(o *ArchiveOptions) { o.Interval = time.Minute })
@@ -191,7 +193,8 @@ func TestLedgerRotates(t *testing.T) {
 	}
 }
 
-// TestLedgerOfEmptyRounds compares a file while the head is empty, and again after samples of its range: they are read from the head.
+// TestLedgerOfEmptyRounds compares a file while the head is empty, and again after samples of its range: they
+// are read from the head.
 func TestLedgerOfEmptyRounds(t *testing.T) {
 	h := newHourglass(t, nil)
 	h.must(h.rig.gateway.Sync(t.Context()))
@@ -204,7 +207,7 @@ func TestLedgerOfEmptyRounds(t *testing.T) {
 	}
 }
 
-// TestLedgerDamaged has a file with a changed byte set aside, and a last line that was written in part left out.
+// TestLedgerDamaged sets aside a file with a changed byte, and ignores a partly written last line.
 func TestLedgerDamaged(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -228,7 +231,7 @@ func TestLedgerDamaged(t *testing.T) {
 				h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 				h.round(10 * time.Second)
 			}
-			h.must(h.archive.Close()) // writes a round, too
+			h.must(h.archive.Close()) // writes a round too
 			path := h.archive.current().ledger.path(h.archive.current().ledger.list()[0])
 			text, err := os.ReadFile(path)
 			h.must(err)
@@ -249,7 +252,7 @@ func TestLedgerDamaged(t *testing.T) {
 	}
 }
 
-// TestLedgerLines parses what was written, and refuses each change of a byte.
+// TestLedgerLines parses written lines, and checks that each changed byte is detected.
 func TestLedgerLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.New(t), 1))
 	var text []byte

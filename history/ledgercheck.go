@@ -21,11 +21,12 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
-// A ledgerStage is where the samples of a file of the ledger are read from. Each file is compared once in each.
+// A ledgerStage is the place from which the samples of a ledger file are read. Each file is compared once per
+// stage.
 type ledgerStage int
 
 const (
-	stageHead   ledgerStage = iota // some of them are in the head alone
+	stageHead   ledgerStage = iota // some are only in the head
 	stageBlock                     // all are in blocks
 	stageBucket                    // the bucket has these blocks
 )
@@ -36,14 +37,15 @@ func (s ledgerStage) String() string { return [...]string{"head", "blocks", "buc
 const (
 	ledgerEvery = time.Hour
 
-	// ledgerUnsynced is when it is repeated while the blocks of the bucket are unknown.
+	// ledgerUnsynced is the interval while the blocks of the bucket are unknown.
 	ledgerUnsynced = 5 * time.Second
 
 	// ledgerAge is how long a file with differences is kept after its range, and counted in the metrics.
 	ledgerAge = 24 * time.Hour
 )
 
-// checkLedgers compares the ledger with the samples after the start, after the database was reopened, and hourly.
+// checkLedgers compares the ledger with the samples after the start, after the database was reopened, and
+// hourly.
 func (in *instance) checkLedgers(ctx context.Context) {
 	for {
 		next := ledgerEvery
@@ -63,13 +65,14 @@ func (in *instance) checkLedgers(ctx context.Context) {
 	}
 }
 
-// checkLedger compares each file of the ledger that has changed its stage, or has lines that were not compared yet.
+// checkLedger compares each file of the ledger whose stage has changed, or that has lines that were not
+// compared yet.
 func (in *instance) checkLedger(ctx context.Context) error {
 	var errs []error
 	for _, start := range in.ledger.list() {
 		err := in.checkLedgerFile(ctx, start)
 		if errors.Is(err, errStageFell) {
-			err = in.checkLedgerFile(ctx, start) // from where the samples are now
+			err = in.checkLedgerFile(ctx, start) // from the current stage
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -78,7 +81,8 @@ func (in *instance) checkLedger(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// errStageFell reports that samples moved while they were read: they were compacted, or a block is no longer served.
+// errStageFell means that samples moved while they were read: they were compacted, or a block is no longer
+// served.
 var errStageFell = errors.New("a block is no longer served")
 
 func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
@@ -96,7 +100,7 @@ func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 	if file.checked == 0 {
 		file.found = Difference{}
 	}
-	if stage == stageHead && settled > 0 { // lines of the round under way
+	if stage == stageHead && settled > 0 { // lines of the current round
 		for len(lines) > 0 && lines[len(lines)-1].last > settled {
 			lines = lines[:len(lines)-1]
 		}
@@ -124,7 +128,7 @@ func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 	return nil
 }
 
-// stageOf returns where samples of a range are read from. finished is whether no line will be added to a file
+// stageOf returns the stage of the samples of a range. finished reports that no line will be added to a file
 // that ends at end.
 func (in *instance) stageOf(from, to, end int64) (stage ledgerStage, finished bool) {
 	db := in.db.Current()
@@ -144,10 +148,10 @@ func (in *instance) stageOf(from, to, end int64) (stage ledgerStage, finished bo
 type Difference struct {
 	From, To time.Time
 	Samples  uint64
-	Calls    uint64 // by which increases of tare_queries_total differ
+	Calls    uint64 // difference of the increases of tare_queries_total
 }
 
-// compareLedger returns how much the series differ from the ledger.
+// compareLedger returns the difference between the series and the ledger.
 func compareLedger(lines, found []ledgerLine) (d Difference) {
 	for i := range lines {
 		l, f := &lines[i], &found[i]
@@ -174,7 +178,7 @@ func (d *Difference) add(o Difference) {
 
 func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-// readLedger returns lines with the samples and calls that are found within the given ones.
+// readLedger returns lines with the samples and calls found in the ranges of the given ones.
 func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []ledgerLine) ([]ledgerLine, error) {
 	found := slices.Clone(lines)
 	for i := range found {
@@ -199,8 +203,8 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 	return found, nil
 }
 
-// digestParts are matchers of digests that together match all of them. What is read from the bucket in one
-// query is bounded by its budget.
+// digestParts returns matchers of digests that together match all of them. The data read from the bucket in
+// one query is bounded by the query's budget.
 func digestParts(stage ledgerStage) []*labels.Matcher {
 	if stage != stageBucket {
 		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, stmtseries.LabelDigest, ".*")}
@@ -232,13 +236,13 @@ func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable
 			return fmt.Errorf("read series %s: %w", set.At().Labels(), err)
 		}
 	}
-	if warnings := set.Warnings().AsErrors(); len(warnings) > 0 { // a part of the samples is missing
+	if warnings := set.Warnings().AsErrors(); len(warnings) > 0 { // some samples are missing
 		return errors.Join(warnings...)
 	}
 	return set.Err()
 }
 
-// A lineCounter adds samples to the lines within whose times they are.
+// A lineCounter adds samples to the lines in whose ranges they are.
 type lineCounter struct {
 	lines []ledgerLine
 	it    chunkenc.Iterator
@@ -280,7 +284,8 @@ func (c *lineCounter) series(s storage.Series, calls bool) error {
 	return c.it.Err()
 }
 
-// sample returns the current sample's time, its value or number of observations, and whether it is stale.
+// sample returns the current sample's time, its value or number of observations, and whether it is a
+// staleness marker.
 func (c *lineCounter) sample(kind chunkenc.ValueType) (t int64, v float64, stale bool) {
 	switch kind {
 	case chunkenc.ValHistogram:
@@ -294,8 +299,8 @@ func (c *lineCounter) sample(kind chunkenc.ValueType) (t int64, v float64, stale
 	return t, v, value.IsStaleNaN(v)
 }
 
-// Unexplained returns where the series differ from the ledger as of the last self-check, oldest first: nothing
-// unless samples were lost after they had been written.
+// Unexplained returns the differences between the series and the ledger as of the last self-check, the oldest
+// first. There are none unless samples were lost after they had been written.
 func (a *Archive) Unexplained() (all []Difference) {
 	for _, in := range a.all() {
 		all = append(all, in.ledger.differences()...)
@@ -303,8 +308,8 @@ func (a *Archive) Unexplained() (all []Difference) {
 	return all
 }
 
-// forgetLedger removes the files whose rounds are in a block that is deleted before it was uploaded: that
-// loss is counted as such.
+// forgetLedger removes the ledger files of a block that is deleted before it was uploaded: that loss is
+// counted separately.
 func (in *instance) forgetLedger(m tsdb.BlockMeta) {
 	for start := ledgerStart(m.MinTime); start < m.MaxTime; start += BlockRange.Milliseconds() {
 		in.ledger.remove(start)

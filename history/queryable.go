@@ -17,9 +17,9 @@ import (
 
 // A queryable reads the head, the local blocks and the bucket.
 //
-// The current instance has local data without a gap from wholeStart to now, so that the bucket is queried only
-// for its older samples, but over the whole range for the series of other instances. A sample that both
-// have, as around that start, is returned once.
+// The current instance has local data without a gap from wholeStart to now. The bucket is queried only for
+// its older samples, and over the whole range for the series of other instances. A sample that both have,
+// around that start, is returned once.
 type queryable struct {
 	archive *Archive
 	bucket  storage.Queryable
@@ -31,7 +31,7 @@ func newQueryable(a *Archive, bucket storage.Queryable) *queryable {
 	return &queryable{archive: a, bucket: bucket}
 }
 
-// denials are matchers of which each denies one of the labels.
+// denials returns one matcher per label that excludes the label's value.
 func denials(external map[string]string) (own []*labels.Matcher) {
 	for _, name := range slices.Sorted(maps.Keys(external)) {
 		own = append(own, labels.MustNewMatcher(labels.MatchNotEqual, name, external[name]))
@@ -39,7 +39,7 @@ func denials(external map[string]string) (own []*labels.Matcher) {
 	return own
 }
 
-// holds reports whether a block is here. Its samples are not missing while its copy in the bucket is
+// holds reports whether a block is local. Its samples are then not missing while its copy in the bucket is
 // incomplete, as during the upload.
 func (a *Archive) holds(id ulid.ULID) bool {
 	return slices.ContainsFunc(a.all(), func(in *instance) bool {
@@ -64,8 +64,8 @@ func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 		}
 		queriers = append(queriers, local)
 	}
-	// The queriers keep the blocks that they have; one that goes from here on makes the start later,
-	// and what is answered twice is answered once.
+	// The queriers keep their blocks open. A block that is deleted from here on makes the start later, and
+	// samples from both sides are returned once.
 	in := all[len(all)-1]
 	start := localdb.WholeStart(in.db.Current())
 	bucket, err := q.bucket.Querier(mint, maxt)
@@ -76,7 +76,7 @@ func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	return storage.NewMergeQuerier(queriers, nil, storage.ChainedSeriesMerge), nil
 }
 
-// A bucketQuerier asks the bucket for what is not local.
+// A bucketQuerier reads samples from the bucket that are not local.
 type bucketQuerier struct {
 	storage.Querier
 	mint, maxt int64
@@ -101,7 +101,7 @@ func (q *bucketQuerier) Select(ctx context.Context, _ bool, hints *storage.Selec
 	if h.End >= q.start && q.start != math.MaxInt64 {
 		since := h
 		since.Start = max(h.Start, q.start)
-		// Whoever differs in one of the labels is another.
+		// A series that differs in any of the labels belongs to another instance.
 		for i, m := range q.own {
 			others := append(slices.Clone(ms), m)
 			for _, same := range q.own[:i] {

@@ -24,21 +24,22 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// BucketRetention says which blocks and rollups with the labels of an Archive are deleted from its bucket.
+// BucketRetention specifies which blocks and rollups with the labels of an Archive are deleted from its
+// bucket.
 type BucketRetention struct {
 	Age    time.Duration // 0: no limit
 	Bytes  int64         // of blocks and rollups; 0: no limit
 	Delay  time.Duration // from the deletion mark of a block to its deletion; default DefaultRetentionDelay
-	DryRun bool          // log what would be deleted, and change nothing
+	DryRun bool          // log the deletions without executing them
 }
 
-// DefaultRetentionDelay is that of Thanos' compactor. Readers ignore a block before, Tare after an hour.
+// DefaultRetentionDelay is that of Thanos' compactor. Readers ignore a block earlier, Tare after an hour.
 const DefaultRetentionDelay = 48 * time.Hour
 
-// MinRetentionDelay is the least delay with which readers have forgotten a block before it is deleted.
+// MinRetentionDelay is the minimum delay after which readers have dropped a block before it is deleted.
 const MinRetentionDelay = 2 * time.Hour
 
-// retainEvery is how often the bucket is checked.
+// retainEvery is the interval between checks of the bucket.
 const retainEvery = time.Hour
 
 const markName = "deletion-mark.json"
@@ -51,7 +52,7 @@ type retainMark struct {
 	Time    int64     `json:"deletion_time"` // Unix seconds
 }
 
-// A retainedBlock is what is known of a block with our labels.
+// A retainedBlock describes a block with the labels of one of the instances.
 type retainedBlock struct {
 	id         ulid.ULID
 	mint, maxt int64
@@ -59,8 +60,8 @@ type retainedBlock struct {
 	of         *instance // whose labels it has
 }
 
-// A bucketRetainer deletes expired blocks and rollups from the bucket. Only what has exactly the labels of
-// one of the instances and was uploaded by Tare is ever touched.
+// A bucketRetainer deletes expired blocks and rollups from the bucket. It changes only blocks that have
+// exactly the labels of one of the instances and were uploaded by Tare.
 type bucketRetainer struct {
 	*Archive
 	limits BucketRetention
@@ -102,7 +103,7 @@ func (r *bucketRetainer) run(ctx context.Context) {
 // errCompactor is the error of a bucket in which another process deletes blocks.
 var errCompactor = errors.New("a compactor owns the bucket: set its retention instead of --history-retention")
 
-// once marks and deletes what has expired.
+// once marks and deletes expired blocks and rollups.
 func (r *bucketRetainer) once(ctx context.Context) error {
 	broken, err := r.list(ctx)
 	if err != nil {
@@ -135,8 +136,8 @@ func (r *bucketRetainer) once(ctx context.Context) error {
 	return errors.Join(append(errs, r.deleteRollups(ctx, old))...)
 }
 
-// reference returns the time from which ages are counted back: that of the newest block or rollup when the
-// clock is ahead of it, so that a clock that jumps deletes nothing.
+// reference returns the time from which ages are computed: that of the newest block or rollup if the clock is
+// ahead of it, so that a jumping clock deletes nothing.
 func (r *bucketRetainer) reference(rollups []retainedRollup) int64 {
 	newest := int64(0)
 	for _, b := range r.own {
@@ -176,7 +177,7 @@ func (r *bucketRetainer) list(ctx context.Context) (broken []ulid.ULID, err erro
 		}
 		m, err := tsblock.ParseMeta(text)
 		if err != nil {
-			continue // an upload broke off; or foreign
+			continue // an interrupted upload, or a foreign directory
 		}
 		of := r.instanceOf(m.Thanos.Labels)
 		if m.ULID == id && m.Thanos.Source == metaSource && of != nil && m.Compaction.Level <= 1 && m.Thanos.Downsample.Resolution == 0 {
@@ -192,7 +193,7 @@ func (r *bucketRetainer) list(ctx context.Context) (broken []ulid.ULID, err erro
 	return broken, nil
 }
 
-// instanceOf returns the instance with these labels; nil when there is none.
+// instanceOf returns the instance with these labels; nil if there is none.
 func (r *bucketRetainer) instanceOf(labels map[string]string) *instance {
 	for _, in := range r.all() {
 		if maps.Equal(labels, in.labels) {
@@ -202,7 +203,7 @@ func (r *bucketRetainer) instanceOf(labels map[string]string) *instance {
 	return nil
 }
 
-// read returns a small object; nil when there is none.
+// read returns a small object; nil if it does not exist.
 func (r *bucketRetainer) read(ctx context.Context, name string) (text []byte, err error) {
 	err = r.current().shipper.do(ctx, func(ctx context.Context) error {
 		text = nil
@@ -225,7 +226,7 @@ func (r *bucketRetainer) read(ctx context.Context, name string) (text []byte, er
 	return text, nil
 }
 
-// expired returns the blocks and rollups to delete, oldest first. Blocks that --data-dir has too are kept.
+// expired returns the blocks and rollups to delete, the oldest first. Blocks that are also local are kept.
 func (r *bucketRetainer) expired(now int64, rollups []retainedRollup) (blocks []retainedBlock, old []retainedRollup) {
 	local := make(map[ulid.ULID]bool)
 	for _, in := range r.all() {
@@ -264,7 +265,7 @@ func (r *bucketRetainer) expired(now int64, rollups []retainedRollup) (blocks []
 		total -= b.bytes
 		blocks = append(blocks, b)
 	}
-	// Rollups of days are the only record of long ranges, and are small: they go last.
+	// Rollups of days are the only record of long ranges, and are small: they are deleted last.
 	dropHours(math.MaxInt64)
 	hours = days
 	dropHours(math.MaxInt64)
@@ -272,7 +273,7 @@ func (r *bucketRetainer) expired(now int64, rollups []retainedRollup) (blocks []
 }
 
 // blocks marks expired blocks, deletes those that were marked for long enough, and removes its marks from
-// blocks that no longer expire.
+// blocks that are no longer expired.
 func (r *bucketRetainer) blocks(ctx context.Context, expired []retainedBlock) error {
 	check := make(map[ulid.ULID]bool) // true: expired
 	for id := range r.own {
@@ -302,14 +303,15 @@ func (r *bucketRetainer) blocks(ctx context.Context, expired []retainedBlock) er
 	return errors.Join(errs...)
 }
 
-// block does the next step of a block. It reports whether the block has a mark of this gateway, or may have one.
+// block executes the next step for a block. It reports whether the block has a mark of this gateway, or may
+// have one.
 func (r *bucketRetainer) block(ctx context.Context, id ulid.ULID, expired bool) (marked bool, err error) {
 	at, own, err := r.mark(ctx, id)
 	switch {
 	case err != nil:
 		return true, err
 	case !own && !at.IsZero():
-		return false, nil // of another process, which deletes it
+		return false, nil // marked by another process, which deletes it
 	case !own && !expired:
 		return false, nil
 	case !own:
@@ -327,7 +329,7 @@ func (r *bucketRetainer) details() string {
 	return "retention of tare serve, labels " + rollup.LabelsHash(r.options.Labels)
 }
 
-// mark returns when a block was marked, and whether by this gateway; a zero time when it is not.
+// mark returns when a block was marked, and whether by this gateway; a zero time if it is not marked.
 func (r *bucketRetainer) mark(ctx context.Context, id ulid.ULID) (at time.Time, own bool, err error) {
 	text, err := r.read(ctx, path.Join(id.String(), markName))
 	if err != nil || text == nil {
@@ -355,8 +357,8 @@ func (r *bucketRetainer) setMark(ctx context.Context, id ulid.ULID) error {
 	return nil
 }
 
-// remove deletes a block: meta.json first, so that what a kill leaves is no block, and the mark last, by which
-// the next run finds it.
+// remove deletes a block: meta.json first, so that the rest after a kill is no block, and the mark last, by
+// which the next run finds it.
 func (r *bucketRetainer) remove(ctx context.Context, id ulid.ULID) error {
 	meta, mark := path.Join(id.String(), tsblock.MetaFile), path.Join(id.String(), markName)
 	var files []string
@@ -379,7 +381,7 @@ func (r *bucketRetainer) remove(ctx context.Context, id ulid.ULID) error {
 	return nil
 }
 
-// delete deletes an object. One that does not exist is deleted.
+// delete deletes an object. A missing object is not an error.
 func (r *bucketRetainer) delete(ctx context.Context, name string) error {
 	err := r.current().shipper.do(ctx, func(ctx context.Context) error {
 		err := r.options.Bucket.Delete(ctx, name)
@@ -397,7 +399,7 @@ func (r *bucketRetainer) delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// finish deletes what a deletion that was killed has left.
+// finish completes a deletion that was interrupted.
 func (r *bucketRetainer) finish(ctx context.Context, id ulid.ULID) error {
 	at, own, err := r.mark(ctx, id)
 	if err != nil || !own || r.options.Now().Sub(at) < r.limits.Delay {

@@ -23,7 +23,7 @@ import (
 	"github.com/taredb/tare/history/localdb"
 )
 
-// A retainRig is an archive with a bucket of blocks that a test has put there.
+// A retainRig is an archive with a bucket of blocks that a test has created.
 type retainRig struct {
 	*hourglass
 	bucket objstore.Bucket
@@ -43,7 +43,7 @@ func (r *retainRig) put(name, text string) {
 	r.must(r.bucket.Upload(r.t.Context(), name, strings.NewReader(text)))
 }
 
-// block puts a block that ended that long ago.
+// block creates a block of the given age.
 func (r *retainRig) block(age time.Duration, change func(meta map[string]any)) ulid.ULID {
 	r.t.Helper()
 	r.next++
@@ -84,7 +84,7 @@ func (r *retainRig) has(id ulid.ULID) (block, mark bool) {
 	return names[path.Join(id.String(), "meta.json")], names[path.Join(id.String(), markName)]
 }
 
-// later lets time go by.
+// later advances the time.
 func (r *retainRig) later(d time.Duration) { r.now, r.elapsed = r.now.Add(d), r.elapsed+d }
 
 func foreign(key string, value any) func(map[string]any) {
@@ -99,8 +99,8 @@ func retainBuckets(t *testing.T) map[string]objstore.Bucket {
 	return map[string]objstore.Bucket{"memory": objstore.NewInMemBucket(), "file": dir}
 }
 
-// TestBucketRetention deletes blocks and rollups by age: they are marked first, and deleted after the delay. What has
-// other labels, another source or is too young stays, byte by byte.
+// TestBucketRetention deletes blocks and rollups by age: they are marked first, and deleted after the delay.
+// Objects that have other labels or another source, or are too young, stay unchanged.
 func TestBucketRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, bucket := range retainBuckets(t) {
@@ -174,8 +174,8 @@ func TestBucketRetention(t *testing.T) {
 	}
 }
 
-// TestBucketRetentionBytes deletes the oldest blocks beyond a size, removes marks when the limit is raised, and
-// leaves blocks that another process has marked.
+// TestBucketRetentionBytes deletes the oldest blocks beyond a size, removes marks when the limit is raised,
+// and leaves blocks that another process has marked.
 func TestBucketRetentionBytes(t *testing.T) {
 	r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: 2500, Delay: 48 * time.Hour})
 	ids := []ulid.ULID{r.block(90*time.Hour, nil), r.block(80*time.Hour, nil), r.block(70*time.Hour, nil), r.block(0, nil)}
@@ -202,14 +202,15 @@ func TestBucketRetentionBytes(t *testing.T) {
 	}
 }
 
-// TestBucketRetentionRollupBytes counts rollups towards the size: hours go with the blocks of their time, days after all
-// that is larger, the newest 8 days stay, and a dry run reports the same without deleting anything.
+// TestBucketRetentionRollupBytes counts rollups towards the size: hours are deleted with the blocks of their
+// time, days after everything larger, and the newest 8 days stay. A dry run reports the same without deleting
+// anything.
 func TestBucketRetentionRollupBytes(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
 		name          string
 		limit         int64
-		blocks        []bool // marked, of those put below
+		blocks        []bool // marked, of those created below
 		hours, days   []bool // left
 		rollups, free int    // deleted rollups and their bytes
 	}{
@@ -225,7 +226,7 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 				r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: c.limit, Delay: 48 * time.Hour, DryRun: dry})
 				r.archive.log = slog.New(slog.NewTextHandler(&log, nil))
 				begin := r.now.Truncate(rollup.Day)
-				r.now = begin.Add(12 * time.Hour) // blocks are put relative to it
+				r.now = begin.Add(12 * time.Hour) // blocks are created relative to it
 				ids := []ulid.ULID{r.block(40*day, nil), r.block(20*day, nil), r.block(10*day, nil)}
 				put := func(n rollup.Name) string {
 					object := path.Join(rollup.Prefix, rollup.LabelsHash(r.archive.options.Labels), ulid.ULID{1}.String(), n.String())
@@ -273,7 +274,8 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 	}
 }
 
-// TestBucketRetentionRefused changes nothing in a bucket with a compactor, nor in a dry run, nor when the clock jumps.
+// TestBucketRetentionRefused changes nothing in a bucket with a compactor, in a dry run, or when the clock
+// jumps.
 func TestBucketRetentionRefused(t *testing.T) {
 	limits := BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour}
 	for _, c := range []struct {
@@ -320,7 +322,7 @@ func TestBucketRetentionRefused(t *testing.T) {
 	}
 }
 
-// A dyingBucket fails every call after so many deletions.
+// A dyingBucket fails every call after the given number of deletions.
 type dyingBucket struct {
 	objstore.Bucket
 	left int
@@ -333,7 +335,8 @@ func (b *dyingBucket) Delete(ctx context.Context, name string) error {
 	return b.Bucket.Delete(ctx, name)
 }
 
-// TestBucketRetentionKilled stops a deletion after each object: what is left is no block, and the next run deletes it.
+// TestBucketRetentionKilled stops a deletion after each object: the rest is no block, and the next run
+// deletes it.
 func TestBucketRetentionKilled(t *testing.T) {
 	for left := range 4 {
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
@@ -361,8 +364,8 @@ func TestBucketRetentionKilled(t *testing.T) {
 	}
 }
 
-// TestBucketRetentionReaders has queries read a bucket while blocks are marked and deleted: each returns all samples that
-// it returned before, until the gateway has forgotten the block.
+// TestBucketRetentionReaders runs queries while blocks of a bucket are marked and deleted: each returns all
+// samples that it returned before, until the gateway has dropped the block.
 func TestBucketRetentionReaders(t *testing.T) {
 	h := newHourglass(t, func(o *ArchiveOptions) {
 		o.Interval, o.LocalAge = time.Minute, 2*time.Hour
@@ -395,7 +398,7 @@ func TestBucketRetentionReaders(t *testing.T) {
 	if n := h.archive.retain.counts.deleted.Load(); n < 3 {
 		t.Fatalf("%d blocks deleted", n)
 	}
-	// The gateway has not synced: it still lists the blocks. A query is whole, or fails, or carries a warning.
+	// The gateway has not synced: it still lists the blocks. A query is complete, or fails, or has a warning.
 	q, err := h.engine.NewInstantQuery(t.Context(), h.archive.Queryable(), nil, count, at)
 	h.must(err)
 	defer q.Close()

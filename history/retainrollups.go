@@ -11,15 +11,15 @@ import (
 	"github.com/taredb/tare/rollup"
 )
 
-// A retainedRollup is a rollup in the bucket with our labels.
+// A retainedRollup is a rollup in the bucket with the labels of one of the instances.
 type retainedRollup struct {
 	rollup.Name
 	object string
-	bytes  int64 // 0 where there is no limit
-	dayed  bool  // the rollup of its day is there too
+	bytes  int64 // 0 if there is no limit
+	dayed  bool  // the rollup of its day exists too
 }
 
-// rollup.ListBucket lists the rollups of all instances, the oldest first.
+// listRollups lists the rollups of all instances, the oldest first.
 func (r *bucketRetainer) listRollups(ctx context.Context) (rollups []retainedRollup, err error) {
 	sizes := make(map[string]int64)
 	for _, in := range r.all() {
@@ -50,7 +50,8 @@ func (r *bucketRetainer) listRollups(ctx context.Context) (rollups []retainedRol
 	return rollups, nil
 }
 
-// sizeOf returns the size of a rollup, which never changes. The bucket is asked once for those that are not local.
+// sizeOf returns the size of a rollup, which never changes. It queries the bucket once for rollups that are
+// not local.
 func (r *bucketRetainer) sizeOf(ctx context.Context, in *instance, epoch string, up *retainedRollup) (int64, error) {
 	if bytes, ok := r.sizes[up.object]; ok {
 		return bytes, nil
@@ -70,8 +71,8 @@ func (r *bucketRetainer) sizeOf(ctx context.Context, in *instance, epoch string,
 	return bytes, nil
 }
 
-// expiredRollups returns the rollups that are older than blocks are kept, and than local rollups. Of the others,
-// hours are those that a limit of bytes may take together with blocks, days those that it takes last.
+// expiredRollups returns the rollups older than the age limits of blocks and of local rollups. Of the others,
+// hours may be deleted together with blocks by a limit in bytes, and days after them.
 func (r *bucketRetainer) expiredRollups(now int64, rollups []retainedRollup) (old, hours, days []retainedRollup) {
 	before := func(up *retainedRollup, age time.Duration) bool { return up.End().UnixMilli() < now-age.Milliseconds() }
 	for _, up := range rollups {
@@ -108,7 +109,7 @@ func (r *bucketRetainer) deleteRollups(ctx context.Context, rollups []retainedRo
 	return errors.Join(errs...)
 }
 
-// report logs what a run without DryRun would delete.
+// report logs the deletions that a run without DryRun would execute.
 func (r *bucketRetainer) report(blocks []retainedBlock, rollups []retainedRollup) {
 	r.counts.pending.Store(int64(len(blocks)))
 	if len(blocks)+len(rollups) == 0 {

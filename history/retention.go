@@ -10,24 +10,24 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 )
 
-// A retention says which local blocks are no longer needed.
+// A retention selects the local blocks that are no longer needed.
 type retention struct {
 	age   time.Duration // 0: no limit
 	bytes int64         // of all blocks; 0: no limit
 
-	// safe reports whether the bucket has the block and answers for it.
+	// safe reports whether the gateway serves the block from the bucket.
 	safe func(ulid.ULID) bool
 
-	// rolled reports whether rollups were made of all that is in the block.
+	// rolled reports whether all samples of the block are in rollups.
 	rolled func(tsdb.BlockMeta) bool
 
-	past   func() bool  // reports whether there will be no newer blocks: age does not matter then; nil: no
-	others func() int64 // bytes of blocks that count too, and of which none is named; nil: none
+	past   func() bool  // reports whether there will be no newer blocks: then any age is expired; nil: no
+	others func() int64 // bytes of blocks that count too, but are never returned; nil: none
 }
 
-// expired returns the blocks to delete. Age is counted back from the newest block, so that a clock
-// that jumps deletes nothing. A block that the bucket does not have, or of which no rollups were made, is kept beyond its age; only
-// the bound in bytes, which keeps the disk from filling up, makes it go.
+// expired returns the blocks to delete. Age is relative to the newest block, so that a jumping clock deletes
+// nothing. A block that is not served from the bucket, or not in rollups, is kept beyond its age. Only the
+// limit in bytes, which prevents a full disk, deletes it.
 func (r retention) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	newest := int64(math.MinInt64)
 	var total int64

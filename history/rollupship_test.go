@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/rollup"
 )
 
-// testStore is a store of rollups without samples.
+// testStore returns a store of rollups without samples.
 func testStore(t *testing.T, dir string, bucket objstore.Bucket, now time.Time) *rollup.Store {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -34,8 +34,8 @@ func testStore(t *testing.T, dir string, bucket objstore.Bucket, now time.Time) 
 	return r
 }
 
-// TestRollupShip ships against a bucket whose every call may fail in both ways, and a process that ends between:
-// at last all is there, whole, and each under one name.
+// TestRollupShip ships to a bucket whose every call may fail in both ways, and restarts the process in
+// between: in the end all rollups are in the bucket, complete, each under one name.
 func TestRollupShip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	bucketDir, dir := t.TempDir(), t.TempDir()
@@ -51,7 +51,7 @@ func TestRollupShip(t *testing.T) {
 			}
 			want[rollup.Name{Start: up.Start.Unix(), Span: up.Span}.String()] = testrollup.Encode(t, up)
 		}
-		_ = r.Work(t.Context(), nil, 0) // it fails or not
+		_ = r.Work(t.Context(), nil, 0) // it may fail
 		for _, n := range r.List(func(rollup.Name) bool { return true }) {
 			if !r.Shipped(n) {
 				continue

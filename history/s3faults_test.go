@@ -45,7 +45,7 @@ func s3Bucket(t *testing.T, p *testbucket.Proxy) objstore.Bucket {
 	return bucket
 }
 
-// halfBlocks returns what is wrong with the blocks of a server: those with a meta.json are whole, byte for byte.
+// halfBlocks returns the errors of a server's blocks: those with a meta.json must be complete, byte for byte.
 func halfBlocks(t *testing.T, s *testbucket.Server, dir string, blocks []tsdb.BlockMeta) (whole int, wrong []string) {
 	t.Helper()
 	for _, m := range blocks {
@@ -77,8 +77,8 @@ func halfBlocks(t *testing.T, s *testbucket.Server, dir string, blocks []tsdb.Bl
 	return whole, wrong
 }
 
-// TestShipS3Faults ships blocks to an S3 server behind a proxy with faults, each alone and all together: whenever a
-// meta.json is there its block is whole, and when the faults are over every block is, once.
+// TestShipS3Faults ships blocks to an S3 server behind a proxy with faults, each alone and all together: a
+// block with a meta.json is complete, and after the faults every block is there once.
 func TestShipS3Faults(t *testing.T) {
 	seed := testseed.New(t)
 	dir := t.TempDir()
@@ -123,7 +123,8 @@ func TestShipS3Faults(t *testing.T) {
 	t.Logf("faults: %v", proxy.Done())
 }
 
-// newS3Hourglass is an hourglass whose bucket is an S3 server behind a proxy. limit is that of its calls to the bucket.
+// newS3Hourglass returns an hourglass whose bucket is an S3 server behind a proxy. limit bounds each call to
+// the bucket.
 func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass, *testbucket.Proxy, *testbucket.Server) {
 	t.Helper()
 	server := testbucket.NewServer()
@@ -156,7 +157,7 @@ func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass,
 	return h, proxy, server
 }
 
-// evaluate returns the result of an expression, and the error or the warnings that name what could not be read.
+// evaluate returns the result of an expression, and the error or the warnings that name unreadable data.
 func (h *hourglass) evaluate(ctx context.Context, expr string, at time.Time) (string, error) {
 	q, err := h.engine.NewInstantQuery(ctx, h.archive.Queryable(), nil, expr, at)
 	if err != nil {
@@ -170,9 +171,9 @@ func (h *hourglass) evaluate(ctx context.Context, expr string, at time.Time) (st
 	return fmt.Sprint(r.Value), r.Err
 }
 
-// TestMove has samples move from the head to blocks, to the bucket, and out of the local directory, while a bucket
-// refuses, stalls, damages and lies, and queries run: each result is the one from before, or an error that names a block
-// and the bucket. When the faults are over all are as before.
+// TestMove moves samples from the head to blocks, to the bucket, and out of the local directory, while a
+// bucket refuses, stalls, damages and lies, and queries run: each result is the previous one, or an error
+// that names a block and the bucket. After the faults all results are as before.
 func TestMove(t *testing.T) {
 	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -187,7 +188,7 @@ func TestMove(t *testing.T) {
 		h.round(time.Minute)
 	}
 	h.archive.current().settled.Store(h.archive.current().writer.last)
-	h.rolledUp(h.now.Add(time.Hour)) // rollups need no sample any more
+	h.rolledUp(h.now.Add(time.Hour)) // rollups need no further samples
 
 	type question struct {
 		expr, want string
@@ -258,7 +259,8 @@ func TestMove(t *testing.T) {
 	t.Logf("%d of %d results failed; faults: %v", failed, rounds*len(questions), proxy.Done())
 }
 
-// TestUnlistedBlock has lists of the bucket lack a shipped block: its local copy stays until the gateway serves it.
+// TestUnlistedBlock checks that a shipped block stays local while the bucket's listings lack it, until the
+// gateway serves it.
 func TestUnlistedBlock(t *testing.T) {
 	h, proxy, server := newS3Hourglass(t, 1, time.Minute) // no fault delays a call
 	for range 9 * 60 {

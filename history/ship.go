@@ -26,17 +26,16 @@ import (
 const (
 	shipTries   = 3
 	shipTimeout = 5 * time.Minute // of one call; a chunk file has up to 512 MiB
-	shipPause   = time.Second     // before the second try; doubled for each after it
+	shipPause   = time.Second     // before the second try; doubled for each later one
 )
 
-// A shipper copies the blocks of a directory to a bucket, each exactly once, in the layout of
-// Thanos: the objects of a block are uploaded, then read back and compared, and only then does
-// meta.json make them a block. What was shipped is noted in a file beside the blocks. Every step
-// may be repeated, so a process that ends anywhere goes on where it stopped: names and bytes of
-// the objects depend on the block alone.
+// A shipper copies the blocks of a directory to a bucket, each exactly once, in Thanos' layout: the objects
+// of a block are uploaded, then read back and compared, and only then meta.json makes them a block. Shipped
+// blocks are recorded in a file beside the blocks. Every step is idempotent, because names and bytes of the
+// objects depend only on the block, so a killed process resumes where it stopped.
 //
-// It deletes nothing from the bucket, and a block that somebody has removed from there, as a
-// compactor does, is not shipped again.
+// It deletes nothing from the bucket, and does not ship a block again that was removed from there, as by a
+// compactor.
 type shipper struct {
 	bucket objstore.Bucket
 	dir    string // of the blocks
@@ -47,16 +46,16 @@ type shipper struct {
 
 	mu       sync.Mutex
 	shipped  map[ulid.ULID]time.Time // when this process learned of it
-	replaced map[ulid.ULID]bool      // shipped, and deleted from the bucket since, as a compactor does
+	replaced map[ulid.ULID]bool      // shipped, and deleted from the bucket since, as by a compactor
 	counts   shipCounts
 }
 
-// shipCounts are what a shipper has done.
+// shipCounts are the counters of a shipper.
 type shipCounts struct {
 	blocks, bytes, failures uint64
 }
 
-// newShipper returns a shipper that knows what was shipped before.
+// newShipper returns a shipper that has read the record of shipped blocks.
 func newShipper(bucket objstore.Bucket, dir string, labels map[string]string, state *localstate.Store, log *slog.Logger) *shipper {
 	s := &shipper{bucket: bucket, dir: dir, labels: labels, pause: shipPause, limit: shipTimeout, log: log, shipped: make(map[ulid.ULID]time.Time), replaced: make(map[ulid.ULID]bool)}
 	ids, err := readShipped(dir)
@@ -69,7 +68,7 @@ func newShipper(bucket objstore.Bucket, dir string, labels map[string]string, st
 	return s
 }
 
-// since returns when a block was known to be in the bucket; false when it is not.
+// since returns when a block was known to be in the bucket; false if it is not.
 func (s *shipper) since(id ulid.ULID) (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +76,9 @@ func (s *shipper) since(id ulid.ULID) (time.Time, bool) {
 	return at, ok
 }
 
-// checkReplaced finds out which of the shipped blocks that the gateway does not serve were deleted from the bucket: the
-// block they were compacted into has their samples. One that exists and is not served is in no listing yet.
+// checkReplaced determines which of the shipped blocks that the gateway does not serve were deleted from the
+// bucket: the block they were compacted into has their samples. One that exists and is not served is not
+// listed yet.
 func (s *shipper) checkReplaced(ctx context.Context, blocks []tsdb.BlockMeta, serves func(ulid.ULID) bool) {
 	for _, m := range blocks {
 		if _, ok := s.since(m.ULID); !ok || serves(m.ULID) {
@@ -100,8 +100,8 @@ func (s *shipper) isReplaced(id ulid.ULID) bool {
 	return s.replaced[id]
 }
 
-// ship copies those of the blocks that were not shipped, the oldest first. A block that fails
-// does not hold up the others.
+// ship copies the blocks that were not shipped, the oldest first. A block that fails does not delay the
+// others.
 func (s *shipper) ship(ctx context.Context, blocks []tsdb.BlockMeta) error {
 	s.forget(blocks)
 	var errs []error
@@ -122,7 +122,7 @@ func (s *shipper) ship(ctx context.Context, blocks []tsdb.BlockMeta) error {
 	return errors.Join(errs...)
 }
 
-// forget drops what is known of blocks that are no longer in the directory.
+// forget removes the records of blocks that are no longer in the directory.
 func (s *shipper) forget(blocks []tsdb.BlockMeta) {
 	here := make(map[ulid.ULID]bool, len(blocks))
 	for _, m := range blocks {
@@ -179,7 +179,7 @@ func (s *shipper) block(ctx context.Context, id ulid.ULID) error {
 	return nil
 }
 
-// note writes down that a block was shipped, before it is taken for shipped.
+// note records a block as shipped, first in the file, then in memory.
 func (s *shipper) note(id ulid.ULID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,12 +194,12 @@ func (s *shipper) note(id ulid.ULID) error {
 	return nil
 }
 
-// maxMeta is more than the meta.json of any block of ours.
+// maxMeta exceeds the size of meta.json of any block written by Tare.
 const maxMeta = 1 << 20
 
-// isThere reports whether the bucket has the block whole. meta.json is written last, when all
-// else was compared, so one that reads stands for the block; one that does not is what an upload
-// left behind that broke off.
+// isThere reports whether the bucket has the complete block. meta.json is written last, after all other
+// objects were compared, so a readable one proves the block; an unreadable one was left by an interrupted
+// upload.
 func (s *shipper) isThere(ctx context.Context, id ulid.ULID) (bool, error) {
 	name := path.Join(id.String(), tsblock.MetaFile)
 	var text []byte
@@ -235,8 +235,8 @@ func (s *shipper) file(ctx context.Context, id ulid.ULID, f blockFile) error {
 
 var errDiffers = errors.New("the object read back differs from the upload")
 
-// object uploads an object and compares what the bucket has with it. What an upload says of
-// itself is not believed: one that failed may have been done, one that was done may be cut.
+// object uploads an object and compares it with the bucket's. The result of an upload is not trusted: a
+// failed one may have succeeded, and a successful one may be truncated.
 func (s *shipper) object(ctx context.Context, name string, open func() (io.ReadCloser, error)) error {
 	err := s.do(ctx, func(ctx context.Context) error {
 		r, err := open()
@@ -276,13 +276,13 @@ func (s *shipper) compare(ctx context.Context, name string, open func() (io.Read
 	return nil
 }
 
-// bytes ships an object that has not been shipped yet, or is there already as it should be.
+// bytes ships an object unless the bucket already has the same one.
 func (s *shipper) bytes(ctx context.Context, name string, text []byte) error {
 	open := func() (io.ReadCloser, error) { //nolint:unparam // as the others open
 		return io.NopCloser(bytes.NewReader(text)), nil
 	}
 	if s.once(ctx, func(ctx context.Context) error { return s.compare(ctx, name, open) }) == nil {
-		return nil // by a process that has not noted it
+		return nil // by a process that has not recorded it
 	}
 	return s.object(ctx, name, open)
 }
@@ -308,7 +308,7 @@ func sameBytes(a, b io.Reader) (bool, error) {
 	}
 }
 
-// do calls attempt until it succeeds, a few times.
+// do calls attempt until it succeeds, at most shipTries times.
 func (s *shipper) do(ctx context.Context, attempt func(context.Context) error) error {
 	var err error
 	for i := range shipTries {
@@ -328,8 +328,8 @@ func (s *shipper) once(ctx context.Context, attempt func(context.Context) error)
 	return attempt(ctx)
 }
 
-// isNotFound asks the bucket about an error; providers look through no other wrapping than their
-// own.
+// isNotFound reports whether err means that an object does not exist. It unwraps err for the bucket, because
+// providers look only through their wrapping.
 func isNotFound(bucket objstore.BucketReader, err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if bucket.IsObjNotFoundErr(err) {

@@ -25,7 +25,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// makeBlocks has a head cut n blocks in dir, and returns them.
+// makeBlocks writes n blocks to dir through a head, and returns them.
 func makeBlocks(t *testing.T, dir string, n int) []tsdb.BlockMeta {
 	t.Helper()
 	db, err := localdb.OpenHead(dir, slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
@@ -75,7 +75,7 @@ func newTestShipper(t *testing.T, b *flakyBucket, dir string) *shipper {
 	return s
 }
 
-// wantShipped holds every object of the bucket against the blocks.
+// wantShipped compares every object of the bucket with the blocks.
 func wantShipped(t *testing.T, bucketDir, dir string, blocks []tsdb.BlockMeta) {
 	t.Helper()
 	var got, want []string
@@ -127,8 +127,8 @@ func wantShipped(t *testing.T, bucketDir, dir string, blocks []tsdb.BlockMeta) {
 	}
 }
 
-// TestShipCrash ends the process at each call to the bucket, that call done but not answered, and
-// goes on with a new one: each block is shipped, whole and once.
+// TestShipCrash stops the process at each call to the bucket, which takes effect without a response, and
+// continues with a new one: each block is shipped completely and once.
 func TestShipCrash(t *testing.T) {
 	dir := t.TempDir()
 	blocks := makeBlocks(t, dir, 2)
@@ -160,7 +160,7 @@ func TestShipCrash(t *testing.T) {
 	}
 }
 
-// TestShipFlaky ships to a bucket of which every call may fail, done or not done or half done.
+// TestShipFlaky ships to a bucket whose every call may fail, with, without or with partial effect.
 func TestShipFlaky(t *testing.T) {
 	dir := t.TempDir()
 	blocks := makeBlocks(t, dir, 3)
@@ -176,11 +176,11 @@ func TestShipFlaky(t *testing.T) {
 		b := &flakyBucket{Bucket: plain, rand: rand.New(rand.NewPCG(seed, 1)), rate: 0.4}
 		tries := 0
 		for {
-			s := newTestShipper(t, b, dir) // each time as after a restart
+			s := newTestShipper(t, b, dir) // as after a restart
 			if err = s.ship(t.Context(), blocks); err == nil {
 				break
 			}
-			// Nothing that reads as a block is there before it is whole.
+			// A block that can be read is complete.
 			for _, m := range blocks {
 				if there, _ := newTestShipper(t, &flakyBucket{Bucket: plain}, dir).isThere(t.Context(), m.ULID); there {
 					if files, err := blockFiles(filepath.Join(dir, m.ULID.String())); err != nil {
@@ -203,7 +203,7 @@ func TestShipFlaky(t *testing.T) {
 	}
 }
 
-// TestShipOnce looks at what a compactor does: blocks that it has replaced do not come back.
+// TestShipOnce checks that blocks that a compactor has replaced are not shipped again.
 func TestShipOnce(t *testing.T) {
 	dir, bucketDir := t.TempDir(), t.TempDir()
 	blocks := makeBlocks(t, dir, 2)
@@ -226,7 +226,7 @@ func TestShipOnce(t *testing.T) {
 		t.Errorf("a block that was removed from the bucket is shipped again (%d)", s.counts.blocks)
 	}
 
-	// With the note damaged the bucket is asked, and what it has is not sent again.
+	// If the record is damaged, the bucket is queried, and its objects are not sent again.
 	if err := os.WriteFile(filepath.Join(dir, shippedName), []byte(`{"version":1,"upl`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestShipOnce(t *testing.T) {
 	}
 }
 
-// TestShipEnds has the context end while the bucket fails.
+// TestShipEnds ends the context while the bucket fails.
 func TestShipEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

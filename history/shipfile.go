@@ -18,17 +18,16 @@ import (
 
 var shippedPiece = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}
 
-// shippedName is the file that lists the shipped blocks, in the form and under the name that
-// Thanos' sidecar has it.
+// shippedName is the file that lists the shipped blocks, with the name and format of Thanos' sidecar.
 const shippedName = "thanos.shipper.json"
 
-// shippedFile is that form, version 1.
+// shippedFile is that format, version 1.
 type shippedFile struct {
 	Version  int         `json:"version"`
 	Uploaded []ulid.ULID `json:"uploaded"`
 }
 
-// readShipped returns the blocks that were shipped; none when there is no file.
+// readShipped returns the shipped blocks; none if there is no file.
 func readShipped(dir string) ([]ulid.ULID, error) {
 	name := filepath.Join(dir, shippedName)
 	text, err := os.ReadFile(name)
@@ -48,7 +47,7 @@ func readShipped(dir string) ([]ulid.ULID, error) {
 	return file.Uploaded, nil
 }
 
-// writeShipped replaces the file as a whole.
+// writeShipped atomically replaces the file.
 func writeShipped(dir string, ids []ulid.ULID) error {
 	slices.SortFunc(ids, ulid.ULID.Compare)
 	text, err := json.MarshalIndent(shippedFile{Version: 1, Uploaded: ids}, "", "\t")
@@ -61,14 +60,14 @@ func writeShipped(dir string, ids []ulid.ULID) error {
 	return nil
 }
 
-// A blockFile is one of a block's files that are shipped besides meta.json.
+// A blockFile is a shipped file of a block other than meta.json.
 type blockFile struct {
 	Name  string `json:"rel_path"` // in the block's directory, with slashes
 	Bytes int64  `json:"size_bytes,omitempty"`
 }
 
-// blockFiles returns the index and the chunk files of a block, chunks first. Tombstones are not
-// shipped: the head makes blocks without any.
+// blockFiles returns the index and the chunk files of a block, chunks first. Tombstones are not shipped:
+// blocks of the head have none.
 func blockFiles(dir string) ([]blockFile, error) {
 	var files []blockFile
 	entries, err := os.ReadDir(filepath.Join(dir, "chunks"))
@@ -89,7 +88,7 @@ func blockFiles(dir string) ([]blockFile, error) {
 	return append(files, blockFile{"index", info.Size()}), nil
 }
 
-// thanosSection is what a meta.json has in Thanos' buckets, version 1.
+// A thanosSection is the section of Thanos in meta.json, version 1.
 type thanosSection struct {
 	Version    int               `json:"version"`
 	Labels     map[string]string `json:"labels"`
@@ -100,11 +99,11 @@ type thanosSection struct {
 	Files  []blockFile `json:"files"`
 }
 
-// metaSource says in meta.json who shipped a block.
+// metaSource identifies the uploader of a block in meta.json.
 const metaSource = "tare"
 
-// thanosMeta returns the meta.json of a block as it lies in the bucket. The same block and labels
-// give the same bytes.
+// thanosMeta returns the meta.json of a block for the bucket. The result depends only on the block and the
+// labels.
 func thanosMeta(dir string, labels map[string]string, files []blockFile) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(dir, tsblock.MetaFile))
 	if err != nil {

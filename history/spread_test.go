@@ -15,9 +15,9 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// TestSpread has a table of more digests than a commit has, with more again that want in: rounds
-// spread over the interval while statements pass and digests are evicted, and the sums are those
-// of all statements as soon as a round has seen them.
+// TestSpread uses a table with more digests than a commit, and even more called: rounds are spread over the
+// interval while statements are counted and digests are evicted, and the sums equal those of all statements
+// as soon as a round has visited them.
 func TestSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := func(dir string) *stmtstats.Table {
@@ -56,7 +56,7 @@ func TestSpread(t *testing.T) {
 					t.Errorf("part %d: %s is %v, counted were %d", n, query, got, calls)
 				}
 			}
-			if n%4 == 3 { // a restart of both
+			if n%4 == 3 { // restart both
 				d.end()
 				if err := d.archive.Close(); err != nil {
 					t.Error(err)

@@ -12,23 +12,23 @@ import (
 // SumsAge is how long sums of all statements are kept.
 const SumsAge = 6 * time.Hour
 
-// A Sum is the counters of all statements together at one point in time.
+// A Sum has the total counters of all statements at one point in time.
 type Sum struct {
 	At     int64 // Unix milliseconds
 	Counts rollup.Counts
 	Spread []byte
 }
 
-// sums are those of the last hours, since the process started.
+// sums are the totals of recent hours, since the process started.
 type sums struct {
 	mu   sync.Mutex
 	kept []Sum // under mu: the oldest first
 
-	counts rollup.Counts       // of the round under way, as all below; the writer's
-	spread stmtstats.Histogram // of it
+	counts rollup.Counts       // of the current round, as all below; used by the writer
+	spread stmtstats.Histogram // of the current round
 }
 
-// begin begins a round that visits all Keys.
+// begin starts a round that visits all Keys.
 func (t *sums) begin() {
 	t.counts = rollup.Counts{}
 	t.spread.Reset()
@@ -41,7 +41,7 @@ func (t *sums) add(s *stmtstats.Sample) {
 	t.spread.Merge(&s.Histogram)
 }
 
-// end keeps the sums of the round, which had visited all Keys at that time.
+// end stores the sums of the round, which had visited all Keys at that time.
 func (t *sums) end(at int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +55,7 @@ func (t *sums) end(at int64) {
 	t.kept = append(t.kept, Sum{At: at, Counts: t.counts, Spread: t.spread.AppendSpread(nil)})
 }
 
-// Sums returns those of a time range, from the newest one before its start to the newest in it.
+// Sums returns the sums of a time range, from the newest one before its start to the newest in it.
 func (a *Archive) Sums(from, to time.Time) []Sum {
 	t := &a.current().writer.sums
 	t.mu.Lock()

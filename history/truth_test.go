@@ -22,21 +22,21 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A moment is what had been counted at a time.
+// A moment has the counts at a point in time.
 type moment struct {
 	at                  time.Time
 	calls, errors, rows uint64
 }
 
-// A day runs archives over one model, one after the other, as restarts and kills leave them.
+// A day runs consecutive archives over one model, as after restarts and kills.
 type day struct {
 	t        *testing.T
 	model    *model
-	source   Source // in its place; nil: the model
+	source   Source // used in place of the model; nil: the model
 	rig      *rig
 	interval time.Duration // 0: that of the rig
 	archive  *Archive
-	end      func() // Run, and the gateway
+	end      func() // stops Run and the gateway
 	moments  []moment
 	engine   *promql.Engine
 	dirs     int
@@ -63,7 +63,7 @@ func (d *day) start() {
 	d.end = func() { cancel(); parts.Wait() }
 }
 
-// restart ends the archive in order and opens it again.
+// restart closes the archive and opens it again.
 func (d *day) restart() {
 	d.t.Helper()
 	d.end()
@@ -74,12 +74,12 @@ func (d *day) restart() {
 	d.start()
 }
 
-// kill goes on with what the directory holds while nobody was told of an end.
+// kill continues with a copy of the directory, as after a kill.
 func (d *day) kill() {
 	d.t.Helper()
 	d.dirs++
 	dir := filepath.Join(d.t.TempDir(), fmt.Sprint(d.dirs))
-	synctest.Wait() // a file that goes while it is copied would fail the copy
+	synctest.Wait() // a file deleted during the copy would fail it
 	if err := os.CopyFS(dir, os.DirFS(d.rig.dir)); err != nil {
 		d.t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (d *day) kill() {
 	d.start()
 }
 
-// value is the answer to a query that has one number, 0 when it has none.
+// value returns the result of a query with one number, 0 if it has none.
 func (d *day) value(query string, at time.Time) float64 {
 	d.t.Helper()
 	q, err := d.engine.NewInstantQuery(d.t.Context(), d.archive.Queryable(), nil, query, at)
@@ -114,7 +114,7 @@ func (d *day) value(query string, at time.Time) float64 {
 	return v[0].F
 }
 
-// values returns the results of a query that has one number at most, by the milliseconds of the times from one to another.
+// values returns the results of a query with at most one number per step, by time in milliseconds.
 func (d *day) values(query string, from, to time.Time, step time.Duration) map[int64]float64 {
 	d.t.Helper()
 	q, err := d.engine.NewRangeQuery(d.t.Context(), d.archive.Queryable(), nil, query, from, to, step)
@@ -135,7 +135,7 @@ func (d *day) values(query string, from, to time.Time, step time.Duration) map[i
 	return values
 }
 
-// checkSelf has the archive compare its ledger with its samples.
+// checkSelf compares the archive's ledger with its samples.
 func (d *day) checkSelf() {
 	d.t.Helper()
 	if d.rig.gateway.Status().LastGood.IsZero() {
@@ -154,7 +154,7 @@ func (d *day) checkSelf() {
 	}
 }
 
-// note keeps what is counted now, and has a round write it.
+// note stores the current counts, and waits until a round has written them.
 func (d *day) note() {
 	time.Sleep(2 * time.Minute)
 	d.moments = append(d.moments, moment{time.Now(), d.model.calls, d.model.errors, d.model.rows})
@@ -197,7 +197,8 @@ func (d *day) checkEvery(moments []moment, step time.Duration) {
 	}
 }
 
-// checkRollups adds up the hours: at each border the sum is what PromQL says, and that of a day is the sum of its hours.
+// checkRollups adds up the hours: at each boundary the sum equals PromQL's, and that of a day equals the sum
+// of its hours.
 func (d *day) checkRollups() {
 	d.t.Helper()
 	store := d.archive.current().rollups
@@ -289,9 +290,9 @@ func (d *day) checkRollups() {
 	}
 }
 
-// TestTruth lets days go by: statements are counted, digests are evicted and come back, archives
-// are restarted and killed, blocks are cut, shipped and deleted here. At every time that was noted
-// the sums by PromQL are what had been counted then, and stay it.
+// TestTruth runs for several days: statements are counted, digests are evicted and return, archives are
+// restarted and killed, blocks are cut, shipped and deleted locally. At every recorded moment the sums by
+// PromQL equal the counts at that time, and stay equal.
 func TestTruth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucketDir := t.TempDir()
@@ -314,7 +315,7 @@ func TestTruth(t *testing.T) {
 				for range r.IntN(3) {
 					n := r.IntN(12)
 					d.model.evict(n, time.Now())
-					if r.IntN(2) == 0 { // and back in the same round
+					if r.IntN(2) == 0 { // and it returns in the same round
 						d.model.call(n, time.Now(), time.Second, false)
 					}
 				}

@@ -16,35 +16,35 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// RefreshAge is how old the last sample of a Key becomes before its unchanged counters are written
-// again, by rounds that look at all Keys and are as far apart: PromQL looks back 5 minutes, and has
-// to find a sample.
+// RefreshAge is the age at which unchanged counters of a Key are written again. Rounds over all Keys have
+// this interval, because PromQL, which looks back 5 minutes, must find a sample.
 const RefreshAge = time.Minute
 
-// batchKeys is how many Keys are written by one commit, maxBatchKeys in a round that is late. Commits of a round are spread over the
-// interval, so that no one of them is felt by the statements that pass meanwhile.
+// batchKeys is the number of Keys written by one commit, maxBatchKeys that in a late round. Commits of a
+// round are spread over the interval, so that concurrent statements are not delayed.
 const (
 	batchKeys    = 500
 	maxBatchKeys = 8 * batchKeys
 )
 
-// A Source is what an Archive writes: a *Table.
+// A Source has the counters that an Archive writes; *stmtstats.Table implements it.
 type Source interface {
-	// Collect visits Evicted, Other, what has changed since it was last visited, and what is Gone
-	// since; what is Gone is part of Evicted.
+	// Collect visits Evicted, Other, Keys changed since their last visit, and Keys evicted since (Gone),
+	// whose counts are included in Evicted.
 	Collect(visit func(*stmtstats.Sample) error) error
 
-	// Each visits everything but what is Gone.
+	// Each visits everything except evicted Keys.
 	Each(visit func(*stmtstats.Sample) error) error
 
-	// Repeat makes the next Collect visit everything as the first one did.
+	// Repeat makes the next Collect visit everything, as the first one did.
 	Repeat()
 }
 
 var _ Source = (*stmtstats.Table)(nil)
 
-// A writer turns what a source says into samples of a head. All samples of a Key in a round have one
-// time. Only what changed since the round before is written, and what would otherwise be too old.
+// A writer turns the counters of a source into samples of a head. All samples of a Key in a round have one
+// time. It writes only samples that changed since the previous round, or whose last sample would become too
+// old.
 type writer struct {
 	db       *tsdb.DB
 	source   Source
@@ -53,74 +53,74 @@ type writer struct {
 	interval time.Duration
 	labels   *stmtseries.Labeller
 
-	last        int64         // time of the newest samples, in milliseconds; never falls
+	last        int64         // time of the newest samples, in milliseconds; never decreases
 	lastElapsed time.Duration // elapsed when last was set
-	since       int64         // what last was before the round
+	since       int64         // value of last before the round
 	lastID      uint64        // of the Keys in the first samples of the instance: their first calls may be later by the clock that was set back
-	began       int64         // what last was when the round had begun: all that was called before is in its samples
-	prev        int64         // what good was when the round began
-	good        int64         // what last was when the last round began that was written whole
-	broken      error         // a commit that failed: nothing can be written before restart
+	began       int64         // value of last at the start of the round: all earlier calls are in its samples
+	prev        int64         // value of good at the start of the round
+	good        int64         // value of last at the start of the last completely written round
+	broken      error         // error of a failed commit: nothing can be written before restart
 
 	tracks  map[uint64]*track        // by Sample.ID
 	byKey   map[stmtstats.Key]*track // the newest of each Key
 	infos   map[[16]byte]*info
-	unused  []*info                  // that may have no users any more, to be ended by this round
-	orphans map[uint64]labels.Labels // series of an earlier process that nobody has written to yet; nil after the first round
+	unused  []*info                  // possibly without users, to be ended by this round
+	orphans map[uint64]labels.Labels // series of an earlier process that were not written to yet; nil after the first round
 	ended   map[stmtstats.Key]*track // evicted Keys that have not returned, to be ended by this round
 	evicted *stmtstats.Sample        // the sample of Evicted that includes them, from its visit to its commit; else nil
 	stale   []staleSeries            // to be ended by the next commit
-	full    int64                    // time of the last round that looked at all Keys
+	full    int64                    // time of the last round over all Keys
 
-	previous map[uint64]callsAt // last samples of tare_queries_total of an earlier process, by the hash of the series' labels; nil after the first whole round
-	pending  written            // by the commit under way
+	previous map[uint64]callsAt // last samples of tare_queries_total of an earlier process, by the hash of the series' labels; nil after the first complete round
+	pending  written            // by the current commit
 	done     written            // by the commits of the round
 	app      storage.AppenderV2
-	next     *writer // takes the first samples of another instance from a round; else nil
+	next     *writer // receives the first samples of another instance from a round; else nil
 	records  recordSize
 	sums     sums
-	batch    []*track // what the commit under way has
+	batch    []*track // of the current commit
 	counts   writerCounts
 }
 
 // written counts samples that are neither 0 nor stale, and the calls in their increases.
 type written struct{ samples, calls uint64 }
 
-// callsAt is a sample of tare_queries_total.
+// A callsAt is a sample of tare_queries_total.
 type callsAt struct {
 	at    int64 // milliseconds
 	calls uint64
 }
 
-// writerCounts are what a writer has done.
+// writerCounts are the counters of a writer.
 type writerCounts struct {
 	rounds, samples, failures atomic.Uint64
 	keys                      atomic.Int64
 	lastWritten               atomic.Int64 // Keys of the last round
-	lastNanos                 atomic.Int64 // that it took, with its pauses
-	ahead                     atomic.Int64 // milliseconds from the clock to the newest samples; more than 0 when it was set back
+	lastNanos                 atomic.Int64 // duration of the last round, including pauses
+	ahead                     atomic.Int64 // milliseconds from the clock to the newest samples; positive when it was set back
 }
 
-// A track is what the writer knows of a Key.
+// A track is the writer's state of a Key.
 type track struct {
 	key  stmtstats.Key
 	kind stmtstats.Kind
 
-	written int64  // time of its last samples; 0: there are none of this process
-	calls   uint64 // in these
+	written int64  // time of its last samples; 0: none by this process
+	calls   uint64 // in these samples
 	sampled bool   // tare_queries_total has a sample of this process
-	value   uint64 // of it
-	visited int64  // when it was last visited; 0: never
+	value   uint64 // of that sample
+	visited int64  // time of the last visit; 0: never
 	born    bool   // no process has written samples of it
-	clean   bool   // a series without a ref was 0 when the Key was last visited
-	floor   int64  // time of the last samples of a Key that is back
-	back    bool   // the Key has a newer track, which goes on with the series
+	clean   bool   // a series without a ref was 0 at the last visit
+	floor   int64  // time of the last samples before a Key returned
+	back    bool   // the Key has a newer track, which continues the series
 
 	refs [stmtseries.PerKey]storage.SeriesRef // 0: the series has no sample of this process
 	info *info
 }
 
-// An info is the series that tells a digest's text.
+// An info is the series with a digest's text.
 type info struct {
 	digest  [16]byte
 	labels  labels.Labels
@@ -129,14 +129,14 @@ type info struct {
 	users   int // tracks of the digest
 }
 
-// A staleSeries is to get the sample that says that a series has ended.
+// A staleSeries is a series that gets a staleness marker.
 type staleSeries struct {
 	ref       storage.SeriesRef
-	labels    labels.Labels // where there is no ref
+	labels    labels.Labels // if there is no ref
 	histogram bool
 }
 
-// newWriter returns a writer that goes on after the head's newest sample.
+// newWriter returns a writer that continues after the head's newest sample.
 func newWriter(db *tsdb.DB, source Source, labels *stmtseries.Labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
 	w := &writer{
 		db: db, source: source, now: now, elapsed: elapsed, lastElapsed: elapsed(), interval: interval, labels: labels,
@@ -146,14 +146,14 @@ func newWriter(db *tsdb.DB, source Source, labels *stmtseries.Labeller, interval
 	return w, w.findOrphans()
 }
 
-// nextTime returns the time of a round: now, or a later one when the clock was set back.
+// nextTime returns the time of a round: now, or later if the clock was set back.
 func (w *writer) nextTime() int64 {
 	last := w.last
 	return max(w.timeAfter(last), last+1)
 }
 
-// timeAfter returns the current time, or, when the clock was set back to before last, the monotonic time
-// that has elapsed since, added to last: the head takes no sample that is older than what it has.
+// timeAfter returns the current time. If the clock was set back to before last, it returns last plus the
+// monotonic time elapsed since: the head accepts no older samples.
 func (w *writer) timeAfter(last int64) int64 {
 	now, elapsed := w.now().UnixMilli(), w.elapsed()
 	since := elapsed - w.lastElapsed
@@ -174,14 +174,14 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	all := w.last-w.full >= RefreshAge.Milliseconds() && w.next == nil // with next, Collect visits all Keys
 	p.size = batchKeys
 	if spread {
-		// As many pauses as there are batches, once for Collect and once for Each. New Keys are not known
-		// yet: the deadline bounds the pauses, so that no sample is later than two intervals.
+		// Each pass, Collect and Each, has as many pauses as batches. New Keys are not known yet: the
+		// deadline bounds the pauses, so that no sample is later than two intervals.
 		p.pause = w.interval * 8 / 10 * batchKeys / time.Duration(2*max(len(w.tracks), batchKeys))
 		p.deadline = start.Add(w.interval * 8 / 10)
 	}
 	w.app = w.db.AppenderV2(ctx)
 	p.failed(w.source.Collect(p.visit))
-	// What made room ends in the same commit in which its totals appear under another name.
+	// Evicted Keys end in the commit in which Evicted includes their totals.
 	if w.broken == nil {
 		w.endGone()
 		p.failed(w.writeEvicted())
@@ -215,13 +215,13 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	return joinFirst(p.failures)
 }
 
-// A pass is a round on its way.
+// A pass is the state of a round in progress.
 type pass struct {
 	*writer
 	ctx      context.Context //nolint:containedctx // it lives as long as the round
 	pause    time.Duration   // between two commits
-	deadline time.Time       // there are no pauses after it
-	size     int             // Keys of a commit
+	deadline time.Time       // no pauses after it
+	size     int             // Keys per commit
 	written  int             // Keys
 	failures []error
 }
@@ -232,10 +232,10 @@ func (p *pass) failed(err error) {
 	}
 }
 
-// visit writes what is to be written of one Key. Its errors are kept: the other Keys go on.
+// visit writes the samples of one Key. Errors are collected, and the other Keys are written.
 func (p *pass) visit(s *stmtstats.Sample) error {
 	if p.broken != nil {
-		return errBroken // what was not visited is visited again
+		return errBroken // Keys that were not visited are visited again
 	}
 	done, err := p.writer.visit(s)
 	if err != nil {
@@ -248,7 +248,7 @@ func (p *pass) visit(s *stmtstats.Sample) error {
 	if done {
 		p.written++
 	}
-	// The first round ends what an earlier process left, together with what is said anew.
+	// The first round ends the series of an earlier process in the same commit in which it writes the Keys.
 	if len(p.batch) < p.size || p.orphans != nil {
 		return nil
 	}
@@ -263,7 +263,7 @@ func (p *pass) visit(s *stmtstats.Sample) error {
 
 var errBroken = errors.New("an earlier commit failed")
 
-// restart continues with a database that was reopened: whatever the log lacks is written again.
+// restart continues with a reopened database: samples missing from the log are written again.
 func (w *writer) restart(db *tsdb.DB) error {
 	w.db, w.app, w.broken = db, nil, nil
 	w.last = localdb.LastTime(db)
@@ -284,11 +284,11 @@ func (p *pass) rest() {
 		p.size = min(2*p.size, maxBatchKeys)
 		return
 	}
-	_ = wait(p.ctx, nil, min(p.pause, left)) // its end only makes the round hurry
+	_ = wait(p.ctx, nil, min(p.pause, left)) // when the context ends, the round finishes without pauses
 	p.last = p.timeAfter(p.last)
 }
 
-// joinFirst keeps a few errors: a disk that is full gives one for each sample.
+// joinFirst joins the first few errors: a full disk causes one per sample.
 func joinFirst(errs []error) error {
 	const most = 3
 	var kept []error
@@ -308,7 +308,7 @@ func joinFirst(errs []error) error {
 	return errors.Join(kept...)
 }
 
-// commit makes what was appended visible. What could not be is written again by the next round.
+// commit makes appended samples visible. If it fails, the next round writes them again.
 func (w *writer) commit() error {
 	if w.broken != nil {
 		return nil
@@ -334,7 +334,7 @@ func (w *writer) commit() error {
 	return errors.Join(ended, err)
 }
 
-// committed notes whether what was appended last is there.
+// committed records whether the last appended samples were committed.
 func (e *track) committed(done bool) {
 	if done {
 		e.born = false

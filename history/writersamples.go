@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// visit appends what is to be written of one Key, and says whether that was something.
+// visit appends the samples of one Key, and reports whether there were any.
 func (w *writer) visit(s *stmtstats.Sample) (bool, error) {
 	switch s.Kind {
 	case stmtstats.Gone:
@@ -27,13 +27,13 @@ func (w *writer) visit(s *stmtstats.Sample) (bool, error) {
 		return false, nil
 	case stmtstats.Evicted:
 		kept := *s
-		w.evicted = &kept // for the commit in which others end
+		w.evicted = &kept // for the commit in which evicted Keys end
 		return false, nil
 	}
 	return w.write(s)
 }
 
-// writeEvicted writes what was kept of Evicted.
+// writeEvicted writes the stored sample of Evicted.
 func (w *writer) writeEvicted() error {
 	if w.evicted == nil {
 		return nil
@@ -71,7 +71,7 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 	return true, nil
 }
 
-// begin makes the track of a Key that is visited for the first time.
+// begin creates the track of a Key that is visited for the first time.
 func (w *writer) begin(s *stmtstats.Sample) *track {
 	e := &track{kind: s.Kind, key: stmtstats.Key{
 		Digest: s.Digest, Schema: strings.Clone(s.Schema), User: strings.Clone(s.User), Backend: strings.Clone(s.Backend),
@@ -82,7 +82,7 @@ func (w *writer) begin(s *stmtstats.Sample) *track {
 	if s.Kind != stmtstats.Tracked {
 		return e
 	}
-	// A Key that made room and is back goes on with its series, whose counters begin anew.
+	// An evicted Key that returns continues its series, whose counters restart from 0.
 	old := w.byKey[e.key]
 	if old == nil {
 		old = w.ended[e.key]
@@ -96,7 +96,7 @@ func (w *writer) begin(s *stmtstats.Sample) *track {
 	return e
 }
 
-// gone takes the track of a Key that made room.
+// gone removes the track of an evicted Key.
 func (w *writer) gone(s *stmtstats.Sample) {
 	e := w.tracks[s.ID]
 	if e == nil {
@@ -114,8 +114,8 @@ func (w *writer) gone(s *stmtstats.Sample) {
 	}
 }
 
-// endGone has the series of Keys that are gone end with the next commit, and in the first round those that an
-// earlier process wrote and that this one has not.
+// endGone ends the series of evicted Keys with the next commit, and in the first round the series of an
+// earlier process that this one has not written.
 func (w *writer) endGone() {
 	for _, e := range w.ended {
 		for i, ref := range e.refs {
@@ -141,24 +141,24 @@ func (w *writer) endGone() {
 	w.orphans = nil
 }
 
-// maxZeroAge is how far a zero sample may be before its series' first one: the head takes samples up to half a
-// block older than its newest.
+// maxZeroAge is the maximum distance of a zero sample before its series' first one: the head accepts samples
+// up to half a block older than its newest.
 const maxZeroAge = BlockRange / 4
 
-// startOf returns the time at which a series of e that is about to get its first sample was 0, in milliseconds;
-// 0 when it may have samples of an earlier process.
+// startOf returns the time in milliseconds at which a series of e that is about to get its first sample was
+// 0; 0 if it may have samples of an earlier process.
 func (w *writer) startOf(e *track, first time.Time) int64 {
 	switch {
 	case e.floor > 0:
-		// What it had before it made room is in Evicted from now on, and not before.
+		// Its counts before the eviction are in Evicted from now on, and not earlier.
 		return w.last - 1
 	case e.born:
 		start := min(first.UnixMilli()-1, w.last-1)
 		if p, ok := w.previousCalls(e); ok && p.at >= start {
 			return start // an earlier process was killed after it had written samples: the head drops this one
 		}
-		// The head drops a zero sample that is too old for it, as First is when the clock was set back or
-		// samples were not written for long. Up to prev the series has no samples.
+		// The head drops a zero sample that is too old, as First may be if the clock was set back or no
+		// samples were written for long. Up to prev the series has no samples.
 		return min(max(start, w.prev, w.last-maxZeroAge.Milliseconds()), w.last-1)
 	case e.clean:
 		return e.visited
@@ -199,7 +199,7 @@ func (w *writer) append(e *track, s *stmtstats.Sample) error {
 	return nil
 }
 
-// previousCalls returns the last sample of tare_queries_total that an earlier process has written.
+// previousCalls returns the last sample of tare_queries_total of an earlier process.
 func (w *writer) previousCalls(e *track) (callsAt, bool) {
 	if len(w.previous) == 0 {
 		return callsAt{}, false
@@ -208,11 +208,11 @@ func (w *writer) previousCalls(e *track) (callsAt, bool) {
 	return p, ok
 }
 
-// increased adds what increase() returns for a sample of tare_queries_total that was just appended.
+// increased adds the result of increase() for a newly appended sample of tare_queries_total.
 func (w *writer) increased(e *track, start int64, n uint64) {
 	before, known := e.value, e.sampled || start > 0
 	if !e.sampled {
-		if p, ok := w.previousCalls(e); ok && p.at >= start { // else a zero sample is between them
+		if p, ok := w.previousCalls(e); ok && p.at >= start { // otherwise a zero sample is between them
 			before, known = p.calls, true
 		}
 	}
@@ -241,7 +241,7 @@ func (w *writer) labelsOf(e *track, number int) labels.Labels {
 	return w.labels.Labels()
 }
 
-// put appends one sample. The labels are asked for only when the head does not know the ref.
+// put appends one sample. ls is called only if the head does not know the ref.
 func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64, v float64, h *histogram.Histogram) (storage.SeriesRef, error) {
 	if ref != 0 {
 		if ref, err := w.app.Append(ref, labels.EmptyLabels(), start, w.last, v, h, nil, storage.AOptions{}); err == nil {
@@ -269,7 +269,7 @@ func (w *writer) appended(l labels.Labels, v float64, h *histogram.Histogram) {
 	}
 }
 
-// tell notes the text of a track's digest.
+// tell appends the series with the text of a track's digest.
 func (w *writer) tell(e *track, text string) {
 	if e.info != nil {
 		return
@@ -284,7 +284,7 @@ func (w *writer) tell(e *track, text string) {
 	e.info = in
 }
 
-// endStale appends the samples that end series.
+// endStale appends staleness markers.
 func (w *writer) endStale() error {
 	stale := math.Float64frombits(value.StaleNaN)
 	var first error
@@ -301,8 +301,8 @@ func (w *writer) endStale() error {
 	return first
 }
 
-// findOrphans notes the series that PromQL would still find. Those that the table no longer has
-// are ended by the first round: a process that was killed may have known of their end.
+// findOrphans finds the series that PromQL would still find. The first round ends those that are not in the
+// table: a process that was killed may have evicted their Keys.
 func (w *writer) findOrphans() error {
 	w.orphans, w.previous = make(map[uint64]labels.Labels), make(map[uint64]callsAt)
 	q, err := w.db.Querier(w.last-stmtseries.Lookback.Milliseconds(), w.last)
@@ -339,7 +339,7 @@ func (w *writer) findOrphans() error {
 	return nil
 }
 
-// isStale says whether the sample that it stands at ends the series.
+// isStale reports whether the iterator's current sample is a staleness marker.
 func isStale(it chunkenc.Iterator, kind chunkenc.ValueType) bool {
 	switch kind {
 	case chunkenc.ValFloat:

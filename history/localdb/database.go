@@ -12,8 +12,8 @@ import (
 // errReopening fails queries while the database is closed.
 var errReopening = errors.New("query history: the database is being reopened after a failed write: repeat the query")
 
-// A Database is the TSDB of an archive. It is replaced after a failed write, when no querier is open:
-// closing it unmaps the chunks that queriers read.
+// A Database is the TSDB of an archive. After a failed write it is replaced, when no querier is open: closing
+// it unmaps the chunks that queriers read.
 type Database struct {
 	mu      sync.Mutex
 	db      *tsdb.DB
@@ -27,8 +27,8 @@ var _ storage.Queryable = (*Database)(nil)
 // NewDatabase returns a Database that has db open.
 func NewDatabase(db *tsdb.DB) *Database { return &Database{db: db} }
 
-// Current returns the open database, or the one that was closed last. Its statistics and block metas
-// can be read in both cases; for samples use Querier.
+// Current returns the open database, or the one that was closed last. Statistics and block metas can be read
+// in both cases; use Querier for samples.
 func (d *Database) Current() *tsdb.DB {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,8 +62,8 @@ func (d *Database) release() {
 	}
 }
 
-// Replace closes the database, unless an earlier call has, and opens another one. After an error
-// queries fail until a later call succeeds.
+// Replace closes the database, unless an earlier call has, and opens another one. After an error queries fail
+// until a later call succeeds.
 func (d *Database) Replace(open func() (*tsdb.DB, error)) error {
 	d.mu.Lock()
 	d.closing = true
@@ -87,7 +87,7 @@ func (d *Database) Replace(open func() (*tsdb.DB, error)) error {
 	return nil
 }
 
-// CloseDB closes a database. The TSDB panics when it cannot write a chunk, also while it closes.
+// CloseDB closes a database. It recovers the panic by which the TSDB reports a chunk that it could not write.
 func CloseDB(db *tsdb.DB) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/taredb/tare/internal/localstate"
 )
 
-// Names that the database gives to its parts.
+// Names of the database's parts.
 const (
 	WALName   = "wal"
 	HeadName  = "chunks_head"
@@ -30,26 +30,26 @@ const (
 	memDamage = "prometheus_tsdb_mmap_chunk_corruptions_total"
 )
 
-// The pieces of the database in the data directory, as a loss of them is reported.
+// The pieces of the database in the data directory, with the effect of their loss.
 var (
 	walPiece   = localstate.Piece{Name: "write-ahead log", Lost: "samples since the newest block, 3 h at most; counters continue"}
 	headPiece  = localstate.Piece{Name: "head chunks", Lost: "nothing that the write-ahead log has"}
 	blockPiece = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
 )
 
-// A Directory has the files of the database. Open opens the database whatever state they are in.
+// A Directory has the files of the database. Open opens the database in whatever state they are.
 type Directory struct {
 	Path  string
 	State *localstate.Store
 	Log   *slog.Logger
 
-	// Others are files in the directory that are not the database's, by name.
+	// Others are files in the directory that do not belong to the database, by name.
 	Others map[string]localstate.Piece
 }
 
-// Open opens the database. Blocks, head chunks and a write-ahead log that cannot be read are set
-// aside; what the database repairs in place is kept there too. Errors of the machine, such as a full
-// disk, are returned: they are no damage.
+// Open opens the database. It sets aside blocks, head chunks and a write-ahead log that cannot be read, and
+// keeps copies of records that the database removes in its repair. It returns errors of the machine, such as
+// a full disk, without setting anything aside.
 func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	if err := l.checkBlocks(); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 	short := l.shortened()
 	if err := l.checkCheckpoint(); err != nil {
-		// The database repairs segments alone. Head chunks belong to series that the log defines.
+		// The database repairs only segments. Head chunks belong to series that the log defines.
 		if err := errors.Join(head.replace(err), wal.replace(err)); err != nil {
 			return nil, err
 		}
@@ -95,8 +95,8 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 }
 
-// Reopen opens the database again after a failed write of this process. Its repair of a record that was
-// written in part is no damage to report.
+// Reopen opens the database again after a failed write of this process. Its repair of a partly written record
+// is not reported as damage.
 func (l *Directory) Reopen(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	db, err := OpenHead(l.Path, l.Log, prometheus.NewRegistry(), expired)
 	switch {
@@ -109,7 +109,7 @@ func (l *Directory) Reopen(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	return l.Open(expired)
 }
 
-// ofMachine reports whether an error says more about the machine than about the files.
+// ofMachine reports whether an error concerns the machine rather than the files.
 func ofMachine(err error) bool {
 	return slices.ContainsFunc([]error{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
@@ -195,7 +195,7 @@ func (l *Directory) checkCheckpoint() error {
 	return nil
 }
 
-// A part is a directory that the database repairs on its own.
+// A part is a directory that the database repairs itself.
 type part struct {
 	*Directory
 	dir      string
@@ -218,12 +218,12 @@ func (l *Directory) part(name string, piece localstate.Piece) (*part, error) {
 	return p, nil
 }
 
-// record returns the directory's entry in the record. Of the log, the segments are checked.
+// record returns the directory's entry in the record. For the log, the segments are checked separately.
 func (p *part) record() localstate.File {
 	return localstate.File{Piece: p.piece, Managed: p.piece == walPiece}
 }
 
-// settle keeps what the database has removed as corrupt, or drops the links.
+// settle keeps the files that the database has removed as corrupt, or drops the links.
 func (p *part) settle(damaged bool) {
 	switch {
 	case damaged && p.shadow != nil:
@@ -237,7 +237,7 @@ func (p *part) settle(damaged bool) {
 	p.shadow = nil
 }
 
-// replace puts an empty directory in the place of one with which the database does not open.
+// replace replaces a directory with which the database does not open by an empty one.
 func (p *part) replace(cause error) error {
 	p.reported = true
 	if p.shadow == nil { // no links, or used by an earlier call
@@ -254,8 +254,8 @@ func (p *part) replace(cause error) error {
 	return p.State.Dir(p.dir, p.record())
 }
 
-// shortened describes the segments of the log that an earlier process wrote and that are missing or
-// shorter now. Segments up to a checkpoint's were removed by the database.
+// shortened describes segments of the log written by an earlier process that are missing or shorter now.
+// Segments up to a checkpoint's were removed by the database.
 func (l *Directory) shortened() (short []string) {
 	dir := filepath.Join(l.Path, WALName)
 	_, checkpoint, err := wlog.LastCheckpoint(dir)
@@ -297,7 +297,7 @@ func (l *Directory) Record(blocks []tsdb.BlockMeta) {
 
 	dir := filepath.Join(l.Path, WALName)
 	segments := make(map[string]localstate.File)
-	entries, _ := os.ReadDir(dir) // unreadable: nothing is recorded
+	entries, _ := os.ReadDir(dir) // if it is unreadable, nothing is recorded
 	for _, e := range entries {
 		if _, ok := walNumber(e.Name()); ok {
 			path := filepath.Join(dir, e.Name())
@@ -307,7 +307,7 @@ func (l *Directory) Record(blocks []tsdb.BlockMeta) {
 	l.State.Replace(dir, segments)
 }
 
-// checkpointPrefix is before the number in the name of a checkpoint.
+// checkpointPrefix precedes the number in the name of a checkpoint.
 const checkpointPrefix = "checkpoint."
 
 // walNumber returns the number of a segment or checkpoint.

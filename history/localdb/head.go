@@ -15,19 +15,20 @@ import (
 	"github.com/prometheus/prometheus/util/compression"
 )
 
-// BlockRange is the time that a block spans. The compactor of the bucket makes larger ones, this process does not.
+// BlockRange is the time range of a block. This process writes no larger ones; the compactor of the bucket
+// does.
 const BlockRange = 2 * time.Hour
 
-// walSegmentBytes is how large a file of the write-ahead log becomes; a log is cut at its ends.
+// walSegmentBytes is the size of a file of the write-ahead log, which is truncated by whole files.
 const walSegmentBytes = 32 << 20
 
-// blockSegmentBytes is the size of a chunk file of a block. The TSDB allocates it whole to write a block, which
-// fails where less is free.
+// blockSegmentBytes is the size of a chunk file of a block. The TSDB allocates the whole file to write a
+// block, which fails if less is free.
 const blockSegmentBytes = 64 << 20
 
-// OpenHead opens the head and the blocks beside it in dir, and replays the write-ahead log. The
-// database does not compact on its own; when it does, it deletes the blocks that expired names.
-// Locking the directory is the caller's.
+// OpenHead opens the head and the blocks in dir, and replays the write-ahead log. The database does not
+// compact on its own; when it is compacted, it deletes the blocks that expired returns. The caller locks the
+// directory.
 func OpenHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	o := tsdb.DefaultOptions()
 	o.NoLockfile = true
@@ -37,12 +38,12 @@ func OpenHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expir
 	o.MaxBlockDuration = BlockRange.Milliseconds()
 	o.MaxBlockChunkSegmentSize = blockSegmentBytes
 	o.EnableOverlappingCompaction = false
-	o.FloatChunkEncoding = chunkenc.EncXOR // what Thanos and our own store gateway read
+	o.FloatChunkEncoding = chunkenc.EncXOR // read by Thanos and by package storegateway
 	o.EnableSTAsZeroSample = true
-	o.HeadChunksWriteBufferSize = chunks.MinWriteBufferSize // the chunks in it are held in memory once more
+	o.HeadChunksWriteBufferSize = chunks.MinWriteBufferSize // the chunks in the buffer are in memory twice
 	o.HeadChunksWriteQueueSize = 0                          // chunks are written as they are cut
 	o.BlocksToDelete = expired
-	// Archive.maintain compacts and writes chunks, where a panic can be recovered.
+	// Archive.maintain compacts and writes chunks, and recovers from panics.
 	o.BlockReloadInterval = math.MaxInt64
 	db, err := tsdb.Open(dir, quiet(log), metrics, o, nil)
 	if err != nil {
@@ -52,12 +53,12 @@ func OpenHead(dir string, log *slog.Logger, metrics prometheus.Registerer, expir
 	return db, nil
 }
 
-// quiet passes the database's warnings and errors on; of its progress nobody needs to hear.
+// quiet logs only the database's warnings and errors.
 func quiet(log *slog.Logger) *slog.Logger {
 	return slog.New(levelHandler{log.Handler()}).With("part", "tsdb")
 }
 
-// LastTime is the time of the newest sample, in milliseconds; 0 when there is none.
+// LastTime returns the time of the newest sample, in milliseconds; 0 if there is none.
 func LastTime(db *tsdb.DB) int64 {
 	last := int64(0)
 	for _, m := range db.BlockMetas() {
@@ -69,8 +70,9 @@ func LastTime(db *tsdb.DB) int64 {
 	return last
 }
 
-// WholeStart returns the time from which on the database has everything without a gap: after a block that
-// was set aside, the bucket is read for what is older. math.MaxInt64 when the database has nothing.
+// WholeStart returns the time in milliseconds from which on the database has all samples without a gap: after
+// a block that was set aside, older samples are read from the bucket. It returns math.MaxInt64 if the
+// database is empty.
 func WholeStart(db *tsdb.DB) int64 {
 	metas := slices.SortedFunc(slices.Values(db.BlockMetas()), func(a, b tsdb.BlockMeta) int { return cmp.Compare(b.MaxTime, a.MaxTime) })
 	start := db.Head().MinTime()
@@ -83,10 +85,12 @@ func WholeStart(db *tsdb.DB) int64 {
 	return start
 }
 
-// maxBlockGap is more than the time between two blocks of a process that was not stopped: it writes a sample every minute.
+// maxBlockGap exceeds the time between two blocks of a process that was not stopped: it writes a sample every
+// minute.
 const maxBlockGap = 2 * time.Minute
 
-// Start is the time from which on the database has samples, in milliseconds; math.MaxInt64 when it has nothing.
+// Start returns the time in milliseconds from which on the database has samples; math.MaxInt64 if it is
+// empty.
 func Start(db *tsdb.DB) int64 {
 	start := db.Head().MinTime()
 	for _, m := range db.BlockMetas() {

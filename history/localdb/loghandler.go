@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// A levelHandler passes on what is a warning or worse.
+// A levelHandler forwards records of level warning or above.
 type levelHandler struct{ next slog.Handler }
 
 var _ slog.Handler = levelHandler{}
