@@ -12,9 +12,9 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// TestArchiveTopAllInstances has four gateways share a bucket: two whose clocks are right, one whose clock is 90 minutes ahead, and
-// one that is too old to make rollups. The first is asked about all: each counts with what its own clock has in the whole hours,
-// itself up to now, and the old one is named.
+// TestArchiveTopAllInstances has four gateways share a bucket: two with correct clocks, one whose clock is 90
+// minutes ahead, and one of a version without rollups. The first is queried for all: each gateway counts the
+// calls of whole hours by its clock, the first one up to now, and the old one is named in a note.
 func TestArchiveTopAllInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucketDir := t.TempDir()
@@ -44,7 +44,7 @@ func TestArchiveTopAllInstances(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		now := time.Now()
 		old := all[3]
-		if err := old.options.Bucket.Delete(t.Context(), rollup.Prefix+"/"+rollup.LabelsHash(old.options.Labels)); err != nil { // all below it
+		if err := old.options.Bucket.Delete(t.Context(), rollup.Prefix+"/"+rollup.LabelsHash(old.options.Labels)); err != nil { // all objects below it
 			t.Fatal(err)
 		}
 		for _, span := range []struct{ from, to time.Time }{
@@ -87,7 +87,7 @@ func TestArchiveTopAllInstances(t *testing.T) {
 					t.Errorf("from %v to %v: %d calls of %v, want %d", top.From, top.To, row.Calls, row.Key, byKey[row.Key])
 				}
 			}
-			// One that is asked about itself knows nothing of the others.
+			// A query for one gateway does not include the others.
 			if top, err = all[0].reader.Top(t.Context(), statements.TopQuery{From: span.from, To: span.to}); err != nil {
 				t.Fatal(err)
 			}

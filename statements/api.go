@@ -26,19 +26,19 @@ var (
 
 // HandlerOptions configure GET /api/v1/statements.
 type HandlerOptions struct {
-	Ranker   Ranker           // what is kept longest
+	Ranker   Ranker           // of the longest retention
 	Counters Ranker           // for ?source=counters
-	NoTexts  bool             // statements have no text, and a filter may not look for words in it
+	NoTexts  bool             // omit texts from responses, and reject filters on them
 	Now      func() time.Time // nil: time.Now
 	Log      *slog.Logger     // required
 }
 
-// statementsAtOnce is how many requests are answered at the same time; further ones wait. Each reads the
-// whole table of digests.
+// statementsAtOnce is the number of concurrent requests; further ones wait. Each reads the whole table of
+// digests.
 const statementsAtOnce = 2
 
-// NewHandler returns the handler that ranks statements within a time, as JSON. docs/reference/top.md has the form of requests and
-// responses.
+// NewHandler returns a handler that ranks statements within a time range, as JSON. docs/reference/top.md
+// describes requests and responses.
 func NewHandler(o HandlerOptions) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -62,7 +62,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-r.Context().Done():
-		return // the client has left
+		return // the client has disconnected
 	}
 	top, err := ranker.Top(r.Context(), q)
 	switch {
@@ -82,7 +82,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parse reads a question. What it does not know is an error: a misspelt name would ask something else.
+// parse parses a request. An unknown parameter is an error, because a misspelled name would change the
+// result.
 func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error) {
 	now := h.Now()
 	q = TopQuery{From: now.Add(-time.Hour), To: now}
@@ -136,7 +137,7 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 		return q, nil, err
 	}
 	if h.NoTexts {
-		// Whether a word matches would tell what the text says.
+		// A match would reveal words of the text.
 		if f, err := parseFilter(q.Filter); err == nil && f.wantText {
 			return q, nil, errors.New("this account does not see the texts of statements: a filter of it may have digest=, schema=, user= and backend= alone")
 		}
@@ -144,7 +145,7 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 	return q, ranker, q.Validate()
 }
 
-// parseMoment reads a time: now, now-90m, RFC 3339, or Unix seconds.
+// parseMoment parses a time: now, now-90m, RFC 3339, or Unix seconds.
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if rest, ok := strings.CutPrefix(text, "now"); ok {
 		if rest == "" {
@@ -163,7 +164,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("malformed time %.60q: want now, now-1h, now-7d, 2026-01-31T15:04:05Z or Unix seconds", text)
 }
 
-// parseAgo reads a duration of 0 or more as Go has it, or in whole days or weeks.
+// parseAgo parses a duration of at least 0 in Go's format, or in whole days or weeks.
 func parseAgo(text string) (time.Duration, error) {
 	for suffix, unit := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		if days, ok := strings.CutSuffix(text, suffix); ok {
@@ -178,7 +179,7 @@ func parseAgo(text string) (time.Duration, error) {
 	return d, err
 }
 
-// A statementsJSON is the answer. Its fields stay; others may come.
+// A statementsJSON is the response. Fields may be added, but are never removed.
 type statementsJSON struct {
 	From     time.Time          `json:"from"`
 	To       time.Time          `json:"to"`

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// askedRanker keeps what it was asked and answers top.
+// An askedRanker records its queries and returns top.
 type askedRanker struct {
 	asked []statements.TopQuery
 	top   *statements.Top
@@ -44,7 +44,7 @@ func askStatements(o statements.HandlerOptions, query string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestStatementsQuestions reads each parameter.
+// TestStatementsQuestions parses each parameter.
 func TestStatementsQuestions(t *testing.T) {
 	hour := func(h, m int) time.Time { return time.Date(2026, 3, 1, h, m, 0, 0, time.UTC) }
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestStatementsQuestions(t *testing.T) {
 	}
 }
 
-// TestStatementsRefused: a question that is not understood is never answered by something else.
+// TestStatementsRefused checks that a request that cannot be parsed is an error.
 func TestStatementsRefused(t *testing.T) {
 	for query, want := range map[string]string{
 		"from=yesterday":            "malformed time",
@@ -110,7 +110,7 @@ func TestStatementsRefused(t *testing.T) {
 
 func long(c byte, n int) string { return strings.Repeat(string(c), n) }
 
-// TestStatementsAnswer answers from a table, for accounts that see texts and those that do not.
+// TestStatementsAnswer ranks a table, for accounts with and without access to texts.
 func TestStatementsAnswer(t *testing.T) {
 	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20})
 	defer func() { _ = table.Close() }()
@@ -177,7 +177,7 @@ func TestStatementsAnswer(t *testing.T) {
 	}
 }
 
-// TestStatementsEmpty: before the first statement the answer is of no time at all.
+// TestStatementsEmpty checks that the time range is empty before the first statement.
 func TestStatementsEmpty(t *testing.T) {
 	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20})
 	defer func() { _ = table.Close() }()

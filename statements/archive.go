@@ -13,12 +13,12 @@ type ArchiveReader struct {
 	archive *history.Archive
 	table   *stmtstats.Table
 	options history.ArchiveOptions
-	few     int64 // minutes of Keys whose samples are added up for a chart of all statements
+	few     int64 // minutes × Keys up to which samples are added up for a chart of all statements
 
 	lastClose struct {
 		sync.Mutex
 		of       *localdb.Database
-		snapshot *snapshot // of the end of the newest hour that a rollup was made of
+		snapshot *snapshot // at the end of the newest hour with a rollup
 	}
 }
 

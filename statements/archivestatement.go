@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A gathering puts a Statement together.
+// A gathering collects the data of a Statement.
 type gathering struct {
 	axis   axis
 	points []pointCounts
@@ -23,7 +23,7 @@ func newGathering(x axis) *gathering {
 	return &gathering{axis: x, points: make([]pointCounts, x.n), spread: make([]stmtstats.Histogram, x.n), parts: make(map[stmtstats.Key]*rollup.Detail)}
 }
 
-// pointCounts are what was counted in a point. Calls are shared among points, so that there are parts of them.
+// pointCounts are the counts of a point. Calls are divided among points, so counts are fractional.
 type pointCounts struct{ calls, failed, rowsSent, rowsAffected, nanos float64 }
 
 func (p *pointCounts) add(c *rollup.Counts, part float64) {
@@ -43,12 +43,12 @@ func (g *gathering) part(k stmtstats.Key) *rollup.Detail {
 	return d
 }
 
-// Statement tells what is known of a digest of this gateway within a time, from where a Top is answered from.
+// Statement describes a digest of this gateway within a time range, from the same sources as Top.
 func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (*Statement, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	digest, _ := stmtseries.ParseDigest(q.Digest) // Validate has read it
+	digest, _ := stmtseries.ParseDigest(q.Digest) // Validate has parsed it
 	now := a.archive.Now()
 	p, err := a.planOfStatement(ctx, &q, now)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (*State
 	return st, nil
 }
 
-// planOfStatement is a plan of which only the files are made that are needed.
+// planOfStatement returns a plan with only the files that are needed.
 func (a *ArchiveReader) planOfStatement(ctx context.Context, q *StatementQuery, now time.Time) (*plan, error) {
 	if from, to, ok := a.short(q.From, q.To, now); ok {
 		return &plan{from: from, to: a.upToNow(to, now), source: SourceSamples}, nil
@@ -89,7 +89,7 @@ func (a *ArchiveReader) planOfStatement(ctx context.Context, q *StatementQuery, 
 	return a.plan(ctx, question{from: q.From, to: q.To, hours: true})
 }
 
-// live adds what only the table knows: the text to its end, and the slowest calls.
+// live adds data that only the table has: the complete text, and the slowest calls.
 func (a *ArchiveReader) live(ctx context.Context, q *StatementQuery, st *Statement) {
 	if now, err := (TableReader{a.table}).Statement(ctx, *q); err == nil {
 		st.Text, st.TextCut, st.Slow, st.First, st.Last = now.Text, now.TextCut, now.Slow, now.First, now.Last
@@ -131,7 +131,7 @@ func (g *gathering) walk(ctx context.Context, a *ArchiveReader, digest [16]byte,
 	return err
 }
 
-// count has each Key count what a Top says of it. The samples alone end with the newest round.
+// count sets the counts of each Key to those of a Top. Samples alone end at the newest round.
 func (g *gathering) count(rows []rollup.Row) error {
 	for i := range rows {
 		row := &rows[i]
@@ -149,7 +149,7 @@ func (g *gathering) count(rows []rollup.Row) error {
 	return nil
 }
 
-// add adds the rows that a file has of a digest.
+// add adds the rows of a digest in a file.
 func (g *gathering) add(f *rollup.File, file *planned, digest [16]byte) error {
 	b, err := f.Whole(rollup.ColDigests, nil)
 	if err != nil {
@@ -197,7 +197,7 @@ func (g *gathering) add(f *rollup.File, file *planned, digest [16]byte) error {
 	return nil
 }
 
-// fill makes the statement of what was gathered.
+// fill fills in the statement from the collected data.
 func (g *gathering) fill(st *Statement, points int) {
 	var all rollup.Counts
 	var spread stmtstats.Histogram
@@ -237,7 +237,7 @@ func (g *gathering) fill(st *Statement, points int) {
 	st.Heat = heatOf(g.spread)
 }
 
-// heatOf spreads durations over the octaves that any point has.
+// heatOf returns the durations in the octaves that any point has.
 func heatOf(points []stmtstats.Histogram) Heat {
 	var used uint64
 	zero := false

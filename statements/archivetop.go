@@ -10,9 +10,10 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// Top ranks the statements of this gateway within a time, or of all in the bucket. Up to six hours are answered
-// from the samples and the counters, to the second; what is longer, or older than what is on local disk, from rollups of whole hours
-// and from what the counters say of the current one.
+// Top ranks the statements of this gateway within a time range, or those of all gateways in the bucket.
+// Ranges of up to six hours are read from the samples and the counters, exact to the second. Longer ranges,
+// and ranges that start before the local samples, are read from rollups of whole hours, and from the counters
+// for the current hour.
 func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
@@ -39,9 +40,9 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
 	return top, nil
 }
 
-// top ranks what the files of a plan have.
+// top ranks the rows in the files of a plan.
 func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
-	f, _ := parseFilter(q.Filter) // Validate has read it
+	f, _ := parseFilter(q.Filter) // Validate has parsed it
 	r := ranking{query: q, filter: f}
 	defer r.unzipper.Close()
 	var all rollup.Counts
@@ -85,7 +86,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
 	return top, nil
 }
 
-// compare fills in the time before.
+// compare fills in the previous time range.
 func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) error {
 	from := top.From.Add(-top.To.Sub(top.From).Truncate(time.Second))
 	if top.Source == SourceRollups {
@@ -114,7 +115,7 @@ func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) erro
 	return err
 }
 
-// details are empty ones of the rows.
+// details returns empty details of the rows.
 func (top *Top) details() []*rollup.Detail {
 	details := make([]*rollup.Detail, len(top.Rows))
 	for i := range top.Rows {

@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A called is a call that a test has made.
+// A called is a call of a test.
 type called struct {
 	at     time.Time
 	key    int
@@ -25,10 +25,10 @@ type called struct {
 	failed bool
 }
 
-// A diary is all calls of a test.
+// A diary has all calls of a test.
 type diary []called
 
-// of is what was called of a key in (from, to]; of -1, of all.
+// of returns the calls of a key in (from, to]; -1: of all keys.
 func (d diary) of(key int, from, to time.Time) (calls, failed uint64, seconds float64) {
 	for _, c := range d {
 		if (key < 0 || c.key == key) && c.at.After(from) && !c.at.After(to) {
@@ -44,7 +44,7 @@ func (d diary) of(key int, from, to time.Time) (calls, failed uint64, seconds fl
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
 
-// checkTop asks for a time, and compares the answer with the diary.
+// checkTop queries a time range and compares the result with the diary.
 func (r *rig) checkTop(t *testing.T, calls diary, from, to time.Time, source string) {
 	t.Helper()
 	top, err := r.reader.Top(t.Context(), statements.TopQuery{From: from, To: to, Points: 12, Compare: true})
@@ -91,7 +91,7 @@ func (r *rig) checkTop(t *testing.T, calls diary, from, to time.Time, source str
 	checkSeries(t, calls, top)
 }
 
-// pointLengths is how many seconds each point has.
+// pointLengths returns the length of each point in seconds.
 func pointLengths(s *statements.Series) []float64 {
 	lengths := make([]float64, len(s.Times))
 	for i := range lengths {
@@ -102,8 +102,8 @@ func pointLengths(s *statements.Series) []float64 {
 	return lengths
 }
 
-// checkSeries compares the points of all statements with the diary: calls and errors up to the end of each point, within the time that a
-// sample may be about, and the quantiles where no call is that close to either end.
+// checkSeries compares the points of all statements with the diary: calls and errors up to the end of each
+// point, within the delay of a sample, and the quantiles if no call is that close to either end.
 func checkSeries(t *testing.T, calls diary, top *statements.Top) {
 	t.Helper()
 	s := &top.Series
@@ -156,8 +156,8 @@ func checkSeries(t *testing.T, calls diary, top *statements.Top) {
 	}
 }
 
-// TestArchiveTop lets two days go by with restarts and a kill, and asks for times short and long: calls, errors,
-// seconds, points and the time before are what was called.
+// TestArchiveTop runs for two days with restarts and a kill, and queries short and long ranges: calls,
+// errors, seconds, points and the previous range match the calls.
 func TestArchiveTop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 100)
@@ -244,7 +244,7 @@ func TestArchiveTop(t *testing.T) {
 	})
 }
 
-// damage breaks a day, for which its hours answer, then an hour, which is left out with a note.
+// damage breaks a day, which is replaced by its hours, then an hour, which is left out with a note.
 func (r *rig) damage(t *testing.T, calls diary, began, now time.Time) {
 	t.Helper()
 	store := r.archive.Instances()[0].Rollups
@@ -283,8 +283,9 @@ func (r *rig) damage(t *testing.T, calls diary, began, now time.Time) {
 	}
 }
 
-// TestArchiveTopNewest asks for a time that ends within the newest interval, after calls that no round has written yet: the answer goes up
-// to now, and has them. One that ends before the newest whole round does not.
+// TestArchiveTopNewest queries a range that ends within the newest interval, after calls that no round has
+// written yet: the result ends now and includes them. A range that ends before the newest complete round does
+// not include them.
 func TestArchiveTopNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 100)
@@ -315,7 +316,8 @@ func TestArchiveTopNewest(t *testing.T) {
 	})
 }
 
-// TestArchiveTopFirst asks before anything was sampled: the time is that since the history was opened, and there is nothing before it.
+// TestArchiveTopFirst queries before anything was sampled: the range starts when the history was opened, and
+// the previous range is empty.
 func TestArchiveTopFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 100)

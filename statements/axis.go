@@ -6,8 +6,8 @@ import (
 	"github.com/taredb/tare/rollup"
 )
 
-// An axis divides a time into points. What happened between two times is shared among the points
-// that they span, in proportion.
+// An axis divides a time range into points. Counts between two times are divided among the points that they
+// span, in proportion.
 type axis struct {
 	from time.Time
 	step time.Duration
@@ -15,19 +15,19 @@ type axis struct {
 	end  time.Time // of the last point, which may be shorter than the others, or longer by less than a tenth
 }
 
-// newAxis divides a time into at most n points of a whole number of units.
+// newAxis divides a range into at most n points of a whole number of units.
 func newAxis(from, to time.Time, n int, unit time.Duration) axis {
 	units := max(1, int64((to.Sub(from)+unit-1)/unit))
 	each := (units + int64(n) - 1) / int64(n)
 	x := axis{from: from, step: time.Duration(each) * unit, n: int((units + each - 1) / each), end: to}
 	if x.n > 1 && to.Sub(from)-time.Duration(x.n-1)*x.step < x.step/10 {
-		x.n-- // what has just begun says nothing of its own
+		x.n-- // too short to be a point
 	}
 	return x
 }
 
-// evenAxis divides a time into at most n points of one length, none shorter than least. It has none where
-// the time is over before it begins.
+// evenAxis divides a range into at most n points of equal length, none shorter than least. It has no points
+// if the range is empty.
 func evenAxis(from, to time.Time, n int, least time.Duration) axis {
 	length := to.Sub(from)
 	if length <= 0 {
@@ -37,9 +37,9 @@ func evenAxis(from, to time.Time, n int, least time.Duration) axis {
 	return axis{from: from, step: length / time.Duration(n), n: n, end: to}
 }
 
-// axisOf are the points of an answer. Those of samples are no shorter than the time between two rounds and end with the
-// newest one that is whole: after it nothing is known, which is not to look as if nothing happened. Those of rollups are
-// whole hours, or days where hours are no longer kept, and up to now.
+// axisOf returns the points of a result. Points of samples are at least as long as the interval between two
+// rounds and end at the newest complete round: later calls are unknown, which must not look like a pause.
+// Points of rollups are whole hours, or days if hours are no longer kept, and end now.
 func (a *ArchiveReader) axisOf(p *plan, n int) axis {
 	if p.source == SourceSamples {
 		to := p.to
@@ -55,12 +55,12 @@ func (a *ArchiveReader) axisOf(p *plan, n int) axis {
 	return newAxis(p.from, p.to, n, unit)
 }
 
-// point is the one that a time is in. Both ends belong to the axis.
+// point returns the point of a time. Both ends belong to the axis.
 func (x axis) point(t time.Time) int {
 	return min(max(int(t.Sub(x.from)/x.step), 0), x.n-1)
 }
 
-// length is how long a point is.
+// length returns the length of a point.
 func (x axis) length(point int) time.Duration {
 	if point < x.n-1 {
 		return x.step
@@ -77,8 +77,8 @@ func (x axis) series() Series {
 	return s
 }
 
-// share visits the points that (since, to] spans, with the parts of it, from 0 to 1, between which it is in each. What is
-// outside of the axis is nobody's. Where both times are one, all of it is at that one.
+// share visits the points that (since, to] spans, with the fractions, from 0 to 1, between which it is in
+// each point. Parts outside of the axis are skipped. If both times are equal, all of it is at that time.
 func (x axis) share(since, to time.Time, visit func(point int, from, to float64)) {
 	if x.n == 0 || !to.After(x.from) || !since.Before(x.end) {
 		return

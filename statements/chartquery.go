@@ -9,18 +9,21 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// A ChartQuery is the PromQL that asks for what a chart of a Top or of a Statement shows: asked at the end of a point, it answers
-// what the point says. It differs by what PromQL does at the borders of a window. A call counts from the sample that has
-// it on, up to the interval between two samples later; and rate extrapolates from the samples in the window to its ends.
+// A ChartQuery returns PromQL expressions for the charts of a Top or of a Statement: evaluated at the end of
+// a point, an expression returns the point's value. The two differ at the boundaries of a window: a call
+// counts from its first sample, which may be one interval late, and rate extrapolates from the samples in the
+// window to its ends.
 type ChartQuery struct {
-	Selector string        // in braces: of one digest, or of all but Evicted
+	Selector string        // in braces: of one digest, or of all except Evicted
 	Step     time.Duration // between two points
 }
 
-// leastWindow is the shortest window of a rate: a statement that is not called has a sample once a minute, and a rate takes two.
+// leastWindow is the minimum window of a rate: a statement that is not called has one sample per minute, and
+// a rate requires two.
 const leastWindow = 2*history.RefreshAge + time.Minute
 
-// Window is the range of the rates: a point, but not so short that a statement which is called now and then has no rate.
+// Window returns the range of the rates: a point, but at least leastWindow, so that rarely called statements
+// have a rate.
 func (c ChartQuery) Window() string {
 	minutes := int64((max(c.Step, leastWindow) + time.Minute - 1) / time.Minute)
 	if minutes%60 == 0 {
@@ -33,32 +36,32 @@ func (c ChartQuery) rate(metric stmtseries.Metric) string {
 	return "(rate(" + metric.String() + c.Selector + "[" + c.Window() + "]))"
 }
 
-// Calls is calls a second.
+// Calls returns the expression for calls per second.
 func (c ChartQuery) Calls() string { return "sum" + c.rate(stmtseries.Queries) }
 
-// Errors is calls that failed, a second.
+// Errors returns the expression for failed calls per second.
 func (c ChartQuery) Errors() string { return "sum" + c.rate(stmtseries.Errors) }
 
-// RowsSent is rows a second, as RowsAffected is.
+// RowsSent returns the expression for rows sent per second.
 func (c ChartQuery) RowsSent() string { return "sum" + c.rate(stmtseries.RowsSent) }
 
-// RowsAffected is rows a second.
+// RowsAffected returns the expression for rows affected per second.
 func (c ChartQuery) RowsAffected() string { return "sum" + c.rate(stmtseries.RowsAffected) }
 
-// Load is seconds of calls a second.
+// Load returns the expression for seconds of calls per second.
 func (c ChartQuery) Load() string { return "histogram_sum(sum" + c.rate(stmtseries.Duration) + ")" }
 
-// Quantile is a quantile of the durations in seconds.
+// Quantile returns the expression for a quantile of the durations in seconds.
 func (c ChartQuery) Quantile(q float64) string {
 	return "histogram_quantile(" + strconv.FormatFloat(q, 'f', -1, 64) + ", sum" + c.rate(stmtseries.Duration) + ")"
 }
 
-// Heat is how the durations were spread.
+// Heat returns the expression for the distribution of the durations.
 func (c ChartQuery) Heat() string {
 	return "sum(increase(" + stmtseries.Duration.String() + c.Selector + "[" + c.Window() + "]))"
 }
 
-// Top is the digests that have the most of a measure; "" where no series says it.
+// Top returns the expression for the digests with the highest rate of a measure; "" if no series has it.
 func (c ChartQuery) Top(by Measure, limit int) string {
 	m := &measures[by]
 	if m.promql == "" {

@@ -36,10 +36,11 @@ func (r *rig) pointsOf(query string, times []time.Time, step time.Duration, end 
 	return values
 }
 
-// TestChartsArePromQL lets statements be called for thirty hours, with restarts, kills, and digests that make room and are back, and asks for
-// charts of samples and of rollups: each point of each chart is what the PromQL that the page shows beside it answers at the
-// point's end. Calls are made away from the ends of points, so that both count the same ones; what remains is that
-// rate extrapolates over the time between a sample and the end of its window.
+// TestChartsArePromQL calls statements for thirty hours, with restarts, kills, and digests that are evicted
+// and return, and queries charts of samples and of rollups: each point of each chart equals the result of its
+// PromQL expression at the end of the point. Calls are made away from the ends of points, so that both count
+// the same calls; the remaining difference is that rate extrapolates over the time between a sample and the
+// end of its window.
 func TestChartsArePromQL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const digests = 6
@@ -57,7 +58,7 @@ func TestChartsArePromQL(t *testing.T) {
 			time.Sleep(time.Duration(3) * time.Minute) // two rounds
 			switch slot % 16 {
 			case 3:
-				r.call(digests, time.Millisecond, false) // there is no room: it makes the next round evict one
+				r.call(digests, time.Millisecond, false) // no room: the next round evicts a Key
 			case 7:
 				r.restart()
 			case 11:
@@ -97,7 +98,8 @@ func TestChartsArePromQL(t *testing.T) {
 				r.compare(what, one.Load(), p.Load, p.Times, p.Step, p.End, false)
 				r.compare(what, one.Quantile(0.99), p.P99, p.Times, p.Step, p.End, true)
 			}
-			// The table of statements has a window that is as long as the time. Of samples it counts as evicted what made room meanwhile.
+			// The ranking has a window of the whole range. From samples, Keys evicted in the range are
+			// counted in Evicted.
 			for _, by := range []statements.Measure{statements.BySeconds, statements.ByCalls, statements.ByErrors, statements.ByRowsSent} {
 				ranked, err := r.reader.Top(t.Context(), statements.TopQuery{From: c.from, To: now, By: by})
 				if err != nil {
@@ -131,7 +133,7 @@ func TestChartsArePromQL(t *testing.T) {
 	})
 }
 
-// compare compares the points of a chart with what its query answers.
+// compare compares the points of a chart with the results of its query.
 func (r *rig) compare(what, query string, chart []float64, times []time.Time, step time.Duration, end time.Time, quantile bool) {
 	r.t.Helper()
 	for i, got := range r.pointsOf(query, times, step, end) {
@@ -139,7 +141,7 @@ func (r *rig) compare(what, query string, chart []float64, times []time.Time, st
 		if i == len(times)-1 {
 			window = end.Sub(times[i])
 		}
-		// At both ends up to two minutes have no sample.
+		// Up to two minutes at both ends have no sample.
 		most := window.Seconds() / (window - 4*time.Minute).Seconds()
 		low, high := chart[i]*(1-1e-6), chart[i]*most*(1+1e-6)
 		if quantile { // of a bucket

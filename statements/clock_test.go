@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// check compares rankings and a statement of a time with the calls in it.
+// check compares rankings and a statement of a range with the calls in it.
 func (r *rig) check(calls diary, from, to time.Time) {
 	r.t.Helper()
 	top, err := r.reader.Top(r.t.Context(), statements.TopQuery{From: from, To: to, Points: 10, Limit: 200})
@@ -32,8 +32,8 @@ func (r *rig) check(calls diary, from, to time.Time) {
 	}
 }
 
-// TestClockSteps sets the clock back by more than a day, repeatedly, so that other instance labels start: each call is found once,
-// shortly after the step and when all is past.
+// TestClockSteps sets the clock back by more than a day, repeatedly, so that other instance labels start:
+// each call is found once, shortly after the step and when all calls are in the past.
 func TestClockSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 100)
@@ -50,7 +50,7 @@ func TestClockSteps(t *testing.T) {
 				}
 				time.Sleep(30 * time.Second)
 			}
-			time.Sleep(3 * time.Minute) // a round has them
+			time.Sleep(3 * time.Minute) // a round includes them
 			all = append(all, of...)
 			return of
 		}
@@ -64,7 +64,7 @@ func TestClockSteps(t *testing.T) {
 			from := r.archive.Now()
 			time.Sleep(time.Minute) // no call is in the round at that time
 			r.check(turn(20), from, r.archive.Now())
-			time.Sleep(time.Hour) // another step may follow
+			time.Sleep(time.Hour) // another step is permitted then
 		}
 		if n := len(r.archive.Instances()); n != 4 {
 			t.Errorf("%d instances, want 4", n)
@@ -76,8 +76,8 @@ func TestClockSteps(t *testing.T) {
 	})
 }
 
-// TestTopAfterPause asks for the time after a pause in writing whose start is just within the five minutes before it: counters of
-// Keys that were not written in them are no growth.
+// TestTopAfterPause queries a range that starts less than five minutes after a pause in writing: counters of
+// Keys that were not written in these minutes do not count as growth.
 func TestTopAfterPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 100)

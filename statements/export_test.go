@@ -1,4 +1,4 @@
 package statements
 
-// AddUpNoSamples makes charts of all statements from their sums, as with many Keys.
+// AddUpNoSamples makes charts of all statements use sums, as with many Keys.
 func (a *ArchiveReader) AddUpNoSamples() { a.few = 0 }

@@ -10,24 +10,24 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// maxFilter bounds the length of a filter, as each word of it is looked for in each text.
+// maxFilter bounds the length of a filter: each word of it is searched in each text.
 const maxFilter = 1024
 
 // textField is a statement's normalized text.
 const textField = "normalized"
 
-// FilterFields are the fields that a filter of statements may name.
+// FilterFields returns the fields that a filter of statements may name.
 func FilterFields() []string {
 	return []string{stmtseries.LabelDigest, stmtseries.LabelSchema, stmtseries.LabelUser, stmtseries.LabelBackend, textField}
 }
 
-// A filter says which Keys are asked for.
+// A filter selects Keys.
 type filter struct {
 	conditions querylog.Filter
-	wantText   bool // some of them look into the text
+	wantText   bool // some conditions require the text
 }
 
-// parseFilter reads a filter as TopQuery has it.
+// parseFilter parses a filter of TopQuery.
 func parseFilter(text string) (filter, error) {
 	if len(text) > maxFilter {
 		return filter{}, fmt.Errorf("a filter of %d bytes: want at most %d", len(text), maxFilter)
@@ -47,7 +47,7 @@ func parseFilter(text string) (filter, error) {
 	return filter{conditions, conditions.Names(textField)}, nil
 }
 
-// matches says whether a Key with that text is asked for. The text may be left out unless wantText.
+// matches reports whether a Key with a text is selected. The text may be omitted unless wantText.
 func (f *filter) matches(k *stmtstats.Key, text string) bool {
 	return f.conditions.Empty() || f.conditions.Match(&keyFields{key: k, text: text})
 }

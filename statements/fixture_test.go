@@ -26,26 +26,27 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A rig is a table and the archives that write it, one after the other, as restarts and kills leave them.
+// A rig is a table and the consecutive archives that write it, as after restarts and kills.
 type rig struct {
 	t       testing.TB
 	table   *stmtstats.Table
-	evicted map[[16]byte]time.Time // digests, and when
+	evicted map[[16]byte]time.Time // digests, and when they were evicted
 	options history.ArchiveOptions
 	ahead   time.Duration // of the clock
 	archive *history.Archive
 	reader  *statements.ArchiveReader
-	end     func() // of Run, and of the gateway's
+	end     func() // stops Run and the gateway
 	engine  *promql.Engine
 }
 
-// newRig returns a rig that has not started, with its own directory and an empty bucket, and a table of so many digests.
+// newRig returns a rig that was not started, with a new directory, an empty bucket, and a table for this many
+// digests.
 func newRig(t testing.TB, digests int) *rig {
 	t.Helper()
 	return newRigIn(t, t.TempDir(), "gw-1", digests)
 }
 
-// newRigIn is newRig with a bucket that others may share.
+// newRigIn is newRig with a given bucket.
 func newRigIn(t testing.TB, bucketDir, name string, digests int) *rig {
 	t.Helper()
 	r := &rig{t: t, evicted: make(map[[16]byte]time.Time)}
@@ -78,7 +79,7 @@ func newRigIn(t testing.TB, bucketDir, name string, digests int) *rig {
 	return r
 }
 
-// A source notes which digests are evicted.
+// A source records which digests are evicted.
 type source struct {
 	*stmtstats.Table
 	rig *rig
@@ -149,7 +150,7 @@ func (r *rig) restart() {
 func (r *rig) kill() {
 	r.t.Helper()
 	dir := filepath.Join(r.t.TempDir(), "killed")
-	synctest.Wait() // a file that is deleted while it is copied would fail the copy
+	synctest.Wait() // a file that is deleted during the copy would fail it
 	r.must(os.CopyFS(dir, os.DirFS(r.options.Dir)))
 	r.end()
 	for _, in := range r.archive.Instances() {
@@ -168,7 +169,7 @@ func (r *rig) write() {
 	r.must(r.archive.Run(once))
 }
 
-// value returns the result of a query that has one number, 0 when it has none.
+// value returns the result of a query with one number, 0 if it has none.
 func (r *rig) value(query string, at time.Time) float64 {
 	r.t.Helper()
 	for _, v := range r.byDigest(query, at) {
@@ -177,7 +178,7 @@ func (r *rig) value(query string, at time.Time) float64 {
 	return 0
 }
 
-// byDigest returns the result of a query that has a number for each digest.
+// byDigest returns the result of a query with one number per digest.
 func (r *rig) byDigest(query string, at time.Time) map[string]float64 {
 	r.t.Helper()
 	q, err := r.engine.NewInstantQuery(r.t.Context(), r.archive.Queryable(), nil, query, at)
@@ -203,7 +204,7 @@ func keyOfDigest(digest [16]byte) int { return int(digest[0])<<8 | int(digest[1]
 
 func hexOf(n int) string { return fmt.Sprintf("%x", keyOf(n).Digest) }
 
-// call counts a call of the n-th Key that ends now; of a negative one, of a statement without a digest.
+// call counts a call of the n-th Key that ends now; if n is negative, of a statement without a digest.
 func (r *rig) call(n int, took time.Duration, failed bool) called {
 	record := &querylog.Record{
 		Start: r.options.Now().Add(-took), Total: took, RowsReturned: 3, BytesOut: 100, Schema: "shop", User: "app", Backend: "db1",

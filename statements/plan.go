@@ -17,27 +17,27 @@ import (
 	"github.com/taredb/tare/stmtseries"
 )
 
-// shortRange is the longest time that is answered from samples.
+// shortRange is the longest range that is read from samples.
 const shortRange = history.SumsAge
 
-// A planned is a file that an answer is made of.
+// A planned is a file that a result is computed from.
 type planned struct {
 	name       string
 	begin, end time.Time
-	fallback   []*planned // instead of it, where it cannot be read
+	fallback   []*planned // used instead if the file cannot be read
 	open       func() (*rollup.File, error)
 }
 
-// A plan is which files answer for a time.
+// A plan lists the files for a time range.
 type plan struct {
 	from, to time.Time
 	source   string
 	files    []*planned // the newest first
-	rest     *planned   // that of them which no rollup was made of yet
+	rest     *planned   // the file of data newer than the last rollup
 	notes    []string
 }
 
-// A planError is what is wrong with a file of a plan.
+// A planError is an error of a file of a plan.
 type planError struct {
 	file *planned
 	err  error
@@ -69,7 +69,7 @@ type openFile struct {
 	of *planned
 }
 
-// failed says which file could not be read.
+// failed returns an error of this file.
 func (f *openFile) failed(err error) error { return &planError{f.of, err} }
 
 // together opens all files at once.
@@ -82,7 +82,7 @@ func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err
 			}
 		}
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // nothing is wrong with a file that was not read to its end
+			err = context.Cause(ctx) // an interrupted read is not an error of the file
 		}
 	}()
 	for _, file := range p.files {
@@ -98,7 +98,7 @@ func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err
 	return visit(files)
 }
 
-// without leaves out a file that cannot be read, for what stands in for it or with a note.
+// without replaces a file that cannot be read by its fallback, or leaves it out with a note.
 func (p *plan) without(bad *planError) {
 	i := slices.Index(p.files, bad.file)
 	if i < 0 {
@@ -110,7 +110,7 @@ func (p *plan) without(bad *planError) {
 	}
 }
 
-// try does what reads the plan's files until all of them can be read.
+// try calls read, which reads the plan's files, until all of them can be read.
 func (p *plan) try(read func() error) error {
 	for {
 		err := read()
@@ -122,11 +122,11 @@ func (p *plan) try(read func() error) error {
 	}
 }
 
-// memoryFile makes a file of rows.
+// memoryFile builds a file of rows in memory.
 func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned, error) {
 	for i := range rows {
 		if row := &rows[i]; row.First < begin.UnixMilli() {
-			row.First = 0 // it was before
+			row.First = 0 // the first call was before
 		}
 	}
 	text, err := (&rollup.Rollup{Start: begin.UTC().Truncate(rollup.Hour), Span: rollup.Hour, Rows: rows, Uncompressed: true}).Encode()
@@ -138,16 +138,16 @@ func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned,
 	}}, nil
 }
 
-// A question is what a plan is made for.
+// A question is the query that a plan is made for.
 type question struct {
 	from, to time.Time
 	all      bool  // gateways
-	hours    bool  // it takes hours where it can, else days
-	past     bool  // it is about what was before another answer, and so does not go up to now
-	like     *plan // for the same time, whose rest it takes; nil: none
+	hours    bool  // prefer hours to days
+	past     bool  // it is the range before another result, and does not extend to now
+	like     *plan // a plan of the same range, whose rest is reused; nil: none
 }
 
-// plan says what answers a question.
+// plan returns the plan for a query.
 func (a *ArchiveReader) plan(ctx context.Context, q question) (*plan, error) {
 	now := a.archive.Now()
 	if from, to, ok := a.short(q.from, q.to, now); ok && !q.all {
@@ -177,7 +177,7 @@ func (a *ArchiveReader) plan(ctx context.Context, q question) (*plan, error) {
 	} else if whole := to.UTC().Truncate(rollup.Hour); whole.Before(to) {
 		p.to = whole.Add(rollup.Hour)
 	}
-	if now.Sub(p.from) > rollup.HourAge { // there are only days of it
+	if now.Sub(p.from) > rollup.HourAge { // only days are kept that long
 		p.from = p.from.Truncate(rollup.Day)
 	}
 	if now.Sub(p.to) > rollup.HourAge && p.to.Truncate(rollup.Day).Before(p.to) {
@@ -197,8 +197,8 @@ func (a *ArchiveReader) plan(ctx context.Context, q question) (*plan, error) {
 	return p, nil
 }
 
-// short says whether samples answer for a time, and which part of it they have: up to now, and from when the
-// history began.
+// short reports whether a range is read from samples, and returns the part of it that they have: from the
+// start of the history to now.
 func (a *ArchiveReader) short(from, to, now time.Time) (time.Time, time.Time, bool) {
 	if to.After(now) {
 		to = now
@@ -209,7 +209,7 @@ func (a *ArchiveReader) short(from, to, now time.Time) (time.Time, time.Time, bo
 		first = min(first, localdb.Start(in.Samples.Current()))
 	}
 	start := time.UnixMilli(first)
-	if start.After(to) { // nothing was sampled so far: what is counted came since
+	if start.After(to) { // nothing was sampled yet: all counts are since then
 		start = a.archive.Opened()
 	}
 	if start.After(to) {
@@ -229,8 +229,9 @@ func (a *ArchiveReader) short(from, to, now time.Time) (time.Time, time.Time, bo
 	return from, to, to.Sub(from) <= shortRange
 }
 
-// upToNow is now for a time that ends after the newest round that is whole: what had been called by then is not in samples yet, and the
-// counters tell no other time than now. Before the first round that is all since the history was opened.
+// upToNow returns now for a range that ends after the newest complete round: later calls are not in samples
+// yet, and the counters have no other time than now. Before the first round that is everything since the
+// history was opened.
 func (a *ArchiveReader) upToNow(to, now time.Time) time.Time {
 	if to.After(a.archive.Opened()) && to.After(a.archive.Whole()) {
 		return now
@@ -238,7 +239,7 @@ func (a *ArchiveReader) upToNow(to, now time.Time) time.Time {
 	return to
 }
 
-// planSamples answers from what was counted at two times.
+// planSamples returns a plan with the difference between the counts at two times.
 func (a *ArchiveReader) planSamples(ctx context.Context, from, to, now time.Time) (*plan, error) {
 	rows, err := a.sampled(ctx, from, to, now, nil)
 	if err != nil {
@@ -251,7 +252,8 @@ func (a *ArchiveReader) planSamples(ctx context.Context, from, to, now time.Time
 	return &plan{from: from, to: to, source: SourceSamples, files: []*planned{file}}, err
 }
 
-// sampled is what was counted between two times, of all or of one digest. It goes up to now where that is asked for.
+// sampled returns the counts between two times, of all digests or of one. It includes the table's counters if
+// the range ends now.
 func (a *ArchiveReader) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollup.Row, error) {
 	var sum snapshot
 	for _, part := range a.sampledParts(from, to) {
@@ -283,7 +285,7 @@ type sampledPart struct {
 	from time.Time // its first samples include earlier counts
 }
 
-// sampledParts returns the instances that may have local samples of a time.
+// sampledParts returns the instances that may have local samples of a range.
 func (a *ArchiveReader) sampledParts(from, to time.Time) (parts []sampledPart) {
 	for _, in := range a.archive.Instances() {
 		db, since := in.Samples.Current(), from
@@ -298,7 +300,7 @@ func (a *ArchiveReader) sampledParts(from, to time.Time) (parts []sampledPart) {
 	return parts
 }
 
-// giveTexts looks up the texts of rows that have none.
+// giveTexts looks up the missing texts of rows.
 func (a *ArchiveReader) giveTexts(ctx context.Context, rows []rollup.Row, from, to time.Time) error {
 	missing := slices.ContainsFunc(rows, func(row rollup.Row) bool { return row.Text == "" && !row.Print.IsSum() })
 	if !missing {
@@ -319,7 +321,7 @@ func (a *ArchiveReader) giveTexts(ctx context.Context, rows []rollup.Row, from, 
 	return nil
 }
 
-// texts returns the texts that the samples of a time have of some digests; of all if none is named.
+// texts returns the texts in the samples of a range; of all digests if none is given.
 func (a *ArchiveReader) texts(ctx context.Context, from, to time.Time, digests ...[16]byte) (map[[16]byte]string, error) {
 	all := make(map[[16]byte]string)
 	for _, part := range a.sampledParts(from, to) {
@@ -333,8 +335,8 @@ func (a *ArchiveReader) texts(ctx context.Context, from, to time.Time, digests .
 	return all, nil
 }
 
-// planRest answers for what no rollup was made of yet: the table's counters less what they were at
-// the end of the last hour.
+// planRest adds data newer than the last rollup: the table's counters less their values at the end of the
+// last hour.
 func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, p *plan, done, now time.Time) error {
 	before, err := a.atClose(ctx, in, done.UnixMilli())
 	if err != nil {
@@ -352,7 +354,7 @@ func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, p *p
 	return err
 }
 
-// atClose is what was counted at the end of the last hour. It is kept until the next one ends.
+// atClose returns the counts at the end of the last hour. They are cached until the next hour ends.
 func (a *ArchiveReader) atClose(ctx context.Context, in *history.Instance, at int64) (*snapshot, error) {
 	a.lastClose.Lock()
 	defer a.lastClose.Unlock()
@@ -366,7 +368,7 @@ func (a *ArchiveReader) atClose(ctx context.Context, in *history.Instance, at in
 	return s, err
 }
 
-// planUnrolled adds what a past instance has after its newest rollup.
+// planUnrolled adds the data of a past instance that is newer than its last rollup.
 func planUnrolled(ctx context.Context, in *history.Instance, p *plan) error {
 	db, begin := in.Samples.Current(), in.Rollups.Until()
 	if begin.IsZero() {
@@ -396,8 +398,8 @@ func planUnrolled(ctx context.Context, in *history.Instance, p *plan) error {
 	return err
 }
 
-// planRemote adds what only the bucket has: other gateways, and what this one has no longer, or had in a
-// directory that is lost.
+// planRemote adds rollups that only the bucket has: of other gateways, and of this one if they are no longer
+// local or were in a lost directory.
 func (a *ArchiveReader) planRemote(ctx context.Context, p *plan, all, hours bool) {
 	own := make(map[string]*history.Instance)
 	have := make(map[string]bool)
@@ -437,7 +439,7 @@ func (a *ArchiveReader) planRemote(ctx context.Context, p *plan, all, hours bool
 	}
 }
 
-// listOwn lists what the bucket has of those instances that lack some of the time locally.
+// listOwn lists the bucket's rollups of the instances that lack some of the range locally.
 func (a *ArchiveReader) listOwn(ctx context.Context, p *plan, own map[string]*history.Instance) (remote []rollup.BucketDir, err error) {
 	for hash, in := range own {
 		if in.Rollups.First() <= p.from.Unix() || in.Base > p.to.UnixMilli() {
@@ -452,7 +454,8 @@ func (a *ArchiveReader) listOwn(ctx context.Context, p *plan, own map[string]*hi
 	return remote, nil
 }
 
-// noteSilent names the gateways that have blocks of the time in the bucket and no rollups, as those of a version without them.
+// noteSilent adds notes for gateways that have blocks of the range in the bucket but no rollups, such as
+// those of a version without them.
 func (a *ArchiveReader) noteSilent(p *plan, have map[string]bool) {
 	for _, b := range a.options.Gateway.Blocks() {
 		hash := rollup.LabelsHash(b.Labels)
@@ -464,7 +467,8 @@ func (a *ArchiveReader) noteSilent(p *plan, have map[string]bool) {
 	}
 }
 
-// choose takes days that are there, and hours of the others; with hours it takes hours, and days of which there are none.
+// choose returns the files of days, and of hours where there is no day; with hours, files of hours, and of
+// days where there are no hours.
 func choose(names []rollup.Name, hours bool, file func(rollup.Name) *planned) []*planned {
 	ofDay := make(map[int64][]rollup.Name)
 	days := make(map[int64]bool)

@@ -14,32 +14,34 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A Series has one value per point for one statement, or for all statements together: these include statements without an entry,
-// whatever the filter. All slices but Times are empty, with a note, if there are too many samples to read.
+// A Series has one value per point for one statement, or for all statements together, including those without
+// an entry, whatever the filter. All slices except Times are empty, with a note, if there are too many
+// samples to read.
 type Series struct {
-	Times []time.Time   // the start of each point, of the rows' points too
-	Step  time.Duration // to the next one
+	Times []time.Time   // start of each point, also of the rows' points
+	Step  time.Duration // between two points
 	End   time.Time     // of the last point
 
-	Calls, Errors, Load    []float64 // a second, of load seconds
-	RowsSent, RowsAffected []float64 // a second; of one statement
-	P50, P99, P999         []float64 // seconds; 0 where there was no call
+	Calls, Errors, Load    []float64 // per second; load in seconds
+	RowsSent, RowsAffected []float64 // per second; of one statement
+	P50, P99, P999         []float64 // seconds; 0 if there was no call
 }
 
-// maxTotalWalk bounds the samples read for a TopSeries of many Keys in the first minutes of a process, before sums exist: about
-// 2 seconds of work.
+// maxTotalWalk bounds the samples read for a TopSeries of many Keys in the first minutes of a process, before
+// sums exist: about 2 seconds of work.
 const maxTotalWalk = 1 << 20
 
-// A totalPoint holds the counts of all statements in a point. A call may be divided among points, so counts are fractional.
+// A totalPoint has the counts of all statements in a point. A call may be divided among points, so counts are
+// fractional.
 type totalPoint struct {
 	errors  float64
 	nanos   float64
 	zero    float64
-	used    uint64 // octaves, as a Histogram's
+	used    uint64 // octaves, as in Histogram
 	buckets [stmtstats.NumBuckets]float64
 }
 
-// add adds a part of the counts in h.
+// add adds a fraction of the counts in h.
 func (p *totalPoint) add(h *stmtstats.Histogram, part float64) {
 	p.nanos += part * float64(h.Nanos)
 	p.zero += part * float64(h.Zero)
@@ -52,8 +54,8 @@ func (p *totalPoint) add(h *stmtstats.Histogram, part float64) {
 	}
 }
 
-// owe carries negative counts to the next point: a statement that returns after its eviction counts from 0 some seconds before
-// Evicted includes its earlier counts.
+// owe carries negative counts to the next point: a statement that returns after its eviction counts from 0
+// some seconds before Evicted includes its earlier counts.
 func (p *totalPoint) owe(next *totalPoint) {
 	carry := func(from, to *float64) {
 		if *from < 0 {
@@ -81,10 +83,10 @@ func (p *totalPoint) calls() float64 {
 	return n
 }
 
-// leastCalls is the fraction of a call that rounding may leave.
+// leastCalls is the fraction of a call that may remain after rounding.
 const leastCalls = 1e-6
 
-// quantile is as Histogram.Quantile, in seconds.
+// quantile is like Histogram.Quantile, in seconds.
 func (p *totalPoint) quantile(q, calls float64) float64 {
 	if calls < leastCalls {
 		return 0
@@ -109,11 +111,11 @@ func (p *totalPoint) quantile(q, calls float64) float64 {
 	return last
 }
 
-// fill makes rates and quantiles of the points.
+// fill computes rates and quantiles of the points.
 func (s *Series) fill(x axis, points []totalPoint) {
 	var rest totalPoint
 	for i := range points {
-		next := &rest // what is owed behind the end is not asked for
+		next := &rest // counts carried beyond the end are dropped
 		if i+1 < len(points) {
 			next = &points[i+1]
 		}
@@ -130,7 +132,7 @@ func (s *Series) fill(x axis, points []totalPoint) {
 	}
 }
 
-// points fills in what each row, and all statements, did over the time.
+// points fills in the points of each row and of all statements.
 func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answered *plan) error {
 	if top.Source == SourceSamples {
 		return a.pointsOfSamples(ctx, q, top, a.axisOf(answered, q.Points))
@@ -170,7 +172,7 @@ func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answe
 	return err
 }
 
-// beginPoints empties the points.
+// beginPoints resets the points.
 func (top *Top) beginPoints(x axis) {
 	top.Series = x.series()
 	for i := range top.Rows {
@@ -178,7 +180,7 @@ func (top *Top) beginPoints(x axis) {
 	}
 }
 
-// addTotals adds what all rows of a file have counted.
+// addTotals adds the counts of all rows of a file.
 func (p *totalPoint) addTotals(f *rollup.File) error {
 	var c rollup.Counts
 	var spread stmtstats.Histogram
@@ -190,7 +192,7 @@ func (p *totalPoint) addTotals(f *rollup.File) error {
 	return nil
 }
 
-// pointsOfSamples goes through the samples of all statements, or of the rows alone where they are too many.
+// pointsOfSamples reads the samples of all statements, or only of the rows if there are too many.
 func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *Top, x axis) error {
 	rows := make(map[stmtstats.Key]*TopRow, len(top.Rows))
 	digests := make([][16]byte, len(top.Rows))
@@ -216,7 +218,7 @@ func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *T
 	if !q.RowPointsOnly {
 		of = a.sumsFor(x.from, x.end)
 	}
-	if of != nil { // none of the points ends after what is known
+	if of != nil { // no point ends after the newest sum
 		x = evenAxis(x.from, time.UnixMilli(of[len(of)-1].At), q.Points, a.options.Interval)
 		if top.beginPoints(x); x.n == 0 {
 			return nil
@@ -231,7 +233,7 @@ func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *T
 		}
 		return a.walk(ctx, &w, func(s step) { addRow(&s) })
 	}
-	w.metrics, w.limit = []stmtseries.Metric{stmtseries.Errors, stmtseries.Duration}, maxTotalWalk // the durations count the calls
+	w.metrics, w.limit = []stmtseries.Metric{stmtseries.Errors, stmtseries.Duration}, maxTotalWalk // durations also count the calls
 	all := make([]totalPoint, x.n)
 	err := a.walk(ctx, &w, func(s step) {
 		addRow(&s)
@@ -258,8 +260,8 @@ func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *T
 	return err
 }
 
-// addGrowth adds what was counted from one sum to the next. A Key that is evicted during a round may be missing in it: then there is
-// less in the second, which owe carries over.
+// addGrowth adds the counts between two consecutive sums. A Key that is evicted during a round may be missing
+// from it: then the second sum is smaller, and owe carries the difference over.
 func (x axis) addGrowth(points []totalPoint, a, b *history.Sum) error {
 	var before, after stmtstats.Histogram
 	if err := errors.Join(before.AddSpread(a.Spread), after.AddSpread(b.Spread)); err != nil {
@@ -281,11 +283,13 @@ func (x axis) addGrowth(points []totalPoint, a, b *history.Sum) error {
 	return nil
 }
 
-// fewMinutes is up to how many minutes of Keys the samples are added up for a chart, which show more than a sum a minute does: some
-// 100,000 samples where all Keys are called in each interval of 15 seconds.
+// fewMinutes is the number of minutes × Keys up to which samples are added up for a chart, which are more
+// precise than one sum per minute: some 100,000 samples if all Keys are called in each interval of 15
+// seconds.
 const fewMinutes = 16 << 10
 
-// sumsFor returns what a chart is made of, nil where samples are to be added up: because they are few, or because there is nothing else.
+// sumsFor returns the sums for a chart, nil if samples are added up: because they are few, or because there
+// are no sums.
 func (a *ArchiveReader) sumsFor(from, to time.Time) []history.Sum {
 	if minutes := int64(to.Sub(from) / history.RefreshAge); a.archive.Keys()*max(minutes, 1) <= a.few {
 		return nil
@@ -296,7 +300,7 @@ func (a *ArchiveReader) sumsFor(from, to time.Time) []history.Sum {
 	return nil
 }
 
-// seriesOfSums makes the chart of all statements, on the axis of the rows.
+// seriesOfSums computes the chart of all statements, on the axis of the rows.
 func (top *Top) seriesOfSums(x axis, of []history.Sum) error {
 	all := make([]totalPoint, x.n)
 	for i := range of[1:] {

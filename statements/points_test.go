@@ -8,8 +8,9 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// TestPointsAreSampled calls a statement ten times a second's worth in each ten seconds and asks for more points than there
-// were rounds: there are fewer, each has the same load, and neither the first nor the last looks like a pause.
+// TestPointsAreSampled calls a statement with a constant load in each ten seconds and queries more points
+// than there were rounds: the result has fewer points, each has the same load, and neither the first nor the
+// last looks like a pause.
 func TestPointsAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 100)

@@ -11,35 +11,35 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// What a ranking holds of files at once, shared out among their columns; at least a page of each. Beside
-// that it holds the rows that may be shown, and an array of buckets.
+// Bytes of files that a ranking has in memory, divided among their columns, at least a page of each. In
+// addition it has the candidate rows, and an array of buckets.
 const (
 	rankBytes       = 16 << 20
-	remoteRankBytes = 64 << 20 // where some are in the bucket
+	remoteRankBytes = 64 << 20 // if some are in the bucket
 )
 
-// maxWindow is the most that is read at once of a column, unless it is in the bucket.
+// maxWindow is the maximum read at once of a column, unless it is in the bucket.
 const maxWindow = 64 << 10
 
-// A ranking finds the rows that have the most of a measure. It goes through all files at once, in the order of their
-// prints: what it knows of a Key is gone when the next one comes.
+// A ranking finds the rows with the highest values of a measure. It merges all files in the order of their
+// prints: the state of a Key is dropped when the next one starts.
 type ranking struct {
 	query    *TopQuery
 	filter   filter
 	unzipper rollup.TextDecoder
 	tail     stmtstats.Tail
 
-	rows     []rankedPrint // those that may be shown, and some more
+	rows     []rankedPrint // candidates to be shown, and some more
 	matching int
 }
 
-// A rankedPrint is a row of rollups before it is known whether it is shown.
+// A rankedPrint is a candidate row of rollups.
 type rankedPrint struct {
 	ranked
 	print rollup.Print
 }
 
-// A rankedFile is a file on the way through its rows.
+// A rankedFile is a cursor over the rows of a file.
 type rankedFile struct {
 	open   *openFile
 	number int // of the file; the newest is 0
@@ -61,13 +61,13 @@ func (f *rankedFile) before(o *rankedFile) bool {
 	return f.low < o.low || f.low == o.low && f.number < o.number
 }
 
-// begin stands at the first row of a file.
+// begin returns a cursor at the first row of a file.
 func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, error) {
 	f := &rankedFile{open: open, number: number, row: -1, prints: open.Column(rollup.ColPrints, window)}
 	of := &measures[r.query.By]
 	for c := of.column; c < of.column+of.columns; c++ {
 		if open.IsZero(c) && r.query.By == ByErrors {
-			continue // nothing failed so
+			continue // no errors of this class
 		}
 		reader, err := open.Numbers(c, window)
 		if err != nil {
@@ -92,7 +92,7 @@ func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, 
 	return f, err
 }
 
-// next goes to the next row, and says whether there is one.
+// next advances to the next row, and reports whether there is one.
 func (f *rankedFile) next() (bool, error) {
 	if f.row++; f.row >= f.open.NumRows {
 		return false, nil
@@ -109,7 +109,7 @@ func (f *rankedFile) next() (bool, error) {
 	return true, nil
 }
 
-// window is how much is read at once of each column of the files.
+// window returns the bytes to read at once of each column of the files.
 func (r *ranking) window(files []*openFile) int64 {
 	bytes, most := rankBytes, int64(maxWindow)
 	if slices.ContainsFunc(files, func(f *openFile) bool { return f.Remote }) {
@@ -156,14 +156,14 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 		if n%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		same := 1 // files whose rows are of one Key
+		same := 1 // number of files whose rows are of one Key
 		for same < len(files) && files[same].high == files[0].high && files[same].low == files[0].low {
 			same++
 		}
 		if err := r.visit(files[:same]); err != nil {
 			return err
 		}
-		// Mostly all files have all Keys: then they stay as they stand.
+		// Usually all files have all Keys, and their order stays the same.
 		for i := same - 1; i >= 0; i-- {
 			f := files[i]
 			more, err := f.next()
@@ -184,7 +184,7 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 	return nil
 }
 
-// visit values the rows of one Key, those of the newest file first.
+// visit ranks the rows of one Key, those of the newest file first.
 func (r *ranking) visit(rows []*rankedFile) error {
 	var key rollup.Print
 	binary.BigEndian.PutUint64(key[:], rows[0].high)
@@ -207,7 +207,7 @@ func (r *ranking) visit(rows []*rankedFile) error {
 	return nil
 }
 
-// keep drops the rows that are not shown, when there are so many of them.
+// keep drops candidates that cannot be shown, if there are many.
 func (r *ranking) keep(spare int) {
 	shown := r.query.Offset + r.query.Limit
 	if len(r.rows) <= 2*shown+spare && spare > 0 {
@@ -219,10 +219,10 @@ func (r *ranking) keep(spare int) {
 	r.rows = r.rows[:shown]
 }
 
-// shown are the rows that the query asks for, in order.
+// shown returns the rows to show, in order.
 func (r *ranking) shown() []rankedPrint { return r.rows[min(r.query.Offset, len(r.rows)):] }
 
-// wanted says whether the filter has a Key.
+// wanted reports whether the filter selects a Key.
 func (r *ranking) wanted(rows []*rankedFile) (bool, error) {
 	k, err := rows[0].names.Key(rows[0].row)
 	if err != nil {
@@ -240,7 +240,7 @@ func (r *ranking) wanted(rows []*rankedFile) (bool, error) {
 	return r.filter.matches(&k, string(text)), nil
 }
 
-// value is what the rows of a Key together are ranked by.
+// value returns the measure over all rows of a Key.
 func (r *ranking) value(rows []*rankedFile) (float64, error) {
 	var sums [2]uint64
 	for _, f := range rows {
@@ -270,10 +270,10 @@ func (r *ranking) value(rows []*rankedFile) (float64, error) {
 	return float64(sums[0]), nil
 }
 
-// p99 is the bucket that the quantile is in, of so many calls.
+// p99 returns the bucket of the quantile over a number of calls.
 func (r *ranking) p99(rows []*rankedFile, calls uint64) (float64, error) {
 	r.tail.Begin(0.99, calls)
-	for _, days := range [...]bool{true, false} { // those with the most calls leave the least to be read of the others
+	for _, days := range [...]bool{true, false} { // rows with many calls first, which leaves less to read of the others
 		for _, f := range rows {
 			if (f.open.Span == rollup.Day) != days {
 				continue

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// fuzzFiles are the good files that a fuzz test damages.
+// fuzzFiles returns the valid files that a fuzz test damages.
 func fuzzFiles(f *testing.F) [][]byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var files [][]byte
@@ -30,9 +30,10 @@ func fuzzFiles(f *testing.F) [][]byte {
 	return append(files, testrollup.Encode(f, plain), old)
 }
 
-// FuzzRollup damages a good file: patches are places with what stands there, counted from the end if the place's highest bit is set. Checksums
-// are as they were, or right. Or the patches are the file. What is read as a rollup is one: written and read again it
-// has the same content, and a ranking and its details tell it, too. What is not read makes nobody panic.
+// FuzzRollup damages a valid file: patches are offsets with new bytes, counted from the end if the highest
+// bit of the offset is set. Checksums are kept or corrected. Or the patches are the file. A file that is
+// accepted must be a rollup: written and read again it has the same content, and a ranking and its details
+// match. A file that is rejected must not cause a panic.
 func FuzzRollup(f *testing.F) {
 	files := fuzzFiles(f)
 	patch := func(at int32, bytes ...byte) []byte {
@@ -97,7 +98,7 @@ func FuzzRollup(f *testing.F) {
 		defer reader.Close()
 		detailErr := reader.Add(open(text))
 		if err != nil {
-			return // they read less, and may not have seen it
+			return // they read less, and may have missed the damage
 		}
 		if rankErr != nil || detailErr != nil {
 			t.Fatalf("read, but not ranked: %v, %v", rankErr, detailErr)
@@ -128,7 +129,7 @@ func FuzzRollup(f *testing.F) {
 	})
 }
 
-// spreadAgain is a spread with each number as short as it can be, and nothing where it says nothing.
+// spreadAgain returns a spread with minimal varints; empty if it has no counts.
 func spreadAgain(t *testing.T, spread []byte) []byte {
 	var h stmtstats.Histogram
 	if err := h.AddSpread(spread); err != nil {

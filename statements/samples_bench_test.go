@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/statements"
 )
 
-// BenchmarkTopOfSamples asks for statements of 20,000 within an hour, of which a tenth was called in each minute: from the samples at both
-// ends of the time, and for points from all between.
+// BenchmarkTopOfSamples ranks 20,000 statements within an hour, a tenth of which was called in each minute:
+// from the samples at both ends of the range, and with points from all samples in between.
 func BenchmarkTopOfSamples(b *testing.B) {
 	const digests, rounds = 20_000, 60
 	now := time.UnixMilli(1_700_000_000_000)

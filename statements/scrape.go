@@ -18,15 +18,16 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// The default and the largest number of Keys in a scrape of digests.
+// The default and the maximum number of Keys in a scrape of digests.
 const (
 	DefaultScraped = 1000
 	MaxScraped     = 20_000
 )
 
-// NewScrapeHandler returns the handler for a scrape of the Keys that took the most time, ?limit= of them, with the series that an
-// Archive writes, but instance. Scrapers that take protobuf get native histograms; the others get their sum and count. It serves
-// one request at a time and refuses others. noTexts leaves tare_digest_info out.
+// NewScrapeHandler returns a handler for a scrape of the Keys with the most time, ?limit= of them, with the
+// series of an Archive, but without the instance label. Scrapers that accept protobuf get native histograms;
+// the others get their sum and count. It serves one request at a time and refuses concurrent ones. noTexts
+// omits tare_digest_info.
 func NewScrapeHandler(t *stmtstats.Table, noTexts bool, log *slog.Logger) http.Handler {
 	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelError)
 	var running sync.Mutex
@@ -50,14 +51,14 @@ func NewScrapeHandler(t *stmtstats.Table, noTexts bool, log *slog.Logger) http.H
 	})
 }
 
-// A digestCollector makes metrics of a table's digests, for one scrape.
+// A digestCollector collects the metrics of a table's digests, for one scrape.
 type digestCollector struct {
 	table   *stmtstats.Table
 	limit   int
 	noTexts bool
 }
 
-// Describe implements prometheus.Collector: nothing is known beforehand.
+// Describe implements prometheus.Collector. The collector is unchecked.
 func (c *digestCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -80,7 +81,7 @@ func (c *digestCollector) Collect(ch chan<- prometheus.Metric) {
 		c.send(ch, &sums[i])
 	}
 	q := TopQuery{Limit: c.limit}
-	sent := make(map[[16]byte]bool) // digests whose text was
+	sent := make(map[[16]byte]bool) // digests whose text was sent
 	for _, r := range q.page(rows) {
 		if !c.table.ReadEntry(&s, int(r.number)) || s.ID != r.id {
 			continue // evicted since

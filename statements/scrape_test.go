@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// scrape asks for digests as protobuf.
+// scrape requests digests as protobuf.
 func scrape(t *testing.T, h http.Handler, target string) map[string]*dto.MetricFamily {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -43,7 +43,7 @@ func scrape(t *testing.T, h http.Handler, target string) map[string]*dto.MetricF
 	}
 }
 
-// TestScrapeDigests scrapes the digests that took the most time: counts, native histograms and texts.
+// TestScrapeDigests scrapes the digests with the most time: counts, native histograms and texts.
 func TestScrapeDigests(t *testing.T) {
 	table := openTable(t, stmtstats.Options{})
 	defer func() { _ = table.Close() }()

@@ -2,13 +2,13 @@ package statements
 
 import "slices"
 
-// selectFirst orders the first n of rows as sorting all of them would; the others follow in any order.
+// selectFirst moves the first n of the sorted rows to the front, in order; the others follow in any order.
 func selectFirst[T any](rows []T, n int, order func(a, b T) int) {
 	if n >= len(rows)/4 {
 		slices.SortFunc(rows, order)
 		return
 	}
-	// The first n are a heap whose top comes last of them.
+	// The first n are a heap with the last of them on top.
 	down := func(i int) {
 		for {
 			child := 2*i + 1

@@ -17,14 +17,14 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A snapshot holds the counts of each Key at one time, as PromQL evaluates them at that time.
+// A snapshot has the counts of each Key at one time, as evaluated by PromQL.
 type snapshot struct {
 	at     int64        // Unix milliseconds
 	newest int64        // of the samples, up to at
-	rows   []rollup.Row // in the order of their prints, one of each
+	rows   []rollup.Row // in the order of their prints, which are unique
 
 	byPrint map[rollup.Print]*rollup.Row // while samples are read
-	spreads []byte                       // where new spreads go
+	spreads []byte                       // buffer for new spreads
 	scratch stmtstats.Histogram
 }
 
@@ -49,7 +49,7 @@ func printOfKind(k *stmtstats.Key, kind stmtstats.Kind) rollup.Print {
 	return rollup.PrintOf(k)
 }
 
-// spreadOf keeps a histogram's spread, beside those of other rows.
+// spreadOf appends a histogram's spread to the buffer.
 func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
 	const room = 64 << 10
 	if cap(s.spreads)-len(s.spreads) < stmtstats.MaxSpread {
@@ -84,11 +84,11 @@ func (s *snapshot) order() error {
 	return nil
 }
 
-// refreshed is a time in which each series of a process has a sample.
+// refreshed is a period in which each series of a process has a sample.
 const refreshed = 3 * history.RefreshAge
 
-// snapshotAt reads the samples of five minutes: its cost does not depend on the range of the query. After a pause in writing
-// it reads more: the counters continue after it. With a digest it is of that alone.
+// snapshotAt reads the samples of five minutes: its cost does not depend on the range of the query. After a
+// pause in writing it reads more, because the counters continue after it. With a digest it reads only that.
 func snapshotAt(ctx context.Context, db *localdb.Database, at int64, digest *[16]byte) (*snapshot, error) {
 	start := localdb.Start(db.Current())
 	for back := stmtseries.Lookback.Milliseconds(); ; back *= 8 {
@@ -173,8 +173,8 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 	return nil
 }
 
-// snapshotNow reads the counters of the table, of all digests or of one. First calls of Keys that were counted before the first
-// samples of an instance are unknown.
+// snapshotNow reads the counters of the table, of all digests or of one. First calls of Keys that were
+// counted before the first samples of an instance are unknown.
 func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest *[16]byte) (*snapshot, error) {
 	s := &snapshot{at: now.UnixMilli()}
 	var sample stmtstats.Sample
@@ -204,8 +204,8 @@ func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest 
 	return s, errors.Join(err, s.order())
 }
 
-// since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts up to the eviction of a Key in
-// between belong to Evicted. The rows are sorted.
+// since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts of a Key
+// up to its eviction in between belong to Evicted. The rows are sorted.
 func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 	rows := make([]rollup.Row, 0, len(s.rows))
 	var lost rollup.Counts
@@ -241,11 +241,11 @@ func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 	return slices.DeleteFunc(rows, func(row rollup.Row) bool { return row.Counts.Calls == 0 }), err
 }
 
-// pairRows visits the rows of each print, nil for that of a side that has none.
+// pairRows visits the rows of each print; the row of a side that lacks the print is nil.
 func pairRows(a, b []rollup.Row, visit func(a, b *rollup.Row) error) error {
 	for len(a)+len(b) > 0 {
 		var pair [2]*rollup.Row
-		order := cmp.Compare(len(b), len(a)) // where one has no more
+		order := cmp.Compare(len(b), len(a)) // if one side is exhausted
 		if len(a) > 0 && len(b) > 0 {
 			order = a[0].Print.Compare(b[0].Print)
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A StatementQuery asks for one digest over time.
+// A StatementQuery selects one digest and a time range.
 type StatementQuery struct {
-	Digest   string // in 32 hexadecimal digits
+	Digest   string // 32 hexadecimal digits
 	From, To time.Time
 	Points   int // of the series; 0: none
 }
 
-// Validate says what is wrong with q.
+// Validate returns an error if q is invalid.
 func (q *StatementQuery) Validate() error {
 	var errs []error
 	if _, err := stmtseries.ParseDigest(q.Digest); err != nil {
@@ -31,25 +31,25 @@ func (q *StatementQuery) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ErrNoStatement says that nothing is known of a digest in the time that was asked for.
+// ErrNoStatement means that a digest has no call in the range.
 var ErrNoStatement = errors.New("no call of this digest in this range")
 
-// A Statement is one digest over time: all of its Keys together, and each.
+// A Statement describes one digest over time: all of its Keys together, and each of them.
 type Statement struct {
 	Digest  [16]byte
 	Text    string
-	TextCut bool // it is only the beginning
+	TextCut bool // only the beginning of the text
 
-	From, To time.Time // what was covered, as of a Top
+	From, To time.Time // the range covered, as in Top
 	Source   string
 	Notes    []string
 
 	Totals
 	Classes     [stmtstats.ErrorClasses]uint64 // of its errors
-	First, Last time.Time                      // calls, as far as is known
+	First, Last time.Time                      // calls, as far as known
 	Parts       []StatementPart                // the one with the most time first
 
-	Series Series // with Points, unless it comes from counters
+	Series Series // with Points, unless the source is the counters
 	Heat   Heat
 	Slow   []stmtstats.SlowCall // the slowest recent calls, the slowest first
 }
@@ -61,8 +61,8 @@ type StatementPart struct {
 	First, Last time.Time
 }
 
-// A Heat is how durations were spread in each point of the series.
+// A Heat is the distribution of durations in each point of the series.
 type Heat struct {
-	Bounds []time.Duration // upper bounds of the rows, ascending: each is twice the one before
+	Bounds []time.Duration // upper bounds of the rows, ascending: each is twice the previous one
 	Counts [][]uint64      // [point][row]
 }

@@ -15,25 +15,25 @@ const maxWalk = 4 << 20
 type step struct {
 	key    stmtstats.Key
 	kind   stmtstats.Kind
-	since  time.Time // of the calls: the sample before
+	since  time.Time // of the calls: time of the previous sample
 	at     time.Time
 	metric stmtseries.Metric
 	class  stmtstats.ErrorClass
 	grown  uint64
 	spread *stmtstats.Histogram // of durations, valid during the call
-	lost   bool                 // the counter starts at 0 again; grown or spread are now part of Evicted
+	lost   bool                 // the counter restarts from 0; grown or spread are now part of Evicted
 }
 
 // A walk visits the growth of series, sample by sample.
 type walk struct {
-	digests  [][16]byte // nil: all, Other and Evicted too
+	digests  [][16]byte // nil: all, including Other and Evicted
 	from, to time.Time
 	interval time.Duration // between two rounds
 	metrics  []stmtseries.Metric
 	limit    int // samples
 }
 
-// walk visits the samples of all instances within the time of w.
+// walk visits the samples of all instances within the range of w.
 func (a *ArchiveReader) walk(ctx context.Context, w *walk, visit func(step)) error {
 	for _, part := range a.sampledParts(w.from, w.to) {
 		samples := stmtseries.Range{
@@ -56,8 +56,8 @@ type stepper struct {
 	spread   stmtseries.SpreadGrowth
 }
 
-// add visits the steps of a series. A series that begins after start with another value than 0 continues after a
-// pause: its first sample is no step.
+// add visits the steps of a series. A series that starts after start with a value other than 0 continues
+// after a pause: its first sample is no step.
 func (w *stepper) add(s *stmtseries.Samples) error {
 	k, kind, class, err := s.ID()
 	if err != nil {
@@ -123,12 +123,12 @@ func (w *stepper) durations(s *stmtseries.Samples, of step) error {
 	return nil
 }
 
-// grow visits calls between the sample before and the one at a time. A round visits all Keys that were called since the last
-// one: a sample that is much older only refreshed the series.
+// grow visits the calls between the previous sample and the one at a time. A round visits all Keys that were
+// called since the last one: a sample that is much older only refreshed the series.
 func (w *stepper) grow(of step, before, at int64) {
 	switch {
 	case of.kind == stmtstats.Evicted:
-		before = at // its calls were others', which lose them now
+		before = at // its calls are those of other Keys, which lose them at this time
 	case at-before > 2*w.interval:
 		before = at - w.interval
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A TableReader describes statements by all that a Table has counted.
+// A TableReader describes statements by all counts of a Table.
 type TableReader struct{ Table *stmtstats.Table }
 
-// Top ranks the Keys. From and To of the result are the time in which the table has counted, whatever q asks for. It
-// has neither points nor counts of the time before.
+// Top ranks the Keys. From and To of the result are the time since which the table counts and now, whatever
+// range q has. The result has neither points nor counts of the previous range.
 func (of TableReader) Top(_ context.Context, q TopQuery) (*Top, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	t := of.Table
-	f, _ := parseFilter(q.Filter) // Validate has read it
+	f, _ := parseFilter(q.Filter) // Validate has parsed it
 	r := tableRanking{table: t, query: &q, filter: f}
 	if err := t.Scan(&r.sample, r.reset, r.visit); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (of TableReader) Top(_ context.Context, q TopQuery) (*Top, error) {
 	return top, nil
 }
 
-// A tableRanking sums up all that a table has counted, and ranks the Keys that match.
+// A tableRanking adds up all counts of a table, and ranks the Keys that match.
 type tableRanking struct {
 	table  *stmtstats.Table
 	query  *TopQuery
@@ -56,7 +56,7 @@ type tableRanking struct {
 	first, last int64 // Unix nanoseconds
 }
 
-// reset forgets what was added.
+// reset discards the added counts.
 func (r *tableRanking) reset() {
 	r.all, r.rows, r.first, r.last = rollup.Counts{}, r.rows[:0], 0, 0
 	r.spread.Reset()
@@ -103,7 +103,7 @@ func (of TableReader) Statement(_ context.Context, q StatementQuery) (*Statement
 		return nil, err
 	}
 	t := of.Table
-	digest, _ := stmtseries.ParseDigest(q.Digest) // Validate has read it
+	digest, _ := stmtseries.ParseDigest(q.Digest) // Validate has parsed it
 	st := &Statement{Digest: digest, To: t.Now(), Source: SourceCounters}
 	var all rollup.Counts
 	var spread stmtstats.Histogram
@@ -135,7 +135,7 @@ func timeAt(nanos int64) time.Time {
 	return time.Unix(0, nanos)
 }
 
-// seen widens the time between the first and the last call.
+// seen extends the time between the first and the last call.
 func (st *Statement) seen(first, last time.Time) {
 	if !first.IsZero() && (st.First.IsZero() || first.Before(st.First)) {
 		st.First = first
@@ -145,7 +145,7 @@ func (st *Statement) seen(first, last time.Time) {
 	}
 }
 
-// finish sets what follows from all parts.
+// finish computes the fields that depend on all parts.
 func (st *Statement) finish(all *rollup.Counts, spread *stmtstats.Histogram) {
 	st.Totals = newTotals(all, spread)
 	st.Classes = all.Errors

@@ -11,31 +11,31 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A Measure is what statements are ranked by.
+// A Measure is the value by which statements are ranked.
 type Measure uint8
 
 // The measures.
 const (
-	BySeconds Measure = iota // time that calls took, together
+	BySeconds Measure = iota // total time of the calls
 	ByCalls
 	ByErrors
 	ByRowsSent
 	ByRowsAffected
 	ByBytesSent
-	ByMean      // time of a call, on average
-	ByP99       // time that 99 of 100 calls took at most
-	ByFirstSeen // when the first call had ended
+	ByMean      // average time of a call
+	ByP99       // the 99th percentile of the calls' times
+	ByFirstSeen // end of the first call
 
 	numMeasures = int(iota)
 )
 
-// measures say how each is read from rollups, from counts and by PromQL.
+// measures specify how each measure is read from rollups, from counts and by PromQL.
 var measures = [numMeasures]struct {
 	name    string
-	column  int                          // of rollups, the first
-	columns int                          // consecutive ones
-	value   func(*rollup.Counts) float64 // nil: not of counts alone
-	metric  stmtseries.Metric            // whose rate by digest has it
+	column  int                          // of rollups, the first column
+	columns int                          // number of consecutive columns
+	value   func(*rollup.Counts) float64 // nil: cannot be computed from counts
+	metric  stmtseries.Metric            // its rate by digest has the measure
 	promql  string                       // of the rate; "": no series has it
 }{
 	BySeconds:      {"seconds", rollup.ColNanos, 1, func(c *rollup.Counts) float64 { return float64(c.Nanos) }, stmtseries.Duration, "histogram_sum(%s)"},
@@ -51,7 +51,7 @@ var measures = [numMeasures]struct {
 	ByFirstSeen: {name: "first_seen", column: rollup.ColFirsts, columns: 1},
 }
 
-// String returns the measure as ParseMeasure parses it.
+// String returns the name that ParseMeasure parses.
 func (m Measure) String() string {
 	if int(m) < numMeasures {
 		return measures[m].name
@@ -59,7 +59,7 @@ func (m Measure) String() string {
 	return fmt.Sprintf("measure %d", m)
 }
 
-// ParseMeasure returns the measure of that name.
+// ParseMeasure returns the measure with a name.
 func ParseMeasure(name string) (Measure, error) {
 	names := make([]string, numMeasures)
 	for m := range Measure(numMeasures) {
@@ -70,23 +70,23 @@ func ParseMeasure(name string) (Measure, error) {
 	return 0, fmt.Errorf("unknown measure %q: want one of %q", name, names)
 }
 
-// A TopQuery asks which statements had the most of something within a time.
+// A TopQuery selects the statements with the highest values of a measure within a time range.
 type TopQuery struct {
 	From, To time.Time
 
 	By        Measure
-	Ascending bool // the least first
+	Ascending bool // lowest values first
 
-	// Filter is words that have to be in the text, in any case, and pairs of a label and its
-	// value, label=value, with the labels digest, schema, user and backend. Of a digest its beginning is enough. A - before
-	// one says that it must not be so. Empty: all.
+	// Filter has words that the text must contain, without regard to case, and label=value pairs with the
+	// labels digest, schema, user and backend. A prefix of a digest is sufficient. A leading - negates a
+	// condition. Empty: all statements.
 	Filter string
 
 	Limit, Offset int  // rows; default of Limit: DefaultTopLimit
-	Points        int  // at most so many of Series and of each row's load; 0: none
-	RowPointsOnly bool // with Points: of the rows alone, which is less work where it is samples that answer
-	Compare       bool // fill Before with the time of the same length before From
-	AllInstances  bool // of all gateways in the bucket, where rollups answer; else of this one alone
+	Points        int  // maximum number of points of Series and of each row's load; 0: none
+	RowPointsOnly bool // with Points: only of the rows, which is cheaper for samples
+	Compare       bool // fill Before with the range of the same length before From
+	AllInstances  bool // of all gateways in the bucket, from rollups; otherwise only of this one
 }
 
 // Bounds of a TopQuery and of a StatementQuery.
@@ -97,7 +97,7 @@ const (
 	MaxPoints       = 1000
 )
 
-// Validate fills in the defaults and says what is wrong with q.
+// Validate sets defaults and returns an error if q is invalid.
 func (q *TopQuery) Validate() error {
 	if q.Limit == 0 {
 		q.Limit = DefaultTopLimit
@@ -126,26 +126,26 @@ func (q *TopQuery) Validate() error {
 
 var errRange = errors.New("the range ends before it starts")
 
-// The values of Top.Source and Statement.Source.
+// Values of Top.Source and Statement.Source.
 const (
-	SourceCounters = "counters" // of the table, since it began
+	SourceCounters = "counters" // of the table, since its start
 	SourceSamples  = "samples"  // of the head and the local blocks
 	SourceRollups  = "rollups"  // of whole hours
 )
 
-// A Top is the answer to a TopQuery.
+// A Top is the result of a TopQuery.
 type Top struct {
-	From, To time.Time // what was covered: the counters' whole time, or whole hours, where nothing finer is kept
-	Source   string    // where the figures come from
-	Notes    []string  // what is missing from them, for people; mostly none
+	From, To time.Time // the range covered: the counters' whole time, or whole hours if the source is not more precise
+	Source   string    // the source of the counts
+	Notes    []string  // missing data, for people; usually none
 
-	Total  Totals // of all statements, of those without an entry too, whatever the filter is
+	Total  Totals // of all statements, including those without an entry, whatever the filter
 	Before Totals // with Compare
 
 	Series Series // with Points
 
 	Rows     []TopRow
-	Matching int // rows that match, of which Rows is a part
+	Matching int // number of rows that match, including those not in Rows
 }
 
 // Totals are the counts of calls.
@@ -153,12 +153,12 @@ type Totals struct {
 	Calls, Errors          uint64
 	RowsSent, RowsAffected uint64
 	BytesSent              uint64
-	Seconds                float64 // that the calls took
+	Seconds                float64 // total time of the calls
 
-	P50, P99, P999 time.Duration // of the calls' durations, each at most 2.2 % off
+	P50, P99, P999 time.Duration // of the calls' durations, each with an error of at most 2.2 %
 }
 
-// Mean is what a call took on average.
+// Mean returns the average duration of a call.
 func (t *Totals) Mean() time.Duration {
 	if t.Calls == 0 {
 		return 0
@@ -170,16 +170,16 @@ func (t *Totals) Mean() time.Duration {
 type TopRow struct {
 	stmtstats.Key
 	Text    string
-	TextCut bool // it is only the beginning
+	TextCut bool // only the beginning of the text
 
 	Totals
 	Before      Totals    // with Compare
-	First, Last time.Time // calls, as far as is known
-	New         bool      // the first call was within the time
-	Points      []float64 // of load: seconds of calls in each second, on average over each point of the Top's Series
+	First, Last time.Time // calls, as far as known
+	New         bool      // the first call was within the range
+	Points      []float64 // load: average seconds of calls per second in each point of the Top's Series
 }
 
-// newTotals returns the counts for people, with the quantiles of h.
+// newTotals returns the totals of counts, with the quantiles of h.
 func newTotals(c *rollup.Counts, h *stmtstats.Histogram) Totals {
 	return Totals{
 		Calls: c.Calls, Errors: c.Failed(), RowsSent: c.RowsSent, RowsAffected: c.RowsAffected, BytesSent: c.BytesSent,
@@ -187,14 +187,14 @@ func newTotals(c *rollup.Counts, h *stmtstats.Histogram) Totals {
 	}
 }
 
-// A ranked is a row before it is known whether it is shown.
+// A ranked is a candidate row.
 type ranked struct {
 	value  float64
-	number uint32 // of the row, where it comes from
-	id     uint64 // equal values are ordered by it
+	number uint32 // of the row in its source
+	id     uint64 // orders equal values
 }
 
-// order is the order in which a query asks for rows.
+// order returns the order of the rows of a query.
 func (q *TopQuery) order() func(a, b ranked) int {
 	return func(a, b ranked) int {
 		if q.Ascending {
@@ -204,7 +204,7 @@ func (q *TopQuery) order() func(a, b ranked) int {
 	}
 }
 
-// page is the part of the rows that a query asks for, in order. It orders rows.
+// page returns the rows of a query's page, in order. It reorders rows.
 func (q *TopQuery) page(rows []ranked) []ranked {
 	from := min(q.Offset, len(rows))
 	to := min(from+q.Limit, len(rows))

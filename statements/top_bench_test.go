@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// benchRollups writes seven days of rollups of so many digests into an archive that has no samples. Each hour has all of them,
-// with durations that differ from digest to digest and from hour to hour; the current one is in the table.
+// benchRollups writes seven days of rollups of this many digests into an archive without samples. Each hour
+// has all of them, with durations that differ between digests and hours; the current hour is in the table.
 func benchRollups(b *testing.B, digests int) (r *rig, now time.Time) {
 	b.Helper()
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -63,8 +63,8 @@ func benchRollups(b *testing.B, digests int) (r *rig, now time.Time) {
 	return r, now
 }
 
-// BenchmarkTop asks for statements of 20,000 within seven days that begin and end within days: from six files of days, 24 of hours, and
-// the table's counters for the current hour.
+// BenchmarkTop ranks 20,000 statements within seven days that start and end within days: from six files of
+// days, 24 of hours, and the table's counters for the current hour.
 func BenchmarkTop(b *testing.B) {
 	r, now := benchRollups(b, 20_000)
 	for _, c := range []struct {

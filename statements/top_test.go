@@ -14,11 +14,11 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// span is a time that everything of a test is in.
+// span returns a range that includes all calls of a test.
 func span(now time.Time) (from, to time.Time) { return now.Add(-time.Hour), now.Add(time.Hour) }
 
-// TestTableTop ranks digests by each measure, filters and turns pages. What it answers of one is what Each
-// says.
+// TestTableTop ranks digests by each measure, filters and pages. The result for each digest equals that of
+// Each.
 func TestTableTop(t *testing.T) {
 	table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20, MinIdle: 1})
 	if err != nil {
@@ -26,7 +26,7 @@ func TestTableTop(t *testing.T) {
 	}
 	defer func() { _ = table.Close() }()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for n := range 150 { // a third finds no place
+	for n := range 150 { // a third finds no room
 		for range 1 + rng.IntN(40) {
 			r := teststmt.Record(n, time.Duration(rng.IntN(1e8)))
 			r.User, r.Normalized = fmt.Sprintf("user%d", n%3), fmt.Appendf(nil, "SELECT column_%d FROM t", n)
@@ -152,7 +152,7 @@ func TestTopQueryRefuses(t *testing.T) {
 	}
 }
 
-// TestTableStatement puts the Keys of a digest together.
+// TestTableStatement merges the Keys of a digest.
 func TestTableStatement(t *testing.T) {
 	now := teststmt.Record(0, 0).Start
 	table, err := stmtstats.OpenTable(stmtstats.Options{Now: func() time.Time { return now.Add(time.Minute) }})
@@ -200,7 +200,7 @@ func TestTableStatement(t *testing.T) {
 	}
 }
 
-// TestSelectFirst agrees with sorting.
+// TestSelectFirst compares with sorting.
 func TestSelectFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 500 {

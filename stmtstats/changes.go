@@ -1,36 +1,36 @@
 package stmtstats
 
-// A Mark identifies the state of an entry when it was read; the zero Mark is that of no entry. The entry was not
-// written to since if it has the same one.
+// A Mark identifies the state of an entry when it was read. The zero Mark belongs to no entry. An entry with
+// an unchanged Mark was not written to.
 type Mark struct {
 	id    uint64
-	state uint64 // the gate, in which no writer is inside, and markTextless
+	state uint64 // the gate, with no writer inside, and markTextless
 }
 
 // ID returns the ID of the entry.
 func (m Mark) ID() uint64 { return m.id }
 
-// markTextless says that an entry would have kept a text, but had none. It is a bit of gateInside.
+// markTextless is set if an entry would have kept a text, but had none. It is a bit of gateInside.
 const markTextless = 1
 
-// A Change is an entry that has another Mark than before. It is valid during the visit of Changes.
+// A Change is an entry whose Mark has changed. It is valid until the visit of Changes returns.
 type Change struct {
-	Number int // of the entry; that of the evicted Keys' totals is the last
+	Number int // of the entry; the last number is that of the evicted Keys' totals
 	Kind   Kind
 	Mark   Mark
 	Live   bool  // it counts the calls of a Key
-	Last   int64 // when the last call had ended, in Unix nanoseconds; 0: there was none
+	Last   int64 // end of the last call, in Unix nanoseconds; 0: no call
 
 	table *Table
 	entry *entry // nil for the evicted Keys' totals
 }
 
-// Numbers returns how many entries Changes reads: their numbers are below it.
+// Numbers returns the number of entries that Changes reads; their numbers are below it.
 func (t *Table) Numbers() int { return len(t.mem.entries) + 1 }
 
-// Changes visits those entries from one number up to another that have another Mark than the one that mark returns, and
-// the totals of the evicted Keys each time. New Keys wait until all of these entries are visited. It reports false if
-// the table was closed.
+// Changes visits the entries in [from, to) whose Mark differs from the one that mark returns, and always the
+// totals of the evicted Keys. New Keys wait until all of these entries are visited. It reports false if the
+// table was closed.
 func (t *Table) Changes(from, to int, mark func(number int) Mark, visit func(c *Change)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,7 @@ func (t *Table) Changes(from, to int, mark func(number int) Mark, visit func(c *
 			state |= uint64(e.textless.Load()) * markTextless
 		}
 		if was := mark(number); quiet && state == was.state {
-			continue // for a line of the processor's cache
+			continue // at the cost of one cache line
 		}
 		c.entry, c.Live, c.Last, c.Mark.id = e, state&gateStates == gateLive, e.last.Load(), e.id
 		if number == 0 {
@@ -65,7 +65,7 @@ func (t *Table) Changes(from, to int, mark func(number int) Mark, visit func(c *
 	return true
 }
 
-// Counters returns what the entry has counted.
+// Counters returns the counters of the entry.
 func (c *Change) Counters() Counters {
 	if c.entry == nil {
 		return countersOf(&c.table.mem.sets[c.table.mem.header.set()].counters)
@@ -85,7 +85,7 @@ func (c *Change) Key() Key {
 	return c.table.names.key(c.entry, c.table.mem.pages)
 }
 
-// Text returns the text of the statement, "" when it is not known.
+// Text returns the text of the statement, "" if it is unknown.
 func (c *Change) Text() string {
 	if c.Kind != Tracked {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// readTable makes a memory of a file's content, which it does not change. Everything that is not a
-// counter is checked; a table that another process was killed in is a good one.
+// readTable returns a memory of a file's content, which it does not change. It checks everything except
+// counters. A table whose process was killed is valid.
 func readTable(raw []byte) (*memory, error) {
 	g, err := readHeader(raw)
 	if err != nil {
@@ -21,7 +21,7 @@ func readTable(raw []byte) (*memory, error) {
 	return m, nil
 }
 
-// owned tells which pages have an owner.
+// owned returns the pages that have an owner.
 func (m *memory) owned() ([]bool, error) {
 	if r := m.header.redaction.Load(); r > uint64(querylog.RedactAll) {
 		return nil, fmt.Errorf("written with redaction %d", r)
@@ -40,7 +40,7 @@ func (m *memory) owned() ([]bool, error) {
 	return o.pages, nil
 }
 
-// owners finds the owners of pages, of which there may be one each.
+// owners finds the owners of pages. A page has at most one.
 type owners struct {
 	mem   *memory
 	pages []bool
@@ -105,7 +105,7 @@ func (o *owners) entry(number int) error {
 	return nil
 }
 
-// identity checks what is written once.
+// identity checks the fields that are written once.
 func (o *owners) identity(e *entry, state uint64) error {
 	limit := inlineNames
 	var page *page
@@ -137,7 +137,7 @@ func (o *owners) identity(e *entry, state uint64) error {
 	return nil
 }
 
-// text claims the pages of a text that is whole. One that is not has none.
+// text claims the pages of a complete text. An incomplete one has none.
 func (o *owners) text(ref *textRef, limit int) error {
 	if !o.mem.isText(ref, limit) {
 		return nil
@@ -152,8 +152,8 @@ func (o *owners) text(ref *textRef, limit int) error {
 	return nil
 }
 
-// stateOf is the state that an entry goes on with: the kill of another process may have come
-// while it was sealed, or when its totals had been added to the evicted ones already.
+// stateOf returns the state with which an entry continues: another process may have been killed while the
+// entry was sealed, or when its totals had already been added to the evicted ones.
 func (m *memory) stateOf(e *entry) uint64 {
 	state := e.state()
 	if state == gateLive || state == gateSealed {

@@ -6,25 +6,25 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// An ErrorClass says what kind of failure a statement ended with. There are few, so that each
-// digest has a counter for every one.
+// An ErrorClass is the kind of failure that ended a statement. There are few classes, so that each digest has
+// a counter for every one.
 type ErrorClass uint8
 
-// The classes, by what an operator does about them.
+// The classes, by the operator's remedy.
 const (
 	ClassOther      ErrorClass = iota
-	ClassSyntax                // the statement is wrong, or names what does not exist
-	ClassDenied                // an account may not do it, or a rule refused it
+	ClassSyntax                // the statement is wrong, or names missing objects
+	ClassDenied                // the account lacks a privilege, or a rule refused the statement
 	ClassConstraint            // a key, a reference or a check forbids the row
 	ClassData                  // a value does not fit its column
-	ClassDeadlock              // rolled back to end a deadlock
-	ClassTimeout               // waited for a lock, or ran, for too long
+	ClassDeadlock              // rolled back to resolve a deadlock
+	ClassTimeout               // waited for a lock, or executed, for too long
 	ClassKilled                // interrupted
-	ClassReadOnly              // the server, or a rule, takes no changes
-	ClassResource              // the server has no room: connections, memory, disk
-	ClassConnection            // the client or the backend was lost on the way
+	ClassReadOnly              // the server, or a rule, permits no changes
+	ClassResource              // the server is out of connections, memory or disk
+	ClassConnection            // the connection to the client or the backend was lost
 
-	// ErrorClasses is how many there are.
+	// ErrorClasses is the number of classes.
 	ErrorClasses = int(iota)
 )
 
@@ -32,7 +32,7 @@ var classNames = [ErrorClasses]string{
 	"other", "syntax", "denied", "constraint", "data", "deadlock", "timeout", "killed", "read_only", "resource", "connection",
 }
 
-// String is the class as the label has it.
+// String returns the value of the label class.
 func (c ErrorClass) String() string {
 	if int(c) < len(classNames) {
 		return classNames[c]
@@ -40,19 +40,19 @@ func (c ErrorClass) String() string {
 	return classNames[ClassOther]
 }
 
-// ParseErrorClass returns the class with a name, as the label has it.
+// ParseErrorClass returns the class with a label value.
 func ParseErrorClass(name string) (ErrorClass, bool) {
 	i := slices.Index(classNames[:], name)
 	return ErrorClass(max(i, 0)), i >= 0
 }
 
-// ClassOf is the class of an error by its number, and where the number says nothing, by its
-// SQLSTATE's class. It does not allocate.
+// ClassOf returns the class of an error by its number, or by the class of its SQLSTATE if the number is
+// unknown. It does not allocate.
 func ClassOf(number uint16, state string) ErrorClass {
 	switch mysqlwire.Errno(number) {
 	case mysqlwire.ErrnoDeadlock, 1614: // ER_XA_RBDEADLOCK
 		return ClassDeadlock
-	case mysqlwire.ErrnoLockWaitTimeout, 1613, 1907, 1969, 3024, 3572: // XA timeout, MariaDB's and MySQL's statement time, NOWAIT
+	case mysqlwire.ErrnoLockWaitTimeout, 1613, 1907, 1969, 3024, 3572: // XA timeout, MariaDB's and MySQL's statement timeouts, NOWAIT
 		return ClassTimeout
 	case mysqlwire.ErrnoQueryInterrupted, mysqlwire.ErrnoConnectionKilled, mysqlwire.ErrnoServerShutdown, 1078:
 		return ClassKilled
@@ -68,7 +68,7 @@ func ClassOf(number uint16, state string) ErrorClass {
 		return ClassConnection
 	case 1451, 1452, 1216, 1217, 1062, 1586, 1048, 3819, 4025: // 4025: MariaDB's CHECK
 		return ClassConstraint
-	case 1366, 1364, 1292: // a wrong value, a missing one, a truncated one
+	case 1366, 1364, 1292: // a wrong, a missing, a truncated value
 		return ClassData
 	}
 	if len(state) < 2 {

@@ -4,23 +4,22 @@ import (
 	"runtime"
 )
 
-// A dropped is the key of an entry for which a smaller file had no room. If the process ends before
-// the next Collect, nobody is told of it: its series ends all the same, without a stale marker.
+// A dropped is the key of an entry for which a smaller file had no room. If the process ends before the next
+// Collect, it is never reported, and its series ends without a staleness marker.
 type dropped struct {
 	key         Key
 	id          uint64
 	first, last int64
 }
 
-// Collect visits, with a Sample that is valid during the call: Evicted; Other; each digest that was
-// called since the last Collect, and after OpenTable every one; and each that has made room. All
-// counters of one Sample are of one moment, at which no statement was half counted.
+// Collect calls visit with samples of Evicted, Other, each Key that was called since the last Collect (after
+// OpenTable, every Key), and each Key that was evicted. A Sample is valid until visit returns. All counters
+// of one Sample are of one point in time, at which no call is partly counted.
 //
-// What was visited counts as told when visit returns nil; Collect ends with the first error
-// that visit returns, and the next one begins with what was not told. Before its visits Collect
-// evicts, when there was no place for new digests; during them nothing is evicted, so that the
-// sum over all samples is that over all statements. visit may use the table, but not Collect
-// or Each.
+// A sample counts as reported when visit returns nil. Collect stops at the first error of visit, and the next
+// Collect starts with the samples that were not reported. If there was no room for new Keys, Collect evicts
+// before its visits. During them nothing is evicted, so that the sum over all samples equals the sum over all
+// calls. visit may use the table, except Collect and Each.
 func (t *Table) Collect(visit func(*Sample) error) error {
 	t.collecting.Lock()
 	defer t.collecting.Unlock()
@@ -75,9 +74,9 @@ func (t *Table) Collect(visit func(*Sample) error) error {
 	return nil
 }
 
-// Each visits Evicted, Other and every digest that is tracked, with a Sample that is valid during
-// the call and has its Text. What it has visited does not count as told. visit may use the
-// table, but not Collect or Each.
+// Each calls visit with samples of Evicted, Other and every tracked Key, including Text. A Sample is valid
+// until visit returns. Visited samples do not count as reported. visit may use the table, except Collect and
+// Each.
 func (t *Table) Each(visit func(*Sample) error) error {
 	t.collecting.Lock()
 	defer t.collecting.Unlock()
@@ -103,8 +102,8 @@ func (t *Table) Each(visit func(*Sample) error) error {
 	return nil
 }
 
-// Repeat makes the next Collect visit every digest, as the first one after OpenTable does: the samples of
-// earlier ones were lost.
+// Repeat makes the next Collect visit every Key, as the first one after OpenTable does: the caller has lost
+// the earlier samples.
 func (t *Table) Repeat() {
 	for i := 1; i < len(t.mem.entries); i++ {
 		t.mem.entries[i].fresh.Store(1)
@@ -112,7 +111,7 @@ func (t *Table) Repeat() {
 	}
 }
 
-// tell has the sample visited. It is nobody's afterwards.
+// tell calls visit with the sample, which is invalid after visit returns.
 func (t *Table) tell(visit func(*Sample) error) error {
 	err := visit(&t.sample)
 	if invariants {
@@ -122,14 +121,14 @@ func (t *Table) tell(visit func(*Sample) error) error {
 	return err
 }
 
-// pin keeps entries where they are.
+// pin enables or disables evictions.
 func (t *Table) pin(on bool) {
 	t.mu.Lock()
 	t.pinned = on
 	t.mu.Unlock()
 }
 
-// release makes the entries of digests that were reported gone free, and lets new ones in.
+// release frees the entries of evicted Keys that were reported, and admits new ones.
 func (t *Table) release(told []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +156,7 @@ func (t *Table) visitSums(visit func(*Sample) error) error {
 	return t.tell(visit)
 }
 
-// copyEvicted reads the totals of what was evicted into s. It is called with the lock held.
+// copyEvicted reads the totals of evicted entries into s. The caller holds the lock.
 func (t *Table) copyEvicted(s *Sample) {
 	sum := &t.mem.sets[t.mem.header.set()]
 	s.begin(Evicted, evictedID, sum.first, sum.last)
@@ -198,8 +197,7 @@ func (t *Table) readTracked(e *entry, withText bool) {
 	}
 }
 
-// readAttempts is how often an entry is read between the calls that write to it, before they are
-// kept out for once.
+// readAttempts is how often an entry is read between concurrent writes before writers are blocked once.
 const readAttempts = 64
 
 // read reads a live entry that cannot be evicted into t.sample.
@@ -212,7 +210,7 @@ func (t *Table) read(e *entry, kind Kind) {
 	t.mem.copySealed(&t.sample, e, kind)
 }
 
-// copyBetween reads a live entry into s while no writer is inside. It reports false if one always was.
+// copyBetween reads a live entry into s while no writer is inside. It reports false if there always was one.
 func (m *memory) copyBetween(s *Sample, e *entry, kind Kind) bool {
 	for range readAttempts {
 		before := e.gate.Load()
@@ -227,7 +225,7 @@ func (m *memory) copyBetween(s *Sample, e *entry, kind Kind) bool {
 	return false
 }
 
-// copySealed reads a live entry into s and keeps writers out meanwhile. It is called with the table's lock held.
+// copySealed reads a live entry into s and blocks writers meanwhile. The caller holds the table's lock.
 func (m *memory) copySealed(s *Sample, e *entry, kind Kind) {
 	e.seal()
 	m.copyEntry(s, e, kind)
@@ -251,7 +249,7 @@ func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
 	s.Calls = s.Histogram.Count()
 }
 
-// begin makes s a sample without counts.
+// begin resets s to a sample without counts.
 func (s *Sample) begin(kind Kind, id uint64, first, last int64) {
 	s.Histogram.Reset()
 	s.Key, s.Kind, s.ID, s.Text, s.TextCut, s.Calls = Key{}, kind, id, "", false, 0

@@ -1,16 +1,16 @@
-// Package stmtstats counts the calls of each statement digest in memory that outlives the process.
+// Package stmtstats counts the calls of each statement digest in memory that outlives the process: numbers of
+// calls, rows, bytes and errors, and a histogram of durations. See the example of Table.
 //
 // # Terms
 //
-//   - A key is a digest with the schema, the user and the backend of its calls: they are counted
-//     together. Its entry is the counters.
-//   - A page is 256 bytes: the buckets of one octave, a power of two of seconds, of one entry,
-//     or a part of a text. An entry takes pages as its durations spread.
-//   - Other counts the statements that have no entry, Evicted has the totals of entries that
-//     were evicted. The sum over these two and all entries is every statement ever
-//     observed.
-//   - A sample is the counters of an entry at one point in time.
-//   - A spread is a histogram as bytes: its buckets that are not empty.
+//   - A Key is a digest with the schema, the user and the backend of its calls. Its calls are counted
+//     together in an entry.
+//   - A page is 256 bytes: the buckets of one octave, a power of two of seconds, of one entry, or a part of
+//     a text. An entry needs more pages as its durations spread.
+//   - Other counts the statements without an entry. Evicted has the totals of evicted entries. The sum over
+//     these two and all entries is the number of statements ever observed.
+//   - A sample has the counters of an entry at one point in time.
+//   - A spread is a histogram as bytes, without its empty buckets.
 //
 // # Data flow
 //
@@ -18,36 +18,43 @@
 //	                        │ a new key, a new octave: under the lock          │ with the kernel
 //	                        └──► free entries, free pages; else Other ─────────┘
 //	                  Table.Collect ──► samples of changed entries, Other, Evicted, evicted keys
-//	                  Table.Scan, Snapshot ──► samples of all entries, beside Collect
+//	                  Table.Scan, Snapshot ──► samples of all entries, concurrent with Collect
 //	                  Table.Changes ──► entries that were written to since they were last read
 //
-// # The table
+// # Durability
 //
-// All counters are in one memory, which is a file's when Options.Dir names a directory:
-// the kernel keeps it when the process is killed, and OpenTable continues with it. A statement that was being
-// counted may be half in it, at most one per session. Values larger than one store are guarded: an entry exists when its
-// state says so, which is stored last; an eviction takes effect with the one store that switches to the new totals; texts
-// have checksums. A power loss is not covered: writes that the kernel had not flushed are lost, a table that is
-// inconsistent is set aside, and counting starts at 0. No other process may shorten the file: that would end this one.
+// All counters are in one memory region, which maps a file if Options.Dir names a directory: the kernel keeps
+// it when the process is killed, and OpenTable continues with it. A statement that was being counted may be
+// partly included, at most one per session. Values larger than one store are guarded: the state of an entry
+// is stored last; an eviction takes effect with the single store that switches to the new totals; texts have
+// checksums. Power loss is not covered: writes that the kernel had not flushed are lost, an inconsistent
+// table is set aside, and counting restarts from 0. No other process may truncate the file, which would end
+// this process.
 //
-// Writers of an entry exclude no one: they announce themselves in its gate and add to its
-// counters. A reader of an entry reads between two writes; an eviction closes the gate and waits until the writers
-// inside have left. A lock is taken for a new digest, for a
-// duration in an octave that the entry has not seen, and for a call that is one of its slowest.
+// # Concurrency
 //
-// Durations are counted in the buckets of Prometheus' native histograms of schema 5: each is 2.2 %
-// wider than the one before, which is the largest error of a quantile. They start at 0.95 µs
-// and end at 36 hours.
+// Writers of an entry do not exclude each other: they register in its gate and add to its counters. A reader
+// reads an entry between two writes. An eviction closes the gate and waits for the registered writers. A lock
+// is taken for a new digest, for a duration in an octave that the entry has not seen, and for a call that is
+// one of its slowest.
 //
-// The memory is bounded: with the defaults, 20,000 keys in 64 MiB. An entry is 640 bytes, and
-// has on average 10 pages; the texts of slow calls have one page in 32. When none are free, new keys are counted in Other;
-// the next Collect evicts the keys that were idle the longest, at a bounded rate, so that series do not grow
-// without bound. A call in a new octave evicts at once if no page is free.
+// # Costs
 //
-// # What it does not do
+// Durations are counted in the buckets of Prometheus' native histograms of schema 5: each is 2.2 % wider than
+// the previous one, which is the maximum error of a quantile. They start at 0.95 µs and end at 36 hours.
 //
-// It keeps no time axis: a table counts from the first call on. It knows durations from the
-// gateway alone, and nothing of statements that bypassed it.
+// Memory is bounded: 20,000 Keys in 64 MiB by default. An entry has 640 bytes, and 10 pages on average; the
+// texts of slow calls have one page in 32. If there is no free entry or page, new Keys are counted in Other.
+// The next Collect evicts the Keys with the longest idle time, at a bounded rate, so that the cardinality of
+// series is bounded. A call in a new octave evicts immediately if no page is free. Observe does not allocate.
 //
+// # Limits
+//
+// A table has no time axis: it counts from the first call on. It counts only statements that pass through the
+// gateway.
+//
+// # Specification
+//
+// Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
 // Specification: Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
 package stmtstats

@@ -10,13 +10,13 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A gate counts who is writing to an entry, and how often somebody has: in its low bits are the
-// writers inside, above them the state, and above that the number of writes, which wraps. An
-// entry without a state is free.
+// A gate counts the concurrent writers of an entry and its writes. The low bits have the number of writers
+// inside, the bits above them the state, and the highest ones the number of writes, which wraps. An entry
+// without a state is free.
 const (
 	gateInside = 1<<24 - 1
 	gateLive   = 1 << 24 // writers may enter
-	gateSealed = 1 << 25 // for as long as somebody holds the table's lock
+	gateSealed = 1 << 25 // while the holder of the table's lock excludes writers
 	gateGone   = 1 << 26 // evicted, and not yet reported by Collect
 	gateWrites = 1 << 27 // one more write
 
@@ -29,22 +29,22 @@ const (
 	firstID   = 2
 )
 
-// inlineNames is how many bytes of names an entry holds itself; more go to a page.
+// inlineNames is the number of bytes of names stored in an entry; longer names are in a page.
 const inlineNames = 44
 
-// maxNames is the most bytes of names that a Key may have to be tracked.
+// maxNames is the maximum number of bytes of names of a tracked Key.
 const maxNames = pageText
 
-// An entry is the counters of one Key. The whole of it lies in the file. What each statement needs
-// stands in as few lines of the processor's cache as possible.
+// An entry has the counters of one Key. All of it is in the file. The fields used by each statement are in as
+// few cache lines as possible.
 type entry struct {
 	gate atomic.Uint64
 
-	// Of the process; another one that opens the file sets them anew.
-	changed  atomic.Uint32 // 1: since the last Collect
+	// Used only by this process; another one that opens the file resets them.
+	changed  atomic.Uint32 // 1: changed since the last Collect
 	textless atomic.Uint32 // 1: it would keep a text, but has not been given one
-	floor    atomic.Int64  // nanoseconds that a call has to exceed to be among the slowest
-	fresh    atomic.Uint32 // 1: its labels or its text are not yet known to whom Collect tells
+	floor    atomic.Int64  // nanoseconds that a call must exceed to be among the slowest
+	fresh    atomic.Uint32 // 1: its labels or its text were not yet reported by Collect
 
 	collected atomic.Uint32 // 1: a Collect of some process has visited it
 	last      atomic.Int64  // Unix nanoseconds
@@ -57,7 +57,7 @@ type entry struct {
 	_                                 uint8
 	namesPage                         uint32 // 0: the names are inline
 	names                             [inlineNames]byte
-	sum                               uint32 // CRC-32C of id up to here, and of the page
+	sum                               uint32 // CRC-32C of the fields from id to here, and of the page
 
 	counters [numCounters]atomic.Uint64
 	octaves  [octaves]atomic.Uint32 // the pages of their buckets; 0: none yet
@@ -68,8 +68,8 @@ type entry struct {
 	_    [24]byte
 }
 
-// enter lets the caller write to e until leave or retreat. Where it says no, e is not to be
-// touched.
+// enter registers the caller as a writer of e until leave or retreat. If it returns false, the caller must
+// not access e.
 func (e *entry) enter() bool {
 	if e.gate.Add(1)&gateLive != 0 {
 		return true
@@ -81,11 +81,11 @@ func (e *entry) enter() bool {
 // leave ends a write.
 func (e *entry) leave() { e.gate.Add(gateWrites - 1) }
 
-// retreat leaves without having written.
+// retreat unregisters a writer that has not written.
 func (e *entry) retreat() { e.gate.Add(^uint64(0)) }
 
-// seal keeps writers out and waits until those inside have left. It is called with the table's
-// lock held, so that a writer that is kept out waits for it.
+// seal blocks new writers and waits for those inside. The caller holds the table's lock, for which blocked
+// writers wait.
 func (e *entry) seal() {
 	e.turn(gateLive, gateSealed)
 	for e.gate.Load()&gateInside != 0 {
@@ -93,13 +93,13 @@ func (e *entry) seal() {
 	}
 }
 
-// turn changes an entry's state, at once, for the file may be read at any moment.
+// turn changes an entry's state atomically, because the process may be killed at any time.
 func (e *entry) turn(from, to uint64) { e.gate.Add(to - from) }
 
-// state is one of the states, 0 for free.
+// state returns the state; 0: free.
 func (e *entry) state() uint64 { return e.gate.Load() & gateStates }
 
-// checksum is what sum has to be. page is that of the names, nil when they are inline.
+// checksum returns the expected value of sum. page has the names; nil if they are inline.
 func (e *entry) checksum(page *page) uint32 {
 	b := (*[entryBytes]byte)(unsafe.Pointer(e))
 	sum := crc32.Checksum(b[unsafe.Offsetof(e.id):unsafe.Offsetof(e.sum)], castagnoli)
@@ -109,7 +109,7 @@ func (e *entry) checksum(page *page) uint32 {
 	return sum
 }
 
-// nameBytes are the schema, the user and the backend, one behind the other.
+// nameBytes returns the schema, the user and the backend, concatenated.
 func (e *entry) nameBytes(pages []page) []byte {
 	n := int(e.schemaBytes) + int(e.userBytes) + int(e.backBytes)
 	if e.namesPage == 0 {
@@ -118,7 +118,7 @@ func (e *entry) nameBytes(pages []page) []byte {
 	return pages[e.namesPage].bytes()[:n:n]
 }
 
-// is reports whether e counts the statements that r is one of. It does not allocate.
+// is reports whether e counts the statements of r's Key. It does not allocate.
 func (e *entry) is(r *querylog.Record, pages []page) bool {
 	if e.digest != r.Digest || int(e.schemaBytes) != len(r.Schema) || int(e.userBytes) != len(r.User) || int(e.backBytes) != len(r.Backend) {
 		return false
@@ -128,7 +128,8 @@ func (e *entry) is(r *querylog.Record, pages []page) bool {
 	return string(b[:s]) == r.Schema && string(b[s:u]) == r.User && string(b[u:]) == r.Backend
 }
 
-// count adds a statement whose bucket has a place. The caller is inside. It does not allocate.
+// count adds a statement whose bucket has a counter. The caller is registered as a writer. It does not
+// allocate.
 func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 	if bucket == zeroBucket {
 		e.counters[counterZero].Add(1)
@@ -147,7 +148,7 @@ func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 	if end := endOf(r); end > e.last.Load() {
 		e.last.Store(end)
 	}
-	if e.changed.Load() == 0 { // after the counters: a Collect that clears it reads them after
+	if e.changed.Load() == 0 { // after the counters: a Collect that clears it reads them later
 		e.changed.Store(1)
 	}
 }
@@ -163,10 +164,10 @@ func (e *entry) hasPlace(bucket int) bool {
 	return bucket == zeroBucket || e.octaves[bucket/PerOctave].Load() != 0
 }
 
-// endOf is when a statement was over, in Unix nanoseconds.
+// endOf returns the end of a statement, in Unix nanoseconds.
 func endOf(r *querylog.Record) int64 { return r.Start.UnixNano() + int64(r.Total) }
 
-// at is a time that an entry holds as a number.
+// at returns the time of a number stored in an entry.
 func at(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}

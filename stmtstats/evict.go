@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// evict ends an entry: its totals go to the evicted ones. That happens at one moment, for whoever
-// reads the file after a kill too: the totals are added up beside those that count, then one store
-// makes the new ones count and says whose they are. It is called with the lock held.
+// evict evicts an entry and adds its totals to those of the evicted ones. This is atomic, also for a process
+// that reads the file after a kill: the new totals are computed in the unused set, then a single store makes
+// this set the current one and records the entry's id. The caller holds the lock.
 func (t *Table) evict(e *entry) {
 	e.seal()
 	h := t.mem.header
@@ -23,11 +23,11 @@ func (t *Table) evict(e *entry) {
 	t.evicted = t.opts.Now()
 }
 
-// set is which of the two totals counts.
+// set returns which of the two sets of totals is current.
 func (h *header) set() int { return int(h.moved.Load() / movedSet) }
 
-// markGone ends an entry whose totals have been added, and gives back what it does not need to
-// be reported.
+// markGone marks an entry whose totals have been added as evicted, and frees everything that is not needed to
+// report it.
 func (t *Table) markGone(e *entry) {
 	e.turn(gateSealed, gateGone)
 	for o := range e.octaves {
@@ -41,7 +41,7 @@ func (t *Table) markGone(e *entry) {
 	}
 }
 
-// free makes a reported entry nobody's.
+// free frees a reported entry.
 func (t *Table) free(number uint32) {
 	e := &t.mem.entries[number]
 	if e.namesPage != 0 {
@@ -51,7 +51,7 @@ func (t *Table) free(number uint32) {
 	t.unused = append(t.unused, number)
 }
 
-// add adds an entry's counters, to which nobody writes.
+// add adds the counters of an entry without concurrent writers.
 func (to *totals) add(e *entry, pages []page) {
 	if to.first == 0 || e.first < to.first {
 		to.first = e.first
@@ -69,8 +69,8 @@ func (to *totals) add(e *entry, pages []page) {
 	}
 }
 
-// evictForPage evicts the entry that was idle the longest of some that have pages, so that
-// another one can count a duration. keep is the other one. It is called with the lock held.
+// evictForPage evicts, of a few entries that have pages, the one with the longest idle time, so that keep can
+// count a duration. The caller holds the lock.
 func (t *Table) evictForPage(keep *entry) bool {
 	if t.pinned {
 		return false
@@ -107,21 +107,21 @@ func (e *entry) hasPages() bool {
 	return e.text.page != 0
 }
 
-// An allowance is how many digests may make room: it grows with time, by as many as the table
-// holds in a turnover, up to a part of them.
+// An allowance limits the rate of evictions: it grows with time, by the size of the table per turnover, up to
+// a fraction of the table.
 type allowance struct {
 	at      time.Time
 	digests float64
 }
 
-// allowedPart is the part of the table that may make room at once.
+// allowedPart is the reciprocal of the fraction of the table that may be evicted at once.
 const allowedPart = 16
 
 func (a *allowance) start(now time.Time, all int) {
 	a.at, a.digests = now, max(float64(all)/allowedPart, 1)
 }
 
-// grow is how many may make room now. A clock that steps back gives none.
+// grow returns how many Keys may be evicted now. It does not grow if the clock steps back.
 func (a *allowance) grow(now time.Time, all int, turnover time.Duration) int {
 	if passed := now.Sub(a.at); passed > 0 {
 		a.digests += float64(all) * float64(passed) / float64(turnover)
@@ -131,14 +131,14 @@ func (a *allowance) grow(now time.Time, all int, turnover time.Duration) int {
 	return int(a.digests)
 }
 
-// A candidate is an entry that may make room.
+// A candidate is an entry that may be evicted.
 type candidate struct {
 	last   int64
 	number uint32
 }
 
-// makeRoom evicts those that were idle the longest, when there were statements since the last
-// time that found no place.
+// makeRoom evicts the entries with the longest idle time, if statements found no free entry since the last
+// call.
 func (t *Table) makeRoom() {
 	now := t.opts.Now()
 	allowed := t.allowance.grow(now, t.opts.MaxDigests, t.opts.Turnover)
@@ -160,7 +160,7 @@ func (t *Table) makeRoom() {
 	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.number, b.number)) })
 	for _, c := range candidates[:min(allowed, len(candidates))] {
 		t.mu.Lock()
-		// It may have been called again, or evicted, since it was looked at.
+		// It may have been called or evicted since it was selected.
 		if e := &t.mem.entries[c.number]; e.state() == gateLive && e.last.Load() == c.last {
 			t.evict(e)
 			t.allowance.digests--

@@ -8,12 +8,12 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
-// A Histogram is the durations of a digest's calls, counted in buckets that are 2.2 % wide. It
-// takes some 9 KiB: it is a place to read into, not to keep. The zero value is empty.
+// A Histogram counts durations in buckets that are 2.2 % wide. It has some 9 KiB, and is meant as a buffer to
+// read into rather than for storage. The zero value is empty.
 type Histogram struct {
-	Octaves uint64 // bit o: octave o may hold counts; the others hold none
+	Octaves uint64 // bit o: octave o may have counts; the others have none
 	Zero    uint64 // durations too short for the first octave
-	Nanos   uint64 // the sum of all durations
+	Nanos   uint64 // sum of all durations
 	Buckets [NumBuckets]uint64
 }
 
@@ -38,7 +38,7 @@ func (h *Histogram) Record(d time.Duration) {
 	h.Nanos += uint64(d)
 }
 
-// Merge adds what other counted.
+// Merge adds the counts of other.
 func (h *Histogram) Merge(other *Histogram) {
 	for used := other.Octaves; used != 0; used &= used - 1 {
 		o := bits.TrailingZeros64(used)
@@ -51,8 +51,8 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.Nanos += other.Nanos
 }
 
-// MergePart adds the share of each bucket of other between two fractions from 0 to 1. The sum over steps that cover 0 to 1
-// is all of it.
+// MergePart adds the part of each bucket of other between two fractions from 0 to 1. Consecutive parts that
+// cover 0 to 1 add up to all of it.
 func (h *Histogram) MergePart(other *Histogram, from, to float64) {
 	if from <= 0 && to >= 1 {
 		h.Merge(other)
@@ -70,7 +70,7 @@ func (h *Histogram) MergePart(other *Histogram, from, to float64) {
 	h.Nanos += between(other.Nanos)
 }
 
-// Count is how many durations were counted.
+// Count returns the number of durations.
 func (h *Histogram) Count() uint64 {
 	n := h.Zero
 	for used := h.Octaves; used != 0; used &= used - 1 {
@@ -82,11 +82,11 @@ func (h *Histogram) Count() uint64 {
 	return n
 }
 
-// Sum is the total of all durations in seconds.
+// Sum returns the sum of all durations in seconds.
 func (h *Histogram) Sum() float64 { return float64(h.Nanos) / 1e9 }
 
-// Quantile is a duration in the bucket that holds the q-quantile, with q from 0 to 1: at most
-// 2.2 % away from it. It is 0 when nothing was counted, or when it is less than a microsecond.
+// Quantile returns a duration in the bucket of the q-quantile, 0 ≤ q ≤ 1, with an error of at most 2.2 %. It
+// returns 0 if h is empty, or if the quantile is less than a microsecond.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	count := h.Count()
 	if count == 0 {
@@ -105,21 +105,21 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	panic("BUG: a histogram's buckets hold less than its count")
 }
 
-// midOf is the duration that stands for those in a bucket.
+// midOf returns the duration that represents those in a bucket.
 func midOf(bucket int) time.Duration {
 	return time.Duration(math.Sqrt(BoundOf(bucket-1)*BoundOf(bucket)) * 1e9)
 }
 
-// maxGap is how many empty buckets are written between two others rather than a new span: one
-// costs a bit in a chunk, a span a few bytes.
+// maxGap is the maximum number of empty buckets that are written between two others instead of a new span: an
+// empty bucket costs a bit in a chunk, a span a few bytes.
 const maxGap = 4
 
-// Native makes a Prometheus histogram of h, which shares no memory with it.
+// Native returns h as a Prometheus histogram that shares no memory with it.
 func (h *Histogram) Native() *histogram.Histogram {
 	n := &histogram.Histogram{
 		Schema: Schema, ZeroThreshold: ZeroThreshold, ZeroCount: h.Zero, Count: h.Zero, Sum: h.Sum(),
 	}
-	next := math.MinInt // the index behind the last bucket written
+	next := math.MinInt // the index after the last bucket written
 	var last uint64
 	for used := h.Octaves; used != 0; used &= used - 1 {
 		o := bits.TrailingZeros64(used)

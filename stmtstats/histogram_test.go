@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestBucketsArePrometheus records durations of all sizes and holds each against the bounds
-// that Prometheus' own code gives the bucket.
+// TestBucketsArePrometheus records durations of all sizes and compares each with the bounds of its bucket by
+// Prometheus' code.
 func TestBucketsArePrometheus(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var h Histogram
@@ -93,7 +93,7 @@ func TestNativeHoldsEveryBucket(t *testing.T) {
 	}
 }
 
-// TestQuantilesWithinOneBucket compares with sorting, up to the quantile 0.999.
+// TestQuantilesWithinOneBucket compares quantiles up to 0.999 with sorted durations.
 func TestQuantilesWithinOneBucket(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var h Histogram

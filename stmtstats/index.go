@@ -8,20 +8,19 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// An index finds entries by the hash of their key: open addressing with linear probing. A slot
-// is the hash's upper half and the entry's number plus 1, or 0. Slots are only ever filled: who
-// reads needs no lock, and what has been evicted is found, but cannot be entered. A new index
-// is made when there is something to leave out.
+// An index finds entries by the hash of their key: open addressing with linear probing. A slot has the upper
+// half of the hash and the entry's number plus 1, or 0. Slots are never cleared: readers need no lock, and an
+// evicted entry is found, but cannot be entered. A new index is created to drop evicted entries.
 type index struct {
 	slots []atomic.Uint64
 }
 
-// indexSize is how many slots the index of so many digests has: at least half remain empty.
+// indexSize returns the number of slots for a number of digests: at least half remain empty.
 func indexSize(digests int) int { return 1 << bits.Len(uint(2*digests-1)) }
 
 func newIndex(digests int) *index { return &index{slots: make([]atomic.Uint64, indexSize(digests))} }
 
-// insert adds an entry. It is called with the table's lock held.
+// insert adds an entry. The caller holds the table's lock.
 func (x *index) insert(hash uint64, number int) {
 	mask := uint64(len(x.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -32,7 +31,7 @@ func (x *index) insert(hash uint64, number int) {
 	}
 }
 
-// hash is a key's. Strangers choose statements, so it is keyed.
+// hash returns the hash of a key. It is keyed, because clients choose the statements.
 func (t *Table) hash(digest []byte, schema, user, backend string) uint64 {
 	h := maphash.Bytes(t.seed, digest)
 	h = h*mix + maphash.String(t.seed, schema)
@@ -44,8 +43,8 @@ func (t *Table) hash(digest []byte, schema, user, backend string) uint64 {
 // mix is odd and spreads its factor over all bits: 2^64 divided by the golden ratio.
 const mix = 0x9E3779B97F4A7C15
 
-// find enters the entry that counts r's statements. missing says that there is none; neither
-// an entry nor missing, that it is sealed at the moment. bucket is that of r's duration. It does not allocate.
+// find enters the entry that counts r's statements. missing reports that there is none. If e is nil and
+// missing is false, the entry is currently sealed. bucket is that of r's duration. It does not allocate.
 func (t *Table) find(hash uint64, r *querylog.Record, bucket int) (e *entry, missing bool) {
 	x := t.index.Load()
 	mask := uint64(len(x.slots) - 1)
@@ -65,17 +64,17 @@ func (t *Table) find(hash uint64, r *querylog.Record, bucket int) (e *entry, mis
 			}
 			e.retreat()
 		} else if e.state() != gateGone {
-			return nil, false // sealed, or free since this index was made: the lock tells
+			return nil, false // sealed, or freed since this index was built: find again under the lock
 		}
 	}
 }
 
-// fetch loads what counting a statement will write to, and looks at none of it: the entry may be anybody's. The additions
-// are locked, so that the processor waits for the memory of each before it turns to the next; of plain loads it
-// has several under way.
+// fetch loads the memory that counting a statement will write to, and ignores the values: the entry may
+// belong to any Key. Atomic additions are locked, so the processor waits for the memory of each before it
+// starts the next, while it overlaps plain loads.
 func (m *memory) fetch(e *entry, bucket int) {
 	e.gate.Load()
-	if !racing { // nobody knows whether it is being written
+	if !racing { // these plain reads race with writers
 		atomic.LoadUint32(&e.sum) // the line of the names, which is compares
 	}
 	e.counters[counterNanos].Load()

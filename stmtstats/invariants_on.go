@@ -2,6 +2,6 @@
 
 package stmtstats
 
-// invariants has samples overwritten when they are no longer valid, and the table's pages and
-// entries counted where many have changed.
+// invariants enables overwriting samples when they become invalid, and checking the table's pages and entries
+// after many changes.
 const invariants = true

@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// The file is a header, two sets of totals of what was evicted, the entries and the pages, in the
-// machine's byte order. The first entry is Other's; page 0 is nobody's, so that 0 means none.
+// The file has a header, two sets of totals of evicted entries, the entries and the pages, in native byte
+// order. The first entry is Other's. Page 0 is unused, so that 0 means none.
 const (
 	magic       = "tarehist"
 	version     = 1
@@ -20,9 +20,9 @@ const (
 	entryBytes  = int(unsafe.Sizeof(entry{}))
 	totalsBytes = int(unsafe.Sizeof(totals{}))
 	pageBytes   = PerOctave * 8
-	pageText    = pageBytes - 4 // of a text, behind the number of its next page
+	pageText    = pageBytes - 4 // of a text, after the number of its next page
 
-	// maxTextPages bounds the text that is kept of a statement.
+	// maxTextPages bounds the stored text of a statement.
 	maxTextPages = 4
 	maxText      = maxTextPages * pageText
 )
@@ -41,80 +41,80 @@ const (
 	numCounters = counterErrors + ErrorClasses
 )
 
-// A header begins the file. What stands up to sum is written once, by whoever makes the file.
+// A header is the start of the file. The fields up to sum are written once, when the file is created.
 type header struct {
 	magic                        [8]byte
 	version, order               uint32
 	entryBytes, octaves, classes uint32
 	entries, pages               uint32
-	sum                          uint32 // CRC-32C of all before it
+	sum                          uint32 // CRC-32C of all fields before it
 
-	// redaction is the last one that texts were kept with: none that it forbids is there.
+	// redaction is the last one with which texts were stored: the file has no text that it forbids.
 	redaction atomic.Uint64
 
 	nextID atomic.Uint64
 
-	// moved says whose totals were added last to the evicted ones, and in its topmost bit
-	// which of the two sets holds the sum: one store completes an eviction.
+	// moved has the id of the entry whose totals were added last to the evicted ones, and in its topmost bit
+	// which of the two sets is current: a single store completes an eviction.
 	moved atomic.Uint64
 }
 
 const movedSet = 1 << 63
 
-// totals are the sums of entries that are gone.
+// totals are the sums of evicted entries.
 type totals struct {
 	first, last int64 // Unix nanoseconds
 	counters    [numCounters]uint64
 	buckets     [NumBuckets]uint64
 }
 
-// A page holds the buckets of one octave, or a part of a text.
+// A page has the buckets of one octave, or a part of a text.
 type page [PerOctave]atomic.Uint64
 
-// bytes is the page as bytes.
+// bytes returns the page as bytes.
 func (p *page) bytes() *[pageBytes]byte { return (*[pageBytes]byte)(unsafe.Pointer(p)) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A memory is the file's content as values. Its numbers of entries and pages are known not to
-// exceed the content.
+// A memory is the content of the file as Go values. Its numbers of entries and pages have been checked
+// against the length of the content.
 type memory struct {
 	raw     []byte
 	header  *header
 	sets    *[2]totals
 	entries []entry
 	pages   []page
-	text    []byte // scratch of who checks texts
+	text    []byte // scratch for checking texts
 }
 
-// geometry is how many entries and pages a memory has.
+// A geometry has the numbers of entries and pages of a memory.
 type geometry struct{ entries, pages int }
 
 func (g geometry) bytes() int64 {
 	return headerBytes + 2*int64(totalsBytes) + int64(g.entries)*int64(entryBytes) + int64(g.pages)*pageBytes
 }
 
-// fixedHeap is what a table has on the heap: the index, another one while it is rebuilt, the
-// stacks of free entries and pages, the list of whom to evict, the names that are given out, and
-// the sample that Collect reads into.
+// fixedHeap returns the heap bytes of a table: the index, a second one while it is rebuilt, the stacks of
+// free entries and pages, the list of eviction candidates, the interned names, and the sample that Collect
+// reads into.
 func fixedHeap(digests, pages int) int64 {
 	return 2*8*int64(indexSize(digests)) + (4+int64(unsafe.Sizeof(candidate{})))*int64(digests) + 4*int64(pages) +
 		maxNameBytes + int64(unsafe.Sizeof(Table{}))
 }
 
-// fixedPages is Other's, which never waits for one, and page 0.
+// fixedPages are page 0 and the pages of Other, which are allocated in advance.
 const fixedPages = octaves + 1
 
-// leastPages are what one entry may need at once, besides the fixed ones.
+// leastPages is the number of pages that one entry may need at once, besides the fixed ones.
 const leastPages = octaves + maxTextPages + numSlow + 1
 
-// leastBytes is what a table of so many digests takes with room for little but their names.
+// leastBytes returns the bytes of a table of this many digests with little room besides their names.
 func leastBytes(digests int) int64 {
 	g := geometry{entries: digests + 1, pages: fixedPages + leastPages + 2*digests}
 	return g.bytes() + fixedHeap(digests, g.pages)
 }
 
-// geometryOf is what fits into so many bytes.
+// geometryOf returns the geometry that fits into room.
 func geometryOf(digests int, room int64) geometry {
 	g := geometry{entries: digests + 1}
 	room -= g.bytes() + fixedHeap(digests, 0)
@@ -122,8 +122,7 @@ func geometryOf(digests int, room int64) geometry {
 	return g
 }
 
-// place makes values of the bytes of a memory with this geometry. They have to be aligned to 8
-// bytes.
+// place returns raw as a memory with this geometry. raw must be aligned to 8 bytes.
 func (g geometry) place(raw []byte) *memory {
 	if int64(len(raw)) < g.bytes() || uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%8 != 0 {
 		panic("BUG: stmtstats: a memory too short or not aligned for its geometry")
@@ -139,7 +138,7 @@ func (g geometry) place(raw []byte) *memory {
 	return m
 }
 
-// format makes an empty table of zeroed bytes.
+// format writes an empty table to zeroed bytes.
 func (g geometry) format(raw []byte, redaction querylog.Redaction) *memory {
 	m := g.place(raw)
 	h := m.header
@@ -159,16 +158,16 @@ func (g geometry) format(raw []byte, redaction querylog.Redaction) *memory {
 	return m
 }
 
-// checksum is what sum has to be.
+// checksum returns the expected value of sum.
 func (h *header) checksum() uint32 {
 	b := (*[unsafe.Sizeof(header{})]byte)(unsafe.Pointer(h))
 	return crc32.Checksum(b[:unsafe.Offsetof(h.sum)], castagnoli)
 }
 
-// errForeign is the end of all that is not a table of this version.
+// errForeign is the error of a file that is not a table of this version.
 var errForeign = errors.New("not a digest table")
 
-// readHeader tells the geometry of a file's content.
+// readHeader returns the geometry of a file's content.
 func readHeader(raw []byte) (geometry, error) {
 	if len(raw) < headerBytes || string(raw[:len(magic)]) != magic {
 		return geometry{}, errForeign

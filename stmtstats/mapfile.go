@@ -12,27 +12,27 @@ import (
 	"github.com/taredb/tare/internal/localstate"
 )
 
-// The names in Options.Dir. Tables are replaced by renaming, so the lock is a file of its own.
+// Names in Options.Dir. Tables are replaced by renaming, so the lock is a separate file.
 const (
 	tableName = "digests.table"
 	lockName  = "digests.lock"
 	newSuffix = ".new"
 )
 
-// The pieces of a table in the data directory, as a loss of them is reported.
+// The pieces of a table in the data directory, with the effect of their loss.
 var (
 	tablePiece = localstate.Piece{Name: "digest table", Lost: "the counters of all statements, which start at 0"}
 	lockPiece  = localstate.Piece{Name: "digest table lock", Lost: "nothing"}
 )
 
-// A mapFile is the memory of a table: a file that the kernel keeps when the process is killed, or
-// just memory.
+// A mapFile is the memory of a table: a mapped file, which the kernel keeps when the process is killed, or
+// anonymous memory.
 type mapFile struct {
 	raw  []byte
 	lock *os.File // nil: no file
 }
 
-// anonymous is so many bytes without a file.
+// anonymous returns memory without a file.
 func anonymous(bytes int64) (*mapFile, error) {
 	raw, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -41,7 +41,7 @@ func anonymous(bytes int64) (*mapFile, error) {
 	return &mapFile{raw: raw}, nil
 }
 
-// lockDir keeps other processes out of the directory's table.
+// lockDir locks the directory's table against other processes.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// mapExisting maps a file, all of it. Nil without an error: there is none.
+// mapExisting maps a whole file. It returns nil without an error if there is none.
 func mapExisting(path string) ([]byte, error) {
 	if !localstate.IsFile(path) {
 		return nil, localstate.ErrNotFile // before a pipe is opened, which blocks
@@ -79,12 +79,12 @@ func mapExisting(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() < headerBytes {
-		return []byte{}, nil // too short for anything
+		return []byte{}, nil // too short for a header
 	}
 	return mapShared(f, info.Size())
 }
 
-// mapNew makes a file of so many zeroes and maps it.
+// mapNew creates a file of zeroes and maps it.
 func mapNew(path string, bytes int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -97,8 +97,8 @@ func mapNew(path string, bytes int64) ([]byte, error) {
 	return mapShared(f, bytes)
 }
 
-// reserve gives every page of the file its place on the disk: a page without one on a full disk
-// would end the process at its first use.
+// reserve allocates the file's blocks on the disk: the first use of a page without a block on a full disk
+// would end the process.
 func reserve(f *os.File, bytes int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, bytes)
 	if !errors.Is(err, unix.EOPNOTSUPP) {

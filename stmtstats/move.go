@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// move copies the table in old to another one, those called last first. Entries that find no
-// room are evicted.
+// move copies the table in old to another one, in the order of the most recent calls. Entries without room
+// are evicted.
 func (t *Table) move(to, old *memory) {
 	h := to.header
 	h.redaction.Store(old.header.redaction.Load())
@@ -99,7 +99,7 @@ func (v *mover) entry(to, e *entry) bool {
 	return true
 }
 
-// text copies a text, if there is room: it is what can be done without.
+// text copies a text if there is room. It is dropped otherwise, as it is not essential.
 func (v *mover) text(from *textRef, limit int) (to textRef) {
 	if !v.old.isText(from, limit) {
 		return to

@@ -1,15 +1,15 @@
 package stmtstats
 
-// A nameTable gives out names as strings, the same ones as last time where possible.
+// A nameTable interns names as strings.
 type nameTable struct {
 	kept  map[string]string
 	bytes int
 }
 
-// maxNameBytes bounds what a nameTable keeps.
+// maxNameBytes bounds the bytes of a nameTable.
 const maxNameBytes = 64 << 10
 
-// key is an entry's Key, in strings that may be kept.
+// key returns an entry's Key, in strings that may be retained.
 func (t *nameTable) key(e *entry, pages []page) Key {
 	b := e.nameBytes(pages)
 	s, u := int(e.schemaBytes), int(e.schemaBytes)+int(e.userBytes)
@@ -20,7 +20,7 @@ func (t *nameTable) name(b []byte) string {
 	if s, ok := t.kept[string(b)]; ok {
 		return s
 	}
-	const headers = 48 // of a string as key and as value, and its place in the map
+	const headers = 48 // of a string as key and as value, and its map slot
 	if t.bytes += len(b) + headers; t.kept == nil || t.bytes > maxNameBytes {
 		t.kept = make(map[string]string)
 		t.bytes = len(b) + headers

@@ -2,15 +2,15 @@ package stmtstats
 
 import "github.com/taredb/tare/querylog"
 
-// Observe counts a statement that is over. It keeps nothing that r points to, does not allocate,
-// and waits only where a digest is new, or takes longer than ever before. It must not be called
-// after Close.
+// Observe counts a finished statement. It retains nothing that r points to and does not allocate. It takes a
+// lock only for a new digest, a duration in an octave that is new for the entry, or one of its slowest calls.
+// It must not be called after Close.
 func (t *Table) Observe(r *querylog.Record) {
 	if t.closed.Load() {
 		panic("BUG: stmtstats: Observe after Close")
 	}
 	bucket := BucketOf(r.Total)
-	if r.Digest == ([16]byte{}) { // nothing that has a digest
+	if r.Digest == ([16]byte{}) { // the command has no digest
 		t.countOther(r, bucket)
 		return
 	}
@@ -38,11 +38,11 @@ func (t *Table) Observe(r *querylog.Record) {
 	}
 }
 
-// countOther counts a statement that no entry is kept for. Its buckets always have a place.
+// countOther counts a statement without an entry. Its buckets always have counters.
 func (t *Table) countOther(r *querylog.Record, bucket int) {
 	t.untracked.Add(1)
 	other := &t.mem.entries[0]
-	for !other.enter() { // sealed, for as long as it takes to read it
+	for !other.enter() { // sealed while it is read
 		t.mu.Lock()
 		t.mu.Unlock() //nolint:staticcheck // who holds it makes the entry live again before
 	}
@@ -50,8 +50,8 @@ func (t *Table) countOther(r *querylog.Record, bucket int) {
 	other.leave()
 }
 
-// observeSlowly enters the entry of a statement whose digest is new, or whose bucket has no place
-// yet. Where there is no room it counts the statement in Other and returns nil.
+// observeSlowly enters the entry of a statement whose digest is new, or whose bucket has no counter yet. If
+// there is no room it counts the statement in Other and returns nil.
 func (t *Table) observeSlowly(hash uint64, r *querylog.Record, bucket int) *entry {
 	t.mu.Lock()
 	e, _ := t.find(hash, r, bucket)

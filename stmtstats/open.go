@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// open finds t its memory.
+// open sets the memory of t.
 func (t *Table) open() error {
 	g := geometryOf(t.opts.MaxDigests, t.opts.Bytes)
 	if t.opts.Dir == "" {
@@ -51,8 +51,8 @@ func (t *Table) open() error {
 	return nil
 }
 
-// openFile maps the table at path, or another one in its place when there is none, it is none,
-// or it has another size.
+// openFile maps the table at path. It creates another one if there is none, if it is damaged, or if it has
+// another size.
 func (t *Table) openFile(path string, g geometry) (*memory, error) {
 	raw, err := mapExisting(path)
 	if errors.Is(err, localstate.ErrNotFile) || errors.Is(err, fs.ErrPermission) {
@@ -105,7 +105,7 @@ func (t *Table) putAside(path string, raw []byte, why error) error {
 	return nil
 }
 
-// begin goes on with the table that is in mem.
+// begin continues with the table in mem.
 func (t *Table) begin(mem *memory) {
 	t.mem = mem
 	for i := range mem.entries {
@@ -131,7 +131,7 @@ func (t *Table) begin(mem *memory) {
 			}
 		}
 	}
-	slices.Reverse(t.unused) // the first is the next one taken
+	slices.Reverse(t.unused) // the first is taken first
 	erase := t.redact()
 	pages, err := mem.owned()
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *Table) begin(mem *memory) {
 	t.verify()
 }
 
-// repair empties what a kill has left half written.
+// repair drops values that a kill has left partly written.
 func (m *memory) repair(e *entry) {
 	if !m.isText(&e.text, maxText) {
 		e.text = textRef{}
@@ -166,8 +166,8 @@ func (m *memory) repair(e *entry) {
 	e.floor.Store(0)
 }
 
-// redact drops the texts that a stricter redaction than before forbids. erase says that what
-// they were written to is to be overwritten.
+// redact drops the texts that a stricter redaction than before forbids. erase reports that the pages they
+// were written to must be overwritten.
 func (t *Table) redact() (erase bool) {
 	h := t.mem.header
 	before := querylog.Redaction(h.redaction.Load())
@@ -189,7 +189,7 @@ func (t *Table) redact() (erase bool) {
 	return true
 }
 
-// eraseFree overwrites what pages without an owner still hold.
+// eraseFree overwrites the pages without an owner.
 func (t *Table) eraseFree() {
 	for _, n := range t.pages.numbers {
 		t.mem.pages[n].clear()

@@ -10,31 +10,29 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// Options of a Table.
+// Options configure a Table.
 type Options struct {
-	// Bytes is the most memory that the table takes, its index included. Default:
-	// DefaultBytes. With a Dir its file is about as long.
+	// Bytes is the maximum memory of the table, including its index. Default: DefaultBytes. With a Dir its
+	// file is about as long.
 	Bytes int64
 
-	// MaxDigests is how many digests are told apart at once, where each (digest, schema,
-	// user, backend) counts as one. Default: DefaultMaxDigests.
+	// MaxDigests is the maximum number of Keys that are counted separately. Each (digest, schema, user,
+	// backend) counts as one. Default: DefaultMaxDigests.
 	MaxDigests int
 
-	// Dir is the directory of the table's file, which outlives the process, however it ends.
-	// Empty: nothing does.
+	// Dir is the directory of the table's file, which outlives the process, however it ends. Empty: the
+	// counters are lost with the process.
 	Dir string
 
-	// Redaction is that of the query log: with RedactNone the slowest calls keep the beginning
-	// of their own text, with RedactAll no text is kept.
+	// Redaction is that of the query log: with RedactNone the slowest calls keep the beginning of their text,
+	// with RedactAll no text is kept.
 	Redaction querylog.Redaction
 
-	// Turnover is the time in which at most MaxDigests digests make room for others, so
-	// that statements which are never seen twice do not make series without bound.
-	// Default: DefaultTurnover.
+	// Turnover is the time in which at most MaxDigests Keys are evicted, so that statements which are called
+	// only once do not create series without bound. Default: DefaultTurnover.
 	Turnover time.Duration
 
-	// MinIdle is how long a digest must not have been called to make room for others. Default:
-	// DefaultMinIdle.
+	// MinIdle is the minimum idle time of a Key before it is evicted. Default: DefaultMinIdle.
 	MinIdle time.Duration
 
 	// Now is the clock of eviction. Default: time.Now.
@@ -43,7 +41,7 @@ type Options struct {
 	// Slog logs files that are set aside. Default: slog.Default.
 	Slog *slog.Logger
 
-	// State records the table's file and sets it aside when it is damaged. Default: one of Dir.
+	// State records the table's file and sets it aside if it is damaged. Default: a new one for Dir.
 	State *localstate.Store
 }
 
@@ -58,7 +56,7 @@ const (
 // MostDigests bounds MaxDigests.
 const MostDigests = 1 << 24
 
-// Validate fills in the defaults and says what is wrong with o.
+// Validate sets defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
 	if o.Bytes == 0 {
 		o.Bytes = DefaultBytes

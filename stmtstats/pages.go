@@ -1,9 +1,9 @@
 package stmtstats
 
-// A pageStack is the numbers of the pages that are nobody's. It is the heap's: a file tells whose
-// a page is by who points to it.
+// A pageStack has the numbers of the free pages, on the heap. In the file, a page is free if nothing refers
+// to it.
 type pageStack struct {
-	numbers []uint32 // with room for every page
+	numbers []uint32 // with capacity for every page
 }
 
 func (s *pageStack) free() int { return len(s.numbers) }
@@ -17,7 +17,7 @@ func (s *pageStack) take() uint32 {
 
 func (s *pageStack) put(n uint32) { s.numbers = append(s.numbers, n) }
 
-// fill makes free all pages that have no owner, the lowest on top.
+// fill frees all pages without an owner, the lowest on top.
 func (s *pageStack) fill(owned []bool) {
 	s.numbers = make([]uint32, 0, len(owned))
 	for n := len(owned) - 1; n > 0; n-- {
@@ -27,7 +27,7 @@ func (s *pageStack) fill(owned []bool) {
 	}
 }
 
-// clear zeroes the buckets of a page that nobody has found yet.
+// clear zeroes the buckets of a page to which nothing refers yet.
 func (p *page) clear() {
 	for i := range p {
 		p[i].Store(0)

@@ -2,5 +2,5 @@
 
 package stmtstats
 
-// racing says that the race detector watches.
+// racing reports whether the race detector is enabled.
 const racing = false

@@ -2,71 +2,70 @@ package stmtstats
 
 import "time"
 
-// A Key names what is counted together.
+// A Key identifies the calls that are counted together.
 type Key struct {
 	Digest                [16]byte
 	Schema, User, Backend string
 }
 
-// A Kind says what a Sample counts.
+// A Kind specifies the calls that a Sample counts.
 type Kind uint8
 
 const (
-	// Tracked is the calls of one Key.
+	// Tracked: the calls of one Key.
 	Tracked Kind = iota
 
-	// Other is the calls of statements that no entry was kept for: it is a true rate. Its
-	// Key is empty.
+	// Other: the calls of statements without an entry. Its rate is exact, and its Key is empty.
 	Other
 
-	// Evicted is the totals of the digests that made room for others. Its Key is empty.
+	// Evicted: the totals of evicted Keys. Its Key is empty.
 	Evicted
 
-	// Gone is a Key that has made room since it was last collected; its totals are
-	// part of Evicted now. Of its fields only Key, ID, First and Last are set.
+	// Gone: a Key that was evicted since the last Collect. Its totals are included in Evicted. Only Key, ID,
+	// First and Last are set.
 	Gone
 )
 
-// String is the kind's name; those of Other and Evicted are the values of the label digest.
+// String returns the kind's name. Those of Other and Evicted are values of the label digest.
 func (k Kind) String() string { return [...]string{"tracked", "other", "evicted", "gone"}[k] }
 
-// A Sample is what a Table says of one Key. All counters have counted since First, across
-// restarts, and never fall.
+// A Sample has the counters of one Key of a Table. All counters have counted since First, across restarts,
+// and never decrease.
 type Sample struct {
 	Key
 	Kind Kind
 
-	// ID names the entry as long as there is one for the Key; no other entry of the table
-	// ever has it. 0 and 1 are those of Evicted and Other.
+	// ID identifies the entry of the Key until it is evicted; it is never reused within the table. 0 and 1
+	// are those of Evicted and Other.
 	ID uint64
 
-	// Text is the statement with ? for its literals, or its beginning if TextCut. Collect
-	// sets it only when Fresh; Table.Text answers it at any time.
+	// Text is the statement with ? for its literals, or its beginning if TextCut. Collect sets it only if
+	// Fresh; Table.Text returns it at any time.
 	Text    string
 	TextCut bool
 
-	Calls uint64 // always Histogram.Count()
+	Calls uint64 // equals Histogram.Count()
 	Counters
 	Histogram Histogram // of the calls' durations
 
-	First time.Time // when the first call had ended
-	Last  time.Time // when the last call had ended
+	First time.Time // end of the first call
+	Last  time.Time // end of the last call
 
-	// Born says that no Collect of any process has visited the entry before: all of it
-	// has happened since the last one.
+	// Born reports that no Collect of any process has visited the entry before: all its calls happened since
+	// the last Collect.
 	Born bool
 
-	// Fresh says that this Table visits the entry for the first time, or has learnt its
-	// text since: now is the time to look at Key and Text.
+	// Fresh reports that this Table visits the entry for the first time, or has learned its text since: Key
+	// and Text are new.
 	Fresh bool
 }
 
-// Counters are what a Key has counted, except its calls and their durations.
+// Counters are the counters of a Key, except its calls and their durations.
 type Counters struct {
 	RowsSent      uint64
 	RowsAffected  uint64
-	BytesReceived uint64 // of the commands, packet headers included
-	BytesSent     uint64 // of the responses, packet headers included
+	BytesReceived uint64 // of the commands, including packet headers
+	BytesSent     uint64 // of the responses, including packet headers
 	Warnings      uint64
 	Errors        [ErrorClasses]uint64
 }
@@ -78,19 +77,19 @@ type SlowCall struct {
 	Rows         uint64 // returned or affected
 	ConnectionID uint64
 	ErrorNumber  uint16
-	Text         string // the beginning of the statement's own text, as far as the redaction lets it show
+	Text         string // the beginning of the statement's text, as far as the redaction permits
 }
 
-// Stats are a Table's own figures.
+// Stats are the metrics of a Table.
 type Stats struct {
-	Digests   int    // that are tracked
+	Digests   int    // tracked Keys
 	Bytes     int64  // of memory, fixed
 	Pages     int    // for buckets and texts
 	FreePages int    // of these
-	Admitted  uint64 // digests that found a place, since OpenTable as all below
-	Evictions uint64 // digests that made room
-	Untracked uint64 // calls that were counted in Other
+	Admitted  uint64 // admitted Keys, since OpenTable as all below
+	Evictions uint64 // evicted Keys
+	Untracked uint64 // calls counted in Other
 
 	LastEviction time.Time // zero: there was none
-	SetAside     string    // path of a damaged or foreign file that was found and moved; mostly ""
+	SetAside     string    // path to which a damaged or foreign file was moved; usually ""
 }

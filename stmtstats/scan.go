@@ -5,20 +5,20 @@ import "time"
 // Now returns the time of the table's clock.
 func (t *Table) Now() time.Time { return t.opts.Now() }
 
-// Len returns the number of samples that Scan visits when no Key comes or goes.
+// Len returns the number of samples that Scan visits if no Key is added or evicted.
 func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.live + 2
 }
 
-// scanAttempts is how often Scan reads the table in the hope that nothing is evicted meanwhile.
+// scanAttempts is how often Scan reads the table if Keys are evicted meanwhile.
 const scanAttempts = 3
 
-// Scan calls begin, then reads Evicted, Other and every tracked Key into s and calls visit after each, with the number of the
-// entry, 0 for the sums. Unlike Each it delays Collect and evictions by no more than the time in which one entry is read. It
-// sets no texts. If a Key was evicted meanwhile, it starts over, three times at most: the sum over the last visits may lack
-// its calls.
+// Scan calls begin, then reads Evicted, Other and every tracked Key into s and calls visit after each, with
+// the number of the entry, 0 for the sums. Unlike Each it delays Collect and evictions only by the time to
+// read one entry. It sets no texts. If a Key was evicted meanwhile, Scan starts again, at most three times:
+// the sum over the last visits may lack the Key's calls.
 func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
 	for range scanAttempts {
 		t.mu.Lock()
@@ -46,7 +46,7 @@ func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
 	return nil
 }
 
-// ReadEntry reads the entry with a number into s, without its text. It reports false if the entry is not in use.
+// ReadEntry reads the entry with a number into s, without its text. It reports false if the entry is unused.
 func (t *Table) ReadEntry(s *Sample, number int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *Table) ReadDigest(s *Sample, digest [16]byte, visit func(number int)) {
 	}
 }
 
-// TextAt returns the text of the entry with a number, "" if it does not have this ID any more.
+// TextAt returns the text of the entry with a number, "" if it no longer has this ID.
 func (t *Table) TextAt(number int, id uint64) (text string, cut bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,8 +95,8 @@ func (t *Table) TextAt(number int, id uint64) (text string, cut bool) {
 	return t.textOf(e)
 }
 
-// KeyAt returns the Key of the entry with a number, an empty one for the evicted Keys' totals. It reports false if the
-// entry does not have this ID any more.
+// KeyAt returns the Key of the entry with a number, an empty one for the evicted Keys' totals. It reports
+// false if the entry no longer has this ID.
 func (t *Table) KeyAt(number int, id uint64) (Key, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +110,7 @@ func (t *Table) KeyAt(number int, id uint64) (Key, bool) {
 	return t.names.key(e, t.mem.pages), true
 }
 
-// entryAt returns the live entry with a number and an ID, or nil. It is called with the lock held.
+// entryAt returns the live entry with a number and an ID, or nil. The caller holds the lock.
 func (t *Table) entryAt(number int, id uint64) *entry {
 	if e := &t.mem.entries[number]; !t.closed.Load() && e.state() == gateLive && e.id == id {
 		return e

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// numSlow is how many of its slowest calls an entry keeps.
+	// numSlow is the number of slowest calls kept per entry.
 	numSlow = 3
 
-	// slowWindow is how recent they are: an older call makes room for any other.
+	// slowWindow is the age at which a call may be replaced by any other.
 	slowWindow = time.Hour
 
-	// slowTextPart is the part of the pages that their texts may take: one in so many.
+	// slowTextPart is the reciprocal of the fraction of the pages that their texts may use.
 	slowTextPart = 32
 )
 
-// A slowRef is one of the slowest calls; its sum guards it against a kill while it is written.
+// A slowRef is one of the slowest calls. Its sum detects a kill during a write.
 type slowRef struct {
 	start, nanos, rows int64
 	connection         uint64
 	errno              uint16
 	_                  uint16
-	sum                uint32 // CRC-32C of all before it
+	sum                uint32 // CRC-32C of all fields before it
 	text               textRef
 	_                  uint32
 }
@@ -36,8 +36,8 @@ func (s *slowRef) checksum() uint32 {
 	return crc32.Checksum(b[:unsafe.Offsetof(s.sum)], castagnoli)
 }
 
-// learn takes a statement's text, if there is none yet, and the statement, if it is one of the
-// slowest. The entry may have become another's since the statement was counted.
+// learn stores a statement's text, if there is none yet, and the call, if it is one of the slowest. The entry
+// may have been reused since the statement was counted.
 func (t *Table) learn(e *entry, id uint64, r *querylog.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *Table) learn(e *entry, id uint64, r *querylog.Record) {
 	}
 }
 
-// learnText keeps a statement's text, or none when there is no room for it now.
+// learnText stores a statement's text, or none if there is no room for it now.
 func (t *Table) learnText(e *entry, r *querylog.Record) {
 	if len(r.Normalized) == 0 {
 		return
@@ -64,7 +64,7 @@ func (t *Table) learnText(e *entry, r *querylog.Record) {
 	}
 }
 
-// learnSlow puts a call in the place of the fastest of the slowest, or of one that is not recent.
+// learnSlow replaces the fastest of the slow calls, or one that is not recent.
 func (t *Table) learnSlow(e *entry, r *querylog.Record) {
 	start := r.Start.UnixNano()
 	recent := start - int64(slowWindow)
@@ -88,7 +88,7 @@ func (t *Table) learnSlow(e *entry, r *querylog.Record) {
 	e.refloor(recent)
 }
 
-// dropSlow gives the page of a slow call's text back.
+// dropSlow frees the page of a slow call's text.
 func (t *Table) dropSlow(s *slowRef) {
 	if s.text.page != 0 {
 		t.slowTexts--
@@ -96,7 +96,7 @@ func (t *Table) dropSlow(s *slowRef) {
 	t.dropText(&s.text)
 }
 
-// rank orders the calls by who is to make room first.
+// rank orders the calls: the lowest is replaced first.
 func (s *slowRef) rank(recent int64) int64 {
 	if s.start < recent {
 		return 0
@@ -104,7 +104,7 @@ func (s *slowRef) rank(recent int64) int64 {
 	return s.nanos
 }
 
-// refloor finds the shortest of the calls that began after recent.
+// refloor sets floor to the shortest of the calls that started after recent.
 func (e *entry) refloor(recent int64) {
 	floor := e.slow[0].rank(recent)
 	for i := range e.slow {
@@ -138,7 +138,7 @@ func (t *Table) SlowCalls(dst []SlowCall, id uint64) []SlowCall {
 	return dst
 }
 
-// Text is the text of the statements that the entry with this ID counts, "" when there is none.
+// Text returns the text of the statements that the entry with this ID counts, "" if there is none.
 func (t *Table) Text(id uint64) (text string, cut bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +154,7 @@ func (t *Table) textOf(e *entry) (text string, cut bool) {
 	return string(t.text), e.text.cut != 0
 }
 
-// byID is the entry with an ID, nil when there is none. It is called with the lock held.
+// byID returns the entry with an ID, or nil. The caller holds the lock.
 func (t *Table) byID(id uint64) *entry {
 	if t.closed.Load() {
 		return nil

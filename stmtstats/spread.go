@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
-// A histogram is kept as its spread: the count of the zero bucket, then for each bucket that is not
-// empty, from the one of the longest durations down, how many empty ones are above it, and its count; all as varints. Who asks
-// for a high quantile reads no more than the beginning.
+// A spread is the stored form of a histogram: the count of the zero bucket, then for each bucket that is not
+// empty, in order of descending durations, the number of empty buckets above it and its count, all as
+// varints. A reader of a high quantile reads only the beginning.
 
 // AppendSpread appends h's spread to dst.
 func (h *Histogram) AppendSpread(dst []byte) []byte {
@@ -30,12 +30,12 @@ func (h *Histogram) AppendSpread(dst []byte) []byte {
 	return dst
 }
 
-// MaxSpread is the longest spread: of each bucket a gap of none and a count.
+// MaxSpread is the maximum length of a spread: for each bucket a gap of 0 and a count.
 const MaxSpread = (1 + NumBuckets) * (1 + binary.MaxVarintLen64)
 
 var errSpread = errors.New("a histogram has buckets that there are not")
 
-// Uvarint is the number that is at at, and where the next one is; -1 where there is none.
+// Uvarint returns the number at an index and the index of the next one, which is -1 if there is no number.
 func Uvarint(b []byte, at int) (n uint64, next int) {
 	if at < len(b) && b[at] < 0x80 {
 		return uint64(b[at]), at + 1
@@ -51,7 +51,7 @@ func longUvarint(b []byte, at int) (n uint64, next int) {
 	return n, at + width
 }
 
-// AddSpread adds what a spread counts to h, but the time. h is not to be used after an error.
+// AddSpread adds the counts of a spread to h, except the sum of durations. After an error h is invalid.
 func (h *Histogram) AddSpread(spread []byte) error {
 	if len(spread) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (h *Histogram) AddSpread(spread []byte) error {
 	return nil
 }
 
-// AddSpreadV1 is AddSpread of a file of version 1, whose buckets ascend.
+// AddSpreadV1 is AddSpread for a file of version 1, whose buckets are in ascending order.
 func (h *Histogram) AddSpreadV1(spread []byte) error {
 	if len(spread) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func (h *Histogram) AddSpreadV1(spread []byte) error {
 	return nil
 }
 
-// Subtract subtracts the counts of other; a bucket that is less becomes 0.
+// Subtract subtracts the counts of other. A bucket that would become negative becomes 0.
 func (h *Histogram) Subtract(other *Histogram) {
 	less := func(n *uint64, by uint64) { *n -= min(*n, by) }
 	for used := other.Octaves & h.Octaves; used != 0; used &= used - 1 {
@@ -117,7 +117,7 @@ func (h *Histogram) Subtract(other *Histogram) {
 	less(&h.Nanos, other.Nanos)
 }
 
-// SetNative makes h what a Prometheus histogram counts that Native made.
+// SetNative sets h to the counts of a Prometheus histogram that was created by Native.
 func (h *Histogram) SetNative(n *histogram.Histogram) error {
 	h.Reset()
 	if n.Schema != Schema || len(n.NegativeSpans) > 0 {

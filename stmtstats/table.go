@@ -11,44 +11,41 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A Table counts the calls of each digest. Its methods may be called by many goroutines at once,
-// but Close.
+// A Table counts the calls of each digest. Its methods are safe for concurrent use, except Close.
 type Table struct {
 	opts   Options
 	seed   maphash.Seed
 	mem    *memory
-	file   *mapFile // what mem is in
+	file   *mapFile // backs mem
 	index  atomic.Pointer[index]
 	closed atomic.Bool
 
-	// full is set when no new digest finds a place: statements of unknown digests need
-	// not ask for the lock then.
+	// full is set while no new digest finds room: statements of unknown digests then need not take the lock.
 	full      atomic.Bool
 	untracked atomic.Uint64
 	setAside  string
 
-	collecting sync.Mutex // held by Collect and Each, before mu
+	collecting sync.Mutex // locked by Collect and Each, before mu
 	sample     Sample     // under collecting
 	allowance  allowance  // under collecting
 
 	mu        sync.Mutex
 	pages     pageStack // under mu, as all below
-	unused    []uint32  // numbers of entries that are nobody's
-	hand      int       // where givePage last looked for an entry to evict
+	unused    []uint32  // numbers of free entries
+	hand      int       // where evictForPage last searched for an entry to evict
 	names     nameTable
 	live      int
-	slowTexts int  // pages that texts of slow calls have
-	pinned    bool // a Collect is under way: nothing is evicted
+	slowTexts int  // pages of the texts of slow calls
+	pinned    bool // a Collect is in progress: nothing is evicted
 	admitted  uint64
 	evictions uint64
-	evicted   time.Time // the latest of them; zero: there was none
-	dropped   []dropped // what a smaller file had no room for, for the next Collect
+	evicted   time.Time // the last eviction; zero: there was none
+	dropped   []dropped // entries without room in a smaller file, for the next Collect
 	text      []byte
 }
 
-// OpenTable makes a table, or goes on with the one in the directory's file. A file that is
-// damaged, or none of ours, is set aside under another name. It fails when another process has
-// the file.
+// OpenTable creates a table, or continues with the one in the directory's file. A damaged or foreign file is
+// set aside under another name. OpenTable fails if another process has the file open.
 func OpenTable(o Options) (*Table, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("digest table: %w", err)
@@ -63,7 +60,7 @@ func OpenTable(o Options) (*Table, error) {
 
 var errClosed = errors.New("digest table: closed")
 
-// Close gives the memory and the file back. The file keeps what was counted.
+// Close releases the memory and the file. The file keeps the counters.
 func (t *Table) Close() error {
 	t.collecting.Lock()
 	defer t.collecting.Unlock()
@@ -79,7 +76,7 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// Stats are the table's own figures, zero after Close.
+// Stats returns the table's metrics, zero after Close.
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,12 +90,11 @@ func (t *Table) Stats() Stats {
 	}
 }
 
-// reserve is how many pages new digests leave to those that are there, for durations that they
-// did not have so far.
+// reserve returns the number of pages that new digests must leave to existing entries, for durations in new
+// octaves.
 func (t *Table) reserve() int { return (len(t.mem.pages) - fixedPages) / 16 }
 
-// admit makes an entry for the statements that r is one of, unless there is no room. It is
-// called with the lock held.
+// admit creates an entry for r's Key, unless there is no room. The caller holds the lock.
 func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
 	names := len(r.Schema) + len(r.User) + len(r.Backend)
 	if names > maxNames || len(r.Schema) > 255 || len(r.User) > 255 || len(r.Backend) > 255 {
@@ -146,7 +142,7 @@ func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
 	return e
 }
 
-// begin makes a free entry an empty one. Whoever still has its number cannot enter it.
+// begin resets a free entry. A session that still has its number cannot enter it.
 func (e *entry) begin() {
 	e.namesPage = 0
 	e.names = [inlineNames]byte{}
@@ -166,8 +162,8 @@ func (e *entry) begin() {
 	e.floor.Store(0)
 }
 
-// givePage gives a bucket its place, of an entry that the caller is inside of; for that it may
-// evict another. It is called with the lock held.
+// givePage allocates the page for a bucket of an entry in which the caller is registered as a writer, and may
+// evict another entry for that. The caller holds the lock.
 func (t *Table) givePage(e *entry, bucket int) bool {
 	if t.pages.free() == 0 && !t.evictForPage(e) {
 		return false
@@ -178,14 +174,14 @@ func (t *Table) givePage(e *entry, bucket int) bool {
 	return true
 }
 
-// hashOf is the hash of an entry's key.
+// hashOf returns the hash of an entry's key.
 func (t *Table) hashOf(e *entry) uint64 {
 	b := e.nameBytes(t.mem.pages)
 	s, u := int(e.schemaBytes), int(e.schemaBytes)+int(e.userBytes)
 	return t.hash(e.digest[:], string(b[:s]), string(b[s:u]), string(b[u:]))
 }
 
-// reindex makes an index of the entries that are live. It is called with the lock held.
+// reindex builds a new index of the live entries. The caller holds the lock.
 func (t *Table) reindex() {
 	x := newIndex(t.opts.MaxDigests)
 	for i := 1; i < len(t.mem.entries); i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// TestAllocs is the table's allocation table: what a statement that is over costs.
+// TestAllocs is the table's allocation table: the cost of a finished statement.
 func TestAllocs(t *testing.T) {
 	table := mustOpen(t, Options{Dir: t.TempDir()})
 	defer func() { _ = table.Close() }()
@@ -59,7 +59,8 @@ func TestAllocs(t *testing.T) {
 	e.retreat()
 }
 
-// Collecting does not allocate either, but for the strings of what is told for the first time.
+// TestCollectAllocs checks that collecting does not allocate, except for the strings of Keys that are
+// reported for the first time.
 func TestCollectAllocs(t *testing.T) {
 	table := mustOpen(t, Options{})
 	defer func() { _ = table.Close() }()

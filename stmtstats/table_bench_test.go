@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A statement is what differs between the records of a session, whose record is one.
+// A statement has the fields that differ between the records of a session, which share one record.
 type statement struct {
 	digest [16]byte
 	total  time.Duration
@@ -21,8 +21,8 @@ func (s *statement) of(r *querylog.Record) *querylog.Record {
 	return r
 }
 
-// benchRecords are statements of so many digests, as a workload has them: a few are most of
-// the calls, and each has a median and a tail of its own.
+// benchRecords returns statements of this many digests, as in a workload: a few have most of the calls, and
+// each has a separate median and tail.
 func benchRecords(digests, records int, skewed bool) []statement {
 	rng := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(rng, 1.1, 1, uint64(digests-1))
@@ -64,7 +64,7 @@ var benchCases = []struct {
 	{"one digest", 1, 64, false},
 	{"1000 digests", 1000, 8192, true},
 	{"20000 digests", 20_000, 1 << 16, true},
-	{"20000 digests in turn", 20_000, 20_000, false}, // the worst: no entry is in any cache
+	{"20000 digests in turn", 20_000, 20_000, false}, // the worst case: no entry is in a cache
 }
 
 func BenchmarkObserve(b *testing.B) {
@@ -80,7 +80,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkObserveParallel has each processor count statements, of which each session has its own.
+// BenchmarkObserveParallel counts statements on each processor, with separate records per session.
 func BenchmarkObserveParallel(b *testing.B) {
 	for _, c := range benchCases {
 		b.Run(c.name, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/internal/teststmt"
 )
 
-// heapTable is a table in memory that the race detector watches. It is not to be closed.
+// heapTable returns a table in memory that the race detector observes. It must not be closed.
 func heapTable(t testing.TB, o Options) *Table {
 	t.Helper()
 	if err := o.Validate(); err != nil {
@@ -26,18 +26,18 @@ func heapTable(t testing.TB, o Options) *Table {
 	return table
 }
 
-// heapBytes is words as bytes.
+// heapBytes returns words as bytes.
 func heapBytes(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
 }
 
-// TestConcurrentSessions has sessions count in digests that come and go, while samples are taken:
-// no statement is lost, and each sample is of one moment.
+// TestConcurrentSessions counts statements in digests that are added and evicted, while samples are taken: no
+// statement is lost, and each sample is of one point in time.
 func TestConcurrentSessions(t *testing.T) {
 	for _, c := range []struct{ sessions, digests, places, pages int }{
 		{4, 1, 10, 200}, // one digest for all
 		{4, 100, 10, 20},
-		{4, 60, 50, 30}, // pages are short
+		{4, 60, 50, 30}, // too few pages
 		{2, 20, 100, 2000},
 	} {
 		t.Run(fmt.Sprintf("%d of %d", c.digests, c.places), func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// fuzzTable is the file of a small table that has everything: names in a page, texts, slow
-// calls, one that is gone.
+// fuzzTable returns the file of a small table with all features: names in a page, texts, slow calls, an
+// evicted Key.
 func fuzzTable(f *testing.F, o Options) []byte {
 	table := mustOpen(f, o)
 	for n := range 4 {
@@ -43,15 +43,14 @@ func fuzzTable(f *testing.F, o Options) []byte {
 	return content
 }
 
-// aligned is a copy of content that a memory can be placed in.
+// aligned returns a copy of content that a memory can be placed in.
 func aligned(content []byte) []byte {
 	raw := heapBytes(make([]uint64, len(content)/8+1))[:len(content)]
 	copy(raw, content)
 	return raw
 }
 
-// resum makes the checksums of a damaged table right, so that the damage is found by what it
-// means, or not at all.
+// resum corrects the checksums of a damaged table, so that the damage must be detected in the values.
 func resum(raw []byte) {
 	if len(raw) < headerBytes {
 		return
@@ -84,9 +83,9 @@ func resum(raw []byte) {
 	}
 }
 
-// FuzzReadTable damages the file of a table: patches are places with what stands there. The table
-// is refused, or it is a table: nothing panics, what it counts it counts on, its pages have one
-// owner each, and opened once more it says the same.
+// FuzzReadTable damages the file of a table: patches are offsets with new bytes. The table is refused, or it
+// is valid: nothing panics, counting continues, its pages have one owner each, and opening it again returns
+// the same.
 func FuzzReadTable(f *testing.F) {
 	o := Options{Dir: f.TempDir(), MaxDigests: 4, Bytes: leastBytes(4) + 8*pageBytes}
 	good := fuzzTable(f, o)

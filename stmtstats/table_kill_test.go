@@ -21,13 +21,12 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// killedEnv makes the test binary the process that TestKill kills: its value is the directory of
-// the table.
+// killedEnv makes the test binary the process that TestKill kills; its value is the directory of the table.
 const killedEnv = "HISTORY_TEST_KILLED"
 
 const killedSessions = 4
 
-// A progress is what a session says of its statements, in a file of its own.
+// A progress has the progress of a session's statements, in a separate file.
 type progress struct{ begun, done atomic.Uint64 }
 
 // mapProgress maps the progress of all sessions.
@@ -48,7 +47,7 @@ func mapProgress(path string) (*[killedSessions]progress, error) {
 	return (*[killedSessions]progress)(unsafe.Pointer(unsafe.SliceData(raw))), nil
 }
 
-// killedOptions are those of a table that evicts all the time.
+// killedOptions returns the options of a table that evicts continuously.
 func killedOptions(dir string) Options {
 	return Options{
 		Dir: dir, MaxDigests: 50, Bytes: leastBytes(50) + 100*pageBytes, Turnover: time.Microsecond, MinIdle: time.Nanosecond,
@@ -86,9 +85,9 @@ func killedSession(table *Table, said *progress, seed, session uint64) {
 	}
 }
 
-// TestKill kills a process with SIGKILL while its sessions count statements, and digests come and
-// go: each time the table goes on, and what it has counted is what the sessions had done, but
-// for one statement each.
+// TestKill kills a process with SIGKILL while its sessions count statements, and digests are added and
+// evicted: each time the table continues with the counts of the sessions, except for at most one statement
+// per session.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	said, err := mapProgress(filepath.Join(dir, "progress"))

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// A tally is what the plain twin of a table counts.
+// A tally has the counts of a model's Key.
 type tally struct {
 	key      Key
 	counters [numCounters]uint64
@@ -57,7 +57,7 @@ func (c *tally) calls() (n uint64) {
 	return n
 }
 
-// tallyOf is a sample as a tally.
+// tallyOf returns a sample as a tally.
 func tallyOf(s *Sample) *tally {
 	c := newTally(s.Key)
 	c.counters = [numCounters]uint64{
@@ -88,8 +88,8 @@ func diff(got, want *tally) string {
 	return cmp.Diff(want, got, cmp.AllowUnexported(tally{}))
 }
 
-// A twin is a table made of maps. It is told where the table has counted a statement, and knows
-// from there on what the table has to say.
+// A twin is a model of a table, built from maps. It is notified where the table has counted a statement, and
+// predicts the table's samples from that.
 type twin struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -122,7 +122,7 @@ func newTwin(t *testing.T, seed uint64) *twin {
 	return w
 }
 
-// resize chooses a size at which there are too few entries, or too few pages, or both.
+// resize selects a size with too few entries, or too few pages, or both.
 func (w *twin) resize() {
 	w.opts.MaxDigests = 1 + w.rng.IntN(60)
 	w.opts.Bytes = leastBytes(w.opts.MaxDigests) + int64(w.rng.IntN(100*pageBytes))
@@ -142,7 +142,7 @@ func (w *twin) record() *querylog.Record {
 	case n%7 == 3:
 		r.Schema = strings.Repeat("wide", 25)
 	case n%31 == 30:
-		r.Schema = strings.Repeat("wider", 50) // more than is tracked
+		r.Schema = strings.Repeat("wider", 50) // longer than a tracked name
 	case n%11 == 5 && w.rng.IntN(2) == 0:
 		r.Normalized = nil // as of a prepared statement whose text was not kept
 	}
@@ -155,7 +155,7 @@ func (w *twin) record() *querylog.Record {
 	return r
 }
 
-// state reads who lives in the table, by its memory.
+// state returns the live entries of the table, read from its memory.
 func (w *twin) state() (live map[uint64]Key, otherCalls uint64) {
 	live = make(map[uint64]Key)
 	var names nameTable
@@ -168,7 +168,7 @@ func (w *twin) state() (live map[uint64]Key, otherCalls uint64) {
 	return live, w.table.sample.Calls
 }
 
-// follow moves to evicted what the table no longer has.
+// follow moves Keys that the table has evicted to evicted.
 func (w *twin) follow(live map[uint64]Key) {
 	for id := range maps.Clone(w.live) {
 		if _, ok := live[id]; !ok {
@@ -207,7 +207,7 @@ func (w *twin) observe() {
 	w.changed[id] = true
 }
 
-// check holds samples against the twin's counts. Of Collect they are the changed ones.
+// check compares samples with the twin's counts; those of Collect must be the changed ones.
 func (w *twin) check(s *Sample) {
 	var want *tally
 	switch s.Kind {
@@ -257,7 +257,7 @@ func (w *twin) collect(fail bool) {
 					live[e.id] = Key{}
 				}
 			}
-			w.follow(live) // Collect has made room
+			w.follow(live) // Collect has evicted
 			pending = maps.Clone(w.changed)
 		}
 		if stop--; stop == -1 {
@@ -300,7 +300,7 @@ func (w *twin) each() {
 
 // restart closes the table, or kills it, and opens it again, perhaps in another size.
 func (w *twin) restart() {
-	for _, d := range w.table.dropped { // known to the process alone
+	for _, d := range w.table.dropped { // known only to the process
 		delete(w.gone, d.id)
 	}
 	switch w.rng.IntN(3) {
@@ -308,7 +308,7 @@ func (w *twin) restart() {
 		if err := w.table.Close(); err != nil {
 			w.t.Fatal(err)
 		}
-	default: // what a kill leaves is the file as it is
+	default: // a kill leaves the file as it is
 		content, err := os.ReadFile(filepath.Join(w.opts.Dir, tableName))
 		if err != nil {
 			w.t.Fatal(err)
@@ -317,7 +317,7 @@ func (w *twin) restart() {
 		if err := os.WriteFile(filepath.Join(w.opts.Dir, tableName), content, 0o600); err != nil {
 			w.t.Fatal(err)
 		}
-		_ = w.table.Close() // the copy above is what goes on
+		_ = w.table.Close() // the test continues with the copy above
 	}
 	if w.rng.IntN(2) == 0 {
 		w.resize()
@@ -333,8 +333,8 @@ func (w *twin) restart() {
 	}
 }
 
-// TestModel runs random operations on a table and its twin: nothing is ever lost, and what is
-// said of a digest is exactly what was counted since it has its place.
+// TestModel runs random operations on a table and its twin: nothing is lost, and a Key's sample has exactly
+// the calls counted since it was admitted.
 func TestModel(t *testing.T) {
 	var evictions, untracked, admitted uint64
 	for seed := range uint64(20) {

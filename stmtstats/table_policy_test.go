@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// TestEviction says who makes room, and when: those that were idle the longest, for at least MinIdle,
-// at a Collect after a digest had found no place, and so many in a Turnover.
+// TestEviction checks which Keys are evicted, and when: those with the longest idle time, of at least
+// MinIdle, at a Collect after a digest found no room, at the rate of Turnover.
 func TestEviction(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := mustOpen(t, Options{
@@ -80,7 +80,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded fills the default table with what takes the most, and adds up what it has.
+// TestMemoryIsBounded fills the default table with the largest entries, and adds up its memory.
 func TestMemoryIsBounded(t *testing.T) {
 	table := mustOpen(t, Options{})
 	defer func() { _ = table.Close() }()
@@ -109,7 +109,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestDefaultsHoldTheirDigests has ordinary statements: all of them find a place.
+// TestDefaultsHoldTheirDigests observes ordinary statements: all of them find room.
 func TestDefaultsHoldTheirDigests(t *testing.T) {
 	table := mustOpen(t, Options{})
 	defer func() { _ = table.Close() }()
@@ -144,8 +144,7 @@ func TestFileIsLocked(t *testing.T) {
 	}
 }
 
-// TestForeignFilesAreSetAside has files that are no tables; they stay as they were, under another
-// name.
+// TestForeignFilesAreSetAside opens files that are not tables; they are kept unchanged under another name.
 func TestForeignFilesAreSetAside(t *testing.T) {
 	o := Options{Dir: t.TempDir(), MaxDigests: 4, Bytes: leastBytes(4)}
 	table := mustOpen(t, o)
@@ -199,7 +198,7 @@ func TestForeignFilesAreSetAside(t *testing.T) {
 	}
 }
 
-// TestRedaction keeps texts out of the file, those of a run with less redaction too.
+// TestRedaction checks that texts are not in the file, including those of an earlier run with less redaction.
 func TestRedaction(t *testing.T) {
 	o := Options{Dir: t.TempDir(), MaxDigests: 4, Bytes: leastBytes(4)}
 	for _, c := range []struct {
@@ -241,7 +240,7 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// TestSlowestRecentCalls keeps the slowest ones of an hour.
+// TestSlowestRecentCalls checks that the slowest calls of an hour are kept.
 func TestSlowestRecentCalls(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := mustOpen(t, Options{Now: func() time.Time { return now }})

@@ -2,19 +2,19 @@ package stmtstats
 
 import "math"
 
-// A Tail finds the bucket that a high quantile of several spreads together is in. It reads of each spread no more than the
-// buckets that may be above it. It is a place to work in: Begin empties it.
+// A Tail finds the bucket of a high quantile over several spreads. It reads of each spread only the buckets
+// that may be above it. A Tail can be reused: Begin resets it.
 type Tail struct {
-	rank  uint64 // what is asked for is the highest bucket that has so many durations, together with those above it
+	rank  uint64 // the result is the highest bucket with at least this many durations in it and above it
 	seen  uint64 // durations in counts
-	found bool   // seen is not less than rank
-	floor int    // found: no bucket below it may be the one; else the lowest that has any
-	top   int    // the highest that has any
+	found bool   // seen is at least rank
+	floor int    // found: the result is not below it; else the lowest bucket with durations
+	top   int    // the highest bucket with durations
 
 	counts [NumBuckets]uint64 // of the buckets from floor to top; the others are 0
 }
 
-// Begin has t look for the q-quantile of so many durations.
+// Begin starts the search for the q-quantile of count durations.
 func (t *Tail) Begin(q float64, count uint64) {
 	if t.floor <= t.top {
 		clear(t.counts[t.floor : t.top+1])
@@ -23,7 +23,7 @@ func (t *Tail) Begin(q float64, count uint64) {
 	t.seen, t.found, t.floor, t.top = 0, false, NumBuckets, -1
 }
 
-// rankOf is which of so many durations, in order and from 1 on, is the q-quantile; 0 of none.
+// rankOf returns the rank of the q-quantile among count sorted durations, from 1; 0 if there are none.
 func rankOf(q float64, count uint64) uint64 {
 	return min(max(uint64(math.Ceil(q*float64(count))), 1), count)
 }
@@ -40,7 +40,7 @@ func (t *Tail) Add(spread []byte) error {
 	above := NumBuckets
 	for at < len(spread) {
 		var gap, count uint64
-		// Most numbers are of one byte, and a function for each would cost more than they do.
+		// Most numbers have one byte, and a function call for each would cost more than decoding it.
 		if gap = uint64(spread[at]); gap < 0x80 {
 			at++
 		} else if gap, at = longUvarint(spread, at); at < 0 {
@@ -84,7 +84,7 @@ func (t *Tail) count(bucket int, n uint64) {
 	}
 }
 
-// Bucket returns the one that was looked for.
+// Bucket returns the bucket of the quantile.
 func (t *Tail) Bucket() int {
 	if !t.found {
 		return zeroBucket

@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// TestTail agrees with merging all, whatever is merged in which order.
+// TestTail compares with merging all spreads, in any order.
 func TestTail(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	var tail Tail
@@ -45,7 +45,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestSpreadRefuses are bytes that are no spread, for who reads all of it and for who reads its beginning.
+// TestSpreadRefuses checks bytes that are not a spread, with readers of all of it and of its beginning.
 func TestSpreadRefuses(t *testing.T) {
 	var h Histogram
 	r := testseed.Rand(t)
@@ -54,7 +54,7 @@ func TestSpreadRefuses(t *testing.T) {
 	}
 	good := h.AppendSpread(nil)
 	bad := [][]byte{
-		{0x80}, {0, 0x80}, {0, 1}, {0, 1, 0x80}, {0, 1, 0}, // cut off, or counts none
+		{0x80}, {0, 0x80}, {0, 1}, {0, 1, 0x80}, {0, 1, 0}, // truncated, or a count of 0
 		{0, 0xa0, 9, 1}, // bucket 1184 from the top
 		append(slices.Clone(good), 0xff, 0xff, 0xff, 0x7f, 1), // below the lowest
 	}

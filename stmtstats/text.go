@@ -7,18 +7,18 @@ import (
 	"unsafe"
 )
 
-// A textRef is a text in pages, each of which begins with the number of the next one. Its sum
-// guards it, for it may be set when the entry is live: a text that does not match is none.
+// A textRef is a text in pages, each of which starts with the number of the next one. It may be set while the
+// entry is live, so it has a checksum: a text that does not match is ignored.
 type textRef struct {
 	page  uint32
 	bytes uint16
-	cut   uint16 // 1: it is only the beginning
+	cut   uint16 // 1: only the beginning of the text
 	sum   uint32
 }
 
 func textPages(n int) int { return (n + pageText - 1) / pageText }
 
-// cutText is at most n bytes of text, without half a character at its end.
+// cutText returns at most n bytes of text, without a partial character at its end.
 func cutText(text []byte, n int) []byte {
 	if len(text) <= n {
 		return text
@@ -59,13 +59,13 @@ func (ref *textRef) checksum(text []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:unsafe.Offsetof(ref.sum)], castagnoli), castagnoli, text)
 }
 
-// next is the page of a text behind another one.
+// next returns the page of a text after another one.
 func (m *memory) next(n uint32) uint32 { return binary.NativeEndian.Uint32(m.pages[n].bytes()[:]) }
 
-// has reports whether there is such a page.
+// has reports whether a page exists.
 func (m *memory) has(n uint32) bool { return n != 0 && int(n) < len(m.pages) }
 
-// isText reports whether a text is whole, and not empty.
+// isText reports whether a text is complete and not empty.
 func (m *memory) isText(ref *textRef, limit int) bool {
 	if ref.page == 0 || ref.bytes == 0 || int(ref.bytes) > limit {
 		return false
@@ -75,7 +75,7 @@ func (m *memory) isText(ref *textRef, limit int) bool {
 	return ok && ref.sum == ref.checksum(text)
 }
 
-// appendText appends a text to dst. ok says that all of its pages are there.
+// appendText appends a text to dst. ok reports that all of its pages exist.
 func (m *memory) appendText(dst []byte, ref *textRef) (_ []byte, ok bool) {
 	left := int(ref.bytes)
 	for n := ref.page; left > 0 && m.has(n); n = m.next(n) {
@@ -86,7 +86,7 @@ func (m *memory) appendText(dst []byte, ref *textRef) (_ []byte, ok bool) {
 	return dst, left <= 0
 }
 
-// dropText gives a text's pages back.
+// dropText frees a text's pages.
 func (t *Table) dropText(ref *textRef) {
 	n, left := ref.page, int(ref.bytes)
 	*ref = textRef{}

@@ -2,11 +2,10 @@ package stmtstats
 
 import "fmt"
 
-// stale is what samples are overwritten with.
+// stale is the value that overwrites invalid samples.
 const stale = 0xDBDBDBDBDBDBDBDB
 
-// verify panics when the table does not add up. It is called with the lock held, or by whoever has
-// the table alone.
+// verify panics if the table is inconsistent. The caller holds the lock, or has exclusive access.
 func (t *Table) verify() {
 	if !invariants {
 		return
@@ -16,8 +15,8 @@ func (t *Table) verify() {
 	}
 }
 
-// check says what does not add up: each page has one owner or is free, each entry is
-// live, gone or unused.
+// check returns an error if the table is inconsistent: each page must have one owner or be free, and each
+// entry must be live, gone or unused.
 func (t *Table) check() error {
 	owned, err := t.mem.owned()
 	if err != nil {
