@@ -15,14 +15,14 @@ import (
 	"github.com/thanos-io/objstore"
 )
 
-// Prefix is where rollups lie in the bucket: under the hash of the instance's labels, and under
-// the epoch of the directory that they were made in. Whoever shares the bucket has other labels; a gateway that
-// has lost its directory begins another epoch, and its sums add up with those of the first.
+// Prefix is the prefix of rollups in the bucket: below it are the hash of the instance's labels, and the
+// epoch of the local directory. Other gateways that share the bucket have other labels. A gateway that has
+// lost its directory starts another epoch, and the sums of both epochs add up.
 const Prefix = "rollups"
 
 // LabelsHash returns the name of a set of labels in the bucket.
 func LabelsHash(labels map[string]string) string {
-	text, err := json.Marshal(labels) // in the order of their names
+	text, err := json.Marshal(labels) // sorted by name
 	if err != nil {
 		panic("BUG: history: labels that are not JSON: " + err.Error())
 	}

@@ -6,21 +6,22 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A ColumnReader reads a column of a file from its beginning on, by row or by byte. It holds a window of it. Rows before the
+// A ColumnReader reads a column of a file sequentially, by row or by byte, through a window. Rows before the
 // window can be read too, at the cost of another read.
 type ColumnReader struct {
 	file   *File
 	column int
-	width  int   // bytes of a row, of a numeric column
-	window int64 // bytes that are read at once: whole pages
-	from   int64 // where b begins in the column
+	width  int   // bytes of a value, of a numeric column
+	window int64 // bytes per read: whole pages
+	from   int64 // offset of b in the column
 	b      []byte
 }
 
-// remoteWindow is how much is read at once of a file in the bucket, where a request costs more than the bytes.
+// RemoteWindow is the number of bytes per read of a file in the bucket, where a request costs more than the
+// bytes.
 const RemoteWindow = 1 << 20
 
-// little is the window for reading a few rows.
+// little returns the window for reading a few rows.
 func (f *File) little() int64 {
 	if f.Remote {
 		return RemoteWindow
@@ -47,13 +48,13 @@ func (f *File) Numbers(column int, window int64) (ColumnReader, error) {
 	return r, FormatErrorf("column %d is %d bytes wide", column, r.width)
 }
 
-// reset has r read another column in the same memory.
+// reset sets r to another column, and reuses its memory.
 func (r *ColumnReader) reset(to ColumnReader) {
 	to.b = r.b[:0]
 	*r = to
 }
 
-// Bytes returns n bytes from at on, valid until the next call.
+// Bytes returns n bytes at an offset, valid until the next call.
 func (r *ColumnReader) Bytes(at, n int64) ([]byte, error) {
 	if i := at - r.from; i >= 0 && n >= 0 && n <= int64(len(r.b))-i {
 		return r.b[i:][:n:n], nil
@@ -104,10 +105,10 @@ func (r *ColumnReader) Number(row int) (uint64, error) {
 // A SpreadReader reads the encoded histograms of rows.
 type SpreadReader struct {
 	ends, spreads ColumnReader
-	next          int // the row whose spread begins at from
+	next          int // the row whose spread starts at from
 	from          int64
 	scratch       *stmtstats.Histogram // of a file of version 1
-	turned        []byte               // its spread as files have it now
+	turned        []byte               // its spread in the current format
 }
 
 // Spreads returns a reader of the encoded histograms.
@@ -116,7 +117,7 @@ func (f *File) Spreads(window int64) (SpreadReader, error) {
 	return SpreadReader{ends: ends, spreads: f.Column(colSpreads, window)}, err
 }
 
-// reset has s read another file in the same memory.
+// reset sets s to another file, and reuses its memory.
 func (s *SpreadReader) reset(to SpreadReader) {
 	ends, spreads := s.ends, s.spreads
 	ends.reset(to.ends)
@@ -154,7 +155,7 @@ func (s *SpreadReader) Spread(row int) ([]byte, error) {
 	return s.turned, err
 }
 
-// turn appends a spread of the file to dst, as files have it now. The scratch is overwritten.
+// turn appends a spread of the file to dst, in the current format. It overwrites the scratch.
 func (f *File) turn(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
 	if f.version > 1 || len(spread) == 0 {
 		return append(dst, spread...), nil

@@ -51,7 +51,7 @@ func (c *Counts) Subtract(o *Counts) {
 	*c = countsFrom(&v)
 }
 
-// values are the counts as columns from colCalls on have them.
+// values returns the counts in the order of the columns from ColCalls on.
 func (c *Counts) values() (v [numCounts]uint64) {
 	v[0], v[1], v[2], v[3], v[4] = c.Calls, c.Nanos, c.RowsSent, c.RowsAffected, c.BytesSent
 	copy(v[ColErrors-ColCalls:], c.Errors[:])

@@ -12,16 +12,16 @@ type Detail struct {
 	Print       Print
 	Key         stmtstats.Key
 	Text        string
-	Known       bool // key and text are, or are not asked for
+	Known       bool // Key and Text are set, or not required
 	First, Last int64
 	Counts      Counts
 	Spread      stmtstats.Histogram
 }
 
-// A DetailReader adds up the rows of some Keys, file by file.
+// A DetailReader adds up the rows of given Keys, file by file.
 type DetailReader struct {
 	Of       []*Detail // in the order of their prints
-	rows     []int     // where they are in the file; -1: they are not
+	rows     []int     // row numbers in the file; -1: none
 	prints   []byte
 	column   ColumnReader
 	spreads  SpreadReader
@@ -38,7 +38,7 @@ func NewDetailReader(of []*Detail) *DetailReader {
 // Close releases the decoder of texts.
 func (r *DetailReader) Close() { r.unzipper.Close() }
 
-// Find looks for the rows in a file, and reports whether there are any.
+// Find finds the rows in a file, and reports whether there are any.
 func (r *DetailReader) Find(f *File) (any bool, err error) {
 	if r.prints, err = f.Whole(ColPrints, r.prints[:0]); err != nil {
 		return false, err
@@ -54,7 +54,7 @@ func (r *DetailReader) Find(f *File) (any bool, err error) {
 	return any, nil
 }
 
-// Each visits the values of a numeric column in the rows that were found.
+// Each visits the values of a numeric column in the rows found.
 func (r *DetailReader) Each(f *File, column int, visit func(i int, n uint64)) error {
 	reader, err := f.Numbers(column, f.little())
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *DetailReader) Add(f *File) error {
 	return nil
 }
 
-// tell sets Keys and texts of the rows that have none.
+// tell sets missing Keys and texts.
 func (r *DetailReader) tell(f *File) error {
 	var names *KeyReader
 	var texts *TextReader

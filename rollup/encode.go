@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// textPage is how much text is compressed together.
+// textPage is the number of bytes of text that are compressed together.
 const textPage = 64 << 10
 
 // An encoder builds the columns of a file.
@@ -72,7 +72,7 @@ func (r *Rollup) Encode() ([]byte, error) {
 	return w.file(r), nil
 }
 
-// bound has the rows of the least time count as Other when there are too many.
+// bound counts the rows of the least time as Other if there are too many.
 func (r *Rollup) bound() error {
 	if len(r.Rows) <= MaxRows {
 		return nil
@@ -153,7 +153,7 @@ func (w *encoder) addKeys(r *Rollup) {
 	}
 }
 
-// addTexts keeps the text of each digest once.
+// addTexts stores the text of each digest once.
 func (w *encoder) addTexts(r *Rollup) error {
 	appendFrame := appendPlainFrame
 	if !r.Uncompressed {
@@ -205,8 +205,8 @@ func (w *encoder) addTexts(r *Rollup) error {
 func appendPlainFrame(dst, page []byte) []byte {
 	const (
 		zstdMagic  = 0xFD2FB528
-		descriptor = 2<<6 | 1<<5 // four bytes say how long the content is, and no window
-		lastBlock  = 1           // which is raw; its length is in the bits from the third on
+		descriptor = 2<<6 | 1<<5 // a content size of four bytes, and no window
+		lastBlock  = 1           // a raw block; its length follows in the bits from the third on
 	)
 	le := binary.LittleEndian
 	dst = le.AppendUint32(dst, zstdMagic)
@@ -240,7 +240,7 @@ func (w *encoder) numbers(column int, values []uint64) {
 	w.columns[column], w.widths[column] = b, width
 }
 
-// widthOf is how many bytes hold a number.
+// widthOf returns the number of bytes of a number: 0, 1, 2, 4 or 8.
 func widthOf(n uint64) int {
 	if n == 0 {
 		return 0
@@ -248,7 +248,7 @@ func widthOf(n uint64) int {
 	return 1 << bits.Len(uint(bits.Len64(n)-1)/8)
 }
 
-// file puts all together.
+// file assembles the file.
 func (w *encoder) file(r *Rollup) []byte {
 	size := headerBytes + tailBytes
 	for _, c := range w.columns {

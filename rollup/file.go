@@ -13,16 +13,15 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A File reads a file's columns on demand and checks them. It is for one
-// goroutine.
+// A File reads a file's columns on demand and verifies them. It must not be used concurrently.
 type File struct {
-	Rollup  // its rows are not read
+	Rollup  // without rows
 	at      io.ReaderAt
-	closer  io.Closer // nil: close does nothing
+	closer  io.Closer // nil: Close does nothing
 	size    int64
 	version int
 	Remote  bool // each read is a request
-	NumRows int  // of rows
+	NumRows int  // number of rows
 	texts   int
 
 	columns [numColumns]column
@@ -77,7 +76,7 @@ func readFull(at io.ReaderAt, b []byte, offset int64) error {
 	return err
 }
 
-// Close closes a file that a Store has opened; it does nothing for others.
+// Close closes a file opened by a Store; it does nothing for others.
 func (f *File) Close() error {
 	if f.closer == nil {
 		return nil
@@ -85,7 +84,7 @@ func (f *File) Close() error {
 	return f.closer.Close()
 }
 
-// maxStart is the last second at which a file may begin, with room for its span.
+// maxStart is the last second at which a file may start, so that its end does not overflow.
 const maxStart = math.MaxInt64/1_000_000_000 - 1_000_000
 
 func (f *File) header(b []byte) error {
@@ -117,7 +116,7 @@ func (f *File) header(b []byte) error {
 	return nil
 }
 
-// footer reads where the columns are, which end where the footer begins.
+// footer reads the offsets of the columns, which end at the footer.
 func (f *File) footer(b []byte, end int64) error {
 	le := binary.LittleEndian
 	offset := int64(headerBytes)
@@ -150,7 +149,7 @@ func (f *File) footer(b []byte, end int64) error {
 	return nil
 }
 
-// columnBytes is how long a column has to be; -1 when its length says nothing.
+// columnBytes returns the required length of a column; -1 if any length is valid.
 func (f *File) columnBytes(column int) int64 {
 	width := int64(f.columns[column].width)
 	switch column {
@@ -169,7 +168,8 @@ func (f *File) columnBytes(column int) int64 {
 	return width * int64(f.NumRows)
 }
 
-// part is n bytes of a column from from on, in dst's memory if it has room. It reads whole pages and checks them.
+// part returns n bytes of a column, in dst's memory if it has capacity. It reads whole pages and verifies
+// them.
 func (f *File) part(column int, from, n int64, dst []byte) ([]byte, error) {
 	c := &f.columns[column]
 	if from < 0 || n < 0 || from > c.bytes || n > c.bytes-from {
@@ -197,12 +197,12 @@ func (f *File) part(column int, from, n int64, dst []byte) ([]byte, error) {
 	return dst[from-begin:][:n], nil
 }
 
-// Whole returns a whole column, in dst's memory if it has room.
+// Whole returns a whole column, in dst's memory if it has capacity.
 func (f *File) Whole(column int, dst []byte) ([]byte, error) {
 	return f.part(column, 0, f.columns[column].bytes, dst)
 }
 
-// textEnds is where each page of texts ends.
+// textEnds returns the end of each page of texts.
 func (f *File) textEnds() ([]uint64, error) {
 	r, err := f.Numbers(colTextEnds, allAtOnce)
 	if err != nil || r.width == 0 {
@@ -221,7 +221,7 @@ func (f *File) textEnds() ([]uint64, error) {
 	return ends, nil
 }
 
-// instance are the labels of the gateway that the file is of.
+// instance returns the labels of the gateway.
 func (f *File) instance() (labels map[string]string, err error) {
 	b, err := f.Whole(colLabels, nil)
 	if err != nil {
@@ -244,7 +244,7 @@ func (f *File) AddTotals(all *Counts, spread *stmtstats.Histogram) error {
 	return spread.AddSpread(b)
 }
 
-// counts are those of a column that begins with them, and the spread that follows.
+// counts returns the counts at the start of a column, and the spread that follows.
 func (f *File) counts(column int) (c Counts, spread []byte, err error) {
 	b, err := f.Whole(column, nil)
 	if err != nil {
@@ -318,10 +318,10 @@ func (f *File) Read(u *TextDecoder) (*Rollup, error) {
 	return &r, nil
 }
 
-// allAtOnce is a window for reading all of a column.
+// allAtOnce is a window for reading a whole column.
 const allAtOnce = maxFileBytes
 
-// maxOffset is more milliseconds than any file spans.
+// maxOffset exceeds the milliseconds of any file's range.
 const maxOffset = 1 << 40
 
 // readRow reads one row.

@@ -12,32 +12,32 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A rollup file has what was counted of each Key in one hour or one day, by column, so that a
-// ranking reads two columns of it. Numbers are little-endian.
+// A rollup file has the counts of each Key in one hour or one day, by column, so that a ranking reads two
+// columns. Numbers are little-endian.
 //
-//	header   48 bytes: magic, version, how many columns, rows and texts there are, the time, a checksum
-//	columns  one behind the other, without gaps
-//	footer   of each column its width, its bytes, and a CRC-32C for each page of 16 KiB of it
+//	header   48 bytes: magic, version, numbers of columns, rows and texts, the time, a checksum
+//	columns  consecutive, without gaps
+//	footer   for each column its width, its bytes, and a CRC-32C for each page of 16 KiB
 //	tail     16 bytes: CRC-32C and length of the footer, magic
 //
-// A numeric column has a value of its width for each row: 0, 1, 2, 4 or 8 bytes, the least that hold
-// all; 0 says that all are 0. Rows are ordered by their print, the beginning of the SHA-256 of the Key.
-// The prints 0 and 1 are those of Evicted and Other, where these have counted. Every byte of a file is
-// guarded, and its bytes depend on its content alone.
+// A numeric column has one value of its width for each row: 0, 1, 2, 4 or 8 bytes, the smallest that fits all
+// values; 0 means that all values are 0. Rows are sorted by their print, the first bytes of the SHA-256 of
+// the Key. The prints 0 and 1 are those of Evicted and Other, if these have counts. Every byte of a file is
+// covered by a checksum, and the bytes depend only on the content.
 const (
 	magic         = "tareroll"
-	formatVersion = 2 // 1 has its spreads from the shortest durations up; it is read, too
+	formatVersion = 2 // version 1 has its spreads in ascending order of durations; it is readable
 
 	headerBytes = 48
 	tailBytes   = 16
 
-	// PageBytes is how much of a column has one checksum.
+	// PageBytes is the number of bytes of a column per checksum.
 	PageBytes = 16 << 10
 
-	// MaxRows bounds the rows of a file. Of more, those that took the least time count as Other.
+	// MaxRows bounds the rows of a file. Beyond it, those with the least time count as Other.
 	MaxRows = 100_000
 
-	// maxFileBytes is more than any file of ours has.
+	// maxFileBytes exceeds the size of any file written by Tare.
 	maxFileBytes = 1 << 30
 )
 
@@ -45,19 +45,19 @@ const (
 const (
 	colLabels       = iota // JSON: the labels of the instance
 	colTotals              // the counts and the spread of all rows together
-	colOwed                // the same of the Carry
-	ColPrints              // 16 bytes a row
-	ColDigests             // 16 bytes a row
-	colNames               // each with its length before it
+	colOwed                // likewise of the Carry
+	ColPrints              // 16 bytes per row
+	ColDigests             // 16 bytes per row
+	colNames               // length-prefixed
 	colSchemas             // numbers of names
 	colUsers               //
 	colBackends            //
-	colTexts               // numbers of texts, from 1 on; 0: none
-	colTextPlaces          // by text: its page, and in the lower 16 bits its place there
-	colTextEnds            // by page of texts: where it ends in the next column
-	colTextPages           // zstd frames of at most 64 KiB of texts, each with its length before it
-	ColFirsts              // milliseconds from the start to the first call, and 1; 0: it was before
-	colLasts               // milliseconds from the start to when calls were counted last
+	colTexts               // numbers of texts, from 1; 0: none
+	colTextPlaces          // by text: its page, and its offset there in the lower 16 bits
+	colTextEnds            // by page of texts: its end in the next column
+	colTextPages           // zstd frames of at most 64 KiB of texts, each text length-prefixed
+	ColFirsts              // milliseconds from the start to the first call, plus 1; 0: an earlier first call
+	colLasts               // milliseconds from the start to the last increase of the counts
 	ColCalls               //
 	ColNanos               //
 	ColRowsSent            //
@@ -70,10 +70,10 @@ const (
 	numColumns = colSpreads + 1
 )
 
-// numCounts is how many counts a row has.
+// numCounts is the number of counts of a row.
 const numCounts = colSpreadEnds - ColCalls
 
-// A Print names a Key in a file.
+// A Print identifies a Key in a file.
 type Print [16]byte
 
 // EvictedPrint returns the print of the row of Evicted.
@@ -88,7 +88,7 @@ func (p Print) IsSum() bool { return p == EvictedPrint() || p == OtherPrint() }
 // Compare orders prints as files do.
 func (p Print) Compare(o Print) int { return bytes.Compare(p[:], o[:]) }
 
-// PrintOf returns the print of a Key, as its series have it.
+// PrintOf returns the print of a Key, computed from the labels of its series.
 func PrintOf(k *stmtstats.Key) Print {
 	b := make([]byte, 0, 256)
 	b = append(b, k.Digest[:]...)
@@ -106,12 +106,13 @@ type Row struct {
 	Print       Print
 	Key         stmtstats.Key
 	Text        string
-	First, Last int64 // Unix milliseconds; first is 0 when it was before
+	First, Last int64 // Unix milliseconds; First is 0 if it was before the range
 	Counts      Counts
 	Spread      []byte
 }
 
-// A Carry has the counts of Keys that were evicted within the hour, which Evicted contains only in the next one.
+// A Carry has the counts of Keys that were evicted within the hour, which Evicted includes only in the next
+// hour.
 type Carry struct {
 	Counts Counts
 	Spread []byte
@@ -121,11 +122,11 @@ type Carry struct {
 type Rollup struct {
 	Start        time.Time
 	Span         time.Duration // an hour or a day
-	Last         int64         // Unix milliseconds of the newest sample that it was made of
+	Last         int64         // Unix milliseconds of the newest sample
 	Labels       map[string]string
 	Rows         []Row // in the order of their prints
 	Carry        Carry // of an hour
-	Uncompressed bool  // its file will not be kept, and so its texts need not be small
+	Uncompressed bool  // the file is temporary, and its texts need not be compressed
 }
 
 const (
@@ -133,7 +134,7 @@ const (
 	Day  = 24 * time.Hour
 )
 
-// A FormatError describes what is wrong with a file.
+// A FormatError describes why a file is not a rollup.
 type FormatError struct{ what string }
 
 func (e *FormatError) Error() string { return "not a rollup: " + e.what }

@@ -51,8 +51,8 @@ func TestRollupRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRollupDamage cuts a file off at each byte and flips each bit in turn: that is an error of the file,
-// when it is opened or when what is damaged is read.
+// TestRollupDamage truncates a file at each byte and flips each bit in turn: each is an error of the file,
+// when it is opened or when the damaged part is read.
 func TestRollupDamage(t *testing.T) {
 	text := testrollup.Encode(t, testrollup.Random(rand.New(rand.NewPCG(5, 6)), testrollup.Start(), 8))
 	check := func(what string, damaged []byte) {
@@ -87,7 +87,7 @@ func TestRollupVersion1(t *testing.T) {
 	}
 }
 
-// TestRollupSeal checks the fuzz test's own means.
+// TestRollupSeal checks the helper of the fuzz test.
 func TestRollupSeal(t *testing.T) {
 	text := testrollup.Encode(t, testrollup.Random(rand.New(rand.NewPCG(1, 2)), testrollup.Start(), 60))
 	if !bytes.Equal(testrollup.Seal(text), text) {
@@ -95,7 +95,7 @@ func TestRollupSeal(t *testing.T) {
 	}
 }
 
-// TestRollupBound puts together what is too much for one file.
+// TestRollupBound merges more rows than fit in one file.
 func TestRollupBound(t *testing.T) {
 	r := &rollup.Rollup{Start: testrollup.Start().Truncate(rollup.Day), Span: rollup.Day}
 	var h stmtstats.Histogram
@@ -128,7 +128,7 @@ func TestRollupBound(t *testing.T) {
 	}
 }
 
-// TestRollupNames reads back what names say.
+// TestRollupNames parses printed names.
 func TestRollupNames(t *testing.T) {
 	for _, want := range []rollup.Name{{Start: testrollup.Start().Unix(), Span: rollup.Hour}, {Start: testrollup.Start().Truncate(rollup.Day).Unix(), Span: rollup.Day}} {
 		if got, ok := rollup.ParseName(want.String()); !ok || got != want {
@@ -142,7 +142,7 @@ func TestRollupNames(t *testing.T) {
 	}
 }
 
-// TestRollupExpiry deletes hours whose day was made, and days, by age.
+// TestRollupExpiry deletes hours of merged days, and days, by age.
 func TestRollupExpiry(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	dir := t.TempDir()
@@ -165,7 +165,7 @@ func TestRollupExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The second day has an hour that was shipped and is set aside, as it cannot be read.
+	// The second day has a shipped hour that is set aside because it cannot be read.
 	name := rollup.Name{Start: start.Add(30 * time.Hour).Unix(), Span: rollup.Hour}
 	if err := r.Work(t.Context(), nil, 0); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/taredb/tare/rollup"
 )
 
-// A source has the same random rows whenever an hour is derived.
+// A source returns the same random rows whenever an hour is derived.
 type source struct {
 	rows  int
 	hours map[time.Time]*rollup.Rollup

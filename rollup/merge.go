@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// mergeDay makes the rollup of a day out of those of its hours, which are in order.
+// mergeDay merges the rollups of a day's hours, which are in order.
 func mergeDay(start time.Time, hours []*Rollup) (*Rollup, error) {
 	day := &Rollup{Start: start.UTC(), Span: Day}
 	at := make(map[Print]int)

@@ -67,10 +67,10 @@ func (n Name) Compare(o Name) int {
 	return cmp.Or(cmp.Compare(n.Start, o.Start), cmp.Compare(n.Span, o.Span))
 }
 
-// HourAge is how long hours are kept beside the days that were made of them.
+// HourAge is how long hours are kept in addition to their merged days.
 const HourAge = 8 * 24 * time.Hour
 
-// BaseMargin is how long before the newest sample of a process each of its series has one for sure.
+// BaseMargin is a time before the newest sample of a process in which each of its series has a sample.
 const BaseMargin = 10 * time.Minute
 
 var (
@@ -90,35 +90,36 @@ const stateName = "rollups.json"
 // An HourSource derives the rollups of hours from samples.
 type HourSource interface {
 	Start() int64          // Unix milliseconds of the oldest sample
-	Next(from int64) int64 // there are no samples between these times; math.MaxInt64: none later
+	Next(from int64) int64 // the time of the next samples at or after from; math.MaxInt64: none
 
-	// Derive returns the rollup of the hour from start, or nil if the hour has no samples. It needs no samples older than
-	// since. before holds the counts that the hour before left.
+	// Derive returns the rollup of the hour from start, or nil if the hour has no samples. It needs no
+	// samples older than since. before has the counts carried over from the previous hour.
 	Derive(ctx context.Context, start time.Time, since int64, before Carry) (*Rollup, error)
 }
 
-// StoreOptions are those of a Store.
+// StoreOptions configure a Store.
 type StoreOptions struct {
 	Dir    string
 	Labels map[string]string
-	Age    time.Duration                                                  // of days; hours are deleted after hourAge
+	Age    time.Duration                                                  // of days; hours are deleted after HourAge
 	Upload func(ctx context.Context, object string, content []byte) error // uploads an object and compares it
-	Space  func(bytes int64) error                                        // reports that there is no room for a file; nil: there is
+	Space  func(bytes int64) error                                        // returns an error if there is no space for a file
 	State  *localstate.Store
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// A Store derives rollups from samples, keeps them in a directory and ships them. An hour is derived once, when no
-// samples can be added to it any more. A process that is killed before the file exists derives the same one again.
+// A Store derives rollups from samples, stores them in a directory and ships them. An hour is derived once,
+// when no samples can be added to it any more. A process that is killed before the file exists derives the
+// same file again.
 type Store struct {
 	StoreOptions
 
 	Made, Failures, Bytes atomic.Int64
 
 	Newest  atomic.Int64 // milliseconds of the newest sample before done; 0: unknown
-	working sync.Mutex   // derives, ships and deletes
-	carry   Carry        // under working: by the hour before done
+	working sync.Mutex   // locked while deriving, shipping and deleting
+	carry   Carry        // under working: of the hour before done
 
 	mu    sync.Mutex
 	known storeState     // under mu
@@ -163,7 +164,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	return r, nil
 }
 
-// check opens a file and returns its size. The rest is checked when it is read.
+// check opens a file and returns its size. The content is verified when it is read.
 func (r *Store) check(n Name) (int64, error) {
 	if !localstate.IsFile(filepath.Join(r.Dir, n.String())) {
 		return 0, localstate.ErrNotFile
@@ -185,7 +186,7 @@ func (r *Store) record() {
 	r.State.Replace(r.Dir, files)
 }
 
-// resume continues after the newest file. Where that file cannot be read, more samples are read.
+// resume continues after the newest file. If that file cannot be read, more samples are read.
 func (r *Store) resume(newest Name) {
 	hours := r.List(func(n Name) bool { return n.Span == Hour && n.End().Equal(newest.End()) })
 	f, err := r.Open(append(hours, newest)[0])
@@ -226,10 +227,10 @@ func (r *Store) writeState() error {
 	return nil
 }
 
-// Epoch identifies the directory among those that the same gateway had.
+// Epoch identifies the directory among those of the same gateway.
 func (r *Store) Epoch() string { return r.known.Epoch }
 
-// Until returns the time before which all hours were made.
+// Until returns the time before which all hours were derived.
 func (r *Store) Until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +264,7 @@ func (n Name) open(at io.ReaderAt, size int64) (*File, error) {
 	return f, err
 }
 
-// Work derives rollups from the samples up to settled, which are complete, ships them and deletes those that are too old.
+// Work derives rollups from the samples up to settled, which are complete, ships them and deletes old ones.
 func (r *Store) Work(ctx context.Context, samples HourSource, settled int64) error {
 	r.working.Lock()
 	defer r.working.Unlock()
@@ -280,7 +281,7 @@ func (r *Store) Work(ctx context.Context, samples HourSource, settled int64) err
 	return errors.Join(err, r.ship(ctx), r.expire())
 }
 
-// hours derives the rollup of each hour that is over.
+// hours derives the rollup of each complete hour.
 func (r *Store) hours(ctx context.Context, samples HourSource, settled int64) error {
 	hour := r.Until()
 	if hour.IsZero() {
@@ -306,7 +307,7 @@ func (r *Store) hours(ctx context.Context, samples HourSource, settled int64) er
 			continue
 		}
 		if next := samples.Next(hour.Add(Hour).UnixMilli()); next > hour.Add(2*Hour).UnixMilli() {
-			// The clock was set forward: no rollups are written of hours without samples.
+			// The clock was set forward: hours without samples have no rollups.
 			hour = time.UnixMilli(min(next, settled)).UTC().Truncate(Hour).Add(-Hour)
 		}
 		r.mu.Lock()
@@ -357,7 +358,7 @@ func (r *Store) List(keep func(Name) bool) []Name {
 	return names
 }
 
-// First returns the start of the oldest file, in Unix seconds; math.MaxInt64 when there is none.
+// First returns the start of the oldest file, in Unix seconds; math.MaxInt64 if there is none.
 func (r *Store) First() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -368,7 +369,7 @@ func (r *Store) First() int64 {
 	return first
 }
 
-// Size returns the bytes of a file; 0 when there is none.
+// Size returns the bytes of a file; 0 if there is none.
 func (r *Store) Size(n Name) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -382,8 +383,8 @@ func (r *Store) has(n Name) bool {
 	return ok
 }
 
-// days makes each day that is over out of its hours. A day with an hour that cannot be read, or that was
-// shipped and is missing, is not made: its hours and samples are read instead.
+// days merges the hours of each complete day. A day with an hour that cannot be read, or that was shipped and
+// is missing, is not merged: its hours and samples are read instead.
 func (r *Store) days() error {
 	done := r.Until()
 	hours := r.List(func(n Name) bool { return n.Span == Hour })
@@ -446,8 +447,8 @@ func (r *Store) Shipped(n Name) bool {
 	return slices.Contains(r.known.Shipped, n.String())
 }
 
-// ship copies what the bucket does not have: a file has one name and one content, so that whatever was done of
-// it before may be done again. It is compared before it is recorded.
+// ship uploads the files that the bucket lacks. A file has one name and one content, so that an upload may be
+// repeated. It is compared before it is recorded.
 func (r *Store) ship(ctx context.Context) error {
 	var errs []error
 	for _, n := range r.List(func(Name) bool { return true }) {
@@ -495,7 +496,7 @@ func (r *Store) Object(n Name) string {
 	return strings.Join([]string{Prefix, LabelsHash(r.Labels), r.known.Epoch, n.String()}, "/")
 }
 
-// expire deletes what is too old. Hours are kept until their day is made.
+// expire deletes old files. Hours are kept until their day is merged.
 func (r *Store) expire() error {
 	now := r.Now()
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A TextDecoder decompresses pages of texts, of one file or of many. It is for one goroutine.
+// A TextDecoder decompresses pages of texts, of any number of files. It must not be used concurrently.
 type TextDecoder struct{ z *zstd.Decoder }
 
 // decode appends a page of texts to dst.
@@ -30,7 +30,7 @@ func (u *TextDecoder) Close() {
 	}
 }
 
-// A TextReader reads the texts of rows. It holds one page.
+// A TextReader reads the texts of rows, through a buffer of one page.
 type TextReader struct {
 	file         *File
 	unzipper     *TextDecoder

@@ -6,23 +6,23 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A Growth sums up the growth of a counter between the samples of a series after Start. A counter that falls
-// belongs to a Key that returned after its eviction: it counts from 0 again.
+// A Growth adds up the increase of a counter between the samples of a series after Start. A counter that
+// decreases belongs to a Key that returned after its eviction: it counts from 0 again.
 type Growth struct {
 	Start int64 // Unix milliseconds
 
 	Grown, Lost uint64 // Lost is the Key's counter at its eviction
-	First, Last int64  // when it began, if it did after Start; when it grew last
-	Newest      int64  // sample of a round
+	First, Last int64  // start of the series, if after Start; time of the last increase
+	Newest      int64  // time of the last sample of a round
 
-	value float64 // of the last sample; 0 when the series has ended or not begun
+	value float64 // of the last sample; 0 if the series has ended or not started
 	known bool
 }
 
-// Skip takes the sample for counted: its series continues after a pause.
+// Skip makes the current sample the base: its series continues after a pause.
 func (g *Growth) Skip(s *Samples) { g.value, g.known = s.V, true }
 
-// Add adds the growth up to a sample.
+// Add adds the increase up to a sample.
 func (g *Growth) Add(s *Samples) {
 	if s.T > g.Start && s.V > 0 { // zero samples have times between rounds
 		g.Newest = s.T
@@ -53,11 +53,11 @@ func (g *Growth) Add(s *Samples) {
 	g.value, g.known = s.V, true
 }
 
-// A SpreadGrowth is the growth of a histogram. Samples are converted when Settle needs them, not all.
+// A SpreadGrowth is the increase of a histogram. Only the samples that Settle needs are converted.
 type SpreadGrowth struct {
 	Grown, Lost stmtstats.Histogram
 
-	now         *histogram.Histogram // the last sample; nil when the series has ended or not begun
+	now         *histogram.Histogram // the last sample; nil if the series has ended or not started
 	after       bool                 // now is after the start
 	base        stmtstats.Histogram  // the part of now that does not count
 	whole, part stmtstats.Histogram  // scratch
@@ -94,13 +94,13 @@ func (g *SpreadGrowth) Add(s *Samples, start int64) error {
 	return nil
 }
 
-// Skip takes the sample for counted: its series continues after a pause.
+// Skip makes the current sample the base: its series continues after a pause.
 func (g *SpreadGrowth) Skip(s *Samples) error {
 	g.now, g.after = s.H, true
 	return g.base.SetNative(g.now)
 }
 
-// Settle adds the growth up to the last sample, which becomes the base.
+// Settle adds the increase up to the last sample, which becomes the base.
 func (g *SpreadGrowth) Settle() error {
 	if g.now == nil || !g.after {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// Lookback is how long after its newest sample PromQL finds a series, by default.
+// Lookback is PromQL's default lookback: the time after its newest sample in which a series is found.
 const Lookback = 5 * time.Minute
 
 // A Range selects the samples of a time range, ends included.
@@ -26,7 +26,7 @@ type Range struct {
 	DB       storage.Queryable
 	From, To int64      // Unix milliseconds
 	Digests  [][16]byte // nil: all, Other and Evicted too
-	Limit    int        // samples; beyond it reading fails with ErrTooMany. 0: no limit
+	Limit    int        // maximum number of samples; beyond it reading fails with ErrTooMany. 0: no limit
 }
 
 // Errors of reading.
@@ -88,7 +88,7 @@ func (r *Range) each(ctx context.Context, metrics []Metric, visit func(Metric, s
 	return nil
 }
 
-// Samples are those of one series, oldest first.
+// Samples are the samples of one series, the oldest first.
 type Samples struct {
 	Metric Metric
 
@@ -100,7 +100,7 @@ type Samples struct {
 	series storage.Series
 	it     chunkenc.Iterator
 	before *histogram.Histogram
-	left   *int // samples that may still be read; nil: no limit
+	left   *int // remaining number of samples; nil: no limit
 	err    error
 }
 
@@ -131,7 +131,7 @@ func (s *Samples) Next() bool {
 	return true
 }
 
-// ID returns what the series counts.
+// ID returns the Key, kind and error class that the series counts.
 func (s *Samples) ID() (k stmtstats.Key, kind stmtstats.Kind, class stmtstats.ErrorClass, err error) {
 	ls := s.series.Labels()
 	ls.Range(func(l labels.Label) {

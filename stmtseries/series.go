@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A Metric is one of those that are written.
+// A Metric is the name of a series.
 type Metric int
 
 // The metrics of a Key, and Info.
@@ -24,12 +24,12 @@ const (
 	RowsAffected
 	BytesSent
 	Duration // a native histogram; the others are floats
-	Errors   // a series of each class
-	Info     // a series of each digest
+	Errors   // one series per class
+	Info     // one series per digest
 
 	NumMetrics = int(iota)
 
-	// PerKey is how many series a Key has.
+	// PerKey is the number of series of a Key.
 	PerKey = int(Errors) + stmtstats.ErrorClasses
 )
 
@@ -98,7 +98,7 @@ const (
 	LabelText    = "text"
 )
 
-// IsReserved reports whether a label is one that a Labeller or PromQL gives a meaning.
+// IsReserved reports whether a label has a meaning for a Labeller or PromQL.
 func IsReserved(name string) bool {
 	switch name {
 	case LabelDigest, LabelSchema, LabelUser, LabelBackend, LabelClass, LabelText:
@@ -155,7 +155,7 @@ func (l *Labeller) begin(m Metric) {
 	}
 }
 
-// add takes any text: names of schemas and users are bytes that a client sent.
+// add replaces bytes that are not UTF-8: names of schemas and users are bytes from clients.
 func (l *Labeller) add(name, value string) {
 	if value != "" {
 		l.builder.Add(name, strings.ToValidUTF8(value, "\uFFFD"))
@@ -165,7 +165,7 @@ func (l *Labeller) add(name, value string) {
 // Labels returns the labels that were set.
 func (l *Labeller) Labels() labels.Labels { return l.builder.Labels() }
 
-// Overwrite makes ls the labels that were set. It does not allocate where ls has room.
+// Overwrite sets ls to the labels. It does not allocate if ls has enough capacity.
 func (l *Labeller) Overwrite(ls *labels.Labels) { l.builder.Overwrite(ls) }
 
 // ParseDigest parses the value of LabelDigest of a Key.

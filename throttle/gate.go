@@ -2,45 +2,45 @@ package throttle
 
 import "time"
 
-// A gate is the pure core of the pacer: it lets everybody work for a slice and then nobody, for as
-// long as makes the slice the share of both. It knows no clock and no server.
+// A gate is the pure core of the pacer: it lets all workers work for a slice and then none. The length of the
+// pause makes the slice the given fraction of both. It has no clock and no server.
 //
-// All work and rest at the same time, since nobody knows how much one worker is held up by another: where
-// they wait for one lock, a pause of one is filled by the work of the next, and four of them at a quarter of
-// their speed copy as much as at full speed. A slice is the time in which anybody works: from the opening to
-// the last one's rest. So the share of the time is that of the work of those within a step, whether they hinder each
-// other or not.
+// All workers work and pause together, because it is unknown how much one delays another: if they wait for
+// one lock, the pause of one is filled by the work of the next, and four workers at a quarter of their speed
+// copy as much as at full speed. A slice is the time in which any worker works: from the opening of the gate
+// until the last worker pauses. So the fraction of time equals the fraction of work, whether or not the
+// workers delay each other.
 type gate struct {
-	working int           // who are let in and do not rest
+	working int           // workers that are admitted and not paused
 	since   time.Time     // when working was last 0, or the gate was opened
 	on      time.Duration // of the slice, before since
 
 	closed  bool
 	closing time.Time     // when it was closed
-	rested  time.Time     // when the last one came to rest after that; zero before
-	late    time.Duration // by how much it was opened too late the last time
-	changed chan struct{} // closed and made anew when who waits at the gate has to look again
+	rested  time.Time     // when the last worker paused after that; zero before
+	late    time.Duration // delay of the last opening
+	changed chan struct{} // closed and replaced when waiting workers must check the gate again
 }
 
 const (
-	// leastPause is how short a pause may be: a shorter one would be lost in the time that waking up takes.
-	// A slice lasts until its pause is as long as this.
+	// leastPause is the minimum pause: a shorter one would be lost in the time to wake up. A slice lasts
+	// until its pause is at least this long.
 	leastPause = 4 * time.Millisecond
 
-	// longestSlice is how much of a slice is paid for by a pause.
+	// longestSlice is the maximum part of a slice for which a pause compensates.
 	longestSlice = time.Second
 
-	// longestStray is how long those at rest wait for the others to come to rest as well: who is within
-	// a long statement must not stop everybody.
+	// longestStray is how long paused workers wait for the others to pause too: one long statement must not
+	// stop all workers.
 	longestStray = 250 * time.Millisecond
 
-	// mostLate is how much of a late opening is made good by a shorter pause.
+	// mostLate is the maximum delay of an opening for which the next pause is shortened.
 	mostLate = 10 * time.Millisecond
 )
 
 func newGate() gate { return gate{changed: make(chan struct{})} }
 
-// busy is how long anybody has worked in this slice.
+// busy returns how long any worker has worked in this slice.
 func (g *gate) busy(now time.Time) time.Duration {
 	if g.working == 0 {
 		return g.on
@@ -48,7 +48,7 @@ func (g *gate) busy(now time.Time) time.Duration {
 	return g.on + now.Sub(g.since)
 }
 
-// due closes the gate when the slice has been long enough, and reports whether it is closed.
+// due closes the gate if the slice has been long enough, and reports whether it is closed.
 func (g *gate) due(now time.Time, share float64) bool {
 	if !g.closed && (share <= 0 || pauseAfter(g.busy(now), share) >= leastPause) {
 		g.closed, g.closing, g.rested = true, now, time.Time{}
@@ -59,12 +59,12 @@ func (g *gate) due(now time.Time, share float64) bool {
 	return g.closed
 }
 
-// pauseAfter is the pause after a slice of work.
+// pauseAfter returns the pause after a slice of work.
 func pauseAfter(worked time.Duration, share float64) time.Duration {
 	return time.Duration(float64(min(worked, longestSlice)) * (1/share - 1))
 }
 
-// enter counts somebody in.
+// enter adds a working worker.
 func (g *gate) enter(now time.Time) {
 	if g.working == 0 {
 		g.since = now
@@ -72,7 +72,7 @@ func (g *gate) enter(now time.Time) {
 	g.working++
 }
 
-// leave counts somebody out. The last one begins the pause.
+// leave removes a working worker. The last one starts the pause.
 func (g *gate) leave(now time.Time) {
 	g.working--
 	if g.working > 0 {
@@ -85,14 +85,14 @@ func (g *gate) leave(now time.Time) {
 	}
 }
 
-// wake makes those who wait look again.
+// wake makes waiting workers check the gate again.
 func (g *gate) wake() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// open opens the gate when the pause is over. Otherwise it answers how long that takes at least: 0 means until
-// changed.
+// open opens the gate if the pause is over. Otherwise it returns the minimum remaining time; 0 means until
+// changed is closed.
 func (g *gate) open(now time.Time, share float64) (opened bool, wait time.Duration) {
 	switch {
 	case !g.closed:
@@ -119,7 +119,7 @@ func (g *gate) open(now time.Time, share float64) (opened bool, wait time.Durati
 	return true, 0
 }
 
-// begin begins a slice.
+// begin starts a slice.
 func (g *gate) begin(now time.Time) {
 	g.closed, g.on, g.since, g.late = false, 0, now, 0
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 )
 
-// DefaultPatience is how long a limit's metric may be unavailable. Until then the copy is paused: an unknown value counts as
-// over the limit.
+// DefaultPatience is how long a limit's metric may be unavailable. Until then the copy is paused: an unknown
+// value counts as over the limit.
 const DefaultPatience = 5 * time.Minute
 
 // Options are the limits that slow a copy down. The zero value has none.
 type Options struct {
-	MaxLag   time.Duration      // how far the replicas may be behind; 0: no limit
+	MaxLag   time.Duration      // maximum lag of the replicas; 0: no limit
 	Replicas []mysqlconn.Config // of the source or of the target
 
-	// Server is asked for Threads_running and Query.
+	// Server is queried for Threads_running and Query.
 	Server            mysqlconn.Config
 	MaxThreadsRunning int     // 0: no limit
-	Query             string  // answers one figure; empty: no limit
-	Above             float64 // which must not exceed this
+	Query             string  // a statement that returns one number; empty: no limit
+	Above             float64 // the maximum of that number
 
-	MaxP99  time.Duration         // of the statements of live traffic; 0: no limit
+	MaxP99  time.Duration         // of the clients' statements; 0: no limit
 	Gateway gatewayclient.Gateway // the tare serve that measures it
 
 	Patience time.Duration // 0: DefaultPatience
 }
 
-// Validate fills in defaults and reports the first error in o.
+// Validate sets defaults and returns the first error in o.
 func (o *Options) Validate() error {
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	switch {
@@ -68,7 +68,7 @@ const (
 	LimitP99     LimitKind = "p99"
 )
 
-// limits returns the limits, and the sources of their metrics.
+// limits returns the limits and the sources of their metrics.
 func (o *Options) limits() (limits []Limit, sources []source) {
 	if o.MaxLag > 0 {
 		for _, cfg := range o.Replicas {
@@ -93,7 +93,7 @@ func (o *Options) limits() (limits []Limit, sources []source) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// parseFigure reads a number as servers write it.
+// parseFigure parses a number as returned by servers.
 func parseFigure(text []byte) (float64, error) {
 	if text == nil {
 		return 0, errors.New("the result is NULL")

@@ -12,36 +12,36 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// lookEvery is how often the limits' sources are asked.
+// lookEvery is the polling interval of the limits' sources.
 const lookEvery = 500 * time.Millisecond
 
-// A pacer makes everything that a run does to the servers obey the throttle: the share's part of the workers
-// works for a slice, and then nobody (gate). Slices are short, a batch of one worker where the share is low, so that a
-// statement of the live traffic is not held up for long. Who rests is within no statement, and so keeps no lock that others
-// wait for, such as the one on AUTO_INCREMENT that LOAD DATA has to its end.
+// A Pacer applies the rate of the throttle to all work of a run on the servers: a fraction of the workers
+// works for a slice, and then none (gate). Slices are short, a single batch of one worker at a low rate, so
+// that statements of other clients are not delayed for long. A paused worker has no open statement, hence no
+// locks that others wait for, such as the AUTO_INCREMENT lock that LOAD DATA keeps until its end.
 type Pacer struct {
-	share atomic.Uint64 // bits of the float64 that the throttle allows
+	share atomic.Uint64 // bits of the current rate, a float64
 
 	o       PacerOptions
 	sources []source
 
 	mu     sync.Mutex
 	core   *throttle
-	values []reading // of the last look
+	values []reading // of the last poll
 	gate   gate
-	told   string // what the last event was about
+	told   string // subject of the last event
 
-	joined int     // goroutines that obey
-	steps  int     // of them, those within a step
+	joined int     // goroutines that have joined
+	steps  int     // those within a step
 	queue  []*Pace // workers that wait for another's step to end, in order
 }
 
-// PacerOptions are the limits of a pacer, and its callers' functions.
+// PacerOptions are the limits of a pacer, and functions of its caller.
 type PacerOptions struct {
 	Limits Options // validated
 
-	MayGoOn func() bool                                                 // reports whether the caller lets work continue; nil: always
-	Observe func(rate float64, reason string)                           // is called when the rate is changed for another reason than before
+	MayGoOn func() bool                                                 // reports whether the caller permits work; nil: always
+	Observe func(rate float64, reason string)                           // called when the rate changes for another reason than before
 	Wait    func(what, detail string, limit time.Duration) (end func()) // starts a wait; nil: waits are not reported
 }
 
@@ -62,7 +62,7 @@ func NewPacer(o PacerOptions) *Pacer {
 	return p
 }
 
-// Inherit takes over the changes that were made to another pacer.
+// Inherit copies the changes that were made to another pacer.
 func (p *Pacer) Inherit(old *Pacer) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -70,14 +70,14 @@ func (p *Pacer) Inherit(old *Pacer) {
 	p.share.Store(math.Float64bits(p.core.allowed()))
 }
 
-// allow publishes the core's decision. The caller holds mu.
+// allow publishes the rate of the core. The caller holds mu.
 func (p *Pacer) allow() {
 	before, now := p.allowed(), p.core.allowed()
 	if before == now {
 		return
 	}
 	p.share.Store(math.Float64bits(now))
-	if before == 1 { // what was done at full speed asks for no pause
+	if before == 1 { // work done at full speed requires no pause
 		p.gate.begin(time.Now())
 	}
 	p.gate.wake()
@@ -85,8 +85,8 @@ func (p *Pacer) allow() {
 
 func (p *Pacer) allowed() float64 { return math.Float64frombits(p.share.Load()) }
 
-// Start polls the limits until the returned function is called. It calls fail when a metric is unavailable for longer than the
-// patience.
+// Start polls the limits until the returned function is called. It calls fail if a metric is unavailable for
+// longer than the patience.
 func (p *Pacer) Start(ctx context.Context, fail func(error)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -129,7 +129,7 @@ func (p *Pacer) lookOn(ctx context.Context) error {
 	}
 }
 
-// ask asks all sources at once.
+// ask polls all sources concurrently.
 func (p *Pacer) ask(ctx context.Context, readings []reading) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
@@ -140,7 +140,7 @@ func (p *Pacer) ask(ctx context.Context, readings []reading) {
 	all.Wait()
 }
 
-// look hands the readings to the core and tells what changed by it.
+// look passes the readings to the core and reports the resulting changes.
 func (p *Pacer) look(now time.Duration, readings []reading) error {
 	p.mu.Lock()
 	copy(p.values, readings)
@@ -154,7 +154,7 @@ func (p *Pacer) look(now time.Duration, readings []reading) error {
 	return err
 }
 
-// news returns the rate and its reason, unless they were observed last. The caller holds mu.
+// news returns the rate and its reason, unless they were reported last. The caller holds mu.
 func (p *Pacer) news() (rate float64, reason string, news bool) {
 	t := p.core
 	about := "full speed"
@@ -181,15 +181,15 @@ func (p *Pacer) news() (rate float64, reason string, news bool) {
 	return t.allowed(), cmp.Or(t.reason(), "all limits allow full speed"), true
 }
 
-// A Pace is one goroutine's part in a pacer.
+// A Pace is the handle of one goroutine that shares a pacer's rate. It must not be used concurrently.
 type Pace struct {
 	p      *Pacer
 	step   bool // it is within a step
-	within bool // it is let in, and does not rest
+	within bool // it is admitted and not paused
 	timer  *time.Timer
 }
 
-// Join adds a goroutine to those that share the rate.
+// Join adds a goroutine that shares the rate.
 func (p *Pacer) Join() *Pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,12 +197,13 @@ func (p *Pacer) Join() *Pace {
 	return &Pace{p: p}
 }
 
-// abreast is how many may be within a step: the share of all, rounded up. Where few do the same work in more slices,
-// a statement of the live traffic waits behind one of them instead of all. Who has begun a step is never kept from ending
-// it, since others may wait for its locks. The caller holds mu.
+// abreast returns how many workers may be within a step: the rate times all of them, rounded up. If few
+// workers do the same work in more slices, a client's statement waits for one of them instead of all. A
+// worker that has started a step is never prevented from ending it, since others may wait for its locks. The
+// caller holds mu.
 func (p *Pacer) abreast() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
 
-// Begin waits until the goroutine may start a step.
+// Begin blocks until the goroutine may start a step.
 func (w *Pace) Begin(ctx context.Context) error {
 	for !w.p.o.MayGoOn() {
 		select {
@@ -218,7 +219,7 @@ func (w *Pace) Begin(ctx context.Context) error {
 	return w.pass(ctx)
 }
 
-// turn waits until there are not too many within a step. Those that came first begin first.
+// turn blocks while too many workers are within a step. Workers are admitted in the order of their arrival.
 func (w *Pace) turn(ctx context.Context) error {
 	p := w.p
 	p.mu.Lock()
@@ -243,7 +244,7 @@ func (w *Pace) turn(ctx context.Context) error {
 	return nil
 }
 
-// unqueue takes w out of the queue, and has the others look whether it is their turn. The caller holds mu.
+// unqueue removes w from the queue and wakes the others. The caller holds mu.
 func (p *Pacer) unqueue(w *Pace) {
 	at := slices.Index(p.queue, w)
 	p.queue = slices.Delete(p.queue, at, at+1)
@@ -267,7 +268,7 @@ func (w *Pace) End() {
 	}
 }
 
-// leave says that the goroutine rests.
+// leave marks the goroutine as paused.
 func (w *Pace) leave() {
 	if !w.within {
 		return
@@ -278,11 +279,12 @@ func (w *Pace) leave() {
 	w.p.gate.leave(time.Now())
 }
 
-// MayGoOn reports whether the caller of the pacer lets work continue within a batch. Pauses of the pacer are taken between batches.
+// MayGoOn reports whether the caller of the pacer permits work within a batch. Pauses of the pacer are
+// between batches.
 func (w *Pace) MayGoOn() bool { return w.p.o.MayGoOn() }
 
-// Due reports whether a pause is due, which Rest takes: the caller ends the statement under way before it. At full speed it
-// costs one atomic read.
+// Due reports whether a pause is due. The caller then completes its current statement and calls Rest. At full
+// speed Due costs one atomic read.
 func (w *Pace) Due() bool { return w.p.allowed() != 1 && w.due() }
 
 func (w *Pace) due() bool {
@@ -298,7 +300,7 @@ func (w *Pace) Rest(ctx context.Context) error {
 	return w.pass(ctx)
 }
 
-// pass waits until the gate is open.
+// pass blocks until the gate is open.
 func (w *Pace) pass(ctx context.Context) error {
 	defer w.p.o.Wait("the throttle", w.p.reason(), 0)()
 	for {
@@ -323,7 +325,7 @@ func (w *Pace) pass(ctx context.Context) error {
 	}
 }
 
-// after is time.After with the goroutine's own timer; nil, which is never ready, after nothing.
+// after is time.After with a reused timer; it returns nil, which is never ready, if d is 0.
 func (w *Pace) after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// pacerAt is a pacer that allows a share without asking anybody.
+// pacerAt returns a pacer with a fixed rate and no limits.
 func pacerAt(t *testing.T, share float64) *Pacer {
 	t.Helper()
 	p := NewPacer(PacerOptions{})
@@ -24,10 +24,10 @@ func pacerAt(t *testing.T, share float64) *Pacer {
 	return p
 }
 
-// batchesMoved has workers copy for a minute, and returns the number of batches. A batch is read in a fifth of
-// a millisecond and written in two, a bit longer by each worker; so many make a chunk, which is one statement
-// unless there is a rest within it. When they serialise, a statement has a lock to its end, as LOAD DATA has it on
-// AUTO_INCREMENT.
+// batchesMoved lets workers copy for a minute, and returns the number of batches. A batch is read in a fifth
+// of a millisecond and written in two, slightly longer for each worker. A chunk of several batches is one
+// statement unless there is a pause within it. If the workers serialize, a statement keeps a lock until its
+// end, as LOAD DATA does on AUTO_INCREMENT.
 func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise bool) (n int) {
 	const minute = time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise boo
 		for i := range workers {
 			all.Go(func() {
 				w := p.Join()
-				within := false // a statement
+				within := false // within a statement
 				settle := func() {
 					if within && serialise {
 						<-lock
@@ -86,8 +86,8 @@ func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise boo
 	return n
 }
 
-// TestPacerKeepsTheShare has workers reach the share of their full speed, where they hinder
-// each other, and no more where they do not.
+// TestPacerKeepsTheShare checks that workers reach the rate times their full speed if they delay each other,
+// and do not exceed it if they do not.
 func TestPacerKeepsTheShare(t *testing.T) {
 	for _, tt := range []struct {
 		workers, chunk int
@@ -108,8 +108,8 @@ func TestPacerKeepsTheShare(t *testing.T) {
 	}
 }
 
-// TestPacerChanges changes the share while workers run: no worker runs while it is stopped, and work done at
-// full speed is not charged later. A worker within a long statement delays the others for a short time only.
+// TestPacerChanges changes the rate while workers run: no worker runs while the rate is 0, and work done at
+// full speed is not charged later. A worker within a long statement delays the others only for a short time.
 func TestPacerChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pacerAt(t, 1)
@@ -162,7 +162,7 @@ func TestPacerChanges(t *testing.T) {
 	})
 }
 
-// TestAllocs has the checks of each row and each batch.
+// TestAllocs measures the checks of each row and each batch.
 func TestAllocs(t *testing.T) {
 	full, half := pacerAt(t, 1).Join(), pacerAt(t, 0.5).Join()
 	if err := half.Begin(t.Context()); err != nil {
@@ -178,7 +178,7 @@ func TestAllocs(t *testing.T) {
 			return nil
 		}},
 		{Name: "due at half speed", Op: func() error {
-			half.p.gate.since = time.Now().Add(time.Hour) // however long the goroutine is not scheduled
+			half.p.gate.since = time.Now().Add(time.Hour) // even if the goroutine is not scheduled for long
 			if half.Due() {
 				return errors.New("a pause is due at once")
 			}

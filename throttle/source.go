@@ -12,19 +12,19 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// sourceTimeout bounds one question for a figure, connecting included.
+// sourceTimeout bounds one poll of a metric, including the connection.
 const sourceTimeout = 3 * time.Second
 
-// A source knows the figure of a limit. It is for one goroutine.
+// A source returns the metric of a limit. It is used by one goroutine.
 type source interface {
 	figure(ctx context.Context) (float64, error)
 	close()
 }
 
-// A sqlRead reads a figure over a connection.
+// A sqlRead reads a metric over a connection.
 type sqlRead func(context.Context, *mysqlconn.Client) (float64, error)
 
-// A sqlSource asks a server, over a connection of its own.
+// A sqlSource polls a server over a separate connection.
 type sqlSource struct {
 	cfg  mysqlconn.Config
 	read sqlRead
@@ -48,12 +48,12 @@ func (s *sqlSource) figure(ctx context.Context) (v float64, err error) {
 
 func (s *sqlSource) close() {
 	if s.c != nil {
-		_ = s.c.Close() // it has only read
+		_ = s.c.Close() // it only read
 		s.c = nil
 	}
 }
 
-// readFigure asks for the column of that number of a statement's one row.
+// readFigure reads the column with the given number of a statement's only row.
 func readFigure(sql string, column int) sqlRead {
 	return func(ctx context.Context, c *mysqlconn.Client) (v float64, err error) {
 		rows := 0
@@ -81,7 +81,7 @@ const (
 	replicaLag      = 32
 )
 
-// readLag is how many seconds a replica is behind: by its slowest channel.
+// readLag returns the lag of a replica in seconds: that of its slowest channel.
 func readLag(ctx context.Context, c *mysqlconn.Client) (lag float64, err error) {
 	rows := 0
 	each := func(row mysqlwire.TextRow) error {

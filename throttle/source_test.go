@@ -21,7 +21,7 @@ func execute(t *testing.T, s *testmysql.Server, statements ...string) {
 	}
 }
 
-// TestSQLSources asks servers for figures, and a replica for its lag.
+// TestSQLSources polls servers for metrics, and a replica for its lag.
 func TestSQLSources(t *testing.T) {
 	from := testmysql.Start(t, testmysql.WithBinlog())
 	ask := func(server *testmysql.Server, read sqlRead) (float64, error) {

@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// A Status is the rate that a copy may use, and why.
+// A Status is the rate of a copy, and its reason.
 type Status struct {
-	Share   float64       `json:"share"`   // of full speed, now; 0: it stands still
-	Most    float64       `json:"most"`    // the share that tare copy ctl throttle allows; 1: all
+	Share   float64       `json:"share"`   // current rate, a fraction of full speed; 0: paused
+	Most    float64       `json:"most"`    // the maximum rate set by tare copy ctl throttle; 1: unlimited
 	Stopped bool          `json:"stopped"` // share is 0
-	Reason  string        `json:"reason"`  // why it is not at full speed; empty when it is
+	Reason  string        `json:"reason"`  // why it is not at full speed; empty if it is
 	Limits  []LimitStatus `json:"limits"`
 }
 
-// A LimitStatus is a limit with its last figure.
+// A LimitStatus is a limit with the last value of its metric.
 type LimitStatus struct {
 	Kind        LimitKind `json:"kind"`
 	Name        string    `json:"name"`
 	Unit        string    `json:"unit"` // s, ms or empty
 	Bound       float64   `json:"bound"`
 	Value       float64   `json:"value"`
-	Error       string    `json:"error,omitempty"` // why the value is not known
-	HeldSeconds float64   `json:"held_seconds"`    // how long it has held the copy back
+	Error       string    `json:"error,omitempty"` // why the value is unknown
+	HeldSeconds float64   `json:"held_seconds"`    // how long it has delayed the copy
 }
 
-// A Change changes limits while a copy runs; nil leaves one as it is.
+// A Change changes limits while a copy runs; nil fields are unchanged.
 type Change struct {
-	Share          *float64 `json:"share,omitempty"` // of full speed, at most: 0 stops it, 1 leaves it to the limits
+	Share          *float64 `json:"share,omitempty"` // maximum fraction of full speed: 0 pauses it, 1 removes the maximum
 	Lag            *float64 `json:"max_lag_seconds,omitempty"`
 	ThreadsRunning *float64 `json:"max_threads_running,omitempty"`
 	Above          *float64 `json:"throttle_above,omitempty"`
 	P99            *float64 `json:"max_p99_ms,omitempty"`
 }
 
-// change applies a change, all of it or nothing.
+// change applies a change atomically.
 func (t *throttle) change(c Change) error {
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
 		return fmt.Errorf("a share of %v: use 0 to 1", *c.Share)
@@ -68,7 +68,7 @@ func (t *throttle) change(c Change) error {
 	return nil
 }
 
-// Change applies a change of limits at once, all of it or nothing.
+// Change applies a change of limits atomically, with immediate effect.
 func (p *Pacer) Change(c Change) error {
 	p.mu.Lock()
 	err := p.core.change(c)

@@ -8,46 +8,46 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// A Stream makes the changes that a follower applies obey the throttle: a batch waits until
-// it may be applied, and after it comes a pause as the share asks. It does not go through the
-// workers' gate: those that verify wait for changes, so that each of them would wait for the other.
+// A Stream applies the throttle to the changes of a follower: a batch waits until it may be applied, and is
+// followed by a pause according to the rate. It does not use the workers' gate: workers that verify wait for
+// changes, and each would wait for the other.
 //
-// A limit that is crossed whatever the copy does must not keep the changes back until the
-// source has removed its log: then a batch is applied every longestHold. Nothing is when
-// a person has stopped the copy, or when a figure is not known, which ends it after a while.
-// While the clients themselves wait for the changes, at a cutover, nothing holds these back.
+// A limit that is exceeded independently of the copy must not delay changes until the source has purged its
+// log: then one batch is applied every longestHold. No batch is applied while an operator has paused the
+// copy, or while a metric is unknown, which ends the copy after the patience. During a cutover clients wait
+// for the changes, and nothing delays them (Lift).
 type Stream struct {
 	p        *Pacer
 	throttle *tick.Throttle
-	resumed  time.Time // when the batch was begun
+	resumed  time.Time // when the batch was started
 
 	mu    sync.Mutex
-	held  time.Duration // that changes have waited for the throttle, without the present wait
-	since time.Time     // of the present wait; zero when there is none
-	told  time.Time     // when it was last said that they wait
+	held  time.Duration // total time that changes have waited for the throttle, without the current wait
+	since time.Time     // start of the current wait; zero if there is none
+	told  time.Time     // when the wait was last reported
 
 	lifted    bool               // nothing waits
-	interrupt context.CancelFunc // ends the present wait; nil when there is none
+	interrupt context.CancelFunc // ends the current wait; nil if there is none
 }
 
 const (
 	longestHold  = 10 * time.Second
-	tellHold     = time.Second // of a wait, before it is observed
+	tellHold     = time.Second // duration of a wait before it is reported
 	tellAgain    = 30 * time.Second
 	longestPause = 2 * time.Second // after a batch
 )
 
-// Stream returns the pace of a stream of changes, which is to be closed.
+// Stream returns the pace of a stream of changes. The caller must close it.
 func (p *Pacer) Stream(clock *tick.Clock) *Stream {
 	f := &Stream{p: p}
 	f.throttle = tick.NewThrottle(clock, func() bool { return p.allowed() > 0 && p.o.MayGoOn() })
 	return f
 }
 
-// Close ends its use of the clock.
+// Close releases the clock.
 func (f *Stream) Close() { f.throttle.Close() }
 
-// Begin waits until a batch may be applied.
+// Begin blocks until a batch may be applied.
 func (f *Stream) Begin(ctx context.Context) error {
 	if !f.throttle.OK() {
 		if err := f.wait(ctx, f.await); err != nil {
@@ -61,7 +61,7 @@ func (f *Stream) Begin(ctx context.Context) error {
 // End pauses after a batch.
 func (f *Stream) End(ctx context.Context) error {
 	share := f.p.allowed()
-	if share == 1 || share == 0 { // which begin waits for
+	if share == 1 || share == 0 { // Begin waits for a rate above 0
 		return nil
 	}
 	return f.wait(ctx, func(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (f *Stream) End(ctx context.Context) error {
 	})
 }
 
-// wait waits in a way that Lift ends.
+// wait calls how with a context that Lift cancels.
 func (f *Stream) wait(ctx context.Context, how func(context.Context) error) error {
 	defer f.p.o.Wait("the throttle, to apply changes", f.p.reason(), longestHold)()
 	waiting, end := context.WithCancel(ctx)
@@ -139,7 +139,7 @@ func (f *Stream) Held() (held time.Duration, reason string) {
 	return held, f.p.reason()
 }
 
-// tell says that changes wait, once in a while.
+// tell reports at intervals that changes wait.
 func (f *Stream) tell() {
 	f.mu.Lock()
 	now := time.Now()
@@ -153,7 +153,7 @@ func (f *Stream) tell() {
 	}
 }
 
-// crossed reports whether a limit, by a figure that is known, has stopped the copy.
+// crossed reports whether a limit whose metric is known has paused the copy.
 func (p *Pacer) crossed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,9 +10,8 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// TestStream has batches of changes wait for a throttle with given figures: at a limit
-// one is applied every ten seconds, and none when a person has stopped the copy or the figure is
-// not known.
+// TestStream applies batches of changes with given metrics: at a limit one is applied every ten seconds, and
+// none when an operator has paused the copy or the metric is unknown.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type event struct {
@@ -68,7 +67,7 @@ func TestStream(t *testing.T) {
 		share(1)
 
 		tell(reading{value: 50})
-		batches(2 * tick.Interval) // within a tick nothing is asked again
+		batches(2 * tick.Interval) // metrics are polled once per tick
 		before, _ := f.Held()
 		events = nil
 		if n := batches(101 * time.Second); n < 9 || n > 10 {

@@ -6,69 +6,68 @@ import (
 	"time"
 )
 
-// The throttle is the pure core of slowing down: readings of the limits' metrics go in, the
-// fraction of its full speed that the copy may use comes out. It has no server and no clock
-// (testdata/throttle).
+// The throttle is the pure core: readings of the limits' metrics go in, the fraction of full speed at which
+// the copy may run comes out. It has no server and no clock (testdata/throttle).
 //
-// Below all limits the share doubles again and again until a limit is first met, in half the time that the limits' figures look
-// back, so that a figure tells of a share before it is passed by far. After that it doubles up
-// to three quarters of the share at which the limit was met last, grows slowly beyond, and faster again where
-// nothing was met before. Above a limit it is halved, and not again before the source has
-// forgotten the time before. Above twice a limit, or at the least share, the copy stops until the
-// limit is kept again. So it runs near the limit and crosses it seldom and shortly. A limit that is
-// crossed before the copy has done anything is not of its making: it waits.
+// Below all limits the rate doubles repeatedly until a limit is first reached, each time in half the time
+// window of the metrics, so that a metric reflects a rate before it is exceeded by far. After that it doubles
+// up to three quarters of the rate at which a limit was last reached, grows slowly beyond, and faster again
+// above it if no limit is reached. Above a limit the rate is halved, and not again before the metric's window
+// excludes the time before. Above twice a limit, or at the minimum rate, the copy pauses until the metric is
+// within the limit again. So it runs near the limit and exceeds it rarely and briefly. If a limit is already
+// exceeded at the start, the copy waits.
 type throttle struct {
 	limits   []Limit
-	patience time.Duration // how long a source may fail to answer
+	patience time.Duration // how long a source may be unavailable
 
-	share   float64 // that the limits allow, between leastShare and 1
-	most    float64 // what a person allows: 0 stops, 1 leaves it to the limits
-	met     float64 // the share at which a limit was last met; 0: none was
-	growth  float64 // a second, beyond met
-	double  float64 // seconds in which the share is doubled at most
+	share   float64 // permitted by the limits, between leastShare and 1
+	most    float64 // permitted by the operator: 0 pauses, 1 is unlimited
+	met     float64 // the rate at which a limit was last reached; 0: never
+	growth  float64 // per second, beyond met
+	double  float64 // minimum time in seconds to double the rate
 	stopped bool
-	crossed bool   // a limit is crossed now, or its figure not known
-	because string // which limit cut the share last; empty when none has, or all was regrown
+	crossed bool   // a limit is exceeded now, or its metric unknown
+	because string // the limit that last cut the rate; empty if none has, or the cut was recovered
 
-	settled time.Duration   // before it, a limit that is crossed does not cut again
-	silent  []time.Duration // by limit: since when its source has not answered
-	last    time.Duration   // of the last look
+	settled time.Duration   // before this time, an exceeded limit does not cut again
+	silent  []time.Duration // by limit: since when its source has been unavailable
+	last    time.Duration   // time of the last reading
 	looked  bool
 
-	held    []time.Duration // by limit: how long it held the copy back
-	holding int             // the limit that does now, or -1
+	held    []time.Duration // by limit: how long it delayed the copy
+	holding int             // the limit that delays now, or -1
 }
 
 const (
-	// leastShare is the slowest that the copy is made to run before it stops.
+	// leastShare is the minimum rate before the copy pauses.
 	leastShare = 1.0 / 64
 
-	// firstShare is what a copy with limits begins with: nobody knows yet what it costs.
+	// firstShare is the initial rate of a copy with limits: its cost is not known yet.
 	firstShare = 1.0 / 8
 
-	// roomLeft is the part of a limit below which the share grows.
+	// roomLeft is the fraction of a limit below which the rate grows.
 	roomLeft = 0.85
 
-	// hardRatio is how far above a limit the copy stops at once.
+	// hardRatio is the multiple of a limit above which the copy pauses immediately.
 	hardRatio = 2
 
-	fastUpTo   = 0.75 // of the share at which a limit was met
-	slowGrowth = 0.02 // a second
+	fastUpTo   = 0.75 // of the rate at which a limit was reached
+	slowGrowth = 0.02 // per second
 )
 
-// A Limit is a figure that the copy keeps below a bound by slowing down.
+// A Limit is the bound of a metric that the copy respects by slowing down.
 type Limit struct {
 	Kind   LimitKind
-	Name   string        // for people, such as "lag of replica db3:3306"
-	Unit   string        // "s", "ms" or nothing
+	Name   string        // for messages, such as "lag of replica db3:3306"
+	Unit   string        // "s", "ms" or empty
 	Bound  float64       // in the unit
-	Memory time.Duration // how long the source's figure looks back, so that a cut shows late
+	Memory time.Duration // time window of the metric, after which a cut is fully visible
 }
 
-// A reading is what the source of a limit said.
+// A reading is the result of polling a source.
 type reading struct {
 	value float64
-	err   error // it did not answer, or not with a figure
+	err   error // the metric is unavailable
 }
 
 func newThrottle(limits []Limit, patience time.Duration) *throttle {
@@ -86,8 +85,8 @@ func newThrottle(limits []Limit, patience time.Duration) *throttle {
 	return t
 }
 
-// look takes a reading of each limit at now, which is counted from the start. It fails when a
-// source has not answered for longer than the patience.
+// look processes a reading of each limit at now, the time since the start. It fails if a source has been
+// unavailable for longer than the patience.
 func (t *throttle) look(now time.Duration, readings []reading) error {
 	since, first := now-t.last, !t.looked
 	if t.holding >= 0 {
@@ -127,18 +126,18 @@ func (t *throttle) look(now time.Duration, readings []reading) error {
 	return nil
 }
 
-// ratio is how far a figure is towards the bound: 1 is at it.
+// ratio returns the ratio of a value to the bound: 1 is at the bound.
 func (l *Limit) ratio(v float64) float64 {
 	switch {
 	case v <= l.Bound && l.Bound <= 0:
 		return 0
 	case l.Bound <= 0:
-		return hardRatio // there is no little above nothing
+		return hardRatio // every positive value is far above a bound of 0
 	}
 	return v / l.Bound
 }
 
-// over answers a figure above its limit, at the first look of all or later.
+// over processes a metric above its limit; first reports the first reading of all.
 func (t *throttle) over(now time.Duration, limit int, ratio, value float64, first bool) {
 	l := &t.limits[limit]
 	t.because = fmt.Sprintf("the %s is %s, over %s", l.Name, l.text(value), l.text(l.Bound))
@@ -154,11 +153,11 @@ func (t *throttle) over(now time.Duration, limit int, ratio, value float64, firs
 	t.settled = now + l.Memory
 }
 
-// under answers figures that are all within their limits.
+// under processes metrics that are all within their limits.
 func (t *throttle) under(since time.Duration, ratio float64) {
 	t.crossed = false
 	if t.stopped {
-		t.stopped = false // go on with what was left of the share
+		t.stopped = false // resume with the remaining rate
 		return
 	}
 	if ratio > roomLeft {
@@ -171,7 +170,7 @@ func (t *throttle) under(since time.Duration, ratio float64) {
 	}
 }
 
-// grow raises the share after so many seconds below all limits.
+// grow raises the rate after a time in seconds below all limits.
 func (t *throttle) grow(seconds float64) {
 	times := math.Exp2(seconds / t.double)
 	switch fast := fastUpTo * t.met; {
@@ -187,7 +186,7 @@ func (t *throttle) grow(seconds float64) {
 	}
 }
 
-// allowed is the share of full speed that the copy may use now; 0 stops it.
+// allowed returns the current rate; 0 pauses the copy.
 func (t *throttle) allowed() float64 {
 	if t.stopped || len(t.limits) > 0 && !t.looked {
 		return 0
@@ -195,7 +194,7 @@ func (t *throttle) allowed() float64 {
 	return min(t.share, t.most)
 }
 
-// reason says why the copy is slower than it could be, empty when it is not.
+// reason returns why the copy is not at full speed; empty if it is.
 func (t *throttle) reason() string {
 	switch {
 	case t.most == 0:
@@ -216,7 +215,7 @@ func (t *throttle) reason() string {
 	return "the speed is raised slowly, to find out what the limits allow"
 }
 
-// text is a figure with its unit.
+// text formats a value with its unit.
 func (l *Limit) text(v float64) string {
 	if l.Unit == "" {
 		return fmt.Sprintf("%.4g", v)

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestThrottle plays testdata/throttle: what the limits' sources say second by second, and which
-// share of its speed the copy gets.
+// TestThrottle runs testdata/throttle: readings of the limits' sources second by second, and the resulting
+// rates.
 func TestThrottle(t *testing.T) {
 	var th *throttle
 	var now time.Duration
@@ -42,7 +42,7 @@ func TestThrottle(t *testing.T) {
 			}
 			th, now = newThrottle(limits, wait), 0
 			tell()
-		case "read": // a line a second: a figure for each limit, or a word that is the error
+		case "read": // one line per second: a value for each limit, or a word that is the error
 			for line := range strings.Lines(d.Input) {
 				now += time.Second
 				var readings []reading
@@ -77,9 +77,9 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// TestThrottleFindsTheLimit runs the throttle against a server whose latency grows with the
-// share, as a gateway tells it: the worst of the last ten seconds. Whatever the server bears,
-// the copy ends near the limit, and is above it seldom.
+// TestThrottleFindsTheLimit runs the throttle against a server whose latency grows with the rate, as reported
+// by a gateway: the worst of the last ten seconds. Whatever the capacity of the server, the copy ends near
+// the limit and rarely exceeds it.
 func TestThrottleFindsTheLimit(t *testing.T) {
 	for _, bears := range []float64{0.05, 0.2, 0.5, 0.8, 2} {
 		th := newThrottle([]Limit{{Name: "p99", Bound: 20, Memory: 10 * time.Second}}, time.Minute)
@@ -87,7 +87,7 @@ func TestThrottleFindsTheLimit(t *testing.T) {
 		over, sum := 0, 0.0
 		const from, seconds = 300, 1500
 		for s := range seconds {
-			window[s%len(window)] = 10 * (1 + th.allowed()/bears) // 20 at the share that the server bears
+			window[s%len(window)] = 10 * (1 + th.allowed()/bears) // 20 at the server's capacity
 			worst := 0.0
 			for _, v := range window {
 				worst = max(worst, v)
