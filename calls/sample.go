@@ -75,8 +75,8 @@ type slot struct {
 type Call struct {
 	End     time.Time
 	Took    time.Duration
-	Weight  float64 // the calls that it stands for
-	Rows    uint64  // calls represented by this one
+	Weight  float64 // number of calls that it represents
+	Rows    uint64  // returned or affected
 	Error   uint16  // MySQL's number; 0: it succeeded
 	User    string
 	Schema  string

@@ -3,7 +3,7 @@
 //
 // # Usage
 //
-//	p := explain.New(explain.Options{Server: account, Candidates: heaviest, Log: log})
+//	p, err := explain.New(explain.Options{Account: account, Candidates: heaviest, Log: log})
 //	gateway.Options{Observers: []gateway.Observer{p}} // keeps a recent slow execution of each candidate
 //	go p.Run(ctx)
 //	state, ok := p.State(digest)      // its plans, the current one first

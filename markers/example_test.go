@@ -1,0 +1,29 @@
+package markers_test
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/taredb/tare/markers"
+)
+
+// A deployment precedes the rise of a statement's load.
+func ExampleLikelyCause() {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	store, err := markers.Open(markers.Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	store.Add(markers.Marker{Kind: markers.KindRestart, Time: noon.Add(-time.Hour), Title: "gateway started"})
+	store.Add(markers.Marker{Kind: "deploy", Time: noon.Add(-3 * time.Minute), Title: "shop 2.41"})
+
+	rise := noon.Add(-2 * time.Minute)
+	all := store.Between(rise.Add(-markers.Reach), noon, 100)
+	if m, ok := markers.LikelyCause(all, []string{"shop.orders"}, rise, time.Minute); ok {
+		fmt.Println("possible cause:", m.Kind, m.Name())
+	}
+	// Output: possible cause: deploy shop 2.41
+}
