@@ -104,7 +104,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestSpansAreReused checks that calls older than the time covered by the sample are evicted, and that a call from before it is ignored.
+// TestSpansAreReused checks that calls older than the time covered by the sample are evicted, and that a call
+// from before it is ignored.
 func TestSpansAreReused(t *testing.T) {
 	s := newSample(t, 3)
 	of := called(1, noon).Digest

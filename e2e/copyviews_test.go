@@ -34,7 +34,8 @@ var viewKinds = []copyKind{
 	{"unique, parts", []string{"--tables=flw.v", "--where=flw.v: v < 6"}, [][2]string{{"id, u, v, p) from flw.v where v < 6", "id, u, v, p) from flw.v"}}},
 }
 
-// A viewWriter writes to a table with two unique keys: it exchanges values of the second one, changes keys, deletes and inserts.
+// A viewWriter writes to a table with two unique keys: it exchanges values of the second one, changes keys,
+// deletes and inserts.
 type viewWriter struct {
 	stop context.CancelFunc
 	all  sync.WaitGroup

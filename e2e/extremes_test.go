@@ -111,7 +111,8 @@ func (s *extremeServer) try(t *testing.T, name, option, value string) {
 	}
 }
 
-// queryOnce runs a small query and one of nearly 16 MiB. Each may fail with an error of the gateway: a limit may be too small.
+// queryOnce runs a small query and one of nearly 16 MiB. Each may fail with an error of the gateway: a limit
+// may be too small.
 func queryOnce(t *testing.T, listen, _ string) {
 	t.Helper()
 	db := openAs(t, listen, "app", "", false)

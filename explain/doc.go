@@ -23,12 +23,13 @@
 //
 // # What is sent to the server
 //
-// Only EXPLAIN FORMAT=JSON in a transaction that is rolled back, over a dedicated connection: read-only for SELECT, with
-// a limit on the execution time (max_execution_time, max_statement_time) and on waits for locks, at most one at a time
-// and MaxPerMinute per minute. The statement is never executed, but optimizers evaluate parts of it: MySQL subqueries
-// and MariaDB functions that are constant, and both read rows of tables by a unique key. So statements that lock rows, call functions that
-// are not built in or that wait, name a view, use variables of their session, or are not understood are
-// refused. MariaDB is prevented from evaluating subqueries (expensive_subquery_limit = 0).
+// Only EXPLAIN FORMAT=JSON in a transaction that is rolled back, over a dedicated connection: read-only for
+// SELECT, with a limit on the execution time (max_execution_time, max_statement_time) and on waits for locks,
+// at most one at a time and MaxPerMinute per minute. The statement is never executed, but optimizers evaluate
+// parts of it: MySQL subqueries and MariaDB functions that are constant, and both read rows of tables by a
+// unique key. So statements that lock rows, call functions that are not built in or that wait, name a view,
+// use variables of their session, or are not understood are refused. MariaDB is prevented from evaluating
+// subqueries (expensive_subquery_limit = 0).
 //
 // # Limits
 //

@@ -167,7 +167,8 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 	return plan, nil
 }
 
-// abandon closes a connection that may be busy, and kills it: a server notices a closed connection only when it writes to it.
+// abandon closes a connection that may be busy, and kills it: a server notices a closed connection only when
+// it writes to it.
 func (s *server) abandon(id uint32) {
 	addr := s.addr
 	s.close()

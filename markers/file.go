@@ -72,8 +72,8 @@ type header struct {
 	Markers int `json:"markers"`
 }
 
-// parse parses a file. It ignores bytes after the last line break, which are from a write that a kill interrupted, but fails if
-// the file has fewer markers than its header says.
+// parse parses a file. It ignores bytes after the last line break, which are from a write that a kill
+// interrupted, but fails if the file has fewer markers than its header says.
 func parse(text []byte) ([]Marker, error) {
 	line, text, whole := bytes.Cut(text, []byte("\n"))
 	var h header

@@ -32,8 +32,8 @@
 //
 // # Cost
 //
-// Conn reads and writes without allocating once its buffers have their size, apart from crypto/tls; Rows.Next and Events.Next return
-// views of the read buffer and allocate only to grow it.
+// Conn reads and writes without allocating once its buffers have their size, apart from crypto/tls; Rows.Next
+// and Events.Next return views of the read buffer and allocate only to grow it.
 //
 // # Limits
 //

@@ -49,10 +49,10 @@
 //
 //	payload ──Decode──> struct of views ──AppendTo──> payload
 //
-// Decoders retain nothing, trust nothing and do not allocate, except a Handshake in its first use: a truncated
-// input returns ErrShortPacket, an input that contradicts its format ErrMalformedPacket, and no input panics.
-// Encoders append to the caller's buffer. Response tracks a whole response by the first bytes of its packets, for relays that do not decode
-// it.
+// Decoders retain nothing, trust nothing and do not allocate, except a Handshake in its first use: a
+// truncated input returns ErrShortPacket, an input that contradicts its format ErrMalformedPacket, and no
+// input panics. Encoders append to the caller's buffer. Response tracks a whole response by the first bytes
+// of its packets, for relays that do not decode it.
 //
 // # Limits
 //

@@ -246,8 +246,8 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// FuzzQueryAttributes checks that Query returns the text after the attributes, and that the bytes of the attributes decode to as many
-// values as the attributes of a statement without parameters.
+// FuzzQueryAttributes checks that Query returns the text after the attributes, and that the bytes of the
+// attributes decode to as many values as the attributes of a statement without parameters.
 func FuzzQueryAttributes(f *testing.F) {
 	for _, s := range samples {
 		if s.codec == "query" {

@@ -36,14 +36,13 @@
 // testdata/vectors.txt contains vectors that never change. The groups are those of MySQL's STATEMENT_DIGEST
 // and of MariaDB's performance schema, or coarser; section 8 lists the differences.
 //
-// 1. Tokens. White space is space, \t, \n, \v, \f, \r and NUL. Word bytes are letters, digits,
-// _, $ and bytes from 0x80 on, unchanged; in a mode with a character set, bytes from 0x80 on
-// have the class that the server gives them (ctype_table.go). Comments are "-- " (also before any
-// control byte, DEL or the end), "#" to the end of the line, and "/* */". The contents of
-// "/*! */", "/*!50000 */" and MariaDB's "/*M!100100 */" (five or six digits) are SQL if the
-// mode's server runs them, and a comment if not; for a server of unknown kind they are SQL. "/*+ */" directly after SELECT, INSERT, REPLACE, UPDATE or DELETE is a hint and
-// is kept, its contents normalized; elsewhere it is a comment. An unterminated token extends to
-// the end.
+// 1. Tokens. White space is space, \t, \n, \v, \f, \r and NUL. Word bytes are letters, digits, _, $ and bytes
+// from 0x80 on, unchanged; in a mode with a character set, bytes from 0x80 on have the class that the server
+// gives them (ctype_table.go). Comments are "-- " (also before any control byte, DEL or the end), "#" to the
+// end of the line, and "/* */". The contents of "/*! */", "/*!50000 */" and MariaDB's "/*M!100100 */" (five
+// or six digits) are SQL if the mode's server runs them, and a comment if not; for a server of unknown kind
+// they are SQL. "/*+ */" directly after SELECT, INSERT, REPLACE, UPDATE or DELETE is a hint and is kept, its
+// contents normalized; elsewhere it is a comment. An unterminated token extends to the end.
 //
 // 2. Literals become ?: strings in '…' and, without ANSIQuotes, "…", with doubled quotes and
 // (without NoBackslashEscapes) backslash escapes; N'…', x'…', b'…' with the prefix in either
@@ -79,12 +78,12 @@
 // inside doubled), except those of section 4. The names of user variables are kept, as @`x`; system variables are @@ and
 // words: @@GLOBAL.`x`. <> is !=.
 //
-// 6. Text. Tokens are separated by one space, but there is none before , ) and ;, after (,
-// around the dot of a qualified name, after @ and @@ before a name, between a function's name
-// and its parenthesis where an expression is allowed, before and after the @ of an account. Statements are separated by "; ";
-// empty statements and the last semicolon are dropped. Normalized text normalizes to itself, and with literals for
-// its placeholders the server parses it, except for TiDB's AS OF TIMESTAMP, which loses the keyword, and
-// PLAN REPLAYER DUMP EXPLAIN.
+// 6. Text. Tokens are separated by one space, but there is none before , ) and ;, after (, around the dot of
+// a qualified name, after @ and @@ before a name, between a function's name and its parenthesis where an
+// expression is allowed, before and after the @ of an account. Statements are separated by "; "; empty
+// statements and the last semicolon are dropped. Normalized text normalizes to itself, and with literals for
+// its placeholders the server parses it, except for TiDB's AS OF TIMESTAMP, which loses the keyword, and PLAN
+// REPLAYER DUMP EXPLAIN.
 //
 // 7. Versions. A change of keywords.txt or of a rule that gives any statement another digest is
 // a new version, which is the first byte of the digest.

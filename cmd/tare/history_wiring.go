@@ -215,8 +215,9 @@ func (h *historyService) routes() ([]web.Route, error) {
 	if h.archive == nil {
 		return []web.Route{ranking, digests}, nil
 	}
-	// Each request that reads series is one query of the gateway: the engine's samples, the response and the bytes read from the
-	// bucket are reserved from its quota. Local blocks are read through the page cache, which is not counted.
+	// Each request that reads series is one query of the gateway: the engine's samples, the response and the
+	// bytes read from the bucket are reserved from its quota. Local blocks are read through the page cache,
+	// which is not counted.
 	api, err := storegateway.NewHTTPAPI(h.gateway, storegateway.HTTPOptions{
 		Queryable:  h.archive.Queryable(),
 		Now:        h.archive.Now,
