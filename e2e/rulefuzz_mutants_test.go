@@ -19,7 +19,7 @@ import (
 
 var fuzzRulesMutants = flag.Int("fuzzrules.mutants", 1, "how many mutants TestRuleFuzzMutants tries, chosen at random; -1: all")
 
-// A ruleMutant is the program without one of its defences: text of a source file replaced.
+// A ruleMutant is the program without one of its defenses: text of a source file replaced.
 type ruleMutant struct {
 	file, from, to string
 	server         string // on which the fuzzer finds it
@@ -31,7 +31,7 @@ var ruleMutants = []ruleMutant{
 	{"gateway/username.go", "name = name[1 : n-1]", "", "MariaDB"},
 	{"gateway/statementtext.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
 	{"gateway/statement.go", "s.planIn(st.text, false, st.divergent, s.srv.opts.Planner.ScopeOf(schema, s.user, st.mode), schema, st.mode)", "s.findPlan(st.text, false, st.divergent)\n\t_ = schema", "MariaDB"},
-	{"gateway/statement.go", "s.forgetModes() // prepared, or one of several statements", "", "MariaDB"},
+	{"gateway/statement.go", "s.forgetModes() // a prepared statement, or one of several statements", "", "MariaDB"},
 	{"gateway/statement.go", "|| s.plan.Effects().Any(readingEffects)", "|| s.plan.Effects().Any(readingEffects&0)", "TiDB"},
 	{"sqldigest/class.go", "case ctypeTables[i][c] == 's':", "case false:", "MySQL"},
 	{"sqldigest/scan.go", "s.unsure = s.unsure || !plainHint(rest[3:])", "", "MySQL"},
@@ -41,14 +41,14 @@ var ruleMutants = []ruleMutant{
 	{"sqlplan/content.go", "\"data_locks\", \"user_variables_by_thread\", \"error_log\"", "\"error_log\"", "MySQL"},
 	{"sqlplan/content.go", "if a.is(i, \"for\") && a.is(i+1, \"connection\") {", "if false {", "TiDB"},
 	{"sqlplan/fold.go", "name == word || !isASCII(name) && mayMatch(word, name)", "name == word", "MySQL"},
-	{"sqlplan/set.go", "a.hide() // no variable has such a name, and servers take it for that of one", "", "MySQL"},
+	{"sqlplan/set.go", "a.hide() // no variable has such a name, and servers equate it with one", "", "MySQL"},
 	{"sqlplan/effects.go", "a.effects |= EffectSequence\n\t\ta.sequence = true\n\tcase \"currval\":", "case \"currval\":", "MariaDB"},
 	{"sqlplan/effects.go", "a.tables.unknownCall = true", "", "MariaDB"},
 	{"sqlplan/effects.go", "case \"load_file\":\n\t\ta.anyTable = true", "", "MySQL"},
 	{"sqlplan/functionserver.go", "if !builtin(name) {\n\t\treturn false\n\t}", "if builtin(name) {\n\t\treturn true\n\t}", "MariaDB"},
 	{"sqlplan/mode.go", "|| len(sql) == 0", "", "MySQL"},
 	{"sqlplan/parse.go", "a.references(ddl.GetTable())", "_ = ddl", "MariaDB"},
-	{"sqlplan/reach.go", "a.hide() // it may have been prepared before the rules", "", "MariaDB"},
+	{"sqlplan/reach.go", "a.hide() // it may have been prepared before the rules were set", "", "MariaDB"},
 	{"sqlplan/reach.go", "return schema == \"\" || schema == \"sys\" || schema == \"mysql\"", "return schema == \"\"", "MariaDB"},
 	{"sqlplan/reach.go", "a.anyTable = a.anyTable || a.is(i, \"read\")", "_ = i", "MariaDB"},
 	{"sqlplan/content.go", "a.anyTable = a.anyTable || contentTable(t.schema, t.name)", "_ = t", "MariaDB"},
