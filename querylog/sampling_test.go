@@ -128,6 +128,9 @@ func TestPerDigest(t *testing.T) {
 // TestManyDigests logs many more digests than the limiter has room for: each new one is logged, and the lost
 // factors are reported.
 func TestManyDigests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("50,000 digests take long with the race detector")
+	}
 	var records []*Record
 	const digests = 50_000
 	for i := range digests {

@@ -42,6 +42,9 @@ func (r *rig) pointsOf(query string, times []time.Time, step time.Duration, end 
 // the same calls; the remaining difference is that rate extrapolates over the time between a sample and the
 // end of its window.
 func TestChartsArePromQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("records and queries 30 hours")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const digests = 6
 		r := newRig(t, digests)

@@ -29,6 +29,9 @@ import (
 // gateway serves: when a file has loaded more samples, the head is written as a block that replaces the
 // previous one.
 func TestPromqltestThroughBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("evaluates some 3,000 expressions")
+	}
 	e := &blockEngine{t: t, engine: promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)}
 	promqltest.RunBuiltinTestsWithStorage(t, e, func(t testing.TB) storage.Storage {
 		return teststorage.New(t, func(o *tsdb.Options) {

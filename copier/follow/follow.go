@@ -93,6 +93,7 @@ const slots = 2
 
 // Intervals of the follower.
 const (
+	lookFirst  = 5 * time.Millisecond   // the first check of the lag; each of the next waits twice as long
 	lookPause  = 100 * time.Millisecond // checks of the lag until the target has caught up
 	lookSeldom = 500 * time.Millisecond // checks of the lag afterwards
 	tellPause  = time.Second            // reports of the lag

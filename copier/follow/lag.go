@@ -15,21 +15,19 @@ import (
 // watch periodically measures the lag. It reports when the target has caught up or is outrun, and stops the
 // follower when nothing is left to wait for.
 func (f *Follower) watch(ctx context.Context) error {
-	ticker := time.NewTicker(lookPause)
-	defer ticker.Stop()
 	w := lagWatch{f: f}
-	for {
+	for pause := lookFirst; ; pause = min(2*pause, lookPause) {
 		err := w.look(ctx)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
+		if w.caughtUp {
+			pause = lookSeldom
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
-		}
-		if w.caughtUp {
-			ticker.Reset(lookSeldom)
+		case <-time.After(pause):
 		}
 	}
 }
