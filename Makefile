@@ -28,13 +28,16 @@ MARIADB := $(CURDIR)/.tools/mariadb-11.8
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks bench-sizers test-sizegen origins generate clean
+.PHONY: help build release run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## build bin/tare and bin/tare-demo
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-demo
+
+release: ## build the archives of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
+	.ci/release $(VERSION) bin/release
 
 run: build ## show the gateway at work on an embedded database
 	bin/tare demo

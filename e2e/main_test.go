@@ -108,9 +108,15 @@ func startTare(t *testing.T, backend string, args ...string) *tare {
 // start runs a server of tare until it reports its addresses.
 func start(t *testing.T, args []string) *tare {
 	t.Helper()
+	return startOf(t, binary, args)
+}
+
+// startOf is start with another binary.
+func startOf(t *testing.T, program string, args []string) *tare {
+	t.Helper()
 	p := &tare{exited: make(chan struct{}), history: args[0] == "serve" && slices.Contains(args, "--bucket")}
 	r, w := io.Pipe()
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(program, args...)
 	cmd.Stderr = w
 	// The process must not outlive this one, regardless of its end; the kernel associates that with the
 	// thread that forks, so the thread is kept.
