@@ -1,8 +1,10 @@
 package history
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -369,4 +372,29 @@ func TestChunkWriteFails(t *testing.T) {
 	d.must(d.turn(0, 200))
 	d.kill(filepath.Join(d.root, "series"))
 	d.checkLedger()
+}
+
+// TestFaultsVersion opens a file without a version, which is read, and one of a later version, which is set aside.
+func TestFaultsVersion(t *testing.T) {
+	for version, want := range map[string]float64{"": 5, `"version":1,`: 5, `"version":2,`: 0} {
+		dir := t.TempDir()
+		text := append([]byte("{"+version+`"lostSeconds":5,"ranges":[]}`), bytes.Repeat([]byte{' '}, faultsBytes)...)[:faultsBytes]
+		if err := os.WriteFile(filepath.Join(dir, faultsName), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		state := localstate.Open(dir, nil, slog.New(slog.DiscardHandler))
+		f, err := openFaults(dir, state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.lostSeconds(time.Now()); got != want {
+			t.Errorf("{%s…: %v seconds, want %v", version, got, want)
+		}
+		if lost := len(state.Losses()) > 0; lost != (want == 0) {
+			t.Errorf("{%s…: losses %v", version, state.Losses())
+		}
+		if err := f.file.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

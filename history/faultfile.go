@@ -19,9 +19,10 @@ import (
 // faultsName is the file of ranges without samples. It is allocated when it is created, and overwritten in
 // place, so that ranges can be recorded on a full disk.
 const (
-	faultsName  = "faults.json"
-	faultsBytes = 16 << 10
-	maxFaults   = 50 // ranges in the file; it has room for some 60
+	faultsName    = "faults.json"
+	faultsBytes   = 16 << 10
+	faultsVersion = 1
+	maxFaults     = 50 // ranges in the file; it has room for some 60
 )
 
 // A FaultRange is a range in which samples are missing because they could not be written. Counters are
@@ -40,6 +41,7 @@ type faultFile struct {
 	mu   sync.Mutex
 	file *os.File
 	list struct {
+		Version int          `json:"version"`     // faultsVersion
 		Seconds float64      `json:"lostSeconds"` // of all ranges that ended, including removed ones
 		Ranges  []FaultRange `json:"ranges"`
 	}
@@ -58,12 +60,16 @@ func openFaults(dir string, state *localstate.Store) (*faultFile, error) {
 	if err == nil {
 		err = json.Unmarshal(bytes.TrimSpace(text), &f.list)
 	}
+	if err == nil && f.list.Version > faultsVersion {
+		err = fmt.Errorf("of version %d, want at most %d", f.list.Version, faultsVersion)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.list.Seconds, f.list.Ranges = 0, nil
 		if _, ok := state.SetAside(name, faultsPiece, err); !ok {
 			return nil, fmt.Errorf("set aside %s: %w", name, err)
 		}
 	}
+	f.list.Version = faultsVersion
 	if f.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}

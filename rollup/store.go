@@ -81,11 +81,15 @@ var (
 
 // A storeState is the recorded state of a directory.
 type storeState struct {
+	Version int      `json:"version"` // stateVersion
 	Epoch   string   `json:"epoch"`   // distinguishes this directory from earlier ones of the same gateway
 	Shipped []string `json:"shipped"` // files that the bucket has
 }
 
-const stateName = "rollups.json"
+const (
+	stateName    = "rollups.json"
+	stateVersion = 1
+)
 
 // An HourSource derives the rollups of hours from samples.
 type HourSource interface {
@@ -204,7 +208,10 @@ func (r *Store) readState() error {
 	text, err := os.ReadFile(name)
 	if err == nil {
 		if err = json.Unmarshal(text, &r.known); err == nil {
-			if _, err = ulid.Parse(r.known.Epoch); err == nil {
+			if _, err = ulid.Parse(r.known.Epoch); err == nil && r.known.Version > stateVersion {
+				err = fmt.Errorf("of version %d, want at most %d", r.known.Version, stateVersion)
+			}
+			if err == nil {
 				return nil
 			}
 		}
@@ -217,6 +224,7 @@ func (r *Store) readState() error {
 }
 
 func (r *Store) writeState() error {
+	r.known.Version = stateVersion
 	text, err := json.Marshal(r.known)
 	if err == nil {
 		err = localstate.WriteFile(filepath.Join(r.Dir, stateName), text)
