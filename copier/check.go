@@ -52,6 +52,18 @@ func (o *Options) truncatable() error {
 	return nil
 }
 
+// mayHaveTriggers returns an error for a target table with triggers, unless its copy is finished and no row is written any more.
+func (r *run) mayHaveTriggers(ctx context.Context, t *tabledef.Table) error {
+	if t.Create != "" || len(t.There.Triggers) == 0 {
+		return nil
+	}
+	phase, _, err := r.state.PhaseOf(ctx, r.to, t.Spec)
+	if err == nil && (phase != tabledef.Finished || r.o.Follow || r.o.Restart) {
+		err = fmt.Errorf("table %s: %w", t.Spec.Source(), t.TriggersRefused(t.There))
+	}
+	return err
+}
+
 // mayWriteTo returns an error for a target table with rows that no copy has recorded, unless --restart may
 // empty it.
 func mayWriteTo(t *tabledef.Table, ctx context.Context, r *run) error {

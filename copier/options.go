@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -44,6 +45,15 @@ type Options struct {
 
 	To     mysqlconn.Config
 	Tables []tabledef.Spec
+
+	// Objects are the objects of whole schemas that are copied with the tables; see Resolve. Nil: tables alone.
+	Objects *inventory.Inventory
+
+	// Selection is what Objects was resolved from.
+	Selection inventory.Selection
+
+	// Collations has the target's collations in place of those that it has not, where none compares by the same rules.
+	Collations map[string]string
 
 	Workers     int           // 0: DefaultWorkers
 	ChunkBytes  int64         // 0: DefaultChunkBytes

@@ -237,7 +237,7 @@ func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec
 	if err != nil {
 		return nil, err
 	}
-	t, err := tabledef.DescribeAs(ctx, d.Table, r.to, r.o.describing(), spec)
+	t, err := tabledef.DescribeAs(ctx, d.Table, r.to, r.describing(), spec)
 	switch differs := new(tabledef.DiffersError); {
 	case errors.As(err, &differs) && d.Past:
 		return nil, fmt.Errorf("%w\nrow changes before %q are not applied yet: restore the earlier definition, and run the same command again; or use --restart", err, d.Change)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/dialect"
 	"github.com/taredb/tare/copier/follow"
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -27,7 +29,8 @@ type Report struct {
 	Position string        `json:"position"` // of the source's binary log at that snapshot; empty if the source reports none
 	Tables   []TableReport `json:"tables"`
 
-	NotCopied []telemetry.NotCopied `json:"not_copied"` // objects of the source's schemas that the copy does not include
+	NotCopied []telemetry.NotCopied `json:"not_copied"`        // objects of the source's schemas that the copy does not include
+	Objects   int                   `json:"objects,omitempty"` // objects besides tables that this run has created
 
 	Throttle *throttle.Status `json:"throttle,omitempty"` // if there were limits
 	Follow   *follow.Report   `json:"follow,omitempty"`   // if changes were followed
@@ -178,6 +181,9 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		if err := r.raiseCounters(ctx); err != nil {
 			return nil, err
 		}
+		if err := r.createLast(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if r.o.Verify && !r.o.Follow {
 		r.enter(telemetry.RunVerifying)
@@ -185,6 +191,9 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		if r.verified, err = verify.Once(ctx, r.verifyOptions()); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.sameObjects(ctx); err != nil {
+		return nil, err
 	}
 	return r.report(), nil
 }
@@ -194,6 +203,9 @@ type run struct {
 	o      *Options
 	state  state.State
 	tables []*tabledef.Table
+
+	dialect *dialect.Translator
+	objects int // besides tables, that this run has created
 
 	from     binlog.Follower
 	source   string            // the source's identity, as recorded in the state
@@ -308,10 +320,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		text += "; rows are read in one view, because stored generated columns are compared in it"
 	}
 	r.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: text})
+	if err := r.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
+		return err
+	}
 	for _, t := range r.tables {
 		if err := beginTable(t, ctx, r.to, r.state, r.source, position); err != nil {
 			return err
 		}
+	}
+	if err := r.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event); err != nil {
+		return err
 	}
 	return r.strip(ctx)
 }
@@ -366,6 +384,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if _, err := r.to.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil { // allows truncating a table that others refer to
 		return fmt.Errorf("prepare the connection to the target: %w", err)
 	}
+	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
+		return err
+	}
 	if err := r.ontoItself(ctx); err != nil {
 		return err
 	}
@@ -374,6 +395,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	}
 	for i := range r.o.Tables {
 		t, err := r.describeTable(ctx, &r.o.Tables[i])
+		if err == nil {
+			err = r.mayHaveTriggers(ctx, t)
+		}
 		if err != nil {
 			return err
 		}
@@ -401,15 +425,15 @@ func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
 }
 
 // describing returns the options for describing the tables.
-func (o *Options) describing() tabledef.DescribeOptions {
-	return tabledef.DescribeOptions{Follow: o.Follow, Verify: o.Verify, KeepIndexes: o.KeepIndexes}
+func (r *run) describing() tabledef.DescribeOptions {
+	return tabledef.DescribeOptions{Follow: r.o.Follow, Verify: r.o.Verify, KeepIndexes: r.o.KeepIndexes, Triggers: true, Dialect: r.dialect}
 }
 
 func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef.Table, error) {
 	if r.o.Follow {
 		return r.describeFollowed(ctx, r.from, spec)
 	}
-	return tabledef.Describe(ctx, r.from, r.to, r.o.describing(), spec)
+	return tabledef.Describe(ctx, r.from, r.to, r.describing(), spec)
 }
 
 // copy runs the workers until the machine returns stop.
@@ -513,7 +537,7 @@ func (r *run) tell(event func(*machine)) {
 }
 
 func (r *run) report() *Report {
-	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied}
+	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied, Objects: r.objects}
 	if report.NotCopied == nil {
 		report.NotCopied = []telemetry.NotCopied{}
 	}

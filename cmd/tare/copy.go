@@ -45,6 +45,7 @@ with --follow, which applies them from the source's binary log until tare copy c
 Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the same URLs.`,
 		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
+  tare copy --from mysql://app@db1 --to mysql://app@db2 --schema shop --exclude 'shop.log_*' --dry-run
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow --cutover --gateway http://gw:8316
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
@@ -66,6 +67,13 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 	return cmd
 }
 
+// newCopyServer returns the HTTP server of a copy, whose pages show its metrics.
+func newCopyServer(cfg *config.Copy, m *copier.Metrics, log *slog.Logger) *server.Server {
+	s := server.New(server.Options{Name: "copy", Server: config.Server{HTTPAccess: cfg.HTTPAccess}, Build: thisBuild(), Log: log})
+	s.Metrics.MustRegister(m)
+	return s
+}
+
 // copyFlags apply to one run: they cannot be set in a configuration file.
 type copyFlags struct {
 	restart, dryRun, json bool
@@ -79,6 +87,11 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return err
 	}
 	o.Restart, o.Truncate = once.restart, once.truncate
+	if !c.Selection.Empty() {
+		if err := resolveSchemas(ctx, c, &o, once, stdout, stderr); err != nil {
+			return err
+		}
+	}
 	if once.dryRun {
 		planned, err := copier.Plan(ctx, o)
 		if err != nil {
@@ -168,7 +181,10 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		cutover.Gateway, cutover.Back = gateway, source
 		o.Cutover = &cutover
 	}
-	o.Control, err = copyControl(c)
+	o.Collations = c.Collations
+	if c.Selection.Empty() {
+		o.Control, err = copyControl(c)
+	}
 	return o, err
 }
 

@@ -51,6 +51,8 @@ func eventText(e telemetry.Event) string {
 		return "the source is read as of one moment: " + e.Text
 	case telemetry.EventNotCopied:
 		return "not copied: " + e.Text
+	case telemetry.EventObject:
+		return "created: " + e.Text
 	case telemetry.EventTable:
 		if e.Chunks > 0 {
 			return fmt.Sprintf("%s: resuming after %s with %s", e.Table, quantity.Of(e.Chunks, "chunk"), quantity.Of(e.Rows, "row"))
@@ -211,7 +213,7 @@ func (b *bars) observe(e telemetry.Event) {
 	}
 	b.mu.Unlock()
 	switch e.Kind {
-	case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventAlter, telemetry.EventControl, telemetry.EventDiffers:
+	case telemetry.EventRetry, telemetry.EventSnapshot, telemetry.EventNotCopied, telemetry.EventObject, telemetry.EventIndexes, telemetry.EventThrottle, telemetry.EventFollow, telemetry.EventCaughtUp, telemetry.EventOutrun, telemetry.EventCutover, telemetry.EventAlter, telemetry.EventControl, telemetry.EventDiffers:
 		b.draw(eventText(e) + "\n")
 	}
 }

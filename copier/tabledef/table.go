@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/dialect"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -41,6 +42,10 @@ type Table struct {
 type DescribeOptions struct {
 	Follow, Verify bool
 	KeepIndexes    bool // secondary indexes are kept while rows are copied
+
+	Triggers bool // the caller judges triggers of the target
+
+	Dialect *dialect.Translator // of the source's definitions for the target; nil: they are left alone
 }
 
 // Describe reads a table on both sides. It returns an error if the table cannot be copied exactly. It changes
@@ -56,7 +61,7 @@ func Describe(ctx context.Context, from rowstream.Server, to *mysqlconn.Client, 
 // DescribeAs is Describe with the source's description of the table.
 func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Client, o DescribeOptions, spec *Spec) (t *Table, err error) {
 	t = &Table{Spec: spec, Source: source, Target: Target{Spec: spec}}
-	if err := suitable(source); err != nil {
+	if err := Suitable(source); err != nil {
 		return nil, err
 	}
 	if t.Plan, t.Target.Columns, err = spec.plan(source); err != nil {
@@ -73,13 +78,9 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 		if len(spec.Columns) > 0 {
 			return nil, fmt.Errorf("the target has no table %s: create it first, since it gets only some columns or other names", spec.Target())
 		}
-		var without string
-		if _, without, err = rowstream.CreateForeignKeys(source.Create); err == nil {
-			t.Create, err = createIn(without, spec.TargetSQL(), to.ServerVersion)
-		}
-		there = source
+		there, err = t.createAs(o, to.ServerVersion)
 	case err == nil:
-		err = t.accept(there)
+		err = t.accept(there, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", spec.Source(), err)
@@ -97,8 +98,8 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	return t, nil
 }
 
-// suitable returns an error for tables whose rows could not be copied exactly.
-func suitable(t *rowstream.Table) error {
+// Suitable returns an error for tables whose rows could not be copied exactly.
+func Suitable(t *rowstream.Table) error {
 	for _, k := range rowstream.CreateKeys(t.Create) {
 		if k.WithoutOverlaps() {
 			return fmt.Errorf("copy %s: its key %s is WITHOUT OVERLAPS, and MariaDB executes no REPLACE on such tables, by which rows are written", t.FullName(), k.Name)
@@ -115,9 +116,25 @@ func suitable(t *rowstream.Table) error {
 	return nil
 }
 
+// createAs sets the statement that creates the table in the target, and returns the table's description there.
+func (t *Table) createAs(o DescribeOptions, version string) (*rowstream.Table, error) {
+	there, err := translated(t.Source, o.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	if d := differences(t.expected(there, o), there); len(d) > 0 {
+		return nil, fmt.Errorf("it cannot be created in the target:\n  %s\nchange the collation on the source, or copy without --follow and --verify", strings.Join(d, "\n  "))
+	}
+	_, without, err := rowstream.CreateForeignKeys(there.Create)
+	if err == nil {
+		t.Create, err = createIn(without, t.Spec.TargetSQL(), version)
+	}
+	return there, err
+}
+
 // accept returns an error if a table in the target cannot store the rows.
-func (t *Table) accept(there *rowstream.Table) error {
-	source := *t.Source
+func (t *Table) accept(there *rowstream.Table, o DescribeOptions) error {
+	source := *t.expected(there, o)
 	if len(t.Spec.Columns) > 0 { // compare only the copied columns
 		source.Columns, source.Key, source.Generated = t.Target.Columns, nil, nil
 		wanted := make(map[string]bool)
@@ -136,14 +153,19 @@ func (t *Table) accept(there *rowstream.Table) error {
 	if d := differences(&source, there); len(d) > 0 {
 		return &DiffersError{fmt.Errorf("the target's %s differs:\n  %s", t.Spec.Target(), strings.Join(d, "\n  ")), there}
 	}
-	if len(there.Triggers) > 0 {
-		return fmt.Errorf("the target's %s has triggers (%s), which would change rows as they are written: drop them and create them again afterwards",
-			t.Spec.Target(), strings.Join(there.Triggers, ", "))
+	if len(there.Triggers) > 0 && !o.Triggers {
+		return t.TriggersRefused(there)
 	}
 	if there.Engine != "" && there.Engine != "InnoDB" {
 		return fmt.Errorf("the target's %s uses %s: without transactions a copy cannot resume after a crash; ALTER TABLE … ENGINE=InnoDB", t.Spec.Target(), there.Engine)
 	}
 	return nil
+}
+
+// TriggersRefused returns the error for a table of the target that has triggers and is written to.
+func (t *Table) TriggersRefused(there *rowstream.Table) error {
+	return fmt.Errorf("the target's %s has triggers (%s), which would change rows as they are written: drop them and create them again afterwards",
+		t.Spec.Target(), strings.Join(there.Triggers, ", "))
 }
 
 // A DiffersError lists the differences between a table in the target and the source's.

@@ -12,6 +12,7 @@ type EventKind string
 const (
 	EventSnapshot  EventKind = "snapshot"   // the source's snapshot was taken; Text describes how and at which position
 	EventNotCopied EventKind = "not-copied" // objects of the source that the copy does not include: NotCopied; Text lists them
+	EventObject    EventKind = "object"     // an object besides tables was created in the target; Text names it
 	EventTable     EventKind = "table"      // a table is started or resumed: Chunks and Rows were copied before
 	EventChunk     EventKind = "chunk"      // a chunk is in the target: its Rows and Bytes
 	EventRetry     EventKind = "retry"      // a chunk's transaction is repeated; Text has the reason

@@ -7,6 +7,7 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
@@ -25,6 +26,9 @@ type Copy struct {
 	TLSCA          string          // file; "": the system's authorities
 
 	Tables []tabledef.Spec // with the clauses of the options below
+
+	Selection  inventory.Selection // of whole schemas, and of tables by patterns
+	Collations map[string]string   // of the source and those of the target in their place
 
 	Workers     int
 	ChunkBytes  Bytes
@@ -49,6 +53,9 @@ type Copy struct {
 	Diag Diag
 
 	tables                string
+	schemas, excludes     []string
+	objects               string
+	collations            []string
 	wheres, shards, names []string
 	ignores               []string
 	set                   *Set
@@ -68,7 +75,11 @@ func NewCopy() *Copy {
 	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for networks slower than about 100 MB/s", WireNone, WireZstd)
 	tlsMode(s, &c.ToTLS, "to-tls", "TLS towards --to")
 	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify both servers with (PEM); those of the system when empty")
-	s.String(&c.tables, "tables", "list", "", "tables to copy: db.t1,db.t2, or db.t1=other.t2 under another name; required")
+	s.String(&c.tables, "tables", "list", "", "tables to copy: db.t1,db.t2, db.t1=other.t2 under another name, or patterns such as 'db.ord_*'; this or --schema is required")
+	s.Lines(&c.schemas, "schema", "name", "schemas to copy with all of their objects, comma separated; can be repeated")
+	s.Lines(&c.excludes, "exclude", "pattern", "objects that --schema and the patterns of --tables leave out: 'db.log_*,db.v1'; can be repeated")
+	s.String(&c.objects, "objects", "list", "all", "kinds of objects that --schema copies besides tables: all, none, or of "+kindList()+", comma separated")
+	s.Lines(&c.collations, "map-collation", "from=to", "collation of the target in place of one that it has not; can be repeated")
 	s.Lines(&c.wheres, "where", "clause", "rows to copy, in the source's SQL: 'db.t1: a > 5'; can be repeated per table")
 	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; can be repeated per table")
 	s.Lines(&c.names, "columns", "clause", "columns to copy, optionally renamed: 'db.t1: id, name as title'; can be repeated per table")
@@ -126,20 +137,24 @@ func (c *Copy) Validate() error {
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}
-	if c.tables == "" {
-		return errors.Join(errs...)
+	errs = append(errs, c.validateSelection()...)
+	if len(c.Tables) > 0 && c.Selection.Empty() {
+		errs = append(errs, c.Clauses(c.Tables))
 	}
-	var err error
-	if c.Tables, err = tabledef.ParseTables(c.tables); err != nil {
-		return errors.Join(append(errs, fmt.Errorf("--tables: %w", err))...)
-	}
+	return errors.Join(errs...)
+}
+
+// Clauses adds the clauses about single tables to their specs. Where tables are selected by schemas or patterns, they are known only once
+// the source has been read.
+func (c *Copy) Clauses(tables []tabledef.Spec) error {
+	var errs []error
 	for _, clauses := range []struct {
 		name string
 		all  []string
 		add  func([]tabledef.Spec, string) error
 	}{{"where", c.wheres, tabledef.AddWhere}, {"only-shard", c.shards, tabledef.AddShard}, {"columns", c.names, tabledef.AddColumns}} {
 		for _, text := range clauses.all {
-			if err := clauses.add(c.Tables, text); err != nil {
+			if err := clauses.add(tables, text); err != nil {
 				errs = append(errs, fmt.Errorf("--%s: %w", clauses.name, err))
 			}
 		}
@@ -156,8 +171,8 @@ func (c *Copy) Ready() error {
 	if c.To.Addr == "" {
 		errs = append(errs, errors.New("--to is required, such as --to mysql://app@db2"))
 	}
-	if len(c.Tables) == 0 {
-		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items"))
+	if len(c.Tables) == 0 && c.Selection.Empty() {
+		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items; or --schema shop"))
 	}
 	return errors.Join(errs...)
 }
