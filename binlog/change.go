@@ -6,7 +6,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A ChangeKind is what happened to a row.
+// A ChangeKind is the kind of a change of a row.
 type ChangeKind uint8
 
 // The kinds of changes.
@@ -15,9 +15,9 @@ const (
 	Update
 	Delete
 
-	// Cascaded is the effect of a foreign key of the table after the change before it, where the log does not contain it: on each
-	// row whose columns of the key have the values of the row Before, which has no others. It comes of a Follower whose tables
-	// have Cascades, over no wire.
+	// Cascaded is the effect of a foreign key of the table after the previous change, if the log does not
+	// contain it: on each row whose columns of the key have the values of the row Before, which has no
+	// others. Only a Follower whose tables have Cascades returns it, and never over a wire.
 	Cascaded
 )
 
@@ -35,62 +35,61 @@ func (k ChangeKind) String() string {
 	return "no change"
 }
 
-// A Change is what happened to one row, after the plan's filter and projection: an update of
-// a row that only then passes the filter is an Insert, of one that passes no longer a Delete.
+// A Change is the change of one row, after the plan's filter and projection: an update is an Insert if only
+// the new row passes the filter, and a Delete if only the old one does.
 type Change struct {
-	Table int32 // number in FollowOptions.Tables
+	Table int32 // index in FollowOptions.Tables
 	Kind  ChangeKind
 
-	Cascade uint8 // with Cascaded: number in the table's Cascades
+	Cascade uint8 // with Cascaded: index in the table's Cascades
 
-	Before int // where the row as it was begins in the table's Batch, for Batch.Row; -1 for Insert
-	After  int // where the row as it is begins; -1 for Delete
+	Before int // offset of the old row in the table's Batch, for Batch.Row; -1 for Insert
+	After  int // offset of the new row; -1 for Delete
 
-	// LastOfTransaction marks the last change of a transaction. It is not to be had for a
-	// transaction whose end came only after its last change was handed out: then the
-	// Boundary of a later batch says it.
+	// LastOfTransaction marks the last change of a transaction. It is not set if the transaction's end was
+	// read only after its last change was returned: then the Boundary of a later batch marks the end.
 	LastOfTransaction bool
 }
 
-// A ChangeBatch is what happened to tables, in order. Its room is used again.
+// A ChangeBatch has changes of tables, in the order of the log. Its memory is reused.
 type ChangeBatch struct {
-	// Upto is where to go on from when all of this batch and the ones before is applied. It
-	// is always between transactions: with Boundary false it is the start of the transaction
-	// that the batch ends in.
+	// Upto is the position from which to resume once this batch and the previous ones are applied. It is
+	// always between transactions: if Boundary is false, it is the start of the transaction in which the
+	// batch ends.
 	Upto Position
 
-	// Skip is how many rows of the transaction behind Upto were read, for FollowOptions: 0 between
+	// Skip is the number of rows of the transaction after Upto that were read, for FollowOptions: 0 between
 	// transactions.
 	Skip uint64
 
-	// Boundary says that the batch ends where a transaction ends. It is false only in a
+	// Boundary reports whether the batch ends at the end of a transaction. It is false only within a
 	// transaction that is larger than a batch.
 	Boundary bool
 
-	// Idle says that the server had nothing more when the batch was handed out: a heartbeat
-	// came.
+	// Idle reports that the server had nothing more when the batch was returned: a heartbeat event arrived.
 	Idle bool
 
-	// Commit is when the last transaction or event in the log before Upto was logged, by the
-	// source's clock, in whole seconds; zero when nothing has come yet.
+	// Commit is the time at which the last transaction or event before Upto was logged, by the source's
+	// clock, in whole seconds; zero if there is none yet.
 	Commit time.Time
 
-	// Beat is the number of the last heartbeat of FollowOptions.Run before Upto that was in the log in each schema.
+	// Beat is the number of the last heartbeat of FollowOptions.Run before Upto that was in the log in each
+	// schema.
 	Beat uint64
 
 	Changes []Change
 
-	// Tables has a batch a table of FollowOptions: before and after images as rows, each in
-	// the text of Column.ReadExpr, or text that stores the same value. They are in the order of
-	// the changes, the image before ahead of the one after.
+	// Tables has one batch per table of FollowOptions: before and after images as rows, each value in the
+	// text of Column.ReadExpr, or text that stores the same value. The rows are in the order of the changes,
+	// the before image first.
 	Tables []rowstream.Batch
 
-	// Room is memory that Tables are views of, of the Follower that fills the batch.
+	// Room is the memory that Tables are views of. It belongs to the Follower that fills the batch.
 	Room any
 }
 
-// Reset empties the batch for tables whose rows have the given numbers of columns, and gives
-// back room beyond limit bytes a table.
+// Reset empties the batch for tables whose rows have the given numbers of columns, and releases memory beyond
+// limit bytes per table.
 func (b *ChangeBatch) Reset(columns []int, limit int) {
 	if cap(b.Tables) < len(columns) {
 		b.Tables = make([]rowstream.Batch, len(columns))

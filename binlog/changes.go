@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// lull is how long a batch waits for more at the end of the log.
+	// lull is how long a batch waits for more events at the end of the log.
 	lull = 2 * time.Millisecond
 
-	// maxLinger is how long a batch is filled when more keeps coming.
+	// maxLinger is the maximum time to fill a batch while more events arrive.
 	maxLinger = 100 * time.Millisecond
 
-	// Times between tries to connect again.
+	// Pauses between attempts to reconnect.
 
-	// firstServerID is where the ids begin that readers choose at random: above those that
-	// people give to their servers.
+	// firstServerID is the first of the ids from which readers choose at random: above the ids that operators
+	// usually assign.
 	firstServerID = 3 << 30
 )
 
@@ -37,25 +37,25 @@ const (
 	errReadingLog = 1236
 )
 
-// ErrNoPosition is the error of FollowOptions without a position.
+// ErrNoPosition is the error for FollowOptions without a position.
 var ErrNoPosition = errors.New("follow the binary log: no start position")
 
-// changes reads a server's binary log: a logReader and the connection that feeds it.
+// A changes reads a server's binary log: a logReader and the connection that feeds it.
 type changes struct {
 	d       *Direct
 	o       FollowOptions
-	columns []int // of the rows handed out, a table
+	columns []int // of the returned rows, by table
 	r       logReader
 
 	life context.Context // until Close
 	end  context.CancelFunc
 
-	stale atomic.Bool // the connection is to be given up
+	stale atomic.Bool // the connection must be abandoned
 
-	mu     sync.Mutex        // held while Next runs; guards the rest and r
-	events *mysqlconn.Events // nil: to be asked for
-	after  Position          // start of the file behind one that is cut off, to read on from; zero: none
-	err    error             // that ended the reading
+	mu     sync.Mutex        // locked while Next runs; guards the rest and r
+	events *mysqlconn.Events // nil: not requested
+	after  Position          // start of the file after one that is cut off, from which to continue; zero: none
+	err    error             // that stopped the reader
 }
 
 var (
@@ -96,7 +96,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	return c, nil
 }
 
-// startAt has the log read from a position on.
+// startAt prepares reading the log from a position.
 func (c *changes) startAt(p Position) (err error) {
 	r := &c.r
 	if r.gtids, err = parseGTIDs(p.GTID); err != nil {
@@ -111,8 +111,9 @@ func (c *changes) startAt(p Position) (err error) {
 
 func randomServerID() uint32 { return firstServerID + rand.Uint32N(math.MaxUint32-firstServerID) }
 
-// namePosition adds the GTID at a position of the server's log, by which reading resumes at another server too, and the position
-// can be compared with those of other servers. The server reads the file up to there.
+// namePosition adds the GTID at a position of the server's log. With it, reading can resume at another
+// server, and the position can be compared with those of other servers. The server reads its log file up to
+// the position.
 func (d *Direct) namePosition(ctx context.Context, p Position) (named Position, err error) {
 	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
 		named, err = withGTID(ctx, d.Config(), c, p)
@@ -121,8 +122,8 @@ func (d *Direct) namePosition(ctx context.Context, p Position) (named Position, 
 	return named, err
 }
 
-// layOut finds out what columns the tables have now. What differs from their description
-// since then is an error, unless they are described as they were; what changes from now on is in the log.
+// layOut reads the current columns of the tables. It returns an error for a table that has changed since its
+// description, unless it is described by an earlier definition. Later changes are in the log.
 func (c *changes) layOut(ctx context.Context) error {
 	conn, err := rowstream.Connect(ctx, c.d.Config())
 	if err != nil {
@@ -151,7 +152,7 @@ func (c *changes) layOut(ctx context.Context) error {
 	return nil
 }
 
-// at returns an element of a list, or the zero value behind its end.
+// at returns an element of a list, or the zero value if i is out of range.
 func at[T any](list []T, i int) (v T) {
 	if i < len(list) {
 		v = list[i]
@@ -159,7 +160,7 @@ func at[T any](list []T, i int) (v T) {
 	return v
 }
 
-// followed returns a table with its columns as they are now, or as Layouts has them, and its other options.
+// followed returns a table with its current columns, or those of Layouts, and its other options.
 func (o *FollowOptions) followed(ctx context.Context, conn *mysqlconn.Client, table int) (f followedTable, err error) {
 	t := o.Tables[table]
 	if layout := at(o.Layouts, table); layout != nil {
@@ -191,7 +192,7 @@ func (o *FollowOptions) followed(ctx context.Context, conn *mysqlconn.Client, ta
 	return f, nil
 }
 
-// connect asks the server for the events behind the last group that was read.
+// connect requests the events after the last group that was read.
 func (c *changes) connect(ctx context.Context) (err error) {
 	at := c.r.position().Place()
 	conn, err := rowstream.Connect(ctx, c.d.Config())
@@ -209,7 +210,7 @@ func (c *changes) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// dump asks for the events on a connection of its own.
+// dump requests the events on a new connection.
 func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.Events, error) {
 	settings := dumpSettings(c.o.Heartbeat)
 	at, known, err := c.r.replayFrom()
@@ -244,7 +245,7 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 	return events, err
 }
 
-// dumpSettings are the statements that prepare a connection for events.
+// dumpSettings returns the statements that prepare a connection for events.
 func dumpSettings(heartbeat time.Duration) []string {
 	period := heartbeat.Nanoseconds()
 	return []string{
@@ -259,7 +260,7 @@ func setForDump(ctx context.Context, conn *mysqlconn.Client, settings []string) 
 	for _, sql := range settings {
 		_, err := conn.Exec(ctx, sql)
 		if rowstream.IsUnknownVariable(err) {
-			continue // a server of before checksums
+			continue // a server without checksums
 		}
 		if err != nil {
 			return err
@@ -305,15 +306,15 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 			b.Skip = c.r.handed
 		}
 	}
-	return nil // the error, if any, comes with the next call
+	return nil // the next call returns the error, if any
 }
 
-// ErrClosed is the error of Changes that were closed.
+// ErrClosed is the error of closed Changes.
 var ErrClosed = errors.New("the reading of the binary log was closed")
 
-// fill reads events until the batch is to be handed out.
+// fill reads events until the batch must be returned.
 func (c *changes) fill(ctx context.Context) error {
-	var began time.Time // when the batch had something first
+	var began time.Time // when the batch got its first change
 	for {
 		if c.r.size() >= c.o.BatchBytes {
 			if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
@@ -358,7 +359,7 @@ func (c *changes) fill(ctx context.Context) error {
 	}
 }
 
-// ready makes sure that there is a connection, and that it is not stale.
+// ready ensures that there is a connection that is not stale.
 func (c *changes) ready(ctx context.Context) error {
 	if c.stale.Swap(false) && c.events != nil {
 		if err := c.lose(ctx, errStale); err != nil {
@@ -371,14 +372,14 @@ func (c *changes) ready(ctx context.Context) error {
 	return nil
 }
 
-// errStale is for a connection that does not show what is written to the source.
+// errStale is the error of a connection that does not receive the writes to the source.
 var errStale = errors.New("the stream of events is stale")
 
-// Reconnect gives the connection up and asks for the log again, which must prove to be the same. It may be called while
-// Next runs, and takes effect with its next event or timeout.
+// Reconnect abandons the connection and requests the log again, which must prove to be the same. It may be
+// called while Next runs, and takes effect with its next event or timeout.
 func (c *changes) Reconnect() { c.stale.Store(true) }
 
-// lose gives the connection up, unless its error is there to stay.
+// lose closes the connection, unless its error is permanent.
 func (c *changes) lose(ctx context.Context, err error) error {
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
@@ -393,14 +394,14 @@ func (c *changes) lose(ctx context.Context, err error) error {
 	_ = c.events.Close() // it is lost
 	c.events = nil
 	c.r.lost()
-	if !c.after.IsZero() { // the log has proven to be the same up to its cut
+	if !c.after.IsZero() { // the log has proven to be the same up to the cut
 		c.r.beats.replays, c.r.beats.await = false, ""
 		c.r.file, c.r.offset = c.after.File, c.after.Offset
 	}
 	return nil
 }
 
-// refusal is the error of a server that will say the same again, or nil.
+// refusal returns the permanent error of a server, or nil.
 func (c *changes) refusal(e *mysqlconn.ServerError) error {
 	switch {
 	case e.Number == errReadingLog:
@@ -413,7 +414,7 @@ func (c *changes) refusal(e *mysqlconn.ServerError) error {
 	return nil
 }
 
-// reconnect tries to connect until patience ends.
+// reconnect tries to connect until the patience is over.
 func (c *changes) reconnect(ctx context.Context) error {
 	if c.o.Waiting != nil {
 		defer c.o.Waiting(c.o.Patience)()

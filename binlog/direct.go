@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Direct is a MySQL-compatible server whose tables and binary log are read over connections to it. It is safe for
-// concurrent use.
+// A Direct is a MySQL-compatible server whose tables and binary log are read over direct connections. It is
+// safe for concurrent use.
 type Direct struct {
 	*rowstream.Direct
 
@@ -32,18 +32,18 @@ type namedSnapshot struct {
 
 func (s *namedSnapshot) Position() string { return s.position }
 
-// Snapshot is OpenSnapshot. Where the server has GTIDs, the position has one.
+// Snapshot is OpenSnapshot. If the server has GTIDs, the position includes one.
 func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*rowstream.Table) (rowstream.View, error) {
 	s, err := rowstream.OpenSnapshot(ctx, d.Config(), workers, tables)
 	if err != nil {
-		return nil, err // a nil *Snapshot would be a View that is not nil
+		return nil, err // a nil *Snapshot would be a non-nil View
 	}
 	p, err := ParsePosition(s.Position())
 	if err == nil {
 		p, err = d.namePosition(ctx, p)
 	}
 	if err != nil {
-		_ = s.Close() // its transactions only read
+		_ = s.Close() // its transactions are read-only
 		return nil, err
 	}
 	return &namedSnapshot{s, p.String()}, nil

@@ -1,11 +1,23 @@
-// Package binlog reads changes of rows from the binary log of a MySQL-compatible server: from a position on, in the log's order, each
-// once, or it stops with the reason.
+// Package binlog reads changes of rows from the binary log of a MySQL-compatible server: from a position, in
+// the order of the log, each change once. If it cannot read the log further, it stops with the reason.
+//
+//	d, err := binlog.OpenDirect(ctx, mysqlconn.Config{Addr: "db1:3306", User: "repl", Password: password})
+//	table, err := d.Describe(ctx, "shop", "orders")
+//	from, err := d.NowPosition(ctx)
+//	changes, err := d.Follow(ctx, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}})
+//	for {
+//		if err := changes.Next(ctx, &batch); err != nil {
+//			return err
+//		}
+//		// … apply batch.Changes, then record batch.Upto
+//	}
 //
 // # Terms
 //
-//   - A Follower is a server whose tables and log are read: Direct here, or a client of package wire.
-//   - Changes hand out ChangeBatches of the tables after a Position.
-//   - A group is a transaction in the log, or a lone statement.
+//   - A [Follower] is a server whose tables and log are read: [Direct], or a client of package
+//     rowstream/wire.
+//   - [Changes] return ChangeBatches of the tables after a Position.
+//   - A group is a transaction in the log, or a single statement.
 //   - An image is a row before or after a change, in the text of rowstream.Column.ReadExpr.
 //   - A heartbeat is a row that a reader writes and finds again in the log.
 //
@@ -13,23 +25,31 @@
 //
 //	event in the connection's buffer ──> logReader: groups, table maps, images ──rowstream.Filter──> ChangeBatch
 //
-// A logReader interprets the log without I/O: groups, positions, reasons to stop; event….go decode the events. Images are decoded by
-// the column forms in the log and the rest of the table's description: MariaDB's log has neither names nor signs. Anything other than
-// rows with full images, or a change of the table, stops the reading with a StopError, before the transaction that it is in. Few
-// servers log the changes that CASCADE and SET NULL of a foreign key make. Where both tables of the key are read, these are derived from
-// the deletion of the referenced row (rowstream.Cascade, logcascade.go); otherwise CheckFollow refuses the table.
+// A logReader interprets the log without I/O: groups, positions, reasons to stop. The files event….go decode
+// the events. Images are decoded by the column types in the log and the table's description: MariaDB's log
+// has neither column names nor signedness. Anything other than rows with full images, or a change of a
+// followed table, stops the reader with a [StopError], before the transaction that contains it.
 //
-// Nothing is queued: events are decoded out of the connection's buffer when Next is called. A reader that does not call it makes the
-// server wait, or disconnect; then reading resumes at the same row, by counting the rows of the group: each batch has the number of rows of an
-// unfinished group in it and the batches before.
+// Few servers log the changes caused by CASCADE and SET NULL of a foreign key. If both tables of the key are
+// read, these changes are derived from the deletion of the referenced row (rowstream.Cascade, logcascade.go);
+// otherwise CheckFollow refuses the table.
 //
-// A log file may end within a group, after its server was killed. The group is dropped once the log proves that it was rolled
-// back, and stops the reading otherwise (logcut.go). The assumptions about the log, each with the check that enforces it, are
-// listed in package copier.
+// # Costs
 //
-// # What it does not do
+// Nothing is queued: Next decodes events from the connection's buffer into the caller's batch, of about
+// FollowOptions.BatchBytes, without allocations per change once the batch's memory is warm. If Next is not
+// called, the server waits (backpressure) or disconnects. Reading then resumes at the same row, by counting the
+// rows of the group: each batch has the number of rows of an unfinished group that were read. Rows of prepared
+// XA transactions are kept up to FollowOptions.PreparedBytes.
 //
-// It applies no changes (package copier does), keeps no log, and does not read values of COMPRESSED columns.
+// # Limits
+//
+// A log file may end within a group, after its server was killed. The group is dropped if the log proves that
+// it was rolled back; otherwise the reader stops (logcut.go). The assumptions about the log, each with the
+// check that enforces it, are listed in package copier.
+//
+// The package applies no changes (package copier does), stores no log, and does not read values of COMPRESSED
+// columns.
 //
 // # Specification
 //

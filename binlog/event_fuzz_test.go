@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// fuzzColumns are columns that FuzzRows puts tables together from, with what the log says of them.
+// fuzzColumns are the columns from which FuzzRows builds tables, with their types in the log.
 var fuzzColumns = []struct {
 	column rowstream.Column
 	log    mysqlwire.ColumnType
@@ -63,7 +63,7 @@ var fuzzColumns = []struct {
 	{rowstream.Column{Type: "point", FullType: "point"}, mysqlwire.TypeGeometry, []byte{4}},
 }
 
-// FuzzRows has go-mysql's decoder read the same rows: where both take them, they say the same.
+// FuzzRows decodes the same rows with go-mysql: if both accept them, the values must be equal.
 func FuzzRows(f *testing.F) {
 	all := make([]byte, len(fuzzColumns))
 	for i := range all {
@@ -104,7 +104,7 @@ func FuzzRows(f *testing.F) {
 		ours := changesOf(t, b)
 		theirs, theirErr := goMySQLRows(events)
 		if err != nil || theirErr != nil {
-			return // they read on where bytes are missing, and stop at values that are none
+			return // they continue where bytes are missing, and stop at invalid values
 		}
 		if len(ours) != len(theirs) {
 			t.Fatalf("%d rows, go-mysql has %d", len(ours), len(theirs))
@@ -120,7 +120,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// goMySQLRows are the rows of the last event as go-mysql reads it.
+// goMySQLRows returns the rows of the last event as decoded by go-mysql.
 func goMySQLRows(events [][]byte) (rows [][]any, err error) {
 	p := replication.NewBinlogParser()
 	p.SetTimestampStringLocation(time.UTC)
@@ -171,8 +171,7 @@ func sameDouble(got []byte, want float64) bool {
 	return err == nil && v == want
 }
 
-// outOfCalendar reports whether a value is one that no server writes: there, each reader has
-// its own idea of it.
+// outOfCalendar reports whether a value is one that no server writes, for which readers differ.
 func outOfCalendar(c *rowstream.Column, got []byte) bool {
 	text := strings.TrimPrefix(string(got), "-")
 	if c.Type != "time" {
@@ -186,7 +185,7 @@ func outOfCalendar(c *rowstream.Column, got []byte) bool {
 		strings.HasPrefix(string(got), "0000-00-00") || len(got) > len("2006-01-02 15:04:05.000000")
 }
 
-// FuzzLog reads whatever comes as a log: nothing panics, and what is handed out are rows.
+// FuzzLog reads arbitrary bytes as a log: nothing panics, and the returned changes are valid rows.
 func FuzzLog(f *testing.F) {
 	log := &logBuilder{offset: 4}
 	seed := func(events ...[]byte) {
@@ -226,7 +225,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// FuzzStatement looks at whatever comes as a statement; a comment before it changes nothing.
+// FuzzStatement parses arbitrary statements; a comment before one must not change the result.
 func FuzzStatement(f *testing.F) {
 	f.Add("ALTER TABLE `f`.`t` ADD \"x\" INT /*!40000 x */ -- y")
 	f.Add("CREATE OR REPLACE TABLE t LIKE u")
@@ -239,7 +238,7 @@ func FuzzStatement(f *testing.F) {
 	})
 }
 
-// binaryJSON is a value as MySQL keeps it, without its type.
+// binaryJSON returns a value in MySQL's binary form, without its type.
 func binaryJSON(v any, large bool) (kind byte, b []byte) {
 	word := func(b []byte, n int) []byte {
 		if large {
@@ -307,7 +306,7 @@ func binaryJSON(v any, large bool) (kind byte, b []byte) {
 	return object, container(keys, values)
 }
 
-// randomJSON is a document.
+// randomJSON returns a random document.
 func randomJSON(r *rand.Rand, depth int) any {
 	switch n := r.IntN(9); {
 	case n == 0:
@@ -342,7 +341,7 @@ func randomJSON(r *rand.Rand, depth int) any {
 	return list
 }
 
-// TestJSON writes random documents in MySQL's form: the text is that of the same document.
+// TestJSON writes random documents in MySQL's form: the decoded text must be that of the same document.
 func TestJSON(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 2000 {
@@ -407,8 +406,8 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// FuzzJSON reads whatever comes as a document: it is refused or becomes JSON, of bounded
-// length, and where go-mysql reads it too, the same.
+// FuzzJSON reads arbitrary bytes as a document: it is refused or becomes JSON, of bounded length, equal to
+// go-mysql's if that accepts it too.
 func FuzzJSON(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
@@ -435,7 +434,7 @@ func FuzzJSON(f *testing.F) {
 			log.event(eventTableMap, tableMapBody(5, "t", []mysqlwire.ColumnType{mysqlwire.TypeJSON}, []byte{4})), log.event(eventWriteRows, rowsBody(5, Insert, 1, image)),
 		})
 		if err != nil || len(rows) != 1 || bytes.Contains(doc, []byte{jsonOpaque}) || len(doc) == 0 {
-			return // opaque values are its own
+			return // its opaque values differ
 		}
 		theirs, ok := rows[0][0].([]byte)
 		if ok && json.Valid(theirs) && !sameJSON(t, text, theirs) {

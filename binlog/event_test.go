@@ -25,7 +25,7 @@ type logBuilder struct {
 	offset   uint32
 }
 
-// event is an event at the present offset.
+// event returns an event at the current offset.
 func (l *logBuilder) event(kind eventType, body []byte) []byte {
 	size := eventHeaderLen + len(body)
 	if l.checksum {
@@ -43,7 +43,7 @@ func (l *logBuilder) event(kind eventType, body []byte) []byte {
 	return b
 }
 
-// format is the body of a format description of a MySQL 8.
+// formatBody returns the body of a format description of MySQL 8.
 func formatBody(checksum bool) []byte {
 	b := append(binary.LittleEndian.AppendUint16(nil, 4), make([]byte, 50)...)
 	copy(b[2:], "8.0.36")
@@ -67,7 +67,7 @@ func formatBody(checksum bool) []byte {
 	return b
 }
 
-// tableMapBody is the body of a table map event of f.t.
+// tableMapBody returns the body of a table map event of f.t.
 func tableMapBody(id byte, name string, types []mysqlwire.ColumnType, meta []byte) []byte {
 	b := []byte{id, 0, 0, 0, 0, 0, 1, 0, 1, 'f', 0, byte(len(name))}
 	b = append(append(b, name...), 0)
@@ -79,7 +79,7 @@ func tableMapBody(id byte, name string, types []mysqlwire.ColumnType, meta []byt
 	return append(b, bytes.Repeat([]byte{0xFF}, (len(types)+7)/8)...)
 }
 
-// rowsBody is the body of a rows event in the second version of the format.
+// rowsBody returns the body of a rows event in the second version of the format.
 func rowsBody(id byte, kind ChangeKind, columns int, rows []byte) []byte {
 	b := []byte{id, 0, 0, 0, 0, 0, 1, 0, 2, 0}
 	b = mysqlwire.AppendLenencInt(b, uint64(columns))
@@ -91,7 +91,7 @@ func rowsBody(id byte, kind ChangeKind, columns int, rows []byte) []byte {
 	return append(b, rows...)
 }
 
-// described is a table f.t of the columns, all of them wanted.
+// described returns a table f.t with the columns, all of them required.
 func described(columns ...rowstream.Column) followedTable {
 	f := followedTable{table: &rowstream.Table{Schema: "f", Name: "t", Columns: columns}, schema: "f", name: "t"}
 	for i := range columns {
@@ -100,7 +100,7 @@ func described(columns ...rowstream.Column) followedTable {
 	return f
 }
 
-// newLogReader reads the log for a table, after a position, into a batch.
+// newLogReader returns a reader of the log for a table, after a position, into a batch.
 func newLogReader(f followedTable, gtid string) (*logReader, *ChangeBatch) {
 	g, err := parseGTIDs(gtid)
 	if err != nil {
@@ -132,8 +132,7 @@ var (
 	textColumn = rowstream.Column{Name: "s", Type: "varchar", FullType: "varchar(20)"}
 )
 
-// TestReadMySQL reads a MySQL's log: GTIDs of two sources, statements, a compressed
-// transaction.
+// TestReadMySQL reads a log of MySQL: GTIDs of two sources, statements, a compressed transaction.
 func TestReadMySQL(t *testing.T) {
 	const source = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 	r, b := newLogReader(described(intColumn, textColumn), source+":1-4:7")
@@ -197,7 +196,7 @@ func TestReadOtherForm(t *testing.T) {
 	}
 }
 
-// TestOldForms are temporal values in the forms of before MySQL 5.6 and MariaDB 10.1.
+// TestOldForms decodes temporal values in the formats before MySQL 5.6 and MariaDB 10.1.
 func TestOldForms(t *testing.T) {
 	for _, tt := range []struct {
 		column rowstream.Column
@@ -217,7 +216,7 @@ func TestOldForms(t *testing.T) {
 			err = c.describe(&tt.column, tt.log, nil)
 		}
 		got, n := c.appendValue(nil, tt.value)
-		if tt.want[0] == '-' { // whatever its digits
+		if tt.want[0] == '-' { // independent of its digits
 			v := int64(littleEndian(tt.value)<<40) >> 40
 			tt.want = string(appendClock([]byte("-"), uint64(-v/10_000), uint64(-v/100%100), uint64(-v%100)))
 		}
@@ -299,7 +298,7 @@ func TestGTIDs(t *testing.T) {
 	}
 }
 
-// TestTaggedGTID reads the body of an event of MySQL 9.
+// TestTaggedGTID decodes the body of an event of MySQL 9.
 func TestTaggedGTID(t *testing.T) {
 	body, err := hex.DecodeString("0270000000029d031a9e790299038622c503dd02d10204f10300000002040c06" + "0674616708080a140c7f020d2333d86006103d041283120b")
 	if err != nil {
@@ -325,7 +324,7 @@ func TestTaggedGTID(t *testing.T) {
 	}
 }
 
-// appendSerial is how serialInt's numbers are written.
+// appendSerial appends a number in the format that serialInt reads.
 func appendSerial(dst []byte, v uint64) []byte {
 	n := max(1, (bits.Len64(v)+6)/7)
 	if n > 8 {
@@ -336,7 +335,7 @@ func appendSerial(dst []byte, v uint64) []byte {
 	return append(dst, b[:n]...)
 }
 
-// TestStatements are statements, in use f, and the table that they stop the following of.
+// TestStatements parses statements, in schema f, and checks the table for which they stop the reader.
 func TestStatements(t *testing.T) {
 	r, _ := newLogReader(described(intColumn), "")
 	for sql, want := range map[string]statementKind{

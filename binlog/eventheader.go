@@ -7,10 +7,10 @@ import (
 	"hash/crc32"
 )
 
-// An eventType is what an event of the binary log says.
+// An eventType is the type of an event of the binary log.
 type eventType uint8
 
-// The types that matter here, with their names in servers' sources.
+// The types used here, with their names in the servers' sources.
 const (
 	eventQuery             eventType = 2
 	eventStop              eventType = 3
@@ -32,7 +32,7 @@ const (
 	eventAnonymousGTID     eventType = 34 // MySQL
 	eventXAPrepare         eventType = 38
 	eventPartialUpdate     eventType = 39  // MySQL
-	eventPayload           eventType = 40  // MySQL: a transaction, compressed
+	eventPayload           eventType = 40  // MySQL: a compressed transaction
 	eventHeartbeat2        eventType = 41  // MySQL
 	eventTaggedGTID        eventType = 42  // MySQL
 	eventMariaGTID         eventType = 162 //
@@ -49,25 +49,25 @@ const (
 	// eventHeaderLen is the length of an event's header in bytes, since MySQL 5.0.
 	eventHeaderLen = 19
 
-	// checksumLen is the length of the CRC-32 after an event.
+	// checksumLen is the length of the CRC-32 at the end of an event.
 	checksumLen = 4
 
-	// eventArtificial is the flag of events that the server made up: they are in no file.
+	// eventArtificial is the flag of events that the server generated: they are in no file.
 	eventArtificial = 0x20
 
-	// eventIgnorable is the flag of events that a reader which does not know them may pass over.
+	// eventIgnorable is the flag of events that a reader may skip if it does not know them.
 	eventIgnorable = 0x80
 )
 
-// An event is one of the binary log, cut into header and body: views of its bytes.
+// An event is an event of the binary log, split into header and body: views of its bytes.
 //
 // Specification: MySQL "Binlog Event header", MariaDB "2-Binlog Event Header".
 type event struct {
 	seconds uint32 // since 1970
 	kind    eventType
 	server  uint32 // that wrote it
-	size    uint32 // with header and checksum
-	next    uint32 // where the next event begins, its low 32 bits
+	size    uint32 // including header and checksum
+	next    uint32 // offset of the next event, its low 32 bits
 	flags   uint16
 	body    []byte
 }
@@ -78,7 +78,7 @@ var (
 	errEventType  = errors.New("its type is not known")
 )
 
-// decode cuts an event, with a checksum behind it or without.
+// decode splits an event, with or without a checksum at its end.
 func (e *event) decode(b []byte, checksum bool) error {
 	if len(b) < eventHeaderLen {
 		return errShortEvent
@@ -104,8 +104,7 @@ func (e *event) decode(b []byte, checksum bool) error {
 	return nil
 }
 
-// decodeAny cuts an event of which nobody has said whether a checksum is behind it: its last
-// bytes tell.
+// decodeAny splits an event for which it is unknown whether it has a checksum: its last bytes decide.
 func (e *event) decodeAny(b []byte) error {
 	if e.decode(b, true) == nil {
 		return nil
@@ -113,13 +112,13 @@ func (e *event) decodeAny(b []byte) error {
 	return e.decode(b, false)
 }
 
-// fromMariaDB reports whether a format description is of a MariaDB server, as far as its version tells.
+// fromMariaDB reports whether a format description was written by MariaDB, according to its version.
 func (e *event) fromMariaDB() bool {
 	return len(e.body) >= 52 && bytes.Contains(e.body[2:52], []byte("MariaDB"))
 }
 
-// format reads a format description, decoded without a checksum: whether the events after it
-// have one. It has room for one in any case, but on servers of before MySQL 5.6.
+// format parses a format description, decoded without a checksum, and returns whether the events after it
+// have one. It has space for a checksum in any case, except from servers before MySQL 5.6.
 func (e *event) format() (checksum bool, err error) {
 	const fixed = 2 + 50 + 4 + 1 // version, server's version, time, header's length
 	if len(e.body) < fixed+1+checksumLen {
@@ -143,14 +142,14 @@ func (e *event) format() (checksum bool, err error) {
 	return false, errors.New("its checksums are of an unknown kind")
 }
 
-// A query is a statement of the log: a view of the event, or of what was decompressed.
+// A query is a statement of the log: a view of the event, or of the decompressed event.
 type query struct {
 	schema    []byte
 	variables []byte // settings of the session
 	text      []byte
 }
 
-// decode reads the body of a query event, but for its compression.
+// decode parses the body of a query event, without decompression.
 func (q *query) decode(body []byte) error {
 	const fixed = 4 + 4 + 1 + 2 + 2 // thread, seconds, schema's length, error, variables' length
 	if len(body) < fixed {
@@ -166,8 +165,8 @@ func (q *query) decode(body []byte) error {
 	return nil
 }
 
-// harmless reports whether events of the type change no rows by themselves: what describes the
-// log, comments, and what stands before a statement that is logged as one.
+// harmless reports whether events of the type change no rows: those that describe the log, comments, and
+// those that precede a statement that is logged as text.
 func (t eventType) harmless() bool {
 	switch t {
 	case eventStop, eventRotate, eventFormat, eventHeartbeat, eventHeartbeat2, eventMariaGTIDList, eventStartEncryption:
@@ -184,8 +183,8 @@ func (t eventType) harmless() bool {
 	return false
 }
 
-// isRows reports whether the event holds rows, of which kind they are, in which version of
-// the format, and whether they are compressed as MariaDB does it.
+// isRows reports whether the event has rows, their kind, the version of the format, and whether they are
+// compressed by MariaDB.
 func (t eventType) isRows() (kind ChangeKind, version int, compressed, ok bool) {
 	switch {
 	case t >= eventWriteRowsV1 && t <= eventDeleteRowsV1:

@@ -29,23 +29,22 @@ const (
 )
 
 const (
-	// maxJSONDepth is how deep MySQL nests documents.
+	// maxJSONDepth is the maximum nesting of documents in MySQL.
 	maxJSONDepth = 100
 
-	// jsonGrowth bounds the text of a document in bytes a byte of it: no value of a server's
-	// has a longer one, but values that share their bytes would.
+	// jsonGrowth bounds the ratio of a document's text to its bytes: no document of a server has a longer
+	// text, but values that share their bytes would.
 	jsonGrowth, jsonLeast = 8, 256
 )
 
-// A jsonText writes a document as text.
+// A jsonText formats a document as text.
 type jsonText struct {
 	dst   []byte
-	limit int // length of dst that no document's text passes
+	limit int // maximum length of dst
 }
 
-// appendJSON appends a document of MySQL's binary JSON as the text that a SELECT of it gives;
-// ok is false when it is none. A document of no bytes, which an UPDATE IGNORE leaves behind, is
-// null.
+// appendJSON appends a document of MySQL's binary JSON as the text that a SELECT returns. ok is false if the
+// document is invalid. An empty document, which UPDATE IGNORE may leave, is null.
 //
 // Specification: MySQL's sql-common/json_binary.h.
 func appendJSON(dst, doc []byte) (_ []byte, ok bool) {
@@ -57,8 +56,7 @@ func appendJSON(dst, doc []byte) (_ []byte, ok bool) {
 	return t.dst, ok
 }
 
-// value appends a value of a type whose bytes begin b; lengths and offsets in it count from
-// there.
+// value appends a value of a type that starts at b; lengths and offsets in it are relative to b.
 func (t *jsonText) value(kind byte, b []byte, depth int) bool {
 	if depth > maxJSONDepth || len(t.dst) > t.limit {
 		return false
@@ -111,7 +109,7 @@ func (t *jsonText) value(kind byte, b []byte, depth int) bool {
 	return true
 }
 
-// double appends a double, which keeps a point to tell it from an integer.
+// double appends a double with a decimal point, which distinguishes it from an integer.
 func (t *jsonText) double(v float64) bool {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return false
@@ -177,7 +175,7 @@ func (t *jsonText) container(kind byte, b []byte, depth int) bool {
 	return true
 }
 
-// entry appends a container's value: in the entry itself when it fits there.
+// entry appends a value of a container, which is inlined in its entry if it fits.
 func (t *jsonText) entry(e, container []byte, word, depth int) bool {
 	switch kind := e[0]; kind {
 	case jsonLiteral, jsonInt16, jsonUint16:
@@ -194,7 +192,7 @@ func (t *jsonText) entry(e, container []byte, word, depth int) bool {
 	return t.value(e[0], container[from:], depth+1)
 }
 
-// jsonBytes reads bytes with their length before them, seven bits a byte, the lowest first.
+// jsonBytes reads length-prefixed bytes. The length has seven bits per byte, the lowest first.
 func jsonBytes(b []byte) (s []byte, ok bool) {
 	n := uint64(0)
 	for i := range min(len(b), 5) {
@@ -237,7 +235,7 @@ func (t *jsonText) quote(s []byte) {
 	t.dst = append(t.dst, '"')
 }
 
-// opaque appends a value of one of the server's own types.
+// opaque appends a value of a type of the server.
 func (t *jsonText) opaque(b []byte) bool {
 	if len(b) == 0 {
 		return false
@@ -273,8 +271,8 @@ func (t *jsonText) opaque(b []byte) bool {
 	return true
 }
 
-// packedTime appends a date or time that is one number: the fields that DATETIME has, and
-// microseconds in the last three bytes.
+// packedTime appends a date or time in one number: the fields of DATETIME, and microseconds in the last three
+// bytes.
 func (t *jsonText) packedTime(kind mysqlwire.ColumnType, v int64) {
 	c := logColumn{fraction: 6}
 	if v < 0 {

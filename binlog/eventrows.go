@@ -14,17 +14,17 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A rowsEvent is the rows of an event: views of it, or of what was decompressed.
+// A rowsEvent has the rows of an event: views of it, or of the decompressed event.
 //
 // Specification: MySQL "Rows_event", MariaDB "Rows_event_v1/v2".
 type rowsEvent struct {
 	kind   ChangeKind
-	before []byte // which columns the images before have, a bit each; nil for inserts
-	after  []byte // which the images after have; nil for deletes
+	before []byte // bitmap of the columns in before images; nil for inserts
+	after  []byte // bitmap of the columns in after images; nil for deletes
 	rows   []byte
 }
 
-// splitRows cuts the body of a rows event up to what may be compressed.
+// splitRows splits the body of a rows event before the part that may be compressed.
 func splitRows(body []byte, version int) (id uint64, rest []byte, err error) {
 	if len(body) < 8 {
 		return 0, nil, errShortEvent
@@ -36,18 +36,18 @@ func splitRows(body []byte, version int) (id uint64, rest []byte, err error) {
 	if len(rest) < 2 {
 		return 0, nil, errShortEvent
 	}
-	extra := int(binary.LittleEndian.Uint16(rest)) // with its own length
+	extra := int(binary.LittleEndian.Uint16(rest)) // including its length
 	if extra < 2 || extra > len(rest) {
 		return 0, nil, errShortEvent
 	}
 	return id, rest[extra:], nil
 }
 
-// errImage says that an image lacks columns.
+// errImage means that an image lacks columns.
 var errImage = errors.New("the image of a row lacks columns")
 
-// decode reads the columns of the images, for a table laid out as m says. All wanted columns
-// must be in them.
+// decode parses the columns of the images, for the layout m of the table. All required columns must be in
+// them.
 func (e *rowsEvent) decode(kind ChangeKind, rest []byte, m *tableMap) error {
 	*e = rowsEvent{kind: kind}
 	n, k := mysqlwire.LenencInt(rest)
@@ -83,9 +83,9 @@ func (e *rowsEvent) decode(kind ChangeKind, rest []byte, m *tableMap) error {
 	return nil
 }
 
-// image appends the image at the start of e.rows, whose columns present says, as a row, and
-// steps over it. Of an image before a change, only the columns that are wanted there are read. It
-// does not allocate when dst has room, which it grows at once for a wide image.
+// image appends the image at the start of e.rows, with the columns in present, as a row, and advances past
+// it. Of a before image, it reads only the columns required there. It does not allocate if dst has enough
+// capacity, which it grows once for a wide image.
 func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte, before bool) ([]byte, error) {
 	columns := 0
 	for _, b := range present {
@@ -99,7 +99,7 @@ func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte, before bool) 
 	if len(b) > rowstream.WideRow {
 		dst = slices.Grow(dst, m.room(b, nulls, present, before))
 	}
-	at := 0 // number among the columns that are present
+	at := 0 // index among the present columns
 	for i := range m.columns {
 		if present[i/8]>>(i%8)&1 == 0 {
 			continue
@@ -126,15 +126,16 @@ func (e *rowsEvent) image(dst []byte, m *tableMap, present []byte, before bool) 
 		b = b[n:]
 	}
 	if len(b) == len(e.rows) {
-		return dst, errShortEvent // an image of nothing would be read forever
+		return dst, errShortEvent // an empty image would be read forever
 	}
 	e.rows = b
 	return dst, nil
 }
 
-// room is about how many bytes the image at the start of b takes as a row: at least for one whose long values are bytes.
+// room returns the approximate size of the row of the image at the start of b: sufficient if its long values
+// are bytes.
 func (m *tableMap) room(b, nulls, present []byte, before bool) int {
-	const short = 32 // the text of a short value, or the length before a long one
+	const short = 32 // a short value, or the length of a long one
 	at, long, all := 0, 0, 0
 	for i := range m.columns {
 		if present[i/8]>>(i%8)&1 == 0 {
@@ -148,33 +149,33 @@ func (m *tableMap) room(b, nulls, present []byte, before bool) int {
 		c := &m.columns[i]
 		n := c.length(b)
 		if n == 0 {
-			break // reading it fails
+			break // decoding fails
 		}
 		b = b[n:]
 		if all++; !c.wanted || before && !c.before {
 			continue
 		}
-		if long += n; c.form == formJSON { // as text, it is longer
+		if long += n; c.form == formJSON { // its text is longer
 			long += n / 16
 		}
 	}
 	return long + short*all
 }
 
-// An inflater decompresses what MariaDB compressed, in reused storage.
+// An inflater decompresses MariaDB's compressed events, with reused memory.
 type inflater struct {
 	in  bytes.Reader
 	z   io.ReadCloser
 	out []byte
 }
 
-// maxInflated bounds an event in bytes: servers make none larger.
+// maxInflated bounds the bytes of an event: servers write no larger ones.
 const maxInflated = 1 << 30
 
 var errInflate = errors.New("its compression is of an unknown kind")
 
-// inflate is the content of a compressed part of an event, valid until the next call: a byte
-// that says how long the length is, the length, and a zlib stream.
+// inflate returns the content of the compressed part of an event, valid until the next call. The part has a
+// byte with the size of the length, the length, and a zlib stream.
 //
 // Specification: MariaDB's sql/log_event.cc, binlog_buf_compress.
 func (f *inflater) inflate(b []byte) ([]byte, error) {
@@ -204,7 +205,7 @@ func (f *inflater) inflate(b []byte) ([]byte, error) {
 	}
 	f.out = f.out[:0]
 	for uint64(len(f.out)) < length {
-		// Its claim is believed as far as bytes come for it.
+		// Memory is allocated as bytes arrive, not by the claimed length.
 		if cap(f.out) == len(f.out) {
 			f.out = append(f.out, 0)[:len(f.out)]
 		}

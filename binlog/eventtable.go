@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// Column types of row events that are MariaDB's alone.
+// Column types of row events that only MariaDB has.
 const (
 	typeMariaBlobCompressed    mysqlwire.ColumnType = 0x8C
 	typeMariaVarcharCompressed mysqlwire.ColumnType = 0x8D
@@ -23,25 +23,25 @@ const (
 // A followedTable is a table of FollowOptions.
 type followedTable struct {
 	table        *rowstream.Table
-	schema, name string // as the log writes them
+	schema, name string // as in the log
 
-	// all is each column that the table has, also generated ones, in order: its number in
-	// table.Columns, or -1.
+	// all has, for each column of the table including generated ones, in order, its index in table.Columns,
+	// or -1.
 	all []int
 
-	filter *rowstream.Filter // nil: rows as they are
-	before []bool            // by column of the rows handed out: images before a change have it; nil: all of them
+	filter *rowstream.Filter // nil: rows are unchanged
+	before []bool            // by column of the returned rows: before images have it; nil: all
 
-	start   place // before it, nothing is of interest: rows were copied there; zero: everything is
-	defined place // before it, changes of the definition are in the description
-	rows    bool  // some were logged since the last of them; for a scan
-	group   bool  // the group has rows; for a scan
+	start   place // changes before it are ignored: rows were copied there; zero: no change is ignored
+	defined place // changes of the definition before it are included in the description
+	rows    bool  // for a scan: rows were logged since the last change of the definition
+	group   bool  // for a scan: the group has rows
 }
 
-// keepsBefore reports whether images before a change have a column of the rows that are handed out.
+// keepsBefore reports whether before images have a column of the returned rows.
 func (f *followedTable) keepsBefore(column int) bool { return f.before == nil || f.before[column] }
 
-// columns is how many columns rows have that are handed out.
+// columns returns the number of columns of the returned rows.
 func (f *followedTable) columns() int {
 	if f.filter == nil {
 		return len(f.table.Columns)
@@ -49,16 +49,16 @@ func (f *followedTable) columns() int {
 	return f.filter.Columns()
 }
 
-// A tableMap says how the rows of a table's events are laid out from one event on.
+// A tableMap is the layout of the rows of a table's events, from one event on.
 type tableMap struct {
 	id      uint64
-	table   int    // number of the followed table
-	body    []byte // of the event that said so
+	table   int    // index of the followed table
+	body    []byte // of the table map event
 	columns []logColumn
-	wanted  int // of the columns
+	wanted  int // number of required columns
 }
 
-// splitTableMap cuts a table map event: the id, the table's name, and what its columns are.
+// splitTableMap splits a table map event: the id, the table's name, and the description of its columns.
 //
 // Specification: MySQL "Table_map_event".
 func splitTableMap(body []byte) (id uint64, schema, name, rest []byte, err error) {
@@ -70,13 +70,13 @@ func splitTableMap(body []byte) (id uint64, schema, name, rest []byte, err error
 		if len(rest) == 0 || len(rest) < int(rest[0])+2 {
 			return 0, nil, nil, nil, errShortEvent
 		}
-		*s, rest = rest[1:1+int(rest[0])], rest[2+int(rest[0]):] // a NUL ends it
+		*s, rest = rest[1:1+int(rest[0])], rest[2+int(rest[0]):] // NUL-terminated
 	}
 	return id, schema, name, rest, nil
 }
 
-// set lays out the rows of a followed table by its table map event. An error says in what the
-// table is not as it was described.
+// set sets the layout of the rows of a followed table from its table map event. It returns an error if the
+// table differs from its description.
 func (m *tableMap) set(f *followedTable, body, rest []byte) error {
 	n, k := mysqlwire.LenencInt(rest)
 	if k == 0 || n > uint64(len(rest)-k) {
@@ -117,11 +117,11 @@ func (m *tableMap) set(f *followedTable, body, rest []byte) error {
 	return nil
 }
 
-// is reports whether the map was set by the same event before. It is so for all statements on
-// a table, until a server forgets what it has open.
+// is reports whether the map was set by an equal event. All statements on a table have equal events until the
+// server closes the table.
 func (m *tableMap) is(body []byte) bool { return bytes.Equal(m.body, body) }
 
-// metaSize is how many bytes a table map event says about a column of a type.
+// metaSize returns the number of bytes of a column's metadata in a table map event.
 func metaSize(t mysqlwire.ColumnType) int {
 	switch t {
 	case mysqlwire.TypeString, mysqlwire.TypeVarString, mysqlwire.TypeVarchar, mysqlwire.TypeBit, mysqlwire.TypeNewDecimal,
@@ -140,7 +140,7 @@ var (
 	errCompressed = errors.New("values of COMPRESSED columns are not read out of the log")
 )
 
-// set is how values of a type are laid out.
+// set sets the layout of values of a type.
 func (c *logColumn) set(t mysqlwire.ColumnType, meta []byte) error {
 	c.scale = -1
 	switch t {
@@ -213,8 +213,8 @@ func (c *logColumn) set(t mysqlwire.ColumnType, meta []byte) error {
 	return nil
 }
 
-// setString is set for CHAR, BINARY, ENUM and SET, which the first byte of the meta data
-// tells apart; in it are also two bits of the length, turned.
+// setString is set for CHAR, BINARY, ENUM and SET, which differ in the first byte of the metadata. This byte
+// also has two bits of the length, inverted.
 func (c *logColumn) setString(meta []byte) error {
 	kind, length := mysqlwire.ColumnType(meta[0]), int(meta[1])
 	if meta[0]&0x30 != 0x30 {
@@ -235,7 +235,7 @@ func (c *logColumn) setString(meta []byte) error {
 	return nil
 }
 
-// lengthSize is how many bytes the length of a value of at most n bytes takes.
+// lengthSize returns the size of the length of a value with at most n bytes.
 func lengthSize(n int) uint8 {
 	if n < 256 {
 		return 1
@@ -243,7 +243,7 @@ func lengthSize(n int) uint8 {
 	return 2
 }
 
-// logTypes are the types that the log writes values of a described type as.
+// logTypes are the types that the log uses for values of a described type.
 var logTypes = map[string][]mysqlwire.ColumnType{
 	"tinyint": {mysqlwire.TypeTiny}, "smallint": {mysqlwire.TypeShort}, "mediumint": {mysqlwire.TypeInt24},
 	"int": {mysqlwire.TypeLong}, "bigint": {mysqlwire.TypeLongLong}, "year": {mysqlwire.TypeYear},
@@ -259,10 +259,11 @@ var logTypes = map[string][]mysqlwire.ColumnType{
 	"tinyblob": {mysqlwire.TypeBlob}, "blob": {mysqlwire.TypeBlob}, "mediumblob": {mysqlwire.TypeBlob}, "longblob": {mysqlwire.TypeBlob},
 }
 
-// describe adds what the log does not say of a column, and looks whether the log agrees.
+// describe adds properties of a column that the log lacks, and checks that the log agrees with the
+// description.
 func (c *logColumn) describe(d *rowstream.Column, t mysqlwire.ColumnType, meta []byte) error {
 	types, ok := logTypes[d.Type]
-	if !ok { // shapes
+	if !ok { // spatial types
 		types = []mysqlwire.ColumnType{mysqlwire.TypeGeometry}
 	}
 	if !slices.Contains(types, t) {
@@ -272,7 +273,7 @@ func (c *logColumn) describe(d *rowstream.Column, t mysqlwire.ColumnType, meta [
 	arguments := typeArguments(d.FullType)
 	zerofill := strings.Contains(d.FullType, "zerofill") && d.Type != "float"
 	if zerofill || d.Type == "double" {
-		for _, n := range arguments { // a description may come from elsewhere
+		for _, n := range arguments { // a description may come from another process
 			if n < 0 || n > maxWidth {
 				return errColumnType
 			}
@@ -284,7 +285,7 @@ func (c *logColumn) describe(d *rowstream.Column, t mysqlwire.ColumnType, meta [
 	return c.describeForm(d, arguments, meta)
 }
 
-// describeForm is the part of describe that differs by type.
+// describeForm is the type-specific part of describe.
 func (c *logColumn) describeForm(d *rowstream.Column, arguments []int, meta []byte) error {
 	agrees := true
 	switch d.Type {
@@ -326,10 +327,10 @@ func (c *logColumn) describeForm(d *rowstream.Column, arguments []int, meta []by
 	return nil
 }
 
-// maxWidth is the largest width for printing that a number's type may have.
+// maxWidth is the maximum display width of a number's type.
 const maxWidth = 255
 
-// typeArguments are the numbers in the parentheses of a type such as "decimal(10,2)".
+// typeArguments returns the numbers in the parentheses of a type such as "decimal(10,2)".
 func typeArguments(full string) (n []int) {
 	_, text, _ := strings.Cut(full, "(")
 	text, _, ok := strings.Cut(text, ")")
@@ -346,7 +347,7 @@ func typeArguments(full string) (n []int) {
 	return n
 }
 
-// zeroFillWidth is the width up to which a ZEROFILL column is filled.
+// zeroFillWidth returns the width to which a ZEROFILL column is padded.
 func zeroFillWidth(d *rowstream.Column, arguments []int) int16 {
 	switch {
 	case d.Type == "decimal" && len(arguments) == 2:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Fields of an event that gives a transaction a GTID with a tag, in their order.
+// Fields of an event with a tagged GTID, in order.
 const (
 	taggedFlags = iota
 	taggedUUID
@@ -15,15 +15,14 @@ const (
 )
 
 const (
-	// taggedVersion is the one version of how these events are written.
+	// taggedVersion is the only version of the format of these events.
 	taggedVersion = 1
 
-	// maxTag is how many characters a tag has at most.
+	// maxTag is the maximum number of characters of a tag.
 	maxTag = 32
 )
 
-// taggedGTID reads the GTID out of the body of an event that gives one with a tag. It
-// allocates for the tag.
+// taggedGTID parses the GTID from the body of an event with a tagged GTID. It allocates for the tag.
 //
 // Specification: MySQL's libs/mysql/serialization and Gtid_event (8.3).
 func taggedGTID(b []byte) (s gtidSource, number uint64, ok bool) {
@@ -40,7 +39,7 @@ func taggedGTID(b []byte) (s gtidSource, number uint64, ok bool) {
 	if next() != taggedVersion {
 		return s, 0, false
 	}
-	next() // bytes in all
+	next() // total bytes
 	next() // the last field that may not be ignored
 	for field := range uint64(taggedTag + 1) {
 		if next() != field {
@@ -54,7 +53,7 @@ func taggedGTID(b []byte) (s gtidSource, number uint64, ok bool) {
 				s.uuid[i] = byte(next())
 			}
 		case taggedNumber:
-			number = next() >> 1 // the sign is the lowest bit
+			number = next() >> 1 // the lowest bit is the sign
 		case taggedTag:
 			n := next()
 			if !ok || n == 0 || n > maxTag || n > uint64(len(b)) {
@@ -66,8 +65,8 @@ func taggedGTID(b []byte) (s gtidSource, number uint64, ok bool) {
 	return s, number, ok && number != 0
 }
 
-// serialInt reads a number and answers how many bytes it took, 0 when b is too short: the ones at
-// the low end of the first byte count the bytes behind it, the rest are the number's bits.
+// serialInt parses a number and returns the number of its bytes, 0 if b is too short: the number of trailing
+// one bits of the first byte is the number of bytes after it; the remaining bits are the number.
 func serialInt(b []byte) (v uint64, n int) {
 	if len(b) == 0 {
 		return 0, 0

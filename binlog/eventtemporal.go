@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// appendTemporal appends a date or a time. Times are in UTC, as Session has it.
+// appendTemporal appends a date or a time. Times are in UTC, as in rowstream.Session.
 //
 // Specification: MySQL "Date and Time Data Type Representation"; sql-common/my_time.c.
 func (c *logColumn) appendTemporal(dst, b []byte) []byte {
@@ -40,8 +40,7 @@ func (c *logColumn) appendTemporal(dst, b []byte) []byte {
 	return c.appendTime2(dst, b)
 }
 
-// appendTime2 appends a TIME: hours, minutes and seconds and their fraction as one number
-// with a sign.
+// appendTime2 appends a TIME: hours, minutes, seconds and their fraction, packed in a signed number.
 func (c *logColumn) appendTime2(dst, b []byte) []byte {
 	bits := 8 * uint(len(b))
 	v := int64(bigEndian(b)) - 1<<(bits-1)
@@ -55,18 +54,18 @@ func (c *logColumn) appendTime2(dst, b []byte) []byte {
 	return c.appendFraction(dst, units*microsPer[fraction/8])
 }
 
-// microsPer is how many microseconds the unit of a fraction of so many bytes has.
+// microsPer is the number of microseconds per unit of a fraction with this many bytes.
 var microsPer = [4]uint64{0, 10_000, 100, 1}
 
-// micros are the microseconds of a fraction.
+// micros returns the microseconds of a fraction.
 func micros(b []byte) uint64 { return bigEndian(b) * microsPer[len(b)] }
 
-// fractionSize is how many bytes a fraction of so many digits takes.
+// fractionSize returns the number of bytes of a fraction with this many digits.
 func fractionSize(digits int) int { return (digits + 1) / 2 }
 
 var powersOfTen = [7]uint64{1, 10, 100, 1000, 10_000, 100_000, 1_000_000}
 
-// appendFraction appends the fraction of a second in the column's digits.
+// appendFraction appends the fraction of a second with the column's digits.
 func (c *logColumn) appendFraction(dst []byte, micros uint64) []byte {
 	if c.fraction == 0 {
 		return dst
@@ -94,9 +93,9 @@ func appendSeconds(dst []byte, seconds uint32) []byte {
 	return time.Unix(int64(seconds), 0).UTC().AppendFormat(dst, time.DateTime)
 }
 
-// turnedUUID reports whether MariaDB keeps a UUID with its parts turned around, so that those
-// made one after the other are beside each other. Since 10.11.5 those of version 6 and above,
-// which count up by themselves, are not.
+// turnedUUID reports whether MariaDB stores a UUID with its parts in reverse order, so that UUIDs created
+// consecutively are adjacent. Since 10.11.5 this does not apply to version 6 and above, which are ordered
+// already.
 func turnedUUID(b []byte) bool { return b[6]&0x80 != 0 && b[8] > 0 && b[8] < 0x60 }
 
 // appendUUID appends a UUID as text.
@@ -119,7 +118,7 @@ func appendHex(dst, b []byte) []byte {
 	return dst
 }
 
-// appendInet appends an address of 4 or 16 bytes as MariaDB writes it.
+// appendInet appends an address of 4 or 16 bytes as MariaDB formats it.
 func appendInet(dst, b []byte) []byte {
 	if len(b) == 4 {
 		for i, c := range b {
@@ -130,7 +129,7 @@ func appendInet(dst, b []byte) []byte {
 		}
 		return dst
 	}
-	// The longest run of zero words, the first of these, is left out.
+	// The longest run of zero words, the first of equal ones, is abbreviated.
 	from, length := 0, 0
 	for i := 0; i < 16; {
 		n := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A valueForm is how a value of a row event is laid out.
+// A valueForm is the layout of a value in a row event.
 type valueForm uint8
 
 const (
@@ -19,39 +19,39 @@ const (
 	formDecimal
 	formYear
 	formDate
-	formTime       // as digits, before fractions of seconds
-	formTime2      // the present form, with fractions
+	formTime       // as digits, the format before fractional seconds
+	formTime2      // the current format, with fractions
 	formDatetime   // as digits
 	formDatetime2  //
 	formTimestamp  // seconds
 	formTimestamp2 //
 	formBit
 	formOrdinal // ENUM, SET: size bytes
-	formString  // a length of size bytes, trailing pad bytes left out
-	formBytes   // a length of size bytes, and these
-	formJSON    // MySQL's binary form
+	formString  // a length of size bytes; trailing pad bytes are omitted
+	formBytes   // a length of size bytes, and the bytes
+	formJSON    // MySQL's binary format
 	formUUID
 	formInet4
 	formInet6
 )
 
-// A logColumn is how the values of one column are read out of row events.
+// A logColumn specifies how values of one column are decoded from row events.
 type logColumn struct {
 	form     valueForm
-	wanted   bool // by the rows; generated columns are not
-	before   bool // and by images before a change, which are NULL there otherwise
+	wanted   bool // in the rows; generated columns are not
+	before   bool // in before images, which otherwise have NULL
 	unsigned bool
-	size     uint8 // of a fixed value, or of the length before it, in bytes
+	size     uint8 // of a fixed-size value, or of the length prefix, in bytes
 	fraction uint8 // digits after the seconds
-	scale    int16 // digits after the point; -1: as many as there are
-	digits   int16 // before the point too, of a DECIMAL
-	fill     int16 // zeros up to this width (ZEROFILL); 0: none
-	pad      int   // bytes that a BINARY is filled up to with NULs
+	scale    int16 // digits after the decimal point; -1: as many as needed
+	digits   int16 // including those before the point, of a DECIMAL
+	fill     int16 // zero-padded to this width (ZEROFILL); 0: not padded
+	pad      int   // length to which a BINARY is padded with NULs
 }
 
-// appendValue appends the value at the start of b as a length-encoded text, and answers how
-// many bytes of b it took: 0 when b is too short or holds what no server writes. It does not
-// allocate when dst has room, but for MySQL's JSON.
+// appendValue appends the value at the start of b as a length-encoded text, and returns the number of bytes
+// read: 0 if b is too short or has a value that no server writes. It does not allocate if dst has enough
+// capacity, except for MySQL's JSON.
 func (c *logColumn) appendValue(dst, b []byte) (_ []byte, n int) {
 	switch c.form {
 	case formString, formBytes, formJSON, formUUID, formInet4, formInet6:
@@ -62,7 +62,7 @@ func (c *logColumn) appendValue(dst, b []byte) (_ []byte, n int) {
 	}
 	b = b[:n]
 	if c.form == formDatetime2 && b[0]&0x80 == 0 {
-		return dst, 0 // its sign says that it is below zero, which no date is
+		return dst, 0 // its sign marks it as negative, which is invalid for dates
 	}
 	at := len(dst)
 	dst = append(dst, 0) // the length
@@ -78,7 +78,7 @@ func (c *logColumn) appendValue(dst, b []byte) (_ []byte, n int) {
 	case formYear:
 		dst = c.appendYear(dst, b[0])
 	case formOrdinal:
-		dst = strconv.AppendInt(dst, int64(littleEndian(b)), 10) // a SET of 64 as servers write it
+		dst = strconv.AppendInt(dst, int64(littleEndian(b)), 10) // servers format a SET with 64 members as a signed number
 	case formBit:
 		dst = append(dst, b...)
 	default:
@@ -90,7 +90,7 @@ func (c *logColumn) appendValue(dst, b []byte) (_ []byte, n int) {
 	return closeText(dst, at), n
 }
 
-// length is how many bytes of b the value at its start takes, 0 when b is too short.
+// length returns the number of bytes of the value at the start of b, 0 if b is too short.
 func (c *logColumn) length(b []byte) int {
 	n := int(c.size)
 	if len(b) < n {
@@ -107,7 +107,7 @@ func (c *logColumn) length(b []byte) int {
 	return n
 }
 
-// appendBytes appends a value that has its length before it.
+// appendBytes appends a length-prefixed value.
 func (c *logColumn) appendBytes(dst, b []byte) (_ []byte, n int) {
 	size := int(c.size)
 	if len(b) < size {
@@ -131,7 +131,7 @@ func (c *logColumn) appendBytes(dst, b []byte) (_ []byte, n int) {
 		if len(v) > c.pad {
 			return dst, 0
 		}
-		var full [16]byte // NULs at the end are left out
+		var full [16]byte // trailing NULs are omitted
 		copy(full[:], v)
 		dst = append(dst, 0)
 		if c.form == formUUID {
@@ -149,7 +149,7 @@ func (c *logColumn) appendBytes(dst, b []byte) (_ []byte, n int) {
 	return mysqlwire.AppendLenencString(dst, v), n
 }
 
-// closeText writes the length of the text that begins after the byte at dst[at].
+// closeText writes the length of the text that starts after the byte at dst[at].
 func closeText(dst []byte, at int) []byte {
 	n := len(dst) - at - 1
 	if n <= 250 {
@@ -158,13 +158,13 @@ func closeText(dst []byte, at int) []byte {
 	}
 	var length [9]byte
 	head := mysqlwire.AppendLenencInt(length[:0], uint64(n))
-	dst = append(dst, head[1:]...) // room
+	dst = append(dst, head[1:]...) // space
 	copy(dst[at+len(head):], dst[at+1:at+1+n])
 	copy(dst[at:], head)
 	return dst
 }
 
-// zeroFill puts zeros before the text at dst[at:], after its sign, up to a width.
+// zeroFill inserts zeros before the text at dst[at:], after its sign, up to a width.
 func zeroFill(dst []byte, at, width int) []byte {
 	if at < len(dst) && dst[at] == '-' {
 		return dst
@@ -206,7 +206,7 @@ func (c *logColumn) appendInteger(dst, b []byte) []byte {
 	return strconv.AppendInt(dst, int64(v<<shift)>>shift, 10)
 }
 
-// appendYear appends a YEAR, of four digits or two.
+// appendYear appends a YEAR, with four digits or two.
 func (c *logColumn) appendYear(dst []byte, v byte) []byte {
 	year := uint64(0)
 	if v != 0 {
@@ -224,12 +224,12 @@ func appendDigits(dst []byte, v uint64, n int) []byte {
 	return zeroFill(strconv.AppendUint(dst, v, 10), at, n)
 }
 
-// Digits of a DECIMAL are kept nine to four bytes, and what is left over in fewer.
+// A DECIMAL has four bytes per nine digits, and fewer for the remaining digits.
 const digitsPerWord = 9
 
 var bytesOfDigits = [digitsPerWord + 1]int{0, 1, 1, 2, 2, 3, 3, 4, 4, 4}
 
-// decimalSize is how many bytes a DECIMAL takes.
+// decimalSize returns the number of bytes of a DECIMAL.
 func decimalSize(digits, scale int) int {
 	whole := digits - scale
 	return whole/digitsPerWord*4 + bytesOfDigits[whole%digitsPerWord] +
@@ -245,8 +245,8 @@ func appendDecimal(dst, b []byte, digits, scale int) []byte {
 		dst = append(dst, '-')
 	}
 	first := true
-	// word reads the next digits. The sign's bit is turned, and a negative number is kept as
-	// its complement.
+	// word reads the next digits. The sign bit is inverted, and a negative number is stored as its
+	// complement.
 	word := func(digits int) uint64 {
 		n := bytesOfDigits[digits]
 		v := bigEndian(b[:n])

@@ -9,141 +9,140 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A Follower is a Server whose binary log can be read, and that heartbeats can be written to. A heartbeat that was written and
-// then read in the log proves that all that was committed before it was written has been read.
+// A Follower is a Server whose binary log can be read, and to which heartbeats can be written. A heartbeat
+// that was written and then read from the log proves that everything committed before it was written has been
+// read.
 type Follower interface {
 	rowstream.Server
 
-	// CheckFollow says what keeps the tables from being followed from a position on, and
-	// what to do about it: the log's format and images, its retention, privileges, foreign
-	// keys whose actions are not logged. nil when nothing does.
+	// CheckFollow returns an error if the tables cannot be followed from a position, with the remedy: because
+	// of the log's format and images, its retention, privileges, or foreign keys whose actions are not
+	// logged.
 	CheckFollow(ctx context.Context, tables []*rowstream.Table, from Position) error
 
-	// Follow reads what happened to tables from a position on.
+	// Follow reads the changes of tables from a position on.
 	Follow(ctx context.Context, o FollowOptions) (Changes, error)
 
-	// NowPosition is the end of the binary log now. Every transaction that a reader of the
-	// tables has seen until then is before it.
+	// NowPosition returns the current end of the binary log. Every transaction that a reader of the tables
+	// has seen so far is before it.
 	NowPosition(ctx context.Context) (Position, error)
 
-	// NamedPosition is NowPosition, with the GTID where the server has such: it holds on other servers too. The server may have
-	// to read a file of its log.
+	// NamedPosition is NowPosition, with the GTID if the server has GTIDs: it is valid on other servers too.
+	// The server may have to read a file of its log.
 	NamedPosition(ctx context.Context) (Position, error)
 
-	// LogBytes is how many bytes of the log are between two positions.
+	// LogBytes returns the number of bytes of the log between two positions.
 	LogBytes(ctx context.Context, from, to Position) (int64, error)
 
-	// Layout is each column that a table has now, in order: its number in the table's columns, or -1
-	// when it is generated. A table that is not as it was described is an error.
+	// Layout returns, for each current column of a table in order, its index in the table's columns, or -1
+	// for a generated column. It returns an error if the table differs from its description.
 	Layout(ctx context.Context, t *rowstream.Table) ([]int, error)
 
-	// SchemaChanges are the changes of the tables' definitions between two positions, in the
-	// log's order. It reads all of the log between them.
+	// SchemaChanges returns the changes of the tables' definitions between two positions, in the order of the
+	// log. It reads all of the log between them.
 	SchemaChanges(ctx context.Context, tables []*rowstream.Table, from, to Position) ([]SchemaChange, error)
 
-	// Beat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates where it is missing. On
-	// a replica it is written to the replica's primary, and must arrive through replication.
+	// Beat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates if it is
+	// missing. For a replica it is written to the replica's primary, and must arrive through replication.
 	Beat(ctx context.Context, h Heartbeat) error
 
-	// EndBeats removes a run's rows, and the tables that no other run uses.
+	// EndBeats deletes a run's rows, and the tables that no other run uses.
 	EndBeats(ctx context.Context, h Heartbeat) error
 }
 
-// A Heartbeat says what Beat writes.
+// A Heartbeat is the heartbeat that Beat writes.
 type Heartbeat struct {
-	Copy      string // letters and digits, of the row: a later run of the same copy writes the same one
-	Run       string // letters and digits, of one reader of the log: see FollowOptions
-	Number    uint64 // from 1 on; each is greater than the one before
+	Copy      string // letters and digits; the key of the row, which later runs of the same copy reuse
+	Run       string // letters and digits; identifies one reader of the log, see FollowOptions
+	Number    uint64 // from 1; increasing
 	Schemas   []string
-	OnReplica bool // a replica's primary may be written to; otherwise heartbeats on a replica are refused
+	OnReplica bool // permits writing to a replica's primary; otherwise heartbeats on a replica are refused
 }
 
-// A SchemaChange is a statement in the log that has changed a table's definition, or emptied,
-// dropped or renamed it.
+// A SchemaChange is a statement in the log that has changed a table's definition, or has emptied, dropped or
+// renamed the table.
 type SchemaChange struct {
-	Table  int      // number of the table
+	Table  int      // index of the table
 	At     Position // before it
 	SQL    string   // the beginning of the statement, without its literals
 	Digest string   // of the statement
 	Kind   SchemaChangeKind
-	Rows   bool // some of the table's were logged before it: behind the change before, or behind the place where reading began
+	Rows   bool // rows of the table were logged before it: since the previous change, or since the start position
 }
 
-// A SchemaChangeKind is what a statement does to the rows of a table.
+// A SchemaChangeKind is the effect of a statement on the rows of a table.
 type SchemaChangeKind uint8
 
 // The kinds of changes.
 const (
-	ChangeIndex    SchemaChangeKind = iota // CREATE INDEX, DROP INDEX: nothing
-	ChangeColumns                          // ALTER TABLE: it may convert them, where the same statement does the same
+	ChangeIndex    SchemaChangeKind = iota // CREATE INDEX, DROP INDEX: none
+	ChangeColumns                          // ALTER TABLE: it may convert them, with the same result for the same statement
 	ChangeTruncate                         // TRUNCATE TABLE: it removes them
-	ChangeOther                            // whatever it is, the log does not tell
+	ChangeOther                            // anything else: the effect is not in the log
 )
 
-// FollowOptions say what of the binary log is wanted.
+// FollowOptions specify which changes of the binary log are read.
 type FollowOptions struct {
-	// From is where to begin. With a GTID in it the server looks the place up, so that it may
-	// be another server than the one that told the position; otherwise it must be the same.
+	// From is the start position. If it has a GTID, the server looks its position up, so that it may be
+	// another server than the one that reported the position; otherwise it must be the same server.
 	From Position
 
-	// Skip is how many rows of the transaction behind From are left out, since they were handed
-	// out before: a ChangeBatch says how many those are.
+	// Skip is the number of rows of the transaction after From to skip, because they were returned before:
+	// ChangeBatch.Skip.
 	Skip uint64
 
-	Tables []*rowstream.Table // as they were described when they were copied
-	Plans  []*rowstream.Plan  // filter and projection of each; a nil entry, or nil: all as it is
+	Tables []*rowstream.Table // as described when they were copied
+	Plans  []*rowstream.Plan  // filter and projection of each; a nil entry, or nil: rows are unchanged
 
-	// Before has for a table the numbers of the columns, of the rows handed out, that images before a change are needed
-	// with: the others may be NULL in them, which spares the memory of long values. A nil entry, or nil: all columns.
+	// Before has, per table, the indexes of the columns of the returned rows that before images must have.
+	// Other columns may be NULL in them, which saves the memory of long values. A nil entry, or nil: all
+	// columns.
 	Before [][]int
 
-	// Layouts has for a table that is described as it was at From, and is not so any more, what
-	// Layout was then. A nil entry, or nil: the table must be as it is described.
+	// Layouts has, for a table described by its definition at From that has changed since, the result of
+	// Layout at that time. A nil entry, or nil: the table must match its description.
 	Layouts [][]int
 
-	// Defined has for a table the place before which changes of its definition are passed over: they
-	// are in its description already, and no rows of another form come before them (SchemaChanges
-	// tells). A zero entry, or nil: each of them stops the reading.
+	// Defined has, per table, the position before which changes of its definition are skipped: they are
+	// included in its description already, and no rows of another form come before them (see SchemaChanges).
+	// A zero entry, or nil: each change stops the reader.
 	Defined []Position
 
-	// Starts has for a table the position before which its changes are passed over: its rows were
-	// copied at that position, after From. Neither rows nor changes of its definition before it
-	// are read. A zero entry, or nil: there are none.
+	// Starts has, per table, the position before which its changes are skipped: its rows were copied at that
+	// position, after From. Neither rows nor changes of its definition before it are read. A zero entry, or
+	// nil: no change is skipped.
 	Starts []Position
 
-	// Ignore has the digests of statements that the operator vouches for: they change no followed
-	// table, and reading continues after them. A StopError has the digest of what it is about.
+	// Ignore has the digests of statements that the operator has declared harmless: they change no followed
+	// table, and reading continues after them. A StopError has the digest of its statement.
 	Ignore []sqldigest.Digest
 
-	// BatchBytes is how many bytes of rows a batch gathers before it is handed out; 0 stands
-	// for DefaultFollowBytes. A batch is larger by up to the rows of one event. Nothing is
-	// read ahead of the batch but what fits the connection's buffer: who takes no batch makes
-	// the server wait.
+	// BatchBytes is the number of bytes of rows after which a batch is returned; 0: DefaultFollowBytes. A
+	// batch may exceed it by the rows of one event. Nothing is read ahead of the batch except into the
+	// connection's buffer: the server waits if no batch is requested.
 	BatchBytes int
 
-	// PreparedBytes is how many bytes of rows of prepared XA transactions are kept until these are committed; 0 stands
-	// for DefaultPreparedBytes. The rows of others are read again from the log when they are committed, which stops the
-	// reading if the server has purged them. Over a wire the Service has it chosen.
+	// PreparedBytes is the maximum number of bytes of rows of prepared XA transactions that are kept until
+	// their commit; 0: DefaultPreparedBytes. The rows of others are read again from the log at their commit,
+	// which stops the reader if the server has purged them. Over a wire, the Service sets it.
 	PreparedBytes int
 
-	// ServerID is the id as which the reader shows up at the server; 0: one at random, from a
-	// high range. Two readers of one id throw each other out. Over a wire it is 0: there the
-	// Service has one chosen.
+	// ServerID is the id of the reader as a replica; 0: a random id from a high range. The server disconnects
+	// a reader when another one with its id connects. Over a wire it is 0, and the Service sets it.
 	ServerID uint32
 
-	// Heartbeat is how often the server says that there is nothing new; 0 stands for
-	// DefaultHeartbeat. Three silent ones are a lost connection.
+	// Heartbeat is the interval at which the server reports that there is nothing new; 0: DefaultHeartbeat. A
+	// connection without three consecutive reports is considered lost.
 	Heartbeat time.Duration
 
-	// Waiting is told when a lost connection is being made again, for at most limit, and returns a function that is
-	// called at the end of that; nil: it is not told.
+	// Waiting is called when a lost connection is being reestablished, for at most limit; the function it
+	// returns is called at the end of that. It may be nil.
 	Waiting func(limit time.Duration) (end func())
 
-	// Run is whose heartbeats are recognized; empty: none are.
+	// Run is the run whose heartbeats are recognized; empty: none.
 	Run string
 
-	// Patience is how long a lost connection is tried again until Next answers its error; 0
-	// stands for DefaultPatience.
+	// Patience is how long a lost connection is retried until Next returns its error; 0: DefaultPatience.
 	Patience time.Duration
 }
 
@@ -154,26 +153,24 @@ const (
 	DefaultHeartbeat     = time.Second
 )
 
-// Changes hands out what happened to tables, in the log's order. It is for one goroutine.
+// Changes return changes of tables, in the order of the log. They must not be used concurrently.
 //
-// A lost connection is made again and reading goes on at the very row: nothing is left out or
-// handed out twice, also within a transaction that was handed out in parts. Any error of Next
-// but that of its context is final. After it, everything up to the last batch's Upto has
-// been handed out, and rows of the transaction behind it maybe in part: who applied such a
-// part goes on from Upto, and comes by it again.
+// A lost connection is reestablished and reading resumes at the same row: no change is lost or duplicated,
+// even within a transaction that was returned in parts. Any error of Next, except that of its context, is
+// final. After it, everything up to the last batch's Upto has been returned, and possibly a part of the
+// transaction after it: if such a part was applied, resume from Upto, which returns it again.
 type Changes interface {
-	// Next empties b and fills it with what happened next. It returns when the batch is full
-	// or, with what it has, when nothing more is waiting at the server; an empty batch says
-	// how far the log was read, and at each heartbeat that the server is there. It blocks
-	// otherwise. When ctx ends, it returns what it has, if that is anything. What stops the
-	// reading is a *StopError.
+	// Next empties b and fills it with the next changes. It returns when the batch is full, or with a smaller
+	// batch when the server has nothing more. An empty batch reports how far the log was read, and at each
+	// heartbeat that the server is reachable. Otherwise Next blocks. When ctx ends, it returns the batch
+	// unless that is empty. An error that stops the reader is a *StopError.
 	Next(ctx context.Context, b *ChangeBatch) error
 
-	// Close ends the reading. It may be called while Next runs.
+	// Close stops reading. It may be called while Next runs.
 	Close() error
 }
 
-// A StopReason says why reading the log cannot go on.
+// A StopReason is the reason why the log cannot be read further.
 type StopReason uint8
 
 // The reasons to stop.
@@ -182,26 +179,26 @@ const (
 	StopStatement                       // changes were logged as a statement instead of rows
 	StopImage                           // a row's image lacks columns
 	StopLogGone                         // the server no longer has the log at the position
-	StopUndone                          // rows were logged that are not committed there: XA, partial rollbacks
-	StopUnknown                         // an event or a value that Tare does not know
-	StopSettings                        // the server does not log all changes, by its settings
+	StopUndone                          // logged rows that are not committed there: XA, partial rollbacks
+	StopUnknown                         // an event or a value of an unknown kind
+	StopSettings                        // by its settings, the server does not log all changes
 )
 
 // Known reports whether r is one of the reasons.
 func (r StopReason) Known() bool { return r >= StopSchema && r <= StopSettings }
 
-// A StopError says why reading the log cannot go on. The position is before the transaction
-// that cannot be read; everything before it has been handed out.
+// A StopError reports why the log cannot be read further. The position is before the transaction that cannot
+// be read; everything before it has been returned.
 type StopError struct {
 	Reason StopReason
 	At     Position
-	Table  string           // full name; empty when it is not about one table
-	What   string           // happened
-	SQL    string           // with StopSchema and StopStatement: the statement without its literals, its beginning when it is long; empty when it was not seen
+	Table  string           // full name; empty if it does not concern one table
+	What   string           // the problem
+	SQL    string           // with StopSchema and StopStatement: the beginning of the statement, without literals; empty if it is unknown
 	Digest string           // of the statement, for FollowOptions.Ignore
-	Change SchemaChangeKind // what SQL does to the rows
-	Try    string           // what to do
-	Err    error            // what lies beneath, if anything
+	Change SchemaChangeKind // the effect of SQL on rows
+	Try    string           // the remedy
+	Err    error            // the cause, if any
 }
 
 func (e *StopError) Error() string {

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// followServer is a server with two tables in a schema of the test's own.
+// followServer starts a server with two tables in a separate schema.
 func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *Direct, c *mysqlconn.Client, tables []*rowstream.Table) {
 	t.Helper()
 	server = testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs(args...))
@@ -36,7 +36,7 @@ func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *Di
 	return server, d, c, tables
 }
 
-// TestFollowBefore reads changes whose images before are needed with the key alone, as they are and by a plan that looks at
+// TestFollowBefore reads changes with before images of only the key, without a plan and with one that reads
 // another column.
 func TestFollowBefore(t *testing.T) {
 	_, d, c, tables := followServer(t)
@@ -72,8 +72,8 @@ func TestFollowBefore(t *testing.T) {
 	}
 }
 
-// TestFollowLost kills the reader's connection again and again, and the server, while large and
-// small transactions are written: each change comes once and in order.
+// TestFollowLost repeatedly kills the reader's connection, and the server, while large and small transactions
+// are written: each change is returned once and in order.
 func TestFollowLost(t *testing.T) {
 	for _, gtid := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gtid %v", gtid), func(t *testing.T) {
@@ -197,8 +197,8 @@ func TestFollowEnds(t *testing.T) {
 	if got := until(t, changes, later); len(got) != 1 {
 		t.Errorf("in the next file: %v", texts(got))
 	}
-	// A server keeps the files that a reader of the log is connected for, also one that is gone,
-	// so that the purged ones are of before the first.
+	// A server keeps the files of a connected reader of the log, even a disconnected one, so the purged ones
+	// are older.
 	var gone *StopError
 	for _, from := range []Position{{File: "binlog.000000", Offset: 4}, {File: later.File, Offset: 1 << 20}} {
 		if err := d.CheckFollow(t.Context(), tables, from); !errors.As(err, &gone) || gone.Reason != StopLogGone {

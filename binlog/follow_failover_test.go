@@ -9,14 +9,15 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// elsewhere is a position as another server of the same replication group has it: there the files have higher numbers.
+// elsewhere returns a position as reported by another server of the same replication group, where the files
+// have higher numbers.
 func elsewhere(p Position) Position {
 	p.File, p.Offset = "binlog.000099", 1<<30
 	return p
 }
 
-// TestFollowFailover reads the log of another server than the one that the positions were recorded at: no group behind them
-// is passed over because its file and offset are lower here.
+// TestFollowFailover reads the log of another server than the one that reported the positions: no group after
+// them is skipped because its file and offset are lower there.
 func TestFollowFailover(t *testing.T) {
 	xaServers(t, func(t *testing.T, d *Direct, one, _ func(...string), tables []*rowstream.Table) {
 		from, err := d.namePosition(t.Context(), now(t, d, false))
@@ -90,7 +91,7 @@ func TestPositionOrder(t *testing.T) {
 	}
 }
 
-// TestFollowFailoverStop is not silent about a position that is another server's and has no GTID.
+// TestFollowFailoverStop checks the error for a position of another server without a GTID.
 func TestFollowFailoverStop(t *testing.T) {
 	_, d, _, tables := followServer(t)
 	var stop *StopError

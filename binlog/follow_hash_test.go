@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestFollowHashKeys follows tables with unique keys by hash on MariaDB: a long one has a hidden column in the log, one of the engine
-// MEMORY has none.
+// TestFollowHashKeys follows tables of MariaDB with unique keys by hash: a long one has a hidden column in
+// the log, one of the engine MEMORY has none.
 func TestFollowHashKeys(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithBinlog())
 	d, c := direct(t, root(s)), connect(t, root(s))

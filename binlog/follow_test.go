@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// root is the configuration of an account that may read the log.
+// root returns the configuration of an account that may read the log.
 func root(s *testmysql.Server) mysqlconn.Config {
 	cfg := app(s)
 	cfg.User = testmysql.RootUser
@@ -37,7 +37,7 @@ func direct(t *testing.T, cfg mysqlconn.Config) *Direct {
 	return d
 }
 
-// now is the end of the log, with a GTID on demand.
+// now returns the end of the log, with a GTID on demand.
 func now(t *testing.T, d *Direct, gtid bool) Position {
 	t.Helper()
 	end := d.NowPosition
@@ -142,7 +142,7 @@ func until(t *testing.T, c Changes, p Position) (all []seen) {
 	}
 }
 
-// texts are changes for people.
+// texts returns the changes as text.
 func texts(all []seen) (lines []string) {
 	for _, s := range all {
 		lines = append(lines, s.String())
@@ -150,7 +150,7 @@ func texts(all []seen) (lines []string) {
 	return lines
 }
 
-// selected are a table's rows as ReadExpr gives them.
+// selected returns a table's rows as selected by ReadExpr.
 func selected(t *testing.T, c *mysqlconn.Client, table *rowstream.Table) (rows []mysqlwire.TextRow) {
 	t.Helper()
 	sql, err := table.SelectChunk(rowstream.Chunk{}, "")
@@ -168,7 +168,7 @@ func selected(t *testing.T, c *mysqlconn.Client, table *rowstream.Table) (rows [
 	return rows
 }
 
-// A zooColumn is a type and values of it, as SQL.
+// A zooColumn is a type with values, as SQL.
 type zooColumn struct {
 	definition string
 	values     []string
@@ -176,8 +176,7 @@ type zooColumn struct {
 
 func repeated(sql string, n int) string { return fmt.Sprintf("REPEAT(%s, %d)", sql, n) }
 
-// zoo has all types of MariaDB with the values that are at the edge of something. Generated and
-// invisible columns are between.
+// zoo returns all types of MariaDB with boundary values. Generated and invisible columns are in between.
 func zoo() (columns []zooColumn) {
 	add := func(definition string, values ...string) { columns = append(columns, zooColumn{definition, values}) }
 	add("TINYINT", "-128", "127", "0")
@@ -264,8 +263,8 @@ func zoo() (columns []zooColumn) {
 	return columns
 }
 
-// makeZoo creates the table and returns the names of its columns, except generated ones, and rows
-// for it: each value of each column is in one of them.
+// makeZoo creates the table. It returns the names of its columns, except generated ones, and rows that
+// include each value of each column.
 func makeZoo(t *testing.T, c *mysqlconn.Client, name string) (names string, rows []string) {
 	t.Helper()
 	columns, list := zoo(), []string(nil)
@@ -300,8 +299,8 @@ func makeZoo(t *testing.T, c *mysqlconn.Client, name string) (names string, rows
 	return strings.Join(list, ", "), rows
 }
 
-// TestFollowTypes writes values of all types, changes and deletes them: the images in the log
-// say what a SELECT says. Once each with the log as it is, and compressed.
+// TestFollowTypes inserts, updates and deletes values of all types: the images in the log equal the results
+// of a SELECT, with a plain and with a compressed log.
 func TestFollowTypes(t *testing.T) {
 	for name, args := range map[string][]string{
 		"plain":       nil,
@@ -328,7 +327,7 @@ func TestFollowTypes(t *testing.T) {
 			got := until(t, changes, now(t, d, false))
 			compareImages(t, table, want, got, func(s seen) mysqlwire.TextRow { return s.after })
 
-			// Each row takes the values of the one after it.
+			// Each row gets the values of the next one.
 			exec(t, c, "CREATE TEMPORARY TABLE zoo.copied AS SELECT id, "+names+" FROM zoo.t")
 			var sets []string
 			for column := range strings.SplitSeq(names, ", ") {

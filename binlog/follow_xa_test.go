@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// xaServers are the servers of the tests about XA: MySQL where it is installed.
+// xaServers runs a test about XA on each product; MySQL if it is installed.
 func xaServers(t *testing.T, test func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table)) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestFollowXALost(t *testing.T) {
 	})
 }
 
-// TestSnapshotWaitsForXA takes a snapshot while an XA transaction is prepared: it waits for its end,
-// so that the log behind it has no commit of what was prepared before.
+// TestSnapshotWaitsForXA takes a snapshot while an XA transaction is prepared: it waits for its end, so that
+// the log after it has no commit of an earlier prepared transaction.
 func TestSnapshotWaitsForXA(t *testing.T) {
 	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
 		one("XA START 'x'", "INSERT INTO a VALUES (1, 1, 'prepared')", "XA END 'x'", "XA PREPARE 'x'")

@@ -13,7 +13,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// xaMany are statements of an XA transaction up to its end: they insert rows of about 130 bytes, ten each, and do more.
+// xaMany returns the statements of an XA transaction up to its end: inserts of rows of about 130 bytes, ten
+// per statement, and additional ones.
 func xaMany(id string, first, n int, more ...string) []string {
 	all := []string{"XA START " + id}
 	for i := first; i < first+n; i += 10 {
@@ -26,12 +27,13 @@ func xaMany(id string, first, n int, more ...string) []string {
 	return append(append(all, more...), "XA END "+id)
 }
 
-// smallXA keeps rows of XA transactions of up to ten rows, and hands out as many in a batch.
+// smallXA keeps rows of XA transactions of up to ten rows, and returns as many in a batch.
 func smallXA(from Position, tables []*rowstream.Table) FollowOptions {
 	return FollowOptions{From: from, Tables: tables, PreparedBytes: 2000, BatchBytes: 1200}
 }
 
-// unmarked are changes without the mark of a transaction's last one, which depends on the size of batches.
+// unmarked returns changes without the mark of a transaction's last one, which depends on the size of
+// batches.
 func unmarked(all []seen) (lines []string) {
 	for _, s := range all {
 		s.last = false
@@ -40,8 +42,8 @@ func unmarked(all []seen) (lines []string) {
 	return lines
 }
 
-// TestFollowXALarge reads XA transactions whose rows are more than are kept: the changes are those of a reader that keeps
-// all, and positions to resume from are before what is prepared or read again.
+// TestFollowXALarge reads XA transactions with more rows than are kept: the changes are those of a reader
+// that keeps all, and positions to resume from are before the transactions that are prepared or read again.
 func TestFollowXALarge(t *testing.T) {
 	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
 		for _, gtid := range []bool{false, true} {
@@ -65,7 +67,7 @@ func TestFollowXALarge(t *testing.T) {
 			changes := follow(t, d, smallXA(from, tables))
 			var b ChangeBatch
 			var got []string
-			var resume []Position // within what is read again
+			var resume []Position // within the rows that are read again
 			for !b.Boundary || b.Upto.Compare(to) < 0 {
 				if err := changes.Next(t.Context(), &b); err != nil {
 					t.Fatalf("after %d changes: %v", len(got), err)
@@ -102,7 +104,7 @@ func rereader(c *changes) *changes {
 	return c.r.reread.from
 }
 
-// TestFollowXALargeLost loses connections while rows are read again, and then the log that has them.
+// TestFollowXALargeLost loses connections while rows are read again, and then purges their log.
 func TestFollowXALargeLost(t *testing.T) {
 	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
 		from := now(t, d, true)
@@ -154,7 +156,7 @@ func TestFollowXALargeLost(t *testing.T) {
 		}
 		files := logs()
 		one("XA COMMIT 'purged'")
-		testwait.UntilState(t, "the log of the PREPARE to be purged", func() (string, bool) { // servers keep files that are in use
+		testwait.UntilState(t, "the log of the PREPARE to be purged", func() (string, bool) { // servers keep files in use
 			two("FLUSH BINARY LOGS", "PURGE BINARY LOGS TO '"+files[len(files)-1]+"'")
 			rest := logs()
 			return strings.Join(rest, " "), rest[0] == files[len(files)-1]

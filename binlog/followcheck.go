@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// layOut is a table with all its columns, as it is now. A table that is not as it was
-// described is an error.
+// layOut returns a table with all its current columns. It returns an error if the table differs from its
+// description.
 func layOut(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) (followedTable, error) {
 	f := followedTable{table: t, schema: t.Schema, name: t.Name}
 	next := 0
@@ -39,7 +39,7 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) (follo
 	if err == nil && next != len(t.Columns) {
 		err = fmt.Errorf("it has %d columns and was described with %d", next, len(t.Columns))
 	}
-	if err == nil && rowstream.IsMariaDB(c.ServerVersion) && t.Engine != "MEMORY" { // whose hash indexes are of the values
+	if err == nil && rowstream.IsMariaDB(c.ServerVersion) && t.Engine != "MEMORY" { // hash indexes of MEMORY have no hidden column
 		err = f.addHashes(ctx, c)
 	}
 	if err == nil && strings.HasPrefix(c.ServerVersion, "10.") && rowstream.IsMariaDB(c.ServerVersion) && oldUUIDs(c.ServerVersion) {
@@ -55,8 +55,8 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) (follo
 	return f, nil
 }
 
-// addHashes adds the hidden columns behind the others, which MariaDB logs with the rows: the hash of each unique key that is too long
-// for an index of its values.
+// addHashes adds the hidden columns after the others, which MariaDB logs with the rows: the hash of each
+// unique key that is too long for an index of its values.
 func (f *followedTable) addHashes(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS WHERE "+f.table.SchemaCondition()+" AND NON_UNIQUE = 0 AND INDEX_TYPE = 'HASH'",
 		func(mysqlwire.TextRow) error {
@@ -66,8 +66,8 @@ func (f *followedTable) addHashes(ctx context.Context, c *mysqlconn.Client) erro
 	return err
 }
 
-// findName finds out how the log writes the names of a table: where they are compared without case, in
-// another way perhaps than who asks. One that is not there any more is called as it was.
+// findName determines the names of a table in the log: if names are case-insensitive, they may differ in case
+// from the requested ones. A table that no longer exists keeps its names.
 func (f *followedTable) findName(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE "+f.table.SchemaCondition(), func(row mysqlwire.TextRow) error {
 		f.schema, f.name = string(row[0]), string(row[1])
@@ -76,8 +76,8 @@ func (f *followedTable) findName(ctx context.Context, c *mysqlconn.Client) error
 	return err
 }
 
-// oldUUIDs reports whether a MariaDB 10.x turns the parts of all UUIDs around, not only of those
-// with a time in them.
+// oldUUIDs reports whether a version of MariaDB 10.x reverses the parts of all UUIDs, not only of those with
+// a time.
 func oldUUIDs(version string) bool {
 	version = strings.TrimPrefix(version, "5.5.5-")
 	n := strings.FieldsFunc(version, func(c rune) bool { return c < '0' || c > '9' })
@@ -106,7 +106,7 @@ func (d *Direct) CheckFollow(ctx context.Context, tables []*rowstream.Table, fro
 	})
 }
 
-// checkSettings reports settings by which changes are not logged as whole rows.
+// checkSettings returns an error for settings with which changes are not logged as full rows.
 func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 	for _, s := range []struct{ name, want, try string }{
 		{"log_bin", "1", "start the server with --log-bin"},
@@ -117,7 +117,7 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 	} {
 		value, err := rowstream.Variable(ctx, c, s.name)
 		if rowstream.IsUnknownVariable(err) {
-			continue // a server without the choice
+			continue // a server without this setting
 		}
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// checkGrants looks whether the user may read the log, as far as its grants say it.
+// checkGrants returns an error if the user's grants do not permit reading the log.
 func checkGrants(ctx context.Context, c *mysqlconn.Client) error {
 	var grants []string
 	if _, err := c.Query(ctx, "SHOW GRANTS", func(row mysqlwire.TextRow) error {
@@ -144,14 +144,14 @@ func checkGrants(ctx context.Context, c *mysqlconn.Client) error {
 			return nil
 		}
 		if !strings.Contains(strings.ToUpper(g), " ON ") {
-			return nil // a role: what it grants the server says in time
+			return nil // a role, whose grants are not listed: the server refuses later
 		}
 	}
 	return errors.New("the user may not read the binary log: GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO it")
 }
 
-// checkTables looks for what happens to rows without being logged, and for columns that are
-// not read out of events.
+// checkTables returns an error for tables with changes that are not logged, and for columns that cannot be
+// decoded from events.
 func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*rowstream.Table) error {
 	logged, err := logsCascades(ctx, c)
 	if err != nil {
@@ -175,7 +175,7 @@ func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*rowstream.T
 	return nil
 }
 
-// logsCascades reports whether the server logs what foreign keys do to rows of other tables.
+// logsCascades reports whether the server logs the actions of foreign keys on rows of other tables.
 func logsCascades(ctx context.Context, c *mysqlconn.Client) (bool, error) {
 	native, err := rowstream.Variable(ctx, c, "innodb_native_foreign_keys")
 	if rowstream.IsUnknownVariable(err) {
@@ -184,7 +184,7 @@ func logsCascades(ctx context.Context, c *mysqlconn.Client) (bool, error) {
 	return native == "0", err
 }
 
-// checkCascades refuses a table with foreign keys whose changes are neither logged nor derived.
+// checkCascades returns an error for a table with foreign keys whose changes are neither logged nor derived.
 func checkCascades(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) error {
 	var refused []string
 	_, err := c.Query(ctx, "SELECT CONSTRAINT_NAME, CONCAT(' (ON DELETE ', DELETE_RULE, ' ON UPDATE ', UPDATE_RULE, ')') FROM information_schema.REFERENTIAL_CONSTRAINTS"+
@@ -213,7 +213,7 @@ type logFile struct {
 	size int64
 }
 
-// logFiles are the files of the binary log, the oldest first.
+// logFiles returns the files of the binary log, the oldest first.
 func logFiles(ctx context.Context, c *mysqlconn.Client) (files []logFile, err error) {
 	_, err = c.Query(ctx, "SHOW BINARY LOGS", func(row mysqlwire.TextRow) error {
 		size, err := strconv.ParseInt(string(row[1]), 10, 64)
@@ -223,10 +223,10 @@ func logFiles(ctx context.Context, c *mysqlconn.Client) (files []logFile, err er
 	return files, err
 }
 
-// checkRetention looks whether the log still has a position.
+// checkRetention returns an error if the log no longer has a position.
 func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) error {
 	if from.File == "" {
-		return nil // the server says so when it is asked for the GTID
+		return nil // the server checks the GTID when reading starts
 	}
 	files, err := logFiles(ctx, c)
 	if err != nil {

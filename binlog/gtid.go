@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// A gtids is which transactions are before a position, as a server counts them. The zero
-// value counts none and stays so: on a server without GTIDs.
+// A gtids is the set of transactions before a position, by GTID. The zero value is empty and stays empty on a
+// server without GTIDs.
 type gtids struct {
-	maria []mariaGTID // the last of each domain, by domain
+	maria []mariaGTID // the last GTID of each domain, by domain
 	mysql []sourceIDs // by source
 	mode  gtidMode
 }
@@ -28,32 +28,32 @@ const (
 	mysqlGTIDs
 )
 
-// A mariaGTID is a transaction's name on MariaDB: "domain-server-sequence".
+// A mariaGTID is the GTID of a transaction on MariaDB: "domain-server-sequence".
 type mariaGTID struct {
 	domain, server uint32
 	sequence       uint64
 }
 
-// A gtidSource is who numbers transactions on MySQL: a server's UUID and, since 8.3, a tag.
+// A gtidSource is the source of GTIDs on MySQL: a server's UUID and, since 8.3, a tag.
 type gtidSource struct {
 	uuid [16]byte
 	tag  string
 }
 
-// sourceIDs are the numbers of one source that are in a set.
+// sourceIDs are the numbers of one source in a set.
 type sourceIDs struct {
 	gtidSource
-	spans []idSpan // ascending, with gaps between
+	spans []idSpan // ascending, with gaps in between
 }
 
-// An idSpan is the numbers from first on, before end.
+// An idSpan has the numbers in [first, end).
 type idSpan struct{ first, end uint64 }
 
 func compareSources(a, b gtidSource) int {
 	return cmp.Or(bytes.Compare(a.uuid[:], b.uuid[:]), strings.Compare(a.tag, b.tag))
 }
 
-// parseGTIDs reads the GTID of a Position: MariaDB's list or MySQL's set.
+// parseGTIDs parses the GTID of a Position: MariaDB's list or MySQL's set.
 func parseGTIDs(text string) (g gtids, err error) {
 	if text == "" {
 		return g, nil
@@ -95,7 +95,7 @@ func (g *gtids) parseMaria(text string) error {
 	return nil
 }
 
-// addMaria makes a transaction the last of its domain. It allocates for a new domain only.
+// addMaria makes a transaction the last of its domain. It allocates only for a new domain.
 func (g *gtids) addMaria(t mariaGTID) {
 	g.mode = mariaGTIDs
 	for i := range g.maria {
@@ -108,7 +108,7 @@ func (g *gtids) addMaria(t mariaGTID) {
 	slices.SortFunc(g.maria, func(a, b mariaGTID) int { return cmp.Compare(a.domain, b.domain) })
 }
 
-// parseMySQL reads "uuid:1-5:7" or "uuid:1-5:tag:1".
+// parseMySQL parses "uuid:1-5:7" or "uuid:1-5:tag:1".
 func (g *gtids) parseMySQL(text string) error {
 	fields := strings.Split(text, ":")
 	var s gtidSource
@@ -145,8 +145,8 @@ func (g *gtids) parseMySQL(text string) error {
 	return nil
 }
 
-// addMySQL adds a transaction to the set. It allocates for a new source, and where numbers do
-// not follow one another.
+// addMySQL adds a transaction to the set. It allocates for a new source, and for numbers that are not
+// consecutive.
 func (g *gtids) addMySQL(s gtidSource, number uint64) { g.addSpan(s, idSpan{number, number + 1}) }
 
 func (g *gtids) addSpan(s gtidSource, span idSpan) {
@@ -156,7 +156,7 @@ func (g *gtids) addSpan(s gtidSource, span idSpan) {
 		g.mysql = slices.Insert(g.mysql, i, sourceIDs{gtidSource: s})
 	}
 	ids := &g.mysql[i]
-	// Spans that touch the new one become part of it.
+	// Spans adjacent to the new one are merged with it.
 	from := len(ids.spans)
 	for from > 0 && ids.spans[from-1].end >= span.first {
 		from--
@@ -173,7 +173,7 @@ func (g *gtids) addSpan(s gtidSource, span idSpan) {
 	ids.spans = slices.Replace(ids.spans, from, to, span)
 }
 
-// includes reports whether all transactions of h, of the same product, are among those of g.
+// includes reports whether all transactions of h, of the same product, are in g.
 func (g *gtids) includes(h *gtids) bool {
 	for _, t := range h.maria {
 		if !g.contains(&pendingGTID{mode: mariaGTIDs, maria: t}) {
@@ -191,7 +191,7 @@ func (g *gtids) includes(h *gtids) bool {
 	return true
 }
 
-// String is the text for a Position.
+// String returns the text for a Position.
 func (g *gtids) String() string {
 	var b []byte
 	for i, t := range g.maria {
@@ -229,8 +229,8 @@ func (g *gtids) String() string {
 	return string(b)
 }
 
-// appendSet appends a MySQL set in the binary form of BinlogDumpGTID. One with tags has another
-// form, which servers know since 8.3.
+// appendSet appends a MySQL set in the binary form of BinlogDumpGTID. A set with tags has another form, which
+// servers support since 8.3.
 //
 // Specification: MySQL "COM_BINLOG_DUMP_GTID"; Gtid_set::encode.
 func (g *gtids) appendSet(dst []byte) []byte {

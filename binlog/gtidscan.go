@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// withGTID adds the GTID at a position, on MariaDB. A position stays without where the server knows none, and
-// where the account may not read the log.
+// withGTID adds the GTID at a position, on MariaDB. It leaves the position unchanged if the server has no
+// GTID, or if the account may not read the log.
 func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p Position) (_ Position, err error) {
 	if p.File == "" || p.GTID != "" || !rowstream.IsMariaDB(c.ServerVersion) {
 		return p, nil
@@ -24,19 +24,20 @@ func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p 
 	}
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
-		err = nil // file and offset are enough
+		err = nil // file and offset are sufficient
 	}
 	return p, err
 }
 
-// gtidAt asks MariaDB for the GTID at a position, for which it reads the log's file. The result is empty before the
-// first transaction, and where the file has an event before the position that is larger than max_allowed_packet.
+// gtidAt queries MariaDB for the GTID at a position, for which the server reads the log file. The result is
+// empty before the first transaction, and if the file has an event before the position that is larger than
+// max_allowed_packet.
 func gtidAt(ctx context.Context, c *mysqlconn.Client, p Position) (gtid string, err error) {
 	return rowstream.QueryValue(ctx, c, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", rowstream.Quote(p.File), p.Offset))
 }
 
-// scanGTID returns the GTID at a position: that at the start of the file, and the transactions from there on. It reads
-// the file up to the position.
+// scanGTID returns the GTID at a position: that at the start of the file, plus the transactions from there
+// on. It reads the file up to the position.
 func scanGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p Position) (string, error) {
 	fail := func(err error) (string, error) {
 		return "", fmt.Errorf("read the GTID at %s from the binary log: %w", p, err)
@@ -90,7 +91,7 @@ func scanGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p 
 	return known.String(), nil
 }
 
-// mariaGTID returns the name of the group that the event begins; the server's number is the event's own.
+// mariaGTID returns the GTID of the group that the event starts. The server's number is that of the event.
 func (e *event) mariaGTID() (mariaGTID, bool) {
 	const fixed = 8 + 4 + 1 // sequence, domain, flags
 	if len(e.body) < fixed {
@@ -99,7 +100,7 @@ func (e *event) mariaGTID() (mariaGTID, bool) {
 	return mariaGTID{domain: binary.LittleEndian.Uint32(e.body[8:]), server: e.server, sequence: binary.LittleEndian.Uint64(e.body)}, true
 }
 
-// offsetAfter returns the offset that is not before at and has the given low 32 bits.
+// offsetAfter returns the first offset at or after at with the given low 32 bits.
 func offsetAfter(at uint64, low uint32) uint64 {
 	next := at&^math.MaxUint32 | uint64(low)
 	if next < at {

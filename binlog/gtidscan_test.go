@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestGTIDBehindWideEvent has events in the log that are larger than max_allowed_packet, behind which MariaDB knows
-// no GTID of a position. It is that of the server all the same, over two domains and two files.
+// TestGTIDBehindWideEvent has events in the log larger than max_allowed_packet, after which MariaDB returns
+// no GTID of a position. The scanned GTID equals the server's, over two domains and two files.
 func TestGTIDBehindWideEvent(t *testing.T) {
 	server := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--max-allowed-packet=1M"))
 	cfg := root(server)
@@ -68,7 +68,7 @@ func TestGTIDBehindWideEvent(t *testing.T) {
 	check(false)
 }
 
-// TestOffsetAfter checks offsets beyond the 32 bits that an event has.
+// TestOffsetAfter checks offsets beyond the 32 bits of an event.
 func TestOffsetAfter(t *testing.T) {
 	for _, c := range []struct {
 		at   uint64

@@ -16,19 +16,20 @@ import (
 )
 
 const (
-	// beatTimeout bounds the writing of a heartbeat, connecting included.
+	// beatTimeout bounds writing a heartbeat, including the connection.
 	beatTimeout = 5 * time.Second
 
-	// beatLockWait is how many seconds the server waits for a lock before it gives a heartbeat up.
+	// beatLockWait is the number of seconds for which the server waits for a lock before a heartbeat fails.
 	beatLockWait = 2
 
-	// beatStale is after how many seconds a run that has not removed its row counts as killed.
+	// beatStale is the number of seconds after which a run that has not deleted its row is considered killed.
 	beatStale = 60
 
-	// longestChain is how many replicas may be between a source and the primary that heartbeats are written to.
+	// longestChain is the maximum number of replicas between a source and the primary that heartbeats are
+	// written to.
 	longestChain = 8
 
-	// heartbeatColumns are those of the heartbeat table.
+	// heartbeatColumns is the number of columns of the heartbeat table.
 	heartbeatColumns = 3
 )
 
@@ -38,8 +39,8 @@ const (
 	errReadOnly    = 1290
 )
 
-// ErrReadOnly is beneath the error of a heartbeat that a server does not take since it is read-only: then it takes no
-// other writes either.
+// ErrReadOnly is the cause of the error for a heartbeat that a server refuses because it is read-only: then
+// it accepts no other writes either.
 var ErrReadOnly = errors.New("the server is read-only")
 
 // A beatWriter writes heartbeats over a connection to a server, or to the primary of a replica.
@@ -56,13 +57,13 @@ func (d *Direct) Beat(ctx context.Context, h Heartbeat) error {
 	defer d.beats.mu.Unlock()
 	kept := d.beats.c != nil
 	err := d.beat(ctx, h)
-	if err != nil && kept && d.beats.c == nil && ctx.Err() == nil { // the connection was lost at some time since the last one
+	if err != nil && kept && d.beats.c == nil && ctx.Err() == nil { // the connection was lost since the last heartbeat
 		err = d.beat(ctx, h)
 	}
 	return err
 }
 
-// beat writes a heartbeat over the connection of the one before, or a new one. A heartbeat may be written twice.
+// beat writes a heartbeat over the previous connection, or a new one. A heartbeat may be written twice.
 func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	if d.beats.c == nil {
 		c, err := connectBeat(ctx, d.Config(), h.OnReplica)
@@ -109,12 +110,12 @@ func beatTable(schema string) string { return rowstream.Ident(schema) + "." + He
 
 func (b *beatWriter) close() {
 	if b.c != nil {
-		_ = b.c.Close() // whether a heartbeat was written the log says
+		_ = b.c.Close() // the log shows whether a heartbeat was written
 		b.c = nil
 	}
 }
 
-// write writes a row, and creates its table when that is missing.
+// write writes a row, and creates its table if it is missing.
 func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) error {
 	insert := "REPLACE INTO " + beatTable(schema) + " VALUES (" + rowstream.Quote(h.Copy) + ", " + rowstream.Quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
 	_, err := b.c.Exec(ctx, insert)
@@ -141,8 +142,8 @@ func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) erro
 	return fmt.Errorf("write a heartbeat to %s: %w", beatTable(schema), err)
 }
 
-// remove removes a copy's row, and the table when no other copy has written to it recently. One that writes its next
-// heartbeat just then creates it again.
+// remove deletes a copy's row, and the table if no other copy has written to it recently. A copy that writes
+// its next heartbeat at the same time creates it again.
 func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
 	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE copy = "+rowstream.Quote(name)+
 		fmt.Sprintf(" OR written < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", beatStale))
@@ -163,8 +164,8 @@ func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
 	return err
 }
 
-// connectBeat connects to where heartbeats are written: the server itself, or the primary at the end of its chain of
-// replication.
+// connectBeat connects to the server that heartbeats are written to: the server itself, or the primary at the
+// end of its chain of replication.
 func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*mysqlconn.Client, error) {
 	seen := []string{cfg.Addr}
 	for {
@@ -178,7 +179,7 @@ func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*my
 				return c, nil
 			}
 		}
-		_ = c.Close() // it has only read
+		_ = c.Close() // it only read
 		switch {
 		case err != nil:
 			return nil, err
@@ -190,7 +191,7 @@ func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*my
 	}
 }
 
-// primaryOf is the address of the server that a server replicates from, empty when it is a primary.
+// primaryOf returns the address of the server that a server replicates from, empty if it is a primary.
 func primaryOf(ctx context.Context, c *mysqlconn.Client, onReplica bool) (string, error) {
 	l, err := rowstream.ReadLogging(ctx, c)
 	if err != nil {

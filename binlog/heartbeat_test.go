@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// beatServers are how the servers are started that heartbeats are tested on; MySQL where it is installed.
+// beatServers are the options of the servers for tests of heartbeats; MySQL if it is installed.
 var beatServers = map[string][]testmysql.Option{
 	"MariaDB": {testmysql.WithBinlog()},
 	"MySQL":   {testmysql.WithMySQL(), testmysql.WithBinlog()},
@@ -22,7 +22,7 @@ var beatServers = map[string][]testmysql.Option{
 	},
 }
 
-// startOrSkip starts a server for a test, which is skipped where MySQL is needed and not installed.
+// startOrSkip starts a server for a test, and skips the test if it requires MySQL and that is not installed.
 func startOrSkip(t *testing.T, options ...testmysql.Option) *testmysql.Server {
 	t.Helper()
 	testmysql.SkipIfOff(t)
@@ -50,7 +50,7 @@ type beatReader struct {
 	beat    uint64
 }
 
-// until reads until a heartbeat has come.
+// until reads until a heartbeat has arrived.
 func (r *beatReader) until(number uint64) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), testwait.Limit)
@@ -71,7 +71,7 @@ func (r *beatReader) next(ctx context.Context) error {
 	return err
 }
 
-// TestBeatOverLostConnection writes a heartbeat after the connection of the one before was lost.
+// TestBeatOverLostConnection writes a heartbeat after the connection of the previous one was lost.
 func TestBeatOverLostConnection(t *testing.T) {
 	for name, options := range beatServers {
 		t.Run(name, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestBeatOverLostConnection(t *testing.T) {
 	}
 }
 
-// TestHeartbeat reads heartbeats in the log, also after a lost connection, and does not continue in a log that was started
-// again, as long as it may be.
+// TestHeartbeat reads heartbeats in the log, also after a lost connection, and does not continue in a log
+// that was reset, however long that is.
 func TestHeartbeat(t *testing.T) {
 	for name, options := range beatServers {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		t.Fatalf("%d rows were read up to %s, want 2 and a heartbeat", r.rows, r.upto)
 	}
 	run("INSERT INTO one.t (v) VALUES ('c')")
-	r.until(beat()) // a heartbeat behind the last row
+	r.until(beat()) // a heartbeat after the last row
 	run("INSERT INTO one.t (v) VALUES ('d')", "UPDATE one.t SET v = 'dd' WHERE v = 'd'")
 	killDumps(t, server)
 	r.until(beat())
@@ -177,7 +177,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		}
 	}
 
-	// The log starts again, and becomes longer than the position.
+	// The log is reset, and becomes longer than the position.
 	reset := "RESET MASTER"
 	if !rowstream.IsMariaDB(connect(t, root(server)).ServerVersion) {
 		reset = "RESET BINARY LOGS AND GTIDS"

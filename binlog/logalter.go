@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// With binlog_alter_two_phase MariaDB logs an ALTER TABLE twice, as groups of their own: when it starts, so that replicas start
-// too, and when it is committed or rolled back. Rows of other transactions between the two have the definition before it. The
-// definition changes where it is committed.
+// With binlog_alter_two_phase MariaDB logs an ALTER TABLE twice, as separate groups: when it starts, so that
+// replicas start too, and when it is committed or rolled back. Rows of other transactions between the two
+// have the earlier definition. The definition changes at the commit.
 
-// An alterPhase is which part of an ALTER TABLE a group is.
+// An alterPhase is the part of an ALTER TABLE that a group is.
 type alterPhase uint8
 
 const (
@@ -19,13 +19,13 @@ const (
 	alterRolledBack
 )
 
-// Flags of MariaDB's GTIDs, and the ones that may follow.
+// Flags of MariaDB's GTIDs, and of the optional flags after them.
 //
 // Specification: MariaDB "GTID_EVENT", sql/log_event.h, Gtid_log_event.
 const (
 	mariaGroupCommit = 2   // the number of a group commit follows
 	mariaPreparedXA  = 64  // the first phase of an XA transaction: its identifier follows
-	mariaCompletedXA = 128 // the second: likewise
+	mariaCompletedXA = 128 // the second phase: likewise
 
 	mariaEngines         = 1 // their number follows
 	mariaAlterStarts     = 2
@@ -36,8 +36,8 @@ const (
 
 var errMariaFlags = errors.New("it has unknown flags")
 
-// mariaAlter returns which part of an ALTER TABLE the group of a MariaDB's GTID is. ok is false for unknown flags. An event with no
-// more flags is filled up with zeros.
+// mariaAlter returns the part of an ALTER TABLE that the group of a MariaDB GTID is. ok is false for unknown
+// flags. An event without optional flags is padded with zeros.
 func mariaAlter(body []byte) (phase alterPhase, ok bool) {
 	const flagsAt = 8 + 4
 	flags, rest := body[flagsAt], body[flagsAt+1:]

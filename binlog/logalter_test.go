@@ -11,7 +11,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestAlterPhases reads an ALTER TABLE that is logged in two phases: the definition changes where it is committed, if it is.
+// TestAlterPhases reads an ALTER TABLE that is logged in two phases: the definition changes at the commit, if
+// there is one.
 func TestAlterPhases(t *testing.T) {
 	types := []mysqlwire.ColumnType{mysqlwire.TypeLong}
 	for _, tt := range []struct {

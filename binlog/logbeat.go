@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// HeartbeatTable is the name of the table that heartbeats are written to, in each schema that is followed.
+// HeartbeatTable is the name of the table that heartbeats are written to, in each followed schema.
 const HeartbeatTable = "_tare_heartbeat"
 
-// A mark is the last heartbeat before a position: by its token, which is random, a log proves that it is still the one
-// that was read. File names and GTIDs do not: both start again after RESET MASTER.
+// A mark is the last heartbeat before a position. Its token is random, so that it proves that a log is the
+// one that was read. File names and GTIDs do not: both restart after RESET MASTER.
 type mark struct {
 	token  string
-	file   string // where the heartbeat's transaction starts
+	file   string // start of the heartbeat's transaction
 	offset uint64
 
-	// gtid is on MySQL that of the transaction, on MariaDB that of the one before it in its domain, or its own after
-	// firstMark when there is none. Empty: the log is read by file and offset.
+	// gtid is on MySQL that of the transaction; on MariaDB that of the previous one in its domain, or that of
+	// the transaction after firstMark if there is none. Empty: the log is read by file and offset.
 	gtid string
 }
 
@@ -51,22 +51,22 @@ func parseMark(text string) (m mark, err error) {
 // A beatLog recognizes heartbeats in the log.
 type beatLog struct {
 	prefix  []byte         // of the run's tokens; empty: none are recognized
-	schemas []string       // that have one row each
-	tables  map[uint64]int // numbers of heartbeat tables: the schema's, or -1
+	schemas []string       // each has one row
+	tables  map[uint64]int // table ids of heartbeat tables: the index of the schema, or -1
 
-	seen   []uint64 // by schema: number of the last one that is committed
-	number uint64   // the least of them
+	seen   []uint64 // by schema: number of the last committed heartbeat
+	number uint64   // the minimum of seen
 
-	open       bool // the group that is being read has one
+	open       bool // the current group has one
 	openSchema int
 	openNumber uint64
 
-	mark mark // the last of the first schema
+	mark mark // the last one of the first schema
 
-	// After a lost connection the log is read again from the mark on: groups that were read before are passed over.
+	// After a lost connection the log is read again from the mark: groups that were read before are skipped.
 	replays bool
-	passes  bool   // the group that is being read
-	await   string // token that must be seen before anything new; empty: it was seen
+	passes  bool   // the current group
+	await   string // token that must be seen before any new group; empty: it was seen
 }
 
 const (
@@ -74,7 +74,7 @@ const (
 	tokenDigits = 16
 )
 
-// heartbeatToken is what is written by a run as its heartbeat of a number.
+// heartbeatToken returns the token of a run's heartbeat with a number.
 func heartbeatToken(run string, number uint64) string {
 	return fmt.Sprintf("%s%s:%0*x", tokenMark, run, tokenDigits, number)
 }
@@ -86,7 +86,7 @@ func (b *beatLog) begin(run string, schemas []string) {
 	}
 }
 
-// tableMap notes whether a table that is not followed is one of heartbeats.
+// tableMap records whether a table that is not followed is a heartbeat table.
 func (b *beatLog) tableMap(id uint64, schema, name []byte) {
 	if string(name) != HeartbeatTable {
 		delete(b.tables, id)
@@ -95,7 +95,7 @@ func (b *beatLog) tableMap(id uint64, schema, name []byte) {
 	b.tables[id] = slices.IndexFunc(b.schemas, func(s string) bool { return strings.EqualFold(s, string(schema)) })
 }
 
-// rows takes the rows of a heartbeat table, as they are after their change.
+// beatRows processes the rows of a heartbeat table, as they are after their change.
 func (r *logReader) beatRows(schema int, rest []byte, kind ChangeKind, compressed bool) error {
 	b := &r.beats
 	if compressed {
@@ -128,7 +128,8 @@ func (r *logReader) beatRows(schema int, rest []byte, kind ChangeKind, compresse
 	return nil
 }
 
-// beatCommitted takes the heartbeat of the group that ends. Its position is still the group's start.
+// beatCommitted records the heartbeat of the group that ends. The reader's position is still the group's
+// start.
 func (r *logReader) beatCommitted() {
 	b := &r.beats
 	b.open = false
@@ -154,7 +155,7 @@ func (r *logReader) beatCommitted() {
 	}
 }
 
-// domain is the last transaction of a domain, empty when there is none.
+// domain returns the last transaction of a domain, empty if there is none.
 func (g *gtids) domain(domain uint32) string {
 	for _, t := range g.maria {
 		if t.domain == domain {
@@ -165,7 +166,7 @@ func (g *gtids) domain(domain uint32) string {
 	return ""
 }
 
-// contains reports whether a group is one of those before the position.
+// contains reports whether a group is before the position.
 func (g *gtids) contains(p *pendingGTID) bool {
 	switch {
 	case g.mode == mariaGTIDs && p.mode == mariaGTIDs:
@@ -177,8 +178,8 @@ func (g *gtids) contains(p *pendingGTID) bool {
 	return false
 }
 
-// replayFrom is where the log is read from after a lost connection: at the last heartbeat, so that the log proves to be
-// the same, otherwise at the position.
+// replayFrom returns the position from which the log is read after a lost connection: the last heartbeat, so
+// that the log proves to be the same, otherwise the current position.
 func (r *logReader) replayFrom() (Position, gtids, error) {
 	at, m := r.position(), &r.beats.mark
 	if m.token == "" {
@@ -214,7 +215,7 @@ func (r *logReader) replayFrom() (Position, gtids, error) {
 	return from, known, nil
 }
 
-// remove takes a transaction out of the set.
+// remove removes a transaction from the set.
 func (g *gtids) remove(s gtidSource, number uint64) {
 	for i := range g.mysql {
 		ids := &g.mysql[i]
@@ -239,7 +240,7 @@ func (g *gtids) remove(s gtidSource, number uint64) {
 	g.mysql = slices.DeleteFunc(g.mysql, func(ids sourceIDs) bool { return len(ids.spans) == 0 })
 }
 
-// replay prepares for reading again from the mark on.
+// replay prepares reading again from the mark.
 func (r *logReader) replay() {
 	b := &r.beats
 	b.open, b.passes = false, false
@@ -250,8 +251,8 @@ func (r *logReader) replay() {
 	}
 }
 
-// pass reports whether an event belongs to a group that was read before the connection was lost. The first one that
-// does not ends the replay: by then the mark must have been seen.
+// pass reports whether an event belongs to a group that was read before the connection was lost. The first
+// one that does not ends the replay: by then the mark must have been seen.
 func (r *logReader) pass(e *event) (bool, error) {
 	b := &r.beats
 	if !e.kind.matters() {
@@ -273,7 +274,7 @@ func (r *logReader) pass(e *event) (bool, error) {
 	return false, r.proveMark()
 }
 
-// proveMark reports a log that does not have the last heartbeat where it was.
+// proveMark returns an error if the log does not have the last heartbeat at its position.
 func (r *logReader) proveMark() error {
 	if r.beats.await == "" {
 		return nil
@@ -282,7 +283,7 @@ func (r *logReader) proveMark() error {
 		"copy the tables again (--restart)", nil)
 }
 
-// passed looks for the mark in a group that is passed over.
+// passed checks a skipped group for the mark.
 func (r *logReader) passed(e *event) error {
 	if kind, version, compressed, ok := e.kind.isRows(); ok {
 		id, rest, err := splitRows(e.body, version)

@@ -15,18 +15,19 @@ import (
 //
 // Specification: MySQL "Rows_event", enum_flag.
 const (
-	rowsUnchecked = 1 << 1 // the session had foreign_key_checks = 0: keys did nothing
-	rowsSQLKeys   = 1 << 4 // effects of foreign keys on rows of other tables are logged as events of those tables
+	rowsUnchecked = 1 << 1 // the session had foreign_key_checks = 0: keys had no actions
+	rowsSQLKeys   = 1 << 4 // actions of foreign keys on rows of other tables are logged as events of those tables
 )
 
-// A cascadeLog derives the changes that foreign keys make in followed tables where they are not in the log, or stops where they
-// cannot be derived. Storage engines that execute them on their own do not log them: MariaDB's and those of MySQL before 9.6 or
-// with innodb_native_foreign_keys. The events of the table that a key refers to have a flag where they are logged.
+// A cascadeLog derives the changes by foreign keys in followed tables if they are not in the log, or stops if
+// they cannot be derived. Storage engines that execute the actions themselves do not log them: those of
+// MariaDB, and those of MySQL before 9.6 or with innodb_native_foreign_keys. The events of a referenced table
+// have a flag if they are logged.
 type cascadeLog struct {
-	keys map[string][]cascadeRef // schema, NUL, name of a table that is referred to, in lower case: the keys
-	maps map[uint64][]cascadeRef // ids of the table maps of such tables: likewise
+	keys map[string][]cascadeRef // by schema, NUL and name of a referenced table, in lower case: the keys
+	maps map[uint64][]cascadeRef // likewise, by table id
 
-	event     []cascadeRef // whose changes are derived from the rows of the current event
+	event     []cascadeRef // changes by these keys are derived from the rows of the current event
 	unchecked bool         // the current event writes rows without checking keys whose changes are derived
 
 	row, other, derived mysqlwire.TextRow
@@ -34,12 +35,12 @@ type cascadeLog struct {
 
 // A cascadeRef is a key that changes rows.
 type cascadeRef struct {
-	text          string // the key and its table, for people
-	child, parent int    // numbers of the tables
-	number        int    // of the Cascade of the child; -1: it cannot be derived
+	text          string // the key and its table, for messages
+	child, parent int    // indexes of the tables
+	number        int    // index of the Cascade of the child; -1: it cannot be derived
 }
 
-// add adds the keys of a followed table. derives says that the server does not log what they do.
+// add adds the keys of a followed table. derives reports that the server does not log their actions.
 func (l *cascadeLog) add(tables []*rowstream.Table, number int, derives bool) error {
 	t := tables[number]
 	keys, _, err := rowstream.CreateForeignKeys(t.Create)
@@ -70,7 +71,7 @@ func (l *cascadeLog) add(tables []*rowstream.Table, number int, derives bool) er
 	return nil
 }
 
-// tableMap takes the table map of any table.
+// tableMap processes the table map of any table.
 func (l *cascadeLog) tableMap(id uint64, schema, name []byte) {
 	if len(l.keys) == 0 {
 		return
@@ -81,8 +82,8 @@ func (l *cascadeLog) tableMap(id uint64, schema, name []byte) {
 	}
 }
 
-// checkCascade stops where rows of a table were changed that a foreign key of a followed one refers to, and the changes
-// which the key has made are neither logged nor derived.
+// checkCascade stops at changed rows of a table that a foreign key of a followed one refers to, if the
+// resulting changes by the key are neither logged nor derived.
 func (r *logReader) checkCascade(id uint64, e *event, kind ChangeKind) error {
 	l := &r.cascades
 	l.event, l.unchecked = l.event[:0], false
@@ -98,7 +99,7 @@ func (r *logReader) checkCascade(id uint64, e *event, kind ChangeKind) error {
 		switch {
 		case ref.number < 0 || r.filtered(ref):
 			return r.unloggedCascade(ref, "what "+ref.text+" does to its rows is not logged")
-		case r.before(&r.tables[ref.child]): // its rows are of after the change
+		case r.before(&r.tables[ref.child]): // its rows are later than the change
 		case m == nil || m.table != ref.parent:
 			return r.unloggedCascade(ref, "what "+ref.text+" does to its rows is not logged, and the table that it refers to is followed from a later position only")
 		default:
@@ -108,7 +109,7 @@ func (r *logReader) checkCascade(id uint64, e *event, kind ChangeKind) error {
 	return nil
 }
 
-// filtered reports whether rows of a key's tables are not handed out as they are.
+// filtered reports whether rows of a key's tables are filtered or not followed.
 func (r *logReader) filtered(ref cascadeRef) bool {
 	return ref.parent < 0 || r.tables[ref.child].filter != nil || r.tables[ref.parent].filter != nil
 }
@@ -118,7 +119,8 @@ func (r *logReader) unloggedCascade(ref cascadeRef, what string) error {
 		"copy the tables again without --follow, or from MySQL 9.6 or later with innodb_native_foreign_keys = OFF", nil)
 }
 
-// cascade appends what foreign keys have done because of a change, or stops where that cannot be derived from the change.
+// cascade appends the changes by foreign keys that result from a change, or stops if they cannot be derived
+// from it.
 func (r *logReader) cascade(out *ChangeBatch, c Change) error {
 	l := &r.cascades
 	if l.unchecked {
@@ -143,8 +145,8 @@ func (r *logReader) cascade(out *ChangeBatch, c Change) error {
 	return nil
 }
 
-// derive appends what a foreign key has done because of the deletion of the row l.row: as a row of its table that has the values of the
-// key's columns alone. Rows without a value for each of them refer to no row.
+// derive appends the changes by a foreign key that result from the deletion of the row l.row: as a row of its
+// table with only the values of the key's columns. Rows with NULL in one of them refer to no row.
 func (l *cascadeLog) derive(out *ChangeBatch, ref cascadeRef, k *rowstream.Cascade) {
 	t := &out.Tables[ref.child]
 	l.derived = slices.Grow(l.derived[:0], t.Columns)[:t.Columns]
@@ -160,10 +162,10 @@ func (l *cascadeLog) derive(out *ChangeBatch, ref cascadeRef, k *rowstream.Casca
 	t.AppendRow(l.derived)
 }
 
-// errUnderivable is beneath the StopError of changes of foreign keys that cannot be derived.
+// errUnderivable is the cause of the StopError for changes by foreign keys that cannot be derived.
 var errUnderivable = errors.New("the log does not have it")
 
-// underivable marks a StopError.
+// underivable sets the cause of a StopError.
 func underivable(err error) error {
 	if stop := new(StopError); errors.As(err, &stop) {
 		stop.Err = errUnderivable
@@ -171,7 +173,7 @@ func underivable(err error) error {
 	return err
 }
 
-// keyChanged stops at an update of columns that keys with an action refer to.
+// keyChanged stops at an update of columns that are referenced by keys with an action.
 func (r *logReader) keyChanged(out *ChangeBatch, c Change) error {
 	l := &r.cascades
 	if _, err := out.Tables[c.Table].Row(c.After, &l.other); err != nil {
@@ -193,8 +195,9 @@ func (r *logReader) keyChanged(out *ChangeBatch, c Change) error {
 	return nil
 }
 
-// uncheckedRow stops at a row that was written with foreign_key_checks = 0 and refers to another one. Without the lock on that, which
-// the check takes, it may have been written while a transaction that is logged later deleted that row, and has not found it.
+// uncheckedRow stops at a row that was written with foreign_key_checks = 0 and refers to another one. The
+// check would lock the referenced row; without the lock, the row may have been written while a transaction
+// that is logged later deleted the referenced row, and did not see it.
 func (r *logReader) uncheckedRow(out *ChangeBatch, c Change) error {
 	l, t := &r.cascades, r.tables[c.Table].table
 	if _, err := out.Tables[c.Table].Row(c.After, &l.row); err != nil {
@@ -215,7 +218,7 @@ func (r *logReader) uncheckedRow(out *ChangeBatch, c Change) error {
 	return nil
 }
 
-// refers reports whether the row l.row refers to a row by a key, and, for an update, did not do so before.
+// refers reports whether the row l.row refers to a row by a key and, for an update, did not before.
 func (l *cascadeLog) refers(k *rowstream.Cascade, update bool) bool {
 	same := update
 	for _, column := range k.Columns {

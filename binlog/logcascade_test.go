@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestUnloggedCascade reads changes of a table that a foreign key of a followed one refers to. Where the log does not have
-// the key's effect, reading stops before the change, followed or not.
+// TestUnloggedCascade reads changes of a table that a foreign key of a followed one refers to. If the log
+// lacks the key's changes, reading stops before the change, whether or not the table is followed.
 func TestUnloggedCascade(t *testing.T) {
 	const set = ",\n  CONSTRAINT `k` FOREIGN KEY (`id`) REFERENCES `P` (`id`) ON UPDATE CASCADE"
 	types := []mysqlwire.ColumnType{mysqlwire.TypeLong}
@@ -61,7 +61,7 @@ func TestUnloggedCascade(t *testing.T) {
 	}
 }
 
-// selfTable is a table f.t with a foreign key to itself, for a reader that derives what it does.
+// selfTable returns a reader for a table f.t with a foreign key to itself, whose changes are derived.
 func selfTable(t *testing.T, key string) (*logReader, *ChangeBatch, *logBuilder) {
 	t.Helper()
 	f := described(rowstream.Column{Name: "id", Type: "int", FullType: "int"}, rowstream.Column{Name: "up", Type: "int", FullType: "int", Nullable: true})
@@ -80,7 +80,7 @@ func selfTable(t *testing.T, key string) (*logReader, *ChangeBatch, *logBuilder)
 	return r, b, log
 }
 
-// TestDeriveCascade derives the effect of a foreign key from deletions that allow it, and stops at the others.
+// TestDeriveCascade derives the changes by a foreign key from deletions that permit it, and stops at others.
 func TestDeriveCascade(t *testing.T) {
 	const setNull = " ON DELETE SET NULL ON UPDATE CASCADE"
 	row := func(id, up byte) []byte { return []byte{0, id, 0, 0, 0, up, 0, 0, 0} }
@@ -92,7 +92,7 @@ func TestDeriveCascade(t *testing.T) {
 		key   string
 		rows  []byte
 		start Position
-		want  string // changes, or what stops
+		want  string // changes, or the reason to stop
 	}{
 		{"a deletion", Delete, 1, setNull, append(alone(1), row(2, 1)...), Position{}, "delete 1 NULL, cascade NULL 1, delete 2 1, cascade NULL 2"},
 		{"a deletion without checks", Delete, 1 | rowsUnchecked, setNull, alone(1), Position{}, "delete 1 NULL"},
@@ -132,7 +132,7 @@ func TestDeriveCascade(t *testing.T) {
 	}
 }
 
-// TestCascadeRollBack rolls back a transaction with derived changes, in part and as a whole.
+// TestCascadeRollBack rolls back a transaction with derived changes, partly and completely.
 func TestCascadeRollBack(t *testing.T) {
 	r, b, log := selfTable(t, " ON DELETE SET NULL")
 	remove := func(id byte) []byte {

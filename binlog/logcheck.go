@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// checkLog reports why the binary log of a server may lack changes of tables in the schemas, or has them in a form that
-// cannot be read.
+// checkLog returns an error if the binary log of a server may lack changes of tables in the schemas, or has
+// them in a form that cannot be read.
 func checkLog(ctx context.Context, c *mysqlconn.Client, schemas []string) error {
 	if err := checkSettings(ctx, c); err != nil {
 		return err
@@ -26,8 +26,8 @@ func checkLog(ctx context.Context, c *mysqlconn.Client, schemas []string) error 
 	return checkSessions(ctx, c)
 }
 
-// checkSessions reports a session that logs in another form than the server does by default. MySQL shows them to
-// users with enough privileges; MariaDB shows none.
+// checkSessions returns an error for a session that logs in another format than the server's default. MySQL
+// shows sessions to users with sufficient privileges; MariaDB shows none.
 func checkSessions(ctx context.Context, c *mysqlconn.Client) error {
 	if rowstream.IsMariaDB(c.ServerVersion) {
 		return nil
@@ -43,19 +43,19 @@ func checkSessions(ctx context.Context, c *mysqlconn.Client) error {
 		return nil
 	})
 	if rowstream.IsRefusal(err) {
-		return nil // it may not see them: the log says in time
+		return nil // the user may not see them: the log shows it later
 	}
 	return errors.Join(err, wrong)
 }
 
-// A settingError says that a server is not set up so that it can be followed. Trying again does not help.
+// A settingError means that the configuration of a server does not permit following. Retrying does not help.
 type settingError struct{ error }
 
 func (e settingError) Unwrap() error { return e.error }
 
 func refuseSetting(format string, a ...any) error { return settingError{fmt.Errorf(format, a...)} }
 
-// IsSetting reports whether an error is about how a server is set up, so that trying again does not help.
+// IsSetting reports whether an error concerns the configuration of a server, so that retrying does not help.
 func IsSetting(err error) bool {
 	var setting settingError
 	return errors.As(err, &setting) || errors.Is(err, rowstream.ErrNotLogged)

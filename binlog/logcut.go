@@ -11,13 +11,13 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A server that is killed may leave a log file that ends within a transaction: within an event, which the server refuses to
-// send, or between two events, after which the next file starts as if nothing had happened. When it came up again the server
-// rolled that transaction back, unless its commit is in the log. Its rows must not be applied, nor counted for the
-// transaction that comes next. That it was rolled back is proven by the GTIDs before the next file, which MariaDB writes at its
-// start. MySQL cuts its last file to whole transactions when it comes up.
+// A killed server may leave a log file that ends within a transaction: within an event, which the server
+// refuses to send, or between two events, after which the next file starts normally. At its restart the
+// server rolled that transaction back, unless its commit is in the log. Its rows must not be applied, nor
+// counted for the next transaction. The rollback is proven by the GTIDs before the next file, which MariaDB
+// writes at its start. MySQL truncates its last file to complete transactions at its restart.
 
-// gtidList takes the GTIDs before a log file, which end a group that the file before has left open.
+// gtidList processes the GTIDs before a log file, which end a group that the previous file has left open.
 func (r *logReader) gtidList(e *event) error {
 	if !r.open || r.openFile == r.file || e.flags&eventArtificial != 0 {
 		return nil
@@ -38,7 +38,7 @@ func (r *logReader) gtidList(e *event) error {
 	return r.cutOff(&before)
 }
 
-// noEnd fails when a group starts although the one before it has not ended, and rows of that were read.
+// noEnd returns an error if a group starts although the previous one has not ended and has rows.
 func (r *logReader) noEnd() error {
 	if !r.open || r.rows == 0 {
 		return nil
@@ -47,7 +47,8 @@ func (r *logReader) noEnd() error {
 		"copy the tables again (--restart)", nil)
 }
 
-// cutOff drops the group that is open, whose end the log lacks; before are the GTIDs that the source counts as committed.
+// cutOff drops the open group, whose end is missing from the log; before are the GTIDs that the source counts
+// as committed.
 func (r *logReader) cutOff(before *gtids) error {
 	switch {
 	case r.open && before.contains(&r.pending):
@@ -66,12 +67,13 @@ func (r *logReader) cutOff(before *gtids) error {
 	return nil
 }
 
-// isCut reports whether a server says that its log ends within an event.
+// isCut reports whether an error of a server means that its log ends within an event.
 func isCut(e *mysqlconn.ServerError) bool {
 	return e.Number == errReadingLog && strings.Contains(e.Error(), "truncated in the middle of event")
 }
 
-// skipCut goes to the file behind one that ends within an event, once it is proven that nothing is lost by that.
+// skipCut continues with the file after one that ends within an event, once it is proven that no committed
+// transaction is lost.
 func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 	file := c.r.file
 	unproven := func(what string) error {
@@ -113,7 +115,7 @@ func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 	return nil
 }
 
-// logStart is the offset of a log file's first event.
+// logStart is the offset of the first event in a log file.
 const logStart = 4
 
 // sameMaria reports whether two positions have the same last transaction of each domain.

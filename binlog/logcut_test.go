@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// cutGroup is the last group of a log file once more, under the next GTID, up to its end or a part of that.
+// cutGroup returns the last group of a log file again, with the next GTID, or a part of it.
 func cutGroup(t *testing.T, log []byte, part int) (last []byte) {
 	t.Helper()
 	var group []byte
@@ -38,8 +38,8 @@ func cutGroup(t *testing.T, log []byte, part int) (last []byte) {
 	return last
 }
 
-// TestCutLog kills a source, gives its log a transaction that is cut off, and starts it again: the transaction's rows are not
-// handed out, those before and after it are.
+// TestCutLog kills a source, appends a truncated transaction to its log, and restarts it: the transaction's
+// rows are not returned, those before and after it are.
 func TestCutLog(t *testing.T) {
 	for name, part := range map[string]int{"between events": 0, "within an event": 11} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCutLog(t *testing.T) {
 				t.Errorf("got %q at %s, want %q", got, b.Upto, want)
 			}
 
-			// The definitions over the cut: what is cut off is no row.
+			// The definitions across the cut: the truncated group has no rows.
 			behind := from
 			behind.GTID = ""
 			cutAt := Position{File: from.File, Offset: uint64(len(log))}

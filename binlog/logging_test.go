@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestUnloggedChanges reads tables of a server that does not log all of its writes: following is refused, and so is a
-// snapshot over several connections. One connection without following needs no log.
+// TestUnloggedChanges reads tables of a server that does not log all of its writes: following is refused, and
+// so is a snapshot over several connections. One connection without following needs no log.
 func TestUnloggedChanges(t *testing.T) {
 	server := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--binlog-ignore-db=hidden"))
 	if err := server.Exec("CREATE DATABASE hidden", "CREATE TABLE hidden.t (id INT PRIMARY KEY)", "CREATE DATABASE shown", "CREATE TABLE shown.t (id INT PRIMARY KEY)"); err != nil {
@@ -86,7 +86,7 @@ func TestUnloggedChanges(t *testing.T) {
 		t.Errorf("the snapshot was taken by %q at %q, want a lock and no position, since it may be a replica", v.How(), v.Position())
 	}
 
-	// The changes that are read already notice it when they connect again.
+	// Changes that are already being read detect it at the next reconnect.
 	killDumps(t, server)
 	var b ChangeBatch
 	stop := new(StopError)
@@ -98,7 +98,7 @@ func TestUnloggedChanges(t *testing.T) {
 	}
 }
 
-// killDumps closes the connections of all that read the server's log.
+// killDumps closes the connections of all readers of the server's log.
 func killDumps(t *testing.T, server *testmysql.Server) {
 	t.Helper()
 	db, err := sql.Open("mysql", server.DSN("root"))

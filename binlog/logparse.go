@@ -6,12 +6,12 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A sqlParser finds out what a statement of the log does to the followed tables. It knows the
-// statements that are harmless to them, and where in a definition a table is named that the
-// statement changes. What it does not know is statementUnknown.
+// A sqlParser determines the effect of a statement of the log on the followed tables. It knows the statements
+// that are harmless to them, and the positions in a definition that name a table which the statement changes.
+// Any other statement is statementUnknown.
 type sqlParser struct {
 	r      *logReader
-	schema string // that was in use
+	schema string // the default schema
 	utf8   bool   // names are in UTF-8
 	tokens []sqlToken
 	pos    int
@@ -24,7 +24,7 @@ func (p *sqlParser) at(i int) sqlToken {
 	return sqlToken{}
 }
 
-// end reports whether all tokens are read, but for a semicolon.
+// end reports whether all tokens are read, except for a semicolon.
 func (p *sqlParser) end() bool {
 	return p.pos >= len(p.tokens) || p.pos == len(p.tokens)-1 && p.at(0).op(";")
 }
@@ -64,7 +64,7 @@ var (
 	rowsBySQL  = statement{kind: statementRows, table: -1}
 )
 
-// schemaChange is a statement that changes a followed table; one of no followed table is harmless.
+// schemaChangeOf returns a statement that changes a followed table; a statement without one is harmless.
 func schemaChangeOf(table int, kind SchemaChangeKind) statement {
 	if table < 0 {
 		return harmless
@@ -72,11 +72,11 @@ func schemaChangeOf(table int, kind SchemaChangeKind) statement {
 	return statement{kind: statementSchema, table: table, change: kind}
 }
 
-// name reads a table's name and returns the number of the followed table, or -1. ok is false
-// where there is no name.
+// name reads a table's name and returns the index of the followed table, or -1. ok is false if there is no
+// name.
 func (p *sqlParser) name() (table int, ok bool) {
 	schema := p.schema
-	utf8 := true // the schema in use is in the server's own character set
+	utf8 := true // the default schema is in the server's character set
 	if !p.acceptOp(".") && p.at(1).op(".") {
 		if !p.at(0).isName() {
 			return -1, false
@@ -117,9 +117,9 @@ func (p *sqlParser) tableIn(schema string) int {
 	return -1
 }
 
-// sameName reports whether a name in a statement may be a table's or schema's. Where case
-// matters to the server, names that differ in it alone stop the reading without need. A name
-// with other letters than ASCII's in an unknown character set may be any of that kind.
+// sameName reports whether a name in a statement may be that of a table or schema. On case-sensitive servers,
+// names that differ only in case stop the reader unnecessarily. A name with letters outside of ASCII in an
+// unknown character set may be any such name.
 func sameName(written, followed string, utf8 bool) bool {
 	const oldEncoding = "#mysql50#"
 	if len(written) > len(oldEncoding) && strings.EqualFold(written[:len(oldEncoding)], oldEncoding) {
@@ -143,7 +143,7 @@ func isASCII(s string) bool {
 // statement parses a whole statement.
 func (p *sqlParser) statement() statement {
 	if p.end() {
-		return harmless // a comment alone
+		return harmless // only a comment
 	}
 	first := p.at(0)
 	if first.kind != sqldigest.KindKeyword && first.kind != sqldigest.KindIdent {
@@ -222,7 +222,7 @@ func (p *sqlParser) transaction(verb string) statement {
 	return s
 }
 
-// xa parses a statement of an XA transaction. name is its identifier, as xidText writes it.
+// xa parses a statement of an XA transaction. name is its identifier, as xidText formats it.
 func (p *sqlParser) xa() statement {
 	s := statement{table: -1}
 	switch {
@@ -273,7 +273,7 @@ func (p *sqlParser) xid() (string, bool) {
 	return strings.Join(parts[:], ","), true
 }
 
-// set parses SET. What it sets for one statement does not matter, unless it changes how the text is read.
+// set parses SET. Settings of a statement do not matter, unless they change how the text is read.
 func (p *sqlParser) set() statement {
 	switch {
 	case p.accept("PASSWORD"), p.accept("ROLE"), p.accept("DEFAULT", "ROLE"):
@@ -297,7 +297,7 @@ func (p *sqlParser) set() statement {
 	return unknownSQL
 }
 
-// maintain parses ANALYZE TABLE and the like. ANALYZE alone executes what follows.
+// maintain parses ANALYZE TABLE and similar statements. Only ANALYZE executes the statement that follows.
 func (p *sqlParser) maintain(verb string) statement {
 	if verb == "CACHE" {
 		return harmless
@@ -315,7 +315,7 @@ func (p *sqlParser) maintain(verb string) statement {
 	return p.tableList()
 }
 
-// tableList reads names and what follows the last; one of a followed table counts.
+// tableList reads a list of names and the clause after it; the first followed table counts.
 func (p *sqlParser) tableList() statement {
 	for {
 		table, ok := p.name()
@@ -359,7 +359,8 @@ func (p *sqlParser) drop() statement {
 	return p.harmlessObject()
 }
 
-// onTable reads an index up to the table that it is of. Indexes are made and dropped without a change of rows.
+// onTable reads an index definition up to its table. Indexes are created and dropped without a change of
+// rows.
 func (p *sqlParser) onTable() statement {
 	for ; p.pos < len(p.tokens); p.pos++ {
 		if p.accept("ON") {
@@ -373,14 +374,14 @@ func (p *sqlParser) onTable() statement {
 	return unknownSQL
 }
 
-// harmlessObjects are what has no rows that are followed.
+// harmlessObjects are the kinds of objects without followed rows.
 var harmlessObjects = [...][]string{
 	{"VIEW"}, {"TRIGGER"}, {"PROCEDURE"}, {"FUNCTION"}, {"EVENT"}, {"USER"}, {"ROLE"}, {"SERVER"}, {"TABLESPACE"}, {"UNDO", "TABLESPACE"},
 	{"LOGFILE", "GROUP"}, {"RESOURCE", "GROUP"}, {"SPATIAL", "REFERENCE", "SYSTEM"}, {"PACKAGE"}, {"LIBRARY"}, {"INSTANCE"}, {"SEQUENCE"},
 	{"JSON", "DUALITY", "VIEW"}, {"JSON", "RELATIONAL", "DUALITY", "VIEW"},
 }
 
-// harmlessObject reads what stands before the kind of an object, such as its definer, and the kind.
+// harmlessObject reads the options before the kind of an object, such as its definer, and the kind.
 func (p *sqlParser) harmlessObject() statement {
 	for range 40 {
 		for _, o := range harmlessObjects {
@@ -397,7 +398,7 @@ func (p *sqlParser) harmlessObject() statement {
 	return unknownSQL
 }
 
-// preamble reports whether a token is of a definer or of a view's options.
+// preamble reports whether a token is part of a definer or of a view's options.
 func preamble(t sqlToken) bool {
 	switch t.kind {
 	case sqldigest.KindHost, sqldigest.KindString, sqldigest.KindVariable:
@@ -413,7 +414,7 @@ func preamble(t sqlToken) bool {
 	return false
 }
 
-// rename parses RENAME TABLE a TO b, …: both sides count.
+// rename parses RENAME TABLE a TO b, …: both names count.
 func (p *sqlParser) rename() statement {
 	if p.accept("USER") {
 		return harmless
@@ -445,7 +446,7 @@ func (p *sqlParser) rename() statement {
 	}
 }
 
-// wait reads how long MariaDB waits for a lock.
+// wait reads the lock wait timeout of MariaDB's syntax.
 func (p *sqlParser) wait() {
 	if p.accept("WAIT") {
 		p.pos++

@@ -10,12 +10,13 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// lookAt parses a statement in schema f, of which table t is followed.
+// lookAt parses a statement in schema f, whose table t is followed.
 func lookAt(r *logReader, variables []byte, schema, sql string) statement {
 	return r.look(&query{schema: []byte(schema), variables: variables, text: []byte(sql)})
 }
 
-// TestParseFailsClosed has statements that reach the followed table f.t by roads that are not their first word.
+// TestParseFailsClosed parses statements that affect the followed table f.t other than by their first
+// keyword.
 func TestParseFailsClosed(t *testing.T) {
 	r, _ := newLogReader(described(intColumn), "")
 	r.maria = true
@@ -91,7 +92,7 @@ func TestParseFailsClosed(t *testing.T) {
 	}
 }
 
-// TestParseModes reads statements as the session did that wrote them.
+// TestParseModes parses statements with the settings of the session that wrote them.
 func TestParseModes(t *testing.T) {
 	mode := func(bits uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{varSQLMode}, bits) }
 	charset := func(id uint16) []byte {
@@ -129,7 +130,8 @@ func TestParseModes(t *testing.T) {
 	}
 }
 
-// TestIgnoredStatement continues after a statement that the operator vouches for, and after no other.
+// TestIgnoredStatement continues after a statement that the operator has declared harmless, and after no
+// other.
 func TestIgnoredStatement(t *testing.T) {
 	statement := func(r *logReader, sql string) error {
 		log := &logBuilder{offset: uint32(r.offset)}
@@ -156,7 +158,7 @@ func TestIgnoredStatement(t *testing.T) {
 	}
 }
 
-// TestUnknownEvents stops at events of unknown types, unless the server says that they may be passed over.
+// TestUnknownEvents stops at events of unknown types, unless the server marks them as ignorable.
 func TestUnknownEvents(t *testing.T) {
 	for kind := range 256 {
 		r, _ := newLogReader(described(intColumn), "")

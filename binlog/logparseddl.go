@@ -36,8 +36,8 @@ func (p *sqlParser) create() statement {
 	return p.harmlessObject()
 }
 
-// createTable parses the definition of a table. One that exists is left as it is, unless the
-// statement says OR REPLACE; where it must not exist, a followed table was lost before.
+// createTable parses the definition of a table. An existing table is unchanged, unless the statement has OR
+// REPLACE. If the table must not exist, a followed table was dropped before.
 func (p *sqlParser) createTable(replaces, temporary bool) statement {
 	exists := p.ifExists()
 	table, ok := p.name()
@@ -93,7 +93,7 @@ func (p *sqlParser) alter() statement {
 	return p.harmlessObject()
 }
 
-// alterSchema parses what changes a schema's defaults. Anything else may change its name.
+// alterSchema parses changes of a schema's defaults. Any other change may rename the schema.
 func (p *sqlParser) alterSchema() statement {
 	table := p.tableIn(p.schema)
 	if !p.at(0).is("CHARACTER") && !p.at(0).is("CHARSET") && !p.at(0).is("COLLATE") && !p.at(0).is("DEFAULT") && !p.at(0).is("READ") {
@@ -108,8 +108,8 @@ func (p *sqlParser) alterSchema() statement {
 	return harmless
 }
 
-// alterTable parses the table that is altered, and the tables that its actions name: a new name,
-// one whose rows are exchanged or taken in, those of a MERGE table.
+// alterTable parses the altered table, and the tables that its actions name: a new name, a table whose rows
+// are exchanged or moved, those of a MERGE table.
 func (p *sqlParser) alterTable(ignores bool) statement {
 	p.ifExists()
 	table, ok := p.name()
@@ -169,7 +169,7 @@ func (p *sqlParser) alterTable(ignores bool) statement {
 	return schemaChangeOf(table, kind)
 }
 
-// partitioned reports whether an action takes rows away or exchanges them as a whole.
+// partitioned reports whether an action removes or exchanges rows as a whole.
 func partitioned(t sqlToken) bool {
 	if t.kind != sqldigest.KindKeyword && t.kind != sqldigest.KindIdent {
 		return false

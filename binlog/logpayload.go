@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// Fields of MySQL's event of a compressed transaction, and how it is compressed.
+// Fields of MySQL's event of a compressed transaction, and its compression methods.
 const (
 	payloadEnd       = 0
 	payloadSize      = 1
@@ -19,13 +19,13 @@ const (
 	payloadPlainText = 255
 )
 
-// An unpacker decompresses MySQL's transactions, in reused storage.
+// An unpacker decompresses MySQL's transactions, with reused memory.
 type unpacker struct {
 	zstd *zstd.Decoder
 	out  []byte
 }
 
-// unpack is the events of a transaction, valid until the next call. They have no checksums.
+// unpack returns the events of a transaction, valid until the next call. They have no checksums.
 //
 // Specification: MySQL "Transaction_payload_event".
 func (u *unpacker) unpack(b []byte) (_ []byte, err error) {
@@ -82,7 +82,7 @@ func (u *unpacker) close() {
 	}
 }
 
-// payload takes a compressed transaction.
+// payload processes a compressed transaction.
 func (r *logReader) payload(outer *event) error {
 	b, err := r.unpack.unpack(outer.body)
 	if err != nil {

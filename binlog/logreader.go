@@ -12,52 +12,52 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A logReader is what events of a binary log, one after the other, come to: changes in a batch,
-// and how far the log was read. It does no I/O.
+// A logReader turns the events of a binary log into changes in a batch, and the position that was read. It
+// does no I/O.
 //
-// The log is groups of events: one statement, or a transaction between its beginning and its
-// end. A group that is read anew after a lost connection gives the very same rows in the same
-// order, so that counting them is enough to go on within it.
+// The log consists of groups of events: single statements, and transactions from begin to end. A group that
+// is read again after a lost connection has the same rows in the same order, so that counting them is
+// sufficient to resume within it.
 type logReader struct {
 	tables []followedTable
-	names  map[string]int // schema, NUL, name: number in tables
+	names  map[string]int // schema, NUL, name: index in tables
 	maps   map[uint64]*tableMap
 	batch  *ChangeBatch
 
-	checksum bool   // is behind the events
+	checksum bool   // events have one
 	maria    bool   // the server is MariaDB, by its version
-	file     string // where the next event is
+	file     string // position of the next event
 	offset   uint64
 
-	uptoFile   string // where the last group ended
+	uptoFile   string // end of the last group
 	uptoOffset uint64
 	gtids      gtids // of the groups before it
-	moved      bool  // something is to be told since the last batch
+	moved      bool  // the position has moved since the last batch
 	seconds    uint32
 
 	open       bool   // within a group
-	openFile   string // where that started
+	openFile   string // start of the group
 	single     bool   // the group is one statement
 	ours       bool   // the group changed a followed table
 	pending    pendingGTID
-	rows       uint64 // of the group that were read
-	skip       uint64 // of them that were read before the connection was lost
-	handed     uint64 // of them that were handed out in earlier batches
-	first      int    // change of the batch with which the group began
+	rows       uint64 // rows of the group read so far
+	skip       uint64 // rows of the group that were read before the connection was lost
+	handed     uint64 // rows of the group that were returned in earlier batches
+	first      int    // index of the group's first change in the batch
 	savepoints []savepoint
 
-	xa           *preparedXA            // the group is one; nil: it is not
-	prepared     map[string]*preparedXA // that were read, by identifier
+	xa           *preparedXA            // if the group is an XA transaction; otherwise nil
+	prepared     map[string]*preparedXA // prepared transactions, by identifier
 	preparedSize int                    // bytes of rows in them and in xa
 	preparedMost int                    // the limit of preparedSize
-	reread       *rereadXA              // whose commit was read, and whose changes come next; nil: none
+	reread       *rereadXA              // an XA transaction whose commit was read, and whose changes come next; nil: none
 	only         *onlyXA                // the only group that is read; nil: all are
-	columns      []int                  // of the rows handed out, by table
+	columns      []int                  // of the returned rows, by table
 
-	// scan is told of changes of definitions, and rows are left alone; nil: rows are what is read.
+	// scan is called with changes of definitions, and rows are not decoded; nil: rows are read.
 	scan func(SchemaChange)
 
-	ignore   []sqldigest.Digest // of statements that are passed over
+	ignore   []sqldigest.Digest // of statements that are skipped
 	digester sqldigest.Digester
 
 	beats    beatLog
@@ -69,7 +69,7 @@ type logReader struct {
 	query    query
 }
 
-// A pendingGTID is the name of the group that is being read.
+// A pendingGTID is the GTID of the current group.
 type pendingGTID struct {
 	mode   gtidMode
 	maria  mariaGTID
@@ -78,7 +78,7 @@ type pendingGTID struct {
 	alter  alterPhase // of MariaDB's binlog_alter_two_phase
 }
 
-// A place is a position that groups are compared with.
+// A place is a position with which groups are compared.
 type place struct {
 	at    Position
 	gtids gtids
@@ -89,14 +89,14 @@ func newPlace(p Position) (place, error) {
 	return place{at: p, gtids: g}, err
 }
 
-// A savepoint is where a transaction may be rolled back to.
+// A savepoint is a point to which a transaction may be rolled back.
 type savepoint struct {
 	name    string
 	rows    uint64 // of the group before it
 	changes int    // of the batch before it
 }
 
-// position is where to go on from.
+// position returns the position from which to resume.
 func (r *logReader) position() Position {
 	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset, Beat: r.beats.mark.String()}
 }
@@ -116,7 +116,7 @@ func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
 	}
 }
 
-// end says in the batch how far the log was read.
+// end sets the position of the batch.
 func (r *logReader) end() {
 	b := r.batch
 	var held bool
@@ -133,7 +133,7 @@ func (r *logReader) end() {
 // between reports whether the log was read up to the end of a group.
 func (r *logReader) between() bool { return !r.open && r.skip == 0 }
 
-// lost forgets what holds for one connection only: the group is read anew.
+// lost resets the state of one connection: the group is read again.
 func (r *logReader) lost() {
 	clear(r.maps)
 	clear(r.cascades.maps)
@@ -144,7 +144,7 @@ func (r *logReader) lost() {
 	r.replay()
 }
 
-// read takes an event as the server sent it. heartbeat says that it was one.
+// read processes an event as sent by the server. It reports whether it was a heartbeat event.
 func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 	if len(raw) < eventHeaderLen {
 		return false, r.unknown("an event", errShortEvent)
@@ -197,15 +197,15 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 	return heartbeat, nil
 }
 
-// told moves the place to go on from behind what was read between groups. Who asks for a GTID
-// gets a file's first events again, which are before it.
+// told moves the position to resume from past events between groups. A server that looks up a GTID sends a
+// file's first events again, which are before it.
 func (r *logReader) told() {
 	if !r.beats.replays && r.between() && (r.uptoFile == "" || (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) > 0) {
 		r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
 	}
 }
 
-// advance is where the event after e begins. Events tell the low 32 bits of it only.
+// advance sets the offset of the event after e. Events contain only its low 32 bits.
 func (r *logReader) advance(e *event) {
 	if e.next == 0 {
 		return
@@ -217,7 +217,7 @@ func (r *logReader) advance(e *event) {
 	r.offset = max(r.offset, next)
 }
 
-// rotate goes to another file.
+// rotate switches to another file.
 func (r *logReader) rotate(e *event) error {
 	if len(e.body) < 9 {
 		return r.unknown("the end of a log file", errShortEvent)
@@ -230,9 +230,9 @@ func (r *logReader) rotate(e *event) error {
 	return nil
 }
 
-// event takes an event, be it from the log or out of a compressed transaction.
+// event processes an event, from the log or from a compressed transaction.
 func (r *logReader) event(e *event) error {
-	if r.beats.passes { // out of a compressed transaction
+	if r.beats.passes { // from a compressed transaction
 		return r.passed(e)
 	}
 	if kind, version, compressed, ok := e.kind.isRows(); ok {
@@ -267,7 +267,7 @@ func (r *logReader) event(e *event) error {
 	return nil
 }
 
-// gtid begins a group.
+// gtid starts a group.
 func (r *logReader) gtid(e *event) error {
 	if err := r.noEnd(); err != nil {
 		return err
@@ -312,7 +312,7 @@ func (r *logReader) gtid(e *event) error {
 	return nil
 }
 
-// scanned ends a group for a scan: its rows count, or they do not.
+// scanned ends a group for a scan. count reports whether its rows are committed.
 func (r *logReader) scanned(count bool) {
 	if r.scan == nil {
 		return
@@ -323,7 +323,7 @@ func (r *logReader) scanned(count bool) {
 	}
 }
 
-// commit ends a group whose rows count.
+// commit ends a group whose rows are committed.
 func (r *logReader) commit(e *event) {
 	if n := len(r.batch.Changes); n > r.first {
 		r.batch.Changes[n-1].LastOfTransaction = true
@@ -355,7 +355,7 @@ func (r *logReader) close(e *event) {
 	r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
 }
 
-// rollBack ends a group whose rows do not count.
+// rollBack ends a group whose rows are not committed.
 func (r *logReader) rollBack(e *event) error {
 	r.beats.open = false
 	r.scanned(false)
@@ -368,7 +368,7 @@ func (r *logReader) rollBack(e *event) error {
 	return nil
 }
 
-// undo takes the changes after a savepoint out of the batch.
+// undo removes the changes after a savepoint from the batch.
 func (r *logReader) undo(to savepoint) error {
 	if r.xa == nil && to.rows < r.handed && r.ours {
 		return r.stop(StopUndone, "", "a transaction was rolled back, whole or to a savepoint, of which rows have been applied already: it is larger than a batch",
@@ -380,7 +380,7 @@ func (r *logReader) undo(to savepoint) error {
 	return nil
 }
 
-// cut takes the changes from a number on out of a batch.
+// cut removes the changes from an index on from a batch.
 func cut(b *ChangeBatch, from int) {
 	for i := len(b.Changes) - 1; i >= from; i-- {
 		t := &b.Tables[b.Changes[i].Table]
@@ -394,7 +394,7 @@ func cut(b *ChangeBatch, from int) {
 	b.Changes = b.Changes[:from]
 }
 
-// partialUpdate is an update whose JSON values are logged as what was done to them.
+// partialUpdate processes an update whose JSON values are logged as differences.
 func (r *logReader) partialUpdate(e *event) error {
 	id, _, err := splitRows(e.body, 2)
 	if err != nil {
@@ -407,7 +407,7 @@ func (r *logReader) partialUpdate(e *event) error {
 	return nil
 }
 
-// tableMap notes how the rows of a followed table are laid out.
+// tableMap records the layout of a followed table's rows.
 func (r *logReader) tableMap(e *event) error {
 	id, schema, name, rest, err := splitTableMap(e.body)
 	if err != nil {
@@ -417,7 +417,7 @@ func (r *logReader) tableMap(e *event) error {
 	r.cascades.tableMap(id, schema, name)
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
 	if !ok || r.before(&r.tables[number]) {
-		delete(r.maps, id) // the number is used again
+		delete(r.maps, id) // the id is reused
 		r.beats.tableMap(id, schema, name)
 		return nil
 	}
@@ -443,12 +443,12 @@ func (r *logReader) tableMap(e *event) error {
 	return nil
 }
 
-// before reports whether the group is before the position that a table's rows were copied at.
+// before reports whether the group is before the position at which a table's rows were copied.
 func (r *logReader) before(f *followedTable) bool { return r.isBefore(&f.start) }
 
-// isBefore reports whether the group is before a place. Files and offsets are of one server: after a failover the place may be
-// another one's, so that its GTIDs must have the group too. A group that is passed over wrongly is lost; one that
-// is not is read twice.
+// isBefore reports whether the group is before a position. Files and offsets are valid on one server: after a
+// failover the position may be another server's, so its GTIDs must include the group too. A group that is
+// skipped wrongly is lost; one that is not skipped is only read twice.
 func (r *logReader) isBefore(p *place) bool {
 	if p.at.IsZero() || (Position{File: r.uptoFile, Offset: r.uptoOffset}).Compare(p.at) >= 0 {
 		return false
@@ -456,7 +456,7 @@ func (r *logReader) isBefore(p *place) bool {
 	return p.gtids.mode == noGTID || r.pending.mode == noGTID || p.gtids.contains(&r.pending)
 }
 
-// rowsEvent takes rows.
+// rowsEvent processes rows.
 func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed bool) error {
 	id, rest, err := splitRows(e.body, version)
 	if err != nil {
@@ -470,7 +470,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 		if schema, ok := r.beats.tables[id]; ok {
 			return r.beatRows(schema, rest, kind, compressed)
 		}
-		return nil // not of ours
+		return nil // the table is not followed
 	}
 	f := &r.tables[m.table]
 	var rows rowsEvent
@@ -500,7 +500,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	return nil
 }
 
-// change takes one row.
+// change processes one row.
 func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err error) {
 	out := r.out()
 	t := &out.Tables[m.table]
@@ -516,7 +516,7 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 		t.Bytes, t.Rows = t.Bytes[:mark], images
 		return err
 	}
-	if r.xa == nil { // which is handed out as a whole
+	if r.xa == nil { // an XA transaction is returned as a whole
 		r.rows++
 	}
 	switch {
@@ -530,13 +530,13 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 	case c.After >= 0:
 		c.Kind = Insert
 	default:
-		return nil // not of the plan
+		return nil // excluded by the plan
 	}
 	out.Changes = append(out.Changes, c)
 	return r.cascade(out, c)
 }
 
-// image appends an image, before a change or after it, to the batch and returns where it is, -1 when the plan holds it back.
+// image appends a before or after image to the batch and returns its offset, -1 if the plan excludes it.
 func (r *logReader) image(t *rowstream.Batch, rows *rowsEvent, m *tableMap, f *followedTable, before bool) (at int, err error) {
 	at = len(t.Bytes)
 	present := rows.after
@@ -571,7 +571,7 @@ func (r *logReader) image(t *rowstream.Batch, rows *rowsEvent, m *tableMap, f *f
 	return at, nil
 }
 
-// size is how many bytes of rows the batch has.
+// size returns the bytes of rows in the batch.
 func (r *logReader) size() (n int) {
 	for i := range r.batch.Tables {
 		n += len(r.batch.Tables[i].Bytes)
@@ -579,17 +579,17 @@ func (r *logReader) size() (n int) {
 	return n
 }
 
-// stop is the error that ends the reading.
+// stop returns the error that stops the reader.
 func (r *logReader) stop(reason StopReason, table, what, try string, err error) *StopError {
 	return &StopError{Reason: reason, At: r.position(), Table: table, What: what, Try: try, Err: err}
 }
 
-// unknown is the error for what cannot be read.
+// unknown returns the error for unreadable data.
 func (r *logReader) unknown(what string, err error) error {
 	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables again with --restart", err)
 }
 
-// savepoint is the one of a name, the latest.
+// savepoint returns the latest savepoint with a name.
 func (r *logReader) savepoint(name []byte) (savepoint, bool) {
 	for i := len(r.savepoints) - 1; i >= 0; i-- {
 		if bytes.EqualFold([]byte(r.savepoints[i].name), name) {

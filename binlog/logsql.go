@@ -9,14 +9,13 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// maxSQLTokens bounds the tokens of a statement that the parser reads. A longer one is not
-// understood, and stops the reading.
+// maxSQLTokens bounds the tokens of a statement that the parser reads. A longer one stops the reader.
 const maxSQLTokens = 200_000
 
 // A sqlToken is a significant token of a statement.
 type sqlToken struct {
 	kind sqldigest.Kind
-	text string // a name without its quotes; anything else as it is written
+	text string // a name without its quotes; anything else as written
 }
 
 func (t sqlToken) is(keyword string) bool {
@@ -33,10 +32,9 @@ func (t sqlToken) isName() bool {
 	return false
 }
 
-// tokenize splits a statement into its significant tokens. The contents of executable comments
-// count: a server removes from its log those that it skipped. MySQL takes MariaDB's for plain
-// comments and leaves them in its log: with skipMaria they are left out. ok is false when the
-// statement has too many tokens.
+// tokenize splits a statement into its significant tokens, including the contents of executable comments: a
+// server removes from its log those that it skipped. MySQL treats MariaDB's as plain comments and leaves them
+// in its log: with skipMaria they are omitted. ok is false if the statement has too many tokens.
 func tokenize(sql []byte, mode sqldigest.Mode, skipMaria bool) (tokens []sqlToken, ok bool) {
 	var l sqldigest.Lexer
 	l.Reset(sql, mode)
@@ -79,23 +77,22 @@ func unquoteName(text []byte) string {
 	return strings.ReplaceAll(name, quote+quote, quote)
 }
 
-// The session settings in a statement's event that decide how its text is read, with their
-// names in the servers' sources.
+// Session settings in a statement's event that determine how its text is parsed, with their names in the
+// servers' sources.
 const (
 	varFlags         = 0 // Q_FLAGS2_CODE, 4 bytes
 	varSQLMode       = 1 // Q_SQL_MODE_CODE, 8 bytes
 	varAutoIncrement = 3 // Q_AUTO_INCREMENT, 4 bytes
 	varCharset       = 4 // Q_CHARSET_CODE, 6 bytes, the client's first
-	varCatalog       = 6 // Q_CATALOG_NZ_CODE, a length and so many bytes
+	varCatalog       = 6 // Q_CATALOG_NZ_CODE, a length and the bytes
 
 	modeANSIQuotes         = 1 << 2
 	modeOracle             = 1 << 9
 	modeNoBackslashEscapes = 1 << 20
 )
 
-// sessionMode returns how a statement is read, from the status variables of its event.
-// Variables come in the order of their numbers; what follows the character set does not
-// matter.
+// sessionMode returns how a statement is parsed, from the status variables of its event. Variables are in
+// ascending order of their numbers; those after the character set do not matter.
 func sessionMode(variables []byte) (mode sqldigest.Mode) {
 	for len(variables) > 0 {
 		size := 0
@@ -138,13 +135,13 @@ func modeOf(sqlMode uint64) (mode sqldigest.Mode) {
 	return mode
 }
 
-// namesUTF8 reports whether names in a statement that is read by the mode are in UTF-8.
+// namesUTF8 reports whether names in a statement parsed with mode are in UTF-8.
 func namesUTF8(mode sqldigest.Mode) bool {
 	name := mode.Charset().String()
 	return strings.HasPrefix(name, "utf8")
 }
 
-// hexText returns a string literal's bytes in hexadecimal digits, or digits as they are.
+// hexText returns a string literal's bytes in hexadecimal digits, or hexadecimal digits unchanged.
 func hexText(t sqlToken) (string, bool) {
 	text := t.text
 	if t.kind != sqldigest.KindString || len(text) < 2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A statementKind is what a statement in the log means for followed tables.
+// A statementKind is the effect of a statement in the log on followed tables.
 type statementKind uint8
 
 const (
@@ -16,22 +16,22 @@ const (
 	statementBegin                           // of a transaction
 	statementCommit                          // also of an XA transaction in one phase
 	statementRollback                        // of the whole transaction
-	statementSavepoint                       // name is its name
-	statementRollbackTo                      // name is the savepoint's
-	statementXAStart                         // name is the transaction's identifier, as in all of XA
+	statementSavepoint                       // name is the savepoint's
+	statementRollbackTo                      // likewise
+	statementXAStart                         // name is the transaction's identifier, as in all XA statements
 	statementXAEnd                           //
 	statementXACommit                        // of a prepared transaction
 	statementXARollback                      // of a prepared transaction
 	statementSchema                          // changes a followed table's definition, or empties it
-	statementRows                            // may change rows that it does not list
-	statementUnknown                         // is not understood
+	statementRows                            // may change rows that are not logged
+	statementUnknown                         // not supported by the parser
 )
 
 // A statement is the effect of a statement in the log.
 type statement struct {
 	kind  statementKind
 	name  string // of a savepoint or an XA transaction
-	table int    // number of the followed table that it changes, or -1
+	table int    // index of the followed table that it changes, or -1
 
 	change SchemaChangeKind // of statementSchema
 }
@@ -44,7 +44,7 @@ func (r *logReader) look(q *query) statement {
 	}
 	s := r.parse(q, mode, false)
 	if s.kind != statementUnknown && !r.maria && bytes.Contains(q.text, mariaComment) {
-		if t := r.parse(q, mode, true); t != s { // the server's version may be a made-up one
+		if t := r.parse(q, mode, true); t != s { // the server's version may be forged
 			return unknownSQL
 		}
 	}
@@ -60,7 +60,7 @@ func (r *logReader) parse(q *query, mode sqldigest.Mode, skipMaria bool) stateme
 	return p.statement()
 }
 
-// queryEvent takes a statement.
+// queryEvent processes a statement.
 func (r *logReader) queryEvent(e *event) error {
 	if err := r.query.decode(e.body); err != nil {
 		return r.unknown("a statement", err)
@@ -75,8 +75,7 @@ func (r *logReader) queryEvent(e *event) error {
 	return r.statement(e)
 }
 
-// loadEvent takes a LOAD DATA that is logged as a statement, which has some numbers about its
-// file between.
+// loadEvent processes a LOAD DATA that is logged as a statement, with numbers about its file in between.
 func (r *logReader) loadEvent(e *event) error {
 	const numbers, fixed = 4 + 4 + 4 + 1, 13
 	if len(e.body) < fixed+numbers {
@@ -90,7 +89,7 @@ func (r *logReader) loadEvent(e *event) error {
 }
 
 func (r *logReader) statement(e *event) error {
-	if bytes.Equal(r.query.text, []byte("BEGIN")) { // each transaction's first, on MySQL
+	if bytes.Equal(r.query.text, []byte("BEGIN")) { // the first statement of each transaction, on MySQL
 		r.open, r.single = true, false
 		return nil
 	}
@@ -133,7 +132,7 @@ func (r *logReader) statement(e *event) error {
 	return nil
 }
 
-// rollBackTo undoes the rows of a transaction after a savepoint.
+// rollBackTo removes the rows of a transaction after a savepoint.
 func (r *logReader) rollBackTo(name string) error {
 	if r.xa == nil && r.rows < r.skip {
 		return nil
@@ -148,7 +147,7 @@ func (r *logReader) rollBackTo(name string) error {
 	return r.undo(to)
 }
 
-// ignored reports whether the operator vouches for the statement.
+// ignored reports whether the operator has declared the statement harmless.
 func (r *logReader) ignored() bool {
 	return len(r.ignore) > 0 && slices.Contains(r.ignore, r.digest())
 }
@@ -165,7 +164,7 @@ func (r *logReader) redacted() string {
 	return strings.ToValidUTF8(line, "\uFFFD")
 }
 
-// refuse stops at a statement that may change followed rows without listing them.
+// refuse stops at a statement that may change followed rows without logging them.
 func (r *logReader) refuse(s statement) error {
 	text, table := r.redacted(), ""
 	if s.table >= 0 {
@@ -187,7 +186,8 @@ func (r *logReader) stopAt(err *StopError, text string) *StopError {
 	return err
 }
 
-// schemaChange takes a statement that changes a table's definition: it is reported to the scan, passed over, or stops the reading.
+// schemaChange processes a statement that changes a table's definition: it is reported to the scan, skipped,
+// or stops the reader.
 func (r *logReader) schemaChange(e *event, s statement) error {
 	f := &r.tables[s.table]
 	text := r.redacted()
@@ -207,10 +207,10 @@ func (r *logReader) schemaChange(e *event, s statement) error {
 	return nil
 }
 
-// maxChangeSQL is how much of a statement is reported, in bytes.
+// maxChangeSQL is the maximum number of bytes of a statement that are reported.
 const maxChangeSQL = 16 << 10
 
-// shortSQL is the beginning of a statement.
+// shortSQL returns the beginning of a statement.
 func shortSQL(sql string) string {
 	const most = 200
 	if len(sql) <= most {

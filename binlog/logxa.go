@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// A preparedXA is an XA transaction in the log: its rows count once it is committed, which is
-// another group. Until then no position after it is handed out as one to resume from.
+// A preparedXA is an XA transaction in the log. Its rows are committed by another, later group. Until then,
+// no later position is returned as one to resume from.
 type preparedXA struct {
 	at      Position    // before its group
 	rows    ChangeBatch // its changes
@@ -17,7 +17,8 @@ type preparedXA struct {
 	dropped bool        // its rows are not kept: they are read again at its commit
 }
 
-// startXA starts reading an XA transaction. In a reader of one prepared transaction, that is a plain one.
+// startXA starts an XA transaction. In a reader of one prepared transaction, it is treated as a plain
+// transaction.
 func (r *logReader) startXA() {
 	if r.xa != nil || r.scan != nil || r.only != nil {
 		return
@@ -26,7 +27,7 @@ func (r *logReader) startXA() {
 	r.xa.rows.Reset(r.columns, 0)
 }
 
-// dropXA forgets the XA transaction that is being read.
+// dropXA discards the current XA transaction.
 func (r *logReader) dropXA() {
 	if r.xa != nil {
 		r.preparedSize -= r.xa.size
@@ -34,7 +35,7 @@ func (r *logReader) dropXA() {
 	}
 }
 
-// out is the batch that changes of the group go to.
+// out returns the batch that changes of the group are appended to.
 func (r *logReader) out() *ChangeBatch {
 	if r.xa != nil {
 		return &r.xa.rows
@@ -42,12 +43,12 @@ func (r *logReader) out() *ChangeBatch {
 	return r.batch
 }
 
-// resume is the position to resume from when all of the batches is applied: before the oldest
-// XA transaction that is prepared. Changes after it are handed out again then.
+// resume returns the position to resume from once all batches are applied: before the oldest prepared XA
+// transaction. Changes after it are then returned again.
 func (r *logReader) resume() (p Position, held bool) {
 	p = r.position()
 	for _, x := range r.prepared {
-		if !held || x.at.Compare(p) < 0 { // each is before the position of now, whose file may be another server's
+		if !held || x.at.Compare(p) < 0 { // each is before the current position, whose file may be another server's
 			p, held = x.at, true
 		}
 	}
@@ -89,7 +90,7 @@ func (r *logReader) xaPrepare(e *event) error {
 	return nil
 }
 
-// xaEnd takes the second phase of an XA transaction.
+// xaEnd processes the second phase of an XA transaction.
 func (r *logReader) xaEnd(e *event, s statement) error {
 	x, ok := r.prepared[s.name]
 	switch {
@@ -107,7 +108,7 @@ func (r *logReader) xaEnd(e *event, s statement) error {
 	return nil
 }
 
-// commitXA commits the group with the changes of an XA transaction, now or when they were read again.
+// commitXA commits the group with the changes of an XA transaction, now or after they were read again.
 func (r *logReader) commitXA(e *event, id string, x *preparedXA) {
 	if x != nil && x.dropped {
 		r.reread = &rereadXA{x: x, id: id, seconds: e.seconds}
@@ -118,7 +119,7 @@ func (r *logReader) commitXA(e *event, id string, x *preparedXA) {
 	r.commit(e)
 }
 
-// forgetXA drops a prepared XA transaction; id is empty where it was never prepared.
+// forgetXA discards a prepared XA transaction; id is empty if it was never prepared.
 func (r *logReader) forgetXA(id string, x *preparedXA) {
 	if x != nil {
 		r.preparedSize -= x.size
@@ -149,7 +150,8 @@ func (r *logReader) mergeXA(x *preparedXA) {
 	}
 }
 
-// holdXA counts the rows that an event has added to the XA transaction that is being read. Beyond the limit they are dropped.
+// holdXA counts the rows that an event has added to the current XA transaction. Beyond the limit they are
+// dropped.
 func (r *logReader) holdXA() {
 	size := len(r.xa.rows.Changes) * int(unsafe.Sizeof(Change{}))
 	for i := range r.xa.rows.Tables {

@@ -36,7 +36,7 @@ func exec(t *testing.T, c *mysqlconn.Client, statements ...string) {
 	}
 }
 
-// column reads the first column of each row as text.
+// column returns the first column of each row as text.
 func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	t.Helper()
 	var got []string

@@ -9,29 +9,28 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A Position is a place in a server's binary log, between transactions. The zero value is
-// none.
+// A Position is a position in a server's binary log, between transactions. The zero value is no position.
 type Position struct {
-	// GTID names all transactions before the position: on MariaDB the last of each domain,
-	// "0-1-5,1-2-7"; on MySQL a set, "uuid:1-5,uuid:1-3". It holds on the server's replicas
-	// too. Empty when the server has none.
+	// GTID identifies all transactions before the position: on MariaDB the last of each domain,
+	// "0-1-5,1-2-7"; on MySQL a set, "uuid:1-5,uuid:1-3". It is valid on the server's replicas too. Empty if
+	// the server has none.
 	GTID string
 
-	// File and Offset, in bytes, are the position on the server itself. File is empty when
-	// only the GTID is known.
+	// File and Offset, in bytes, are the position on the server itself. File is empty if only the GTID is
+	// known.
 	File   string
 	Offset uint64
 
-	// Beat is the last heartbeat before the position, by which the log proves at a reconnect that it is the same.
-	// Empty: none was read.
+	// Beat is the last heartbeat before the position, by which the log proves at a reconnect that it is the
+	// same. Empty: none was read.
 	Beat string
 }
 
-// beatMark stands before the heartbeat in the text of a position.
+// beatMark precedes the heartbeat in the text of a position.
 const beatMark = "beat="
 
-// ParsePosition reads what String wrote: "file offset", "file offset gtid=…" or "gtid=…", with
-// " beat=…" after it or not. An empty text is the zero position.
+// ParsePosition parses a text of String: "file offset", "file offset gtid=…" or "gtid=…", optionally followed
+// by " beat=…". An empty text is the zero position.
 func ParsePosition(text string) (Position, error) {
 	var p Position
 	fields := strings.Fields(text)
@@ -62,13 +61,13 @@ func ParsePosition(text string) (Position, error) {
 	return Position{}, fmt.Errorf("position %q of a binary log is not of the form \"file offset\" or \"file offset gtid=…\"", text)
 }
 
-// Place returns the position for people: without the heartbeat that is recorded with it.
+// Place returns the position for messages: without its heartbeat.
 func (p Position) Place() string {
 	p.Beat = ""
 	return p.String()
 }
 
-// String is the position for people and for ParsePosition.
+// String returns the position as text that ParsePosition parses.
 func (p Position) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -89,16 +88,16 @@ func (p Position) String() string {
 // IsZero reports whether p is no position.
 func (p Position) IsZero() bool { return p == Position{} }
 
-// Compare is negative when p is before q in the binary log, positive when it is after q, and 0
-// when file and offset are the same. Both must have a File, of one server. A server numbers
-// its files upwards, at times with a digit more: the number decides, not its text.
+// Compare returns a negative number if p is before q in the binary log, a positive one if it is after q, and
+// 0 if file and offset are equal. Both must have a File, of the same server. Files are compared by number,
+// whose digits may increase, not by name.
 func (p Position) Compare(q Position) int {
 	a, b := fileNumber(p.File), fileNumber(q.File)
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b), cmp.Compare(p.Offset, q.Offset))
 }
 
-// Reaches reports whether all that is before q is before p. Where both have GTIDs these must say so too: after a failover the
-// files of p may be another server's, whose numbers mean nothing here.
+// Reaches reports whether everything before q is before p. If both have GTIDs, these must agree: after a
+// failover the files of p may be another server's, whose numbers cannot be compared.
 func (p Position) Reaches(q Position) bool {
 	if p.Compare(q) < 0 {
 		return false
@@ -107,8 +106,9 @@ func (p Position) Reaches(q Position) bool {
 	return !ok || a.includes(&b)
 }
 
-// Before reports whether p is before q in the order of transactions: by their GTIDs where both have them, which hold on all
-// servers, otherwise by Compare. It is not known where each has transactions that the other lacks.
+// Before reports whether p is before q in the order of transactions: by their GTIDs if both have them, which
+// are valid on all servers, otherwise by Compare. known is false if each has transactions that the other
+// lacks.
 func (p Position) Before(q Position) (before, known bool) {
 	a, b, ok := bothGTIDs(p, q)
 	if !ok {
@@ -122,14 +122,14 @@ func (p Position) Before(q Position) (before, known bool) {
 	}
 }
 
-// bothGTIDs returns the GTIDs of two positions that have such of one product.
+// bothGTIDs returns the GTIDs of two positions if both have GTIDs of the same product.
 func bothGTIDs(p, q Position) (a, b gtids, ok bool) {
 	a, err1 := parseGTIDs(p.GTID)
 	b, err2 := parseGTIDs(q.GTID)
 	return a, b, err1 == nil && err2 == nil && a.mode != noGTID && a.mode == b.mode
 }
 
-// fileNumber is the number at the end of a log file's name, without zeros at its start.
+// fileNumber returns the number at the end of a log file's name, without leading zeros.
 func fileNumber(file string) string {
 	return strings.TrimLeft(file[strings.LastIndexByte(file, '.')+1:], "0")
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestDirectPrivileges grants privileges to an account that is connected already: the next call has them.
+// TestDirectPrivileges grants privileges to an account that is connected already: they apply to the next
+// call.
 func TestDirectPrivileges(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {

@@ -29,14 +29,14 @@ func (d *Direct) SchemaChanges(ctx context.Context, tables []*rowstream.Table, f
 	if from.Reaches(to) {
 		return nil, nil
 	}
-	if from.GTID == "" && from.Beat == "" { // without a GTID no file that was cut off can be passed
+	if from.GTID == "" && from.Beat == "" { // without a GTID no truncated file can be skipped
 		if from, err = d.namePosition(ctx, from); err != nil {
 			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
 		}
 	}
 	o := FollowOptions{From: from, Tables: tables}
 	for range tables {
-		o.Layouts = append(o.Layouts, []int{}) // no row is looked at
+		o.Layouts = append(o.Layouts, []int{}) // no row is decoded
 	}
 	followed, err := d.Follow(ctx, o)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// A rereadXA is an XA transaction whose commit was read, and whose rows were not kept since it was prepared: they are read
-// again from the log, from before its group, over a separate connection. The position to resume from stays before that
-// group until all of them are handed out.
+// A rereadXA is an XA transaction whose commit was read, and whose rows were not kept since it was prepared:
+// they are read again from the log, from before its group, over a separate connection. The position to resume
+// from stays before that group until all of them are returned.
 type rereadXA struct {
 	x       *preparedXA
 	id      string   // empty: it was committed in one phase
-	seconds uint32   // when it was committed
+	seconds uint32   // time of its commit
 	from    *changes // nil: not connected yet
 }
 
@@ -24,7 +24,7 @@ type onlyXA struct {
 	ended bool   // a group was read to its end
 }
 
-// close ends the reading, if any was started.
+// close stops reading, if it was started.
 func (q *rereadXA) close() error {
 	if q == nil || q.from == nil {
 		return nil
@@ -32,7 +32,8 @@ func (q *rereadXA) close() error {
 	return q.from.Close()
 }
 
-// readAgain fills the batch with changes of the XA transaction that is read again, and ends its group behind the last one.
+// readAgain fills the batch with changes of the XA transaction that is read again, and ends its group after
+// the last one.
 func (c *changes) readAgain(ctx context.Context, b *ChangeBatch) error {
 	q := c.r.reread
 	if q.from == nil {
@@ -64,8 +65,8 @@ func (c *changes) readAgain(ctx context.Context, b *ChangeBatch) error {
 	return nil
 }
 
-// prepared starts reading a prepared XA transaction's rows. The tables are those of the log so far: each change of a
-// definition since then would have stopped the reading.
+// prepared starts reading a prepared XA transaction's rows. The tables are those of the log so far: each
+// change of a definition since then would have stopped the reader.
 func (c *changes) prepared(q *rereadXA) (*changes, error) {
 	again := &changes{d: c.d, o: c.o, columns: c.columns, r: logReader{
 		ignore: c.o.Ignore, names: c.r.names, tables: slices.Clone(c.r.tables), columns: c.columns, only: &onlyXA{id: q.id},
