@@ -6,13 +6,13 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Batch is rows of one table, back to back, each as the text protocol sends it: one
-// length-encoded value a column, the byte FB for NULL. A row that nobody filters is
-// appended, sent and received without being looked at.
+// A Batch has rows of one table, concatenated, each as the text protocol sends it: one length-encoded value
+// per column, the byte FB for NULL. A row without a filter is appended, sent and received without being
+// parsed.
 //
-// The zero value is an empty batch. Reset keeps its room, which Shrink bounds.
+// The zero value is an empty batch. Reset keeps its memory, which Shrink bounds.
 type Batch struct {
-	Columns int // values a row has
+	Columns int // values per row
 	Rows    int
 	Bytes   []byte
 
@@ -24,37 +24,37 @@ func (b *Batch) Reset(columns int) {
 	b.Columns, b.Rows, b.Bytes, b.last = columns, 0, b.Bytes[:0], 0
 }
 
-// Shrink gives the room of an empty batch back when it is larger than limit bytes: one wide
-// row must not be paid for by all later ones.
+// Shrink releases the memory of an empty batch if it is larger than limit bytes: a single wide row must not
+// cost memory for all later ones.
 func (b *Batch) Shrink(limit int) {
 	if len(b.Bytes) == 0 && cap(b.Bytes) > limit {
 		b.Bytes = nil
 	}
 }
 
-// AppendPayload appends a row as it came. It does not allocate when the batch has room.
+// AppendPayload appends a row as received. It does not allocate if the batch has enough capacity.
 func (b *Batch) AppendPayload(payload []byte) {
 	b.last = len(b.Bytes)
 	b.Bytes = append(b.Bytes, payload...)
 	b.Rows++
 }
 
-// AppendRow appends a row of views. It does not allocate when the batch has room.
+// AppendRow appends a row of views. It does not allocate if the batch has enough capacity.
 func (b *Batch) AppendRow(row mysqlwire.TextRow) {
 	b.last = len(b.Bytes)
 	b.Bytes = row.AppendTo(b.Bytes)
 	b.Rows++
 }
 
-// lastRow reads the last row of a batch that has one into row, as Row does. A batch that came from elsewhere must have been
-// checked.
+// lastRow reads the last row of a non-empty batch into row, like Row. A batch from another process must have
+// been checked.
 func (b *Batch) lastRow(row *mysqlwire.TextRow) error {
 	_, err := b.Row(b.last, row)
 	return err
 }
 
-// Row reads the row at offset at into row, whose room is reused, and answers where the next
-// one starts. The values are views of the batch. It does not allocate when row has room.
+// Row reads the row at offset at into row, whose memory is reused, and returns the offset of the next one.
+// The values are views of the batch. It does not allocate if row has enough capacity.
 func (b *Batch) Row(at int, row *mysqlwire.TextRow) (next int, err error) {
 	values := (*row)[:0]
 	for i := range b.Columns {
@@ -69,8 +69,8 @@ func (b *Batch) Row(at int, row *mysqlwire.TextRow) (next int, err error) {
 	return at, nil
 }
 
-// Check walks the whole batch and reports whether it holds exactly its rows. Batches that
-// come from elsewhere are checked before they are used.
+// Check parses the whole batch and returns an error unless it has exactly its number of rows. Batches from
+// another process must be checked before use.
 func (b *Batch) Check() error {
 	if b.Rows < 0 || b.Columns < 0 || b.Columns == 0 && b.Rows > 0 {
 		return fmt.Errorf("%w: %d rows of %d columns", mysqlwire.ErrMalformedPacket, b.Rows, b.Columns)
@@ -92,11 +92,11 @@ func (b *Batch) Check() error {
 	return nil
 }
 
-// A BatchError says where a batch ends within a row.
+// A BatchError reports a batch that ends within a row.
 type BatchError struct {
-	Offset int // of the value that does not fit, in bytes
-	Column int // its number, from 0
-	Len    int // bytes that the batch has
+	Offset int // of the incomplete value, in bytes
+	Column int // index of the column, from 0
+	Len    int // bytes of the batch
 }
 
 func (e *BatchError) Error() string {

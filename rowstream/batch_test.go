@@ -98,7 +98,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// unload reads what LOAD DATA would: the inverse of AppendLoad, written plainly.
+// unload parses LOAD DATA text: the inverse of AppendLoad, written in a simple way.
 func unload(text []byte) []mysqlwire.TextRow {
 	var rows []mysqlwire.TextRow
 	r, value, null := mysqlwire.TextRow{}, []byte{}, false
@@ -190,7 +190,7 @@ func TestAppendInsert(t *testing.T) {
 		t.Errorf("%s (%d rows, to %d, %v), want %s", stmt, rows, at, err, want)
 	}
 
-	// By the smallest limit that holds a row, each statement has one.
+	// With the smallest limit that fits a row, each statement has one.
 	var got []string
 	for at = 0; at < len(b.Bytes); {
 		stmt, at, rows, err = AppendInsert(nil, "VALUES ", b, at, len("VALUES (_binary'3',x'785c790aff')"), nil)

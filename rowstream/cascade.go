@@ -6,34 +6,36 @@ import (
 	"strings"
 )
 
-// A Cascade is a foreign key that changes rows of its table when rows that they refer to are deleted or change their key. Where
-// the server does not log these changes, a follower derives them from the change of the row that they refer to.
+// A Cascade is a foreign key that changes rows of its table when the rows they refer to are deleted or change
+// their key. If the server does not log these changes, a follower derives them from the change of the
+// referenced row.
 type Cascade struct {
 	Key      ForeignKey
-	Columns  []int  // of the key, as numbers in the table's Columns
-	Parent   *Table // the table that is referred to; nil when it is not followed
-	Referred []int  // its columns, as numbers in its Columns
+	Columns  []int  // of the key, as indexes in the table's Columns
+	Parent   *Table // the referenced table; nil if it is not followed
+	Referred []int  // the referenced columns, as indexes in Parent's Columns
 
-	// Refused is why the key's changes cannot be derived from the log; empty: they can.
+	// Refused is the reason why the key's changes cannot be derived from the log; empty: they can.
 	Refused string
 }
 
-// OnDelete reports whether the key changes rows when a row that they refer to is deleted.
+// OnDelete reports whether the key changes rows when a row they refer to is deleted.
 func (c *Cascade) OnDelete() bool { return acts(c.Key.OnDelete) }
 
-// OnUpdate reports whether the key changes rows when a row that they refer to changes its key.
+// OnUpdate reports whether the key changes rows when a row they refer to changes its key.
 func (c *Cascade) OnUpdate() bool { return acts(c.Key.OnUpdate) }
 
-// acts reports whether an action of a foreign key changes rows in place of refusing a statement.
+// acts reports whether an action of a foreign key changes rows instead of refusing a statement.
 func acts(action string) bool { return action != "" && action != "RESTRICT" && action != "NO ACTION" }
 
-// maxCascades is the number of foreign keys of one table whose changes can be derived: Change.Cascade has eight bits.
+// maxCascades is the maximum number of foreign keys per table whose changes can be derived: Change.Cascade
+// has eight bits.
 const maxCascades = 1 << 8
 
 // ResolveCascades sets the Cascades of tables that are followed together.
 //
-// Only actions of one level are derived. The changes of a second one are a function of the rows of the first, which a target has as
-// they were at some later time while the log is read from before its views.
+// Only actions of one level are derived. Changes of a second level depend on the rows of the first, whose
+// state in the target is later than the position of the log while the log is read from before its views.
 func ResolveCascades(tables []*Table) error {
 	for _, t := range tables {
 		t.Cascades = nil
@@ -61,7 +63,8 @@ func ResolveCascades(tables []*Table) error {
 	return nil
 }
 
-// resolve finds the columns of a key and of the table that it refers to, and refuses those whose values are not compared alike.
+// resolve finds the columns of a key and of the table that it refers to, and refuses keys whose columns are
+// compared differently.
 func (c *Cascade) resolve(t *Table, tables []*Table) {
 	schema := c.Key.Schema
 	if schema == "" {
@@ -90,7 +93,7 @@ func (c *Cascade) resolve(t *Table, tables []*Table) {
 		child, parent := &t.Columns[n], &c.Parent.Columns[c.Referred[i]]
 		switch {
 		case child.Type != parent.Type || child.Unsigned != parent.Unsigned || child.Collation != parent.Collation,
-			child.FullType != parent.FullType && child.kind() != kindInteger && child.kind() != kindText: // whose lengths may differ
+			child.FullType != parent.FullType && child.kind() != kindInteger && child.kind() != kindText: // lengths of these types may differ
 			c.Refused = fmt.Sprintf("column %s is of another type than the one that it refers to", child.Name)
 		case !child.keyable() || child.kind() == kindFloat || child.Type == "double":
 			c.Refused = fmt.Sprintf("column %s is of the type %s, whose values are not compared by their text", child.Name, child.FullType)
@@ -109,7 +112,8 @@ func (c *Cascade) resolve(t *Table, tables []*Table) {
 	}
 }
 
-// entangled returns why the changes of a key depend on more than the rows that it refers to; empty when they do not.
+// entangled returns why the changes of a key depend on more than the rows that it refers to; empty if they do
+// not.
 func (t *Table) entangled(c *Cascade, tables []*Table) string {
 	if !c.OnDelete() {
 		return ""
@@ -140,14 +144,14 @@ func (t *Table) entangled(c *Cascade, tables []*Table) string {
 	return ""
 }
 
-// share reports whether two lists of columns have one in common.
+// share reports whether two lists have a column in common.
 func share(a, b []string) bool {
 	return slices.ContainsFunc(a, func(name string) bool {
 		return slices.ContainsFunc(b, func(other string) bool { return strings.EqualFold(name, other) })
 	})
 }
 
-// columnNumbers returns the numbers of columns that are read; ok is false where one is not.
+// columnNumbers returns the indexes of columns; ok is false if one of them is not read.
 func (t *Table) columnNumbers(names []string) (numbers []int, ok bool) {
 	for _, name := range names {
 		n := slices.IndexFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) })
@@ -159,7 +163,7 @@ func (t *Table) columnNumbers(names []string) (numbers []int, ok bool) {
 	return numbers, len(numbers) > 0
 }
 
-// uniqueOver reports whether the table has a unique index over just these columns, in any order.
+// uniqueOver reports whether the table has a unique index over exactly these columns, in any order.
 func (t *Table) uniqueOver(columns []string) bool {
 	return slices.ContainsFunc(CreateKeys(t.Create), func(k CreateKey) bool {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" || len(k.Parts) != len(columns) {

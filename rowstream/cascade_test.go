@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTooManyCascades refuses the keys of a table whose numbers a Change cannot hold.
+// TestTooManyCascades refuses foreign keys of a table whose number exceeds Change.Cascade.
 func TestTooManyCascades(t *testing.T) {
 	create := "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `up` int,\n  PRIMARY KEY (`id`)"
 	for i := range maxCascades + 2 {

@@ -12,12 +12,12 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Checksum sums up rows in any order. Equal rows have equal sums; different ones have equal
-// sums once in 2^64.
+// A Checksum is a checksum of rows, independent of their order. Equal rows have equal sums; different ones
+// have equal sums with a probability of 2^-64.
 //
-// A row's sum is the first 8 bytes of the SHA-256 of its values' text, with lengths and a list of the
-// NULLs, so that no two rows have the same text. Sums are joined by XOR. A CRC-32 would not do:
-// XOR over a linear code does not see that two rows have exchanged their values.
+// A row's sum is the first 8 bytes of the SHA-256 of its values' text, with lengths and a list of the NULLs,
+// so that no two rows have the same text. Sums are combined by XOR. A CRC-32 would not suffice: the XOR of a
+// linear code is unchanged if two rows exchange their values.
 type Checksum struct {
 	Rows int64
 	Sum  uint64
@@ -25,21 +25,21 @@ type Checksum struct {
 
 func (c Checksum) String() string { return fmt.Sprintf("%d rows, %016x", c.Rows, c.Sum) }
 
-// A RowSum is the sum of one row.
+// A RowSum is the checksum of one row.
 type RowSum struct {
 	Key mysqlwire.TextRow
 	Sum uint64
 }
 
-// SumOptions say which rows of a chunk are summed up, and which of their values.
+// SumOptions select the rows of a chunk and the values that are included in the sum.
 type SumOptions struct {
 	Where   string // SQL over the table's columns; empty: all rows
-	Plan    *Plan  // whose conditions must hold; its output does not matter; nil: all rows
-	Columns []int  // of the table, in the order in which they are summed up: those behind its Columns are of Generated
+	Plan    *Plan  // only its conditions are used; nil: all rows
+	Columns []int  // indexes of the table's columns, in the order of the sum; indexes beyond Columns are of Generated
 }
 
-// SumChunk sums up the rows of a chunk by r: in the server where SQL can say the conditions, otherwise by
-// reading the rows.
+// SumChunk computes the checksum of a chunk's rows through r: on the server if SQL can express the
+// conditions, otherwise by reading the rows.
 func SumChunk(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions) (Checksum, error) {
 	if o.inSQL() {
 		return r.SumChunk(ctx, t, c, o)
@@ -55,7 +55,7 @@ func SumChunk(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions
 	return sum, nil
 }
 
-// SumRows returns the keys and sums of a chunk's rows, like a ViewReader's.
+// SumRows returns the keys and sums of a chunk's rows, like ViewReader.SumRows.
 func SumRows(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error] {
 	if o.inSQL() {
 		return r.SumRows(ctx, t, c, o)
@@ -63,7 +63,7 @@ func SumRows(ctx context.Context, r ViewReader, t *Table, c Chunk, o SumOptions)
 	return SumRead(ctx, r, t, c, o)
 }
 
-// inSQL reports whether SQL can say all of the conditions.
+// inSQL reports whether SQL can express all of the conditions.
 func (o *SumOptions) inSQL() bool {
 	if o.Plan == nil {
 		return true
@@ -76,7 +76,7 @@ func (o *SumOptions) inSQL() bool {
 	return o.Plan.Match == nil
 }
 
-// where is the condition on a table's rows, in SQL. The caller has asked inSQL.
+// where returns the condition on a table's rows, in SQL. inSQL must be true.
 func (o *SumOptions) where(t *Table) string {
 	var all []string
 	if o.Where != "" {
@@ -100,7 +100,7 @@ func (r *reader) SumRows(ctx context.Context, t *Table, c Chunk, o SumOptions) i
 	return SumRowsOf(ctx, r.s.clients[r.worker], t, c, o)
 }
 
-// SumChunkOf is a ViewReader's SumChunk over a connection with the Session settings.
+// SumChunkOf is SumChunk of a ViewReader over a connection with the settings of Session.
 func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions) (sum Checksum, err error) {
 	conditions, err := t.conditions(chunk, o.where(t))
 	if err != nil {
@@ -119,7 +119,7 @@ func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk,
 	return sum, err
 }
 
-// SumRowsOf is a ViewReader's SumRows over a connection with the Session settings.
+// SumRowsOf is SumRows of a ViewReader over a connection with the settings of Session.
 func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, o SumOptions) iter.Seq2[RowSum, error] {
 	return func(yield func(RowSum, error) bool) {
 		conditions, err := t.conditions(chunk, o.where(t))
@@ -139,11 +139,11 @@ func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, 
 	}
 }
 
-// errLoopLeft ends a query whose rows are no longer wanted.
+// errLoopLeft stops a query whose remaining rows are not needed.
 var errLoopLeft = errors.New("the loop over the rows has ended")
 
-// CheckSums finds out whether a server can sum up rows: where one has no SHA-256, its sums are
-// NULL, which all rows would have in common. (MySQL's MD5 and SHA1 are gone since 9.6.)
+// CheckSums returns an error if a server cannot compute checksums: without SHA-256 its sums are NULL for all
+// rows. (MySQL removed MD5 and SHA1 in 9.6.)
 func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
 	got, err := QueryValue(ctx, c, "SELECT SHA2('', 256)")
 	if err == nil && got != "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" {
@@ -155,7 +155,7 @@ func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// sumExpr is a row's sum as decimal text.
+// sumExpr returns the expression for a row's sum as decimal text.
 func (t *Table) sumExpr(columns []int) string {
 	var nulls, parts []string
 	for _, i := range columns {
@@ -180,17 +180,16 @@ func (t *Table) sumExpr(columns []int) string {
 	return "CONV(LEFT(SHA2(CONCAT_WS(',', " + strings.Join(parts, ", ") + "), 256), 16), 16, 10)"
 }
 
-// Numbers below 1 are multiplied by a power of two for their sum, which changes none of their
+// Numbers below 1 are multiplied by a power of two for their sum, which changes none of their significant
 // bits: those down to sumTiny by 2^64, others by 2^1000 and 2^74.
 const (
 	sumTiny                               = 1e-17
 	sumScale, sumTinyScale, sumTinyScale2 = 0x1p64, 0x1p1000, 0x1p74
 )
 
-// doubleParts are what of a double or float comes into the text of a row's sum: its sign, also of
-// 0, which MariaDB writes into no text; whether it was multiplied; and its text as a number of 1
-// or more. Of others servers write other texts, and MySQL rounds those in CONCAT that pass 22
-// bytes.
+// doubleParts returns the expressions for a double or float in the text of a row's sum: its sign, also that
+// of 0, which MariaDB never prints; whether it was multiplied; and its text as a number of at least 1. The
+// texts of other numbers differ between servers, and MySQL rounds texts of more than 22 bytes in CONCAT.
 func doubleParts(name string) []string {
 	sized := "ABS(" + name + "*1e0)"
 	return []string{
@@ -200,15 +199,14 @@ func doubleParts(name string) []string {
 	}
 }
 
-// A sumForm is how a value comes into the text that a row's sum is made of. NULL does not: the
-// list of the NULLs tells.
+// A sumForm is the form of a value in the text of a row's sum. NULL is only in the list of the NULLs.
 type sumForm uint8
 
 const (
-	sumText     sumForm = iota // its text, which never holds a comma
+	sumText     sumForm = iota // its text, which never contains a comma
 	sumDouble                  // see doubleParts
 	sumMeasured                // its length and its bytes
-	sumDigest                  // the SHA-256 of its bytes: with them, the row's text could pass max_allowed_packet
+	sumDigest                  // the SHA-256 of its bytes, which could otherwise exceed max_allowed_packet in the row's text
 )
 
 func (c *Column) sumForm() sumForm {

@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// SumRead sums up rows by reading them, where no server can be asked to.
+// SumRead computes sums by reading the rows, for servers that cannot compute them.
 func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) iter.Seq2[RowSum, error] {
 	return func(yield func(RowSum, error) bool) {
 		ro := ReadOptions{Where: o.Where}
@@ -46,8 +46,7 @@ func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) ite
 	}
 }
 
-// A rowSummer computes what sumExpr says, of rows as ReadExpr gives them. It is for one
-// goroutine and uses its storage again.
+// A rowSummer computes sumExpr for rows of ReadExpr. It reuses its memory and must not be used concurrently.
 type rowSummer struct {
 	t       *Table
 	columns []int
@@ -55,7 +54,7 @@ type rowSummer struct {
 
 	row    mysqlwire.TextRow
 	key    mysqlwire.TextRow
-	bits   [][]byte // numbers of key columns that are BIT
+	bits   [][]byte // numbers of BIT columns of the key
 	text   []byte
 	digest []byte
 }
@@ -73,7 +72,7 @@ func (s *rowSummer) next() (RowSum, error) {
 	return RowSum{key, s.sum(s.row)}, nil
 }
 
-// sum is a row's sum. It does not allocate when the summer has seen rows as wide.
+// sum returns a row's sum. It does not allocate after rows of the same width.
 func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
 	text := s.text[:0]
 	for _, i := range s.columns {
@@ -122,7 +121,7 @@ func (s *rowSummer) sumOf(b []byte) []byte {
 	return s.digest
 }
 
-// keyOf is the row's key as keyExpr gives it.
+// keyOf returns the row's key in the form of keyExpr.
 func (s *rowSummer) keyOf(row mysqlwire.TextRow) (mysqlwire.TextRow, error) {
 	for i, k := range s.t.Key {
 		v := row[k]
@@ -138,11 +137,11 @@ func (s *rowSummer) keyOf(row mysqlwire.TextRow) (mysqlwire.TextRow, error) {
 	return s.key, nil
 }
 
-// appendDoubleParts appends what doubleParts says of a number, by its text.
+// appendDoubleParts appends the values of doubleParts for a number, given as text.
 func appendDoubleParts(dst, text []byte) []byte {
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
-		return append(dst, text...) // servers keep no such numbers
+		return append(dst, text...) // servers store no such numbers
 	}
 	sign, scaled := byte('0'), byte('0')
 	if math.Signbit(v) {
@@ -157,7 +156,7 @@ func appendDoubleParts(dst, text []byte) []byte {
 	return AppendDouble(append(dst, sign, ',', scaled, ','), v, -1)
 }
 
-// appendBits appends a BIT value, which is at most 8 bytes, as a number.
+// appendBits appends a BIT value, of at most 8 bytes, as a number.
 func appendBits(dst, v []byte) []byte {
 	var n uint64
 	for _, b := range v {

@@ -33,7 +33,7 @@ func TestSumsOfNumbers(t *testing.T) {
 		}
 	}
 	slices.SortFunc(values, func(a, b float64) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	values = slices.Compact(values) // 0 and -0 both stay: their texts differ, and these two stand apart
+	values = slices.Compact(values) // 0 and -0 both stay, because their texts differ and they are not adjacent
 	var rows []string
 	for i, v := range values {
 		float := strconv.FormatFloat(float64(float32(math.Remainder(v, 1e30))), 'e', -1, 64)
@@ -56,7 +56,7 @@ func TestSumsOfNumbers(t *testing.T) {
 		return all
 	}
 	there := list(SumRowsOf(t.Context(), c, table, Chunk{}, o))
-	for range SumRowsOf(t.Context(), c, table, Chunk{}, o) { // one row of many: the connection stays usable
+	for range SumRowsOf(t.Context(), c, table, Chunk{}, o) { // stops after the first row: the connection stays usable
 		break
 	}
 	if err := c.Ping(t.Context()); err != nil {

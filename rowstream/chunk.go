@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Chunk is a range of a table's rows in the order of its key, Table.Descending included: those after After, up to and
-// with Upto. Tuples are values of the key's columns as the server gave them; nil stands for
+// A Chunk is a range of a table's rows in the order of its key, including Table.Descending: those after
+// After, up to and including Upto. Tuples are values of the key's columns as returned by the server; nil is
 // the table's start or end.
 type Chunk struct {
 	Number int // from 0, in the order of the key
@@ -20,7 +20,7 @@ type Chunk struct {
 	Upto   mysqlwire.TextRow
 }
 
-// keyExprs are the key's columns as chunks are cut by.
+// keyExprs returns the key's columns as selected to cut chunks.
 func (t *Table) keyExprs() string {
 	exprs := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -29,12 +29,12 @@ func (t *Table) keyExprs() string {
 	return strings.Join(exprs, ", ")
 }
 
-// keyOrder is the ORDER BY list of the key.
+// keyOrder returns the ORDER BY list of the key.
 func (t *Table) keyOrder() string {
 	return t.order(false)
 }
 
-// order is the ORDER BY list of the key, or of its reverse.
+// order returns the ORDER BY list of the key, or of its reverse.
 func (t *Table) order(reverse bool) string {
 	names := make([]string, len(t.Key))
 	for i, k := range t.Key {
@@ -49,7 +49,8 @@ func (t *Table) order(reverse bool) string {
 // descends reports whether chunks have a column of the key in descending order.
 func (t *Table) descends(i int) bool { return i < len(t.Descending) && t.Descending[i] }
 
-// side is the operator for a column of the key that says "on the side op of a tuple" in the order of the key.
+// side returns the operator for a column of the key that selects the side op of a tuple in the order of the
+// key.
 func (t *Table) side(op string, i int) string {
 	if !t.descends(i) {
 		return op
@@ -57,9 +58,9 @@ func (t *Table) side(op string, i int) string {
 	return strings.NewReplacer("<", ">", ">", "<").Replace(op)
 }
 
-// bound is the condition that a row's key is on one side of a tuple: by ">" after it, by
-// "<=" up to and with it. A comparison of tuples would not use the index, so it is spelled
-// out: a > 1 OR a = 1 AND b > 2, within a >= 1; where b descends, b < 2.
+// bound returns the condition that a row's key is on one side of a tuple: with ">" after it, with "<=" up to
+// and including it. A comparison of tuples would not use the index, so it is expanded: a > 1 OR a = 1 AND b >
+// 2, within a >= 1; with descending b, b < 2.
 func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
 	if len(tuple) != len(t.Key) {
 		return "", fmt.Errorf("a key of %d values for the %d columns of %s", len(tuple), len(t.Key), t.KeyName)
@@ -93,7 +94,7 @@ func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
 	return b.String(), nil
 }
 
-// conditions are the chunk's bounds and the caller's own condition, as a WHERE clause.
+// conditions returns the chunk's bounds and the caller's condition as a WHERE clause.
 func (t *Table) conditions(c Chunk, where string) (string, error) {
 	var all []string
 	for _, side := range []struct {
@@ -118,7 +119,7 @@ func (t *Table) conditions(c Chunk, where string) (string, error) {
 	return " WHERE " + strings.Join(all, " AND "), nil
 }
 
-// forceIndex names the key's index, so that no other one is taken for ranges of it.
+// forceIndex returns the clause that makes the server use the key's index for ranges.
 func (t *Table) forceIndex() string {
 	if t.KeyName == "" {
 		return ""
@@ -126,7 +127,7 @@ func (t *Table) forceIndex() string {
 	return " FORCE INDEX (" + Ident(t.KeyName) + ")"
 }
 
-// SelectChunk is the statement that reads a chunk's rows.
+// SelectChunk returns the statement that reads a chunk's rows.
 func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
 	conditions, err := t.conditions(c, where)
 	if err != nil {
@@ -143,27 +144,27 @@ func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
 	return "SELECT " + strings.Join(exprs, ", ") + " FROM " + t.SQLName() + t.forceIndex() + conditions + order, nil
 }
 
-// A Chunker cuts a table into chunks, one after another, over one connection.
+// A Chunker cuts a table into consecutive chunks over one connection.
 type Chunker struct {
 	t     *Table
-	rows  int64             // wanted per chunk
+	rows  int64             // target per chunk
 	next  Chunk             // without an end
 	end   mysqlwire.TextRow // rows after it are not cut; nil: all are
 	ended bool
 
-	// dense says that the key is one integer whose values lie close together, so that
-	// ranges are cut by arithmetic; limit is the largest value.
+	// dense reports that the key is one integer whose values are close together, so that ranges are computed
+	// arithmetically; max is the largest value.
 	dense     bool
 	last, max int64
 }
 
-// denseSpread is how many possible values of an integer key a row may take for the key to
-// be cut by arithmetic.
+// denseSpread is the maximum number of possible values of an integer key per row for the key to be cut
+// arithmetically.
 const denseSpread = 4
 
-// NewChunker cuts t into chunks of about the given bytes, from the chunk after the last one
-// of an earlier run: pass its Upto and Number+1 as from, or the zero Chunk. Unless from.Upto is nil, the chunk that
-// reaches it is the last one. A table without a key is one chunk.
+// NewChunker returns a Chunker that cuts t into chunks of about the given bytes, starting after the last
+// chunk of an earlier run: pass its Upto and Number+1 as from, or the zero Chunk. Unless from.Upto is nil,
+// the chunk that reaches it is the last one. A table without a key is one chunk.
 func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
 	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}, end: from.Upto}
 	k.rows = max(1, bytes/max(1, t.RowBytes()))
@@ -173,7 +174,7 @@ func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64,
 	return k, nil
 }
 
-// RowBytes is how many bytes a row has by the server's guess.
+// RowBytes returns the number of bytes per row by the server's estimate.
 func (t *Table) RowBytes() int64 {
 	if t.RowsEstimate <= 0 {
 		return 1 << 10
@@ -181,7 +182,7 @@ func (t *Table) RowBytes() int64 {
 	return max(16, t.BytesEstimate/t.RowsEstimate)
 }
 
-// findDense finds out whether ranges can be cut by arithmetic.
+// findDense determines whether ranges can be computed arithmetically.
 func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 	if len(k.t.Key) != 1 || k.t.Columns[k.t.Key[0]].kind() != kindInteger {
 		return nil
@@ -196,12 +197,12 @@ func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 	}
 	lowest, err1 := strconv.ParseInt(string(bounds[0]), 10, 64)
 	highest, err2 := strconv.ParseInt(string(bounds[1]), 10, 64)
-	if err1 != nil || err2 != nil { // an empty table, or past a signed integer
+	if err1 != nil || err2 != nil { // an empty table, or keys beyond a signed integer
 		return nil
 	}
 	spread := uint64(highest-lowest) + 1
 	k.last, k.max = lowest-1, highest
-	if k.next.After != nil { // of an earlier view, in which keys may have been larger
+	if k.next.After != nil { // from an earlier view, in which keys may have been larger
 		k.last, err1 = strconv.ParseInt(string(k.next.After[0]), 10, 64)
 	}
 	if k.end != nil {
@@ -214,7 +215,7 @@ func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// Next cuts the next chunk. The last one's Upto is nil; there is none after it.
+// Next cuts the next chunk. The last one's Upto is nil; Next must not be called after it.
 func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, err error) {
 	if k.ended {
 		panic("BUG: a table is cut after its last chunk")
@@ -237,13 +238,13 @@ func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, e
 
 func (k *Chunker) nextDense() mysqlwire.TextRow {
 	if k.max <= k.last || uint64(k.max-k.last) <= uint64(k.rows) {
-		return nil // the rest
+		return nil // the remaining rows
 	}
 	k.last += k.rows
 	return mysqlwire.TextRow{strconv.AppendInt(nil, k.last, 10)}
 }
 
-// nextByOffset asks the server for the key that is as many rows away as a chunk should have.
+// nextByOffset queries the key at a distance of the target number of rows.
 func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
 	sql, err := k.offsetSQL()
 	if err != nil {

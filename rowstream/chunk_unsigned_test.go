@@ -7,8 +7,8 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestChunkUnsignedEnds cuts a table whose keys were past a signed integer in an earlier view, from where that was cut or up to its
-// end.
+// TestChunkUnsignedEnds cuts a table whose keys exceeded a signed integer in an earlier view, from the
+// position of that view or up to its end.
 func TestChunkUnsignedEnds(t *testing.T) {
 	s := testmysql.Start(t)
 	c := connect(t, root(s))
@@ -21,7 +21,7 @@ func TestChunkUnsignedEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		from Chunk
-		want []string // the chunks' ends
+		want []string // the ends of the chunks
 	}{
 		{"end", Chunk{Upto: mysqlwire.TextRow{[]byte(largest)}}, []string{"2", "4", ""}},
 		{"start", Chunk{After: mysqlwire.TextRow{[]byte(largest)}}, []string{""}},

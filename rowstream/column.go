@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Column is a column of a table, as information_schema describes it.
+// A Column is a column of a table, as described by information_schema.
 type Column struct {
 	Name      string
-	Type      string // the type's name alone, such as "varchar"
+	Type      string // name of the type, such as "varchar"
 	FullType  string // as declared, such as "varchar(20)" or "int(10) unsigned"
 	Charset   string // of text; empty otherwise
 	Collation string
@@ -23,21 +23,20 @@ type Column struct {
 	Auto       bool // AUTO_INCREMENT
 }
 
-// A kind is how values of a type are read, written and compared so that none of their bits
-// is lost on the way.
+// A kind is a group of types whose values are read, written and compared in the same way, without loss.
 type kind uint8
 
 const (
-	kindText     kind = iota // bytes under a character set
+	kindText     kind = iota // bytes in a character set
 	kindBinary               // bytes
-	kindInteger              // integers, which ranges of keys can be cut from
+	kindInteger              // integers, from which ranges of keys can be computed
 	kindNumber               // other exact numbers, and doubles, whose text is exact
-	kindFloat                // its text has fewer digits than its bits; as a double it has them all
+	kindFloat                // its text has fewer digits than its value; as a double it is exact
 	kindTemporal             // dates and times
-	kindOrdinal              // ENUM and SET: by number, since members may look like others' numbers
+	kindOrdinal              // ENUM and SET: by number, since members may look like numbers of others
 	kindBit                  // bytes, compared as numbers
-	kindJSON                 // MySQL's JSON: takes text under utf8mb4 only
-	kindName                 // UUID, INET4, INET6: written as text, kept as bytes
+	kindJSON                 // MySQL's JSON: accepts text only in utf8mb4
+	kindName                 // UUID, INET4, INET6: written as text, stored as bytes
 )
 
 var kinds = map[string]kind{
@@ -62,7 +61,7 @@ func (c *Column) Known() error {
 
 func (c *Column) kind() kind { return kinds[c.Type] }
 
-// ReadExpr is what a SELECT asks for so that the column's text says all of its value.
+// ReadExpr returns the SELECT expression whose text represents the column's value exactly.
 func (c *Column) ReadExpr() string {
 	switch c.kind() {
 	case kindFloat:
@@ -73,7 +72,7 @@ func (c *Column) ReadExpr() string {
 	return Ident(c.Name)
 }
 
-// writeWrap is what stands around a value of ReadExpr that is written to the column.
+// writeWrap returns the SQL around a value of ReadExpr that is written to the column.
 func (c *Column) writeWrap() Wrap {
 	switch c.kind() {
 	case kindOrdinal:
@@ -86,9 +85,9 @@ func (c *Column) writeWrap() Wrap {
 	return Wrap{}
 }
 
-// LoadColumns are the column list of a LOAD DATA statement and its SET clause, empty when
-// there is nothing to set, for rows of ReadExpr. Where there is one, an AUTO_INCREMENT column
-// is in it too: servers forget that the file gave it a value, and number a 0 anew.
+// LoadColumns returns the column list of a LOAD DATA statement for rows of ReadExpr, and its SET clause,
+// empty if it is not needed. With a SET clause, it includes an AUTO_INCREMENT column: otherwise servers
+// ignore that the file has a value for it, and generate an id for 0.
 func LoadColumns(columns []Column) (list, set string) {
 	wraps := slices.ContainsFunc(columns, func(c Column) bool { return c.writeWrap() != Wrap{} })
 	var names, sets []string
@@ -109,8 +108,8 @@ func LoadColumns(columns []Column) (list, set string) {
 	return "(" + strings.Join(names, ", ") + ")", set
 }
 
-// InsertColumns are the column list of an INSERT statement and what stands around its
-// values, for rows of ReadExpr.
+// InsertColumns returns the column list of an INSERT statement for rows of ReadExpr, and the SQL around its
+// values.
 func InsertColumns(columns []Column) (list string, wraps []Wrap) {
 	names := make([]string, len(columns))
 	wraps = make([]Wrap, len(columns))
@@ -121,11 +120,11 @@ func InsertColumns(columns []Column) (list string, wraps []Wrap) {
 	return "(" + strings.Join(names, ", ") + ")", wraps
 }
 
-// keyable reports whether ranges over the column can be said in SQL with the order of the
-// index: ENUM and SET compare as text but are kept by number.
+// keyable reports whether SQL can express ranges of the column in the order of the index: ENUM and SET are
+// compared as text but stored as numbers.
 func (c *Column) keyable() bool { return c.kind() != kindOrdinal && c.kind() != kindJSON }
 
-// keyExpr is what a SELECT asks for to get a key value that keyLiteral understands.
+// keyExpr returns the SELECT expression for a key value in the form of keyLiteral.
 func (c *Column) keyExpr() string {
 	if c.kind() == kindBit {
 		return Ident(c.Name) + "+0"
@@ -133,8 +132,7 @@ func (c *Column) keyExpr() string {
 	return c.ReadExpr()
 }
 
-// keyLiteral is a key value, as keyExpr gave it, as a literal that compares to the column by
-// the column's own rules.
+// keyLiteral returns a key value in the form of keyExpr as a literal that is compared by the column's rules.
 func (c *Column) keyLiteral(v []byte) (string, error) {
 	switch c.kind() {
 	case kindInteger, kindNumber, kindFloat, kindBit:

@@ -7,17 +7,17 @@ import (
 	"unsafe"
 )
 
-// A Comparison says when two values are equal.
+// A Comparison defines when two values are equal.
 type Comparison uint8
 
-// The comparisons. Text under a collation is not among them: which letters are equal is the
-// server's to say, so such a condition is pushed into SQL.
+// The comparisons. Text under a collation is not among them: equality of letters is decided by the server, so
+// such a condition is pushed down into SQL.
 const (
-	Bytes    Comparison = iota // the same bytes: binary strings, and text under a _bin collation without padding
-	Number                     // the same decimal number, however it is written: 1, 01, 1.0, +1, 1e0 for floats
-	Padded                     // the same bytes but for spaces at the end: text under a _bin collation that pads
-	Double                     // the same number as a double: for FLOAT and DOUBLE columns, and for constants with an exponent
-	Temporal                   // the same time: DATE, DATETIME, TIMESTAMP, TIME; a date is its midnight
+	Bytes    Comparison = iota // equal bytes: binary strings, and text under a _bin collation without padding
+	Number                     // equal decimal numbers, in any notation: 1, 01, 1.0, +1, 1e0 for floats
+	Padded                     // equal bytes except for trailing spaces: text under a _bin collation with padding
+	Double                     // equal as doubles: FLOAT and DOUBLE columns, and constants with an exponent
+	Temporal                   // equal times: DATE, DATETIME, TIMESTAMP, TIME; a date is its midnight
 )
 
 func (c Comparison) Equal(a, b []byte) bool {
@@ -36,8 +36,8 @@ func (c Comparison) Equal(a, b []byte) bool {
 	return false
 }
 
-// equalNumbers compares decimal numbers digit by digit, so that no precision is lost, and
-// numbers with an exponent, which only floats have, as floats.
+// equalNumbers compares decimal numbers by digits, without loss of precision, and numbers with an exponent,
+// which only floats have, as floats.
 func equalNumbers(a, b []byte) bool {
 	x, okX := parseDecimal(a)
 	y, okY := parseDecimal(b)
@@ -55,21 +55,21 @@ func orderDoubles(a, b []byte) (order int, ok bool) {
 	return cmp.Compare(f, g), okF && okG
 }
 
-// parseDouble reads a decimal number, with an exponent or without.
+// parseDouble parses a decimal number, with or without an exponent.
 func parseDouble(v []byte) (f float64, ok bool) {
 	for _, c := range v {
 		if (c < '0' || c > '9') && c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
-			return 0, false // ParseFloat knows more forms
+			return 0, false // ParseFloat accepts more forms
 		}
 	}
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(v), len(v)), 64)
 	if f == 0 {
-		f = 0 // -0 is equal to 0
+		f = 0 // -0 equals 0
 	}
 	return f, err == nil
 }
 
-// comparePadded compares as if the shorter value went on with spaces.
+// comparePadded compares as if the shorter value were padded with spaces.
 func comparePadded(a, b []byte) int {
 	n := min(len(a), len(b))
 	if order := bytes.Compare(a[:n], b[:n]); order != 0 {
@@ -88,9 +88,8 @@ func comparePadded(a, b []byte) int {
 	return 0
 }
 
-// parseTemporal reads a date, a date and time or a time of day as a number that grows with
-// it, of microseconds in years of twelve and one months of 32 days, so that zero dates have
-// their place.
+// parseTemporal parses a date, a date and time or a time of day as a number of the same order, of
+// microseconds in years of twelve and one months of 32 days, which includes zero dates.
 func parseTemporal(v []byte) (n int64, ok bool) {
 	negative := len(v) > 0 && v[0] == '-'
 	if negative {
@@ -140,7 +139,7 @@ func twoDigits(v []byte) (n int64, ok bool) {
 	return int64(v[0]-'0')*10 + int64(v[1]-'0'), true
 }
 
-// microseconds reads ".5" or nothing.
+// microseconds parses ".5" or an empty text.
 func microseconds(v []byte) (n int64, ok bool) {
 	if len(v) == 0 {
 		return 0, true
@@ -157,11 +156,11 @@ func microseconds(v []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// A decimal is a number's sign and digits without zeros that mean nothing.
+// A decimal is a number's sign and digits without insignificant zeros.
 type decimal struct {
 	negative bool
-	whole    []byte // no zero at the start
-	fraction []byte // no zero at the end
+	whole    []byte // without leading zeros
+	fraction []byte // without trailing zeros
 }
 
 func parseDecimal(v []byte) (d decimal, ok bool) {
@@ -194,7 +193,7 @@ func (d decimal) equal(e decimal) bool {
 		(d.negative == e.negative || d.zero())
 }
 
-// compare orders numbers.
+// compare compares numbers.
 func (d decimal) compare(e decimal) int {
 	dn, en := d.negative && !d.zero(), e.negative && !e.zero()
 	switch {

@@ -10,20 +10,21 @@ import (
 type ForeignKey struct {
 	Name          string
 	Columns       []string
-	Schema, Table string   // the table that is referred to; an empty Schema is that of the key's own table
-	Referred      []string // its columns
-	OnDelete      string   // CASCADE, SET NULL, …; empty where the server does not state it: NO ACTION or RESTRICT
+	Schema, Table string   // the referenced table; an empty Schema is that of the key's table
+	Referred      []string // the referenced columns
+	OnDelete      string   // CASCADE, SET NULL, …; empty if the server does not print it: NO ACTION or RESTRICT
 	OnUpdate      string
 }
 
-// Acts reports whether the key changes rows of its table when rows that they refer to are changed or deleted, in place of
-// refusing that.
+// Acts reports whether the key changes rows of its table when referenced rows are changed or deleted, instead
+// of refusing that.
 func (k *ForeignKey) Acts() bool {
 	restricts := func(action string) bool { return action == "" || action == "RESTRICT" || action == "NO ACTION" }
 	return !restricts(k.OnDelete) || !restricts(k.OnUpdate)
 }
 
-// Definition returns the key as a part of ALTER TABLE … ADD, with the name of the table that it refers to as SQL wants it.
+// Definition returns the key as a part of ALTER TABLE … ADD. referred is the name of the referenced table in
+// SQL.
 func (k *ForeignKey) Definition(referred string) string {
 	sql := "CONSTRAINT " + Ident(k.Name) + " FOREIGN KEY (" + Idents(k.Columns) + ") REFERENCES " + referred + " (" + Idents(k.Referred) + ")"
 	if k.OnDelete != "" {
@@ -35,8 +36,8 @@ func (k *ForeignKey) Definition(referred string) string {
 	return sql
 }
 
-// CreateForeignKeys returns the foreign keys in the text of SHOW CREATE TABLE, and the text without them. A line that cannot
-// be parsed is an error.
+// CreateForeignKeys returns the foreign keys in the text of SHOW CREATE TABLE, and the text without them. A
+// line that cannot be parsed is an error.
 func CreateForeignKeys(create string) (keys []ForeignKey, without string, err error) {
 	lines := CreateLines(create)
 	kept := make([]string, 0, len(lines))
@@ -73,7 +74,7 @@ func parseForeignKey(line string) (k ForeignKey, ok bool, err error) {
 		return fail()
 	}
 	if rest, ok = strings.CutPrefix(rest, " FOREIGN KEY "); !ok {
-		return k, false, nil // a CHECK
+		return k, false, nil // a CHECK constraint
 	}
 	if k.Columns, rest, ok = cutIdents(rest); !ok {
 		return fail()
@@ -115,7 +116,7 @@ func parseForeignKey(line string) (k ForeignKey, ok bool, err error) {
 	return k, true, nil
 }
 
-// cutIdent cuts a quoted name off.
+// cutIdent cuts a quoted name from the start of s.
 func cutIdent(s string) (name, rest string, ok bool) {
 	if !strings.HasPrefix(s, "`") {
 		return "", s, false
@@ -127,7 +128,7 @@ func cutIdent(s string) (name, rest string, ok bool) {
 	return strings.ReplaceAll(s[1:n-1], "``", "`"), s[n:], true
 }
 
-// cutIdents cuts a list of quoted names in parentheses off.
+// cutIdents cuts a list of quoted names in parentheses from the start of s.
 func cutIdents(s string) (names []string, rest string, ok bool) {
 	rest, ok = strings.CutPrefix(s, "(")
 	for ok {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// CreateLines splits the text of SHOW CREATE TABLE into its lines, without their line ends. A newline within a quoted name or
-// text does not end a line.
+// CreateLines splits the text of SHOW CREATE TABLE into lines, without line ends. A newline within a quoted
+// name or string does not end a line.
 func CreateLines(create string) []string {
 	var lines []string
 	start, quote := 0, byte(0)
 	for i := 0; i < len(create); i++ {
 		switch b := create[i]; {
 		case quote != 0 && b == '\\' && quote == '\'':
-			i++ // servers escape within texts, and not within names
+			i++ // servers escape within strings, but not within names
 		case quote != 0:
 			if b == quote {
-				quote = 0 // a doubled quote opens again at once
+				quote = 0 // a doubled quote immediately opens again
 			}
 		case b == '`' || b == '\'':
 			quote = b
@@ -27,14 +27,14 @@ func CreateLines(create string) []string {
 	return append(lines, create[start:])
 }
 
-// AutoIncrement returns the next AUTO_INCREMENT value that the text of SHOW CREATE TABLE states, 0 if it states none: the
-// table has no such column, or no value was taken.
+// AutoIncrement returns the next AUTO_INCREMENT value in the text of SHOW CREATE TABLE, 0 if there is none:
+// the table has no such column, or no value was used.
 func AutoIncrement(create string) uint64 {
 	for _, line := range CreateLines(create) {
 		if !strings.HasPrefix(line, ") ") {
 			continue
 		}
-		for _, option := range strings.Fields(line) { // names and texts come after it
+		for _, option := range strings.Fields(line) { // names and strings come after it
 			if value, ok := strings.CutPrefix(option, "AUTO_INCREMENT="); ok {
 				n, _ := strconv.ParseUint(value, 10, 64)
 				return n
@@ -52,17 +52,17 @@ func AutoIncrement(create string) uint64 {
 type CreateKey struct {
 	Kind    string   // PRIMARY KEY, UNIQUE KEY, KEY, FULLTEXT KEY, SPATIAL KEY
 	Name    string   // PRIMARY for the primary key
-	Parts   []string // columns or expressions as they are written, with lengths and directions
-	Options string   // what follows the list
+	Parts   []string // columns or expressions as printed, with lengths and directions
+	Options string   // text after the list
 }
 
-// Hidden reports whether the server's optimizer does not use the index, so that statements cannot name it: INVISIBLE in MySQL,
-// IGNORED in MariaDB.
+// Hidden reports whether the server's optimizer ignores the index, so that statements cannot name it:
+// INVISIBLE in MySQL, IGNORED in MariaDB.
 func (k *CreateKey) Hidden() bool {
 	return strings.HasSuffix(k.Options, "/*!80000 INVISIBLE */") || strings.HasSuffix(k.Options, "IGNORED")
 }
 
-// WithoutOverlaps reports whether the key is one of MariaDB's over periods.
+// WithoutOverlaps reports whether the key is a MariaDB key over periods.
 func (k *CreateKey) WithoutOverlaps() bool {
 	return len(k.Parts) > 0 && strings.HasSuffix(k.Parts[len(k.Parts)-1], "` WITHOUT OVERLAPS")
 }
@@ -92,7 +92,7 @@ func CreateKeys(create string) (keys []CreateKey) {
 	return keys
 }
 
-// quotedEnd is the length of the quoted name or text that s starts with.
+// quotedEnd returns the length of the quoted name or string at the start of s.
 func quotedEnd(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch {

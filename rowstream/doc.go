@@ -1,16 +1,26 @@
-// Package rowstream reads tables of a MySQL-compatible server as batches of rows, from one
-// consistent view, in chunks along the key, without garbage per row.
+// Package rowstream reads tables of a MySQL-compatible server as batches of rows, from one consistent view,
+// in chunks along the key, without allocations per row.
+//
+//	server, err := rowstream.OpenDirect(ctx, mysqlconn.Config{Addr: "db1:3306", User: "app", Password: password})
+//	table, err := server.Describe(ctx, "shop", "orders")
+//	view, err := server.Snapshot(ctx, 1, []*rowstream.Table{table})
+//	reader := view.Reader(0)
+//	chunk, err := reader.Cut(ctx, table, 16<<20, rowstream.Chunk{})
+//	for batch, err := range reader.Read(ctx, table, chunk, rowstream.ReadOptions{}) {
+//		// … batch is valid until the next one
+//	}
 //
 // # Terms
 //
 //   - A row is the payload of a text-protocol row packet: length-encoded values, FB for NULL.
-//   - A Batch is rows back to back, bounded in bytes, used again and again.
-//   - A Plan filters rows and projects their columns; a Filter applies it in reused storage.
-//   - A Server is where tables are read: Direct here, or a client of package wire.
-//   - A View is a Server's tables at one point in time; a Reader of it reads one chunk at a time.
-//   - A short view is a view of one table that ends at an age limit, no matter what reads it. A ShortReader reads through
-//     one after another. Their points in time are unknown, but each is later than all views before it.
-//   - A shard is a part of a table by the CRC-32 of one column, which SQL can compute too.
+//   - A [Batch] is a buffer of concatenated rows, bounded in bytes and reused.
+//   - A [Plan] filters rows and projects their columns; a [Filter] applies it in reused memory.
+//   - A [Server] is a source of tables: [Direct], or a client of package rowstream/wire.
+//   - A [View] is a server's tables at one point in time; a [Reader] reads one chunk of it at a time.
+//   - A short view is a view of one table that expires at an age limit, whatever uses it. A [ShortReader]
+//     reads through consecutive short views. Their points in time are unknown, but each is later than all
+//     views before it.
+//   - A [Shard] is a part of a table by the CRC-32 of one column, which SQL can compute too.
 //
 // # Data flow
 //
@@ -20,12 +30,15 @@
 //	Batch ──> AppendLoad ──> LOAD DATA LOCAL      (each value escaped once)
 //	      └─> AppendInsert ──> multi-row INSERT
 //
-// No memory of a row outlives its batch.
+// # Costs
 //
-// # What it does not do
+// No memory of a row outlives its batch. A reader keeps one batch of ReadOptions.BatchBytes; a row of WideRow
+// bytes or more is returned from the connection's buffer. Reading allocates neither per row nor per batch.
 //
-// It writes to no server (package copier does), and evaluates no SQL: conditions beyond a Plan belong in the statement that reads.
-// It reads no changes: that is the subject of package binlog.
+// # Limits
+//
+// The package writes to no server (package copier does), and evaluates no SQL: conditions beyond a Plan
+// belong in the statement that reads. Package binlog reads changes.
 //
 // # Specification
 //

@@ -2,12 +2,12 @@ package rowstream
 
 import "strconv"
 
-// maxPlainExponent is how many digits servers write before or after the point until they
-// write an exponent.
+// maxPlainExponent is the maximum number of digits before or after the decimal point for which servers print
+// no exponent.
 const maxPlainExponent = 15
 
-// AppendDouble appends a double as servers write it: the fewest digits that say it, or scale
-// digits after the point where the column was declared so.
+// AppendDouble appends a double as servers print it: with the shortest exact digits, or with scale digits
+// after the point for a column declared so.
 func AppendDouble(dst []byte, v float64, scale int) []byte {
 	at := len(dst)
 	if scale >= 0 {
@@ -19,7 +19,7 @@ func AppendDouble(dst []byte, v float64, scale int) []byte {
 		e--
 	}
 	if e == at {
-		return dst // no number: servers keep none
+		return dst // not a number: servers store none
 	}
 	exponent := 0
 	for _, c := range dst[e+2:] {
@@ -35,7 +35,7 @@ func AppendDouble(dst []byte, v float64, scale int) []byte {
 	if mantissa > 1 {
 		mantissa-- // the point
 	}
-	point := exponent + 1 // where the point stands, counted in digits
+	point := exponent + 1 // position of the point, counted in digits
 	if point > -maxPlainExponent && (point <= maxPlainExponent || mantissa > point) {
 		return strconv.AppendFloat(dst[:at], v, 'f', -1, 64)
 	}
@@ -43,12 +43,12 @@ func AppendDouble(dst []byte, v float64, scale int) []byte {
 	return strconv.AppendInt(dst, int64(exponent), 10)
 }
 
-// appendScaled appends a double with scale digits after the point: the fewest digits that say
-// it, and zeros, or when these are too many, it rounded.
+// appendScaled appends a double with scale digits after the point: the shortest exact digits padded with
+// zeros, or rounded if there are more.
 func appendScaled(dst []byte, v float64, scale int) []byte {
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, v, 'f', -1, 64)
-	after := -1 // the point
+	after := -1 // position of the point
 	for i := at; i < len(dst); i++ {
 		if after >= 0 || dst[i] == '.' {
 			after++

@@ -9,57 +9,56 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Plan says which rows of a stream go on, and what becomes of their columns. It holds for
-// rows that are read and for rows out of events alike: what SQL alone can decide is pushed
-// into the statement that reads and is not here.
+// A Plan selects rows of a stream and transforms their columns. It applies to rows that are read and to rows
+// of events: conditions that only SQL can evaluate are pushed down into the statement that reads, and are not
+// part of it.
 //
-// The zero value lets every row pass as it is.
+// The zero value passes every row unchanged.
 type Plan struct {
-	Where  []Condition // all of them must hold
-	Match  *Predicate  // must be true too; nil: it is
-	Output []Output    // nil keeps all columns in their order
+	Where  []Condition // all must be true
+	Match  *Predicate  // must be true too; nil: always
+	Output []Output    // nil keeps all columns in order
 }
 
-// A Condition is one test on one column.
+// A Condition is a test on one column.
 type Condition struct {
 	Column int // of the input, from 0
 
-	// Shard, when its Count is not 0, keeps the rows of one share. Otherwise the column
-	// must be equal to Equal by Compare.
+	// Shard, unless its Count is 0, selects the rows of one shard. Otherwise the column must be equal to
+	// Equal by Compare.
 	Shard Shard
 
-	Equal   []byte // nil is NULL, which is equal to NULL alone
+	Equal   []byte // nil is NULL, which only equals NULL
 	Compare Comparison
 }
 
-// An Output is one column of what goes on.
+// An Output is one column of the resulting rows.
 type Output struct {
 	From   Origin
 	Column int    // of the input, from 0, unless From is FixedValue
 	Value  []byte // for FixedValue; nil is NULL
 }
 
-// An Origin is where an output column's value comes from.
+// An Origin is the source of an output column's value.
 type Origin uint8
 
 // The origins of output columns.
 const (
-	ColumnValue Origin = iota // a column's value as it is
+	ColumnValue Origin = iota // a column's value, unchanged
 	FixedValue                // the same value in each row
 	ShardValue                // the shard key of a column, as a decimal number; see ShardKey
 )
 
-// A Filter applies a plan to row after row and keeps the room that this takes. It is for one
-// goroutine.
+// A Filter applies a plan to rows and reuses its memory. It must not be used concurrently.
 type Filter struct {
 	plan    *Plan
 	columns int
 	row     mysqlwire.TextRow
-	keys    []byte // text of the shard keys of the present row
+	keys    []byte // text of the shard keys of the current row
 }
 
-// NewFilter makes a filter for rows of the given number of columns. A column number out of
-// range is an error.
+// NewFilter returns a filter for rows of the given number of columns. A column number out of range is an
+// error.
 func NewFilter(p *Plan, columns int) (*Filter, error) {
 	for i, c := range p.Where {
 		if err := inRange("condition", i, c.Column, columns); err != nil {
@@ -99,7 +98,7 @@ func inRange(what string, i, column, columns int) error {
 	return nil
 }
 
-// Columns is how many columns rows have after the filter.
+// Columns returns the number of columns of the resulting rows.
 func (f *Filter) Columns() int {
 	if f.plan.Output == nil {
 		return f.columns
@@ -107,9 +106,9 @@ func (f *Filter) Columns() int {
 	return len(f.plan.Output)
 }
 
-// Apply reports whether a row goes on, and with which values: views of the row, of the plan
-// and of the filter, valid until the next call. The row must have the number of columns that
-// the filter was made for. It does not allocate.
+// Apply reports whether a row passes, and returns its resulting values: views of the row, the plan and the
+// filter, valid until the next call. The row must have the number of columns passed to NewFilter. It does not
+// allocate.
 func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	for i := range f.plan.Where {
 		if c := &f.plan.Where[i]; !c.holds(row[c.Column]) {

@@ -15,7 +15,7 @@ func TestFilter(t *testing.T) {
 		name string
 		plan Plan
 		in   mysqlwire.TextRow
-		want mysqlwire.TextRow // nil when the row does not go on
+		want mysqlwire.TextRow // nil if the row does not pass
 	}{
 		{"everything passes as it is", Plan{}, row("1", nil), row("1", nil)},
 		{"an order of its own, and twice", Plan{Output: []Output{{Column: 1}, {Column: 0}, {Column: 1}}}, row("1", "2"), row("2", "1", "2")},
@@ -39,7 +39,7 @@ func TestFilter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time in storage that the first left
+			for range 2 { // the second time with memory from the first
 				got, ok := f.Apply(tt.in)
 				if ok != (tt.want != nil) {
 					t.Fatalf("the row goes on: %v", ok)
@@ -161,8 +161,8 @@ func TestAllocs(t *testing.T) {
 	})
 }
 
-// BenchmarkRow is what one row costs on its way into a batch and to LOAD DATA. The plain twins are
-// in bench/baseline/rows.
+// BenchmarkRow measures one row on its way into a batch and to LOAD DATA. The unoptimized equivalents are in
+// bench/baseline/rows.
 func BenchmarkRow(b *testing.B) {
 	in := row("1234567", "998877", strings.Repeat("0123456789-", 11)[:119], strings.Repeat("0123456789-", 6)[:59])
 	payload := in.AppendTo(nil)

@@ -8,14 +8,14 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// root is the configuration of an account that may read the log.
+// root returns the configuration of an account that may read the log.
 func root(s *testmysql.Server) mysqlconn.Config {
 	cfg := app(s)
 	cfg.User = testmysql.RootUser
 	return cfg
 }
 
-// selected are a table's rows as ReadExpr gives them.
+// selected returns a table's rows as selected by ReadExpr.
 func selected(t *testing.T, c *mysqlconn.Client, table *Table) (rows []mysqlwire.TextRow) {
 	t.Helper()
 	sql, err := table.SelectChunk(Chunk{}, "")

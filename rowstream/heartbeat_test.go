@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// startOrSkip starts a server for a test, which is skipped where MySQL is needed and not installed.
+// startOrSkip starts a server for a test, and skips the test if it requires MySQL and that is not installed.
 func startOrSkip(t *testing.T, options ...testmysql.Option) *testmysql.Server {
 	t.Helper()
 	testmysql.SkipIfOff(t)

@@ -11,7 +11,7 @@ import (
 // Ident returns a name, quoted for SQL.
 func Ident(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// Idents joins names by commas.
+// Idents joins quoted names by commas.
 func Idents(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -23,7 +23,7 @@ func Idents(names []string) string {
 // Quote returns a text as an SQL literal.
 func Quote(s string) string { return string(AppendQuoted(nil, []byte(s))) }
 
-// QueryValue returns the value of a statement of one row and column; empty when there is no row.
+// QueryValue returns the value of a statement with one row and column; empty if there is no row.
 func QueryValue(ctx context.Context, c *mysqlconn.Client, sql string) (value string, err error) {
 	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 		value = string(row[0])

@@ -11,10 +11,10 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ServerIdentity returns what a server is known by under all of its addresses: MySQL's server_uuid, which is of a data
-// directory; MariaDB's server_uid, which is of a host and a port, or the host's name and the port before MariaDB 10.10, each with
-// the server's id. A copy of a data directory may have the identity of the original, and a MariaDB that moves to another host
-// has another one.
+// ServerIdentity returns an identifier of a server that is independent of its address: MySQL's server_uuid,
+// which belongs to a data directory; MariaDB's server_uid, which belongs to a host and a port, or the host's
+// name and the port before MariaDB 10.10, each with the server's id. A copy of a data directory may have the
+// identity of the original, and a MariaDB server that moves to another host gets another one.
 func ServerIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	sql := "SELECT CONCAT('mysql ', @@global.server_uuid)"
 	if IsMariaDB(c.ServerVersion) {
@@ -56,9 +56,9 @@ type Querier interface {
 
 var _ Querier = (*Direct)(nil)
 
-// SameServer reports whether a connection and another server are one. Servers have many names: a host's name, its address, a port that
-// is forwarded. Identities are copied along with their data. So it is tried: a lock that is taken over the one is seen over the
-// other.
+// SameServer reports whether a connection and another server are the same server. Servers have many names: a
+// host's name, its address, a forwarded port; and identities are copied with their data. So it is tested: a
+// lock that is acquired over one is visible over the other.
 func SameServer(ctx context.Context, c *mysqlconn.Client, other Querier) (same bool, err error) {
 	name := "tare.same." + rand.Text()
 	got, err := QueryValue(ctx, c, "SELECT GET_LOCK("+Quote(name)+", 0)")
@@ -81,7 +81,7 @@ func SameServer(ctx context.Context, c *mysqlconn.Client, other Querier) (same b
 	return same, nil
 }
 
-// IsServer reports whether the server of a connection is the one at an address, with the account that cfg has.
+// IsServer reports whether the server of a connection is the one at an address, using the account of cfg.
 func IsServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, addr string) (bool, error) {
 	cfg.Addr = addr
 	other, err := OpenDirect(ctx, cfg)

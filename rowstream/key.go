@@ -7,11 +7,11 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ErrNullKey is the error of a key with a NULL in it, which identifies no row.
+// ErrNullKey is the error of a key with a NULL value, which identifies no row.
 var ErrNullKey = errors.New("a key column is NULL")
 
-// EncodeKey is a key tuple as bytes: length-encoded values, as in a row. A nil tuple, a
-// table's start or end, is nil.
+// EncodeKey returns a key tuple as bytes: length-encoded values, as in a row. A nil tuple, a table's start or
+// end, is nil.
 func EncodeKey(key mysqlwire.TextRow) []byte {
 	if key == nil {
 		return nil
@@ -19,8 +19,8 @@ func EncodeKey(key mysqlwire.TextRow) []byte {
 	return key.AppendTo([]byte{})
 }
 
-// DecodeKey is the tuple of EncodeKey, for a key of the given number of columns. Nothing of
-// b is kept. What is no such tuple is an error.
+// DecodeKey decodes a tuple of EncodeKey, for a key of the given number of columns. It does not retain b. An
+// invalid tuple is an error.
 func DecodeKey(b []byte, columns int) (mysqlwire.TextRow, error) {
 	if b == nil {
 		return nil, nil
@@ -32,7 +32,7 @@ func DecodeKey(b []byte, columns int) (mysqlwire.TextRow, error) {
 	return cloneKey(view)
 }
 
-// cloneKey is a tuple with values of its own.
+// cloneKey returns a copy of a tuple and its values.
 func cloneKey(view mysqlwire.TextRow) (mysqlwire.TextRow, error) {
 	key := make(mysqlwire.TextRow, len(view))
 	for i, v := range view {

@@ -44,7 +44,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// row is a random row. Few values make many rows share the first columns.
+// row returns a random row. Few values make many rows share the first columns.
 func (k *randomKey) row(rnd *rand.Rand) string {
 	values := []string{"0"}
 	for i := range k.binary {
@@ -57,7 +57,8 @@ func (k *randomKey) row(rnd *rand.Rand) string {
 	return "(" + strings.Join(values, ", ") + ")"
 }
 
-// compare is the model: the order of two keys in the chunks of a table, which goes by the index where that has both directions.
+// compare is the model: the order of two keys in the chunks of a table, which is that of the index if the
+// index has both directions.
 func (k *randomKey) compare(a, b []string) int {
 	mixed := slices.Contains(k.down, true) && slices.Contains(k.down, false)
 	for i := range a {
@@ -98,8 +99,8 @@ func sorts(t *testing.T, c *mysqlconn.Client, sql string) bool {
 	return strings.Contains(fmt.Sprint(keysOf(t, c, "EXPLAIN FORMAT=TRADITIONAL "+sql, 0)), "filesort")
 }
 
-// TestKeyOrders cuts and reads tables with random keys. Chunks have the rows of the model in its order, up to a random end, and no
-// statement sorts.
+// TestKeyOrders cuts and reads tables with random keys. Chunks have the rows of the model in its order, up to
+// a random end, and no statement sorts.
 func TestKeyOrders(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {

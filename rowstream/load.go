@@ -9,12 +9,11 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// LoadFormat is the clause that tells LOAD DATA how AppendLoad writes.
+// LoadFormat is the clause of LOAD DATA for the format of AppendLoad.
 const LoadFormat = `CHARACTER SET binary FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n'`
 
-// AppendLoad appends the rows of b as LOAD DATA reads them under LoadFormat: values
-// separated by tabs, rows ended by newlines, NULL as \N. It does not allocate when dst has
-// room.
+// AppendLoad appends the rows of b in the format of LoadFormat: values separated by tabs, rows ended by
+// newlines, NULL as \N. It does not allocate if dst has enough capacity.
 //
 // Specification: MySQL "LOAD DATA Statement", Field and Line Handling.
 func AppendLoad(dst []byte, b *Batch) ([]byte, error) {
@@ -41,8 +40,8 @@ func AppendLoad(dst []byte, b *Batch) ([]byte, error) {
 	return dst, nil
 }
 
-// StreamLoad is AppendLoad for a batch of wide rows: it hands the text to write in pieces of about the room that dst has, and
-// returns that room.
+// StreamLoad is AppendLoad for a batch of wide rows: it passes the text to write in parts of about the
+// capacity of dst, and returns dst's memory.
 func StreamLoad(dst []byte, b *Batch, write func([]byte) error) ([]byte, error) {
 	const piece = 64 << 10
 	flush := func(least int) (err error) {
@@ -105,8 +104,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// loadSpecial is where the first tab, newline or backslash is, or -1. It looks at eight
-// bytes at a time.
+// loadSpecial returns the index of the first tab, newline or backslash, or -1. It examines eight bytes at a
+// time.
 func loadSpecial(v []byte) int {
 	i := 0
 	for ; i+8 <= len(v); i += 8 {
@@ -123,12 +122,12 @@ func loadSpecial(v []byte) int {
 	return -1
 }
 
-// zeroBytes has the high bit of the lowest zero byte of w set, and none below it.
+// zeroBytes returns a word with the high bit of the lowest zero byte of w set, and no bit below it.
 func zeroBytes(w uint64) uint64 { return (w - ones) & ^w & highs }
 
-// AppendQuoted appends v as a literal of bytes, which no character set of connection or
-// column changes, with or without NO_BACKSLASH_ESCAPES: _binary'…' when nothing in v needs an
-// escape, x'…' otherwise. It does not allocate when dst has room.
+// AppendQuoted appends v as a binary literal, independent of character sets and of NO_BACKSLASH_ESCAPES:
+// _binary'…' if nothing in v needs an escape, x'…' otherwise. It does not allocate if dst has enough
+// capacity.
 func AppendQuoted(dst, v []byte) []byte {
 	if plainLiteral(v) {
 		dst = append(dst, "_binary'"...)
@@ -143,8 +142,7 @@ func AppendQuoted(dst, v []byte) []byte {
 	return append(dst, '\'')
 }
 
-// plainLiteral reports whether v means itself between quotes: printable ASCII without quote
-// and backslash.
+// plainLiteral reports whether v needs no escape between quotes: printable ASCII without quote and backslash.
 func plainLiteral(v []byte) bool {
 	for _, c := range v {
 		if c < ' ' || c > '~' || c == '\'' || c == '\\' {
@@ -154,13 +152,12 @@ func plainLiteral(v []byte) bool {
 	return true
 }
 
-// AppendInsert appends one INSERT or REPLACE of as many rows as fit: head, which ends in
-// VALUES, then rows from offset at of b on, until limit bytes or the batch's end. It answers
-// the statement, where the next row starts, and how many rows it took: none when the first
-// does not fit. It does not allocate when dst has room.
+// AppendInsert appends one INSERT or REPLACE with as many rows as fit: head, which ends in VALUES, then rows
+// of b from offset at, up to limit bytes or the batch's end. It returns the statement, the offset of the next
+// row, and the number of rows: 0 if the first does not fit. It does not allocate if dst has enough capacity.
 //
-// values wraps the value of each column, such as CAST(? AS SIGNED); a nil entry
-// stands for the bare value. It may be nil.
+// values wraps the value of each column, such as CAST(? AS SIGNED); a zero entry leaves the value bare. It
+// may be nil.
 func AppendInsert(dst []byte, head string, b *Batch, at, limit int, values []Wrap) (_ []byte, next, rows int, err error) {
 	start := len(dst)
 	dst = append(dst, head...)
@@ -179,7 +176,7 @@ func AppendInsert(dst []byte, head string, b *Batch, at, limit int, values []Wra
 			dst = appendWrapped(dst, v, values, i)
 		}
 		dst = append(dst, "),"...)
-		if len(dst)-1-start > limit { // the last comma goes
+		if len(dst)-1-start > limit { // remove the last comma
 			dst, at = dst[:mark], from
 			break
 		}
@@ -208,22 +205,22 @@ func appendWrapped(dst, v []byte, values []Wrap, i int) []byte {
 	return append(dst, w.After...)
 }
 
-// GrowInsert gives dst room for a statement of AppendInsert over all of b, so that it grows once: a value is written in as many
-// bytes as it has, or in hexadecimal digits.
+// GrowInsert grows dst once for a statement of AppendInsert over all of b: a value is written with its bytes,
+// or in hexadecimal digits.
 func GrowInsert(dst []byte, head string, b *Batch) []byte {
 	size := len(head)
 	var row mysqlwire.TextRow
 	for at := 0; at < len(b.Bytes); {
 		var err error
 		if at, err = b.Row(at, &row); err != nil {
-			break // AppendInsert says so
+			break // AppendInsert reports it
 		}
 		size += LiteralSize(row)
 	}
 	return slices.Grow(dst, size)
 }
 
-// LiteralSize returns how many bytes the values of a row take in a statement, at most.
+// LiteralSize returns the maximum number of bytes of a row's values in a statement.
 func LiteralSize(row mysqlwire.TextRow) int {
 	size := 64 * len(row)
 	for _, v := range row {

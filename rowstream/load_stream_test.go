@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestStreamLoad has the pieces of wide rows be the text of AppendLoad.
+// TestStreamLoad compares the parts of wide rows with the text of AppendLoad.
 func TestStreamLoad(t *testing.T) {
 	wide := bytes.Repeat([]byte("a\\b\tc\nd\x00"), 40_000)
 	for _, columns := range []int{1, 3} {

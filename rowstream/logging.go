@@ -13,39 +13,40 @@ import (
 )
 
 var (
-	// ErrNotLogged is beneath the errors that say that a server may write to tables without logging it.
+	// ErrNotLogged is the cause of errors for a server that may write to tables without logging it.
 	ErrNotLogged = errors.New("the binary log of the server does not have all changes")
 
-	// ErrLogUnseen is beneath those of them that say that the user may not see whether it does.
+	// ErrLogUnseen is the cause of those errors if the user lacks the privileges to find out.
 	ErrLogUnseen = errors.New("missing privileges")
 )
 
 // A Channel is a row of SHOW REPLICA STATUS: a primary that the server replicates from.
 type Channel struct {
 	Host, Port string
-	running    bool // one of its threads
+	running    bool // one of its threads is running
 }
 
-// A Logging is how a server logs changes, as far as the user may see it.
+// A Logging describes how a server logs changes, as far as the user may see it.
 type Logging struct {
 	on       bool // log_bin
-	updates  bool // log_slave_updates: changes that are replicated to it are logged too
+	updates  bool // log_slave_updates: replicated changes are logged too
 	readOnly bool
-	exact    bool // names of schemas are compared with their case
+	exact    bool // names of schemas are case-sensitive
 
 	Channels    []Channel
-	ChannelsErr error // why they cannot be seen; nil: they can
+	ChannelsErr error // why they cannot be read; nil: they can
 
 	doDB, ignoreDB []string
-	filtersErr     error // why they cannot be seen; nil: they can
+	filtersErr     error // why they cannot be read; nil: they can
 }
 
-// IsReplica reports whether the server gets its changes from another one at present.
+// IsReplica reports whether the server currently replicates from another one.
 func (l *Logging) IsReplica() bool {
 	return l.readOnly && len(l.Channels) > 0 || slices.ContainsFunc(l.Channels, func(c Channel) bool { return c.running })
 }
 
-// ReadLogging reads how a server logs. Settings that the account may not see are errors in the result.
+// ReadLogging reads a server's settings of its log. Settings that the account may not see are errors in the
+// result.
 func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error) {
 	for _, v := range []struct {
 		to    *bool
@@ -55,7 +56,7 @@ func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error
 		if err != nil {
 			return l, err
 		}
-		*v.to = value != "0" && !strings.EqualFold(value, "OFF") // MariaDB 12 knows more than ON
+		*v.to = value != "0" && !strings.EqualFold(value, "OFF") // MariaDB 12 has more values than ON
 	}
 	value, err := Variable(ctx, c, "lower_case_table_names")
 	if err != nil {
@@ -86,7 +87,7 @@ func splitNames(list []byte) (names []string) {
 	return names
 }
 
-// IsRefusal reports whether an error is a server's refusal, which repeating does not change.
+// IsRefusal reports whether an error is permanent: a server's refusal.
 func IsRefusal(err error) bool {
 	var refused *mysqlconn.ServerError
 	return errors.As(err, &refused) && !refused.SafeToRetry()
@@ -103,7 +104,7 @@ func IsUnknownVariable(err error) bool {
 	return errors.As(err, &refused) && refused.Number == errUnknownVariable
 }
 
-// firstVariable is the value of the first variable that the server has.
+// firstVariable returns the value of the first variable that the server has.
 func firstVariable(ctx context.Context, c *mysqlconn.Client, names ...string) (value string, err error) {
 	for _, name := range names {
 		value, err = Variable(ctx, c, name)
@@ -114,7 +115,7 @@ func firstVariable(ctx context.Context, c *mysqlconn.Client, names ...string) (v
 	return value, err
 }
 
-// queryFirst executes the first of the statements that the server's parser takes.
+// queryFirst executes the first statement that the server's parser accepts.
 func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.TextRow) error, statements ...string) (err error) {
 	for _, sql := range statements {
 		_, err = c.Query(ctx, sql, row)
@@ -129,13 +130,14 @@ func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.Tex
 	return err
 }
 
-// Errors of servers: a variable that is unknown, and a statement that the parser does not take.
+// Errors of servers: an unknown variable, and a statement that the parser rejects.
 const (
 	errUnknownVariable = 1193
 	errParse           = 1064
 )
 
-// Columns of SHOW SLAVE STATUS, the same in MySQL and MariaDB; SHOW ALL SLAVES STATUS has two more before them.
+// Columns of SHOW SLAVE STATUS, the same in MySQL and MariaDB; SHOW ALL SLAVES STATUS has two more before
+// them.
 const (
 	channelHost = 1
 	channelPort = 3
@@ -143,7 +145,7 @@ const (
 	channelSQL  = 11
 )
 
-// readChannels reads which servers a server replicates from.
+// readChannels reads the servers that a server replicates from.
 func readChannels(ctx context.Context, c *mysqlconn.Client) (all []Channel, err error) {
 	shift, statements := 0, []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"}
 	if IsMariaDB(c.ServerVersion) {
@@ -162,8 +164,8 @@ func readChannels(ctx context.Context, c *mysqlconn.Client) (all []Channel, err 
 	return all, err
 }
 
-// CheckLogged reports why a server may write to tables in the schemas without logging it. The error wraps
-// ErrNotLogged.
+// CheckLogged returns an error if a server may write to tables in the schemas without logging it. The error
+// wraps ErrNotLogged.
 func (l *Logging) CheckLogged(schemas []string) error {
 	refuse := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %w", ErrNotLogged, fmt.Errorf(format, a...))
@@ -192,7 +194,7 @@ func (l *Logging) CheckLogged(schemas []string) error {
 	return nil
 }
 
-// Schemas are the schemas of tables, each once.
+// Schemas returns the schemas of tables, without duplicates.
 func Schemas(tables []*Table) (names []string) {
 	for _, t := range tables {
 		names = append(names, t.Schema)

@@ -39,7 +39,7 @@ func exec(t *testing.T, c *mysqlconn.Client, statements ...string) {
 	}
 }
 
-// column reads the first column of each row as text.
+// column returns the first column of each row as text.
 func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	t.Helper()
 	var got []string
@@ -88,8 +88,7 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
-// TestSnapshot has writers at work while snapshots are taken in each way: all connections
-// see the same sum.
+// TestSnapshot takes snapshots in each way while writers are active: all connections see the same sum.
 func TestSnapshot(t *testing.T) {
 	for name, server := range map[string]*testmysql.Server{"binlog": testmysql.Start(t, testmysql.WithBinlog()), "no binlog": testmysql.Start(t)} {
 		for _, user := range []string{testmysql.RootUser, testmysql.AppUser} {

@@ -9,28 +9,28 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Predicate is a condition over a row with SQL's three truth values: a comparison with NULL
-// is unknown, and a row for which the whole is unknown does not pass. It is a tree of plain
-// values; NewFilter says what is wrong with it.
+// A Predicate is a condition over a row with SQL's three truth values: a comparison with NULL is unknown, and
+// a row for which the predicate is unknown does not pass. It is a tree of plain values; NewFilter validates
+// it.
 type Predicate struct {
 	Op Operator
 
 	Args []Predicate // of And and Or, any number; of Not, one
 
-	// Column and Compare say what the other operators look at: the column, from 0, and the
-	// order in which its values are compared.
+	// Column and Compare apply to the other operators: the column, from 0, and the order in which its values
+	// are compared.
 	Column  int
 	Compare Comparison
 
-	// Values are what the column is compared with: one value; two for Between, low and high;
-	// any number for In; none for IsNull. A nil entry is NULL.
+	// Values are the operands for the column: one value; two for Between, low and high; any number for In;
+	// none for IsNull. A nil entry is NULL.
 	Values [][]byte
 }
 
-// An Operator is what a Predicate does.
+// An Operator is the operator of a Predicate.
 type Operator uint8
 
-// The operators. IS NOT NULL, NOT BETWEEN and NOT IN are Not around the plain one.
+// The operators. IS NOT NULL, NOT BETWEEN and NOT IN are Not around the positive form.
 const (
 	And Operator = iota + 1
 	Or
@@ -47,10 +47,10 @@ const (
 	NullSafeEqual // <=>
 )
 
-// MaxPredicateDepth bounds how deep a predicate is nested, as a plan may come from elsewhere.
+// MaxPredicateDepth bounds the nesting of a predicate, because a plan may come from another process.
 const MaxPredicateDepth = 200
 
-// check says what is wrong with a predicate over rows of so many columns.
+// check returns an error if a predicate over rows with this number of columns is invalid.
 func (p *Predicate) check(columns, depth int) error {
 	if depth > MaxPredicateDepth {
 		return fmt.Errorf("the condition is nested deeper than %d", MaxPredicateDepth)
@@ -105,7 +105,7 @@ func truthOf(b bool) truth {
 	return no
 }
 
-// eval is the truth of the predicate for a row. It does not allocate.
+// eval returns the truth value of the predicate for a row. It does not allocate.
 func (p *Predicate) eval(row mysqlwire.TextRow) truth {
 	switch p.Op {
 	case And:
@@ -150,7 +150,7 @@ func (p *Predicate) eval(row mysqlwire.TextRow) truth {
 	return p.relate(p.Op, v, p.Values[0])
 }
 
-// relate is the truth of a comparison of two values.
+// relate returns the truth value of a comparison of two values.
 func (p *Predicate) relate(op Operator, v, w []byte) truth {
 	if v == nil || w == nil {
 		return unknown
@@ -176,7 +176,7 @@ func (p *Predicate) relate(op Operator, v, w []byte) truth {
 
 var errNotTemporal = errors.New("is no date or time of the form 2006-01-02, 2006-01-02 15:04:05 or 15:04:05, with up to six digits of fractions")
 
-// checkValue says what is wrong with a constant of a predicate.
+// checkValue returns an error if a constant of a predicate is invalid.
 func (c Comparison) checkValue(v []byte) error {
 	if v == nil {
 		return nil
@@ -197,7 +197,7 @@ func (c Comparison) checkValue(v []byte) error {
 	return nil
 }
 
-// order compares two values; ok is false when one of them is none of the comparison's.
+// order compares two values; ok is false if one of them is invalid for the comparison.
 func (c Comparison) order(a, b []byte) (order int, ok bool) {
 	switch c {
 	case Number:

@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// passes reports whether a filter lets a row through.
+// passes reports whether a row passes a filter.
 func passes(t testing.TB, p *Predicate, row mysqlwire.TextRow) bool {
 	t.Helper()
 	f, err := NewFilter(&Plan{Match: p}, len(row))
@@ -67,7 +67,7 @@ func TestPredicateRefuses(t *testing.T) {
 	}
 }
 
-// columnSample is a column of TestPredicate: how it is compared, and values and constants of it.
+// A columnSample is a column of TestPredicate: its comparison, values and constants.
 type columnSample struct {
 	definition string
 	compare    Comparison
@@ -90,7 +90,7 @@ var columnSamples = []columnSample{
 	{"VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", Padded, []string{"NULL", "''", "'a'", "'a '", "'a\\t'", "'é'", "'ab'"}, []string{"", "a", "a  ", "a\t", "é", "A"}},
 }
 
-// literal is a constant as SQL.
+// literal returns a constant as SQL.
 func (c *columnSample) literal(v []byte) string {
 	switch {
 	case v == nil:
@@ -105,7 +105,7 @@ func (c *columnSample) literal(v []byte) string {
 	return fmt.Sprintf("_utf8mb4 x'%x' COLLATE utf8mb4_bin", v)
 }
 
-// randomPredicate is a predicate over the columns c1, c2, … and its SQL.
+// randomPredicate returns a predicate over the columns c1, c2, … and its SQL.
 func randomPredicate(r *rand.Rand, depth int) (Predicate, string) {
 	if depth > 0 && r.IntN(3) > 0 {
 		op := And + Operator(r.IntN(3))
@@ -125,8 +125,8 @@ func randomPredicate(r *rand.Rand, depth int) (Predicate, string) {
 	p := Predicate{Op: Equal + Operator(r.IntN(int(NullSafeEqual-Equal)+1)), Column: column + 1, Compare: c.compare}
 	value := func() string {
 		var v []byte
-		// Whether a value above the high bound is BETWEEN NULL AND it, MariaDB 10.11 answers
-		// differently in different places of a statement.
+		// For a value above the high bound, MariaDB 10.11 evaluates BETWEEN NULL AND the bound differently in
+		// different parts of a statement.
 		if p.Op == Between || r.IntN(8) > 0 {
 			v = []byte(c.constants[r.IntN(len(c.constants))])
 		}
@@ -151,8 +151,8 @@ func randomPredicate(r *rand.Rand, depth int) (Predicate, string) {
 	return p, name + " " + sign + " " + value()
 }
 
-// TestPredicate has a real server and predicates choose among random rows by random
-// conditions: both choose the same.
+// TestPredicate selects random rows by random conditions on a server and with predicates: the selections are
+// equal.
 func TestPredicate(t *testing.T) {
 	c := connect(t, app(testmysql.Start(t)))
 	r := testseed.Rand(t)

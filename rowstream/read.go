@@ -12,27 +12,28 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// DefaultBatchBytes is how many bytes of rows a batch gathers before it is handed on: enough
-// that calls and system calls do not show, little enough to stay in a CPU's cache.
+// DefaultBatchBytes is the number of bytes of rows after which a batch is returned: large enough that the
+// cost of calls and system calls is negligible, small enough for a CPU's cache.
 const DefaultBatchBytes = 128 << 10
 
-// A ReadOptions says what of a chunk's rows is read, and how.
+// ReadOptions select the rows of a chunk to read, and how.
 type ReadOptions struct {
 	Where string // SQL over the source's columns; empty: all rows
-	Plan  *Plan  // nil: rows as they are
+	Plan  *Plan  // nil: rows are unchanged
 
-	// BatchBytes is when a batch is handed on; 0 stands for DefaultBatchBytes. A batch is
-	// larger by up to one row.
+	// BatchBytes is the number of bytes after which a batch is returned; 0: DefaultBatchBytes. A batch may
+	// exceed it by one row.
 	BatchBytes int
 
-	// Throttle is asked before each row, which costs one atomic read; nil: never.
+	// Throttle is checked before each row, at the cost of one atomic read; nil: never.
 	Throttle *tick.Throttle
 
-	// Count is increased by each row of the chunk that is read, those that the plan holds back included; nil: rows are not counted.
+	// Count is increased by each row of the chunk that is read, including rows that the plan excludes; nil:
+	// rows are not counted.
 	Count *int64
 }
 
-// A reader reads chunks over one connection of a snapshot, in batches that it uses again.
+// A reader reads chunks over one connection of a snapshot, in reused batches.
 type reader struct {
 	s      *Snapshot
 	worker int
@@ -41,10 +42,10 @@ type reader struct {
 	view   mysqlwire.TextRow
 }
 
-// Workers is how many readers can work at once.
+// Workers returns the number of concurrent readers.
 func (s *Snapshot) Workers() int { return len(s.clients) }
 
-// Reader is the reader over the connection of that number.
+// Reader returns the reader over the connection with a number.
 func (s *Snapshot) Reader(worker int) ViewReader { return &reader{s: s, worker: worker} }
 
 // Cut cuts a table's chunk over the reader's connection.
@@ -56,7 +57,7 @@ func (r *reader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Ch
 	return k.Next(ctx, r.s.clients[r.worker])
 }
 
-// chunker is the one that goes on where from begins.
+// chunker returns the chunker that continues at from.
 func (s *Snapshot) chunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
 	s.mu.Lock()
 	k := s.chunkers[t]
@@ -89,7 +90,7 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o *ReadOptions, yi
 	if err != nil {
 		return err
 	}
-	var filter *Filter // nil: rows as they are
+	var filter *Filter // nil: rows are unchanged
 	columns := len(t.Columns)
 	if o.Plan != nil {
 		if filter, err = NewFilter(o.Plan, columns); err != nil {
@@ -128,7 +129,7 @@ func (o *ReadOptions) admit(ctx context.Context) error {
 	return o.Throttle.Wait(ctx)
 }
 
-// rows gathers rows into batches and yields them; more is false once yield has returned false.
+// rows collects rows into batches and yields them; more is false once yield has returned false.
 func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filter, o *ReadOptions, yield func(*Batch) bool) (more bool, err error) {
 	hand := func() bool {
 		more := yield(&r.batch)
@@ -166,11 +167,10 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 	}
 }
 
-// WideRow is how many bytes a row has at least that is handed on out of the connection's buffer.
+// WideRow is the number of bytes from which a row is returned from the connection's buffer.
 const WideRow = 8 << 20
 
-// RoomKept is how much room is kept from one batch to the next: that of a batch and one row of its
-// size.
+// RoomKept returns the bytes of memory kept between batches: those of a batch and one row of its size.
 func RoomKept(batchBytes int) int {
 	if batchBytes == 0 {
 		batchBytes = DefaultBatchBytes
@@ -178,13 +178,13 @@ func RoomKept(batchBytes int) int {
 	return 2 * batchBytes
 }
 
-// empty empties the batch, and gives back the room that a wide row took.
+// empty empties the batch, and releases the memory of a wide row.
 func (r *reader) empty(columns, limit int) {
 	r.batch.Reset(columns)
 	r.batch.Shrink(RoomKept(limit))
 }
 
-// filtered appends what the filter makes of a row.
+// filtered appends the result of the filter for a row.
 func (r *reader) filtered(payload []byte, columns int, f *Filter) error {
 	if err := r.view.Decode(payload, columns); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestRetry succeeds at the third try, and ends by a final error, by the patience and by the context.
+// TestRetry succeeds at the third try, and stops at a final error, after the patience and with the context.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		passing := errors.New("it passes")

@@ -8,9 +8,9 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A RowSQL spells rows of one table as REPLACE and DELETE statements. Both may be done twice:
-// REPLACE makes the row be there in exactly this form, DELETE makes its key be gone. It holds
-// no state of a statement and is safe for concurrent use.
+// A RowSQL formats rows of one table as REPLACE and DELETE statements. Both are idempotent: after REPLACE the
+// row exists with exactly these values, after DELETE its key does not exist. A RowSQL has no state of a
+// statement and is safe for concurrent use.
 type RowSQL struct {
 	replaceHead string
 	deleteHead  string
@@ -19,26 +19,26 @@ type RowSQL struct {
 	exact       bool
 }
 
-// A keySQL spells the values of one key column so that they compare to it by its own rules.
+// A keySQL formats the values of one key column so that they are compared by the column's rules.
 type keySQL struct {
 	column int
 	how    keyForm
 	intro  string // before the quote: _binary, or the column's character set
 	hex    string // before the quote of a literal in hexadecimal digits
-	equal  string // before the value, when the key has several columns
+	equal  string // before the value, if the key has several columns
 }
 
-// A keyForm is how a key value is spelled.
+// A keyForm is the form of a key value in SQL.
 type keyForm uint8
 
 const (
 	keyText   keyForm = iota // in quotes, in the column's character set
-	keyNumber                // bare
-	keyBits                  // bytes, as the number they are
+	keyNumber                // without quotes
+	keyBits                  // bytes, as a number
 )
 
-// NewRowSQL is for a table of the name as SQL wants it, with the columns of its rows and, as
-// numbers in them, those of its key. The rows are as ReadExpr gives them.
+// NewRowSQL returns a RowSQL for a table, named by an SQL expression, with the columns of its rows, in the
+// form of ReadExpr, and the indexes of its key's columns.
 func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 	list, wraps := InsertColumns(columns)
 	s := &RowSQL{
@@ -81,21 +81,21 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 	return s, nil
 }
 
-// exactKey reports whether two values of the column are equal to the server if, and only if,
-// they have the same bytes in rows of ReadExpr.
+// exactKey reports whether two values of the column are equal on the server if and only if they have the same
+// bytes in rows of ReadExpr.
 func (c *Column) exactKey() bool {
 	switch c.kind() {
 	case kindInteger, kindTemporal, kindBinary, kindBit, kindName:
 		return true
 	case kindNumber:
-		return c.Type != "double" // which has a 0 and a -0
+		return c.Type != "double" // doubles have 0 and -0
 	case kindText:
 		return strings.HasSuffix(c.Collation, "_nopad_bin") || c.Collation == "utf8mb4_0900_bin"
 	}
 	return false
 }
 
-// asciiBytes reports whether printable ASCII is spelled by the same bytes in a character set.
+// asciiBytes reports whether printable ASCII has the same bytes in a character set.
 func asciiBytes(charset string) bool {
 	switch charset {
 	case "utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "latin2", "latin5", "latin7", "greek", "hebrew", "cp1250", "cp1251", "cp1256", "cp1257", "koi8r":
@@ -104,16 +104,15 @@ func asciiBytes(charset string) bool {
 	return false
 }
 
-// ExactKey reports whether rows have the same key if, and only if, the bytes of their key
-// values are the same. It is false for text under a collation that ignores case, accents or
-// spaces at the end, and for floats.
+// ExactKey reports whether rows have equal keys if and only if the bytes of their key values are equal. It is
+// false for text under a collation that ignores case, accents or trailing spaces, and for floats.
 func (s *RowSQL) ExactKey() bool { return s.exact }
 
-// AppendReplaceHead begins a REPLACE statement. Rows of AppendRow follow.
+// AppendReplaceHead starts a REPLACE statement. Rows of AppendRow follow.
 func (s *RowSQL) AppendReplaceHead(dst []byte) []byte { return append(dst, s.replaceHead...) }
 
-// AppendRow appends a row to a REPLACE statement, after a comma unless it is the first. It
-// does not allocate when dst has room.
+// AppendRow appends a row to a REPLACE statement, after a comma unless it is the first. It does not allocate
+// if dst has enough capacity.
 func (s *RowSQL) AppendRow(dst []byte, row mysqlwire.TextRow, first bool) []byte {
 	if !first {
 		dst = append(dst, ',')
@@ -125,14 +124,14 @@ func (s *RowSQL) AppendRow(dst []byte, row mysqlwire.TextRow, first bool) []byte
 	return append(dst, ')')
 }
 
-// AppendDeleteHead begins a DELETE statement. Keys of AppendKey and an AppendDeleteTail follow.
+// AppendDeleteHead starts a DELETE statement. Keys of AppendKey and an AppendDeleteTail follow.
 func (s *RowSQL) AppendDeleteHead(dst []byte) []byte { return append(dst, s.deleteHead...) }
 
-// AppendKey appends the key of a row to a DELETE statement, set apart from the one before
-// unless it is the first. It does not allocate when dst has room.
+// AppendKey appends the key of a row to a DELETE statement, with a separator unless it is the first. It does
+// not allocate if dst has enough capacity.
 //
-// A key of one column goes into an IN list. One of several is spelled out, since not every
-// server finds the rows of (a, b) IN ((1, 2), …) by the key.
+// A key of one column is an element of an IN list. A key of several columns is expanded, because not every
+// server uses the key's index for (a, b) IN ((1, 2), …).
 func (s *RowSQL) AppendKey(dst []byte, row mysqlwire.TextRow, first bool) []byte {
 	if len(s.key) == 1 {
 		if !first {
@@ -159,8 +158,8 @@ func (s *RowSQL) AppendDeleteTail(dst []byte) []byte {
 	return dst
 }
 
-// AppendKeyBytes appends the key's values, each with its length: the same bytes for the same
-// key when ExactKey. It does not allocate when dst has room.
+// AppendKeyBytes appends the key's values with their lengths: the same bytes for equal keys if ExactKey. It
+// does not allocate if dst has enough capacity.
 func (s *RowSQL) AppendKeyBytes(dst []byte, row mysqlwire.TextRow) []byte {
 	for i := range s.key {
 		dst = mysqlwire.AppendLenencString(dst, row[s.key[i].column])
@@ -191,7 +190,7 @@ func (k *keySQL) appendValue(dst, v []byte) []byte {
 	return append(dst, '\'')
 }
 
-// numberText reports whether v may stand bare in a statement.
+// numberText reports whether v may appear without quotes in a statement.
 func numberText(v []byte) bool {
 	for _, b := range v {
 		if (b < '0' || b > '9') && b != '-' && b != '+' && b != '.' && b != 'e' && b != 'E' {

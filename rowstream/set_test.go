@@ -10,8 +10,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestSetOrdinals writes what ReadExpr gives of SETs of 64 members, whose numbers have more bits than
-// a double: the same members are set.
+// TestSetOrdinals writes values of ReadExpr of SETs with 64 members, whose numbers have more bits than a
+// double: the same members are set.
 func TestSetOrdinals(t *testing.T) {
 	c := connect(t, app(testmysql.Start(t)))
 	members := make([]string, 64)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A Shard is a share of a table's rows: those whose column's bytes have a CRC-32 that leaves
-// Index-1 when divided by Count. MySQL says the same as CRC32(column) % Count = Index-1 on
-// the column's text, so that a share can be looked at in SQL. NULL belongs to the first.
+// A Shard is a part of a table's rows: those for which the CRC-32 of a column's bytes, modulo Count, is
+// Index-1. In MySQL this is CRC32(column) % Count = Index-1 on the column's text, so that a shard can be
+// selected in SQL. NULL belongs to the first shard.
 type Shard struct {
 	Index int // 1 to Count
 	Count int
 }
 
-// ParseShard reads "2/5".
+// ParseShard parses "2/5".
 func ParseShard(text string) (Shard, error) {
 	i, n, ok := strings.Cut(text, "/")
 	index, err1 := strconv.Atoi(i)
@@ -28,9 +28,9 @@ func ParseShard(text string) (Shard, error) {
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// Has reports whether the rows with this value are of the share. It does not allocate.
+// Has reports whether the rows with this value belong to the shard. It does not allocate.
 func (s Shard) Has(value []byte) bool { return ShardKey(value)%uint32(s.Count) == uint32(s.Index-1) }
 
-// ShardKey is the number that shards are cut by: MySQL's CRC32 of the value's bytes, and 0
-// for NULL. It does not allocate.
+// ShardKey returns the number that determines the shard: MySQL's CRC32 of the value's bytes, and 0 for NULL.
+// It does not allocate.
 func ShardKey(value []byte) uint32 { return crc32.ChecksumIEEE(value) }

@@ -9,30 +9,32 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ShortOptions say how a ShortReader reads.
+// ShortOptions configure a ShortReader.
 type ShortOptions struct {
 	Server   Server
 	Identity string // of the view whose position is known
 
-	// MaxAge is how old a view gets at most. It is given up at a tenth less, and exchanged between chunks at half of it.
+	// MaxAge is the maximum age of a view. A view is abandoned a tenth before that, and replaced between
+	// chunks at half of it.
 	MaxAge time.Duration
 
-	// Patience is how long views may come to nothing, since a lock keeps them from the table, or the next row takes longer
-	// than a view lives. At least two views are tried.
+	// Patience is how long views may make no progress, because a lock blocks them, or the next row takes
+	// longer than the life of a view. At least two views are tried.
 	Patience time.Duration
 
-	// Waiting is called before a view is taken, and the function that it returns afterwards; nil: neither.
+	// Waiting is called before a view is taken, and the function that it returns afterwards; it may be nil.
 	Waiting func() (end func())
 }
 
-// A ShortReader is a Reader that reads through short views, one after another, each of the one table that is read. Parts of
-// a chunk may come from several of them: each row is as of a view of its own time. It is for one goroutine.
+// A ShortReader is a Reader that reads through consecutive short views, each of the one table that is read.
+// Parts of a chunk may come from several views: each row is read at the time of its view. It must not be used
+// concurrently.
 type ShortReader struct {
 	o       ShortOptions
 	view    View // nil: none
 	reader  Reader
 	table   *Table
-	renewal time.Time // when the view is exchanged, if nothing is being read
+	renewal time.Time // when the view is replaced, unless it is in use
 	last    lastKey
 }
 
@@ -51,7 +53,7 @@ func (s *ShortReader) Close() error {
 	return view.Close()
 }
 
-// take makes sure that there is a view of the table that is young enough to begin something in it.
+// take ensures that there is a view of the table that is young enough to start reading.
 func (s *ShortReader) take(ctx context.Context, t *Table) error {
 	if s.view != nil && s.table == t && time.Now().Before(s.renewal) {
 		return nil
@@ -69,8 +71,8 @@ func (s *ShortReader) take(ctx context.Context, t *Table) error {
 	return nil
 }
 
-// through does something through a view, and again through the next one when that has expired. do reports whether it came
-// further.
+// through calls do with a view, and again with the next one if the view expired. do reports whether it made
+// progress.
 func (s *ShortReader) through(ctx context.Context, t *Table, do func(Reader) (further bool, err error)) error {
 	patience := max(s.o.Patience, 2*s.o.MaxAge)
 	for since := time.Now(); ; {
@@ -101,15 +103,15 @@ func (s *ShortReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk
 	return c, err
 }
 
-// Read implements Reader. When a view expires, reading continues in the next one after the last row that was yielded.
-// Rows that the plan held back may be counted by both.
+// Read implements Reader. When a view expires, reading continues in the next one after the last row that was
+// yielded. Rows that the plan excludes may be counted by both.
 func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		if err := s.last.begin(t, o.Plan); err != nil {
 			yield(nil, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err))
 			return
 		}
-		left := false // the loop
+		left := false // the loop was stopped early
 		err := s.through(ctx, t, func(r Reader) (further bool, err error) {
 			for b, err := range r.Read(ctx, t, c, o) {
 				if err == nil {
@@ -134,10 +136,10 @@ func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions
 	}
 }
 
-// A lastKey keeps the key of the last row of a batch, in room that it uses again.
+// A lastKey stores the key of the last row of a batch, in reused memory.
 type lastKey struct {
 	t    *Table
-	at   []int // of the key's columns in the batch's rows
+	at   []int // indexes of the key's columns in the batch's rows
 	row  mysqlwire.TextRow
 	keys mysqlwire.TextRow
 }
@@ -149,7 +151,7 @@ func (l *lastKey) begin(t *Table, p *Plan) (err error) {
 	return err
 }
 
-// take keeps the key of the last row of a batch.
+// take stores the key of the last row of a batch.
 func (l *lastKey) take(b *Batch) error {
 	if err := b.lastRow(&l.row); err != nil {
 		return err
@@ -172,7 +174,8 @@ func (l *lastKey) take(b *Batch) error {
 	return nil
 }
 
-// after returns the key as a chunk's start, with the error of the reading; it is needed only when that failed.
+// after returns the key as a chunk's start, together with the error of reading; the key is needed only if
+// reading failed.
 func (l *lastKey) after(err error) (mysqlwire.TextRow, error) {
 	key, cloneErr := cloneKey(l.keys)
 	if cloneErr != nil {

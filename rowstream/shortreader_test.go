@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestLastKeyEmpty keeps keys of a batch whose last row has an empty value, which is not NULL.
+// TestLastKeyEmpty stores the key of a row with an empty value, which is not NULL.
 func TestLastKeyEmpty(t *testing.T) {
 	table := &Table{Schema: "s", Name: "t", Columns: []Column{{Name: "a", Type: "varchar"}, {Name: "b", Type: "varbinary"}}, Key: []int{0, 1}}
 	var l lastKey
@@ -30,7 +30,7 @@ func TestLastKeyEmpty(t *testing.T) {
 	}
 }
 
-// TestLastKey takes keys of batches in rows that a plan has put into another order.
+// TestLastKey stores keys of rows that a plan has reordered.
 func TestLastKey(t *testing.T) {
 	table := &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "int"}, {Name: "b", Type: "bit"}}, Key: []int{1, 0}}
 	var l lastKey

@@ -13,14 +13,14 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// ErrViewExpired says that a short view has ended at its age limit, before a call or within it. The rows handed on are
-// those of the view; the rest can be read through another one.
+// ErrViewExpired means that a short view has reached its age limit, before a call or within it. The rows
+// returned are those of the view; the others can be read through another one.
 var ErrViewExpired = errors.New("the view has reached its age limit")
 
-// ErrAltered says that a table is no longer as it was described.
+// ErrAltered means that a table differs from its description.
 var ErrAltered = errors.New("it has been altered since it was described")
 
-// readIdentity is ServerIdentity; empty where the server has none.
+// readIdentity is ServerIdentity; empty if the server has none.
 func readIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	identity, err := ServerIdentity(ctx, c)
 	var refused *mysqlconn.ServerError
@@ -30,7 +30,8 @@ func readIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	return identity, err
 }
 
-// checkIdentity refuses a server that is not the one of an earlier view, whose state may be older than that view's.
+// checkIdentity returns an error unless the server is that of an earlier view: the state of another server
+// may be older than that view's.
 func checkIdentity(ctx context.Context, c *mysqlconn.Client, want string) error {
 	if want == "" {
 		return nil
@@ -42,18 +43,19 @@ func checkIdentity(ctx context.Context, c *mysqlconn.Client, want string) error 
 	return err
 }
 
-// An Expiry ends a view when it is too old.
+// An Expiry ends a view at its age limit.
 type Expiry struct {
 	life  context.Context // done when the view has expired or was closed
 	end   context.CancelCauseFunc
 	at    time.Time // when it expires
 	timer *time.Timer
-	over  chan struct{} // closed when what the timer started is done
+	over  chan struct{} // closed when the function started by the timer has returned
 
-	broken atomic.Bool // a call was left before its end
+	broken atomic.Bool // a call was abandoned
 }
 
-// NewExpiry starts the clock of a view. When it runs out, calls during it end, and then cut ends the view itself.
+// NewExpiry starts the timer of a view. When it expires, calls with a context of During are canceled, and
+// then cut is called to end the view.
 func NewExpiry(ctx context.Context, limit time.Duration, cut func()) *Expiry {
 	e := &Expiry{at: time.Now().Add(limit), over: make(chan struct{})}
 	e.life, e.end = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -65,7 +67,7 @@ func NewExpiry(ctx context.Context, limit time.Duration, cut func()) *Expiry {
 	return e
 }
 
-// Stop stops the clock, and waits until what it started is done.
+// Stop stops the timer, and waits until the function that it may have started returns.
 func (e *Expiry) Stop() {
 	if !e.timer.Stop() {
 		<-e.over
@@ -73,7 +75,7 @@ func (e *Expiry) Stop() {
 	e.end(context.Canceled)
 }
 
-// During is a context for a call that ends with the view too.
+// During returns a context for a call that also ends with the view.
 func (e *Expiry) During(call context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(call)
 	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
@@ -83,8 +85,8 @@ func (e *Expiry) During(call context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// Explain is the error of a call, as ErrViewExpired when the view has ended meanwhile. The other side of a wire may end it while
-// the timer here is late.
+// Explain returns the error of a call, as ErrViewExpired if the view has ended meanwhile. The other side of a
+// wire may end it before the timer of this side.
 func (e *Expiry) Explain(err error) error {
 	expired := errors.Is(context.Cause(e.life), ErrViewExpired) || !time.Now().Before(e.at)
 	if err == nil || errors.Is(err, ErrViewExpired) || !expired {
@@ -102,7 +104,7 @@ type boundReader struct {
 	r ViewReader
 }
 
-// call does something with the reader.
+// call calls do with a context that ends with the view.
 func (b *boundReader) call(ctx context.Context, do func(context.Context) error) error {
 	within, cancel := b.e.During(ctx)
 	defer cancel()
@@ -130,7 +132,7 @@ func (b *boundReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions
 // within returns the elements of all, which ends with the view.
 func within[T any](ctx context.Context, b *boundReader, all func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		left := false // the loop
+		left := false // the loop was stopped early
 		err := b.call(ctx, func(ctx context.Context) error {
 			for one, err := range all(ctx) {
 				if err != nil {
@@ -171,7 +173,7 @@ func (b *boundReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.Text
 	return key, err
 }
 
-// A shortView is a view of one connection that ends when it is too old.
+// A shortView is a view of one connection that ends at its age limit.
 type shortView struct {
 	*Snapshot
 	*Expiry
@@ -196,7 +198,8 @@ func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit
 	return v, nil
 }
 
-// openShort starts the view's transaction, locks the table's definition in it, and then checks the definition.
+// openShort starts the view's transaction, locks the table's definition in it, and then compares the
+// definition.
 func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 	c := v.clients[0]
 	if err := checkIdentity(ctx, c, v.identity); err != nil {
@@ -215,22 +218,23 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 			return err
 		}
 	}
-	now, err := d.Describe(ctx, t.Schema, t.Name) // over another connection: descriptions are read as they are now
+	now, err := d.Describe(ctx, t.Schema, t.Name) // over another connection, which sees the current definition
 	if err == nil && !now.SameShape(t) {
 		err = ErrAltered
 	}
 	return err
 }
 
-// Reader is the view's only reader.
+// Reader returns the view's only reader.
 func (v *shortView) Reader(worker int) ViewReader {
 	return v.Expiry.Bind(&reader{s: v.Snapshot, worker: worker})
 }
 
-// killTimeout bounds the statement that ends a view's connection.
+// killTimeout bounds the statement that kills a view's connection.
 const killTimeout = 5 * time.Second
 
-// cut ends the view's transaction, even within a statement: a server notices a closed socket only when it writes to it.
+// cut ends the view's transaction, even within a statement: a server detects a closed socket only when it
+// writes to it.
 func (v *shortView) cut() {
 	_ = v.clients[0].Conn.Close() // the view is lost in any case
 	if v.id == "" {
@@ -259,16 +263,17 @@ func (v *shortView) Close() error {
 	return v.Snapshot.Close()
 }
 
-// isRedefined reports whether a server refuses to read a table in a view that is older than the table's definition.
+// isRedefined reports whether a server refuses to read a table in a view that is older than the table's
+// definition.
 func isRedefined(err error) bool {
 	var refused *mysqlconn.ServerError
 	return errors.As(err, &refused) && refused.Number == errTableDefChanged
 }
 
-// mayRenew reports whether a read that failed can be continued in another view.
+// mayRenew reports whether a failed read can be continued in another view.
 func mayRenew(err error) bool { return errors.Is(err, ErrViewExpired) || isRedefined(err) }
 
-// keyColumns returns where the key of a table is in the rows that a plan puts out.
+// keyColumns returns the indexes of a table's key in the rows that a plan outputs.
 func keyColumns(t *Table, p *Plan) ([]int, error) {
 	if p == nil || p.Output == nil {
 		return t.Key, nil

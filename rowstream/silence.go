@@ -11,17 +11,18 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A statement may run for hours, and a network may lose all packets of a connection that both sides keep open. So that
-// the one is not taken for the other, a silent server is asked over another connection whether it is at work.
+// A statement may run for hours, and a network may lose all packets of a connection that both sides keep
+// open. To distinguish the two, a silent server is queried over another connection whether it executes the
+// statement.
 const (
-	// mostSilence is after how long without a byte a server is asked.
+	// mostSilence is the time without a byte after which a server is queried.
 	mostSilence = 10 * time.Second
 
-	// aliveTimeout bounds the question.
+	// aliveTimeout bounds the query.
 	aliveTimeout = 5 * time.Second
 )
 
-// DefaultPatience is how long a server that is lost or silent is waited for.
+// DefaultPatience is how long to wait for a lost or silent server.
 const DefaultPatience = time.Minute
 
 // Columns of SHOW PROCESSLIST.
@@ -30,11 +31,11 @@ const (
 	processCommand = 4
 )
 
-// watchSilence bounds how long the server of a connection may be silent without being at work: DefaultPatience, unless
-// cfg has another.
+// watchSilence bounds how long the server of a connection may be silent without executing a command:
+// DefaultPatience, unless cfg has another value.
 func watchSilence(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config) error {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
-	id, err := QueryValue(ctx, c, "SELECT CONNECTION_ID()") // the greeting's may be that of a proxy
+	id, err := QueryValue(ctx, c, "SELECT CONNECTION_ID()") // that of the greeting may be a proxy's
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func watchSilence(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config
 	return nil
 }
 
-// isAtWork reports by an error that a server is not known to execute a command of a connection.
+// isAtWork returns an error unless a server is known to execute a command of a connection.
 func isAtWork(ctx context.Context, cfg mysqlconn.Config, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, aliveTimeout, fmt.Errorf("it does not respond over another connection within %v", aliveTimeout))
 	defer cancel()
@@ -50,7 +51,7 @@ func isAtWork(ctx context.Context, cfg mysqlconn.Config, id string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // it has only read
+	defer func() { _ = c.Close() }() // it only read
 	command := ""
 	_, err = c.Query(ctx, "SHOW PROCESSLIST", func(row mysqlwire.TextRow) error {
 		if len(row) > processCommand && string(row[processID]) == id {

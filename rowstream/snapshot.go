@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// matchTries is how often transactions are started anew until all of them stand at the
-	// same place of the binary log.
+	// matchTries is the maximum number of attempts to start transactions at the same position of the binary
+	// log.
 	matchTries = 30
 
-	// lockWait is how many seconds a lock on all tables is waited for. While it waits, every
-	// statement that comes later waits behind it, so it gives up soon and tries again.
+	// lockWait is the lock wait timeout in seconds for a lock on all tables. Later statements queue behind
+	// the waiting lock, so it gives up early and tries again.
 	lockWait = 3
 
-	// lockTries is how often a lock is tried for.
+	// lockTries is the maximum number of attempts to acquire a lock.
 	lockTries = 10
 
-	// connectTimeout is how long connecting may take.
+	// connectTimeout bounds the time to connect.
 	connectTimeout = 10 * time.Second
 )
 
-// Errors of servers: what a user may not do, a lock, and a table that is younger than the view.
+// Errors of servers: missing privileges, a lock, and a table that is newer than the view.
 const (
 	errAccessDenied    = 1044
 	errTableDenied     = 1142
@@ -38,13 +38,13 @@ const (
 	errTableDefChanged = 1412
 )
 
-// A Snapshot is several connections to one server whose transactions see the same state.
+// A Snapshot is a set of connections to one server whose transactions see the same state.
 type Snapshot struct {
 	how      string
 	position string
 	identity string // of the server
 	clients  []*mysqlconn.Client
-	unseen   error // why it cannot be seen whether all changes are logged; nil: they are, or there is no log
+	unseen   error // why it is unknown whether all changes are logged; nil: they are, or there is no log
 
 	mu       sync.Mutex
 	chunkers map[*Table]*Chunker
@@ -52,25 +52,25 @@ type Snapshot struct {
 
 var _ View = (*Snapshot)(nil)
 
-// How says by what means the transactions were made to see the same state, for people.
+// How describes how the transactions were made to see the same state, for messages.
 func (s *Snapshot) How() string { return s.how }
 
-// Position is where the binary log stood, for ParsePosition. It is empty when the server keeps
-// no log or does not say.
+// Position returns the position of the binary log, for ParsePosition. It is empty if the server has no log or
+// does not report it.
 func (s *Snapshot) Position() string { return s.position }
 
 // Identity identifies the server.
 func (s *Snapshot) Identity() string { return s.identity }
 
-// OpenSnapshot opens n connections whose transactions see the same state of the tables. On
-// the source nothing is changed. Of the ways to do so, the first that the server allows:
+// OpenSnapshot opens n connections whose transactions see the same state of the tables. It changes nothing on
+// the source. It uses the first method that the server permits:
 //
-//   - one connection: a transaction of its own, no lock;
-//   - MariaDB with a binary log of all changes: transactions are started until all of them are at the
-//     same position of the log, no lock;
-//   - FLUSH TABLES WITH READ LOCK while the transactions start, milliseconds, given up after
-//     3 s of waiting for it and tried again; needs RELOAD;
-//   - LOCK TABLES … READ on the tables alone while the transactions start.
+//   - one connection: a single transaction, no lock;
+//   - MariaDB with a binary log of all changes: transactions are started until all of them are at the same
+//     position of the log, no lock;
+//   - FLUSH TABLES WITH READ LOCK while the transactions start, milliseconds; it is retried after waiting
+//     for 3 s; requires RELOAD;
+//   - LOCK TABLES … READ on the tables while the transactions start.
 func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Table) (_ *Snapshot, err error) {
 	s := &Snapshot{chunkers: make(map[*Table]*Chunker)}
 	defer func() {
@@ -106,7 +106,7 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 	return s, err
 }
 
-// take starts the transactions in the first of the ways that works.
+// take starts the transactions with the first method that works.
 func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Table) error {
 	for _, way := range []func(context.Context, mysqlconn.Config, []*Table) (bool, error){s.alone, s.matched, s.locked} {
 		if done, err := way(ctx, cfg, tables); err != nil || done {
@@ -145,8 +145,8 @@ func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, erro
 	return c, nil
 }
 
-// showAll has MySQL show the primary keys that it made by itself where a table had none: its
-// administrators may have had it hide them.
+// showAll makes MySQL show the primary keys that it generated for tables without one, which administrators
+// may have hidden.
 func showAll(ctx context.Context, c *mysqlconn.Client) error {
 	if IsMariaDB(c.ServerVersion) {
 		return nil
@@ -154,20 +154,20 @@ func showAll(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Exec(ctx, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
-		return nil // before MySQL 8.0.30, or another server: it makes none
+		return nil // before MySQL 8.0.30, or another server: it generates none
 	}
 	return err
 }
 
-// mayShare refuses a snapshot over several connections of a server that keeps a binary log and does not log all of its
-// writes: a position that does not move proves nothing there.
+// mayShare returns an error for a snapshot over several connections of a server that has a binary log but
+// does not log all writes: an unchanged position proves nothing there.
 func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
 	l, err := ReadLogging(ctx, s.clients[0])
 	if err != nil {
 		return fmt.Errorf("take a consistent snapshot: %w", err)
 	}
 	if !l.on {
-		return nil // no position: a lock it is
+		return nil // the position is unknown: use a lock
 	}
 	err = l.CheckLogged(Schemas(tables))
 	if errors.Is(err, ErrLogUnseen) {
@@ -180,7 +180,7 @@ func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
 	return nil
 }
 
-// start starts the transactions anew.
+// start starts the transactions, ending earlier ones.
 func (s *Snapshot) start(ctx context.Context) error {
 	for _, c := range s.clients {
 		if _, err := c.Exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"); err != nil {
@@ -190,7 +190,7 @@ func (s *Snapshot) start(ctx context.Context) error {
 	return nil
 }
 
-// alone needs no lock for one connection.
+// alone takes a snapshot over one connection, without a lock.
 func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
 	if len(s.clients) != 1 {
 		return false, nil
@@ -204,7 +204,7 @@ func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (b
 	return true, err
 }
 
-// matched starts transactions until all of them stand at the same place of the binary log.
+// matched starts transactions until all of them are at the same position of the binary log.
 func (s *Snapshot) matched(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
 	if s.unseen != nil {
 		return false, nil
@@ -228,11 +228,11 @@ func (s *Snapshot) matched(ctx context.Context, _ mysqlconn.Config, _ []*Table) 
 			return true, nil
 		}
 	}
-	return false, nil // too busy: a lock it is
+	return false, nil // too busy: use a lock
 }
 
-// snapshotPosition is where the binary log stood when the connection's transaction began,
-// as MariaDB knows; empty elsewhere, and without a binary log.
+// snapshotPosition returns the position of the binary log at the start of the connection's transaction, as
+// known to MariaDB; empty on other servers, and without a binary log.
 func snapshotPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	var file, position string
 	_, err := c.Query(ctx, "SHOW STATUS LIKE 'binlog_snapshot_%'", func(row mysqlwire.TextRow) error {
@@ -250,9 +250,9 @@ func snapshotPosition(ctx context.Context, c *mysqlconn.Client) (string, error) 
 	return file + " " + position, nil
 }
 
-// locked starts the transactions while another connection keeps writers out.
+// locked starts the transactions while another connection blocks writers.
 func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*Table) (_ bool, err error) {
-	if len(tables) == 0 { // there is nothing to be seen in different states
+	if len(tables) == 0 { // without tables there is no state to share
 		s.how = "no tables"
 		return true, s.start(ctx)
 	}
@@ -260,7 +260,7 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 	if err != nil {
 		return false, err
 	}
-	defer func() { // the lock ends with the connection, whatever happens
+	defer func() { // the lock ends with the connection
 		err = errors.Join(err, holder.Close())
 	}()
 	if _, err := holder.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", lockWait)); err != nil {
@@ -276,7 +276,7 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 	return true, err
 }
 
-// lock keeps writers out of the tables and says how.
+// lock blocks writers of the tables, and returns how.
 func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string, err error) {
 	names := make([]string, len(tables))
 	for i, t := range tables {
@@ -299,12 +299,12 @@ func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string
 		"grant one of them or use --workers 1, which needs no lock", err)
 }
 
-// Denied reports whether a server refuses a statement to an account for lack of privileges.
+// Denied reports whether an error number means that the account lacks a privilege.
 func Denied(code mysqlwire.Errno) bool {
 	return code == errAccessDenied || code == errTableDenied || code == errSpecificDenied
 }
 
-// tryLock tries for a lock a few times, and lets the others through in between.
+// tryLock tries to acquire a lock several times, and lets other sessions proceed in between.
 func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 	for try := 1; ; try++ {
 		_, err := c.Exec(ctx, sql)
@@ -320,18 +320,18 @@ func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 	}
 }
 
-// GTIDMark stands before the GTIDs in the text of a position of the binary log.
+// GTIDMark precedes the GTIDs in the text of a position of the binary log.
 const GTIDMark = "gtid="
 
-// CurrentPosition is where the binary log stands now, empty when the server keeps none or
-// does not tell the user.
+// CurrentPosition returns the current position of the binary log, empty if the server has none or does not
+// report it to the user.
 func CurrentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	for _, sql := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
 		position := ""
 		_, err := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 			position = string(row[0]) + " " + string(row[1])
 			if len(row) > 4 && len(row[4]) > 0 && !IsMariaDB(c.ServerVersion) {
-				position += " " + GTIDMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source a line
+				position += " " + GTIDMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source per line
 			}
 			return nil
 		})

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// preparedWait is how long a snapshot over several connections waits until no XA transaction is prepared.
+	// preparedWait is how long a snapshot over several connections waits for the end of prepared XA
+	// transactions.
 	preparedWait = 10 * time.Second
 
 	preparedPoll = 50 * time.Millisecond
 )
 
-// unprepared takes a snapshot while no XA transaction is prepared: its rows would be neither in
-// the snapshot nor behind its position in the log. How says so when there is always one, or the
-// user may not see them: its COMMIT stops the reading of the log then.
+// unprepared takes a snapshot while no XA transaction is prepared: the rows of one would be neither in the
+// snapshot nor after its position in the log. If there is always one, or the user may not see them, How
+// reports that; a COMMIT of one then stops the reader of the log.
 func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
 	c := s.clients[0]
 	for deadline := time.Now().Add(preparedWait); ; {
@@ -56,7 +57,7 @@ func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
 	}
 }
 
-// prepared counts the XA transactions that are prepared.
+// prepared returns the number of prepared XA transactions.
 func prepared(ctx context.Context, c *mysqlconn.Client) (n int, err error) {
 	_, err = c.Query(ctx, "XA RECOVER", func(mysqlwire.TextRow) error {
 		n++
@@ -65,7 +66,7 @@ func prepared(ctx context.Context, c *mysqlconn.Client) (n int, err error) {
 	return n, err
 }
 
-// secondPhases counts how often XA transactions were committed or rolled back since the server started.
+// secondPhases returns the number of XA transactions committed or rolled back since the server started.
 func secondPhases(ctx context.Context, c *mysqlconn.Client) (n int64, err error) {
 	_, err = c.Query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_xa_commit', 'Com_xa_rollback')", func(row mysqlwire.TextRow) error {
 		v, err := strconv.ParseInt(string(row[1]), 10, 64)

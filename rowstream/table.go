@@ -12,36 +12,36 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Table is a table's description at one moment.
+// A Table is a table's description at one point in time.
 type Table struct {
 	Schema, Name string
-	Columns      []Column // that are read: generated ones are not among them
-	Generated    []Column // that the server computes: their values can be summed up
-	Key          []int    // the columns of the key that orders the rows, as numbers in Columns
-	KeyName      string   // of its index, "PRIMARY" for the primary key
-	Descending   []bool   // for each column of Key, whether chunks have it in descending order; nil: all ascend
+	Columns      []Column // columns that are read; excludes generated ones
+	Generated    []Column // columns that the server computes: their values can be included in checksums
+	Key          []int    // the columns of the key that orders the rows, as indexes in Columns
+	KeyName      string   // of the key's index, "PRIMARY" for the primary key
+	Descending   []bool   // by column of Key: chunks have it in descending order; nil: all ascend
 	Create       string   // the text of SHOW CREATE TABLE
 	Engine       string
 	Triggers     []string  // names of its triggers
 	References   []string  // names of its foreign keys, and of others' that refer to it
-	Cascades     []Cascade `json:"-"` // set by ResolveCascades, for a Follower that derives what these do; not over a wire
+	Cascades     []Cascade `json:"-"` // set by ResolveCascades, for a Follower that derives their changes; not sent over a wire
 
-	RowsEstimate  int64 // the server's guess
-	BytesEstimate int64 // the server's guess, without indexes
+	RowsEstimate  int64 // the server's estimate
+	BytesEstimate int64 // the server's estimate, without indexes
 }
 
-// FullName is the table's name with its schema, for people.
+// FullName returns the table's name with its schema, for messages.
 func (t *Table) FullName() string { return t.Schema + "." + t.Name }
 
-// SQLName is the table's name with its schema, for statements.
+// SQLName returns the table's name with its schema, quoted for statements.
 func (t *Table) SQLName() string { return Ident(t.Schema) + "." + Ident(t.Name) }
 
-// Session are the settings that each connection which reads or writes rows must have: times
-// in UTC, bytes as they are, and no rule that refuses what another server has accepted.
+// Session has the settings required of each connection that reads or writes rows: times in UTC, bytes without
+// conversion, and no rule that refuses values which another server has accepted.
 const Session = `SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',` +
 	` character_set_client = utf8mb4, character_set_connection = utf8mb4, character_set_results = NULL`
 
-// ErrNoTable says that there is no such table, or none that the user may see.
+// ErrNoTable means that a table does not exist, or that the user may not see it.
 var ErrNoTable = errors.New("there is no such table, or the user may not see it")
 
 // ParseTable splits "schema.table".
@@ -53,7 +53,7 @@ func ParseTable(text string) (schema, name string, err error) {
 	return schema, name, nil
 }
 
-// ReadTable describes a table over a connection with the Session settings.
+// ReadTable describes a table over a connection with the settings of Session.
 func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*Table, error) {
 	t := &Table{Schema: schema, Name: name}
 	for _, step := range []func(context.Context, *mysqlconn.Client) error{
@@ -66,12 +66,12 @@ func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*
 	return t, nil
 }
 
-// SchemaCondition is the condition that a row of an information_schema view is about the table.
+// SchemaCondition returns the condition for the rows of an information_schema view about the table.
 func (t *Table) SchemaCondition() string {
 	return "TABLE_SCHEMA = " + SchemaText(t.Schema) + " AND TABLE_NAME = " + SchemaText(t.Name)
 }
 
-// SchemaText is a name as a literal that compares to the names in information_schema.
+// SchemaText returns a name as a literal that can be compared with names in information_schema.
 func SchemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
 func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
@@ -124,7 +124,7 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 	return err
 }
 
-// columnOf returns a column by its number: those behind Columns are of Generated.
+// columnOf returns a column by its index: indexes beyond Columns are of Generated.
 func (t *Table) columnOf(number int) *Column {
 	if number < len(t.Columns) {
 		return &t.Columns[number]
@@ -132,15 +132,14 @@ func (t *Table) columnOf(number int) *Column {
 	return &t.Generated[number-len(t.Columns)]
 }
 
-// IsGenerated reports whether the EXTRA of a column says that the server computes it.
+// IsGenerated reports whether the EXTRA of a column marks it as generated.
 func IsGenerated(extra string) bool {
 	extra = strings.ToUpper(extra)
 	return strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 }
 
-// readKey chooses the index that orders the rows: the primary key, or else a unique one of
-// whole columns that are never NULL. Statements must be able to name it, and equal values of it must
-// be of one row.
+// readKey chooses the index that orders the rows: the primary key, or else a unique one of whole columns that
+// are never NULL. Statements must be able to name it, and equal values must identify one row.
 func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	type index struct {
 		name       string
@@ -187,7 +186,7 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// column is the number of the column of that name, or -1.
+// column returns the index of the column with a name, or -1.
 func (t *Table) column(name string) int {
 	for i := range t.Columns {
 		if strings.EqualFold(t.Columns[i].Name, name) {
@@ -226,7 +225,7 @@ func appendTo(list *[]string) func(mysqlwire.TextRow) error {
 	}
 }
 
-// SameShape reports whether rows of both are read alike.
+// SameShape reports whether rows of both descriptions are read alike.
 func (t *Table) SameShape(other *Table) bool {
 	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key) && slices.Equal(t.Generated, other.Generated)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// A wideTable is rows of a MiB, and then many more of a hundred bytes.
+// A wideTable has rows of 1 MiB, and then many more of 100 bytes.
 type wideTable struct{ wide, narrow int }
 
-// make makes the table wide.t, whose rows are as good as random to a compressor.
+// make creates the table wide.t, whose rows are incompressible.
 func (w wideTable) make(t *testing.T, s *testmysql.Server) *Table {
 	t.Helper()
 	c := connect(t, root(s))
@@ -26,8 +26,8 @@ func (w wideTable) make(t *testing.T, s *testmysql.Server) *Table {
 	return table
 }
 
-// TestWideDirect reads rows of a MiB and then many of a hundred bytes over one connection: afterwards no buffer has more room than
-// for two batches.
+// TestWideDirect reads rows of 1 MiB and then many of 100 bytes over one connection: afterwards no buffer has
+// more capacity than for two batches.
 func TestWideDirect(t *testing.T) {
 	rows := wideTable{wide: 30, narrow: 200_000}
 	server := testmysql.Start(t)

@@ -1,8 +1,8 @@
-// Package rowpb is the wire format between tare rowstream, which reads tables beside their
-// server, and those that copy them from elsewhere: messages, their marshalling, the service.
+// Package rowpb defines the wire format between tare rowstream, which reads tables beside their server, and
+// the copies that read from it on other hosts: messages, their marshaling, and the gRPC service. Package
+// rowstream/wire is its only user.
 //
-// A Batch carries rows as the text protocol of MySQL sends them, back to back: nothing is
-// converted on either side.
+// A Batch has rows as MySQL's text protocol sends them, concatenated: neither side converts values.
 //
 // Specification: Protocol Buffers version 3; rows.proto.
 package rowpb

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// authorization is the header that carries a token, and bearer what stands before it.
+// authorization is the header of a token, and bearer its prefix.
 const (
 	authorization = "authorization"
 	bearer        = "Bearer "
 )
 
-// A guard lets calls pass that carry the token. How long it takes tells nothing of it.
+// A guard authorizes calls with the token. It compares in constant time.
 type guard struct{ sum [sha256.Size]byte }
 
 func newGuard(token string) *guard { return &guard{sha256.Sum256([]byte(token))} }
@@ -37,7 +37,7 @@ func (g *guard) check(ctx context.Context) error {
 	return nil
 }
 
-// options are what a server needs so that each call is checked.
+// options returns the server options that check each call.
 func (g *guard) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -55,8 +55,7 @@ func (g *guard) options() []grpc.ServerOption {
 	}
 }
 
-// A tokenCredential sends a token with each call. Whether that is safe without TLS is for whoever
-// configures it to decide.
+// A tokenCredential sends a token with each call. The operator decides whether that is safe without TLS.
 type tokenCredential struct{ header map[string]string }
 
 var _ credentials.PerRPCCredentials = tokenCredential{}

@@ -15,26 +15,26 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// A change in a layout is table << 3 | last of its transaction << 2 | kind: see rows.proto.
+// A change in a layout is table << 3 | last of its transaction << 2 | kind; see rows.proto.
 const (
 	layoutLast  = 1 << 2
 	layoutKind  = layoutLast - 1
-	layoutTable = 3 // bits below
+	layoutTable = 3 // number of lower bits
 )
 
-// A changePacker makes messages of batches. What it makes is valid until the next one is made.
+// A changePacker builds messages from batches. A message is valid until the next one is built.
 type changePacker struct {
-	zstd *zstd.Encoder // nil: rows go as they are
-	keep int           // bytes of room that are kept
+	zstd *zstd.Encoder // nil: rows are not compressed
+	keep int           // maximum bytes of memory that are kept
 
 	message rowpb.Changes
-	rows    []byte // room for the rows of several tables
+	rows    []byte // buffer for the rows of several tables
 	packed  []byte
-	next    []int // a table: where the next image begins at the earliest
-	images  []int // a table: how many there were
+	next    []int // by table: minimum offset of the next image
+	images  []int // by table: number of images
 }
 
-// pack makes the message of a batch. Per change it does not allocate.
+// pack builds the message of a batch. It does not allocate per change.
 func (p *changePacker) pack(b *binlog.ChangeBatch) (*rowpb.Changes, error) {
 	m := &p.message
 	m.Upto, m.Skip, m.Boundary, m.Idle, m.Beat, m.Commit = b.Upto.String(), b.Skip, b.Boundary, b.Idle, b.Beat, 0
@@ -52,8 +52,8 @@ func (p *changePacker) pack(b *binlog.ChangeBatch) (*rowpb.Changes, error) {
 	return m, nil
 }
 
-// layOut writes the message's layout. A Follower's images that are not in the order of its
-// changes could not be found again.
+// layOut writes the message's layout. Images that are not in the order of their changes could not be located
+// by the receiver, and are an error.
 func (p *changePacker) layOut(b *binlog.ChangeBatch) error {
 	l := p.message.Layout[:0]
 	p.next, p.images = slices.Grow(p.next[:0], len(b.Tables))[:len(b.Tables)], slices.Grow(p.images[:0], len(b.Tables))[:len(b.Tables)]
@@ -85,7 +85,7 @@ func (p *changePacker) layOut(b *binlog.ChangeBatch) error {
 
 var errImageOrder = errors.New("the images of a batch of changes are not in the order of the changes")
 
-// image notes an image and reports whether it may begin where it does.
+// image records an image and reports whether its offset is valid.
 func (p *changePacker) image(table int32, at int, there bool) bool {
 	if !there {
 		return at < 0
@@ -98,7 +98,7 @@ func (p *changePacker) image(table int32, at int, there bool) bool {
 	return true
 }
 
-// join is the rows of all tables, those of a single one without being copied.
+// join returns the rows of all tables, without a copy if only one table has rows.
 func (p *changePacker) join(b *binlog.ChangeBatch) []byte {
 	var only []byte
 	p.rows = p.rows[:0]
@@ -120,9 +120,9 @@ func (p *changePacker) join(b *binlog.ChangeBatch) []byte {
 	return p.rows
 }
 
-// shrink gives back the room that a large transaction took.
+// shrink releases the memory of a large transaction.
 func (p *changePacker) shrink() {
-	p.message.Rows = nil // it is the batch's, or one of the below
+	p.message.Rows = nil // it belongs to the batch, or is one of the following
 	if cap(p.rows) > p.keep {
 		p.rows = nil
 	}
@@ -134,14 +134,14 @@ func (p *changePacker) shrink() {
 	}
 }
 
-// A changeRoom is where a batch that came over a wire is: its tables are views of this.
+// A changeRoom is the memory of a batch received over a wire: its tables are views of it.
 type changeRoom struct {
 	message  rowpb.Changes
 	unpacked []byte
-	at       []int // a table: where the next image begins
+	at       []int // by table: offset of the next image
 }
 
-// roomOf returns the room of a batch.
+// roomOf returns the changeRoom of a batch.
 func roomOf(b *binlog.ChangeBatch) *changeRoom {
 	room, ok := b.Room.(*changeRoom)
 	if !ok {
@@ -151,7 +151,7 @@ func roomOf(b *binlog.ChangeBatch) *changeRoom {
 	return room
 }
 
-// reset empties the message and keeps its room, unless it is larger than keep bytes.
+// reset empties the message and keeps its memory, unless that is larger than keep bytes.
 func (r *changeRoom) reset(keep int) {
 	m := &r.message
 	m.Upto, m.Skip, m.Boundary, m.Idle, m.Beat, m.Commit, m.Unpacked = "", 0, false, false, 0, 0, 0
@@ -172,9 +172,8 @@ var (
 	errLaid   = errors.New("the rows of changes are not as their layout says")
 )
 
-// open decodes the room's message into b, for tables whose rows have the given numbers of
-// columns. The message is foreign and is looked through whole. Per change it does not allocate
-// when the batch has room.
+// open decodes the message into b, for tables whose rows have the given numbers of columns. The message is
+// untrusted and is checked completely. It does not allocate per change if the batch has enough capacity.
 func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder, limit int) (err error) {
 	m := &r.message
 	var rows []byte
@@ -219,7 +218,7 @@ func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder,
 	return nil
 }
 
-// share cuts rows into those of the tables and answers the rest of the layout.
+// share splits rows into those of the tables and returns the rest of the layout.
 func (r *changeRoom) share(b *binlog.ChangeBatch, layout, rows []byte, columns []int) ([]byte, error) {
 	b.Tables = slices.Grow(b.Tables[:0], len(columns))[:len(columns)]
 	r.at = slices.Grow(r.at[:0], len(columns))[:len(columns)]
@@ -241,10 +240,10 @@ func (r *changeRoom) share(b *binlog.ChangeBatch, layout, rows []byte, columns [
 	return layout, nil
 }
 
-// noImage is where an image is that is not there.
+// noImage is the offset of a missing image.
 const noImage = -2
 
-// take is where the table's next image begins, noImage when it has no more whole ones.
+// take returns the offset of the table's next image, noImage if there is no complete one.
 func (r *changeRoom) take(b *binlog.ChangeBatch, table int32) int {
 	t := &b.Tables[table]
 	from := r.at[table]
@@ -257,7 +256,7 @@ func (r *changeRoom) take(b *binlog.ChangeBatch, table int32) int {
 		at += n
 	}
 	if at == from {
-		return noImage // of no columns: there could be any number of them
+		return noImage // without columns: the number of images would be unbounded
 	}
 	r.at[table] = at
 	t.Rows++

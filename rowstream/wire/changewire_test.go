@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// sampleChanges are a batch of changes of two tables, between which a third has none.
+// sampleChanges returns a batch of changes of two tables; a third one in between has none.
 func sampleChanges() *binlog.ChangeBatch {
 	b := &binlog.ChangeBatch{
 		Upto: binlog.Position{File: "binlog.000007", Offset: 4711, GTID: "0-1-5"}, Skip: 3, Commit: time.Unix(1_700_000_000, 0),
@@ -42,7 +42,7 @@ func sampleChanges() *binlog.ChangeBatch {
 	return b
 }
 
-// columnsOf are the numbers of columns of a batch's tables.
+// columnsOf returns the numbers of columns of a batch's tables.
 func columnsOf(b *binlog.ChangeBatch) (columns []int) {
 	for i := range b.Tables {
 		columns = append(columns, b.Tables[i].Columns)
@@ -50,7 +50,7 @@ func columnsOf(b *binlog.ChangeBatch) (columns []int) {
 	return columns
 }
 
-// across packs a batch and opens it again, in a room that it keeps.
+// across packs a batch and opens it again, reusing memory.
 func across(p *changePacker, from, to *binlog.ChangeBatch) error {
 	m, err := p.pack(from)
 	if err != nil {
@@ -65,7 +65,7 @@ func across(p *changePacker, from, to *binlog.ChangeBatch) error {
 	return nil
 }
 
-// equalChanges says what of two batches is not the same.
+// equalChanges returns the difference of two batches.
 func equalChanges(got, want *binlog.ChangeBatch) error {
 	switch {
 	case len(got.Changes) != len(want.Changes), len(got.Tables) != len(want.Tables):
@@ -87,7 +87,7 @@ func equalChanges(got, want *binlog.ChangeBatch) error {
 	return nil
 }
 
-// TestChangesForm holds the bytes of a layout: other versions read and write the same.
+// TestChangesForm checks the bytes of a layout, which other versions read and write.
 func TestChangesForm(t *testing.T) {
 	m := must(new(changePacker).pack(sampleChanges()))
 	want := "10 00 bc 02" + // bytes of the three tables' rows: 16, 0, 316
@@ -138,7 +138,7 @@ func TestChangesAcross(t *testing.T) {
 	}
 }
 
-// TestChangesWrong has batches that cannot be told, and messages that say what cannot be.
+// TestChangesWrong checks batches that cannot be packed, and invalid messages.
 func TestChangesWrong(t *testing.T) {
 	for name, change := range map[string]func(b *binlog.ChangeBatch){
 		"no kind":      func(b *binlog.ChangeBatch) { b.Changes[0].Kind = 0 },
@@ -222,8 +222,7 @@ func TestChangeAllocs(t *testing.T) {
 	alloctest.Run(t, cases)
 }
 
-// FuzzChanges has a client take changes that no service of ours sends. What it takes, it can say
-// again, and it is the same.
+// FuzzChanges decodes arbitrary messages. An accepted one can be packed again, and is the same.
 func FuzzChanges(f *testing.F) {
 	for _, p := range []*changePacker{{}, {zstd: must(newPacker())}} {
 		m := must(p.pack(sampleChanges()))
@@ -241,7 +240,7 @@ func FuzzChanges(f *testing.F) {
 		if cap(roomOf(b).unpacked) > 1<<20+1<<16 {
 			t.Errorf("%d bytes of room", cap(roomOf(b).unpacked))
 		}
-		changesOf(t, b) // every image is a whole row
+		changesOf(t, b) // every image is a complete row
 		var p changePacker
 		var again binlog.ChangeBatch
 		if err := across(&p, b, &again); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// serve serves a server over gRPC as long as the test runs.
+// serve serves a server over gRPC until the test ends.
 func serve(t testing.TB, o ServiceOptions, options ...grpc.ServerOption) (*Service, string) {
 	t.Helper()
 	s, err := NewService(o)
@@ -34,7 +34,7 @@ func serve(t testing.TB, o ServiceOptions, options ...grpc.ServerOption) (*Servi
 	return s, listen(t, s.NewServer(options...))
 }
 
-// listen has a gRPC server listen as long as the test runs.
+// listen runs a gRPC server until the test ends.
 func listen(t testing.TB, g *grpc.Server) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func open(t testing.TB, o RemoteOptions) *Remote {
 	return r
 }
 
-// selfSigned is the TLS of a server, and of a client that knows it.
+// selfSigned returns the TLS configurations of a server and of a client that trusts it.
 func selfSigned(t testing.TB) (server, client *tls.Config) {
 	t.Helper()
 	c, err := mysqlconn.SelfSignedCertificate()
@@ -80,7 +80,7 @@ func selfSigned(t testing.TB) (server, client *tls.Config) {
 	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-// eachServer runs a test on each way to read from a MySQL-compatible server.
+// eachServer runs a test with each way to read from a MySQL-compatible server.
 func eachServer(t *testing.T, cfg mysqlconn.Config, test func(t *testing.T, s rowstream.Server)) {
 	direct := func(t *testing.T) rowstream.Server {
 		d, err := binlog.OpenDirect(t.Context(), cfg)
@@ -106,8 +106,8 @@ func eachServer(t *testing.T, cfg mysqlconn.Config, test func(t *testing.T, s ro
 	}
 }
 
-// TestChunks reads tables with keys of many kinds in small chunks: together they are the
-// table in the order of its key.
+// TestChunks reads tables with keys of many kinds in small chunks: together they are the table in the order
+// of its key.
 func TestChunks(t *testing.T) {
 	cfg := app(testmysql.Start(t))
 	c := connect(t, cfg)
@@ -186,7 +186,7 @@ func TestReadFiltered(t *testing.T) {
 	})
 }
 
-// TestReader has a reader of each kind do everything that may go well or wrong.
+// TestReader checks successful calls and errors with a reader of each kind.
 func TestReader(t *testing.T) {
 	server := testmysql.Start(t)
 	cfg := app(server)
@@ -262,7 +262,7 @@ func TestReader(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "column number 2 is out of range: the rows have 2 columns, from 0") {
 				t.Error(err)
 			}
-			if rows, sent := count(t, r, rowstream.ReadOptions{}); rows != 5000 || sent != 5000 { // it is none the worse for it
+			if rows, sent := count(t, r, rowstream.ReadOptions{}); rows != 5000 || sent != 5000 { // it is unaffected
 				t.Errorf("%d rows, %d sent", rows, sent)
 			}
 		})
@@ -338,15 +338,15 @@ func TestReader(t *testing.T) {
 	})
 }
 
-// killAll kills all connections but the test's own.
+// killAll kills all connections except the test's.
 func killAll(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
 	for _, id := range column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'app'") {
-		_, _ = c.Exec(t.Context(), "KILL "+id) // it may be gone by itself
+		_, _ = c.Exec(t.Context(), "KILL "+id) // it may have ended already
 	}
 }
 
-// TestSameView has several readers of one view at work while rows are written.
+// TestSameView reads with several readers of one view while rows are written.
 func TestSameView(t *testing.T) {
 	cfg := app(testmysql.Start(t))
 	c := connect(t, cfg)

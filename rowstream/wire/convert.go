@@ -9,10 +9,10 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// Tables, chunks and plans as messages and back. What comes as a message is foreign: what
-// could not have been made here is an error.
+// Conversions between tables, chunks, plans and messages. A received message is untrusted: one that these
+// functions could not have produced is an error.
 
-// tableMessage is a table with all that is known of it.
+// tableMessage returns the complete description of a table.
 func tableMessage(t *rowstream.Table) *rowpb.Table {
 	m := &rowpb.Table{
 		Schema: t.Schema, Name: t.Name, KeyName: t.KeyName, Create: t.Create, Engine: t.Engine,
@@ -48,10 +48,10 @@ func describedColumns(messages []*rowpb.Column, generated bool) (all []rowstream
 	return all
 }
 
-// tableName is a table by its name alone.
+// tableName returns a table with only its name.
 func tableName(t *rowstream.Table) *rowpb.Table { return &rowpb.Table{Schema: t.Schema, Name: t.Name} }
 
-// tableOf is the table of a message.
+// tableOf returns the table of a message.
 func tableOf(m *rowpb.Table) (*rowstream.Table, error) {
 	t := &rowstream.Table{
 		Schema: m.GetSchema(), Name: m.GetName(), KeyName: m.GetKeyName(), Create: m.GetCreate(), Engine: m.GetEngine(),
@@ -79,7 +79,7 @@ func chunkMessage(c rowstream.Chunk) *rowpb.Chunk {
 	return &rowpb.Chunk{Number: int64(c.Number), After: rowstream.EncodeKey(c.After), Upto: rowstream.EncodeKey(c.Upto)}
 }
 
-// chunkOf is the chunk of a message, of a table with a key of so many columns.
+// chunkOf returns the chunk of a message, for a key with this number of columns.
 func chunkOf(m *rowpb.Chunk, keyColumns int) (c rowstream.Chunk, err error) {
 	c.Number = int(m.GetNumber())
 	if c.Number < 0 {
@@ -94,7 +94,7 @@ func chunkOf(m *rowpb.Chunk, keyColumns int) (c rowstream.Chunk, err error) {
 	return c, nil
 }
 
-// planMessage is a plan without its Match, which the caller refuses.
+// planMessage returns a plan without its Match, which the caller refuses.
 func planMessage(p *rowstream.Plan) *rowpb.Plan {
 	if p == nil {
 		return nil
@@ -114,8 +114,8 @@ func planMessage(p *rowstream.Plan) *rowpb.Plan {
 	return m
 }
 
-// termsOf are the terms of a predicate, each before its arguments: a message within a message
-// could be nested deeper than a stack is.
+// termsOf returns the terms of a predicate, each before its arguments: nested messages could be deeper than a
+// stack permits.
 func termsOf(p *rowstream.Predicate, terms []*rowpb.Term) []*rowpb.Term {
 	if p == nil {
 		return terms
@@ -131,8 +131,7 @@ func termsOf(p *rowstream.Predicate, terms []*rowpb.Term) []*rowpb.Term {
 	return terms
 }
 
-// predicateOf is the predicate of terms, nil when there are none. What it says is left to
-// NewFilter.
+// predicateOf returns the predicate of terms, nil if there are none. NewFilter validates it.
 func predicateOf(terms []*rowpb.Term) (*rowstream.Predicate, error) {
 	if len(terms) == 0 {
 		return nil, nil
@@ -147,7 +146,7 @@ func predicateOf(terms []*rowpb.Term) (*rowstream.Predicate, error) {
 
 var errTermMissing = errors.New("a condition that lacks terms")
 
-// readPredicate reads a predicate from the front of terms and returns the others.
+// readPredicate reads a predicate from the front of terms and returns the rest.
 func readPredicate(p *rowstream.Predicate, terms []*rowpb.Term, depth int) (rest []*rowpb.Term, err error) {
 	switch {
 	case len(terms) == 0:
@@ -170,7 +169,7 @@ func readPredicate(p *rowstream.Predicate, terms []*rowpb.Term, depth int) (rest
 		p.Values = append(p.Values, v.GetBytes())
 	}
 	for i := range m.GetArgs() {
-		p.Args = append(p.Args, rowstream.Predicate{}) // as they come: how many a term says it has is foreign
+		p.Args = append(p.Args, rowstream.Predicate{}) // append as they are read: the number claimed by a term is untrusted
 		if terms, err = readPredicate(&p.Args[i], terms, depth+1); err != nil {
 			return nil, err
 		}
@@ -178,7 +177,7 @@ func readPredicate(p *rowstream.Predicate, terms []*rowpb.Term, depth int) (rest
 	return terms, nil
 }
 
-// planOf is the plan of a message. Column numbers are left to NewFilter.
+// planOf returns the plan of a message. NewFilter validates column numbers.
 func planOf(m *rowpb.Plan) (*rowstream.Plan, error) {
 	if m == nil {
 		return nil, nil

@@ -1,16 +1,27 @@
-// Package wire carries rows and changes of rows from the host of their server to another one: a Service serves a rowstream.Server, or a
-// binlog.Follower, over gRPC, and a Remote is its client, with the same interfaces.
+// Package wire transfers rows and changes of rows from the host of their server to another host: a [Service]
+// serves a rowstream.Server, or a binlog.Follower, over gRPC, and a [Remote] is its client, with the same
+// interfaces.
 //
-// A view of a Remote lives as long as the call that asked for it. Changes resume after a lost connection, or another Service's start, at
-// the same row, because each batch has the position and the number of rows that it ends at.
+//	service, err := wire.NewService(wire.ServiceOptions{Server: server, Token: token})
+//	err = service.NewServer().Serve(listener)
+//
+//	remote, err := wire.OpenRemote(ctx, wire.RemoteOptions{Addr: "db1:3319", Token: token, Compression: wire.Zstd})
+//	table, err := remote.Describe(ctx, "shop", "orders")
+//
+// A view of a Remote lives as long as the call that requested it. Changes resume at the same row after a lost
+// connection, or after a restart of the Service, because each batch has the position and the number of rows
+// at which it ends.
 //
 // # Data flow
 //
-//	rowstream.Batch ──> gRPC message (its bytes as they are, or one zstd frame) ──> rowstream.Batch, checked
-//	binlog.ChangeBatch ──> gRPC message (a layout, its bytes as they are or packed) ──> binlog.ChangeBatch, checked
+//	rowstream.Batch ──> gRPC message (its bytes unchanged, or one zstd frame) ──> rowstream.Batch, checked
+//	binlog.ChangeBatch ──> gRPC message (a layout, its bytes unchanged or compressed) ──> binlog.ChangeBatch, checked
 //
-// A stream's window and one batch are in transit; the source waits for the rest. Messages come from another host: each is checked as
-// a whole before it is used.
+// # Costs and limits
+//
+// A stream's window and one batch are in transit; the source waits for the rest. Allocations are per message,
+// not per row or change. Messages are untrusted: each is checked completely before it is used. A Plan's Match
+// is not transferred.
 //
 // # Specification
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// animals is a server of one small table. Real ones are made by rowstream.OpenDirect.
+// animals is a server with one small table. rowstream.OpenDirect returns real ones.
 type animals struct{}
 
 func (animals) Addr() string { return "memory" }
@@ -75,7 +75,7 @@ func (animalsView) LastKey(context.Context, *rowstream.Table) (mysqlwire.TextRow
 	return mysqlwire.TextRow{[]byte("2")}, nil
 }
 
-// A service beside a source, and a client that reads a table from it.
+// Serves a source, and reads a table from it through a client.
 func ExampleService() {
 	service, err := wire.NewService(wire.ServiceOptions{Server: animals{}, Token: "rows"})
 	if err != nil {
@@ -121,7 +121,7 @@ func readAll(ctx context.Context, addr string) error {
 	fmt.Println(view.How())
 
 	reader := view.Reader(0)
-	var row mysqlwire.TextRow // its room is used for every row
+	var row mysqlwire.TextRow // reused for every row
 	for chunk := (rowstream.Chunk{Number: 1}); ; {
 		if chunk, err = reader.Cut(ctx, table, 16<<20, chunk); err != nil {
 			return err
@@ -148,7 +148,7 @@ func readAll(ctx context.Context, addr string) error {
 	}
 }
 
-// A table of a MySQL or MariaDB server, read through the service beside it.
+// Reads a table of a MySQL or MariaDB server through the service beside it.
 func ExampleOpenRemote() {
 	ctx := context.Background()
 	remote, err := wire.OpenRemote(ctx, wire.RemoteOptions{Addr: "db1:3319", Token: "rows"})

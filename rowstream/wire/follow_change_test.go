@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// followServer is a server with two tables in a schema of the test's own.
+// followServer starts a server with two tables in a separate schema.
 func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *binlog.Direct, c *mysqlconn.Client, tables []*rowstream.Table) {
 	t.Helper()
 	server = testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs(args...))
@@ -61,7 +61,7 @@ func TestFollowTransactions(t *testing.T) {
 					t.Errorf("%s: %s", name, diff)
 				}
 			}
-			// One row per batch: a batch that was handed out cannot be undone.
+			// One row per batch: a batch that was returned cannot be undone.
 			changes := follow(t, d, binlog.FollowOptions{From: from, Tables: tables, BatchBytes: 1})
 			var b binlog.ChangeBatch
 			var got []seen
@@ -102,8 +102,8 @@ func TestFollowPlan(t *testing.T) {
 	}
 }
 
-// TestFollowStops has happen what cannot be followed: the reading hands out what was before it,
-// stops there, and again when it is tried from there.
+// TestFollowStops executes statements that cannot be followed: the reader returns the changes before each,
+// stops there, and stops again when it is started from there.
 func TestFollowStops(t *testing.T) {
 	_, d, c, tables := followServer(t)
 	both := followers(t, d)

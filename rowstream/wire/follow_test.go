@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// root is the configuration of an account that may read the log.
+// root returns the configuration of an account that may read the log.
 func root(s *testmysql.Server) mysqlconn.Config {
 	cfg := app(s)
 	cfg.User = testmysql.RootUser
@@ -34,7 +34,7 @@ func direct(t *testing.T, cfg mysqlconn.Config) *binlog.Direct {
 	return d
 }
 
-// now is the end of the log, with a GTID on demand.
+// now returns the end of the log, with a GTID on demand.
 func now(t *testing.T, d *binlog.Direct, gtid bool) binlog.Position {
 	t.Helper()
 	end := d.NowPosition
@@ -48,7 +48,7 @@ func now(t *testing.T, d *binlog.Direct, gtid bool) binlog.Position {
 	return p
 }
 
-// followers are the ways to follow a server: itself, and a service of it.
+// followers returns the ways to follow a server: directly, and through a service.
 func followers(t *testing.T, d *binlog.Direct) map[string]binlog.Follower {
 	t.Helper()
 	_, addr := serve(t, ServiceOptions{Server: d, Token: "rows"})
@@ -149,7 +149,7 @@ func until(t *testing.T, c binlog.Changes, p binlog.Position) (all []seen) {
 	}
 }
 
-// texts are changes for people.
+// texts returns the changes as text.
 func texts(all []seen) (lines []string) {
 	for _, s := range all {
 		lines = append(lines, s.String())

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// xaServers are the servers of the tests about XA: MySQL where it is installed.
+// xaServers runs a test about XA on each product; MySQL if it is installed.
 func xaServers(t *testing.T, test func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table)) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
@@ -30,8 +30,8 @@ func xaServers(t *testing.T, test func(t *testing.T, d *binlog.Direct, one, two 
 	}
 }
 
-// TestFollowXA reads XA transactions: rows come when they are committed, in the order of the
-// commits, and a position to resume from is before what is prepared.
+// TestFollowXA reads XA transactions: rows are returned when they are committed, in the order of the commits,
+// and a position to resume from is before the prepared ones.
 func TestFollowXA(t *testing.T) {
 	xaServers(t, func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table) {
 		from := now(t, d, false)
@@ -66,13 +66,13 @@ func TestFollowXA(t *testing.T) {
 		if diff := cmp.Diff(want, texts(got)); diff != "" {
 			t.Error(diff)
 		}
-		for name, f := range followers(t, d) { // all that came after it comes again
+		for name, f := range followers(t, d) { // everything after it is returned again
 			if diff := cmp.Diff(want, texts(until(t, follow(t, f, binlog.FollowOptions{From: resume, Tables: tables}), to))); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}
 		}
 
-		// From behind the PREPARE.
+		// From after the PREPARE.
 		_, stop := untilStop(t, d, binlog.FollowOptions{From: prepared, Tables: tables})
 		if stop.Reason != binlog.StopUndone || stop.Digest == "" {
 			t.Errorf("the commit of what was prepared before: %v", stop)

@@ -19,29 +19,29 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// A LogEntry is what the query log tells of one call of a Service.
+// A LogEntry is the record of one call of a Service in the query log.
 type LogEntry struct {
 	Start time.Time     // wall and monotonic clock
-	Total time.Duration // from Start to the end of the call; of a snapshot, as long as it was open
+	Total time.Duration // from Start to the end of the call; of a snapshot, while it was open
 
 	Call   string // the method of rowpb.Rows, such as "read" or "follow"
 	Table  string // with its schema; of follow all tables, joined by commas; empty for a snapshot
-	Chunk  int    // its number; of cut, read, sum and sumrows
+	Chunk  int    // number of the chunk; of cut, read, sum and sumrows
 	Client netip.AddrPort
 
-	From, Upto string // positions of the log: of follow, what is told of it begins and ends there
+	From, Upto string // positions of the log: of follow, the range of this record
 	Changes    uint64 // of rows, sent; of follow
 
-	Rows     uint64 // sent; of sum: summed up
-	RowsRead uint64 // with those that a plan held back
-	Bytes    uint64 // of the rows that were sent, of follow: of the changes' images
-	BytesOut uint64 // the same as they were sent, packed or not
+	Rows     uint64 // sent; of sum: included in the checksum
+	RowsRead uint64 // including those that a plan excludes
+	Bytes    uint64 // of the rows sent; of follow: of the changes' images
+	BytesOut uint64 // likewise as sent, possibly compressed
 
-	Code   string // OK, or the error's class as gRPC names it
+	Code   string // OK, or the gRPC code of the error
 	Number uint16 // of the server's error, if it was one
 	Err    string // why the call failed
 
-	Server  sqldigest.ServerKind // that sent the error
+	Server  sqldigest.ServerKind // that returned the error
 	context int                  // bytes of Err before the server's message
 
 	scratch [64]byte // for FieldValue
@@ -55,14 +55,14 @@ var (
 // kindRows is the kind of a LogEntry's line.
 const kindRows = "rowstream"
 
-// A call is one call of a service that is being answered.
+// A call is a call of a service in progress.
 type call struct {
 	s     *Service
 	entry *LogEntry
-	quiet bool // it is logged only when it fails
+	quiet bool // it is logged only if it fails
 }
 
-// begin notes a call. t is nil when it is not about one table.
+// begin starts the record of a call. t is nil if the call does not concern one table.
 func (s *Service) begin(ctx context.Context, name string, t *rowpb.Table) *call {
 	e := &LogEntry{Start: time.Now(), Call: name}
 	if t != nil {
@@ -76,7 +76,7 @@ func (s *Service) begin(ctx context.Context, name string, t *rowpb.Table) *call 
 	return &call{s: s, entry: e}
 }
 
-// end logs the call and answers the error as gRPC sends it.
+// end logs the call and returns the error as gRPC sends it.
 func (c *call) end(err error) error {
 	e := c.entry
 	e.Total = time.Since(e.Start)
@@ -95,7 +95,8 @@ func (c *call) end(err error) error {
 	return sent
 }
 
-// setServerError sets the fields of the server's error that Err ends in. An Err that does not is redacted whole.
+// setServerError sets the fields of the server's error at the end of Err. If Err does not end in it, all of
+// Err is redacted.
 func (e *LogEntry) setServerError(s *mysqlconn.ServerError) {
 	e.Number = uint16(s.Number)
 	if s.Version != "" {
@@ -106,17 +107,17 @@ func (e *LogEntry) setServerError(s *mysqlconn.ServerError) {
 	}
 }
 
-// mark logs what a call that goes on has done so far, and begins to count anew.
+// mark logs a call in progress so far, and restarts its counts.
 func (c *call) mark() {
 	_ = c.end(nil)
 	e := c.entry
 	*e = LogEntry{Start: e.Start.Add(e.Total), Call: e.Call, Table: e.Table, Client: e.Client, From: e.Upto, Upto: e.Upto}
 }
 
-// Kind is "rowstream".
+// Kind returns "rowstream".
 func (e *LogEntry) Kind() string { return kindRows }
 
-// Facts is what sampling needs to know of e.
+// Facts returns the facts of e for sampling.
 func (e *LogEntry) Facts() querylog.Facts {
 	return querylog.Facts{
 		End: e.Start.Add(e.Total), Total: e.Total, Rows: e.Rows, Failed: e.failed(),
@@ -126,7 +127,7 @@ func (e *LogEntry) Facts() querylog.Facts {
 
 func (e *LogEntry) failed() bool { return e.Err != "" }
 
-// digest identifies calls of one kind about one table.
+// digest returns an identifier of the calls of one kind for one table.
 func (e *LogEntry) digest() [16]byte {
 	sum := sha256.Sum256([]byte(e.Call + " " + e.Table))
 	return [16]byte(sum[:16])

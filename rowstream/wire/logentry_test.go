@@ -11,7 +11,8 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// TestLogErrorText redacts a server's error by the message list of that server: each of the texts is in the list of one alone.
+// TestLogErrorText redacts a server's error by the message list of that server: each text is in the list of
+// only one of them.
 func TestLogErrorText(t *testing.T) {
 	const maria, my = "11.8.2-MariaDB", "9.7.0"
 	const byMaria, byMySQL = "Could not parse GTID list", "Server isn't available"

@@ -37,7 +37,7 @@ func exec(t *testing.T, c *mysqlconn.Client, statements ...string) {
 	}
 }
 
-// column reads the first column of each row as text.
+// column returns the first column of each row as text.
 func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	t.Helper()
 	var got []string
@@ -50,7 +50,7 @@ func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	return got
 }
 
-// chunks cuts a table and reads each chunk; every value is made text.
+// chunks cuts a table and reads each chunk; every value is returned as text.
 func chunks(t *testing.T, server rowstream.Server, table *rowstream.Table, bytes int64, o rowstream.ReadOptions) (cut []rowstream.Chunk, rows []string) {
 	t.Helper()
 	s, err := server.Snapshot(t.Context(), 1, []*rowstream.Table{table})

@@ -12,11 +12,11 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A memoryLog is a memory whose log has one batch, again and again.
+// A memoryLog is a memory whose log repeats one batch.
 type memoryLog struct {
 	*memory
 	b     binlog.ChangeBatch
-	after func(n int) error // n batches: what comes then; nil: there is always one more
+	after func(n int) error // called after n batches, before the next; nil: there is always another one
 	pace  time.Duration     // between batches
 	taken atomic.Int64
 	asked binlog.FollowOptions
@@ -97,10 +97,10 @@ func (c *memoryChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 
 func (*memoryChanges) Close() error { return nil }
 
-// errWait has a log of memory wait until its reader is gone.
+// errWait makes a log of memory wait until its reader has disconnected.
 var errWait = errors.New("nothing comes any more")
 
-// updates fills the log's batch with so many updates of a table of two columns.
+// updates fills the log's batch with n updates of a table of two columns.
 func (l *memoryLog) updates(n int, before, after mysqlwire.TextRow) {
 	l.b.Tables = make([]rowstream.Batch, 1)
 	t := &l.b.Tables[0]

@@ -24,37 +24,37 @@ import (
 )
 
 const (
-	// streamWindow is how many bytes of a chunk may be under way to a client that does not read:
-	// a few batches, so that neither side waits for the other's next one.
+	// streamWindow is the maximum number of bytes of a chunk in flight to a client that does not read: a few
+	// batches, so that neither side waits for the other's next one.
 	streamWindow = 1 << 20
 
-	// connWindow is how many may be under way over a whole connection: enough for 16 workers, or
-	// for 160 MB/s over a wire of 100 ms.
+	// connWindow is the maximum number of bytes in flight over a connection: sufficient for 16 workers, or
+	// for 160 MB/s with a latency of 100 ms.
 	connWindow = 16 << 20
 
-	// dialTimeout is how long one try to connect may take.
+	// dialTimeout bounds one attempt to connect.
 	dialTimeout = 10 * time.Second
 
-	// Times between tries to connect again.
+	// Pauses between attempts to reconnect.
 	minReconnect, maxReconnect = 50 * time.Millisecond, 5 * time.Second
 
-	// DefaultMaxMessage is the largest batch that a client takes: the widest row that servers
-	// send, and a batch.
+	// DefaultMaxMessage is the maximum size of a batch that a client accepts: the widest row of a server, and
+	// a batch.
 	DefaultMaxMessage = 1<<30 + maxBatchBytes
 )
 
-// RemoteOptions say where a Service is and how to talk to it.
+// RemoteOptions specify the address of a Service and how to connect to it.
 type RemoteOptions struct {
 	Addr string // host:port
 
 	TLS         *tls.Config // nil: no TLS
 	Token       string      // empty: none
 	Compression Compression
-	MaxMessage  int // bytes of the largest batch; 0: DefaultMaxMessage
+	MaxMessage  int // maximum bytes of a batch; 0: DefaultMaxMessage
 }
 
-// Remote reads what a Service serves, over one connection, and follows it: its Changes connect anew
-// when the connection or the Service was lost. It is safe for concurrent use.
+// A Remote reads from a Service, over one connection, and follows it: its Changes reconnect when the
+// connection or the Service was lost. It is safe for concurrent use.
 type Remote struct {
 	o    RemoteOptions
 	conn *grpc.ClientConn
@@ -62,7 +62,7 @@ type Remote struct {
 	zstd *zstd.Decoder
 }
 
-// OpenRemote connects to a Service and looks whether it takes the token.
+// OpenRemote connects to a Service and checks that it accepts the token.
 func OpenRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 	o.MaxMessage = cmp.Or(o.MaxMessage, DefaultMaxMessage)
 	if o.MaxMessage < 0 || o.MaxMessage > math.MaxInt32 {
@@ -80,7 +80,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 		grpc.WithReadBufferSize(wireBuffer),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: minReconnect, Multiplier: 2, Jitter: 0.2, MaxDelay: maxReconnect}, MinConnectTimeout: dialTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-		grpc.WithDisableServiceConfig(), // DNS has no say in how rows are read
+		grpc.WithDisableServiceConfig(), // DNS must not configure the connection
 	}
 	if o.Token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(newTokenCredential(o.Token)))
@@ -101,7 +101,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (*Remote, error) {
 	return r, nil
 }
 
-// Addr is the service's address: tare://host:port.
+// Addr returns the service's address: tare://host:port.
 func (r *Remote) Addr() string { return "tare://" + r.o.Addr }
 
 // Describe implements Server.
@@ -124,7 +124,7 @@ func (r *Remote) Describe(ctx context.Context, schema, name string) (*rowstream.
 func (r *Remote) Snapshot(ctx context.Context, workers int, tables []*rowstream.Table) (rowstream.View, error) {
 	v, err := r.snapshot(ctx, &rowpb.SnapshotRequest{Workers: int32(workers)}, tables)
 	if err != nil {
-		return nil, err // a nil *remoteView would be a View that is not nil
+		return nil, err // a nil *remoteView would be a non-nil View
 	}
 	return v, nil
 }
@@ -151,14 +151,14 @@ func (r *Remote) snapshot(ctx context.Context, m *rowpb.SnapshotRequest, tables 
 	return &remoteView{r: r, life: life, end: end, stream: stream, id: reply.GetId(), how: reply.GetHow(), position: reply.GetPosition(), identity: reply.GetIdentity(), limit: reply.GetLimitMs()}, nil
 }
 
-// Close closes the connection, and so ends all views.
+// Close closes the connection, and ends all views.
 func (r *Remote) Close() error {
 	r.zstd.Close()
 	return r.conn.Close()
 }
 
-// Identity returns the ServerIdentity of the server behind the service, or Addr where the service is of a version that does not
-// report it, or its server has none.
+// Identity returns the ServerIdentity of the server behind the service, or Addr if the service is of a
+// version that does not report it, or its server has none.
 func (r *Remote) Identity(ctx context.Context) (string, error) {
 	m, err := r.rows.Identify(ctx, &rowpb.IdentifyRequest{})
 	switch {

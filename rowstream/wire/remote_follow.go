@@ -66,7 +66,7 @@ func (r *Remote) LogBytes(ctx context.Context, from, to binlog.Position) (int64,
 	return m.GetBytes(), nil
 }
 
-// beatTimeoutRemote bounds the writing of a heartbeat: twice as long as the service takes at most.
+// beatTimeoutRemote bounds writing a heartbeat: twice the timeout of the service.
 const beatTimeoutRemote = 10 * time.Second
 
 // Beat implements Follower.
@@ -135,28 +135,28 @@ func (r *Remote) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Cha
 	return c, nil
 }
 
-// remoteChanges are the changes that a Service streams. A stream that was lost is asked for again
-// from where the last batch said.
+// remoteChanges are changes streamed by a Service. A lost stream is requested again from the end of the last
+// batch.
 type remoteChanges struct {
 	r        *Remote
 	patience time.Duration
 	waiting  func(time.Duration) func()
-	columns  []int // of the rows handed out, a table
-	keep     int   // bytes of room that a batch keeps
+	columns  []int // of the returned rows, by table
+	keep     int   // maximum bytes of memory that a batch keeps
 
 	life context.Context // until Close
 	end  context.CancelFunc
 
-	mu      sync.Mutex              // held while Next runs; guards the rest
-	request rowpb.FollowRequest     // for what comes behind the last batch
-	upto    binlog.Position         // of it
-	stream  rowpb.Rows_FollowClient // nil: to be asked for
+	mu      sync.Mutex              // locked while Next runs; guards the rest
+	request rowpb.FollowRequest     // for the changes after the last batch
+	upto    binlog.Position         // end of the last batch
+	stream  rowpb.Rows_FollowClient // nil: not requested
 	cut     context.CancelFunc      // ends the stream
-	err     error                   // that ended the reading
+	err     error                   // that stopped reading
 }
 
-// connect asks the service for the changes behind the last batch, and waits for its word that they
-// come. Its error is gRPC's.
+// connect requests the changes after the last batch, and waits for the confirmation of the service. Its error
+// is gRPC's.
 func (c *remoteChanges) connect(ctx context.Context) error {
 	life, cut := context.WithCancel(c.life)
 	stop := context.AfterFunc(ctx, cut)
@@ -179,8 +179,8 @@ func (c *remoteChanges) connect(ctx context.Context) error {
 	return nil
 }
 
-// began takes the first message of a stream. Tables that were as they are described when the stream began
-// may be altered before it is asked for again: then they were as they are described.
+// began processes the first message of a stream. Tables that matched their description when the stream began
+// may be altered before it is requested again: then their layout at that time is sent.
 func (c *remoteChanges) began(m *rowpb.Changes) error {
 	tables := c.request.Tables
 	if len(m.GetRows()) > 0 || len(m.GetLayouts()) != 0 && len(m.GetLayouts()) != len(tables) {
@@ -226,13 +226,14 @@ func (c *remoteChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 	}
 }
 
-// told reports whether an error is one for people already, and no status of gRPC's.
+// told reports whether an error is complete already, and not a gRPC status.
 func told(err error) bool {
 	var e *remoteError
 	return errors.As(err, &e)
 }
 
-// passing reports whether a stream's error is one of the way to the service, or of its shutdown.
+// passing reports whether a stream's error is temporary: the connection to the service was lost, or the
+// service is shutting down.
 func passing(err error) bool {
 	code := status.Code(err)
 	return !told(err) && (code == codes.Unavailable || code == codes.Canceled)
@@ -273,13 +274,13 @@ func (c *remoteChanges) next(ctx context.Context, b *binlog.ChangeBatch) error {
 	return nil
 }
 
-// foreign is the error for a message that no service of ours sends.
+// foreign returns the error for an invalid message of the service.
 func (c *remoteChanges) foreign(err error) error {
 	return &remoteError{addr: c.r.Addr(), text: fmt.Sprintf("changes after %s: %v", c.upto, err), cause: err}
 }
 
-// reconnect tries to connect until patience ends. A service may hold on to the stream that was lost,
-// and so have no room for another one yet.
+// reconnect tries to connect until the patience is over. A service may still have the lost stream open, and
+// refuse another one until it is closed.
 func (c *remoteChanges) reconnect(ctx context.Context) error {
 	if c.waiting != nil {
 		defer c.waiting(c.patience)()
@@ -300,13 +301,13 @@ func (c *remoteChanges) reconnect(ctx context.Context) error {
 	})
 }
 
-// drop gives the stream up.
+// drop abandons the stream.
 func (c *remoteChanges) drop() {
 	if c.stream == nil {
 		return
 	}
 	c.cut()
-	for c.stream.RecvMsg(new(rowpb.Changes)) == nil { // what was under way is asked for again
+	for c.stream.RecvMsg(new(rowpb.Changes)) == nil { // batches in flight are requested again
 	}
 	c.stream = nil
 }

@@ -27,14 +27,14 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// A cutter passes connections on to an address, until it cuts them.
+// A cutter forwards connections to an address, until it cuts them.
 type cutter struct {
-	addr string // where it listens
+	addr string // of its listener
 
 	mu    sync.Mutex
 	to    string
 	conns []net.Conn
-	muted *atomic.Bool // of the connections since the last silence: they pass nothing any more
+	muted *atomic.Bool // of the connections since the last silence: they forward nothing any more
 }
 
 func newCutter(t *testing.T, to string) *cutter {
@@ -88,7 +88,7 @@ func (c *cutter) keep(conns ...net.Conn) (muted *atomic.Bool) {
 	return c.muted
 }
 
-// A mutable is a writer to nowhere once it is muted.
+// A mutable is a writer that discards everything once it is muted.
 type mutable struct {
 	io.Writer
 	muted *atomic.Bool
@@ -112,8 +112,8 @@ func (c *cutter) cut(to string) {
 	c.conns = nil
 }
 
-// TestFollowCut cuts the way to the service again and again, and drains the service, while large and
-// small transactions are read in batches that are smaller: each change comes once and in order.
+// TestFollowCut repeatedly cuts the connection to the service, and drains the service, while large and small
+// transactions are read in smaller batches: each change is returned once and in order.
 func TestFollowCut(t *testing.T) {
 	t.Parallel()
 	_, d, c, tables := followServer(t)
@@ -155,7 +155,7 @@ func TestFollowCut(t *testing.T) {
 			for range 1 + r.IntN(150) {
 				id++
 				rows = append(rows, fmt.Sprintf("(%d, %d, REPEAT('x', %d))", id, id, r.IntN(100)))
-				if r.IntN(3) == 0 { // rows that the plan holds back count where reading goes on
+				if r.IntN(3) == 0 { // rows that the plan excludes count for resuming
 					rows = append(rows, fmt.Sprintf("(%d, 0, 'no')", -id))
 				}
 			}
@@ -181,7 +181,8 @@ func TestFollowCut(t *testing.T) {
 		t.Errorf("%d changes of %d, %d batches within a transaction", next, id, split)
 	}
 
-	// A table that was altered before the stream is asked for again is read as it was, up to that.
+	// A table that was altered before the stream is requested again is read by its earlier definition, up to
+	// the ALTER.
 	id++
 	exec(t, c, fmt.Sprintf("INSERT INTO a VALUES (%d, 1, 'before')", id), "ALTER TABLE a ADD COLUMN x INT FIRST", "INSERT INTO a VALUES (1, 0, 1, 'after')")
 	way.cut(to)
@@ -202,7 +203,7 @@ func TestFollowCut(t *testing.T) {
 	}
 }
 
-// TestFollowRemote asks a service what a copy asks besides the changes.
+// TestFollowRemote makes the requests of a copy to a service, besides the changes.
 func TestFollowRemote(t *testing.T) {
 	_, d, c, tables := followServer(t)
 	r := followers(t, d)["remote"]
@@ -263,7 +264,7 @@ func TestFollowRemote(t *testing.T) {
 	}
 }
 
-// TestFollowFlow has a slow client: what it does not take, waits at the source.
+// TestFollowFlow has a slow client: changes that it does not read wait at the source.
 func TestFollowFlow(t *testing.T) {
 	const size, batches = 64 << 10, 300
 	l := newMemoryLog(func(n int) error {
@@ -303,7 +304,7 @@ func TestFollowFlow(t *testing.T) {
 	}
 }
 
-// TestFollowErrors has the source's errors arrive as what they are.
+// TestFollowErrors checks that the source's errors keep their types.
 func TestFollowErrors(t *testing.T) {
 	stop := &binlog.StopError{Reason: binlog.StopSchema, At: binlog.Position{File: "binlog.1", Offset: 10, GTID: "0-1-5"}, Table: "d.t", What: "it was altered", Try: "copy it anew", Err: errors.New("beneath")}
 	l := newMemoryLog(func(n int) error {
@@ -330,7 +331,7 @@ func TestFollowErrors(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 
-	// Images out of order could not be found again.
+	// Images out of order could not be located.
 	l = newMemoryLog(nil)
 	l.updates(2, row("1", "2"), row("2", "3"))
 	l.b.Changes[0], l.b.Changes[1] = l.b.Changes[1], l.b.Changes[0]
@@ -340,7 +341,7 @@ func TestFollowErrors(t *testing.T) {
 	}
 }
 
-// dialOptions are those of a client that asks nobody for its health first.
+// dialOptions returns the options of a client without health checks.
 func dialOptions(token string) []grpc.DialOption {
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}))}
 	if token != "" {
@@ -349,7 +350,7 @@ func dialOptions(token string) []grpc.DialOption {
 	return options
 }
 
-// TestFollowRefused has services that serve no changes, no more of them, or not to everybody.
+// TestFollowRefused checks services that serve no changes, no more streams, or not this client.
 func TestFollowRefused(t *testing.T) {
 	wait := func(int) error { return errWait }
 	l := newMemoryLog(wait)
@@ -395,8 +396,8 @@ func TestFollowRefused(t *testing.T) {
 	}
 }
 
-// TestFollowRemoteAllocs follows the same bytes as few changes and as many: both sides together
-// allocate for messages and for none of the changes.
+// TestFollowRemoteAllocs follows the same bytes as few changes and as many: both sides together allocate per
+// message and not per change.
 func TestFollowRemoteAllocs(t *testing.T) {
 	const size = 64 << 10
 	following := func(n int, text string, c Compression) float64 {
@@ -409,11 +410,11 @@ func TestFollowRemoteAllocs(t *testing.T) {
 				t.Errorf("%d changes, %v", len(b.Changes), err)
 			}
 		}
-		for range 50 { // what was under way
+		for range 50 { // batches in flight
 			next()
 		}
 		got := testing.AllocsPerRun(50, next)
-		for range 4 { // collections of garbage empty the pools in between
+		for range 4 { // garbage collections empty the pools in between
 			got = min(got, testing.AllocsPerRun(50, next))
 		}
 		return got
@@ -428,20 +429,20 @@ func TestFollowRemoteAllocs(t *testing.T) {
 	}
 }
 
-// TestFollowLog has a stream of changes be a record in the log, again and again while it lasts.
+// TestFollowLog checks that a stream of changes is logged, and logged at intervals while it lasts.
 func TestFollowLog(t *testing.T) {
 	log, err := querylog.New(querylog.Options{RingBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := newMemoryLog(func(n int) error {
-		if n == 100 { // no more records than the ring holds
+		if n == 100 { // no more records than the ring stores
 			return errWait
 		}
 		return nil
 	})
 	l.updates(3, row("1", "it's"), row("2", "it's"))
-	l.b.Tables = append(l.b.Tables, rowstream.Batch{Columns: 2}) // nothing happens to the other
+	l.b.Tables = append(l.b.Tables, rowstream.Batch{Columns: 2}) // without changes
 	s, err := NewService(ServiceOptions{Server: l, Log: log})
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// A remoteShortView is a short view that a Service holds. Both sides end it, each by its own clock: the client a tenth earlier, so
-// that it knows why.
+// A remoteShortView is a short view of a Service. Both sides end it, each by its clock: the client a tenth
+// earlier, so that it knows the reason.
 type remoteShortView struct {
 	*remoteView
 	*rowstream.Expiry
@@ -45,7 +45,7 @@ func (r *Remote) ShortView(ctx context.Context, identity string, t *rowstream.Ta
 	return v, nil
 }
 
-// Reader is the view's only reader.
+// Reader returns the view's only reader.
 func (v *remoteShortView) Reader(worker int) rowstream.ViewReader {
 	return v.Expiry.Bind(&remoteReader{v: v.remoteView, worker: int32(worker)})
 }

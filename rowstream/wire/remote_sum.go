@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// SumChunk implements ViewReader: the rows stay where they are.
+// SumChunk implements ViewReader: the service computes the checksum.
 func (r *remoteReader) SumChunk(ctx context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions) (rowstream.Checksum, error) {
 	m, err := r.v.r.rows.Sum(ctx, r.sumRequest(t, c, o))
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *remoteReader) SumRows(call context.Context, t *rowstream.Table, c rowst
 // sumRows yields the rows of batches: a sum and a key. It returns no error after yield has returned false.
 func (r *remoteReader) sumRows(call context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions, yield func(rowstream.RowSum) bool) error {
 	ctx, cancel := r.v.during(call)
-	defer cancel() // ends the stream when it is left before its end
+	defer cancel() // ends a stream that is not read to its end
 	request := r.sumRequest(t, c, o)
 	request.Compression = r.v.r.o.Compression.message()
 	stream, err := r.v.r.rows.SumRows(ctx, request)

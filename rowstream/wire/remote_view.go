@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// A remoteView is a view that a Service holds. It lives as long as the call that asked for it.
+// A remoteView is a view of a Service. It lives as long as the call that requested it.
 type remoteView struct {
 	r      *Remote
 	life   context.Context
@@ -21,7 +21,7 @@ type remoteView struct {
 	id            uint64
 	how, position string
 	identity      string // of the server
-	limit         int64  // milliseconds after which the service ends the view; 0: it does not
+	limit         int64  // milliseconds after which the service ends the view; 0: unlimited
 }
 
 var _ rowstream.View = (*remoteView)(nil)
@@ -29,7 +29,7 @@ var _ rowstream.View = (*remoteView)(nil)
 func (v *remoteView) How() string      { return v.how }
 func (v *remoteView) Position() string { return v.position }
 
-// Identity identifies the server that the service reads.
+// Identity returns the identity of the server that the service reads.
 func (v *remoteView) Identity() string { return v.identity }
 
 // Reader implements View.
@@ -42,12 +42,12 @@ func (v *remoteView) Close() error {
 	v.end()
 	for {
 		if _, err := v.stream.Recv(); err != nil {
-			return nil // what was waited for
+			return nil // the view has ended
 		}
 	}
 }
 
-// during is a context for a call that ends with the view too.
+// during returns a context for a call that also ends with the view.
 func (v *remoteView) during(call context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(call)
 	stop := context.AfterFunc(v.life, cancel)
@@ -57,14 +57,13 @@ func (v *remoteView) during(call context.Context) (context.Context, context.Canc
 	}
 }
 
-// A remoteReader reads chunks through one of the view's workers, into a message and a batch that
-// it uses again.
+// A remoteReader reads chunks through one of the view's workers, into a reused message and batch.
 type remoteReader struct {
 	v      *remoteView
 	worker int32
 
 	message rowpb.Batch
-	room    []byte // for batches that come packed
+	room    []byte // buffer for decompressed batches
 	batch   rowstream.Batch
 }
 
@@ -88,13 +87,12 @@ func (r *remoteReader) Cut(ctx context.Context, t *rowstream.Table, bytes int64,
 	return c, nil
 }
 
-// Read implements Reader. A throttle is asked before each batch; what it holds back, the
-// service's flow control holds back at the source.
+// Read implements Reader. The throttle is checked before each batch; flow control then delays the source.
 func (r *remoteReader) Read(ctx context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.ReadOptions) iter.Seq2[*rowstream.Batch, error] {
 	return func(yield func(*rowstream.Batch, error) bool) {
 		err := r.read(ctx, t, c, &o, func(b *rowstream.Batch) bool { return yield(b, nil) })
 		var remote *remoteError
-		if err != nil && !errors.As(err, &remote) { // errors of the server name their place
+		if err != nil && !errors.As(err, &remote) { // errors of the server name their location
 			err = fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err)
 		}
 		if err != nil {
@@ -117,7 +115,7 @@ func (r *remoteReader) read(call context.Context, t *rowstream.Table, c rowstrea
 		}
 	}
 	ctx, cancel := r.v.during(call)
-	defer cancel() // ends the stream when it is left before its end
+	defer cancel() // ends a stream that is not read to its end
 	stream, err := r.v.r.rows.Read(ctx, &rowpb.ReadRequest{
 		Snapshot: r.v.id, Worker: r.worker, Table: tableName(t), Chunk: chunkMessage(c), Where: o.Where, Plan: planMessage(o.Plan),
 		BatchBytes: int32(min(o.BatchBytes, maxBatchBytes)), Compression: r.v.r.o.Compression.message(),
@@ -139,7 +137,8 @@ func (r *remoteReader) read(call context.Context, t *rowstream.Table, c rowstrea
 	return nil
 }
 
-// receive returns the batches of a stream. count is increased by the rows that were read for them; nil: they are not counted.
+// receive returns the batches of a stream. count is increased by the rows that were read for them; nil: they
+// are not counted.
 func (r *remoteReader) receive(call context.Context, stream interface{ RecvMsg(any) error }, columns, keep int, count *int64) iter.Seq2[*rowstream.Batch, error] {
 	return func(yield func(*rowstream.Batch, error) bool) {
 		var rows, handed int64
@@ -168,14 +167,14 @@ func (r *remoteReader) receive(call context.Context, stream interface{ RecvMsg(a
 				*count += r.message.Read - rows
 			}
 			rows = r.message.Read
-			if r.batch.Rows > 0 && !yield(&r.batch, nil) { // a batch without rows reports rows that were held back
+			if r.batch.Rows > 0 && !yield(&r.batch, nil) { // a batch without rows reports rows that were excluded
 				return
 			}
 		}
 	}
 }
 
-// reset empties the message and keeps its room, unless a wide row took it.
+// reset empties the message and keeps its memory, unless a wide row took it.
 func (r *remoteReader) reset(keep int) {
 	m := &r.message
 	m.Columns, m.Rows, m.Read, m.Unpacked, m.Bytes = 0, 0, 0, 0, m.Bytes[:0]
@@ -185,10 +184,10 @@ func (r *remoteReader) reset(keep int) {
 	if cap(r.room) > keep {
 		r.room = nil
 	}
-	r.batch.Bytes = nil // it was one of both
+	r.batch.Bytes = nil // it belonged to one of them
 }
 
-// open makes a batch of the message. It comes from elsewhere and is looked through.
+// open sets the batch to the message's content. The message is untrusted and is checked.
 func (r *remoteReader) open(columns int) (err error) {
 	m := &r.message
 	r.batch.Columns, r.batch.Rows = int(m.Columns), int(m.Rows)
@@ -201,5 +200,5 @@ func (r *remoteReader) open(columns int) (err error) {
 	return r.batch.Check()
 }
 
-// errMatchRemote keeps rows from passing that a plan holds back.
+// errMatchRemote prevents rows that a plan excludes from passing.
 var errMatchRemote = errors.New("a plan's Match does not go across the wire: put the condition into Where, which the server evaluates")

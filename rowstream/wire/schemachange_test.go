@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestSchemaChanges finds changes of definitions in the log, with what they do to rows and whether there are any
-// before them, and follows past those that are told to be in the description.
+// TestSchemaChanges finds changes of definitions in the log, with their effect on rows and whether there are
+// rows before them, and follows past those that are included in the description.
 func TestSchemaChanges(t *testing.T) {
 	_, d, c, tables := followServer(t)
 	from := now(t, d, false)
@@ -49,7 +49,7 @@ func TestSchemaChanges(t *testing.T) {
 		t.Errorf("between a place and itself: %v, %v", told(none), err)
 	}
 
-	// From behind the first rows, with the description of what comes then.
+	// From after the first rows, with the description of the later ones.
 	exec(t, c, "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100), x INT)")
 	table, err := d.Describe(t.Context(), "f", "a")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestSchemaChanges(t *testing.T) {
 		t.Errorf("%v\n%s", err, diff)
 	}
 
-	// As it was at a place, with a generated column that is not there any more.
+	// As of an earlier position, with a generated column that was dropped since.
 	old, err := d.Describe(t.Context(), "f", "a")
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// untilStop is what is read until the reading stops.
+// untilStop returns the changes read before reading stops.
 func untilStop(t *testing.T, d binlog.Follower, o binlog.FollowOptions) (got []string, stop *binlog.StopError) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
@@ -111,8 +111,8 @@ func untilStop(t *testing.T, d binlog.Follower, o binlog.FollowOptions) (got []s
 	}
 }
 
-// TestFollowNames follows a table that is called in another way than the log writes its name: also one
-// whose layout is given.
+// TestFollowNames follows a table that is requested under another case of its name than in the log, also one
+// with a given layout.
 func TestFollowNames(t *testing.T) {
 	_, d, c, _ := followServer(t, "--lower-case-table-names=1")
 	table, err := d.Describe(t.Context(), "F", "A")

@@ -26,41 +26,39 @@ import (
 )
 
 const (
-	// DefaultMaxSnapshots is how many views a service keeps at once.
+	// DefaultMaxSnapshots is the maximum number of concurrent views of a service.
 	DefaultMaxSnapshots = 16
 
-	// DefaultMaxWorkers is how many readers, and so connections, a view may have.
+	// DefaultMaxWorkers is the maximum number of readers, and so of connections, per view.
 	DefaultMaxWorkers = 64
 
 	// maxRequest bounds a request in bytes: descriptions of thousands of tables.
 	maxRequest = 16 << 20
 
-	// keepaliveTime is how long a connection may be silent before its peer is asked whether it is
-	// still there, and keepaliveTimeout how long the answer may take. A client that vanishes
-	// without a word loses its views after both.
+	// keepaliveTime is how long a connection may be silent before its peer is pinged, and keepaliveTimeout
+	// how long the response may take. A client that disappears silently loses its views after both.
 	keepaliveTime    = 20 * time.Second
 	keepaliveTimeout = 10 * time.Second
 
-	// wireBuffer is what a connection reads and writes at once, in bytes.
+	// wireBuffer is the size of a connection's read and write buffers, in bytes.
 	wireBuffer = 128 << 10
 )
 
-// ServiceOptions say what a service serves, and to whom.
+// ServiceOptions configure a Service.
 type ServiceOptions struct {
-	Server rowstream.Server // where the rows are; the service does not close it
+	Server rowstream.Server // the source of the rows; the service does not close it
 
-	Token        string // that calls must carry; empty: whoever connects is served
-	MaxSnapshots int    // views at once; 0: DefaultMaxSnapshots
-	MaxWorkers   int    // readers of a view; 0: DefaultMaxWorkers
-	MaxFollows   int    // streams of changes at once; 0: DefaultMaxFollows
+	Token        string // required of calls; empty: every client is served
+	MaxSnapshots int    // concurrent views; 0: DefaultMaxSnapshots
+	MaxWorkers   int    // readers per view; 0: DefaultMaxWorkers
+	MaxFollows   int    // concurrent streams of changes; 0: DefaultMaxFollows
 
 	Log *querylog.Logger // nil: calls are not logged
 }
 
-// A Service serves a Server's rows over gRPC, and, when the Server is a Follower, its changes;
-// OpenRemote reads them. Who may call it reads whatever the account may that the Server has: that
-// account should have no more than SELECT, and REPLICATION SLAVE and CLIENT for changes.
-// It is safe for concurrent use.
+// A Service serves a Server's rows over gRPC, and, if the Server is a Follower, its changes; OpenRemote reads
+// them. A client can read everything that the Server's account may: that account should have no more than
+// SELECT, and REPLICATION SLAVE and CLIENT for changes. It is safe for concurrent use.
 type Service struct {
 	rowpb.UnimplementedRowsServer
 
@@ -69,23 +67,23 @@ type Service struct {
 	zstd  *zstd.Encoder
 	stats serviceStats
 
-	recordPause time.Duration // of a stream of changes: between its records in the log
+	recordPause time.Duration // of a stream of changes: interval between its records in the log
 
-	ending context.Context // done when streams of changes are to end
+	ending context.Context // done when streams of changes must end
 	end    context.CancelCauseFunc
 
 	mu        sync.Mutex
 	snapshots map[uint64]*served
-	open      int           // snapshots, with those that are being taken
+	open      int           // snapshots, including those being taken
 	short     int           // short views, likewise
 	follows   int           // streams of changes
-	draining  chan struct{} // closed when no more are taken; nil before; guarded by mu
-	idle      chan struct{} // closed when draining and the last is gone
+	draining  chan struct{} // closed when draining starts; nil before; guarded by mu
+	idle      chan struct{} // closed when draining and the last view has ended
 }
 
 var _ rowpb.RowsServer = (*Service)(nil)
 
-// NewService makes a service.
+// NewService returns a service.
 func NewService(o ServiceOptions) (*Service, error) {
 	if o.Server == nil {
 		return nil, errors.New("row service: no server to read from")
@@ -108,8 +106,7 @@ func NewService(o ServiceOptions) (*Service, error) {
 	return s, nil
 }
 
-// NewServer returns a gRPC server that answers the service and gRPC's health service, with these
-// options besides its own.
+// NewServer returns a gRPC server for the service and gRPC's health service, with additional options.
 func (s *Service) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	own := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(vtcodec.Codec{}),
@@ -129,9 +126,9 @@ func (s *Service) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	return g
 }
 
-// Drain takes no more snapshots and waits until those that are open have ended. It answers how
-// many are left when ctx is done; they end with the gRPC server. Streams of changes, which have no
-// end of their own, end at once: their clients try again to connect and go on where they were.
+// Drain refuses new snapshots and waits until the open ones have ended. It returns the number of those left
+// when ctx is done; they end with the gRPC server. Streams of changes, which are unbounded, end immediately:
+// their clients reconnect and resume.
 func (s *Service) Drain(ctx context.Context) (left int) {
 	s.end(errDraining)
 	s.mu.Lock()
@@ -155,8 +152,8 @@ func (s *Service) Drain(ctx context.Context) (left int) {
 
 var errDraining = refuse(codes.Unavailable, "the server is shutting down")
 
-// admit counts a snapshot, or a short view, before it is taken. Short views are of one connection each, so that there may be as
-// many of them as all snapshots may have workers.
+// admit counts a snapshot, or a short view, before it is taken. A short view has one connection, so there may
+// be as many as all snapshots may have workers.
 func (s *Service) admit(short bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,13 +185,13 @@ func (s *Service) leave(short bool) {
 	}
 }
 
-// keep gives a snapshot a number that others do not guess.
+// keep assigns an unpredictable number to a snapshot.
 func (s *Service) keep(v *served) (id uint64) {
 	var b [8]byte
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id == 0 || s.snapshots[id] != nil {
-		_, _ = rand.Read(b[:]) // it never fails
+		_, _ = rand.Read(b[:]) // never fails
 		id = binary.LittleEndian.Uint64(b[:])
 	}
 	s.snapshots[id] = v
@@ -207,7 +204,7 @@ func (s *Service) forget(id uint64) {
 	delete(s.snapshots, id)
 }
 
-// snapshot finds an open one.
+// snapshot returns an open snapshot.
 func (s *Service) snapshot(id uint64) (*served, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,53 +214,53 @@ func (s *Service) snapshot(id uint64) (*served, error) {
 	return nil, refuse(codes.FailedPrecondition, "the snapshot has ended: its connection was lost, or the server was restarted")
 }
 
-// endKey finds, in a stream's context, what ends the stream.
+// endKey is the context key of the function that ends a stream.
 type endKey struct{}
 
-// withEnd lets a handler end its stream. A context of the handler's own would not do: sending to
-// a client that does not read waits for the stream's.
+// withEnd lets a handler end its stream. A context derived by the handler would not suffice: sending to a
+// client that does not read waits for the stream's context.
 func withEnd(stream context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, end := context.WithCancelCause(stream)
 	context.AfterFunc(stream, func() { end(context.Cause(stream)) })
 	return context.WithValue(ctx, endKey{}, end), nil
 }
 
-// endOf ends the stream of a context from withEnd.
+// endOf returns the function that ends the stream of a context from withEnd.
 func endOf(ctx context.Context) context.CancelCauseFunc {
 	end, _ := ctx.Value(endKey{}).(context.CancelCauseFunc)
 	if end == nil {
-		return func(error) {} // a call that came in another way than over a connection
+		return func(error) {} // the call did not come over a connection
 	}
 	return end
 }
 
-// serviceStats counts what a service does.
+// serviceStats are the counters of a service.
 type serviceStats struct {
 	reads, running, failed, rows, bytes, sent, sums atomic.Int64
 
 	follows, following, failedFollows, changes, changeBytes, changeSent atomic.Int64
 }
 
-// ServiceStats is what a service has done and does.
+// ServiceStats are the metrics of a service.
 type ServiceStats struct {
 	Snapshots int   // open
-	Running   int64 // reads at work
-	Reads     int64 // that have ended
-	Failed    int64 // of them, with an error
+	Running   int64 // reads in progress
+	Reads     int64 // finished reads
+	Failed    int64 // finished reads with an error
 	Rows      int64 // sent
 	Bytes     int64 // of these rows
-	Sent      int64 // bytes of these rows as they were sent, packed or not
-	Sums      int64 // chunks that were summed up
+	Sent      int64 // bytes of these rows as sent, possibly compressed
+	Sums      int64 // chunks whose checksum was computed
 
-	Following     int64 // streams of changes at work
-	Follows       int64 // that have ended
-	FailedFollows int64 // of them, with an error
+	Following     int64 // streams of changes in progress
+	Follows       int64 // finished streams
+	FailedFollows int64 // finished streams with an error
 	Changes       int64 // of rows, sent
 	ChangeBytes   int64 // of these changes' images
-	ChangeSent    int64 // bytes of these images as they were sent, packed or not
+	ChangeSent    int64 // bytes of these images as sent, possibly compressed
 }
 
-// Stats is what the service has done and does.
+// Stats returns the metrics of the service.
 func (s *Service) Stats() ServiceStats {
 	s.mu.Lock()
 	open := s.open + s.short

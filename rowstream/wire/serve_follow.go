@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// DefaultMaxFollows is how many streams of changes a service serves at once.
+	// DefaultMaxFollows is the maximum number of concurrent streams of changes of a service.
 	DefaultMaxFollows = 16
 
-	// recordPause is how often a stream of changes, which may last for months, is logged.
+	// recordPause is the interval at which a stream of changes, which may last for months, is logged.
 	recordPause = 10 * time.Minute
 
-	// minHeartbeat and maxHeartbeat bound what a client may ask for.
+	// minHeartbeat and maxHeartbeat bound the heartbeat interval that a client may request.
 	minHeartbeat, maxHeartbeat = 10 * time.Millisecond, 10 * time.Second
 )
 
-// follower is the service's server, whose log can be read.
+// follower returns the service's server as a Follower.
 func (s *Service) follower() (binlog.Follower, error) {
 	f, ok := s.o.Server.(binlog.Follower)
 	if !ok {
@@ -65,7 +65,7 @@ func (s *Service) serveCheckFollow(ctx context.Context, m *rowpb.CheckFollowRequ
 	return f.CheckFollow(ctx, tables, from)
 }
 
-// LogEnd implements rowpb.RowsServer. A client asks again and again: that is logged when it fails.
+// LogEnd implements rowpb.RowsServer. Clients poll it, so it is logged only if it fails.
 func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.LogEndReply, error) {
 	c := s.begin(ctx, "logend", nil)
 	c.quiet = true
@@ -136,13 +136,13 @@ func (s *Service) serveBeat(ctx context.Context, m *rowpb.BeatRequest) error {
 	return f.Beat(ctx, h)
 }
 
-// What a client may ask for in a heartbeat.
+// Limits of a heartbeat request.
 const (
 	longestRun      = 64
 	mostBeatSchemas = 10_000
 )
 
-// positionOf is the position of a message.
+// positionOf parses the position of a message.
 func positionOf(text string) (binlog.Position, error) {
 	p, err := binlog.ParsePosition(text)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowSe
 	if err != nil {
 		return err
 	}
-	defer func() { _ = changes.Close() }() // what it has not sent is asked for again
+	defer func() { _ = changes.Close() }() // changes that were not sent are requested again
 	if err := stream.Send(begun(m.GetFrom(), layouts)); err != nil {
 		return err
 	}
@@ -212,12 +212,12 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowSe
 		return err
 	}
 	if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
-		return nil // the client has what it wanted, or is gone
+		return nil // the client has finished or has disconnected
 	}
 	return err
 }
 
-// followOptionsOf are the options of a request for tables as they are now.
+// followOptionsOf returns the options of a request for tables with their current definitions.
 func followOptionsOf(m *rowpb.FollowRequest, tables []*rowstream.Table) (o binlog.FollowOptions, err error) {
 	if o.From, err = binlog.ParsePosition(m.GetFrom()); err != nil {
 		return o, err
@@ -267,7 +267,7 @@ func followOptionsOf(m *rowpb.FollowRequest, tables []*rowstream.Table) (o binlo
 	return o, nil
 }
 
-// digestMessages returns digests as messages have them.
+// digestMessages returns digests in the form of messages.
 func digestMessages(digests []sqldigest.Digest) (m [][]byte) {
 	for i := range digests {
 		m = append(m, digests[i][:])
@@ -286,16 +286,16 @@ func digestsOf(m [][]byte) (digests []sqldigest.Digest, err error) {
 	return digests, nil
 }
 
-// millis is a time of a message: from 0 to a day, more than anybody waits.
+// millis returns a duration of a message: from 0 to a day, longer than any wait.
 func millis(n int64) time.Duration {
 	const most = 24 * 60 * 60 * 1000
 	return time.Duration(min(max(n, 0), most)) * time.Millisecond
 }
 
-// maxNames bounds what the names of the tables of a call take in the log, in bytes.
+// maxNames bounds the bytes of table names of a call in the log.
 const maxNames = 4 << 10
 
-// tableNames are tables for people and the log.
+// tableNames returns the names of tables for messages and the log.
 func tableNames(tables []*rowpb.Table) string {
 	var b strings.Builder
 	for i, t := range tables {
@@ -311,7 +311,7 @@ func tableNames(tables []*rowpb.Table) string {
 	return b.String()
 }
 
-// admitFollow counts a stream of changes before it begins.
+// admitFollow counts a stream of changes before it starts.
 func (s *Service) admitFollow() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,16 +331,15 @@ func (s *Service) leaveFollow() {
 	s.follows--
 }
 
-// A changeSender sends batches of changes as messages. Like a sender it waits as long as the client
-// does not read.
+// A changeSender sends batches of changes as messages. Like a sender it waits while the client does not read.
 type changeSender struct {
 	stream rowpb.Rows_FollowServer
 	call   *call
-	pause  time.Duration // from one record in the log to the next
+	pause  time.Duration // interval between records in the log
 	packer changePacker
 }
 
-// send sends a batch, which may be used again afterwards.
+// send sends a batch, which may be reused afterwards.
 func (s *changeSender) send(b *binlog.ChangeBatch) error {
 	m, err := s.packer.pack(b)
 	if err != nil {

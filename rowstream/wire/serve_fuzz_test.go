@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// FuzzRequests has a service answer requests that no client of ours sends.
+// FuzzRequests sends arbitrary requests to a service.
 func FuzzRequests(f *testing.F) {
 	table := &rowpb.Table{Schema: "d", Name: "t"}
 	for i, m := range []interface{ MarshalVT() ([]byte, error) }{
@@ -119,7 +119,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzReceived has a client take batches that no service of ours sends.
+// FuzzReceived decodes arbitrary batches in a client.
 func FuzzReceived(f *testing.F) {
 	good := batchOf(row("1", nil), row("", "x"))
 	packed := new(rowpb.Batch)
@@ -149,7 +149,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// fakeFollowStream takes what is sent.
+// A fakeFollowStream accepts messages.
 type fakeFollowStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -159,7 +159,7 @@ func (s fakeFollowStream) Context() context.Context { return s.ctx }
 
 func (s fakeFollowStream) Send(m *rowpb.Changes) error { return nil }
 
-// fakeReadStream collects what is sent.
+// A fakeReadStream collects messages.
 type fakeReadStream struct {
 	grpc.ServerStream
 	ctx  context.Context

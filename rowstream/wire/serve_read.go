@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// minBatchBytes and maxBatchBytes bound the batches that a client may ask for.
+	// minBatchBytes and maxBatchBytes bound the batch size that a client may request.
 	minBatchBytes = 1 << 10
 	maxBatchBytes = 4 << 20
 )
@@ -73,7 +73,7 @@ func (s *Service) serveRead(m *rowpb.ReadRequest, stream rowpb.Rows_ReadServer, 
 	return out.finish(rows)
 }
 
-// readOptionsOf are the options of a request for a table of so many columns.
+// readOptionsOf returns the options of a request for a table with this number of columns.
 func readOptionsOf(m *rowpb.ReadRequest, columns int) (rowstream.ReadOptions, error) {
 	plan, err := planOf(m.GetPlan())
 	if err != nil {
@@ -91,18 +91,18 @@ func readOptionsOf(m *rowpb.ReadRequest, columns int) (rowstream.ReadOptions, er
 	return o, nil
 }
 
-// A sender sends batches as messages. It waits as long as the client does not read: what is under
-// way is a stream's window (see remote.go) and one batch.
+// A sender sends batches as messages. It waits while the client does not read: a stream's window (see
+// remote.go) and one batch are in flight.
 type sender struct {
 	stream interface{ Send(*rowpb.Batch) error }
 	w      *servedWorker
-	keep   int           // bytes of room for packed batches that are kept
-	zstd   *zstd.Encoder // nil: batches go as they are
+	keep   int           // maximum bytes of memory for compressed batches that are kept
+	zstd   *zstd.Encoder // nil: batches are not compressed
 	stats  *serviceStats
 	entry  *LogEntry
 }
 
-// send sends a batch. The bytes are written before it returns, so the batch may be used again.
+// send sends a batch. The bytes are written before it returns, so the batch may be reused.
 func (s *sender) send(b *rowstream.Batch) error {
 	m := &s.w.batch
 	m.Columns, m.Rows, m.Bytes, m.Unpacked = int32(b.Columns), int64(b.Rows), b.Bytes, 0
@@ -113,7 +113,7 @@ func (s *sender) send(b *rowstream.Batch) error {
 	}
 	sent := len(m.Bytes)
 	err := s.stream.Send(m)
-	m.Bytes = nil // it is the batch's, or room for the next
+	m.Bytes = nil // it belongs to the batch, or is the buffer for the next one
 	if cap(s.w.packed) > s.keep {
 		s.w.packed = nil
 	}
@@ -129,8 +129,7 @@ func (s *sender) send(b *rowstream.Batch) error {
 	return nil
 }
 
-// finish tells how many rows were read, with those that the plan held back, unless the last batch
-// has.
+// finish sends the number of rows read, including those that the plan excludes, unless the last batch had it.
 func (s *sender) finish(rows int64) error {
 	s.entry.RowsRead = uint64(rows)
 	if rows == int64(s.entry.Rows) && rows > 0 {

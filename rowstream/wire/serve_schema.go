@@ -33,7 +33,7 @@ func (s *Service) serveLayout(ctx context.Context, m *rowpb.Table) ([]int, error
 	return f.Layout(ctx, t)
 }
 
-// describedTable is the table of a message as its sender describes it.
+// describedTable returns the table of a message as described by the client.
 func describedTable(m *rowpb.Table) (*rowstream.Table, error) {
 	t, err := tableOf(m)
 	if err != nil {
@@ -42,8 +42,7 @@ func describedTable(m *rowpb.Table) (*rowstream.Table, error) {
 	return t, nil
 }
 
-// SchemaChanges implements rowpb.RowsServer. It reads the log, as a stream of changes does, and counts as
-// one.
+// SchemaChanges implements rowpb.RowsServer. It reads the log, like a stream of changes, and counts as one.
 func (s *Service) SchemaChanges(ctx context.Context, m *rowpb.SchemaChangesRequest) (*rowpb.SchemaChangesReply, error) {
 	c := s.begin(ctx, "schemachanges", nil)
 	c.entry.Table, c.entry.From, c.entry.Upto = tableNames(m.GetTables()), m.GetFrom(), m.GetTo()
@@ -100,7 +99,7 @@ func layoutMessage(layout []int) *rowpb.TableLayout {
 
 var errTableLayout = errors.New("a layout that is none of the table's: its columns must be there once each, in their order")
 
-// layoutOf is the layout of a message, of a table with so many columns that are not generated.
+// layoutOf returns the layout of a message, for a table with this number of columns that are not generated.
 func layoutOf(m *rowpb.TableLayout, columns int) (layout []int, err error) {
 	next := 0
 	for _, n := range m.GetColumns() {
@@ -118,7 +117,7 @@ func layoutOf(m *rowpb.TableLayout, columns int) (layout []int, err error) {
 	return layout, nil
 }
 
-// schemaChangeKindOf is the kind of a message; one that is not known is of the worst.
+// schemaChangeKindOf returns the kind of a message; an unknown one is treated as ChangeOther.
 func schemaChangeKindOf(n uint32) binlog.SchemaChangeKind {
 	if n > uint32(binlog.ChangeOther) {
 		return binlog.ChangeOther
@@ -126,8 +125,8 @@ func schemaChangeKindOf(n uint32) binlog.SchemaChangeKind {
 	return binlog.SchemaChangeKind(n)
 }
 
-// followedTables are the tables of a request and their layouts. One with a layout is taken as it is described;
-// the others must be so now.
+// followedTables returns the tables of a request and their layouts. A table with a layout is used as
+// described; the others must match their current definitions.
 func (s *Service) followedTables(ctx context.Context, f binlog.Follower, messages []*rowpb.FollowedTable) (tables []*rowstream.Table, layouts [][]int, err error) {
 	if len(messages) == 0 {
 		return nil, nil, errNoTables
@@ -150,7 +149,8 @@ func (s *Service) followedTables(ctx context.Context, f binlog.Follower, message
 	return tables, layouts, nil
 }
 
-// presentTable returns a table's current definition, which must be the one that the client was sent, and its layout.
+// presentTable returns a table's current definition, which must be the one that the client was sent, and its
+// layout.
 func (s *Service) presentTable(ctx context.Context, f binlog.Follower, m *rowpb.Table) (*rowstream.Table, []int, error) {
 	tables, err := s.checkTables(ctx, []*rowpb.Table{m})
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Service) presentTable(ctx context.Context, f binlog.Follower, m *rowpb.
 	return tables[0], layout, err
 }
 
-// begun is the first message of a stream.
+// begun returns the first message of a stream.
 func begun(from string, layouts [][]int) *rowpb.Changes {
 	m := &rowpb.Changes{Upto: from}
 	for _, l := range layouts {

@@ -12,10 +12,10 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// errViewEnded ends what reads a view whose call has ended.
+// errViewEnded stops calls that read a view whose call has ended.
 var errViewEnded = errors.New("the snapshot has ended")
 
-// A served is a view that a client holds, by a call that stays open.
+// A served is a view of a client, which lives as long as the client's call.
 type served struct {
 	ctx     context.Context // done when the view ends; its life is that of one call
 	view    rowstream.View
@@ -25,13 +25,13 @@ type served struct {
 
 type tableID struct{ schema, name string }
 
-// A servedWorker is one reader of a view. Calls take turns: a client that has given up one of them
-// may make the next before the first has ended.
+// A servedWorker is one reader of a view. Calls are serialized: a client that has abandoned one may make the
+// next before the first has ended.
 type servedWorker struct {
-	turn   chan struct{} // holds one token while it is free
+	turn   chan struct{} // has one token while it is free
 	reader rowstream.ViewReader
 	batch  rowpb.Batch
-	packed []byte // room
+	packed []byte // buffer
 }
 
 func newServed(ctx context.Context, view rowstream.View, workers int, tables []*rowstream.Table) *served {
@@ -47,7 +47,7 @@ func newServed(ctx context.Context, view rowstream.View, workers int, tables []*
 	return v
 }
 
-// close waits for what reads the view, which the view's context has ended.
+// close waits for the calls that read the view; its context is done.
 func (v *served) close() error {
 	for _, w := range v.workers {
 		<-w.turn
@@ -55,7 +55,7 @@ func (v *served) close() error {
 	return v.view.Close()
 }
 
-// take takes a worker's turn.
+// take acquires a worker.
 func (v *served) take(ctx context.Context, number int32) (*servedWorker, error) {
 	if number < 0 || int(number) >= len(v.workers) {
 		return nil, refuse(codes.InvalidArgument, "there is no worker %d: the snapshot has %d", number, len(v.workers))
@@ -75,7 +75,7 @@ func (v *served) take(ctx context.Context, number int32) (*servedWorker, error) 
 
 func (w *servedWorker) release() { w.turn <- struct{}{} }
 
-// table finds one of the view's tables.
+// table returns one of the view's tables.
 func (v *served) table(m *rowpb.Table) (*rowstream.Table, error) {
 	if t := v.tables[tableID{m.GetSchema(), m.GetName()}]; t != nil {
 		return t, nil
@@ -133,10 +133,10 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 		return err
 	}
 	if limit == 0 {
-		<-ctx.Done() // the client has what it wanted, or is gone
+		<-ctx.Done() // the client has finished or has disconnected
 		return nil
 	}
-	expired := time.NewTimer(limit) // the view's own clock began before
+	expired := time.NewTimer(limit) // the view's timer started earlier
 	defer expired.Stop()
 	select {
 	case <-ctx.Done():
@@ -156,7 +156,7 @@ func (s *Service) takeView(ctx context.Context, workers int, tables []*rowstream
 
 var errNoTables = refuse(codes.InvalidArgument, "no tables are named")
 
-// checkTables describes tables and looks whether they still are what the client was told.
+// checkTables describes tables and returns an error if they differ from the descriptions sent to the client.
 func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*rowstream.Table, error) {
 	tables := make([]*rowstream.Table, len(messages))
 	for i, m := range messages {
@@ -214,7 +214,7 @@ func (s *Service) serveCut(ctx context.Context, m *rowpb.CutRequest) (rowstream.
 	return w.reader.Cut(ctx, t, m.GetBytes(), from)
 }
 
-// during is a context for the call that ends with the view too.
+// during returns a context for the call that also ends with the view.
 func (v *served) during(call context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(call)
 	stop := context.AfterFunc(v.ctx, func() { cancel(fmt.Errorf("%w: %w", errViewEnded, context.Cause(v.ctx))) })

@@ -89,7 +89,7 @@ func (s *Service) serveSumRows(m *rowpb.SumRequest, stream rowpb.Rows_SumRowsSer
 	return nil
 }
 
-// A summing is what a request wants to have summed up.
+// A summing is a request for a checksum.
 type summing struct {
 	view    *served
 	table   *rowstream.Table

@@ -29,12 +29,11 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// memory is a Server whose tables all have the same shape, and whose rows are made as they are
-// read.
+// A memory is a Server whose tables all have the same shape, and whose rows are generated as they are read.
 type memory struct {
-	batch   rowstream.Batch // that each read hands on
-	batches int             // so often
-	handed  atomic.Int64    // batches that were taken
+	batch   rowstream.Batch // returned by each read
+	batches int             // number of batches per read
+	handed  atomic.Int64    // batches that were read
 	closed  chan struct{}
 }
 
@@ -134,7 +133,7 @@ func TestToken(t *testing.T) {
 	if v.Position() != "binlog.1 4" || v.How() != "memory" {
 		t.Errorf("%q, %q", v.How(), v.Position())
 	}
-	// Streams are guarded by themselves.
+	// Streams are checked separately.
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +244,7 @@ func cutErr(ctx context.Context, r rowstream.Reader, t *rowstream.Table, bytes i
 	return err
 }
 
-// TestVanishedClient has a client go away while it reads: its view is closed.
+// TestVanishedClient has a client disconnect while it reads: its view is closed.
 func TestVanishedClient(t *testing.T) {
 	m := newMemory(1<<30, row(strings.Repeat("x", 1000)))
 	s, addr := serve(t, ServiceOptions{Server: m})
@@ -274,7 +273,7 @@ func TestEndedView(t *testing.T) {
 	_, addr := serve(t, ServiceOptions{Server: m})
 	r := open(t, RemoteOptions{Addr: addr})
 	v, table := view(t, r, 1)
-	stalled := &remoteReader{v: &remoteView{r: r, id: v.(*remoteView).id, life: t.Context()}} // its stream goes on after the view's end
+	stalled := &remoteReader{v: &remoteView{r: r, id: v.(*remoteView).id, life: t.Context()}} // its stream continues after the view's end
 	ended := false
 	var err error
 	for _, err = range stalled.Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
@@ -295,7 +294,7 @@ func TestFlowControl(t *testing.T) {
 	m := newMemory(500, row(strings.Repeat("x", size)))
 	_, addr := serve(t, ServiceOptions{Server: m})
 	v, table := view(t, open(t, RemoteOptions{Addr: addr}), 1)
-	const most = 3*streamWindow/size + 10 // the window, what it may grow by for one message, buffers
+	const most = 3*streamWindow/size + 10 // the window, its growth for one message, buffers
 	taken := int64(0)
 	for _, err := range v.Reader(0).Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
 		if err != nil {
@@ -394,7 +393,7 @@ func TestServiceLog(t *testing.T) {
 	}
 }
 
-// impostor answers what it is told to.
+// An impostor returns the given responses.
 type impostor struct {
 	rowpb.UnimplementedRowsServer
 	table   *rowpb.Table
@@ -427,7 +426,7 @@ func (i *impostor) Read(_ *rowpb.ReadRequest, s rowpb.Rows_ReadServer) error {
 	return nil
 }
 
-// TestImpostor has a server answer what none of ours would: each answer is refused.
+// TestImpostor has a server return invalid responses: each is refused.
 func TestImpostor(t *testing.T) {
 	i := &impostor{}
 	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
@@ -488,14 +487,14 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// withHealth adds the health service, which clients ask first.
+// withHealth adds the health service, which clients query first.
 func withHealth(g *grpc.Server) *grpc.Server {
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	return g
 }
 
-// TestRemoteAllocs reads the same bytes as few rows and as many: both sides together allocate for
-// messages and for none of the rows.
+// TestRemoteAllocs reads the same bytes as few rows and as many: both sides together allocate per message and
+// not per row.
 func TestRemoteAllocs(t *testing.T) {
 	const batches, size = 20, 64 << 10
 	reading := func(b *rowstream.Batch, c Compression) float64 {

@@ -18,10 +18,11 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// shortTable creates a table of two key columns, of which one is BIT, and 12,000 rows, which no window of a connection holds.
+// shortTable creates a table with two key columns, one of which is BIT, and 12,000 rows, more than a
+// connection's window.
 func shortTable(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 	t.Helper()
-	cfg.User = testmysql.RootUser // sees all transactions
+	cfg.User = testmysql.RootUser // it sees all transactions
 	c := connect(t, cfg)
 	exec(t, c, "DROP DATABASE IF EXISTS short", "CREATE DATABASE short", "USE short",
 		"CREATE TABLE t (a BIT(10) NOT NULL, b VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, v INT, pad VARCHAR(300), PRIMARY KEY (a, b))")
@@ -29,7 +30,7 @@ func shortTable(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 	for from := 0; from < 12000; from += 1000 {
 		rows := make([]string, 1000)
 		for i := range rows {
-			pad := make([]byte, 150) // which packs to no less
+			pad := make([]byte, 150) // incompressible
 			for j := range pad {
 				pad[j] = byte(rnd.Uint32())
 			}
@@ -40,7 +41,7 @@ func shortTable(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 	return c
 }
 
-// eachProduct runs a test on MariaDB, and on MySQL where it is installed, in each way to read from them.
+// eachProduct runs a test on MariaDB, and on MySQL if it is installed, in each way to read from them.
 func eachProduct(t *testing.T, test func(t *testing.T, cfg mysqlconn.Config, s rowstream.Server)) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +51,8 @@ func eachProduct(t *testing.T, test func(t *testing.T, cfg mysqlconn.Config, s r
 	}
 }
 
-// awaitNoView waits until a server has no transaction. The server reads its list again only when nothing has asked for it for
-// 0.1 s.
+// awaitNoView waits until a server has no transaction. The server refreshes its list of them only if it was
+// not queried for 0.1 s.
 func awaitNoView(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
 	testwait.Equal(t, "the server to have no transaction", "0", func() string {
@@ -60,8 +61,8 @@ func awaitNoView(t *testing.T, c *mysqlconn.Client) {
 	})
 }
 
-// shortReader returns a reader through views of an age. patience is how long views may come to nothing: on a busy machine one
-// after another expires before its first row.
+// shortReader returns a reader through views of an age. patience is how long views may make no progress: on a
+// busy machine consecutive views may expire before their first row.
 func shortReader(t *testing.T, s rowstream.Server, age, patience time.Duration) *rowstream.ShortReader {
 	t.Helper()
 	first, err := s.Snapshot(t.Context(), 1, nil)
@@ -81,8 +82,9 @@ func shortReader(t *testing.T, s rowstream.Server, age, patience time.Duration) 
 	return r
 }
 
-// TestShortReader reads a chunk that is paused within until the view has ended: the server has no transaction then, rows
-// before that are those of the first view and rows after it those of the next, and none is left out or comes twice.
+// TestShortReader reads a chunk with a pause until the view has expired: the server has no transaction then,
+// earlier rows are those of the first view and later rows those of the next, and none is missing or
+// duplicated.
 func TestShortReader(t *testing.T) {
 	eachProduct(t, func(t *testing.T, cfg mysqlconn.Config, s rowstream.Server) {
 		c := shortTable(t, cfg)
@@ -125,8 +127,8 @@ func TestShortReader(t *testing.T) {
 	})
 }
 
-// TestShortViewBound has a view expire while nothing is read, and while the server is busy with a statement: it has no
-// transaction afterwards, and the table can be altered.
+// TestShortViewBound has a view expire while nothing is read, and while the server executes a statement: it
+// has no transaction afterwards, and the table can be altered.
 func TestShortViewBound(t *testing.T) {
 	eachProduct(t, func(t *testing.T, cfg mysqlconn.Config, s rowstream.Server) {
 		c := shortTable(t, cfg)
@@ -157,7 +159,7 @@ func TestShortViewBound(t *testing.T) {
 	})
 }
 
-// TestShortViewAltered alters a table between two views of it, and while a view is waited for.
+// TestShortViewAltered alters a table between two views of it, and while a view is being taken.
 func TestShortViewAltered(t *testing.T) {
 	eachProduct(t, func(t *testing.T, cfg mysqlconn.Config, s rowstream.Server) {
 		c := shortTable(t, cfg)
@@ -189,7 +191,7 @@ func TestShortViewAltered(t *testing.T) {
 	})
 }
 
-// TestShortViewElsewhere gives a view the identity of another server.
+// TestShortViewElsewhere checks a view with the identity of another server.
 func TestShortViewElsewhere(t *testing.T) {
 	eachProduct(t, func(t *testing.T, cfg mysqlconn.Config, s rowstream.Server) {
 		shortTable(t, cfg)
@@ -204,7 +206,7 @@ func TestShortViewElsewhere(t *testing.T) {
 	})
 }
 
-// TestShortViewOldService asks a service that knows no limits.
+// TestShortViewOldService requests a view from a service that does not support limits.
 func TestShortViewOldService(t *testing.T) {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	rowpb.RegisterRowsServer(g, &impostor{})

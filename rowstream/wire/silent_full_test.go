@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// mute has all connections that there are pass nothing any more, not even their end.
+// mute makes all existing connections forward nothing any more, not even their end.
 func (c *cutter) mute() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,9 +22,9 @@ func (c *cutter) mute() {
 	c.muted = new(atomic.Bool)
 }
 
-// TestSilentPeer has the way between a copy and a service pass nothing any more without a word, as a
-// firewall does that has forgotten a connection. Each side notices: the client goes on over a new
-// connection, and the service ends the stream that nobody reads. It takes half a minute.
+// TestSilentPeer makes the connection between a copy and a service silent, as a firewall does that has
+// dropped its state. Each side detects it: the client continues over a new connection, and the service ends
+// the stream without a reader. It takes half a minute.
 func TestSilentPeer(t *testing.T) {
 	l := newMemoryLog(nil)
 	l.updates(1, row("1", strings.Repeat("x", 1000)), row("2", "y"))

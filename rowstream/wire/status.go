@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// A requestError says that a request is wrong, or comes when it cannot be served.
+// A requestError means that a request is invalid, or cannot be served now.
 type requestError struct {
 	code codes.Code
 	error
@@ -29,8 +29,8 @@ func refuse(code codes.Code, format string, args ...any) error {
 	return &requestError{code, fmt.Errorf(format, args...)}
 }
 
-// statusOf is an error as gRPC sends it: its text, its class, and what the source's server has
-// answered with its number.
+// statusOf returns an error as gRPC sends it: its text, its code, and the error of the source's server with
+// its number.
 func statusOf(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,7 @@ func statusOf(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// detailed is a status of an error, with a message that says more.
+// detailed returns the status of an error, with a detail message.
 func detailed(code codes.Code, err error, more protoadapt.MessageV1) error {
 	s := status.New(code, err.Error())
 	if with, e := s.WithDetails(more); e == nil {
@@ -73,18 +73,18 @@ func detailed(code codes.Code, err error, more protoadapt.MessageV1) error {
 	return s.Err()
 }
 
-// A remoteError is what the other side has answered, with the error that it had there.
+// A remoteError is an error of the other side, with its type there.
 type remoteError struct {
 	addr  string
 	text  string
-	cause error // nil when it is none that can be told apart
+	cause error // nil if its type is not transferred
 }
 
 func (e *remoteError) Error() string { return e.addr + ": " + e.text }
 
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// errorOf is the error of a status, which came from the server at addr.
+// errorOf returns the error of a status from the service at addr.
 func errorOf(ctx context.Context, addr string, err error) error {
 	if err == nil {
 		return nil
@@ -119,7 +119,7 @@ func errorOf(ctx context.Context, addr string, err error) error {
 	return e
 }
 
-// stopOf is the StopError of a message.
+// stopOf returns the StopError of a message.
 func stopOf(m *rowpb.StopError) *binlog.StopError {
 	e := &binlog.StopError{
 		Reason: binlog.StopReason(m.GetReason()), Table: m.GetTable(), What: m.GetWhat(), Try: m.GetTry(), SQL: m.GetSql(), Digest: m.GetDigest(), Change: schemaChangeKindOf(m.GetChange()),

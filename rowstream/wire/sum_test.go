@@ -12,8 +12,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestSums sums up rows in the server, beside it for a client elsewhere, and by reading them: it
-// comes to the same.
+// TestSums computes checksums on the server, through a service, and by reading the rows: all are equal.
 func TestSums(t *testing.T) {
 	cfg := app(testmysql.Start(t))
 	c := connect(t, cfg)

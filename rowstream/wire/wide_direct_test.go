@@ -8,10 +8,10 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// A wideTable is rows of a MiB, and then many more of a hundred bytes.
+// A wideTable has rows of 1 MiB, and then many more of 100 bytes.
 type wideTable struct{ wide, narrow int }
 
-// make makes the table wide.t, whose rows are as good as random to a compressor.
+// make creates the table wide.t, whose rows are incompressible.
 func (w wideTable) make(t *testing.T, s *testmysql.Server) *rowstream.Table {
 	t.Helper()
 	c := connect(t, root(s))

@@ -2,5 +2,5 @@
 
 package wire
 
-// wideRows is a thousand rows of a MiB and a million of a hundred bytes.
+// wideRows has 1,000 rows of 1 MiB and 1,000,000 rows of 100 bytes.
 var wideRows = wideTable{wide: 1000, narrow: 1_000_000}

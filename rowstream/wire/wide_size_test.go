@@ -2,5 +2,5 @@
 
 package wire
 
-// wideRows is what `make test` has time for; wide_full_test.go has what `make e2e` has.
+// wideRows has sizes that `make test` has time for; wide_full_test.go has those of `make e2e`.
 var wideRows = wideTable{wide: 30, narrow: 200_000}

@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// TestWideRows reads rows of a MiB and then many of a hundred bytes through a service, whose client takes them packed and not:
-// afterwards no buffer of either side has more room than for two batches.
+// TestWideRows reads rows of 1 MiB and then many of 100 bytes through a service, compressed and uncompressed:
+// afterwards no buffer of either side has more capacity than for two batches.
 func TestWideRows(t *testing.T) {
 	server := testmysql.Start(t)
 	table := wideRows.make(t, server)

@@ -8,17 +8,17 @@ import (
 	"github.com/taredb/tare/rowstream/rowpb"
 )
 
-// A Compression is how batches are packed for the wire.
+// A Compression is the compression of batches on the wire.
 type Compression uint8
 
-// The compressions. Zstd halves what text of rows weighs, or better, and costs several times the
-// CPU of everything else: it is for wires that are narrower than a disk.
+// The compressions. Zstd halves the size of rows of text, or better, and costs several times the CPU of
+// everything else: it suits networks that are slower than a disk.
 const (
 	NoCompression Compression = iota
 	Zstd
 )
 
-// message is the compression as it is asked for.
+// message returns the compression as requested.
 func (c Compression) message() rowpb.Compression {
 	if c == Zstd {
 		return rowpb.Compression_COMPRESSION_ZSTD
@@ -26,28 +26,27 @@ func (c Compression) message() rowpb.Compression {
 	return rowpb.Compression_COMPRESSION_NONE
 }
 
-// zstdWindow bounds what a compressor looks back, and so its memory; batches are smaller.
+// zstdWindow bounds the window of a compressor, and so its memory; batches are smaller.
 const zstdWindow = 512 << 10
 
-// newPacker makes the compressor of a server. It is used by several goroutines at once.
+// newPacker returns the compressor of a server, which is used concurrently.
 func newPacker() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(zstdWindow),
 		zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 }
 
-// pack packs the bytes of a message into room, and answers how many they were.
+// pack compresses the bytes of a message into room, and returns their original number.
 func pack(data []byte, p *zstd.Encoder, room []byte) (packed []byte, unpacked uint32) {
 	return p.EncodeAll(data, room[:0]), uint32(len(data))
 }
 
-// newUnpacker makes the decompressor of a client. It is used by several goroutines at once.
+// newUnpacker returns the decompressor of a client, which is used concurrently.
 func newUnpacker(limit int) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(uint64(limit)), zstd.WithDecoderLowmem(true))
 }
 
-// unpack is the bytes of a message as they were before they were packed, in room if they
-// were: unpacked is how many, 0 when they come as they are. A batch of more than limit bytes is
-// an error.
+// unpack returns the bytes of a message, decompressed into room if they are compressed: unpacked is their
+// original number, 0 if they are not compressed. A batch of more than limit bytes is an error.
 func unpack(data []byte, unpacked uint32, p *zstd.Decoder, room []byte, limit int) (bytes, newRoom []byte, err error) {
 	if unpacked == 0 {
 		return data, room, nil
