@@ -71,8 +71,8 @@ func knowsPlugin(plugin string) bool {
 	return false
 }
 
-// begin starts the method with the challenge in wire form, which it copies, and returns the first response.
-func (x *exchange) begin(plugin string, challenge []byte) ([]byte, error) {
+// start starts the method with the challenge in wire form, which it copies, and returns the first response.
+func (x *exchange) start(plugin string, challenge []byte) ([]byte, error) {
 	x.plugin, x.state = plugin, authPlain
 	x.challenge = append(x.challenge[:0], challenge...)
 	if n := len(challenge); n > 0 && (n == scrambleLen+1 || n == challengeEd25519+1) && challenge[n-1] == 0 {

@@ -127,7 +127,7 @@ func TestExchangeNeverLeaks(t *testing.T) {
 			challenge = challenge32
 		}
 		x := &exchange{password: password, clearText: true}
-		answer, err := x.begin(plugin, challenge)
+		answer, err := x.start(plugin, challenge)
 		if bytes.Contains(answer, []byte(password)) {
 			t.Errorf("%s: the first answer holds the password", plugin)
 		}
@@ -152,10 +152,10 @@ func TestExchangeNeverLeaks(t *testing.T) {
 		}
 	}
 	x := &exchange{password: password, secure: true}
-	if _, err := x.begin(PluginClear, nil); !errors.Is(err, ErrClearText) {
+	if _, err := x.start(PluginClear, nil); !errors.Is(err, ErrClearText) {
 		t.Errorf("clear text that was not allowed: got %v, want ErrClearText", err)
 	}
-	if _, err := x.begin(PluginDialog, nil); !errors.Is(err, ErrClearText) {
+	if _, err := x.start(PluginDialog, nil); !errors.Is(err, ErrClearText) {
 		t.Errorf("dialog that was not allowed: got %v, want ErrClearText", err)
 	}
 }

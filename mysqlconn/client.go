@@ -227,8 +227,8 @@ func (c *Client) readSized(estimate func([]byte) int) ([]byte, error) {
 	}
 }
 
-// noteOK records the status of an OK.
-func (c *Client) noteOK(payload []byte) error { return c.addOK(&Result{}, payload) }
+// recordStatus records the status of an OK.
+func (c *Client) recordStatus(payload []byte) error { return c.addOK(&Result{}, payload) }
 
 func (c *Client) addOK(result *Result, payload []byte) error {
 	var ok mysqlwire.OK

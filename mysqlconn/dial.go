@@ -88,7 +88,7 @@ func (c *Client) login(ctx context.Context, cfg *Config) error {
 	if plugin == "" || !knowsPlugin(plugin) {
 		plugin = PluginNative // the server switches to the account's method
 	}
-	if r.AuthResponse, err = x.begin(plugin, h.AuthData); err != nil {
+	if r.AuthResponse, err = x.start(plugin, h.AuthData); err != nil {
 		return err
 	}
 	if len(r.AuthResponse) > 255 && !r.Capabilities.Has(mysqlwire.CapPluginAuthLenenc) {
@@ -128,7 +128,7 @@ func (c *Client) authenticate(x *exchange) error {
 		var answer []byte
 		switch mark := payload[0]; {
 		case mark == mysqlwire.MarkOK:
-			return c.noteOK(payload)
+			return c.recordStatus(payload)
 		case mark == mysqlwire.MarkErr:
 			return decodeServerError(payload, c.ServerVersion)
 		case mark == mysqlwire.MarkEOF:
@@ -139,7 +139,7 @@ func (c *Client) authenticate(x *exchange) error {
 			if a.Old {
 				return &UnknownPluginError{"mysql_old_password"}
 			}
-			answer, err = x.begin(string(a.Plugin), a.Data)
+			answer, err = x.start(string(a.Plugin), a.Data)
 			if answer == nil && err == nil {
 				answer = []byte{} // an empty password is an empty packet
 			}

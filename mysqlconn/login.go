@@ -83,7 +83,7 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 		}
 	}
 	c.Capabilities = wanted
-	if r.AuthResponse, err = x.begin(plugin, challenge); err != nil {
+	if r.AuthResponse, err = x.start(plugin, challenge); err != nil {
 		return err
 	}
 	if len(r.AuthResponse) > 255 && !wanted.Has(mysqlwire.CapPluginAuthLenenc) {
@@ -103,7 +103,7 @@ func (c *Client) Send(ctx context.Context, payload []byte) error {
 		if mysqlwire.IsEOF(answer) {
 			return nil
 		}
-		return c.noteOK(answer)
+		return c.recordStatus(answer)
 	})
 	if err != nil {
 		return fmt.Errorf("send %s: %w", mysqlwire.Command(payload[0]), err)

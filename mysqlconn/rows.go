@@ -55,7 +55,7 @@ func (c *Client) stream(ctx context.Context, sql string) (*Rows, error) {
 		if err := c.WriteMessage(mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities)); err != nil {
 			return err
 		}
-		return r.begin()
+		return r.readHeader()
 	})
 	var refused *ServerError
 	switch {
@@ -70,8 +70,8 @@ func (c *Client) stream(ctx context.Context, sql string) (*Rows, error) {
 	return r, nil
 }
 
-// begin reads up to the first row.
-func (r *Rows) begin() error {
+// readHeader reads up to the first row.
+func (r *Rows) readHeader() error {
 	payload, err := r.c.read()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (r *Rows) begin() error {
 		return errors.New("the server asks for a local file, which was not offered")
 	case mysqlwire.MarkOK: // a statement without rows
 		r.err = io.EOF
-		return r.c.noteOK(payload)
+		return r.c.recordStatus(payload)
 	}
 	var h mysqlwire.ResultHeader
 	if err := h.Decode(payload, r.c.Capabilities); err != nil {
@@ -145,7 +145,7 @@ func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 		r.err = decodeServerError(payload, r.c.ServerVersion)
 		return nil, r.err
 	case deprecateEOF && payload[0] == mysqlwire.MarkEOF && len(payload) < mysqlwire.MaxPayload:
-		err = r.c.noteOK(payload)
+		err = r.c.recordStatus(payload)
 	case !deprecateEOF && mysqlwire.IsEOF(payload):
 		_, err = r.c.decodeEOF(payload)
 	default:

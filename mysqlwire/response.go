@@ -217,7 +217,7 @@ func (r *Response) packet(h Header, p []byte) (Event, error) {
 		return EventMore, r.definitionsEOF(p)
 	case respFields:
 		if p[0] == 0xFE && h.Len < MaxPayload {
-			return EventMore, r.end(p)
+			return EventMore, r.endResult(p)
 		}
 		return EventMore, nil
 	case respPrepare:
@@ -226,7 +226,7 @@ func (r *Response) packet(h Header, p []byte) (Event, error) {
 		if p[0] != 0x00 && p[0] != 0xFE {
 			return EventMore, ErrUnexpectedPacket
 		}
-		if err := r.end(p); err != nil {
+		if err := r.endResult(p); err != nil {
 			return EventMore, err
 		}
 		r.state = respDone
@@ -257,7 +257,7 @@ func (r *Response) failed(h Header, p []byte) (Event, error) {
 func (r *Response) first(h Header, p []byte) (Event, error) {
 	switch {
 	case p[0] == 0x00:
-		return EventMore, r.end(p)
+		return EventMore, r.endResult(p)
 	case p[0] == lenencNull && r.query:
 		if h.Len > InspectMax {
 			return EventMore, ErrUnexpectedPacket
@@ -339,7 +339,7 @@ func (r *Response) row(h Header, p []byte) error {
 		limit = MaxPayload
 	}
 	if p[0] == 0xFE && h.Len < limit {
-		return r.end(p)
+		return r.endResult(p)
 	}
 	r.Rows++
 	return nil
@@ -370,8 +370,8 @@ func (r *Response) preparedColumns() {
 	}
 }
 
-// end handles the OK or EOF packet that ends one result. Its status reports whether another result follows.
-func (r *Response) end(p []byte) error {
+// endResult handles the OK or EOF packet that ends one result. Its status reports whether another result follows.
+func (r *Response) endResult(p []byte) error {
 	if p[0] == 0xFE && len(p) < 7 { // EOF: warnings, status
 		r.Last = nil
 		if len(p) >= 5 {

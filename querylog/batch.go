@@ -16,8 +16,8 @@ type batch struct {
 	refs  atomic.Int32
 }
 
-// note counts one appended line.
-func (b *batch) note(end time.Time) {
+// countLine counts one appended line.
+func (b *batch) countLine(end time.Time) {
 	ns := end.UnixNano()
 	if b.lines == 0 {
 		b.from, b.to = ns, ns

@@ -232,7 +232,7 @@ func TestTornFile(t *testing.T) {
 	if _, err := o.f.WriteString("three\nfo"); err != nil {
 		t.Fatal(err)
 	}
-	n, err := o.untear([]byte("three\nfour\n"), 8, io.ErrShortWrite)
+	n, err := o.truncateTorn([]byte("three\nfour\n"), 8, io.ErrShortWrite)
 	if n != len("three\n") || !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("got %d, %v", n, err)
 	}

@@ -340,7 +340,7 @@ func (f *Filter) passLine(line, scratch []byte) (ok bool, room []byte, err error
 		if fields.err != nil {
 			return false, scratch, fields.err
 		}
-		if !c.holds(v) {
+		if !c.matches(v) {
 			return false, scratch, nil
 		}
 	}

@@ -86,8 +86,8 @@ func (o *file) reopen() error {
 	return nil
 }
 
-// turn switches to the file that reopen opened, or creates a new one if the current file has been removed.
-func (o *file) turn() error {
+// switchFile switches to the file that reopen opened, or creates a new one if the current file has been removed.
+func (o *file) switchFile() error {
 	o.mu.Lock()
 	f := o.next
 	o.next = nil
@@ -120,7 +120,7 @@ func (o *file) rotate(now time.Time) error {
 }
 
 func (o *file) write(p []byte) (int, error) {
-	turned := o.turn()
+	turned := o.switchFile()
 	now := time.Now()
 	if turned == nil && o.rotation.due(o.size, o.last, now, len(p)) {
 		turned = o.rotate(now)
@@ -128,15 +128,15 @@ func (o *file) write(p []byte) (int, error) {
 	n, err := o.f.Write(p)
 	if err != nil {
 		err = fmt.Errorf("write query log: %w", err)
-		n, err = o.untear(p, n, err)
+		n, err = o.truncateTorn(p, n, err)
 	}
 	o.size += int64(n)
 	o.last = now
 	return n, errors.Join(err, turned)
 }
 
-// untear truncates the partial line that a failed write left in the file.
-func (o *file) untear(p []byte, n int, err error) (int, error) {
+// truncateTorn truncates the partial line that a failed write left in the file.
+func (o *file) truncateTorn(p []byte, n int, err error) (int, error) {
 	whole := bytes.LastIndexByte(p[:n], '\n') + 1
 	if whole < n {
 		if terr := o.f.Truncate(o.size + int64(whole)); terr != nil {

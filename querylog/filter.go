@@ -271,15 +271,15 @@ func (f *Filter) Match(of Filterable) bool {
 		if of != nil {
 			v = of.FieldValue(c.name)
 		}
-		if !c.holds(v) {
+		if !c.matches(v) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds reports whether v meets c.
-func (c *condition) holds(v Value) bool {
+// matches reports whether v meets c.
+func (c *condition) matches(v Value) bool {
 	switch c.op {
 	case opLess:
 		return v.number() < c.number

@@ -257,9 +257,9 @@ func (l *Logger) write(e Entry, facts *Facts, reason string, factor uint64) {
 			line.Uint("sample_factor", factor)
 		}
 		sl.b.buf = line.End()
-		sl.b.note(facts.End)
+		sl.b.countLine(facts.End)
 		if len(sl.b.buf) >= l.flushBytes {
-			l.handOver(l.lanes[i], sl)
+			l.deliver(l.lanes[i], sl)
 		}
 	}
 	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {
@@ -273,9 +273,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>32
 }
 
-// handOver passes a stripe's batch to the lane's ring and sinks. The caller holds the stripe's lock, so that
+// deliver passes a stripe's batch to the lane's ring and sinks. The caller holds the stripe's lock, so that
 // batches of one stripe arrive in order.
-func (l *Logger) handOver(ln *lane, sl *stripeLane) {
+func (l *Logger) deliver(ln *lane, sl *stripeLane) {
 	b := sl.b
 	sl.b = nil
 	if ln.ring != nil {
@@ -302,7 +302,7 @@ func (l *Logger) flush() {
 		s.mu.Lock()
 		for k := range s.lanes {
 			if s.lanes[k].b != nil {
-				l.handOver(l.lanes[k], &s.lanes[k])
+				l.deliver(l.lanes[k], &s.lanes[k])
 			}
 		}
 		s.mu.Unlock()
@@ -318,7 +318,7 @@ func (l *Logger) Reopen() error {
 			if err := f.reopen(); err != nil {
 				errs = append(errs, fmt.Errorf("log sink %s: %w", s.name, err))
 			}
-			s.rouse()
+			s.notify()
 		}
 	}
 	return errors.Join(errs...)

@@ -53,7 +53,7 @@ func (r *ring) append(b *batch) {
 		}
 		rest = rest[n:]
 	}
-	r.rouse()
+	r.wake()
 	r.mu.Unlock()
 }
 
@@ -65,8 +65,8 @@ func (r *ring) dropLine(n int, b *batch) {
 	r.appendLine(r.notes)
 }
 
-// rouse wakes all readers.
-func (r *ring) rouse() {
+// wake wakes all readers.
+func (r *ring) wake() {
 	for _, rd := range r.readers {
 		select {
 		case rd.wake <- struct{}{}:
@@ -121,7 +121,7 @@ func (r *ring) lengthAt(at uint64) int {
 func (r *ring) close() {
 	r.mu.Lock()
 	r.closed = true
-	r.rouse()
+	r.wake()
 	r.mu.Unlock()
 }
 

@@ -40,7 +40,7 @@ func openSeqFile(path, boot string) (*seqFile, error) {
 		return nil, fmt.Errorf("open sequence file: %w", err)
 	}
 	s := &seqFile{f: f}
-	if err := s.begin(boot); err != nil {
+	if err := s.startBoot(boot); err != nil {
 		return nil, errors.Join(fmt.Errorf("sequence file %s: %w", path, err), f.Close())
 	}
 	return s, nil
@@ -70,7 +70,7 @@ func CheckSeqFile(path string) error {
 	return nil
 }
 
-func (s *seqFile) begin(boot string) error {
+func (s *seqFile) startBoot(boot string) error {
 	if err := syscall.Flock(int(s.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("in use by another process: %w", err)
 	}

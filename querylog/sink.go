@@ -87,11 +87,11 @@ func (s *sink) offer(b *batch) {
 	s.pending, s.hold = lost{}, false
 	s.bytes += cap(b.buf)
 	s.mu.Unlock()
-	s.rouse()
+	s.notify()
 }
 
-// rouse makes the writer check the queue.
-func (s *sink) rouse() {
+// notify makes the writer check the queue.
+func (s *sink) notify() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -196,7 +196,7 @@ func (s *sink) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed, s.hold = true, false
 	s.mu.Unlock()
-	s.rouse()
+	s.notify()
 	select {
 	case <-s.done:
 		torn, err := s.out.close()

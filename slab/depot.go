@@ -33,7 +33,7 @@ type shelf[T any] struct {
 	top, bottom *piece[T]
 }
 
-// A depot lends pieces and keeps returned ones, up to a bound in bytes. One call of borrow or giveBack takes
+// A depot lends pieces and keeps returned ones, up to a bound in bytes. One call of borrow or takeBack takes
 // its lock once.
 type depot[T any] struct {
 	idleBytes int64
@@ -122,9 +122,9 @@ func (d *depot[T]) remove(s *shelf[T], p *piece[T]) {
 	d.stats.IdleBytes -= p.bytes()
 }
 
-// giveBack ends the loan of that generation and keeps the piece; used is the number of its items that were
+// takeBack ends the loan of that generation and keeps the piece; used is the number of its items that were
 // handed out. It reports false and does nothing if the loan was over.
-func (d *depot[T]) giveBack(p *piece[T], generation uint64, used int) bool {
+func (d *depot[T]) takeBack(p *piece[T], generation uint64, used int) bool {
 	if !p.generation.CompareAndSwap(generation, generation+1) {
 		d.misuse("released twice")
 		return false

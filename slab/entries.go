@@ -145,9 +145,9 @@ func (a *Arena[T]) Release() {
 	if a.current.piece == nil {
 		return
 	}
-	a.from.depot.giveBack(a.current.piece, a.current.generation, a.used)
+	a.from.depot.takeBack(a.current.piece, a.current.generation, a.used)
 	for i, l := range a.full {
-		a.from.depot.giveBack(l.piece, l.generation, len(l.piece.items))
+		a.from.depot.takeBack(l.piece, l.generation, len(l.piece.items))
 		a.full[i] = loan[T]{}
 	}
 	a.current, a.used, a.full, a.bytes = loan[T]{}, 0, a.full[:0], 0

@@ -212,8 +212,8 @@ func (g *Gate) grow(a *keyAccount, n int64) bool {
 	return true
 }
 
-// leave takes back the bytes that a quota was granted at admission and later.
-func (g *Gate) leave(l *lane, a *keyAccount, first, grown int64) {
+// release takes back the bytes that a quota was granted at admission and later.
+func (g *Gate) release(l *lane, a *keyAccount, first, grown int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
@@ -223,8 +223,8 @@ func (g *Gate) leave(l *lane, a *keyAccount, first, grown int64) {
 	g.admitAllLocked()
 }
 
-// hold adds n bytes to the bytes reserved by all queries.
-func (g *Gate) hold(n int64) {
+// charge adds n bytes to the bytes reserved by all queries.
+func (g *Gate) charge(n int64) {
 	now := g.held.Add(n)
 	for n > 0 {
 		peak := g.peak.Load()

@@ -132,6 +132,6 @@ func (s Slab) Size() int64 {
 // PoolStats.Misused; with -tags invariants it panics. It does not allocate.
 func (s Slab) Release() {
 	if s.piece != nil {
-		s.piece.depot.giveBack(s.piece, s.generation, s.n)
+		s.piece.depot.takeBack(s.piece, s.generation, s.n)
 	}
 }

@@ -51,7 +51,7 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 			continue
 		}
 		q.by[what].Add(n)
-		q.gate.hold(n)
+		q.gate.charge(n)
 		for peak := q.peak.Load(); used+n > peak; peak = q.peak.Load() {
 			if q.peak.CompareAndSwap(peak, used+n) {
 				break
@@ -131,7 +131,7 @@ func (q *Quota) Return(what Purpose, n int64) {
 			continue
 		}
 		q.used.Add(-back)
-		q.gate.hold(-back)
+		q.gate.charge(-back)
 		if back < n {
 			q.gate.misuse(fmt.Sprintf("%d bytes of %s returned, %d were reserved", n, what, held))
 		}
@@ -164,11 +164,11 @@ func (q *Quota) Close() {
 		left += q.by[p].Swap(0)
 	}
 	q.used.Add(-left)
-	q.gate.hold(-left)
+	q.gate.charge(-left)
 	q.growing.Lock()
 	grown := q.granted.Swap(0) - q.first
 	q.growing.Unlock()
-	q.gate.leave(q.lane, q.account, q.first, grown)
+	q.gate.release(q.lane, q.account, q.first, grown)
 	if left > 0 {
 		q.gate.misuse(fmt.Sprintf("quota closed with %d bytes reserved", left))
 	}

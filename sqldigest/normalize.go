@@ -45,7 +45,7 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 	case KindKeyword:
 		d.keyword(b[i:end], word)
 	case KindIdent:
-		d.begin(d.identClass(d.peek(1)))
+		d.startToken(d.identClass(d.peek(1)))
 		d.buf = append(d.buf, '`')
 		d.appendName(b[i:end])
 		if open {
@@ -59,7 +59,7 @@ func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool
 		}
 		return d.quoted(b, i, end, kind, open)
 	case KindIntroducer:
-		d.begin(tokCharset)
+		d.startToken(tokCharset)
 		d.buf = append(d.buf, '`')
 		d.buf = append(d.buf, b[i:end]...)
 		d.buf = append(d.buf, '`')
@@ -106,7 +106,7 @@ func (d *Digester) quotedName(text []byte, word uint16) bool {
 	if last == tokDot || d.asKeyword(word, last, d.before) {
 		return false
 	}
-	d.begin(d.identClass(last))
+	d.startToken(d.identClass(last))
 	d.buf = append(d.buf, text[1:1+len(keywords[word].word)]...)
 	d.quotedWord = true
 	return true
@@ -123,14 +123,14 @@ func (d *Digester) keyword(text []byte, word uint16) {
 		d.value()
 		return
 	case k.flags&isCallOnMariaDB != 0 && d.s.mode.kind() == ServerMariaDB && d.before != 0 && keywords[uint16(d.before&^firstOfStatement)].flags&isNames != 0:
-		d.begin(tokIdent) // a table's or an index's, with a list of columns
+		d.startToken(tokIdent) // a table's or an index's, with a list of columns
 		d.buf = append(append(append(d.buf, '`'), text...), '`')
 		return
 	case k.flags&d.s.names != 0 && !d.asKeyword(word, last, d.before):
 		if code = d.identClass(last); k.class == tokTemporal {
 			code = temporalClass(code)
 		}
-		d.begin(code)
+		d.startToken(code)
 		if last == tokDot {
 			d.buf = append(append(append(d.buf, '`'), text...), '`')
 			return
@@ -160,7 +160,7 @@ func (d *Digester) operator(op []byte) {
 			return
 		}
 	}
-	d.begin(code)
+	d.startToken(code)
 	d.buf = append(d.buf, op...)
 }
 
@@ -199,7 +199,7 @@ func (d *Digester) quoted(b []byte, i, end int, kind Kind, open bool) int {
 	if kind == KindVariable {
 		code = tokVariable
 	}
-	d.begin(code)
+	d.startToken(code)
 	d.buf = append(d.buf, '`')
 	q := b[i]
 	switch {

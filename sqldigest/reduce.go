@@ -95,12 +95,12 @@ func (d *Digester) pop(n uint) {
 
 // push appends a token.
 func (d *Digester) push(code uint8, text string) {
-	d.begin(code)
+	d.startToken(code)
 	d.buf = append(d.buf, text...)
 }
 
-// begin starts a token whose text the caller appends; it leaves room for minRoom bytes.
-func (d *Digester) begin(code uint8) {
+// startToken starts a token whose text the caller appends; it leaves room for minRoom bytes.
+func (d *Digester) startToken(code uint8) {
 	if len(d.buf) > d.soft {
 		d.makeRoom(minRoom)
 	}
@@ -129,7 +129,7 @@ func (d *Digester) value() {
 			return
 		}
 	}
-	d.begin(tokValue)
+	d.startToken(tokValue)
 	d.buf = append(d.buf, '?')
 }
 
@@ -153,9 +153,9 @@ func (d *Digester) sign(op []byte) {
 		return
 	case last != tokUnary && startsExpr>>last&1 != 0:
 		d.signs = 1
-		d.begin(tokUnary)
+		d.startToken(tokUnary)
 	default:
-		d.begin(tokSign)
+		d.startToken(tokSign)
 	}
 	d.buf = append(d.buf, op...)
 }

@@ -54,8 +54,8 @@ var gapped = [16]uint8{
 	beforeVerb: beforeVerb, beforeName: beforeName, beforeString: beforeString, beforeNameAdjacent: beforeName,
 }
 
-// gap records a space or comment.
-func (s *scanner) gap() { s.before = gapped[s.before%16] }
+// recordGap records a space or comment.
+func (s *scanner) recordGap() { s.before = gapped[s.before%16] }
 
 // next returns the token that starts at b[i], i < len(b). If final is false, more bytes may follow b: the
 // result is kindMore if they are required to decide the token, and a kind with open set if the token starts
@@ -81,7 +81,7 @@ func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word ui
 		for end < len(b) && s.ct[b[end]] == clSpace {
 			end++
 		}
-		s.gap()
+		s.recordGap()
 		return KindSpace, end, 0, false
 	case clDigit:
 		if s.before == beforeDot {
@@ -121,7 +121,7 @@ func (s *scanner) next(b []byte, i int, final bool) (kind Kind, end int, word ui
 		return s.operator(b, i, final)
 	case clNul:
 		s.unsure = true
-		s.gap()
+		s.recordGap()
 		return KindSpace, i + 1, 0, false
 	}
 	s.before = beforeOther
@@ -396,7 +396,7 @@ func (s *scanner) slash(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 			return KindHintOpen, i + 3, 0, false
 		}
 	}
-	s.gap()
+	s.recordGap()
 	n := bytes.Index(rest[2:], []byte("*/"))
 	switch {
 	case n >= 0:
@@ -428,7 +428,7 @@ func (s *scanner) minus(b []byte, i int, final bool) (Kind, int, uint16, bool) {
 }
 
 func (s *scanner) lineComment(b []byte, i int, final bool) (Kind, int, uint16, bool) {
-	s.gap()
+	s.recordGap()
 	n := bytes.IndexByte(b[i:], '\n')
 	end := len(b)
 	if n >= 0 {
@@ -470,7 +470,7 @@ func (s *scanner) operator(b []byte, i int, final bool) (Kind, int, uint16, bool
 				return KindHintClose, i + 2, 0, false
 			}
 			s.exec = false
-			s.gap()
+			s.recordGap()
 			return KindExecClose, i + 2, 0, false
 		}
 	case '<':

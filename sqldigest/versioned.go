@@ -25,7 +25,7 @@ func (s *scanner) executable(b []byte, i, j int, final bool) (Kind, int, uint16,
 	for _, c := range b[j : j+digits] {
 		version = 10*version + int(c-'0')
 	}
-	s.gap()
+	s.recordGap()
 	if digits == 0 || s.runs(version, b[i+2] == 'M') {
 		s.unsure = s.unsure || nests(b[j+digits:])
 		s.exec = true

@@ -9,7 +9,7 @@ import (
 // not safe for concurrent use; several goroutines have a Throttle each, with the same condition.
 type Throttle struct {
 	clock   *Clock
-	yes     Tick // the tick of the last positive result; never 0 for a clock
+	lastYes Tick // the tick of the last positive result; never 0 for a clock
 	ask     func() bool
 	release func()
 }
@@ -22,30 +22,30 @@ func NewThrottle(c *Clock, ask func() bool) *Throttle {
 
 // OK reports whether work may continue. After a positive result in the current tick it costs one atomic read;
 // it does not allocate. After a negative result each call polls again: use Wait.
-func (t *Throttle) OK() bool { return t.clock.Now() == t.yes || t.asked() }
+func (t *Throttle) OK() bool { return t.clock.Now() == t.lastYes || t.poll() }
 
-// asked polls the condition and caches a positive result.
-func (t *Throttle) asked() bool {
+// poll polls the condition and caches a positive result.
+func (t *Throttle) poll() bool {
 	now := t.clock.Now()
 	if !t.ask() {
-		t.yes = 0
+		t.lastYes = 0
 		return false
 	}
-	t.yes = now
+	t.lastYes = now
 	return true
 }
 
 // Wait blocks until work may continue, polling once per interval, and returns ctx's cause if ctx is done
 // first. After a positive result in the current tick it costs one atomic read.
 func (t *Throttle) Wait(ctx context.Context) error {
-	if t.clock.Now() == t.yes {
+	if t.clock.Now() == t.lastYes {
 		return nil
 	}
 	return t.wait(ctx)
 }
 
 func (t *Throttle) wait(ctx context.Context) error {
-	if t.asked() {
+	if t.poll() {
 		return nil
 	}
 	pause := time.NewTicker(t.clock.interval)
@@ -55,7 +55,7 @@ func (t *Throttle) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-pause.C:
-			if t.asked() {
+			if t.poll() {
 				return nil
 			}
 		}
