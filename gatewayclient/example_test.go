@@ -13,7 +13,7 @@ import (
 // Clients are paused, switched to the standby, and continue there.
 func ExampleClient_Switch() {
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path { // stands for tare serve --standby
+		switch r.URL.Path { // a simulated tare serve --standby
 		case "/api/v1/route/hold":
 			fmt.Fprint(w, `{"held": true, "token": "4f1c"}`)
 		case "/api/v1/route/switch":

@@ -52,7 +52,7 @@ func greeting(plugin string, caps mysqlwire.Capability) []byte {
 	return h.AppendTo(nil)
 }
 
-// say writes a packet and hear reads one. A script that goes wrong ends with its connection.
+// say writes a packet, hear reads one. A script that goes wrong ends with its connection.
 func say(s *Conn, payload ...byte) { _ = s.WriteMessage(payload) }
 
 func hear(s *Conn) []byte {

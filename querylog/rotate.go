@@ -82,7 +82,7 @@ func (r *Rotation) validate() error {
 	return nil
 }
 
-// due reports whether a file of size bytes, last written at at, is to be replaced before n bytes are written
+// due reports whether a file of size bytes, last written at at, must be replaced before n bytes are written
 // at now.
 func (r *Rotation) due(size int64, at, now time.Time, n int) bool {
 	if size == 0 {
