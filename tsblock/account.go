@@ -21,8 +21,8 @@ func (a *account) reserve(what slab.Purpose, n int64) error {
 	return nil
 }
 
-// giveBack returns n bytes to the quota.
-func (a *account) giveBack(what slab.Purpose, n int64) {
+// release returns n bytes to the quota.
+func (a *account) release(what slab.Purpose, n int64) {
 	if a.quota == nil || n == 0 {
 		return
 	}
@@ -33,7 +33,7 @@ func (a *account) giveBack(what slab.Purpose, n int64) {
 // close returns all reserved bytes.
 func (a *account) close() {
 	for _, what := range [...]slab.Purpose{slab.Postings, slab.Series, slab.Values} {
-		a.giveBack(what, a.held[slotOf(what)])
+		a.release(what, a.held[slotOf(what)])
 	}
 }
 

@@ -96,13 +96,13 @@ func (b *Batch) SeriesRef(i int) uint32 {
 // Chunks returns the chunks of series i that overlap the time range, in the order of the index.
 func (b *Batch) Chunks(i int) []Chunk {
 	if b.compact.refs != nil {
-		return b.compact.chunks[b.compact.begin(i):b.compact.ends[i]]
+		return b.compact.chunks[b.compact.start(i):b.compact.ends[i]]
 	}
 	return b.series[i].chunks
 }
 
-// begin returns the index of the first chunk of series i.
-func (c *compactBatch) begin(i int) uint32 {
+// start returns the index of the first chunk of series i.
+func (c *compactBatch) start(i int) uint32 {
 	if i == 0 {
 		return 0
 	}
@@ -134,7 +134,7 @@ func (b *Batch) Compact() error {
 	b.labelArena.Release()
 	b.chunkArena.Release()
 	b.text.release()
-	b.account.giveBack(slab.Series, b.account.held[slotOf(slab.Series)]-bytes)
+	b.account.release(slab.Series, b.account.held[slotOf(slab.Series)]-bytes)
 	b.series, b.compact = nil, c
 	return nil
 }
@@ -148,7 +148,7 @@ func (b *Batch) PlannedBytes() int64 { return b.planned }
 // chunkNumber returns the index of chunk j of series i among all chunks of the batch.
 func (b *Batch) chunkNumber(i, j int) int {
 	if b.compact.refs != nil {
-		return int(b.compact.begin(i)) + j
+		return int(b.compact.start(i)) + j
 	}
 	return int(b.series[i].first) + j
 }
@@ -164,7 +164,7 @@ func newBatch(block *Block, quota *slab.Quota) *Batch {
 		chunkArena:  e.chunks.Arena(),
 		text:        textArena{pool: block.options.Pool},
 	}
-	block.hold()
+	block.retain()
 	return b
 }
 
@@ -182,5 +182,5 @@ func (b *Batch) Release() {
 	b.text.release()
 	b.account.close()
 	b.series, b.compact, b.chunkCount = nil, compactBatch{}, 0
-	b.block.letGo()
+	b.block.release()
 }

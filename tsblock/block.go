@@ -144,15 +144,15 @@ func (b *Block) close(remove bool) {
 	}
 }
 
-// hold adds a reference and reports whether the block is open.
-func (b *Block) hold() bool {
+// retain adds a reference and reports whether the block is open.
+func (b *Block) retain() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refs++
 	return !b.closed
 }
 
-func (b *Block) letGo() {
+func (b *Block) release() {
 	b.mu.Lock()
 	b.refs--
 	if b.refs < 0 {

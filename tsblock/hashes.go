@@ -31,11 +31,11 @@ type hashes struct {
 // loadHashes loads the hashes from the local file. If that is unusable, it reads all series once and writes
 // the file.
 func (b *Block) loadHashes(ctx context.Context) (*hashes, error) {
-	if !b.hold() {
-		defer b.letGo()
+	if !b.retain() {
+		defer b.release()
 		return nil, b.closedError()
 	}
-	defer b.letGo()
+	defer b.release()
 	// The block's slot of Loads is taken for this load, so the header is loaded without another.
 	head, err := b.header.get(ctx, nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *Block) loadHashes(ctx context.Context) (*hashes, error) {
 	if err == nil {
 		return h, nil
 	}
-	b.tellDamaged(path, err)
+	b.logDamaged(path, err)
 	if err = b.buildHashes(ctx, path, id); err != nil {
 		return nil, b.failed("hash all series", err)
 	}
@@ -86,7 +86,7 @@ func (b *Block) openHashes(path string, id identity) (*hashes, error) {
 func (b *Block) buildHashes(ctx context.Context, path string, id identity) error {
 	r := b.Reader(nil)
 	defer r.Close()
-	if _, err := r.begin(ctx); err != nil {
+	if _, err := r.prepare(ctx); err != nil {
 		return err
 	}
 	all, err := r.allPostings(ctx)
@@ -196,8 +196,8 @@ func (f *shardFilter) load(ctx context.Context, r *Reader, ref uint32) error {
 		return r.block.corrupt(hashesName, int64(max(page, 0))<<pageBits, "a series has no hash")
 	}
 	set := &r.scratch.hashes
-	set.begin(f.h.file, slab.Series, &r.stats.Hashes)
-	set.want(int64(page)<<pageBits, 1)
+	set.init(f.h.file, slab.Series, &r.stats.Hashes)
+	set.request(int64(page)<<pageBits, 1)
 	if err := set.load(ctx); err != nil {
 		return err
 	}

@@ -219,11 +219,11 @@ func (n *labelName) run(value string) int {
 
 // loadHeader loads the header from the local file, and builds the file if it is unusable.
 func (b *Block) loadHeader(ctx context.Context) (*header, error) {
-	if !b.hold() {
-		defer b.letGo()
+	if !b.retain() {
+		defer b.release()
 		return nil, b.closedError()
 	}
-	defer b.letGo()
+	defer b.release()
 	size, err := b.source.Size(ctx, b.object("index"))
 	if err != nil {
 		return nil, b.failed("size of index", err)
@@ -233,7 +233,7 @@ func (b *Block) loadHeader(ctx context.Context) (*header, error) {
 	if err == nil {
 		return h, nil
 	}
-	b.tellDamaged(path, err)
+	b.logDamaged(path, err)
 	b.options.Cache.forget(b.number) // cached pages may be of the replaced file
 	if err = b.buildHeader(ctx, path, id); err != nil && isCorrupt(err) {
 		err = b.buildHeader(ctx, path, id) // the first read may have been damaged in transit
@@ -259,8 +259,8 @@ func (b *Block) discard(path string, drop func() bool) {
 	removeDamaged(path)
 }
 
-// tellDamaged logs why a local file is rebuilt, unless it is missing.
-func (b *Block) tellDamaged(path string, err error) {
+// logDamaged logs why a local file is rebuilt, unless it is missing.
+func (b *Block) logDamaged(path string, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		b.options.Log.Warn("local file unusable; rebuilding it", "block", b.prefix, "file", filepath.Base(path), "error", err)
 	}

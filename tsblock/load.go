@@ -36,7 +36,7 @@ func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
 		return nil
 	}
 	l := chunkLoad{block: r.block, data: &b.data.ChunkData}
-	err := l.begin(r.account.quota, b.chunkCount)
+	err := l.prepare(r.account.quota, b.chunkCount)
 	if err == nil {
 		l.take(b)
 		err = l.run(ctx)
@@ -54,13 +54,13 @@ func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d 
 	if len(refs) == 0 {
 		return Usage{}, nil
 	}
-	if !b.hold() {
-		b.letGo()
+	if !b.retain() {
+		b.release()
 		return Usage{}, fmt.Errorf("block %s: %w", b.prefix, ErrClosed)
 	}
-	defer b.letGo()
+	defer b.release()
 	l := chunkLoad{block: b, data: d}
-	err := l.begin(q, len(refs))
+	err := l.prepare(q, len(refs))
 	if err == nil {
 		copy(l.refs, refs)
 		err = l.run(ctx)
@@ -103,8 +103,8 @@ const (
 	chunkRangeBytes = 40 + 16 // of a Range and its place
 )
 
-// begin reserves and allocates the memory of n chunks besides their data.
-func (l *chunkLoad) begin(q *slab.Quota, n int) error {
+// prepare reserves and allocates the memory of n chunks besides their data.
+func (l *chunkLoad) prepare(q *slab.Quota, n int) error {
 	pool := l.block.options.Pool
 	l.data.pool, l.data.quota = pool, q
 	viewSize, workSize := n*chunkViewBytes, n*(chunkRefBytes+chunkOrderBytes)
@@ -134,7 +134,7 @@ func (r *Reader) LoadBytes(b *Batch) (int64, error) {
 	}
 	var data ChunkData
 	l := chunkLoad{block: r.block, data: &data}
-	if err := l.begin(r.account.quota, b.chunkCount); err != nil {
+	if err := l.prepare(r.account.quota, b.chunkCount); err != nil {
 		return 0, err
 	}
 	l.take(b)
@@ -187,7 +187,7 @@ func (l *chunkLoad) run(ctx context.Context) error {
 	if err != nil {
 		return l.failed(err)
 	}
-	if err := l.lend(); err != nil {
+	if err := l.allocate(); err != nil {
 		return l.failed(err)
 	}
 	err = l.read(ctx, costs.Calls)
@@ -257,9 +257,9 @@ func (l *chunkLoad) viewOf(k int) *chunkView {
 	return &l.data.views[k]
 }
 
-// lend packs the ranges into as few slabs as possible, reserves their bytes, and takes the slabs from the
+// allocate packs the ranges into as few slabs as possible, reserves their bytes, and takes the slabs from the
 // pool.
-func (l *chunkLoad) lend() error {
+func (l *chunkLoad) allocate() error {
 	l.places = make([]location, len(l.ranges))
 	var bytes int64
 	count := l.pack(func(size int64) { bytes += l.data.pool.Size(int(size)) })

@@ -25,7 +25,7 @@ var errAllPostings = errors.New("the matcher of all series is combined with othe
 // the values that satisfy it are intersected with the others, the cheapest first; otherwise the lists of the
 // values that violate it are subtracted. Lists are charged before they are read.
 func (r *Reader) Postings(ctx context.Context, ms ...*labels.Matcher) (*Postings, error) {
-	if _, err := r.begin(ctx); err != nil {
+	if _, err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if len(ms) == 0 {
@@ -136,8 +136,8 @@ type condition struct {
 	required bool              // the label must be present
 }
 
-// holds reports whether all matchers of the name match.
-func (c *condition) holds(value string) bool {
+// matches reports whether all matchers of the name match.
+func (c *condition) matches(value string) bool {
 	for _, m := range c.ms {
 		if m.Name == c.name && !m.Matches(value) {
 			return false
@@ -146,8 +146,8 @@ func (c *condition) holds(value string) bool {
 	return true
 }
 
-// anything reports whether m matches every nonempty string.
-func anything(m *labels.Matcher) bool {
+// matchesNonempty reports whether m matches every nonempty string.
+func matchesNonempty(m *labels.Matcher) bool {
 	switch m.Type {
 	case labels.MatchRegexp:
 		return m.Value == ".*" || m.Value == ".+"
@@ -170,7 +170,7 @@ func (r *Reader) selectValues(ctx context.Context, name string, ms []*labels.Mat
 				return s, false, nil // no value satisfies the condition
 			}
 			c.required = c.required || !m.Matches("")
-			all = all && anything(m)
+			all = all && matchesNonempty(m)
 		}
 	}
 	s.subtract = !c.required
@@ -178,9 +178,9 @@ func (r *Reader) selectValues(ctx context.Context, name string, ms []*labels.Mat
 	if n == nil || s.subtract && all {
 		return s, false, nil
 	}
-	wanted := c.holds
+	wanted := c.matches
 	if s.subtract {
-		wanted = func(value string) bool { return !c.holds(value) }
+		wanted = func(value string) bool { return !c.matches(value) }
 	}
 	if all {
 		wanted = nil

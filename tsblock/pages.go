@@ -55,8 +55,8 @@ type pin struct {
 	data []byte
 }
 
-// begin clears the set and makes it pin pages of file, charged as what and counted in usage.
-func (s *pageSet) begin(file *pagedFile, what slab.Purpose, usage *Usage) {
+// init clears the set and makes it pin pages of file, charged as what and counted in usage.
+func (s *pageSet) init(file *pagedFile, what slab.Purpose, usage *Usage) {
 	s.reset()
 	s.file, s.what, s.usage = file, what, usage
 }
@@ -66,13 +66,13 @@ func (s *pageSet) reset() {
 	clear(s.pins)
 	s.pins, s.at = s.pins[:0], 0
 	if s.held != 0 {
-		s.reader.account.giveBack(s.what, s.held)
+		s.reader.account.release(s.what, s.held)
 		s.held = 0
 	}
 }
 
-// want adds the pages of n bytes at off, as far as the file has them, to the next load.
-func (s *pageSet) want(off, n int64) {
+// request adds the pages of n bytes at off, as far as the file has them, to the next load.
+func (s *pageSet) request(off, n int64) {
 	if off < 0 || off >= s.file.size || n <= 0 {
 		return
 	}
@@ -168,7 +168,7 @@ func (s *pageSet) fetch(ctx context.Context) error {
 	if err := s.reader.account.reserve(s.what, flight); err != nil {
 		return err
 	}
-	defer s.reader.account.giveBack(s.what, flight)
+	defer s.reader.account.release(s.what, flight)
 
 	if calls > 1 {
 		s.fetchRuns(ctx, runs, calls)
@@ -339,7 +339,7 @@ func (s *pageSet) view(ctx context.Context, off int64, n int) ([]byte, error) {
 		return nil, err
 	}
 	if n > 2*PageSize {
-		s.want(off, int64(n))
+		s.request(off, int64(n))
 		if err := s.load(ctx); err != nil {
 			return nil, err
 		}
@@ -401,7 +401,7 @@ func (w *walk) fill(ctx context.Context) error {
 	n := uint32(w.pos >> pageBits)
 	if k := len(w.set.pins); k == 0 || n > w.set.pins[k-1].page || n < w.set.pins[0].page {
 		w.set.reset()
-		w.set.want(w.pos, min(w.ahead, w.end-w.pos))
+		w.set.request(w.pos, min(w.ahead, w.end-w.pos))
 		if err := w.set.load(ctx); err != nil {
 			return err
 		}

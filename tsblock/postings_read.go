@@ -67,7 +67,7 @@ func (r *Reader) expand(ctx context.Context, s *selection) ([]uint32, error) {
 	if err == nil || !isCorrupt(err) {
 		return refs, err
 	}
-	r.takeBack(slab.Postings, lent)
+	r.freeAfter(slab.Postings, lent)
 	r.forgetSelection(s)
 	if refs, err = r.readSelection(ctx, s); err != nil && isCorrupt(err) {
 		r.forgetSelection(s)
@@ -78,7 +78,7 @@ func (r *Reader) expand(ctx context.Context, s *selection) ([]uint32, error) {
 // forgetSelection removes the pages of a selection's lists from the cache.
 func (r *Reader) forgetSelection(s *selection) {
 	set := &r.scratch.index
-	set.begin(r.head.index, slab.Postings, &r.stats.Postings)
+	set.init(r.head.index, slab.Postings, &r.stats.Postings)
 	for i := s.from; i < s.to; i++ {
 		g := &r.scratch.ranges[i]
 		set.forget(g.off, max(g.size, 4))
@@ -96,13 +96,13 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 		return nil, nil
 	}
 	set := &r.scratch.index
-	set.begin(r.head.index, slab.Postings, &r.stats.Postings)
+	set.init(r.head.index, slab.Postings, &r.stats.Postings)
 	defer set.reset()
 	most, err := r.countRefs(ctx, set, ranges)
 	if err != nil {
 		return nil, err
 	}
-	buffer, err := r.lend(slab.Postings, int(most)*4)
+	buffer, err := r.alloc(slab.Postings, int(most)*4)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 				if pinned > i && len(set.pins)+int(n>>pageBits) >= listPages {
 					break
 				}
-				set.want(ranges[pinned].off, n)
+				set.request(ranges[pinned].off, n)
 			}
 			if err := set.load(ctx); err != nil {
 				return nil, err
@@ -243,7 +243,7 @@ func (r *Reader) sortRefs(refs []uint32) ([]uint32, error) {
 	if err := r.account.reserve(slab.Postings, size); err != nil {
 		return nil, err
 	}
-	defer r.account.giveBack(slab.Postings, size)
+	defer r.account.release(slab.Postings, size)
 	buffer := r.block.options.Pool.Bytes(int(words * 8))
 	defer buffer.Release()
 	bitmap := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(buffer.Bytes()))), words)

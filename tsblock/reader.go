@@ -31,7 +31,7 @@ const (
 // Reader costs two allocations and reads nothing.
 func (b *Block) Reader(q *slab.Quota) *Reader {
 	b.used.Store(true)
-	r := &Reader{block: b, open: b.hold()}
+	r := &Reader{block: b, open: b.retain()}
 	r.account.quota = q
 	return r
 }
@@ -46,7 +46,7 @@ func (r *Reader) Close() {
 	}
 	r.closed = true
 	r.Rest()
-	r.block.letGo()
+	r.block.release()
 }
 
 // Rest releases the memory for reading the index: scratch space and lists. It invalidates the reader's
@@ -63,8 +63,8 @@ func (r *Reader) Rest() {
 	r.account.close()
 }
 
-// begin loads the index header and allocates the scratch space.
-func (r *Reader) begin(ctx context.Context) (*header, error) {
+// prepare loads the index header and allocates the scratch space.
+func (r *Reader) prepare(ctx context.Context) (*header, error) {
 	if r.head != nil {
 		return r.head, nil
 	}
@@ -88,8 +88,8 @@ func (r *Reader) begin(ctx context.Context) (*header, error) {
 	return h, nil
 }
 
-// lend returns a slab that Close releases.
-func (r *Reader) lend(what slab.Purpose, n int) ([]byte, error) {
+// alloc returns a slab that Close releases.
+func (r *Reader) alloc(what slab.Purpose, n int) ([]byte, error) {
 	if err := r.account.reserve(what, r.block.options.Pool.Size(n)); err != nil {
 		return nil, err
 	}
@@ -98,10 +98,10 @@ func (r *Reader) lend(what slab.Purpose, n int) ([]byte, error) {
 	return s.Bytes(), nil
 }
 
-// takeBack releases the slabs after the first lent ones.
-func (r *Reader) takeBack(what slab.Purpose, lent int) {
+// freeAfter releases the slabs after the first lent ones.
+func (r *Reader) freeAfter(what slab.Purpose, lent int) {
 	for i, s := range r.slabs[lent:] {
-		r.account.giveBack(what, s.Size())
+		r.account.release(what, s.Size())
 		s.Release()
 		r.slabs[lent+i] = slab.Slab{}
 	}

@@ -18,7 +18,7 @@ type scratch struct {
 	ranges  []listRange
 	window  []uint32 // series to read next
 	slots   []uint32 // of the labels of a batch: name, value, name, value …
-	ends    []uint32 // end offsets in slots of the series being sifted
+	ends    []uint32 // end offsets in slots of the series in the window
 	labels  []Label  // of one series
 	chunks  []Chunk  // of one series
 	symbols symbolSet

@@ -89,8 +89,8 @@ func (s *section) at() int64 { return s.pos - int64(len(s.rest)) }
 // left returns the number of unread bytes.
 func (s *section) left() int64 { return s.end - s.at() }
 
-// more reads until rest has at least n bytes, or all that are left.
-func (s *section) more(ctx context.Context, n int) error {
+// fill reads until rest has at least n bytes, or all that are left.
+func (s *section) fill(ctx context.Context, n int) error {
 	for len(s.rest) < n && s.pos < s.end {
 		size := int(min(s.end-s.pos, s.ahead))
 		if len(s.rest)+size > cap(s.buffer) {
@@ -115,7 +115,7 @@ func (s *section) corrupt(reason string) error {
 
 // uint32 reads a number of four bytes.
 func (s *section) uint32(ctx context.Context) (uint32, error) {
-	if err := s.more(ctx, 4); err != nil {
+	if err := s.fill(ctx, 4); err != nil {
 		return 0, err
 	}
 	if len(s.rest) < 4 {
@@ -129,7 +129,7 @@ func (s *section) uint32(ctx context.Context) (uint32, error) {
 // uvarint reads a number.
 func (s *section) uvarint(ctx context.Context) (uint64, error) {
 	if len(s.rest) < binary.MaxVarintLen64 {
-		if err := s.more(ctx, binary.MaxVarintLen64); err != nil {
+		if err := s.fill(ctx, binary.MaxVarintLen64); err != nil {
 			return 0, err
 		}
 	}
@@ -150,7 +150,7 @@ func (s *section) text(ctx context.Context) ([]byte, error) {
 	if n > uint64(s.left()) {
 		return nil, s.corrupt(badLength)
 	}
-	if err := s.more(ctx, int(n)); err != nil {
+	if err := s.fill(ctx, int(n)); err != nil {
 		return nil, err
 	}
 	b := s.rest[:n:n]
@@ -162,7 +162,7 @@ func (s *section) text(ctx context.Context) ([]byte, error) {
 func (s *section) finish(ctx context.Context) error {
 	for s.left() > 0 {
 		s.rest = nil
-		if err := s.more(ctx, 1); err != nil {
+		if err := s.fill(ctx, 1); err != nil {
 			return err
 		}
 		s.rest = nil

@@ -62,15 +62,15 @@ type SeriesReader struct {
 	query    Select
 	every    bool // include series without chunks in the range
 
-	begun  bool
-	size   int // of the next window
-	next   int // index in scratch.window
-	ended  bool
-	sifted bool // the window's entries were read once, and counted
-	filter *shardFilter
-	mean   int64 // average size of the entries read so far
-	chunk  int64 // planned size of a chunk of unknown size
-	err    error
+	begun       bool
+	size        int // of the next window
+	next        int // index in scratch.window
+	ended       bool
+	keepApplied bool // the window's entries were read once, and counted
+	filter      *shardFilter
+	mean        int64 // average size of the entries read so far
+	chunk       int64 // planned size of a chunk of unknown size
+	err         error
 }
 
 // Series returns a reader of the series of p. It skips series without a chunk that overlaps the time range,
@@ -100,7 +100,7 @@ func (s *SeriesReader) Next(ctx context.Context) (*Batch, error) {
 func (s *SeriesReader) Ended() bool { return s.ended && s.next == len(s.reader.scratch.window) }
 
 func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
-	if _, err := s.reader.begin(ctx); err != nil {
+	if _, err := s.reader.prepare(ctx); err != nil {
 		return nil, err
 	}
 	for {
@@ -109,7 +109,7 @@ func (s *SeriesReader) batch(ctx context.Context) (*Batch, error) {
 				return nil, err
 			}
 			if s.query.Keep != nil {
-				if err := s.sift(ctx); err != nil {
+				if err := s.applyKeep(ctx); err != nil {
 					return nil, err
 				}
 				continue
@@ -148,7 +148,7 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 		return err
 	}
 	set := &r.scratch.index
-	set.begin(r.head.index, slab.Series, &r.stats.Series)
+	set.init(r.head.index, slab.Series, &r.stats.Series)
 	for len(window) < size && len(set.pins) < windowPages {
 		if !s.postings.Next() {
 			s.ended = true
@@ -170,9 +170,9 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 			return r.block.corrupt("index", off, fmt.Sprintf("series %d lies outside of the series", ref))
 		}
 		window = append(window, ref)
-		set.want(off, min(max(s.mean, entryGuess), PageSize))
+		set.request(off, min(max(s.mean, entryGuess), PageSize))
 	}
-	r.scratch.window, s.next, s.sifted = window, 0, false
+	r.scratch.window, s.next, s.keepApplied = window, 0, false
 	s.size = min(2*s.size, maxWindow)
 	if len(window) == 0 {
 		return ErrNoMoreSeries
@@ -358,7 +358,7 @@ func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int
 		return nil, off, r.block.corrupt("index", off, "series: "+badChecksum)
 	}
 	s.mean = (7*s.mean + int64(n)) / 8
-	if !s.sifted {
+	if !s.keepApplied {
 		r.stats.Series.Items++
 		r.stats.Series.Touched += int64(n)
 	}

@@ -2,9 +2,9 @@ package tsblock
 
 import "context"
 
-// sift removes the series from the window for which Keep returns false. Entries of the others are decoded
+// applyKeep removes the series from the window for which Keep returns false. Entries of the others are decoded
 // again for their batch: usually most series are removed.
-func (s *SeriesReader) sift(ctx context.Context) error {
+func (s *SeriesReader) applyKeep(ctx context.Context) error {
 	r := s.reader
 	sc := r.scratch
 	text, a := textArena{pool: r.block.options.Pool}, account{quota: r.account.quota}
@@ -53,6 +53,6 @@ func (s *SeriesReader) sift(ctx context.Context) error {
 		}
 		clear(set)
 	}
-	sc.window, s.sifted = kept, true
+	sc.window, s.keepApplied = kept, true
 	return nil
 }

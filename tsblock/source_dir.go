@@ -77,7 +77,7 @@ func (d *DirSource) ReadRange(ctx context.Context, name string, off int64, dst [
 	if err != nil {
 		return 0, err
 	}
-	defer d.letGo(f)
+	defer d.release(f)
 	for n := 0; ; {
 		m, err := unix.Pread(f.fd, dst[n:], off+int64(n))
 		switch {
@@ -103,7 +103,7 @@ func (d *DirSource) Size(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer d.letGo(f)
+	defer d.release(f)
 	var stat unix.Stat_t
 	if err := unix.Fstat(f.fd, &stat); err != nil {
 		return 0, &fs.PathError{Op: "stat", Path: name, Err: err}
@@ -119,7 +119,7 @@ func (d *DirSource) Close() error {
 	return closeFiles(gone)
 }
 
-// open returns the file. letGo releases it.
+// open returns the file, which the caller releases.
 func (d *DirSource) open(ctx context.Context, name string) (*openFile, error) {
 	d.mu.Lock()
 	if f := d.files[name]; f != nil {
@@ -160,8 +160,8 @@ func removed(f *openFile) bool {
 	return unix.Fstat(f.fd, &stat) != nil || stat.Nlink == 0
 }
 
-// letGo releases one use of a file.
-func (d *DirSource) letGo(f *openFile) {
+// release releases one use of a file.
+func (d *DirSource) release(f *openFile) {
 	d.mu.Lock()
 	f.users--
 	last := f.users == 0 && !f.kept

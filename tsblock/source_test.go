@@ -235,7 +235,7 @@ func TestDirFiles(t *testing.T) {
 	if n := descriptors(t) - before; n != 1 {
 		t.Errorf("%d descriptors are open, want that of the file in use", n)
 	}
-	d.letGo(f)
+	d.release(f)
 	if n := descriptors(t) - before; n != 0 {
 		t.Errorf("%d descriptors are open after the last use", n)
 	}

@@ -94,7 +94,7 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 	s.texts = s.texts[:len(s.order)]
 	slices.Sort(s.order)
 	h, set := r.head, &r.scratch.local
-	set.begin(h.file, slab.Series, &r.stats.Symbols)
+	set.init(h.file, slab.Series, &r.stats.Symbols)
 	defer set.reset()
 	w := walk{set: set}
 	w.start(0, h.symbolEnd, PageSize)
@@ -107,7 +107,7 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 			w.rest = nil
 			for ; pinned < len(s.order) && len(set.pins) < symbolPages; pinned++ {
 				from, to := h.symbolSpan(s.order[pinned] >> 32)
-				set.want(from, to-from)
+				set.request(from, to-from)
 			}
 			if err := set.load(ctx); err != nil {
 				return err

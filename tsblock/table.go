@@ -28,7 +28,7 @@ type tableWalk struct {
 // walkTable returns a walk at the start of a run of n.
 func (r *Reader) walkTable(n *labelName, run int, what slab.Purpose, ahead int64) tableWalk {
 	set := &r.scratch.local
-	set.begin(r.head.file, what, &r.stats.Table)
+	set.init(r.head.file, what, &r.stats.Table)
 	t := tableWalk{w: walk{set: set}, usage: &r.stats.Table}
 	t.w.start(n.runs[run].at, n.end, ahead)
 	t.number = uint64(run) * sampleEvery

@@ -32,7 +32,7 @@ func (c *collection) add(text string) error {
 // all names. limit bounds their number; 0 is no limit. The names are copies, charged to the query until the
 // reader is closed.
 func (r *Reader) LabelNames(ctx context.Context, limit int, ms ...*labels.Matcher) ([]string, error) {
-	h, err := r.begin(ctx)
+	h, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (r *Reader) collect(ctx context.Context, c *collection, p *Postings, pick f
 // all values. limit bounds their number; 0 is no limit. The values are copies, charged to the query until the
 // reader is closed.
 func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...*labels.Matcher) ([]string, error) {
-	h, err := r.begin(ctx)
+	h, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...
 	if !others {
 		own := condition{name: name, ms: ms}
 		err := r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, _, _ int64) (bool, error) {
-			if !own.holds(value) {
+			if !own.matches(value) {
 				return true, nil
 			}
 			if err := c.add(value); err != nil {
@@ -164,7 +164,7 @@ func (r *Reader) valuesOfSeries(ctx context.Context, c *collection, name string,
 
 // valuesOfLists collects the values of a label whose lists intersect p.
 func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName, limit int, p *Postings, own condition) ([]string, error) {
-	buffer, err := r.lend(slab.Postings, p.most*4)
+	buffer, err := r.alloc(slab.Postings, p.most*4)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		refs = append(refs, p.At())
 	}
 	err = r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, off, size int64) (bool, error) {
-		if !own.holds(value) {
+		if !own.matches(value) {
 			return true, nil
 		}
 		r.scratch.ranges = r.scratch.ranges[:0]
@@ -188,7 +188,7 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		}
 		both := intersection{[]stream{&list{its}, &list{refs}}}
 		_, ok := both.seek(0)
-		r.takeBack(slab.Postings, lent)
+		r.freeAfter(slab.Postings, lent)
 		if !ok {
 			return true, nil
 		}
