@@ -90,10 +90,10 @@ func TestAllocs(t *testing.T) {
 			return nil
 		}},
 		{Name: "a turn at the gate", Op: func() error {
-			if err := g.enter(ctx); err != nil {
+			if err := g.acquire(ctx); err != nil {
 				return err
 			}
-			g.leave()
+			g.release()
 			return nil
 		}},
 	})

@@ -114,10 +114,10 @@ type call struct {
 	enc   sampleEncoder
 	seen  *Observation
 
-	began  time.Time    // start of the first wait in a queue
-	read   *readRequest // decoded remote read, since its body can be read only once
-	held   int64        // bytes of the response's buffer reported to Options.Hold
-	broken bool         // a panic left it in an unknown state: it is not reused
+	began    time.Time    // start of the first wait in a queue
+	read     *readRequest // decoded remote read, since its body can be read only once
+	reserved int64        // bytes of the response's buffer reported to Options.Hold
+	broken   bool         // a panic left it in an unknown state: it is not reused
 }
 
 // ServeHTTP serves one request.
@@ -136,7 +136,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Add("Vary", "Accept-Encoding")
 	c.out.accept = negotiate(r.Header)
 
-	err := c.guarded()
+	err := c.serveGuarded()
 	switch {
 	case err != nil && c.out.sent:
 		// A partial response must not look complete: close the connection.
@@ -181,8 +181,9 @@ func (c *call) finish(began time.Time, err *Error) {
 	a.calls.Put(c)
 }
 
-// guarded serves the request. A panic fails this request only; the state that the request used is not reused.
-func (c *call) guarded() (e *Error) {
+// serveGuarded serves the request. A panic fails this request only; the state that the request used is not
+// reused.
+func (c *call) serveGuarded() (e *Error) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -236,7 +237,7 @@ func (c *call) serve() *Error {
 		if how == NoRepeat || attempt == maxAttempts {
 			break
 		}
-		c.startAgain(e.Err, attempt)
+		c.restart(e.Err, attempt)
 	}
 	if e != nil && e.Type == Timeout && a.o.Waiting != nil {
 		if what := a.o.Waiting(c.ctx); what != "" {
@@ -246,12 +247,12 @@ func (c *call) serve() *Error {
 	return e
 }
 
-// startAgain resets the call for another attempt. No part of a response was sent.
-func (c *call) startAgain(err error, attempt int) {
+// restart resets the call for another attempt. No part of a response was sent.
+func (c *call) restart(err error, attempt int) {
 	endpoint := c.seen.Endpoint
 	*c.seen = Observation{Endpoint: endpoint}
 	ctx := context.WithValue(c.r.Context(), failedKey{}, err)
-	c.ctx, c.held = context.WithValue(ctx, attemptKey{}, attempt), 0
+	c.ctx, c.reserved = context.WithValue(ctx, attemptKey{}, attempt), 0
 	c.out.abandon()
 	c.out.code = http.StatusOK
 }
@@ -295,7 +296,7 @@ func (c *call) readForm() *Error {
 func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	a, began := c.api, c.api.o.Now()
 	ctx, cancel := c.withTimeout(timeout)
-	err := a.gate.enter(ctx)
+	err := a.gate.acquire(ctx)
 	if err != nil {
 		cancel()
 		return nil, a.classify(err)
@@ -313,7 +314,7 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	}
 	c.seen.Queued = a.o.Now().Sub(began)
 	if err != nil {
-		a.gate.leave()
+		a.gate.release()
 		defer cancel()
 		if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
 			err = queueError(ctx)
@@ -328,7 +329,7 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	return func() {
 		c.out.settle()
 		done()
-		a.gate.leave()
+		a.gate.release()
 		cancel()
 	}, nil
 }
@@ -346,15 +347,15 @@ func (c *call) withTimeout(timeout *time.Duration) (context.Context, context.Can
 	return context.WithTimeout(c.ctx, most-now.Sub(c.began))
 }
 
-// begin starts a successful response.
-func (c *call) begin() {
+// startResponse starts a successful response.
+func (c *call) startResponse() {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.out.buf = append(c.out.buf, `{"status":"success","data":`...)
 }
 
-// end finishes a response with its warnings, to which it adds positions in the query, and with the output of
-// Explain.
-func (c *call) end(notes annotations.Annotations) {
+// finishResponse finishes a response with its warnings, to which it adds positions in the query, and with the
+// output of Explain.
+func (c *call) finishResponse(notes annotations.Annotations) {
 	warnings, infos := sortedNotes(notes, c.form.Get("query"))
 	c.seen.Warnings, c.seen.Infos = warnings, infos
 	b := c.out.buf
@@ -396,24 +397,24 @@ func (c *call) fail(e *Error) {
 	c.out.buf = append(b, '}')
 }
 
-// answer responds with a small value as data.
-func (c *call) answer(v any) *Error {
+// respond responds with a small value as data.
+func (c *call) respond(v any) *Error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return &Error{Type: Internal, Err: err}
 	}
-	c.begin()
+	c.startResponse()
 	c.out.buf = append(c.out.buf, b...)
-	c.end(nil)
+	c.finishResponse(nil)
 	return nil
 }
 
 // constant returns a handler that always responds with the same data.
 func constant(data string) func(*call) *Error {
 	return func(c *call) *Error {
-		c.begin()
+		c.startResponse()
 		c.out.buf = append(c.out.buf, data...)
-		c.end(nil)
+		c.finishResponse(nil)
 		return nil
 	}
 }

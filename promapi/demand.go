@@ -81,12 +81,12 @@ func (c *call) markScalar(q promql.Query) {
 	}
 }
 
-// holds calls Options.Hold with the growth of the response's buffer.
-func (c *call) holds(n int) error {
-	more := int64(n) - c.held
+// reserveBuffer calls Options.Hold with the growth of the response's buffer.
+func (c *call) reserveBuffer(n int) error {
+	more := int64(n) - c.reserved
 	if c.api.o.Hold == nil || more <= 0 {
 		return nil
 	}
-	c.held += more
+	c.reserved += more
 	return c.api.o.Hold(c.ctx, more)
 }

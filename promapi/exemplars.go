@@ -49,7 +49,7 @@ func (c *call) exemplars() *Error {
 		}
 	}
 	c.seen.Series = len(found)
-	c.begin()
+	c.startResponse()
 	b := append(c.out.buf, '[')
 	for i, r := range found {
 		if i > 0 {
@@ -77,6 +77,6 @@ func (c *call) exemplars() *Error {
 		c.seen.Samples += int64(len(r.Exemplars))
 	}
 	c.out.buf = append(b, ']')
-	c.end(nil)
+	c.finishResponse(nil)
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Bounds of expressions. The time and memory of Prometheus' parser grow with the square of the depth of an expression,
-// and those of its formatter with the cube; both recurse, and a stack of 1 GB ends the process. Depth is bounded by
-// the operators and opening brackets outside of selectors. 250 take about half a second to format; 4,000 take about
-// 0.2 s and 200 MB of short-lived memory to parse.
+// Bounds of expressions. The time and memory of Prometheus' parser grow with the square of the depth of an
+// expression, and those of its formatter with the cube; both recurse, and a stack of 1 GB ends the process.
+// Depth is bounded by the operators and opening brackets outside of selectors. 250 take about half a second
+// to format; 4,000 take about 0.2 s and 200 MB of short-lived memory to parse.
 const (
 	maxExprBytes  = 1 << 20
 	maxNested     = 4000
@@ -36,10 +36,10 @@ func (c *call) parse(timeout *time.Duration, parse func()) *Error {
 	if boundExpr(c.seen.Query, maxNestedText) != nil {
 		ctx, cancel := c.withTimeout(timeout)
 		defer cancel()
-		if err := c.api.parsing.enter(ctx); err != nil {
+		if err := c.api.parsing.acquire(ctx); err != nil {
 			return c.api.classify(err)
 		}
-		defer c.api.parsing.leave()
+		defer c.api.parsing.release()
 	}
 	parse()
 	return nil

@@ -76,5 +76,5 @@ func (c *call) features() *Error {
 		r.Enable(features.PromQL, name)
 	}
 	r.Disable(features.PromQL, "type_and_unit_labels")
-	return c.answer(r.Get())
+	return c.respond(r.Get())
 }

@@ -17,9 +17,9 @@ func (c *call) formatQuery() *Error {
 	if err != nil {
 		return badParam("query", err)
 	}
-	c.begin()
+	c.startResponse()
 	c.out.buf = appendText(c.out.buf, expr.Pretty(0))
-	c.end(nil)
+	c.finishResponse(nil)
 	return nil
 }
 
@@ -42,12 +42,12 @@ func (c *call) parseQuery() *Error {
 	if err != nil {
 		return badParam("query", err)
 	}
-	c.begin()
+	c.startResponse()
 	b, err := appendExpr(c.out.buf, expr)
 	if err != nil {
 		return &Error{Type: Internal, Err: err}
 	}
 	c.out.buf = b
-	c.end(nil)
+	c.finishResponse(nil)
 	return nil
 }

@@ -26,8 +26,8 @@ const where = "query queue"
 // ErrTooMany is the cause of the error of a request that found the queue full.
 var ErrTooMany = errors.New("too many queries")
 
-// enter blocks until the request may run. If it returns nil, the caller must call leave.
-func (g *gate) enter(ctx context.Context) error {
+// acquire blocks until the request may run. If it returns nil, the caller must call release.
+func (g *gate) acquire(ctx context.Context) error {
 	g.mu.Lock()
 	if g.running < g.maxRunning {
 		g.running++
@@ -58,7 +58,7 @@ func (g *gate) enter(ctx context.Context) error {
 		}
 	}
 	g.mu.Unlock()
-	g.leave() // its turn came concurrently: pass it on
+	g.release() // its turn came concurrently: pass it on
 	return queueError(ctx)
 }
 
@@ -70,8 +70,8 @@ func queueError(ctx context.Context) error {
 	return promql.ErrQueryCanceled(where)
 }
 
-// leave admits the first request in the queue, or frees the slot.
-func (g *gate) leave() {
+// release admits the first request in the queue, or frees the slot.
+func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.queue) > 0 {

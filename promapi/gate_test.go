@@ -19,7 +19,7 @@ func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{maxRunning: 2, maxQueued: 3}
 		for range 2 {
-			if err := g.enter(t.Context()); err != nil {
+			if err := g.acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -30,12 +30,12 @@ func TestGate(t *testing.T) {
 		errs := make([]error, 3)
 		for i, ctx := range []context.Context{t.Context(), short, gone} {
 			go func() {
-				errs[i] = g.enter(ctx)
+				errs[i] = g.acquire(ctx)
 				order = append(order, i)
 			}()
 			synctest.Wait() // one after the other
 		}
-		err := g.enter(t.Context())
+		err := g.acquire(t.Context())
 		if e, ok := errors.AsType[*Error](err); !ok || e.Type != Unavailable || e.Err.Error() != "too many queries: 2 are running and 3 waiting, try again later" {
 			t.Errorf("with a full queue: %v", err)
 		}
@@ -52,13 +52,13 @@ func TestGate(t *testing.T) {
 		if s := g.stats(); s != (GateStats{Running: 2, Queued: 1, Refused: 1}) {
 			t.Errorf("two run and one waits, but the gate says %+v", s)
 		}
-		g.leave()
+		g.release()
 		synctest.Wait()
 		if errs[0] != nil || !slices.Equal(order, []int{2, 1, 0}) {
 			t.Errorf("the one that stayed: %v, order %v", errs[0], order)
 		}
-		g.leave()
-		g.leave()
+		g.release()
+		g.release()
 		if s := g.stats(); s != (GateStats{Refused: 1}) {
 			t.Errorf("all left, but the gate says %+v", s)
 		}
@@ -69,24 +69,24 @@ func TestGate(t *testing.T) {
 func TestGateTurnLost(t *testing.T) {
 	for range 200 {
 		g := &gate{maxRunning: 1, maxQueued: 2}
-		if err := g.enter(t.Context()); err != nil {
+		if err := g.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
-		go func() { first <- g.enter(ctx) }()
+		go func() { first <- g.acquire(ctx) }()
 		testwait.Until(t, "the first to wait", func() bool { return g.stats().Queued == 1 })
-		go func() { second <- g.enter(t.Context()) }()
+		go func() { second <- g.acquire(t.Context()) }()
 		testwait.Until(t, "the second to wait", func() bool { return g.stats().Queued == 2 })
 		go cancel()
-		g.leave()
+		g.release()
 		if err := testwait.Receive(t, "the first in the queue", first); err == nil {
-			g.leave()
+			g.release()
 		}
 		if err := testwait.Receive(t, "the second in the queue", second); err != nil {
 			t.Fatalf("the second in the queue: %v", err)
 		}
-		g.leave()
+		g.release()
 		if s := g.stats(); s.Running != 0 || s.Queued != 0 {
 			t.Fatalf("all left, but the gate says %+v", s)
 		}

@@ -91,7 +91,7 @@ func (c *call) names(ask namesFunc) *Error {
 		notes.Add(errTruncated)
 	}
 	c.seen.Series = len(list)
-	c.begin()
+	c.startResponse()
 	b := append(c.out.buf, '[')
 	for i, s := range list {
 		if i > 0 {
@@ -103,7 +103,7 @@ func (c *call) names(ask namesFunc) *Error {
 		}
 	}
 	c.out.buf = append(b, ']')
-	c.end(notes)
+	c.finishResponse(notes)
 	return nil
 }
 

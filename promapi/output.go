@@ -27,19 +27,19 @@ const (
 // that does not fit into the budget, and a stream, are sent in pieces while they are produced. Before the
 // first piece is sent, the response can still become an error.
 type output struct {
-	w       http.ResponseWriter
-	accept  encoding // coding that the client accepts
-	code    int      // status to send
-	hold    bool     // keep everything in the buffer until settle or finish
-	stream  bool     // send pieces as they are produced
-	whole   bool     // the response is complete in buffer and parts
-	started bool     // the encoding is chosen
-	sent    bool     // the header was sent: further bytes go to the client
-	buf     []byte
-	bytes   int64 // so far, before compression
-	err     error // first error of writing
-	encoder io.WriteCloser
-	pools   *encoderPools
+	w        http.ResponseWriter
+	accept   encoding // coding that the client accepts
+	code     int      // status to send
+	buffered bool     // keep everything in the buffer until settle or finish
+	stream   bool     // send pieces as they are produced
+	whole    bool     // the response is complete in buffer and parts
+	started  bool     // the encoding is chosen
+	sent     bool     // the header was sent: further bytes go to the client
+	buf      []byte
+	bytes    int64 // so far, before compression
+	err      error // first error of writing
+	encoder  io.WriteCloser
+	pools    *encoderPools
 
 	budget  *responses               // nil: no bounds; pieces are sent as they are produced
 	parts   []*part                  // encoded and charged
@@ -61,7 +61,7 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 			continue
 		}
 		if o.stream || !o.charge(partBytes) {
-			o.begin(false)
+			o.sendHeader(false)
 			break
 		}
 		o.parts = append(o.parts, o.budget.part())
@@ -82,7 +82,7 @@ func (o *output) charge(n int64) bool {
 // spill takes b, which is out's buffer with appended bytes, and returns an empty buffer.
 func (o *output) spill(b []byte) []byte {
 	o.buf = b
-	if !o.hold {
+	if !o.buffered {
 		o.choose(false)
 		o.encode()
 	}
@@ -104,7 +104,7 @@ func (o *output) settle() {
 		}
 	}
 	if !o.sent && len(o.buf) > 0 && !o.charge(int64(cap(o.buf))) {
-		o.begin(true)
+		o.sendHeader(true)
 	}
 	if o.sent {
 		o.encode()
@@ -115,7 +115,7 @@ func (o *output) settle() {
 func (o *output) finish() error {
 	o.choose(true)
 	if !o.sent {
-		o.begin(true)
+		o.sendHeader(true)
 	}
 	o.encode()
 	o.closeEncoder()
@@ -130,7 +130,7 @@ func (o *output) abandon() {
 		o.encoder = nil
 	}
 	o.release()
-	o.buf, o.started, o.whole, o.hold = o.buf[:0], o.sent, false, false
+	o.buf, o.started, o.whole, o.buffered = o.buf[:0], o.sent, false, false
 }
 
 // release frees the parts and returns their bytes to the budget.
@@ -186,8 +186,8 @@ func (o *output) closeEncoder() {
 	o.encoder = nil
 }
 
-// begin sends the header and the parts. last reports whether only the buffer follows.
-func (o *output) begin(last bool) {
+// sendHeader sends the header and the parts. last reports whether only the buffer follows.
+func (o *output) sendHeader(last bool) {
 	o.sent = true
 	if last && o.encoder == nil && o.code != http.StatusNoContent {
 		o.w.Header().Set("Content-Length", strconv.Itoa(o.length+len(o.buf)))
@@ -213,9 +213,9 @@ func (o *output) begin(last bool) {
 func (o *output) write(p []byte) {
 	for len(p) > 0 && o.err == nil {
 		piece := p[:min(len(p), flushAt)]
-		o.allow()
+		o.setDeadline()
 		_, o.err = o.w.Write(piece)
-		o.noteCut()
+		o.countSlow()
 		p = p[len(piece):]
 	}
 }
@@ -235,15 +235,15 @@ func (r *responses) flush(control *http.ResponseController) {
 	}
 }
 
-// allow sets the deadline of the next write.
-func (o *output) allow() {
+// setDeadline sets the deadline of the next write.
+func (o *output) setDeadline() {
 	if o.control != nil && o.control.SetWriteDeadline(time.Now().Add(o.budget.timeout)) != nil {
 		o.control = nil // the writer has no deadlines
 	}
 }
 
-// noteCut counts a client that was too slow.
-func (o *output) noteCut() {
+// countSlow counts a client that was too slow.
+func (o *output) countSlow() {
 	if errors.Is(o.err, os.ErrDeadlineExceeded) {
 		o.budget.cut.Add(1)
 		o.err = fmt.Errorf("write response: the client took no data for %s: %w", o.budget.timeout, o.err)

@@ -24,7 +24,7 @@ func TestSettledResponse(t *testing.T) {
 			budget := newResponses(NewResponseBudget(64<<20), time.Minute)
 			w := httptest.NewRecorder()
 			var pools encoderPools
-			o := output{w: w, code: http.StatusOK, accept: accept, hold: true, whole: true, buf: bytes.Clone(body), pools: &pools, budget: budget}
+			o := output{w: w, code: http.StatusOK, accept: accept, buffered: true, whole: true, buf: bytes.Clone(body), pools: &pools, budget: budget}
 			o.settle()
 			kept := int64(len(o.parts)) * partBytes
 			if cap(o.buf) > keptBytes {

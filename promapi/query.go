@@ -148,14 +148,14 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 	default:
 		notes.Add(fmt.Errorf("value %q for parameter \"stats\" is deprecated and will be rejected in the next major release, use %q or %q", s, "true", "all"))
 	}
-	c.begin()
+	c.startResponse()
 	c.enc.encodeValue(&c.out, res.Value)
 	if c.form.Get("stats") != "" {
 		c.out.buf = append(c.out.buf, `,"stats":`...)
 		c.out.buf = appendStats(c.out.buf, statistics)
 	}
 	c.out.buf = append(c.out.buf, '}')
-	c.end(notes)
+	c.finishResponse(notes)
 	return nil
 }
 

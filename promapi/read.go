@@ -117,7 +117,7 @@ func (b *sampleBody) appendQuery(set storage.SeriesSet) error {
 		b.result = append(b.result, b.scratch...)
 		b.result = append(b.result, b.histograms...)
 		c.seen.Series++
-		if err := c.holds(b.room()); err != nil {
+		if err := c.reserveBuffer(b.room()); err != nil {
 			return err
 		}
 	}
@@ -145,7 +145,7 @@ func (b *sampleBody) readSeries(it chunkenc.Iterator) error {
 			b.histograms = appendProtoFloatHistogram(b.histograms, t, h)
 		}
 		if int64(b.size()) > o.MaxAnswer {
-			return b.call.tooMuch()
+			return b.call.tooLarge()
 		}
 	}
 	return it.Err()
@@ -171,13 +171,13 @@ func (c *call) readSamples(req *readRequest) error {
 		b.whole = appendProtoBytes(b.whole, 1, len(b.result))
 		b.whole = append(b.whole, b.result...)
 	}
-	if err := c.holds(b.room() + snappy.MaxEncodedLen(len(b.whole))); err != nil {
+	if err := c.reserveBuffer(b.room() + snappy.MaxEncodedLen(len(b.whole))); err != nil {
 		return err
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/x-protobuf")
 	h.Set("Content-Encoding", "snappy")
-	c.noteWarnings(notes)
+	c.recordWarnings(notes)
 	c.out.buf = snappy.Encode(c.out.buf[:cap(c.out.buf)], b.whole)
 	c.out.whole = true
 	return nil
@@ -197,7 +197,7 @@ func (c *call) readStreamed(req *readRequest) error {
 			return err
 		}
 	}
-	c.noteWarnings(notes)
+	c.recordWarnings(notes)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (c *call) stream(f *frame, set storage.ChunkSeriesSet) error {
 				continue
 			}
 			c.out.buf = f.appendTo(c.out.buf)
-			if err := c.holds(cap(c.out.buf) + cap(f.chunks)); err != nil {
+			if err := c.reserveBuffer(cap(c.out.buf) + cap(f.chunks)); err != nil {
 				return err
 			}
 			if len(c.out.buf) >= flushAt {
@@ -270,8 +270,8 @@ func (c *call) readChunks(r *readQuery, ask func(storage.ChunkSeriesSet) error, 
 	return err
 }
 
-// noteWarnings records warnings and sets the warnings header.
-func (c *call) noteWarnings(notes annotations.Annotations) {
+// recordWarnings records warnings and sets the warnings header.
+func (c *call) recordWarnings(notes annotations.Annotations) {
 	c.seen.Warnings, c.seen.Infos = sortedNotes(notes, "")
 	if len(c.seen.Warnings) == 0 {
 		return

@@ -97,8 +97,8 @@ func eachField(b []byte, f func(field) error) error {
 
 var errWireType = errors.New("a field is of another type than its number says")
 
-// wants returns an error for a known field with the wrong wire type.
-func (f *field) wants(typ protowire.Type) error {
+// requireType returns an error for a known field with the wrong wire type.
+func (f *field) requireType(typ protowire.Type) error {
 	if f.typ != typ {
 		return fmt.Errorf("field %d: %w", f.num, errWireType)
 	}
@@ -111,7 +111,7 @@ func decodeReadRequest(b []byte) (*readRequest, error) {
 	err := eachField(b, func(f field) error {
 		switch f.num {
 		case 1:
-			if err := f.wants(protowire.BytesType); err != nil {
+			if err := f.requireType(protowire.BytesType); err != nil {
 				return err
 			}
 			q, err := decodeReadQuery(f.bytes)
@@ -124,7 +124,7 @@ func decodeReadRequest(b []byte) (*readRequest, error) {
 				r.accepts = append(r.accepts, f.value)
 				return nil
 			}
-			if err := f.wants(protowire.BytesType); err != nil {
+			if err := f.requireType(protowire.BytesType); err != nil {
 				return err
 			}
 			for b := f.bytes; len(b) > 0; {
@@ -154,7 +154,7 @@ func decodeReadQuery(b []byte) (readQuery, error) {
 		if f.num > 4 {
 			return nil
 		}
-		if err := f.wants(want); err != nil {
+		if err := f.requireType(want); err != nil {
 			return err
 		}
 		switch f.num {
@@ -186,13 +186,13 @@ func decodeMatcher(b []byte) (*labels.Matcher, error) {
 		switch f.num {
 		case 1:
 			typ = f.value
-			return f.wants(protowire.VarintType)
+			return f.requireType(protowire.VarintType)
 		case 2:
 			name = string(f.bytes)
-			return f.wants(protowire.BytesType)
+			return f.requireType(protowire.BytesType)
 		case 3:
 			value = string(f.bytes)
-			return f.wants(protowire.BytesType)
+			return f.requireType(protowire.BytesType)
 		}
 		return nil
 	})
@@ -215,7 +215,7 @@ func decodeHints(b []byte, h *storage.SelectHints) error {
 		if f.num > 7 {
 			return nil
 		}
-		if err := f.wants(want); err != nil {
+		if err := f.requireType(want); err != nil {
 			return err
 		}
 		switch f.num {

@@ -55,8 +55,8 @@ func (c *call) series() *Error {
 		}
 		set = storage.NewMergeSeriesSet(each, 0, storage.ChainedSeriesMerge)
 	}
-	c.out.hold = true
-	c.begin()
+	c.out.buffered = true
+	c.startResponse()
 	b := append(c.out.buf, '[')
 	n, truncated := 0, false
 	for set.Next() {
@@ -73,9 +73,9 @@ func (c *call) series() *Error {
 		n++
 		b = appendLabels(b, set.At().Labels())
 		if int64(len(b)) > c.api.o.MaxAnswer {
-			return c.tooMuch()
+			return c.tooLarge()
 		}
-		if err := c.holds(cap(b)); err != nil {
+		if err := c.reserveBuffer(cap(b)); err != nil {
 			return c.api.classify(err)
 		}
 	}
@@ -89,11 +89,11 @@ func (c *call) series() *Error {
 		notes.Add(errTruncated)
 	}
 	c.seen.Series = n
-	c.end(notes)
+	c.finishResponse(notes)
 	return nil
 }
 
-// tooMuch returns the error of a response that exceeds its memory limit.
-func (c *call) tooMuch() *Error {
+// tooLarge returns the error of a response that exceeds its memory limit.
+func (c *call) tooLarge() *Error {
 	return &Error{Type: Execution, Err: fmt.Errorf("the response exceeds %d bytes: use narrower matchers, a shorter range or limit=", c.api.o.MaxAnswer)}
 }

@@ -45,7 +45,7 @@ type RuntimeInfo struct {
 	StorageRetention    string    `json:"storageRetention"`
 }
 
-func (c *call) buildInfo() *Error { return c.answer(c.api.o.Build) }
+func (c *call) buildInfo() *Error { return c.respond(c.api.o.Build) }
 
 func (c *call) runtimeInfo() *Error {
 	a := c.api
@@ -68,13 +68,13 @@ func (c *call) runtimeInfo() *Error {
 	if a.o.Runtime != nil {
 		a.o.Runtime(&info)
 	}
-	return c.answer(info)
+	return c.respond(info)
 }
 
-func (c *call) flags() *Error { return c.answer(c.api.o.Flags) }
+func (c *call) flags() *Error { return c.respond(c.api.o.Flags) }
 
 func (c *call) config() *Error {
-	return c.answer(struct {
+	return c.respond(struct {
 		YAML string `json:"yaml"`
 	}{c.api.o.Config()})
 }
