@@ -27,9 +27,9 @@ func (x *exchange) chooseDecoding() {
 	}
 }
 
-// differ reports bodies on which the two decoders disagree.
-func (f *Frontend) differ(d activeseries.Difference) {
+// reportDifference reports bodies on which the two decoders disagree.
+func (f *Frontend) reportDifference(d activeseries.Difference) {
 	f.metrics.differences.Inc()
-	f.latest.differ(d)
+	f.latest.recordDifference(d)
 	f.diag.Error("the decoders do not agree; --decoder chooses between them", "difference", d.String())
 }

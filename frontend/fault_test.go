@@ -294,10 +294,10 @@ func TestGate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var e *StatusError
-	if err := f.enter(ctx); !errors.As(err, &e) || e.Code != http.StatusServiceUnavailable || e.RetryAfter == "" {
+	if err := f.acquire(ctx); !errors.As(err, &e) || e.Code != http.StatusServiceUnavailable || e.RetryAfter == "" {
 		t.Errorf("got %v", err)
 	}
-	f.leave()
+	f.release()
 }
 
 // TestNoBufferLost expects decoders and compressors to return to their pools however a merge ends. A lost one

@@ -107,8 +107,8 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	f.begin()
-	defer f.end()
+	f.startRequest()
+	defer f.finishRequest()
 	rec := newRecord(r, e)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(errDone)
@@ -123,11 +123,11 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	x := &exchange{f: f, cancel: cancel}
-	h := &heldWriter{w: w, code: http.StatusOK}
-	err := f.enter(ctx)
+	h := &bufferedWriter{w: w, code: http.StatusOK}
+	err := f.acquire(ctx)
 	if err == nil {
 		err = panics.Guard(func() error {
-			defer f.leave()
+			defer f.release()
 			return x.serve(ctx, h, r, rec)
 		})
 	}
@@ -136,19 +136,19 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.log(x, h, rec)
 		panic(p) // the server reports it and aborts the response
 	}
-	aborted := err != nil && f.tell(ctx, h, x, rec, err)
+	aborted := err != nil && f.reportError(ctx, h, x, rec, err)
 	f.log(x, h, rec)
 	if aborted {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-func (f *Frontend) begin() {
+func (f *Frontend) startRequest() {
 	f.running.Add(1)
 	f.metrics.running.Inc()
 }
 
-func (f *Frontend) end() {
+func (f *Frontend) finishRequest() {
 	f.metrics.running.Dec()
 	if f.running.Add(-1) == 0 {
 		select {
@@ -176,8 +176,8 @@ func (f *Frontend) Wait(ctx context.Context) int {
 	}
 }
 
-// enter waits for a slot among the running requests.
-func (f *Frontend) enter(ctx context.Context) error {
+// acquire waits for a slot among the running requests.
+func (f *Frontend) acquire(ctx context.Context) error {
 	if f.gate == nil {
 		return nil
 	}
@@ -192,14 +192,14 @@ func (f *Frontend) enter(ctx context.Context) error {
 	}
 }
 
-func (f *Frontend) leave() {
+func (f *Frontend) release() {
 	if f.gate != nil {
 		<-f.gate
 	}
 }
 
 // serve serves one request. The caller reports an error to the client.
-func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, rec *Record) error {
+func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request, rec *Record) error {
 	var err error
 	if x.request, err = x.f.parseRequest(h.w, r, endpoint(rec.Endpoint)); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, re
 	rec.Selector, rec.Masked = q.selector.String(), q.selector.masked()
 	rec.CountBy, rec.Limit, rec.Shards, rec.Encoding = q.countBy, q.limit, q.shards, q.encoding
 	x.chooseDecoding()
-	responses, err := x.askAll(ctx)
+	responses, err := x.fetchAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (x *exchange) serve(ctx context.Context, h *heldWriter, r *http.Request, re
 }
 
 // serveHistograms responds with metrics, which are merged completely before the first is sent.
-func (x *exchange) serveHistograms(h *heldWriter, responses []*http.Response, rec *Record) error {
+func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response, rec *Record) error {
 	answer, n, err := x.mergeHistograms(responses)
 	if err != nil {
 		return err
@@ -262,10 +262,10 @@ func (x *exchange) serveHistograms(h *heldWriter, responses []*http.Response, re
 	return h.finish()
 }
 
-// tell reports an error to the client: by a status if none was sent, otherwise by a trailer, in addition to
-// the error in the body. It returns true if neither is possible: then only a broken connection can report the
-// error.
-func (f *Frontend) tell(ctx context.Context, h *heldWriter, x *exchange, rec *Record, err error) (abort bool) {
+// reportError reports an error to the client: by a status if none was sent, otherwise by a trailer, in
+// addition to the error in the body. It returns true if neither is possible: then only a broken connection
+// can report the error.
+func (f *Frontend) reportError(ctx context.Context, h *bufferedWriter, x *exchange, rec *Record, err error) (abort bool) {
 	e := f.statusOf(ctx, err)
 	if h.lost && e.Code != http.StatusGatewayTimeout {
 		e = &StatusError{Code: statusGone, Text: "the client left: " + err.Error(), err: err}
@@ -299,13 +299,13 @@ func trailerText(text string) string {
 }
 
 // log logs the record of a finished request.
-func (f *Frontend) log(x *exchange, h *heldWriter, rec *Record) {
+func (f *Frontend) log(x *exchange, h *bufferedWriter, rec *Record) {
 	rec.Total = time.Since(rec.Start)
 	rec.Asked, rec.Retries = x.asked.Load(), x.retries.Load()
 	rec.ItemsIn, rec.BytesIn, rec.BytesOut = x.itemsIn.Load(), x.bytesIn.Load(), h.bytes
 	rec.Decoder, rec.Compared = x.decoding.By.String(), x.compare
 	f.metrics.observe(rec)
-	f.latest.note(rec)
+	f.latest.record(rec)
 	if f.options.Log != nil {
 		f.options.Log.LogEntry(rec)
 	}
@@ -315,10 +315,10 @@ func (f *Frontend) log(x *exchange, h *heldWriter, rec *Record) {
 func (f *Frontend) Ready(ctx context.Context) error {
 	var errs []error
 	for _, u := range f.options.Members {
-		errs = append(errs, f.reach(ctx, u))
+		errs = append(errs, f.ping(ctx, u))
 	}
 	for _, u := range f.options.Downstreams {
-		err := f.reach(ctx, u)
+		err := f.ping(ctx, u)
 		if err == nil {
 			return nil
 		}
@@ -327,8 +327,8 @@ func (f *Frontend) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reach returns nil if a downstream responds to HTTP, regardless of the response.
-func (f *Frontend) reach(ctx context.Context, u *url.URL) error {
+// ping returns nil if a downstream responds to HTTP, regardless of the response.
+func (f *Frontend) ping(ctx context.Context, u *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	clean := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/ready"}

@@ -58,7 +58,7 @@ func (b *hedgeBudget) spend() bool {
 // A gather waits for the headers of the responses to all parts of a request.
 type gather struct {
 	x       *exchange
-	ctx     context.Context //nolint:containedctx // it lives as long as askAll
+	ctx     context.Context //nolint:containedctx // it lives as long as fetchAll
 	parts   []*gatheredPart
 	results chan gathered
 	start   time.Time
@@ -88,10 +88,10 @@ type gathered struct {
 	err   error
 }
 
-// askAll requests all parts concurrently and waits for the headers of all responses. The first error cancels
+// fetchAll requests all parts concurrently and waits for the headers of all responses. The first error cancels
 // the others; then no body is left open. A part that is much slower than all others is requested a second
 // time, and the first response is used.
-func (x *exchange) askAll(ctx context.Context) ([]*http.Response, error) {
+func (x *exchange) fetchAll(ctx context.Context) ([]*http.Response, error) {
 	parts := x.parts()
 	g := &gather{x: x, ctx: ctx, results: make(chan gathered, len(parts)+1), start: time.Now(), missing: len(parts)}
 	x.f.hedges.earn(len(parts))
@@ -125,9 +125,9 @@ func (g *gather) request(ctx context.Context, p *gatheredPart, hedge bool) {
 		r := gathered{part: p, hedge: hedge}
 		r.err = panics.Guard(func() (err error) {
 			if hedge {
-				r.resp, err = g.x.try(ctx, p.part, p.replicas[1%len(p.replicas)])
+				r.resp, err = g.x.fetchFrom(ctx, p.part, p.replicas[1%len(p.replicas)])
 			} else {
-				r.resp, err = g.x.ask(ctx, p.part)
+				r.resp, err = g.x.fetch(ctx, p.part)
 			}
 			return err
 		})

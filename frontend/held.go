@@ -9,8 +9,8 @@ import (
 // up to then can still change the status.
 const holdBytes = 64 << 10
 
-// A heldWriter buffers the start of a response.
-type heldWriter struct {
+// A bufferedWriter buffers the start of a response.
+type bufferedWriter struct {
 	w    http.ResponseWriter
 	code int
 
@@ -21,7 +21,7 @@ type heldWriter struct {
 }
 
 // Write buffers p while there is room, and otherwise sends the buffer and p.
-func (h *heldWriter) Write(p []byte) (int, error) {
+func (h *bufferedWriter) Write(p []byte) (int, error) {
 	if !h.sent {
 		if len(h.held)+len(p) <= holdBytes {
 			h.held = append(h.held, p...)
@@ -32,10 +32,10 @@ func (h *heldWriter) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return h.pass(p)
+	return h.writeClient(p)
 }
 
-func (h *heldWriter) pass(p []byte) (int, error) {
+func (h *bufferedWriter) writeClient(p []byte) (int, error) {
 	n, err := h.w.Write(p)
 	h.bytes += int64(n)
 	h.lost = h.lost || err != nil
@@ -43,16 +43,16 @@ func (h *heldWriter) pass(p []byte) (int, error) {
 }
 
 // send sends the status and the buffer.
-func (h *heldWriter) send() error {
+func (h *bufferedWriter) send() error {
 	h.sent = true
 	h.w.WriteHeader(h.code)
-	_, err := h.pass(h.held)
+	_, err := h.writeClient(h.held)
 	h.held = nil
 	return err
 }
 
 // finish sends the buffer: if it is the whole response, with its length.
-func (h *heldWriter) finish() error {
+func (h *bufferedWriter) finish() error {
 	if h.sent {
 		return nil
 	}

@@ -175,7 +175,7 @@ func (f *histogramFields) read(d *json.Decoder, key json.Token) error {
 		f.failed = f.failed || value == "error"
 	case "error":
 		if value != nil && value != "" {
-			f.failed, f.text = true, cut(fmt.Sprint(value))
+			f.failed, f.text = true, truncateText(fmt.Sprint(value))
 		}
 	}
 	return nil

@@ -117,14 +117,14 @@ func (b *localBody) Read(p []byte) (int, error) {
 		if b.ended {
 			return 0, io.EOF
 		}
-		b.make()
+		b.encode()
 	}
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
 }
 
-func (b *localBody) make() {
+func (b *localBody) encode() {
 	b.buffer = b.buffer[:0]
 	for len(b.buffer) < localBytes {
 		ls, ok := b.next()

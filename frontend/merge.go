@@ -89,7 +89,7 @@ func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, resp *
 	form := s.Form
 	s.Shard = pb.part.name
 	s.Reopen = func(why error) (io.ReadCloser, error) {
-		again, err := x.askAgain(ctx, pb.part, why)
+		again, err := x.refetch(ctx, pb.part, why)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (x *exchange) order() activeseries.Order {
 		o.Stop = func() { x.cancel(errDone) }
 	}
 	if x.compare {
-		o.Compare = x.f.differ
+		o.Compare = x.f.reportDifference
 	}
 	return o
 }

@@ -138,7 +138,7 @@ func (p *peers) failed(u *url.URL, what outcome, plain string, err error) {
 	} else {
 		c.failed.Add(1)
 	}
-	plain, text := short(plain), short(err.Error())
+	plain, text := truncate(plain), truncate(err.Error())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.plain, c.fault, c.at = plain, text, time.Now()
@@ -179,11 +179,11 @@ type latestRequest struct {
 	masked string
 }
 
-// note records a finished request.
-func (l *latest) note(r *Record) {
-	a := latestRequest{masked: short(r.Masked), Asked: Asked{
-		At: r.Start.UTC(), Endpoint: r.Endpoint, Tenant: short(r.Tenant), Selector: short(r.Selector), CountBy: short(r.CountBy),
-		Shards: r.Shards, Items: r.ItemsOut, Bytes: r.BytesOut, Seconds: r.Total.Seconds(), Status: r.Status, Error: short(r.ErrorText),
+// record records a finished request.
+func (l *latest) record(r *Record) {
+	a := latestRequest{masked: truncate(r.Masked), Asked: Asked{
+		At: r.Start.UTC(), Endpoint: r.Endpoint, Tenant: truncate(r.Tenant), Selector: truncate(r.Selector), CountBy: truncate(r.CountBy),
+		Shards: r.Shards, Items: r.ItemsOut, Bytes: r.BytesOut, Seconds: r.Total.Seconds(), Status: r.Status, Error: truncate(r.ErrorText),
 	}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,11 +203,11 @@ func (l *latest) note(r *Record) {
 	l.next = (l.next + 1) % latestRequests
 }
 
-func (l *latest) differ(d activeseries.Difference) {
+func (l *latest) recordDifference(d activeseries.Difference) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.different++
-	l.difference = &Disagreement{At: time.Now().UTC(), Text: short(d.String())}
+	l.difference = &Disagreement{At: time.Now().UTC(), Text: truncate(d.String())}
 }
 
 func (l *latest) read(v *Overview, values bool) {
@@ -233,8 +233,8 @@ func (l *latest) read(v *Overview, values bool) {
 	}
 }
 
-// short returns a copy of the start of a text.
-func short(text string) string {
+// truncate returns a copy of the start of a text.
+func truncate(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if len(text) <= latestText {
 		return strings.Clone(text)

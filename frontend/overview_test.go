@@ -60,9 +60,9 @@ func TestOverview(t *testing.T) {
 func TestLatestIsBounded(t *testing.T) {
 	var l latest
 	for i := range latestRequests + 7 {
-		l.note(&Record{Selector: fmt.Sprint(i, strings.Repeat("é", latestText)), ErrorText: strings.Repeat("\xff", 3*latestText)})
+		l.record(&Record{Selector: fmt.Sprint(i, strings.Repeat("é", latestText)), ErrorText: strings.Repeat("\xff", 3*latestText)})
 	}
-	l.differ(activeseries.Difference{Shard: strings.Repeat("1", 2*latestText)})
+	l.recordDifference(activeseries.Difference{Shard: strings.Repeat("1", 2*latestText)})
 	var o Overview
 	l.read(&o, true)
 	if len(o.Latest) != latestRequests || o.Requests != latestRequests+7 || o.Differences != 1 {

@@ -68,23 +68,23 @@ func shardNames(n int) []string {
 	return names
 }
 
-// ask requests a part and returns when the headers of the response have arrived. If that fails for a reason
+// fetch requests a part and returns when the headers of the response have arrived. If that fails for a reason
 // that may be specific to the replica, it tries again once, on another replica if there is one.
-func (x *exchange) ask(ctx context.Context, p *part) (*http.Response, error) {
-	resp, err := x.try(ctx, p, p.replicas[0])
+func (x *exchange) fetch(ctx context.Context, p *part) (*http.Response, error) {
+	resp, err := x.fetchFrom(ctx, p, p.replicas[0])
 	if err == nil || !mayRetry(err) {
 		return resp, err
 	}
-	return x.askAgain(ctx, p, err)
+	return x.refetch(ctx, p, err)
 }
 
-// askAgain makes the second request for a part, after the first has failed.
-func (x *exchange) askAgain(ctx context.Context, p *part, why error) (*http.Response, error) {
+// refetch makes the second request for a part, after the first has failed.
+func (x *exchange) refetch(ctx context.Context, p *part, why error) (*http.Response, error) {
 	if ctx.Err() != nil || !p.retried.CompareAndSwap(false, true) {
 		return nil, why
 	}
 	x.retries.Add(1)
-	resp, err := x.try(ctx, p, p.replicas[1%len(p.replicas)])
+	resp, err := x.fetchFrom(ctx, p, p.replicas[1%len(p.replicas)])
 	if err != nil && mayRetry(err) && !mayRetry(why) {
 		return nil, why
 	}
@@ -98,8 +98,8 @@ func mayRetry(err error) bool {
 	return ok && e.Code >= http.StatusInternalServerError && e.Code != http.StatusNotImplemented
 }
 
-// try requests a part from one replica.
-func (x *exchange) try(ctx context.Context, p *part, u *url.URL) (*http.Response, error) {
+// fetchFrom requests a part from one replica.
+func (x *exchange) fetchFrom(ctx context.Context, p *part, u *url.URL) (*http.Response, error) {
 	req, err := x.newRequest(ctx, p, u)
 	if err != nil {
 		return nil, err

@@ -144,15 +144,15 @@ func (x *exchange) errorText(resp *http.Response) string {
 	case mediaType(resp.Header) == "text/html":
 		return status + " (a page of HTML)"
 	case json.Unmarshal(text, &answer) == nil && answer.Error != "":
-		return cut(answer.Error)
+		return truncateText(answer.Error)
 	case answer.Message != "":
-		return cut(answer.Message)
+		return truncateText(answer.Message)
 	}
-	return cut(strings.TrimSpace(string(text)))
+	return truncateText(strings.TrimSpace(string(text)))
 }
 
-// cut returns the start of a foreign text, made safe to display.
-func cut(text string) string {
+// truncateText returns the start of a foreign text, made safe to display.
+func truncateText(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if len(text) > maxErrorText {
 		n := maxErrorText
