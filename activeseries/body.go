@@ -17,10 +17,10 @@ type Body struct {
 	order   Order
 	sources []Source
 
-	next    atomic.Int64 // index of the next source to open
-	stopped atomic.Bool  // nothing more must be read
-	hurry   sync.Once    // calls Stop once
-	state   bodyState    // used by the caller's goroutine only
+	next     atomic.Int64 // index of the next source to open
+	stopped  atomic.Bool  // nothing more must be read
+	stopOnce sync.Once    // calls Stop once
+	state    bodyState    // used by the caller's goroutine only
 
 	mu    sync.Mutex
 	out   output    // guarded by mu
@@ -71,7 +71,7 @@ type Stats struct {
 //
 // WriteTo returns the error of w, or the error that the response reports.
 func (b *Body) WriteTo(w io.Writer) (int64, error) {
-	if err := b.take(writing, w); err != nil {
+	if err := b.start(writing, w); err != nil {
 		return 0, err
 	}
 	own := b.newWorker()
@@ -88,8 +88,8 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) {
 	return b.out.bytes, b.Err()
 }
 
-// take starts the response, which is written to w.
-func (b *Body) take(by bodyState, w io.Writer) error {
+// start starts the response, which is written to w.
+func (b *Body) start(by bodyState, w io.Writer) error {
 	switch b.state {
 	case fresh:
 	case closed:
@@ -150,7 +150,7 @@ func (b *Body) failLocked(err error) {
 // stop stops reading.
 func (b *Body) stop() {
 	b.stopped.Store(true)
-	b.hurry.Do(func() {
+	b.stopOnce.Do(func() {
 		if b.order.Stop != nil {
 			b.order.Stop()
 		}
@@ -179,7 +179,7 @@ func (b *Body) Stats() Stats {
 // cannot use WriteTo. After the response it returns io.EOF, even if the response reports an error: see Err.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.state != reading && b.state != ending {
-		if err := b.take(reading, &b.pending); err != nil {
+		if err := b.start(reading, &b.pending); err != nil {
 			return 0, err
 		}
 		b.reader = b.newWorker()
@@ -189,7 +189,7 @@ func (b *Body) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if !b.reader.step() {
-			b.reader.end()
+			b.reader.finish()
 			b.state = ending
 			b.finish()
 		}
@@ -207,7 +207,7 @@ func (b *Body) Close() error {
 	}
 	b.stop()
 	if b.state == reading {
-		b.reader.end()
+		b.reader.finish()
 	}
 	b.state = closed
 	b.pending.rest = nil

@@ -116,7 +116,7 @@ func (c *comparison) compare(err error) {
 	if e, ok := errors.AsType[*Error](err); ok && e.Err == nil {
 		_, _ = io.Copy(io.Discard, c.tee) // a read error here ends the body for the other decoder
 	}
-	c.end(err)
+	c.finishOther(err)
 	v := <-c.yours
 	d := Difference{Shard: c.shard, By: c.by, Items: c.mine.items, OtherItems: v.sum.items, Err: notEOF(err), OtherErr: notEOF(v.err)}
 	d.SameBytes = c.mine.hash.Sum64() == v.sum.hash.Sum64()
@@ -125,8 +125,8 @@ func (c *comparison) compare(err error) {
 	}
 }
 
-// end lets the other decoder finish.
-func (c *comparison) end(err error) {
+// finishOther lets the other decoder finish.
+func (c *comparison) finishOther(err error) {
 	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil {
 		c.pipe.CloseWithError(e.Err)
 	} else {
@@ -138,7 +138,7 @@ func (c *comparison) end(err error) {
 // close ends a comparison whose body is not read to its end.
 func (c *comparison) close() {
 	if c.pipe != nil {
-		c.end(nil)
+		c.finishOther(nil)
 		<-c.yours
 	}
 }

@@ -31,7 +31,7 @@ type budget struct {
 	used    atomic.Int64
 }
 
-func (b *budget) take(n int64) error {
+func (b *budget) reserve(n int64) error {
 	if b.used.Add(n) > b.allowed {
 		return &BudgetError{What: b.what, Allowed: b.allowed}
 	}
@@ -66,7 +66,7 @@ func (c *counter) add(item []byte, counts bool) error {
 func (c *counter) addValue(value []byte, count int64) error {
 	p := c.values[string(value)]
 	if p == nil {
-		if err := c.budget.take(countBytes + int64(len(value))); err != nil {
+		if err := c.budget.reserve(countBytes + int64(len(value))); err != nil {
 			return err
 		}
 		p = new(int64)

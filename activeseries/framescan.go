@@ -16,10 +16,10 @@ type FrameScanner struct {
 	err  error  // returned by all further calls of Next
 	view []byte // the last result of Next, to expire
 
-	record bool  // the end must be a record
-	ended  bool  // the record was read
-	told   error // the error in the record, or nil
-	sum    frameSum
+	record   bool  // the end must be a record
+	ended    bool  // the record was read
+	reported error // the error in the record, or nil
+	sum      frameSum
 }
 
 // NewFrameScanner returns a decoder of frames, with a record at the end if form requires one.
@@ -35,7 +35,7 @@ func (s *FrameScanner) Reset(r io.Reader) {
 	expire(s.view)
 	s.reset(r)
 	s.most = MaxItem + binary.MaxVarintLen64
-	s.err, s.view, s.ended, s.told = nil, nil, false, nil
+	s.err, s.view, s.ended, s.reported = nil, nil, false, nil
 	s.sum = frameSum{on: s.record, table: s.sum.table}
 }
 
@@ -173,7 +173,7 @@ func (s *FrameScanner) endRecord(i int) verdict {
 	if !utf8.Valid(text) {
 		return badUTF8
 	}
-	s.pos, s.ended, s.told = at+int(n), true, &ReportedError{Text: brief(string(text))}
+	s.pos, s.ended, s.reported = at+int(n), true, &ReportedError{Text: brief(string(text))}
 	return good
 }
 
@@ -181,8 +181,8 @@ func (s *FrameScanner) endRecord(i int) verdict {
 func (s *FrameScanner) fill() {
 	between := s.pos == s.end
 	switch v := s.window.fill(); {
-	case v == unfinished && between && s.ended && s.told != nil:
-		s.err = s.told
+	case v == unfinished && between && s.ended && s.reported != nil:
+		s.err = s.reported
 	case v == unfinished && between && s.ended == s.record:
 		s.err = io.EOF
 	case v != good:

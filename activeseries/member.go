@@ -20,11 +20,11 @@ const (
 
 // members is the state of the body's members so far.
 type members struct {
-	member member // current member
-	data   bool   // "data" was present
-	failed bool   // a failure is reported
-	kind   string // type of the failure
-	said   string // text of the failure
+	member  member // current member
+	data    bool   // "data" was present
+	failed  bool   // a failure is reported
+	kind    string // type of the failure
+	message string // text of the failure
 }
 
 // name starts the member with the given name, a valid string with its quotes.
@@ -59,7 +59,7 @@ func (m *members) text(quoted []byte) {
 		m.kind = brief(unquote(quoted))
 	case memberError:
 		if text := unquote(quoted); text != "" {
-			m.failed, m.said = true, brief(text)
+			m.failed, m.message = true, brief(text)
 		}
 	default:
 		panic("BUG: the text of a member that has none")
@@ -69,7 +69,7 @@ func (m *members) text(quoted []byte) {
 // notText sets the value of the current member to one that is neither a string nor null.
 func (m *members) notText() {
 	if m.member == memberError && !m.failed {
-		m.failed, m.said = true, "an error that is not a string"
+		m.failed, m.message = true, "an error that is not a string"
 	}
 }
 
@@ -77,7 +77,7 @@ func (m *members) notText() {
 func (m *members) result(offset int64) error {
 	switch {
 	case m.failed:
-		return &ReportedError{Type: m.kind, Text: m.said}
+		return &ReportedError{Type: m.kind, Text: m.message}
 	case !m.data:
 		return newError(noData, offset, nil)
 	}

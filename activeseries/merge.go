@@ -114,7 +114,7 @@ type freeList struct {
 	decoders [formsEnd][]Decoder // guarded by mu
 }
 
-func (f *freeList) take(form Form) Decoder {
+func (f *freeList) get(form Form) Decoder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := f.decoders[form]
@@ -127,7 +127,7 @@ func (f *freeList) take(form Form) Decoder {
 	return d
 }
 
-func (f *freeList) give(form Form, d Decoder) {
+func (f *freeList) put(form Form, d Decoder) {
 	d.Reset(noReader{}) // drops the references to the body and to a grown buffer
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +165,7 @@ func (m *Merger) decoder(o *Order, s *Source) Decoder {
 		return newComparison(o, s)
 	}
 	if o.Decoder == Strict {
-		return m.free.take(s.Form)
+		return m.free.get(s.Form)
 	}
 	return NewDecoder(o.Decoder, s.Form)
 }
@@ -174,7 +174,7 @@ func (m *Merger) decoder(o *Order, s *Source) Decoder {
 func (m *Merger) release(form Form, d Decoder) {
 	switch d := d.(type) {
 	case *Scanner, *FrameScanner:
-		m.free.give(form, d)
+		m.free.put(form, d)
 	case *comparison:
 		d.close()
 	}
@@ -196,7 +196,7 @@ func (noReader) Read([]byte) (int, error) { return 0, io.EOF }
 // The caller writes the Body by WriteTo or reads it by Read, and must close it. Merge itself reads nothing.
 func (m *Merger) Merge(sources []Source, o Order) *Body {
 	b := &Body{merger: m, order: o, sources: sources}
-	b.out.begin(&b.order)
+	b.out.init(&b.order)
 	return b
 }
 

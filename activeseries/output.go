@@ -17,7 +17,7 @@ type output struct {
 	limited    bool
 }
 
-func (o *output) begin(order *Order) {
+func (o *output) init(order *Order) {
 	o.order = order
 	if order.Unique {
 		o.unique = newHashSet(order.UniqueBytes)

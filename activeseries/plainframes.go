@@ -80,7 +80,7 @@ func (p *PlainFrames) next() ([]byte, error) {
 	case length > MaxItem:
 		return nil, p.wrong(Size, "longer than an item may be")
 	case length == 0 && p.record:
-		return nil, p.end(before)
+		return nil, p.readEnd(before)
 	case length == 0:
 		return nil, p.wrong(Syntax, "an empty frame")
 	}
@@ -112,8 +112,8 @@ func (p *PlainFrames) uvarint() (uint64, error) {
 	return n, nil
 }
 
-// end reads the record at the end, after its first byte; sum is the checksum of all bytes before it.
-func (p *PlainFrames) end(sum uint32) error {
+// readEnd reads the record at the end, after its first byte; sum is the checksum of all bytes before it.
+func (p *PlainFrames) readEnd(sum uint32) error {
 	kind, err := p.raw.ReadByte()
 	if err != nil {
 		return p.cut(err)

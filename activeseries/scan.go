@@ -244,7 +244,7 @@ func (s *Scanner) value(c byte, i int) verdict {
 	case m != memberOther && c != 'n':
 		s.members.notText()
 	}
-	s.skip.begin()
+	s.skip.start()
 	s.step = inOther
 	return good
 }

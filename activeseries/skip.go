@@ -19,8 +19,8 @@ const (
 	skipAfter
 )
 
-// begin starts with a value of a member of the body.
-func (k *skipper) begin() { k.want, k.depth = skipValue, 1 }
+// start starts with a value of a member of the body.
+func (k *skipper) start() { k.want, k.depth = skipValue, 1 }
 
 // value continues with the value at the scanner's pos. The verdict is good at its end.
 func (k *skipper) value(s *Scanner) verdict {

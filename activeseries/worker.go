@@ -39,7 +39,7 @@ func (w *worker) all() {
 	err := panics.Guard(func() error {
 		for w.step() {
 		}
-		w.end()
+		w.finish()
 		return nil
 	})
 	if p := panics.Of(err); p != nil {
@@ -151,8 +151,8 @@ func (w *worker) close(err error) {
 	s.done(w.items, offset, err)
 }
 
-// end releases the resources of the worker.
-func (w *worker) end() {
+// finish releases the resources of the worker.
+func (w *worker) finish() {
 	if w.source != nil {
 		w.close(errStopped)
 	}
