@@ -31,7 +31,8 @@ type cached struct {
 	body []byte
 }
 
-// cacheKey returns the cache key of a page, which depends on the role of the account and its access to statement texts.
+// cacheKey returns the cache key of a page, which depends on the role of the account and its access to
+// statement texts.
 func cacheKey(v *view) string {
 	who := v.account.Role.String() + " "
 	if v.texts {
@@ -41,9 +42,9 @@ func cacheKey(v *view) string {
 	return who + v.r.URL.Path + "?" + q.Encode()
 }
 
-// answer returns the page under a key, and renders it again if it is older than cacheFor. Errors are not
+// page returns the page under a key, and renders it again if it is older than cacheFor. Errors are not
 // shared: each waiting request renders the page itself.
-func (c *pageCache) answer(key string, now func() time.Time, fill func() ([]byte, error)) ([]byte, error) {
+func (c *pageCache) page(key string, now func() time.Time, fill func() ([]byte, error)) ([]byte, error) {
 	e := c.entry(key)
 	if e == nil {
 		return fill() // the cache is full
@@ -117,7 +118,8 @@ func (c *pageCache) forget(key string, e *cached) {
 	delete(c.entries, key)
 }
 
-// templateBytes is the heap size of the templates of all pages, from the first page on. TestTemplateBytes measures it.
+// templateBytes is the heap size of the templates of all pages, from the first page on. TestTemplateBytes
+// measures it.
 const templateBytes = 1356 << 10
 
 // templatesMade reports whether the templates were parsed.

@@ -28,8 +28,8 @@ type Event struct {
 }
 
 const (
-	// lookTimeout bounds a query of an event source.
-	lookTimeout = 2 * time.Second
+	// eventTimeout bounds a query of an event source.
+	eventTimeout = 2 * time.Second
 
 	// copiesFresh is the time for which the first page reuses the state of copies, since a query reads the
 	// state tables of the target.
@@ -39,16 +39,16 @@ const (
 	maxRises = 5
 )
 
-// lookForEvents queries the sources of events while the page is prepared. The returned function waits for
+// queryEvents queries the sources of events while the page is prepared. The returned function waits for
 // them; if one of them panicked, it panics in the request's own goroutine.
-func (s *Server) lookForEvents(ctx context.Context, v *view) func() []Event {
+func (s *Server) queryEvents(ctx context.Context, v *view) func() []Event {
 	var all [3][]Event
 	var failed [3]error
 	var queried sync.WaitGroup
 	query := func(i int, source func(context.Context) []Event) {
 		queried.Go(func() {
 			failed[i] = panics.Guard(func() error {
-				ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+				ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 				defer cancel()
 				all[i] = source(ctx)
 				return nil
@@ -59,7 +59,7 @@ func (s *Server) lookForEvents(ctx context.Context, v *view) func() []Event {
 		query(0, s.readyEvents)
 	}
 	if s.opts.Copies != nil {
-		query(1, func(ctx context.Context) []Event { return copyEvents(s.copying.look(ctx, v.now, s.opts.Copies)) })
+		query(1, func(ctx context.Context) []Event { return copyEvents(s.copying.get(ctx, v.now, s.opts.Copies)) })
 	}
 	if s.opts.Events != nil {
 		query(2, func(context.Context) []Event { return s.serverEvents(v) })
@@ -204,15 +204,15 @@ func copyEvents(c Copies) []Event {
 	return all
 }
 
-// A copiesLook caches the state of copies for the first page.
-type copiesLook struct {
+// A copiesCache caches the state of copies for the first page.
+type copiesCache struct {
 	mu sync.Mutex
 	at time.Time
 	c  Copies
 }
 
-// look returns the cached state, or queries it again if it is too old.
-func (l *copiesLook) look(ctx context.Context, now time.Time, ask func(context.Context) Copies) Copies {
+// get returns the cached state, or queries it again if it is too old.
+func (l *copiesCache) get(ctx context.Context, now time.Time, ask func(context.Context) Copies) Copies {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if age := now.Sub(l.at); l.at.IsZero() || age < 0 || age >= copiesFresh {

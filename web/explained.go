@@ -34,8 +34,8 @@ type planStep struct {
 	Changed bool // the other plan has no such step
 }
 
-// An explained has the plans of a statement for its page.
-type explained struct {
+// A planChange has the plans of a statement for its page.
+type planChange struct {
 	Present       *planView // nil: there is none
 	Before, After *planView // of the last change; nil: there was none
 	Changed       time.Time
@@ -45,15 +45,15 @@ type explained struct {
 
 // explainedOf returns the plans of a statement. It returns nil if plans are not read, or if the account may
 // not see statement texts: plans name tables and indexes.
-func (s *Server) explainedOf(v *view, digest [16]byte) *explained {
+func (s *Server) explainedOf(v *view, digest [16]byte) *planChange {
 	if s.opts.PlanSource == nil || !v.texts {
 		return nil
 	}
 	st, ok := s.opts.PlanSource.State(digest)
 	if !ok {
-		return &explained{Why: "Only the statements with most load are explained."}
+		return &planChange{Why: "Only the statements with most load are explained."}
 	}
-	e := &explained{At: st.At}
+	e := &planChange{At: st.At}
 	switch {
 	case st.Why != "":
 		e.Why = "Not explained: " + sentence(st.Why)
@@ -97,8 +97,8 @@ type CallSource interface {
 
 var _ CallSource = (*calls.Sample)(nil)
 
-// A differing has the differences between calls of a statement and earlier ones, for its page.
-type differing struct {
+// A callDifferences has the differences between calls of a statement and earlier ones, for its page.
+type callDifferences struct {
 	Says string // the compared calls, as a sentence
 	Rows []differenceRow
 	None string // reason for missing rows, as a sentence
@@ -113,7 +113,7 @@ type differenceRow struct {
 // differs compares the calls within a rise with those before it; without a rise, the second half of the range
 // with the first. If the sample has too few calls, it compares the history's counts by user, schema and
 // backend. It returns nil without a sample.
-func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *differing {
+func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *callDifferences {
 	if s.opts.Calls == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 		}
 	}
 	before, within := s.opts.Calls.Of(st.Digest, from, since), s.opts.Calls.Of(st.Digest, since, to)
-	d := &differing{Says: count(uint64(len(within))) + " sampled calls since " + exactClock(since, v.span.Length()) + " compared with " +
+	d := &callDifferences{Says: count(uint64(len(within))) + " sampled calls since " + exactClock(since, v.span.Length()) + " compared with " +
 		count(uint64(len(before))) + " before. The sample covers the last " + duration(s.opts.Calls.Covers()) + "."}
 	if len(before) < calls.LeastCalls || len(within) < calls.LeastCalls {
 		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers the last " +

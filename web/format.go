@@ -24,13 +24,13 @@ const (
 	unitLoad                 // 0.25: seconds spent in a second
 )
 
-// nothing is displayed for missing numbers.
-const nothing = "–"
+// noValue is displayed for missing numbers.
+const noValue = "–"
 
 // write formats a number with its unit.
 func (u unit) write(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nothing
+		return noValue
 	}
 	switch u {
 	case unitRate:
@@ -72,7 +72,7 @@ func short(v float64) string {
 	a := math.Abs(v)
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return nothing
+		return noValue
 	case a == 0:
 		return "0"
 	case a < 0.001:
@@ -132,7 +132,7 @@ func seconds(s float64) string {
 	a := math.Abs(s)
 	switch {
 	case math.IsNaN(s) || math.IsInf(s, 0):
-		return nothing
+		return noValue
 	case a == 0:
 		return "0 s"
 	case a < 999.5e-9:
@@ -154,7 +154,7 @@ func seconds(s float64) string {
 // duration formats a duration; 0 is an unknown one.
 func duration(d time.Duration) string {
 	if d == 0 {
-		return nothing
+		return noValue
 	}
 	return seconds(d.Seconds())
 }
@@ -164,7 +164,7 @@ func bytesText(b float64) string {
 	a := math.Abs(b)
 	switch {
 	case math.IsNaN(b) || math.IsInf(b, 0):
-		return nothing
+		return noValue
 	case a < 999.5:
 		return digits3(math.Round(b)) + " B"
 	case a < 999.5*(1<<10):
@@ -182,7 +182,7 @@ func percent(f float64) string {
 	a := math.Abs(f)
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		return nothing
+		return noValue
 	case a == 0:
 		return "0 %"
 	case a < 0.0005:
@@ -209,7 +209,7 @@ func clock(t time.Time, of time.Duration) string {
 // moment formats a time in full.
 func moment(t time.Time) string {
 	if t.IsZero() {
-		return nothing
+		return noValue
 	}
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
@@ -218,7 +218,7 @@ func moment(t time.Time) string {
 func ago(t, now time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():
-		return nothing
+		return noValue
 	case d < 2*time.Second:
 		return "now"
 	default:
@@ -286,7 +286,7 @@ func newColumn(unit string, factor float64, values []float64) column {
 // write formats a number of the column.
 func (c column) write(v float64) string {
 	if !isNumber(v) {
-		return nothing
+		return noValue
 	}
 	v *= c.factor
 	if least := math.Pow10(-c.digits); v > 0 && v < least/2 {
@@ -330,7 +330,7 @@ func durationColumn(values []float64) column {
 // writeDuration formats a duration of the column; 0 is an unknown one.
 func (c column) writeDuration(d time.Duration) string {
 	if d == 0 {
-		return nothing
+		return noValue
 	}
 	return c.write(d.Seconds())
 }

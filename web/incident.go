@@ -78,28 +78,28 @@ type incidentCall struct {
 
 // Accessors for the template.
 
-func (i *incident) pageTitle() string        { return "Incident: " + i.view.Name }
-func (i *incident) Heat() template.HTML      { return i.view.Heat }
-func (i *incident) Name() string             { return i.view.Name }
-func (i *incident) Explained() *explained    { return i.view.Explained }
-func (i *incident) Differs() *differing      { return i.view.Differs }
-func (i *incident) MarkRows() []markRow      { return i.view.Marks }
-func (i *incident) Notes() []string          { return i.view.Notes }
-func (i *incident) JSON() string             { return i.json }
-func (i *incident) SVG() string              { return i.svg }
-func (i *incident) Statement() string        { return i.all }
-func (i *incident) MaySeeTexts() bool        { return i.view.Texts }
-func (s incidentSide) LoadText() string      { return unitLoad.write(s.Load) }
-func (s incidentSide) RateText() string      { return unitRate.write(s.Calls) }
-func (s incidentSide) DurationText() string  { return seconds(s.Duration) }
-func (s incidentSide) ErrorsText() string    { return unitRate.write(s.Errors) }
-func (c incidentCall) Took() time.Duration   { return time.Duration(c.Seconds * float64(time.Second)) }
-func (c incidentCaller) ShareText() string   { return percent(c.Share) }
-func (c incidentCaller) CallerText() string  { return c.User + " in " + c.Schema }
-func (i *incident) load() *statements.Series { return i.view.points }
+func (i *incident) pageTitle() string         { return "Incident: " + i.view.Name }
+func (i *incident) Heat() template.HTML       { return i.view.Heat }
+func (i *incident) Name() string              { return i.view.Name }
+func (i *incident) Explained() *planChange    { return i.view.Explained }
+func (i *incident) Differs() *callDifferences { return i.view.Differs }
+func (i *incident) MarkRows() []markRow       { return i.view.Marks }
+func (i *incident) Notes() []string           { return i.view.Notes }
+func (i *incident) JSON() string              { return i.json }
+func (i *incident) SVG() string               { return i.svg }
+func (i *incident) Statement() string         { return i.all }
+func (i *incident) MaySeeTexts() bool         { return i.view.Texts }
+func (s incidentSide) LoadText() string       { return unitLoad.write(s.Load) }
+func (s incidentSide) RateText() string       { return unitRate.write(s.Calls) }
+func (s incidentSide) DurationText() string   { return seconds(s.Duration) }
+func (s incidentSide) ErrorsText() string     { return unitRate.write(s.Errors) }
+func (c incidentCall) Took() time.Duration    { return time.Duration(c.Seconds * float64(time.Second)) }
+func (c incidentCaller) ShareText() string    { return percent(c.Share) }
+func (c incidentCaller) CallerText() string   { return c.User + " in " + c.Schema }
+func (i *incident) load() *statements.Series  { return i.view.points }
 
 func (s *Server) incidentPage() page {
-	return page{path: "/incident/{digest}", title: "Incident", template: "incident", hidden: true, answer: func(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }}
+	return page{path: "/incident/{digest}", title: "Incident", template: "incident", hidden: true, load: func(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }}
 }
 
 // addIncidents registers the other forms of the page.

@@ -33,9 +33,9 @@ func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 	from := v.span.From.Add(-markers.Reach)
 	all := s.opts.Markers.Between(from, v.span.To, maxMarks)
 	if s.opts.Copies != nil {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
-		for _, m := range copyMarks(s.copying.look(ctx, v.now, s.opts.Copies)) {
+		for _, m := range copyMarks(s.copying.get(ctx, v.now, s.opts.Copies)) {
 			if !m.Time.Before(from) && !m.Time.After(v.span.To) {
 				all = append(all, m)
 			}

@@ -47,12 +47,12 @@ type figure struct {
 type endpoint struct{ Path, What string }
 
 func (s *Server) overviewPage() page {
-	return page{path: "/", title: "Overview", template: "overview", key: "o", fixed: s.opts.Statements == nil, answer: s.overview}
+	return page{path: "/", title: "Overview", template: "overview", key: "o", fixed: s.opts.Statements == nil, load: s.overview}
 }
 
 func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 	o := &overview{Endpoints: s.endpoints(v.account)}
-	happened := s.lookForEvents(ctx, v)
+	happened := s.queryEvents(ctx, v)
 	marks := s.marks(ctx, v)
 	o.Marks = markRows(v, marks)
 	var top *statements.Top

@@ -34,7 +34,7 @@ type page struct {
 	fixed    bool   // without a time range
 	follow   bool   // refreshed although it has no time range
 	texts    bool   // useless without statement texts: refused to accounts that may not see them
-	answer   func(context.Context, *view) (any, error)
+	load     func(context.Context, *view) (any, error)
 }
 
 // A view is a request for a page.
@@ -107,10 +107,10 @@ func (s *Server) servePage(p *page) http.Handler {
 				return
 			}
 		}
-		body, err := s.cache.answer(cacheKey(v), s.opts.Now, func() ([]byte, error) {
+		body, err := s.cache.page(cacheKey(v), s.opts.Now, func() ([]byte, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 			defer cancel()
-			data, err := p.answer(ctx, v)
+			data, err := p.load(ctx, v)
 			if err != nil {
 				return nil, err
 			}

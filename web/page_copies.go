@@ -22,7 +22,7 @@ type Copies struct {
 
 // copiesPage returns the page of copies of tables.
 func (s *Server) copiesPage() page {
-	return page{path: "/copies", title: "Copies", template: "copies", key: "c", fixed: true, follow: true, answer: s.copies}
+	return page{path: "/copies", title: "Copies", template: "copies", key: "c", fixed: true, follow: true, load: s.copies}
 }
 
 // copiesData is the data of the page.

@@ -8,7 +8,7 @@ import (
 
 // frontendPage returns the page of a frontend's downstreams and requests.
 func (s *Server) frontendPage(path string) page {
-	return page{path: path, title: "Frontend", template: "frontend", key: "f", fixed: true, follow: true, answer: s.frontend}
+	return page{path: path, title: "Frontend", template: "frontend", key: "f", fixed: true, follow: true, load: s.frontend}
 }
 
 // frontendData is the data of the page.

@@ -10,7 +10,7 @@ import (
 
 // livePage returns the page of the live query log.
 func (s *Server) livePage() page {
-	return page{path: "/live", title: "Live", template: "live", key: "l", fixed: true, texts: true, answer: s.liveLog}
+	return page{path: "/live", title: "Live", template: "live", key: "l", fixed: true, texts: true, load: s.liveLog}
 }
 
 // liveData is the data of the page.

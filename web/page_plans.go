@@ -17,7 +17,7 @@ import (
 
 // plansPage returns the page of the plan cache.
 func (s *Server) plansPage() page {
-	return page{path: "/plans", title: "Plan cache", template: "plans", key: "p", fixed: true, follow: true, answer: s.plansAnswer}
+	return page{path: "/plans", title: "Plan cache", template: "plans", key: "p", fixed: true, follow: true, load: s.loadPlans}
 }
 
 // plansData is the data of the page.
@@ -76,7 +76,7 @@ func (s *Server) textsOf(ctx context.Context, v *view) map[sqldigest.Digest]stri
 	return texts
 }
 
-func (s *Server) plansAnswer(ctx context.Context, v *view) (any, error) {
+func (s *Server) loadPlans(ctx context.Context, v *view) (any, error) {
 	limit, err := plansLimit(v.query.Get("limit"))
 	if err != nil {
 		return nil, badRequest(err)

@@ -39,7 +39,7 @@ const (
 
 // promqlPage returns the page that evaluates PromQL over the time range, and lists the blocks read.
 func (s *Server) promqlPage() page {
-	return page{path: "/promql", title: "PromQL", template: "promql", key: "m", answer: s.promql}
+	return page{path: "/promql", title: "PromQL", template: "promql", key: "m", load: s.promql}
 }
 
 // rangeQueries returns the endpoint of Prometheus' range queries, or nil if there is none.
@@ -146,7 +146,8 @@ func unixSeconds(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64)
 }
 
-// rangeQuery calls the endpoint as the view's account, under the same admission and budgets as a request from outside.
+// rangeQuery calls the endpoint as the view's account, under the same admission and budgets as a request from
+// outside.
 func (s *Server) rangeQuery(ctx context.Context, v *view, q url.Values, tenant string) (*promqlResponse, error) {
 	r := v.r.Clone(ctx)
 	r.URL = &url.URL{Path: "/api/v1/query_range", RawQuery: q.Encode()}
@@ -233,7 +234,7 @@ func (d *promqlData) addSeries(v *view, all model.Matrix) {
 		c.Times = append(c.Times, t)
 	}
 	for i, s := range all[:min(len(all), graphRows)] {
-		row := promqlRow{Name: cutText(s.Metric.String(), 4*shownValue), Most: unitCount.write(most(s)), Last: nothing}
+		row := promqlRow{Name: cutText(s.Metric.String(), 4*shownValue), Most: unitCount.write(most(s)), Last: noValue}
 		if n := len(s.Values); n > 0 {
 			row.Last = unitCount.write(float64(s.Values[n-1].Value))
 		}

@@ -8,7 +8,7 @@ import (
 
 // rowsPage returns the front page of a server of rows.
 func (s *Server) rowsPage(path string) page {
-	return page{path: path, title: "Row streams", template: "rows", key: "r", fixed: true, follow: true, answer: s.rows}
+	return page{path: path, title: "Row streams", template: "rows", key: "r", fixed: true, follow: true, load: s.rows}
 }
 
 // rowsData is the data of the page.

@@ -20,7 +20,7 @@ import (
 
 // seriesPage returns the page that lists the active series.
 func (s *Server) seriesPage() page {
-	return page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, follow: true, answer: s.seriesAnswer}
+	return page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, follow: true, load: s.loadSeries}
 }
 
 // seriesData is the data of the page.
@@ -51,7 +51,7 @@ const shownValue = 120
 
 var errTextSelector = errors.New("selector: the label text has what statements say, which this account does not see")
 
-func (s *Server) seriesAnswer(_ context.Context, v *view) (any, error) {
+func (s *Server) loadSeries(_ context.Context, v *view) (any, error) {
 	d := seriesData{Selector: strings.TrimSpace(v.query.Get("selector")), All: v.with("selector", "")}
 	if len(d.Selector) > maxSelector {
 		d.Selector = d.Selector[:maxSelector]

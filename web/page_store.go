@@ -14,7 +14,7 @@ import (
 // storePage returns the page of the blocks of a bucket and the budgets of queries. It is the front page of a
 // server with no other function.
 func (s *Server) storePage(path string) page {
-	return page{path: path, title: "Store", template: "store", key: "b", fixed: true, follow: true, answer: s.store}
+	return page{path: path, title: "Store", template: "store", key: "b", fixed: true, follow: true, load: s.store}
 }
 
 // storeData is the data of the page.

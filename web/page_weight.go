@@ -19,7 +19,7 @@ import (
 
 // weightPage returns the page that shows the resource usage of the process.
 func (s *Server) weightPage() page {
-	return page{path: "/weight", title: "Weight", template: "weight", key: "w", fixed: true, follow: true, answer: s.weight}
+	return page{path: "/weight", title: "Weight", template: "weight", key: "w", fixed: true, follow: true, load: s.weight}
 }
 
 // weightData is the data of the page.
@@ -41,7 +41,7 @@ type weightData struct {
 
 func (s *Server) weight(_ context.Context, v *view) (any, error) {
 	source := s.opts.Weight
-	looks := s.weigher.look(v.now)
+	looks := s.weigher.measure(v.now)
 	d := weightData{Name: source.StatementName, Now: looks[len(looks)-1], Limit: float64(memoryLimit())}
 	if d.Name != "" {
 		d.Names = d.Name + "s"
@@ -167,9 +167,9 @@ func newWeigher(statements func() uint64, started time.Time) *weigher {
 	return &weigher{statements: statements, start: weighNow(started)}
 }
 
-// look measures the process, unless the latest measurement is younger than weightGap, and returns the stored
+// measure measures the process, unless the latest measurement is younger than weightGap, and returns the stored
 // measurements, oldest first.
-func (s *weigher) look(now time.Time) []weighing {
+func (s *weigher) measure(now time.Time) []weighing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.looks); n == 0 || now.Sub(s.looks[n-1].At) >= weightGap {

@@ -80,7 +80,7 @@ var queryColumns = []struct {
 }
 
 func (s *Server) queriesPage() page {
-	return page{path: "/queries", title: "Queries", template: "queries", key: "q", answer: s.queries}
+	return page{path: "/queries", title: "Queries", template: "queries", key: "q", load: s.queries}
 }
 
 func (s *Server) queries(ctx context.Context, v *view) (any, error) {

@@ -42,9 +42,9 @@ type queryView struct {
 	points    *statements.Series // nil: there are none
 	callers   []statements.StatementPart
 	lines     []mark
-	Incident  string     // link to the incident page
-	Differs   *differing // nil: calls are not sampled
-	Explained *explained // nil: plans are not read, or not visible to the account
+	Incident  string           // link to the incident page
+	Differs   *callDifferences // nil: calls are not sampled
+	Explained *planChange      // nil: plans are not read, or not visible to the account
 
 	Charts []template.HTML
 	Heat   template.HTML
@@ -62,7 +62,7 @@ type classCount struct {
 func (q *queryView) pageTitle() string { return q.Name }
 
 func (s *Server) queryPage() page {
-	return page{path: "/query/{digest}", title: "Query", template: "query", hidden: true, answer: s.query}
+	return page{path: "/query/{digest}", title: "Query", template: "query", hidden: true, load: s.query}
 }
 
 func (s *Server) query(ctx context.Context, v *view) (any, error) {

@@ -85,13 +85,13 @@ func (w *RiseWatch) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-every.C:
-			w.look(ctx)
+			w.search(ctx)
 		}
 	}
 }
 
-// look ranks the statements of the last hour.
-func (w *RiseWatch) look(ctx context.Context) {
+// search ranks the statements of the last hour.
+func (w *RiseWatch) search(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	to := w.now()

@@ -47,7 +47,7 @@ func TestRiseWatch(t *testing.T) {
 	if got := riseMetrics(t, w); got != none {
 		t.Errorf("at first %s", got)
 	}
-	w.look(t.Context())
+	w.search(t.Context())
 	if got := riseMetrics(t, w); got != none+"\n"+rise {
 		t.Errorf("got %s", got)
 	}

@@ -19,14 +19,14 @@ const runtimePath = "/weight/runtime/"
 const runtimePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// lookPatience is the write timeout of a connection.
-const lookPatience = 10 * time.Second
+// chartWriteTimeout is the write timeout of a connection.
+const chartWriteTimeout = 10 * time.Second
 
 // runtimeCharts are statsviz' charts of the Go runtime. Their source runs only while a client is connected.
 type runtimeCharts struct {
 	mu     sync.Mutex
 	server *statsviz.Server // nil while no client is connected
-	looks  map[*look]struct{}
+	conns  map[*chartConn]struct{}
 	closed bool
 }
 
@@ -39,20 +39,20 @@ func (c *runtimeCharts) serve(w http.ResponseWriter, r *http.Request) {
 		files.Index()(w, r)
 		return
 	}
-	l := &look{charts: c}
-	s, err := c.enter(l)
+	l := &chartConn{charts: c}
+	s, err := c.connect(l)
 	if err != nil {
 		plain(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	s.Ws()(&lookResponse{w, l}, r)
+	s.Ws()(&chartResponse{w, l}, r)
 	if l.Conn == nil {
-		c.leave(l) // the request was not a websocket
+		c.disconnect(l) // the request was not a websocket
 	}
 }
 
-// enter starts the source of the charts for the first connection.
-func (c *runtimeCharts) enter(l *look) (*statsviz.Server, error) {
+// connect starts the source of the charts for the first connection.
+func (c *runtimeCharts) connect(l *chartConn) (*statsviz.Server, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -63,18 +63,18 @@ func (c *runtimeCharts) enter(l *look) (*statsviz.Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start the runtime's charts: %w", err)
 		}
-		c.server, c.looks = s, make(map[*look]struct{})
+		c.server, c.conns = s, make(map[*chartConn]struct{})
 	}
-	c.looks[l] = struct{}{}
+	c.conns[l] = struct{}{}
 	return c.server, nil
 }
 
-// leave stops the source of the charts after the last connection.
-func (c *runtimeCharts) leave(l *look) {
+// disconnect stops the source of the charts after the last connection.
+func (c *runtimeCharts) disconnect(l *chartConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.looks, l)
-	if len(c.looks) == 0 && c.server != nil {
+	delete(c.conns, l)
+	if len(c.conns) == 0 && c.server != nil {
 		_ = c.server.Close() // it returns no error
 		c.server = nil
 	}
@@ -85,7 +85,7 @@ func (c *runtimeCharts) close() {
 	c.mu.Lock()
 	c.closed = true
 	var conns []net.Conn
-	for l := range c.looks {
+	for l := range c.conns {
 		if l.Conn != nil {
 			conns = append(conns, l)
 		}
@@ -96,21 +96,21 @@ func (c *runtimeCharts) close() {
 	}
 }
 
-// A look is a websocket connection of the charts. Nothing is read from it, and statsviz does not close it:
+// A chartConn is a websocket connection of the charts. Nothing is read from it, and statsviz does not close it:
 // only writes reveal that the client has disconnected.
-type look struct {
+type chartConn struct {
 	net.Conn // nil until it is hijacked; written under charts.mu
 	charts   *runtimeCharts
 }
 
-// A lookResponse returns the hijacked connection as a look.
-type lookResponse struct {
+// A chartResponse returns the hijacked connection as a chartConn.
+type chartResponse struct {
 	http.ResponseWriter
-	look *look
+	look *chartConn
 }
 
 // Hijack implements http.Hijacker.
-func (w *lookResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *chartResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
@@ -127,8 +127,8 @@ func (w *lookResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // Write implements net.Conn.
-func (l *look) Write(b []byte) (int, error) {
-	_ = l.SetWriteDeadline(time.Now().Add(lookPatience))
+func (l *chartConn) Write(b []byte) (int, error) {
+	_ = l.SetWriteDeadline(time.Now().Add(chartWriteTimeout))
 	n, err := l.Conn.Write(b)
 	if err != nil {
 		_ = l.Close() // the write error is returned
@@ -137,7 +137,7 @@ func (l *look) Write(b []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (l *look) Close() error {
-	l.charts.leave(l)
+func (l *chartConn) Close() error {
+	l.charts.disconnect(l)
 	return l.Conn.Close()
 }

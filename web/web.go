@@ -100,7 +100,7 @@ type Server struct {
 	routes  []Route
 	nav     []page // pages of the navigation
 	cache   pageCache
-	copying copiesLook
+	copying copiesCache
 	weigher *weigher
 	runtime runtimeCharts
 }

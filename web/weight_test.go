@@ -15,17 +15,17 @@ func TestWeigher(t *testing.T) {
 	var statements uint64
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := newWeigher(func() uint64 { return statements }, begin)
-	if n := len(s.look(begin)); n != 1 {
+	if n := len(s.measure(begin)); n != 1 {
 		t.Fatalf("%d looks, want 1", n)
 	}
-	if n := len(s.look(begin.Add(weightGap / 2))); n != 1 {
+	if n := len(s.measure(begin.Add(weightGap / 2))); n != 1 {
 		t.Errorf("%d looks after half a second, want the one before", n)
 	}
 	for i := 1; i <= 2*weightSamples; i++ {
 		statements += 100
-		s.look(begin.Add(time.Duration(i) * time.Second))
+		s.measure(begin.Add(time.Duration(i) * time.Second))
 	}
-	looks := s.look(begin.Add(2 * weightSamples * time.Second))
+	looks := s.measure(begin.Add(2 * weightSamples * time.Second))
 	if len(looks) != weightSamples {
 		t.Errorf("%d looks, want %d", len(looks), weightSamples)
 	}
@@ -40,7 +40,7 @@ func TestWeigher(t *testing.T) {
 	if all := last.since(&s.start); all.CPUEach <= 0 || all.BytesEach <= 0 || all.GCShare > 1 {
 		t.Errorf("since the start: %+v", all)
 	}
-	late := s.look(begin.Add(24 * time.Hour))
+	late := s.measure(begin.Add(24 * time.Hour))
 	if len(late) != 1 {
 		t.Errorf("%d looks a day later, want the new one alone", len(late))
 	}
