@@ -20,8 +20,8 @@ const pluginSHA2 = "caching_sha2_password"
 // clear text on the other.
 type authentication struct {
 	*login
-	plugin string
-	again  bool // for COM_CHANGE_USER
+	plugin      string
+	changesUser bool // for COM_CHANGE_USER
 
 	pending bool // the backend waits for a client packet
 
@@ -35,7 +35,7 @@ func (a *authentication) run() error {
 		p, err := a.backend.ReadMessage(maxLoginPacket)
 		if err != nil && isTimeout(err) && a.causes.Load()&causeClientGone != 0 {
 			a.finish()
-			return errClientLeft
+			return errClientDisconnected
 		}
 		if err != nil {
 			return a.refuse(a.backendError("authentication", err))
@@ -63,18 +63,18 @@ func (a *authentication) ok(p []byte) error {
 	if err := ok.Decode(p, a.caps); err != nil {
 		return a.refuse(a.backendError("authentication", err))
 	}
-	a.sawStatus(ok.Status)
+	a.recordStatus(ok.Status)
 	if len(a.schemaLater) > 0 {
 		var err error
 		if p, err = a.useSchema(); err != nil {
 			return err
 		}
 	}
-	if !a.again {
+	if !a.changesUser {
 		a.srv.publish(a.session)
 	}
 	if err := a.client.WriteMessage(p); err != nil {
-		return fmt.Errorf("%w: %w", errClientLeft, err)
+		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	return nil
 }
@@ -85,11 +85,11 @@ func (a *authentication) failed(p []byte) error {
 		return a.refuse(a.backendError("authentication", err))
 	}
 	refused := &clientError{errno: e.Number, msg: string(e.Message)}
-	if e.Number == mysqlwire.ErrnoUserBlocked && !a.again {
+	if e.Number == mysqlwire.ErrnoUserBlocked && !a.changesUser {
 		a.to.blocked.add(a.user, refused.msg)
 	}
 	_ = a.client.WriteMessage(p)
-	return fmt.Errorf("%w: %w: %w", errDenied, refused, errTold)
+	return fmt.Errorf("%w: %w: %w", errDenied, refused, errReported)
 }
 
 // round relays one backend packet that is neither OK nor ERR, and the client's response to it.
@@ -105,7 +105,7 @@ func (a *authentication) round(p []byte) error {
 		if err := next.Decode(p); err != nil {
 			return a.refuse(a.backendError("authentication", err))
 		}
-		if err := a.begin(string(next.Plugin), next.Data); err != nil {
+		if err := a.startMethod(string(next.Plugin), next.Data); err != nil {
 			return err
 		}
 	case mysqlwire.MarkAuthMore:
@@ -123,7 +123,7 @@ func (a *authentication) round(p []byte) error {
 		fast = p[1] == mysqlwire.SHA2FastOK
 	}
 	if err := a.client.WriteMessage(p); err != nil {
-		return fmt.Errorf("%w: %w", errClientLeft, err)
+		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	if fast {
 		a.pending = false // the backend's next packet follows
@@ -154,7 +154,7 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 		a.proof = nil
 		return true, a.toBackend(proof)
 	}
-	if err := a.begin(plugin, sw.Data); err != nil {
+	if err := a.startMethod(plugin, sw.Data); err != nil {
 		return false, err
 	}
 	if !sw.Old && !a.caps.Has(mysqlwire.CapPluginAuth) {
@@ -163,13 +163,13 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	return false, nil
 }
 
-// begin records the method and the challenge that the backend continues with.
-func (a *authentication) begin(plugin string, challenge []byte) error {
-	if !a.again {
+// startMethod records the method and the challenge that the backend continues with.
+func (a *authentication) startMethod(plugin string, challenge []byte) error {
+	if !a.changesUser {
 		a.to.methods.learn(a.user, plugin)
-		if a.asks {
-			a.to.methods.asked(a.user)
-			a.asks = false
+		if a.queriesMethod {
+			a.to.methods.finish(a.user)
+			a.queriesMethod = false
 		}
 	}
 	a.plugin = plugin
@@ -179,10 +179,10 @@ func (a *authentication) begin(plugin string, challenge []byte) error {
 
 // readClient reads the client's next authentication packet.
 func (a *authentication) readClient() ([]byte, error) {
-	a.answerSoon(a.plugin)
+	a.boundResponse(a.plugin)
 	answer, err := a.client.ReadMessage(maxLoginPacket)
 	if err != nil {
-		return nil, a.clientLeft(err)
+		return nil, a.clientDisconnected(err)
 	}
 	return answer, a.setDeadlines(a.deadline, 0)
 }
@@ -195,7 +195,7 @@ func (a *authentication) finish() {
 		return
 	}
 	limit := time.Now().Add(dismissTimeout)
-	if a.backend.SetDeadline(limit) != nil || a.pending && a.backend.WriteMessage(emptyAnswer(a.plugin)) != nil {
+	if a.backend.SetDeadline(limit) != nil || a.pending && a.backend.WriteMessage(emptyResponse(a.plugin)) != nil {
 		return
 	}
 	if err := finishLogin(a.backend, a.plugin); isTimeout(err) && time.Now().Before(limit) && a.backend.SetDeadline(limit) == nil {
@@ -216,7 +216,7 @@ func (a *authentication) toBackend(p []byte) error {
 // public key.
 func (a *authentication) clearToRSA(p []byte) error {
 	if err := a.client.WriteMessage(p); err != nil {
-		return fmt.Errorf("%w: %w", errClientLeft, err)
+		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	password, err := a.readClient()
 	if err != nil {
@@ -254,7 +254,7 @@ func (a *authentication) clearToRSA(p []byte) error {
 // password inside TLS.
 func (a *authentication) rsaToClear(p []byte) error {
 	if err := a.client.WriteMessage(p); err != nil {
-		return fmt.Errorf("%w: %w", errClientLeft, err)
+		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	request, err := a.readClient()
 	if err != nil {
@@ -271,7 +271,7 @@ func (a *authentication) rsaToClear(p []byte) error {
 	}
 	a.buf = mysqlwire.AuthMoreData{Data: key.PublicPEM()}.AppendTo(a.buf[:0])
 	if err := a.client.WriteMessage(a.buf); err != nil {
-		return fmt.Errorf("%w: %w", errClientLeft, err)
+		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	sealed, err := a.readClient()
 	if err != nil {
@@ -313,8 +313,8 @@ func (l *login) checkClearMethod(plugin string, onTLS bool) error {
 		"Tare does not pass a password that came over TLS to its backend in clear (method %s); enable TLS on the backend's leg (--backend-tls)", plugin)})
 }
 
-// checkClearAnswer does the same for a password sent with the handshake response.
-func (l *login) checkClearAnswer(plugin, response []byte, onTLS bool) error {
+// checkClearResponse does the same for a password sent with the handshake response.
+func (l *login) checkClearResponse(plugin, response []byte, onTLS bool) error {
 	if len(response) == 0 {
 		return nil
 	}

@@ -35,8 +35,8 @@ func bufferClass(n int) int {
 	return max(bits.Len(uint(max(n, 1)-1)), minBufferBits) - minBufferBits
 }
 
-// take lends a buffer of at least n bytes.
-func (p *bufferPool) take(n int) []byte {
+// get lends a buffer of at least n bytes.
+func (p *bufferPool) get(n int) []byte {
 	c := bufferClass(n)
 	size := int64(1) << (c + minBufferBits)
 	p.mu.Lock()
@@ -53,8 +53,8 @@ func (p *bufferPool) take(n int) []byte {
 	return b
 }
 
-// give returns a lent buffer to the pool.
-func (p *bufferPool) give(b []byte) {
+// put returns a lent buffer to the pool.
+func (p *bufferPool) put(b []byte) {
 	c := bufferClass(len(b))
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -85,9 +85,9 @@ func (s *session) waitClient(n int) error {
 			continue
 		}
 		if errors.Is(err, io.EOF) && len(s.client.Buffered()) == 0 {
-			return errClientLeft
+			return errClientDisconnected
 		}
-		return fmt.Errorf("%w: within a command: %w", errClientLeft, err)
+		return fmt.Errorf("%w: within a command: %w", errClientDisconnected, err)
 	}
 	return nil
 }
@@ -104,8 +104,8 @@ func (s *session) readRest(n int) error {
 
 // fillClient reads more of a command whose first bytes have arrived.
 func (s *session) fillClient() error {
-	s.reads(true)
-	defer s.reads(false)
+	s.markReading(true)
+	defer s.markReading(false)
 	for {
 		err := s.client.Fill()
 		switch {
@@ -118,13 +118,13 @@ func (s *session) fillClient() error {
 		case errors.Is(err, mysqlconn.ErrBufferFull):
 			panic("BUG: a command longer than the buffer that was taken for it")
 		default:
-			return fmt.Errorf("%w: within a command: %w", errClientLeft, err)
+			return fmt.Errorf("%w: within a command: %w", errClientDisconnected, err)
 		}
 	}
 }
 
-// reads marks the session as waiting for the rest of a command; the sweeper reads the mark.
-func (s *session) reads(waits bool) {
+// markReading marks the session as waiting for the rest of a command; the sweeper reads the mark.
+func (s *session) markReading(waits bool) {
 	if s.srv.opts.IdleTimeout > 0 {
 		s.idleSince.Store(int64(time.Since(s.srv.started)))
 		s.reading.Store(waits)
@@ -140,14 +140,14 @@ func (s *session) command() error {
 	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute, mysqlwire.ComStmtFetch:
 		return s.execution()
 	case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtReset, mysqlwire.ComStmtClose:
-		return s.onStatement()
+		return s.statementCommand()
 	case mysqlwire.ComQuit:
 		_ = s.forward(nil)
 		return errQuit
 	case mysqlwire.ComChangeUser:
 		return s.changeUser()
 	}
-	if err := s.makeSure(); err != nil {
+	if err := s.ensureModes(); err != nil {
 		return err
 	}
 	s.plan, s.failed = nil, nil
@@ -187,8 +187,8 @@ func (s *session) exchange() error {
 	return s.relay()
 }
 
-// onStatement serves the commands on prepared statements that do not execute them.
-func (s *session) onStatement() error {
+// statementCommand serves the commands on prepared statements that do not execute them.
+func (s *session) statementCommand() error {
 	st := s.statements.find(s.msg.body)
 	switch s.msg.cmd {
 	case mysqlwire.ComStmtSendLongData:
@@ -249,9 +249,9 @@ func (s *session) resetConnection() error {
 		s.statements.clear()
 		s.transaction = 0 // rolled back
 		s.mode = sqldigest.Mode(0).WithServer(s.mode.Server()).WithCharset(0) | sqldigest.UnknownSQLMode
-		s.unsure = true // the server's defaults, unless its response reports them
-		s.sawStatus(s.resp.Status)
-		s.startOver()
+		s.modesUnknown = true // the server's defaults, unless its response reports them
+		s.recordStatus(s.resp.Status)
+		s.clearReplayState()
 		s.wasReset = true
 		s.rescope()
 	}
@@ -270,10 +270,10 @@ func (s *session) changeUser() error {
 	s.client.Seq, s.backend.Seq = s.msg.seq+1, s.msg.seq+1
 	l := login{session: s}
 	l.deadline = time.Now().Add(s.srv.opts.HandshakeTimeout)
-	if err := l.checkClearAnswer(u.AuthPlugin, u.AuthResponse, s.backend.IsTLS()); err != nil {
+	if err := l.checkClearResponse(u.AuthPlugin, u.AuthResponse, s.backend.IsTLS()); err != nil {
 		return err
 	}
-	if !s.srv.users.move(string(s.user), string(appendUser(nil, u.User, sqldigest.CharsetOfCollation(u.Charset)))) {
+	if !s.srv.users.transfer(string(s.user), string(appendUser(nil, u.User, sqldigest.CharsetOfCollation(u.Charset)))) {
 		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, fmt.Sprintf(
 			"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
 			u.User, s.srv.opts.MaxUserConnections))
@@ -290,19 +290,19 @@ func (s *session) changeUser() error {
 		return err
 	}
 	// The challenge is the most recent one, unless the backend switches the method.
-	a := authentication{login: &l, plugin: string(plugin), again: true}
+	a := authentication{login: &l, plugin: string(plugin), changesUser: true}
 	err := a.run()
 	switch {
 	case errors.Is(err, errDenied):
 		// A backend may keep the connection, as MariaDB does, with its previous user; the prepared statements
 		// are dropped either way. A backend that does not keep it hangs up.
-		s.srv.users.restore(string(s.user), string(user))
+		s.srv.users.undoTransfer(string(s.user), string(user))
 		s.user, s.schema = append(s.user[:0], user...), append(s.schema[:0], schema...)
 	case err != nil:
 		return err
 	default:
 		s.charset = uint8(u.Charset)
-		s.startOver()
+		s.clearReplayState()
 		s.show()
 	}
 	s.transaction = 0 // rolled back
@@ -322,8 +322,8 @@ func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 		return s.violation(1, mysqlwire.ErrnoHandshake, fmt.Sprintf(
 			"Tare switched this session to %s: a client without CLIENT_PLUGIN_AUTH has to reconnect to change its user", s.to.Addr))
 	case s.moved:
-		again.AuthPlugin, again.AuthResponse = []byte(askMethod), nil
-	case s.maria || !s.caps.Has(mysqlwire.CapPluginAuth) && s.offered.Has(mysqlwire.CapPluginAuth): // see nameMethod
+		again.AuthPlugin, again.AuthResponse = []byte(unknownMethod), nil
+	case s.maria || !s.caps.Has(mysqlwire.CapPluginAuth) && s.offered.Has(mysqlwire.CapPluginAuth): // see addAuthMethod
 		var err error
 		if again, caps, err = s.readableChange(again); err != nil {
 			return err

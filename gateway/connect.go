@@ -13,21 +13,21 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-// askMethod is the name of an authentication method that does not exist: a server responds to it by
+// unknownMethod is the name of an authentication method that does not exist: a server responds to it by
 // requesting the account's method.
-const askMethod = "tare_asks_anew"
+const unknownMethod = "tare_asks_anew"
 
-// answerTimeout is the time limit for a client's response to a challenge. Programs respond without a person's
+// responseTimeout is the time limit for a client's response to a challenge. Programs respond without a person's
 // help, and a connection to the backend is reserved meanwhile.
-const answerTimeout = 5 * time.Second
+const responseTimeout = 5 * time.Second
 
 // connect assigns the login a greeted connection to the active server.
 func (l *login) connect(ctx context.Context) (err error) {
 	if l.to, err = l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
 	}
-	if hasLeft(l.client.Socket()) {
-		return errClientLeft
+	if hasDisconnected(l.client.Socket()) {
+		return errClientDisconnected
 	}
 	g, err := l.srv.acquire(ctx, l.to)
 	if err != nil {
@@ -106,7 +106,7 @@ func (l *login) backendCaps() mysqlwire.Capability {
 	if l.backend.IsTLS() {
 		caps |= mysqlwire.CapSSL
 	}
-	caps |= l.hello.Capabilities & mysqlwire.CapPluginAuth // see nameMethod
+	caps |= l.hello.Capabilities & mysqlwire.CapPluginAuth // see addAuthMethod
 	if len(l.schemaLater) > 0 {
 		caps &^= mysqlwire.CapConnectWithDB
 	}
@@ -119,20 +119,20 @@ func (l *login) backendCaps() mysqlwire.Capability {
 // the backend.
 func (l *login) logInBackend() error {
 	defer func() {
-		if l.asks {
-			l.to.methods.asked(l.user)
+		if l.queriesMethod {
+			l.to.methods.finish(l.user)
 		}
 	}()
 	if e := l.to.blocked.of(l.user); e != nil {
 		return fmt.Errorf("%w: %w", errDenied, l.refuse(e))
 	}
-	if err := l.readable(); err != nil {
+	if err := l.refuseMiscounted(); err != nil {
 		return err
 	}
-	a := authentication{login: l, plugin: askMethod}
+	a := authentication{login: l, plugin: unknownMethod}
 	out := l.answer
 	if !l.caps.Has(mysqlwire.CapPluginAuth) {
-		if err := l.nameMethod(&out); err != nil {
+		if err := l.addAuthMethod(&out); err != nil {
 			return err
 		}
 		a.plugin = string(out.AuthPlugin)
@@ -146,7 +146,7 @@ func (l *login) logInBackend() error {
 	}
 	// Every check that can refuse the login without the server runs before the server receives it: a login
 	// that is aborted within TLS counts as a handshake error.
-	if err := l.checkClearAnswer(l.answer.AuthPlugin, l.answer.AuthResponse, l.securesBackend()); err != nil {
+	if err := l.checkClearResponse(l.answer.AuthPlugin, l.answer.AuthResponse, l.securesBackend()); err != nil {
 		return err
 	}
 	if len(out.AuthResponse) > 255 && !l.backendCaps().Has(mysqlwire.CapPluginAuthLenenc) {
@@ -156,8 +156,8 @@ func (l *login) logInBackend() error {
 		return err
 	}
 	out.Capabilities = l.backendCaps()
-	if l.greeted != nil && hasLeft(l.client.Socket()) {
-		return errClientLeft // before the account is named
+	if l.greeted != nil && hasDisconnected(l.client.Socket()) {
+		return errClientDisconnected // before the account is named
 	}
 	l.greeted = nil
 	l.buf = out.AppendTo(l.buf[:0])
@@ -179,22 +179,22 @@ func (l *login) outcome(err error) error {
 }
 
 // challenge requests the client's response to the challenge in the backend's greeting, by the account's
-// method. It returns askMethod if the method is not known.
+// method. It returns unknownMethod if the method is not known.
 func (l *login) challenge(a *authentication) (method string, answer []byte, err error) {
-	method, l.asks = l.to.methods.of(l.user, time.Now().Add(answerTimeout/2)) // the remaining time is for the client
+	method, l.queriesMethod = l.to.methods.of(l.user, time.Now().Add(responseTimeout/2)) // the remaining time is for the client
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
-		return askMethod, nil, nil // the greeting's challenge fits these two methods only
+		return unknownMethod, nil, nil // the greeting's challenge fits these two methods only
 	}
 	sw := mysqlwire.AuthSwitchRequest{Plugin: []byte(method), Data: append(bytes.Clone(l.hello.AuthData), 0)}
 	a.plugin = method
 	a.salt = append(a.salt[:0], l.hello.AuthData...)
 	if err := l.client.WriteMessage(sw.AppendTo(nil)); err != nil {
-		return "", nil, l.clientLeft(err)
+		return "", nil, l.clientDisconnected(err)
 	}
-	l.answerSoon(method)
+	l.boundResponse(method)
 	p, err := l.client.ReadMessage(maxLoginPacket)
 	if err != nil {
-		return "", nil, l.clientLeft(err)
+		return "", nil, l.clientDisconnected(err)
 	}
 	if err := l.setDeadlines(l.deadline, 0); err != nil {
 		return "", nil, fmt.Errorf("set the login's deadline: %w", err)
@@ -208,11 +208,11 @@ func (l *login) challenge(a *authentication) (method string, answer []byte, err 
 
 const challengeLen = 20
 
-// answerSoon sets a deadline for a response that needs no person.
-func (l *login) answerSoon(method string) {
-	t := time.Now().Add(answerTimeout)
-	if g := l.greeted; g != nil && g.answerLimit().Before(t) {
-		t = g.answerLimit()
+// boundResponse sets a deadline for a response that needs no person.
+func (l *login) boundResponse(method string) {
+	t := time.Now().Add(responseTimeout)
+	if g := l.greeted; g != nil && g.responseDeadline().Before(t) {
+		t = g.responseDeadline()
 	}
 	if !provesWithoutSecret(method) || !l.deadline.IsZero() && t.After(l.deadline) {
 		return
@@ -221,9 +221,9 @@ func (l *login) answerSoon(method string) {
 	l.wake(l.causes.Load())
 }
 
-// leaveBackend returns the backend connection of a failed login to the spares if nothing was sent on it:
+// recycleBackend returns the backend connection of a failed login to the spares if nothing was sent on it:
 // closing it would count against the gateway's address.
-func (l *login) leaveBackend() {
+func (l *login) recycleBackend() {
 	switch {
 	case l.backend == nil:
 	case l.greeted != nil:

@@ -10,7 +10,7 @@
 // A session is one client connection with a dedicated backend connection. Its login runs on a goroutine;
 // afterwards it is a task of package netloop: one coroutine on one of a few event loops. A turn is one
 // command with its response. A record describes one statement to the query log and the observers. A cause is
-// the reason why a waiting session was woken from outside. A pause (type hold) stops new commands until none
+// the reason why a waiting session was woken from outside. A pause stops new commands until none
 // is in progress; a switch moves all sessions to the other of two servers within a pause. A pin prevents the
 // move of a session.
 //

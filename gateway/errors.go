@@ -9,18 +9,18 @@ import (
 
 // Errors that end sessions.
 var (
-	errClientLeft  = errors.New("the client left")
-	errQuit        = errors.New("the client quit")
-	errBackendGone = errors.New("the backend closed the connection during a command")
-	errBackendIdle = errors.New("the backend closed the connection")
-	errPanic       = errors.New("panic in the session")
-	errDrained     = errors.New("Tare is shutting down") //nolint:staticcheck // a name
-	errIdle        = errors.New("the client was idle")
-	errRefused     = errors.New("a long statement was refused")
-	errProtocol    = errors.New("the client broke the protocol")
-	errDenied      = errors.New("the backend refused the login")
-	errNotMoved    = errors.New("the session could not go to the other server")
-	errTold        = errors.New("the client was told")
+	errClientDisconnected = errors.New("the client left")
+	errQuit               = errors.New("the client quit")
+	errBackendGone        = errors.New("the backend closed the connection during a command")
+	errBackendIdle        = errors.New("the backend closed the connection")
+	errPanic              = errors.New("panic in the session")
+	errDrained            = errors.New("Tare is shutting down") //nolint:staticcheck // a name
+	errIdle               = errors.New("the client was idle")
+	errRefused            = errors.New("a long statement was refused")
+	errProtocol           = errors.New("the client broke the protocol")
+	errDenied             = errors.New("the backend refused the login")
+	errNotMoved           = errors.New("the session could not go to the other server")
+	errReported           = errors.New("the client was told")
 )
 
 // A clientError is an error that is sent to the client in an ERR packet.
@@ -53,7 +53,7 @@ func (s *session) sendError(seq uint8, e *clientError, withState bool) error {
 	n, err := s.client.Write(s.errBuf)
 	s.rec.BytesOut += uint64(n)
 	if err != nil {
-		return fmt.Errorf("%w: write an error: %w", errClientLeft, err)
+		return fmt.Errorf("%w: write an error: %w", errClientDisconnected, err)
 	}
 	return nil
 }

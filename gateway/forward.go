@@ -46,7 +46,7 @@ func (s *session) stream(t *longStatement) error {
 		}
 		s.msg.size = 0
 		s.msg.body = nil
-		if err := s.passOn(n); err != nil {
+		if err := s.forwardClient(n); err != nil {
 			return err
 		}
 		if p.done {

@@ -100,17 +100,17 @@ func (s *session) interruptedIdle() error {
 	causes := s.causes.Load()
 	switch {
 	case causes&causeBackendGone != 0:
-		s.lastWords()
+		s.relayRemaining()
 		return fmt.Errorf("%w: between commands", errBackendIdle)
 	case causes&causeDrainLimit != 0:
-		return s.drained("a transaction was still open after --drain-timeout")
+		return s.notifyShutdown("a transaction was still open after --drain-timeout")
 	case causes&causeDrain != 0:
 		if s.status.Has(mysqlwire.StatusInTrans) {
 			return s.clearDeadlines(causeDrain | causeMove)
 		}
-		return s.drained("Tare is shutting down")
+		return s.notifyShutdown("Tare is shutting down")
 	case causes&causeMove != 0:
-		return s.joinHold()
+		return s.joinPause()
 	case causes&causeIdle != 0:
 		if !s.overdue() {
 			break
@@ -148,14 +148,14 @@ func (s *session) idleErrno() mysqlwire.Errno {
 func (s *session) interruptedBusy() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeBackendGone != 0:
-		s.lastWords()
+		s.relayRemaining()
 		return fmt.Errorf("%w: while the client was sending a command", errBackendIdle)
 	case causes&causeDrainLimit != 0:
-		return s.drained("a command did not arrive within --drain-timeout")
+		return s.notifyShutdown("a command did not arrive within --drain-timeout")
 	case causes&causeIdle != 0 && s.overdue():
 		return s.endIdle(1, "the rest of a command did not arrive")
 	case causes&causeMove != 0 && s.phase.Load() != phaseBusy: // no part of the command was forwarded
-		return s.joinHold()
+		return s.joinPause()
 	}
 	s.causes.And(^causeIdle)
 	return s.clearDeadlines(causeDrain | causeMove)
@@ -166,7 +166,7 @@ func (s *session) interruptedRelay() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
 		s.killStatement()
-		return fmt.Errorf("%w: while its statement was running", errClientLeft)
+		return fmt.Errorf("%w: while its statement was running", errClientDisconnected)
 	case causes&causeDrainLimit != 0:
 		s.killStatement()
 		s.endWith(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
@@ -176,14 +176,14 @@ func (s *session) interruptedRelay() error {
 	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
 }
 
-// drained notifies an idle client that Tare shuts down.
-func (s *session) drained(why string) error {
+// notifyShutdown notifies an idle client that Tare shuts down.
+func (s *session) notifyShutdown(why string) error {
 	_ = s.sendError(0, &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: " + why}, true)
 	return errDrained
 }
 
-// lastWords relays the bytes that the backend sent before it hung up, such as the error naming the reason.
-func (s *session) lastWords() {
+// relayRemaining relays the bytes that the backend sent before it hung up, such as the error naming the reason.
+func (s *session) relayRemaining() {
 	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
 	_ = s.client.SetWriteDeadline(time.Now().Add(time.Second))
 	for {

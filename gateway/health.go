@@ -59,7 +59,7 @@ func (h *health) last(life time.Duration) (err error, ok bool) { //nolint:revive
 // Ready reports whether the active server lets clients log in. It returns the outcome of a recent login, or
 // logs in. A nil error means ready.
 func (s *Server) Ready(ctx context.Context) error {
-	t := s.targets[sideOf(s.gate.Load()&^gateHeld)]
+	t := s.targets[sideOf(s.gate.Load()&^gatePaused)]
 	life := readyLifeDenied
 	if s.opts.Control != nil {
 		life = readyLife

@@ -25,7 +25,7 @@ func waiting(t *testing.T, p *pair, c *mysqlconn.Client, sql string) <-chan erro
 		_, err := c.Exec(context.Background(), sql)
 		done <- err
 	}()
-	testwait.Until(t, "a session that is held with "+sql, func() bool { return p.anyPhase(phaseHeld) })
+	testwait.Until(t, "a session that is held with "+sql, func() bool { return p.anyPhase(phasePaused) })
 	return done
 }
 
@@ -81,7 +81,7 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 		token, _, err := p.Hold(context.Background(), 20*time.Second)
 		result <- held{token, err}
 	}()
-	testwait.Until(t, "the hold to start", func() bool { return p.gate.Load()&gateHeld != 0 })
+	testwait.Until(t, "the hold to start", func() bool { return p.gate.Load()&gatePaused != 0 })
 	done := waiting(t, p, other, "INSERT INTO note (id) VALUES (2)")
 	for _, sql := range []string{"INSERT INTO note (id) VALUES (1)", "COMMIT"} {
 		if _, err := exec(t, open, sql); err != nil {

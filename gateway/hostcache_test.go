@@ -356,7 +356,7 @@ func TestSparesAge(t *testing.T) {
 	if target.spares.take() != fresh {
 		t.Fatal("a new connection is not kept")
 	}
-	if got, want := fresh.answerLimit(), fresh.born.Add(spareLife+answerTimeout); !got.Equal(want) {
+	if got, want := fresh.responseDeadline(), fresh.born.Add(spareLife+responseTimeout); !got.Equal(want) {
 		t.Errorf("a client has to answer until %v, want %v", got, want)
 	}
 	fresh.born = fresh.born.Add(-spareLife) // its client took that long

@@ -52,9 +52,9 @@ const (
 // filenameCollation belongs to MariaDB's character set filename, which sessions cannot use.
 const filenameCollation = 17
 
-// readable refuses logins that the server would count as handshake errors, and prepares the rest of the
+// refuseMiscounted refuses logins that the server would count as handshake errors, and prepares the rest of the
 // login.
-func (l *login) readable() error {
+func (l *login) refuseMiscounted() error {
 	if kind := l.mode.Server().Kind; kind != sqldigest.ServerMariaDB && kind != sqldigest.ServerMySQL {
 		return nil
 	}
@@ -95,10 +95,10 @@ func (a *authentication) useSchema() ([]byte, error) {
 	return p, nil
 }
 
-// nameMethod completes the login of a client without CLIENT_PLUGIN_AUTH. Servers count such a login as a
+// addAuthMethod completes the login of a client without CLIENT_PLUGIN_AUTH. Servers count such a login as a
 // handshake error if the account's method is not mysql_native_password. With the flag and the method's name
 // they request the account's method instead, which the gateway refuses on the client's behalf.
-func (l *login) nameMethod(out *mysqlwire.HandshakeResponse) (err error) {
+func (l *login) addAuthMethod(out *mysqlwire.HandshakeResponse) (err error) {
 	if !l.hello.Capabilities.Has(mysqlwire.CapPluginAuth) {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (s *session) readableChange(u mysqlwire.ChangeUser) (mysqlwire.ChangeUser, 
 	case !s.caps.Has(mysqlwire.CapPluginAuth):
 		u.AuthPlugin = []byte(mysqlconn.PluginNative)
 	case !valid || string(u.AuthPlugin) != mysqlconn.PluginNative:
-		u.AuthPlugin, u.AuthResponse = []byte(askMethod), nil
+		u.AuthPlugin, u.AuthResponse = []byte(unknownMethod), nil
 	}
 	return u, s.caps | mysqlwire.CapPluginAuth, nil
 }

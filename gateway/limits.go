@@ -22,8 +22,8 @@ type unauthenticated struct {
 	from  map[netip.Addr]int
 }
 
-// enter counts a connection, or returns an error if a limit is reached.
-func (u *unauthenticated) enter(addr netip.Addr, m *metrics) *clientError {
+// acquire counts a connection, or returns an error if a limit is reached.
+func (u *unauthenticated) acquire(addr netip.Addr, m *metrics) *clientError {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	e := &clientError{errno: mysqlwire.ErrnoTooManyConnections}
@@ -45,7 +45,7 @@ func (u *unauthenticated) enter(addr netip.Addr, m *metrics) *clientError {
 	return nil
 }
 
-func (u *unauthenticated) leave(addr netip.Addr) {
+func (u *unauthenticated) release(addr netip.Addr) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.total--
@@ -131,8 +131,8 @@ type userLimit struct {
 	count map[string]int
 }
 
-// enter counts a connection of the user and reports true, or reports false if the limit is reached.
-func (u *userLimit) enter(user string) bool {
+// acquire counts a connection of the user and reports true, or reports false if the limit is reached.
+func (u *userLimit) acquire(user string) bool {
 	if u.max == 0 {
 		return true
 	}
@@ -145,7 +145,7 @@ func (u *userLimit) enter(user string) bool {
 	return true
 }
 
-func (u *userLimit) leave(user string) {
+func (u *userLimit) release(user string) {
 	if u.max == 0 {
 		return
 	}
@@ -156,24 +156,24 @@ func (u *userLimit) leave(user string) {
 	}
 }
 
-// move transfers a connection's count to another user. It reports whether the limit allows that.
-func (u *userLimit) move(from, to string) bool {
+// transfer transfers a connection's count to another user. It reports whether the limit allows that.
+func (u *userLimit) transfer(from, to string) bool {
 	if from == to {
 		return true
 	}
-	if !u.enter(to) {
+	if !u.acquire(to) {
 		return false
 	}
-	u.leave(from)
+	u.release(from)
 	return true
 }
 
-// restore undoes a move, even past the limit: the connection was counted before.
-func (u *userLimit) restore(from, to string) {
+// undoTransfer undoes a move, even past the limit: the connection was counted before.
+func (u *userLimit) undoTransfer(from, to string) {
 	if u.max == 0 || from == to {
 		return
 	}
-	u.leave(from)
+	u.release(from)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count[to]++

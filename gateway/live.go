@@ -68,7 +68,7 @@ func (l *live) record(now time.Time, d time.Duration, failed bool) {
 	second := int64(now.Sub(l.base)/time.Second) + 1
 	s := &l.slots[second%liveSlots]
 	if s.second.Load() != second {
-		l.begin(s, second)
+		l.clearSlot(s, second)
 	}
 	s.calls.Add(1)
 	if failed {
@@ -77,8 +77,8 @@ func (l *live) record(now time.Time, d time.Duration, failed bool) {
 	s.buckets[liveBucket(uint64(max(d, 0)/time.Microsecond))].Add(1)
 }
 
-// begin clears the slot of a second before the first statement is counted in it.
-func (l *live) begin(s *liveSlot, second int64) {
+// clearSlot clears the slot of a second before the first statement is counted in it.
+func (l *live) clearSlot(s *liveSlot, second int64) {
 	l.clearing.Lock()
 	defer l.clearing.Unlock()
 	if s.second.Load() >= second {

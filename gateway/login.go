@@ -33,20 +33,20 @@ const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.
 // backend.
 type login struct {
 	*session
-	deadline    time.Time
-	early       bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's original greeting is relayed
-	compresses  bool     // the client sets CLIENT_COMPRESS, which is not offered
-	asks        bool     // this login determines the user's authentication method
-	schemaLater []byte   // selected after the login
-	greeted     *greeted // the backend's connection, until bytes are sent on it
-	hello       mysqlwire.Handshake
-	answer      mysqlwire.HandshakeResponse
-	buf         []byte         // payloads under construction
-	own         []byte         // backing bytes of the HandshakeResponse
-	clientCAs   *x509.CertPool // authorities for the client's certificate
+	deadline      time.Time
+	early         bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's original greeting is relayed
+	compresses    bool     // the client sets CLIENT_COMPRESS, which is not offered
+	queriesMethod bool     // this login determines the user's authentication method
+	schemaLater   []byte   // selected after the login
+	greeted       *greeted // the backend's connection, until bytes are sent on it
+	hello         mysqlwire.Handshake
+	answer        mysqlwire.HandshakeResponse
+	buf           []byte         // payloads under construction
+	own           []byte         // backing bytes of the HandshakeResponse
+	clientCAs     *x509.CertPool // authorities for the client's certificate
 }
 
-// run logs the client in. If an error was sent to the client, the returned error has errTold in its chain.
+// run logs the client in. If an error was sent to the client, the returned error has errReported in its chain.
 func (l *login) run(ctx context.Context) error {
 	l.deadline = time.Now().Add(l.srv.opts.HandshakeTimeout)
 	if err := l.setDeadlines(l.deadline, 0); err != nil {
@@ -54,7 +54,7 @@ func (l *login) run(ctx context.Context) error {
 	}
 	err := l.steps(ctx)
 	if err != nil {
-		l.leaveBackend()
+		l.recycleBackend()
 		return err
 	}
 	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
@@ -73,7 +73,7 @@ func (l *login) steps(ctx context.Context) error {
 	if err := l.greet(ctx); err != nil {
 		return err
 	}
-	if err := l.readAnswer(); err != nil {
+	if err := l.readLogin(); err != nil {
 		return err
 	}
 	if err := l.setDeadlines(l.deadline, 0); err != nil {
@@ -122,10 +122,10 @@ func (l *login) greet(ctx context.Context) (err error) {
 	out.Capabilities = l.offered
 	l.buf = out.AppendTo(l.buf[:0])
 	if err := l.client.WriteMessage(l.buf); err != nil {
-		return l.clientLeft(err)
+		return l.clientDisconnected(err)
 	}
 	if l.early {
-		l.answerSoon("")
+		l.boundResponse("")
 	}
 	return nil
 }
@@ -174,11 +174,11 @@ func newChallenge() ([]byte, error) {
 	return b, nil
 }
 
-// readAnswer reads the client's handshake response, through TLS if the client requests it.
-func (l *login) readAnswer() error {
+// readLogin reads the client's handshake response, through TLS if the client requests it.
+func (l *login) readLogin() error {
 	payload, err := l.client.ReadExactly(maxLoginPacket)
 	if err != nil {
-		return l.clientLeft(err)
+		return l.clientDisconnected(err)
 	}
 	if mysqlwire.IsSSLRequest(payload) {
 		if payload, err = l.startTLS(payload); err != nil {
@@ -238,20 +238,20 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 	config := l.srv.clientTLS.Load()
 	conn := tls.Server(l.client.Socket(), config)
 	if err := conn.Handshake(); err != nil {
-		return nil, l.clientLeft(fmt.Errorf("TLS handshake: %w", err))
+		return nil, l.clientDisconnected(fmt.Errorf("TLS handshake: %w", err))
 	}
 	l.client.Upgrade(conn)
 	l.clientCAs = config.ClientCAs
 	payload, err := l.client.ReadMessage(maxLoginPacket)
 	if err != nil {
-		return nil, l.clientLeft(err)
+		return nil, l.clientDisconnected(err)
 	}
 	return payload, nil
 }
 
 // admit counts the connection against its user's limit.
 func (l *login) admit() error {
-	if l.srv.users.enter(string(l.user)) {
+	if l.srv.users.acquire(string(l.user)) {
 		l.entered = true
 		return nil
 	}
@@ -260,12 +260,12 @@ func (l *login) admit() error {
 		l.user, l.srv.opts.MaxUserConnections)})
 }
 
-// clientLeft ends a login whose client did not respond.
-func (l *login) clientLeft(err error) error {
+// clientDisconnected ends a login whose client did not respond.
+func (l *login) clientDisconnected(err error) error {
 	if isTimeout(err) {
 		limit := fmt.Sprintf("%v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
 		if time.Now().Before(l.deadline) {
-			limit = answerTimeout.String()
+			limit = responseTimeout.String()
 		}
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: no login within " + limit})
 	}
@@ -273,9 +273,9 @@ func (l *login) clientLeft(err error) error {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if errors.Is(err, io.EOF) {
-		return errClientLeft
+		return errClientDisconnected
 	}
-	return fmt.Errorf("%w: %w", errClientLeft, err)
+	return fmt.Errorf("%w: %w", errClientDisconnected, err)
 }
 
 // backendError returns the error for a client whose backend was lost during its login. It does not name the
@@ -300,5 +300,5 @@ func (l *login) refuse(e *clientError) error {
 	}
 	_ = l.client.SetDeadline(time.Now().Add(time.Second))
 	_ = l.sendError(l.client.Seq, e, l.offered != 0)
-	return fmt.Errorf("%w: %w", e, errTold)
+	return fmt.Errorf("%w: %w", e, errReported)
 }

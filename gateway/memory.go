@@ -94,11 +94,11 @@ func (s *session) weigh() {
 			}
 		}
 	}
-	s.holds(bytes)
+	s.chargeHeap(bytes)
 }
 
-// holds replaces the session's bytes in the server's account.
-func (s *session) holds(bytes int64) {
+// chargeHeap replaces the session's bytes in the server's account.
+func (s *session) chargeHeap(bytes int64) {
 	s.srv.held.Add(bytes - s.held)
 	s.held = bytes
 }

@@ -10,25 +10,25 @@ import (
 
 const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, DATABASE()"
 
-// makeSure queries the backend for the default schema and the modes that decide how text is read, if they are
+// ensureModes queries the backend for the default schema and the modes that decide how text is read, if they are
 // not known: after a login, where the server's settings apply, and after a statement whose text does not
 // determine the new modes, such as SET character_set_client = @saved in mysqldump's dumps. Rules and
 // redaction depend on them.
-func (s *session) makeSure() error {
-	if !s.unsure {
+func (s *session) ensureModes() error {
+	if !s.modesUnknown {
 		return nil
 	}
 	if s.readsLastStatement() {
 		s.forgetModes()
 		return nil
 	}
-	s.unsure = false
+	s.modesUnknown = false
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
-	if err := s.ask3(modesQuery); err != nil {
+	if err := s.internalQuery(modesQuery); err != nil {
 		return s.writeFailed(err)
 	}
-	row, _, err := s.answer3(s.fillBackend)
-	var broken *brokenAnswerError
+	row, _, err := s.readInternalRow(s.fillBackend)
+	var broken *protocolError
 	switch {
 	case errors.As(err, &broken):
 		return s.backendBroken(broken.err)
@@ -47,14 +47,14 @@ func (s *session) makeSure() error {
 // about its effects, and the modes are queried before the statement after it.
 func (s *session) forgetModes() {
 	s.setMode(s.mode.WithCharset(0) | sqldigest.UnknownSQLMode)
-	s.unsure = true
+	s.modesUnknown = true
 }
 
 // setCharset records a change of the connection's character set. 0 means unknown: it is queried before the
 // next statement.
 func (s *session) setCharset(c sqldigest.Charset) {
 	s.setMode(s.mode.WithCharset(c))
-	s.unsure = s.unsure || s.mode.Unknown()
+	s.modesUnknown = s.modesUnknown || s.mode.Unknown()
 }
 
 func (s *session) setMode(mode sqldigest.Mode) {
@@ -64,22 +64,22 @@ func (s *session) setMode(mode sqldigest.Mode) {
 	}
 }
 
-// A brokenAnswerError is a protocol violation in the response to an internal query.
-type brokenAnswerError struct{ err error }
+// A protocolError is a protocol violation in the response to an internal query.
+type protocolError struct{ err error }
 
-func (e *brokenAnswerError) Error() string { return e.err.Error() }
+func (e *protocolError) Error() string { return e.err.Error() }
 
-// ask3 sends an internal query to the backend between commands. The response is one row of three columns and
+// internalQuery sends an internal query to the backend between commands. The response is one row of three columns and
 // fits the buffer.
-func (s *session) ask3(sql string) error {
+func (s *session) internalQuery(sql string) error {
 	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), s.caps)
 	_, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
 	return err
 }
 
-// answer3 reads the response to ask3; fill reads more of it. The row is a view of the buffer, valid until the
+// readInternalRow reads the response to internalQuery; fill reads more of it. The row is a view of the buffer, valid until the
 // next read; it is nil if the server responded with something else.
-func (s *session) answer3(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
+func (s *session) readInternalRow(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
 	var r mysqlwire.Response
 	for done := false; !done; {
 		if err := fill(); err != nil {
@@ -88,13 +88,13 @@ func (s *session) answer3(fill func() error) (row mysqlwire.TextRow, status mysq
 		r.Begin(mysqlwire.ComQuery, s.caps, 1)
 		_, ev, err := r.Scan(s.backend.Buffered())
 		if err != nil {
-			return nil, 0, &brokenAnswerError{err}
+			return nil, 0, &protocolError{err}
 		}
 		done = ev == mysqlwire.EventDone
 	}
 	if r.Rows == 1 {
 		if row, err = s.modesRow(s.backend.Buffered()); err != nil {
-			return nil, 0, &brokenAnswerError{err}
+			return nil, 0, &protocolError{err}
 		}
 	}
 	s.backend.Discard(len(s.backend.Buffered()))

@@ -196,7 +196,7 @@ func TestPanicInAHold(t *testing.T) {
 	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
 		t.Errorf("a session after the hold: %v", err)
 	}
-	if gate := g.gate.Load(); gate&gateHeld != 0 {
+	if gate := g.gate.Load(); gate&gatePaused != 0 {
 		t.Errorf("the gate is %b", gate)
 	}
 }

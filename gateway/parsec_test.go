@@ -75,7 +75,7 @@ func switched(t *testing.T, addr string, change bool) (c *mysqlconn.Conn, challe
 		c = dialApp(t, addr).Conn
 		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		c.Seq = 0
-		u := mysqlwire.ChangeUser{User: []byte(parsecUser), Charset: 45, AuthPlugin: []byte(askMethod)}
+		u := mysqlwire.ChangeUser{User: []byte(parsecUser), Charset: 45, AuthPlugin: []byte(unknownMethod)}
 		must(t, c.WriteMessage(u.AppendTo(nil, mysqlwire.CapSecureConnection|mysqlwire.CapPluginAuth)))
 	} else {
 		nc, err := from2(t.Context(), "tcp", addr)
@@ -86,7 +86,7 @@ func switched(t *testing.T, addr string, change bool) (c *mysqlconn.Conn, challe
 		must(t, err)
 		r := mysqlwire.HandshakeResponse{
 			Capabilities: mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapLongPassword,
-			MaxPacket:    1 << 24, Charset: 45, User: []byte(parsecUser), AuthPlugin: []byte(askMethod),
+			MaxPacket:    1 << 24, Charset: 45, User: []byte(parsecUser), AuthPlugin: []byte(unknownMethod),
 		}
 		must(t, c.WriteMessage(r.AppendTo(nil)))
 	}

@@ -17,8 +17,8 @@ type readBuffers struct {
 // many sessions have sent a command and wait for its response.
 const maxFreeReads = 256
 
-// take returns a free buffer, or a new one.
-func (b *readBuffers) take(srv *Server, at side) []byte {
+// get returns a free buffer, or a new one.
+func (b *readBuffers) get(srv *Server, at side) []byte {
 	n := len(b.free[at])
 	if n == 0 {
 		size := readSize(at)
@@ -30,8 +30,8 @@ func (b *readBuffers) take(srv *Server, at side) []byte {
 	return buf
 }
 
-// give returns a buffer to the free list.
-func (b *readBuffers) give(srv *Server, at side, buf []byte) {
+// put returns a buffer to the free list.
+func (b *readBuffers) put(srv *Server, at side, buf []byte) {
 	if len(b.free[at]) >= maxFreeReads {
 		srv.readerBytes.Add(-int64(len(buf)))
 		return
@@ -73,7 +73,7 @@ func (s *session) unshareBuffer(at side) {
 		s.srv.readerBytes.Add(-int64(readSize(at)))
 		return
 	}
-	s.readers.give(s.srv, at, buf)
+	s.readers.put(s.srv, at, buf)
 }
 
 func (s *session) conn(at side) *mysqlconn.Conn {
@@ -112,6 +112,6 @@ func (s *session) lendsBuffer(at side) bool {
 	return s.shared[at] && len(c.Buffered()) == 0 && c.Size() == readSize(at)
 }
 
-func (s *session) giveBuffer(at side) { s.readers.give(s.srv, at, s.conn(at).SwapBuffer(nil)) }
+func (s *session) giveBuffer(at side) { s.readers.put(s.srv, at, s.conn(at).SwapBuffer(nil)) }
 
-func (s *session) takeBuffer(at side) { s.conn(at).SwapBuffer(s.readers.take(s.srv, at)) }
+func (s *session) takeBuffer(at side) { s.conn(at).SwapBuffer(s.readers.get(s.srv, at)) }

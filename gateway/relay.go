@@ -28,7 +28,7 @@ func (s *session) relay() error {
 		switch ev {
 		case mysqlwire.EventDone:
 			if s.resp.SeenStatus {
-				s.sawStatus(s.resp.Status)
+				s.recordStatus(s.resp.Status)
 			}
 			return nil
 		case mysqlwire.EventInfile:
@@ -99,7 +99,7 @@ func (s *session) clientGone(err error) error {
 	if !s.resp.Done() {
 		s.killStatement()
 	}
-	return fmt.Errorf("%w: write a response: %w", errClientLeft, err)
+	return fmt.Errorf("%w: write a response: %w", errClientDisconnected, err)
 }
 
 // killStatement stops the backend's statement for a disconnected client if there is an account for KILL;
@@ -147,10 +147,10 @@ func (s *session) infile() error {
 				s.resp.ResumeInfile(seq)
 			}
 			if done {
-				return s.passOn(n)
+				return s.forwardClient(n)
 			}
 		}
-		if err := s.passOn(n); err != nil {
+		if err := s.forwardClient(n); err != nil {
 			return err
 		}
 		if err := s.fillClient(); err != nil {
@@ -159,8 +159,8 @@ func (s *session) infile() error {
 	}
 }
 
-// passOn writes the first n buffered client bytes to the backend and consumes them.
-func (s *session) passOn(n int) error {
+// forwardClient writes the first n buffered client bytes to the backend and consumes them.
+func (s *session) forwardClient(n int) error {
 	if n == 0 {
 		return nil
 	}

@@ -166,35 +166,35 @@ func (s *Server) enroll(ses *session) *clientError {
 		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
 			"Too many connections: Tare has file descriptors for %d", s.maxByFiles)}
 	}
-	if e := s.newcomers.enter(ses.remote.Addr(), s.metrics); e != nil {
+	if e := s.newcomers.acquire(ses.remote.Addr(), s.metrics); e != nil {
 		return e
 	}
 	ses.newcomer = true
 	s.registry.sessions[ses] = struct{}{}
 	s.running.Add(1)
-	go s.begin(ses)
+	go s.startSession(ses)
 	return nil
 }
 
-// begin logs a client in. A loop then serves the session.
-func (s *Server) begin(ses *session) {
+// startSession logs a client in. A loop then serves the session.
+func (s *Server) startSession(ses *session) {
 	served := false
 	unlessServed := func(f func()) {
 		if !served {
 			f()
 		}
 	}
-	defer unlessServed(func() { s.dismiss(ses) })
+	defer unlessServed(func() { s.removeSession(ses) })
 	defer s.recovered(ses)
 	defer unlessServed(ses.close)
 	served = ses.logIn(s.ctx)
 }
 
-// dismiss removes a finished session.
-func (s *Server) dismiss(ses *session) {
+// removeSession removes a finished session.
+func (s *Server) removeSession(ses *session) {
 	defer s.running.Done()
 	if ses.newcomer {
-		s.newcomers.leave(ses.remote.Addr())
+		s.newcomers.release(ses.remote.Addr())
 	}
 	if ses.greetedID != 0 {
 		s.ids.remove(ses.greetedID)
@@ -202,8 +202,8 @@ func (s *Server) dismiss(ses *session) {
 	s.registry.mu.Lock()
 	delete(s.registry.sessions, ses)
 	s.registry.mu.Unlock()
-	if h := s.hold.Load(); h != nil {
-		h.tell(ses, nil)
+	if h := s.pause.Load(); h != nil {
+		h.reportSession(ses, nil)
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *Server) taskPanicked(v any, stack []byte) {
 // loggedIn is called by a session after its login.
 func (s *Server) loggedIn(ses *session) {
 	ses.newcomer = false
-	s.newcomers.leave(ses.remote.Addr())
+	s.newcomers.release(ses.remote.Addr())
 }
 
 // publish registers the session under the number in its client's greeting, before the client receives the OK
@@ -328,7 +328,7 @@ func (s *Server) sweep() {
 // loginFailed logs the end of a session that did not reach its first command.
 func (s *Server) loginFailed(ses *session, err error) {
 	s.metrics.loginFailures.Add(1)
-	if errors.Is(err, errClientLeft) {
+	if errors.Is(err, errClientDisconnected) {
 		s.opts.Diag.Debug("client left before its login", "client", ses.remote, "error", err)
 		return
 	}
@@ -340,7 +340,7 @@ func (s *Server) sessionEnded(ses *session, err error) {
 	switch {
 	case errors.Is(err, errQuit):
 		return
-	case errors.Is(err, errClientLeft):
+	case errors.Is(err, errClientDisconnected):
 		s.metrics.clientsLeft.Add(1)
 		s.opts.Diag.Debug("client left without saying so", "client", ses.remote, "connection", ses.connID, "error", err)
 		return

@@ -39,14 +39,14 @@ type session struct {
 	readers  *readBuffers  // of the loop; nil: the session has private read buffers
 
 	// State that decides how the next statement is read.
-	schema      []byte
-	status      mysqlwire.Status // of the last OK or EOF
-	mode        sqldigest.Mode
-	scope       sqlplan.Scope
-	unsure      bool // the modes for reading text are unknown: query them before the next statement
-	statements  prepared
-	transaction uint64 // number of the open transaction; 0 outside one
-	rules       uint64 // epoch of the rules that scope was computed under
+	schema       []byte
+	status       mysqlwire.Status // of the last OK or EOF
+	mode         sqldigest.Mode
+	scope        sqlplan.Scope
+	modesUnknown bool // the modes for reading text are unknown: query them before the next statement
+	statements   prepared
+	transaction  uint64 // number of the open transaction; 0 outside one
+	rules        uint64 // epoch of the rules that scope was computed under
 
 	identity // cold: written at logins
 	moving   // cold: fields for moving to another server
@@ -117,9 +117,9 @@ const (
 	phaseLogin uint32 = iota
 	phaseIdle
 	phaseBusy
-	phaseOpen // waits for a command that continues a unit of work: see isOpen
-	phaseHeld // waits for the gate to open
-	phasePipe // relays a stream uninspected
+	phaseOpen   // waits for a command that continues a unit of work: see isOpen
+	phasePaused // waits for the gate to open
+	phasePipe   // relays a stream uninspected
 )
 
 func newSession(srv *Server, nc net.Conn) *session {
@@ -137,7 +137,7 @@ func newSession(srv *Server, nc net.Conn) *session {
 // logIn takes the session up to its first command, and hands it to a loop. It reports whether serve runs the
 // session from then on.
 func (s *session) logIn(ctx context.Context) (served bool) {
-	s.holds(sessionBytes() + clientBuffer + backendBuffer)
+	s.chargeHeap(sessionBytes() + clientBuffer + backendBuffer)
 	l := login{session: s}
 	if err := l.run(ctx); err != nil {
 		s.srv.loginFailed(s, err)
@@ -158,7 +158,7 @@ func onLoop(c *mysqlconn.Conn) *netloop.Conn { return c.Socket().(*netloop.Conn)
 
 // serve is the session's task: it serves commands until the session ends.
 func (s *session) serve(t *netloop.Task) {
-	defer s.srv.dismiss(s)
+	defer s.srv.removeSession(s)
 	defer s.srv.recovered(s)
 	defer s.close()
 	s.task = t
@@ -190,9 +190,9 @@ func (s *session) close() {
 		s.backend.Close()
 	}
 	if s.entered {
-		s.srv.users.leave(string(s.user))
+		s.srv.users.release(string(s.user))
 	}
-	s.holds(0)
+	s.chargeHeap(0)
 }
 
 // turn serves one command.
@@ -208,15 +208,15 @@ func (s *session) turn() error {
 	}
 	err := s.command()
 	s.consume()
-	s.forget()
+	s.dropViews()
 	s.returnBuffers()
 	return err
 }
 
-// forget drops views of the finished statement. They point into buffers that may belong to the pool, where
+// dropViews drops views of the finished statement. They point into buffers that may belong to the pool, where
 // they would show the next session's bytes, or that the pool has dropped and the views would keep alive: an
 // idle session retains no text.
-func (s *session) forget() {
+func (s *session) dropViews() {
 	s.plan = nil
 	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {
 		return
@@ -244,8 +244,8 @@ func (s *session) idle() {
 	s.phase.Store(phaseIdle)
 }
 
-// sawStatus records the server status, which includes modes that change how SQL is read.
-func (s *session) sawStatus(st mysqlwire.Status) {
+// recordStatus records the server status, which includes modes that change how SQL is read.
+func (s *session) recordStatus(st mysqlwire.Status) {
 	s.status = st
 	mode := s.mode &^ sqldigest.NoBackslashEscapes
 	if st.Has(mysqlwire.StatusNoBackslashEscapes) {
@@ -276,9 +276,9 @@ func (s *session) setSchema(name []byte) {
 // borrowClient gives the client side a pool buffer of at least n bytes.
 func (s *session) borrowClient(n int) {
 	s.long[clientSide] = true
-	old := s.client.SwapBuffer(s.srv.buffers.take(n))
+	old := s.client.SwapBuffer(s.srv.buffers.get(n))
 	if s.borrowed {
-		s.srv.buffers.give(old)
+		s.srv.buffers.put(old)
 	} else {
 		s.ownRead[clientSide], s.borrowed = old, true
 	}
@@ -287,7 +287,7 @@ func (s *session) borrowClient(n int) {
 // borrowBackend gives the backend side a pool buffer for a long response.
 func (s *session) borrowBackend() {
 	if !s.relaying {
-		s.ownRead[backendSide] = s.backend.SwapBuffer(s.srv.buffers.take(relayBuffer))
+		s.ownRead[backendSide] = s.backend.SwapBuffer(s.srv.buffers.get(relayBuffer))
 		s.relaying, s.long[backendSide] = true, true
 	}
 }
@@ -295,11 +295,11 @@ func (s *session) borrowBackend() {
 // returnBuffers returns borrowed buffers to the pool if the client's buffered bytes fit its private buffer.
 func (s *session) returnBuffers() {
 	if s.relaying && len(s.backend.Buffered()) <= backendBuffer {
-		s.srv.buffers.give(s.backend.SwapBuffer(s.ownRead[backendSide]))
+		s.srv.buffers.put(s.backend.SwapBuffer(s.ownRead[backendSide]))
 		s.relaying = false
 	}
 	if s.borrowed && len(s.client.Buffered()) <= clientBuffer {
-		s.srv.buffers.give(s.client.SwapBuffer(s.ownRead[clientSide]))
+		s.srv.buffers.put(s.client.SwapBuffer(s.ownRead[clientSide]))
 		s.borrowed = false
 	}
 }

@@ -18,7 +18,7 @@ type Observer interface {
 
 // text serves COM_QUERY and COM_STMT_PREPARE, the statements sent as text.
 func (s *session) text() error {
-	if err := s.makeSure(); err != nil {
+	if err := s.ensureModes(); err != nil {
 		return err
 	}
 	s.beginRecord()
@@ -117,7 +117,7 @@ func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Sco
 			Scope: scope, Schema: schema, User: s.user, Mode: mode,
 		})
 	}
-	s.planned()
+	s.recordPlan()
 }
 
 // makePlan parses the statement outside the loop: parsing takes long and a deep stack.
@@ -125,14 +125,14 @@ func (s *session) makePlan(st *sqlplan.Statement) {
 	s.task.Block(func() { s.plan = s.srv.opts.Planner.Plan(*st) })
 }
 
-// unjudged refuses an execution whose text was not kept, because the current rules cannot be applied to it.
-func (s *session) unjudged() error {
+// refuseWithoutText refuses an execution whose text was not kept, because the current rules cannot be applied to it.
+func (s *session) refuseWithoutText() error {
 	return s.refuseStatement(&clientError{errno: mysqlwire.ErrnoSpecificAccessDenied,
 		msg: "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again"})
 }
 
-// planned records the plan's type, the time that planning took and whether the cache missed.
-func (s *session) planned() {
+// recordPlan records the plan's type, the time that planning took and whether the cache missed.
+func (s *session) recordPlan() {
 	if !s.rec.PlanCached {
 		s.counters.planMisses.Add(1)
 	}
@@ -172,8 +172,8 @@ func (s *session) refuseStatement(e *clientError) error {
 	return err
 }
 
-// answerError sends an error of the gateway in response to the current command.
-func (s *session) answerError(e *clientError) error {
+// respondError sends an error of the gateway in response to the current command.
+func (s *session) respondError(e *clientError) error {
 	s.failed = e
 	err := s.sendError(s.msg.seq+1, e, true)
 	s.record(nil)
@@ -246,7 +246,7 @@ func (l *longStatement) before() error {
 
 // execution serves the commands that execute prepared statements or fetch their rows.
 func (s *session) execution() error {
-	if err := s.makeSure(); err != nil {
+	if err := s.ensureModes(); err != nil {
 		return err
 	}
 	s.beginRecord()
@@ -255,7 +255,7 @@ func (s *session) execution() error {
 	if st == nil { // unknown to the backend too, or past the bound on kept statements
 		s.rec.StatementID = statementID(s.msg.body)
 		if s.statements.lost && s.srv.opts.Planner.HasRules() {
-			return s.unjudged()
+			return s.refuseWithoutText()
 		}
 		s.sent = time.Now()
 		if s.statements.moved {
@@ -271,7 +271,7 @@ func (s *session) execution() error {
 	s.rec.StatementID, s.unreadable = st.id, st.unreadable
 	if st.moved {
 		if e := s.translate(st); e != nil {
-			return s.answerError(e)
+			return s.respondError(e)
 		}
 	}
 	s.rec.Tags = s.listTags(st.tagText, st.tagEnds)
@@ -279,10 +279,10 @@ func (s *session) execution() error {
 		s.findPrepared(st)
 	} else { // past the bound on kept texts
 		if st.rules != s.rules && s.srv.opts.Planner.HasRules() {
-			return s.unjudged()
+			return s.refuseWithoutText()
 		}
 		s.plan = st.plan
-		s.planned()
+		s.recordPlan()
 	}
 	switch {
 	case s.msg.cmd == mysqlwire.ComStmtFetch:

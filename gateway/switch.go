@@ -16,10 +16,10 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// gateHeld is the bit of switcher.gate that pauses new commands; the bits above it are the active side. A
+// gatePaused is the bit of switcher.gate that pauses new commands; the bits above it are the active side. A
 // session compares the gate with its lane (its side and no pause) once for each command: one load and one
 // branch, the whole cost while there is no pause.
-const gateHeld = 1
+const gatePaused = 1
 
 func laneOf(side switchover.Side) uint32 { return uint32(side) << 1 }
 
@@ -37,8 +37,8 @@ type switcher struct {
 
 	mu      sync.Mutex
 	machine switchover.Machine
-	hold    atomic.Pointer[hold] // the most recent one
-	watches sync.WaitGroup       // goroutines that watch pauses
+	pause   atomic.Pointer[pause] // the most recent one
+	watches sync.WaitGroup        // goroutines that watch pauses
 
 	// Counters of the metrics.
 	moved, closed       atomic.Uint64
@@ -46,8 +46,8 @@ type switcher struct {
 	pauses              pauses
 }
 
-// A hold is one pause, from the closing of the gate to its opening.
-type hold struct {
+// A pause stops all commands from the closing of the gate to its opening.
+type pause struct {
 	began  time.Time
 	limit  time.Time
 	quiet  chan struct{} // closed when no statement or transaction is in progress
@@ -73,7 +73,7 @@ type hold struct {
 
 // Parameters of a pause.
 const (
-	lookEvery      = time.Millisecond // interval between checks whether work is in progress
+	pollInterval   = time.Millisecond // interval between checks whether work is in progress
 	connectsAtOnce = 64
 	tokenBytes     = 16
 
@@ -99,7 +99,7 @@ func (w *switcher) Hold(ctx context.Context, d time.Duration) (token string, wai
 		return "", 0, fmt.Errorf("make a token: %w", err)
 	}
 	token = hex.EncodeToString(random[:])
-	h, err := w.beginHold(token, d)
+	h, err := w.beginPause(token, d)
 	if err != nil {
 		return "", 0, err
 	}
@@ -132,7 +132,7 @@ func (e *InsideError) Error() string {
 // enabled reports whether there is a standby.
 func (w *switcher) enabled() bool { return w.addrs[switchover.Standby] != "" }
 
-func (w *switcher) beginHold(token string, d time.Duration) (*hold, error) {
+func (w *switcher) beginPause(token string, d time.Duration) (*pause, error) {
 	if w.registry.isDraining() {
 		return nil, switchover.ErrDraining
 	}
@@ -143,24 +143,24 @@ func (w *switcher) beginHold(token string, d time.Duration) (*hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hold{
+	h := &pause{
 		began: now, limit: now.Add(d),
 		quiet: make(chan struct{}), moving: make(chan struct{}), done: make(chan struct{}),
 		slots: make(chan struct{}, connectsAtOnce),
 		ready: make(chan error, 1),
 	}
-	w.hold.Store(h)
+	w.pause.Store(h)
 	w.perform(acts)
 	w.watches.Go(func() {
-		if p := panics.Of(panics.Guard(func() error { w.watchHold(h); return nil })); p != nil {
-			w.abandonHold(h, p)
+		if p := panics.Of(panics.Guard(func() error { w.watchPause(h); return nil })); p != nil {
+			w.abandonPause(h, p)
 		}
 	})
 	return h, nil
 }
 
-// abandonHold ends the pause after a panic of the goroutine that would have ended it.
-func (w *switcher) abandonHold(h *hold, p *panics.Error) {
+// abandonPause ends the pause after a panic of the goroutine that would have ended it.
+func (w *switcher) abandonPause(h *pause, p *panics.Error) {
 	w.panics.Add(1)
 	w.diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	err := panics.Guard(func() error {
@@ -181,9 +181,9 @@ func (w *switcher) abandonHold(h *hold, p *panics.Error) {
 
 var errHoldPanicked = errors.New("internal error: see the gateway's log")
 
-// watchHold polls the sessions until no work is in progress, and ends the pause at its limit.
-func (w *switcher) watchHold(h *hold) {
-	look := time.NewTicker(lookEvery)
+// watchPause polls the sessions until no work is in progress, and ends the pause at its limit.
+func (w *switcher) watchPause(h *pause) {
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	limit := time.NewTimer(time.Until(h.limit))
 	defer limit.Stop()
@@ -201,7 +201,7 @@ func (w *switcher) watchHold(h *hold) {
 		case <-look.C:
 		case <-limit.C:
 			w.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now()) })
-			limit.Reset(lookEvery) // a timer may fire slightly early
+			limit.Reset(pollInterval) // a timer may fire slightly early
 		}
 	}
 }
@@ -215,11 +215,11 @@ func (w *switcher) event(e func(*switchover.Machine) []switchover.Act) {
 
 // perform performs the acts. The caller holds w.mu.
 func (w *switcher) perform(acts []switchover.Act) {
-	h := w.hold.Load()
+	h := w.pause.Load()
 	for _, a := range acts {
 		switch a {
 		case switchover.ActClose:
-			w.gate.Store(laneOf(w.machine.Active) | gateHeld)
+			w.gate.Store(laneOf(w.machine.Active) | gatePaused)
 		case switchover.ActHeld:
 			close(h.quiet)
 		case switchover.ActMove:
@@ -240,7 +240,7 @@ func (w *switcher) perform(acts []switchover.Act) {
 }
 
 // open ends the pause: commands pass again.
-func (w *switcher) open(h *hold) {
+func (w *switcher) open(h *pause) {
 	w.gate.Store(laneOf(w.machine.Active))
 	w.pauses.add(time.Since(h.began))
 	close(h.done)
@@ -255,7 +255,7 @@ func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side,
 		return 0, 0, ErrNoStandby
 	}
 	w.mu.Lock()
-	h := w.hold.Load()
+	h := w.pause.Load()
 	if err := w.machine.Authorize(token); err != nil {
 		w.mu.Unlock()
 		return 0, 0, err
@@ -299,16 +299,16 @@ func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side,
 }
 
 // decide completes the switch after all sessions have reported or one has failed.
-func (w *switcher) decide(h *hold, failure error) error {
+func (w *switcher) decide(h *pause, failure error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.hold.Load() == h { // and not a later pause, after this one reached its limit
+	if w.pause.Load() == h { // and not a later pause, after this one reached its limit
 		acts := w.machine.Connected(time.Now(), failure)
 		w.perform(acts)
 		if slices.Contains(acts, switchover.ActSave) {
 			to, stays := w.machine.To, w.machine.Active
 			w.mu.Unlock() // the write waits for the disk; stageSaving refuses every other event
-			err := w.saveRoute(to, stays)
+			err := w.persistRoute(to, stays)
 			w.mu.Lock()
 			w.perform(w.machine.Saved(err))
 		}
@@ -328,10 +328,10 @@ func (w *switcher) Release(token string) error {
 	return err
 }
 
-// saveRoute persists the active side before a session moves there. A failed write may still have taken
+// persistRoute persists the active side before a session moves there. A failed write may still have taken
 // effect, and a restart would use a server that the sessions were not switched to; so on failure the current
 // side is written over it.
-func (w *switcher) saveRoute(to, active switchover.Side) error {
+func (w *switcher) persistRoute(to, active switchover.Side) error {
 	if w.save == nil {
 		return nil
 	}
@@ -349,19 +349,19 @@ func (w *switcher) saveRoute(to, active switchover.Side) error {
 }
 
 // wakeAll wakes the waiting sessions to check h.
-func (w *switcher) wakeAll(h *hold) {
+func (w *switcher) wakeAll(h *pause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ses := range h.waiting {
 		ses.interrupt(causeMove)
 	}
 	if len(h.waiting) == 0 {
-		h.report(nil)
+		h.reportFirst(nil)
 	}
 }
 
-// tell records that a session has its new connection, that it ended, or the reason why it cannot move.
-func (h *hold) tell(ses *session, failure error) {
+// reportSession records that a session has its new connection, that it ended, or the reason why it cannot move.
+func (h *pause) reportSession(ses *session, failure error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.waiting[ses]; !ok {
@@ -369,12 +369,12 @@ func (h *hold) tell(ses *session, failure error) {
 	}
 	delete(h.waiting, ses)
 	if failure != nil || len(h.waiting) == 0 {
-		h.report(failure)
+		h.reportFirst(failure)
 	}
 }
 
-// report passes the first report to Switch.
-func (h *hold) report(failure error) {
+// reportFirst passes the first report to Switch.
+func (h *pause) reportFirst(failure error) {
 	select {
 	case h.ready <- failure:
 	default:
@@ -383,7 +383,7 @@ func (h *hold) report(failure error) {
 
 // Active returns the server for new sessions.
 func (w *switcher) Active() (side switchover.Side, addr string) {
-	side = sideOf(w.gate.Load() &^ gateHeld)
+	side = sideOf(w.gate.Load() &^ gatePaused)
 	return side, w.addrs[side]
 }
 

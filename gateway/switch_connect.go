@@ -44,8 +44,8 @@ func (s *session) discardNext() {
 	}
 }
 
-// startOver drops the state that would be replayed on another server, and the pin.
-func (s *session) startOver() {
+// clearReplayState drops the state that would be replayed on another server, and the pin.
+func (s *session) clearReplayState() {
 	s.pin.Store(nil)
 	s.sets.clear()
 	s.longOpen, s.nextOnly, s.wasReset = false, false, false
@@ -53,7 +53,7 @@ func (s *session) startOver() {
 
 // connectNext opens the session's connection to the other side within a pause. A nil error means that the
 // session is ready to move, or to be closed if that was requested.
-func (s *session) connectNext(h *hold) error {
+func (s *session) connectNext(h *pause) error {
 	if s.pin.Load() != nil && h.closePinned {
 		h.closing.Add(1)
 		return nil
@@ -98,7 +98,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 		return err
 	}
 	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // the next use reports a socket error
-	here, err := s.askState(s.maria)
+	here, err := s.queryState(s.maria)
 	if err != nil {
 		return err
 	}
@@ -236,9 +236,9 @@ func (s *session) prepareNext(ctx context.Context, n *next, schema string) error
 	return nil
 }
 
-// goOver closes the session's old connection and continues with the new one. A session without a new
+// switchConn closes the session's old connection and continues with the new one. A session without a new
 // connection, because it is pinned or missed the switch, is moved or closed by gated.
-func (s *session) goOver(side switchover.Side) error {
+func (s *session) switchConn(side switchover.Side) error {
 	n := s.next
 	if n == nil {
 		return nil
@@ -278,10 +278,10 @@ func (s *session) moveAlone(side switchover.Side) error {
 	defer cancel()
 	err := s.connect(ctx, s.srv.targets[side])
 	if err == nil {
-		return s.goOver(side)
+		return s.switchConn(side)
 	}
 	s.srv.closed.Add(1)
-	return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
+	return s.endPaused(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
 		"Tare goes to %s now, and this session cannot: %v", s.srv.targets[side].Addr, err)}, errNotMoved)
 }
 
@@ -329,13 +329,13 @@ func newState(row mysqlwire.TextRow, status mysqlwire.Status) sessionState {
 	}
 }
 
-// askState queries the session's current backend.
-func (s *session) askState(maria bool) (sessionState, error) {
-	err := s.ask3(stateQuery(maria))
+// queryState queries the session's current backend.
+func (s *session) queryState(maria bool) (sessionState, error) {
+	err := s.internalQuery(stateQuery(maria))
 	var row mysqlwire.TextRow
 	var status mysqlwire.Status
 	if err == nil {
-		row, status, err = s.answer3(s.backend.Fill)
+		row, status, err = s.readInternalRow(s.backend.Fill)
 	}
 	if err != nil {
 		return sessionState{}, fmt.Errorf("ask backend %s for the session's state: %w", s.to.Addr, err)

@@ -64,8 +64,8 @@ const statefulEffects = sqlplan.EffectTempTable | sqlplan.EffectTableLocks | sql
 const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectAutocommit |
 	sqlplan.EffectTxMode | sqlplan.EffectUserVarWrite | sqlplan.EffectRole
 
-// fix pins the session; the first reason is kept.
-func (s *session) fix(reason string) {
+// pinSession pins the session; the first reason is kept.
+func (s *session) pinSession(reason string) {
 	s.rec.PinnedReason = reason
 	if s.pin.Load() == nil {
 		s.pin.Store(&pin{Reason: reason, Digest: s.rec.Digest, Since: time.Now()})
@@ -89,12 +89,12 @@ func (s *session) track(effects sqlplan.Effect) {
 	}
 	for _, p := range effectPins {
 		if effects.Has(p.effect) {
-			s.fix(p.reason)
+			s.pinSession(p.reason)
 			return
 		}
 	}
 	if effects.Any(replayedEffects) {
-		s.fix("session or user variables that were set otherwise than by a SET that can be said again")
+		s.pinSession("session or user variables that were set otherwise than by a SET that can be said again")
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *session) keepSet(effects sqlplan.Effect) bool {
 		if s.sets.keep(s.rec.Text) {
 			return true
 		}
-		s.fix(fmt.Sprintf("more than %d bytes of SET statements", maxSets))
+		s.pinSession(fmt.Sprintf("more than %d bytes of SET statements", maxSets))
 		return true
 	}
 	return false

@@ -103,13 +103,13 @@ func (s *session) translate(st *preparedStatement) *clientError {
 	if at == 0 || !s.msg.whole || len(types) == 0 || len(s.msg.body)+len(types) >= mysqlwire.MaxPayload {
 		return errUnknownTypes
 	}
-	s.tell(at, types)
+	s.insertTypes(at, types)
 	st.untyped = false
 	return nil
 }
 
-// tell inserts the parameter types into the current EXECUTE, whose flag for them is at offset at.
-func (s *session) tell(at int, types []byte) {
+// insertTypes inserts the parameter types into the current EXECUTE, whose flag for them is at offset at.
+func (s *session) insertTypes(at int, types []byte) {
 	s.msg.body[at] = 1
 	if want := len(s.client.Buffered()) + len(types); want > s.client.Size() {
 		s.borrowClient(want)

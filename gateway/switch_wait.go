@@ -14,15 +14,15 @@ func (s *session) gated() error {
 		switch {
 		case g == s.lane:
 			return nil
-		case g&gateHeld == 0:
+		case g&gatePaused == 0:
 			if err := s.moveAlone(sideOf(g)); err != nil {
 				return err
 			}
 		case s.isOpen() || s.msg.cmd == mysqlwire.ComQuit:
 			return nil // it started before the pause, which waits for it
 		default:
-			s.phase.Store(phaseHeld)
-			err := s.waitHeld(s.srv.hold.Load())
+			s.phase.Store(phasePaused)
+			err := s.waitPaused(s.srv.pause.Load())
 			s.phase.Store(phaseBusy)
 			if err != nil {
 				return err
@@ -37,15 +37,15 @@ func (s *session) isOpen() bool {
 	return s.status.Has(mysqlwire.StatusInTrans) || s.longOpen || s.nextOnly
 }
 
-// waitHeld blocks until the gate is open; meanwhile it opens the session's connection to the other side on
+// waitPaused blocks until the gate is open; meanwhile it opens the session's connection to the other side on
 // request, and handles hang-ups.
-func (s *session) waitHeld(h *hold) error {
+func (s *session) waitPaused(h *pause) error {
 	poke := make(chan struct{}, 1)
 	s.poke.Store(&poke)
 	defer s.poke.Store(nil)
 	moving := h.moving
 	for {
-		if err := s.interruptedHeld(); err != nil {
+		if err := s.interruptedPaused(); err != nil {
 			s.discardNext()
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *session) waitHeld(h *hold) error {
 		})
 		switch {
 		case over && h.switched:
-			return s.goOver(h.to)
+			return s.switchConn(h.to)
 		case over:
 			s.discardNext()
 			return nil
@@ -69,32 +69,32 @@ func (s *session) waitHeld(h *hold) error {
 			moving = nil
 			s.causes.And(^causeMove)
 			failure := s.connectNext(h)
-			if err := s.interruptedHeld(); err != nil {
+			if err := s.interruptedPaused(); err != nil {
 				s.discardNext()
 				return err // a disconnected client does not keep others from moving
 			}
-			h.tell(s, failure)
+			h.reportSession(s, failure)
 		}
 	}
 }
 
-// interruptedHeld ends a paused session whose client or backend hung up, or that has to end.
-func (s *session) interruptedHeld() error {
+// interruptedPaused ends a paused session whose client or backend hung up, or that has to end.
+func (s *session) interruptedPaused() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
-		return fmt.Errorf("%w: while it was held", errClientLeft)
+		return fmt.Errorf("%w: while it was held", errClientDisconnected)
 	case causes&causeDrainLimit != 0:
-		return s.endHeld(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was held"}, errDrained)
+		return s.endPaused(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was held"}, errDrained)
 	case causes&causeBackendGone != 0 && s.next == nil:
-		return s.endHeld(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+		return s.endPaused(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 			"Tare lost backend %s while the session was held", s.to.Addr)}, errBackendIdle)
 	}
 	return nil
 }
 
-// endHeld sends the client the reason why its session ends: as the response to the paused command, or between
+// endPaused sends the client the reason why its session ends: as the response to the paused command, or between
 // commands.
-func (s *session) endHeld(e *clientError, end error) error {
+func (s *session) endPaused(e *clientError, end error) error {
 	seq := uint8(0)
 	if s.msg.size > 0 {
 		seq = s.msg.seq + 1
@@ -106,8 +106,8 @@ func (s *session) endHeld(e *clientError, end error) error {
 	return fmt.Errorf("%w: %w", end, e)
 }
 
-// joinHold handles the wake-up of a session that waits for its client, to move with the others.
-func (s *session) joinHold() error {
+// joinPause handles the wake-up of a session that waits for its client, to move with the others.
+func (s *session) joinPause() error {
 	s.causes.And(^causeMove)
 	phase := s.phase.Load()
 	err := s.gated()
@@ -122,7 +122,7 @@ func (s *session) joinHold() error {
 func (s *session) waitLogin() (*target, error) {
 	for {
 		g := s.srv.gate.Load()
-		if g&gateHeld == 0 {
+		if g&gatePaused == 0 {
 			s.lane = g
 			return s.srv.targets[sideOf(g)], nil
 		}
@@ -130,7 +130,7 @@ func (s *session) waitLogin() (*target, error) {
 		s.poke.Store(&poke)
 		if s.causes.Load()&(causeDrain|causeDrainLimit) == 0 {
 			select {
-			case <-s.srv.hold.Load().done:
+			case <-s.srv.pause.Load().done:
 			case <-poke:
 			}
 		}

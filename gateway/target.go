@@ -189,7 +189,7 @@ func finishLogin(c *mysqlconn.Conn, plugin string) error {
 		if plugin == pluginParsec {
 			return errUnfinished
 		}
-		if err := c.WriteMessage(emptyAnswer(plugin)); err != nil {
+		if err := c.WriteMessage(emptyResponse(plugin)); err != nil {
 			return err
 		}
 	}
@@ -198,8 +198,8 @@ func finishLogin(c *mysqlconn.Conn, plugin string) error {
 
 var errUnfinished = errors.New("the login is closed unfinished")
 
-// emptyAnswer returns a method's response for an empty password, of the length that the method requires.
-func emptyAnswer(plugin string) []byte {
+// emptyResponse returns a method's response for an empty password, of the length that the method requires.
+func emptyResponse(plugin string) []byte {
 	switch plugin {
 	case mysqlconn.PluginNative, oldPassword:
 		return nil
@@ -228,8 +228,8 @@ const (
 	spareLife = 3 * time.Second // since the connection was made: servers wait 10 s for a login by default
 )
 
-// answerLimit returns the deadline for the client's response while nothing has been sent on g.
-func (g *greeted) answerLimit() time.Time { return g.born.Add(spareLife + answerTimeout) }
+// responseDeadline returns the deadline for the client's response while nothing has been sent on g.
+func (g *greeted) responseDeadline() time.Time { return g.born.Add(spareLife + responseTimeout) }
 
 // put keeps a greeted connection, or dismisses it.
 func (p *spares) put(g *greeted) {
@@ -301,9 +301,9 @@ func (p *spares) flush() {
 // methods are the authentication methods of users. A user's method becomes known by naming the user to the
 // server; one login per user does that at a time.
 type methods struct {
-	mu     sync.Mutex
-	byUser map[string]string
-	asking map[string]chan struct{} // users whose method a login is determining; closed when it is done
+	mu         sync.Mutex
+	byUser     map[string]string
+	inProgress map[string]chan struct{} // users whose method a login is determining; closed when it is done
 }
 
 const maxMethods = 4096 // users
@@ -317,12 +317,12 @@ func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) 
 		if method, ok := m.byUser[string(user)]; ok {
 			return method, false
 		}
-		other, ok := m.asking[string(user)]
+		other, ok := m.inProgress[string(user)]
 		if !ok {
-			if m.asking == nil {
-				m.asking = make(map[string]chan struct{})
+			if m.inProgress == nil {
+				m.inProgress = make(map[string]chan struct{})
 			}
-			m.asking[string(user)] = make(chan struct{})
+			m.inProgress[string(user)] = make(chan struct{})
 			return "", true
 		}
 		m.mu.Unlock()
@@ -339,13 +339,13 @@ func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) 
 	}
 }
 
-// asked wakes the other logins of the user.
-func (m *methods) asked(user []byte) {
+// finish wakes the other logins of the user.
+func (m *methods) finish(user []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if done, ok := m.asking[string(user)]; ok {
+	if done, ok := m.inProgress[string(user)]; ok {
 		close(done)
-		delete(m.asking, string(user))
+		delete(m.inProgress, string(user))
 	}
 }
 
@@ -374,8 +374,8 @@ func publicReason(err error) string {
 	return err.Error()
 }
 
-// hasLeft reports whether the peer has closed a connection and no byte of it is unread.
-func hasLeft(nc net.Conn) (left bool) {
+// hasDisconnected reports whether the peer has closed a connection and no byte of it is unread.
+func hasDisconnected(nc net.Conn) (left bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
 		return false

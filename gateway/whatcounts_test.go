@@ -25,7 +25,7 @@ type loginEnd struct {
 func TestWhatServersCount(t *testing.T) {
 	ends := []loginEnd{
 		{"empty password", func(c *mysqlconn.Conn, plugin string) {
-			if c.WriteMessage(emptyAnswer(plugin)) == nil {
+			if c.WriteMessage(emptyResponse(plugin)) == nil {
 				_ = finishLogin(c, plugin)
 			}
 		}},
@@ -136,7 +136,7 @@ func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, stri
 	must(t, hello.Decode(p))
 	out := mysqlwire.HandshakeResponse{
 		Capabilities: mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth,
-		MaxPacket:    1 << 24, Charset: hello.Charset, User: []byte(user), AuthPlugin: []byte(askMethod),
+		MaxPacket:    1 << 24, Charset: hello.Charset, User: []byte(user), AuthPlugin: []byte(unknownMethod),
 	}
 	must(t, c.WriteMessage(out.AppendTo(nil)))
 	p, err = c.ReadMessage(maxLoginPacket)
