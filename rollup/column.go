@@ -108,7 +108,7 @@ type SpreadReader struct {
 	next          int // the row whose spread starts at from
 	from          int64
 	scratch       *stmtstats.Histogram // of a file of version 1
-	turned        []byte               // its spread in the current format
+	converted     []byte               // its spread in the current format
 }
 
 // Spreads returns a reader of the encoded histograms.
@@ -122,7 +122,7 @@ func (s *SpreadReader) reset(to SpreadReader) {
 	ends, spreads := s.ends, s.spreads
 	ends.reset(to.ends)
 	spreads.reset(to.spreads)
-	*s = SpreadReader{ends: ends, spreads: spreads, scratch: s.scratch, turned: s.turned}
+	*s = SpreadReader{ends: ends, spreads: spreads, scratch: s.scratch, converted: s.converted}
 }
 
 // Spread returns the encoded histogram of a row, valid until the next call.
@@ -151,12 +151,12 @@ func (s *SpreadReader) Spread(row int) ([]byte, error) {
 	if s.scratch == nil {
 		s.scratch = new(stmtstats.Histogram)
 	}
-	s.turned, err = s.ends.file.turn(s.turned[:0], b, s.scratch)
-	return s.turned, err
+	s.converted, err = s.ends.file.appendCurrent(s.converted[:0], b, s.scratch)
+	return s.converted, err
 }
 
-// turn appends a spread of the file to dst, in the current format. It overwrites the scratch.
-func (f *File) turn(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
+// appendCurrent appends a spread of the file to dst, in the current format. It overwrites the scratch.
+func (f *File) appendCurrent(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
 	if f.version > 1 || len(spread) == 0 {
 		return append(dst, spread...), nil
 	}

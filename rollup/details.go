@@ -79,7 +79,7 @@ func (r *DetailReader) Add(f *File) error {
 	if any, err := r.Find(f); err != nil || !any {
 		return err
 	}
-	if err := r.tell(f); err != nil {
+	if err := r.fillKeys(f); err != nil {
 		return err
 	}
 	values := make([][numCounts]uint64, len(r.Of))
@@ -125,8 +125,8 @@ func (r *DetailReader) Add(f *File) error {
 	return nil
 }
 
-// tell sets missing Keys and texts.
-func (r *DetailReader) tell(f *File) error {
+// fillKeys sets missing Keys and texts.
+func (r *DetailReader) fillKeys(f *File) error {
 	var names *KeyReader
 	var texts *TextReader
 	for i, d := range r.Of {

@@ -258,7 +258,7 @@ func (f *File) counts(column int) (c Counts, spread []byte, err error) {
 		}
 		v[i], b = n, b[width:]
 	}
-	spread, err = f.turn(nil, b, new(stmtstats.Histogram))
+	spread, err = f.appendCurrent(nil, b, new(stmtstats.Histogram))
 	return countsFrom(&v), spread, err
 }
 

@@ -124,7 +124,7 @@ func NewLabeller(common map[string]string) *Labeller {
 
 // SetSeries sets the labels of one of a Key's series. Empty ones are left out, which to PromQL is the same.
 func (l *Labeller) SetSeries(kind stmtstats.Kind, k *stmtstats.Key, number int) {
-	l.begin(Of(number))
+	l.reset(Of(number))
 	digest := kind.String()
 	if kind == stmtstats.Tracked {
 		digest = hex.EncodeToString(k.Digest[:])
@@ -141,13 +141,13 @@ func (l *Labeller) SetSeries(kind stmtstats.Kind, k *stmtstats.Key, number int) 
 
 // SetInfo sets the labels of the series that has a digest's text.
 func (l *Labeller) SetInfo(digest [16]byte, text string) {
-	l.begin(Info)
+	l.reset(Info)
 	l.add(LabelDigest, hex.EncodeToString(digest[:]))
 	l.add(LabelText, text)
 	l.builder.Sort()
 }
 
-func (l *Labeller) begin(m Metric) {
+func (l *Labeller) reset(m Metric) {
 	l.builder.Reset()
 	l.builder.Add(promlabel.MetricNameLabel, m.String())
 	for _, c := range l.common {

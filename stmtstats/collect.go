@@ -43,10 +43,10 @@ func (t *Table) Collect(visit func(*Sample) error) error {
 		switch e.state() {
 		case gateGone:
 			t.mu.Lock()
-			t.sample.begin(Gone, e.id, e.first, e.last.Load())
+			t.sample.reset(Gone, e.id, e.first, e.last.Load())
 			t.sample.Key = t.names.key(e, t.mem.pages)
 			t.mu.Unlock()
-			if err := t.tell(visit); err != nil {
+			if err := t.report(visit); err != nil {
 				return err
 			}
 			told = append(told, uint32(i))
@@ -61,7 +61,7 @@ func (t *Table) Collect(visit func(*Sample) error) error {
 			fresh := e.fresh.Swap(0) != 0
 			t.readTracked(e, fresh)
 			t.sample.Fresh = fresh
-			if err := t.tell(visit); err != nil {
+			if err := t.report(visit); err != nil {
 				e.changed.Store(1)
 				if fresh {
 					e.fresh.Store(1)
@@ -95,7 +95,7 @@ func (t *Table) Each(visit func(*Sample) error) error {
 		}
 		t.readTracked(e, true)
 		t.sample.Fresh = e.fresh.Load() != 0
-		if err := t.tell(visit); err != nil {
+		if err := t.report(visit); err != nil {
 			return err
 		}
 	}
@@ -111,11 +111,11 @@ func (t *Table) Repeat() {
 	}
 }
 
-// tell calls visit with the sample, which is invalid after visit returns.
-func (t *Table) tell(visit func(*Sample) error) error {
+// report calls visit with the sample, which is invalid after visit returns.
+func (t *Table) report(visit func(*Sample) error) error {
 	err := visit(&t.sample)
 	if invariants {
-		t.sample.begin(Gone, stale, 0, 0)
+		t.sample.reset(Gone, stale, 0, 0)
 		t.sample.Calls = stale
 	}
 	return err
@@ -148,18 +148,18 @@ func (t *Table) visitSums(visit func(*Sample) error) error {
 	t.mu.Lock()
 	t.copyEvicted(&t.sample)
 	t.mu.Unlock()
-	if err := t.tell(visit); err != nil {
+	if err := t.report(visit); err != nil {
 		return err
 	}
 	other := &t.mem.entries[0]
 	t.read(other, Other)
-	return t.tell(visit)
+	return t.report(visit)
 }
 
 // copyEvicted reads the totals of evicted entries into s. The caller holds the lock.
 func (t *Table) copyEvicted(s *Sample) {
 	sum := &t.mem.sets[t.mem.header.set()]
-	s.begin(Evicted, evictedID, sum.first, sum.last)
+	s.reset(Evicted, evictedID, sum.first, sum.last)
 	s.counters(&sum.counters)
 	for o := range octaves {
 		s.Histogram.octave(o, sum.buckets[o*PerOctave:])
@@ -170,9 +170,9 @@ func (t *Table) copyEvicted(s *Sample) {
 func (t *Table) visitDropped(visit func(*Sample) error) error {
 	for len(t.dropped) > 0 {
 		d := t.dropped[0]
-		t.sample.begin(Gone, d.id, d.first, d.last)
+		t.sample.reset(Gone, d.id, d.first, d.last)
 		t.sample.Key = d.key
-		if err := t.tell(visit); err != nil {
+		if err := t.report(visit); err != nil {
 			return err
 		}
 		t.dropped = t.dropped[1:]
@@ -229,12 +229,12 @@ func (m *memory) copyBetween(s *Sample, e *entry, kind Kind) bool {
 func (m *memory) copySealed(s *Sample, e *entry, kind Kind) {
 	e.seal()
 	m.copyEntry(s, e, kind)
-	e.turn(gateSealed, gateLive)
+	e.transition(gateSealed, gateLive)
 }
 
 // copyEntry reads an entry's counters into s.
 func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
-	s.begin(kind, e.id, e.first, e.last.Load())
+	s.reset(kind, e.id, e.first, e.last.Load())
 	counters := e.load()
 	s.counters(&counters)
 	for o := range e.octaves {
@@ -249,8 +249,8 @@ func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
 	s.Calls = s.Histogram.Count()
 }
 
-// begin resets s to a sample without counts.
-func (s *Sample) begin(kind Kind, id uint64, first, last int64) {
+// reset resets s to a sample without counts.
+func (s *Sample) reset(kind Kind, id uint64, first, last int64) {
 	s.Histogram.Reset()
 	s.Key, s.Kind, s.ID, s.Text, s.TextCut, s.Calls = Key{}, kind, id, "", false, 0
 	s.Counters = Counters{}

@@ -68,33 +68,33 @@ type entry struct {
 	_    [24]byte
 }
 
-// enter registers the caller as a writer of e until leave or retreat. If it returns false, the caller must
+// acquire registers the caller as a writer of e until release or abandon. If it returns false, the caller must
 // not access e.
-func (e *entry) enter() bool {
+func (e *entry) acquire() bool {
 	if e.gate.Add(1)&gateLive != 0 {
 		return true
 	}
-	e.retreat()
+	e.abandon()
 	return false
 }
 
-// leave ends a write.
-func (e *entry) leave() { e.gate.Add(gateWrites - 1) }
+// release ends a write.
+func (e *entry) release() { e.gate.Add(gateWrites - 1) }
 
-// retreat unregisters a writer that has not written.
-func (e *entry) retreat() { e.gate.Add(^uint64(0)) }
+// abandon unregisters a writer that has not written.
+func (e *entry) abandon() { e.gate.Add(^uint64(0)) }
 
 // seal blocks new writers and waits for those inside. The caller holds the table's lock, for which blocked
 // writers wait.
 func (e *entry) seal() {
-	e.turn(gateLive, gateSealed)
+	e.transition(gateLive, gateSealed)
 	for e.gate.Load()&gateInside != 0 {
 		runtime.Gosched()
 	}
 }
 
-// turn changes an entry's state atomically, because the process may be killed at any time.
-func (e *entry) turn(from, to uint64) { e.gate.Add(to - from) }
+// transition changes an entry's state atomically, because the process may be killed at any time.
+func (e *entry) transition(from, to uint64) { e.gate.Add(to - from) }
 
 // state returns the state; 0: free.
 func (e *entry) state() uint64 { return e.gate.Load() & gateStates }

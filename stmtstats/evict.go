@@ -29,7 +29,7 @@ func (h *header) set() int { return int(h.moved.Load() / movedSet) }
 // markGone marks an entry whose totals have been added as evicted, and frees everything that is not needed to
 // report it.
 func (t *Table) markGone(e *entry) {
-	e.turn(gateSealed, gateGone)
+	e.transition(gateSealed, gateGone)
 	for o := range e.octaves {
 		if n := e.octaves[o].Load(); n != 0 {
 			t.pages.put(n)
@@ -47,7 +47,7 @@ func (t *Table) free(number uint32) {
 	if e.namesPage != 0 {
 		t.pages.put(e.namesPage)
 	}
-	e.turn(gateGone, 0)
+	e.transition(gateGone, 0)
 	t.unused = append(t.unused, number)
 }
 

@@ -58,11 +58,11 @@ func (t *Table) find(hash uint64, r *querylog.Record, bucket int) (e *entry, mis
 		}
 		e := &t.mem.entries[uint32(slot)-1]
 		t.mem.fetch(e, bucket)
-		if e.enter() {
+		if e.acquire() {
 			if e.is(r, t.mem.pages) {
 				return e, false
 			}
-			e.retreat()
+			e.abandon()
 		} else if e.state() != gateGone {
 			return nil, false // sealed, or freed since this index was built: find again under the lock
 		}

@@ -154,7 +154,7 @@ func (g geometry) format(raw []byte, redaction querylog.Redaction) *memory {
 	for o := range other.octaves {
 		other.octaves[o].Store(uint32(1 + o))
 	}
-	other.turn(0, gateLive)
+	other.transition(0, gateLive)
 	return m
 }
 

@@ -22,7 +22,7 @@ func (t *Table) Observe(r *querylog.Record) {
 		return
 	case e == nil || !e.hasPlace(bucket):
 		if e != nil {
-			e.retreat()
+			e.abandon()
 		}
 		if e = t.observeSlowly(hash, r, bucket); e == nil {
 			return
@@ -32,7 +32,7 @@ func (t *Table) Observe(r *querylog.Record) {
 	slow := int64(r.Total) > e.floor.Load()
 	noText := e.textless.Load() != 0 && len(r.Normalized) != 0
 	e.count(r, bucket, t.mem.pages)
-	e.leave()
+	e.release()
 	if slow || noText {
 		t.learn(e, id, r)
 	}
@@ -42,12 +42,12 @@ func (t *Table) Observe(r *querylog.Record) {
 func (t *Table) countOther(r *querylog.Record, bucket int) {
 	t.untracked.Add(1)
 	other := &t.mem.entries[0]
-	for !other.enter() { // sealed while it is read
+	for !other.acquire() { // sealed while it is read
 		t.mu.Lock()
 		t.mu.Unlock() //nolint:staticcheck // who holds it makes the entry live again before
 	}
 	other.count(r, bucket, t.mem.pages)
-	other.leave()
+	other.release()
 }
 
 // observeSlowly enters the entry of a statement whose digest is new, or whose bucket has no counter yet. If
@@ -56,12 +56,12 @@ func (t *Table) observeSlowly(hash uint64, r *querylog.Record, bucket int) *entr
 	t.mu.Lock()
 	e, _ := t.find(hash, r, bucket)
 	if e == nil {
-		if e = t.admit(hash, r, bucket); e != nil && !e.enter() {
+		if e = t.admit(hash, r, bucket); e != nil && !e.acquire() {
 			panic("BUG: stmtstats: a new entry that cannot be entered")
 		}
 	}
-	if e != nil && !e.hasPlace(bucket) && !t.givePage(e, bucket) {
-		e.retreat()
+	if e != nil && !e.hasPlace(bucket) && !t.allocatePage(e, bucket) {
+		e.abandon()
 		e = nil
 	}
 	t.mu.Unlock()

@@ -23,7 +23,7 @@ func (t *Table) open() error {
 			return err
 		}
 		t.file = f
-		t.begin(g.format(f.raw, t.opts.Redaction))
+		t.resume(g.format(f.raw, t.opts.Redaction))
 		return nil
 	}
 	if err := os.MkdirAll(t.opts.Dir, 0o700); err != nil {
@@ -47,7 +47,7 @@ func (t *Table) open() error {
 	}
 	t.opts.State.Created(path, localstate.File{Piece: tablePiece})
 	t.file.raw = mem.raw
-	t.begin(mem)
+	t.resume(mem)
 	return nil
 }
 
@@ -105,8 +105,8 @@ func (t *Table) putAside(path string, raw []byte, why error) error {
 	return nil
 }
 
-// begin continues with the table in mem.
-func (t *Table) begin(mem *memory) {
+// resume continues with the table in mem.
+func (t *Table) resume(mem *memory) {
 	t.mem = mem
 	for i := range mem.entries {
 		e := &mem.entries[i]

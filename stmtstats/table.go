@@ -114,7 +114,7 @@ func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
 	number := t.unused[len(t.unused)-1]
 	t.unused = t.unused[:len(t.unused)-1]
 	e := &t.mem.entries[number]
-	e.begin()
+	e.reset()
 	e.id = t.mem.header.nextID.Add(1) - 1
 	e.digest = r.Digest
 	e.first = endOf(r)
@@ -135,15 +135,15 @@ func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
 		e.textless.Store(1)
 		t.learnText(e, r)
 	}
-	e.turn(0, gateLive)
+	e.transition(0, gateLive)
 	t.index.Load().insert(hash, int(number))
 	t.live++
 	t.admitted++
 	return e
 }
 
-// begin resets a free entry. A session that still has its number cannot enter it.
-func (e *entry) begin() {
+// reset resets a free entry. A session that still has its number cannot enter it.
+func (e *entry) reset() {
 	e.namesPage = 0
 	e.names = [inlineNames]byte{}
 	e.collected.Store(0)
@@ -162,9 +162,9 @@ func (e *entry) begin() {
 	e.floor.Store(0)
 }
 
-// givePage allocates the page for a bucket of an entry in which the caller is registered as a writer, and may
+// allocatePage allocates the page for a bucket of an entry in which the caller is registered as a writer, and may
 // evict another entry for that. The caller holds the lock.
-func (t *Table) givePage(e *entry, bucket int) bool {
+func (t *Table) allocatePage(e *entry, bucket int) bool {
 	if t.pages.free() == 0 && !t.evictForPage(e) {
 		return false
 	}

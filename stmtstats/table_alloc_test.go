@@ -56,7 +56,7 @@ func TestAllocs(t *testing.T) {
 	if e == nil || e.floor.Load() < int64(slower.Total)-numSlow {
 		t.Errorf("the slowest call was not kept among the slowest")
 	}
-	e.retreat()
+	e.abandon()
 }
 
 // TestCollectAllocs checks that collecting does not allocate, except for the strings of Keys that are

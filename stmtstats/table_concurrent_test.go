@@ -21,7 +21,7 @@ func heapTable(t testing.TB, o Options) *Table {
 	g := geometryOf(o.MaxDigests, o.Bytes)
 	raw := heapBytes(make([]uint64, g.bytes()/8))
 	table := &Table{opts: o, seed: maphash.MakeSeed()}
-	table.begin(g.format(raw, o.Redaction))
+	table.resume(g.format(raw, o.Redaction))
 	table.allowance.start(o.Now(), o.MaxDigests)
 	return table
 }

@@ -132,7 +132,7 @@ func FuzzReadTable(f *testing.F) {
 				t.Fatal(err)
 			}
 			table := &Table{opts: o, seed: maphash.MakeSeed()}
-			table.begin(mem)
+			table.resume(mem)
 			return table
 		}
 		sum := func(table *Table) (calls, rows uint64, keys map[uint64]Key) {

@@ -195,22 +195,22 @@ func TestKillWithinEviction(t *testing.T) {
 		evicted uint64
 	}{
 		{"before", func(m, done *memory) {}, 0},
-		{"sealed", func(m, done *memory) { m.entries[2].turn(gateLive, gateSealed) }, 0},
+		{"sealed", func(m, done *memory) { m.entries[2].transition(gateLive, gateSealed) }, 0},
 		{"half added", func(m, done *memory) {
-			m.entries[2].turn(gateLive, gateSealed)
+			m.entries[2].transition(gateLive, gateSealed)
 			copy(m.raw[headerBytes:sets-totalsBytes/2], done.raw[headerBytes:])
 		}, 0},
 		{"added", func(m, done *memory) {
-			m.entries[2].turn(gateLive, gateSealed)
+			m.entries[2].transition(gateLive, gateSealed)
 			copy(m.raw[headerBytes:sets], done.raw[headerBytes:])
 		}, 0},
 		{"switched", func(m, done *memory) {
-			m.entries[2].turn(gateLive, gateSealed)
+			m.entries[2].transition(gateLive, gateSealed)
 			copy(m.raw[:sets], done.raw[:sets])
 		}, calls},
 		{"gone", func(m, done *memory) {
 			copy(m.raw[:sets], done.raw[:sets])
-			m.entries[2].turn(gateLive, gateGone)
+			m.entries[2].transition(gateLive, gateGone)
 		}, calls},
 		{"after", func(m, done *memory) { copy(m.raw, done.raw) }, calls},
 	} {

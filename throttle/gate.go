@@ -64,16 +64,16 @@ func pauseAfter(worked time.Duration, share float64) time.Duration {
 	return time.Duration(float64(min(worked, longestSlice)) * (1/share - 1))
 }
 
-// enter adds a working worker.
-func (g *gate) enter(now time.Time) {
+// admit adds a working worker.
+func (g *gate) admit(now time.Time) {
 	if g.working == 0 {
 		g.since = now
 	}
 	g.working++
 }
 
-// leave removes a working worker. The last one starts the pause.
-func (g *gate) leave(now time.Time) {
+// remove removes a working worker. The last one starts the pause.
+func (g *gate) remove(now time.Time) {
 	g.working--
 	if g.working > 0 {
 		return
@@ -100,7 +100,7 @@ func (g *gate) open(now time.Time, share float64) (opened bool, wait time.Durati
 	case share <= 0:
 		return false, 0
 	case share == 1:
-		g.begin(now)
+		g.start(now)
 		return true, 0
 	}
 	if g.rested.IsZero() {
@@ -114,12 +114,12 @@ func (g *gate) open(now time.Time, share float64) (opened bool, wait time.Durati
 		return false, wait
 	}
 	late := min(now.Sub(at), mostLate)
-	g.begin(now)
+	g.start(now)
 	g.late = late
 	return true, 0
 }
 
-// begin starts a slice.
-func (g *gate) begin(now time.Time) {
+// start starts a slice.
+func (g *gate) start(now time.Time) {
 	g.closed, g.on, g.since, g.late = false, 0, now, 0
 }

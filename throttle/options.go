@@ -78,11 +78,11 @@ func (o *Options) limits() (limits []Limit, sources []source) {
 	}
 	if o.MaxThreadsRunning > 0 {
 		limits = append(limits, Limit{Kind: LimitThreads, Name: "Threads_running of " + o.Server.Addr, Bound: float64(o.MaxThreadsRunning), Memory: time.Second})
-		sources = append(sources, &sqlSource{cfg: o.Server, read: readFigure("SHOW GLOBAL STATUS LIKE 'Threads_running'", 1)})
+		sources = append(sources, &sqlSource{cfg: o.Server, read: readNumber("SHOW GLOBAL STATUS LIKE 'Threads_running'", 1)})
 	}
 	if o.Query != "" {
 		limits = append(limits, Limit{Kind: LimitQuery, Name: "answer to the throttle query", Bound: o.Above, Memory: time.Second})
-		sources = append(sources, &sqlSource{cfg: o.Server, read: readFigure(o.Query, 0)})
+		sources = append(sources, &sqlSource{cfg: o.Server, read: readNumber(o.Query, 0)})
 	}
 	if o.MaxP99 > 0 {
 		limits = append(limits, Limit{Kind: LimitP99, Name: "p99 of live traffic", Unit: "ms", Bound: milliseconds(o.MaxP99), Memory: 10 * time.Second})
@@ -93,8 +93,8 @@ func (o *Options) limits() (limits []Limit, sources []source) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// parseFigure parses a number as returned by servers.
-func parseFigure(text []byte) (float64, error) {
+// parseNumber parses a number as returned by servers.
+func parseNumber(text []byte) (float64, error) {
 	if text == nil {
 		return 0, errors.New("the result is NULL")
 	}

@@ -12,24 +12,24 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
-// lookEvery is the polling interval of the limits' sources.
-const lookEvery = 500 * time.Millisecond
+// pollInterval is the polling interval of the limits' sources.
+const pollInterval = 500 * time.Millisecond
 
 // A Pacer applies the rate of the throttle to all work of a run on the servers: a fraction of the workers
 // works for a slice, and then none (gate). Slices are short, a single batch of one worker at a low rate, so
 // that statements of other clients are not delayed for long. A paused worker has no open statement, hence no
 // locks that others wait for, such as the AUTO_INCREMENT lock that LOAD DATA keeps until its end.
 type Pacer struct {
-	share atomic.Uint64 // bits of the current rate, a float64
+	rate atomic.Uint64 // bits of the current rate, a float64
 
 	o       PacerOptions
 	sources []source
 
-	mu     sync.Mutex
-	core   *throttle
-	values []reading // of the last poll
-	gate   gate
-	told   string // subject of the last event
+	mu       sync.Mutex
+	core     *throttle
+	values   []reading // of the last poll
+	gate     gate
+	reported string // subject of the last event
 
 	joined int     // goroutines that have joined
 	steps  int     // those within a step
@@ -58,7 +58,7 @@ func NewPacer(o PacerOptions) *Pacer {
 	}
 	limits, sources := o.Limits.limits()
 	p := &Pacer{core: newThrottle(limits, o.Limits.Patience), sources: sources, values: make([]reading, len(limits)), o: o, gate: newGate()}
-	p.share.Store(math.Float64bits(p.core.allowed()))
+	p.rate.Store(math.Float64bits(p.core.allowed()))
 	return p
 }
 
@@ -66,8 +66,8 @@ func NewPacer(o PacerOptions) *Pacer {
 func (p *Pacer) Inherit(old *Pacer) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	p.core.most, p.core.limits = old.core.most, old.core.limits
-	p.share.Store(math.Float64bits(p.core.allowed()))
+	p.core.maxRate, p.core.limits = old.core.maxRate, old.core.limits
+	p.rate.Store(math.Float64bits(p.core.allowed()))
 }
 
 // allow publishes the rate of the core. The caller holds mu.
@@ -76,14 +76,14 @@ func (p *Pacer) allow() {
 	if before == now {
 		return
 	}
-	p.share.Store(math.Float64bits(now))
+	p.rate.Store(math.Float64bits(now))
 	if before == 1 { // work done at full speed requires no pause
-		p.gate.begin(time.Now())
+		p.gate.start(time.Now())
 	}
 	p.gate.wake()
 }
 
-func (p *Pacer) allowed() float64 { return math.Float64frombits(p.share.Load()) }
+func (p *Pacer) allowed() float64 { return math.Float64frombits(p.rate.Load()) }
 
 // Start polls the limits until the returned function is called. It calls fail if a metric is unavailable for
 // longer than the patience.
@@ -97,7 +97,7 @@ func (p *Pacer) Start(ctx context.Context, fail func(error)) (end func()) {
 					s.close()
 				}
 			}()
-			if err := p.lookOn(ctx); err != nil && ctx.Err() == nil {
+			if err := p.pollLoop(ctx); err != nil && ctx.Err() == nil {
 				fail(err)
 			}
 		})
@@ -108,17 +108,17 @@ func (p *Pacer) Start(ctx context.Context, fail func(error)) (end func()) {
 	}
 }
 
-func (p *Pacer) lookOn(ctx context.Context) error {
+func (p *Pacer) pollLoop(ctx context.Context) error {
 	begun := time.Now()
-	next := time.NewTicker(lookEvery)
+	next := time.NewTicker(pollInterval)
 	defer next.Stop()
 	readings := make([]reading, len(p.sources))
 	for {
-		p.ask(ctx, readings)
+		p.poll(ctx, readings)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := p.look(time.Since(begun), readings); err != nil {
+		if err := p.update(time.Since(begun), readings); err != nil {
 			return err
 		}
 		select {
@@ -129,24 +129,24 @@ func (p *Pacer) lookOn(ctx context.Context) error {
 	}
 }
 
-// ask polls all sources concurrently.
-func (p *Pacer) ask(ctx context.Context, readings []reading) {
+// poll polls all sources concurrently.
+func (p *Pacer) poll(ctx context.Context, readings []reading) {
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
 	var all sync.WaitGroup
 	for i, s := range p.sources {
-		all.Go(func() { readings[i].value, readings[i].err = s.figure(ctx) })
+		all.Go(func() { readings[i].value, readings[i].err = s.value(ctx) })
 	}
 	all.Wait()
 }
 
-// look passes the readings to the core and reports the resulting changes.
-func (p *Pacer) look(now time.Duration, readings []reading) error {
+// update passes the readings to the core and reports the resulting changes.
+func (p *Pacer) update(now time.Duration, readings []reading) error {
 	p.mu.Lock()
 	copy(p.values, readings)
-	err := p.core.look(now, readings)
+	err := p.core.update(now, readings)
 	p.allow()
-	rate, reason, news := p.news()
+	rate, reason, news := p.unreported()
 	p.mu.Unlock()
 	if news {
 		p.o.Observe(rate, reason)
@@ -154,12 +154,12 @@ func (p *Pacer) look(now time.Duration, readings []reading) error {
 	return err
 }
 
-// news returns the rate and its reason, unless they were reported last. The caller holds mu.
-func (p *Pacer) news() (rate float64, reason string, news bool) {
+// unreported returns the rate and its reason, unless they were reported last. The caller holds mu.
+func (p *Pacer) unreported() (rate float64, reason string, news bool) {
 	t := p.core
 	about := "full speed"
 	switch {
-	case t.most == 0:
+	case t.maxRate == 0:
 		about = "told to stop"
 	case t.stopped || t.crossed:
 		about = "crossed"
@@ -169,15 +169,15 @@ func (p *Pacer) news() (rate float64, reason string, news bool) {
 		if t.stopped {
 			about += ", stopped"
 		}
-	case t.most < t.share:
+	case t.maxRate < t.rate:
 		about = "told to be slow"
-	case t.share < 1:
+	case t.rate < 1:
 		about = "raised"
 	}
-	if about == p.told || p.told == "" && about == "full speed" {
+	if about == p.reported || p.reported == "" && about == "full speed" {
 		return 0, "", false
 	}
-	p.told = about
+	p.reported = about
 	return t.allowed(), cmp.Or(t.reason(), "all limits allow full speed"), true
 }
 
@@ -197,11 +197,11 @@ func (p *Pacer) Join() *Pace {
 	return &Pace{p: p}
 }
 
-// abreast returns how many workers may be within a step: the rate times all of them, rounded up. If few
+// maxInStep returns how many workers may be within a step: the rate times all of them, rounded up. If few
 // workers do the same work in more slices, a client's statement waits for one of them instead of all. A
 // worker that has started a step is never prevented from ending it, since others may wait for its locks. The
 // caller holds mu.
-func (p *Pacer) abreast() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
+func (p *Pacer) maxInStep() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
 
 // Begin blocks until the goroutine may start a step.
 func (w *Pace) Begin(ctx context.Context) error {
@@ -212,20 +212,20 @@ func (w *Pace) Begin(ctx context.Context) error {
 		case <-time.After(tick.Interval):
 		}
 	}
-	if err := w.turn(ctx); err != nil {
+	if err := w.waitTurn(ctx); err != nil {
 		return err
 	}
 	w.due()
-	return w.pass(ctx)
+	return w.waitGate(ctx)
 }
 
-// turn blocks while too many workers are within a step. Workers are admitted in the order of their arrival.
-func (w *Pace) turn(ctx context.Context) error {
+// waitTurn blocks while too many workers are within a step. Workers are admitted in the order of their arrival.
+func (w *Pace) waitTurn(ctx context.Context) error {
 	p := w.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.queue = append(p.queue, w)
-	for p.queue[0] != w || p.steps >= p.abreast() {
+	for p.queue[0] != w || p.steps >= p.maxInStep() {
 		changed := p.gate.changed
 		p.mu.Unlock()
 		select {
@@ -255,7 +255,7 @@ func (p *Pacer) unqueue(w *Pace) {
 
 // End ends a step, if one was started.
 func (w *Pace) End() {
-	w.leave()
+	w.leaveGate()
 	if !w.step {
 		return
 	}
@@ -268,15 +268,15 @@ func (w *Pace) End() {
 	}
 }
 
-// leave marks the goroutine as paused.
-func (w *Pace) leave() {
+// leaveGate marks the goroutine as paused.
+func (w *Pace) leaveGate() {
 	if !w.within {
 		return
 	}
 	w.within = false
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
-	w.p.gate.leave(time.Now())
+	w.p.gate.remove(time.Now())
 }
 
 // MayGoOn reports whether the caller of the pacer permits work within a batch. Pauses of the pacer are
@@ -296,19 +296,19 @@ func (w *Pace) due() bool {
 
 // Rest pauses until the gate is open.
 func (w *Pace) Rest(ctx context.Context) error {
-	w.leave()
-	return w.pass(ctx)
+	w.leaveGate()
+	return w.waitGate(ctx)
 }
 
-// pass blocks until the gate is open.
-func (w *Pace) pass(ctx context.Context) error {
+// waitGate blocks until the gate is open.
+func (w *Pace) waitGate(ctx context.Context) error {
 	defer w.p.o.Wait("the throttle", w.p.reason(), 0)()
 	for {
 		w.p.mu.Lock()
 		now := time.Now()
 		opened, wait := w.p.gate.open(now, w.p.allowed())
 		if opened {
-			w.p.gate.enter(now)
+			w.p.gate.admit(now)
 		}
 		changed := w.p.gate.changed
 		w.p.mu.Unlock()

@@ -17,7 +17,7 @@ const sourceTimeout = 3 * time.Second
 
 // A source returns the metric of a limit. It is used by one goroutine.
 type source interface {
-	figure(ctx context.Context) (float64, error)
+	value(ctx context.Context) (float64, error)
 	close()
 }
 
@@ -32,7 +32,7 @@ type sqlSource struct {
 	c *mysqlconn.Client // nil when it was lost
 }
 
-func (s *sqlSource) figure(ctx context.Context) (v float64, err error) {
+func (s *sqlSource) value(ctx context.Context) (v float64, err error) {
 	if s.c == nil {
 		if s.c, err = mysqlconn.Dial(ctx, s.cfg); err != nil {
 			return 0, err
@@ -53,15 +53,15 @@ func (s *sqlSource) close() {
 	}
 }
 
-// readFigure reads the column with the given number of a statement's only row.
-func readFigure(sql string, column int) sqlRead {
+// readNumber reads the column with the given number of a statement's only row.
+func readNumber(sql string, column int) sqlRead {
 	return func(ctx context.Context, c *mysqlconn.Client) (v float64, err error) {
 		rows := 0
 		_, queryErr := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 			if rows++; rows > 1 || len(row) <= column {
 				return nil
 			}
-			v, err = parseFigure(row[column])
+			v, err = parseNumber(row[column])
 			return nil
 		})
 		switch {
@@ -93,7 +93,7 @@ func readLag(ctx context.Context, c *mysqlconn.Client) (lag float64, err error) 
 			err = fmt.Errorf("it does not replicate now: %s", strings.TrimSpace(string(row[replicaSQLError])+" "+string(row[replicaIOError])))
 			return nil
 		}
-		v, figureErr := parseFigure(row[replicaLag])
+		v, figureErr := parseNumber(row[replicaLag])
 		err = errors.Join(err, figureErr)
 		lag = max(lag, v)
 		return nil
@@ -119,7 +119,7 @@ type gatewaySource struct{ client *gatewayclient.Client }
 
 func (s gatewaySource) close() { s.client.Close() }
 
-func (s gatewaySource) figure(ctx context.Context) (float64, error) {
+func (s gatewaySource) value(ctx context.Context) (float64, error) {
 	p99, err := s.client.P99(ctx)
 	return milliseconds(p99), err
 }

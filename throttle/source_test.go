@@ -27,16 +27,16 @@ func TestSQLSources(t *testing.T) {
 	ask := func(server *testmysql.Server, read sqlRead) (float64, error) {
 		s := &sqlSource{cfg: root(server), read: read}
 		defer s.close()
-		return s.figure(t.Context())
+		return s.value(t.Context())
 	}
-	if v, err := ask(from, readFigure("SHOW GLOBAL STATUS LIKE 'Threads_running'", 1)); err != nil || v < 1 {
+	if v, err := ask(from, readNumber("SHOW GLOBAL STATUS LIKE 'Threads_running'", 1)); err != nil || v < 1 {
 		t.Errorf("Threads_running: %v, %v", v, err)
 	}
 	for sql, want := range map[string]string{
 		"SELECT NULL": "NULL", "SELECT 'x'": `"x" is not a number`, "SELECT 'nan'": "is not a number",
 		"SELECT 1 WHERE 1 = 0": "returns 0 rows", "SELECT 1 UNION SELECT 2": "returns 2 rows", "SELEC 1": "syntax",
 	} {
-		if v, err := ask(from, readFigure(sql, 0)); err == nil || !strings.Contains(err.Error(), want) {
+		if v, err := ask(from, readNumber(sql, 0)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", sql, v, err)
 		}
 	}

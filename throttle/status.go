@@ -63,7 +63,7 @@ func (t *throttle) change(c Change) error {
 	}
 	t.limits = limits
 	if c.Share != nil {
-		t.most = *c.Share
+		t.maxRate = *c.Share
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (p *Pacer) Change(c Change) error {
 	p.mu.Lock()
 	err := p.core.change(c)
 	p.allow()
-	rate, reason, news := p.news()
+	rate, reason, news := p.unreported()
 	p.mu.Unlock()
 	if news {
 		p.o.Observe(rate, reason)
@@ -86,7 +86,7 @@ func (p *Pacer) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.core
-	s := Status{Share: t.allowed(), Most: t.most, Reason: t.reason(), Limits: []LimitStatus{}}
+	s := Status{Share: t.allowed(), Most: t.maxRate, Reason: t.reason(), Limits: []LimitStatus{}}
 	s.Stopped = s.Share == 0
 	for i, l := range t.limits {
 		ls := LimitStatus{Kind: l.Kind, Name: l.Name, Unit: l.Unit, Bound: l.Bound, Value: p.values[i].value, HeldSeconds: t.held[i].Seconds()}

@@ -21,10 +21,10 @@ type Stream struct {
 	throttle *tick.Throttle
 	resumed  time.Time // when the batch was started
 
-	mu    sync.Mutex
-	held  time.Duration // total time that changes have waited for the throttle, without the current wait
-	since time.Time     // start of the current wait; zero if there is none
-	told  time.Time     // when the wait was last reported
+	mu       sync.Mutex
+	held     time.Duration // total time that changes have waited for the throttle, without the current wait
+	since    time.Time     // start of the current wait; zero if there is none
+	reported time.Time     // when the wait was last reported
 
 	lifted    bool               // nothing waits
 	interrupt context.CancelFunc // ends the current wait; nil if there is none
@@ -32,8 +32,8 @@ type Stream struct {
 
 const (
 	longestHold  = 10 * time.Second
-	tellHold     = time.Second // duration of a wait before it is reported
-	tellAgain    = 30 * time.Second
+	reportAfter  = time.Second // duration of a wait before it is reported
+	reportAgain  = 30 * time.Second
 	longestPause = 2 * time.Second // after a batch
 )
 
@@ -122,8 +122,8 @@ func (f *Stream) await(ctx context.Context) error {
 		if f.throttle.OK() || waited >= longestHold && f.p.crossed() {
 			return nil
 		}
-		if waited >= tellHold {
-			f.tell()
+		if waited >= reportAfter {
+			f.report()
 		}
 	}
 }
@@ -139,13 +139,13 @@ func (f *Stream) Held() (held time.Duration, reason string) {
 	return held, f.p.reason()
 }
 
-// tell reports at intervals that changes wait.
-func (f *Stream) tell() {
+// report reports at intervals that changes wait.
+func (f *Stream) report() {
 	f.mu.Lock()
 	now := time.Now()
-	due := f.told.IsZero() || now.Sub(f.told) >= tellAgain
+	due := f.reported.IsZero() || now.Sub(f.reported) >= reportAgain
 	if due {
-		f.told = now
+		f.reported = now
 	}
 	f.mu.Unlock()
 	if due {
@@ -158,7 +158,7 @@ func (p *Pacer) crossed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.core
-	return t.stopped && t.most > 0 && t.holding >= 0 && p.values[t.holding].err == nil && p.o.MayGoOn()
+	return t.stopped && t.maxRate > 0 && t.holding >= 0 && p.values[t.holding].err == nil && p.o.MayGoOn()
 }
 
 func (p *Pacer) reason() string {

@@ -24,7 +24,7 @@ func TestStream(t *testing.T) {
 		begun := time.Now()
 		tell := func(r reading) {
 			t.Helper()
-			if err := p.look(time.Since(begun), []reading{r}); err != nil {
+			if err := p.update(time.Since(begun), []reading{r}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,7 +52,7 @@ func TestStream(t *testing.T) {
 
 		for range 20 {
 			tell(reading{value: 5})
-			time.Sleep(lookEvery)
+			time.Sleep(pollInterval)
 		}
 		if n := batches(time.Second); n < 999 || p.allowed() != 1 {
 			t.Errorf("at full speed, %v: %d batches in a second", p.allowed(), n)

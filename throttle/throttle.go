@@ -20,14 +20,14 @@ type throttle struct {
 	limits   []Limit
 	patience time.Duration // how long a source may be unavailable
 
-	share   float64 // permitted by the limits, between leastShare and 1
-	most    float64 // permitted by the operator: 0 pauses, 1 is unlimited
-	met     float64 // the rate at which a limit was last reached; 0: never
-	growth  float64 // per second, beyond met
-	double  float64 // minimum time in seconds to double the rate
-	stopped bool
-	crossed bool   // a limit is exceeded now, or its metric unknown
-	because string // the limit that last cut the rate; empty if none has, or the cut was recovered
+	rate      float64 // permitted by the limits, between minRate and 1
+	maxRate   float64 // permitted by the operator: 0 pauses, 1 is unlimited
+	limitRate float64 // the rate at which a limit was last reached; 0: never
+	growth    float64 // per second, beyond met
+	double    float64 // minimum time in seconds to double the rate
+	stopped   bool
+	crossed   bool   // a limit is exceeded now, or its metric unknown
+	because   string // the limit that last cut the rate; empty if none has, or the cut was recovered
 
 	settled time.Duration   // before this time, an exceeded limit does not cut again
 	silent  []time.Duration // by limit: since when its source has been unavailable
@@ -39,11 +39,11 @@ type throttle struct {
 }
 
 const (
-	// leastShare is the minimum rate before the copy pauses.
-	leastShare = 1.0 / 64
+	// minRate is the minimum rate before the copy pauses.
+	minRate = 1.0 / 64
 
-	// firstShare is the initial rate of a copy with limits: its cost is not known yet.
-	firstShare = 1.0 / 8
+	// initialRate is the initial rate of a copy with limits: its cost is not known yet.
+	initialRate = 1.0 / 8
 
 	// roomLeft is the fraction of a limit below which the rate grows.
 	roomLeft = 0.85
@@ -71,13 +71,13 @@ type reading struct {
 }
 
 func newThrottle(limits []Limit, patience time.Duration) *throttle {
-	t := &throttle{limits: limits, patience: patience, share: firstShare, most: 1, holding: -1, double: 1}
+	t := &throttle{limits: limits, patience: patience, rate: initialRate, maxRate: 1, holding: -1, double: 1}
 	t.silent, t.held = make([]time.Duration, len(limits)), make([]time.Duration, len(limits))
 	for i := range t.silent {
 		t.silent[i] = -1
 	}
 	if len(limits) == 0 {
-		t.share = 1
+		t.rate = 1
 	}
 	for _, l := range limits {
 		t.double = max(t.double, l.Memory.Seconds()/2)
@@ -85,9 +85,9 @@ func newThrottle(limits []Limit, patience time.Duration) *throttle {
 	return t
 }
 
-// look processes a reading of each limit at now, the time since the start. It fails if a source has been
+// update processes a reading of each limit at now, the time since the start. It fails if a source has been
 // unavailable for longer than the patience.
-func (t *throttle) look(now time.Duration, readings []reading) error {
+func (t *throttle) update(now time.Duration, readings []reading) error {
 	since, first := now-t.last, !t.looked
 	if t.holding >= 0 {
 		t.held[t.holding] += since
@@ -120,7 +120,7 @@ func (t *throttle) look(now time.Duration, readings []reading) error {
 	default:
 		t.under(since, ratio)
 	}
-	if t.share < 1 && worst >= 0 && t.because != "" {
+	if t.rate < 1 && worst >= 0 && t.because != "" {
 		t.holding = worst
 	}
 	return nil
@@ -147,9 +147,9 @@ func (t *throttle) over(now time.Duration, limit int, ratio, value float64, firs
 	if t.stopped || !hard && now < t.settled {
 		return
 	}
-	t.met, t.growth = t.share, slowGrowth
-	t.stopped = hard || t.share == leastShare
-	t.share = max(leastShare, t.share/2)
+	t.limitRate, t.growth = t.rate, slowGrowth
+	t.stopped = hard || t.rate == minRate
+	t.rate = max(minRate, t.rate/2)
 	t.settled = now + l.Memory
 }
 
@@ -165,23 +165,23 @@ func (t *throttle) under(since time.Duration, ratio float64) {
 		return
 	}
 	t.grow(since.Seconds())
-	if t.share >= 1 {
-		t.share, t.because = 1, ""
+	if t.rate >= 1 {
+		t.rate, t.because = 1, ""
 	}
 }
 
 // grow raises the rate after a time in seconds below all limits.
 func (t *throttle) grow(seconds float64) {
 	times := math.Exp2(seconds / t.double)
-	switch fast := fastUpTo * t.met; {
-	case t.met == 0:
-		t.share *= times
-	case t.share < fast:
-		t.share = min(fast, t.share*times)
-	case t.share < t.met:
-		t.share += slowGrowth * seconds
+	switch fast := fastUpTo * t.limitRate; {
+	case t.limitRate == 0:
+		t.rate *= times
+	case t.rate < fast:
+		t.rate = min(fast, t.rate*times)
+	case t.rate < t.limitRate:
+		t.rate += slowGrowth * seconds
 	default:
-		t.share += t.growth * seconds
+		t.rate += t.growth * seconds
 		t.growth *= times
 	}
 }
@@ -191,21 +191,21 @@ func (t *throttle) allowed() float64 {
 	if t.stopped || len(t.limits) > 0 && !t.looked {
 		return 0
 	}
-	return min(t.share, t.most)
+	return min(t.rate, t.maxRate)
 }
 
 // reason returns why the copy is not at full speed; empty if it is.
 func (t *throttle) reason() string {
 	switch {
-	case t.most == 0:
+	case t.maxRate == 0:
 		return "stopped by tare copy ctl throttle"
 	case len(t.limits) > 0 && !t.looked:
 		return "the limits' first figures are waited for"
 	case t.stopped:
 		return t.because
-	case t.most < t.share:
-		return fmt.Sprintf("held to %s of its speed by tare copy ctl throttle", percent(t.most))
-	case t.share == 1:
+	case t.maxRate < t.rate:
+		return fmt.Sprintf("held to %s of its speed by tare copy ctl throttle", percent(t.maxRate))
+	case t.rate == 1:
 		return ""
 	case t.crossed:
 		return t.because

@@ -53,7 +53,7 @@ func TestThrottle(t *testing.T) {
 					}
 					readings = append(readings, r)
 				}
-				if err := th.look(now, readings); err != nil {
+				if err := th.update(now, readings); err != nil {
 					fmt.Fprintf(&out, "%4v error: %v\n", now, err)
 					continue
 				}
@@ -62,7 +62,7 @@ func TestThrottle(t *testing.T) {
 		case "most":
 			var share string
 			d.ScanArgs(t, "share", &share)
-			if _, err := fmt.Sscan(share, &th.most); err != nil {
+			if _, err := fmt.Sscan(share, &th.maxRate); err != nil {
 				t.Fatal(err)
 			}
 			tell()
@@ -92,7 +92,7 @@ func TestThrottleFindsTheLimit(t *testing.T) {
 			for _, v := range window {
 				worst = max(worst, v)
 			}
-			if err := th.look(time.Duration(s)*time.Second, []reading{{value: worst}}); err != nil {
+			if err := th.update(time.Duration(s)*time.Second, []reading{{value: worst}}); err != nil {
 				t.Fatal(err)
 			}
 			if s >= from {
