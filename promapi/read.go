@@ -139,10 +139,10 @@ func (b *sampleBody) readSeries(it chunkenc.Iterator) error {
 			b.scratch = appendProtoSample(b.scratch, t, f)
 		case chunkenc.ValHistogram:
 			t, h := it.AtHistogram(nil)
-			b.histograms = appendProtoHistogram(b.histograms, t, h)
+			b.histograms = AppendHistogram(b.histograms, 4, t, h)
 		case chunkenc.ValFloatHistogram:
 			t, h := it.AtFloatHistogram(nil)
-			b.histograms = appendProtoFloatHistogram(b.histograms, t, h)
+			b.histograms = AppendFloatHistogram(b.histograms, 4, t, h)
 		}
 		if int64(b.size()) > o.MaxAnswer {
 			return b.call.tooLarge()

@@ -80,9 +80,10 @@ func appendProtoSample(dst []byte, t int64, f float64) []byte {
 	return appendProtoVarint(dst, 2, uint64(t))
 }
 
-// appendProtoHistogram appends TimeSeries.histograms with integer counts.
-func appendProtoHistogram(dst []byte, t int64, h *histogram.Histogram) []byte {
-	return appendProtoMessage(dst, 4, func(b []byte) []byte {
+// AppendHistogram appends a histogram with integer counts, at a time in Unix milliseconds, as field num of a TimeSeries: 4 of
+// prometheus.TimeSeries, 3 of io.prometheus.write.v2.TimeSeries. It does not allocate when dst has room.
+func AppendHistogram(dst []byte, num protowire.Number, t int64, h *histogram.Histogram) []byte {
+	return appendProtoMessage(dst, num, func(b []byte) []byte {
 		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), h.Count)
 		b = appendProtoFloat(b, 3, h.Sum)
 		b = appendProtoVarint(b, 4, protowire.EncodeZigZag(int64(h.Schema)))
@@ -98,9 +99,9 @@ func appendProtoHistogram(dst []byte, t int64, h *histogram.Histogram) []byte {
 	})
 }
 
-// appendProtoFloatHistogram appends TimeSeries.histograms with float counts.
-func appendProtoFloatHistogram(dst []byte, t int64, h *histogram.FloatHistogram) []byte {
-	return appendProtoMessage(dst, 4, func(b []byte) []byte {
+// AppendFloatHistogram is AppendHistogram for float counts.
+func AppendFloatHistogram(dst []byte, num protowire.Number, t int64, h *histogram.FloatHistogram) []byte {
+	return appendProtoMessage(dst, num, func(b []byte) []byte {
 		b = protowire.AppendFixed64(protowire.AppendTag(b, 2, protowire.Fixed64Type), math.Float64bits(h.Count))
 		b = appendProtoFloat(b, 3, h.Sum)
 		b = appendProtoVarint(b, 4, protowire.EncodeZigZag(int64(h.Schema)))
