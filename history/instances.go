@@ -98,6 +98,7 @@ type Instance struct {
 	Base    int64             // Unix milliseconds: the first samples, which include earlier counts; 0: no earlier instance
 	LastID  uint64            // of the Keys in these samples: their first calls may be later by the clock that was set back
 	Past    bool              // nothing is written to it any more
+	Settled int64             // Unix milliseconds: all samples up to it are written, but for a 0 before the first sample of a series; 0 before the first round
 	Samples *localdb.Database
 	Rollups *rollup.Store
 }
@@ -108,7 +109,7 @@ func (a *Archive) Instances() []Instance {
 	out := make([]Instance, len(all))
 	for i, in := range all {
 		out[i] = Instance{
-			Labels: in.labels, Hash: in.hash, Base: in.base, LastID: in.writer.lastID, Past: in.past.Load(), Samples: in.db, Rollups: in.rollups,
+			Labels: in.labels, Hash: in.hash, Base: in.base, LastID: in.writer.lastID, Past: in.past.Load(), Settled: min(in.settled.Load(), localdb.LastTime(in.db.Current())), Samples: in.db, Rollups: in.rollups,
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/remotewrite"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/localstate"
@@ -46,6 +47,7 @@ type historyService struct {
 	cache    *tsblock.Cache
 	pool     *slab.Pool
 	gateway  *storegateway.Gateway
+	sender   *remotewrite.Sender // nil without a receiver
 }
 
 // The directories of the history.
@@ -130,7 +132,7 @@ func (h *historyService) open() error {
 	}
 	h.archive = archive
 	h.reader = statements.NewArchiveReader(archive, h.table)
-	return h.registry.Register(history.NewArchiveCollector(h.archive))
+	return errors.Join(h.registry.Register(history.NewArchiveCollector(h.archive)), h.openSender(dir))
 }
 
 // openTable opens the table of digests: in a directory, or in memory only.
@@ -269,6 +271,9 @@ func (h *historyService) run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	parts.Go(func() { _ = h.gateway.Run(ctx) }) // its only error is the cancellation
+	if h.sender != nil {
+		parts.Go(func() { h.sender.Run(ctx) })
+	}
 	parts.Go(func() {
 		every := time.NewTicker(time.Minute)
 		defer every.Stop()

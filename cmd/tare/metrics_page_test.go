@@ -84,7 +84,7 @@ func metricSections(t *testing.T) []metricSection {
 	must(t, os.WriteFile(accounts, []byte("app: secret\n"), 0o600))
 	options(o, map[string]string{
 		"listen": "127.0.0.1:0", "http": "127.0.0.1:0",
-		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m",
+		"bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "serve"), "return-idle-memory": "1m", "history-remote-write": "http://127.0.0.1:1/api/v1/write",
 		"standby": "mysql://127.0.0.1:1", "standby-accounts": accounts, "control": "mysql://tare:secret@127.0.0.1:1",
 	})
 	serve := opened(t, newService(*o, log))
@@ -120,7 +120,7 @@ func metricSections(t *testing.T) []metricSection {
 	return []metricSection{
 		{"Every server", "The query log's.", shared},
 		{"tare serve", "The gateway's own.", without(own(serve.Metrics), shared)},
-		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history. " +
+		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history; with `--history-remote-write`, sending it. " +
 			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(serve.history.registry), own(store.Metrics))},
 		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.Metrics), shared)},
 		{"tare frontend", "Which series are active, over many shards.", without(own(front.Metrics), shared)},

@@ -106,6 +106,9 @@ func (s *service) Check() error {
 	checked.Log = new(querylog.Logger) // a placeholder; open creates it
 	table := (&historyService{server: s.Server, cfg: s.cfg.History}).tableOptions()
 	errs := []error{checked.Validate()}
+	if err := remoteReceiver(s.cfg.History.RemoteWrite).Check(); err != nil {
+		errs = append(errs, fmt.Errorf("--history-remote-write: %w", err))
+	}
 	if s.cfg.CountsDigests() {
 		if err := table.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("--history-max-digests and --history-bytes: %w", err))

@@ -31,6 +31,8 @@ type History struct {
 	QueryBytes   Bytes
 	ProcessBytes Bytes
 	Calls        BucketCalls // for queries that read the bucket
+
+	RemoteWrite RemoteWrite
 }
 
 // Enabled reports whether a history is kept in a bucket. Without one, digests are counted in memory.
@@ -59,10 +61,15 @@ func (c *History) declare(s *Set) {
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
 	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue; labels, series and expressions without series have another 1/16 of it")
 	c.Calls.declare(s, "history-queue-timeout")
+	c.RemoteWrite.declare(s)
 }
 
 func (c *History) validate() (errs []error) {
+	errs = c.RemoteWrite.validate()
 	if !c.Enabled() {
+		if c.RemoteWrite.enabled() {
+			errs = append(errs, errors.New("--history-remote-write has no effect without --bucket"))
+		}
 		if len(c.Labels) > 0 {
 			errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
 		}
