@@ -18,6 +18,7 @@ var positionPiece = localstate.Piece{Name: "remote write position", Lost: "sampl
 
 // A position is the content of the file. Times are Unix milliseconds.
 type position struct {
+	Version   int                  `json:"version"` // positionVersion
 	Instances map[string]*progress `json:"instances"`
 	Accepted  bool                 `json:"accepted"`       // the receiver has taken a request at least once
 	Lost      []Lost               `json:"lost,omitempty"` // the newest last
@@ -56,6 +57,9 @@ type Lost struct {
 	Cause    string    `json:"cause"`
 }
 
+// positionVersion is the version of the file.
+const positionVersion = 1
+
 // maxLost is how many ranges are kept.
 const maxLost = 100
 
@@ -64,9 +68,14 @@ func (s *Sender) openPosition() error {
 	text, err := os.ReadFile(s.o.File)
 	var p position
 	if err == nil {
-		if err = json.Unmarshal(text, &p); err == nil && p.Instances == nil {
-			err = errors.New("there are no instances")
-		}
+		err = json.Unmarshal(text, &p)
+	}
+	switch {
+	case err != nil:
+	case p.Version != positionVersion:
+		err = fmt.Errorf("of version %d, want %d", p.Version, positionVersion)
+	case p.Instances == nil:
+		err = errors.New("there are no instances")
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -84,7 +93,7 @@ func (s *Sender) openPosition() error {
 		s.o.State.Created(s.o.File, localstate.File{Piece: positionPiece})
 		return nil
 	}
-	s.position.Instances = make(map[string]*progress)
+	s.position = position{Version: positionVersion, Instances: make(map[string]*progress)}
 	for _, in := range s.o.Instances() {
 		newest := localdb.LastTime(in.Samples.Current())
 		s.position.Instances[in.Name] = &progress{Sent: newest, Known: newest}
