@@ -26,21 +26,21 @@ type chunkQueryable struct {
 
 // ChunkQuerier implements storage.ChunkQueryable.
 func (c chunkQueryable) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return &chunkQuerier{sourceOfSeries{gateway: c.gateway, tenant: c.tenant, mint: mint, maxt: maxt}}, nil
+	return &chunkQuerier{querierBase{gateway: c.gateway, tenant: c.tenant, mint: mint, maxt: maxt}}, nil
 }
 
 // A chunkQuerier implements storage.ChunkQuerier.
-type chunkQuerier struct{ sourceOfSeries }
+type chunkQuerier struct{ querierBase }
 
 var _ storage.ChunkQuerier = (*chunkQuerier)(nil)
 
 // Select implements storage.ChunkQuerier.
 func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.ChunkSeriesSet {
-	return &chunkSet{q.choose(ctx, hints, ms, true)}
+	return &chunkSet{q.newLazySelect(ctx, hints, ms, true)}
 }
 
 // A chunkSet iterates over the series of a select.
-type chunkSet struct{ *choice }
+type chunkSet struct{ *lazySelect }
 
 var _ storage.ChunkSeriesSet = (*chunkSet)(nil)
 
@@ -66,12 +66,12 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 }
 
 // copyChunks appends copies of the series' chunks in one block.
-func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
+func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 	w := s.of.windows
-	if err := w.enter(at.held); err != nil {
+	if err := w.acquire(at.held); err != nil {
 		return err
 	}
-	defer w.leave(at.held)
+	defer w.release(at.held)
 	cs := at.held.batch.Chunks(at.i)
 	size := 0
 	for j := range cs {
@@ -103,7 +103,7 @@ func (s *chunkSeries) copyChunks(list *chunkList, at place) error {
 		chunk.Reset(text[begin:len(text):len(text)])
 		meta := chunks.Meta{MinTime: c.MinTime, MaxTime: c.MaxTime, Chunk: chunk}
 		inside := !s.of.trim || c.MinTime >= mint && c.MaxTime <= maxt
-		if inside && !touches(deleted, c.MinTime, c.MaxTime) {
+		if inside && !anyOverlap(deleted, c.MinTime, c.MaxTime) {
 			list.metas = append(list.metas, meta)
 			continue
 		}

@@ -21,8 +21,8 @@ func deletedAt(ivs tombstones.Intervals, t int64) bool {
 	return false
 }
 
-// touches reports whether a sample from mint to maxt may have been deleted.
-func touches(ivs tombstones.Intervals, mint, maxt int64) bool {
+// anyOverlap reports whether a sample from mint to maxt may have been deleted.
+func anyOverlap(ivs tombstones.Intervals, mint, maxt int64) bool {
 	return slices.ContainsFunc(ivs, func(iv tombstones.Interval) bool { return iv.Mint <= maxt && iv.Maxt >= mint })
 }
 
@@ -53,7 +53,7 @@ func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.I
 	b := e.held.batch
 	for j, c := range b.Chunks(e.i) {
 		encoding, data := b.Data(e.i, j)
-		if !touches(deleted, c.MinTime, c.MaxTime) {
+		if !anyOverlap(deleted, c.MinTime, c.MaxTime) {
 			dst = append(dst, ChunkView{MinTime: c.MinTime, MaxTime: c.MaxTime, Encoding: encoding, Data: data})
 			continue
 		}
@@ -84,7 +84,7 @@ func (e *entry) chunkError(j int, err error) error {
 }
 
 // deleted returns the deleted ranges of the series.
-func (p place) deleted() tombstones.Intervals {
+func (p batchPos) deleted() tombstones.Intervals {
 	return p.held.stream.handle.Deletions().Of(p.held.batch.SeriesRef(p.i))
 }
 

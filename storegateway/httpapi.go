@@ -60,11 +60,11 @@ const sampleBytes = 16
 
 // httpHooks connect the HTTP API to the gateway's budgets and the query log.
 type httpHooks struct {
-	gateway     *Gateway
-	options     HTTPOptions
-	answerBytes int64 // maximum bytes of a buffered response
-	entries     sync.Pool
-	requests    *Requests
+	gateway       *Gateway
+	options       HTTPOptions
+	responseBytes int64 // maximum bytes of a buffered response
+	entries       sync.Pool
+	requests      *Requests
 }
 
 // NewHTTPAPI returns Prometheus' HTTP API over the gateway's blocks. Each request that reads blocks is one
@@ -78,7 +78,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	if o.Responses == nil {
 		o.Responses = promapi.NewResponseBudget(cmp.Or(o.ResponseBytes, promapi.DefaultResponseBytes))
 	}
-	h := &httpHooks{gateway: g, options: o, answerBytes: perQuery / 4}
+	h := &httpHooks{gateway: g, options: o, responseBytes: perQuery / 4}
 	if n := int64(o.MaxSamples) * sampleBytes; n > perQuery {
 		return nil, fmt.Errorf("max samples: the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, n, perQuery)
 	}
@@ -104,10 +104,10 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Registerer:     o.Registerer,
 		// Requests wait for their quota, in the same queue as requests of the StoreAPI.
 		MaxConcurrent: maxWaiting,
-		MaxAnswer:     h.answerBytes,
+		MaxAnswer:     h.responseBytes,
 		Responses:     o.Responses,
 		WriteTimeout:  o.WriteTimeout,
-		ReadSamples:   max(1, int(h.answerBytes/sampleBytes)),
+		ReadSamples:   max(1, int(h.responseBytes/sampleBytes)),
 		Build:         o.Build,
 		Ready:         g.CheckReady,
 		Log:           o.Log,
@@ -119,7 +119,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Features:      o.Features,
 		Waiting:       waiting,
 		Again:         g.Repeat,
-		Hold:          h.hold,
+		Hold:          h.reserve,
 	})
 	if err != nil {
 		return nil, err
@@ -202,8 +202,8 @@ func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (Demand, slab
 	return LightQuery, slab.Answers, 0
 }
 
-// hold reserves n more bytes for a buffered response.
-func (h *httpHooks) hold(ctx context.Context, n int64) error {
+// reserve reserves n more bytes for a buffered response.
+func (h *httpHooks) reserve(ctx context.Context, n int64) error {
 	c := httpCallOf(ctx)
 	if c == nil {
 		return nil

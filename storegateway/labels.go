@@ -114,7 +114,7 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 		reader.Close()
 		return err
 	})
-	q.end(nil, 0, 0, stats...)
+	q.unregister(nil, 0, 0, stats...)
 	if err != nil {
 		return nil, blocksync.Missing{}, err
 	}

@@ -10,8 +10,8 @@ import (
 
 // A walker iterates over the series of a set in the order of their labels.
 type walker interface {
-	// enter adds streams, each positioned at its first series.
-	enter(streams []*stream) error
+	// start adds streams, each positioned at its first series.
+	start(streams []*stream) error
 
 	// next appends the entries of the next series to front, one per block that has it, in the order of the
 	// blocks' times. It appends none at the end.
@@ -27,15 +27,15 @@ type mergedSeries struct {
 	group   []*stream  // streams at the current series; excluded from the merge until the next one
 }
 
-// enter implements walker.
-func (m *mergedSeries) enter(streams []*stream) error {
+// start implements walker.
+func (m *mergedSeries) start(streams []*stream) error {
 	m.streams, m.group = streams, nil
 	if len(streams) == 0 {
 		return nil
 	}
 	m.merge.reset(len(streams), func(a, b int) bool {
 		x, y := streams[a], streams[b]
-		return x.plays() && (!y.plays() || CompareLabels(x.now.labels, y.now.labels) < 0)
+		return x.inMerge() && (!y.inMerge() || CompareLabels(x.now.labels, y.now.labels) < 0)
 	})
 	return nil
 }

@@ -15,10 +15,10 @@ type plan struct {
 	all  int64 // bytes of the chunks of all selects, each limited to the size of its windows
 }
 
-// planned adds a select to the plan: once are the bytes of its largest load, all the bytes of all its loads,
+// addPlan adds a select to the plan: once are the bytes of its largest load, all the bytes of all its loads,
 // and windows bounds the bytes that it keeps. It grows the query to the plan, and fails if the process has no
 // free bytes for that, or if the largest load does not fit beside the bytes in use.
-func (q *Query) planned(once, all, windows int64) error {
+func (q *Query) addPlan(once, all, windows int64) error {
 	q.mu.Lock()
 	q.plan.once = max(q.plan.once, once)
 	q.plan.all += max(min(all, windows), once)
@@ -35,7 +35,7 @@ func (q *Query) planned(once, all, windows int64) error {
 }
 
 // plan computes the bytes that loading the batch's chunks takes.
-func (s *stream) plan(h *heldBatch) error {
+func (s *stream) plan(h *sharedBatch) error {
 	n, err := s.reader.LoadBytes(h.batch)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (set *SeriesSet) planLazily(w *windows) error {
 		once = max(once, s.once)
 		all += s.all
 	}
-	return set.query.planned(once, all, w.most)
+	return set.query.addPlan(once, all, w.most)
 }
 
 // loadFirst loads the chunks of the batches that were read while the set was opened. It plans all of them
@@ -65,7 +65,7 @@ func (set *SeriesSet) loadFirst() error {
 	for _, s := range set.streams {
 		all += s.all
 	}
-	if err := set.query.planned(all, all, all); err != nil {
+	if err := set.query.addPlan(all, all, all); err != nil {
 		return err
 	}
 	return parallel.ForEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })

@@ -113,8 +113,8 @@ func (q *Query) context(ctx context.Context) (context.Context, context.CancelFun
 		&LimitError{What: limitDuration, Asked: int64(limit), Allowed: int64(limit)})
 }
 
-// begin registers a part that Close has to close.
-func (q *Query) begin(p part) {
+// register registers a part that Close has to close.
+func (q *Query) register(p part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -123,8 +123,8 @@ func (q *Query) begin(p part) {
 	q.open[p] = struct{}{}
 }
 
-// end removes a closed part and adds its counts.
-func (q *Query) end(p part, series, chunks uint64, blocks ...BlockStats) {
+// unregister removes a closed part and adds its counts.
+func (q *Query) unregister(p part, series, chunks uint64, blocks ...BlockStats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.open, p)

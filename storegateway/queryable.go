@@ -36,7 +36,7 @@ func (g *Gateway) Queryable(tenant func(context.Context) (string, error)) storag
 // while they are uploaded.
 func (g *Gateway) QueryableBeside(tenant func(context.Context) (string, error), held func(ulid.ULID) bool) storage.Queryable {
 	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
-		return &querier{sourceOfSeries{gateway: g, tenant: tenant, mint: mint, maxt: maxt, held: held}}, nil
+		return &querier{querierBase{gateway: g, tenant: tenant, mint: mint, maxt: maxt, held: held}}, nil
 	})
 }
 
@@ -47,25 +47,25 @@ func WithQuery(ctx context.Context, q *Query) context.Context {
 	return context.WithValue(ctx, queryKey{}, q)
 }
 
-// sourceOfSeries is the common part of queriers of samples and of chunks.
-type sourceOfSeries struct {
+// querierBase is the common part of queriers of samples and of chunks.
+type querierBase struct {
 	gateway    *Gateway
 	tenant     func(context.Context) (string, error)
 	mint, maxt int64
 	held       func(ulid.ULID) bool // blocks that are read elsewhere; nil: none
 
 	mu     sync.Mutex
-	query  *Query    // nil until it is needed
-	own    bool      // Close closes query
-	chosen []*choice // selects that have read nothing yet
+	query  *Query        // nil until it is needed
+	own    bool          // Close closes query
+	chosen []*lazySelect // selects that have read nothing yet
 
 	reading  sync.Mutex // locked while reading; guards the fields below
 	selected []*selected
 	like     *selected // the last select that was read
 }
 
-// admitted returns the query that the querier belongs to, and admits one if there is none.
-func (s *sourceOfSeries) admitted(ctx context.Context) (*Query, error) {
+// admitQuery returns the query that the querier belongs to, and admits one if there is none.
+func (s *querierBase) admitQuery(ctx context.Context) (*Query, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.query != nil {
@@ -88,14 +88,14 @@ func (s *sourceOfSeries) admitted(ctx context.Context) (*Query, error) {
 }
 
 // LabelNames implements storage.LabelQuerier.
-func (s *sourceOfSeries) LabelNames(ctx context.Context, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (s *querierBase) LabelNames(ctx context.Context, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return s.texts(ctx, func(q *Query) ([]string, blocksync.Missing, error) {
 		return q.LabelNames(ctx, s.labelsRequest(hints, ms))
 	})
 }
 
 // LabelValues implements storage.LabelQuerier.
-func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (s *querierBase) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, ms ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return s.texts(ctx, func(q *Query) ([]string, blocksync.Missing, error) {
 		return q.LabelValues(ctx, name, s.labelsRequest(hints, ms))
 	})
@@ -103,7 +103,7 @@ func (s *sourceOfSeries) LabelValues(ctx context.Context, name string, hints *st
 
 // texts reads names or values as a part of the querier's query. A querier without one admits a light query
 // for them, and one of all bytes if they need more.
-func (s *sourceOfSeries) texts(ctx context.Context, read func(*Query) ([]string, blocksync.Missing, error)) ([]string, annotations.Annotations, error) {
+func (s *querierBase) texts(ctx context.Context, read func(*Query) ([]string, blocksync.Missing, error)) ([]string, annotations.Annotations, error) {
 	s.mu.Lock()
 	alone := s.query == nil && ctx.Value(queryKey{}) == nil
 	s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *sourceOfSeries) texts(ctx context.Context, read func(*Query) ([]string,
 			return found, missing.Annotations(), err
 		}
 	}
-	q, err := s.admitted(ctx)
+	q, err := s.admitQuery(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +130,7 @@ func (s *sourceOfSeries) texts(ctx context.Context, read func(*Query) ([]string,
 	return found, missing.Annotations(), err
 }
 
-func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {
+func (s *querierBase) labelsRequest(hints *storage.LabelHints, ms []*labels.Matcher) LabelsRequest {
 	r := LabelsRequest{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms, Held: s.held}
 	if hints != nil {
 		r.Limit = hints.Limit
@@ -139,7 +139,7 @@ func (s *sourceOfSeries) labelsRequest(hints *storage.LabelHints, ms []*labels.M
 }
 
 // Close implements storage.LabelQuerier. It releases the memory of all selects.
-func (s *sourceOfSeries) Close() error {
+func (s *querierBase) Close() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	s.mu.Lock()
@@ -156,17 +156,17 @@ func (s *sourceOfSeries) Close() error {
 }
 
 // A querier implements storage.Querier.
-type querier struct{ sourceOfSeries }
+type querier struct{ querierBase }
 
 var _ storage.Querier = (*querier)(nil)
 
 // Select implements storage.Querier. Gateway.Queryable documents its costs.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	return &sampleSet{q.choose(ctx, hints, ms, false)}
+	return &sampleSet{q.newLazySelect(ctx, hints, ms, false)}
 }
 
 // A sampleSet iterates over the series of a select.
-type sampleSet struct{ *choice }
+type sampleSet struct{ *lazySelect }
 
 var _ storage.SeriesSet = (*sampleSet)(nil)
 
@@ -183,11 +183,11 @@ func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	many, _ := it.(*blocksIterator)
 	switch {
 	case one != nil:
-		one.leave()
+		one.release()
 	case walk != nil:
-		walk.it.leave()
+		walk.it.release()
 	case many != nil:
-		many.leave()
+		many.release()
 	}
 	switch {
 	case len(s.places) == 0: // labels only

@@ -29,7 +29,7 @@ func newRelabeling(external labels.Labels, without []string) *relabeling {
 	}
 	r := &relabeling{without: slices.Sorted(slices.Values(without))}
 	external.Range(func(l labels.Label) {
-		if !r.loses(l.Name) {
+		if !r.drops(l.Name) {
 			r.external = append(r.external, tsblock.Label{Name: l.Name, Value: l.Value})
 			r.last = l.Name
 		}
@@ -40,16 +40,16 @@ func newRelabeling(external labels.Labels, without []string) *relabeling {
 	return r
 }
 
-func (r *relabeling) loses(name string) bool {
+func (r *relabeling) drops(name string) bool {
 	_, found := slices.BinarySearch(r.without, name)
 	return found
 }
 
-// shuffles reports whether series with labels of these names may change their order in a way that stream
+// breaksOrder reports whether series with labels of these names may change their order in a way that stream
 // cannot repair: when a label is dropped or replaced.
-func (r *relabeling) shuffles(names []string) bool {
+func (r *relabeling) breaksOrder(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
-		return r.loses(name) || slices.ContainsFunc(r.external, func(l tsblock.Label) bool { return l.Name == name })
+		return r.drops(name) || slices.ContainsFunc(r.external, func(l tsblock.Label) bool { return l.Name == name })
 	})
 }
 
@@ -62,7 +62,7 @@ func (r *relabeling) appendTo(dst, own []tsblock.Label) []tsblock.Label {
 			dst = append(dst, add[0])
 			add = add[1:]
 		}
-		if len(add) > 0 && add[0].Name == l.Name || len(r.without) > 0 && r.loses(l.Name) {
+		if len(add) > 0 && add[0].Name == l.Name || len(r.without) > 0 && r.drops(l.Name) {
 			continue
 		}
 		dst = append(dst, l)
@@ -70,9 +70,9 @@ func (r *relabeling) appendTo(dst, own []tsblock.Label) []tsblock.Label {
 	return append(dst, add...)
 }
 
-// follows reports whether the series with labels b, which comes after a in the block, comes before a once the
+// overtakes reports whether the series with labels b, which comes after a in the block, comes before a once the
 // external labels are added.
-func (r *relabeling) follows(a, b []tsblock.Label) bool {
+func (r *relabeling) overtakes(a, b []tsblock.Label) bool {
 	n := len(a)
 	return len(b) > n && b[n].Name < r.last && slices.Equal(a, b[:n])
 }

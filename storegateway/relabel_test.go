@@ -47,7 +47,7 @@ func TestFollows(t *testing.T) {
 			inRow := true
 			for _, b := range series[i+1:] {
 				behind := CompareLabels(relabel.appendTo(nil, a), relabel.appendTo(nil, b)) > 0
-				if got := relabel.follows(a, b); got != behind {
+				if got := relabel.overtakes(a, b); got != behind {
 					t.Fatalf("external %v: %v and %v: got %v, want %v", external, a, b, got, behind)
 				}
 				if behind && !inRow {

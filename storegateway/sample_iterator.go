@@ -15,7 +15,7 @@ import (
 // window again and returns to its position.
 type sampleIterator struct {
 	series     *oneSeries
-	at         place
+	at         batchPos
 	mint, maxt int64
 	deleted    tombstones.Intervals
 
@@ -39,7 +39,7 @@ type chunkReader struct {
 var _ chunkenc.Iterator = (*sampleIterator)(nil)
 
 // reset positions the iterator before the first sample.
-func (it *sampleIterator) reset(s *oneSeries, at place) {
+func (it *sampleIterator) reset(s *oneSeries, at batchPos) {
 	readers := it.readers
 	*it = sampleIterator{series: s, at: at, deleted: at.deleted(), mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
 	if s.of.trim {
@@ -52,7 +52,7 @@ func (it *sampleIterator) reset(s *oneSeries, at place) {
 func (it *sampleIterator) Next() chunkenc.ValueType {
 	for it.err == nil {
 		if it.chunk != nil {
-			if !it.fresh() {
+			if !it.ensureLoaded() {
 				break
 			}
 			it.read++
@@ -75,7 +75,7 @@ func (it *sampleIterator) Next() chunkenc.ValueType {
 			break
 		}
 	}
-	return it.end()
+	return it.finish()
 }
 
 // milliseconds is the unit of times. The name keeps vet from mistaking Seek for that of io.Seeker.
@@ -91,7 +91,7 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 	}
 	chunks := it.at.held.batch.Chunks(it.at.i)
 	if it.j >= len(chunks) {
-		return it.end()
+		return it.finish()
 	}
 	// Skip chunks that end earlier.
 	j := max(it.j, 0)
@@ -99,7 +99,7 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 		j++
 	}
 	if (j != it.j || it.chunk == nil) && !it.open(j) {
-		return it.end()
+		return it.finish()
 	}
 	for {
 		kind := it.Next()
@@ -121,12 +121,12 @@ func (it *sampleIterator) open(j int) bool {
 		return false
 	}
 	if !it.entered {
-		if it.err = it.series.of.windows.enter(it.at.held); it.err != nil {
+		if it.err = it.series.of.windows.acquire(it.at.held); it.err != nil {
 			return false
 		}
 		it.entered = true
 	} else if it.at.held.loads.Load() != it.loads {
-		if it.err = it.series.of.windows.again(it.at.held); it.err != nil {
+		if it.err = it.series.of.windows.reload(it.at.held); it.err != nil {
 			return false
 		}
 	}
@@ -151,8 +151,8 @@ func (it *sampleIterator) open(j int) bool {
 	return true
 }
 
-// fresh reports whether the chunk's bytes are valid, after loading the window again if it was dropped.
-func (it *sampleIterator) fresh() bool {
+// ensureLoaded reports whether the chunk's bytes are valid, after loading the window again if it was dropped.
+func (it *sampleIterator) ensureLoaded() bool {
 	if it.at.held.loads.Load() == it.loads {
 		return true
 	}
@@ -167,9 +167,9 @@ func (it *sampleIterator) fresh() bool {
 	return true
 }
 
-// end finishes the iteration and releases the window.
-func (it *sampleIterator) end() chunkenc.ValueType {
-	it.leave()
+// finish finishes the iteration and releases the window.
+func (it *sampleIterator) finish() chunkenc.ValueType {
+	it.release()
 	it.kind, it.chunk = chunkenc.ValNone, nil
 	if it.series != nil {
 		it.j = math.MaxInt - 1
@@ -177,11 +177,11 @@ func (it *sampleIterator) end() chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-// leave releases the window's chunks.
-func (it *sampleIterator) leave() {
+// release releases the window's chunks.
+func (it *sampleIterator) release() {
 	if it.entered {
 		it.entered = false
-		it.series.of.windows.leave(it.at.held)
+		it.series.of.windows.release(it.at.held)
 	}
 }
 
@@ -236,8 +236,8 @@ func (it *blocksIterator) reset(s *oneSeries) {
 	it.Iterator = storage.ChainSampleIteratorFromIterators(it.Iterator, chained)
 }
 
-func (it *blocksIterator) leave() {
+func (it *blocksIterator) release() {
 	for _, p := range it.parts {
-		p.leave()
+		p.release()
 	}
 }

@@ -87,8 +87,8 @@ func (q *Query) Select(ctx context.Context, r Request) (*SeriesSet, error) {
 	return q.newSet(ctx, r, false)
 }
 
-// newSet implements Select. With grouped, it opens the blocks but does not enter them, and the caller loads
-// the chunks.
+// newSet implements Select. With grouped, it opens the blocks but does not start their streams, and the
+// caller loads the chunks.
 func (q *Query) newSet(ctx context.Context, r Request, grouped bool) (*SeriesSet, error) {
 	shard, matchers, err := tsblock.TakeShard(r.Matchers)
 	if err != nil {
@@ -100,7 +100,7 @@ func (q *Query) newSet(ctx context.Context, r Request, grouped bool) (*SeriesSet
 	set := &SeriesSet{query: q, request: r, grouped: grouped}
 	set.front = set.few[:0]
 	set.ctx, set.cancel = q.context(ctx)
-	q.begin(set)
+	q.register(set)
 	if err := set.open(); err != nil {
 		set.fail(err)
 		set.Close()
@@ -171,7 +171,7 @@ func (set *SeriesSet) open() error {
 	if err := q.gateway.LoadHeaders(set.ctx, handles); err != nil {
 		return err
 	}
-	sort, err := set.shuffled()
+	sort, err := set.mustSort()
 	if err != nil {
 		return err
 	}
@@ -182,11 +182,11 @@ func (set *SeriesSet) open() error {
 	if set.mode = set.modeOf(); set.grouped && !sort {
 		return nil // the caller enters them
 	}
-	return set.enter(set.streams)
+	return set.startStreams(set.streams)
 }
 
-// enter opens some of the streams and positions each at its first series.
-func (set *SeriesSet) enter(streams []*stream) error {
+// startStreams opens some of the streams and positions each at its first series.
+func (set *SeriesSet) startStreams(streams []*stream) error {
 	// The first batch of a single block needs no plan: its load reserves everything before it fetches.
 	planned := len(streams) > 1 && set.mode == chunksWithBatches
 	if planned {
@@ -202,7 +202,7 @@ func (set *SeriesSet) enter(streams []*stream) error {
 			return err
 		}
 	}
-	return set.walker.enter(streams)
+	return set.walker.start(streams)
 }
 
 // streamBytes is the heap memory of a block that is being read, in addition to the bytes that its reader
@@ -239,8 +239,8 @@ func matchExternal(handles []*blocksync.Handle, ms []*labels.Matcher) ([]*blocks
 	return left, matchers
 }
 
-// shuffled reports whether the series of a block must be sorted again.
-func (set *SeriesSet) shuffled() (bool, error) {
+// mustSort reports whether the series of a block must be sorted again.
+func (set *SeriesSet) mustSort() (bool, error) {
 	for _, s := range set.streams {
 		if s.relabel == nil {
 			continue
@@ -252,7 +252,7 @@ func (set *SeriesSet) shuffled() (bool, error) {
 		if len(set.streams) > groupBlocks {
 			s.reader.Rest() // until its group is read
 		}
-		if s.relabel.shuffles(names) {
+		if s.relabel.breaksOrder(names) {
 			return true, nil
 		}
 	}
@@ -293,8 +293,8 @@ func (set *SeriesSet) step() bool {
 	return ok
 }
 
-// counted counts the series of a select so far against the limit.
-func (set *SeriesSet) counted(n int) error {
+// checkCount counts the series of a select so far against the limit.
+func (set *SeriesSet) checkCount(n int) error {
 	more := n - int(set.count)
 	set.count = uint64(n)
 	return set.query.countSeries(max(more, 0))
@@ -399,5 +399,5 @@ func (set *SeriesSet) Close() {
 	}
 	set.chunks = nil
 	set.query.quota.Return(slab.Series, set.chunkRoom+set.rewritten+set.charged)
-	set.query.end(set, set.count, set.countOf, blocks...)
+	set.query.unregister(set, set.count, set.countOf, blocks...)
 }

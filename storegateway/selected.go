@@ -24,7 +24,7 @@ type selected struct {
 	trim     bool // drop samples outside of the time range
 	windows  *windows
 	series   []oneSeries
-	places   []place // rest of the slab that places are allocated from
+	places   []batchPos // rest of the slab that places are allocated from
 	reserved int64
 	copies   int64 // part of reserved: copies of a series' chunks in one block
 
@@ -35,12 +35,12 @@ type selected struct {
 type oneSeries struct {
 	of     *selected
 	labels labels.Labels
-	places []place // sorted by the blocks' times
+	places []batchPos // sorted by the blocks' times
 }
 
-// A place is the position of a series in a batch, which has its chunks.
-type place struct {
-	held *heldBatch
+// A batchPos is the position of a series in a batch, which has its chunks.
+type batchPos struct {
+	held *sharedBatch
 	i    int
 }
 
@@ -63,7 +63,7 @@ func (l *selected) fill() error {
 	}
 	for from := 0; from < len(streams); from += size {
 		if !sorted {
-			if err := l.set.enter(streams[from:min(from+size, len(streams))]); err != nil {
+			if err := l.set.startStreams(streams[from:min(from+size, len(streams))]); err != nil {
 				return err
 			}
 		}
@@ -87,7 +87,7 @@ func (l *selected) readGroup(groups int) error {
 			text += int64(len(label.Name) + len(label.Value) + 2)
 		}
 		own := b.Labels()
-		before = from(before, own)
+		before = tailFrom(before, own)
 		if len(before) > 0 && labels.Equal(before[0].labels, own) {
 			var err error
 			if before[0].places, err = l.appendPlaces(before[0].places, groups); err != nil {
@@ -95,7 +95,7 @@ func (l *selected) readGroup(groups int) error {
 			}
 			continue
 		}
-		if like = from(like, own); len(like) > 0 && labels.Equal(like[0].labels, own) {
+		if like = tailFrom(like, own); len(like) > 0 && labels.Equal(like[0].labels, own) {
 			own, text = like[0].labels, 0
 		}
 		if err := l.reserve(int64(unsafe.Sizeof(oneSeries{})) + text); err != nil {
@@ -111,11 +111,11 @@ func (l *selected) readGroup(groups int) error {
 		return l.set.err
 	}
 	l.add(added)
-	return l.set.counted(len(l.series))
+	return l.set.checkCount(len(l.series))
 }
 
-// from returns the tail of sorted series that starts at or after the labels.
-func from(series []oneSeries, ls labels.Labels) []oneSeries {
+// tailFrom returns the tail of sorted series that starts at or after the labels.
+func tailFrom(series []oneSeries, ls labels.Labels) []oneSeries {
 	for len(series) > 0 && labels.Compare(series[0].labels, ls) < 0 {
 		series = series[1:]
 	}
@@ -148,14 +148,14 @@ func (l *selected) add(added []oneSeries) {
 	}
 	if limit := l.set.request.Limit; limit > 0 && len(l.series) > limit {
 		for i := range l.series[limit:] {
-			l.series[limit+i].letGo()
+			l.series[limit+i].release()
 		}
 		l.series = slices.Delete(l.series, limit, len(l.series))
 	}
 }
 
 // appendPlaces appends the places of the current series and pins the chunks of their batches.
-func (l *selected) appendPlaces(run []place, groups int) ([]place, error) {
+func (l *selected) appendPlaces(run []batchPos, groups int) ([]batchPos, error) {
 	if l.set.mode == noChunks {
 		return nil, nil
 	}
@@ -168,24 +168,24 @@ func (l *selected) appendPlaces(run []place, groups int) ([]place, error) {
 		if run == nil {
 			size = min(n*groups, len(l.set.streams))
 		}
-		if err := l.reserve(int64(size-cap(run)) * int64(unsafe.Sizeof(place{}))); err != nil {
+		if err := l.reserve(int64(size-cap(run)) * int64(unsafe.Sizeof(batchPos{}))); err != nil {
 			return run, err
 		}
-		run = append(make([]place, 0, size), run...)
+		run = append(make([]batchPos, 0, size), run...)
 	default:
 		if len(l.places) < n {
 			size := max(n, placeSlab)
-			if err := l.reserve(int64(size) * int64(unsafe.Sizeof(place{}))); err != nil {
+			if err := l.reserve(int64(size) * int64(unsafe.Sizeof(batchPos{}))); err != nil {
 				return nil, err
 			}
-			l.places = make([]place, size)
+			l.places = make([]batchPos, size)
 		}
 		run = l.places[:0:n]
 		l.places = l.places[n:]
 	}
 	for _, e := range l.set.front {
-		e.held.holdChunks()
-		run = append(run, place{e.held, e.i})
+		e.held.retainChunks()
+		run = append(run, batchPos{e.held, e.i})
 	}
 	return run, nil
 }
@@ -210,9 +210,9 @@ func (l *selected) reserveCopies(n int64) error {
 	return nil
 }
 
-func (s *oneSeries) letGo() {
+func (s *oneSeries) release() {
 	for _, p := range s.places {
-		p.held.letGoChunks()
+		p.held.releaseChunks()
 	}
 	s.places = nil
 }
@@ -224,7 +224,7 @@ func (l *selected) close() {
 	l.set.cancel()
 	l.windows.close(l.set.streams)
 	for i := range l.series {
-		l.series[i].letGo()
+		l.series[i].release()
 	}
 	l.set.query.quota.Return(slab.Series, l.reserved)
 	l.set.Close()

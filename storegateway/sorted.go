@@ -30,8 +30,8 @@ type sortedEntry struct {
 // sortedSlab is the number of labels per allocation.
 const sortedSlab = 4096
 
-// enter implements walker. It reads all series and sorts them.
-func (l *sortedSeries) enter(streams []*stream) error {
+// start implements walker. It reads all series and sorts them.
+func (l *sortedSeries) start(streams []*stream) error {
 	l.windows = newWindows(l.set.ctx, l.set.query, true)
 	for _, s := range streams {
 		for s.now.held != nil {
@@ -72,7 +72,7 @@ func (l *sortedSeries) add(s *stream) error {
 		}
 		l.series = slices.Grow(l.series, grown-len(l.series))
 	}
-	s.now.held.hold()
+	s.now.held.retain()
 	l.series = append(l.series, sortedEntry{entry{held: s.now.held, i: s.now.i, labels: own}, s.number})
 	return nil
 }
@@ -87,14 +87,14 @@ func (l *sortedSeries) reserve(n int) error {
 
 // next implements walker.
 func (l *sortedSeries) next(front []*entry) ([]*entry, error) {
-	l.leave()
+	l.release()
 	for ; l.at < len(l.series); l.at++ {
 		e := &l.series[l.at].entry
 		if len(l.group) > 0 && CompareLabels(e.labels, l.group[0].labels) != 0 {
 			break
 		}
 		if l.set.mode == chunksOfSorted {
-			if err := l.windows.enter(e.held); err != nil {
+			if err := l.windows.acquire(e.held); err != nil {
 				return front, err
 			}
 		}
@@ -103,11 +103,11 @@ func (l *sortedSeries) next(front []*entry) ([]*entry, error) {
 	return append(front, l.group...), nil
 }
 
-// leave releases the chunks of the current series.
-func (l *sortedSeries) leave() {
+// release releases the chunks of the current series.
+func (l *sortedSeries) release() {
 	if l.set.mode == chunksOfSorted {
 		for _, e := range l.group {
-			l.windows.leave(e.held)
+			l.windows.release(e.held)
 		}
 	}
 	l.group = l.group[:0]
@@ -118,7 +118,7 @@ func (l *sortedSeries) close() {
 		l.windows.close(l.set.streams)
 	}
 	for i := range l.series {
-		l.series[i].letGo()
+		l.series[i].release()
 	}
 	l.series, l.group = nil, nil
 	l.set.query.quota.Return(slab.Series, l.reserved)

@@ -13,7 +13,7 @@ import (
 
 // An entry is one series of a block: its index in a batch, which it pins, and its final labels.
 type entry struct {
-	held   *heldBatch // nil: empty
+	held   *sharedBatch // nil: empty
 	i      int
 	labels []tsblock.Label
 	buffer []tsblock.Label // memory of labels that are not the batch's own
@@ -22,9 +22,9 @@ type entry struct {
 // own returns the labels of the series in its block.
 func (e *entry) own() []tsblock.Label { return e.held.batch.Labels(e.i) }
 
-func (e *entry) letGo() {
+func (e *entry) release() {
 	if e.held != nil {
-		e.held.letGo()
+		e.held.release()
 		e.held = nil
 	}
 }
@@ -48,24 +48,24 @@ type stream struct {
 	waiting []entry // delayed series; the labels of each start with those of the previous one, and it sorts behind it
 	peek    entry   // with relabel: the series after those that wait
 
-	held  *heldBatch            // the batch that is iterated; nil before the first and at the end
-	last  *heldBatch            // the last batch read
-	i     int                   // index of the next series in held
-	ahead ahead[*tsblock.Batch] // the next batch
-	first []*heldBatch          // batches read while the set was opened, without their chunks
-	once  int64                 // bytes of the largest planned load
-	all   int64                 // bytes of all planned loads
+	held  *sharedBatch             // the batch that is iterated; nil before the first and at the end
+	last  *sharedBatch             // the last batch read
+	i     int                      // index of the next series in held
+	ahead prefetch[*tsblock.Batch] // the next batch
+	first []*sharedBatch           // batches read while the set was opened, without their chunks
+	once  int64                    // bytes of the largest planned load
+	all   int64                    // bytes of all planned loads
 
 	charged int64 // bytes reserved for batches that are kept
 	done    bool  // no batch follows
 
 	// Used by windows: the batch whose chunks are being loaded ahead.
-	loading *heldBatch
-	chunks  ahead[struct{}]
+	loading *sharedBatch
+	chunks  prefetch[struct{}]
 }
 
-// plays reports whether the stream takes part in the merge.
-func (s *stream) plays() bool { return !s.out && s.now.held != nil }
+// inMerge reports whether the stream takes part in the merge.
+func (s *stream) inMerge() bool { return !s.out && s.now.held != nil }
 
 // start finds the block's series and advances to the first.
 func (s *stream) start() error {
@@ -101,7 +101,7 @@ func (s *stream) keep() func([]tsblock.Label) bool {
 
 // advance advances to the next series. At the end there is no current series.
 func (s *stream) advance() error {
-	s.now.letGo()
+	s.now.release()
 	if s.relabel == nil {
 		if err := s.read(&s.now); err != nil || s.now.held == nil {
 			return err
@@ -110,7 +110,7 @@ func (s *stream) advance() error {
 		return nil
 	}
 	top := len(s.waiting) - 1
-	for s.peek.held != nil && (top < 0 || s.relabel.follows(s.waiting[top].own(), s.peek.own())) {
+	for s.peek.held != nil && (top < 0 || s.relabel.overtakes(s.waiting[top].own(), s.peek.own())) {
 		s.waiting = append(s.waiting, s.peek)
 		top++
 		s.peek = entry{}
@@ -132,7 +132,7 @@ func (s *stream) advance() error {
 func (s *stream) read(e *entry) error {
 	for s.held == nil || s.i >= s.held.batch.Len() {
 		if s.held != nil {
-			s.held.letGo()
+			s.held.release()
 			s.held = nil
 		}
 		if s.done {
@@ -142,7 +142,7 @@ func (s *stream) read(e *entry) error {
 			return err
 		}
 	}
-	s.held.hold()
+	s.held.retain()
 	e.held, e.i = s.held, s.i
 	s.i++
 	return nil
@@ -167,14 +167,14 @@ func (s *stream) nextBatch() error {
 	}
 	s.batches++
 	s.planned += b.PlannedBytes()
-	next := &heldBatch{batch: b, stream: s}
+	next := &sharedBatch{batch: b, stream: s}
 	if s.series.Ended() {
 		s.done, s.series = true, nil
 		s.reader.Rest() // only chunks are read from now on
 	}
 	last := s.last
 	s.last, s.held, s.i = next, next, 0
-	s.held.hold()
+	s.held.retain()
 	switch s.set.mode {
 	case chunksPlanned:
 		s.first = append(s.first, next)
@@ -193,7 +193,7 @@ func (s *stream) nextBatch() error {
 
 // chargeBatch reserves the memory of a batch that is kept, beyond the bytes that it charges itself.
 func (s *stream) chargeBatch() error {
-	const n = tsblock.BatchBytes + int64(unsafe.Sizeof(heldBatch{}))
+	const n = tsblock.BatchBytes + int64(unsafe.Sizeof(sharedBatch{}))
 	if err := s.set.query.quota.Reserve(slab.Series, n); err != nil {
 		return err
 	}
@@ -238,14 +238,14 @@ func (s *stream) close() BlockStats {
 			b.Release()
 		}
 	}
-	s.now.letGo()
-	s.peek.letGo()
+	s.now.release()
+	s.peek.release()
 	for i := range s.waiting {
-		s.waiting[i].letGo()
+		s.waiting[i].release()
 	}
 	s.waiting = nil
 	if s.held != nil {
-		s.held.letGo()
+		s.held.release()
 		s.held = nil
 	}
 	mint, maxt := s.handle.Times()

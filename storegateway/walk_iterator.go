@@ -27,7 +27,7 @@ var _ chunkenc.Iterator = (*walkIterator)(nil)
 
 // reset positions the iterator before the first sample of the series.
 func (w *walkIterator) reset(s *oneSeries) {
-	w.it.leave()
+	w.it.release()
 	*w = walkIterator{series: s, it: sampleIterator{readers: w.it.readers}, lastT: math.MinInt64}
 	w.it.reset(s, s.places[0])
 }
@@ -38,7 +38,7 @@ func (w *walkIterator) follow() bool {
 		w.ended, w.kind = true, chunkenc.ValNone
 		return false
 	}
-	w.it.leave()
+	w.it.release()
 	w.n++
 	w.it.reset(w.series, w.series.places[w.n])
 	return true
@@ -89,7 +89,7 @@ func (w *walkIterator) Seek(t milliseconds) chunkenc.ValueType {
 }
 
 // maxTime returns the end time of the last chunk.
-func (p *place) maxTime() int64 {
+func (p *batchPos) maxTime() int64 {
 	last := int64(math.MinInt64)
 	for _, c := range p.held.batch.Chunks(p.i) {
 		last = max(last, c.MaxTime)

@@ -66,8 +66,8 @@ func TestWalkIterator(t *testing.T) {
 			if walk.Err() != nil || many.Err() != nil {
 				t.Fatal(walk.Err(), many.Err())
 			}
-			walk.it.leave()
-			many.leave()
+			walk.it.release()
+			many.release()
 		}
 	}
 	if set.Err() != nil || walks < 5 || samples < 500 {

@@ -11,11 +11,11 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A heldBatch is a batch with a reference count. The last release frees it.
-type heldBatch struct {
+// A sharedBatch is a batch with a reference count. The last release frees it.
+type sharedBatch struct {
 	batch   *tsblock.Batch
 	stream  *stream
-	next    *heldBatch // the next one of its block, once it was read
+	next    *sharedBatch // the next one of its block, once it was read
 	holders atomic.Int32
 	viewers atomic.Int32 // holders that need labels
 
@@ -28,25 +28,25 @@ type heldBatch struct {
 	loads atomic.Uint32
 }
 
-// hold adds a reference to the batch with its labels.
-func (h *heldBatch) hold() {
+// retain adds a reference to the batch with its labels.
+func (h *sharedBatch) retain() {
 	h.viewers.Add(1)
 	h.holders.Add(1)
 }
 
-// holdChunks adds a reference to the chunks of the batch and their references.
-func (h *heldBatch) holdChunks() { h.holders.Add(1) }
+// retainChunks adds a reference to the chunks of the batch and their references.
+func (h *sharedBatch) retainChunks() { h.holders.Add(1) }
 
-// letGo drops a reference to the labels. After the last one the batch keeps only the memory that its chunks
+// release drops a reference to the labels. After the last one the batch keeps only the memory that its chunks
 // need.
-func (h *heldBatch) letGo() {
+func (h *sharedBatch) release() {
 	if h.viewers.Add(-1) == 0 && h.holders.Load() > 1 {
 		_ = h.batch.Compact() // without room for both forms it stays as it is
 	}
-	h.letGoChunks()
+	h.releaseChunks()
 }
 
-func (h *heldBatch) letGoChunks() {
+func (h *sharedBatch) releaseChunks() {
 	switch n := h.holders.Add(-1); {
 	case n == 0:
 		h.batch.Release()
@@ -64,12 +64,12 @@ type windows struct {
 	strict bool            // chunks in use are not dropped, since their users cannot load them again
 	most   int64           // limit of planned bytes
 
-	source *sourceOfSeries // source whose other selects the same goroutine iterates; nil: none
+	source *querierBase // source whose other selects the same goroutine iterates; nil: none
 
 	mu     sync.Mutex
 	bytes  int64
-	loaded []*heldBatch // least recently used first
-	ahead  []*stream    // streams that load ahead
+	loaded []*sharedBatch // least recently used first
+	ahead  []*stream      // streams that load ahead
 }
 
 // newWindows returns windows of at most a quarter of the query's bytes.
@@ -91,7 +91,7 @@ func (q *Query) reclaim() bool {
 		if !w.mu.TryLock() {
 			continue
 		}
-		i := slices.IndexFunc(w.loaded, func(h *heldBatch) bool { return h.users == 0 })
+		i := slices.IndexFunc(w.loaded, func(h *sharedBatch) bool { return h.users == 0 })
 		if i >= 0 {
 			w.drop(i)
 		}
@@ -103,8 +103,8 @@ func (q *Query) reclaim() bool {
 	return false
 }
 
-// enter loads the batch's chunks and adds a user of them; leave removes it.
-func (w *windows) enter(h *heldBatch) error {
+// acquire loads the batch's chunks and adds a user of them; release removes it.
+func (w *windows) acquire(h *sharedBatch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.load(h); err != nil {
@@ -115,21 +115,21 @@ func (w *windows) enter(h *heldBatch) error {
 	return nil
 }
 
-// leave removes a user. The chunks stay loaded until another batch of the block is entered.
-func (w *windows) leave(h *heldBatch) {
+// release removes a user. The chunks stay loaded until another batch of the block is entered.
+func (w *windows) release(h *sharedBatch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.users--
 }
 
-// again reloads the chunks of a batch in use if they were dropped.
-func (w *windows) again(h *heldBatch) error {
+// reload reloads the chunks of a batch in use if they were dropped.
+func (w *windows) reload(h *sharedBatch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.load(h)
 }
 
-func (w *windows) load(h *heldBatch) error {
+func (w *windows) load(h *sharedBatch) error {
 	s := h.stream
 	if n := len(w.loaded); n > 0 && w.loaded[n-1] == h {
 		return nil
@@ -201,7 +201,7 @@ func (w *windows) makeRoom() bool {
 	return false
 }
 
-func (w *windows) add(h *heldBatch) {
+func (w *windows) add(h *sharedBatch) {
 	h.loaded = true
 	h.loads.Add(1)
 	w.bytes += h.batch.PlannedBytes()
@@ -217,7 +217,7 @@ func (w *windows) dropOne() bool {
 		i--
 	}
 	if i < 0 {
-		i = slices.IndexFunc(w.loaded, func(h *heldBatch) bool { return h.users == 0 })
+		i = slices.IndexFunc(w.loaded, func(h *sharedBatch) bool { return h.users == 0 })
 	}
 	if i < 0 && !w.strict && len(w.loaded) > 0 {
 		i = 0

@@ -29,11 +29,11 @@ type Tenant struct {
 	stranger string // a foreign object
 	err      error  // why the tenant could not be synced; the blocks are then those of the previous sync
 
-	otherShards map[ulid.ULID]otherBlock // blocks of other shards, as far as they are known
+	otherShards map[ulid.ULID]otherShardBlock // blocks of other shards, as far as they are known
 }
 
-// An otherBlock is a block of another shard.
-type otherBlock struct {
+// An otherShardBlock is a block of another shard.
+type otherShardBlock struct {
 	blockTimes
 	ignored bool // it is marked for deletion, or incomplete in the bucket
 }
@@ -41,7 +41,7 @@ type otherBlock struct {
 func newBlockSet() *blockSet { return &blockSet{tenants: make(map[string]*Tenant)} }
 
 func newTenant() *Tenant {
-	return &Tenant{byID: make(map[ulid.ULID]*block), otherShards: make(map[ulid.ULID]otherBlock)}
+	return &Tenant{byID: make(map[ulid.ULID]*block), otherShards: make(map[ulid.ULID]otherShardBlock)}
 }
 
 func (t *Tenant) add(b *block) {

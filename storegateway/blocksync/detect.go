@@ -41,7 +41,7 @@ func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 		dir := path.Base(name)
 		if id, ok := parseBlockID(dir); ok {
 			blocks[id] = true
-		} else if len(others) < maxDetect || prometheusOwn(dir) {
+		} else if len(others) < maxDetect || isPrometheusEntry(dir) {
 			others[dir] = true
 		}
 	})

@@ -56,8 +56,8 @@ func (r SkipReason) missing() (warn, deny bool) {
 	return true, true
 }
 
-// noteGaps collects the gaps of the tenant.
-func (t *Tenant) noteGaps() {
+// collectGaps collects the gaps of the tenant.
+func (t *Tenant) collectGaps() {
 	for i := range t.skipped {
 		s := &t.skipped[i]
 		warn, _ := s.Reason.missing()

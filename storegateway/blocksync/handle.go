@@ -31,12 +31,12 @@ type block struct {
 
 	deleted atomic.Pointer[Deletions] // nil: none
 
-	refs      atomic.Int64
-	dropped   atomic.Bool  // it left the set because the bucket has it no longer: its local files are removed
-	lastUsed  atomic.Int64 // nanoseconds since 1970; 0: never
-	marked    atomic.Int64 // time of its deletion mark, seconds since 1970; 0: not marked
-	noCompact atomic.Bool
-	gone      atomic.Int64 // time since when it is served although it left the bucket, nanoseconds since 1970; 0: in the bucket
+	refs         atomic.Int64
+	dropped      atomic.Bool  // it left the set because the bucket has it no longer: its local files are removed
+	lastUsed     atomic.Int64 // nanoseconds since 1970; 0: never
+	marked       atomic.Int64 // time of its deletion mark, seconds since 1970; 0: not marked
+	noCompact    atomic.Bool
+	missingSince atomic.Int64 // time since when it is served although it left the bucket, nanoseconds since 1970; 0: in the bucket
 }
 
 // loadDeletions returns the deletions of the block.

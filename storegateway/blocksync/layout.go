@@ -93,7 +93,7 @@ func (l *listing) block(id ulid.ULID) *found {
 	return f
 }
 
-func (l *listing) stranger(name string) {
+func (l *listing) addForeign(name string) {
 	if l.foreign++; l.example == "" {
 		l.example = strings.Clone(name)
 	}

@@ -44,7 +44,7 @@ func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others list
 		case isDir && ValidTenant(dir):
 			tenants = append(tenants, strings.Clone(dir))
 		default:
-			others.stranger(name)
+			others.addForeign(name)
 		}
 	})
 	slices.Sort(tenants)
@@ -86,8 +86,8 @@ func (m mimirLayout) list(ctx context.Context, tenant string) (listing, error) {
 		switch {
 		case isDir && ok:
 			l.block(id)
-		case !mimirOwn(dir):
-			l.stranger(name)
+		case !isMimirEntry(dir):
+			l.addForeign(name)
 		}
 	})
 	if err != nil {
@@ -108,8 +108,8 @@ func (m mimirLayout) list(ctx context.Context, tenant string) (listing, error) {
 	return l, err
 }
 
-// mimirOwn reports whether Mimir creates entries of that name beside a tenant's blocks.
-func mimirOwn(name string) bool {
+// isMimirEntry reports whether Mimir creates entries of that name beside a tenant's blocks.
+func isMimirEntry(name string) bool {
 	return name == markersName || name == bucketIndexName || name == "bucket-index.json" || name == tenantDeletion || name == "debug"
 }
 

@@ -23,16 +23,16 @@ func (p prometheusLayout) list(ctx context.Context, _ string) (listing, error) {
 		switch {
 		case isDir && ok:
 			l.block(id)
-		case !prometheusOwn(dir):
-			l.stranger(name)
+		case !isPrometheusEntry(dir):
+			l.addForeign(name)
 		}
 	})
 	return l, err
 }
 
-// prometheusOwn reports whether Prometheus, or the Thanos sidecar, creates entries of that name beside the
+// isPrometheusEntry reports whether Prometheus, or the Thanos sidecar, creates entries of that name beside the
 // blocks.
-func prometheusOwn(name string) bool {
+func isPrometheusEntry(name string) bool {
 	switch name {
 	case "wal", "wbl", "chunks_head", "lock", "queries.active", "chunk_snapshot.tmp", "thanos", "thanos.shipper.json":
 		return true
@@ -40,7 +40,7 @@ func prometheusOwn(name string) bool {
 	base, suffix, tmp := strings.Cut(name, ".tmp")
 	if tmp && (suffix == "" || strings.HasPrefix(suffix, "-for-")) {
 		_, block := parseBlockID(base)
-		return block || prometheusOwn(base) || strings.HasPrefix(base, "chunk_snapshot.") || strings.HasPrefix(base, "checkpoint.")
+		return block || isPrometheusEntry(base) || strings.HasPrefix(base, "chunk_snapshot.") || strings.HasPrefix(base, "checkpoint.")
 	}
 	return strings.HasPrefix(name, "chunk_snapshot.")
 }

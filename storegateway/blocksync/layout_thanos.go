@@ -29,7 +29,7 @@ func (t thanosLayout) list(ctx context.Context, _ string) (listing, error) {
 			f.file(file)
 		case dir == "debug" && nested: // Thanos' compactor keeps copies of meta.json there
 		default:
-			l.stranger(name)
+			l.addForeign(name)
 		}
 	})
 	return l, err

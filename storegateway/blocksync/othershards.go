@@ -9,9 +9,9 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// other determines the time range of a block of another shard. A range that cannot be read counts as unknown,
-// and is read again at the next sync.
-func (s *tenantSync) other(ctx context.Context, id ulid.ULID, f *found) {
+// syncOtherShard determines the time range of a block of another shard. A range that cannot be read counts as
+// unknown, and is read again at the next sync.
+func (s *tenantSync) syncOtherShard(ctx context.Context, id ulid.ULID, f *found) {
 	o := s.old.otherShards[id]
 	if !o.known && f.saw&sawDeletionMark == 0 {
 		prefix := prefixOf(s.tenant, id)

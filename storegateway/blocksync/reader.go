@@ -33,24 +33,24 @@ var (
 	errTimeout = errors.New("the bucket did not respond in time")
 )
 
-// A goneError reports that an object does not exist, for all kinds of buckets.
-type goneError struct {
+// A missingError reports that an object does not exist, for all kinds of buckets.
+type missingError struct {
 	bucket, name string
 	err          error
 }
 
-func (e *goneError) Error() string { return fmt.Sprintf("%s is not in bucket %s", e.name, e.bucket) }
-func (e *goneError) Unwrap() error { return e.err }
+func (e *missingError) Error() string { return fmt.Sprintf("%s is not in bucket %s", e.name, e.bucket) }
+func (e *missingError) Unwrap() error { return e.err }
 
 // IsGone reports whether err reports an object that is not in the bucket.
 func IsGone(err error) bool {
-	_, ok := errors.AsType[*goneError](err)
+	_, ok := errors.AsType[*missingError](err)
 	return ok
 }
 
-// goneBlock returns the block of the missing object that err names.
-func goneBlock(err error) (id ulid.ULID, ok bool) {
-	e, is := errors.AsType[*goneError](err)
+// missingBlock returns the block of the missing object that err names.
+func missingBlock(err error) (id ulid.ULID, ok bool) {
+	e, is := errors.AsType[*missingError](err)
 	if !is {
 		return id, false
 	}
@@ -95,7 +95,7 @@ func (b *bucketReader) do(ctx context.Context, name string, attempt func(context
 		}
 		switch {
 		case notFound(b.bucket, err):
-			return &goneError{b.bucket.Name(), name, err}
+			return &missingError{b.bucket.Name(), name, err}
 		case accessDenied(b.bucket, err), errors.Is(err, errTooLong), ctx.Err() != nil:
 			return err
 		}

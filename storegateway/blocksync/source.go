@@ -57,12 +57,12 @@ var _ tsblock.Source = (*watchedSource)(nil)
 func (s *watchedSource) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
 	n, err := s.Source.ReadRange(ctx, name, off, dst)
 	s.metrics.blockRead(n, err)
-	return n, s.look(ctx, name, err)
+	return n, s.checkError(ctx, name, err)
 }
 
 func (s *watchedSource) Size(ctx context.Context, name string) (int64, error) {
 	n, err := s.Source.Size(ctx, name)
-	return n, s.look(ctx, name, err)
+	return n, s.checkError(ctx, name, err)
 }
 
 // Costs returns the costs of the source.
@@ -76,13 +76,13 @@ func (s *watchedSource) Close() error {
 	return nil
 }
 
-func (s *watchedSource) look(ctx context.Context, name string, err error) error {
+func (s *watchedSource) checkError(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil || errors.Is(err, tsblock.ErrObjectEnd) || ctx.Err() != nil:
 		return err
 	case s.notFound(err):
 		s.gone()
-		return &goneError{s.bucket, name, err}
+		return &missingError{s.bucket, name, err}
 	}
 	return &BucketError{s.bucket, name, err}
 }

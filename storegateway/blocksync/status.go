@@ -122,7 +122,7 @@ func (b *block) info() BlockInfo {
 	}
 	i.LastUsed = timeOf(0, b.lastUsed.Load())
 	i.Marked = timeOf(b.marked.Load(), 0)
-	i.Gone = timeOf(0, b.gone.Load())
+	i.Gone = timeOf(0, b.missingSince.Load())
 	return i
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// maxHold bounds the time for which a deleted block is served while other blocks are unreadable: one of them
-// may be the block that it was compacted into.
-const maxHold = 10 * time.Minute
+// maxRetention bounds the time for which a deleted block is served while other blocks are unreadable: one of
+// them may be the block that it was compacted into.
+const maxRetention = 10 * time.Minute
 
 // Sync compares the served blocks with the bucket once. If the bucket fails, the known blocks are still
 // served, together with new ones that were readable, and the error names the failures. Run calls Sync; tests
@@ -65,7 +65,7 @@ func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served b
 	if !IsGone(err) || s.Resync(ctx) != nil {
 		return false, false
 	}
-	id, ok := goneBlock(err)
+	id, ok := missingBlock(err)
 	return true, !ok || s.current().has(id)
 }
 
@@ -74,7 +74,7 @@ func (s *Syncer) syncLocked(ctx context.Context) (err error) {
 	s.syncsBegun.Add(1)
 	defer func() { s.synced = err == nil }()
 	start := time.Now()
-	set, changes, err := s.look(ctx)
+	set, changes, err := s.buildSet(ctx)
 	if ctx.Err() != nil {
 		set.discard(s.set)
 		return context.Cause(ctx)
@@ -115,9 +115,9 @@ func (s *Syncer) loadEagerly(ctx context.Context, set *blockSet) {
 // syncChanges counts the changes of a sync.
 type syncChanges struct{ added, removed int }
 
-// look builds the new set from a listing of the bucket, the blocks served now and new ones. It returns a nil
+// buildSet builds the new set from a listing of the bucket, the blocks served now and new ones. It returns a nil
 // set if no tenant could be examined.
-func (s *Syncer) look(ctx context.Context) (*blockSet, syncChanges, error) {
+func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 	if dir := s.options.LocalBucket; dir != "" { // objstore treats a missing directory as an empty one
 		if _, err := os.Stat(dir); err != nil {
 			return nil, syncChanges{}, fmt.Errorf("list the bucket: %w", err)
@@ -177,10 +177,10 @@ func (s *Syncer) suspectEmpty(set *blockSet) error {
 	if s.emptySince.IsZero() {
 		s.emptySince = time.Now()
 	}
-	if time.Since(s.emptySince) >= maxHold {
+	if time.Since(s.emptySince) >= maxRetention {
 		return nil
 	}
-	return fmt.Errorf("nothing is left in the bucket, of %d blocks: believed if it stays so for %s", s.set.size(), maxHold)
+	return fmt.Errorf("nothing is left in the bucket, of %d blocks: believed if it stays so for %s", s.set.size(), maxRetention)
 }
 
 // empty reports whether no tenant has any block, served or not.
@@ -273,7 +273,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	}
 	s.result.others = len(others)
 	err = parallel.ForEach(ctx, s.syncer.options.Concurrency, owned, func(ctx context.Context, id ulid.ULID) error {
-		s.one(ctx, id, l.blocks[id])
+		s.syncBlock(ctx, id, l.blocks[id])
 		return context.Cause(ctx)
 	})
 	if err == nil && !l.partial {
@@ -281,30 +281,30 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	}
 	if err == nil {
 		err = parallel.ForEach(ctx, s.syncer.options.Concurrency, others, func(ctx context.Context, id ulid.ULID) error {
-			s.other(ctx, id, l.blocks[id])
+			s.syncOtherShard(ctx, id, l.blocks[id])
 			return context.Cause(ctx)
 		})
 	}
 	if err != nil { // the sync was cancelled: Sync discards the rest
 		return s.result, err
 	}
-	s.keepGone(time.Now())
+	s.retainRemoved(time.Now())
 	s.result.sort()
-	s.result.noteGaps()
+	s.result.collectGaps()
 	if n := s.failed.Load(); n > 0 {
 		s.result.err = fmt.Errorf("%d blocks are unreadable, one of them: %w", n, s.first)
 	}
 	return s.result, s.result.err
 }
 
-// one decides whether a block is served.
-func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
+// syncBlock decides whether a block is served.
+func (s *tenantSync) syncBlock(ctx context.Context, id ulid.ULID, f *found) {
 	b := s.old.byID[id]
 	var err error
 	var times blockTimes
 	if b != nil {
 		times = blockTimes{true, b.minTime, b.maxTime, b.external}
-		err = s.again(ctx, b, f)
+		err = s.recheck(ctx, b, f)
 	} else {
 		b, err = s.examine(ctx, id, f, &times)
 	}
@@ -314,7 +314,7 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 		if s.old.byID[id] == nil {
 			s.added++
 		}
-		b.gone.Store(0)
+		b.missingSince.Store(0)
 		s.result.add(b)
 		return
 	}
@@ -337,8 +337,8 @@ func (s *tenantSync) one(ctx context.Context, id ulid.ULID, f *found) {
 	})
 }
 
-// again checks a block that is served already.
-func (s *tenantSync) again(ctx context.Context, b *block, f *found) error {
+// recheck checks a block that is served already.
+func (s *tenantSync) recheck(ctx context.Context, b *block, f *found) error {
 	if f.saw&sawFiles != 0 && f.saw&sawMeta == 0 {
 		return s.unlisted(ctx, b)
 	}
@@ -525,15 +525,15 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
 	return b, nil
 }
 
-// keepGone counts the blocks that left the bucket. It keeps them for a while if other blocks could not be
+// retainRemoved counts the blocks that left the bucket. It keeps them for a while if other blocks could not be
 // read, since those may include the blocks that they were compacted into.
-func (s *tenantSync) keepGone(now time.Time) {
+func (s *tenantSync) retainRemoved(now time.Time) {
 	for id, b := range s.old.byID {
 		if s.result.byID[id] != nil {
 			continue
 		}
-		b.gone.CompareAndSwap(0, now.UnixNano())
-		if s.failed.Load() == 0 || now.Sub(time.Unix(0, b.gone.Load())) >= maxHold {
+		b.missingSince.CompareAndSwap(0, now.UnixNano())
+		if s.failed.Load() == 0 || now.Sub(time.Unix(0, b.missingSince.Load())) >= maxRetention {
 			s.removed++
 			continue
 		}

@@ -24,7 +24,7 @@ func (s *tenantSync) confirmUnlisted(ctx context.Context, l listing) error {
 		defer s.mu.Unlock()
 		switch {
 		case err == nil:
-			b.gone.Store(0)
+			b.missingSince.Store(0)
 			s.result.add(b)
 		case verdictOf(err) == nil && s.failed.Add(1) == 1:
 			s.first = err

@@ -50,12 +50,12 @@ type API struct {
 	storepb.UnimplementedStoreServer
 	storepb.UnimplementedInfoServer
 
-	gateway  *storegateway.Gateway
-	options  Options
-	frames   *framePool
-	requests *storegateway.Requests
-	entries  sync.Pool     // of *storegateway.LogEntry
-	cut      atomic.Uint64 // calls cancelled because their client took no data
+	gateway   *storegateway.Gateway
+	options   Options
+	frames    *framePool
+	requests  *storegateway.Requests
+	entries   sync.Pool     // of *storegateway.LogEntry
+	cancelled atomic.Uint64 // calls cancelled because their client took no data
 
 	unbuffered atomic.Uint64 // responses that did not fit into Responses
 
@@ -88,7 +88,7 @@ func New(g *storegateway.Gateway, o Options) *API {
 
 // SlowClients returns the number of calls that were cancelled because their client took no data, or sent no
 // complete request.
-func (a *API) SlowClients() uint64 { return a.cut.Load() }
+func (a *API) SlowClients() uint64 { return a.cancelled.Load() }
 
 // protocol is the API's name in metrics.
 const protocol = "grpc"
@@ -150,8 +150,8 @@ type call struct {
 	response singleResponse // of a method with one response
 }
 
-// begin starts the log entry of a request.
-func (a *API) begin(ctx context.Context, endpoint string, mint, maxt int64) *call {
+// newCall starts the log entry of a request.
+func (a *API) newCall(ctx context.Context, endpoint string, mint, maxt int64) *call {
 	c := &call{api: a}
 	c.entry = a.entries.Get().(*storegateway.LogEntry)
 	c.entry.Reset()
@@ -195,20 +195,20 @@ func (c *call) admit(ctx context.Context, d storegateway.Demand) error {
 	return nil
 }
 
-// A final is an error after which a request is not retried.
-type final struct{ error }
+// A finalError is an error after which a request is not retried.
+type finalError struct{ error }
 
 // Unwrap returns the wrapped error.
-func (f final) Unwrap() error { return f.error }
+func (f finalError) Unwrap() error { return f.error }
 
-// untilSettled runs a part of a request that can be retried. If the process has no free bytes for the query
-// to grow, or a block was deleted meanwhile and a sync has found the current blocks, untilSettled releases
+// retry runs a part of a request that can be retried. If the process has no free bytes for the query
+// to grow, or a block was deleted meanwhile and a sync has found the current blocks, retry releases
 // everything and admits the query again with its full demand: once for lack of bytes, and each time it reads
 // a deleted block.
-func (c *call) untilSettled(ctx context.Context, run func(context.Context) error) error {
+func (c *call) retry(ctx context.Context, run func(context.Context) error) error {
 	for repeated := false; ; {
 		err := run(ctx)
-		if f, ok := errors.AsType[final](err); ok {
+		if f, ok := errors.AsType[finalError](err); ok {
 			return f.error
 		}
 		how := c.api.gateway.Repeat(ctx, err)
@@ -224,9 +224,9 @@ func (c *call) untilSettled(ctx context.Context, run func(context.Context) error
 	}
 }
 
-// end releases the resources of the request, logs it, and returns its error in gRPC's form. recovered is the
+// finish releases the resources of the request, logs it, and returns its error in gRPC's form. recovered is the
 // result of recover.
-func (c *call) end(recovered any, err error) error {
+func (c *call) finish(recovered any, err error) error {
 	e := c.entry
 	if recovered != nil {
 		err = panics.Recovered(recovered)

@@ -16,20 +16,20 @@ const maxIdleFrames = 16
 // A frame is a buffer that messages of a stream are appended to and that gRPC sends them from. The writer and
 // each unsent message have a reference; the last release returns the frame to its pool.
 type frame struct {
-	buf     []byte // full length; the writer tracks the bytes written
-	root    mem.Buffer
-	answers []answer // messages in the frame, which gRPC reads until they are sent
-	home    *framePool
-	sent    chan<- struct{} // receives a value when the last reference is released; nil: no waiter
+	buf      []byte // full length; the writer tracks the bytes written
+	root     mem.Buffer
+	messages []encodedMessage // messages in the frame, which gRPC reads until they are sent
+	home     *framePool
+	sent     chan<- struct{} // receives a value when the last reference is released; nil: no waiter
 }
 
-// An answer is an encoded message of a stream.
-type answer struct{ buffers [1]mem.Buffer }
+// An encodedMessage is an encoded message of a stream.
+type encodedMessage struct{ buffers [1]mem.Buffer }
 
 // message returns the message in bytes i to j of the frame, for the codec.
-func (f *frame) message(i, j int) *answer {
-	f.answers = append(f.answers, answer{[1]mem.Buffer{f.root.Slice(i, j)}})
-	return &f.answers[len(f.answers)-1]
+func (f *frame) message(i, j int) *encodedMessage {
+	f.messages = append(f.messages, encodedMessage{[1]mem.Buffer{f.root.Slice(i, j)}})
+	return &f.messages[len(f.messages)-1]
 }
 
 // release drops the writer's reference.
@@ -82,8 +82,8 @@ func (p *framePool) get(n int) *frame {
 }
 
 func (p *framePool) put(f *frame) {
-	clear(f.answers)
-	f.answers = f.answers[:0]
+	clear(f.messages)
+	f.messages = f.messages[:0]
 	if invariants {
 		overwrite(f.buf)
 	}

@@ -58,22 +58,24 @@ func wait(stream grpc.ServerStream, done <-chan struct{}) error {
 	case <-stream.Context().Done():
 	}
 	if ok {
-		return g.slow(context.Cause(stream.Context()))
+		return g.slowError(context.Cause(stream.Context()))
 	}
 	return context.Cause(stream.Context())
 }
 
-// slow returns the error of a call that was cancelled because its client takes no data. It returns other
+// slowError returns the error of a call that was cancelled because its client takes no data. It returns other
 // errors as they are.
-func (g *guardedStream) slow(err error) error { return g.cut(err, "the client takes no data") }
+func (g *guardedStream) slowError(err error) error {
+	return g.guardError(err, "the client takes no data")
+}
 
-// cut returns an error with the reason of a call that its guard cancelled. It returns other errors as they
-// are.
-func (g *guardedStream) cut(err error, why string) error {
+// guardError returns an error with the reason of a call that its guard cancelled. It returns other errors as
+// they are.
+func (g *guardedStream) guardError(err error, why string) error {
 	if err == nil || !errors.Is(context.Cause(g.Context()), errSlowClient) {
 		return err
 	}
-	g.api.cut.Add(1)
+	g.api.cancelled.Add(1)
 	return status.Error(codes.Aborted, fmt.Sprintf("%s for %s", why, g.api.options.WriteTimeout))
 }
 
@@ -87,7 +89,7 @@ func (g *guardedStream) RecvMsg(m any) error {
 	err := g.ServerStream.RecvMsg(m)
 	g.timer.Stop()
 	if err != nil {
-		return fmt.Errorf("receive request: %w", g.cut(err, "the client sent no complete request"))
+		return fmt.Errorf("receive request: %w", g.guardError(err, "the client sent no complete request"))
 	}
 	return nil
 }
@@ -100,5 +102,5 @@ func (g *guardedStream) SendMsg(m any) error {
 	g.timer.Reset(g.api.options.WriteTimeout)
 	err := g.ServerStream.SendMsg(m)
 	g.timer.Stop()
-	return g.slow(err)
+	return g.slowError(err)
 }

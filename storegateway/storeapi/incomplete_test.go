@@ -150,7 +150,7 @@ func TestIncompleteRequests(t *testing.T) {
 	if got["1"] != streams { // Canceled
 		t.Errorf("%d incomplete requests end with %v", streams, got)
 	}
-	testwait.Equal(t, "the clients to be counted as slow", uint64(streams), a.cut.Load)
+	testwait.Equal(t, "the clients to be counted as slow", uint64(streams), a.cancelled.Load)
 	if n := g.Gate().Stats(); n.Admitted+n.Cancelled != 0 {
 		t.Errorf("%d queries were admitted and %d waited", n.Admitted, n.Cancelled)
 	}

@@ -14,8 +14,8 @@ import (
 // LabelNames implements the StoreAPI. It returns the names of the labels, including external ones, of the
 // series that match all matchers.
 func (a *API) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
-	c := a.begin(ctx, "LabelNames", r.GetStart(), r.GetEnd())
-	defer func() { err = c.end(recover(), err) }()
+	c := a.newCall(ctx, "LabelNames", r.GetStart(), r.GetEnd())
+	defer func() { err = c.finish(recover(), err) }()
 	return c.labelNames(ctx, r, unencoded)
 }
 
@@ -38,8 +38,8 @@ func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, enc
 // LabelValues implements the StoreAPI. It returns the values of one label, which may be external, of the
 // series that match all matchers.
 func (a *API) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
-	c := a.begin(ctx, "LabelValues", r.GetStart(), r.GetEnd())
-	defer func() { err = c.end(recover(), err) }()
+	c := a.newCall(ctx, "LabelValues", r.GetStart(), r.GetEnd())
+	defer func() { err = c.finish(recover(), err) }()
 	return c.labelValues(ctx, r, unencoded)
 }
 
@@ -88,7 +88,7 @@ func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, nam
 		MinTime: r.GetStart(), MaxTime: r.GetEnd(), Matchers: matchers, Blocks: blocks,
 		Without: r.GetWithoutReplicaLabels(), Limit: int(min(r.GetLimit(), math.MaxInt32)),
 	}
-	return c.untilSettled(ctx, func(ctx context.Context) error {
+	return c.retry(ctx, func(ctx context.Context) error {
 		var found []string
 		var missing blocksync.Missing
 		var err error

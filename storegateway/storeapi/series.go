@@ -31,8 +31,8 @@ func (a *API) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer
 }
 
 func (a *API) series(r *storepb.SeriesRequest, stream *guardedStream) (err error) {
-	c := a.begin(stream.Context(), "Series", r.GetMinTime(), r.GetMaxTime())
-	defer func() { err = c.end(recover(), err) }()
+	c := a.newCall(stream.Context(), "Series", r.GetMinTime(), r.GetMaxTime())
+	defer func() { err = c.finish(recover(), err) }()
 	return c.series(stream.Context(), r, stream)
 }
 
@@ -58,7 +58,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 	defer func() {
 		c.entry.Series, c.entry.Chunks, c.entry.BytesOut = s.sent.series, s.sent.chunks, s.sent.bytes
 	}()
-	if err := c.untilSettled(ctx, s.send); err != nil {
+	if err := c.retry(ctx, s.send); err != nil {
 		return err
 	}
 	if r.GetHints() == nil {
@@ -105,7 +105,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 		w.close()
 	}()
 	if err := s.warn(set); err != nil {
-		return final{err}
+		return finalError{err}
 	}
 	if s.selected.IsZero() {
 		s.selected = time.Now()
@@ -118,7 +118,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 			return encodingError(set, series, &series.Chunks[i])
 		}
 		if err := w.write(series.Labels, series.Chunks); err != nil {
-			return final{err} // parts of the series may have been sent
+			return finalError{err} // parts of the series may have been sent
 		}
 		s.last.set(series.Labels)
 	}
@@ -128,10 +128,10 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	}
 	set.Close() // sending the rest needs none of its batches
 	if err := w.flush(); err != nil {
-		return final{err}
+		return finalError{err}
 	}
 	if err := w.drain(); err != nil {
-		return final{err}
+		return finalError{err}
 	}
 	if broken != nil {
 		s.resumeAfter(w.series, broken)

@@ -80,8 +80,8 @@ func (a *API) sendLabelNames(stream *guardedStream) (err error) {
 	if err := stream.RecvMsg(&r); err != nil {
 		return err
 	}
-	c := a.begin(stream.Context(), "LabelNames", r.GetStart(), r.GetEnd())
-	defer func() { err = c.end(recover(), err) }()
+	c := a.newCall(stream.Context(), "LabelNames", r.GetStart(), r.GetEnd())
+	defer func() { err = c.finish(recover(), err) }()
 	if _, err := c.labelNames(stream.Context(), &r, c.encode); err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func (a *API) sendLabelValues(stream *guardedStream) (err error) {
 	if err := stream.RecvMsg(&r); err != nil {
 		return err
 	}
-	c := a.begin(stream.Context(), "LabelValues", r.GetStart(), r.GetEnd())
-	defer func() { err = c.end(recover(), err) }()
+	c := a.newCall(stream.Context(), "LabelValues", r.GetStart(), r.GetEnd())
+	defer func() { err = c.finish(recover(), err) }()
 	if _, err := c.labelValues(stream.Context(), &r, c.encode); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func sendBytes(stream *guardedStream, b []byte) error {
 	} else {
 		buffer = mem.NewBuffer(&b, freed(sent))
 	}
-	if err := stream.SendMsg(&answer{[1]mem.Buffer{buffer}}); err != nil {
+	if err := stream.SendMsg(&encodedMessage{[1]mem.Buffer{buffer}}); err != nil {
 		return fmt.Errorf("send response: %w", err)
 	}
 	return wait(stream, sent)

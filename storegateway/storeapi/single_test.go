@@ -84,7 +84,7 @@ func TestStalledLabels(t *testing.T) {
 	}
 	leave()
 	testwait.Until(t, "the budget to be free", func() bool { return budget.Held() == 0 })
-	if n := a.cut.Load() + a.unbuffered.Load(); n != 0 {
+	if n := a.cancelled.Load() + a.unbuffered.Load(); n != 0 {
 		t.Errorf("%d clients were cut or had no room", n)
 	}
 }
@@ -111,7 +111,7 @@ func TestStalledLabelsUnbuffered(t *testing.T) {
 		t.Errorf("beside stalled clients: %d values", len(got.GetValues()))
 	}
 	teststore.WaitForIdle(t, g) // nothing else stops the stalled calls
-	if n := a.cut.Load(); n < stalled {
+	if n := a.cancelled.Load(); n < stalled {
 		t.Errorf("%d clients were cut, want %d", n, stalled)
 	}
 	if n := a.unbuffered.Load(); n < stalled+1 {

@@ -168,7 +168,7 @@ type vtMessage interface {
 
 // Marshal returns the encoded v. It does not allocate for responses to Series.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if m, ok := v.(*answer); ok {
+	if m, ok := v.(*encodedMessage); ok {
 		return m.buffers[:], nil
 	}
 	return c.Codec.Marshal(v)

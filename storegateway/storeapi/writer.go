@@ -148,11 +148,11 @@ func (w *seriesWriter) fit(head int, chunks []storegateway.ChunkView) (part, siz
 	if err := w.flush(); err != nil {
 		return 0, 0, err
 	}
-	return part, size, w.begin(size)
+	return part, size, w.acquireFrame(size)
 }
 
-// begin acquires a frame with room for a message with one series of the size.
-func (w *seriesWriter) begin(size int) error {
+// acquireFrame acquires a frame with room for a message with one series of the size.
+func (w *seriesWriter) acquireFrame(size int) error {
 	if err := w.drain(); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (w *seriesWriter) begin(size int) error {
 	w.f = w.frames.get(need)
 	w.f.sent = w.out
 	w.w = wire{buf: w.f.buf}
-	w.open()
+	w.startMessage()
 	return nil
 }
 
@@ -186,8 +186,8 @@ func (w *seriesWriter) drain() error {
 	return nil
 }
 
-// open starts a message after the bytes written.
-func (w *seriesWriter) open() {
+// startMessage starts a message after the bytes written.
+func (w *seriesWriter) startMessage() {
 	if w.batch > 1 {
 		w.w.n += batchPrefix
 	}
@@ -217,6 +217,6 @@ func (w *seriesWriter) flush() error {
 		w.f, w.entries = nil, 0
 		return nil
 	}
-	w.open()
+	w.startMessage()
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A choice is one select of a querier. It reads no block before the first series of any select is needed: by
+// A lazySelect is one select of a querier. It reads no block before the first series of any select is needed: by
 // then all selects of a query are known, and those with the same matchers and overlapping time ranges are
 // read as one.
-type choice struct {
-	source  *sourceOfSeries
+type lazySelect struct {
+	source  *querierBase
 	ctx     context.Context //nolint:containedctx // of Select: Next takes none, as in Prometheus' storage interface
 	request Request
 	trim    bool   // drop samples outside of the time range
@@ -35,8 +35,8 @@ type choice struct {
 // labelsOnly is the function that Prometheus' API sets in its hints if it needs no samples.
 const labelsOnly = "series"
 
-// choose returns a select without reading.
-func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, chunks bool) *choice {
+// newLazySelect returns a select without reading.
+func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, chunks bool) *lazySelect {
 	r := Request{MinTime: s.mint, MaxTime: s.maxt, Matchers: ms, Held: s.held}
 	trim := true
 	if hints != nil {
@@ -46,7 +46,7 @@ func (s *sourceOfSeries) choose(ctx context.Context, hints *storage.SelectHints,
 		r.SkipChunks = !chunks && hints.Func == labelsOnly
 		trim = !hints.DisableTrimming
 	}
-	c := &choice{source: s, ctx: ctx, request: r, trim: trim, key: keyOf(&r, trim), i: -1}
+	c := &lazySelect{source: s, ctx: ctx, request: r, trim: trim, key: keyOf(&r, trim), i: -1}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.chosen = append(s.chosen, c)
@@ -68,7 +68,7 @@ func keyOf(r *Request, trim bool) string {
 }
 
 // read reads all selects chosen so far, unless this one was read before.
-func (c *choice) read() {
+func (c *lazySelect) read() {
 	s := c.source
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -80,9 +80,9 @@ func (c *choice) read() {
 	s.chosen = nil
 	s.mu.Unlock()
 	if !slices.Contains(chosen, c) {
-		chosen = []*choice{c} // the querier was closed
+		chosen = []*lazySelect{c} // the querier was closed
 	}
-	slices.SortStableFunc(chosen, func(a, b *choice) int {
+	slices.SortStableFunc(chosen, func(a, b *lazySelect) int {
 		return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.request.MinTime, b.request.MinTime))
 	})
 	var err error
@@ -103,7 +103,7 @@ func (c *choice) read() {
 }
 
 // join returns how many of the sorted choices can be read as one, and the request that reads them.
-func join(chosen []*choice) (int, Request) {
+func join(chosen []*lazySelect) (int, Request) {
 	r, n := chosen[0].request, 1
 	for n < len(chosen) && chosen[n].key == chosen[0].key {
 		next := &chosen[n].request
@@ -117,8 +117,8 @@ func join(chosen []*choice) (int, Request) {
 }
 
 // readAll reads the labels and chunk references of a request, unless an earlier select has read them.
-func (s *sourceOfSeries) readAll(c *choice, r Request) (*selected, error) {
-	q, err := s.admitted(c.ctx)
+func (s *querierBase) readAll(c *lazySelect, r Request) (*selected, error) {
+	q, err := s.admitQuery(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (l *selected) part(r *Request) (*selected, error) {
 		s := &l.series[i]
 		first, end := len(s.places), 0
 		for n := range s.places {
-			if s.places[n].meets(r.MinTime, r.MaxTime) {
+			if s.places[n].overlaps(r.MinTime, r.MaxTime) {
 				first, end = min(first, n), n+1
 			}
 		}
@@ -169,13 +169,13 @@ func (l *selected) part(r *Request) (*selected, error) {
 	return p, nil
 }
 
-// meets reports whether a chunk of the place overlaps the time range.
-func (p *place) meets(mint, maxt int64) bool {
+// overlaps reports whether a chunk at the position overlaps the time range.
+func (p *batchPos) overlaps(mint, maxt int64) bool {
 	return slices.ContainsFunc(p.held.batch.Chunks(p.i), func(c tsblock.Chunk) bool { return c.MinTime <= maxt && c.MaxTime >= mint })
 }
 
 // Next implements storage.SeriesSet and storage.ChunkSeriesSet.
-func (c *choice) Next() bool {
+func (c *lazySelect) Next() bool {
 	if c.of == nil && c.err == nil {
 		c.read()
 	}
@@ -189,10 +189,10 @@ func (c *choice) Next() bool {
 }
 
 // Err implements storage.SeriesSet.
-func (c *choice) Err() error { return c.err }
+func (c *lazySelect) Err() error { return c.err }
 
 // Warnings implements storage.SeriesSet.
-func (c *choice) Warnings() annotations.Annotations {
+func (c *lazySelect) Warnings() annotations.Annotations {
 	if c.of == nil {
 		return nil
 	}
