@@ -197,7 +197,7 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t != nil {
-		fd := c.leave()
+		fd := c.unregister()
 		return closeDescriptor(fd)
 	}
 	if c.inner == nil {
@@ -208,9 +208,9 @@ func (c *Conn) Close() error {
 	return nc.Close()
 }
 
-// leave removes the connection from its loop. The caller holds mu.
-func (c *Conn) leave() (fd int32) {
-	c.task.loop.forget(c)
+// unregister removes the connection from its loop. The caller holds mu.
+func (c *Conn) unregister() (fd int32) {
+	c.task.loop.removeConn(c)
 	fd, c.fd = c.fd, -1
 	c.task, c.on, c.ready = nil, nil, 0
 	return fd
@@ -283,7 +283,7 @@ func (c *Conn) Detach() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.loop.poll.remove(c.fd)
-	nc, err := returnDescriptor(c.leave())
+	nc, err := returnDescriptor(c.unregister())
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@
 //	 deadlines, Go ────┘  └── eventfd ◄──┴─ Block: an ordinary goroutine
 //
 // Each loop is a goroutine with an epoll instance, in which a descriptor is registered once, for both
-// directions and hang-ups, edge-triggered. A task reads only after an event, until a read is short:
-// reads that find nothing are rare. Writes are attempted immediately, and wait for an event only if the
-// socket is full. An event carries the slot of its connection and the slot's generation, so that it never reaches
+// directions and hang-ups, edge-triggered. A task reads only after an event, until a read is short: reads
+// that find nothing are rare. Writes are attempted immediately, and wait for an event only if the socket is
+// full. An event carries the slot of its connection and the slot's generation, so that it never reaches
 // another connection by the descriptor's number.
 //
 // # Contract

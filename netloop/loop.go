@@ -66,7 +66,7 @@ func (l *loop) send(m letter) {
 
 // run runs tasks until it is stopped.
 func (l *loop) run() {
-	defer l.leave()
+	defer l.exit()
 	for {
 		for ; l.event < l.events; l.event++ {
 			l.handle(l.poll.event(l.event))
@@ -105,9 +105,9 @@ func (l *loop) breathe() {
 	}
 }
 
-// leave runs at the end of run. runtime.Goexit in a task ends the loop's goroutine too: another one continues
+// exit runs at the end of run. runtime.Goexit in a task ends the loop's goroutine too: another one continues
 // the turn.
-func (l *loop) leave() {
+func (l *loop) exit() {
 	if l.stopping {
 		close(l.stopped)
 		return
@@ -218,8 +218,8 @@ func (l *loop) register(c *Conn) {
 	}
 }
 
-// forget frees a connection's slot. Pending events carry an earlier generation.
-func (l *loop) forget(c *Conn) {
+// removeConn frees a connection's slot. Pending events carry an earlier generation.
+func (l *loop) removeConn(c *Conn) {
 	l.conns[c.slot] = nil
 	l.gens[c.slot]++
 	l.free = append(l.free, c.slot)

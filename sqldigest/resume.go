@@ -158,7 +158,7 @@ func (d *Digester) resumeBlock(b []byte, i int) int {
 		d.half = 0
 		if b[i] == '/' {
 			d.open = openNone
-			d.tags.end(d.pushed)
+			d.tags.close(d.pushed)
 			return i + 1
 		}
 		d.tags.add('*')
@@ -166,7 +166,7 @@ func (d *Digester) resumeBlock(b []byte, i int) int {
 	n := bytes.Index(b[i:], []byte("*/"))
 	if n >= 0 {
 		d.tags.addAll(b[i : i+n])
-		d.tags.end(d.pushed)
+		d.tags.close(d.pushed)
 		d.open = openNone
 		return i + n + 2
 	}
@@ -187,10 +187,10 @@ func (d *Digester) comment(c []byte, open bool) {
 		d.open = openLine
 	case block && open:
 		d.open, d.half = openBlock, 0
-		d.tags.begin()
+		d.tags.reset()
 	case block && len(c) >= 4 && c[len(c)-1] == '/' && c[len(c)-2] == '*':
-		d.tags.begin()
+		d.tags.reset()
 		d.tags.addAll(c[2 : len(c)-2])
-		d.tags.end(d.pushed)
+		d.tags.close(d.pushed)
 	}
 }

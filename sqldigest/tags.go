@@ -18,8 +18,6 @@ func (t *tagComment) reset() {
 	t.text, t.long, t.closed = t.text[:0], false, false
 }
 
-func (t *tagComment) begin() { t.reset() }
-
 func (t *tagComment) add(c byte) {
 	if len(t.text) == maxTags {
 		t.long = true
@@ -36,7 +34,7 @@ func (t *tagComment) addAll(p []byte) {
 	t.text = append(t.text, p...)
 }
 
-func (t *tagComment) end(tokens uint64) { t.closed, t.after = true, tokens }
+func (t *tagComment) close(tokens uint64) { t.closed, t.after = true, tokens }
 
 // Tags returns the sqlcommenter tags of the statement after Sum: the keys and values of a trailing comment of
 // the form /*key='value',…*/, URL-decoded, in the order written. A comment of any other form, or longer than

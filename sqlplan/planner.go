@@ -180,7 +180,7 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 		p.counts.unparsed.Add(1)
 	}
 	plan := a.plan()
-	rule, verdict := s.rules.judge(j.Statement, &a)
+	rule, verdict := s.rules.evaluate(j.Statement, &a)
 	plan.rule, plan.verdict = rule, verdict
 	p.detach(plan)
 	if a.listItems > p.opts.MaxListItems {

@@ -238,8 +238,9 @@ func (r *compiledRule) names(user []byte) bool {
 	return slices.ContainsFunc(r.Users, func(u string) bool { return u == string(user) })
 }
 
-// judge returns the first rule that refuses the statement, else the first dry-run rule that would, else nil.
-func (s *ruleSet) judge(st *Statement, a *analysis) (*compiledRule, Verdict) {
+// evaluate returns the first rule that refuses the statement, else the first dry-run rule that would, else
+// nil.
+func (s *ruleSet) evaluate(st *Statement, a *analysis) (*compiledRule, Verdict) {
 	var dry *compiledRule
 	allowed := false
 	for i := range s.rules {

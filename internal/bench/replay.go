@@ -133,7 +133,7 @@ func (p *player) play(ctx context.Context, c *traceConn) (err error) {
 			return nil
 		case <-timer.C:
 		}
-		if err := p.enter(ctx, st); err != nil {
+		if err := p.openSession(ctx, st); err != nil {
 			return err
 		}
 		queries, rows := p.session.queries, p.session.rows
@@ -143,15 +143,15 @@ func (p *player) play(ctx context.Context, c *traceConn) (err error) {
 		p.counts.operations++
 		p.counts.queries += p.session.queries - queries
 		p.counts.rows += p.session.rows - rows
-		if err := p.judge(err, st); err != nil {
+		if err := p.countOutcome(err, st); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judge counts the outcome of a statement. Anything but a response of the server is an error.
-func (p *player) judge(err error, st *traceStatement) error {
+// countOutcome counts the outcome of a statement. Anything but a response of the server is an error.
+func (p *player) countOutcome(err error, st *traceStatement) error {
 	var number uint16
 	if err != nil {
 		e, ok := errors.AsType[*mysql.MySQLError](err)
@@ -167,8 +167,8 @@ func (p *player) judge(err error, st *traceStatement) error {
 	return nil
 }
 
-// enter opens the connection for its first statement and changes its schema as in the recording.
-func (p *player) enter(ctx context.Context, st *traceStatement) error {
+// openSession opens the connection for its first statement and changes its schema as in the recording.
+func (p *player) openSession(ctx context.Context, st *traceStatement) error {
 	if p.session == nil {
 		cfg := p.cfg.Clone()
 		if st.schema != "" {

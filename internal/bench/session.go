@@ -102,7 +102,7 @@ func (s *session) send(ctx context.Context, text string) (driver.Rows, error) {
 	}
 	stmt, ok := s.stmts[text]
 	if !ok {
-		if err := s.forget(); err != nil {
+		if err := s.makeRoom(); err != nil {
 			return nil, err
 		}
 		var err error
@@ -118,8 +118,8 @@ func (s *session) send(ctx context.Context, text string) (driver.Rows, error) {
 // together, to 16,382 by default.
 const maxStatements = 256
 
-// forget closes all prepared statements if there is no room for one more.
-func (s *session) forget() error {
+// makeRoom closes all prepared statements if there is no room for one more.
+func (s *session) makeRoom() error {
 	if len(s.stmts) < maxStatements {
 		return nil
 	}

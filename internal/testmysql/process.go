@@ -108,8 +108,8 @@ func (p *process) Log() string {
 	return strings.Join(p.log, "\n")
 }
 
-// end sends a signal and waits until the process has exited.
-func (p *process) end(sig syscall.Signal) error {
+// stop sends a signal and waits until the process has exited.
+func (p *process) stop(sig syscall.Signal) error {
 	select {
 	case <-p.exited: // its id may be reused by now
 		return nil

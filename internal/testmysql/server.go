@@ -252,10 +252,10 @@ func (s *Server) Exec(statements ...string) error {
 }
 
 // Kill kills the process like kill -9; Restart brings the server back with all committed data.
-func (s *Server) Kill() error { return s.process.end(syscall.SIGKILL) }
+func (s *Server) Kill() error { return s.process.stop(syscall.SIGKILL) }
 
 // Stop shuts the server down gracefully.
-func (s *Server) Stop() error { return s.process.end(syscall.SIGTERM) }
+func (s *Server) Stop() error { return s.process.stop(syscall.SIGTERM) }
 
 // Restart stops the server if it runs, and starts it on the same address, socket and data.
 func (s *Server) Restart() error {

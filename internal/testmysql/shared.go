@@ -65,8 +65,8 @@ func (s *sharedServer) get() (server *Server, n int, err error) {
 	return s.server, s.schemas, s.err
 }
 
-// end stops the server permanently.
-func (s *sharedServer) end() error {
+// stop stops the server permanently.
+func (s *sharedServer) stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	server := s.server
@@ -111,7 +111,7 @@ type runner struct{ tests Runner }
 
 func (r runner) Run() int {
 	code := r.tests.Run()
-	if err := shared.end(); err != nil {
+	if err := shared.stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "testmysql: stop the shared server: %v\n", err)
 		code = max(code, 1)
 	}

@@ -59,7 +59,7 @@ func (e *emitter) site() site {
 // directive: placed above a field or type of this module, otherwise naming it.
 func (e *emitter) refuse(why, say string) {
 	e.o.g.problems.add(e.problem(why, say))
-	e.say("refused: " + why)
+	e.recordHow("refused: " + why)
 }
 
 // warn reports a possible reason for a walk to stop.
@@ -143,7 +143,7 @@ func (e *emitter) walkNamed(x string, n *types.Named) {
 		return
 	}
 	if holdsNothing(original) {
-		e.say("belongs to the process")
+		e.recordHow("belongs to the process")
 		return
 	}
 	if n == original && e.walkKnown(x, n) {
@@ -214,27 +214,27 @@ func (e *emitter) walkKnown(x string, n *types.Named) bool {
 		elem := n.TypeArgs().At(0)
 		q := e.local("q")
 		inner := e.captureHeap(func() { e.walk("*"+q, elem) })
-		e.say("object")
-		e.printf("if %s := %s; %s {\n%s}\n", q, field(x, "Load()"), e.enter(q, elem), inner)
+		e.recordHow("object")
+		e.printf("if %s := %s; %s {\n%s}\n", q, field(x, "Load()"), e.firstVisit(q, elem), inner)
 		return true
 	case timeTime:
 		if d, ok := e.o.g.namedDirective(e.o.pkg, timeTime+".loc", dirShared, dirSize); ok {
 			e.stated(x, n, nil, "", d)
 			return true
 		}
-		e.say("zone, where it is not one of the process")
+		e.recordHow("zone, where it is not one of the process")
 		e.printf("w.Location(%s)\n", field(x, "Location()"))
 		return true
 	case timeLocation:
-		e.say("zone, where it is not one of the process")
+		e.recordHow("zone, where it is not one of the process")
 		e.printf("w.Location(%s)\n", pointerTo(x))
 		return true
 	}
 	return false
 }
 
-// enter returns the condition that the object of type t at q is visited for the first time.
-func (e *emitter) enter(q string, t types.Type) string {
+// firstVisit returns the condition that the object of type t at q is visited for the first time.
+func (e *emitter) firstVisit(q string, t types.Type) string {
 	return fmt.Sprintf("w.Enter(%s(%s), %s(*%s), %t)", e.o.unsafe("Pointer"), q, e.o.unsafe("Sizeof"), q, hasPointers(t))
 }
 
@@ -264,7 +264,7 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 			e.refuse("what lies in a channel's buffer cannot be seen", "shared its elements belong to their receivers")
 			return
 		}
-		e.say("channel")
+		e.recordHow("channel")
 		walk := "WalkChan"
 		if u.Dir() == types.SendOnly {
 			walk = "WalkSendChan"
@@ -289,18 +289,18 @@ func (e *emitter) walkBasic(x string, t types.Type, u *types.Basic) {
 	default:
 		e.printf("w.String((*string)(%s))\n", pointerTo(x))
 	}
-	e.say("string")
+	e.recordHow("string")
 }
 
 func (e *emitter) walkPointer(x string, u *types.Pointer) {
 	if n := named(u.Elem()); n != nil {
 		if d, ok := e.o.g.typeDirective(e.o.pkg, e.o.g.original(n), dirShared); ok {
-			e.say("shared: " + d.reason)
+			e.recordHow("shared: " + d.reason)
 			e.o.g.skipped[e.key] = true
 			return
 		}
 		if qualified(n) == timeLocation {
-			e.say("zone, where it is not one of the process")
+			e.recordHow("zone, where it is not one of the process")
 			e.printf("w.Location(%s)\n", x)
 			return
 		}
@@ -308,9 +308,9 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 	if zeroSize(u.Elem()) {
 		return // not a separate object
 	}
-	e.say("object")
+	e.recordHow("object")
 	if token.IsIdentifier(x) {
-		e.block("if "+e.enter(x, u.Elem())+" {\n", func() { e.walk("*"+x, u.Elem()) })
+		e.block("if "+e.firstVisit(x, u.Elem())+" {\n", func() { e.walk("*"+x, u.Elem()) })
 		return
 	}
 	q := e.local("q")
@@ -319,7 +319,7 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 		e.printf("w.Enter(%s(%s), %s(%s), %t)\n", e.o.unsafe("Pointer"), x, e.o.unsafe("Sizeof"), dereference(x), hasPointers(u.Elem()))
 		return
 	}
-	e.printf("if %s := %s; %s {\n%s}\n", q, x, e.enter(q, u.Elem()), inner)
+	e.printf("if %s := %s; %s {\n%s}\n", q, x, e.firstVisit(q, u.Elem()), inner)
 }
 
 func dereference(x string) string { return "*" + operand(x) }
@@ -329,7 +329,7 @@ func (e *emitter) walkSlice(x string, u *types.Slice) {
 	if zeroSize(u.Elem()) {
 		return
 	}
-	e.say("array")
+	e.recordHow("array")
 	e.walkElements(x, u, fmt.Sprintf("%s(w, %%s, %t)", e.o.heapsize("WalkSlice"), hasPointers(u.Elem())))
 }
 

@@ -39,7 +39,7 @@ func (e *emitter) walkField(x, holder string, f *types.Var) {
 		return
 	}
 	if d, ok := e.o.g.sharedPointee(e.o.pkg, e.o.g.fieldOf(owner, x)); ok {
-		e.say("shared: " + d.reason)
+		e.recordHow("shared: " + d.reason)
 		e.o.g.skipped[e.key] = true
 		return
 	}
@@ -65,12 +65,12 @@ func (e *emitter) stated(x string, t types.Type, owner *types.Named, holder stri
 	}
 	switch {
 	case d.kind == dirShared:
-		e.say("shared: " + d.reason)
+		e.recordHow("shared: " + d.reason)
 	case d.rule != "":
-		e.say("as " + d.rule + " returns: " + d.reason)
+		e.recordHow("as " + d.rule + " returns: " + d.reason)
 		e.addRule(x, t, owner, holder, d)
 	default:
-		e.say(fmt.Sprintf("%d bytes: %s", d.size, d.reason))
+		e.recordHow(fmt.Sprintf("%d bytes: %s", d.size, d.reason))
 		e.addSize(x, t, d.size)
 	}
 }
@@ -147,7 +147,7 @@ func (e *emitter) walkInside(x string, t types.Type, d directive) {
 		refuse(fmt.Sprintf("%s cannot be named in package %s", short(whole), e.o.pkg.Name()))
 		return
 	}
-	e.say("within a " + short(whole) + ": " + d.reason)
+	e.recordHow("within a " + short(whole) + ": " + d.reason)
 	if !part.Exported() && part.Pkg() != e.o.pkg {
 		refuse(fmt.Sprintf("that field cannot be named in package %s", e.o.pkg.Name()))
 		return
@@ -183,7 +183,7 @@ func (e *emitter) walkMap(x string, u *types.Map) {
 		e.refuse(fmt.Sprintf("%s cannot be named in package %s", short(u), e.o.pkg.Name()), "shared it belongs to another owner")
 		return
 	}
-	e.say("map")
+	e.recordHow("map")
 	m := e.local("m")
 	call := fmt.Sprintf("%s(w, %%s, %s)", e.o.heapsize("WalkMap"), e.o.shape(u))
 	if e.o.g.silent(e.o.pkg, key) && e.o.g.silent(e.o.pkg, elem) {

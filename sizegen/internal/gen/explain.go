@@ -44,8 +44,8 @@ func (e *emitter) beginField(f *types.Var) {
 	t.fields = append(t.fields, &explainedField{name: f.Name(), typ: short(typ)})
 }
 
-// say records the treatment of the current field.
-func (e *emitter) say(how string) {
+// recordHow records the treatment of the current field.
+func (e *emitter) recordHow(how string) {
 	if f := e.currentField(); f != nil && !slices.Contains(f.how, how) {
 		f.how = append(f.how, how)
 	}

@@ -31,7 +31,7 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 	if !ok {
 		return
 	}
-	e.say("one of " + strconv.Itoa(len(known)) + " types")
+	e.recordHow("one of " + strconv.Itoa(len(known)) + " types")
 	if key := e.dynamicKey(t); key != "" {
 		e.o.g.dynamic[key] = known
 	}
@@ -124,14 +124,14 @@ func (e *emitter) walkHidden(x, v string, d types.Type) {
 	}
 	n := named(elem)
 	if said, ok := e.o.g.typeDirective(e.o.pkg, n, dirShared); ok {
-		e.say("shared: " + said.reason)
+		e.recordHow("shared: " + said.reason)
 		return
 	}
 	m := e.o.mirror(n, e.site())
 	if pointer {
-		e.say("object")
+		e.recordHow("object")
 		q := e.local("q")
-		enter := fmt.Sprintf("%s := %s[%s](w, %s); %s", q, e.o.heapsize("Hidden"), m.Obj().Name(), v, e.enter(q, m))
+		enter := fmt.Sprintf("%s := %s[%s](w, %s); %s", q, e.o.heapsize("Hidden"), m.Obj().Name(), v, e.firstVisit(q, m))
 		if inner := e.captureHeap(func() { e.walk("*"+q, m) }); inner != "" {
 			e.printf("if %s {\n%s}\n", enter, inner)
 		} else {
@@ -139,7 +139,7 @@ func (e *emitter) walkHidden(x, v string, d types.Type) {
 		}
 		return
 	}
-	e.say("box")
+	e.recordHow("box")
 	c := e.local("c")
 	call := fmt.Sprintf("%s[%s](w, %s(%s), %s, %t, %t)", e.o.heapsize("HiddenBox"), m.Obj().Name(), e.o.unsafe("Pointer"), pointerTo(x), v, hasPointers(m), replaced(m))
 	if inner := e.captureHeap(func() { e.walk("*"+c, m) }); inner != "" {
@@ -164,7 +164,7 @@ func (e *emitter) walkDynamic(x, v string, d types.Type) {
 	}
 	box := fmt.Sprintf("%s(%s)", e.o.unsafe("Pointer"), pointerTo(x))
 	if !replaced(d) {
-		e.say("box")
+		e.recordHow("box")
 		call := fmt.Sprintf("w.Box(%s, %s(%s), %t)", box, e.o.unsafe("Sizeof"), v, hasPointers(d))
 		if inner := e.captureAt(false, func() { e.walk(v, d) }); inner != "" {
 			e.printf("if %s {\n%s}\n", call, inner)
@@ -177,7 +177,7 @@ func (e *emitter) walkDynamic(x, v string, d types.Type) {
 	if text {
 		e.printf("if %s != \"\" {\n", v) // an empty string has no box
 	}
-	e.say("box")
+	e.recordHow("box")
 	c := e.local("c")
 	e.printf("if %s := %s(w, %s, %s, %t); %s != nil {\n%s}\n", c, e.o.heapsize("Unbox"), box, v, hasPointers(d), c,
 		e.captureHeap(func() { e.walk("*"+c, d) }))
