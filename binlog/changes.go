@@ -88,7 +88,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	if err := c.layOut(ctx); err != nil {
 		return nil, fmt.Errorf("follow the binary log: %w", err)
 	}
-	c.r.lost()
+	c.r.resetConnection()
 	if err := c.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (c *changes) startAt(p Position) (err error) {
 	}
 	r.uptoFile, r.uptoOffset, r.skip, r.preparedMost = p.File, p.Offset, c.o.Skip, c.o.PreparedBytes
 	r.maps = make(map[uint64]*tableMap)
-	r.beats.begin(c.o.Run, rowstream.Schemas(c.o.Tables))
+	r.beats.start(c.o.Run, rowstream.Schemas(c.o.Tables))
 	r.beats.mark, err = parseMark(p.Beat)
 	return err
 }
@@ -281,7 +281,7 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	c.r.begin(b, c.columns, 2*c.o.BatchBytes)
+	c.r.startBatch(b, c.columns, 2*c.o.BatchBytes)
 	both, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
@@ -299,7 +299,7 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	if err != nil && !c.r.moved && len(b.Changes) == 0 {
 		return err
 	}
-	c.r.end()
+	c.r.finishBatch()
 	if final {
 		b.Boundary = c.r.handed == 0 && c.r.reread == nil
 		if _, held := c.r.resume(); !held {
@@ -343,7 +343,7 @@ func (c *changes) fill(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			if err := c.lose(ctx, err); err != nil {
+			if err := c.disconnect(ctx, err); err != nil {
 				return err
 			}
 			continue
@@ -362,7 +362,7 @@ func (c *changes) fill(ctx context.Context) error {
 // ready ensures that there is a connection that is not stale.
 func (c *changes) ready(ctx context.Context) error {
 	if c.stale.Swap(false) && c.events != nil {
-		if err := c.lose(ctx, errStale); err != nil {
+		if err := c.disconnect(ctx, errStale); err != nil {
 			return err
 		}
 	}
@@ -379,8 +379,8 @@ var errStale = errors.New("the stream of events is stale")
 // called while Next runs, and takes effect with its next event or timeout.
 func (c *changes) Reconnect() { c.stale.Store(true) }
 
-// lose closes the connection, unless its error is permanent.
-func (c *changes) lose(ctx context.Context, err error) error {
+// disconnect closes the connection, unless its error is permanent.
+func (c *changes) disconnect(ctx context.Context, err error) error {
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
 		refuse := c.refusal
@@ -393,7 +393,7 @@ func (c *changes) lose(ctx context.Context, err error) error {
 	}
 	_ = c.events.Close() // it is lost
 	c.events = nil
-	c.r.lost()
+	c.r.resetConnection()
 	if !c.after.IsZero() { // the log has proven to be the same up to the cut
 		c.r.beats.replays, c.r.beats.await = false, ""
 		c.r.file, c.r.offset = c.after.File, c.after.Offset

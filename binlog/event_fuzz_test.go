@@ -215,7 +215,7 @@ func FuzzLog(f *testing.F) {
 				}
 				rest = rest[size:]
 			}
-			r.end()
+			r.finishBatch()
 			changesOf(t, b)
 			r.unpack.close()
 			if _, err := parseGTIDs(b.Upto.GTID); err != nil {
@@ -231,7 +231,7 @@ func FuzzStatement(f *testing.F) {
 	f.Add("CREATE OR REPLACE TABLE t LIKE u")
 	f.Fuzz(func(t *testing.T, sql string) {
 		r, _ := newLogReader(described(intColumn), "")
-		a, b := r.look(&query{schema: []byte("f"), text: []byte(sql)}), r.look(&query{schema: []byte("f"), text: []byte("/* x */ \n" + sql)})
+		a, b := r.classify(&query{schema: []byte("f"), text: []byte(sql)}), r.classify(&query{schema: []byte("f"), text: []byte("/* x */ \n" + sql)})
 		if a != b {
 			t.Errorf("%q: %+v, after a comment %+v", sql, a, b)
 		}

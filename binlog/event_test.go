@@ -108,8 +108,8 @@ func newLogReader(f followedTable, gtid string) (*logReader, *ChangeBatch) {
 	}
 	r := &logReader{tables: []followedTable{f}, names: map[string]int{"f\x00t": 0}, maps: map[uint64]*tableMap{}, gtids: g, uptoFile: "log.1", uptoOffset: 4}
 	b := &ChangeBatch{}
-	r.begin(b, []int{f.columns()}, 1<<20)
-	r.lost()
+	r.startBatch(b, []int{f.columns()}, 1<<20)
+	r.resetConnection()
 	return r, b
 }
 
@@ -162,7 +162,7 @@ func TestReadMySQL(t *testing.T) {
 	body := []byte{payloadMethod, 1, payloadZstd, payloadInflated, 3, 0xFC, byte(len(plain)), byte(len(plain) >> 8), payloadEnd}
 	defer r.unpack.close()
 	feed(t, r, gtid(8), log.event(eventPayload, append(body, packed...)))
-	r.end()
+	r.finishBatch()
 	want := []string{`0 insert -> ["1" "hi"]`, `0 insert -> ["-1" ""].`, `0 update ["1" "hi"] -> ["1" ""]`, `0 delete ["-1" ""].`}
 	if diff := cmp.Diff(want, texts(changesOf(t, b))); diff != "" {
 		t.Error(diff)
@@ -358,11 +358,11 @@ func TestStatements(t *testing.T) {
 		"UPDATE g.u JOIN f.t SET t.a = 1": statementRows, "DELETE FROM g.u": statementRows, "LOAD DATA INFILE 'x' INTO TABLE f.t": statementRows,
 		"SELECT `f`.`change`()": statementRows,
 	} {
-		if got := r.look(&query{schema: []byte("f"), text: []byte(sql)}); got.kind != want {
+		if got := r.classify(&query{schema: []byte("f"), text: []byte(sql)}); got.kind != want {
 			t.Errorf("%q is of kind %d, want %d", sql, got.kind, want)
 		}
 	}
-	if s := r.look(&query{schema: []byte("g"), text: []byte("DROP TABLE t")}); s.kind != statementOther {
+	if s := r.classify(&query{schema: []byte("g"), text: []byte("DROP TABLE t")}); s.kind != statementOther {
 		t.Errorf("another schema's: %+v", s)
 	}
 }
@@ -401,7 +401,7 @@ func TestFollowAllocs(t *testing.T) {
 		feed(t, r, format)
 		columns := []int{f.columns()}
 		cases = append(cases, alloctest.Case{Name: name, Op: func() error {
-			r.begin(b, columns, 1<<20)
+			r.startBatch(b, columns, 1<<20)
 			for _, e := range [...][]byte{gtid, table, rows, end} {
 				if _, err := r.read(e); err != nil {
 					return err

@@ -46,7 +46,7 @@ func TestFollowXALost(t *testing.T) {
 		}
 		got := texts(changesOf(t, &b))
 		changes.mu.Lock()
-		if err := changes.lose(t.Context(), errors.New("lost")); err != nil {
+		if err := changes.disconnect(t.Context(), errors.New("lost")); err != nil {
 			t.Error(err)
 		}
 		changes.mu.Unlock()

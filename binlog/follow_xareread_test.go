@@ -125,7 +125,7 @@ func TestFollowXALargeLost(t *testing.T) {
 			c.mu.Lock()
 			if again := rereader(c); again != nil && again.events != nil && len(b.Changes) > 0 {
 				lost++
-				if err := again.lose(t.Context(), errors.New("lost")); err != nil {
+				if err := again.disconnect(t.Context(), errors.New("lost")); err != nil {
 					t.Error(err)
 				}
 			}

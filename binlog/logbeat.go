@@ -64,9 +64,9 @@ type beatLog struct {
 	mark mark // the last one of the first schema
 
 	// After a lost connection the log is read again from the mark: groups that were read before are skipped.
-	replays bool
-	passes  bool   // the current group
-	await   string // token that must be seen before any new group; empty: it was seen
+	replays  bool
+	skipping bool   // the current group
+	await    string // token that must be seen before any new group; empty: it was seen
 }
 
 const (
@@ -79,7 +79,7 @@ func heartbeatToken(run string, number uint64) string {
 	return fmt.Sprintf("%s%s:%0*x", tokenMark, run, tokenDigits, number)
 }
 
-func (b *beatLog) begin(run string, schemas []string) {
+func (b *beatLog) start(run string, schemas []string) {
 	b.schemas, b.seen, b.tables = schemas, make([]uint64, len(schemas)), make(map[uint64]int)
 	if run != "" {
 		b.prefix = []byte(tokenMark + run + ":")
@@ -113,7 +113,7 @@ func (r *logReader) beatRows(schema int, rest []byte, kind ChangeKind, compresse
 		b.await = ""
 	}
 	at := bytes.LastIndex(rest, b.prefix)
-	if len(b.prefix) == 0 || at < 0 || schema < 0 || b.passes {
+	if len(b.prefix) == 0 || at < 0 || schema < 0 || b.skipping {
 		return nil
 	}
 	digits := rest[at+len(b.prefix):]
@@ -243,7 +243,7 @@ func (g *gtids) remove(s gtidSource, number uint64) {
 // replay prepares reading again from the mark.
 func (r *logReader) replay() {
 	b := &r.beats
-	b.open, b.passes = false, false
+	b.open, b.skipping = false, false
 	clear(b.tables)
 	b.replays, b.await = b.mark.token != "", b.mark.token
 	if b.replays {
@@ -251,24 +251,24 @@ func (r *logReader) replay() {
 	}
 }
 
-// pass reports whether an event belongs to a group that was read before the connection was lost. The first
+// isReplay reports whether an event belongs to a group that was read before the connection was lost. The first
 // one that does not ends the replay: by then the mark must have been seen.
-func (r *logReader) pass(e *event) (bool, error) {
+func (r *logReader) isReplay(e *event) (bool, error) {
 	b := &r.beats
 	if !e.kind.matters() {
 		return true, nil
 	}
 	if r.gtids.mode == noGTID {
-		b.passes = (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) <= 0
+		b.skipping = (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) <= 0
 	} else if e.kind.startsGroup() {
 		if err := r.gtid(e); err != nil {
 			return false, err
 		}
-		b.passes = r.gtids.contains(&r.pending)
+		b.skipping = r.gtids.contains(&r.pending)
 		r.open, r.single, r.pending = false, false, pendingGTID{}
 	}
-	if b.passes {
-		return true, r.passed(e)
+	if b.skipping {
+		return true, r.checkSkipped(e)
 	}
 	b.replays = false
 	return false, r.proveMark()
@@ -283,8 +283,8 @@ func (r *logReader) proveMark() error {
 		"copy the tables again (--restart)", nil)
 }
 
-// passed checks a skipped group for the mark.
-func (r *logReader) passed(e *event) error {
+// checkSkipped checks a skipped group for the mark.
+func (r *logReader) checkSkipped(e *event) error {
 	if kind, version, compressed, ok := e.kind.isRows(); ok {
 		id, rest, err := splitRows(e.body, version)
 		if err != nil {

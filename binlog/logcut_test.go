@@ -146,8 +146,8 @@ func TestCutGroup(t *testing.T) {
 			row := log.event(eventWriteRows, rowsBody(5, Insert, 1, []byte{0, 7, 0, 0, 0}))
 			feed(t, r, log.event(eventFormat, formatBody(true)), group(9), table, row)
 			if test.handed {
-				r.end()
-				r.begin(b, []int{f.columns()}, 1<<20)
+				r.finishBatch()
+				r.startBatch(b, []int{f.columns()}, 1<<20)
 			}
 			events := [][]byte{log.event(eventRotate, append(make([]byte, 8), "binlog.000002"...)), log.event(eventFormat, formatBody(true))}
 			if test.list != nil {

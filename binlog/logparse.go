@@ -24,8 +24,8 @@ func (p *sqlParser) at(i int) sqlToken {
 	return sqlToken{}
 }
 
-// end reports whether all tokens are read, except for a semicolon.
-func (p *sqlParser) end() bool {
+// done reports whether all tokens are read, except for a semicolon.
+func (p *sqlParser) done() bool {
 	return p.pos >= len(p.tokens) || p.pos == len(p.tokens)-1 && p.at(0).op(";")
 }
 
@@ -142,7 +142,7 @@ func isASCII(s string) bool {
 
 // statement parses a whole statement.
 func (p *sqlParser) statement() statement {
-	if p.end() {
+	if p.done() {
 		return harmless // only a comment
 	}
 	first := p.at(0)
@@ -216,7 +216,7 @@ func (p *sqlParser) transaction(verb string) statement {
 			p.pos++
 		}
 	}
-	if !p.end() {
+	if !p.done() {
 		return unknownSQL
 	}
 	return s
@@ -244,7 +244,7 @@ func (p *sqlParser) xa() statement {
 	if s.kind == statementXACommit && p.accept("ONE", "PHASE") {
 		s.kind = statementCommit
 	}
-	if !p.end() {
+	if !p.done() {
 		return unknownSQL
 	}
 	return s
@@ -428,7 +428,7 @@ func (p *sqlParser) rename() statement {
 		if !ok {
 			return unknownSQL
 		}
-		p.wait()
+		p.lockWait()
 		if !p.accept("TO") {
 			return unknownSQL
 		}
@@ -438,7 +438,7 @@ func (p *sqlParser) rename() statement {
 			return unknownSQL
 		case from >= 0 || to >= 0:
 			return schemaChangeOf(max(from, to), ChangeOther)
-		case p.end():
+		case p.done():
 			return harmless
 		case !p.acceptOp(","):
 			return unknownSQL
@@ -446,8 +446,8 @@ func (p *sqlParser) rename() statement {
 	}
 }
 
-// wait reads the lock wait timeout of MariaDB's syntax.
-func (p *sqlParser) wait() {
+// lockWait reads the lock wait timeout of MariaDB's syntax.
+func (p *sqlParser) lockWait() {
 	if p.accept("WAIT") {
 		p.pos++
 	}

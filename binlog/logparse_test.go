@@ -12,7 +12,7 @@ import (
 
 // lookAt parses a statement in schema f, whose table t is followed.
 func lookAt(r *logReader, variables []byte, schema, sql string) statement {
-	return r.look(&query{schema: []byte(schema), variables: variables, text: []byte(sql)})
+	return r.classify(&query{schema: []byte(schema), variables: variables, text: []byte(sql)})
 }
 
 // TestParseFailsClosed parses statements that affect the followed table f.t other than by their first

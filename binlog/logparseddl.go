@@ -116,7 +116,7 @@ func (p *sqlParser) alterTable(ignores bool) statement {
 	if !ok {
 		return unknownSQL
 	}
-	p.wait()
+	p.lockWait()
 	kind := ChangeColumns
 	if ignores {
 		kind = ChangeOther // it may remove rows
@@ -130,7 +130,7 @@ func (p *sqlParser) alterTable(ignores bool) statement {
 			depth++
 		case t.op(")"):
 			depth--
-		case t.op(";") && !p.end():
+		case t.op(";") && !p.done():
 			return unknownSQL
 		case depth > 0:
 		case t.is("RENAME"):

@@ -101,8 +101,8 @@ func (r *logReader) position() Position {
 	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset, Beat: r.beats.mark.String()}
 }
 
-// begin empties the batch.
-func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
+// startBatch empties the batch.
+func (r *logReader) startBatch(b *ChangeBatch, columns []int, limit int) {
 	b.Reset(columns, limit)
 	r.batch, r.columns, r.moved = b, columns, false
 	r.first, r.handed = 0, max(r.rows, r.skip)
@@ -116,8 +116,8 @@ func (r *logReader) begin(b *ChangeBatch, columns []int, limit int) {
 	}
 }
 
-// end sets the position of the batch.
-func (r *logReader) end() {
+// finishBatch sets the position of the batch.
+func (r *logReader) finishBatch() {
 	b := r.batch
 	var held bool
 	b.Upto, held = r.resume()
@@ -133,8 +133,8 @@ func (r *logReader) end() {
 // between reports whether the log was read up to the end of a group.
 func (r *logReader) between() bool { return !r.open && r.skip == 0 }
 
-// lost resets the state of one connection: the group is read again.
-func (r *logReader) lost() {
+// resetConnection resets the state of one connection: the group is read again.
+func (r *logReader) resetConnection() {
 	clear(r.maps)
 	clear(r.cascades.maps)
 	r.dropXA()
@@ -184,7 +184,7 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 		if heartbeat && r.gtids.mode == noGTID {
 			return true, r.proveMark()
 		}
-		if pass, err := r.pass(&e); pass || err != nil {
+		if pass, err := r.isReplay(&e); pass || err != nil {
 			return heartbeat, err
 		}
 	}
@@ -192,14 +192,14 @@ func (r *logReader) read(raw []byte) (heartbeat bool, err error) {
 		return false, err
 	}
 	if real {
-		r.told()
+		r.advanceUpto()
 	}
 	return heartbeat, nil
 }
 
-// told moves the position to resume from past events between groups. A server that looks up a GTID sends a
+// advanceUpto moves the position to resume from past events between groups. A server that looks up a GTID sends a
 // file's first events again, which are before it.
-func (r *logReader) told() {
+func (r *logReader) advanceUpto() {
 	if !r.beats.replays && r.between() && (r.uptoFile == "" || (Position{File: r.file, Offset: r.offset}).Compare(Position{File: r.uptoFile, Offset: r.uptoOffset}) > 0) {
 		r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
 	}
@@ -225,15 +225,15 @@ func (r *logReader) rotate(e *event) error {
 	r.file, r.offset = string(e.body[8:]), binary.LittleEndian.Uint64(e.body)
 	clear(r.maps)
 	if e.flags&eventArtificial == 0 {
-		r.told()
+		r.advanceUpto()
 	}
 	return nil
 }
 
 // event processes an event, from the log or from a compressed transaction.
 func (r *logReader) event(e *event) error {
-	if r.beats.passes { // from a compressed transaction
-		return r.passed(e)
+	if r.beats.skipping { // from a compressed transaction
+		return r.checkSkipped(e)
 	}
 	if kind, version, compressed, ok := e.kind.isRows(); ok {
 		return r.rowsEvent(e, kind, version, compressed)

@@ -36,8 +36,8 @@ type statement struct {
 	change SchemaChangeKind // of statementSchema
 }
 
-// look parses a statement.
-func (r *logReader) look(q *query) statement {
+// classify parses a statement.
+func (r *logReader) classify(q *query) statement {
 	mode := sessionMode(q.variables)
 	if mode.Unknown() {
 		return unknownSQL
@@ -93,7 +93,7 @@ func (r *logReader) statement(e *event) error {
 		r.open, r.single = true, false
 		return nil
 	}
-	s := r.look(&r.query)
+	s := r.classify(&r.query)
 	if r.pending.alter == alterStarts || r.pending.alter == alterRolledBack || s.kind >= statementSchema && r.ignored() {
 		s = harmless
 	}

@@ -56,7 +56,7 @@ func TestChangeKind(t *testing.T) {
 		f := described(intColumn)
 		f.name, f.table.Name = "a", "a"
 		r, _ := newLogReader(f, "")
-		if got := r.look(&query{schema: []byte("f"), text: []byte(sql)}); got.kind != statementSchema || got.change != want {
+		if got := r.classify(&query{schema: []byte("f"), text: []byte(sql)}); got.kind != statementSchema || got.change != want {
 			t.Errorf("%s: %+v, want %d", sql, got, want)
 		}
 	}

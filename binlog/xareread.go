@@ -76,7 +76,7 @@ func (c *changes) prepared(q *rereadXA) (*changes, error) {
 		return nil, fmt.Errorf("read an XA transaction again: %w", err)
 	}
 	again.r.cascades.keys, again.r.cascades.maps = c.r.cascades.keys, make(map[uint64][]cascadeRef)
-	again.r.lost()
+	again.r.resetConnection()
 	again.life, again.end = context.WithCancel(context.Background())
 	return again, nil
 }

@@ -57,7 +57,7 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 		var id uint64
 		found := false
 		told := make(map[[16]byte]struct{}) // digests whose text was yielded as a series
-		for _, s := range a.known.noted(shard) {
+		for _, s := range a.known.active(shard) {
 			number, series := s.place.split()
 			if !found || s.id != id {
 				if key, found = a.table.KeyAt(number, s.id); !found {

@@ -211,7 +211,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	}
 	a.retain = newBucketRetainer(a)
 	a.queryable = newQueryable(a, o.Gateway.QueryableBeside(
-		func(context.Context) (string, error) { return noTenant, nil }, a.holds))
+		func(context.Context) (string, error) { return noTenant, nil }, a.hasLocal))
 	w := a.current().writer
 	w.counts.ahead.Store(w.last - o.Now().UnixMilli())
 	if ahead := time.Duration(w.counts.ahead.Load()) * time.Millisecond; ahead > o.Interval {
@@ -353,7 +353,7 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	}
 	in := a.current()
 	if a.tooFarAhead(in) {
-		next, err := a.beginInstance(ctx, in)
+		next, err := a.startInstance(ctx, in)
 		if err != nil {
 			return err
 		}

@@ -66,8 +66,8 @@ type readKey struct {
 	text   string        // if seriesInfo is new
 }
 
-// A notedSeries is an active series.
-type notedSeries struct {
+// A activeRef is an active series.
+type activeRef struct {
 	id    uint64 // of the entry
 	place place
 }
@@ -87,8 +87,8 @@ func (c *catalog) kind(number int) stmtstats.Kind {
 	return stmtstats.Tracked
 }
 
-// noted updates the catalog and returns the active series of a shard.
-func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
+// active updates the catalog and returns the active series of a shard.
+func (c *catalog) active(shard tsblock.Shard) []activeRef {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.table.Now()
@@ -102,7 +102,7 @@ func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
 	moment := c.tracker.Moment(now)
 	c.sweep(moment, now)
 	count := max(shard.Count, 1)
-	out := make([]notedSeries, 0, uint64(len(c.places))/count*9/8)
+	out := make([]activeRef, 0, uint64(len(c.places))/count*9/8)
 	last, live := -1, false
 	for i, hash := range c.hashes {
 		if count > 1 && hash%count != shard.Index {
@@ -114,7 +114,7 @@ func (c *catalog) noted(shard tsblock.Shard) []notedSeries {
 			last, live = number, c.tracker.Live(k.track, moment)
 		}
 		if live {
-			out = append(out, notedSeries{id: k.mark.ID(), place: c.places[i]})
+			out = append(out, activeRef{id: k.mark.ID(), place: c.places[i]})
 		}
 	}
 	return out
@@ -166,13 +166,13 @@ func (c *catalog) update() bool {
 	for range updatePasses {
 		evicted := false
 		for from := 0; from < len(c.keys); from += updateEntries {
-			gone, ok := c.look(from, min(from+updateEntries, len(c.keys)))
+			gone, ok := c.readChanges(from, min(from+updateEntries, len(c.keys)))
 			if !ok {
 				return false
 			}
 			evicted = evicted || gone
 			for i := range c.read {
-				c.learn(&c.read[i])
+				c.addSeries(&c.read[i])
 			}
 			clear(c.read)
 		}
@@ -184,9 +184,9 @@ func (c *catalog) update() bool {
 	return true
 }
 
-// look reads the changed entries in [from, to) into c.read. Evicted Keys are only marked: the new Keys of
+// readChanges reads the changed entries in [from, to) into c.read. Evicted Keys are only marked: the new Keys of
 // their entries are read once the catalog has removed the old ones.
-func (c *catalog) look(from, to int) (gone, ok bool) {
+func (c *catalog) readChanges(from, to int) (gone, ok bool) {
 	c.read = c.read[:0]
 	mark := func(number int) stmtstats.Mark { return c.keys[number].mark }
 	ok = c.table.Changes(from, to, mark, func(e *stmtstats.Change) {
@@ -197,14 +197,14 @@ func (c *catalog) look(from, to int) (gone, ok bool) {
 		}
 		if e.Live && !k.gone {
 			k.mark = e.Mark
-			c.note(e)
+			c.addRead(e)
 		}
 	})
 	return gone, ok
 }
 
-// note appends an entry to c.read.
-func (c *catalog) note(e *stmtstats.Change) {
+// addRead appends an entry to c.read.
+func (c *catalog) addRead(e *stmtstats.Change) {
 	if e.Last == 0 {
 		return // nothing was counted
 	}
@@ -223,8 +223,8 @@ func (c *catalog) note(e *stmtstats.Change) {
 	c.read = append(c.read, r)
 }
 
-// learn adds an entry that was read to the catalog.
-func (c *catalog) learn(r *readKey) {
+// addSeries adds an entry that was read to the catalog.
+func (c *catalog) addSeries(r *readKey) {
 	k, kind := &c.keys[r.number], c.kind(r.number)
 	for fresh := r.series; fresh != 0; fresh &= fresh - 1 {
 		series := bits.TrailingZeros32(fresh)

@@ -52,7 +52,7 @@ func (in *instance) stop(cause error, broken bool) {
 	}
 	from := time.UnixMilli(in.writer.good)
 	in.log.Error("history stopped; counters continue", "since", from.UTC(), "err", cause)
-	if err := in.faults.begin(from, cause); err != nil {
+	if err := in.faults.start(from, cause); err != nil {
 		in.log.Error("history fault not recorded", "err", err)
 	}
 }
@@ -105,7 +105,7 @@ func (in *instance) resume() {
 	stopped := in.fault != nil
 	in.fault = nil
 	in.stopped.Store(false)
-	lost, ok, err := in.faults.end(time.UnixMilli(in.writer.last))
+	lost, ok, err := in.faults.finish(time.UnixMilli(in.writer.last))
 	if err != nil {
 		in.log.Error("end of history fault not recorded", "err", err)
 	}

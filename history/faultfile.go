@@ -99,8 +99,8 @@ func (f *faultFile) save() error {
 	return f.file.Sync()
 }
 
-// begin records a range without an end. An open range of an earlier process continues.
-func (f *faultFile) begin(from time.Time, cause error) error {
+// start records a range without an end. An open range of an earlier process continues.
+func (f *faultFile) start(from time.Time, cause error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.openLocked() != nil {
@@ -114,8 +114,8 @@ func (f *faultFile) begin(from time.Time, cause error) error {
 	return f.save()
 }
 
-// end records the end of the open range and returns it; false if there is none.
-func (f *faultFile) end(to time.Time) (FaultRange, bool, error) {
+// finish records the end of the open range and returns it; false if there is none.
+func (f *faultFile) finish(to time.Time) (FaultRange, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	open := f.openLocked()

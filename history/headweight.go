@@ -228,9 +228,9 @@ func (in *instance) weigh(ctx context.Context) error {
 	return nil
 }
 
-// outweighed reports whether the head must be weighed again: once per minute, and when the number of series
+// weightOutdated reports whether the head must be weighed again: once per minute, and when the number of series
 // has changed by more than an eighth.
-func (in *instance) outweighed() bool {
+func (in *instance) weightOutdated() bool {
 	series, was := in.db.Current().Head().NumSeries(), in.weighed.series
 	return in.writer.last-in.weighed.at >= RefreshAge.Milliseconds() || series > was+was/8 || series < was-was/8
 }

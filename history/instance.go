@@ -77,7 +77,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 	}); err != nil {
 		return nil, err
 	}
-	in.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: in.served, rolled: in.spare, past: in.past.Load, others: in.othersBytes}
+	in.keep = retention{age: o.LocalAge, bytes: o.LocalBytes, safe: in.served, rolled: in.unneeded, past: in.past.Load, others: in.othersBytes}
 	if in.ledger, err = openLedger(in.dir, o.State, o.Log); err != nil {
 		return nil, err
 	}
@@ -143,9 +143,9 @@ func (in *instance) othersBytes() (bytes int64) {
 // rolled reports whether all hours of a block are in rollups.
 func (in *instance) rolled(m tsdb.BlockMeta) bool { return in.rollups.Until().UnixMilli() >= m.MaxTime }
 
-// spare reports whether rollups no longer need samples of a block: the next one continues from the newest
+// unneeded reports whether rollups no longer need samples of a block: the next one continues from the newest
 // samples before it, however old they are.
-func (in *instance) spare(m tsdb.BlockMeta) bool {
+func (in *instance) unneeded(m tsdb.BlockMeta) bool {
 	if in.past.Load() {
 		return in.drained.Load() && in.rollups.Until().UnixMilli() >= in.settled.Load()
 	}
@@ -203,7 +203,7 @@ func (in *instance) round(ctx context.Context, spread bool) error {
 	}
 	in.resume()
 	in.written()
-	if in.outweighed() && ctx.Err() == nil {
+	if in.weightOutdated() && ctx.Err() == nil {
 		err = errors.Join(err, in.weigh(ctx))
 	}
 	return err

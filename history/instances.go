@@ -152,9 +152,9 @@ func (a *Archive) tooFarAhead(in *instance) bool {
 	return w.last > 0 && elapsed >= a.hold && at-a.options.Now().UnixMilli() > a.options.MaxAhead.Milliseconds()
 }
 
-// beginInstance writes all counters to an instance, and the same values as the first samples of another one,
+// startInstance writes all counters to an instance, and the same values as the first samples of another one,
 // at the time of the clock. The caller holds flushing.
-func (a *Archive) beginInstance(ctx context.Context, in *instance) (*instance, error) {
+func (a *Archive) startInstance(ctx context.Context, in *instance) (*instance, error) {
 	if err := in.ready(); err != nil {
 		return nil, err
 	}
@@ -249,10 +249,10 @@ func (w *writer) copyFrom(s *stmtstats.Sample) error {
 		}
 		w.app = w.db.AppenderV2(context.Background())
 	}
-	e := w.begin(s)
+	e := w.newTrack(s)
 	e.born = false
 	if s.Kind == stmtstats.Tracked && s.Text != "" {
-		w.tell(e, s.Text)
+		w.setInfo(e, s.Text)
 	}
 	e.visited = w.last
 	if s.Calls == 0 {

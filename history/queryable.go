@@ -39,9 +39,9 @@ func denials(external map[string]string) (own []*labels.Matcher) {
 	return own
 }
 
-// holds reports whether a block is local. Its samples are then not missing while its copy in the bucket is
+// hasLocal reports whether a block is local. Its samples are then not missing while its copy in the bucket is
 // incomplete, as during the upload.
-func (a *Archive) holds(id ulid.ULID) bool {
+func (a *Archive) hasLocal(id ulid.ULID) bool {
 	return slices.ContainsFunc(a.all(), func(in *instance) bool {
 		return slices.ContainsFunc(in.db.Current().Blocks(), func(b *tsdb.Block) bool { return b.Meta().ULID == id })
 	})

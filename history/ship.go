@@ -166,7 +166,7 @@ func (s *shipper) block(ctx context.Context, id ulid.ULID) error {
 			return err
 		}
 	}
-	if err := s.note(id); err != nil {
+	if err := s.markShipped(id); err != nil {
 		return err
 	}
 	if !there {
@@ -179,8 +179,8 @@ func (s *shipper) block(ctx context.Context, id ulid.ULID) error {
 	return nil
 }
 
-// note records a block as shipped, first in the file, then in memory.
-func (s *shipper) note(id ulid.ULID) error {
+// markShipped records a block as shipped, first in the file, then in memory.
+func (s *shipper) markShipped(id ulid.ULID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ids := make([]ulid.ULID, 0, len(s.shipped)+1)

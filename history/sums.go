@@ -28,8 +28,8 @@ type sums struct {
 	spread stmtstats.Histogram // of the current round
 }
 
-// begin starts a round that visits all Keys.
-func (t *sums) begin() {
+// reset starts a round that visits all Keys.
+func (t *sums) reset() {
 	t.counts = rollup.Counts{}
 	t.spread.Reset()
 }
@@ -41,8 +41,8 @@ func (t *sums) add(s *stmtstats.Sample) {
 	t.spread.Merge(&s.Histogram)
 }
 
-// end stores the sums of the round, which had visited all Keys at that time.
-func (t *sums) end(at int64) {
+// store stores the sums of the round, which had visited all Keys at that time.
+func (t *sums) store(at int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	oldest := at - (SumsAge + 2*RefreshAge).Milliseconds()

@@ -189,7 +189,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	p.failed(w.commit())
 	if all && w.broken == nil {
 		w.app = w.db.AppenderV2(ctx)
-		w.sums.begin()
+		w.sums.reset()
 		err := w.source.Each(func(s *stmtstats.Sample) error {
 			w.sums.add(s)
 			return p.visit(s)
@@ -198,7 +198,7 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 		w.evicted = nil
 		p.failed(w.commit())
 		if err == nil {
-			w.sums.end(w.last)
+			w.sums.store(w.last)
 		}
 		w.full = w.last
 	}
@@ -256,7 +256,7 @@ func (p *pass) visit(s *stmtstats.Sample) error {
 	if p.broken != nil {
 		return errBroken
 	}
-	p.rest()
+	p.awaitCommit()
 	p.app = p.db.AppenderV2(p.ctx)
 	return nil
 }
@@ -274,8 +274,8 @@ func (w *writer) restart(db *tsdb.DB) error {
 	return w.findOrphans()
 }
 
-// rest pauses until the next commit is due. After the deadline it makes commits larger instead.
-func (p *pass) rest() {
+// awaitCommit pauses until the next commit is due. After the deadline it makes commits larger instead.
+func (p *pass) awaitCommit() {
 	if p.pause == 0 || p.ctx.Err() != nil {
 		return
 	}

@@ -23,7 +23,7 @@ import (
 func (w *writer) visit(s *stmtstats.Sample) (bool, error) {
 	switch s.Kind {
 	case stmtstats.Gone:
-		w.gone(s)
+		w.endTrack(s)
 		return false, nil
 	case stmtstats.Evicted:
 		kept := *s
@@ -46,10 +46,10 @@ func (w *writer) writeEvicted() error {
 func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 	e := w.tracks[s.ID]
 	if e == nil {
-		e = w.begin(s)
+		e = w.newTrack(s)
 	}
 	if s.Kind == stmtstats.Tracked && s.Text != "" {
-		w.tell(e, s.Text)
+		w.setInfo(e, s.Text)
 	}
 	defer func() { e.visited = w.last }()
 	if s.Calls == 0 {
@@ -71,8 +71,8 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 	return true, nil
 }
 
-// begin creates the track of a Key that is visited for the first time.
-func (w *writer) begin(s *stmtstats.Sample) *track {
+// newTrack creates the track of a Key that is visited for the first time.
+func (w *writer) newTrack(s *stmtstats.Sample) *track {
 	e := &track{kind: s.Kind, key: stmtstats.Key{
 		Digest: s.Digest, Schema: strings.Clone(s.Schema), User: strings.Clone(s.User), Backend: strings.Clone(s.Backend),
 	}}
@@ -96,8 +96,8 @@ func (w *writer) begin(s *stmtstats.Sample) *track {
 	return e
 }
 
-// gone removes the track of an evicted Key.
-func (w *writer) gone(s *stmtstats.Sample) {
+// endTrack removes the track of an evicted Key.
+func (w *writer) endTrack(s *stmtstats.Sample) {
 	e := w.tracks[s.ID]
 	if e == nil {
 		return // this process has written nothing of it
@@ -269,8 +269,8 @@ func (w *writer) appended(l labels.Labels, v float64, h *histogram.Histogram) {
 	}
 }
 
-// tell appends the series with the text of a track's digest.
-func (w *writer) tell(e *track, text string) {
+// setInfo appends the series with the text of a track's digest.
+func (w *writer) setInfo(e *track, text string) {
 	if e.info != nil {
 		return
 	}

@@ -123,7 +123,7 @@ func (t *Table) entangled(c *Cascade, tables []*Table) string {
 		if other.Key.Name == c.Key.Name || !other.OnDelete() || c.Key.OnDelete == "CASCADE" && other.Key.OnDelete == "CASCADE" {
 			continue
 		}
-		if share(c.Key.Columns, other.Key.Columns) {
+		if shareColumn(c.Key.Columns, other.Key.Columns) {
 			return "it shares a column with " + other.Key.Name
 		}
 	}
@@ -136,7 +136,7 @@ func (t *Table) entangled(c *Cascade, tables []*Table) string {
 			if c.Key.OnDelete == "CASCADE" && next.OnDelete() {
 				return fmt.Sprintf("a row that it deletes makes %s of %s change others", next.Key.Name, u.FullName())
 			}
-			if c.Key.OnDelete == "SET NULL" && next.OnUpdate() && share(c.Key.Columns, next.Key.Referred) {
+			if c.Key.OnDelete == "SET NULL" && next.OnUpdate() && shareColumn(c.Key.Columns, next.Key.Referred) {
 				return fmt.Sprintf("a row that it changes makes %s of %s change others", next.Key.Name, u.FullName())
 			}
 		}
@@ -144,8 +144,8 @@ func (t *Table) entangled(c *Cascade, tables []*Table) string {
 	return ""
 }
 
-// share reports whether two lists have a column in common.
-func share(a, b []string) bool {
+// shareColumn reports whether two lists have a column in common.
+func shareColumn(a, b []string) bool {
 	return slices.ContainsFunc(a, func(name string) bool {
 		return slices.ContainsFunc(b, func(other string) bool { return strings.EqualFold(name, other) })
 	})

@@ -111,7 +111,7 @@ func (f *Filter) Columns() int {
 // allocate.
 func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	for i := range f.plan.Where {
-		if c := &f.plan.Where[i]; !c.holds(row[c.Column]) {
+		if c := &f.plan.Where[i]; !c.matches(row[c.Column]) {
 			return nil, false
 		}
 	}
@@ -139,7 +139,7 @@ func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	return out, true
 }
 
-func (c *Condition) holds(v []byte) bool {
+func (c *Condition) matches(v []byte) bool {
 	if c.Shard.Count != 0 {
 		return c.Shard.Has(v)
 	}

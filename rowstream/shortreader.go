@@ -53,8 +53,8 @@ func (s *ShortReader) Close() error {
 	return view.Close()
 }
 
-// take ensures that there is a view of the table that is young enough to start reading.
-func (s *ShortReader) take(ctx context.Context, t *Table) error {
+// ensureView ensures that there is a view of the table that is young enough to start reading.
+func (s *ShortReader) ensureView(ctx context.Context, t *Table) error {
 	if s.view != nil && s.table == t && time.Now().Before(s.renewal) {
 		return nil
 	}
@@ -71,13 +71,13 @@ func (s *ShortReader) take(ctx context.Context, t *Table) error {
 	return nil
 }
 
-// through calls do with a view, and again with the next one if the view expired. do reports whether it made
+// withView calls do with a view, and again with the next one if the view expired. do reports whether it made
 // progress.
-func (s *ShortReader) through(ctx context.Context, t *Table, do func(Reader) (further bool, err error)) error {
+func (s *ShortReader) withView(ctx context.Context, t *Table, do func(Reader) (further bool, err error)) error {
 	patience := max(s.o.Patience, 2*s.o.MaxAge)
 	for since := time.Now(); ; {
 		further := false
-		err := s.take(ctx, t)
+		err := s.ensureView(ctx, t)
 		if err == nil {
 			further, err = do(s.reader)
 		}
@@ -96,7 +96,7 @@ func (s *ShortReader) through(ctx context.Context, t *Table, do func(Reader) (fu
 
 // Cut implements Reader.
 func (s *ShortReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (c Chunk, err error) {
-	err = s.through(ctx, t, func(r Reader) (further bool, err error) {
+	err = s.withView(ctx, t, func(r Reader) (further bool, err error) {
 		c, err = r.Cut(ctx, t, bytes, from)
 		return false, err
 	})
@@ -107,15 +107,15 @@ func (s *ShortReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk
 // yielded. Rows that the plan excludes may be counted by both.
 func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
-		if err := s.last.begin(t, o.Plan); err != nil {
+		if err := s.last.reset(t, o.Plan); err != nil {
 			yield(nil, fmt.Errorf("read chunk %d of %s: %w", c.Number, t.FullName(), err))
 			return
 		}
 		left := false // the loop was stopped early
-		err := s.through(ctx, t, func(r Reader) (further bool, err error) {
+		err := s.withView(ctx, t, func(r Reader) (further bool, err error) {
 			for b, err := range r.Read(ctx, t, c, o) {
 				if err == nil {
-					err = s.last.take(b)
+					err = s.last.store(b)
 				}
 				if err != nil {
 					if further {
@@ -144,15 +144,15 @@ type lastKey struct {
 	keys mysqlwire.TextRow
 }
 
-// begin prepares for rows of a plan.
-func (l *lastKey) begin(t *Table, p *Plan) (err error) {
+// reset prepares for rows of a plan.
+func (l *lastKey) reset(t *Table, p *Plan) (err error) {
 	l.t = t
 	l.at, err = keyColumns(t, p)
 	return err
 }
 
-// take stores the key of the last row of a batch.
-func (l *lastKey) take(b *Batch) error {
+// store stores the key of the last row of a batch.
+func (l *lastKey) store(b *Batch) error {
 	if err := b.lastRow(&l.row); err != nil {
 		return err
 	}

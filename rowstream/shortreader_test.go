@@ -13,14 +13,14 @@ import (
 func TestLastKeyEmpty(t *testing.T) {
 	table := &Table{Schema: "s", Name: "t", Columns: []Column{{Name: "a", Type: "varchar"}, {Name: "b", Type: "varbinary"}}, Key: []int{0, 1}}
 	var l lastKey
-	if err := l.begin(table, nil); err != nil {
+	if err := l.reset(table, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []mysqlwire.TextRow{{[]byte{}, []byte("x")}, {[]byte("y"), []byte{}}} {
 		var b Batch
 		b.Reset(2)
 		b.AppendRow(row)
-		if err := l.take(&b); err != nil {
+		if err := l.store(&b); err != nil {
 			t.Fatal(err)
 		}
 		got, err := l.after(nil)
@@ -34,23 +34,23 @@ func TestLastKeyEmpty(t *testing.T) {
 func TestLastKey(t *testing.T) {
 	table := &Table{Schema: "d", Name: "t", Columns: []Column{{Name: "a", Type: "int"}, {Name: "b", Type: "bit"}}, Key: []int{1, 0}}
 	var l lastKey
-	if err := l.begin(table, &Plan{Output: []Output{{Column: 0, From: ColumnValue}}}); err == nil {
+	if err := l.reset(table, &Plan{Output: []Output{{Column: 0, From: ColumnValue}}}); err == nil {
 		t.Error("a plan without a column of the key was accepted")
 	}
-	if err := l.begin(table, &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 0, From: ColumnValue}}}); err != nil {
+	if err := l.reset(table, &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 0, From: ColumnValue}}}); err != nil {
 		t.Fatal(err)
 	}
 	b := batchOf(row("\x01\x00", "7"), row("\x01\x02", "8"))
-	if err := l.take(b); err != nil {
+	if err := l.store(b); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(mysqlwire.TextRow{[]byte("258"), []byte("8")}, l.keys); diff != "" {
 		t.Error(diff)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = l.take(b) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = l.store(b) }); n != 0 {
 		t.Errorf("%v allocations per batch", n)
 	}
-	if err := l.take(batchOf(row("\x01", nil))); !errors.Is(err, ErrNullKey) {
+	if err := l.store(batchOf(row("\x01", nil))); !errors.Is(err, ErrNullKey) {
 		t.Errorf("a key with NULL: %v", err)
 	}
 }

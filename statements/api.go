@@ -77,7 +77,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(h.answer(top, q.Compare)); err != nil {
+	if err := enc.Encode(h.response(top, q.Compare)); err != nil {
 		h.Log.Debug("statements response aborted", "error", err)
 	}
 }
@@ -218,7 +218,7 @@ type statementRowJSON struct {
 	Points []float64   `json:"points,omitempty"`
 }
 
-func (h *handler) answer(top *Top, compare bool) *statementsJSON {
+func (h *handler) response(top *Top, compare bool) *statementsJSON {
 	a := &statementsJSON{
 		From: top.From.UTC(), To: top.To.UTC(), Source: top.Source, Notes: top.Notes, Matching: top.Matching,
 		Total: totalsOf(&top.Total), Rows: make([]statementRowJSON, 0, len(top.Rows)),

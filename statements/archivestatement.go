@@ -86,7 +86,7 @@ func (a *ArchiveReader) planOfStatement(ctx context.Context, q *StatementQuery, 
 	if from, to, ok := a.short(q.From, q.To, now); ok {
 		return &plan{from: from, to: a.upToNow(to, now), source: SourceSamples}, nil
 	}
-	return a.plan(ctx, question{from: q.From, to: q.To, hours: true})
+	return a.plan(ctx, planQuery{from: q.From, to: q.To, hours: true})
 }
 
 // live adds data that only the table has: the complete text, and the slowest calls.
@@ -109,7 +109,7 @@ func (g *gathering) walk(ctx context.Context, a *ArchiveReader, digest [16]byte,
 		if s.metric == stmtseries.Duration {
 			d.Counts.Nanos += s.spread.Nanos
 			d.Spread.Merge(s.spread)
-			g.axis.share(s.since, s.at, func(i int, from, to float64) {
+			g.axis.divide(s.since, s.at, func(i int, from, to float64) {
 				g.points[i].nanos += (to - from) * float64(s.spread.Nanos)
 				g.spread[i].MergePart(s.spread, from, to)
 			})
@@ -118,7 +118,7 @@ func (g *gathering) walk(ctx context.Context, a *ArchiveReader, digest [16]byte,
 		*s.metric.Count(&d.Counts, s.class) += s.grown
 		var c rollup.Counts
 		*s.metric.Count(&c, s.class) = s.grown
-		g.axis.share(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
+		g.axis.divide(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
 		d.Last = max(d.Last, s.at.UnixMilli())
 	})
 	if err != nil || len(g.parts) == 0 {

@@ -18,7 +18,7 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	p, err := a.plan(ctx, question{from: q.From, to: q.To, all: q.AllInstances})
+	p, err := a.plan(ctx, planQuery{from: q.From, to: q.To, all: q.AllInstances})
 	if err != nil {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}
@@ -92,7 +92,7 @@ func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) erro
 	if top.Source == SourceRollups {
 		from = from.Truncate(rollup.Hour)
 	}
-	p, err := a.plan(ctx, question{from: from, to: top.From, all: q.AllInstances, past: true})
+	p, err := a.plan(ctx, planQuery{from: from, to: top.From, all: q.AllInstances, past: true})
 	if err != nil {
 		return err
 	}

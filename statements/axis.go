@@ -77,9 +77,9 @@ func (x axis) series() Series {
 	return s
 }
 
-// share visits the points that (since, to] spans, with the fractions, from 0 to 1, between which it is in
+// divide visits the points that (since, to] spans, with the fractions, from 0 to 1, between which it is in
 // each point. Parts outside of the axis are skipped. If both times are equal, all of it is at that time.
-func (x axis) share(since, to time.Time, visit func(point int, from, to float64)) {
+func (x axis) divide(since, to time.Time, visit func(point int, from, to float64)) {
 	if x.n == 0 || !to.After(x.from) || !since.Before(x.end) {
 		return
 	}

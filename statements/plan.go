@@ -138,8 +138,8 @@ func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned,
 	}}, nil
 }
 
-// A question is the query that a plan is made for.
-type question struct {
+// A planQuery is the query that a plan is made for.
+type planQuery struct {
 	from, to time.Time
 	all      bool  // gateways
 	hours    bool  // prefer hours to days
@@ -148,7 +148,7 @@ type question struct {
 }
 
 // plan returns the plan for a query.
-func (a *ArchiveReader) plan(ctx context.Context, q question) (*plan, error) {
+func (a *ArchiveReader) plan(ctx context.Context, q planQuery) (*plan, error) {
 	now := a.archive.Now()
 	if from, to, ok := a.short(q.from, q.to, now); ok && !q.all {
 		if !q.past {
@@ -245,7 +245,7 @@ func (a *ArchiveReader) planSamples(ctx context.Context, from, to, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	if err := a.giveTexts(ctx, rows, from, to); err != nil {
+	if err := a.fillTexts(ctx, rows, from, to); err != nil {
 		return nil, err
 	}
 	file, err := memoryFile("the samples", from, to, rows)
@@ -300,8 +300,8 @@ func (a *ArchiveReader) sampledParts(from, to time.Time) (parts []sampledPart) {
 	return parts
 }
 
-// giveTexts looks up the missing texts of rows.
-func (a *ArchiveReader) giveTexts(ctx context.Context, rows []rollup.Row, from, to time.Time) error {
+// fillTexts looks up the missing texts of rows.
+func (a *ArchiveReader) fillTexts(ctx context.Context, rows []rollup.Row, from, to time.Time) error {
 	missing := slices.ContainsFunc(rows, func(row rollup.Row) bool { return row.Text == "" && !row.Print.IsSum() })
 	if !missing {
 		return nil
@@ -435,7 +435,7 @@ func (a *ArchiveReader) planRemote(ctx context.Context, p *plan, all, hours bool
 		})...)
 	}
 	if all {
-		a.noteSilent(p, have)
+		a.noteMissing(p, have)
 	}
 }
 
@@ -454,9 +454,9 @@ func (a *ArchiveReader) listOwn(ctx context.Context, p *plan, own map[string]*hi
 	return remote, nil
 }
 
-// noteSilent adds notes for gateways that have blocks of the range in the bucket but no rollups, such as
+// noteMissing adds notes for gateways that have blocks of the range in the bucket but no rollups, such as
 // those of a version without them.
-func (a *ArchiveReader) noteSilent(p *plan, have map[string]bool) {
+func (a *ArchiveReader) noteMissing(p *plan, have map[string]bool) {
 	for _, b := range a.options.Gateway.Blocks() {
 		hash := rollup.LabelsHash(b.Labels)
 		if b.Labels[history.InstanceLabel] == "" || have[hash] || b.MaxTime <= p.from.UnixMilli() || b.MinTime >= p.to.UnixMilli() {

@@ -54,9 +54,9 @@ func (p *totalPoint) add(h *stmtstats.Histogram, part float64) {
 	}
 }
 
-// owe carries negative counts to the next point: a statement that returns after its eviction counts from 0
+// carryOver carries negative counts to the next point: a statement that returns after its eviction counts from 0
 // some seconds before Evicted includes its earlier counts.
-func (p *totalPoint) owe(next *totalPoint) {
+func (p *totalPoint) carryOver(next *totalPoint) {
 	carry := func(from, to *float64) {
 		if *from < 0 {
 			*to += *from
@@ -120,7 +120,7 @@ func (s *Series) fill(x axis, points []totalPoint) {
 			next = &points[i+1]
 		}
 		p := &points[i]
-		p.owe(next)
+		p.carryOver(next)
 		length := x.length(i).Seconds()
 		calls := p.calls()
 		s.Calls = append(s.Calls, calls/length)
@@ -137,7 +137,7 @@ func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answe
 	if top.Source == SourceSamples {
 		return a.pointsOfSamples(ctx, q, top, a.axisOf(answered, q.Points))
 	}
-	p, err := a.plan(ctx, question{from: top.From, to: top.To, all: q.AllInstances, hours: true, like: answered})
+	p, err := a.plan(ctx, planQuery{from: top.From, to: top.To, all: q.AllInstances, hours: true, like: answered})
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answe
 	var all []totalPoint
 	err = p.try(func() error {
 		all = make([]totalPoint, x.n)
-		top.beginPoints(x)
+		top.resetPoints(x)
 		details := top.details()
 		reader := rollup.NewDetailReader(details)
 		defer reader.Close()
@@ -172,8 +172,8 @@ func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answe
 	return err
 }
 
-// beginPoints resets the points.
-func (top *Top) beginPoints(x axis) {
+// resetPoints resets the points.
+func (top *Top) resetPoints(x axis) {
 	top.Series = x.series()
 	for i := range top.Rows {
 		top.Rows[i].Points = make([]float64, x.n)
@@ -205,11 +205,11 @@ func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *T
 		if row == nil || s.kind != stmtstats.Tracked || s.lost || s.metric != stmtseries.Duration {
 			return
 		}
-		x.share(s.since, s.at, func(i int, from, to float64) {
+		x.divide(s.since, s.at, func(i int, from, to float64) {
 			row.Points[i] += (to - from) * s.spread.Sum() / x.length(i).Seconds()
 		})
 	}
-	top.beginPoints(x)
+	top.resetPoints(x)
 	if x.n == 0 {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *T
 	}
 	if of != nil { // no point ends after the newest sum
 		x = evenAxis(x.from, time.UnixMilli(of[len(of)-1].At), q.Points, a.options.Interval)
-		if top.beginPoints(x); x.n == 0 {
+		if top.resetPoints(x); x.n == 0 {
 			return nil
 		}
 		if err := top.seriesOfSums(x, of); err != nil {
@@ -241,7 +241,7 @@ func (a *ArchiveReader) pointsOfSamples(ctx context.Context, q *TopQuery, top *T
 		if s.lost {
 			sign = -1
 		}
-		x.share(s.since, s.at, func(i int, from, to float64) {
+		x.divide(s.since, s.at, func(i int, from, to float64) {
 			if part := sign * (to - from); s.metric == stmtseries.Duration {
 				all[i].add(s.spread, part)
 			} else {
@@ -267,7 +267,7 @@ func (x axis) addGrowth(points []totalPoint, a, b *history.Sum) error {
 	if err := errors.Join(before.AddSpread(a.Spread), after.AddSpread(b.Spread)); err != nil {
 		return err
 	}
-	x.share(time.UnixMilli(a.At), time.UnixMilli(b.At), func(i int, from, to float64) {
+	x.divide(time.UnixMilli(a.At), time.UnixMilli(b.At), func(i int, from, to float64) {
 		part, p := to-from, &points[i]
 		grown := func(b, a uint64) float64 { return part * float64(int64(b-a)) }
 		p.errors += grown(b.Counts.Failed(), a.Counts.Failed())

@@ -61,8 +61,8 @@ func (f *rankedFile) before(o *rankedFile) bool {
 	return f.low < o.low || f.low == o.low && f.number < o.number
 }
 
-// begin returns a cursor at the first row of a file.
-func (r *ranking) begin(open *openFile, number int, window int64) (*rankedFile, error) {
+// openCursor returns a cursor at the first row of a file.
+func (r *ranking) openCursor(open *openFile, number int, window int64) (*rankedFile, error) {
 	f := &rankedFile{open: open, number: number, row: -1, prints: open.Column(rollup.ColPrints, window)}
 	of := &measures[r.query.By]
 	for c := of.column; c < of.column+of.columns; c++ {
@@ -134,7 +134,7 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 	window := r.window(open)
 	files := make([]*rankedFile, 0, len(open)) // in the order of before
 	for i, o := range open {
-		f, err := r.begin(o, i, window)
+		f, err := r.openCursor(o, i, window)
 		more := false
 		if err == nil {
 			more, err = f.next()
@@ -180,7 +180,7 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 			}
 		}
 	}
-	r.keep(0)
+	r.prune(0)
 	return nil
 }
 
@@ -203,12 +203,12 @@ func (r *ranking) visit(rows []*rankedFile) error {
 	}
 	r.matching++
 	r.rows = append(r.rows, rankedPrint{ranked{value: value, id: rows[0].high}, key})
-	r.keep(1024)
+	r.prune(1024)
 	return nil
 }
 
-// keep drops candidates that cannot be shown, if there are many.
-func (r *ranking) keep(spare int) {
+// prune drops candidates that cannot be shown, if there are many.
+func (r *ranking) prune(spare int) {
 	shown := r.query.Offset + r.query.Limit
 	if len(r.rows) <= 2*shown+spare && spare > 0 {
 		return

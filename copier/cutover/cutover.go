@@ -48,14 +48,14 @@ type Copy struct {
 // A Cutover executes the steps that its machine decides on. It switches the clients of a gateway
 // from the source to the target and then writes the target's changes back to the source.
 type Cutover struct {
-	copy    Copy
-	o       *Options
-	m       *machine
-	state   record
-	gateway *gatewayclient.Client
-	names   routeNames          // the gateway's names of both sides
-	asked   gatewayclient.Route // the route that names belongs to
-	notes   *state.Writer
+	copy       Copy
+	o          *Options
+	m          *machine
+	state      record
+	gateway    *gatewayclient.Client
+	names      routeNames          // the gateway's names of both sides
+	namedRoute gatewayclient.Route // the route that names belongs to
+	notes      *state.Writer
 
 	back     *binlog.Direct    // the target as a source; nil without a reverse stream
 	reversed []*tabledef.Table // the tables in reverse direction; nil until they are described
@@ -89,8 +89,8 @@ type Report struct {
 
 // Polling intervals.
 const (
-	routePause = time.Second           // of the gateway's route while a stream runs
-	askPause   = 50 * time.Millisecond // of an unknown route, and of the lag
+	routeInterval = time.Second           // of the gateway's route while a stream runs
+	pollInterval  = 50 * time.Millisecond // of an unknown route, and of the lag
 )
 
 // Open loads the state of the cutover of a copy and returns an error if that state does not permit the run. It returns nil if no
@@ -225,7 +225,7 @@ func (c *Cutover) known(ctx context.Context) error {
 		if time.Since(began) > c.copy.Patience || errors.As(err, &refused) {
 			return fmt.Errorf("the position of the gateway's clients is unknown: %w; run the same command again to resume from here", err)
 		}
-		if !telemetry.Sleep(ctx, askPause) {
+		if !telemetry.Sleep(ctx, pollInterval) {
 			return context.Cause(ctx)
 		}
 	}
@@ -252,8 +252,8 @@ func (c *Cutover) Close() {
 	}
 }
 
-// tell reports an event of the cutover.
-func (c *Cutover) tell(format string, a ...any) {
+// notify reports an event of the cutover.
+func (c *Cutover) notify(format string, a ...any) {
 	c.copy.Observe(telemetry.Event{Kind: telemetry.EventCutover, Text: fmt.Sprintf(format, a...)})
 }
 
@@ -282,7 +282,7 @@ func (c *Cutover) Follow(ctx context.Context, f *follow.Follower, run func(conte
 	case failed == nil, errors.Is(failed, follow.ErrEnded): // the follower finished before the switch
 		return err
 	case errors.Is(failed, errUnequal) && err == nil: // the report lists them
-		c.tell("%v", failed)
+		c.notify("%v", failed)
 		return nil
 	}
 	return failed
@@ -318,7 +318,7 @@ func (c *Cutover) do(ctx context.Context) error {
 	case stepWait:
 		err = c.wait(ctx)
 	case stepHold:
-		err = c.hold(ctx)
+		err = c.pauseClients(ctx)
 	case stepReach:
 		held, cancel := context.WithDeadline(ctx, c.limit)
 		defer cancel()
@@ -326,7 +326,7 @@ func (c *Cutover) do(ctx context.Context) error {
 	case stepNote:
 		held, cancel := context.WithDeadline(ctx, c.limit)
 		defer cancel()
-		err = c.notes.Again(held, func() error { return c.state.note(held, c.notes.Conn, c.source, c.target) })
+		err = c.notes.Again(held, func() error { return c.state.recordCutting(held, c.notes.Conn, c.source, c.target) })
 	case stepSwitch:
 		err = c.change(whole)
 	case stepRelease:
@@ -339,11 +339,11 @@ func (c *Cutover) do(ctx context.Context) error {
 		}
 	case stepCommit:
 		if c.report.PauseSeconds == 0 {
-			c.tell("the gateway says that its clients are at the target")
+			c.notify("the gateway says that its clients are at the target")
 		}
-		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, phaseCut) })
+		err = c.notes.Again(whole, func() error { return c.state.recordPhase(whole, c.notes.Conn, phaseCut) })
 	case stepFinish:
-		err = c.notes.Again(whole, func() error { return c.state.enter(whole, c.notes.Conn, phaseDone) })
+		err = c.notes.Again(whole, func() error { return c.state.recordPhase(whole, c.notes.Conn, phaseDone) })
 	case stepReverse, stepEnd:
 		panic("BUG: a cutover was to do " + c.m.step.String())
 	}
@@ -355,7 +355,7 @@ func (c *Cutover) do(ctx context.Context) error {
 	c.m.failed(err)
 	if c.m.tried > tried {
 		c.report.Tries = c.m.tried
-		c.tell("try %d of %d, %s: %v", c.m.tried, c.m.tries, step, err)
+		c.notify("try %d of %d, %s: %v", c.m.tried, c.m.tries, step, err)
 	}
 	return nil
 }
@@ -394,13 +394,13 @@ func (c *Cutover) wait(ctx context.Context) error {
 				return c.raiseCounters(ctx, c.copy.Patience) // before the pause, which is left with little to do
 			}
 		}
-		if time.Since(asked) > routePause {
+		if time.Since(asked) > routeInterval {
 			asked = time.Now()
 			if a, err := c.gateway.Route(ctx); err == nil && clientsAt(&a, c.names) == routeTarget {
 				return errElsewhere
 			}
 		}
-		if !telemetry.Sleep(ctx, askPause) {
+		if !telemetry.Sleep(ctx, pollInterval) {
 			return context.Cause(ctx)
 		}
 		if err := c.f.Err(); err != nil {
@@ -422,14 +422,14 @@ func (c *Cutover) waitsForPinned(ctx context.Context) bool {
 	if c.pinned.IsZero() {
 		c.pinned = time.Now()
 		p := a.Pinned[0]
-		c.tell("%d sessions cannot be switched, and are closed in %v unless they let go: connection %d of user %q: %s", len(a.Pinned), c.o.ClosePinned, p.Connection, p.User, p.Reason)
+		c.notify("%d sessions cannot be switched, and are closed in %v unless they let go: connection %d of user %q: %s", len(a.Pinned), c.o.ClosePinned, p.Connection, p.User, p.Reason)
 	}
 	return time.Since(c.pinned) < c.o.ClosePinned
 }
 
-// hold pauses all commands at the gateway.
-func (c *Cutover) hold(ctx context.Context) (err error) {
-	c.tell("the gateway holds all commands, for at most %v", c.o.Hold)
+// pauseClients pauses all commands at the gateway.
+func (c *Cutover) pauseClients(ctx context.Context) (err error) {
+	c.notify("the gateway holds all commands, for at most %v", c.o.Hold)
 	c.began = time.Now()
 	c.limit = c.began.Add(c.o.Hold)
 	c.token, err = c.gateway.Pause(ctx, c.o.Hold)
@@ -489,7 +489,7 @@ func (c *Cutover) change(ctx context.Context) error {
 	if done.Closed > 0 {
 		closed = fmt.Sprintf(", %d were closed since they could not be switched", done.Closed)
 	}
-	c.tell("%d sessions are at the target%s; commands waited for at most %v; it has all of the source before %s", done.Moved, closed, pause.Round(100*time.Microsecond), c.source)
+	c.notify("%d sessions are at the target%s; commands waited for at most %v; it has all of the source before %s", done.Moved, closed, pause.Round(100*time.Microsecond), c.source)
 	return nil
 }
 

@@ -61,14 +61,14 @@ const (
 // After that, the source is followed only once the gateway has reported that clients are on the source
 // and no pause is left in which the switch could still take effect.
 type machine struct {
-	step    step
-	phase   phase // as recorded in the target
-	reverse bool  // write changes back to the source afterwards
-	tries   int   // maximum of tried
-	tried   int
-	asked   bool  // a switch was requested, and its result is unknown
-	why     error // of the last failed try
-	err     error // final, at stepEnd
+	step      step
+	phase     phase // as recorded in the target
+	reverse   bool  // write changes back to the source afterwards
+	tries     int   // maximum of tried
+	tried     int
+	requested bool  // a switch was requested, and its result is unknown
+	lastErr   error // of the last failed try
+	err       error // final, at stepEnd
 }
 
 // newMachine returns a machine that resumes from the recorded phase.
@@ -93,7 +93,7 @@ func (m *machine) ok() {
 	case stepReach:
 		m.step = stepNote
 	case stepNote:
-		m.phase, m.asked, m.step = phaseCutting, true, stepSwitch
+		m.phase, m.requested, m.step = phaseCutting, true, stepSwitch
 	case stepSwitch:
 		m.step = stepCommit
 	case stepRelease:
@@ -121,21 +121,21 @@ func (m *machine) failed(err error) {
 	switch m.step {
 	case stepHold: // no client is paused
 		m.tried++
-		m.why = err
+		m.lastErr = err
 		m.step = m.again()
 	case stepReach:
 		m.tried++
-		m.why, m.step = err, stepRelease
+		m.lastErr, m.step = err, stepRelease
 	case stepNote: // the record may have been written nevertheless
 		m.tried++
-		m.phase, m.why, m.step = phaseCutting, err, stepRelease
+		m.phase, m.lastErr, m.step = phaseCutting, err, stepRelease
 	case stepSwitch: // the switch may have happened nevertheless, or still be about to
 		m.tried++
-		m.why, m.step = err, stepRelease
+		m.lastErr, m.step = err, stepRelease
 	case stepRelease: // the pause expires in any case
 		m.step = m.afterRelease()
 	default:
-		m.end(err)
+		m.finish(err)
 	}
 }
 
@@ -145,7 +145,7 @@ func (m *machine) route(at route) {
 	switch {
 	case at == routeUnknown:
 	case m.step == stepAsk:
-		m.asked, m.step = false, stepForget
+		m.requested, m.step = false, stepForget
 		if at == routeTarget {
 			m.step = stepCommit
 		}
@@ -156,9 +156,9 @@ func (m *machine) route(at route) {
 	case at == routeSource && m.phase == phaseCutting:
 		m.step = stepForget
 	case at == routeSource:
-		m.end(errSwitchedBack)
+		m.finish(errSwitchedBack)
 	case m.phase == phaseNone:
-		m.end(errElsewhere)
+		m.finish(errElsewhere)
 	case m.phase == phaseCutting:
 		m.step = stepCommit
 	case m.reverse:
@@ -171,7 +171,7 @@ func (m *machine) route(at route) {
 // afterRelease returns the step after stepRelease. It deletes a record that may exist, unless clients may be on the target.
 func (m *machine) afterRelease() step {
 	switch {
-	case m.asked:
+	case m.requested:
 		return stepAsk
 	case m.phase == phaseCutting:
 		return stepForget
@@ -183,7 +183,7 @@ func (m *machine) afterRelease() step {
 func (m *machine) again() step {
 	if m.tried >= m.tries {
 		m.err = fmt.Errorf("clients are where they were after as many tries as are allowed (%d); the last one: %w; "+
-			"see docs/tasks/switch-clients.md for what pauses and switches wait for, and run the same command again to resume from here", m.tried, m.why)
+			"see docs/tasks/switch-clients.md for what pauses and switches wait for, and run the same command again to resume from here", m.tried, m.lastErr)
 		return stepEnd
 	}
 	if m.tried == 0 {
@@ -192,7 +192,7 @@ func (m *machine) again() step {
 	return stepPause
 }
 
-func (m *machine) end(err error) { m.err, m.step = err, stepEnd }
+func (m *machine) finish(err error) { m.err, m.step = err, stepEnd }
 
 // pause returns the back-off before the next try.
 func (m *machine) pause() time.Duration {

@@ -120,7 +120,7 @@ func (c *Cutover) reverse(ctx context.Context) error {
 	var there *backSide
 	var from binlog.Position
 	err := c.patiently(ctx, func() (err error) {
-		there, from, err = c.beginBack(ctx)
+		there, from, err = c.openReverse(ctx)
 		return err
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Cutover) reverse(ctx context.Context) error {
 	}
 	defer h.End(ctx)
 	left := max(0, c.o.Window-c.since)
-	c.tell("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from.Place(), left.Round(time.Second))
+	c.notify("what is written to the target goes back to the source from %s on, for %v; tare copy ctl finish ends that", from.Place(), left.Round(time.Second))
 	c.copy.Watch(f, telemetry.RunReversing)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -173,7 +173,7 @@ func (c *Cutover) raiseBack(ctx context.Context, there *backSide) error {
 		counter, err := state.RaiseCounter(ctx, c.back, t, w, c.copy.Patience)
 		var refused *mysqlconn.ServerError
 		if errors.As(err, &refused) && refused.Number == state.ErrTableDenied {
-			c.tell("the account may not alter %s in the source, which may give out ids of rows that came from the target: ALTER TABLE %s AUTO_INCREMENT = %d",
+			c.notify("the account may not alter %s in the source, which may give out ids of rows that came from the target: ALTER TABLE %s AUTO_INCREMENT = %d",
 				t.Spec.Target(), t.Spec.TargetSQL(), counter)
 			err = nil
 		}
@@ -184,9 +184,9 @@ func (c *Cutover) raiseBack(ctx context.Context, there *backSide) error {
 	return nil
 }
 
-// beginBack connects to the source for writing, and determines the position from which the reverse stream
+// openReverse connects to the source for writing, and determines the position from which the reverse stream
 // starts.
-func (c *Cutover) beginBack(ctx context.Context) (there *backSide, from binlog.Position, err error) {
+func (c *Cutover) openReverse(ctx context.Context) (there *backSide, from binlog.Position, err error) {
 	if err := c.describeReversed(ctx); err != nil {
 		return nil, from, err
 	}
@@ -222,7 +222,7 @@ func (c *Cutover) patiently(ctx context.Context, do func() error) error {
 func (c *Cutover) watchBack(ctx context.Context, f *follow.Follower, left time.Duration, end context.CancelCauseFunc) {
 	over := time.NewTimer(left)
 	defer over.Stop()
-	look := time.NewTicker(routePause)
+	look := time.NewTicker(routeInterval)
 	defer look.Stop()
 	for {
 		select {
@@ -254,7 +254,7 @@ func (c *Cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Posi
 	if err := there.state.Record(ctx, there.c, c.target); err != nil {
 		return c.target, err
 	}
-	err := c.notes.Again(ctx, func() error { return c.state.enter(ctx, c.notes.Conn, phaseReversing) })
+	err := c.notes.Again(ctx, func() error { return c.state.recordPhase(ctx, c.notes.Conn, phaseReversing) })
 	if err == nil {
 		c.m.phase = phaseReversing
 	}

@@ -57,7 +57,7 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 		c.names = n
 		return nil
 	}
-	if a.Backend == c.asked.Backend && a.Standby == c.asked.Standby && c.names.side != "" {
+	if a.Backend == c.namedRoute.Backend && a.Standby == c.namedRoute.Standby && c.names.side != "" {
 		return nil // unchanged
 	}
 	if a.Standby == "" {
@@ -79,8 +79,8 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 		same[0], why[0] = rowstream.IsServer(ctx, back, c.o.Back, n.from)
 		same[1], why[1] = rowstream.IsServer(ctx, target, c.copy.Target, n.to)
 		if same[0] && same[1] {
-			c.names, c.asked = n, *a
-			c.tell("the gateway's %s is the copy's %s, and its %s is %s", n.from, from, n.to, to)
+			c.names, c.namedRoute = n, *a
+			c.notify("the gateway's %s is the copy's %s, and its %s is %s", n.from, from, n.to, to)
 			return nil
 		}
 		if err := errors.Join(why[:]...); err != nil && n.side == "backend" {

@@ -70,15 +70,15 @@ func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string
 	return own, others, nil
 }
 
-// note records that a switch is about to be requested.
-func (s *record) note(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
+// recordCutting records that a switch is about to be requested.
+func (s *record) recordCutting(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
 	return s.write(ctx, c, "REPLACE INTO "+s.Cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
 		rowstream.Quote(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+rowstream.Quote(s.Source)+", "+rowstream.Quote(s.Targets)+", "+rowstream.Quote(string(phaseCutting))+", "+
 		rowstream.Quote(source.String())+", "+rowstream.Quote(target.String())+", UTC_TIMESTAMP(6))", phaseCutting)
 }
 
-// enter records a later phase.
-func (s *record) enter(ctx context.Context, c *mysqlconn.Client, p phase) error {
+// recordPhase records a later phase.
+func (s *record) recordPhase(ctx context.Context, c *mysqlconn.Client, p phase) error {
 	return s.write(ctx, c, "UPDATE "+s.Cutovers()+" SET phase = "+rowstream.Quote(string(p))+
 		", noted = UTC_TIMESTAMP(6), switched = COALESCE(switched, UTC_TIMESTAMP(6))"+s.Where(), p)
 }

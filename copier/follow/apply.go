@@ -164,17 +164,17 @@ func (a *applier) plan(b *binlog.ChangeBatch) error {
 		if c.Kind == binlog.Cascaded {
 			a.cascade(c)
 		} else if a.tables[c.Table].loose {
-			a.note(c)
+			a.recordKeys(c)
 		} else {
 			a.strict(c)
 		}
 	}
-	if err := a.spell(b); err != nil {
+	if err := a.writeKeys(b); err != nil {
 		return err
 	}
 	for w := range a.writers {
 		for t := range a.tables {
-			a.end(a.script(w, t), t)
+			a.closeStatement(a.script(w, t), t)
 		}
 	}
 	return nil
@@ -205,9 +205,9 @@ func (a *applier) strict(c *binlog.Change) {
 func (a *applier) cascade(c *binlog.Change) {
 	t := int(c.Table)
 	s := a.script(t%a.writers, t)
-	first := a.begin(s, t, cascadeRows, c.Cascade)
+	first := a.openStatement(s, t, cascadeRows, c.Cascade)
 	s.text = a.tables[t].cascades[c.Cascade].AppendKey(s.text, a.before, first)
-	s.grown()
+	s.countRow()
 }
 
 // sameKey reports whether both images have the same key, byte for byte.
@@ -221,8 +221,8 @@ func (a *applier) sameKey(sql *rowstream.RowSQL) bool {
 	return same
 }
 
-// note records the effect of a change on its keys.
-func (a *applier) note(c *binlog.Change) {
+// recordKeys records the effect of a change on its keys.
+func (a *applier) recordKeys(c *binlog.Change) {
 	if c.Before >= 0 { // an update of the same row finds this entry again below
 		e := a.entry(c.Table, a.before)
 		e.deleted, e.image = true, c.Before
@@ -270,8 +270,8 @@ func (a *applier) rehash() {
 	}
 }
 
-// spell writes the statements for the recorded keys: first the deletions, then the rows.
-func (a *applier) spell(b *binlog.ChangeBatch) error {
+// writeKeys writes the statements for the recorded keys: first the deletions, then the rows.
+func (a *applier) writeKeys(b *binlog.ChangeBatch) error {
 	for _, deleted := range [...]bool{true, false} {
 		for i := range a.keys {
 			e := &a.keys[i]
@@ -295,29 +295,29 @@ func (a *applier) spell(b *binlog.ChangeBatch) error {
 
 // appendRow appends a row to the open REPLACE, or to a new one.
 func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
-	first := a.begin(s, t, replaceRows, 0)
+	first := a.openStatement(s, t, replaceRows, 0)
 	if a.wide {
 		s.text = slices.Grow(s.text, rowstream.LiteralSize(row))
 	}
 	s.text = a.tables[t].sql.AppendRow(s.text, row, first)
-	s.grown()
+	s.countRow()
 }
 
 // appendKey appends a row's key to the open DELETE, or to a new one.
 func (a *applier) appendKey(s *script, t int, row mysqlwire.TextRow) {
-	first := a.begin(s, t, deleteRows, 0)
+	first := a.openStatement(s, t, deleteRows, 0)
 	s.text = a.tables[t].sql.AppendKey(s.text, row, first)
-	s.grown()
+	s.countRow()
 }
 
-// begin opens a statement, unless the open one is of the kind and has room for another row.
-func (a *applier) begin(s *script, t int, kind stmtKind, cascade uint8) (first bool) {
+// openStatement opens a statement, unless the open one is of the kind and has room for another row.
+func (a *applier) openStatement(s *script, t int, kind stmtKind, cascade uint8) (first bool) {
 	if s.open {
 		last := &s.statements[len(s.statements)-1]
 		if last.kind == kind && last.cascade == cascade && last.to-last.from < applyBytes && !(kind == replaceRows && a.wide) && (kind == replaceRows || last.rows < applyKeys) {
 			return false
 		}
-		a.end(s, t)
+		a.closeStatement(s, t)
 	}
 	s.statements = append(s.statements, statement{from: len(s.text), kind: kind, cascade: cascade})
 	s.open = true
@@ -332,8 +332,8 @@ func (a *applier) begin(s *script, t int, kind stmtKind, cascade uint8) (first b
 	return true
 }
 
-// end closes the open statement.
-func (a *applier) end(s *script, t int) {
+// closeStatement closes the open statement.
+func (a *applier) closeStatement(s *script, t int) {
 	if !s.open {
 		return
 	}
@@ -348,8 +348,8 @@ func (a *applier) end(s *script, t int) {
 	s.open = false
 }
 
-// grown counts another row of the open statement.
-func (s *script) grown() {
+// countRow counts another row of the open statement.
+func (s *script) countRow() {
 	last := &s.statements[len(s.statements)-1]
 	last.rows++
 	last.to = len(s.text)

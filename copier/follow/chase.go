@@ -11,36 +11,36 @@ import (
 // reports that the copy will not catch up. Bursts are shorter.
 const outrunWindow = 30 * time.Second
 
-// A chase estimates from samples of the lag whether the target catches up. It keeps the samples of one
+// A lagTrend estimates from samples of the lag whether the target catches up. It keeps the samples of one
 // window. The time is part of each sample.
-type chase struct {
-	looks []look
-	told  time.Time // time of the last report that the source is faster
+type lagTrend struct {
+	samples  []lagSample
+	reported time.Time // time of the last report that the source is faster
 }
 
-// A look is a sample of the lag.
-type look struct {
+// A lagSample is a sample of the lag.
+type lagSample struct {
 	at      time.Time
 	behind  int64 // bytes of the log that are not applied
 	applied int64 // bytes of the log that are applied, in total
 	changes int64 // applied changes of rows, in total
 
-	held time.Duration // time that changes have waited for the throttle, in total
+	throttled time.Duration // time that changes have waited for the throttle, in total
 }
 
-// note adds a sample and drops those older than the window.
-func (p *chase) note(l look) {
-	p.looks = append(p.looks, l)
+// add adds a sample and drops those older than the window.
+func (p *lagTrend) add(l lagSample) {
+	p.samples = append(p.samples, l)
 	drop := 0
-	for drop < len(p.looks)-2 && l.at.Sub(p.looks[drop+1].at) >= outrunWindow {
+	for drop < len(p.samples)-2 && l.at.Sub(p.samples[drop+1].at) >= outrunWindow {
 		drop++
 	}
-	p.looks = append(p.looks[:0], p.looks[drop:]...)
+	p.samples = append(p.samples[:0], p.samples[drop:]...)
 }
 
 // perSecond returns the number of changes applied per second within the window.
-func (p *chase) perSecond() float64 {
-	first, last := p.looks[0], p.looks[len(p.looks)-1]
+func (p *lagTrend) perSecond() float64 {
+	first, last := p.samples[0], p.samples[len(p.samples)-1]
 	if seconds := last.at.Sub(first.at).Seconds(); seconds > 0 {
 		return float64(last.changes-first.changes) / seconds
 	}
@@ -49,8 +49,8 @@ func (p *chase) perSecond() float64 {
 
 // outrun returns the rates of a source that wrote faster than the target applied for a whole window;
 // otherwise nil.
-func (p *chase) outrun() *telemetry.Outrun {
-	first, last := p.looks[0], p.looks[len(p.looks)-1]
+func (p *lagTrend) outrun() *telemetry.Outrun {
+	first, last := p.samples[0], p.samples[len(p.samples)-1]
 	window := last.at.Sub(first.at)
 	applied := last.applied - first.applied
 	growth := last.behind - first.behind
@@ -67,31 +67,31 @@ func (p *chase) outrun() *telemetry.Outrun {
 	return o
 }
 
-// tell returns the text to report for an outrun, at most once per ten windows; otherwise an empty string. If
+// report returns the text to report for an outrun, at most once per ten windows; otherwise an empty string. If
 // changes waited for the throttle for a large part of the window, the text names reason as the cause.
-func (p *chase) tell(o *telemetry.Outrun, reason string) string {
-	first, last := p.looks[0], p.looks[len(p.looks)-1]
-	if o == nil || !p.told.IsZero() && last.at.Sub(p.told) < 10*outrunWindow {
+func (p *lagTrend) report(o *telemetry.Outrun, reason string) string {
+	first, last := p.samples[0], p.samples[len(p.samples)-1]
+	if o == nil || !p.reported.IsZero() && last.at.Sub(p.reported) < 10*outrunWindow {
 		return ""
 	}
-	p.told = last.at
+	p.reported = last.at
 	advice := "write less to the source, use more --workers while it catches up, or give the target faster disks"
-	if held := last.held - first.held; reason != "" && held >= last.at.Sub(first.at)/heldPart {
+	if held := last.throttled - first.throttled; reason != "" && held >= last.at.Sub(first.at)/throttledPart {
 		advice = fmt.Sprintf("the throttle is the reason, which had changes wait for %.0f s of them: %s; raise the limit (tare copy ctl throttle), or write less to the source", held.Seconds(), reason)
 	}
 	return fmt.Sprintf("it will not catch up: %s; %s", o, advice)
 }
 
-// heldPart: the throttle is named as the cause if changes waited for it for at least 1/heldPart of the
+// throttledPart: the throttle is named as the cause if changes waited for it for at least 1/throttledPart of the
 // window.
-const heldPart = 4
+const throttledPart = 4
 
 // outrunBytes is the lag below which no outrun is reported: it is normal while clients write.
 const outrunBytes = 16 << 20
 
 // eta returns the estimated time to catch up at the current rates; 0: unknown.
-func (p *chase) eta() time.Duration {
-	first, last := p.looks[0], p.looks[len(p.looks)-1]
+func (p *lagTrend) eta() time.Duration {
+	first, last := p.samples[0], p.samples[len(p.samples)-1]
 	gained := first.behind - last.behind
 	if gained <= 0 {
 		return 0

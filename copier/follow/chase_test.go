@@ -11,11 +11,11 @@ import (
 
 // TestLag runs testdata/lag: samples of the lag, and the resulting reports.
 func TestLag(t *testing.T) {
-	var c chase
+	var c lagTrend
 	datadriven.RunTest(t, "testdata/lag", func(t *testing.T, d *datadriven.TestData) string {
 		switch d.Cmd {
 		case "new":
-			c = chase{}
+			c = lagTrend{}
 			return ""
 		case "looks": // a throttle has a reason, and changes waited half of the time
 			var out strings.Builder
@@ -32,12 +32,12 @@ func TestLag(t *testing.T) {
 				if reason != "" {
 					held = time.Duration(seconds) * time.Second / 2
 				}
-				c.note(look{at: time.Unix(1e9+seconds, 0), behind: (written - applied) * 1e6, applied: applied * 1e6, changes: changes, held: held})
+				c.add(lagSample{at: time.Unix(1e9+seconds, 0), behind: (written - applied) * 1e6, applied: applied * 1e6, changes: changes, throttled: held})
 				fmt.Fprintf(&out, "%ds: %.0f changes/s", seconds, c.perSecond())
 				if eta := c.eta(); eta > 0 {
 					fmt.Fprintf(&out, ", caught up in %v", eta)
 				}
-				if text := c.tell(c.outrun(), reason); text != "" {
+				if text := c.report(c.outrun(), reason); text != "" {
 					fmt.Fprintf(&out, "\n     %s", text)
 				}
 				out.WriteByte('\n')
@@ -46,11 +46,11 @@ func TestLag(t *testing.T) {
 		}
 		return "unknown command " + d.Cmd
 	})
-	c = chase{}
+	c = lagTrend{}
 	for i := range 10_000 {
-		c.note(look{at: time.Unix(int64(i), 0)})
+		c.add(lagSample{at: time.Unix(int64(i), 0)})
 	}
-	if len(c.looks) > 100 {
-		t.Errorf("%d looks are kept", len(c.looks))
+	if len(c.samples) > 100 {
+		t.Errorf("%d looks are kept", len(c.samples))
 	}
 }

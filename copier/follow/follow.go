@@ -51,12 +51,12 @@ type Follower struct {
 	caughtUp bool          // the target has caught up, and there is one writer
 	finish   bool          // set by Finish
 	ended    error         // why the follower stopped; nil while it runs
-	moved    chan struct{} // closed and replaced when one of the above changes
+	changed  chan struct{} // closed and replaced when one of the above changes
 
-	still  chan struct{} // a semaphore: acquired while a batch is applied, and from Freeze to Thaw
-	sealed bool          // no further batch is applied; guarded by still
+	applySem chan struct{} // a semaphore: acquired while a batch is applied, and from Freeze to Thaw
+	sealed   bool          // no further batch is applied; guarded by applySem
 
-	noted       binlog.Position // position recorded in the target; used only by the applying goroutine
+	recorded    binlog.Position // position recorded in the target; used only by the applying goroutine
 	flush       time.Time       // when the position was recorded; likewise
 	reconnected time.Time       // when the log was last requested again; used only by the reading goroutine
 
@@ -93,11 +93,11 @@ const slots = 2
 
 // Intervals of the follower.
 const (
-	lookFirst  = 5 * time.Millisecond   // the first check of the lag; each of the next waits twice as long
-	lookPause  = 100 * time.Millisecond // checks of the lag until the target has caught up
-	lookSeldom = 500 * time.Millisecond // checks of the lag afterwards
-	tellPause  = time.Second            // reports of the lag
-	notePause  = time.Second            // records of the position while the tables do not change
+	firstInterval    = 5 * time.Millisecond   // the first check of the lag; each of the next waits twice as long
+	catchUpInterval  = 100 * time.Millisecond // checks of the lag until the target has caught up
+	caughtUpInterval = 500 * time.Millisecond // checks of the lag afterwards
+	reportInterval   = time.Second            // reports of the lag
+	recordInterval   = time.Second            // records of the position while the tables do not change
 )
 
 // A slot is a batch in flight.
@@ -120,7 +120,7 @@ func New(o Options) (*Follower, error) {
 			From: o.From, Patience: o.Patience, Ignore: o.Ignore,
 		},
 		MayEnd: func() bool { return true },
-		stop:   make(chan struct{}), moved: make(chan struct{}), still: make(chan struct{}, 1), applied: o.From, noted: o.From,
+		stop:   make(chan struct{}), changed: make(chan struct{}), applySem: make(chan struct{}, 1), applied: o.From, recorded: o.From,
 	}
 	if o.Heart != nil {
 		f.options.Run = o.Heart.run
@@ -173,7 +173,7 @@ func (f *Follower) WaitCaughtUp(ctx context.Context) error {
 func (f *Follower) await(ctx context.Context, done func() bool) error {
 	for {
 		f.mu.Lock()
-		ok, moved, ended := done(), f.moved, f.ended
+		ok, moved, ended := done(), f.changed, f.ended
 		f.mu.Unlock()
 		switch {
 		case ok:
@@ -204,8 +204,8 @@ func (f *Follower) change(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what()
-	close(f.moved)
-	f.moved = make(chan struct{})
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
 // End makes the follower stop at the next transaction boundary.
@@ -215,7 +215,7 @@ func (f *Follower) End() { f.stopOnce.Do(func() { close(f.stop) }) }
 // batch ended at a transaction boundary.
 func (f *Follower) Freeze(ctx context.Context) (boundary bool, err error) {
 	select {
-	case f.still <- struct{}{}:
+	case f.applySem <- struct{}{}:
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
@@ -225,7 +225,7 @@ func (f *Follower) Freeze(ctx context.Context) (boundary bool, err error) {
 }
 
 // Thaw resumes applying after Freeze.
-func (f *Follower) Thaw() { <-f.still }
+func (f *Follower) Thaw() { <-f.applySem }
 
 // Lift suspends the throttle until end is called.
 func (f *Follower) Lift() (end func()) {
@@ -272,7 +272,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 			w.Close()
 		}
 	}()
-	if err := f.note(ctx); err != nil {
+	if err := f.recordPosition(ctx); err != nil {
 		return err
 	}
 	changes, err := f.o.Source.Follow(ctx, f.options)
@@ -349,7 +349,7 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 		select {
 		case <-stop:
 			if f.boundary {
-				return f.note(ctx)
+				return f.recordPosition(ctx)
 			}
 			stop = nil // stop after the current transaction
 			continue
@@ -357,9 +357,9 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 			return context.Cause(ctx)
 		case s := <-full:
 			if s.stop != nil {
-				return errors.Join(s.stop, f.note(ctx))
+				return errors.Join(s.stop, f.recordPosition(ctx))
 			}
-			ended, err := f.obey(ctx, s)
+			ended, err := f.applyThrottled(ctx, s)
 			if ended || err != nil {
 				return err
 			}
@@ -371,9 +371,9 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 	}
 }
 
-// obey applies a batch once the throttle allows it. If the follower is sealed, it reports ended
+// applyThrottled applies a batch once the throttle allows it. If the follower is sealed, it reports ended
 // instead. A batch without changes is not throttled.
-func (f *Follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
+func (f *Follower) applyThrottled(ctx context.Context, s *slot) (ended bool, err error) {
 	paced := f.o.Pace != nil && len(s.batch.Changes) > 0
 	if paced {
 		if err := f.o.Pace.Begin(ctx); err != nil {
@@ -400,7 +400,7 @@ func (f *Follower) obey(ctx context.Context, s *slot) (ended bool, err error) {
 // writer records the position after the batch.
 func (f *Follower) apply(ctx context.Context, s *slot) error {
 	b := &s.batch
-	busy, err := f.begin(s)
+	busy, err := f.busyWriters(s)
 	if err != nil {
 		return err
 	}
@@ -410,7 +410,7 @@ func (f *Follower) apply(ctx context.Context, s *slot) error {
 		if err := applyBatch(ctx, f.writers[0], f, s.applier, busy[0], &b.Upto); err != nil {
 			return err
 		}
-		f.noted, f.flush = b.Upto, f.now()
+		f.recorded, f.flush = b.Upto, f.now()
 	default:
 		if err := f.applyParts(ctx, s.applier, busy); err != nil {
 			return err
@@ -425,8 +425,8 @@ func (f *Follower) apply(ctx context.Context, s *slot) error {
 		}
 		f.o.Heart.applied(b.Beat)
 	})
-	if len(busy) == 0 && f.noted != f.applied && f.now().Sub(f.flush) >= notePause {
-		return f.note(ctx)
+	if len(busy) == 0 && f.recorded != f.applied && f.now().Sub(f.flush) >= recordInterval {
+		return f.recordPosition(ctx)
 	}
 	return nil
 }
@@ -445,9 +445,9 @@ func (f *Follower) count(b *binlog.ChangeBatch) {
 	f.o.Count(&counts)
 }
 
-// begin returns the writers that have a part of a batch. A batch planned for several writers is
+// busyWriters returns the writers that have a part of a batch. A batch planned for several writers is
 // planned again for one if the target has caught up since.
-func (f *Follower) begin(s *slot) (busy []int, err error) {
+func (f *Follower) busyWriters(s *slot) (busy []int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.single && s.applier.writers > 1 {
@@ -486,16 +486,16 @@ func (f *Follower) applyParts(ctx context.Context, a *applier, busy []int) error
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	f.noted, f.flush = before, f.now()
+	f.recorded, f.flush = before, f.now()
 	return nil
 }
 
-// note records the position in a separate transaction.
-func (f *Follower) note(ctx context.Context) error {
+// recordPosition records the position in a separate transaction.
+func (f *Follower) recordPosition(ctx context.Context) error {
 	w := f.writers[0]
 	err := w.Again(ctx, func() error { return f.o.State.Record(ctx, w.Conn, f.applied) })
 	if err == nil {
-		f.noted, f.flush = f.applied, f.now()
+		f.recorded, f.flush = f.applied, f.now()
 	}
 	return err
 }

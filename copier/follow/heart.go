@@ -33,8 +33,8 @@ const (
 
 	retryPause = 50 * time.Millisecond // after a heartbeat that could not be written
 
-	// sourceQuestion is the timeout of a query to the source while it is followed.
-	sourceQuestion = 10 * time.Second
+	// sourceTimeout is the timeout of a query to the source while it is followed.
+	sourceTimeout = 10 * time.Second
 )
 
 // A Heart writes heartbeats to a follower's source and records which of them have been applied to the target.

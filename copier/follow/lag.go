@@ -16,13 +16,13 @@ import (
 // follower when nothing is left to wait for.
 func (f *Follower) watch(ctx context.Context) error {
 	w := lagWatch{f: f}
-	for pause := lookFirst; ; pause = min(2*pause, lookPause) {
-		err := w.look(ctx)
+	for pause := firstInterval; ; pause = min(2*pause, catchUpInterval) {
+		err := w.check(ctx)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		if w.caughtUp {
-			pause = lookSeldom
+			pause = caughtUpInterval
 		}
 		select {
 		case <-ctx.Done():
@@ -35,8 +35,8 @@ func (f *Follower) watch(ctx context.Context) error {
 // A lagWatch is the state between two checks of the lag.
 type lagWatch struct {
 	f        *Follower
-	chase    chase
-	told     time.Time // when the lag was last reported
+	trend    lagTrend
+	reported time.Time // when the lag was last reported
 	caughtUp bool
 
 	counted binlog.Position // applied position at the previous check
@@ -50,9 +50,9 @@ type lagWatch struct {
 	confirmed time.Time       // when the target last had everything before the end of the log; zero: never
 }
 
-// lost reports whether an error of the source may be temporary. The goroutine that reads the changes enforces
+// isTemporary reports whether an error of the source may be temporary. The goroutine that reads the changes enforces
 // the patience.
-func (f *Follower) lost(err error) bool {
+func (f *Follower) isTemporary(err error) bool {
 	var refused *mysqlconn.ServerError
 	return !errors.As(err, &refused) || refused.SafeToRetry() || state.ShuttingDown(refused.Number)
 }
@@ -63,8 +63,8 @@ type reached struct {
 	finished bool // the target has everything that the source had when Finish was called
 }
 
-// look measures the lag once.
-func (w *lagWatch) look(ctx context.Context) error {
+// check measures the lag once.
+func (w *lagWatch) check(ctx context.Context) error {
 	f := w.f
 	f.mu.Lock()
 	finish := f.finish // read before the log's end: everything written before Finish is before that end
@@ -105,10 +105,10 @@ func (w *lagWatch) look(ctx context.Context) error {
 // measure returns the end of the log and the number of its bytes that are not applied, nil if unknown.
 func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *int64, err error) {
 	f := w.f
-	ctx, cancel := context.WithTimeoutCause(ctx, sourceQuestion, fmt.Errorf("no response within %v", sourceQuestion))
+	ctx, cancel := context.WithTimeoutCause(ctx, sourceTimeout, fmt.Errorf("no response within %v", sourceTimeout))
 	defer cancel()
 	if end, err = f.o.Source.NowPosition(ctx); err != nil {
-		if f.lost(err) {
+		if f.isTemporary(err) {
 			return binlog.Position{}, nil, nil
 		}
 		return end, nil, err
@@ -180,10 +180,10 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 		if f.o.Pace != nil {
 			held, _ = f.o.Pace.Held()
 		}
-		w.chase.note(look{at: now, behind: *behind, applied: w.done, changes: changes, held: held})
+		w.trend.add(lagSample{at: now, behind: *behind, applied: w.done, changes: changes, throttled: held})
 	}
-	if len(w.chase.looks) > 0 {
-		lag.PerSecond, lag.ETASeconds, lag.Outrun = w.chase.perSecond(), w.chase.eta().Seconds(), w.chase.outrun()
+	if len(w.trend.samples) > 0 {
+		lag.PerSecond, lag.ETASeconds, lag.Outrun = w.trend.perSecond(), w.trend.eta().Seconds(), w.trend.outrun()
 	}
 	if !commit.IsZero() {
 		age := max(0, now.Sub(commit).Seconds())
@@ -216,18 +216,18 @@ func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 	if first {
 		f.o.Observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: fmt.Sprintf("the target has caught up after %d changes, at %s; from here on transactions are kept whole", lag.Changes, f.Applied().Place())})
 	}
-	if first || now.Sub(w.told) >= tellPause {
-		w.told = now
+	if first || now.Sub(w.reported) >= reportInterval {
+		w.reported = now
 		f.o.Observe(telemetry.Event{Kind: telemetry.EventLag, Lag: lag})
 	}
-	if len(w.chase.looks) == 0 {
+	if len(w.trend.samples) == 0 {
 		return
 	}
 	reason := ""
 	if f.o.Pace != nil {
 		_, reason = f.o.Pace.Held()
 	}
-	if text := w.chase.tell(lag.Outrun, reason); text != "" {
+	if text := w.trend.report(lag.Outrun, reason); text != "" {
 		f.o.Observe(telemetry.Event{Kind: telemetry.EventOutrun, Text: text})
 	}
 }

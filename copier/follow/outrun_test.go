@@ -35,7 +35,7 @@ func TestOutrun(t *testing.T) {
 	var told []string
 	var last *telemetry.Lag
 	f := &Follower{
-		now: func() time.Time { return now }, moved: make(chan struct{}), stop: make(chan struct{}),
+		now: func() time.Time { return now }, changed: make(chan struct{}), stop: make(chan struct{}),
 		o: Options{Source: writingSource{now: &now}, From: at(0), Observe: func(e telemetry.Event) {
 			if e.Kind == telemetry.EventOutrun {
 				told = append(told, e.Text)
@@ -53,7 +53,7 @@ func TestOutrun(t *testing.T) {
 		f.mu.Lock()
 		f.applied, f.changes = at(int64(f.applied.Offset)+applied), f.changes+applied/1000
 		f.mu.Unlock()
-		if err := w.look(t.Context()); err != nil {
+		if err := w.check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

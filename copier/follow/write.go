@@ -30,7 +30,7 @@ func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, n
 		}
 		// The lost transaction locks the row of the position until it is over.
 		var there binlog.Position
-		if there, err = f.o.State.Position(ctx, w.Conn); err == nil && there == *note && f.noted != *note {
+		if there, err = f.o.State.Position(ctx, w.Conn); err == nil && there == *note && f.recorded != *note {
 			return nil // only the response to COMMIT was lost
 		}
 	}

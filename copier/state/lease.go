@@ -84,7 +84,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 		err = s.CreateEpochs(ctx, c)
 	}
 	if err == nil {
-		err = l.take(ctx, c, specs)
+		err = l.replaceEpochs(ctx, c, specs)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take the lease on the target tables: %w", err)
@@ -116,8 +116,8 @@ func newEpoch() string {
 	return hex.EncodeToString(b[:])
 }
 
-// take replaces the epoch of the tables, and revokes that of the earlier runs for all of their tables.
-func (l *Lease) take(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
+// replaceEpochs replaces the epoch of the tables, and revokes that of the earlier runs for all of their tables.
+func (l *Lease) replaceEpochs(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	for _, spec := range specs {
 		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
 			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {

@@ -269,7 +269,7 @@ func (s State) copied(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 		err = Change(ctx, c, "UPDATE "+s.chunks()+" SET copied = 1, row_count = "+strconv.FormatInt(rows, 10)+
 			RowsOf(spec)+" AND chunk = "+strconv.Itoa(k.Number)+" AND copied = 0", 1)
 	}
-	return s.noted(spec, err)
+	return s.wrapError(spec, err)
 }
 
 // isCopied reports whether a chunk's transaction was committed. It waits for a transaction in progress.
@@ -278,7 +278,7 @@ func (s State) isCopied(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 		copied = string(row[0]) == "1"
 		return nil
 	})
-	return copied, s.noted(spec, err)
+	return copied, s.wrapError(spec, err)
 }
 
 // Enter records a table's phase. All phases after copying require that the whole table is recorded as copied.
@@ -334,10 +334,10 @@ func (s State) LeftOut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.
 
 // Write changes the state in a transaction that checks the epoch.
 func (s State) Write(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, do func() error) error {
-	return s.noted(spec, s.Lease.Write(ctx, c, do))
+	return s.wrapError(spec, s.Lease.Write(ctx, c, do))
 }
 
-func (s State) noted(spec *tabledef.Spec, err error) error {
+func (s State) wrapError(spec *tabledef.Spec, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -26,7 +26,7 @@ func (s State) LoadVerified(ctx context.Context, c *mysqlconn.Client, spec *tabl
 		all[n] = true
 		return err
 	})
-	return all, s.noted(spec, err)
+	return all, s.wrapError(spec, err)
 }
 
 // ForgetVerified deletes the records of a verification: the next one compares all chunks again.

@@ -57,8 +57,8 @@ func (w *Waits) Begin(what, detail string, limit time.Duration) (end func()) {
 	if w == nil {
 		return func() {}
 	}
-	one := w.begin(what, detail, limit)
-	return func() { w.end(one) }
+	one := w.start(what, detail, limit)
+	return func() { w.finish(one) }
 }
 
 // BeginMoving starts a wait for something that arrives in parts: moved restarts its time. The wait is
@@ -67,11 +67,11 @@ func (w *Waits) BeginMoving(what string) (moved, end func()) {
 	if w == nil {
 		return func() {}, func() {}
 	}
-	one := w.begin(what, "", 0)
-	return func() { w.moved(one) }, func() { w.end(one) }
+	one := w.start(what, "", 0)
+	return func() { w.restart(one) }, func() { w.finish(one) }
 }
 
-func (w *Waits) begin(what, detail string, limit time.Duration) *openWait {
+func (w *Waits) start(what, detail string, limit time.Duration) *openWait {
 	one := &openWait{what: what, detail: detail, since: time.Now(), limit: limit}
 	one.timer = time.AfterFunc(waitReported, func() { w.report(one) })
 	w.mu.Lock()
@@ -80,7 +80,7 @@ func (w *Waits) begin(what, detail string, limit time.Duration) *openWait {
 	return one
 }
 
-func (w *Waits) moved(one *openWait) {
+func (w *Waits) restart(one *openWait) {
 	w.mu.Lock()
 	status, reported := one.status(), one.reported
 	one.since, one.reported = time.Now(), false
@@ -103,7 +103,7 @@ func (w *Waits) report(one *openWait) {
 	}
 }
 
-func (w *Waits) end(one *openWait) {
+func (w *Waits) finish(one *openWait) {
 	one.timer.Stop()
 	w.mu.Lock()
 	one.over = true

@@ -41,8 +41,8 @@ type Follower interface {
 }
 
 const (
-	sameLooks = 3  // comparisons in which a row must differ in the same way
-	mostLooks = 10 // comparisons of a chunk whose rows are written continuously
+	sameComparisons = 3  // comparisons in which a row must differ in the same way
+	maxComparisons  = 10 // comparisons of a chunk whose rows are written continuously
 
 	// passPause is the minimum pause after a pass. A pass that took longer is followed by a pause of the same
 	// length.
@@ -67,7 +67,7 @@ func (v *Following) Run(ctx context.Context) error {
 	v.o.Started(v.progress)
 	for {
 		begun := time.Now()
-		if err := v.pass(ctx, w); err != nil {
+		if err := v.comparePass(ctx, w); err != nil {
 			return ignoreShutdown(ctx, err)
 		}
 		v.mu.Lock()
@@ -90,8 +90,8 @@ func ignoreShutdown(ctx context.Context, err error) error {
 	return err
 }
 
-// pass compares every chunk once.
-func (v *Following) pass(ctx context.Context, w *worker) error {
+// comparePass compares every chunk once.
+func (v *Following) comparePass(ctx context.Context, w *worker) error {
 	v.mu.Lock()
 	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, telemetry.VerifyStatus{}
 	v.sums = make([]uint64, len(v.o.Tables))
@@ -114,7 +114,7 @@ func (v *Following) pass(ctx context.Context, w *worker) error {
 		}
 		k := &partedChunk{verifyChunk: next, rest: next.chunk}
 		for failing := time.Now(); !k.ended; {
-			err := v.settle(ctx, w, k)
+			err := v.decide(ctx, w, k)
 			if err == nil {
 				failing = time.Now()
 				continue
@@ -132,8 +132,8 @@ func (v *Following) pass(ctx context.Context, w *worker) error {
 	}
 }
 
-// settle compares the next part of a chunk until it is known whether it is equal.
-func (v *Following) settle(ctx context.Context, w *worker, k *partedChunk) error {
+// decide compares the next part of a chunk until it is known whether it is equal.
+func (v *Following) decide(ctx context.Context, w *worker, k *partedChunk) error {
 	c := v.comparisons[k.table]
 	part, last, err := v.part(ctx, w, c, k)
 	if err != nil {
@@ -141,7 +141,7 @@ func (v *Following) settle(ctx context.Context, w *worker, k *partedChunk) error
 	}
 	var steady []RowMismatch // rows that differed in the same way in all recent comparisons
 	for look, same := 1, 0; ; look++ {
-		l, err := v.look(ctx, w, c, part)
+		l, err := v.compareOnce(ctx, w, c, part)
 		if err != nil {
 			return err
 		}
@@ -153,12 +153,12 @@ func (v *Following) settle(ctx context.Context, w *worker, k *partedChunk) error
 			same = 0
 		}
 		steady = found.Rows
-		if l.counts.Mismatches() == 0 || same >= sameLooks || look == mostLooks {
-			if same < sameLooks {
+		if l.counts.Mismatches() == 0 || same >= sameComparisons || look == maxComparisons {
+			if same < sameComparisons {
 				found.Rows = nil
 			}
 			k.rest.After, k.ended = part.Upto, last
-			v.settled(k, c, found, l.source, l.target, &l.counts)
+			v.recordPart(k, c, found, l.source, l.target, &l.counts)
 			return nil
 		}
 		v.mu.Lock()
@@ -191,8 +191,8 @@ type comparedChunk struct {
 	source, target rowstream.Checksum
 }
 
-// look compares a chunk in a view of the source with the target, once the target has reached the view.
-func (v *Following) look(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
+// compareOnce compares a chunk in a view of the source with the target, once the target has reached the view.
+func (v *Following) compareOnce(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
 		return nil, err
@@ -234,9 +234,9 @@ func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k r
 	return l, nil
 }
 
-// settled records the result for a part: rows that differ, and whether others changed in every comparison.
+// recordPart records the result for a part: rows that differ, and whether others changed in every comparison.
 // With the last part the chunk counts as compared.
-func (v *Following) settled(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *Report) {
+func (v *Following) recordPart(k *partedChunk, c *comparison, found *ChunkMismatch, source, target rowstream.Checksum, last *Report) {
 	var counts Report
 	for i := range found.Rows {
 		switch found.Rows[i].Kind {

@@ -52,13 +52,13 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 	return part, last, err
 }
 
-// errShortLooks means that a chunk cannot be compared within the life of a view.
-var errShortLooks = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
+// errViewTooShort means that a chunk cannot be compared within the life of a view.
+var errViewTooShort = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
 
 // inView calls do with a view of a table of the source, and again with a new view if the view expired. In
 // between it waits, without a view, until the target has caught up with the source.
 func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, do func(context.Context, rowstream.View) error) error {
-	for range mostLooks {
+	for range maxComparisons {
 		err := v.tryView(ctx, t, do)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, rowstream.ErrViewExpired) {
 			return err
@@ -72,7 +72,7 @@ func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, do
 			return err
 		}
 	}
-	return errShortLooks
+	return errViewTooShort
 }
 
 func (v *Following) tryView(ctx context.Context, t *tabledef.Table, do func(context.Context, rowstream.View) error) (err error) {

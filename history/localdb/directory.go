@@ -75,8 +75,8 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 		metrics := prometheus.NewRegistry()
 		db, err := OpenHead(l.Path, l.Log, metrics, expired)
 		if err == nil {
-			wal.settle(corruptions(metrics, walDamage) > 0)
-			head.settle(corruptions(metrics, memDamage) > 0)
+			wal.keepRemoved(corruptions(metrics, walDamage) > 0)
+			head.keepRemoved(corruptions(metrics, memDamage) > 0)
 			if len(short) > 0 && !wal.reported {
 				l.State.Report(localstate.Loss{Piece: walPiece, Path: wal.dir, Cause: strings.Join(short, ", ")})
 			}
@@ -84,8 +84,8 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 			return db, nil
 		}
 		if ofMachine(err) || len(repairs) == 0 {
-			wal.settle(false)
-			head.settle(false)
+			wal.keepRemoved(false)
+			head.keepRemoved(false)
 			return nil, err
 		}
 		if moveErr := repairs[0].replace(err); moveErr != nil {
@@ -223,8 +223,8 @@ func (p *part) record() localstate.File {
 	return localstate.File{Piece: p.piece, Managed: p.piece == walPiece}
 }
 
-// settle keeps the files that the database has removed as corrupt, or drops the links.
-func (p *part) settle(damaged bool) {
+// keepRemoved keeps the files that the database has removed as corrupt, or drops the links.
+func (p *part) keepRemoved(damaged bool) {
 	switch {
 	case damaged && p.shadow != nil:
 		p.shadow.Keep(p.piece, "corrupt records; the database has removed them and what follows")

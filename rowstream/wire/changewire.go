@@ -184,7 +184,7 @@ func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder,
 	if m.Commit != 0 {
 		b.Commit = time.Unix(m.Commit, 0)
 	}
-	layout, err := r.share(b, m.Layout, rows, columns)
+	layout, err := r.splitRows(b, m.Layout, rows, columns)
 	if err != nil {
 		return err
 	}
@@ -200,10 +200,10 @@ func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder,
 			return errLayout
 		}
 		if c.Kind != binlog.Insert {
-			c.Before = r.take(b, c.Table)
+			c.Before = r.nextImage(b, c.Table)
 		}
 		if c.Kind != binlog.Delete && c.Before != noImage {
-			c.After = r.take(b, c.Table)
+			c.After = r.nextImage(b, c.Table)
 		}
 		if c.Before == noImage || c.After == noImage {
 			return errLaid
@@ -218,8 +218,8 @@ func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder,
 	return nil
 }
 
-// share splits rows into those of the tables and returns the rest of the layout.
-func (r *changeRoom) share(b *binlog.ChangeBatch, layout, rows []byte, columns []int) ([]byte, error) {
+// splitRows splits rows into those of the tables and returns the rest of the layout.
+func (r *changeRoom) splitRows(b *binlog.ChangeBatch, layout, rows []byte, columns []int) ([]byte, error) {
 	b.Tables = slices.Grow(b.Tables[:0], len(columns))[:len(columns)]
 	r.at = slices.Grow(r.at[:0], len(columns))[:len(columns)]
 	clear(r.at)
@@ -243,8 +243,8 @@ func (r *changeRoom) share(b *binlog.ChangeBatch, layout, rows []byte, columns [
 // noImage is the offset of a missing image.
 const noImage = -2
 
-// take returns the offset of the table's next image, noImage if there is no complete one.
-func (r *changeRoom) take(b *binlog.ChangeBatch, table int32) int {
+// nextImage returns the offset of the table's next image, noImage if there is no complete one.
+func (r *changeRoom) nextImage(b *binlog.ChangeBatch, table int32) int {
 	t := &b.Tables[table]
 	from := r.at[table]
 	at := from

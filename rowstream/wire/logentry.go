@@ -62,8 +62,8 @@ type call struct {
 	quiet bool // it is logged only if it fails
 }
 
-// begin starts the record of a call. t is nil if the call does not concern one table.
-func (s *Service) begin(ctx context.Context, name string, t *rowpb.Table) *call {
+// startCall starts the record of a call. t is nil if the call does not concern one table.
+func (s *Service) startCall(ctx context.Context, name string, t *rowpb.Table) *call {
 	e := &LogEntry{Start: time.Now(), Call: name}
 	if t != nil {
 		e.Table = t.GetSchema() + "." + t.GetName()
@@ -76,8 +76,8 @@ func (s *Service) begin(ctx context.Context, name string, t *rowpb.Table) *call 
 	return &call{s: s, entry: e}
 }
 
-// end logs the call and returns the error as gRPC sends it.
-func (c *call) end(err error) error {
+// finish logs the call and returns the error as gRPC sends it.
+func (c *call) finish(err error) error {
 	e := c.entry
 	e.Total = time.Since(e.Start)
 	e.Code = codes.OK.String()
@@ -109,7 +109,7 @@ func (e *LogEntry) setServerError(s *mysqlconn.ServerError) {
 
 // mark logs a call in progress so far, and restarts its counts.
 func (c *call) mark() {
-	_ = c.end(nil)
+	_ = c.finish(nil)
 	e := c.entry
 	*e = LogEntry{Start: e.Start.Add(e.Total), Call: e.Call, Table: e.Table, Client: e.Client, From: e.Upto, Upto: e.Upto}
 }

@@ -215,7 +215,7 @@ func (c *remoteChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 			c.drop()
 			continue
 		default:
-			if !told(err) {
+			if !isRemote(err) {
 				err = errorOf(ctx, c.r.Addr(), err)
 			}
 			c.err = err
@@ -226,8 +226,8 @@ func (c *remoteChanges) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 	}
 }
 
-// told reports whether an error is complete already, and not a gRPC status.
-func told(err error) bool {
+// isRemote reports whether an error is complete already, and not a gRPC status.
+func isRemote(err error) bool {
 	var e *remoteError
 	return errors.As(err, &e)
 }
@@ -236,7 +236,7 @@ func told(err error) bool {
 // service is shutting down.
 func passing(err error) bool {
 	code := status.Code(err)
-	return !told(err) && (code == codes.Unavailable || code == codes.Canceled)
+	return !isRemote(err) && (code == codes.Unavailable || code == codes.Canceled)
 }
 
 // next receives a batch. An error of the stream is gRPC's.

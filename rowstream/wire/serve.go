@@ -172,7 +172,7 @@ func (s *Service) admit(short bool) error {
 	return nil
 }
 
-func (s *Service) leave(short bool) {
+func (s *Service) release(short bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if short {
@@ -185,8 +185,8 @@ func (s *Service) leave(short bool) {
 	}
 }
 
-// keep assigns an unpredictable number to a snapshot.
-func (s *Service) keep(v *served) (id uint64) {
+// register assigns an unpredictable number to a snapshot.
+func (s *Service) register(v *served) (id uint64) {
 	var b [8]byte
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,9 +37,9 @@ func (s *Service) follower() (binlog.Follower, error) {
 
 // CheckFollow implements rowpb.RowsServer.
 func (s *Service) CheckFollow(ctx context.Context, m *rowpb.CheckFollowRequest) (*rowpb.CheckFollowReply, error) {
-	c := s.begin(ctx, "checkfollow", nil)
+	c := s.startCall(ctx, "checkfollow", nil)
 	c.entry.From, c.entry.Table = m.GetFrom(), tableNames(m.GetTables())
-	if err := c.end(s.serveCheckFollow(ctx, m)); err != nil {
+	if err := c.finish(s.serveCheckFollow(ctx, m)); err != nil {
 		return nil, err
 	}
 	return &rowpb.CheckFollowReply{}, nil
@@ -67,7 +67,7 @@ func (s *Service) serveCheckFollow(ctx context.Context, m *rowpb.CheckFollowRequ
 
 // LogEnd implements rowpb.RowsServer. Clients poll it, so it is logged only if it fails.
 func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.LogEndReply, error) {
-	c := s.begin(ctx, "logend", nil)
+	c := s.startCall(ctx, "logend", nil)
 	c.quiet = true
 	f, err := s.follower()
 	var p binlog.Position
@@ -78,7 +78,7 @@ func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.Lo
 	default:
 		p, err = f.NowPosition(ctx)
 	}
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return &rowpb.LogEndReply{Position: p.String()}, nil
@@ -86,10 +86,10 @@ func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.Lo
 
 // LogBytes implements rowpb.RowsServer, and is logged like LogEnd.
 func (s *Service) LogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (*rowpb.LogBytesReply, error) {
-	c := s.begin(ctx, "logbytes", nil)
+	c := s.startCall(ctx, "logbytes", nil)
 	c.quiet = true
 	n, err := s.serveLogBytes(ctx, m)
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return &rowpb.LogBytesReply{Bytes: n}, nil
@@ -113,9 +113,9 @@ func (s *Service) serveLogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (
 
 // Beat implements rowpb.RowsServer, and is logged like LogEnd.
 func (s *Service) Beat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatReply, error) {
-	c := s.begin(ctx, "beat", nil)
+	c := s.startCall(ctx, "beat", nil)
 	c.quiet = true
-	if err := c.end(s.serveBeat(ctx, m)); err != nil {
+	if err := c.finish(s.serveBeat(ctx, m)); err != nil {
 		return nil, err
 	}
 	return &rowpb.BeatReply{}, nil
@@ -153,7 +153,7 @@ func positionOf(text string) (binlog.Position, error) {
 
 // Follow implements rowpb.RowsServer.
 func (s *Service) Follow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer) error {
-	c := s.begin(stream.Context(), "follow", nil)
+	c := s.startCall(stream.Context(), "follow", nil)
 	tables := make([]*rowpb.Table, len(m.GetTables()))
 	for i, t := range m.GetTables() {
 		tables[i] = t.GetTable()
@@ -161,7 +161,7 @@ func (s *Service) Follow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowServer)
 	c.entry.From, c.entry.Upto, c.entry.Table = m.GetFrom(), m.GetFrom(), tableNames(tables)
 	s.stats.following.Add(1)
 	defer s.stats.following.Add(-1) // a stream that is no longer counted as open is counted as finished
-	err := c.end(s.serveFollow(m, stream, c))
+	err := c.finish(s.serveFollow(m, stream, c))
 	s.stats.follows.Add(1)
 	if err != nil {
 		s.stats.failedFollows.Add(1)
@@ -177,7 +177,7 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowSe
 	if err := s.admitFollow(); err != nil {
 		return err
 	}
-	defer s.leaveFollow()
+	defer s.releaseFollow()
 	ctx := stream.Context()
 	end := endOf(ctx)
 	defer context.AfterFunc(s.ending, func() { end(context.Cause(s.ending)) })()
@@ -195,7 +195,7 @@ func (s *Service) serveFollow(m *rowpb.FollowRequest, stream rowpb.Rows_FollowSe
 		return err
 	}
 	defer func() { _ = changes.Close() }() // changes that were not sent are requested again
-	if err := stream.Send(begun(m.GetFrom(), layouts)); err != nil {
+	if err := stream.Send(firstMessage(m.GetFrom(), layouts)); err != nil {
 		return err
 	}
 	out := changeSender{stream: stream, call: c, pause: s.recordPause, packer: changePacker{keep: rowstream.RoomKept(o.BatchBytes)}}
@@ -325,7 +325,7 @@ func (s *Service) admitFollow() error {
 	return nil
 }
 
-func (s *Service) leaveFollow() {
+func (s *Service) releaseFollow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.follows--

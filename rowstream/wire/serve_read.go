@@ -18,11 +18,11 @@ const (
 
 // Read implements rowpb.RowsServer.
 func (s *Service) Read(m *rowpb.ReadRequest, stream rowpb.Rows_ReadServer) error {
-	c := s.begin(stream.Context(), "read", m.GetTable())
+	c := s.startCall(stream.Context(), "read", m.GetTable())
 	c.entry.Chunk = int(m.GetChunk().GetNumber())
 	s.stats.running.Add(1)
 	defer s.stats.running.Add(-1)
-	err := c.end(s.serveRead(m, stream, c.entry))
+	err := c.finish(s.serveRead(m, stream, c.entry))
 	s.stats.reads.Add(1)
 	if err != nil {
 		s.stats.failed.Add(1)
@@ -51,7 +51,7 @@ func (s *Service) serveRead(m *rowpb.ReadRequest, stream rowpb.Rows_ReadServer, 
 	end := endOf(ctx)
 	stop := context.AfterFunc(v.ctx, func() { end(errViewEnded) })
 	defer stop()
-	w, err := v.take(ctx, m.GetWorker())
+	w, err := v.acquire(ctx, m.GetWorker())
 	if err != nil {
 		return err
 	}

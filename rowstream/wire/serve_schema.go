@@ -13,9 +13,9 @@ import (
 
 // Layout implements rowpb.RowsServer.
 func (s *Service) Layout(ctx context.Context, m *rowpb.LayoutRequest) (*rowpb.TableLayout, error) {
-	c := s.begin(ctx, "layout", m.GetTable())
+	c := s.startCall(ctx, "layout", m.GetTable())
 	layout, err := s.serveLayout(ctx, m.GetTable())
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return layoutMessage(layout), nil
@@ -44,10 +44,10 @@ func describedTable(m *rowpb.Table) (*rowstream.Table, error) {
 
 // SchemaChanges implements rowpb.RowsServer. It reads the log, like a stream of changes, and counts as one.
 func (s *Service) SchemaChanges(ctx context.Context, m *rowpb.SchemaChangesRequest) (*rowpb.SchemaChangesReply, error) {
-	c := s.begin(ctx, "schemachanges", nil)
+	c := s.startCall(ctx, "schemachanges", nil)
 	c.entry.Table, c.entry.From, c.entry.Upto = tableNames(m.GetTables()), m.GetFrom(), m.GetTo()
 	found, err := s.serveSchemaChanges(ctx, m)
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	reply := &rowpb.SchemaChangesReply{}
@@ -82,7 +82,7 @@ func (s *Service) serveSchemaChanges(call context.Context, m *rowpb.SchemaChange
 	if err := s.admitFollow(); err != nil {
 		return nil, err
 	}
-	defer s.leaveFollow()
+	defer s.releaseFollow()
 	ctx, cancel := context.WithCancelCause(call)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ending, func() { cancel(context.Cause(s.ending)) })()
@@ -160,8 +160,8 @@ func (s *Service) presentTable(ctx context.Context, f binlog.Follower, m *rowpb.
 	return tables[0], layout, err
 }
 
-// begun returns the first message of a stream.
-func begun(from string, layouts [][]int) *rowpb.Changes {
+// firstMessage returns the first message of a stream.
+func firstMessage(from string, layouts [][]int) *rowpb.Changes {
 	m := &rowpb.Changes{Upto: from}
 	for _, l := range layouts {
 		m.Layouts = append(m.Layouts, layoutMessage(l))

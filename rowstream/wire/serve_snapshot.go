@@ -55,8 +55,8 @@ func (v *served) close() error {
 	return v.view.Close()
 }
 
-// take acquires a worker.
-func (v *served) take(ctx context.Context, number int32) (*servedWorker, error) {
+// acquire acquires a worker.
+func (v *served) acquire(ctx context.Context, number int32) (*servedWorker, error) {
 	if number < 0 || int(number) >= len(v.workers) {
 		return nil, refuse(codes.InvalidArgument, "there is no worker %d: the snapshot has %d", number, len(v.workers))
 	}
@@ -85,9 +85,9 @@ func (v *served) table(m *rowpb.Table) (*rowstream.Table, error) {
 
 // Describe implements rowpb.RowsServer.
 func (s *Service) Describe(ctx context.Context, m *rowpb.DescribeRequest) (*rowpb.Table, error) {
-	c := s.begin(ctx, "describe", &rowpb.Table{Schema: m.GetSchema(), Name: m.GetName()})
+	c := s.startCall(ctx, "describe", &rowpb.Table{Schema: m.GetSchema(), Name: m.GetName()})
 	t, err := s.o.Server.Describe(ctx, m.GetSchema(), m.GetName())
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return tableMessage(t), nil
@@ -95,8 +95,8 @@ func (s *Service) Describe(ctx context.Context, m *rowpb.DescribeRequest) (*rowp
 
 // Snapshot implements rowpb.RowsServer.
 func (s *Service) Snapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_SnapshotServer) error {
-	c := s.begin(stream.Context(), "snapshot", nil)
-	return c.end(s.serveSnapshot(m, stream))
+	c := s.startCall(stream.Context(), "snapshot", nil)
+	return c.finish(s.serveSnapshot(m, stream))
 }
 
 func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_SnapshotServer) (err error) {
@@ -113,7 +113,7 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 	if err := s.admit(limit > 0); err != nil {
 		return err
 	}
-	defer s.leave(limit > 0)
+	defer s.release(limit > 0)
 	tables, err := s.checkTables(ctx, m.GetTables())
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 		return err
 	}
 	v := newServed(ctx, view, workers, tables)
-	id := s.keep(v)
+	id := s.register(v)
 	defer func() {
 		s.forget(id)
 		cancel()
@@ -179,10 +179,10 @@ func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*
 
 // Cut implements rowpb.RowsServer.
 func (s *Service) Cut(ctx context.Context, m *rowpb.CutRequest) (*rowpb.CutReply, error) {
-	c := s.begin(ctx, "cut", m.GetTable())
+	c := s.startCall(ctx, "cut", m.GetTable())
 	chunk, err := s.serveCut(ctx, m)
 	c.entry.Chunk = chunk.Number
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return &rowpb.CutReply{Chunk: chunkMessage(chunk)}, nil
@@ -206,7 +206,7 @@ func (s *Service) serveCut(ctx context.Context, m *rowpb.CutRequest) (rowstream.
 	}
 	ctx, cancel := v.during(ctx)
 	defer cancel()
-	w, err := v.take(ctx, m.GetWorker())
+	w, err := v.acquire(ctx, m.GetWorker())
 	if err != nil {
 		return rowstream.Chunk{}, err
 	}
@@ -226,9 +226,9 @@ func (v *served) during(call context.Context) (context.Context, context.CancelFu
 
 // Identify implements rowpb.RowsServer.
 func (s *Service) Identify(ctx context.Context, _ *rowpb.IdentifyRequest) (*rowpb.IdentifyReply, error) {
-	c := s.begin(ctx, "identify", nil)
+	c := s.startCall(ctx, "identify", nil)
 	identity, err := s.o.Server.Identity(ctx)
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return &rowpb.IdentifyReply{Identity: identity}, nil

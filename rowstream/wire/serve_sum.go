@@ -15,11 +15,11 @@ import (
 
 // Sum implements rowpb.RowsServer.
 func (s *Service) Sum(ctx context.Context, m *rowpb.SumRequest) (*rowpb.SumReply, error) {
-	c := s.begin(ctx, "sum", m.GetTable())
+	c := s.startCall(ctx, "sum", m.GetTable())
 	c.entry.Chunk = int(m.GetChunk().GetNumber())
 	sum, err := s.serveSum(ctx, m)
 	c.entry.Rows = uint64(sum.Rows)
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	s.stats.sums.Add(1)
@@ -33,7 +33,7 @@ func (s *Service) serveSum(ctx context.Context, m *rowpb.SumRequest) (rowstream.
 	}
 	ctx, cancel := r.view.during(ctx)
 	defer cancel()
-	w, err := r.view.take(ctx, m.GetWorker())
+	w, err := r.view.acquire(ctx, m.GetWorker())
 	if err != nil {
 		return rowstream.Checksum{}, err
 	}
@@ -43,9 +43,9 @@ func (s *Service) serveSum(ctx context.Context, m *rowpb.SumRequest) (rowstream.
 
 // SumRows implements rowpb.RowsServer.
 func (s *Service) SumRows(m *rowpb.SumRequest, stream rowpb.Rows_SumRowsServer) error {
-	c := s.begin(stream.Context(), "sumrows", m.GetTable())
+	c := s.startCall(stream.Context(), "sumrows", m.GetTable())
 	c.entry.Chunk = int(m.GetChunk().GetNumber())
-	return c.end(s.serveSumRows(m, stream, c.entry))
+	return c.finish(s.serveSumRows(m, stream, c.entry))
 }
 
 func (s *Service) serveSumRows(m *rowpb.SumRequest, stream rowpb.Rows_SumRowsServer, e *LogEntry) error {
@@ -56,7 +56,7 @@ func (s *Service) serveSumRows(m *rowpb.SumRequest, stream rowpb.Rows_SumRowsSer
 	ctx := stream.Context()
 	end := endOf(ctx)
 	defer context.AfterFunc(r.view.ctx, func() { end(errViewEnded) })()
-	w, err := r.view.take(ctx, m.GetWorker())
+	w, err := r.view.acquire(ctx, m.GetWorker())
 	if err != nil {
 		return err
 	}
@@ -133,9 +133,9 @@ func (s *Service) sumOf(m *rowpb.SumRequest) (r summing, err error) {
 
 // LastKey implements rowpb.RowsServer.
 func (s *Service) LastKey(ctx context.Context, m *rowpb.LastKeyRequest) (*rowpb.LastKeyReply, error) {
-	c := s.begin(ctx, "lastkey", m.GetTable())
+	c := s.startCall(ctx, "lastkey", m.GetTable())
 	key, err := s.serveLastKey(ctx, m)
-	if err = c.end(err); err != nil {
+	if err = c.finish(err); err != nil {
 		return nil, err
 	}
 	return &rowpb.LastKeyReply{Key: rowstream.EncodeKey(key)}, nil
@@ -152,7 +152,7 @@ func (s *Service) serveLastKey(call context.Context, m *rowpb.LastKeyRequest) (m
 	}
 	ctx, cancel := v.during(call)
 	defer cancel()
-	w, err := v.take(ctx, m.GetWorker())
+	w, err := v.acquire(ctx, m.GetWorker())
 	if err != nil {
 		return nil, err
 	}
