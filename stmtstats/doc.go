@@ -18,7 +18,7 @@
 //	                        │ a new key, a new octave: under the lock          │ with the kernel
 //	                        └──► free entries, free pages; else Other ─────────┘
 //	                  Table.Collect ──► samples of changed entries, Other, Evicted, evicted keys
-//	                  Table.Scan, Snapshot ──► samples of all entries, concurrent with Collect
+//	                  Table.Scan ──► samples of all entries, concurrent with Collect
 //	                  Table.Changes ──► entries that were written to since they were last read
 //
 // # Durability
