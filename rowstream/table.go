@@ -23,7 +23,6 @@ type Table struct {
 	Create       string   // the text of SHOW CREATE TABLE
 	Engine       string
 	Triggers     []string  // names of its triggers
-	References   []string  // names of its foreign keys, and of others' that refer to it
 	Cascades     []Cascade `json:"-"` // set by ResolveCascades, for a Follower that derives their changes; not sent over a wire
 
 	RowsEstimate  int64 // the server's estimate
@@ -57,7 +56,7 @@ func ParseTable(text string) (schema, name string, err error) {
 func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*Table, error) {
 	t := &Table{Schema: schema, Name: name}
 	for _, step := range []func(context.Context, *mysqlconn.Client) error{
-		t.readTable, t.readColumns, t.readCreate, t.readKey, t.readTriggers, t.readReferences,
+		t.readTable, t.readColumns, t.readCreate, t.readKey, t.readTriggers,
 	} {
 		if err := step(ctx, c); err != nil {
 			return nil, fmt.Errorf("describe table %s: %w", t.FullName(), err)
@@ -199,13 +198,6 @@ func (t *Table) column(name string) int {
 func (t *Table) readTriggers(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = "+
 		SchemaText(t.Schema)+" AND EVENT_OBJECT_TABLE = "+SchemaText(t.Name)+" ORDER BY 1", appendTo(&t.Triggers))
-	return err
-}
-
-func (t *Table) readReferences(ctx context.Context, c *mysqlconn.Client) error {
-	_, err := c.Query(ctx, "SELECT DISTINCT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME, '.', CONSTRAINT_NAME) FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-		" WHERE CONSTRAINT_SCHEMA = "+SchemaText(t.Schema)+" AND TABLE_NAME = "+SchemaText(t.Name)+
-		" OR UNIQUE_CONSTRAINT_SCHEMA = "+SchemaText(t.Schema)+" AND REFERENCED_TABLE_NAME = "+SchemaText(t.Name)+" ORDER BY 1", appendTo(&t.References))
 	return err
 }
 

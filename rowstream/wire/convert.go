@@ -16,7 +16,7 @@ import (
 func tableMessage(t *rowstream.Table) *rowpb.Table {
 	m := &rowpb.Table{
 		Schema: t.Schema, Name: t.Name, KeyName: t.KeyName, Create: t.Create, Engine: t.Engine,
-		Triggers: t.Triggers, References: t.References, RowsEstimate: t.RowsEstimate, BytesEstimate: t.BytesEstimate, Descending: t.Descending,
+		Triggers: t.Triggers, RowsEstimate: t.RowsEstimate, BytesEstimate: t.BytesEstimate, Descending: t.Descending,
 	}
 	m.Columns, m.Generated = columnMessages(t.Columns), columnMessages(t.Generated)
 	for _, k := range t.Key {
@@ -55,7 +55,7 @@ func tableName(t *rowstream.Table) *rowpb.Table { return &rowpb.Table{Schema: t.
 func tableOf(m *rowpb.Table) (*rowstream.Table, error) {
 	t := &rowstream.Table{
 		Schema: m.GetSchema(), Name: m.GetName(), KeyName: m.GetKeyName(), Create: m.GetCreate(), Engine: m.GetEngine(),
-		Triggers: m.GetTriggers(), References: m.GetReferences(), RowsEstimate: m.GetRowsEstimate(), BytesEstimate: m.GetBytesEstimate(),
+		Triggers: m.GetTriggers(), RowsEstimate: m.GetRowsEstimate(), BytesEstimate: m.GetBytesEstimate(),
 	}
 	t.Columns, t.Generated = describedColumns(m.GetColumns(), false), describedColumns(m.GetGenerated(), true)
 	for i := range t.Columns {
