@@ -148,7 +148,7 @@ func TestMySQLSchemaGrants(t *testing.T) {
 	from, to := mysqlGTID.get(t), mysqlPlain.get(t)
 	must(t, from.Exec(append([]string{"drop database if exists kinds", "create database kinds character set utf8mb4 collate utf8mb4_unicode_ci"}, smallShop...)...))
 	must(t, to.Exec("drop database if exists kinds", "drop database if exists _tare", "drop user if exists few", "create user few identified by '"+testmysql.Password+"'",
-		"grant all on kinds.* to few", "grant all on _tare.* to few", "grant set_any_definer, system_user on *.* to few", "grant select on mysql.user to few", "set global log_bin_trust_function_creators = 1"))
+		"grant all on kinds.* to few", "grant all on _tare.* to few", "grant set_any_definer, system_user, show_routine on *.* to few", "grant select on mysql.user to few", "set global log_bin_trust_function_creators = 1"))
 	must(t, from.Exec("drop user if exists few", "create user few identified by '"+testmysql.Password+"'", "grant lock tables on kinds.* to few"))
 	t.Cleanup(func() { must(t, from.Exec("drop user few")); must(t, to.Exec("drop user few")) })
 	args := copyArgs(from, to, "--schema=kinds", "--control-socket=off")
