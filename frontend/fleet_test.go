@@ -30,7 +30,7 @@ type fleet struct {
 // A shardAnswer responds to the request for one shard: "3_of_16", or "" for all.
 type shardAnswer func(w http.ResponseWriter, r *http.Request, shard string)
 
-// newFleet starts a frontend whose downstreams, or members, respond with answers.
+// newFleet starts a frontend with one downstream, or member, per function.
 func newFleet(t *testing.T, members bool, change func(*Options), answers ...shardAnswer) *fleet {
 	t.Helper()
 	l := &fleet{t: t}

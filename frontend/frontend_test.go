@@ -387,7 +387,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestBudgets expects a response over a limit to fail with an error that says what to do.
+// TestBudgets expects a response over a limit to fail with an error that contains advice.
 func TestBudgets(t *testing.T) {
 	l := newFleet(t, false, func(o *Options) { o.ResponseBytes = 1000 }, hasSeries(10))
 	r := l.get("")
