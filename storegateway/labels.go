@@ -76,7 +76,8 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 ) ([]string, blocksync.Missing, error) {
 	ctx, cancel := q.context(ctx)
 	defer cancel()
-	handles, tenant := q.gateway.Open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	mint, maxt := q.gateway.Clip(r.MinTime, r.MaxTime)
+	handles, tenant := q.gateway.Open(q.tenant, mint, maxt, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
 	defer blocksync.ReleaseAll(handles)
 	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)

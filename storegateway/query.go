@@ -48,7 +48,7 @@ func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, ms, ids []*labe
 		m = m.Without(held)
 	}
 	if q.shards {
-		m = m.WithoutOtherShards()
+		m = m.WithoutOthers()
 	}
 	return m
 }

@@ -148,11 +148,12 @@ func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqua
 // open opens the blocks and positions the set before the first series.
 func (set *SeriesSet) open() error {
 	q, r := set.query, &set.request
-	handles, tenant := q.gateway.Open(q.tenant, r.MinTime, r.MaxTime, r.Blocks...)
+	mint, maxt := q.gateway.Clip(r.MinTime, r.MaxTime)
+	handles, tenant := q.gateway.Open(q.tenant, mint, maxt, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
 	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
 	set.sel = tsblock.Select{
-		MinTime: r.MinTime, MaxTime: r.MaxTime, Shard: r.Shard,
+		MinTime: mint, MaxTime: maxt, Shard: r.Shard,
 		SkipChunks: r.SkipChunks, BatchBytes: q.batchBytes(len(handles)),
 	}
 	set.streams = make([]*stream, len(handles))

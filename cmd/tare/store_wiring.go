@@ -94,6 +94,7 @@ func (s *storeService) Open(context.Context) (err error) {
 			Layout:        s.cfg.Layout,
 			Tenants:       s.cfg.Tenants,
 			Shard:         s.cfg.Shard,
+			Times:         s.cfg.Times,
 			DataDir:       s.Data.File("blocks"),
 			Cache:         s.cache,
 			Pool:          s.pool,
@@ -224,7 +225,7 @@ func (s *storeService) heapOwners() []memory.Owner {
 
 // Announce implements server.Service.
 func (s *storeService) Announce() (status string) {
-	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Shard.String(), "data_dir", s.Data.Path}
+	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Shard.String(), "min_time", s.cfg.Times.Min.String(), "max_time", s.cfg.Times.Max.String(), "data_dir", s.Data.Path}
 	if s.HTTPListener != nil {
 		attrs = append(attrs, "http", "http://"+s.HTTPListener.Addr().String())
 	}

@@ -21,6 +21,7 @@ type Store struct {
 	Layout  blocksync.Layout
 	Tenants []string // empty: all
 	Shard   blocksync.Shard
+	Times   blocksync.TimeRange
 
 	QueryBytes      Bytes
 	ProcessBytes    Bytes
@@ -74,6 +75,15 @@ func NewStore() *Store {
 		Name: "shard", Kind: "i/n", Default: "1/1",
 		Help: "part of the blocks to serve if n processes share a bucket",
 	}, blocksync.ParseShard, blocksync.Shard.String)
+	const timeKind = "time"
+	declare(s, &c.Times.Min, Option{
+		Name: "min-time", Kind: timeKind,
+		Help: "serve no samples before this time: 2026-01-31T00:00:00Z, or a duration from now like -2w; all when empty",
+	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
+	declare(s, &c.Times.Max, Option{
+		Name: "max-time", Kind: timeKind,
+		Help: "serve no samples after this time, in the same form; all when empty",
+	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
 	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with the memory that each needs by its plan, the others queue; labels, series and expressions without series have another 1/16 of it")
@@ -94,7 +104,7 @@ func NewStore() *Store {
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
 	}, parseFeatures, promapi.Features.String)
-	Enum(s, &c.Partial, "partial", "queries whose time range has blocks that are not served (damaged, incomplete, of another shard): warn in the result, or deny them",
+	Enum(s, &c.Partial, "partial", "queries whose time range has blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny them",
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
 	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
@@ -172,6 +182,9 @@ func (c *Store) Validate() error {
 	}
 	if c.SyncInterval < time.Second {
 		errs = append(errs, errors.New("--sync-interval: want at least 1s"))
+	}
+	if c.Times.Validate() != nil {
+		errs = append(errs, errors.New("--max-time is before --min-time: no block would be served"))
 	}
 	if len(c.Tenants) > 0 && c.Layout != blocksync.LayoutMimir {
 		errs = append(errs, fmt.Errorf("--tenants has no effect with --layout %s: use mimir", c.Layout))

@@ -29,6 +29,7 @@ type Tenant struct {
 	stranger string // a foreign object
 	err      error  // why the tenant could not be synced; the blocks are then those of the previous sync
 
+	times       TimeRange                     // see Options
 	otherShards map[ulid.ULID]otherShardBlock // blocks of other shards, as far as they are known
 }
 
@@ -116,6 +117,9 @@ func (s *Syncer) Open(tenant string, mint, maxt int64, ids ...*labels.Matcher) (
 	}
 	if t == nil {
 		return nil, nil
+	}
+	if mint > maxt {
+		return nil, t
 	}
 	n := 0
 	for b := range t.overlapping(mint, maxt) {

@@ -64,7 +64,7 @@ func (t *Tenant) collectGaps() {
 		if !warn || s.Reason == SkipDownsampled && t.covers(s.times) {
 			continue
 		}
-		if s.Reason == SkipNoMeta && s.deleting {
+		if s.deleting && (s.Reason == SkipNoMeta || s.Reason == SkipTimeRange) {
 			continue
 		}
 		t.gaps = append(t.gaps, gap{ulid.MustParse(s.ID), s.times, s.times.external, s.Reason, s.Detail})
@@ -110,6 +110,7 @@ func (t *Tenant) Missing(mint, maxt int64, ms, ids []*labels.Matcher) Missing {
 			m.gaps = append(m.gaps, g)
 		}
 	}
+	m.gaps = t.clipped(m.gaps, mint, maxt, func(g *gap) bool { return matchesAll(g, ms, ids) })
 	return m
 }
 
@@ -132,9 +133,10 @@ func (m Missing) Without(held func(ulid.ULID) bool) Missing {
 	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return held(g.id) })}
 }
 
-// WithoutOtherShards returns the gaps that no other process fills, for clients that query all shards.
-func (m Missing) WithoutOtherShards() Missing {
-	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return g.reason == SkipOtherShard })}
+// WithoutOthers returns the gaps that no other process fills, for clients that query the processes of all shards and time
+// ranges.
+func (m Missing) WithoutOthers() Missing {
+	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return g.reason == SkipOtherShard || g.reason == SkipTimeRange })}
 }
 
 // Denies reports whether a request fails that must be complete.

@@ -95,12 +95,13 @@ const (
 	SkipAccessDenied SkipReason = "access-denied" // the bucket lists it but refuses to return it
 	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; retried at the next sync
 	SkipOtherShard   SkipReason = "other-shard"   // served by another process; counted, not listed
+	SkipTimeRange    SkipReason = "time-range"    // all its samples are outside Options.Times
 )
 
 // skipReasons are all reasons, for the metric.
 var skipReasons = [...]SkipReason{
 	SkipNoMeta, SkipUploading, SkipIncomplete, SkipCorruptMeta, SkipDownsampled,
-	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipOtherShard,
+	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipOtherShard, SkipTimeRange,
 }
 
 // A verdict is an error that keeps a block from being served and that an immediate retry would not change.

@@ -238,6 +238,8 @@ type tenantSync struct {
 	tenant string
 	old    *Tenant // nil: the tenant is new
 
+	outside map[ulid.ULID]blockTimes // blocks that the previous sync found outside the time range
+
 	added, removed int
 
 	mu     sync.Mutex
@@ -262,6 +264,8 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 		return &kept, err
 	}
 	s.result = newTenant()
+	s.result.times = s.syncer.options.Times
+	s.outside = s.old.outside()
 	s.result.foreign, s.result.stranger = l.foreign, l.example
 	var owned, others []ulid.ULID
 	for id := range l.blocks {
@@ -305,6 +309,8 @@ func (s *tenantSync) syncBlock(ctx context.Context, id ulid.ULID, f *found) {
 	if b != nil {
 		times = blockTimes{true, b.minTime, b.maxTime, b.external}
 		err = s.recheck(ctx, b, f)
+	} else if known, ok := s.outside[id]; ok && s.result.times.outside(known) {
+		times, err = known, s.result.times.skip(known)
 	} else {
 		b, err = s.examine(ctx, id, f, &times)
 	}
@@ -339,6 +345,9 @@ func (s *tenantSync) syncBlock(ctx context.Context, id ulid.ULID, f *found) {
 
 // recheck checks a block that is served already.
 func (s *tenantSync) recheck(ctx context.Context, b *block, f *found) error {
+	if times := (blockTimes{true, b.minTime, b.maxTime, b.external}); s.result.times.outside(times) {
+		return s.result.times.skip(times)
+	}
 	if f.saw&sawFiles != 0 && f.saw&sawMeta == 0 {
 		return s.unlisted(ctx, b)
 	}
@@ -407,6 +416,9 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	}
 	if m, err := tsblock.ParseMeta(text); err == nil && m.ULID == id {
 		*times = s.timesOf(m)
+		if s.result.times.outside(*times) {
+			return nil, s.result.times.skip(*times)
+		}
 	}
 	m, err := parseMeta(text, id)
 	if err != nil {

@@ -35,6 +35,9 @@ type Options struct {
 	Tenants []string // tenants of a Mimir bucket to serve; default: all
 	Shard   Shard    // default: all blocks
 
+	// Times are the times that are served. Blocks outside are skipped; requests are clipped.
+	Times TimeRange
+
 	// DataDir stores index headers and hashes of series in one directory per block; required. Missing ones
 	// are built again. The directory must not be shared: the Syncer removes directories of blocks that are
 	// not served.
@@ -104,6 +107,9 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("tenants are chosen, and the layout is %s: only %s has tenants", o.Layout, LayoutMimir))
 	}
 	if err := o.Shard.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.Times.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if o.SyncInterval < 0 || o.DeletionDelay < 0 || o.IndexMaxAge < 0 || o.CallTimeout < 0 ||

@@ -13,7 +13,7 @@ import (
 const componentType = "store"
 
 // Info implements the InfoAPI. It returns the external labels and time ranges of the blocks, by which a
-// querier decides whether to query the store.
+// querier decides whether to query the store, clipped to the time range of the process.
 func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse, error) {
 	store := &storepb.StoreInfo{
 		MinTime: math.MaxInt64, MaxTime: math.MinInt64, // empty range until there are blocks
@@ -22,6 +22,7 @@ func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse
 	response := &storepb.InfoResponse{ComponentType: componentType, Store: store}
 	ranges := make(map[string][]*storepb.TSDBInfo)
 	for _, b := range a.gateway.Blocks() { // by tenant and time
+		b.MinTime, b.MaxTime = a.gateway.Clip(b.MinTime, b.MaxTime)
 		store.MinTime, store.MaxTime = min(store.MinTime, b.MinTime), max(store.MaxTime, b.MaxTime)
 		labels := labelSetOf(b.Labels)
 		key := labels.String()
