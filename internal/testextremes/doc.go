@@ -19,6 +19,8 @@ func Of(kind string) []string {
 		return []string{"-0.1", "0", "5e-324", "1", "1.1", "inf", "nan", "x"}
 	case "mode":
 		return []string{"-1", "0", "0600", "0777", "01000", "8", "x"}
+	case "2.0|1.0":
+		return []string{"2.0", "1.0", "2", "0.1", "x"}
 	case "time":
 		return []string{"0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "-100y", "100y", "0s", "x"}
 	case "i/n":
