@@ -36,6 +36,9 @@ type SumOptions struct {
 	Where   string // SQL over the table's columns; empty: all rows
 	Plan    *Plan  // only its conditions are used; nil: all rows
 	Columns []int  // indexes of the table's columns, in the order of the sum; indexes beyond Columns are of Generated
+
+	// Exprs are summed up in place of the values of Columns, by their number there; empty: the value is. Only servers compute them.
+	Exprs []string
 }
 
 // SumChunk computes the checksum of a chunk's rows through r: on the server if SQL can express the
@@ -106,7 +109,7 @@ func SumChunkOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk,
 	if err != nil {
 		return Checksum{}, err
 	}
-	sql := "SELECT COUNT(*), COALESCE(BIT_XOR(CAST(" + t.sumExpr(o.Columns) + " AS UNSIGNED)), 0) FROM " + t.SQLName() + t.forceIndex() + conditions
+	sql := "SELECT COUNT(*), COALESCE(BIT_XOR(CAST(" + t.sumExpr(o) + " AS UNSIGNED)), 0) FROM " + t.SQLName() + t.forceIndex() + conditions
 	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) (err error) {
 		if sum.Rows, err = strconv.ParseInt(string(row[0]), 10, 64); err == nil {
 			sum.Sum, err = strconv.ParseUint(string(row[1]), 10, 64)
@@ -124,7 +127,7 @@ func SumRowsOf(ctx context.Context, c *mysqlconn.Client, t *Table, chunk Chunk, 
 	return func(yield func(RowSum, error) bool) {
 		conditions, err := t.conditions(chunk, o.where(t))
 		if err == nil {
-			sql := "SELECT " + t.sumExpr(o.Columns) + ", " + t.keyExprs() + " FROM " + t.SQLName() + t.forceIndex() + conditions + " ORDER BY " + t.keyOrder()
+			sql := "SELECT " + t.sumExpr(o) + ", " + t.keyExprs() + " FROM " + t.SQLName() + t.forceIndex() + conditions + " ORDER BY " + t.keyOrder()
 			_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 				sum, err := strconv.ParseUint(string(row[0]), 10, 64)
 				if err == nil && !yield(RowSum{row[1:], sum}, nil) {
@@ -156,9 +159,14 @@ func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
 }
 
 // sumExpr returns the expression for a row's sum as decimal text.
-func (t *Table) sumExpr(columns []int) string {
+func (t *Table) sumExpr(o SumOptions) string {
 	var nulls, parts []string
-	for _, i := range columns {
+	for n, i := range o.Columns {
+		if n < len(o.Exprs) && o.Exprs[n] != "" {
+			nulls = append(nulls, "ISNULL("+o.Exprs[n]+")")
+			parts = append(parts, "SHA2("+o.Exprs[n]+", 256)")
+			continue
+		}
 		c := t.columnOf(i)
 		if c.Nullable {
 			nulls = append(nulls, "ISNULL("+Ident(c.Name)+")")

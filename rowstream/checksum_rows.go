@@ -21,6 +21,12 @@ func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) ite
 		if o.Plan != nil {
 			ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
 		}
+		for _, expr := range o.Exprs {
+			if expr != "" {
+				yield(RowSum{}, fmt.Errorf("sum up chunk %d of %s: %s is computed by servers alone, and the conditions are not in SQL", c.Number, t.FullName(), expr))
+				return
+			}
+		}
 		for _, i := range o.Columns {
 			if i >= len(t.Columns) {
 				yield(RowSum{}, fmt.Errorf("sum up chunk %d of %s: its generated column %s is not read, and the conditions are not in SQL", c.Number, t.FullName(), t.columnOf(i).Name))

@@ -94,6 +94,22 @@ func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
 	return b.String(), nil
 }
 
+// KeyIs returns the condition that a row's key is a tuple, which is as keys of chunks are.
+func (t *Table) KeyIs(tuple mysqlwire.TextRow) (string, error) {
+	if len(tuple) != len(t.Key) {
+		return "", fmt.Errorf("a key of %d values for the %d columns of %s", len(tuple), len(t.Key), t.KeyName)
+	}
+	parts := make([]string, len(tuple))
+	for i, k := range t.Key {
+		v, err := t.Columns[k].keyLiteral(tuple[i])
+		if err != nil {
+			return "", err
+		}
+		parts[i] = Ident(t.Columns[k].Name) + " = " + v
+	}
+	return strings.Join(parts, " AND "), nil
+}
+
 // conditions returns the chunk's bounds and the caller's condition as a WHERE clause.
 func (t *Table) conditions(c Chunk, where string) (string, error) {
 	var all []string

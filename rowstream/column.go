@@ -21,6 +21,10 @@ type Column struct {
 	Stored     bool   // likewise
 	Invisible  bool
 	Auto       bool // AUTO_INCREMENT
+
+	// Write is SQL around a value that is written to the column, where that is not a matter of the type: of a column whose
+	// values come from one of another type. The zero Wrap: it is.
+	Write Wrap `json:"-"`
 }
 
 // A kind is a group of types whose values are read, written and compared in the same way, without loss.
@@ -74,6 +78,9 @@ func (c *Column) ReadExpr() string {
 
 // writeWrap returns the SQL around a value of ReadExpr that is written to the column.
 func (c *Column) writeWrap() Wrap {
+	if c.Write != (Wrap{}) {
+		return c.Write
+	}
 	switch c.kind() {
 	case kindOrdinal:
 		return Wrap{Before: "CAST(", After: " AS SIGNED)"} // + 0 would make a double of it, of 53 bits
