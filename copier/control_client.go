@@ -63,6 +63,11 @@ func (c *Control) Finish(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/finish", nil)
 }
 
+// Proceed has a postponed swap of tables happen now.
+func (c *Control) Proceed(ctx context.Context) (*telemetry.Status, error) {
+	return c.do(ctx, http.MethodPost, "/v1/cutover", nil)
+}
+
 func (c *Control) do(ctx context.Context, method, path string, body any) (*telemetry.Status, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

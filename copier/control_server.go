@@ -30,6 +30,8 @@ var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command re
 var (
 	errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
 	errBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
+	errSwaps        = errors.New("it ends with the swap of the tables: run cutover for one that is postponed")
+	errNothingWaits = errors.New("it swaps no tables")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
@@ -42,6 +44,8 @@ type controlled struct {
 	change func(throttle.Change) error
 	abort  func()
 	finish func() error
+
+	proceed func() error // nil: nothing waits for it
 
 	observe func(telemetry.Event) // called for each request that changes the copy
 }
@@ -157,6 +161,13 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 			c.abort()
 		},
 		"POST /v1/finish": func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) },
+		"POST /v1/cutover": func(w http.ResponseWriter, _ *http.Request) {
+			if c.proceed == nil {
+				answer(w, errNothingWaits)
+				return
+			}
+			answer(w, c.proceed())
+		},
 	}
 }
 

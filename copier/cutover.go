@@ -56,6 +56,9 @@ func (r *run) checkCutover(ctx context.Context) error {
 
 // followAndCut follows the source, and switches a gateway's clients if the copy has a cutover.
 func (r *run) followAndCut(ctx context.Context, f *follow.Follower) error {
+	if r.o.Swap != nil {
+		return r.followAndSwap(ctx, f)
+	}
 	if r.cut == nil {
 		return r.followVerified(ctx, f)
 	}

@@ -88,6 +88,9 @@ func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from,
 
 // listNotCopied reports, before the copy starts, the objects that it does not include.
 func (r *run) listNotCopied(ctx context.Context) (err error) {
+	if r.o.Swap != nil { // the target is in the same schema
+		return nil
+	}
 	if r.o.Objects != nil {
 		r.notCopied = r.o.Objects.NotCopied()
 	} else if r.notCopied, err = r.findNotCopied(ctx); err != nil {

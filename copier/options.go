@@ -92,6 +92,13 @@ type Options struct {
 	// Verify compares all rows on both sides once they are copied.
 	Verify bool
 
+	// Swap, unless nil, is called once the target has caught up, and with Verify once all rows are equal. It gives the targets the
+	// names of the sources, which are in the same server, and following ends with it.
+	Swap func(context.Context, *Swapping) error
+
+	// Proceed is called for a request over the control socket to swap now; nil: there is nothing that waits for one.
+	Proceed func() error
+
 	// Throttle slows the copy down to protect the servers' other clients.
 	Throttle throttle.Options
 
@@ -137,6 +144,8 @@ func (o *Options) Validate() error {
 		return errors.New("views of a limited age need changes to be followed, which make their rows consistent")
 	case o.MaxViewAge != 0 && o.MaxViewAge < minViewAge:
 		return fmt.Errorf("views of at most %v: use %v or more", o.MaxViewAge, minViewAge)
+	case o.Swap != nil && (!o.Follow || o.UntilCaughtUp || o.Cutover != nil):
+		return errors.New("tables are swapped when changes are followed, and without a cutover")
 	case o.Cutover != nil && (!o.Follow || o.UntilCaughtUp):
 		return errors.New("a cutover needs changes to be followed until clients are at the target")
 	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:

@@ -174,6 +174,9 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 			return nil, r.schemaStopped(ctx, err)
 		}
 	}
+	if r.o.Swap != nil { // the targets have other names now
+		return r.report(), nil
+	}
 	if err := r.addKeys(ctx); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,9 @@ func (c *control) attach(r *run) error {
 	if c.path == "" || c.end != nil {
 		return nil
 	}
-	end, err := serveControl(c.path, controlled{status: c.status, change: c.change, abort: c.abort, finish: c.finish, observe: r.o.Observe})
+	end, err := serveControl(c.path, controlled{
+		status: c.status, change: c.change, abort: c.abort, finish: c.finish, proceed: r.o.Proceed, observe: r.o.Observe,
+	})
 	c.end = end
 	return err
 }
@@ -136,6 +138,8 @@ func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	finish, phase := r.finish, r.phase
 	r.mu.Unlock()
 	switch {
+	case r.o.Swap != nil:
+		return "", errSwaps
 	case finish != nil:
 	case r.o.Follow:
 		return "", errNotYet

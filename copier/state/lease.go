@@ -188,14 +188,21 @@ func (l *Lease) Confirm(ctx context.Context, c *mysqlconn.Client) error {
 	return nil
 }
 
-// Write runs do in a transaction that commits only while the run has its epoch.
+// Write runs do in a transaction that commits only while the run has its epoch. A transaction that the server rolls back for the sake of
+// another run's is repeated.
 func (l *Lease) Write(ctx context.Context, c *mysqlconn.Client, do func() error) error {
-	return transaction(ctx, c, func() error {
-		if err := l.Check(ctx, c); err != nil {
+	for try := 1; ; try++ {
+		err := transaction(ctx, c, func() error {
+			if err := l.Check(ctx, c); err != nil {
+				return err
+			}
+			return do()
+		})
+		var refused *mysqlconn.ServerError
+		if !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoDeadlock || try == MaxTries {
 			return err
 		}
-		return do()
-	})
+	}
 }
 
 // transaction runs do in a transaction, which is rolled back if do fails.

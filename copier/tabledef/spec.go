@@ -24,6 +24,9 @@ type Spec struct {
 	// Columns are the columns to copy, in any order, under the same or other names; empty: all, under their
 	// names.
 	Columns []ColumnSpec
+
+	// Mapping, unless nil, is of a target with another definition in the same server.
+	Mapping *Mapping
 }
 
 // A ColumnSpec is a column and its name in the target.
@@ -61,6 +64,9 @@ func (s *Spec) Text() string {
 	if s.Shard.Count != 0 {
 		fmt.Fprintf(&b, "; shard %s=%s", s.ShardColumn, s.Shard)
 	}
+	if s.Mapping != nil {
+		b.WriteString("; altered by " + s.Mapping.Text)
+	}
 	for i, c := range s.Columns {
 		b.WriteString([]string{"; columns ", ", "}[min(i, 1)])
 		b.WriteString(c.From)
@@ -74,6 +80,9 @@ func (s *Spec) Text() string {
 // plan returns the filter and projection for rows of t, nil if rows are copied unchanged, and the target's
 // columns, with the source's descriptions and the target's names.
 func (s *Spec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, error) {
+	if s.Mapping != nil {
+		return s.Mapping.plan(t)
+	}
 	number := func(name string) (int, error) {
 		for i := range t.Columns {
 			if strings.EqualFold(t.Columns[i].Name, name) {

@@ -75,7 +75,7 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	there, err := rowstream.ReadTable(ctx, to, spec.ToSchema, spec.ToName)
 	switch {
 	case errors.Is(err, rowstream.ErrNoTable):
-		if len(spec.Columns) > 0 {
+		if len(spec.Columns) > 0 || spec.Mapping != nil {
 			return nil, fmt.Errorf("the target has no table %s: create it first, since it gets only some columns or other names", spec.Target())
 		}
 		there, err = t.createAs(o, to.ServerVersion)
@@ -150,7 +150,11 @@ func (t *Table) accept(there *rowstream.Table, o DescribeOptions) error {
 		}
 		there = &narrowed
 	}
-	if d := differences(&source, there); len(d) > 0 {
+	if t.Spec.Mapping != nil {
+		if err := t.Spec.Mapping.accept(there); err != nil {
+			return err
+		}
+	} else if d := differences(&source, there); len(d) > 0 {
 		return &DiffersError{fmt.Errorf("the target's %s differs:\n  %s", t.Spec.Target(), strings.Join(d, "\n  ")), there}
 	}
 	if len(there.Triggers) > 0 && !o.Triggers {
@@ -180,7 +184,7 @@ func (t *Table) Comparable() error {
 		return nil
 	}
 	for _, k := range t.Source.Key {
-		if !slices.ContainsFunc(t.Plan.Output, func(o rowstream.Output) bool { return o.Column == k }) {
+		if !slices.ContainsFunc(t.Plan.Output, func(o rowstream.Output) bool { return o.Column == k && o.From == rowstream.ColumnValue }) {
 			return fmt.Errorf("verify table %s: the column %s of its key is not among --columns, so ranges of the key cannot be compared: add it, or leave --verify out", t.Spec.Source(), t.Source.Columns[k].Name)
 		}
 	}
@@ -217,7 +221,7 @@ func (t *Table) counted(there *rowstream.Table) bool {
 
 // StoresGenerated reports whether the source has stored generated columns that are compared.
 func (t *Table) StoresGenerated() bool {
-	return len(t.Spec.Columns) == 0 && slices.ContainsFunc(t.Source.Generated, func(g rowstream.Column) bool { return g.Stored })
+	return len(t.Spec.Columns) == 0 && t.Spec.Mapping == nil && slices.ContainsFunc(t.Source.Generated, func(g rowstream.Column) bool { return g.Stored })
 }
 
 // Past reports whether the table is described by an earlier definition.

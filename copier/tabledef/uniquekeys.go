@@ -61,10 +61,10 @@ func (t *Table) sameUnique() error {
 	for i := range t.Source.Columns {
 		rename[t.Source.Columns[i].Name] = t.Source.Columns[i].Name
 	}
-	for _, c := range t.Spec.Columns {
-		for name := range rename {
-			if strings.EqualFold(name, c.From) {
-				rename[name] = c.To
+	if t.Plan != nil {
+		for i, o := range t.Plan.Output {
+			if o.From == rowstream.ColumnValue {
+				rename[t.Source.Columns[o.Column].Name] = t.Target.Columns[i].Name
 			}
 		}
 	}

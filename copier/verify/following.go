@@ -24,10 +24,11 @@ import (
 // that is changed and changed back between all of the comparisons.)
 type Following struct {
 	verifier
-	f      Follower
-	again  chan struct{} // closed after the first pass
-	passes int           // number of completed passes
-	whole  []*Report
+	f        Follower
+	again    chan struct{} // closed after the first pass
+	passes   int           // number of completed passes
+	whole    []*Report
+	changing Changing // of the current pass; used by its goroutine alone
 }
 
 // A Follower keeps the target current. After it has stopped, its methods return ErrEnded.
@@ -82,6 +83,23 @@ func (v *Following) Run(ctx context.Context) error {
 	}
 }
 
+// Pass compares all chunks once, after the target has caught up. It returns the rows that are undecided.
+func (v *Following) Pass(ctx context.Context) ([]*Report, *Changing, error) {
+	if err := v.f.WaitCaughtUp(ctx); err != nil {
+		return nil, nil, err
+	}
+	w := v.newWorker()
+	defer w.writer.Close()
+	v.o.Started(v.progress)
+	if err := v.comparePass(ctx, w); err != nil {
+		return nil, nil, err
+	}
+	for _, r := range v.reports {
+		r.Passes = 1
+	}
+	return v.reports, &v.changing, nil
+}
+
 // ignoreShutdown returns nil if following, and with it the comparison, has ended; otherwise err.
 func ignoreShutdown(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, follow.ErrEnded) {
@@ -95,6 +113,10 @@ func (v *Following) comparePass(ctx context.Context, w *worker) error {
 	v.mu.Lock()
 	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, telemetry.VerifyStatus{}
 	v.sums = make([]uint64, len(v.o.Tables))
+	v.changing = Changing{v: v, keys: make([]map[string]bool, len(v.o.Tables))}
+	for i := range v.changing.keys {
+		v.changing.keys[i] = make(map[string]bool)
+	}
 	v.mu.Unlock()
 	if err := w.writer.Connect(ctx); err != nil {
 		return err
@@ -146,6 +168,9 @@ func (v *Following) decide(ctx context.Context, w *worker, k *partedChunk) error
 			return err
 		}
 		found := l.found
+		if look == maxComparisons {
+			v.changing.keep(k.table, found, &l.counts)
+		}
 		if look > 1 {
 			found.Rows = inBoth(steady, found.Rows)
 		}

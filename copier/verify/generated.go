@@ -14,7 +14,7 @@ import (
 // generatedColumns prepares the comparison of the table's stored generated columns. It returns nil if there
 // are none, or if only some columns are copied.
 func generatedColumns(t *tabledef.Table) *comparison {
-	if len(t.Spec.Columns) > 0 {
+	if len(t.Spec.Columns) > 0 || t.Spec.Mapping != nil {
 		return nil
 	}
 	c := &comparison{t: t, target: t.There, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
@@ -39,7 +39,7 @@ func generatedColumns(t *tabledef.Table) *comparison {
 // addGenerated adds a generated column to the comparison if both sides have it.
 func (c *comparison) addGenerated(source, target *rowstream.Table, number int) {
 	for i := range target.Generated {
-		if strings.EqualFold(target.Generated[i].Name, source.Generated[number].Name) {
+		if strings.EqualFold(target.Generated[i].Name, source.Generated[number].Name) && c.t.ComparesGenerated(&source.Generated[number], &target.Generated[i]) {
 			c.source.Columns = append(c.source.Columns, len(source.Columns)+number)
 			c.there.Columns = append(c.there.Columns, len(target.Columns)+i)
 		}

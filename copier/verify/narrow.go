@@ -85,7 +85,7 @@ func (n *narrowing) compare(ctx context.Context, target *mysqlconn.Client, part 
 			continue
 		}
 		if g.extras++; len(g.extra) < maxMismatches {
-			g.extra = append(g.extra, RowMismatch{Key: keyText(row.Key), Kind: RowExtra})
+			g.extra = append(g.extra, RowMismatch{Key: keyText(row.Key), Kind: RowExtra, encoded: text})
 		}
 	}
 	return g, nil
@@ -116,5 +116,5 @@ func (n *narrowing) add(text string, kind MismatchKind) {
 	if err != nil {
 		panic("BUG: a key that was encoded cannot be decoded: " + err.Error())
 	}
-	n.found.Rows = append(n.found.Rows, RowMismatch{Key: keyText(key), Kind: kind, sum: n.group[text]})
+	n.found.Rows = append(n.found.Rows, RowMismatch{Key: keyText(key), Kind: kind, sum: n.group[text], encoded: text})
 }

@@ -93,7 +93,8 @@ type RowMismatch struct {
 	Key  []string     `json:"key"` // values that are not UTF-8 as 0x…
 	Kind MismatchKind `json:"kind"`
 
-	sum uint64 // checksum of the source's row
+	sum     uint64 // checksum of the source's row
+	encoded string // the key
 }
 
 // A MismatchKind is the way in which a row differs.
@@ -144,6 +145,13 @@ func newComparison(t *tabledef.Table, there *rowstream.Table) (*comparison, erro
 		from := i
 		if t.Plan != nil && t.Plan.Output != nil {
 			from = t.Plan.Output[i].Column
+		}
+		if m := t.Spec.Mapping; m != nil {
+			if m.Columns[i].From == "" {
+				from = -1
+			}
+			here, there := m.Columns[i].Sums()
+			c.source.Exprs, c.there.Exprs = append(c.source.Exprs, here), append(c.there.Exprs, there)
 		}
 		n := tabledef.ColumnNumber(there, t.Target.Columns[i].Name)
 		if n < 0 {
