@@ -64,6 +64,8 @@ type judge struct {
 	t     *rowstream.Table
 	name  string // of the probe, in Schema
 	maria bool
+
+	after *rowstream.Table // the probe, altered by all clauses; nil: they were not executed
 }
 
 // newJudge returns a judge of a statement. Its connection is one of connect.
@@ -105,6 +107,12 @@ func (j *judge) judge(ctx context.Context) (*Judgement, error) {
 	if g.Whole = (Verdict{Algorithm: Unknown, Lock: "unknown"}); len(whole) == len(j.s.Clauses) {
 		var err error
 		if g.Whole, err = j.try(ctx, whole); err != nil {
+			return nil, err
+		}
+	}
+	if g.Whole.Error == "" && g.Whole.Algorithm != Unknown {
+		var err error
+		if j.after, err = rowstream.ReadTable(ctx, j.c, Schema, j.name); err != nil {
 			return nil, err
 		}
 	}

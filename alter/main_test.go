@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -125,5 +126,9 @@ func (d *database) value(c *mysqlconn.Client, sql string) string {
 
 // options are those for a table of the schema.
 func (d *database) options(table, clauses string) Options {
-	return Options{On: d.config(), Schema: d.schema, Table: table, Clauses: clauses}
+	return Options{On: d.config(), Schema: d.schema, Table: table, Clauses: clauses, Observe: func(e telemetry.Event) {
+		if e.Kind == telemetry.EventAlter || e.Kind == telemetry.EventRetry {
+			d.t.Log(e.Text)
+		}
+	}}
 }

@@ -41,6 +41,9 @@ type Options struct {
 	Throttle   throttle.Options
 	Control    string // path of a unix socket; empty: none
 
+	Restart  bool // discard an unfinished copy of the table first
+	Postpone bool // swap the tables only when the control socket is told to
+
 	Observe func(telemetry.Event) // called by several goroutines; nil: no one
 }
 

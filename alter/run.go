@@ -5,6 +5,8 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/taredb/tare/copier/telemetry"
@@ -25,7 +27,8 @@ type Report struct {
 	LockWaits []float64 `json:"lock_waits"` // seconds of the tries that did not get it
 	Seconds   float64   `json:"seconds"`    // of all
 
-	Judgement *Judgement `json:"judgement"`
+	Judgement *Judgement  `json:"judgement"` // null where a copy was resumed
+	Copy      *CopyReport `json:"copy,omitempty"`
 }
 
 // A run is one ALTER TABLE.
@@ -34,7 +37,12 @@ type run struct {
 	s *Statement
 	c *mysqlconn.Client
 	t *rowstream.Table
-	g *Judgement
+	g *Judgement // nil where a copy is resumed
+
+	references []string // foreign keys of the table, and those that refer to it
+
+	job     *job // an unfinished copy; nil: there is none
+	swapped bool // by an earlier run, which did not live to record it
 }
 
 // ErrBusy means that another process alters the table.
@@ -75,14 +83,60 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if _, err := r.c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil { // it may be idle for as long as a copy takes
 		return fmt.Errorf("prepare the connection to the server: %w", err)
 	}
+	if err := r.fold(ctx); err != nil {
+		return err
+	}
+	if r.swapped, err = r.resume(ctx); err != nil {
+		return err
+	}
 	if r.t, err = rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.Table); err != nil {
+		return err
+	}
+	if err := r.findReferences(ctx); err != nil {
 		return err
 	}
 	if r.t.Engine != "InnoDB" {
 		return fmt.Errorf("table %s uses %s: only InnoDB tables are altered; ALTER TABLE %s ENGINE=InnoDB first", r.s.FullName(), r.t.Engine, r.s.SQLName())
 	}
-	r.g, err = newJudge(r.c, r.s, r.t).judge(ctx)
+	if r.job != nil {
+		return nil
+	}
+	j := newJudge(r.c, r.s, r.t)
+	if r.g, err = j.judge(ctx); err != nil {
+		return err
+	}
+	if r.g.CopyRefused = refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); r.g.CopyRefused == "" && j.after != nil {
+		if _, err := r.mapping(ctx, j.after, make(map[string][]byte)); err != nil {
+			r.g.CopyRefused = err.Error()
+		}
+	}
+	r.g.Notes = append(r.g.Notes, checkNotes(r.t, r.c.ServerVersion)...)
+	return nil
+}
+
+// fold gives the names the case that the server has for them, where it knows one only.
+func (r *run) fold(ctx context.Context) error {
+	fold, err := rowstream.QueryValue(ctx, r.c, "SELECT @@lower_case_table_names")
+	if err == nil && fold != "0" {
+		r.s.Schema, r.s.Table = strings.ToLower(r.s.Schema), strings.ToLower(r.s.Table)
+	}
 	return err
+}
+
+// namedCheck is a CHECK constraint with a name of its own, in the text of SHOW CREATE TABLE.
+var namedCheck = regexp.MustCompile("(?m)^  CONSTRAINT (`(?:[^`]|``)+`) CHECK ")
+
+// checkNotes names CHECK constraints that get other names by a copy.
+func checkNotes(t *rowstream.Table, version string) (notes []string) {
+	if rowstream.IsMariaDB(version) {
+		return nil
+	}
+	for _, m := range namedCheck.FindAllStringSubmatch(t.Create, -1) {
+		if !strings.HasPrefix(m[1], "`"+t.Name+"_chk_") {
+			notes = append(notes, "by a copy, MySQL gives the constraint "+m[1]+" another name, since names of constraints are unique in a schema")
+		}
+	}
+	return notes
 }
 
 func lockName(s *Statement) string {
@@ -107,7 +161,12 @@ func Lint(ctx context.Context, o Options) (*Plan, error) {
 	}
 	defer r.close()
 	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
-	p.Way, p.Why = o.choose(r.g)
+	if r.job != nil {
+		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+	}
+	if p.Way, p.Why = o.choose(r.g); p.Way == WayCopy && r.g.CopyRefused != "" {
+		p.Way, p.Why = WayNone, p.Why+"; and a copy is refused: "+r.g.CopyRefused
+	}
 	return p, nil
 }
 
@@ -129,7 +188,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // alter alters the table by the first way that works.
 func (r *run) alter(ctx context.Context, report *Report) error {
-	w, why := r.o.choose(r.g)
+	if r.swapped {
+		report.Way, report.Why = WayCopy, "an earlier run has swapped the tables"
+		report.Copy = &CopyReport{Old: r.s.Schema + "." + r.s.old(), SwapTries: []string{}, LockWaits: []float64{}}
+		return r.finish(ctx)
+	}
+	w, why := WayCopy, "an earlier run has begun a copy"
+	if r.job == nil {
+		w, why = r.o.choose(r.g)
+	}
 	for {
 		report.Way, report.Why = w, why
 		r.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("%s is altered by %s: %s", r.s.FullName(), w, why)})
@@ -153,9 +220,4 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 			return nil
 		}
 	}
-}
-
-// copy alters the table by a copy of its rows.
-func (r *run) copy(context.Context, *Report) error {
-	return fmt.Errorf("alter %s: its rows would have to be copied, and clients would be blocked meanwhile", r.s.FullName())
 }

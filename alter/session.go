@@ -22,14 +22,17 @@ func connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, erro
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
-	for _, sql := range []string{
-		"SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone, foreign_key_checks = 1",
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", // so that INSERT … SELECT locks no rows that it reads
-	} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			_ = c.Close() // nothing was done
-			return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
-		}
+	_, err = c.Exec(ctx, "SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone, foreign_key_checks = 1")
+	format := ""
+	if err == nil {
+		format, err = rowstream.QueryValue(ctx, c, "SELECT @@binlog_format")
+	}
+	if err == nil && format != "STATEMENT" { // which such transactions cannot be logged in
+		_, err = c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED") // so that INSERT … SELECT locks no rows that it reads
+	}
+	if err != nil {
+		_ = c.Close() // nothing was done
+		return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
 	}
 	return c, nil
 }

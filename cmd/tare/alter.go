@@ -6,15 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/alter"
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/throttle"
 )
 
 func newAlterCommand() *cobra.Command {
@@ -27,24 +34,33 @@ func newAlterCommand() *cobra.Command {
 		Long: `Alter a table while clients use it.
 
 CLAUSES are those of an ALTER TABLE, as one argument. The server is asked to do it at once (INSTANT), or in place without
-blocking writes if the table is small or no rows are written. No client waits for longer than --max-lock-wait behind a statement
-that waits for the table's lock. tare alter lint prints what an ALTER TABLE would do. See docs/tasks/alter-a-table.md.
+blocking writes if the table is small or no rows are written. Otherwise the rows are copied into a shadow table with the new
+definition, which follows all changes, is compared with the table row by row, and takes its name. No client waits for longer than
+about --max-lock-wait at a time. After kill -9 the same command resumes. tare alter lint prints what an ALTER TABLE would do. See
+docs/tasks/alter-a-table.md.
 
 Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 		Example: `  tare alter --on mysql://app:secret@db1 --table shop.orders 'ADD COLUMN note VARCHAR(200), DROP INDEX k'
-  tare alter lint --on mysql://app@db1 --table shop.orders 'MODIFY total DECIMAL(12,2) NOT NULL'`,
+  tare alter lint --on mysql://app@db1 --table shop.orders 'MODIFY total DECIMAL(12,2) NOT NULL'
+  tare alter --on mysql://app@db1 --table shop.orders 'MODIFY id BIGINT' --max-p99 20ms --gateway http://gw:8316 --postpone-cutover`,
 		Args: oneClauses,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := once.options(cmd, options, given, args)
 			if err != nil {
 				return err
 			}
+			if once.dryRun {
+				return lintAlter(cmd.Context(), o, &once, cmd.OutOrStdout())
+			}
 			return runAlter(cmd.Context(), o, &once, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	given = bindFlags(cmd, options.Set())
 	once.bind(cmd)
-	cmd.AddCommand(newAlterLintCommand())
+	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "print what would be done, as tare alter lint does")
+	cmd.Flags().BoolVar(&once.restart, "restart", false, "discard an unfinished copy of the table, and start again")
+	cmd.Flags().BoolVar(&once.postpone, "postpone-cutover", false, "when the rows are copied, keep the shadow table current until tare alter ctl cutover")
+	cmd.AddCommand(newAlterLintCommand(), newAlterCtlCommand())
 	return cmd
 }
 
@@ -83,10 +99,16 @@ func oneClauses(cmd *cobra.Command, args []string) error {
 }
 
 // alterFlags are for one run: a configuration file has no place for them.
-type alterFlags struct{ json bool }
+type alterFlags struct {
+	json, dryRun          bool
+	alwaysCopy, neverCopy bool
+	restart, postpone     bool
+}
 
 func (f *alterFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print events and the result as JSON lines")
+	cmd.Flags().BoolVar(&f.alwaysCopy, "always-copy", false, "copy the rows also where the server could alter the table at once or in place")
+	cmd.Flags().BoolVar(&f.neverCopy, "never-copy", false, "fail where the rows would have to be copied")
 }
 
 // options returns the options of the command line.
@@ -99,16 +121,65 @@ func (f *alterFlags) options(cmd *cobra.Command, c *config.Alter, given map[stri
 		return o, err
 	}
 	o = c.Options()
+	if f.alwaysCopy && f.neverCopy {
+		return o, &usageError{err: errors.New("--always-copy and --never-copy exclude each other"), try: cmd.CommandPath() + " --help"}
+	}
 	o.On, o.Clauses = mysqlServer(c.On, c.OnTLS, authorities), args[0]
+	o.AlwaysCopy, o.NeverCopy, o.Restart, o.Postpone = f.alwaysCopy, f.neverCopy, f.restart, f.postpone
+	for _, replica := range c.Throttle.Replicas {
+		o.Throttle.Replicas = append(o.Throttle.Replicas, mysqlServer(replica, c.OnTLS, authorities))
+	}
+	if o.Throttle.MaxThreadsRunning > 0 {
+		o.Throttle.Server = o.On
+	}
+	if o.Throttle.MaxP99 > 0 {
+		if o.Throttle.Gateway, err = throttleGateway(&c.Throttle); err != nil {
+			return o, err
+		}
+	}
+	if o.Control, err = alterControl(c); err != nil {
+		return o, err
+	}
 	if _, err := alter.Parse(o.Schema, o.Table, o.Clauses); err != nil {
 		return o, &usageError{err: err, try: cmd.CommandPath() + " --help"}
 	}
 	return o, nil
 }
 
+// alterControl is the path of the control socket, empty when there is to be none.
+func alterControl(c *config.Alter) (string, error) {
+	switch c.Control {
+	case config.ControlOff:
+		return "", nil
+	case config.ControlAuto:
+		dir, err := alterControlDir()
+		if err != nil {
+			return "", err
+		}
+		return filepath.Join(dir, copier.ControlName(string(c.On.Addr), []tabledef.Spec{{Schema: c.Schema, Name: c.Table}})), nil
+	}
+	return c.Control, nil
+}
+
+// alterControlDir is the directory for the control sockets of tare alter.
+func alterControlDir() (string, error) {
+	dir, err := copier.ControlDir()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, "alter")
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("create the directory for control sockets: %w", err)
+	}
+	return dir, nil
+}
+
 // runAlter alters the table.
 func runAlter(ctx context.Context, o alter.Options, f *alterFlags, stdout, stderr io.Writer) error {
-	screen := newCopyScreen(nil, f.json, stdout, stderr)
+	screen := lineScreen(stderr)
+	if f.json {
+		screen = jsonScreen(stdout)
+	}
 	o.Observe = screen.observe
 	report, err := alter.Run(ctx, o)
 	screen.close()
@@ -129,8 +200,29 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 	if n := len(r.LockWaits); n > 0 {
 		text += fmt.Sprintf("its lock was not to be had in %s\n", quantity.Of(n, "attempt"))
 	}
+	if c := r.Copy; c != nil {
+		text += alterCopyText(r.Table, c)
+	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// alterCopyText is what a copy has done, for people.
+func alterCopyText(table string, c *alter.CopyReport) (text string) {
+	if c.Report != nil {
+		for _, t := range c.Tables {
+			text += fmt.Sprintf("%s copied in %s", quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"))
+			if v := t.Verify; v != nil {
+				text += fmt.Sprintf("; compared: %s equal, checksum %s", quantity.Of(v.Rows, "row"), v.Checksum)
+			}
+			text += "\n"
+		}
+		if f := c.Follow; f != nil {
+			text += fmt.Sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
+		}
+		text += fmt.Sprintf("clients waited for at most %.0f ms at the swap, after %s\n", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
+	}
+	return text + fmt.Sprintf("the old table is %s: drop it when it is no longer of use\n", c.Old)
 }
 
 // lintAlter prints what would be done. It fails if the clauses cannot be executed.
@@ -184,6 +276,46 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 	if p.RowVersions >= 0 {
 		fmt.Fprintf(w, "row versions since the last rebuild: %d; at its limit MySQL refuses INSTANT for columns\n", p.RowVersions)
 	}
+	for _, note := range p.Notes {
+		fmt.Fprintln(w, note)
+	}
+	if p.CopyRefused != "" {
+		fmt.Fprintf(w, "a copy is refused: %s\n", p.CopyRefused)
+	}
 	_, err := fmt.Fprintf(w, "replication: %s\nway: %s: %s\n", p.Replication, p.Way, p.Why)
 	return err
+}
+
+func newAlterCtlCommand() *cobra.Command {
+	o := ctlFlags{what: "alter", dir: alterControlDir}
+	cmd := group(&cobra.Command{
+		Use:   "ctl",
+		Short: "Watch and change a tare alter that copies rows",
+		Long: `Watch and change a tare alter that copies rows on this machine, through its control socket.
+
+Without --socket, the only running one of this user is selected.`,
+		Example: "  tare alter ctl status\n  tare alter ctl throttle --share 0.2\n  tare alter ctl cutover",
+	})
+	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket, if several are running: the `path` of its --control-socket")
+	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
+	cmd.AddCommand(
+		o.plain("status", "Print its progress, its rate, and the reasons for it", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+			return c.Status(cmd.Context())
+		}),
+		o.plain("pause", "Pause it until resume: throttle --share 0", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+			none := 0.0
+			return c.Throttle(cmd.Context(), throttle.Change{Share: &none})
+		}),
+		newCtlThrottleCommand(&o),
+		o.plain("resume", "Undo pause and throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+			return c.Resume(cmd.Context())
+		}),
+		o.plain("cutover", "Swap the tables of one with --postpone-cutover, as soon as all rows are equal", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+			return c.Proceed(cmd.Context())
+		}),
+		o.plain("abort", "Stop it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+			return c.Abort(cmd.Context())
+		}),
+	)
+	return cmd
 }

@@ -189,12 +189,15 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 }
 
 // copyGateway returns the gateway for the live traffic, with its account.
-func copyGateway(c *config.Copy) (g gatewayclient.Gateway, err error) {
-	g.URL = c.Throttle.Gateway.Reveal()
-	if g.Token, err = c.Throttle.GatewayToken.Read(); err != nil {
+func copyGateway(c *config.Copy) (gatewayclient.Gateway, error) { return throttleGateway(&c.Throttle) }
+
+// throttleGateway returns the gateway of limits, with its account.
+func throttleGateway(t *config.CopyThrottle) (g gatewayclient.Gateway, err error) {
+	g.URL = t.Gateway.Reveal()
+	if g.Token, err = t.GatewayToken.Read(); err != nil {
 		return g, fmt.Errorf("--gateway-token-file: %w", err)
 	}
-	g.RootCAs, err = server.LoadCAs("--gateway-ca", c.Throttle.GatewayCA)
+	g.RootCAs, err = server.LoadCAs("--gateway-ca", t.GatewayCA)
 	return g, err
 }
 

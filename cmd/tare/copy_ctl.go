@@ -22,10 +22,13 @@ import (
 type ctlFlags struct {
 	socket string
 	json   bool
+
+	what string                 // copy or alter
+	dir  func() (string, error) // of the control sockets
 }
 
 func newCopyCtlCommand() *cobra.Command {
-	var o ctlFlags
+	o := ctlFlags{what: "copy", dir: copier.ControlDir}
 	cmd := group(&cobra.Command{
 		Use:   "ctl",
 		Short: "Watch and change a running copy",
@@ -36,11 +39,7 @@ Without --socket, the only running copy of this user is selected.`,
 	})
 	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket of the copy, if several are running: the `path` of its --control-socket")
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
-	plain := func(use, short string, do func(*copier.Control, *cobra.Command) (*telemetry.Status, error)) *cobra.Command {
-		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.tell(cmd, func(c *copier.Control) (*telemetry.Status, error) { return do(c, cmd) })
-		}}
-	}
+	plain := o.plain
 	cmd.AddCommand(
 		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Status(cmd.Context()) }),
 		newCtlThrottleCommand(&o),
@@ -97,7 +96,7 @@ func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry
 	path := o.socket
 	if path == "" {
 		var err error
-		if path, err = onlyCopy(cmd); err != nil {
+		if path, err = o.only(cmd); err != nil {
 			return err
 		}
 	}
@@ -113,9 +112,16 @@ func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry
 	return printCopyStatus(cmd.OutOrStdout(), s)
 }
 
-// onlyCopy returns the socket of this user's copy if there is exactly one.
-func onlyCopy(cmd *cobra.Command) (string, error) {
-	dir, err := copier.ControlDir()
+// plain returns a subcommand without flags.
+func (o *ctlFlags) plain(use, short string, do func(*copier.Control, *cobra.Command) (*telemetry.Status, error)) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return o.tell(cmd, func(c *copier.Control) (*telemetry.Status, error) { return do(c, cmd) })
+	}}
+}
+
+// only returns the socket of this user's copy, if exactly one runs.
+func (o *ctlFlags) only(cmd *cobra.Command) (string, error) {
+	dir, err := o.dir()
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +131,7 @@ func onlyCopy(cmd *cobra.Command) (string, error) {
 	}
 	switch len(running) {
 	case 0:
-		return "", fmt.Errorf("no running copy found in %s; select one started with --control-socket by --socket", dir)
+		return "", fmt.Errorf("no running %s found in %s; select one started with --control-socket by --socket", o.what, dir)
 	case 1:
 		for path := range running {
 			return path, nil
@@ -136,7 +142,11 @@ func onlyCopy(cmd *cobra.Command) (string, error) {
 		lines = append(lines, fmt.Sprintf("  --socket %s  (%s to %s)", path, s.From, s.To))
 	}
 	slices.Sort(lines)
-	return "", fmt.Errorf("%d copies run; say which one:\n%s", len(lines), strings.Join(lines, "\n"))
+	many := "copies"
+	if o.what != "copy" {
+		many = o.what + "s"
+	}
+	return "", fmt.Errorf("%d %s run; say which one:\n%s", len(lines), many, strings.Join(lines, "\n"))
 }
 
 // printCopyStatus writes a status for people.

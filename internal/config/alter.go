@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/alter"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -23,7 +24,13 @@ type Alter struct {
 	MaxLockWait time.Duration
 	LockTries   int
 	MaxInplace  Bytes
+	Workers     int
+	ChunkBytes  Bytes
+	MaxViewAge  time.Duration
 	Patience    time.Duration
+
+	Throttle CopyThrottle
+	Control  string // path of the control socket; "auto" or "off"
 
 	Diag Diag
 
@@ -42,7 +49,12 @@ func NewAlter() *Alter {
 	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is given up and retried: whole seconds, 1s or more")
 	s.Int(&c.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
 	s.Bytes(&c.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table, with its indexes, that the server may rebuild or index in place, which replicas execute as one statement; 0: none")
+	s.Int(&c.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
+	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
+	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so how long undo log is kept for it")
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
+	c.Throttle.declareAlter(s)
+	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl, where rows are copied: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
 	c.Diag.declare(s)
 	c.set = s
 	return c
@@ -72,7 +84,25 @@ func (c *Alter) Validate() error {
 	if c.MaxLockWait < time.Second || c.MaxLockWait%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("--max-lock-wait %v: servers count whole seconds; use 1s or more", c.MaxLockWait))
 	}
-	return errors.Join(errs...)
+	if c.Control == "" {
+		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
+	}
+	return errors.Join(append(errs, c.Throttle.validate(CopySource{}, false)...)...)
+}
+
+// declareAlter declares the limits of an ALTER TABLE by a copy.
+func (t *CopyThrottle) declareAlter(s *Set) {
+	s.Duration(&t.MaxLag, "max-lag", "0", "throttle the copying of rows to keep the lag of --replica below this; 0: no limit")
+	declare(s, &t.Replicas, Option{
+		Name: "replica", Kind: "url", repeats: true,
+		Help: "account on a replica whose lag is limited: mysql://user:password@host:port; can be repeated",
+	}, parseControlURLs, formatControlURLs)
+	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running, including the copy's, at or below this; 0: no limit")
+	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic, for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway with the role viewer, instead of user:password@ in its address")
+	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
+	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
 }
 
 // Ready reports what is missing to alter a table.
@@ -91,6 +121,7 @@ func (c *Alter) Ready() error {
 func (c *Alter) Options() alter.Options {
 	o := alter.Options{
 		Schema: c.Schema, Table: c.Table, MaxLockWait: c.MaxLockWait, LockTries: c.LockTries, MaxInplace: int64(c.MaxInplace), Patience: c.Patience,
+		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(),
 	}
 	if c.MaxInplace == 0 {
 		o.MaxInplace = -1

@@ -1,0 +1,290 @@
+package alter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A CopyReport is the result of a copy.
+type CopyReport struct {
+	*copier.Report // null where an earlier run has swapped the tables
+
+	Old          string    `json:"old"`           // the table with the former definition
+	PauseSeconds float64   `json:"pause_seconds"` // from the request for the lock to the end of the swap, which bounds the wait of clients; 0: unknown
+	SwapTries    []string  `json:"swap_tries"`    // errors of the tries of a swap before
+	LockWaits    []float64 `json:"lock_waits"`    // seconds of the tries that did not get the lock
+}
+
+// refuseCopy returns the reason why the table cannot be altered by a copy, whatever its columns; empty: it can.
+func refuseCopy(s *Statement, t *rowstream.Table, references []string, version string) string {
+	const longest = 64 // characters of a name
+	switch {
+	case len(t.Key) == 0:
+		return "it has no primary or unique key of columns that are never NULL, by which rows could be followed"
+	case len(t.Triggers) > 0:
+		return "it has triggers (" + strings.Join(t.Triggers, ", ") + "), which would stay with the old table"
+	case len(references) > 0:
+		return "foreign keys refer from or to it (" + strings.Join(references, ", ") + "), which would stay with the old table"
+	case !rowstream.IsMariaDB(version) && before(version, 8, 0, 13):
+		return "MySQL before 8.0.13 renames no tables in a session that has locked them"
+	case len([]rune(s.sentry())) > longest || len([]rune(s.old())) > longest:
+		return fmt.Sprintf("its name is too long for %s", s.sentry())
+	}
+	for _, c := range s.Clauses {
+		if c.notByCopy != "" {
+			return fmt.Sprintf("clause %q: %s", c.Text, c.notByCopy)
+		}
+	}
+	return ""
+}
+
+// findReferences finds the foreign keys of the table, and those of others that refer to it.
+func (r *run) findReferences(ctx context.Context) error {
+	schema, table := rowstream.SchemaText(r.s.Schema), rowstream.SchemaText(r.s.Table)
+	_, err := r.c.Query(ctx, "SELECT DISTINCT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME, '.', CONSTRAINT_NAME) FROM information_schema.REFERENTIAL_CONSTRAINTS"+
+		" WHERE CONSTRAINT_SCHEMA = "+schema+" AND TABLE_NAME = "+table+" OR UNIQUE_CONSTRAINT_SCHEMA = "+schema+" AND REFERENCED_TABLE_NAME = "+table+" ORDER BY 1",
+		func(row mysqlwire.TextRow) error {
+			r.references = append(r.references, string(row[0]))
+			return nil
+		})
+	if err != nil {
+		err = fmt.Errorf("look for foreign keys of %s: %w", r.s.FullName(), err)
+	}
+	return err
+}
+
+// before reports whether a server's version is before another one.
+func before(version string, major, minor, patch int) bool {
+	var a, b, c int
+	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &a, &b, &c); n < 3 {
+		return true
+	}
+	return a < major || a == major && (b < minor || b == minor && c < patch)
+}
+
+// copy alters the table by a copy of its rows, and resumes one that was interrupted.
+func (r *run) copy(ctx context.Context, report *Report) error {
+	if reason := refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); reason != "" {
+		return fmt.Errorf("alter %s by a copy: %s", r.s.FullName(), reason)
+	}
+	if r.g != nil && r.g.CopyRefused != "" {
+		return fmt.Errorf("alter %s by a copy: %s", r.s.FullName(), r.g.CopyRefused)
+	}
+	shadow, m, err := r.prepareShadow(ctx)
+	if err != nil {
+		return err
+	}
+	report.Copy = &CopyReport{Old: r.s.Schema + "." + r.s.old(), SwapTries: []string{}, LockWaits: []float64{}}
+	w := &swapper{o: r.o, s: r.s, c: r.c, report: report.Copy, maria: rowstream.IsMariaDB(r.c.ServerVersion)}
+	gate := newGate(r.o.Postpone)
+	o := copier.Options{
+		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
+		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
+		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Observe: r.o.Observe,
+		Proceed: gate.open,
+		Swap: func(ctx context.Context, c *copier.Swapping) error {
+			if err := gate.wait(ctx, c, w.tell); err != nil {
+				return err
+			}
+			return w.run(ctx, c)
+		},
+	}
+	if report.Copy.Report, err = copier.Run(ctx, o); err != nil {
+		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
+		if errors.Is(err, state.ErrRows) {
+			err = fmt.Errorf("%w; a value does not fit the new definition, as an ALTER TABLE in strict mode would report: correct the rows and repeat the command, or discard it with --restart", err)
+		}
+		return fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
+	}
+	return r.finish(ctx)
+}
+
+// strippable reports whether all secondary indexes can be built after the rows, in their order.
+func strippable(t *rowstream.Table) bool {
+	n := 0
+	for _, k := range rowstream.CreateKeys(t.Create) {
+		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
+			n++
+		}
+	}
+	return n == len(tabledef.SecondaryIndexes(t))
+}
+
+// finish deletes what is recorded of a copy whose tables are swapped.
+func (r *run) finish(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(dropSentry(ctx, r.c, r.s), forgetJob(ctx, r.c, r.s))
+}
+
+// prepareShadow creates the shadow, or finds that of an interrupted run, and returns its mapping.
+func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Mapping, error) {
+	spec := r.s.spec(nil)
+	phase, _, err := state.State{Schema: Schema}.PhaseOf(ctx, r.c, &spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.job == nil {
+		for _, name := range []string{r.s.shadow(), r.s.old()} {
+			exists, err := r.s.exists(ctx, r.c, name)
+			if err != nil {
+				return nil, nil, err
+			}
+			if exists {
+				return nil, nil, fmt.Errorf("table %s.%s exists, and no unfinished tare alter is recorded: drop it, or rename it", r.s.Schema, name)
+			}
+		}
+	}
+	if err := dropSentry(ctx, r.c, r.s); err != nil {
+		return nil, nil, err
+	}
+	if r.job == nil {
+		r.job = &job{Clauses: r.s.Text, Fixed: make(map[string][]byte)}
+		if err := r.job.save(ctx, r.c, r.s); err != nil {
+			return nil, nil, err
+		}
+	}
+	if phase == "" { // no row is copied
+		if err := r.createShadow(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	shadow, err := rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.shadow())
+	if err != nil {
+		return nil, nil, err
+	}
+	if shadow.Engine != "InnoDB" {
+		return nil, nil, errors.Join(fmt.Errorf("the new definition has the engine %s: only InnoDB is supported", shadow.Engine), r.discard(ctx))
+	}
+	m, err := r.mapping(ctx, shadow, r.job.Fixed)
+	if err == nil {
+		return shadow, m, r.job.save(ctx, r.c, r.s)
+	}
+	if phase == "" {
+		err = errors.Join(err, r.discard(ctx))
+	}
+	return nil, nil, fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
+}
+
+// createShadow creates the shadow with the new definition.
+func (r *run) createShadow(ctx context.Context) error {
+	shadow := r.s.sqlName(r.s.shadow())
+	for _, sql := range []string{"DROP TABLE IF EXISTS " + shadow, "CREATE TABLE " + shadow + " LIKE " + r.s.SQLName(), alters(shadow, r.s.Clauses, "")} {
+		if _, err := r.c.Exec(ctx, sql); err != nil {
+			return errors.Join(fmt.Errorf("create the shadow table %s: %w", shadow, err), r.discard(ctx))
+		}
+	}
+	return nil
+}
+
+// mapping returns the mapping to a table with the new definition. Values of added columns that are not in fixed are found out, and
+// added to it.
+func (r *run) mapping(ctx context.Context, target *rowstream.Table, fixed map[string][]byte) (*tabledef.Mapping, error) {
+	utc, err := inUTC(ctx, r.c)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's time zone: %w", err)
+	}
+	d := &defaulter{c: r.c, target: target, name: rowstream.Ident(Schema) + "." + rowstream.Ident(newJudge(r.c, r.s, r.t).name+"_row")}
+	return newMapping(r.s, r.t, target, utc, func(column *rowstream.Column) (value []byte, err error) {
+		name := strings.ToLower(column.Name)
+		value, known := fixed[name]
+		if !known {
+			if value, err = d.value(ctx, column); err == nil {
+				fixed[name] = value
+			}
+		}
+		return value, err
+	})
+}
+
+// discard drops the shadow, and all that is recorded of it.
+func (r *run) discard(ctx context.Context) error {
+	if err := dropSentry(ctx, r.c, r.s); err != nil {
+		return err
+	}
+	if _, err := r.c.Exec(ctx, "DROP TABLE IF EXISTS "+r.s.sqlName(r.s.shadow())); err != nil {
+		return fmt.Errorf("drop the shadow table: %w", err)
+	}
+	return forgetJob(ctx, r.c, r.s)
+}
+
+// resume finds out what has become of an interrupted run. It reports done if that has swapped the tables.
+func (r *run) resume(ctx context.Context) (done bool, err error) {
+	if r.job, err = loadJob(ctx, r.c, r.s); err != nil || r.job == nil {
+		return false, err
+	}
+	shadow, err := r.s.exists(ctx, r.c, r.s.shadow())
+	if err != nil {
+		return false, err
+	}
+	old, err := r.s.exists(ctx, r.c, r.s.old())
+	switch {
+	case err != nil:
+		return false, err
+	case !shadow && old:
+		if r.job.Clauses == r.s.Text {
+			return true, nil
+		}
+		return false, fmt.Errorf("an earlier run has altered %s by %q, and left %s.%s: repeat its command once, so that it is recorded as finished",
+			r.s.FullName(), r.job.Clauses, r.s.Schema, r.s.old())
+	case r.o.Restart:
+		r.job = nil
+		return false, r.discard(ctx)
+	case r.job.Clauses != r.s.Text:
+		return false, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+	}
+	return false, nil
+}
+
+// A gate keeps a postponed swap back.
+type gate struct {
+	once sync.Once
+	pass chan struct{} // closed to swap
+}
+
+func newGate(closed bool) *gate {
+	g := &gate{pass: make(chan struct{})}
+	if !closed {
+		_ = g.open()
+	}
+	return g
+}
+
+// open lets the swap begin.
+func (g *gate) open() error {
+	g.once.Do(func() { close(g.pass) })
+	return nil
+}
+
+// wait blocks until the gate is open.
+func (g *gate) wait(ctx context.Context, c *copier.Swapping, tell func(string, ...any)) error {
+	select {
+	case <-g.pass:
+		return nil
+	default:
+	}
+	tell("all rows are equal; the swap is postponed until tare alter ctl cutover")
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		select {
+		case <-g.pass:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-poll.C:
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
+	}
+}

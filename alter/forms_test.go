@@ -1,0 +1,297 @@
+package alter
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A form is a line of the table of forms.
+type form struct{ servers, clauses, refused string }
+
+// readForms returns the forms for a product. Those that are marked are returned where few is set.
+func readForms(t *testing.T, product string, few bool) (forms []form) {
+	text, err := os.ReadFile("../e2e/testdata/alter-forms.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		servers, rest, _ := strings.Cut(line, " ")
+		clauses, refused, _ := strings.Cut(rest, "=>")
+		f := form{servers, strings.TrimSpace(clauses), strings.TrimSpace(refused)}
+		mark := map[string]byte{"MariaDB": 'M', "MySQL": 'Y'}[product]
+		if (servers[0] == '*' || servers[0] == mark) && (!few || strings.HasSuffix(servers, "!")) {
+			forms = append(forms, f)
+		}
+	}
+	if len(forms) == 0 {
+		t.Fatal("there are no forms")
+	}
+	return forms
+}
+
+// formTable is the table that the forms alter.
+const formTable = ` (
+  id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, n INT NOT NULL DEFAULT 0, small SMALLINT, big BIGINT UNSIGNED NOT NULL, price DECIMAL(8,2), f FLOAT, d DOUBLE,
+  name VARCHAR(40) NOT NULL, lat VARCHAR(40) CHARACTER SET latin1, mb3 VARCHAR(40) CHARACTER SET utf8mb3, code CHAR(8), body TEXT, bin VARBINARY(20), blb BLOB,
+  day DATE, at DATETIME, at3 DATETIME(3), ts TIMESTAMP NULL, tm TIME, kind ENUM('a','b','c'), flags SET('x','y','z'), y YEAR, bits BIT(5), js JSON,
+  num VARCHAR(20), opt INT, gv INT AS (n * 2) VIRTUAL, gs INT AS (n + 1) STORED, u INT, UNIQUE KEY uu (u), KEY kn (n), KEY kname (name)
+) ENGINE=InnoDB CHARACTER SET utf8mb4`
+
+// formRow is a row of it.
+func formRow(id int) string {
+	return fmt.Sprintf("(%d, 0, %d, %d, %d.25, %d.5, %d.1e-3, 'name %d', x'e9%02x', 'é%d', 'c%d', REPEAT('b', %d), x'ff%02x00', x'%02x', '2026-01-%02d', '2026-01-31 10:%02d:00', "+
+		"'2026-01-31 10:00:00.%03d', '2026-03-01 00:00:%02d', '%02d:00:01', '%s', '%s', %d, b'%b', '{\"a\": %d}', '%d', %d, %d)",
+		id, id+300, uint64(1)<<63+uint64(id), id, id, id, id, 'a'+id%20, id, id, id, id%256, id%256, 1+id%28, id%60, id%1000, id%60, id%24,
+		[]string{"a", "b", "c"}[id%3], []string{"", "x", "x,z", "y"}[id%4], 1990+id%50, id%32, id, id, id%100, id)
+}
+
+const formColumns = " (id, n, small, big, price, f, d, name, lat, mb3, code, body, bin, blb, day, at, at3, ts, tm, kind, flags, y, bits, js, num, opt, u) VALUES "
+
+// fillForms creates the table with rows.
+func (d *database) fillForms(table string, rows int) {
+	d.t.Helper()
+	values := make([]string, rows)
+	for i := range values {
+		values[i] = formRow(i + 1)
+	}
+	d.exec("CREATE TABLE "+d.schema+"."+table+formTable, "INSERT INTO "+d.schema+"."+table+formColumns+strings.Join(values, ", "))
+}
+
+// A writer writes to a table until it is stopped, and counts what the server has acknowledged.
+type writer struct {
+	counts map[int]int // by id: what n must be
+	gone   map[int]bool
+	stop   chan struct{}
+	done   sync.WaitGroup
+	err    error
+}
+
+// write starts a writer: it counts up rows, and inserts and deletes others. columns are the names of n and of the columns that an inserted
+// row needs; they may change when the table is altered, and statements that name old ones are then repeated with new ones.
+func (d *database) write(table string, rows int) *writer {
+	c := d.connect()
+	w := &writer{counts: make(map[int]int), gone: make(map[int]bool), stop: make(chan struct{})}
+	w.done.Go(func() {
+		pace := time.NewTicker(2 * time.Millisecond) // the CPU is for the copy
+		defer pace.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-w.stop:
+				return
+			case <-pace.C:
+			}
+			id := 1 + i*7%rows
+			switch i % 5 {
+			case 3:
+				id = rows + i
+				if w.err = d.execOn(c, "INSERT INTO "+table+formColumns+formRow(id)); w.err != nil {
+					return
+				}
+				w.counts[id] = 0
+			case 4:
+				id = rows + i - 1
+				if i%2 == 0 {
+					if w.err = d.execOn(c, fmt.Sprintf("DELETE FROM %s WHERE id = %d", table, id)); w.err != nil {
+						return
+					}
+					delete(w.counts, id)
+					w.gone[id] = true
+				}
+			default:
+				if w.err = d.execOn(c, fmt.Sprintf("UPDATE %s SET n = n + 1 WHERE id = %d", table, id)); w.err != nil {
+					return
+				}
+				w.counts[id]++
+			}
+		}
+	})
+	return w
+}
+
+func (d *database) execOn(c *mysqlconn.Client, sql string) error {
+	_, err := c.Exec(d.t.Context(), sql)
+	return err
+}
+
+// end stops the writer and checks that a table has all that it has written. n is the name of the counter.
+func (w *writer) end(d *database, table, n string) {
+	d.t.Helper()
+	close(w.stop)
+	testwait.Group(d.t, "the client to end", &w.done)
+	if w.err != nil {
+		d.t.Errorf("a client: %v", w.err)
+	}
+	if n == "" {
+		return
+	}
+	seen := make(map[int]bool)
+	if _, err := d.connect().Query(d.t.Context(), "SELECT id, "+n+" FROM "+table, func(row mysqlwire.TextRow) error {
+		var id, count int
+		_, err := fmt.Sscan(string(row[0])+" "+string(row[1]), &id, &count)
+		seen[id] = true
+		if want := w.counts[id]; count != want || w.gone[id] {
+			d.t.Errorf("row %d: n is %d, want %d (deleted: %v)", id, count, want, w.gone[id])
+		}
+		return err
+	}); err != nil {
+		d.t.Error(err)
+	}
+	for id := range w.counts {
+		if !seen[id] {
+			d.t.Errorf("row %d is lost", id)
+		}
+	}
+}
+
+// create returns SHOW CREATE TABLE without the table's name and counter.
+func (d *database) create(table string) string {
+	d.t.Helper()
+	text := ""
+	if _, err := d.connect().Query(d.t.Context(), "SHOW CREATE TABLE "+table, func(row mysqlwire.TextRow) error {
+		text = string(row[1])
+		return nil
+	}); err != nil {
+		d.t.Error(err)
+	}
+	_, text, _ = strings.Cut(text, "(")
+	return regexp.MustCompile(` AUTO_INCREMENT=\d+`).ReplaceAllString(text, "")
+}
+
+// rows returns all rows of a table as text.
+func (d *database) rows(table string) (all []string) {
+	d.t.Helper()
+	if _, err := d.connect().Query(d.t.Context(), "SELECT * FROM "+table+" ORDER BY id", func(row mysqlwire.TextRow) error {
+		all = append(all, fmt.Sprintf("%q", row))
+		return nil
+	}); err != nil {
+		d.t.Error(err)
+	}
+	return all
+}
+
+// TestForms alters a table by copies while a client writes to it, and compares the result with what ALTER TABLE makes of the old table.
+func TestForms(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for i, f := range readForms(t, d.product, true) {
+			t.Run(f.clauses, func(t *testing.T) {
+				t.Parallel()
+				own := *d
+				own.t = t
+				own.form(f, fmt.Sprintf("t%d", i))
+			})
+		}
+	})
+}
+
+// form runs a form on a new table. The swap is postponed until the client has stopped, so that the old table has the same rows.
+func (d *database) form(f form, table string) {
+	t := d.t
+	const rows = 50
+	d.fillForms(table, rows)
+	w := d.write(table, rows)
+	o := d.options(table, f.clauses)
+	o.AlwaysCopy, o.Postpone, o.Workers = true, true, 2
+	o.Control = t.TempDir() + "/s"
+	equal := make(chan struct{}, 1)
+	o.Observe = func(e telemetry.Event) {
+		if e.Kind == telemetry.EventAlter && strings.Contains(e.Text, "postponed") {
+			equal <- struct{}{}
+		}
+	}
+	ended := make(chan error, 1)
+	var report *Report
+	go func() {
+		var err error
+		report, err = Run(t.Context(), o)
+		ended <- err
+	}()
+	var err error
+	select {
+	case <-equal:
+		w.end(d, table, "n")
+		control := copier.NewControl(o.Control)
+		defer control.Close()
+		if _, err := control.Proceed(t.Context()); err != nil {
+			t.Error(err)
+		}
+		err = testwait.Receive(t, "the tables to be swapped", ended)
+	case err = <-ended:
+		w.end(d, table, "n")
+	}
+	if f.refused != "" {
+		if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(f.refused)) {
+			t.Errorf("got %v, want %q", err, f.refused)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Way != WayCopy || report.Copy.Tables[0].Verify.Mismatches() != 0 || report.Copy.Tables[0].Verify.Incomplete() {
+		t.Errorf("report %+v", report)
+	}
+	twin := "_tare_old_" + table
+	c := d.connect()
+	if _, err := c.Exec(t.Context(), "SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), "ALTER TABLE "+twin+" "+f.clauses); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := d.create(table), d.create(twin); got != want {
+		t.Errorf("the definition is\n%s\nwant\n%s", got, want)
+	}
+	got, want := d.rows(table), d.rows(twin)
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Errorf("row\n%s\nwant\n%s", got[i], want[i])
+			break
+		}
+	}
+	if len(got) != len(want) || len(got) < 50 {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+}
+
+// TestSwapUnderLoad alters a table while clients write to it before, during and after the swap: nothing that was acknowledged is lost.
+func TestSwapUnderLoad(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for _, table := range []string{"t", "Upper"} {
+			name := "`" + table + "`"
+			d.fillForms(name, 50)
+			w := d.write(name, 50)
+			o := d.options(table, "MODIFY id BIGINT NOT NULL AUTO_INCREMENT, ADD COLUMN note VARCHAR(20) DEFAULT 'x'")
+			o.AlwaysCopy = true
+			report, err := Run(t.Context(), o)
+			w.end(d, name, "n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Copy.PauseSeconds <= 0 || report.Copy.Old != d.schema+"._tare_old_"+table {
+				t.Errorf("report %+v", report.Copy)
+			}
+			c := d.connect()
+			if left := d.value(c, "SELECT GROUP_CONCAT(TABLE_NAME) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+d.schema+"' AND (TABLE_NAME LIKE '%sentry%' OR TABLE_NAME LIKE '%tare_new%')"); left != "" {
+				t.Errorf("%s are left", left)
+			}
+			if left := d.value(c, "SELECT COUNT(*) FROM _tare.alter_job WHERE table_schema = '"+d.schema+"'"); left != "0" {
+				t.Errorf("%s jobs are left", left)
+			}
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package alter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// A job is the record of a copy that is not finished, in the altered server. The progress of the rows is in the state of package copier,
+// under the name of the shadow.
+type job struct {
+	Clauses string `json:"clauses"`
+
+	// Fixed has the values of added columns, which are the same in all runs. A nil value is NULL.
+	Fixed map[string][]byte `json:"fixed"`
+}
+
+// jobs is the table of the records.
+func jobs() string { return rowstream.Ident(Schema) + ".alter_job" }
+
+func (s *Statement) jobWhere() string {
+	return " WHERE table_schema = " + rowstream.Quote(s.Schema) + " AND table_name = " + rowstream.Quote(s.Table)
+}
+
+// loadJob returns the record of a table, nil if there is none.
+func loadJob(ctx context.Context, c *mysqlconn.Client, s *Statement) (j *job, err error) {
+	_, err = c.Query(ctx, "SELECT job FROM "+jobs()+s.jobWhere(), func(row mysqlwire.TextRow) error {
+		j = &job{}
+		return json.Unmarshal(row[0], j)
+	})
+	if state.Absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read from schema %s whether %s is being altered: %w", Schema, s.FullName(), err)
+	}
+	return j, nil
+}
+
+// save records the job, or replaces its record.
+func (j *job) save(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	for _, sql := range []string{
+		"CREATE TABLE IF NOT EXISTS " + jobs() + ` (
+  table_schema varbinary(256) NOT NULL,
+  table_name   varbinary(256) NOT NULL,
+  job          longblob NOT NULL COMMENT 'JSON',
+  started      datetime(6) NOT NULL,
+  PRIMARY KEY (table_schema, table_name)
+) ENGINE=InnoDB COMMENT='what tare alter copies'`,
+		"INSERT INTO " + jobs() + " (table_schema, table_name, job, started) VALUES (" + rowstream.Quote(s.Schema) + ", " + rowstream.Quote(s.Table) + ", " +
+			rowstream.Quote(string(text)) + ", UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE job = " + rowstream.Quote(string(text)),
+	} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("record in schema %s that %s is being altered: %w", Schema, s.FullName(), err)
+		}
+	}
+	return nil
+}
+
+// forgetJob deletes the record, and that of the rows of the shadow.
+func forgetJob(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
+	spec := s.spec(nil)
+	if err := (state.State{Schema: Schema}).ForgetTable(ctx, c, &spec); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, "DELETE FROM "+jobs()+s.jobWhere()); err != nil && !state.Absent(err) {
+		return fmt.Errorf("delete the record of %s in schema %s: %w", s.FullName(), Schema, err)
+	}
+	return nil
+}
+
+// shadow returns the name of the table with the new definition.
+func (s *Statement) shadow() string { return "_tare_new_" + s.Table }
+
+// old returns the name that the table gets.
+func (s *Statement) old() string { return "_tare_old_" + s.Table }
+
+// sqlName returns the name of a table of the schema for statements.
+func (s *Statement) sqlName(table string) string {
+	return rowstream.Ident(s.Schema) + "." + rowstream.Ident(table)
+}
+
+// spec is the copy of the table to its shadow.
+func (s *Statement) spec(m *tabledef.Mapping) tabledef.Spec {
+	return tabledef.Spec{Schema: s.Schema, Name: s.Table, ToSchema: s.Schema, ToName: s.shadow(), Mapping: m}
+}
+
+// exists reports whether the schema has a table.
+func (s *Statement) exists(ctx context.Context, c *mysqlconn.Client, table string) (bool, error) {
+	n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+rowstream.SchemaText(s.Schema)+
+		" AND TABLE_NAME = "+rowstream.SchemaText(table))
+	if err != nil {
+		return false, fmt.Errorf("look for table %s.%s: %w", s.Schema, table, err)
+	}
+	return n != "0", nil
+}

@@ -1,0 +1,220 @@
+package alter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// newMapping returns where the columns of the new definition come from. fixed returns the value that all rows get in an added column. It
+// returns an error where a copy of the rows would not be what a plain ALTER TABLE leaves, or could lose changes.
+func newMapping(s *Statement, source, target *rowstream.Table, utc bool, fixed func(*rowstream.Column) ([]byte, error)) (*tabledef.Mapping, error) {
+	m := &tabledef.Mapping{Text: s.Text}
+	for i := range target.Columns {
+		c := tabledef.MappedColumn{Column: target.Columns[i]}
+		from, existed := s.origin(c.Column.Name)
+		n := tabledef.ColumnNumber(source, from)
+		var err error
+		switch {
+		case existed && n >= 0:
+			from := &source.Columns[n]
+			c.From = from.Name
+			if c.Conversion, err = rowstream.ConvertColumn(from, &c.Column); err != nil {
+				return nil, err
+			}
+			if c.Conversion.UTC && !utc {
+				return nil, fmt.Errorf("column %s: from %s to %s: it depends on the time zone of the session, and that of the server is not UTC", from.Name, from.FullType, c.Column.FullType)
+			}
+		case existed:
+			return nil, fmt.Errorf("column %s is computed now, and would have to keep its values", c.Column.Name)
+		case c.Column.Auto:
+			return nil, fmt.Errorf("column %s: the rows would get other numbers than by ALTER TABLE", c.Column.Name)
+		default:
+			if c.Fixed, err = fixed(&c.Column); err != nil {
+				return nil, fmt.Errorf("find the value of the added column %s: %w", c.Column.Name, err)
+			}
+		}
+		m.Columns = append(m.Columns, c)
+	}
+	return m, errors.Join(sameKey(m, source, target), safeKeys(m, source, target))
+}
+
+// mapped returns the column of the mapping that comes from one of the source; nil if it is dropped.
+func mapped(m *tabledef.Mapping, from string) *tabledef.MappedColumn {
+	for i := range m.Columns {
+		if m.Columns[i].From == from {
+			return &m.Columns[i]
+		}
+	}
+	return nil
+}
+
+// sameKey returns an error unless the key by which rows are followed identifies them in the target, too.
+func sameKey(m *tabledef.Mapping, source, target *rowstream.Table) error {
+	var names []string
+	for _, k := range source.Key {
+		c := mapped(m, source.Columns[k].Name)
+		if c == nil {
+			return fmt.Errorf("column %s is of the key by which changes are followed, and cannot be dropped", source.Columns[k].Name)
+		}
+		names = append(names, rowstream.Ident(c.Column.Name))
+	}
+	for _, k := range rowstream.CreateKeys(target.Create) {
+		if (k.Kind == "PRIMARY KEY" || k.Kind == "UNIQUE KEY") && slices.EqualFunc(k.Parts, names, func(part, name string) bool {
+			return strings.EqualFold(strings.TrimSuffix(part, " DESC"), name)
+		}) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the key (%s), by which changes are followed, must remain a primary or unique key", strings.Join(names, ", "))
+}
+
+// safeKeys returns an error for unique keys by which rows could be equal that are not in the source.
+func safeKeys(m *tabledef.Mapping, source, target *rowstream.Table) error {
+	had := make(map[string]bool)
+	for _, k := range rowstream.CreateKeys(source.Create) {
+		if k.Kind == "PRIMARY KEY" || k.Kind == "UNIQUE KEY" {
+			parts := make([]string, len(k.Parts))
+			for i, part := range k.Parts {
+				parts[i] = strings.ToLower(part)
+				for _, c := range m.Columns {
+					if rest, ok := strings.CutPrefix(parts[i], strings.ToLower(rowstream.Ident(c.From))); ok && c.From != "" {
+						parts[i] = strings.ToLower(rowstream.Ident(c.Column.Name)) + rest
+						break
+					}
+				}
+			}
+			had[strings.Join(parts, ",")] = true
+		}
+	}
+	for _, k := range rowstream.CreateKeys(target.Create) {
+		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
+			continue
+		}
+		if !had[strings.ToLower(strings.Join(k.Parts, ","))] {
+			return fmt.Errorf("the key %s is unique and new, and rows with equal values would replace each other while they are copied: add it by a separate ALTER TABLE", k.Name)
+		}
+		for i := range m.Columns {
+			c := &m.Columns[i]
+			n := tabledef.ColumnNumber(source, c.From)
+			if n < 0 || !slices.ContainsFunc(k.Parts, func(part string) bool {
+				return strings.Contains(strings.ToLower(part), strings.ToLower(rowstream.Ident(c.Column.Name)))
+			}) {
+				continue
+			}
+			if !sameEquality(&source.Columns[n], &c.Column) {
+				return fmt.Errorf("column %s is of the unique key %s, and its values would be equal by other rules as %s %s", c.Column.Name, k.Name, c.Column.FullType, c.Column.Collation)
+			}
+		}
+	}
+	return nil
+}
+
+var integerType = regexp.MustCompile(`^(tiny|small|medium|big)?int$`)
+
+// sameEquality reports whether two values of a column are equal if, and only if, they are after the conversion.
+func sameEquality(from, to *rowstream.Column) bool {
+	switch {
+	case integerType.MatchString(from.Type) && integerType.MatchString(to.Type):
+		return true
+	case from.Collation != "" && to.Collation != "":
+		return from.Collation == to.Collation || sameWeights(from.Collation, to.Collation)
+	}
+	return from.Type == to.Type && from.FullType == to.FullType
+}
+
+// sameWeights reports whether a collation of utf8mb4 compares the characters of utf8mb3 as one of that does.
+func sameWeights(from, to string) bool {
+	for _, prefix := range []string{"utf8mb3_", "utf8_"} {
+		if rules, ok := strings.CutPrefix(from, prefix); ok {
+			return to == "utf8mb4_"+rules && slices.Contains([]string{"general_ci", "unicode_ci", "unicode_520_ci", "bin"}, rules)
+		}
+	}
+	return false
+}
+
+// inUTC reports whether the server's time zone is UTC.
+func inUTC(ctx context.Context, c *mysqlconn.Client) (bool, error) {
+	zone, err := rowstream.QueryValue(ctx, c, "SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)")
+	return zone == "UTC" || zone == "+00:00" || zone == "Etc/UTC", err
+}
+
+// tableCharset is the default character set in the text of SHOW CREATE TABLE.
+var tableCharset = regexp.MustCompile(`(?m)^\) .*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)`)
+
+// A defaulter finds out which value rows get in an added column: the server adds it to a table of one row.
+type defaulter struct {
+	c      *mysqlconn.Client
+	target *rowstream.Table
+	name   string // of the table of one row, quoted for SQL
+}
+
+// value returns the value in the form of ReadExpr.
+func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value []byte, err error) {
+	line := ""
+	for _, l := range rowstream.CreateLines(d.target.Create) {
+		if l = strings.TrimPrefix(l, "  "); strings.HasPrefix(l, rowstream.Ident(column.Name)+" ") {
+			line = strings.TrimSuffix(l, ",")
+		}
+	}
+	if line == "" {
+		return nil, errors.New("its definition cannot be parsed")
+	}
+	if !constantDefault(line) {
+		return nil, errors.New("its default is an expression, which may have another value for each row")
+	}
+	charset := ""
+	if m := tableCharset.FindStringSubmatch(d.target.Create); m != nil {
+		charset = " " + m[1]
+	}
+	for _, sql := range []string{
+		"DROP TABLE IF EXISTS " + d.name, "CREATE TABLE " + d.name + " (tare_row INT PRIMARY KEY) ENGINE=InnoDB" + charset, "INSERT INTO " + d.name + " VALUES (1)",
+		"ALTER TABLE " + d.name + " ADD COLUMN " + line, "SET SESSION time_zone = '+00:00'",
+	} {
+		if _, err := d.c.Exec(ctx, sql); err != nil {
+			return nil, err
+		}
+	}
+	_, err = d.c.Query(ctx, "SELECT "+column.ReadExpr()+" FROM "+d.name, func(row mysqlwire.TextRow) error {
+		value = slices.Clone(row[0])
+		if row[0] != nil && value == nil {
+			value = []byte{}
+		}
+		return nil
+	})
+	for _, sql := range []string{"SET SESSION time_zone = @@GLOBAL.time_zone", "DROP TABLE " + d.name} {
+		if _, other := d.c.Exec(ctx, sql); err == nil {
+			err = other
+		}
+	}
+	return value, err
+}
+
+// constantDefault reports whether the line of a column has a default that is the same for all rows of an ALTER TABLE, or none.
+func constantDefault(line string) bool {
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '\'', '"', '`':
+			if n := quoted(line[i:]); n > 0 {
+				i += n - 1
+			}
+		case ' ':
+			rest, ok := strings.CutPrefix(line[i:], " DEFAULT ")
+			if !ok {
+				continue
+			}
+			word := strings.ToLower(rest)
+			return word[0] == '\'' || word[0] == '-' || word[0] >= '0' && word[0] <= '9' || strings.HasPrefix(word, "null") || strings.HasPrefix(word, "b'") ||
+				strings.HasPrefix(word, "x'") || word[0] == '_' || strings.HasPrefix(word, "current_timestamp")
+		}
+	}
+	return true
+}

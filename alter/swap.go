@@ -1,0 +1,362 @@
+package alter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/copier/verify"
+	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
+)
+
+// The swap gives the shadow the name of the table, when no client can write to the table, and the shadow has all of its changes. Clients
+// that wait for the table then go on with the new one.
+//
+// In MySQL one session, the switcher, holds both tables locked and renames them. The changes are applied before it has its locks, while
+// another session, the keeper, has the table locked against writes:
+//
+//	keeper: LOCK t READ ──> all changes applied ──> switcher: LOCK t, shadow WRITE, seen waiting ──> keeper: UNLOCK
+//	──> switcher has the locks ──> nothing was left to apply ──> RENAME
+//
+// No one can write to either table after the last step but one. A change that another client has made between the two locks is seen there:
+// it cannot be applied, and the try ends.
+//
+// MariaDB refuses RENAME in a session that has locked tables, so that the renaming session, the switcher, waits for the lock of the keeper.
+// If the keeper let go before the switcher waited, clients could write to the table once more. If it died, the switcher would rename too
+// early. A sentry, a table in the way of RENAME, prevents the latter:
+//
+//	keeper: LOCK t, sentry WRITE ──> all changes applied ──> switcher: RENAME t TO sentry, shadow TO t, sentry TO old: seen waiting for t
+//	──> keeper: DROP sentry, UNLOCK ──> the switcher, which is first in the queue, renames
+//
+// RENAME takes the locks of its tables in the order of their names. The sentry's name is behind the table's, so that the switcher waits
+// for the table itself. If the names of shadow and old are before it, it has their locks by then: a third session sees that the lock of old
+// is taken, which the switcher has done after it had waited for whatever else, and then sees it waiting.
+
+// A swapper swaps the tables of a run.
+type swapper struct {
+	o      *Options
+	s      *Statement
+	c      *mysqlconn.Client // observes the other sessions
+	report *CopyReport
+	maria  bool
+}
+
+// errLost is the end of a RENAME whose effect is unknown.
+var errLost = errors.New("the connection was lost while the tables were renamed; run the same command again: it finds out whether they were")
+
+// run swaps the tables, within as many tries as the options allow.
+func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
+	for try := 1; ; try++ {
+		if err := w.ready(ctx, c); err != nil {
+			return err
+		}
+		if err := c.RaiseCounters(ctx, w.o.MaxLockWait); err != nil && !lockTimeout(err) { // before the pause, which is left with little to do
+			return err
+		}
+		began := time.Now()
+		err := w.try(ctx, c)
+		if err == nil {
+			w.report.PauseSeconds = time.Since(began).Seconds()
+			w.tell("%s has the new definition; clients waited for at most %v; the old table is %s.%s", w.s.FullName(), time.Since(began).Round(time.Millisecond), w.s.Schema, w.s.old())
+			return nil
+		}
+		c.Thaw()
+		if ctx.Err() != nil || !mayPass(err) || errors.Is(err, verify.ErrDiffer) || c.Err() != nil {
+			return err
+		}
+		w.report.SwapTries = append(w.report.SwapTries, err.Error())
+		if try >= w.o.LockTries {
+			return fmt.Errorf("swap %s with its shadow: %d tries have failed; run the same command again to resume from here; the last one: %w", w.s.FullName(), try, err)
+		}
+		pause := lockPause(try, w.o.MaxLockWait)
+		w.tell("try %d of %d: %v; next try in %v", try, w.o.LockTries, err, pause)
+		if !telemetry.Sleep(ctx, pause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// mayPass reports whether another try may succeed: a lock was not to be had in time, or the sentry has done its work.
+func mayPass(err error) bool {
+	const exists = 1050
+	var refused *mysqlconn.ServerError
+	return !errors.Is(err, errLost) && (!errors.As(err, &refused) || refused.SafeToRetry() || refused.Number == exists)
+}
+
+func (w *swapper) tell(format string, a ...any) {
+	w.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf(format, a...)})
+}
+
+// ready blocks until the shadow's lag is small enough to be caught up within the lock.
+func (w *swapper) ready(ctx context.Context, c *copier.Swapping) error {
+	for {
+		if lag, ok := c.Lag(); ok && lag <= w.o.MaxLockWait {
+			return nil
+		}
+		if err := c.Err(); err != nil {
+			return err
+		}
+		if !telemetry.Sleep(ctx, 50*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// sessions are those of a try.
+type sessions struct{ keeper, switcher *mysqlconn.Client }
+
+func (w *swapper) open(ctx context.Context) (*sessions, error) {
+	var s sessions
+	for _, c := range []**mysqlconn.Client{&s.keeper, &s.switcher} {
+		var err error
+		if *c, err = rowstream.Connect(ctx, w.o.On); err == nil {
+			err = setLockWait(ctx, *c, w.o.MaxLockWait)
+		}
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return &s, nil
+}
+
+// close ends the sessions, and with them their locks.
+func (s *sessions) close() {
+	for _, c := range []*mysqlconn.Client{s.keeper, s.switcher} {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// try swaps the tables, or leaves all as it was.
+func (w *swapper) try(ctx context.Context, c *copier.Swapping) error {
+	s, err := w.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if w.maria {
+		return w.behindSentry(ctx, c, s)
+	}
+	return w.underLocks(ctx, c, s)
+}
+
+// within bounds what is done while clients wait.
+func (w *swapper) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, w.o.MaxLockWait, fmt.Errorf("it was not done within the %v of --max-lock-wait", w.o.MaxLockWait))
+}
+
+// asked is a statement that a session executes while others are at work.
+type asked struct{ done chan error }
+
+func ask(ctx context.Context, c *mysqlconn.Client, sql string) *asked {
+	a := &asked{done: make(chan error, 1)}
+	go func() {
+		a.done <- panics.Guard(func() error {
+			_, err := c.Exec(ctx, sql)
+			return err
+		})
+	}()
+	return a
+}
+
+// waiting blocks until the session waits for a table's lock. It returns the error of the statement if that has ended instead.
+func (w *swapper) waiting(ctx context.Context, c *mysqlconn.Client, a *asked) error {
+	for {
+		state, err := rowstream.QueryValue(ctx, w.c, fmt.Sprintf("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = %d", c.ConnectionID))
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(state, "Waiting for table metadata lock") {
+			return nil
+		}
+		select {
+		case err := <-a.done:
+			if err == nil {
+				err = errors.New("it did not wait for the table's lock, which was lost")
+			}
+			a.done <- err
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// underLocks is the way of MySQL.
+func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *sessions) error {
+	locked, cancel, err := w.lock(ctx, s.keeper, "LOCK TABLES "+w.s.SQLName()+" READ")
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := reach(locked, c, s.keeper); err != nil {
+		return err
+	}
+	if err := c.RaiseCounters(locked, w.o.MaxLockWait); err != nil {
+		return err
+	}
+	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
+	a := ask(whole, s.switcher, "LOCK TABLES "+w.s.SQLName()+" WRITE, "+w.s.sqlName(w.s.shadow())+" WRITE")
+	err = w.waiting(locked, s.switcher, a)
+	_, unlockErr := s.keeper.Exec(whole, "UNLOCK TABLES")
+	if lockErr := <-a.done; lockErr != nil || err != nil || unlockErr != nil {
+		return errors.Join(err, lockErr, unlockErr)
+	}
+	c.Thaw()
+	if err := c.Reach(locked); err != nil {
+		return err
+	}
+	_, err = s.switcher.Exec(whole, "RENAME TABLE "+w.s.SQLName()+" TO "+w.s.sqlName(w.s.old())+", "+w.s.sqlName(w.s.shadow())+" TO "+w.s.SQLName())
+	return lost(err)
+}
+
+// lost marks the error of a RENAME whose effect is unknown.
+func lost(err error) error {
+	var refused *mysqlconn.ServerError
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
+}
+
+// lock locks the table. The context that it returns ends when clients would wait for too long.
+func (w *swapper) lock(ctx context.Context, c *mysqlconn.Client, sql string) (context.Context, context.CancelFunc, error) {
+	began := time.Now()
+	if _, err := c.Exec(ctx, sql); err != nil {
+		w.report.LockWaits = append(w.report.LockWaits, time.Since(began).Seconds())
+		return nil, nil, fmt.Errorf("lock %s: %w", w.s.FullName(), err)
+	}
+	locked, cancel := w.within(ctx)
+	return locked, cancel, nil
+}
+
+// sentryComment marks a sentry, which may be dropped.
+const sentryComment = "sentry of tare alter, which may be dropped"
+
+// sentry returns the name of the sentry, which is sorted behind that of the table.
+func (s *Statement) sentry() string {
+	first := "~"
+	if s.Table >= first { // of a character beyond ASCII
+		first = "\uffee"
+	}
+	return first + "tare_sentry_" + s.Table
+}
+
+// behindSentry is the way of MariaDB.
+func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessions) error {
+	table, old, shadow, sentry := w.s.SQLName(), w.s.sqlName(w.s.old()), w.s.sqlName(w.s.shadow()), w.s.sqlName(w.s.sentry())
+	if err := dropSentry(ctx, w.c, w.s); err != nil {
+		return err
+	}
+	if _, err := w.c.Exec(ctx, "CREATE TABLE "+sentry+" (tare_sentry INT PRIMARY KEY) ENGINE=InnoDB COMMENT='"+sentryComment+"'"); err != nil {
+		return fmt.Errorf("create the sentry of %s: %w", w.s.FullName(), err)
+	}
+	locked, cancel, err := w.lock(ctx, s.keeper, "LOCK TABLES "+table+" WRITE, "+sentry+" WRITE")
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := reach(locked, c, s.keeper); err != nil {
+		return err
+	}
+	if err := c.RaiseCounters(locked, w.o.MaxLockWait); err != nil {
+		return err
+	}
+	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
+	a := ask(whole, s.switcher, "RENAME TABLE "+table+" TO "+sentry+", "+shadow+" TO "+table+", "+sentry+" TO "+old)
+	dropped := false
+	if err = w.queued(locked, s.switcher, a); err == nil {
+		_, err = s.keeper.Exec(whole, "DROP TABLE "+sentry)
+		var refused *mysqlconn.ServerError
+		dropped = !errors.As(err, &refused)
+	}
+	_, unlockErr := s.keeper.Exec(whole, "UNLOCK TABLES") // a lost session has no locks
+	renamed := <-a.done
+	switch {
+	case dropped:
+		return lost(renamed)
+	case renamed == nil:
+		return fmt.Errorf("%w: the sentry was dropped by another session", errLost)
+	}
+	return errors.Join(err, unlockErr)
+}
+
+// queued blocks until the RENAME of a session waits for the lock of the table itself.
+func (w *swapper) queued(ctx context.Context, c *mysqlconn.Client, a *asked) error {
+	if w.s.Table > w.s.old() { // it has the lock of old before it waits for that of the table
+		const free = 1146 // there is no such table, and no lock of its name
+		for {
+			_, err := w.c.Exec(ctx, "SET STATEMENT lock_wait_timeout = 0 FOR SELECT 1 FROM "+w.s.sqlName(w.s.old())+" LIMIT 0")
+			var refused *mysqlconn.ServerError
+			if lockTimeout(err) {
+				break
+			}
+			if err == nil {
+				return fmt.Errorf("table %s.%s exists", w.s.Schema, w.s.old())
+			}
+			if !errors.As(err, &refused) || refused.Number != free {
+				return err
+			}
+			select {
+			case err := <-a.done:
+				a.done <- err
+				return fmt.Errorf("it did not wait for the table's lock: %w", err)
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return w.waiting(ctx, c, a)
+}
+
+// dropSentry drops the sentry that a dead run has left, once no RENAME of that run waits for it.
+func dropSentry(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
+	comment, err := rowstream.QueryValue(ctx, c, "SELECT CONCAT('=', TABLE_COMMENT) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+rowstream.SchemaText(s.Schema)+
+		" AND TABLE_NAME = "+rowstream.SchemaText(s.sentry()))
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for the sentry of %s: %w", s.FullName(), err)
+	case comment == "":
+		return nil
+	case comment != "="+sentryComment:
+		return fmt.Errorf("table %s.%s is in the way: rename it", s.Schema, s.sentry())
+	}
+	for began := time.Now(); ; {
+		n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE LOCATE("+
+			rowstream.Quote("RENAME TABLE "+s.SQLName()+" TO ")+", INFO) = 1")
+		if err != nil {
+			return fmt.Errorf("look for a RENAME of %s: %w", s.FullName(), err)
+		}
+		if n == "0" {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			return fmt.Errorf("a RENAME of %s by an earlier run still waits: KILL it", s.FullName())
+		}
+		if !telemetry.Sleep(ctx, 100*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
+	if _, err := c.Exec(ctx, "DROP TABLE "+s.sqlName(s.sentry())); err != nil {
+		return fmt.Errorf("drop the sentry of %s: %w", s.FullName(), err)
+	}
+	return nil
+}
+
+// reach blocks until the shadow has all changes, and compares the rows that could not be compared before.
+func reach(ctx context.Context, c *copier.Swapping, keeper *mysqlconn.Client) error {
+	if err := c.Reach(ctx); err != nil {
+		return err
+	}
+	return c.Compare(ctx, keeper)
+}
