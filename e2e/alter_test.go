@@ -1,0 +1,200 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/testwait"
+)
+
+// alterTable returns the statements that create a table with columns of all types and insert a row.
+func alterTable(t *testing.T) (create, insert string) {
+	text, err := os.ReadFile("testdata/alter-table.sql")
+	must(t, err)
+	create, insert, _ = strings.Cut(string(text), ";\nINSERT")
+	return create, "INSERT" + strings.TrimRight(insert, ";\n")
+}
+
+// onAlterServers runs a test on a MariaDB and a MySQL, in a new schema.
+func onAlterServers(t *testing.T, schema string, do func(t *testing.T, s *testmysql.Server)) {
+	for _, product := range []string{"MariaDB", "MySQL"} {
+		t.Run(product, func(t *testing.T) {
+			server := (*testmysql.Server)(nil)
+			if product == "MySQL" {
+				server = mysqlGTID.get(t)
+			} else {
+				server = testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier"))
+			}
+			must(t, server.Exec("DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema+" CHARACTER SET utf8mb4"))
+			do(t, server)
+		})
+	}
+}
+
+// An alterWriter writes to a table until it is stopped. counts has what n of each row must be, by id.
+type alterWriter struct {
+	counts map[int]int
+	stop   chan struct{}
+	done   sync.WaitGroup
+	err    error
+	pause  time.Duration // the longest statement
+}
+
+// writeAltered starts a writer, which counts rows up, inserts and deletes.
+func writeAltered(t *testing.T, db *sql.DB, table, insert string, rows int) *alterWriter {
+	w := &alterWriter{counts: make(map[int]int), stop: make(chan struct{})}
+	insert = strings.ReplaceAll(insert, "{table}", table)
+	for id := 1; id <= rows; id++ {
+		_, err := db.Exec(strings.ReplaceAll(insert, "{id}", fmt.Sprint(id)))
+		must(t, err)
+		w.counts[id] = 0
+	}
+	w.done.Go(func() {
+		pace := time.NewTicker(2 * time.Millisecond)
+		defer pace.Stop()
+		for i := 0; w.err == nil; i++ {
+			select {
+			case <-w.stop:
+				return
+			case <-pace.C:
+			}
+			id := 1 + i*7%rows
+			began := time.Now()
+			switch {
+			case i%5 == 3:
+				id = rows + i
+				if _, w.err = db.Exec(strings.ReplaceAll(insert, "{id}", fmt.Sprint(id))); w.err == nil {
+					w.counts[id] = 0
+				}
+			case i%10 == 4:
+				id = rows + i - 1
+				if _, w.err = db.Exec("DELETE FROM "+table+" WHERE id = ?", id); w.err == nil {
+					delete(w.counts, id)
+				}
+			default:
+				if _, w.err = db.Exec("UPDATE "+table+" SET n = n + 1 WHERE id = ?", id); w.err == nil {
+					w.counts[id]++
+				}
+			}
+			w.pause = max(w.pause, time.Since(began))
+		}
+	})
+	return w
+}
+
+// end stops the writer, and compares the counters.
+func (w *alterWriter) end(t *testing.T, db *sql.DB, table string) {
+	t.Helper()
+	close(w.stop)
+	testwait.Group(t, "the writer to end", &w.done)
+	if w.err != nil {
+		t.Errorf("the writer: %v", w.err)
+	}
+	rows, err := db.Query("SELECT id, n FROM " + table)
+	must(t, err)
+	defer rows.Close()
+	seen := 0
+	for rows.Next() {
+		var id, count int
+		must(t, rows.Scan(&id, &count))
+		if want, ok := w.counts[id]; !ok || count != want {
+			t.Errorf("row %d: n is %d, want %d (%v)", id, count, want, ok)
+		}
+		seen++
+	}
+	must(t, rows.Err())
+	if seen != len(w.counts) {
+		t.Errorf("%d rows, want %d", seen, len(w.counts))
+	}
+}
+
+// alterArgs is the command for a table.
+func alterArgs(s *testmysql.Server, table, clauses string, more ...string) []string {
+	return append([]string{
+		"alter", "--on", "mysql://copier:" + testmysql.Password + "@" + s.Addr, "--table", table, clauses, "--always-copy", "--json", "--workers", "2", "--chunk-bytes", "4KiB", "--patience", "30s",
+	}, more...)
+}
+
+// TestAlterKilled alters a table again and again while a client writes to it, and kills the command at random times, also while the tables
+// are swapped. No acknowledged write is lost.
+func TestAlterKilled(t *testing.T) {
+	rnd := testseed.Rand(t)
+	onAlterServers(t, "killed", func(t *testing.T, s *testmysql.Server) {
+		create, insert := alterTable(t)
+		db := open(t, s.Addr, "killed")
+		must(t, s.Exec(strings.ReplaceAll(create, "{table}", "killed.t")))
+		w := writeAltered(t, db, "killed.t", insert, 200)
+		kills := 0
+		for round := range 6 {
+			clauses := fmt.Sprintf("MODIFY small %s, ADD COLUMN c%d INT DEFAULT %[2]d", []string{"INT", "BIGINT", "BIGINT NOT NULL"}[round%3], round)
+			if round >= 3 {
+				clauses = fmt.Sprintf("ADD COLUMN c%d INT DEFAULT %[1]d FIRST", round)
+			}
+			args := alterArgs(s, "killed.t", clauses, "--control-socket", "off")
+			for range 4 {
+				kills += alterKilled(t, args, rnd)
+			}
+			alterToEnd(t, args)
+			must(t, s.Exec("DROP TABLE killed._tare_old_t"))
+		}
+		w.end(t, db, "killed.t")
+		t.Logf("%d kills; the longest statement of the client took %v", kills, w.pause)
+		var added int
+		scan(t, db, "SELECT COUNT(*) FROM killed.t WHERE c0 = 0 AND c1 = 1 AND c2 = 2 AND c3 = 3 AND c4 = 4 AND c5 = 5", &added)
+		if added != len(w.counts) {
+			t.Errorf("%d rows have all of the columns, want %d", added, len(w.counts))
+		}
+	})
+}
+
+// alterKilled kills a command: after some events, or some milliseconds after all rows were compared.
+func alterKilled(t *testing.T, args []string, rnd *rand.Rand) (killed int) {
+	c, events := startCopyTo(t, args, io.Discard)
+	if rnd.IntN(2) == 0 {
+		awaitEvents(t, c, events, 1+rnd.IntN(30))
+	} else {
+		for event := range events {
+			if strings.Contains(event, `"verified"`) {
+				break
+			}
+		}
+		select {
+		case <-c.exited:
+		case <-time.After(time.Duration(rnd.IntN(150)) * time.Millisecond):
+		}
+	}
+	select {
+	case <-c.exited:
+		return 0
+	default:
+	}
+	c.end(syscall.SIGKILL)
+	return 1
+}
+
+// alterToEnd runs a command until it is done. It may have been done before: then its columns exist.
+func alterToEnd(t *testing.T, args []string) {
+	t.Helper()
+	for try := 0; ; try++ {
+		_, stderr, err := command(t, "", binary, args...)
+		done := strings.Contains(stderr, "1060") || strings.Contains(stderr, "_tare_old_t exists")
+		if err == nil || done {
+			return
+		}
+		if try == 20 || !strings.Contains(stderr, "another tare") { // the server notices a killed command after a short time
+			t.Fatalf("the last run: %v\n%s", err, stderr)
+		}
+	}
+}
