@@ -66,8 +66,9 @@ race: ## test everything with the race detector
 	.ci/packages mariadbd gcc
 	go test -race $(PACKAGES)
 
-lint: $(LINT) ## run the linters of .golangci.yml
+lint: $(LINT) ## run the linters of .golangci.yml; check words and names against the glossary
 	$(LINT) run $(PACKAGES)
+	go test -run '^TestHouse$$/^(words|prose)$$' ./internal/archtest
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(dir $(LINT)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

@@ -31,7 +31,7 @@ type comparison struct {
 	other   Decoder
 	by      Implementation
 	shard   string
-	tell    func(Difference)
+	report  func(Difference)
 
 	tee   io.Reader      // reads the body
 	pipe  *io.PipeWriter // nil if the current body was compared, or if there is none
@@ -65,7 +65,7 @@ func newComparison(o *Order, s *Source) *comparison {
 		other:   NewDecoder(Stdlib-o.Decoder, s.Form),
 		by:      o.Decoder,
 		shard:   s.Shard,
-		tell:    o.Compare,
+		report:  o.Compare,
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *comparison) compare(err error) {
 	d := Difference{Shard: c.shard, By: c.by, Items: c.mine.items, OtherItems: v.sum.items, Err: notEOF(err), OtherErr: notEOF(v.err)}
 	d.SameBytes = c.mine.hash.Sum64() == v.sum.hash.Sum64()
 	if !d.SameBytes || d.Items != d.OtherItems || !sameFailure(d.Err, d.OtherErr) {
-		c.tell(d)
+		c.report(d)
 	}
 }
 

@@ -36,7 +36,7 @@ func texts(closed *atomic.Int64, bodies ...string) []Source {
 }
 
 // merged returns the response to an order by WriteTo, and checks that Read returns nearly the same.
-func merged(t *testing.T, workers int, o Order, bodies ...string) (answer string, stats Stats, err error) {
+func merged(t *testing.T, workers int, o Order, bodies ...string) (response string, stats Stats, err error) {
 	t.Helper()
 	for _, way := range []string{"WriteTo", "Read"} {
 		var closed atomic.Int64
@@ -67,12 +67,12 @@ func merged(t *testing.T, workers int, o Order, bodies ...string) (answer string
 		if stats.Bytes != int64(out.Len()) {
 			t.Fatalf("%s: %d bytes counted, %d written", way, stats.Bytes, out.Len())
 		}
-		if answer != "" && workers == 1 && answer != out.String() {
-			t.Fatalf("WriteTo and Read differ:\n%s\n%s", answer, out.String())
+		if response != "" && workers == 1 && response != out.String() {
+			t.Fatalf("WriteTo and Read differ:\n%s\n%s", response, out.String())
 		}
-		answer = out.String()
+		response = out.String()
 	}
-	return answer, stats, err
+	return response, stats, err
 }
 
 func TestMerge(t *testing.T) {
@@ -205,10 +205,10 @@ func TestMergeErrors(t *testing.T) {
 }
 
 // itemSet counts the items of a response.
-func itemSet(t *testing.T, answer []byte) map[string]int {
+func itemSet(t *testing.T, response []byte) map[string]int {
 	t.Helper()
 	set := map[string]int{}
-	o := decode(t, new(Scanner), bytes.NewReader(answer))
+	o := decode(t, new(Scanner), bytes.NewReader(response))
 	if !o.accepted() {
 		t.Fatal(o.err)
 	}
@@ -260,8 +260,8 @@ func TestMergeLarge(t *testing.T) {
 						}
 					}
 					b := m.Merge(sources, o)
-					var answer bytes.Buffer
-					if _, err := b.WriteTo(&answer); err != nil {
+					var response bytes.Buffer
+					if _, err := b.WriteTo(&response); err != nil {
 						t.Fatal(err)
 					}
 					if items != 2*shards*n {
@@ -274,9 +274,9 @@ func TestMergeLarge(t *testing.T) {
 					if s := b.Stats(); s.Items != int64(times*shards*n) || s.Items+s.Duplicates != items {
 						t.Errorf("stats are %+v", s)
 					}
-					text := answer.Bytes()
+					text := response.Bytes()
 					if out != FormJSON {
-						text = append([]byte(`{"data":[`), bytes.TrimPrefix(decode(t, NewFrameScanner(out), &answer).items, []byte(","))...)
+						text = append([]byte(`{"data":[`), bytes.TrimPrefix(decode(t, NewFrameScanner(out), &response).items, []byte(","))...)
 						text = append(text, `]}`...)
 					}
 					got := itemSet(t, text)
@@ -378,21 +378,21 @@ func (f *failingWriter) Write(p []byte) (int, error) {
 
 // TestCompare expects a report for each body on which the decoders disagree, and for no others.
 func TestCompare(t *testing.T) {
-	var told []Difference
-	o := Order{Compare: func(d Difference) { told = append(told, d) }}
+	var notified []Difference
+	o := Order{Compare: func(d Difference) { notified = append(notified, d) }}
 	for _, text := range bodies(t) {
 		if _, _, err := merged(t, 1, o, text); errors.Is(err, io.EOF) {
 			t.Fatal("an error that is none")
 		}
 	}
-	if len(told) > 0 {
-		t.Errorf("told of %v", told)
+	if len(notified) > 0 {
+		t.Errorf("told of %v", notified)
 	}
 	c := newComparison(&o, &Source{Shard: "7"})
 	c.other = liar{c.other}
 	decode(t, c, bytes.NewReader(testactive.Body(1, 2000)))
-	if len(told) != 1 || told[0].Items != 2000 || told[0].OtherItems != 0 || told[0].OtherErr == nil || told[0].SameBytes {
-		t.Errorf("told of %v", told)
+	if len(notified) != 1 || notified[0].Items != 2000 || notified[0].OtherItems != 0 || notified[0].OtherErr == nil || notified[0].SameBytes {
+		t.Errorf("told of %v", notified)
 	}
 	c.Reset(bytes.NewReader(testactive.Body(1, 2000)))
 	c.close() // ends the goroutine of a body that is not read

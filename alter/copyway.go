@@ -93,7 +93,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Observe: r.o.Observe,
 		Proceed: gate.open,
 		Swap: func(ctx context.Context, c *copier.Swapping) error {
-			if err := gate.wait(ctx, c, w.tell); err != nil {
+			if err := gate.wait(ctx, c, w.notify); err != nil {
 				return err
 			}
 			return w.run(ctx, c)
@@ -266,13 +266,13 @@ func (g *gate) open() error {
 }
 
 // wait blocks until the gate is open.
-func (g *gate) wait(ctx context.Context, c *copier.Swapping, tell func(string, ...any)) error {
+func (g *gate) wait(ctx context.Context, c *copier.Swapping, notify func(string, ...any)) error {
 	select {
 	case <-g.pass:
 		return nil
 	default:
 	}
-	tell("all rows are equal; the swap is postponed until tare alter ctl cutover")
+	notify("all rows are equal; the swap is postponed until tare alter ctl cutover")
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {

@@ -154,7 +154,7 @@ func (j *judge) size(ctx context.Context, g *Judgement) error {
 	return err
 }
 
-// create creates the probe anew.
+// create drops the probe if it exists and creates it.
 func (j *judge) create(ctx context.Context) error {
 	for _, sql := range []string{"DROP TABLE IF EXISTS " + j.sqlName(), "CREATE TABLE " + j.sqlName() + " LIKE " + j.t.SQLName()} {
 		if _, err := j.c.Exec(ctx, sql); err != nil {

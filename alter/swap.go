@@ -16,7 +16,7 @@ import (
 )
 
 // The swap gives the shadow the name of the table, when no client can write to the table, and the shadow has all of its changes. Clients
-// that wait for the table then go on with the new one.
+// that wait for the table then use the new one.
 //
 // In MySQL one session, the switcher, holds both tables locked and renames them. The changes are applied before it has its locks, while
 // another session, the keeper, has the table locked against writes:
@@ -28,7 +28,7 @@ import (
 // it cannot be applied, and the try ends.
 //
 // MariaDB refuses RENAME in a session that has locked tables, so that the renaming session, the switcher, waits for the lock of the keeper.
-// If the keeper let go before the switcher waited, clients could write to the table once more. If it died, the switcher would rename too
+// If the keeper let go before the switcher waited, clients could write to the table again. If it died, the switcher would rename too
 // early. A sentry, a table in the way of RENAME, prevents the latter:
 //
 //	keeper: LOCK t, sentry WRITE ──> all changes applied ──> switcher: RENAME t TO sentry, shadow TO t, sentry TO old: seen waiting for t
@@ -63,7 +63,7 @@ func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
 		err := w.try(ctx, c)
 		if err == nil {
 			w.report.PauseSeconds = time.Since(began).Seconds()
-			w.tell("%s has the new definition; clients waited for at most %v; the old table is %s.%s", w.s.FullName(), time.Since(began).Round(time.Millisecond), w.s.Schema, w.s.old())
+			w.notify("%s has the new definition; clients waited for at most %v; the old table is %s.%s", w.s.FullName(), time.Since(began).Round(time.Millisecond), w.s.Schema, w.s.old())
 			return nil
 		}
 		c.Thaw()
@@ -75,21 +75,21 @@ func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
 			return fmt.Errorf("swap %s with its shadow: %d tries have failed; run the same command again to resume from here; the last one: %w", w.s.FullName(), try, err)
 		}
 		pause := lockPause(try, w.o.MaxLockWait)
-		w.tell("try %d of %d: %v; next try in %v", try, w.o.LockTries, err, pause)
+		w.notify("try %d of %d: %v; next try in %v", try, w.o.LockTries, err, pause)
 		if !telemetry.Sleep(ctx, pause) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// mayPass reports whether another try may succeed: a lock was not to be had in time, or the sentry has done its work.
+// mayPass reports whether another try may succeed: a lock was not granted in time, or the sentry has done its work.
 func mayPass(err error) bool {
 	const exists = 1050
 	var refused *mysqlconn.ServerError
 	return !errors.Is(err, errLost) && (!errors.As(err, &refused) || refused.SafeToRetry() || refused.Number == exists)
 }
 
-func (w *swapper) tell(format string, a ...any) {
+func (w *swapper) notify(format string, a ...any) {
 	w.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf(format, a...)})
 }
 

@@ -323,7 +323,7 @@ func (c *changes) fill(ctx context.Context) error {
 			return nil
 		}
 		wait := 3 * c.o.Heartbeat
-		if tells := c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0); tells && (c.events == nil || !c.events.Buffered()) {
+		if reports := c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0); reports && (c.events == nil || !c.events.Buffered()) {
 			now := time.Now()
 			if began.IsZero() {
 				began = now

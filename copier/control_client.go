@@ -86,15 +86,15 @@ func (c *Control) do(ctx context.Context, method, path string, body any) (*telem
 	}
 	defer resp.Body.Close()
 	const most = 16 << 20 // a status of very many tables
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	response, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
 		return nil, fmt.Errorf("read the response of the copy at %s: %w", c.path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the copy at %s: %s", c.path, strings.TrimSpace(string(answer)))
+		return nil, fmt.Errorf("the copy at %s: %s", c.path, strings.TrimSpace(string(response)))
 	}
 	var s telemetry.Status
-	if err := json.Unmarshal(answer, &s); err != nil {
+	if err := json.Unmarshal(response, &s); err != nil {
 		return nil, fmt.Errorf("read the response of the copy at %s: %w", c.path, err)
 	}
 	return &s, nil

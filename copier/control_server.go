@@ -132,7 +132,7 @@ func (c *controlled) handler() http.Handler {
 }
 
 func (c *controlled) endpoints() map[string]http.HandlerFunc {
-	answer := func(w http.ResponseWriter, err error) {
+	response := func(w http.ResponseWriter, err error) {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
@@ -141,7 +141,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 		_ = json.NewEncoder(w).Encode(c.status()) // the client may have disconnected
 	}
 	return map[string]http.HandlerFunc{
-		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) },
+		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { response(w, nil) },
 		"POST /v1/throttle": func(w http.ResponseWriter, r *http.Request) {
 			var change throttle.Change
 			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
@@ -150,23 +150,23 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 				http.Error(w, "the change is not understood: "+err.Error(), http.StatusBadRequest)
 				return
 			}
-			answer(w, c.change(change))
+			response(w, c.change(change))
 		},
 		"POST /v1/resume": func(w http.ResponseWriter, _ *http.Request) {
 			all := 1.0
-			answer(w, c.change(throttle.Change{Share: &all}))
+			response(w, c.change(throttle.Change{Share: &all}))
 		},
 		"POST /v1/abort": func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, nil) // respond before abort closes the socket
+			response(w, nil) // respond before abort closes the socket
 			c.abort()
 		},
-		"POST /v1/finish": func(w http.ResponseWriter, _ *http.Request) { answer(w, c.finish()) },
+		"POST /v1/finish": func(w http.ResponseWriter, _ *http.Request) { response(w, c.finish()) },
 		"POST /v1/cutover": func(w http.ResponseWriter, _ *http.Request) {
 			if c.proceed == nil {
-				answer(w, errNothingWaits)
+				response(w, errNothingWaits)
 				return
 			}
-			answer(w, c.proceed())
+			response(w, c.proceed())
 		},
 	}
 }

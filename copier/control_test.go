@@ -22,9 +22,9 @@ import (
 
 // fakeControlled records the commands it receives.
 type fakeControlled struct {
-	told    []string
-	p       *throttle.Pacer
-	observe func(telemetry.Event)
+	reported []string
+	p        *throttle.Pacer
+	observe  func(telemetry.Event)
 }
 
 func (f *fakeControlled) controlled() controlled {
@@ -33,7 +33,7 @@ func (f *fakeControlled) controlled() controlled {
 			return telemetry.Status{Version: telemetry.StatusVersion, Phase: telemetry.RunCopying, Throttle: f.p.Status()}
 		},
 		change: f.p.Change, observe: f.observe,
-		abort:  func() { f.told = append(f.told, "abort") },
+		abort:  func() { f.reported = append(f.reported, "abort") },
 		finish: func() error { return errNotFollowing },
 	}
 }
@@ -102,8 +102,8 @@ func TestControl(t *testing.T) {
 	if _, err := c.Finish(ctx); err == nil || !strings.Contains(err.Error(), "does not follow") {
 		t.Errorf("finish: %v", err)
 	}
-	if _, err := c.Abort(ctx); err != nil || len(f.told) != 1 {
-		t.Errorf("abort: %v, told %v", err, f.told)
+	if _, err := c.Abort(ctx); err != nil || len(f.reported) != 1 {
+		t.Errorf("abort: %v, told %v", err, f.reported)
 	}
 	end()
 	const by = " by the owner of the control socket: status "

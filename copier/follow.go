@@ -88,7 +88,7 @@ func (r *run) prepareFollow(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range r.tables {
-		if d := t.Redefined; d != nil && d.Anew {
+		if d := t.Redefined; d != nil && d.Persist {
 			if err := r.state.Define(ctx, r.to, t.Spec, d.Definition); err != nil {
 				return err
 			}
@@ -200,9 +200,9 @@ func (r *run) followVerified(ctx context.Context, f *follow.Follower) error {
 	err := f.Run(following)
 	stop()
 	comparing.Wait()
-	var told endError
-	if err != nil && errors.As(context.Cause(following), &told) {
-		err = told.error
+	var reported endError
+	if err != nil && errors.As(context.Cause(following), &reported) {
+		err = reported.error
 	}
 	r.verified = v.Result()
 	return err

@@ -65,7 +65,7 @@ func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *tabled
 		case same:
 			return asNoted, nil
 		case known == "": // killed before the first row
-			return &tabledef.Redefinition{Definition: now, Anew: true}, nil
+			return &tabledef.Redefinition{Definition: now, Persist: true}, nil
 		}
 		return nil, fmt.Errorf("table %s was altered on the source while its rows were being copied, so they have two forms:\n  %s\nuse --restart",
 			spec.Source(), strings.Join(tabledef.DifferencesBetween("before", "now", noted.Table, now.Table), "\n  "))
@@ -83,7 +83,7 @@ func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *tabled
 		before, known := c.At.Before(noted.Upto)
 		return before && known && !noted.Upto.IsZero()
 	})
-	d := &tabledef.Redefinition{Definition: now, Anew: true}
+	d := &tabledef.Redefinition{Definition: now, Persist: true}
 	d.Upto = end
 	if err := judge(d, spec, changes, noted, before); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func judge(d *tabledef.Redefinition, spec *tabledef.Spec, changes []binlog.Schem
 		}
 		truncate := c.Kind == binlog.ChangeTruncate
 		if c.Rows && significant == 0 && (truncate || !same) {
-			d.Definition, d.Past, d.Anew, d.Change = *noted, true, false, c.SQL
+			d.Definition, d.Past, d.Persist, d.Change = *noted, true, false, c.SQL
 			return nil
 		}
 		if c.Rows && significant > 0 {
@@ -146,7 +146,7 @@ func judge(d *tabledef.Redefinition, spec *tabledef.Spec, changes []binlog.Schem
 // firstDefinition returns the definition of a table for which no run has recorded one. If an earlier run
 // copied rows, the current definition applies to them only if nothing has changed since.
 func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition) (*tabledef.Redefinition, error) {
-	d := &tabledef.Redefinition{Definition: now, Anew: true}
+	d := &tabledef.Redefinition{Definition: now, Persist: true}
 	if r.o.Restart {
 		return d, nil
 	}

@@ -91,14 +91,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			lost = time.Now()
 			losses++
 		}
+		if err != nil && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) && !isEnd(ctx) {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // the first failure may be that of a connection closed by ctx
+		}
 		if err == nil || ctx.Err() != nil || losses == 0 || losses == state.MaxTries || time.Since(lost) > o.Patience || !mayResume(err) {
 			return report, err
 		}
 		o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error() + "; resuming from the state in the target"})
 		if !telemetry.Sleep(ctx, time.Second) {
-			var told endError
-			if errors.As(context.Cause(ctx), &told) {
-				return nil, told.error
+			var ended endError
+			if errors.As(context.Cause(ctx), &ended) {
+				return nil, ended.error
 			}
 			return nil, context.Cause(ctx)
 		}
@@ -106,6 +109,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		next.Inherit(pacer)
 		pacer = next
 	}
+}
+
+// isEnd reports whether ctx was canceled to end the copy with an error that is its result.
+func isEnd(ctx context.Context) bool {
+	var ended endError
+	return errors.As(context.Cause(ctx), &ended)
 }
 
 // newPacer returns a pacer for the limits that reports its waits and rates.
@@ -134,9 +143,9 @@ func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *co
 	defer end(nil)
 	report, err := r.run(ctx, end)
 	control.detach()
-	var told endError
-	if err != nil && errors.As(context.Cause(ctx), &told) {
-		err = told.error // the cause, not the error of the call that it interrupted
+	var reported endError
+	if err != nil && errors.As(context.Cause(ctx), &reported) {
+		err = reported.error // the cause, not the error of the call that it interrupted
 	}
 	return report, err
 }
@@ -531,8 +540,8 @@ func (r *run) copied(table int) int64 {
 	return r.rows[table]
 }
 
-// tell applies an event to the machine and wakes all workers.
-func (r *run) tell(event func(*machine)) {
+// notify applies an event to the machine and wakes all workers.
+func (r *run) notify(event func(*machine)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	event(r.machine)

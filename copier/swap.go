@@ -98,7 +98,7 @@ func (s *Swapping) Lag() (time.Duration, bool) {
 	return time.Duration(*lag * float64(time.Second)), true
 }
 
-// Err returns why following has ended; nil while it goes on.
+// Err returns why following has ended; nil while changes are applied.
 func (s *Swapping) Err() error { return s.f.Err() }
 
 // verifyPasses is how often all rows are compared, where too many of them change in every comparison.

@@ -101,7 +101,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 	if err := w.writer.Again(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
 		return err
 	}
-	w.run.tell(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
+	w.run.notify(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	progress := w.run.progress()
 	w.run.mu.Unlock()
 	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
-	w.run.tell(func(m *machine) { m.wasCopied(number) })
+	w.run.notify(func(m *machine) { m.wasCopied(number) })
 	return nil
 }
 
@@ -216,6 +216,6 @@ func (w *worker) buildIndexes(ctx context.Context, number int) error {
 		return err
 	}
 	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventDone, Table: t.Spec.Source(), Rows: w.run.copied(number)})
-	w.run.tell(func(m *machine) { m.wasIndexed(number) })
+	w.run.notify(func(m *machine) { m.wasIndexed(number) })
 	return nil
 }

@@ -69,22 +69,22 @@ func startCopyOf(t *testing.T, tare string, args []string, to io.Writer) (c *chi
 	cmd := exec.Command(tare, args...)
 	r, w := io.Pipe()
 	cmd.Stdout = io.MultiWriter(to, w)
-	told := make(chan string, 1<<16)
+	reported := make(chan string, 1<<16)
 	c = startChild(t, cmd, func([]byte) {})
 	go func() {
 		<-c.exited
 		w.Close()
 	}()
 	go func() {
-		defer close(told)
+		defer close(reported)
 		for lines := bufio.NewScanner(r); lines.Scan(); {
 			select {
-			case told <- lines.Text():
+			case reported <- lines.Text():
 			default: // excess events are dropped
 			}
 		}
 	}()
-	return c, told
+	return c, reported
 }
 
 // awaitEvents waits for some events, or for the copy's end.

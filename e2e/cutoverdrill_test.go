@@ -264,9 +264,9 @@ func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			d.strike(releaseAsked)
 		}
 	}
-	answer := httptest.NewRecorder()
-	d.api.ServeHTTP(answer, r)
-	if answer.Code == http.StatusOK {
+	respond := httptest.NewRecorder()
+	d.api.ServeHTTP(respond, r)
+	if respond.Code == http.StatusOK {
 		switch {
 		case what == "hold":
 			d.strike(holdGranted)
@@ -277,9 +277,9 @@ func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			d.strike(switchDone)
 		}
 	}
-	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes())
+	w.Header().Set("Content-Type", respond.Header().Get("Content-Type"))
+	w.WriteHeader(respond.Code)
+	_, _ = w.Write(respond.Body.Bytes())
 }
 
 // feel reports whether clients may be connected to the victim.

@@ -114,12 +114,12 @@ func TestFirstMinute(t *testing.T) {
 	since := eval[string](t, tb, `document.querySelector("main").innerText.match(/first call ([-0-9]+ [:0-9]+)/)[1]`)
 	step("its page says since when: " + since)
 	promql := eval[string](t, tb, `document.querySelector("#latency details.promql code").textContent`)
-	var answer string
+	var respond string
 	eventually(t, "two samples to make a rate of", func() bool {
-		answer = mustRun(t, "", "promtool", "query", "instant", at, promql)
-		return regexp.MustCompile(`^\{\} => [0-9.]+ @`).MatchString(answer)
+		respond = mustRun(t, "", "promtool", "query", "instant", at, promql)
+		return regexp.MustCompile(`^\{\} => [0-9.]+ @`).MatchString(respond)
 	})
-	step("promtool query instant " + at + " '" + promql + "' answers " + strings.TrimSpace(answer))
+	step("promtool query instant " + at + " '" + promql + "' answers " + strings.TrimSpace(respond))
 }
 
 // TestScreenshots takes the screenshots of README and docs if a directory is given.

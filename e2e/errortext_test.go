@@ -299,7 +299,7 @@ func checkErrorLog(t *testing.T, path string) (numbers map[uint16]bool, shown in
 	text, err := os.ReadFile(path)
 	must(t, err)
 	numbers = map[uint16]bool{}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	texts := map[string]int{}
 	for line := range bytes.Lines(text) {
 		var r struct {
@@ -315,8 +315,8 @@ func checkErrorLog(t *testing.T, path string) (numbers map[uint16]bool, shown in
 		if said != "" && said != "?" {
 			shown++
 		}
-		if m := errorMarker.Find(line); m != nil && !told[fmt.Sprint(r.Number)] {
-			told[fmt.Sprint(r.Number)] = true
+		if m := errorMarker.Find(line); m != nil && !reported[fmt.Sprint(r.Number)] {
+			reported[fmt.Sprint(r.Number)] = true
 			t.Errorf("the log shows %q:\n%s", m, line)
 		}
 	}

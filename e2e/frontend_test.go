@@ -114,9 +114,9 @@ func TestFrontendOverFrontends(t *testing.T) {
 	below := []*tare{frontend("--downstream", downstream.URL), frontend("--downstream", downstream.URL)}
 	above := frontend("--member", below[0].http+","+below[1].http, "--shards", "3")
 	_, text := get(t, above.http+"/prometheus/api/v1/cardinality/active_series?selector=up")
-	var answer struct{ Data []map[string]string }
-	must(t, json.Unmarshal([]byte(text), &answer))
-	if len(answer.Data) != 3 {
+	var respond struct{ Data []map[string]string }
+	must(t, json.Unmarshal([]byte(text), &respond))
+	if len(respond.Data) != 3 {
 		t.Errorf("got %s, want each of 3 shards once", text)
 	}
 	// Members count independently: here both have the same series.

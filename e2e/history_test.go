@@ -34,17 +34,17 @@ func promValueAt(t *testing.T, p *tare, query string, at time.Time) (float64, bo
 	resp, err := http.Get(p.http + "/api/v1/query?" + form.Encode())
 	must(t, err)
 	defer resp.Body.Close()
-	var answer struct {
+	var respond struct {
 		Status, Error string
 		Data          struct {
 			Result []struct{ Value [2]any }
 		}
 	}
-	must(t, json.NewDecoder(resp.Body).Decode(&answer))
-	if answer.Status != "success" || len(answer.Data.Result) == 0 {
+	must(t, json.NewDecoder(resp.Body).Decode(&respond))
+	if respond.Status != "success" || len(respond.Data.Result) == 0 {
 		return 0, false
 	}
-	text, _ := answer.Data.Result[0].Value[1].(string)
+	text, _ := respond.Data.Result[0].Value[1].(string)
 	v, err := strconv.ParseFloat(text, 64)
 	must(t, err)
 	return v, true
@@ -131,7 +131,7 @@ func TestHistory(t *testing.T) {
 
 	// Killed under load: acknowledged statements are counted, at most one statement per session is uncertain.
 	const sessions = 4
-	var answered [sessions]atomic.Int64
+	var responded [sessions]atomic.Int64
 	var wg sync.WaitGroup
 	load := open(t, p.addr, schema)
 	for s := range sessions {
@@ -145,18 +145,18 @@ func TestHistory(t *testing.T) {
 				if _, err := conn.ExecContext(t.Context(), "do 1"); err != nil {
 					return
 				}
-				answered[s].Add(1)
+				responded[s].Add(1)
 			}
 		})
 	}
-	eventually(t, "under load", func() bool { return answered[0].Load() > 500 && answered[sessions-1].Load() > 500 })
+	eventually(t, "under load", func() bool { return responded[0].Load() > 500 && responded[sessions-1].Load() > 500 })
 	p.asked = true
 	must(t, p.process.Kill())
 	p.wait(t)
 	testwait.Group(t, "the clients to stop", &wg)
 	var sum int64
 	for s := range sessions {
-		sum += answered[s].Load()
+		sum += responded[s].Load()
 	}
 
 	p = startTare(t, mariadb.Addr, args...)

@@ -62,15 +62,15 @@ func TestHistoryBurst(t *testing.T) {
 	}.Encode())
 	must(t, err)
 	defer resp.Body.Close()
-	var answer struct {
+	var respond struct {
 		Data struct{ Result []struct{ Values [][2]any } }
 	}
-	must(t, json.NewDecoder(resp.Body).Decode(&answer))
-	if len(answer.Data.Result) != 1 || len(answer.Data.Result[0].Values) < 2 {
-		t.Fatalf("the sum over the burst: %+v", answer)
+	must(t, json.NewDecoder(resp.Body).Decode(&respond))
+	if len(respond.Data.Result) != 1 || len(respond.Data.Result[0].Values) < 2 {
+		t.Fatalf("the sum over the burst: %+v", respond)
 	}
 	before := 0.0
-	for _, v := range answer.Data.Result[0].Values {
+	for _, v := range respond.Data.Result[0].Values {
 		text, _ := v[1].(string)
 		n, err := strconv.ParseFloat(text, 64)
 		must(t, err)

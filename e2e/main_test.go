@@ -152,21 +152,21 @@ func startOf(t *testing.T, program string, args []string) *tare {
 // readLog keeps the log and extracts the addresses.
 func (p *tare) readLog(r io.Reader, ready chan<- bool) {
 	lines := bufio.NewScanner(r)
-	told := false
+	reported := false
 	for lines.Scan() {
 		p.mu.Lock()
 		p.log.Write(lines.Bytes())
 		p.log.WriteByte('\n')
 		p.mu.Unlock()
 		var line struct{ Msg, Listen, GRPC, HTTP string }
-		if told || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "gateway is ready" && line.Msg != "store listens" && line.Msg != "frontend is ready" && line.Msg != "rowstream is ready" {
+		if reported || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "gateway is ready" && line.Msg != "store listens" && line.Msg != "frontend is ready" && line.Msg != "rowstream is ready" {
 			continue
 		}
 		p.addr, p.grpc, p.http = line.Listen, line.GRPC, line.HTTP
-		told = true
+		reported = true
 		ready <- true
 	}
-	if !told {
+	if !reported {
 		ready <- false
 	}
 }

@@ -111,7 +111,7 @@ func (x *exchange) ask(s step) (packets [][]byte) {
 			case p[0] == 0xFE: // an authentication switch: the challenge differs
 				nonce := p[bytes.IndexByte(p, 0)+1:]
 				packets[len(packets)-1] = p[:bytes.IndexByte(p, 0)]
-				must(x.t, x.c.WriteMessage(sha2Answer(bytes.TrimSuffix(nonce, []byte{0}))))
+				must(x.t, x.c.WriteMessage(sha2Response(bytes.TrimSuffix(nonce, []byte{0}))))
 			case p[0] == 1 && p[1] == mysqlwire.SHA2FullAuth && x.c.IsTLS(): // as for users unknown to the server
 				must(x.t, x.c.WriteMessage([]byte("a password\x00")))
 			case p[0] == 1 && p[1] == mysqlwire.SHA2FullAuth:
@@ -162,8 +162,8 @@ func (x *exchange) status(p []byte) mysqlwire.Status {
 	return ok.Status
 }
 
-// sha2Answer returns the proof of the password for a server's challenge.
-func sha2Answer(nonce []byte) []byte {
+// sha2Response returns the proof of the password for a server's challenge.
+func sha2Response(nonce []byte) []byte {
 	once := sha256.Sum256([]byte(testmysql.Password))
 	twice := sha256.Sum256(once[:])
 	mask := sha256.Sum256(append(twice[:], nonce...))

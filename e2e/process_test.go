@@ -220,10 +220,10 @@ func TestThousandConnections(t *testing.T) {
 	ids := make([]int64, clients)
 	for i, c := range conns {
 		wg.Go(func() {
-			var answer string
-			err := c.QueryRowContext(t.Context(), "select connection_id(), concat('client ', ?)", i).Scan(&ids[i], &answer)
-			if err != nil || answer != fmt.Sprint("client ", i) {
-				t.Errorf("client %d: %q, %v", i, answer, err)
+			var respond string
+			err := c.QueryRowContext(t.Context(), "select connection_id(), concat('client ', ?)", i).Scan(&ids[i], &respond)
+			if err != nil || respond != fmt.Sprint("client ", i) {
+				t.Errorf("client %d: %q, %v", i, respond, err)
 			}
 		})
 	}

@@ -179,13 +179,13 @@ func TestGrafana(t *testing.T) {
 				text, err = gzip.NewReader(resp.Body)
 				must(t, err)
 			}
-			var answer struct {
+			var respond struct {
 				Status string
 				Data   json.RawMessage
 			}
-			must(t, json.NewDecoder(text).Decode(&answer))
-			if resp.StatusCode != http.StatusOK || answer.Status != "success" || !strings.HasPrefix(string(answer.Data), c.want) {
-				t.Errorf("%d %s: %s, want %s", resp.StatusCode, answer.Status, answer.Data, c.want)
+			must(t, json.NewDecoder(text).Decode(&respond))
+			if resp.StatusCode != http.StatusOK || respond.Status != "success" || !strings.HasPrefix(string(respond.Data), c.want) {
+				t.Errorf("%d %s: %s, want %s", resp.StatusCode, respond.Status, respond.Data, c.want)
 			}
 		})
 	}

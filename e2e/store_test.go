@@ -147,21 +147,21 @@ func (s *store) ready(t *testing.T) bool {
 func (s *store) query(t *testing.T, expr string, at int64) (value, failure string) {
 	t.Helper()
 	code, body := s.get(t, fmt.Sprintf("/api/v1/query?query=%s&time=%d.%03d", url.QueryEscape(expr), at/1000, at%1000))
-	var answer struct {
+	var respond struct {
 		Data struct {
 			Result []struct{ Value [2]any }
 		}
 		Error string
 	}
-	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+	if err := json.Unmarshal([]byte(body), &respond); err != nil {
 		t.Fatalf("%s: %d %s", expr, code, body)
 	}
 	if code != http.StatusOK {
-		return "", fmt.Sprintf("%d %s", code, answer.Error)
+		return "", fmt.Sprintf("%d %s", code, respond.Error)
 	}
-	if len(answer.Data.Result) != 1 {
-		return "", fmt.Sprintf("%d results", len(answer.Data.Result))
+	if len(respond.Data.Result) != 1 {
+		return "", fmt.Sprintf("%d results", len(respond.Data.Result))
 	}
-	value, _ = answer.Data.Result[0].Value[1].(string)
+	value, _ = respond.Data.Result[0].Value[1].(string)
 	return value, ""
 }

@@ -64,18 +64,18 @@ func startThanos(t *testing.T, args ...string) string {
 	return "http://" + addr
 }
 
-// An answered is the part of a response of Prometheus' HTTP API that must be equal on two servers.
-type answered struct {
+// A responded is the part of a response of Prometheus' HTTP API that must be equal on two servers.
+type responded struct {
 	Status   string
 	Error    string
 	Data     any
 	Warnings []string
 }
 
-func ask(t *testing.T, base, path string, form url.Values) answered {
+func ask(t *testing.T, base, path string, form url.Values) responded {
 	t.Helper()
 	code, body := get(t, base+"/api/v1/"+path+"?"+form.Encode())
-	var a answered
+	var a responded
 	if err := json.Unmarshal([]byte(body), &a); err != nil {
 		t.Fatalf("%s/%s: %d %s", base, path, code, body)
 	}
@@ -83,7 +83,7 @@ func ask(t *testing.T, base, path string, form url.Values) answered {
 }
 
 // sorted sorts unordered results: the series of a matrix or vector.
-func sorted(a answered) answered {
+func sorted(a responded) responded {
 	var list []any
 	switch d := a.Data.(type) {
 	case []any:

@@ -41,12 +41,12 @@ func BenchmarkActiveSeriesMiddlewareMergeResponses(b *testing.B) {
 // BenchmarkPlainMergeResponses does the same work with encoding/json, into maps of labels.
 func BenchmarkPlainMergeResponses(b *testing.B) {
 	benchmarkMerge(b, func(responses []*http.Response, encoding string) (int64, error) {
-		type answer struct {
+		type result struct {
 			Data []map[string]string `json:"data"`
 		}
-		var all answer
+		var all result
 		for _, resp := range responses {
-			var one answer
+			var one result
 			if err := json.NewDecoder(resp.Body).Decode(&one); err != nil {
 				return 0, err
 			}

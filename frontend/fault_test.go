@@ -20,7 +20,7 @@ import (
 )
 
 // hangs blocks until the frontend disconnects, without a response or after the start of a body.
-func hangs(begin string) shardAnswer {
+func hangs(begin string) shardResponse {
 	return func(w http.ResponseWriter, r *http.Request, _ string) {
 		if begin != "" {
 			_, _ = io.WriteString(w, begin)
@@ -31,7 +31,7 @@ func hangs(begin string) shardAnswer {
 }
 
 // raw responds with bytes that no server would write.
-func raw(response string) shardAnswer {
+func raw(response string) shardResponse {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) {
 		c, b, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -51,7 +51,7 @@ var large = strings.TrimSuffix(string(testactive.Body(9, 3*holdBytes/80)), "]}")
 func TestEarlyFaults(t *testing.T) {
 	timeout := func(o *Options) { o.Timeout = 50 * time.Millisecond }
 	for name, c := range map[string]struct {
-		its    shardAnswer
+		its    shardResponse
 		change func(*Options)
 		code   int
 		want   string // substring of the text
@@ -131,7 +131,7 @@ func TestLateFaults(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}
 	for name, c := range map[string]struct {
-		its    shardAnswer
+		its    shardResponse
 		change func(*Options)
 		want   string
 	}{
@@ -198,7 +198,7 @@ func TestLateFaults(t *testing.T) {
 
 // TestClientLeaves disconnects the client: all requests for shards are cancelled.
 func TestClientLeaves(t *testing.T) {
-	for name, its := range map[string]shardAnswer{
+	for name, its := range map[string]shardResponse{
 		"before the headers": hangs(""),
 		"before the bodies":  hangs(`{"data":[`),
 		"in the bodies":      hangs(large),

@@ -28,16 +28,16 @@ type fleet struct {
 }
 
 // A shardAnswer responds to the request for one shard: "3_of_16", or "" for all.
-type shardAnswer func(w http.ResponseWriter, r *http.Request, shard string)
+type shardResponse func(w http.ResponseWriter, r *http.Request, shard string)
 
 // newFleet starts a frontend with one downstream, or member, per function.
-func newFleet(t *testing.T, members bool, change func(*Options), answers ...shardAnswer) *fleet {
+func newFleet(t *testing.T, members bool, change func(*Options), replies ...shardResponse) *fleet {
 	t.Helper()
 	l := &fleet{t: t}
 	o := testOptions()
 	o.Downstreams, o.Shards = nil, 4
 	o.Diag = slog.New(slog.DiscardHandler)
-	for i, answer := range answers {
+	for i, answer := range replies {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := r.ParseForm(); err != nil {
 				t.Errorf("downstream: %v", err)
@@ -176,7 +176,7 @@ func seriesOf(t *testing.T, body []byte) []string {
 }
 
 // hasSeries responds to each shard with n distinct series.
-func hasSeries(n int) shardAnswer {
+func hasSeries(n int) shardResponse {
 	return func(w http.ResponseWriter, _ *http.Request, shard string) {
 		i := 0
 		_, _ = fmt.Sscanf(shard, "%d_of_", &i)
@@ -197,7 +197,7 @@ func wantSeries(t *testing.T, shards, n int) []string {
 }
 
 // says responds to each shard with the same body.
-func says(body string) shardAnswer {
+func says(body string) shardResponse {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, body)
@@ -205,7 +205,7 @@ func says(body string) shardAnswer {
 }
 
 // fails responds with a status and a text.
-func fails(code int, contentType, text string, headers ...string) shardAnswer {
+func fails(code int, contentType, text string, headers ...string) shardResponse {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Content-Type", contentType)
 		for i := 0; i < len(headers); i += 2 {
@@ -217,7 +217,7 @@ func fails(code int, contentType, text string, headers ...string) shardAnswer {
 }
 
 // onlyShard responds to one shard with its, and to the others with others.
-func onlyShard(shard string, its, others shardAnswer) shardAnswer {
+func onlyShard(shard string, its, others shardResponse) shardResponse {
 	return func(w http.ResponseWriter, r *http.Request, s string) {
 		if s == shard {
 			its(w, r, s)

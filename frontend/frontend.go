@@ -238,14 +238,14 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 
 // serveHistograms responds with metrics, which are merged completely before the first is sent.
 func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response, rec *Record) error {
-	answer, n, err := x.mergeHistograms(responses)
+	result, n, err := x.mergeHistograms(responses)
 	if err != nil {
 		return err
 	}
 	rec.ItemsOut = int64(n)
 	h.w.Header().Set("Content-Type", jsonType)
 	if x.request.encoding == Identity {
-		if _, err = h.Write(answer); err != nil {
+		if _, err = h.Write(result); err != nil {
 			return err
 		}
 		return h.finish()
@@ -253,7 +253,7 @@ func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response
 	h.w.Header().Set("Content-Encoding", string(x.request.encoding))
 	z, release := x.f.compressors.writer(x.request.encoding, h)
 	defer release()
-	if _, err := z.Write(answer); err != nil {
+	if _, err := z.Write(result); err != nil {
 		return err
 	}
 	if err := z.Close(); err != nil {

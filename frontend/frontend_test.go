@@ -66,9 +66,9 @@ func TestShards(t *testing.T) {
 // different counts have no series in common. A request that this frontend does not split may be split by the
 // downstream.
 func TestSplitOnce(t *testing.T) {
-	var told sync.Map
+	var notified sync.Map
 	l := newFleet(t, false, nil, func(w http.ResponseWriter, r *http.Request, _ string) {
-		told.Store(r.Header.Get(shardingHeader), true)
+		notified.Store(r.Header.Get(shardingHeader), true)
 		says(`{"data":[]}`)(w, r, "")
 	})
 	sharded := "/api/v1/cardinality/active_series?selector=" + url.QueryEscape(`{__query_shard__="2_of_3",job="x"}`)
@@ -83,15 +83,15 @@ func TestSplitOnce(t *testing.T) {
 		{"split by a frontend above", "0", func() { l.ask(http.MethodGet, sharded, nil) }, 4},
 		{"not split", "", func() { l.get("") }, 1},
 	} {
-		told.Clear()
+		notified.Clear()
 		l.frontend.options.Shards = c.shards
 		c.ask()
-		for got := range told.Range {
+		for got := range notified.Range {
 			if got != c.want {
 				t.Errorf("%s: %s is %q, want %q", c.name, shardingHeader, got, c.want)
 			}
 		}
-		if _, ok := told.Load(c.want); !ok {
+		if _, ok := notified.Load(c.want); !ok {
 			t.Errorf("%s: nobody was asked", c.name)
 		}
 	}
@@ -343,16 +343,16 @@ func TestCountBy(t *testing.T) {
 	series := says(`{"data":[{"job":"a","i":"1"},{"job":"b","i":"1"},{"job":"a","i":"2"}]}`)
 	for name, c := range map[string]struct {
 		members bool
-		answers []shardAnswer
+		replies []shardResponse
 		want    string
 	}{
-		"replicas that count":        {false, []shardAnswer{counts}, `{"data":[{"job":"a","__count__":"20"}]}`},
-		"replicas that do not":       {false, []shardAnswer{series}, `{"data":[{"job":"a","__count__":"4"},{"job":"b","__count__":"2"}]}`},
-		"members that count":         {true, []shardAnswer{counts, counts}, `{"data":[{"job":"a","__count__":"40"}]}`},
-		"members that do not":        {true, []shardAnswer{series, series}, `{"data":[{"job":"a","__count__":"2"},{"job":"b","__count__":"1"}]}`},
-		"members of which one does ": {true, []shardAnswer{counts, series, series}, `{"data":[{"job":"a","__count__":"22"},{"job":"b","__count__":"1"}]}`},
+		"replicas that count":        {false, []shardResponse{counts}, `{"data":[{"job":"a","__count__":"20"}]}`},
+		"replicas that do not":       {false, []shardResponse{series}, `{"data":[{"job":"a","__count__":"4"},{"job":"b","__count__":"2"}]}`},
+		"members that count":         {true, []shardResponse{counts, counts}, `{"data":[{"job":"a","__count__":"40"}]}`},
+		"members that do not":        {true, []shardResponse{series, series}, `{"data":[{"job":"a","__count__":"2"},{"job":"b","__count__":"1"}]}`},
+		"members of which one does ": {true, []shardResponse{counts, series, series}, `{"data":[{"job":"a","__count__":"22"},{"job":"b","__count__":"1"}]}`},
 	} {
-		l := newFleet(t, c.members, func(o *Options) { o.Shards = 2 }, c.answers...)
+		l := newFleet(t, c.members, func(o *Options) { o.Shards = 2 }, c.replies...)
 		r := l.get("&count_by=job")
 		if r.code != http.StatusOK || r.body != c.want || r.header.Get(countHeader) != "job" {
 			t.Errorf("%s: got %d %s, want %s", name, r.code, r.body, c.want)
@@ -364,8 +364,8 @@ func TestCountBy(t *testing.T) {
 		w.Header().Set(countHeader, "instance")
 		says(named)(w, r, shard)
 	}
-	for _, answer := range []shardAnswer{says(named), other} {
-		l := newFleet(t, true, nil, answer)
+	for _, result := range []shardResponse{says(named), other} {
+		l := newFleet(t, true, nil, result)
 		if r := l.get("&count_by=job"); r.body != `{"data":[{"job":"a","__count__":"8"}]}` {
 			t.Errorf("counts without their header: %s", r.body)
 		}
@@ -403,7 +403,7 @@ func TestBudgets(t *testing.T) {
 
 // TestReplicas expects a failing shard to be retried on another replica, once.
 func TestReplicas(t *testing.T) {
-	for name, bad := range map[string]shardAnswer{
+	for name, bad := range map[string]shardResponse{
 		"a status":    fails(500, "text/plain", "boom"),
 		"unavailable": fails(503, "application/json", `{"status":"error","error":"starting"}`),
 		"a page":      fails(200, "text/html", "<html>"),

@@ -105,16 +105,16 @@ func (x *exchange) fetchAll(ctx context.Context) ([]*http.Response, error) {
 		g.request(partCtx, of, false)
 	}
 	g.wait()
-	answers := make([]*http.Response, len(parts))
+	replies := make([]*http.Response, len(parts))
 	for i, p := range g.parts {
-		if answers[i] = p.resp; g.fault != nil && p.resp != nil {
+		if replies[i] = p.resp; g.fault != nil && p.resp != nil {
 			p.resp.Body.Close()
 		}
 	}
 	if g.fault != nil {
 		return nil, g.fault
 	}
-	return answers, nil
+	return replies, nil
 }
 
 // request starts a request for a part, which reports to results.

@@ -19,21 +19,21 @@ func TestHedge(t *testing.T) {
 	ok := hasSeries(2)
 	canceled := func(w http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }
 	for name, c := range map[string]struct {
-		first, second func(other <-chan struct{}) shardAnswer // other is closed when the other one has responded
-		arrived       bool                                    // the first waits until the second request has arrived
+		first, second func(other <-chan struct{}) shardResponse // other is closed when the other one has responded
+		arrived       bool                                      // the first waits until the second request has arrived
 		members       bool
 		code          int
 		won           float64
 	}{
-		"the second wins":            {first: func(<-chan struct{}) shardAnswer { return canceled }, second: func(<-chan struct{}) shardAnswer { return ok }, code: 200, won: 1},
-		"the second of a member":     {first: func(<-chan struct{}) shardAnswer { return canceled }, second: func(<-chan struct{}) shardAnswer { return ok }, members: true, code: 200, won: 1},
-		"the first wins":             {first: func(<-chan struct{}) shardAnswer { return ok }, second: func(<-chan struct{}) shardAnswer { return canceled }, arrived: true, code: 200},
-		"the first fails":            {first: func(<-chan struct{}) shardAnswer { return fails(500, "text/plain", "boom") }, second: after(ok), arrived: true, code: 200, won: 1},
-		"the second fails":           {first: after(ok), second: func(<-chan struct{}) shardAnswer { return fails(503, "text/plain", "busy") }, arrived: true, code: 200},
-		"the second is refused":      {first: after(ok), second: func(<-chan struct{}) shardAnswer { return fails(429, "text/plain", "busy") }, arrived: true, code: 200},
-		"the first is refused":       {first: func(<-chan struct{}) shardAnswer { return fails(413, "text/plain", "big") }, second: func(<-chan struct{}) shardAnswer { return canceled }, arrived: true, code: 413},
-		"both fail, the first first": {first: func(<-chan struct{}) shardAnswer { return fails(500, "text/plain", "boom") }, second: after(fails(503, "text/plain", "busy")), arrived: true, code: 500},
-		"both fail, the other first": {first: after(fails(500, "text/plain", "boom")), second: func(<-chan struct{}) shardAnswer { return fails(503, "text/plain", "busy") }, arrived: true, code: 500},
+		"the second wins":            {first: func(<-chan struct{}) shardResponse { return canceled }, second: func(<-chan struct{}) shardResponse { return ok }, code: 200, won: 1},
+		"the second of a member":     {first: func(<-chan struct{}) shardResponse { return canceled }, second: func(<-chan struct{}) shardResponse { return ok }, members: true, code: 200, won: 1},
+		"the first wins":             {first: func(<-chan struct{}) shardResponse { return ok }, second: func(<-chan struct{}) shardResponse { return canceled }, arrived: true, code: 200},
+		"the first fails":            {first: func(<-chan struct{}) shardResponse { return fails(500, "text/plain", "boom") }, second: after(ok), arrived: true, code: 200, won: 1},
+		"the second fails":           {first: after(ok), second: func(<-chan struct{}) shardResponse { return fails(503, "text/plain", "busy") }, arrived: true, code: 200},
+		"the second is refused":      {first: after(ok), second: func(<-chan struct{}) shardResponse { return fails(429, "text/plain", "busy") }, arrived: true, code: 200},
+		"the first is refused":       {first: func(<-chan struct{}) shardResponse { return fails(413, "text/plain", "big") }, second: func(<-chan struct{}) shardResponse { return canceled }, arrived: true, code: 413},
+		"both fail, the first first": {first: func(<-chan struct{}) shardResponse { return fails(500, "text/plain", "boom") }, second: after(fails(503, "text/plain", "busy")), arrived: true, code: 500},
+		"both fail, the other first": {first: after(fails(500, "text/plain", "boom")), second: func(<-chan struct{}) shardResponse { return fails(503, "text/plain", "busy") }, arrived: true, code: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
@@ -60,11 +60,11 @@ func TestHedge(t *testing.T) {
 					t.Errorf("request %d for one shard", n+1)
 				}
 			}
-			answers := []shardAnswer{onlyShard("2_of_4", slow, ok), onlyShard("2_of_4", slow, ok)}
+			replies := []shardResponse{onlyShard("2_of_4", slow, ok), onlyShard("2_of_4", slow, ok)}
 			if c.members {
-				answers = answers[:1]
+				replies = replies[:1]
 			}
-			l := newFleet(t, c.members, func(o *Options) { o.Hedge = 1 }, answers...)
+			l := newFleet(t, c.members, func(o *Options) { o.Hedge = 1 }, replies...)
 			r := l.get("")
 			if r.code != c.code {
 				t.Fatalf("status %d: %s", r.code, r.body)
@@ -88,14 +88,14 @@ func TestHedge(t *testing.T) {
 }
 
 // after responds when the other request has been served.
-func after(answer shardAnswer) func(<-chan struct{}) shardAnswer {
-	return func(other <-chan struct{}) shardAnswer {
+func after(result shardResponse) func(<-chan struct{}) shardResponse {
+	return func(other <-chan struct{}) shardResponse {
 		return func(w http.ResponseWriter, r *http.Request, shard string) {
 			select {
 			case <-other:
 			case <-r.Context().Done():
 			}
-			answer(w, r, shard)
+			result(w, r, shard)
 		}
 	}
 }

@@ -86,16 +86,16 @@ func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, err
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b *histogramMetric) int { return cmp.Compare(a.Metric, b.Metric) })
-	answer, err := json.Marshal(struct {
+	result, err := json.Marshal(struct {
 		Data []*histogramMetric `json:"data"`
 	}{list})
 	if err != nil {
 		return nil, 0, fmt.Errorf("write metrics with histograms: %w", err)
 	}
-	if most := x.f.options.ResponseBytes; most > 0 && int64(len(answer)) > most {
+	if most := x.f.options.ResponseBytes; most > 0 && int64(len(result)) > most {
 		return nil, 0, &activeseries.BudgetError{What: "response", Allowed: most}
 	}
-	return answer, len(list), nil
+	return result, len(list), nil
 }
 
 func nameHistograms(err error, body io.ReadCloser) error {

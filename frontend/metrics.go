@@ -11,10 +11,10 @@ import (
 type outcome string
 
 const (
-	outcomeAnswered outcome = "answered"
-	outcomeRefused  outcome = "refused" // by a status below 500
-	outcomeFailed   outcome = "failed"
-	outcomeCanceled outcome = "canceled" // another request for the same shard was faster
+	outcomeResponded outcome = "answered"
+	outcomeRefused   outcome = "refused" // by a status below 500
+	outcomeFailed    outcome = "failed"
+	outcomeCanceled  outcome = "canceled" // another request for the same shard was faster
 )
 
 func outcomeOf(code int) outcome {

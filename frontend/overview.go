@@ -44,11 +44,11 @@ type Overview struct {
 
 // A Peer is a downstream of the frontend. Its JSON is stable.
 type Peer struct {
-	URL      string  `json:"url"` // without its password
-	Answered uint64  `json:"answered"`
-	Refused  uint64  `json:"refused"` // by a status below 500
-	Failed   uint64  `json:"failed"`
-	Seconds  float64 `json:"seconds"` // total time until the headers of successful responses
+	URL       string  `json:"url"` // without its password
+	Responded uint64  `json:"answered"`
+	Refused   uint64  `json:"refused"` // by a status below 500
+	Failed    uint64  `json:"failed"`
+	Seconds   float64 `json:"seconds"` // total time until the headers of successful responses
 
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
@@ -90,9 +90,9 @@ func (f *Frontend) Overview(values bool) Overview {
 
 // A peerCount counts requests to one peer by outcome.
 type peerCount struct {
-	url                       string
-	answered, refused, failed atomic.Uint64
-	nanos                     atomic.Int64
+	url                     string
+	served, refused, failed atomic.Uint64
+	nanos                   atomic.Int64
 
 	mu    sync.Mutex
 	fault string    // last error; guarded by mu
@@ -118,10 +118,10 @@ func newPeers(o *Options) peers {
 	return p
 }
 
-// answered counts a successful request to u, whose headers arrived after took.
-func (p *peers) answered(u *url.URL, took time.Duration) {
+// served counts a successful request to u, whose headers arrived after took.
+func (p *peers) served(u *url.URL, took time.Duration) {
 	if c := p.ofOwner[u]; c != nil {
-		c.answered.Add(1)
+		c.served.Add(1)
 		c.nanos.Add(int64(took))
 	}
 }
@@ -148,7 +148,7 @@ func (p *peers) list(values bool) []Peer {
 	list := make([]Peer, 0, len(p.counts))
 	for _, c := range p.counts {
 		one := Peer{
-			URL: c.url, Answered: c.answered.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
+			URL: c.url, Responded: c.served.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
 			Seconds: time.Duration(c.nanos.Load()).Seconds(),
 		}
 		c.mu.Lock()

@@ -29,10 +29,10 @@ func TestOverview(t *testing.T) {
 		t.Fatalf("peers: %+v", o.Peers)
 	}
 	good, bad := o.Peers[0], o.Peers[1]
-	if good.Answered != 4 || good.Failed != 0 || good.Seconds <= 0 || good.LastErrorAt != nil {
+	if good.Responded != 4 || good.Failed != 0 || good.Seconds <= 0 || good.LastErrorAt != nil {
 		t.Errorf("the replica that answers: %+v", good)
 	}
-	if bad.Answered != 0 || bad.Failed != 2 || !strings.Contains(bad.LastError, "no such luck") || bad.LastErrorAt == nil {
+	if bad.Responded != 0 || bad.Failed != 2 || !strings.Contains(bad.LastError, "no such luck") || bad.LastErrorAt == nil {
 		t.Errorf("the replica that fails: %+v", bad)
 	}
 	if o.Requests != 2 || o.Failed != 1 || o.Retries != 2 || o.Compared != 1 || o.Differences != 0 || o.Decoder != "strict" || o.Shards != 4 {

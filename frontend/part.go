@@ -127,8 +127,8 @@ func (x *exchange) fetchFrom(ctx context.Context, p *part, u *url.URL) (*http.Re
 		x.f.peers.failed(u, outcomeOf(resp.StatusCode), fmt.Sprintf("returned status %d", resp.StatusCode), err)
 		return nil, err
 	}
-	x.f.metrics.asked(outcomeAnswered)
-	x.f.peers.answered(u, time.Since(begin))
+	x.f.metrics.asked(outcomeResponded)
+	x.f.peers.served(u, time.Since(begin))
 	return resp, nil
 }
 

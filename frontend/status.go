@@ -136,17 +136,17 @@ func (x *exchange) errorText(resp *http.Response) string {
 		}
 		return status
 	}
-	var answer struct {
+	var result struct {
 		Error   string `json:"error"`
 		Message string `json:"message"`
 	}
 	switch {
 	case mediaType(resp.Header) == "text/html":
 		return status + " (a page of HTML)"
-	case json.Unmarshal(text, &answer) == nil && answer.Error != "":
-		return truncateText(answer.Error)
-	case answer.Message != "":
-		return truncateText(answer.Message)
+	case json.Unmarshal(text, &result) == nil && result.Error != "":
+		return truncateText(result.Error)
+	case result.Message != "":
+		return truncateText(result.Message)
 	}
 	return truncateText(strings.TrimSpace(string(text)))
 }

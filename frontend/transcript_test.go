@@ -44,24 +44,24 @@ func TestTranscripts(t *testing.T) {
 			query, script := "", map[string]string{}
 			var headers []string
 			for line := range strings.Lines(d.Input) {
-				who, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-				switch who {
+				client, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+				switch client {
 				case "?":
 					query = rest
 				case ">":
 					name, value, _ := strings.Cut(rest, ": ")
 					headers = append(headers, name, value)
 				default:
-					script[who] = rest
+					script[client] = rest
 				}
 			}
 			var asked barrier
 			asked.expect(shards)
-			answers := make([]shardAnswer, systems)
-			for i := range answers {
-				answers[i] = scripted(script, i, &asked)
+			replies := make([]shardResponse, systems)
+			for i := range replies {
+				replies[i] = scripted(script, i, &asked)
 			}
-			l := newFleet(t, members > 1, func(o *Options) { o.Shards = shards }, answers...)
+			l := newFleet(t, members > 1, func(o *Options) { o.Shards = shards }, replies...)
 			l.frontend.turn.Store(uint32(systems - 1)) // makes downstream 0 the first
 			const api = "/api/v1/cardinality/active_series"
 			r := l.ask(http.MethodGet, api+"?"+escaped(query), nil, headers...)
@@ -117,15 +117,15 @@ func (b *barrier) come() {
 	}
 }
 
-func scripted(script map[string]string, system int, asked *barrier) shardAnswer {
+func scripted(script map[string]string, system int, asked *barrier) shardResponse {
 	return func(w http.ResponseWriter, _ *http.Request, shard string) {
 		asked.come()
-		for _, who := range []string{strconv.Itoa(system) + ":" + shard, strconv.Itoa(system) + ":all", shard, "all"} {
-			answer, ok := script[who]
+		for _, client := range []string{strconv.Itoa(system) + ":" + shard, strconv.Itoa(system) + ":all", shard, "all"} {
+			result, ok := script[client]
 			if !ok {
 				continue
 			}
-			code, body, _ := strings.Cut(answer, " ")
+			code, body, _ := strings.Cut(result, " ")
 			if rest, ok := strings.CutPrefix(body, "counted:"); ok {
 				label, text, _ := strings.Cut(rest, " ")
 				w.Header().Set(countHeader, label)

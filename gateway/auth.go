@@ -129,14 +129,14 @@ func (a *authentication) round(p []byte) error {
 		a.pending = false // the backend's next packet follows
 		return nil
 	}
-	answer, err := a.readClient()
+	response, err := a.readClient()
 	if err != nil {
 		return err
 	}
-	if answer, err = a.sized(a.plugin, answer, p[0] == mysqlwire.MarkAuthMore); err != nil {
+	if response, err = a.sized(a.plugin, response, p[0] == mysqlwire.MarkAuthMore); err != nil {
 		return err
 	}
-	return a.toBackend(answer)
+	return a.toBackend(response)
 }
 
 // switchMethod handles an AuthSwitchRequest. It reports whether the client's response to the same challenge
@@ -180,11 +180,11 @@ func (a *authentication) startMethod(plugin string, challenge []byte) error {
 // readClient reads the client's next authentication packet.
 func (a *authentication) readClient() ([]byte, error) {
 	a.boundResponse(a.plugin)
-	answer, err := a.client.ReadMessage(maxLoginPacket)
+	response, err := a.client.ReadMessage(maxLoginPacket)
 	if err != nil {
 		return nil, a.clientDisconnected(err)
 	}
-	return answer, a.setDeadlines(a.deadline, 0)
+	return response, a.setDeadlines(a.deadline, 0)
 }
 
 // finish completes a login that has named the account to the backend, after the client disconnected or was

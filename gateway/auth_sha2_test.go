@@ -64,7 +64,7 @@ func goMySQLKey(t *testing.T) (*tls.Config, []byte) {
 }
 
 // startGoMySQL serves logins by caching_sha2_password until the test ends.
-func startGoMySQL(t *testing.T, conf *tls.Config, public []byte, who *credentials) (addr string) {
+func startGoMySQL(t *testing.T, conf *tls.Config, public []byte, subject *credentials) (addr string) {
 	t.Helper()
 	srv := server.NewServer("8.0.36", gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_CACHING_SHA2_PASSWORD, public, conf)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,7 +78,7 @@ func startGoMySQL(t *testing.T, conf *tls.Config, public []byte, who *credential
 			}
 			wg.Go(func() {
 				defer nc.Close()
-				c, err := srv.NewCustomizedConn(nc, who, server.EmptyHandler{})
+				c, err := srv.NewCustomizedConn(nc, subject, server.EmptyHandler{})
 				if err != nil {
 					return
 				}
@@ -215,8 +215,8 @@ func TestLoginCachingSHA2(t *testing.T) {
 	} {
 		for driver := range pingers("", off) {
 			t.Run(c.name+"/"+driver, func(t *testing.T) {
-				who := &credentials{passwords: map[string]string{"tare": secret}}
-				back := startWiretap(t, startGoMySQL(t, conf, public, who))
+				subject := &credentials{passwords: map[string]string{"tare": secret}}
+				back := startWiretap(t, startGoMySQL(t, conf, public, subject))
 				g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = c.mode, ClientTLSPreferred })
 				front := startWiretap(t, g.addr)
 				login := pingers(front.addr, c.client)[driver]
@@ -258,15 +258,15 @@ func TestLoginCachingSHA2(t *testing.T) {
 
 				denied("wrong") // by full authentication
 				legs(true)
-				asked := who.asked.Load()
+				asked := subject.asked.Load()
 				must(t, login(t.Context(), secret))
-				if n := who.asked.Load() - asked; n == 0 {
+				if n := subject.asked.Load() - asked; n == 0 {
 					t.Error("the first login did not take the full path")
 				}
 				legs(true)
-				asked = who.asked.Load()
+				asked = subject.asked.Load()
 				must(t, login(t.Context(), secret))
-				if n := who.asked.Load() - asked; n != 0 {
+				if n := subject.asked.Load() - asked; n != 0 {
 					t.Error("the second login did not take the fast path")
 				}
 				legs(false)
@@ -281,8 +281,8 @@ func TestLoginCachingSHA2(t *testing.T) {
 // the gateway has to decrypt the password.
 func TestForeignPublicKey(t *testing.T) {
 	conf, public := goMySQLKey(t)
-	who := &credentials{passwords: map[string]string{"tare": secret}}
-	g := startGateway(t, startGoMySQL(t, conf, public, who), func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSRequired, ClientTLSPreferred })
+	subject := &credentials{passwords: map[string]string{"tare": secret}}
+	g := startGateway(t, startGoMySQL(t, conf, public, subject), func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSRequired, ClientTLSPreferred })
 	key, err := mysqlconn.ParsePublicKey(public)
 	must(t, err)
 	_, err = mysqlconn.Dial(t.Context(), mysqlconn.Config{

@@ -136,17 +136,17 @@ func changeUser(t *testing.T, c *mysqlconn.Client, user, password, schema string
 		}
 		var sw mysqlwire.AuthSwitchRequest
 		must(t, sw.Decode(p))
-		var answer []byte
+		var response []byte
 		switch plugin := string(sw.Plugin); plugin {
 		case mysqlconn.PluginNative:
-			answer = mysqlconn.ScrambleNative(password, sw.Data)
+			response = mysqlconn.ScrambleNative(password, sw.Data)
 		case mysqlconn.PluginEd25519:
-			answer, err = mysqlconn.SignEd25519(password, sw.Data) // this challenge has no terminator
+			response, err = mysqlconn.SignEd25519(password, sw.Data) // this challenge has no terminator
 			must(t, err)
 		default:
 			t.Fatalf("asked for method %q", plugin)
 		}
-		must(t, c.WriteMessage(answer))
+		must(t, c.WriteMessage(response))
 	}
 }
 
@@ -161,21 +161,21 @@ func TestChangeUserMethods(t *testing.T) {
 			})
 			must(t, err)
 			defer c.Close()
-			account := func() (who, where string) {
+			account := func() (subject, where string) {
 				t.Helper()
 				_, err := c.Query(t.Context(), "select current_user(), database()", func(r mysqlwire.TextRow) error {
-					who, where = string(r[0]), string(r[1])
+					subject, where = string(r[0]), string(r[1])
 					return nil
 				})
 				must(t, err)
-				return who, where
+				return subject, where
 			}
 			for _, user := range []string{testmysql.EdUser, testmysql.AppUser, testmysql.EdUser} {
 				if err := changeUser(t, c, user, testmysql.Password, "test"); err != nil {
 					t.Fatalf("change to %s: %v", user, err)
 				}
-				if who, where := account(); who != user+"@%" || where != "test" {
-					t.Errorf("is %s in %s, want %s in test", who, where, user)
+				if subject, where := account(); subject != user+"@%" || where != "test" {
+					t.Errorf("is %s in %s, want %s in test", subject, where, user)
 				}
 			}
 			err = changeUser(t, c, testmysql.AppUser, "wrong", "")
@@ -184,8 +184,8 @@ func TestChangeUserMethods(t *testing.T) {
 				t.Errorf("wrong password: got %v, want MariaDB's own error 1045", err)
 			}
 			// MariaDB keeps the connection, with its previous user and schema.
-			if who, where := account(); who != testmysql.EdUser+"@%" || where != "test" {
-				t.Errorf("after a wrong password: %s in %s, want ed in test", who, where)
+			if subject, where := account(); subject != testmysql.EdUser+"@%" || where != "test" {
+				t.Errorf("after a wrong password: %s in %s, want ed in test", subject, where)
 			}
 		})
 	}
@@ -237,11 +237,11 @@ func (c *obedient) obey(t *testing.T) error {
 			must(t, e.Decode(p))
 			return &mysqlconn.ServerError{Number: e.Number, Message: string(e.Message)}
 		}
-		answer := append([]byte(secret), 0)
+		response := append([]byte(secret), 0)
 		if bytes.HasPrefix(p, []byte("\xfecaching_sha2_password\x00")) {
-			answer = []byte("a scramble of thirty-two bytes..")
+			response = []byte("a scramble of thirty-two bytes..")
 		}
-		must(t, c.WriteMessage(answer))
+		must(t, c.WriteMessage(response))
 	}
 }
 

@@ -256,8 +256,8 @@ func TestUnixSocketClients(t *testing.T) {
 		{"verify", TLSRequired, ClientTLSVerify, mysqlwire.ErrnoAccessDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			who := &credentials{passwords: map[string]string{"tare": secret}}
-			back := startWiretap(t, startGoMySQL(t, conf, public, who))
+			subject := &credentials{passwords: map[string]string{"tare": secret}}
+			back := startWiretap(t, startGoMySQL(t, conf, public, subject))
 			g := startGateway(t, back.addr, func(o *Options) {
 				o.Backend.TLS, o.ClientTLS, o.ClientCAs = c.backend, c.client, x509.NewCertPool()
 			})

@@ -86,7 +86,7 @@ func (l *login) secureBackend() error {
 	case !l.securesBackend():
 		return nil
 	}
-	r := mysqlwire.SSLRequest{Capabilities: l.backendCaps() | mysqlwire.CapSSL, MaxPacket: l.answer.MaxPacket, Charset: l.answer.Charset}
+	r := mysqlwire.SSLRequest{Capabilities: l.backendCaps() | mysqlwire.CapSSL, MaxPacket: l.response.MaxPacket, Charset: l.response.Charset}
 	l.greeted = nil // bytes were sent on it
 	if err := l.backend.StartTLS(l.srv.ctx, r, l.to.tls.Load()); err != nil {
 		return l.refuse(l.backendError("the TLS handshake", err))
@@ -130,7 +130,7 @@ func (l *login) logInBackend() error {
 		return err
 	}
 	a := authentication{login: l, plugin: unknownMethod}
-	out := l.answer
+	out := l.response
 	if !l.caps.Has(mysqlwire.CapPluginAuth) {
 		if err := l.addAuthMethod(&out); err != nil {
 			return err
@@ -138,15 +138,15 @@ func (l *login) logInBackend() error {
 		a.plugin = string(out.AuthPlugin)
 		a.salt = append(a.salt[:0], l.hello.AuthData...)
 	} else {
-		method, answer, err := l.challenge(&a)
+		method, response, err := l.challenge(&a)
 		if err != nil {
 			return err
 		}
-		out.AuthPlugin, out.AuthResponse = []byte(method), answer
+		out.AuthPlugin, out.AuthResponse = []byte(method), response
 	}
 	// Every check that can refuse the login without the server runs before the server receives it: a login
 	// that is aborted within TLS counts as a handshake error.
-	if err := l.checkClearResponse(l.answer.AuthPlugin, l.answer.AuthResponse, l.securesBackend()); err != nil {
+	if err := l.checkClearResponse(l.response.AuthPlugin, l.response.AuthResponse, l.securesBackend()); err != nil {
 		return err
 	}
 	if len(out.AuthResponse) > 255 && !l.backendCaps().Has(mysqlwire.CapPluginAuthLenenc) {
@@ -180,7 +180,7 @@ func (l *login) outcome(err error) error {
 
 // challenge requests the client's response to the challenge in the backend's greeting, by the account's
 // method. It returns unknownMethod if the method is not known.
-func (l *login) challenge(a *authentication) (method string, answer []byte, err error) {
+func (l *login) challenge(a *authentication) (method string, response []byte, err error) {
 	method, l.queriesMethod = l.to.methods.of(l.user, time.Now().Add(responseTimeout/2)) // the remaining time is for the client
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
 		return unknownMethod, nil, nil // the greeting's challenge fits these two methods only

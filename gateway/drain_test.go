@@ -49,14 +49,14 @@ func TestDrain(t *testing.T) {
 }
 
 // wantShutdown waits for the unsolicited error that announces the shutdown.
-func wantShutdown(t *testing.T, who string, c *mysqlconn.Client) {
+func wantShutdown(t *testing.T, subject string, c *mysqlconn.Client) {
 	t.Helper()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	c.Seq = 0
 	p, err := c.ReadMessage(1 << 16)
 	var e mysqlwire.Err
 	if err != nil || e.Decode(p) != nil || e.Number != mysqlwire.ErrnoServerShutdown {
-		t.Errorf("%s was told %q, %v; want error 1053", who, p, err)
+		t.Errorf("%s was told %q, %v; want error 1053", subject, p, err)
 	}
 }
 

@@ -227,7 +227,7 @@ func scriptCommand(c *mysqlconn.Conn) []byte {
 // modesResult is a scripted backend's response to modesQuery, for clients with CapDeprecateEOF.
 var modesResult = packetBytes(1, []byte{3}, aColumn, aColumn, aColumn, []byte("\x07utf8mb4\x00\x00"), anEnd)
 
-// scriptServe logs a client in and answers every command with OK.
+// scriptServe logs a client in and responds to every command with OK.
 func scriptServe(c *mysqlconn.Conn) {
 	if !scriptLogin(c) {
 		return

@@ -125,8 +125,8 @@ func begin(t *testing.T, addr string) (*mysqlconn.Conn, mysqlwire.Handshake) {
 	return c, h
 }
 
-// answer sends a login with a wrong response.
-func answer(t *testing.T, c *mysqlconn.Conn, user, plugin string) {
+// sendWrongResponse sends a login with a wrong response.
+func sendWrongResponse(t *testing.T, c *mysqlconn.Conn, user, plugin string) {
 	t.Helper()
 	r := mysqlwire.HandshakeResponse{
 		Capabilities: scriptCaps &^ mysqlwire.CapConnectWithDB, MaxPacket: 1 << 24, Charset: 45,
@@ -170,12 +170,12 @@ func probeKinds() []probe {
 		}},
 		{"leaves after its login", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
-			answer(t, c, "guarded", "mysql_native_password")
+			sendWrongResponse(t, c, "guarded", "mysql_native_password")
 			c.Close()
 		}},
 		{"leaves after the auth switch", 0, func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
-			answer(t, c, "guarded", "caching_sha2_password")
+			sendWrongResponse(t, c, "guarded", "caching_sha2_password")
 			_, err := c.ReadMessage(1 << 16)
 			must(t, err)
 			c.Close()
@@ -195,7 +195,7 @@ func probeKinds() []probe {
 		}},
 		{"sends a password in clear to a gateway with TLS to the backend", 't', func(t *testing.T, addr string) {
 			c, _ := begin(t, addr)
-			answer(t, c, "guarded", "mysql_clear_password")
+			sendWrongResponse(t, c, "guarded", "mysql_clear_password")
 			p, err := c.ReadMessage(1 << 16)
 			must(t, err)
 			var e mysqlwire.Err
@@ -211,7 +211,7 @@ func probeKinds() []probe {
 		}},
 		{"says nothing after the auth switch", 's', func(t *testing.T, addr string) {
 			if c, ok := beginSilent(t, addr); ok {
-				answer(t, c, "guarded", "caching_sha2_password")
+				sendWrongResponse(t, c, "guarded", "caching_sha2_password")
 				awaitLeft(t, c)
 			}
 		}},
@@ -229,13 +229,13 @@ func probeKinds() []probe {
 func ed25519Kinds() []probe {
 	return []probe{{"leaves after the auth switch to ed25519", 0, func(t *testing.T, addr string) {
 		c, _ := begin(t, addr)
-		answer(t, c, testmysql.EdUser, "client_ed25519")
+		sendWrongResponse(t, c, testmysql.EdUser, "client_ed25519")
 		_, err := c.ReadMessage(1 << 16)
 		must(t, err)
 		c.Close()
 	}}, {"signs wrongly by ed25519", 0, func(t *testing.T, addr string) {
 		c, _ := begin(t, addr)
-		answer(t, c, testmysql.EdUser, "client_ed25519")
+		sendWrongResponse(t, c, testmysql.EdUser, "client_ed25519")
 		_, err := c.ReadMessage(1 << 16)
 		must(t, err)
 		_ = c.WriteMessage(make([]byte, 64))

@@ -23,25 +23,25 @@ const pluginParsec = "parsec"
 // sized returns an authentication response if its size is valid for the method, and refuses it otherwise:
 // MariaDB would count it as a handshake error of the gateway's address. second marks a response to more than
 // the method's challenge.
-func (l *login) sized(plugin string, answer []byte, second bool) ([]byte, error) {
+func (l *login) sized(plugin string, response []byte, second bool) ([]byte, error) {
 	valid := true
 	switch plugin {
 	case mysqlconn.PluginNative:
-		if len(answer) == 1 { // some clients end an empty password with a NUL
-			answer = nil
+		if len(response) == 1 { // some clients end an empty password with a NUL
+			response = nil
 		}
-		valid = len(answer) == 0 || len(answer) == challengeLen
+		valid = len(response) == 0 || len(response) == challengeLen
 	case mysqlconn.PluginEd25519:
-		valid = len(answer) == signatureLen
+		valid = len(response) == signatureLen
 	case pluginParsec:
-		valid = !second && len(answer) == 0 || second && len(answer) == parsecLen
+		valid = !second && len(response) == 0 || second && len(response) == parsecLen
 	case oldPassword:
-		valid = len(answer) == 0 || len(answer) == 8 || len(answer) == 9 // 9: with a NUL
+		valid = len(response) == 0 || len(response) == 8 || len(response) == 9 // 9: with a NUL
 	}
 	if !valid {
-		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf("Bad handshake: %d bytes are no response of %s", len(answer), plugin)})
+		return nil, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf("Bad handshake: %d bytes are no response of %s", len(response), plugin)})
 	}
-	return answer, nil
+	return response, nil
 }
 
 const (
@@ -58,8 +58,8 @@ func (l *login) refuseMiscounted() error {
 	if kind := l.mode.Server().Kind; kind != sqldigest.ServerMariaDB && kind != sqldigest.ServerMySQL {
 		return nil
 	}
-	c := sqldigest.CharsetOfCollation(uint16(l.answer.Charset)).String()
-	if l.maria && l.answer.Charset == filenameCollation {
+	c := sqldigest.CharsetOfCollation(uint16(l.response.Charset)).String()
+	if l.maria && l.response.Charset == filenameCollation {
 		c = "filename"
 	}
 	switch c {
@@ -69,9 +69,9 @@ func (l *login) refuseMiscounted() error {
 	}
 	// MariaDB counts a schema name that is not valid in the login's character set; in COM_INIT_DB it does
 	// not.
-	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isASCII(l.answer.Database) {
-		l.schemaLater = append([]byte(nil), l.answer.Database...)
-		l.answer.Database = nil
+	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isASCII(l.response.Database) {
+		l.schemaLater = append([]byte(nil), l.response.Database...)
+		l.response.Database = nil
 	}
 	return nil
 }

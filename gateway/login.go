@@ -40,7 +40,7 @@ type login struct {
 	schemaLater   []byte   // selected after the login
 	greeted       *greeted // the backend's connection, until bytes are sent on it
 	hello         mysqlwire.Handshake
-	answer        mysqlwire.HandshakeResponse
+	response      mysqlwire.HandshakeResponse
 	buf           []byte         // payloads under construction
 	own           []byte         // backing bytes of the HandshakeResponse
 	clientCAs     *x509.CertPool // authorities for the client's certificate
@@ -57,7 +57,7 @@ func (l *login) run(ctx context.Context) error {
 		l.recycleBackend()
 		return err
 	}
-	l.charset, l.maxPacket = l.answer.Charset, l.answer.MaxPacket
+	l.charset, l.maxPacket = l.response.Charset, l.response.MaxPacket
 	l.forgetModes() // init_connect and the server's settings may have changed them
 	l.rescope()
 	if l.compresses && len(l.client.Buffered()) == 0 {
@@ -186,7 +186,7 @@ func (l *login) readLogin() error {
 		}
 	}
 	l.own = append(l.own[:0], payload...) // the next read overwrites the buffer
-	if err := l.answer.Decode(l.own); err != nil {
+	if err := l.response.Decode(l.own); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if err := l.checkClient(); err != nil {
@@ -194,23 +194,23 @@ func (l *login) readLogin() error {
 	}
 	// Capabilities that the server lacks are masked, as servers mask them themselves. A client that requires
 	// zstd could not be decoded.
-	if insists := l.answer.Capabilities &^ l.offered & (mysqlwire.CapZstdCompression | mysqlwire.CapSSL); insists != 0 {
+	if insists := l.response.Capabilities &^ l.offered & (mysqlwire.CapZstdCompression | mysqlwire.CapSSL); insists != 0 {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
 			"Bad handshake: the client asks for capabilities %#x that were not offered", uint64(insists))})
 	}
-	l.compresses = l.answer.Capabilities.Has(mysqlwire.CapCompress)
-	l.answer.Capabilities &= l.offered
-	l.caps = l.answer.Capabilities
+	l.compresses = l.response.Capabilities.Has(mysqlwire.CapCompress)
+	l.response.Capabilities &= l.offered
+	l.caps = l.response.Capabilities
 	if !l.caps.Has(mysqlwire.CapSecureConnection) { // before MySQL 4.1: MySQL counts such a login as a handshake error
 		return l.refuse(tooOld())
 	}
 	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {
 		return l.greetEarly()
 	}
-	l.user = appendUser(l.user[:0], l.answer.User, sqldigest.CharsetOfCollation(uint16(l.answer.Charset)))
+	l.user = appendUser(l.user[:0], l.response.User, sqldigest.CharsetOfCollation(uint16(l.response.Charset)))
 	l.schema = l.schema[:0]
 	if l.caps.Has(mysqlwire.CapConnectWithDB) {
-		l.schema = append(l.schema, l.answer.Database...)
+		l.schema = append(l.schema, l.response.Database...)
 	}
 	return nil
 }

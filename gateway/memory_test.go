@@ -54,7 +54,7 @@ func swallowingBackend(_ int, c *mysqlconn.Conn) {
 				left -= n
 			}
 		}
-		answer := okPacket()
+		reply := okPacket()
 		switch cmd {
 		case mysqlwire.ComQuit:
 			return
@@ -62,9 +62,9 @@ func swallowingBackend(_ int, c *mysqlconn.Conn) {
 			continue
 		case mysqlwire.ComStmtPrepare:
 			prepared++
-			answer = []byte{0, prepared, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+			reply = []byte{0, prepared, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		}
-		if _, err := c.Write(packetBytes(seq+1, answer)); err != nil {
+		if _, err := c.Write(packetBytes(seq+1, reply)); err != nil {
 			return
 		}
 	}
@@ -97,7 +97,7 @@ func importOnce(t *testing.T, c *mysqlconn.Conn, statement []byte) {
 	p, err := c.ReadMessage(1 << 16)
 	must(t, err)
 	if !bytes.Equal(p, okPacket()) {
-		t.Fatalf("answer %x, want an OK", p)
+		t.Fatalf("reply %x, want an OK", p)
 	}
 	must(t, c.SetDeadline(time.Time{}))
 }

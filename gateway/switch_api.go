@@ -62,7 +62,7 @@ type (
 	holdRequest struct {
 		For string `json:"for"` // a duration, such as "1s"
 	}
-	holdAnswer struct {
+	holdResponse struct {
 		Held   bool    `json:"held"`
 		Waited float64 `json:"waited_seconds"`
 		Token  string  `json:"token"`
@@ -72,7 +72,7 @@ type (
 		To     string `json:"to"`               // "standby" or "backend"
 		Pinned string `json:"pinned,omitempty"` // "close", or empty
 	}
-	switchAnswer struct {
+	switchResponse struct {
 		Active  string  `json:"active"`
 		Address string  `json:"address"`
 		Moved   int     `json:"moved"`
@@ -82,7 +82,7 @@ type (
 	releaseRequest struct {
 		Token string `json:"token"`
 	}
-	errorAnswer struct {
+	errorResponse struct {
 		Error  string          `json:"error"`
 		Inside []InsideSession `json:"inside,omitempty"`
 		Pinned []PinnedSession `json:"pinned,omitempty"`
@@ -100,7 +100,7 @@ const RoutePattern = "/api/v1/route"
 // cross-site requests of browsers, as package web does for all methods.
 func (c *switcher) RouteHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+RoutePattern, func(w http.ResponseWriter, _ *http.Request) { c.answer(w, http.StatusOK, c.Route()) })
+	mux.HandleFunc("GET "+RoutePattern, func(w http.ResponseWriter, _ *http.Request) { c.respond(w, http.StatusOK, c.Route()) })
 	mux.HandleFunc("POST "+RoutePattern+"/hold", c.serveHold)
 	mux.HandleFunc("POST "+RoutePattern+"/switch", c.serveSwitch)
 	mux.HandleFunc("POST "+RoutePattern+"/release", c.serveRelease)
@@ -114,7 +114,7 @@ func (c *switcher) serveHold(w http.ResponseWriter, r *http.Request) {
 	}
 	d, err := time.ParseDuration(request.For)
 	if err != nil || d <= 0 || d > MaxHold {
-		c.answer(w, http.StatusBadRequest, errorAnswer{Error: fmt.Sprintf("for: want a duration up to %v, such as 500ms or 1s, not %q", MaxHold, request.For)})
+		c.respond(w, http.StatusBadRequest, errorResponse{Error: fmt.Sprintf("for: want a duration up to %v, such as 500ms or 1s, not %q", MaxHold, request.For)})
 		return
 	}
 	token, waited, err := c.Hold(r.Context(), d)
@@ -122,7 +122,7 @@ func (c *switcher) serveHold(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, err)
 		return
 	}
-	c.answer(w, http.StatusOK, holdAnswer{Held: true, Waited: waited.Seconds(), Token: token})
+	c.respond(w, http.StatusOK, holdResponse{Held: true, Waited: waited.Seconds(), Token: token})
 }
 
 func (c *switcher) serveSwitch(w http.ResponseWriter, r *http.Request) {
@@ -132,11 +132,11 @@ func (c *switcher) serveSwitch(w http.ResponseWriter, r *http.Request) {
 	}
 	to, err := switchover.ParseSide(request.To)
 	if err != nil {
-		c.answer(w, http.StatusBadRequest, errorAnswer{Error: "to: " + err.Error()})
+		c.respond(w, http.StatusBadRequest, errorResponse{Error: "to: " + err.Error()})
 		return
 	}
 	if request.Pinned != "" && request.Pinned != "close" {
-		c.answer(w, http.StatusBadRequest, errorAnswer{Error: fmt.Sprintf("pinned: want close or nothing, not %q", request.Pinned)})
+		c.respond(w, http.StatusBadRequest, errorResponse{Error: fmt.Sprintf("pinned: want close or nothing, not %q", request.Pinned)})
 		return
 	}
 	began := time.Now()
@@ -145,7 +145,7 @@ func (c *switcher) serveSwitch(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, err)
 		return
 	}
-	c.answer(w, http.StatusOK, switchAnswer{Active: to.String(), Address: c.addrs[to], Moved: moved, Closed: closed, Seconds: time.Since(began).Seconds()})
+	c.respond(w, http.StatusOK, switchResponse{Active: to.String(), Address: c.addrs[to], Moved: moved, Closed: closed, Seconds: time.Since(began).Seconds()})
 }
 
 func (c *switcher) serveRelease(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,7 @@ func (c *switcher) serveRelease(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, err)
 		return
 	}
-	c.answer(w, http.StatusOK, c.Route())
+	c.respond(w, http.StatusOK, c.Route())
 }
 
 // maxRequest bounds the body of a request, in bytes.
@@ -166,7 +166,7 @@ const maxRequest = 4 << 10
 // read decodes a JSON request. It reports whether that succeeded; otherwise it has sent the error response.
 func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		c.answer(w, http.StatusUnsupportedMediaType, errorAnswer{Error: "want Content-Type: application/json"})
+		c.respond(w, http.StatusUnsupportedMediaType, errorResponse{Error: "want Content-Type: application/json"})
 		return false
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -179,7 +179,7 @@ func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 		err = errors.New("there is more than one value")
 	}
 	if err != nil {
-		c.answer(w, http.StatusBadRequest, errorAnswer{Error: "read the request: " + err.Error()})
+		c.respond(w, http.StatusBadRequest, errorResponse{Error: "read the request: " + err.Error()})
 		return false
 	}
 	return true
@@ -187,7 +187,7 @@ func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 
 // refuse sends the response for an error of Hold, Switch or Release.
 func (c *switcher) refuse(w http.ResponseWriter, err error) {
-	code, body := http.StatusConflict, errorAnswer{Error: err.Error()}
+	code, body := http.StatusConflict, errorResponse{Error: err.Error()}
 	if pinned, ok := errors.AsType[*PinnedError](err); ok {
 		body.Pinned = pinned.Sessions
 	}
@@ -200,10 +200,10 @@ func (c *switcher) refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, switchover.ErrDraining):
 		code = http.StatusServiceUnavailable
 	}
-	c.answer(w, code, body)
+	c.respond(w, code, body)
 }
 
-func (c *switcher) answer(w http.ResponseWriter, code int, v any) {
+func (c *switcher) respond(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)

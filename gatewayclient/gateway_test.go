@@ -96,14 +96,14 @@ func TestGatewayAccount(t *testing.T) {
 
 // TestP99 reads the p99 of gateways, and of servers that are not gateways.
 func TestP99(t *testing.T) {
-	answer := `{"seconds": 10, "statements": 5, "p99_us": 12500}`
+	resp := `{"seconds": 10, "statements": 5, "p99_us": 12500}`
 	code := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); r.URL.Path != "/api/v1/live" || user != "me" || password != "hunter2" {
 			t.Errorf("%s as %s:%s", r.URL, user, password)
 		}
 		w.WriteHeader(code)
-		fmt.Fprint(w, answer)
+		fmt.Fprint(w, resp)
 	}))
 	defer s.Close()
 	g := New(&Gateway{URL: strings.Replace(s.URL, "http://", "http://me:hunter2@", 1) + "/"})
@@ -117,7 +117,7 @@ func TestP99(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	for _, answer = range []string{"", "{}", "[1]", `{"p99_us": "fast"}`} {
+	for _, resp = range []string{"", "{}", "[1]", `{"p99_us": "fast"}`} {
 		fails("reports no p99: is it a tare serve?")
 	}
 	code = http.StatusUnauthorized

@@ -56,7 +56,7 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 		var key stmtstats.Key // of the previous series; most consecutive series share it
 		var id uint64
 		found := false
-		told := make(map[[16]byte]struct{}) // digests whose text was yielded as a series
+		reported := make(map[[16]byte]struct{}) // digests whose text was yielded as a series
 		for _, s := range a.known.active(shard) {
 			number, series := s.place.split()
 			if !found || s.id != id {
@@ -65,14 +65,14 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 				}
 				id = s.id
 			}
-			if !a.add(l, &key, number, series, id, told) {
+			if !a.add(l, &key, number, series, id, reported) {
 				continue
 			}
 			if l.Overwrite(&ls); !keep(ls) {
 				continue
 			}
 			if series == seriesInfo {
-				told[key.Digest] = struct{}{}
+				reported[key.Digest] = struct{}{}
 			}
 			if !yield(ls) {
 				return
@@ -83,12 +83,12 @@ func (a *Active) ActiveShard(shard tsblock.Shard, keep func(labels.Labels) bool)
 
 // add sets l to the labels of a series. It reports false for a digest's text that was yielded already, or is
 // no longer known.
-func (a *Active) add(l *stmtseries.Labeller, key *stmtstats.Key, number, series int, id uint64, told map[[16]byte]struct{}) bool {
+func (a *Active) add(l *stmtseries.Labeller, key *stmtstats.Key, number, series int, id uint64, reported map[[16]byte]struct{}) bool {
 	if series != seriesInfo {
 		l.SetSeries(a.known.kind(number), key, series)
 		return true
 	}
-	if _, is := told[key.Digest]; is {
+	if _, is := reported[key.Digest]; is {
 		return false
 	}
 	text, _ := a.table.TextAt(number, id)

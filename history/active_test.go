@@ -132,7 +132,7 @@ func slowActive(table *stmtstats.Table, given map[string]string, idle time.Durat
 // visitSlowly reads the whole table, and hashes the labels of each series.
 func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Duration, shard tsblock.Shard, visit func(labels.Labels) bool) {
 	l := stmtseries.NewLabeller(given)
-	told := make(map[[16]byte]bool)
+	reported := make(map[[16]byte]bool)
 	oldest := table.Now().Add(-idle)
 	var ls labels.Labels
 	add := func() bool {
@@ -154,9 +154,9 @@ func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Dura
 				add()
 			}
 		}
-		if s.Kind == stmtstats.Tracked && s.Text != "" && !told[s.Digest] {
+		if s.Kind == stmtstats.Tracked && s.Text != "" && !reported[s.Digest] {
 			l.SetInfo(s.Digest, s.Text)
-			told[s.Digest] = add()
+			reported[s.Digest] = add()
 		}
 		return nil
 	})

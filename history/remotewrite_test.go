@@ -35,8 +35,8 @@ type receiver struct {
 	handler http.Handler
 
 	down    bool        // refuse requests
-	lie     int         // this many requests are written and answered with an error
-	onWrite func(n int) // called before the n-th request is answered
+	lie     int         // this many requests are written and get an error as the response
+	onWrite func(n int) // called before the response to the n-th request
 	writes  int         // requests written
 	refused func()      // called when a request was refused
 }

@@ -29,7 +29,7 @@ var (
 	ErrClearText = errors.New("the server asks for the password in clear: " +
 		"set AllowClearText if it is trusted with it")
 
-	errNeedAnswer = errors.New("the server requests a response that the method does not define")
+	errNeedResponse = errors.New("the server requests a response that the method does not define")
 )
 
 // UnknownPluginError reports that the server requests an authentication method that Dial does not implement.
@@ -117,7 +117,7 @@ func (x *exchange) next(data []byte) ([]byte, error) {
 	case x.plugin == PluginSHA2 && x.state == authPlain && len(data) == 1 && data[0] == mysqlwire.SHA2FullAuth:
 		return x.fullPassword(mysqlwire.SHA2RequestKey)
 	}
-	return nil, fmt.Errorf("%w: %s", errNeedAnswer, x.plugin)
+	return nil, fmt.Errorf("%w: %s", errNeedResponse, x.plugin)
 }
 
 // fullPassword returns the password for sending: unchanged over TLS, otherwise encrypted. If the key is

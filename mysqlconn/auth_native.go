@@ -16,9 +16,9 @@ func ScrambleNative(password string, challenge []byte) []byte {
 	h := sha1.New()
 	h.Write(scramble20(challenge))
 	h.Write(stage2[:])
-	answer := h.Sum(nil)
-	xor(answer, stage1[:])
-	return answer
+	resp := h.Sum(nil)
+	xor(resp, stage1[:])
+	return resp
 }
 
 // scrambleLen is the length in bytes of the challenge of all methods but ed25519.

@@ -16,7 +16,7 @@ func ScrambleSHA2(password string, challenge []byte) []byte {
 	h := sha256.New()
 	h.Write(stage2[:])
 	h.Write(scramble20(challenge))
-	answer := h.Sum(nil)
-	xor(answer, stage1[:])
-	return answer
+	resp := h.Sum(nil)
+	xor(resp, stage1[:])
+	return resp
 }

@@ -127,8 +127,8 @@ func TestExchangeNeverLeaks(t *testing.T) {
 			challenge = challenge32
 		}
 		x := &exchange{password: password, clearText: true}
-		answer, err := x.start(plugin, challenge)
-		if bytes.Contains(answer, []byte(password)) {
+		resp, err := x.start(plugin, challenge)
+		if bytes.Contains(resp, []byte(password)) {
 			t.Errorf("%s: the first answer holds the password", plugin)
 		}
 		switch plugin {
@@ -145,7 +145,7 @@ func TestExchangeNeverLeaks(t *testing.T) {
 				t.Errorf("%s: %v", plugin, err)
 			}
 			for _, data := range [][]byte{{mysqlwire.SHA2FullAuth}, {mysqlwire.SHA2FastOK}, []byte("no key")} {
-				if answer, _ := x.next(data); bytes.Contains(answer, []byte(password)) {
+				if resp, _ := x.next(data); bytes.Contains(resp, []byte(password)) {
 					t.Errorf("%s: the answer to %x holds the password", plugin, data)
 				}
 			}

@@ -125,7 +125,7 @@ func (c *Client) authenticate(x *exchange) error {
 		if len(payload) == 0 {
 			return fmt.Errorf("read the login response: %w", mysqlwire.ErrShortPacket)
 		}
-		var answer []byte
+		var resp []byte
 		switch mark := payload[0]; {
 		case mark == mysqlwire.MarkOK:
 			return c.recordStatus(payload)
@@ -139,14 +139,14 @@ func (c *Client) authenticate(x *exchange) error {
 			if a.Old {
 				return &UnknownPluginError{"mysql_old_password"}
 			}
-			answer, err = x.start(string(a.Plugin), a.Data)
-			if answer == nil && err == nil {
-				answer = []byte{} // an empty password is an empty packet
+			resp, err = x.start(string(a.Plugin), a.Data)
+			if resp == nil && err == nil {
+				resp = []byte{} // an empty password is an empty packet
 			}
 		case mark == mysqlwire.MarkAuthMore:
-			answer, err = x.next(payload[1:])
+			resp, err = x.next(payload[1:])
 		case x.plugin == PluginDialog: // its questions have no mark byte
-			answer, err = x.next(payload)
+			resp, err = x.next(payload)
 		case mark == mysqlwire.MarkNextFactor:
 			return errors.New("the account needs a second factor, which is not supported")
 		default:
@@ -155,10 +155,10 @@ func (c *Client) authenticate(x *exchange) error {
 		if err != nil {
 			return fmt.Errorf("authenticate by %s: %w", x.plugin, err)
 		}
-		if answer == nil {
+		if resp == nil {
 			continue
 		}
-		if err := c.WriteMessage(answer); err != nil {
+		if err := c.WriteMessage(resp); err != nil {
 			return fmt.Errorf("send the login response: %w", err)
 		}
 	}

@@ -99,11 +99,11 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 // Send sends a command whose response is a single OK or ERR, such as COM_INIT_DB or COM_RESET_CONNECTION, or
 // an EOF, as for COM_SET_OPTION.
 func (c *Client) Send(ctx context.Context, payload []byte) error {
-	err := c.exchange(ctx, payload, func(answer []byte) error {
-		if mysqlwire.IsEOF(answer) {
+	err := c.exchange(ctx, payload, func(resp []byte) error {
+		if mysqlwire.IsEOF(resp) {
 			return nil
 		}
-		return c.recordStatus(answer)
+		return c.recordStatus(resp)
 	})
 	if err != nil {
 		return fmt.Errorf("send %s: %w", mysqlwire.Command(payload[0]), err)
@@ -113,8 +113,8 @@ func (c *Client) Send(ctx context.Context, payload []byte) error {
 
 // Prepare prepares a statement and skips the definitions in the response.
 func (c *Client) Prepare(ctx context.Context, sql []byte) (ok mysqlwire.PrepareOK, err error) {
-	err = c.exchange(ctx, mysqlwire.StmtPrepare{SQL: sql}.AppendTo(nil), func(answer []byte) error {
-		if err := ok.Decode(answer, c.Capabilities); err != nil {
+	err = c.exchange(ctx, mysqlwire.StmtPrepare{SQL: sql}.AppendTo(nil), func(resp []byte) error {
+		if err := ok.Decode(resp, c.Capabilities); err != nil {
 			return err
 		}
 		for _, n := range []uint16{ok.Params, ok.Columns} {
@@ -134,7 +134,7 @@ func (c *Client) Prepare(ctx context.Context, sql []byte) (ok mysqlwire.PrepareO
 }
 
 // exchange sends a command and passes the first packet of the response, unless it is an error, to then.
-func (c *Client) exchange(ctx context.Context, payload []byte, then func(answer []byte) error) error {
+func (c *Client) exchange(ctx context.Context, payload []byte, then func(resp []byte) error) error {
 	if c.broken {
 		return ErrBroken
 	}
@@ -143,14 +143,14 @@ func (c *Client) exchange(ctx context.Context, payload []byte, then func(answer 
 		if err := c.WriteMessage(payload); err != nil {
 			return err
 		}
-		answer, err := c.read()
+		resp, err := c.read()
 		if err != nil {
 			return err
 		}
-		if answer[0] == mysqlwire.MarkErr {
-			return decodeServerError(answer, c.ServerVersion)
+		if resp[0] == mysqlwire.MarkErr {
+			return decodeServerError(resp, c.ServerVersion)
 		}
-		return then(answer)
+		return then(resp)
 	})
 	if _, refused := errors.AsType[*ServerError](err); err != nil && !refused {
 		c.broken = true

@@ -11,7 +11,7 @@ import (
 var ErrMalformedPacket = errors.New("malformed mysql packet")
 
 // A cursor reads a payload field by field. The first read past the end sets short; every
-// read after it answers zero values, so a decoder checks once, at its end. Views alias
+// read after it returns zero values, so a decoder checks once, at its end. Views alias
 // the payload with capped capacity.
 type cursor struct {
 	rest  []byte

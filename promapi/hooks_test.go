@@ -267,7 +267,7 @@ func TestBounds(t *testing.T) {
 	for i := range many {
 		many[i] = storage.NewListSeries(labels.FromStrings("i", itoa(i)), []chunks.Sample{sample{t: 1, f: 1}})
 	}
-	o := promapi.Options{Queryable: script{set: newSet(many...)}, MaxAnswer: 5000, MaxBody: 100, MaxSamples: 500}
+	o := promapi.Options{Queryable: script{set: newSet(many...)}, MaxResponse: 5000, MaxBody: 100, MaxSamples: 500}
 	if w := get(mustNew(t, o), "series?match%5B%5D=up"); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "exceeds 5000 bytes") {
 		t.Errorf("an answer over MaxAnswer: %d %s", w.Code, w.Body)
 	}

@@ -55,9 +55,9 @@ type Options struct {
 	// body.
 	MaxBody int64
 
-	// MaxAnswer bounds the bytes of a response that must be buffered until its end: series, label names and
+	// MaxResponse bounds the bytes of a response that must be buffered until its end: series, label names and
 	// values, remote reads of samples. Default 256 MiB.
-	MaxAnswer int64
+	MaxResponse int64
 
 	// ResponseBytes bounds the bytes of all encoded responses that wait for their clients, default 64 MiB;
 	// one response may take a quarter. A response waits there after Admit's reservation was released; a
@@ -130,7 +130,7 @@ const (
 	DefaultMaxConcurrent = 20
 	DefaultMaxQueued     = 1000
 	DefaultMaxBody       = 10 << 20
-	DefaultMaxAnswer     = 256 << 20
+	DefaultMaxResponse   = 256 << 20
 	DefaultReadFrame     = 1 << 20
 	DefaultResponseBytes = 64 << 20
 	DefaultWriteTimeout  = 30 * time.Second
@@ -145,7 +145,7 @@ func (o Options) withDefaults() Options {
 	o.MaxConcurrent = cmp.Or(o.MaxConcurrent, DefaultMaxConcurrent)
 	o.MaxQueued = cmp.Or(o.MaxQueued, DefaultMaxQueued)
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
-	o.MaxAnswer = cmp.Or(o.MaxAnswer, DefaultMaxAnswer)
+	o.MaxResponse = cmp.Or(o.MaxResponse, DefaultMaxResponse)
 	o.ResponseBytes = cmp.Or(o.ResponseBytes, DefaultResponseBytes)
 	if o.Responses == nil {
 		o.Responses = NewResponseBudget(o.ResponseBytes)
@@ -225,7 +225,7 @@ func (o Options) Validate() error {
 		{"MaxConcurrent", int64(o.MaxConcurrent)},
 		{"MaxQueued", int64(o.MaxQueued)},
 		{"MaxBody", o.MaxBody},
-		{"MaxAnswer", o.MaxAnswer},
+		{"MaxAnswer", o.MaxResponse},
 		{"ResponseBytes", o.ResponseBytes},
 		{"WriteTimeout", int64(o.WriteTimeout)},
 		{"ReadSamples", int64(o.ReadSamples)},

@@ -120,7 +120,7 @@ type httpQuery struct {
 }
 
 // An apiAnswer is a decoded response.
-type apiAnswer struct {
+type apiResponse struct {
 	Status    string
 	ErrorType string
 	Error     string
@@ -132,7 +132,7 @@ type apiAnswer struct {
 	Infos    []string
 }
 
-func (q *httpQuery) ask() (*apiAnswer, error) {
+func (q *httpQuery) ask() (*apiResponse, error) {
 	q.engine.storage = q.storage
 	q.engine.asked++
 	resp, err := q.engine.client.PostForm(q.engine.base+q.endpoint, q.form)
@@ -144,7 +144,7 @@ func (q *httpQuery) ask() (*apiAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := new(apiAnswer)
+	a := new(apiResponse)
 	if err := json.Unmarshal(body, a); err != nil {
 		return nil, fmt.Errorf("answer %s: %w", body, err)
 	}
@@ -191,7 +191,7 @@ func (q *httpQuery) Exec(ctx context.Context) *promql.Result {
 }
 
 // decode converts JSON to a value. Histograms are taken from the engine's own value.
-func (q *httpQuery) decode(a *apiAnswer, direct parser.Value) (parser.Value, error) {
+func (q *httpQuery) decode(a *apiResponse, direct parser.Value) (parser.Value, error) {
 	switch a.Data.ResultType {
 	case "scalar", "string":
 		var p point

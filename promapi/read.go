@@ -144,7 +144,7 @@ func (b *sampleBody) readSeries(it chunkenc.Iterator) error {
 			t, h := it.AtFloatHistogram(nil)
 			b.histograms = AppendFloatHistogram(b.histograms, 4, t, h)
 		}
-		if int64(b.size()) > o.MaxAnswer {
+		if int64(b.size()) > o.MaxResponse {
 			return b.call.tooLarge()
 		}
 	}

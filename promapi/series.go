@@ -72,7 +72,7 @@ func (c *call) series() *Error {
 		}
 		n++
 		b = appendLabels(b, set.At().Labels())
-		if int64(len(b)) > c.api.o.MaxAnswer {
+		if int64(len(b)) > c.api.o.MaxResponse {
 			return c.tooLarge()
 		}
 		if err := c.reserveBuffer(cap(b)); err != nil {
@@ -95,5 +95,5 @@ func (c *call) series() *Error {
 
 // tooLarge returns the error of a response that exceeds its memory limit.
 func (c *call) tooLarge() *Error {
-	return &Error{Type: Execution, Err: fmt.Errorf("the response exceeds %d bytes: use narrower matchers, a shorter range or limit=", c.api.o.MaxAnswer)}
+	return &Error{Type: Execution, Err: fmt.Errorf("the response exceeds %d bytes: use narrower matchers, a shorter range or limit=", c.api.o.MaxResponse)}
 }

@@ -118,7 +118,7 @@ func TestKill(t *testing.T) {
 		t.Fatalf("the next boot begins with %q: %v", next, err)
 	}
 	t.Logf("lost %d of %d", m.Previous-int64(len(seen)), m.Previous)
-	if told := marks[len(marks)-1]; m.Previous < max(told, newest) {
-		t.Errorf("the next boot knows of %d lines, want at least %d", m.Previous, max(told, newest))
+	if reported := marks[len(marks)-1]; m.Previous < max(reported, newest) {
+		t.Errorf("the next boot knows of %d lines, want at least %d", m.Previous, max(reported, newest))
 	}
 }

@@ -7,12 +7,12 @@ type Purpose uint8
 
 // The purposes of a query's bytes.
 const (
-	Postings Purpose = iota // lists of series numbers
-	Series                  // labels and chunk references
-	Chunks                  // ranges of chunk files
-	Values                  // label names and values
-	Samples                 // results of a query engine
-	Answers                 // encoded responses
+	Postings      Purpose = iota // lists of series numbers
+	Series                       // labels and chunk references
+	Chunks                       // ranges of chunk files
+	Values                       // label names and values
+	Samples                      // results of a query engine
+	ResponseBytes                // encoded responses
 	purposes
 )
 

@@ -65,14 +65,14 @@ func TestQuotaMisuse(t *testing.T) {
 	if q.Used() != 0 || q.UsedFor(Postings) != 0 || g.Stats().Held != 0 {
 		t.Errorf("after too much was returned: used %d, held %d", q.Used(), g.Stats().Held)
 	}
-	if err := q.Reserve(Answers, 20); err != nil {
+	if err := q.Reserve(ResponseBytes, 20); err != nil {
 		t.Fatal(err)
 	}
 	expectMisuse(t, misused, "closed with 20 bytes", q.Close)
 	expectMisuse(t, misused, "closed twice", q.Close)
 	expectMisuse(t, misused, "closed quota", func() {
 		var limit *LimitError
-		if err := q.Reserve(Answers, 1); !errors.As(err, &limit) || limit.Allowed != 0 {
+		if err := q.Reserve(ResponseBytes, 1); !errors.As(err, &limit) || limit.Allowed != 0 {
 			t.Errorf("reserve after close: %v", err)
 		}
 	})

@@ -110,8 +110,8 @@ func TestStatementsRefused(t *testing.T) {
 
 func long(c byte, n int) string { return strings.Repeat(string(c), n) }
 
-// TestStatementsAnswer ranks a table, for accounts with and without access to texts.
-func TestStatementsAnswer(t *testing.T) {
+// TestStatementsResponse ranks a table, for accounts with and without access to texts.
+func TestStatementsResponse(t *testing.T) {
 	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20})
 	defer func() { _ = table.Close() }()
 	for n := range 5 {
@@ -122,7 +122,7 @@ func TestStatementsAnswer(t *testing.T) {
 		}
 	}
 	o := statementsOptions(statements.TableReader{table}, statements.TableReader{table})
-	type answer struct {
+	type resp struct {
 		Source   string
 		Matching int
 		Total    struct {
@@ -138,7 +138,7 @@ func TestStatementsAnswer(t *testing.T) {
 			First              time.Time `json:"first_seen"`
 		}
 	}
-	ask := func(query string) (a answer, body string) {
+	ask := func(query string) (a resp, body string) {
 		t.Helper()
 		code, body := askStatements(o, query)
 		if code != http.StatusOK {

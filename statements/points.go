@@ -133,11 +133,11 @@ func (s *Series) fill(x axis, points []totalPoint) {
 }
 
 // points fills in the points of each row and of all statements.
-func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, answered *plan) error {
+func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, responded *plan) error {
 	if top.Source == SourceSamples {
-		return a.pointsOfSamples(ctx, q, top, a.axisOf(answered, q.Points))
+		return a.pointsOfSamples(ctx, q, top, a.axisOf(responded, q.Points))
 	}
-	p, err := a.plan(ctx, planQuery{from: top.From, to: top.To, all: q.AllInstances, hours: true, like: answered})
+	p, err := a.plan(ctx, planQuery{from: top.From, to: top.To, all: q.AllInstances, hours: true, like: responded})
 	if err != nil {
 		return err
 	}

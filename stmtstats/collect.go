@@ -36,8 +36,8 @@ func (t *Table) Collect(visit func(*Sample) error) error {
 		return err
 	}
 	recent := t.opts.Now().Add(-slowWindow).UnixNano()
-	var told []uint32
-	defer func() { t.release(told) }()
+	var reported []uint32
+	defer func() { t.release(reported) }()
 	for i := 1; i < len(t.mem.entries); i++ {
 		e := &t.mem.entries[i]
 		switch e.state() {
@@ -49,7 +49,7 @@ func (t *Table) Collect(visit func(*Sample) error) error {
 			if err := t.report(visit); err != nil {
 				return err
 			}
-			told = append(told, uint32(i))
+			reported = append(reported, uint32(i))
 		case gateLive:
 			if e.changed.Load() == 0 {
 				if e.floor.Load() > 0 && e.last.Load() < recent {
@@ -129,13 +129,13 @@ func (t *Table) pin(on bool) {
 }
 
 // release frees the entries of evicted Keys that were reported, and admits new ones.
-func (t *Table) release(told []uint32) {
+func (t *Table) release(reported []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, number := range told {
+	for _, number := range reported {
 		t.free(number)
 	}
-	if len(told) > 0 {
+	if len(reported) > 0 {
 		t.reindex()
 		t.verify()
 	}

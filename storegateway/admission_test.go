@@ -41,8 +41,8 @@ func TestLightQueries(t *testing.T) {
 		"labels", "labels?match[]=" + selector, "label/job/values", "metadata", "series?match[]=" + selector,
 		"query?query=" + url.QueryEscape("1+scalar(vector(2))"), "query_range?start=1&end=100&step=1&query=time()",
 	} {
-		if code, answer := getJSON(t, base+"/api/v1/"+path, ""); code != http.StatusOK {
-			t.Errorf("%s beside a heavy query: %d %v", path, code, answer)
+		if code, respond := getJSON(t, base+"/api/v1/"+path, ""); code != http.StatusOK {
+			t.Errorf("%s beside a heavy query: %d %v", path, code, respond)
 		}
 	}
 	if r, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{End: 1 << 60}); err != nil || len(r.GetNames()) == 0 {

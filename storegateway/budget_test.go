@@ -63,11 +63,11 @@ func TestHeavyQueries(t *testing.T) {
 			}
 			defer q.Close()
 			if n%4 == 0 { // a consumer that also reserves memory
-				if err := q.Quota().Reserve(slab.Answers, 2<<20-64<<10); err != nil {
+				if err := q.Quota().Reserve(slab.ResponseBytes, 2<<20-64<<10); err != nil {
 					t.Error(err)
 					return
 				}
-				defer q.Quota().Return(slab.Answers, 2<<20-64<<10)
+				defer q.Quota().Return(slab.ResponseBytes, 2<<20-64<<10)
 			}
 			r := forever()
 			r.Matchers = everySeries()

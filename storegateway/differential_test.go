@@ -255,7 +255,7 @@ func TestSeriesAgreeWithPrometheus(t *testing.T) {
 			t.Parallel()
 			w := newTwin(t, uint64(200+i), external, selectOptions{queryBytes: 16 << 20})
 			r := rand.New(rand.NewPCG(uint64(i), 3))
-			answered := 0
+			responded := 0
 			for _, without := range [][]string{nil, {"replica"}, {"zone", "le"}} {
 				for range 10 {
 					request := storegateway.Request{Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "instance", "host.*")}, WithoutLabels: without}
@@ -272,11 +272,11 @@ func TestSeriesAgreeWithPrometheus(t *testing.T) {
 					if diff := difference(want, got); diff != "" {
 						t.Fatalf("%+v (-Prometheus +gateway):\n%s", request, diff)
 					}
-					answered += len(got)
+					responded += len(got)
 				}
 			}
-			if answered < 100 {
-				t.Errorf("%d series were compared: too few to tell", answered)
+			if responded < 100 {
+				t.Errorf("%d series were compared: too few to tell", responded)
 			}
 		})
 	}

@@ -88,13 +88,13 @@ func checkMissing(t *testing.T, g *storegateway.Gateway, id string, reason block
 		fmt.Sprintf("/api/v1/label/job/values?start=%d&end=%d", before, within):                                                     true,
 		fmt.Sprintf("/api/v1/query?time=%d&query=%s", within, url.QueryEscape(`vector(1)`)):                                         false,
 	} {
-		code, answer := getJSON(t, base+path, "")
-		text := fmt.Sprint(answer["warnings"])
+		code, respond := getJSON(t, base+path, "")
+		text := fmt.Sprint(respond["warnings"])
 		if known && denied {
-			text = fmt.Sprint(answer["error"])
+			text = fmt.Sprint(respond["error"])
 		}
 		if want := known && denied; want != (code == http.StatusServiceUnavailable) || !want && code != http.StatusOK {
-			t.Errorf("%s: status %d, %v", path, code, answer)
+			t.Errorf("%s: status %d, %v", path, code, respond)
 		}
 		if named := strings.Contains(text, id) && strings.Contains(text, string(reason)) && strings.Contains(text, "2023-11-1") != timeless; named != known {
 			t.Errorf("%s: %v", path, text)
@@ -139,16 +139,16 @@ func TestMissingShards(t *testing.T) {
 		}
 		served := g.Blocks()
 		base := newHTTPServer(t, g, nil)
-		_, answer := getJSON(t, base+"/api/v1/query_range?start=1700000000&end=1700006000&step=60&query="+url.QueryEscape(`sum({__name__!=""})`), "")
-		text := fmt.Sprint(answer["warnings"])
+		_, respond := getJSON(t, base+"/api/v1/query_range?start=1700000000&end=1700006000&step=60&query="+url.QueryEscape(`sum({__name__!=""})`), "")
+		text := fmt.Sprint(respond["warnings"])
 		for _, id := range ids {
 			ours := slices.ContainsFunc(served, func(b blocksync.BlockInfo) bool { return b.ID == id })
 			if strings.Contains(text, id+" (2023-11-1") == ours {
 				t.Errorf("shard %d: block %s is ours: %t; %s", i+1, id, ours, text)
 			}
 		}
-		if _, answer = getJSON(t, base+"/api/v1/query?time=1700003000&query="+url.QueryEscape(`count({cluster="us"})`), ""); answer["warnings"] != nil {
-			t.Errorf("blocks with other external labels: %v", answer)
+		if _, respond = getJSON(t, base+"/api/v1/query?time=1700003000&query="+url.QueryEscape(`count({cluster="us"})`), ""); respond["warnings"] != nil {
+			t.Errorf("blocks with other external labels: %v", respond)
 		}
 		client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
 		names, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: 1700000000000, End: 1700006000000})
@@ -173,8 +173,8 @@ func TestMissingDownsampled(t *testing.T) {
 		t.Fatalf("%v", g.Skipped())
 	}
 	query := "/api/v1/query?time=1700003000&query=" + url.QueryEscape(`count({__name__!=""})`)
-	if _, answer := getJSON(t, newHTTPServer(t, g, nil)+query, ""); answer["warnings"] != nil {
-		t.Errorf("beside the raw samples: %v", answer)
+	if _, respond := getJSON(t, newHTTPServer(t, g, nil)+query, ""); respond["warnings"] != nil {
+		t.Errorf("beside the raw samples: %v", respond)
 	}
 	blocks, err := filepath.Glob(filepath.Join(dir, "*", metaName))
 	if err != nil || len(blocks) != 6 {
@@ -188,8 +188,8 @@ func TestMissingDownsampled(t *testing.T) {
 		}
 	}
 	g = teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos })
-	if _, answer := getJSON(t, newHTTPServer(t, g, nil)+query, ""); !strings.Contains(fmt.Sprint(answer["warnings"]), id) {
-		t.Errorf("alone: %v", answer)
+	if _, respond := getJSON(t, newHTTPServer(t, g, nil)+query, ""); !strings.Contains(fmt.Sprint(respond["warnings"]), id) {
+		t.Errorf("alone: %v", respond)
 	}
 }
 

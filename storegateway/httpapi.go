@@ -104,7 +104,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Registerer:     o.Registerer,
 		// Requests wait for their quota, in the same queue as requests of the StoreAPI.
 		MaxConcurrent: maxWaiting,
-		MaxAnswer:     h.responseBytes,
+		MaxResponse:   h.responseBytes,
 		Responses:     o.Responses,
 		WriteTimeout:  o.WriteTimeout,
 		ReadSamples:   max(1, int(h.responseBytes/sampleBytes)),
@@ -185,7 +185,7 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 	ctx = context.WithValue(ctx, httpCallKey{}, c)
 	return WithQuery(ctx, q), func() {
 		q.Quota().Return(purpose, bytes)
-		q.Quota().Return(slab.Answers, c.held)
+		q.Quota().Return(slab.ResponseBytes, c.held)
 		q.Close()
 	}, nil
 }
@@ -195,11 +195,11 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 func (h *httpHooks) demandOf(ctx context.Context, r *http.Request) (Demand, slab.Purpose, int64) {
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/read"):
-		return PartQuery, slab.Answers, 0
+		return PartQuery, slab.ResponseBytes, 0
 	case (strings.HasSuffix(path, "/query") || strings.HasSuffix(path, "/query_range")) && !promapi.WithoutSeries(ctx):
 		return PartQuery, slab.Samples, int64(promapi.MaxSamples(h.options.MaxSamples, promapi.Attempt(ctx))) * sampleBytes
 	}
-	return LightQuery, slab.Answers, 0
+	return LightQuery, slab.ResponseBytes, 0
 }
 
 // reserve reserves n more bytes for a buffered response.
@@ -208,7 +208,7 @@ func (h *httpHooks) reserve(ctx context.Context, n int64) error {
 	if c == nil {
 		return nil
 	}
-	if err := c.query.Quota().Reserve(slab.Answers, n); err != nil {
+	if err := c.query.Quota().Reserve(slab.ResponseBytes, n); err != nil {
 		return err
 	}
 	c.held += n

@@ -80,7 +80,7 @@ func startHTTPServer(t *testing.T, g *storegateway.Gateway, queries *querylog.Lo
 	return s
 }
 
-func getJSON(t *testing.T, url, tenant string) (code int, answer map[string]any) {
+func getJSON(t *testing.T, url, tenant string) (code int, respond map[string]any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -99,10 +99,10 @@ func getJSON(t *testing.T, url, tenant string) (code int, answer map[string]any)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(body, &respond); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	return response.StatusCode, answer
+	return response.StatusCode, respond
 }
 
 // TestHTTPAPI requests queries, selectors and the status page, and checks the costs in the explanation and
@@ -114,11 +114,11 @@ func TestHTTPAPI(t *testing.T) {
 	log, lines := logOf(t, querylog.RedactLiterals)
 	server := startHTTPServer(t, g, log)
 	base := server.URL
-	code, answer := getJSON(t, base+"/api/v1/query?explain=1&time=1700001700&query="+url.QueryEscape(`count({__name__=~".+",cluster="eu"})`), "")
-	if code != http.StatusOK || answer["status"] != "success" {
-		t.Fatalf("%d %v", code, answer)
+	code, respond := getJSON(t, base+"/api/v1/query?explain=1&time=1700001700&query="+url.QueryEscape(`count({__name__=~".+",cluster="eu"})`), "")
+	if code != http.StatusOK || respond["status"] != "success" {
+		t.Fatalf("%d %v", code, respond)
 	}
-	explained, _ := answer["explain"].(map[string]any)
+	explained, _ := respond["explain"].(map[string]any)
 	blocks, _ := explained["blocks"].([]any)
 	if len(blocks) != 2 || explained["allowedBytes"] != float64(16<<20) || explained["peakBytes"].(float64) < float64(8<<20)/16 {
 		t.Errorf("the explanation is %v, want two blocks and the engine's samples at the peak", explained)
@@ -129,17 +129,17 @@ func TestHTTPAPI(t *testing.T) {
 			t.Errorf("of a block: %v", b)
 		}
 	}
-	if code, answer := getJSON(t, base+"/api/v1/series?match[]="+url.QueryEscape(`{job=~".+"}`), ""); code != http.StatusOK || len(answer["data"].([]any)) < 50 {
-		t.Errorf("series: %d %.200v", code, answer)
+	if code, respond := getJSON(t, base+"/api/v1/series?match[]="+url.QueryEscape(`{job=~".+"}`), ""); code != http.StatusOK || len(respond["data"].([]any)) < 50 {
+		t.Errorf("series: %d %.200v", code, respond)
 	}
-	if code, answer := getJSON(t, base+"/api/v1/query?query=nonsense(", ""); code != http.StatusBadRequest {
-		t.Errorf("a bad query: %d %v", code, answer)
+	if code, respond := getJSON(t, base+"/api/v1/query?query=nonsense(", ""); code != http.StatusBadRequest {
+		t.Errorf("a bad query: %d %v", code, respond)
 	}
 	teststore.WaitForIdle(t, g)
-	code, answer = getJSON(t, base+"/api/v1/status/blocks", "")
-	page, _ := answer["data"].(map[string]any)
+	code, respond = getJSON(t, base+"/api/v1/status/blocks", "")
+	page, _ := respond["data"].(map[string]any)
 	if code != http.StatusOK || len(page["blocks"].([]any)) != 3 || page["budgets"].(map[string]any)["heldBytes"] != 0.0 {
-		t.Errorf("status: %d %v", code, answer)
+		t.Errorf("status: %d %v", code, respond)
 	}
 	server.Close() // blocks until the handlers have returned: requests are logged after their responses
 	got := lines()
@@ -162,9 +162,9 @@ func TestHTTPAPIRefuses(t *testing.T) {
 	small := teststore.Open(t, dir, func(o *storegateway.Options) {
 		o.Gate = slab.NewGate(slab.GateOptions{Bytes: 300 << 10, PerQuery: 300 << 10})
 	})
-	code, answer := getJSON(t, newHTTPServer(t, small, nil)+"/api/v1/query?time=1700001700&query="+url.QueryEscape(`count({__name__=~".+"})`), "")
-	if text, _ := answer["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "the limit is 300 KiB") {
-		t.Errorf("over the quota: %d %v", code, answer)
+	code, respond := getJSON(t, newHTTPServer(t, small, nil)+"/api/v1/query?time=1700001700&query="+url.QueryEscape(`count({__name__=~".+"})`), "")
+	if text, _ := respond["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "the limit is 300 KiB") {
+		t.Errorf("over the quota: %d %v", code, respond)
 	}
 	tenants := t.TempDir()
 	if _, err := (testblock.Shape{Count: 2, Samples: 5}).Write(tenants+"/ann", testblock.Options{}); err != nil {
@@ -172,11 +172,11 @@ func TestHTTPAPIRefuses(t *testing.T) {
 	}
 	g := teststore.Open(t, tenants, func(o *storegateway.Options) { o.Layout = blocksync.LayoutMimir })
 	base := newHTTPServer(t, g, nil) + "/api/v1/label/foo/values"
-	if code, answer := getJSON(t, base, ""); code != http.StatusUnauthorized {
-		t.Errorf("without a tenant: %d %v", code, answer)
+	if code, respond := getJSON(t, base, ""); code != http.StatusUnauthorized {
+		t.Errorf("without a tenant: %d %v", code, respond)
 	}
-	if code, answer := getJSON(t, base, "ann"); code != http.StatusOK || len(answer["data"].([]any)) != 1 {
-		t.Errorf("ann's values: %d %v", code, answer)
+	if code, respond := getJSON(t, base, "ann"); code != http.StatusOK || len(respond["data"].([]any)) != 1 {
+		t.Errorf("ann's values: %d %v", code, respond)
 	}
 	for _, g := range []*storegateway.Gateway{small, g} {
 		teststore.WaitForIdle(t, g)

@@ -77,7 +77,7 @@ func TestBudgetMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Quota().Reserve(slab.Answers, 5<<20); err != nil {
+	if err := first.Quota().Reserve(slab.ResponseBytes, 5<<20); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan int, 1)
@@ -93,7 +93,7 @@ func TestBudgetMetrics(t *testing.T) {
 	}()
 	testwait.Until(t, "a query to wait", func() bool { return g.Gate().Stats().Waiting == 1 })
 	during := gathered(t, registry)
-	first.Quota().Return(slab.Answers, 5<<20)
+	first.Quota().Return(slab.ResponseBytes, 5<<20)
 	first.Close()
 	if code := testwait.Receive(t, "the query that waited", done); code != http.StatusOK {
 		t.Errorf("the query that waited: %d", code)

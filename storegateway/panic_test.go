@@ -119,12 +119,12 @@ func TestPanics(t *testing.T) {
 
 func failsInternally(t *testing.T, target string) bool {
 	t.Helper()
-	code, answer := getJSON(t, target, "")
+	code, respond := getJSON(t, target, "")
 	if code == http.StatusOK {
 		return false
 	}
-	if text, _ := answer["error"].(string); code != http.StatusInternalServerError || answer["errorType"] != "internal" || strings.Contains(text, "BUG") {
-		t.Errorf("%d %v", code, answer)
+	if text, _ := respond["error"].(string); code != http.StatusInternalServerError || respond["errorType"] != "internal" || strings.Contains(text, "BUG") {
+		t.Errorf("%d %v", code, respond)
 	}
 	return true
 }

@@ -82,9 +82,9 @@ func TestPlanRefuses(t *testing.T) {
 		"/api/v1/query?time=60000&query=" + url.QueryEscape(`count_over_time(`+all+`[1d])`),
 		"/api/v1/query_range?start=0&end=60000&step=600&query=" + url.QueryEscape(`scalar(`+all+`) + `+all),
 	} {
-		code, answer := getJSON(t, base+query, "")
-		if text, _ := answer["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "chunks ask for") {
-			t.Errorf("%s: %d %v", query, code, answer)
+		code, respond := getJSON(t, base+query, "")
+		if text, _ := respond["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "chunks ask for") {
+			t.Errorf("%s: %d %v", query, code, respond)
 		}
 	}
 	_, _, err := teststore.Receive(client.Series(t.Context(), &storepb.SeriesRequest{MaxTime: 1 << 40, Matchers: []*storepb.LabelMatcher{teststore.Equal("foo", "bar")}}))
@@ -95,8 +95,8 @@ func TestPlanRefuses(t *testing.T) {
 		t.Errorf("%d reads of chunks", n)
 	}
 	// The same blocks, one chunk of each series.
-	if code, answer := getJSON(t, base+"/api/v1/query?time=300&query="+url.QueryEscape(`count(`+all+`)`), ""); code != http.StatusOK {
-		t.Errorf("a query that fits: %d %v", code, answer)
+	if code, respond := getJSON(t, base+"/api/v1/query?time=300&query="+url.QueryEscape(`count(`+all+`)`), ""); code != http.StatusOK {
+		t.Errorf("a query that fits: %d %v", code, respond)
 	}
 	if b.reads.Load() == 0 {
 		t.Error("a query that fits read no chunks: the reads are not counted")

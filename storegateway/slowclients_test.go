@@ -136,8 +136,8 @@ func TestStalledRequests(t *testing.T) {
 			for range stalled {
 				stallRequest(t, u.Host, request)
 			}
-			if code, answer := getJSON(t, "http://"+u.Host+"/api/v1/labels", ""); code != http.StatusOK {
-				t.Errorf("beside stalled clients: %d %v", code, answer["error"])
+			if code, respond := getJSON(t, "http://"+u.Host+"/api/v1/labels", ""); code != http.StatusOK {
+				t.Errorf("beside stalled clients: %d %v", code, respond["error"])
 			}
 			teststore.WaitForIdle(t, g)
 			if n := api.Responses(); n.Held < stalled*partialResponse || n.Cut != 0 || n.Unbuffered != 0 {
@@ -156,8 +156,8 @@ func TestStalledHTTP(t *testing.T) {
 	for range stalled {
 		stall(t, target)
 	}
-	if code, answer := getJSON(t, target, ""); code != http.StatusOK {
-		t.Errorf("beside stalled clients: %d %v", code, answer["error"])
+	if code, respond := getJSON(t, target, ""); code != http.StatusOK {
+		t.Errorf("beside stalled clients: %d %v", code, respond["error"])
 	}
 	teststore.WaitForIdle(t, g)
 	if n := api.Responses(); n.Held < stalled*partialResponse || n.Cut != 0 || n.Unbuffered != 0 {

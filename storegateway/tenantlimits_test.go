@@ -109,13 +109,13 @@ func TestTenantBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := q.Quota().Reserve(slab.Answers, most); err != nil {
+		if err := q.Quota().Reserve(slab.ResponseBytes, most); err != nil {
 			t.Errorf("%s: %v", tenant, err)
 		}
-		if err := q.Quota().Reserve(slab.Answers, 1); !errors.Is(err, slab.ErrOverQuota) {
+		if err := q.Quota().Reserve(slab.ResponseBytes, 1); !errors.Is(err, slab.ErrOverQuota) {
 			t.Errorf("%s, one byte more: %v", tenant, err)
 		}
-		q.Quota().Return(slab.Answers, most)
+		q.Quota().Return(slab.ResponseBytes, most)
 		q.Close()
 	}
 }

@@ -78,8 +78,8 @@ func TestTimeRanges(t *testing.T) {
 		at       int64
 		warnings int
 	}{{start + 500, 1}, {first + 500, 0}, {second + 500, 1}} {
-		_, answer := getJSON(t, fmt.Sprintf("%s/api/v1/query?query=%s&time=%d", base, url.QueryEscape(`count({__name__!=""})`), test.at), "")
-		text := fmt.Sprint(answer["warnings"])
+		_, respond := getJSON(t, fmt.Sprintf("%s/api/v1/query?query=%s&time=%d", base, url.QueryEscape(`count({__name__!=""})`), test.at), "")
+		text := fmt.Sprint(respond["warnings"])
 		if got := strings.Count(text, "reason time-range"); got != test.warnings {
 			t.Errorf("at %d: %d warnings, want %d: %.400s", test.at, got, test.warnings, text)
 		}

@@ -252,12 +252,12 @@ func TestDamagedTombstones(t *testing.T) {
 		}
 		g := teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutPrometheus })
 		base := newHTTPServer(t, g, nil)
-		_, answer := getJSON(t, fmt.Sprintf("%s/api/v1/query?time=%d&query=%s", base, w.start/1000+2000, url.QueryEscape(`count({__name__=~".+"})`)), "")
-		if text := fmt.Sprint(answer["warnings"]); !strings.Contains(text, w.ids[1]) || !strings.Contains(text, "2023-11-1") || !strings.Contains(text, "tombstones") {
+		_, respond := getJSON(t, fmt.Sprintf("%s/api/v1/query?time=%d&query=%s", base, w.start/1000+2000, url.QueryEscape(`count({__name__=~".+"})`)), "")
+		if text := fmt.Sprint(respond["warnings"]); !strings.Contains(text, w.ids[1]) || !strings.Contains(text, "2023-11-1") || !strings.Contains(text, "tombstones") {
 			if bytes.Equal(damaged, whole) || len(damaged) > 4 && damaged[4] != whole[4] && len(g.Blocks()) == 3 {
 				continue
 			}
-			t.Fatalf("trial %d, %d of %d bytes: %v", i, len(damaged), len(whole), answer)
+			t.Fatalf("trial %d, %d of %d bytes: %v", i, len(damaged), len(whole), respond)
 		}
 	}
 }

@@ -47,10 +47,10 @@ func TestBucketUnavailable(t *testing.T) {
 		f := &faultGateway{g, o}
 		base := newHTTPServer(t, g, nil)
 		bucket.Fail(testbucket.FailRule{Times: -1, How: kind})
-		code, answer := getJSON(t, base+b.all(f), "")
-		text := fmt.Sprint(answer["error"])
-		if code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, b.id.String()) || !strings.Contains(text, "bucket "+bucket.Name()) {
-			t.Errorf("%s: %d %v", kind, code, answer)
+		code, respond := getJSON(t, base+b.all(f), "")
+		text := fmt.Sprint(respond["error"])
+		if code != http.StatusServiceUnavailable || respond["errorType"] != "unavailable" || !strings.Contains(text, b.id.String()) || !strings.Contains(text, "bucket "+bucket.Name()) {
+			t.Errorf("%s: %d %v", kind, code, respond)
 		}
 		_, _, err := teststore.Receive(storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer())).Series(t.Context(), teststore.Everything()))
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), b.id.String()) {
@@ -58,8 +58,8 @@ func TestBucketUnavailable(t *testing.T) {
 		}
 		bucket.Heal()
 		testwait.UntilState(t, "a query after the faults whose calls are in time", func() (string, bool) {
-			code, answer := getJSON(t, base+b.all(f), "")
-			return fmt.Sprint(kind, code, answer["error"]), code == http.StatusOK
+			code, respond := getJSON(t, base+b.all(f), "")
+			return fmt.Sprint(kind, code, respond["error"]), code == http.StatusOK
 		})
 	}
 }
@@ -79,10 +79,10 @@ func TestTimeoutNames(t *testing.T) {
 		defer server.Close()
 		bucket.Fail(testbucket.FailRule{Op: "range", Name: file, Times: -1, How: testbucket.FailHang})
 		testwait.UntilState(t, "a query that comes to the read that hangs", func() (string, bool) {
-			code, answer := getJSON(t, server.URL+b.all(f), "")
-			text := fmt.Sprint(answer["error"])
+			code, respond := getJSON(t, server.URL+b.all(f), "")
+			text := fmt.Sprint(respond["error"])
 			if code != http.StatusServiceUnavailable {
-				t.Fatalf("%s: %d %v", file, code, answer)
+				t.Fatalf("%s: %d %v", file, code, respond)
 			}
 			return text, strings.Contains(text, b.id.String()+"/"+file) && strings.Contains(text, bucket.Name())
 		})
@@ -125,17 +125,17 @@ func TestQueueTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, answer := getJSON(t, base+countAll+"up", "")
-	if text := fmt.Sprint(answer["error"]); code != http.StatusServiceUnavailable || answer["errorType"] != "unavailable" || !strings.Contains(text, "--queue-timeout") {
-		t.Errorf("%d %v", code, answer)
+	code, respond := getJSON(t, base+countAll+"up", "")
+	if text := fmt.Sprint(respond["error"]); code != http.StatusServiceUnavailable || respond["errorType"] != "unavailable" || !strings.Contains(text, "--queue-timeout") {
+		t.Errorf("%d %v", code, respond)
 	}
 	if _, _, err := teststore.Receive(storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer())).Series(t.Context(), teststore.Everything())); status.Code(err) != codes.Unavailable {
 		t.Errorf("StoreAPI: %v", err)
 	}
 	q.Close()
 	testwait.UntilState(t, "a query after it that is admitted in time", func() (string, bool) {
-		code, answer := getJSON(t, base+countAll+"up", "")
-		return fmt.Sprint(code, answer["error"]), code == http.StatusOK
+		code, respond := getJSON(t, base+countAll+"up", "")
+		return fmt.Sprint(code, respond["error"]), code == http.StatusOK
 	})
 }
 
@@ -167,9 +167,9 @@ func TestBlockReplacedUnderQueries(t *testing.T) {
 		}
 		put(next)
 		remove(old)
-		code, answer := getJSON(t, base+query, "")
-		if code != http.StatusOK || fmt.Sprint(answer["data"]) != fmt.Sprint(want["data"]) {
-			t.Fatalf("round %d: %d %.300v", i, code, answer)
+		code, respond := getJSON(t, base+query, "")
+		if code != http.StatusOK || fmt.Sprint(respond["data"]) != fmt.Sprint(want["data"]) {
+			t.Fatalf("round %d: %d %.300v", i, code, respond)
 		}
 	}
 	testwait.UntilState(t, "the queries to release all", func() (string, bool) {

@@ -22,7 +22,7 @@ func TestStream(t *testing.T) {
 		p := NewPacer(PacerOptions{Observe: func(rate float64, reason string) { events = append(events, event{rate, reason}) }})
 		p.core, p.values = newThrottle([]Limit{{Kind: LimitP99, Name: "p99", Unit: "ms", Bound: 20}}, time.Hour), make([]reading, 1)
 		begun := time.Now()
-		tell := func(r reading) {
+		notify := func(r reading) {
 			t.Helper()
 			if err := p.update(time.Since(begun), []reading{r}); err != nil {
 				t.Fatal(err)
@@ -51,7 +51,7 @@ func TestStream(t *testing.T) {
 		}
 
 		for range 20 {
-			tell(reading{value: 5})
+			notify(reading{value: 5})
 			time.Sleep(pollInterval)
 		}
 		if n := batches(time.Second); n < 999 || p.allowed() != 1 {
@@ -66,7 +66,7 @@ func TestStream(t *testing.T) {
 		}
 		share(1)
 
-		tell(reading{value: 50})
+		notify(reading{value: 50})
 		batches(2 * tick.Interval) // metrics are polled once per tick
 		before, _ := f.Held()
 		events = nil
@@ -95,12 +95,12 @@ func TestStream(t *testing.T) {
 		}
 		lower()
 		share(1)
-		tell(reading{err: errors.New("no answer")})
+		notify(reading{err: errors.New("no answer")})
 		if n := batches(time.Hour); n > 0 {
 			t.Errorf("no figure: %d batches", n)
 		}
 		for range 2 {
-			tell(reading{value: 5})
+			notify(reading{value: 5})
 		}
 		if n := batches(time.Minute); n < 1000 {
 			t.Errorf("below the limit again: %d batches in a minute", n)

@@ -17,7 +17,7 @@ func TestThrottle(t *testing.T) {
 	var now time.Duration
 	datadriven.RunTest(t, "testdata/throttle", func(t *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
-		tell := func() {
+		notify := func() {
 			fmt.Fprintf(&out, "%4v share %-5s %s\n", now, fmt.Sprintf("%.3g", th.allowed()), th.reason())
 		}
 		switch d.Cmd {
@@ -41,7 +41,7 @@ func TestThrottle(t *testing.T) {
 				limits = append(limits, l)
 			}
 			th, now = newThrottle(limits, wait), 0
-			tell()
+			notify()
 		case "read": // one line per second: a value for each limit, or a word that is the error
 			for line := range strings.Lines(d.Input) {
 				now += time.Second
@@ -57,7 +57,7 @@ func TestThrottle(t *testing.T) {
 					fmt.Fprintf(&out, "%4v error: %v\n", now, err)
 					continue
 				}
-				tell()
+				notify()
 			}
 		case "most":
 			var share string
@@ -65,7 +65,7 @@ func TestThrottle(t *testing.T) {
 			if _, err := fmt.Sscan(share, &th.maxRate); err != nil {
 				t.Fatal(err)
 			}
-			tell()
+			notify()
 		case "held":
 			for i, l := range th.limits {
 				fmt.Fprintf(&out, "%s %v\n", l.Name, th.held[i])

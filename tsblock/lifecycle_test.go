@@ -76,9 +76,9 @@ func TestLoadIsShared(t *testing.T) {
 
 var errGaveUp = errors.New("gave up")
 
-// TestLoadNobodyWaitsFor cancels all callers of a load: the load is cancelled too, and the next caller starts
+// TestAbandonedLoad cancels all callers of a load: the load is cancelled too, and the next caller starts
 // a new one.
-func TestLoadNobodyWaitsFor(t *testing.T) {
+func TestAbandonedLoad(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
 	synctest.Test(t, func(t *testing.T) {

@@ -53,13 +53,13 @@ func TestLoadBytes(t *testing.T) {
 				t.Fatalf("planning read %+v and left %d bytes reserved", r.Stats().Chunks, q.UsedFor(slab.Chunks))
 			}
 			rest := q.Allowed() - q.Used() - planned // by others
-			if err := q.Reserve(slab.Answers, rest); err != nil {
+			if err := q.Reserve(slab.ResponseBytes, rest); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.LoadChunks(t.Context(), batch); err != nil {
 				t.Errorf("batch of %d series: %v, in the %d bytes that were planned", batch.Len(), err, planned)
 			}
-			q.Return(slab.Answers, rest)
+			q.Return(slab.ResponseBytes, rest)
 			if held := q.UsedFor(slab.Chunks); planned > 2*held+16<<10 {
 				t.Errorf("batch of %d series: planned %d bytes, held %d", batch.Len(), planned, held)
 			}

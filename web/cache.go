@@ -34,12 +34,12 @@ type cached struct {
 // cacheKey returns the cache key of a page, which depends on the role of the account and its access to
 // statement texts.
 func cacheKey(v *view) string {
-	who := v.account.Role.String() + " "
+	peer := v.account.Role.String() + " "
 	if v.texts {
-		who += "texts "
+		peer += "texts "
 	}
 	q := url.Values(v.query)
-	return who + v.r.URL.Path + "?" + q.Encode()
+	return peer + v.r.URL.Path + "?" + q.Encode()
 }
 
 // page returns the page under a key, and renders it again if it is older than cacheFor. Errors are not

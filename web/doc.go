@@ -28,7 +28,7 @@
 // to it do not exist. The server renders everything: charts are SVG with a description and a table of their
 // values, and scripts only enhance them. The time range of a page is in its URL.
 //
-//	request ──> access.Gate: the Route's Need ──> page.answer ──> template ──> layout
+//	request ──> access.Gate: the Route's Need ──> pageCache.page ──> template ──> layout
 //	                                                 └── the response is reused for a second
 //
 // # Costs

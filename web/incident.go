@@ -138,11 +138,11 @@ func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.
 
 // incident derives an incident from the data of the statement's page.
 func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
-	answer, err := s.query(ctx, v)
+	response, err := s.query(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	d := answer.(*queryView)
+	d := response.(*queryView)
 	always := v.span.absolute().Query().Encode()
 	i := &incident{
 		Digest: d.ID, Text: d.Plain, From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Cause, view: d,

@@ -34,13 +34,13 @@ func (s *Server) frontend(_ context.Context, v *view) (any, error) {
 	d := frontendData{Overview: o, Values: values, Endpoints: s.endpoints(v.account)}
 	for _, p := range o.Peers {
 		r := peerRow{Peer: p, Word: "answers"}
-		if p.Answered > 0 {
-			r.Mean = p.Seconds / float64(p.Answered)
+		if p.Responded > 0 {
+			r.Mean = p.Seconds / float64(p.Responded)
 		}
 		switch {
-		case p.Answered+p.Failed+p.Refused == 0:
+		case p.Responded+p.Failed+p.Refused == 0:
 			r.Word = "no requests yet"
-		case p.Failed > 0 && p.Answered == 0:
+		case p.Failed > 0 && p.Responded == 0:
 			r.Word, r.Bad = "never succeeded", true
 		case p.Failed > 0:
 			r.Word = "failed earlier"

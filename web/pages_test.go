@@ -164,15 +164,15 @@ func TestRoles(t *testing.T) {
 	o, f := pageOptions()
 	o.Gate = testGate(t, o.Log)
 	o.Plans = nil
-	told := func(w http.ResponseWriter, r *http.Request) {
+	reported := func(w http.ResponseWriter, r *http.Request) {
 		if access.SeesTexts(r.Context()) {
 			_, _ = io.WriteString(w, secretText)
 		}
 	}
-	o.QueryLog = http.HandlerFunc(told)
+	o.QueryLog = http.HandlerFunc(reported)
 	o.Routes = []Route{
-		NewRoute(access.For(access.Viewer), "GET /api/v1/query", http.HandlerFunc(told)).Listed("/api/v1/query", "PromQL"),
-		NewRoute(access.For(access.Viewer).WithTexts(), "GET /api/v1/texts", http.HandlerFunc(told)).Listed("/api/v1/texts", "only for some"),
+		NewRoute(access.For(access.Viewer), "GET /api/v1/query", http.HandlerFunc(reported)).Listed("/api/v1/query", "PromQL"),
+		NewRoute(access.For(access.Viewer).WithTexts(), "GET /api/v1/texts", http.HandlerFunc(reported)).Listed("/api/v1/texts", "only for some"),
 	}
 	h := New(o).Handler()
 	for _, c := range []struct {

@@ -160,7 +160,7 @@ func TestQueryLinks(t *testing.T) {
 // TestFirstPages requests / of servers without statements.
 func TestFirstPages(t *testing.T) {
 	asked := frontend.Overview{
-		Peers:  []frontend.Peer{{URL: "http://" + hostile, Failed: 2, LastError: hostile}, {URL: "http://b", Answered: 4, Seconds: 2}},
+		Peers:  []frontend.Peer{{URL: "http://" + hostile, Failed: 2, LastError: hostile}, {URL: "http://b", Responded: 4, Seconds: 2}},
 		Latest: []frontend.Asked{{Selector: `{job="` + hostile + `"}`, Status: 502, Error: hostile}}, Decoder: "strict", Requests: 1, Failed: 1,
 	}
 	for name, c := range map[string]struct {

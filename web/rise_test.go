@@ -78,8 +78,8 @@ func TestRise(t *testing.T) {
 	}
 }
 
-// TestRiseWhereNobodyCounted expects the time before the gateway started not to count as time without load.
-func TestRiseWhereNobodyCounted(t *testing.T) {
+// TestRiseWithoutCounts expects the time before the gateway started not to count as time without load.
+func TestRiseWithoutCounts(t *testing.T) {
 	times, end := minutes(60)
 	values, alive := make([]float64, 60), make([]float64, 60)
 	for i := 20; i < 60; i++ {

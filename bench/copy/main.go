@@ -245,17 +245,17 @@ func (l *lab) compare(ctx context.Context) error {
 	return nil
 }
 
-func ask(ctx context.Context, s *testmysql.Server, sql string) (answer string, err error) {
+func ask(ctx context.Context, s *testmysql.Server, sql string) (response string, err error) {
 	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, err = c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
-		answer += fmt.Sprintf("%s\n", row)
+		response += fmt.Sprintf("%s\n", row)
 		return nil
 	})
-	return answer, err
+	return response, err
 }
 
 // print writes medians, and ratios to the last tool.

@@ -97,15 +97,15 @@ func storePart(spec []byte, in io.Reader, out io.Writer) (err error) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	err = answerProfiles(in, out, storeAddr{Listen: listener.Addr().String()})
+	err = responseProfiles(in, out, storeAddr{Listen: listener.Addr().String()})
 	server.Stop()
 	return errors.Join(err, <-served)
 }
 
-// answerProfiles writes the address of the server, and a profile for each value of the input.
-func answerProfiles(in io.Reader, out io.Writer, p storeAddr) error {
-	answers := json.NewEncoder(out)
-	if err := answers.Encode(p); err != nil {
+// responseProfiles writes the address of the server, and a profile for each value of the input.
+func responseProfiles(in io.Reader, out io.Writer, p storeAddr) error {
+	responses := json.NewEncoder(out)
+	if err := responses.Encode(p); err != nil {
 		return fmt.Errorf("say where the store is: %w", err)
 	}
 	for asked := json.NewDecoder(in); ; {
@@ -115,7 +115,7 @@ func answerProfiles(in io.Reader, out io.Writer, p storeAddr) error {
 		} else if err != nil {
 			return fmt.Errorf("read what is asked: %w", err)
 		}
-		if err := answers.Encode(readObjectProfile()); err != nil {
+		if err := responses.Encode(readObjectProfile()); err != nil {
 			return fmt.Errorf("write a profile: %w", err)
 		}
 	}

@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// An answer is a response as a client receives it.
-type answer struct {
+// A response is what a client receives for a request.
+type response struct {
 	Code    int
 	Headers map[string]string
 	Body    string
 }
 
-func ask(h http.Handler, r *http.Request) answer {
+func ask(h http.Handler, r *http.Request) response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	a := answer{Code: w.Code, Headers: map[string]string{}, Body: w.Body.String()}
+	a := response{Code: w.Code, Headers: map[string]string{}, Body: w.Body.String()}
 	for _, name := range []string{"Content-Type", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Expose-Headers"} {
 		a.Headers[name] = w.Header().Get(name)
 	}
@@ -118,7 +118,7 @@ func errorType(body string) string {
 }
 
 // excerpt returns a response around the first different byte.
-func excerpt(a, b answer) string {
+func excerpt(a, b response) string {
 	i := 0
 	for i < min(len(a.Body), len(b.Body)) && a.Body[i] == b.Body[i] {
 		i++

@@ -48,9 +48,9 @@ func (c *counting) Header() http.Header         { return c.header }
 func (*counting) WriteHeader(int)               {}
 func (c *counting) Write(b []byte) (int, error) { c.n += int64(len(b)); return len(b), nil }
 
-// BenchmarkAnswer encodes a range query's result of 1,000 series × 1,000 steps: counters, changing gauges,
+// BenchmarkResponse encodes a range query's result of 1,000 series × 1,000 steps: counters, changing gauges,
 // constant gauges.
-func BenchmarkAnswer(b *testing.B) {
+func BenchmarkResponse(b *testing.B) {
 	for _, kind := range []struct {
 		name string
 		f    func(i, k int) float64

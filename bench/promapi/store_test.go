@@ -245,7 +245,7 @@ func TestStoreSameAsPrometheus(t *testing.T) {
 				}
 				failures++
 				t.Errorf("request %d: %s %s %v\nwant %s\ngot  %s", i, method, path, form,
-					excerpt(answer{Code: want.Code, Body: wantText}, answer{Body: gotText}), excerpt(answer{Code: got.Code, Body: gotText}, answer{Body: wantText}))
+					excerpt(response{Code: want.Code, Body: wantText}, response{Body: gotText}), excerpt(response{Code: got.Code, Body: gotText}, response{Body: wantText}))
 				if failures > 10 {
 					t.FailNow()
 				}

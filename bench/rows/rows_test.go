@@ -242,14 +242,14 @@ func benchmark(b *testing.B, way way, from, to string) {
 		}
 	}
 	once() // allocates the buffers
-	b.SetBytes(int64(len(answer)))
+	b.SetBytes(int64(len(response)))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
 		once()
 	}
 	runtime.ReadMemStats(&after)
-	per := float64(b.N) * rowsOfAnswer
+	per := float64(b.N) * rowsOfResponse
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/per, "ns/row")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/per, "B/row")
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/per, "allocs/row")
@@ -280,8 +280,8 @@ func TestWays(t *testing.T) {
 							id++
 						}
 					})
-					if err != nil || id != rowsOfAnswer {
-						t.Fatalf("%d rows, %v; want %d", id, err, rowsOfAnswer)
+					if err != nil || id != rowsOfResponse {
+						t.Fatalf("%d rows, %v; want %d", id, err, rowsOfResponse)
 					}
 				}
 			})

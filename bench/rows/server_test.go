@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	rowsOfAnswer = 10_000
-	columns      = 4
-	statement    = "SELECT id, k, c, pad FROM sbtest1 ORDER BY id"
+	rowsOfResponse = 10_000
+	columns        = 4
+	statement      = "SELECT id, k, c, pad FROM sbtest1 ORDER BY id"
 )
 
 const caps = mysqlwire.CapLongPassword | mysqlwire.CapLongFlag | mysqlwire.CapProtocol41 | mysqlwire.CapTransactions |
@@ -30,18 +30,18 @@ var (
 		Capabilities: caps, AuthPlugin: []byte(mysqlconn.PluginNative),
 	}).AppendTo(nil)
 	loggedIn = (&mysqlwire.OK{Status: mysqlwire.StatusAutocommit}).AppendTo(nil, caps)
-	answer   = makeAnswer()
+	response = makeResponse()
 )
 
 // row returns a row of sysbench's oltp tables.
 func row(id int) mysqlwire.TextRow {
 	c := bytes.Repeat(fmt.Appendf(nil, "%011d-", id*7919), 10)[:119]
 	pad := bytes.Repeat(fmt.Appendf(nil, "%011d-", id*104729), 5)[:59]
-	return mysqlwire.TextRow{fmt.Append(nil, id), fmt.Append(nil, id*7919%rowsOfAnswer), c, pad}
+	return mysqlwire.TextRow{fmt.Append(nil, id), fmt.Append(nil, id*7919%rowsOfResponse), c, pad}
 }
 
-// makeAnswer returns the whole response to the statement, encoded.
-func makeAnswer() []byte {
+// makeResponse returns the whole response to the statement, encoded.
+func makeResponse() []byte {
 	b, seq := mysqlwire.AppendPacket(nil, mysqlwire.ResultHeader{Columns: columns}.AppendTo(nil, caps), 1)
 	for _, c := range []struct {
 		name    string
@@ -62,7 +62,7 @@ func makeAnswer() []byte {
 		definition = binary.LittleEndian.AppendUint32(definition, c.length)
 		b, seq = mysqlwire.AppendPacket(b, append(definition, byte(c.kind), 0, 0, 0, 0, 0), seq)
 	}
-	for id := range rowsOfAnswer {
+	for id := range rowsOfResponse {
 		b, seq = mysqlwire.AppendPacket(b, row(id).AppendTo(nil), seq)
 	}
 	end := (&mysqlwire.OK{Header: mysqlwire.MarkEOF, Status: mysqlwire.StatusAutocommit}).AppendTo(nil, caps)
@@ -96,7 +96,7 @@ func (m *memory) Read(b []byte) (int, error) {
 }
 
 func (m *memory) Write(b []byte) (int, error) {
-	m.rest = answer
+	m.rest = response
 	if !m.in {
 		m.rest, _ = mysqlwire.AppendPacket(nil, loggedIn, 2)
 		m.in = true
@@ -147,7 +147,7 @@ func serve(nc net.Conn) {
 		if err != nil || len(command) == 0 || command[0] != byte(mysqlwire.ComQuery) {
 			return
 		}
-		if _, err := c.Write(answer); err != nil {
+		if _, err := c.Write(response); err != nil {
 			return
 		}
 	}

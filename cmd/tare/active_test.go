@@ -61,11 +61,11 @@ func activeSeries(t *testing.T, base, prefix string, form url.Values) (series []
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	must(t, err)
-	var answer struct{ Data []map[string]string }
-	if err := json.Unmarshal(body, &answer); err != nil || resp.StatusCode != http.StatusOK {
+	var response struct{ Data []map[string]string }
+	if err := json.Unmarshal(body, &response); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%v: %s %v: %s", form, resp.Status, err, body)
 	}
-	return answer.Data, resp.Header
+	return response.Data, resp.Header
 }
 
 // TestFleetOfGateways has two gateways in front of one server, one of which keeps a history, and a frontend

@@ -8,9 +8,9 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// TestCopiesOfNobody searches for copies at an address without a server: the page gets an error without a
+// TestCopiesWithoutAccount searches for copies at an address without a server: the page gets an error without a
 // password.
-func TestCopiesOfNobody(t *testing.T) {
+func TestCopiesWithoutAccount(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -86,13 +86,13 @@ other flags are those of tare copy; limits that the copy was not started with ca
 		if given == 0 {
 			return &usageError{err: errors.New("no change given, for example --share 0.2"), try: cmd.CommandPath() + " --help"}
 		}
-		return o.tell(cmd, func(c *copier.Control) (*telemetry.Status, error) { return c.Throttle(cmd.Context(), change) })
+		return o.notify(cmd, func(c *copier.Control) (*telemetry.Status, error) { return c.Throttle(cmd.Context(), change) })
 	}
 	return cmd
 }
 
-// tell calls do with the copy's control and prints the resulting status.
-func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry.Status, error)) error {
+// notify calls do with the copy's control and prints the resulting status.
+func (o *ctlFlags) notify(cmd *cobra.Command, do func(*copier.Control) (*telemetry.Status, error)) error {
 	path := o.socket
 	if path == "" {
 		var err error
@@ -115,7 +115,7 @@ func (o *ctlFlags) tell(cmd *cobra.Command, do func(*copier.Control) (*telemetry
 // plain returns a subcommand without flags.
 func (o *ctlFlags) plain(use, short string, do func(*copier.Control, *cobra.Command) (*telemetry.Status, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return o.tell(cmd, func(c *copier.Control) (*telemetry.Status, error) { return do(c, cmd) })
+		return o.notify(cmd, func(c *copier.Control) (*telemetry.Status, error) { return do(c, cmd) })
 	}}
 }
 

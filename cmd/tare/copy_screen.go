@@ -102,7 +102,7 @@ const linePause = 10 * time.Second
 func lineScreen(w io.Writer) copyScreen {
 	var mu sync.Mutex
 	var verified int64
-	told := time.Now()
+	notified := time.Now()
 	return copyScreen{close: func() {}, observe: func(e telemetry.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -113,8 +113,8 @@ func lineScreen(w io.Writer) copyScreen {
 		if e.Kind == telemetry.EventVerified {
 			verified += e.Rows
 		}
-		if now := time.Now(); now.Sub(told) >= linePause {
-			told = now
+		if now := time.Now(); now.Sub(notified) >= linePause {
+			notified = now
 			if e.Kind == telemetry.EventLag {
 				fmt.Fprintln(w, lagText(e.Lag))
 				return

@@ -36,11 +36,11 @@ curl in containers without one.`,
 				return &usageError{err: err, try: cmd.CommandPath() + " --help"}
 			}
 			defer client.Close()
-			answer, err := client.Ready(cmd.Context())
+			response, err := client.Ready(cmd.Context())
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), response)
 			return err
 		},
 	}

@@ -53,8 +53,8 @@ func TestStoreOwnersAreTheHeap(t *testing.T) {
 	s := &served{http: ready.HTTP}
 	s.ownersAreTheHeap(t, "idle", 3)
 	for range 3 {
-		answer := s.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{foo="bar"}`)+"&start=0&end=9999999999")
-		if n := strings.Count(string(answer), `"foo"`); n != 20_000 {
+		response := s.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{foo="bar"}`)+"&start=0&end=9999999999")
+		if n := strings.Count(string(response), `"foo"`); n != 20_000 {
 			t.Fatalf("%d series are answered", n)
 		}
 	}

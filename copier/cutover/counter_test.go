@@ -63,7 +63,7 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 	}
 	defer func() { _ = back.Close() }() // it only reads
 	var mu sync.Mutex
-	var told []string
+	var reported []string
 	raise := func(user string) error {
 		options := &Options{Back: cfg}
 		options.Back.User = user
@@ -75,7 +75,7 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 				Observe: func(e telemetry.Event) {
 					mu.Lock()
 					defer mu.Unlock()
-					told = append(told, e.Text)
+					reported = append(reported, e.Text)
 				},
 			},
 		}
@@ -107,15 +107,15 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 		t.Errorf("an account that may not alter: %v", err)
 	}
 	counter(6)
-	if len(told) != 1 || !strings.HasPrefix(told[0], "the account may not alter counted.a in the source") {
-		t.Fatalf("events: %q", told)
+	if len(reported) != 1 || !strings.HasPrefix(reported[0], "the account may not alter counted.a in the source") {
+		t.Fatalf("events: %q", reported)
 	}
-	_, statement, _ := strings.Cut(told[0], "target: ")
+	_, statement, _ := strings.Cut(reported[0], "target: ")
 	sqlExec(statement)
 	counter(2001)
 	sqlExec("ALTER TABLE a AUTO_INCREMENT = 6")
-	if err := raise(testmysql.RootUser); err != nil || len(told) != 1 {
-		t.Errorf("an account that may alter: %v, events %q", err, told)
+	if err := raise(testmysql.RootUser); err != nil || len(reported) != 1 {
+		t.Errorf("an account that may alter: %v, events %q", err, reported)
 	}
 	counter(2001)
 }

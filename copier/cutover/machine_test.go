@@ -15,7 +15,7 @@ func TestCutMachine(t *testing.T) {
 	routes := map[string]route{"source": routeSource, "target": routeTarget, "unknown": routeUnknown}
 	datadriven.RunTest(t, "testdata/cutover", func(t *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
-		tell := func(what string) {
+		emit := func(what string) {
 			fmt.Fprintf(&out, "%-12s -> %s", what, m.step)
 			if m.step == stepPause {
 				fmt.Fprintf(&out, " %v", m.pause())
@@ -36,7 +36,7 @@ func TestCutMachine(t *testing.T) {
 				d.ScanArgs(t, "noted", &noted)
 			}
 			m = newMachine(phase(noted), 3, reverse)
-			tell("begin")
+			emit("begin")
 		}
 		for line := range strings.Lines(d.Input) {
 			line = strings.TrimSpace(line)
@@ -48,7 +48,7 @@ func TestCutMachine(t *testing.T) {
 			default:
 				m.failed(errors.New(line))
 			}
-			tell(line)
+			emit(line)
 		}
 		return out.String()
 	})

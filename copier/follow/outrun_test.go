@@ -32,13 +32,13 @@ func (s writingSource) LogBytes(_ context.Context, from, to binlog.Position) (in
 // to catch up with, for as long as it is.
 func TestOutrun(t *testing.T) {
 	now := time.Unix(1000, 0)
-	var told []string
+	var notified []string
 	var last *telemetry.Lag
 	f := &Follower{
 		now: func() time.Time { return now }, changed: make(chan struct{}), stop: make(chan struct{}),
 		o: Options{Source: writingSource{now: &now}, From: at(0), Observe: func(e telemetry.Event) {
 			if e.Kind == telemetry.EventOutrun {
-				told = append(told, e.Text)
+				notified = append(notified, e.Text)
 			}
 			if e.Kind == telemetry.EventLag {
 				last = e.Lag
@@ -60,8 +60,8 @@ func TestOutrun(t *testing.T) {
 	for range 30 {
 		second(5e6)
 	}
-	if s := f.Status(); s.Outrun != nil || len(told) > 0 {
-		t.Errorf("before the window is full: %v, %q", s.Outrun, told)
+	if s := f.Status(); s.Outrun != nil || len(notified) > 0 {
+		t.Errorf("before the window is full: %v, %q", s.Outrun, notified)
 	}
 	for range 60 {
 		second(5e6)
@@ -70,8 +70,8 @@ func TestOutrun(t *testing.T) {
 	if s := f.Status(); s.Outrun == nil || s.Outrun.String() != rates || last.Outrun == nil || *last.Outrun != *s.Outrun {
 		t.Errorf("the status is %v, the lag's %v", s.Outrun, last.Outrun)
 	}
-	if len(told) != 1 || !strings.HasPrefix(told[0], "it will not catch up: "+rates) {
-		t.Errorf("it was told %q", told)
+	if len(notified) != 1 || !strings.HasPrefix(notified[0], "it will not catch up: "+rates) {
+		t.Errorf("it was told %q", notified)
 	}
 	for range 31 {
 		second(0)

@@ -23,7 +23,7 @@
 //
 // Create leaves an object alone that exists with the definition that it would give it, so that it can be repeated after a crash at any
 // time. Another definition is an error. Servers reformat the text of views and routines: where texts differ, the definition is
-// created once more under the schema of the copy's state, and what the server has made of it is compared.
+// created again in the schema of the copy's state, and the texts that the server shows for both are compared.
 //
 // # What it does not do
 //

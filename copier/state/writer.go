@@ -213,10 +213,10 @@ func (w *Writer) Expected(ctx context.Context, t *tabledef.Target, class stateme
 	if warnings > w.Warnings {
 		return fmt.Errorf("%w: %d warnings, of which the server lists %d: use smaller chunks (--chunk-bytes), so that all are listed", ErrRows, warnings, w.Warnings)
 	}
-	told := uint32(0)
+	reported := uint32(0)
 	var other []string
 	if _, err := w.Conn.Query(ctx, "SHOW WARNINGS", func(row mysqlwire.TextRow) error {
-		told++
+		reported++
 		if !harmlessWarning(t, class, row) && len(other) < 5 {
 			other = append(other, string(row[1])+" "+string(row[2]))
 		}
@@ -224,8 +224,8 @@ func (w *Writer) Expected(ctx context.Context, t *tabledef.Target, class stateme
 	}); err != nil {
 		return err
 	}
-	if len(other) > 0 || told != warnings {
-		return fmt.Errorf("%w unchanged: %d warnings, %d of them listed: %s", ErrRows, warnings, told, strings.Join(other, "; "))
+	if len(other) > 0 || reported != warnings {
+		return fmt.Errorf("%w unchanged: %d warnings, %d of them listed: %s", ErrRows, warnings, reported, strings.Join(other, "; "))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (d *Definition) SameShape(b *Definition) bool {
 type Redefinition struct {
 	Definition        // the current one, or the recorded one
 	Past       bool   // it is the recorded one
-	Anew       bool   // it must be recorded
+	Persist    bool   // it must be recorded
 	Change     string // the statements, for messages
 	Empty      bool   // the target must be empty, since the source was emptied
 	Keys       bool   // its foreign keys differ from the recorded ones

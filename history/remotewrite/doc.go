@@ -32,7 +32,7 @@
 //
 // Prometheus' storage/remote follows the write-ahead log from now on and has no position; it would also link scrape,
 // OTLP and the clients of three clouds. client_golang's exp/api/remote repeats requests within Write, takes response bodies of
-// any size, and has no status code that tells a wrong password, after which samples are kept, from refused samples.
+// any size, and has no status code to distinguish a wrong password, after which samples are kept, from refused samples.
 //
 // The protocols are Remote-Write 2.0 and 1.0: https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/.
 package remotewrite

@@ -82,6 +82,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"roads":    archtest.Roads,
 		"security": archtest.Security,
 		"prose":    archtest.Prose,
+		"words":    archtest.Words,
 		"messages": archtest.Messages,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")

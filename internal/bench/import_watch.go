@@ -79,7 +79,7 @@ func (w *importWatch) run(ctx context.Context, o *ImportOptions, c *connector) (
 func (w *importWatch) watch(ctx context.Context) error {
 	ticker := time.NewTicker(w.every)
 	defer ticker.Stop()
-	told := time.Now()
+	reported := time.Now()
 	for {
 		s, err := w.sample(ctx)
 		if ctx.Err() != nil {
@@ -89,8 +89,8 @@ func (w *importWatch) watch(ctx context.Context) error {
 			return err
 		}
 		w.samples = append(w.samples, s)
-		if time.Since(told) >= 2*time.Second {
-			told = time.Now()
+		if time.Since(reported) >= 2*time.Second {
+			reported = time.Now()
 			progressf(w.progress, "%s of %s MiB%s", grouped(float64(s.Imported>>20)), grouped(float64(w.bytes>>20)), s.memory())
 		}
 		select {

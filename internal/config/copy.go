@@ -89,7 +89,7 @@ func NewCopy() *Copy {
 	s.String(&c.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
-	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilTold, FollowUntilCaughtUp)
+	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilFinished, FollowUntilCaughtUp)
 	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+binlog.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
 		HeartbeatOn, HeartbeatOff)
 	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a source that is a replica: heartbeats are written to its primary, with the account of --from, and must arrive through replication")
@@ -191,7 +191,7 @@ type FollowUntil string
 
 // The ends of following.
 const (
-	FollowUntilTold     FollowUntil = "told"
+	FollowUntilFinished FollowUntil = "told"
 	FollowUntilCaughtUp FollowUntil = "caught-up"
 )
 

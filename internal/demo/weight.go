@@ -36,10 +36,10 @@ type scale struct {
 	url     string
 	process *weigh.Process
 
-	zero    reading // at the start of the workload
-	latest  reading
-	answer  reading // cost of one scrape
-	answers int     // since zero
+	zero      reading // at the start of the workload
+	latest    reading
+	response  reading // cost of one scrape
+	responses int     // since zero
 }
 
 // newScale measures the cost of a scrape and starts measuring the gateway.
@@ -61,7 +61,7 @@ func newScale(ctx context.Context, client *http.Client, base string, pid int) (*
 		last = r
 	}
 	cost := last.minus(first)
-	s.answer = reading{cpu: cost.cpu / tareScrapes, bytes: cost.bytes / tareScrapes, objects: cost.objects / tareScrapes}
+	s.response = reading{cpu: cost.cpu / tareScrapes, bytes: cost.bytes / tareScrapes, objects: cost.objects / tareScrapes}
 	s.zero, s.latest = last, last
 	return s, nil
 }
@@ -73,7 +73,7 @@ func (s *scale) weigh(ctx context.Context) error {
 		return fmt.Errorf("weigh the gateway: %w", err)
 	}
 	s.latest = r
-	s.answers++
+	s.responses++
 	return nil
 }
 
@@ -104,14 +104,14 @@ func (s *scale) statements() uint64 { return uint64(s.latest.minus(s.zero).state
 // yields 0.
 func (s *scale) result() WeightResult {
 	total := s.latest.minus(s.zero)
-	n := float64(s.answers)
+	n := float64(s.responses)
 	w := WeightResult{
-		Scrapes: s.answers, ScrapeCPU: micros(s.answer.cpu), ScrapeHeap: s.answer.bytes, ScrapeAllocs: s.answer.objects,
+		Scrapes: s.responses, ScrapeCPU: micros(s.response.cpu), ScrapeHeap: s.response.bytes, ScrapeAllocs: s.response.objects,
 	}
 	if total.statements > 0 {
-		w.CPU = max(0, micros(total.cpu)-n*micros(s.answer.cpu)) / total.statements
-		w.Heap = max(0, total.bytes-n*s.answer.bytes) / total.statements
-		w.Allocs = max(0, total.objects-n*s.answer.objects) / total.statements
+		w.CPU = max(0, micros(total.cpu)-n*micros(s.response.cpu)) / total.statements
+		w.Heap = max(0, total.bytes-n*s.response.bytes) / total.statements
+		w.Allocs = max(0, total.objects-n*s.response.objects) / total.statements
 	}
 	if usage, err := s.process.Usage(); err == nil {
 		w.RSS = usage.RSS

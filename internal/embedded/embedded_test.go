@@ -45,7 +45,7 @@ func open(t *testing.T, e *embedded.Engine) *sql.DB {
 	return db
 }
 
-func TestShopIsFilledAndAnswers(t *testing.T) {
+func TestShopIsFilledAndResponds(t *testing.T) {
 	e, db := start(t)
 	total := 0
 	for _, table := range []string{"customers", "products", "orders", "order_items", "visits"} {

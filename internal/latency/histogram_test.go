@@ -72,7 +72,7 @@ func TestQuantilesAgreeWithSorting(t *testing.T) {
 	}
 }
 
-func TestEmptyHistogramAnswersZero(t *testing.T) {
+func TestEmptyHistogramReturnsZero(t *testing.T) {
 	var h Histogram
 	if h.Quantile(0.99) != 0 || h.Mean() != 0 || h.Max() != 0 {
 		t.Errorf("an empty histogram answers p99 %v, mean %v, max %v; want zeros", h.Quantile(0.99), h.Mean(), h.Max())

@@ -82,7 +82,7 @@ func startProcess(program string, args []string, o owner) (*process, error) {
 // readLog keeps the log's last lines and reports the line that announces readiness.
 func (p *process) readLog(r *os.File, ready chan<- bool) {
 	lines := bufio.NewScanner(r)
-	told := false
+	reported := false
 	for lines.Scan() {
 		line := lines.Text()
 		p.mu.Lock()
@@ -91,12 +91,12 @@ func (p *process) readLog(r *os.File, ready chan<- bool) {
 		}
 		p.log = append(p.log, line)
 		p.mu.Unlock()
-		if !told && strings.Contains(line, "ready for connections") {
-			told = true
+		if !reported && strings.Contains(line, "ready for connections") {
+			reported = true
 			ready <- true
 		}
 	}
-	if !told {
+	if !reported {
 		ready <- false
 	}
 }

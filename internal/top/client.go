@@ -18,7 +18,7 @@ import (
 
 const (
 	requestTimeout = 15 * time.Second
-	maxAnswer      = 32 << 20 // bytes of one response
+	maxResponse    = 32 << 20 // bytes of one response
 	maxReady       = 300      // bytes of the response of /-/ready
 )
 
@@ -104,7 +104,7 @@ func (c *Client) Ready(ctx context.Context) (string, error) {
 
 // get decodes the response to a path.
 func (c *Client) get(ctx context.Context, path string, response any) error {
-	text, err := c.request(ctx, path, maxAnswer)
+	text, err := c.request(ctx, path, maxResponse)
 	if err != nil {
 		return err
 	}

@@ -100,8 +100,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestAnswers checks that responses other than readings become descriptive errors.
-func TestAnswers(t *testing.T) {
+// TestResponses checks that responses other than readings become descriptive errors.
+func TestResponses(t *testing.T) {
 	s := httptest.NewServer(gatewayStub(t, new(atomic.Int64)))
 	defer s.Close()
 	for path, want := range map[string]string{

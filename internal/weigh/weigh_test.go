@@ -58,7 +58,7 @@ func TestCPUIsDividedByTicks(t *testing.T) {
 	}
 }
 
-func TestEndedProcessIsToldApart(t *testing.T) {
+func TestEndedProcessIsDistinguished(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

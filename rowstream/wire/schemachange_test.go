@@ -22,7 +22,7 @@ func TestSchemaChanges(t *testing.T) {
 	exec(t, c, first...)
 	to := now(t, d, false)
 	exec(t, c, "ALTER TABLE a DROP COLUMN x", "TRUNCATE TABLE a")
-	told := func(all []binlog.SchemaChange) (got []string) {
+	reported := func(all []binlog.SchemaChange) (got []string) {
 		for _, s := range all {
 			got = append(got, fmt.Sprintf("%d: kind %d, rows %v: %s", s.Table, s.Kind, s.Rows, s.SQL))
 		}
@@ -42,11 +42,11 @@ func TestSchemaChanges(t *testing.T) {
 		t.Errorf("%v\n%s", remoteErr, diff)
 	}
 	want := []string{"0: kind 1, rows true: ALTER TABLE a ADD COLUMN x INT DEFAULT ?", "0: kind 0, rows true: " + first[3]}
-	if diff := cmp.Diff(want, told(changes)); diff != "" || err != nil {
+	if diff := cmp.Diff(want, reported(changes)); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	if none, err := d.SchemaChanges(t.Context(), tables, to, to); len(none) > 0 || err != nil {
-		t.Errorf("between a place and itself: %v, %v", told(none), err)
+		t.Errorf("between a place and itself: %v, %v", reported(none), err)
 	}
 
 	// From after the first rows, with the description of the later ones.

@@ -160,18 +160,18 @@ var errNoTables = refuse(codes.InvalidArgument, "no tables are named")
 func (s *Service) checkTables(ctx context.Context, messages []*rowpb.Table) ([]*rowstream.Table, error) {
 	tables := make([]*rowstream.Table, len(messages))
 	for i, m := range messages {
-		told, err := tableOf(m)
+		reported, err := tableOf(m)
 		if err != nil {
 			return nil, refuse(codes.InvalidArgument, "table %s.%s: %w", m.GetSchema(), m.GetName(), err)
 		}
-		t, err := s.o.Server.Describe(ctx, told.Schema, told.Name)
+		t, err := s.o.Server.Describe(ctx, reported.Schema, reported.Name)
 		if err != nil {
 			return nil, err
 		}
-		if !t.SameShape(told) {
+		if !t.SameShape(reported) {
 			return nil, fmt.Errorf("table %s: %w", t.FullName(), rowstream.ErrAltered)
 		}
-		t.RowsEstimate, t.BytesEstimate, t.Descending = max(0, told.RowsEstimate), max(0, told.BytesEstimate), told.Descending
+		t.RowsEstimate, t.BytesEstimate, t.Descending = max(0, reported.RowsEstimate), max(0, reported.BytesEstimate), reported.Descending
 		tables[i] = t
 	}
 	return tables, nil

@@ -36,19 +36,19 @@ func TestShardsOwn(t *testing.T) {
 			id[i] = byte(r.Uint32())
 		}
 		owner := func(n int) int {
-			who := 0
+			client := 0
 			for i := 1; i <= n; i++ {
 				if (Shard{i, n}).Owns(id) {
-					if who != 0 {
-						t.Fatalf("block %s is in shards %d and %d of %d", id, who, i, n)
+					if client != 0 {
+						t.Fatalf("block %s is in shards %d and %d of %d", id, client, i, n)
 					}
-					who = i
+					client = i
 				}
 			}
-			if who == 0 {
+			if client == 0 {
 				t.Fatalf("block %s is in no shard of %d", id, n)
 			}
-			return who
+			return client
 		}
 		before, after := owner(count), owner(count+1)
 		sizes[before]++

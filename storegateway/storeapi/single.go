@@ -146,7 +146,7 @@ func (c *call) encode(m vtMessage) error {
 	if c.api.options.Responses.Reserve(n, 0) {
 		c.response.budget = n
 	} else {
-		if err := c.query.Quota().Reserve(slab.Answers, n); err != nil {
+		if err := c.query.Quota().Reserve(slab.ResponseBytes, n); err != nil {
 			return err
 		}
 		c.response.quota = n
@@ -171,7 +171,7 @@ func (c *call) send(stream *guardedStream) error {
 func (c *call) release() {
 	c.api.options.Responses.Release(c.response.budget)
 	if c.response.quota > 0 {
-		c.query.Quota().Return(slab.Answers, c.response.quota)
+		c.query.Quota().Return(slab.ResponseBytes, c.response.quota)
 	}
 	c.response = singleResponse{}
 }

@@ -45,22 +45,22 @@ func TestSlowReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	answer := 0
+	resp := 0
 	for range 3 {
 		responses, _, err := teststore.Receive(client.Series(t.Context(), teststore.EverythingIn()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer = 0
+		resp = 0
 		for _, r := range responses {
-			answer += r.SizeVT()
+			resp += r.SizeVT()
 		}
 	}
 	n := g.Gate().Stats()
 	// A batch of 1 MiB in use and one ahead, each with index data beside its chunks; one frame.
 	const most = 5 << 20
-	if n.Running != slow || n.Held > slow*most || n.Held == 0 || answer < most {
-		t.Errorf("%d slow readers of %d bytes each hold %d bytes", n.Running, answer, n.Held)
+	if n.Running != slow || n.Held > slow*most || n.Held == 0 || resp < most {
+		t.Errorf("%d slow readers of %d bytes each hold %d bytes", n.Running, resp, n.Held)
 	}
 	leave()
 	teststore.WaitForIdle(t, g)

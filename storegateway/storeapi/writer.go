@@ -74,7 +74,7 @@ func (w *seriesWriter) reserve(n int) error {
 	if bytes <= w.reserved {
 		return nil
 	}
-	if err := w.quota.Reserve(slab.Answers, bytes-w.reserved); err != nil {
+	if err := w.quota.Reserve(slab.ResponseBytes, bytes-w.reserved); err != nil {
 		return err
 	}
 	w.reserved = bytes
@@ -98,7 +98,7 @@ func (w *seriesWriter) close() {
 		w.f.release()
 		w.f = nil
 	}
-	w.quota.Return(slab.Answers, w.reserved)
+	w.quota.Return(slab.ResponseBytes, w.reserved)
 	w.reserved = 0
 }
 

@@ -16,16 +16,16 @@ func TestMerge(t *testing.T) {
 	for _, body := range testactive.Bodies(5, 40) {
 		bodies = append(bodies, io.NopCloser(bytes.NewReader(body)))
 	}
-	var answer struct{ Data []map[string]string }
-	if err := json.NewDecoder(Merge(t.Context(), bodies, "")).Decode(&answer); err != nil {
+	var response struct{ Data []map[string]string }
+	if err := json.NewDecoder(Merge(t.Context(), bodies, "")).Decode(&response); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, l := range answer.Data {
+	for _, l := range response.Data {
 		seen[l["__name__"]+l["series"]] = true
 	}
-	if len(answer.Data) != 200 || len(seen) != 200 {
-		t.Errorf("%d series, %d different ones, want 200", len(answer.Data), len(seen))
+	if len(response.Data) != 200 || len(seen) != 200 {
+		t.Errorf("%d series, %d different ones, want 200", len(response.Data), len(seen))
 	}
 }
 

@@ -22,11 +22,11 @@ const (
 
 // A client owns one connection and uses it until it is stopped.
 type client struct {
-	db   *sql.DB
-	shop Shop
-	turn *sync.Mutex // locked during a transaction, shared by all clients
-	rng  *rand.Rand
-	tell *counters
+	db     *sql.DB
+	shop   Shop
+	turn   *sync.Mutex // locked during a transaction, shared by all clients
+	rng    *rand.Rand
+	notify *counters
 
 	conn    *sql.Conn
 	product *sql.Stmt // closed with conn
@@ -46,7 +46,7 @@ func (c *client) run(stop <-chan struct{}, picker picker) {
 		if c.conn == nil {
 			if err := c.connect(); err != nil {
 				c.disconnect()
-				c.tell.failed(err)
+				c.notify.failed(err)
 				select {
 				case <-stop:
 				case <-time.After(reconnectPause):
@@ -63,20 +63,20 @@ func (c *client) step(s *shape) {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
 	err := s.run(ctx, c)
-	c.tell.shape(s.name)
+	c.notify.shape(s.name)
 	if s.provoked == 0 && err == nil {
 		return
 	}
-	fromServer, answered := errors.AsType[*mysql.MySQLError](err)
+	fromServer, responded := errors.AsType[*mysql.MySQLError](err)
 	switch {
-	case answered && fromServer.Number == s.provoked:
-		c.tell.provoked()
+	case responded && fromServer.Number == s.provoked:
+		c.notify.provoked()
 		return
 	case err == nil:
 		err = fmt.Errorf("the server did not return error %d", s.provoked)
 	}
-	c.tell.failed(fmt.Errorf("%s: %w", s.name, err))
-	if !answered {
+	c.notify.failed(fmt.Errorf("%s: %w", s.name, err))
+	if !responded {
 		c.disconnect()
 	}
 }
@@ -135,6 +135,6 @@ func (c *client) read(rows *sql.Rows, err error) error {
 
 // done counts a statement and returns its error.
 func (c *client) done(err error) error {
-	c.tell.statement()
+	c.notify.statement()
 	return err
 }

@@ -78,28 +78,28 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	tell := newCounters()
+	notify := newCounters()
 	var turn sync.Mutex
 	var clients sync.WaitGroup
 	for i := range o.Clients {
-		c := &client{db: db, shop: o.Shop, turn: &turn, tell: tell, rng: rand.New(rand.NewPCG(uint64(i), 0))}
+		c := &client{db: db, shop: o.Shop, turn: &turn, notify: notify, rng: rand.New(rand.NewPCG(uint64(i), 0))}
 		clients.Go(func() { c.run(ctx.Done(), newPicker()) })
 	}
 
 	ticker := time.NewTicker(o.Every)
 	defer ticker.Stop()
-	err = report(tell.read())
+	err = report(notify.read())
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-			err = report(tell.read())
+			err = report(notify.read())
 		}
 	}
 	stop() // even if the reports are not read any more
 	clients.Wait()
 	if err == nil {
-		err = report(tell.read())
+		err = report(notify.read())
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("workload: %w", err)
