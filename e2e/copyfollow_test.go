@@ -77,7 +77,9 @@ func startCopyOf(t *testing.T, tare string, args []string, to io.Writer) (c *chi
 	}()
 	go func() {
 		defer close(reported)
-		for lines := bufio.NewScanner(r); lines.Scan(); {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, 64<<20) // an inventory is one line
+		for lines.Scan() {
 			select {
 			case reported <- lines.Text():
 			default: // excess events are dropped
