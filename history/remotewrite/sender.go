@@ -103,7 +103,7 @@ func (s *Sender) step(ctx context.Context, in Instance) (more bool, err error) {
 	}
 	s.counts.unsentSince.Store(p.Sent)
 	e := newEncoder(s.o.Receiver.Version, s.o.Metadata)
-	first, err := w.read(ctx, in.Samples, e, s.o.Bytes)
+	first, err := w.read(ctx, in.Samples, e, w.limit(s.o.Bytes))
 	for errors.Is(err, errWindowBytes) {
 		if span := w.to - w.from; span > leastSpan.Milliseconds() && !repeated {
 			w.to = w.from + span/2
@@ -111,7 +111,7 @@ func (s *Sender) step(ctx context.Context, in Instance) (more bool, err error) {
 		} else {
 			w.parts *= 2
 		}
-		first, err = w.read(ctx, in.Samples, e, s.o.Bytes)
+		first, err = w.read(ctx, in.Samples, e, w.limit(s.o.Bytes))
 	}
 	if err != nil {
 		return false, err
@@ -135,24 +135,47 @@ func (s *Sender) step(ctx context.Context, in Instance) (more bool, err error) {
 	return w.to < until, s.save()
 }
 
-// sendAll sends the requests of all parts of a window.
+// sendAll sends the requests of all parts of a window, the first of which was read.
 func (s *Sender) sendAll(ctx context.Context, in Instance, w window, e *encoder, requests []request, repeated bool) error {
-	for {
-		for i := range requests {
-			s.counts.pend(requests[i:])
-			if err := s.send(ctx, in, &requests[i], repeated); err != nil {
-				return err
-			}
-		}
-		s.counts.pend(nil)
-		if w.part++; w.part >= w.parts {
-			return nil
-		}
-		var err error
-		if requests, err = w.read(ctx, in.Samples, e, 2*s.o.Bytes); err != nil { // hashes are not spread evenly
+	if err := s.sendRequests(ctx, in, requests, repeated); err != nil {
+		return err
+	}
+	for w.part++; w.part < w.parts; w.part++ {
+		if err := s.sendPart(ctx, in, w, e, repeated); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// sendPart reads a part of a window and sends its requests. Hashes are not spread evenly: a part with more than twice the bytes
+// is sent in two halves, in an order that a process that repeats the window has too.
+func (s *Sender) sendPart(ctx context.Context, in Instance, w window, e *encoder, repeated bool) error {
+	requests, err := w.read(ctx, in.Samples, e, w.limit(2*s.o.Bytes))
+	if errors.Is(err, errWindowBytes) {
+		half := w
+		half.parts *= 2
+		if err := s.sendPart(ctx, in, half, e, repeated); err != nil {
+			return err
+		}
+		half.part += w.parts
+		return s.sendPart(ctx, in, half, e, repeated)
+	}
+	if err != nil {
+		return err
+	}
+	return s.sendRequests(ctx, in, requests, repeated)
+}
+
+func (s *Sender) sendRequests(ctx context.Context, in Instance, requests []request, repeated bool) error {
+	for i := range requests {
+		s.counts.pend(requests[i:])
+		if err := s.send(ctx, in, &requests[i], repeated); err != nil {
+			return err
+		}
+	}
+	s.counts.pend(nil)
+	return nil
 }
 
 // send sends one request, until the receiver has taken or refused its samples, or the context ends. repeated says that

@@ -32,6 +32,17 @@ type window struct {
 	part, parts uint64 // only the series whose hash is in the part
 }
 
+// mostParts bounds the parts of a window. One of so many has hardly more than one series, which is sent whatever its size.
+const mostParts = 1 << 16
+
+// limit returns the bytes that a part may have: bytes, or no bound if a smaller part would not help.
+func (w window) limit(bytes int) int {
+	if w.parts >= mostParts {
+		return math.MaxInt
+	}
+	return bytes
+}
+
 // A span is a range of adjacent windows with one until: from is not in it, to is.
 type span struct {
 	From  int64 `json:"from"`
