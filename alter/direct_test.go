@@ -45,6 +45,26 @@ func TestLint(t *testing.T) {
 	})
 }
 
+// TestSize has the size of tables whose statistics are those of an empty table: it is that of their files, partitions included.
+func TestSize(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for table, partitions := range map[string]string{"t": "", "p": " PARTITION BY HASH (id) PARTITIONS 3"} {
+			d.exec("CREATE TABLE "+d.schema+"."+table+" (id INT AUTO_INCREMENT PRIMARY KEY, a CHAR(200) NOT NULL) STATS_AUTO_RECALC=0"+partitions,
+				"ANALYZE TABLE "+d.schema+"."+table, "INSERT INTO "+d.schema+"."+table+" (a) VALUES ('x')")
+			for range 14 {
+				d.exec("INSERT INTO " + d.schema + "." + table + " (a) SELECT a FROM " + d.schema + "." + table)
+			}
+			p, err := Lint(t.Context(), d.options(table, "ADD COLUMN b INT"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Bytes < 3<<20 || p.Bytes > 64<<20 { // 16,384 rows of more than 200 bytes
+				t.Errorf("%s: %d bytes", table, p.Bytes)
+			}
+		}
+	})
+}
+
 // TestDirect alters tables by the server's own algorithms.
 func TestDirect(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {

@@ -140,16 +140,42 @@ func (j *judge) size(ctx context.Context, g *Judgement) error {
 		_, err := fmt.Sscan(string(row[0]), &g.Bytes)
 		return err
 	})
-	if err != nil || j.maria {
+	if err != nil {
+		return err
+	}
+	if err := j.fileSize(ctx, g); err != nil || j.maria {
 		return err
 	}
 	_, err = j.c.Query(ctx, "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = "+rowstream.SchemaText(j.t.Schema+"/"+j.t.Name), func(row mysqlwire.TextRow) error {
 		_, err := fmt.Sscan(string(row[0]), &g.RowVersions)
 		return err
 	})
+	return unlessRefused(err) // by a server older than 8.0.29, too
+}
+
+// fileSize raises the size to that of the table's files: statistics lag behind after many rows were inserted.
+func (j *judge) fileSize(ctx context.Context, g *Judgement) error {
+	view := "INNODB_TABLESPACES"
+	if j.maria {
+		view = "INNODB_SYS_TABLESPACES"
+	}
+	name := j.t.Schema + "/" + j.t.Name
+	_, err := j.c.Query(ctx, "SELECT COALESCE(SUM(FILE_SIZE), 0) FROM information_schema."+view+" WHERE NAME = "+rowstream.SchemaText(name)+
+		" OR LOWER(LEFT(NAME, CHAR_LENGTH("+rowstream.SchemaText(name+"#p#")+"))) = LOWER("+rowstream.SchemaText(name+"#p#")+")", // partitions
+		func(row mysqlwire.TextRow) error {
+			var files int64
+			_, err := fmt.Sscan(string(row[0]), &files)
+			g.Bytes = max(g.Bytes, files)
+			return err
+		})
+	return unlessRefused(err)
+}
+
+// unlessRefused returns err, or nil if the server refuses the query, as it does to accounts without PROCESS.
+func unlessRefused(err error) error {
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
-		err = nil // the account may not read it, or the server is older than 8.0.29
+		return nil
 	}
 	return err
 }
