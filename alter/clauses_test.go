@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestParse has clauses, and what they do to columns.
+// TestParse parses clauses and checks their effects on columns.
 func TestParse(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"ADD COLUMN note VARCHAR(200), DROP INDEX k, ADD INDEX k2 (a, b)", "ADD COLUMN note VARCHAR(200)|DROP INDEX k|ADD INDEX k2 (a, b) map[] map[note:true] map[]"},

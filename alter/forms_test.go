@@ -74,7 +74,7 @@ func (d *database) fillForms(table string, rows int) {
 
 // A writer writes to a table until it is stopped, and counts what the server has acknowledged.
 type writer struct {
-	counts map[int]int // by id: what n must be
+	counts map[int]int // by id: the expected value of n
 	gone   map[int]bool
 	stop   chan struct{}
 	done   sync.WaitGroup
@@ -184,7 +184,7 @@ func (d *database) rows(table string) (all []string) {
 	return all
 }
 
-// TestForms alters a table by copies while a client writes to it, and compares the result with what ALTER TABLE makes of the old table.
+// TestForms alters a table by copies while a client writes to it, and compares the result with a plain ALTER TABLE of the old table.
 func TestForms(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		for i, f := range readForms(t, d.product, true) {

@@ -25,7 +25,7 @@ const (
 	Unknown Algorithm = "UNKNOWN" // only an ALTER of the table itself can show it
 )
 
-// A Verdict is how the server executes clauses, by what it did with the probe.
+// A Verdict is how the server executes clauses, as observed on the probe.
 type Verdict struct {
 	Text      string    `json:"text"`
 	Algorithm Algorithm `json:"algorithm"`
@@ -39,7 +39,7 @@ type Verdict struct {
 // sized reports whether the time that the clauses take depends on the size of the table.
 func (v *Verdict) sized() bool { return v.Rebuild || v.Index || v.Algorithm == Copied }
 
-// A Judgement is what an ALTER TABLE would do.
+// A Judgement predicts the effects of an ALTER TABLE.
 type Judgement struct {
 	Whole   Verdict   `json:"whole"`
 	Clauses []Verdict `json:"clauses"`

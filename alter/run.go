@@ -123,7 +123,7 @@ func (r *run) fold(ctx context.Context) error {
 	return err
 }
 
-// namedCheck is a CHECK constraint with a name of its own, in the text of SHOW CREATE TABLE.
+// namedCheck matches a CHECK constraint with a user-given name in the text of SHOW CREATE TABLE.
 var namedCheck = regexp.MustCompile("(?m)^  CONSTRAINT (`(?:[^`]|``)+`) CHECK ")
 
 // checkNotes names CHECK constraints that get other names by a copy.
@@ -143,7 +143,7 @@ func lockName(s *Statement) string {
 	return fmt.Sprintf("tare.alter.%x", sha1.Sum([]byte(s.FullName())))
 }
 
-// A Plan is what Run would do.
+// A Plan predicts the steps of Run.
 type Plan struct {
 	Table  string `json:"table"`
 	Alter  string `json:"alter"` // the clauses, as they were given

@@ -124,7 +124,7 @@ func vendorOf(identity string) dialect.Vendor {
 	return dialect.Unknown
 }
 
-// withCreator calls do with what creates objects in the target, again where the connection was lost meanwhile.
+// withCreator calls do with a creator of objects in the target, again if the connection was lost meanwhile.
 func (r *run) withCreator(ctx context.Context, do func(c *inventory.Creator) error) error {
 	w := r.newWriter()
 	defer w.Close()

@@ -207,7 +207,7 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 	return err
 }
 
-// alterCopyText is what a copy has done, for people.
+// alterCopyText returns the human-readable report of a copy.
 func alterCopyText(table string, c *alter.CopyReport) (text string) {
 	if c.Report != nil {
 		for _, t := range c.Tables {

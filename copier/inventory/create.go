@@ -160,7 +160,7 @@ func (c *Creator) read(ctx context.Context, o *Object, schema string) (*Object, 
 	return there, nil
 }
 
-// shown returns the statement that shows an object's definition, the number of its column, and what reads the settings.
+// shown returns the statement that shows an object's definition, the number of its column, and a function that reads the settings.
 func (o *Object) shown() (sql string, column int, also func(mysqlwire.TextRow)) {
 	sql = "SHOW CREATE " + strings.ToUpper(string(o.Kind)) + " " + o.sqlName()
 	switch o.Kind {
@@ -183,7 +183,7 @@ func (o *Object) shown() (sql string, column int, also func(mysqlwire.TextRow)) 
 	}
 }
 
-// compare fails unless an object of the target is what this one becomes there. A text that the server has reformatted is compared with that
+// compare fails unless an object of the target equals the translated definition of this one. A text that the server has reformatted is compared with that
 // of the same definition in the scratch schema.
 func (c *Creator) compare(ctx context.Context, o, there *Object) error {
 	if o.same(there) {

@@ -1,4 +1,4 @@
-// Package inventory lists the objects of a source's schemas before anything is written to the target, and what becomes of each: copied,
+// Package inventory lists the objects of a source's schemas before anything is written to the target, and the fate of each: copied,
 // left out, or in need of a hand, with the reason. It creates those that are no tables; package copier copies the tables.
 //
 // # Terms

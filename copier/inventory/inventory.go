@@ -31,7 +31,7 @@ const (
 
 var kindOrder = []Kind{Schema, Sequence, Table, Function, Procedure, Package, Library, View, Event, Trigger, Grantee}
 
-// A Fate is what becomes of an object.
+// A Fate says whether an object is copied, left out or blocks the copy.
 type Fate string
 
 // The fates of objects.
@@ -75,7 +75,7 @@ type Context struct {
 	Status     string `json:"status,omitempty"`    // of an event: ENABLED, …
 }
 
-// A Definition is what an object is created by.
+// A Definition is the statement that creates an object, with its settings.
 type Definition struct {
 	Text    string
 	Context Context

@@ -50,7 +50,7 @@ func TranslatorTo(ctx context.Context, from dialect.Vendor, c *mysqlconn.Client,
 	return t, nil
 }
 
-// Judge finds what needs a hand, and what exists in the target already. It changes nothing.
+// Judge finds objects that need a hand and objects that exist in the target already. It changes nothing.
 func (inv *Inventory) Judge(ctx context.Context, source rowstream.Querier, to Target) error {
 	there, err := inv.readTarget(ctx, to)
 	if err != nil {
@@ -96,7 +96,7 @@ func (q clientQuerier) Query(ctx context.Context, sql string, each func(mysqlwir
 	return err
 }
 
-// A targetObjects is what a target has in the schemas of an inventory.
+// A targetObjects lists the objects of a target in the schemas of an inventory.
 type targetObjects struct {
 	schemas map[string]string // and their default collations
 	objects map[string]*Object
@@ -167,7 +167,7 @@ func (t *targetObjects) judge(o *Object, reformats bool) {
 
 var errOther = fmt.Errorf("it exists in the target with another definition: drop it there, or leave it out")
 
-// same reports whether an object in the target is what this one becomes there.
+// same reports whether an object in the target equals the translated definition of this one.
 func (o *Object) same(there *Object) bool {
 	text, context := there.Definition, there.Context
 	if o.Kind == Event {
@@ -276,7 +276,7 @@ func (inv *Inventory) judgeDefiners(ctx context.Context, c *mysqlconn.Client) er
 // reference is a quoted name with its schema.
 var reference = regexp.MustCompile("`((?:[^`]|``)+)`\\.`((?:[^`]|``)+)`")
 
-// judgeReferences finds views that refer to what is neither copied nor in the target.
+// judgeReferences finds views that refer to objects that are neither copied nor in the target.
 func (inv *Inventory) judgeReferences(ctx context.Context, source rowstream.Querier, c *mysqlconn.Client) error {
 	goes := make(map[string]bool)
 	for _, o := range inv.Objects {

@@ -27,7 +27,7 @@ type reader struct {
 	comments map[string]string // of the views of the schema that is being read: VIEW, or why it is not valid
 }
 
-// Read lists the objects of the schemas that a selection names. It fails if the account may not see all of what is asked for, if a schema does
+// Read lists the objects of the schemas that a selection names. It fails if the account may not see all requested objects, if a schema does
 // not exist, or if a pattern matches nothing.
 func Read(ctx context.Context, q rowstream.Querier, sel *Selection) (*Inventory, error) {
 	r := &reader{q: q, sel: sel, inv: &Inventory{}, used: make(map[Pattern]bool)}

@@ -26,7 +26,7 @@ const (
 	headerTenant     = "X-Scope-OrgID"
 )
 
-// Bounds of what is read of other's.
+// Bounds of bytes read from a receiver.
 const (
 	maxToken      = 64 << 10
 	maxResponse   = 4 << 10
@@ -65,7 +65,7 @@ func newClient(r Receiver) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// A response is what a receiver says of a request.
+// A response is a receiver's result for a request.
 type response struct {
 	status     int
 	confirmed  bool // it has at least one of the headers of 2.0

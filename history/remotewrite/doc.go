@@ -6,7 +6,7 @@
 //
 // # Position
 //
-// A Sender has no queue of its own. It reads a window of time from the local databases, head and blocks alike,
+// A Sender has no queue. It reads a window of time from the local databases, head and blocks alike,
 // sends it, and then persists the end of the window as the position. What an outage of the receiver or of the process leaves
 // unsent is thus read from where it lies already, in the order of time. Memory is bounded: a window that has too many bytes is
 // shortened, and one that is too short for that is read in parts, by the hash of the labels.

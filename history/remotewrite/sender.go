@@ -286,7 +286,7 @@ func (s *Sender) succeeded() {
 	}
 }
 
-// persistKnown persists until when there are samples, once a minute: what is deleted unsent is known by it.
+// persistKnown persists the time of the newest sample, once a minute: samples that are deleted unsent are detected by it.
 func (s *Sender) persistKnown(of Instance) error {
 	if s.o.Now().Sub(s.saved) < time.Minute {
 		return nil

@@ -281,7 +281,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestContents compares a request with what Prometheus' own decoder finds in it.
+// TestContents decodes a request by Prometheus' decoder and compares the samples.
 func TestContents(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.Metadata = func(metric string) (model.MetricType, string) {

@@ -77,7 +77,7 @@ func (w window) read(ctx context.Context, db storage.Queryable, e *encoder, limi
 func (w window) readSince(ctx context.Context, db storage.Queryable, e *encoder, limit int, since int64) (out []request, err error) {
 	e.requests, e.bytes = nil, 0
 	e.restart()
-	q, err := db.Querier(since, math.MaxInt64) // beyond the window for what follows a 0
+	q, err := db.Querier(since, math.MaxInt64) // beyond the window for the sample after a 0
 	if err != nil {
 		return nil, fmt.Errorf("read samples: %w", err)
 	}
