@@ -20,15 +20,15 @@ import (
 // repository is the root of the checkout, from this package's directory.
 const repository = ".."
 
-// previous builds the release before this one: the latest tag v… among the ancestors of HEAD, or the commit of TARE_PREVIOUS.
+// previous builds the release before this one: the latest tag v… among the ancestors of HEAD, or the commit of PREVIOUS_RELEASE.
 func previous(t *testing.T) string {
 	t.Helper()
-	ref := os.Getenv("TARE_PREVIOUS")
+	ref := os.Getenv("PREVIOUS_RELEASE")
 	if ref == "" {
 		out, err := exec.CommandContext(t.Context(), "git", "-C", repository, "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^").Output()
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
-			t.Skip("no release precedes this commit; TARE_PREVIOUS names a commit to upgrade from")
+			t.Skip("no release precedes this commit; PREVIOUS_RELEASE names a commit to upgrade from")
 		}
 		must(t, err)
 		ref = strings.TrimSpace(string(out))
