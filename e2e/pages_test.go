@@ -262,17 +262,18 @@ func TestTimeInChart(t *testing.T) {
 	tb.size(t, 1280, 900)
 	tb.visit(t, "/?from=now-5m")
 	tb.until(t, "drawn", `document.querySelector("#rate .choosable > svg") !== null`)
+	const inner = `[...document.querySelectorAll("#rate .numbers tbody tr[data-at]")].map((r) => Number(r.dataset.at) / 1000).filter((x) => x < 0.99)`
+	tb.until(t, "two rows of numbers within the plot", inner+`.length > 1`)
 	tb.run(t, evalTask(`document.querySelector("#rate").scrollIntoView(), document.querySelector("#follow").click()`))
 	box := eval[map[string]float64](t, tb, `(({left, top, width, height}) => ({left, top, width, height}))(document.querySelector("#rate .plot > svg").getBoundingClientRect())`)
 	y := box["top"] + box["height"]/2
 	at := func(f float64) float64 { return box["left"] + f*box["width"] }
 	// The cursor is at the row of numbers that is nearest to the pointer: the pointer is placed on one.
-	rows := eval[float64](t, tb, `document.querySelectorAll("#rate .numbers tbody tr").length`)
-	row := math.Round((rows - 1) * 0.6)
-	tb.run(t, input.DispatchMouseEvent(input.MouseMoved, at(row/(rows-1)), y))
+	row := eval[float64](t, tb, inner+`.at(-1)`) // of the plot's width
+	tb.run(t, input.DispatchMouseEvent(input.MouseMoved, at(row), y))
 	tb.until(t, "read", `!document.querySelector("#rate .reading").hidden`)
-	if got := eval[float64](t, tb, `document.querySelector("#rate .reading").getBoundingClientRect().left`); math.Abs(got-at(row/(rows-1))) > 2 {
-		t.Errorf("the cursor is at %.1f px, the pointer at %.1f", got, at(row/(rows-1)))
+	if got := eval[float64](t, tb, `document.querySelector("#rate .reading").getBoundingClientRect().left`); math.Abs(got-at(row)) > 2 {
+		t.Errorf("the cursor is at %.1f px, the pointer at %.1f", got, at(row))
 	}
 	tb.run(t,
 		input.DispatchMouseEvent(input.MousePressed, at(0.75), y).WithButton(input.Left).WithClickCount(1),
