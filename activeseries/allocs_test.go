@@ -109,7 +109,7 @@ func (p *piecesReader) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(
 func frames(t testing.TB, body []byte, form Form) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	b := NewMerger(MergerOptions{Workers: 1}).Merge(jsonSources(body), Order{Form: form})
+	b := NewMerger(MergerOptions{Workers: 1}).Merge(jsonSources(body), Request{Form: form})
 	if _, err := b.WriteTo(&out); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestMergeAllocs(t *testing.T) {
 				readers[i].Reset(bodies[i])
 				sources[i] = Source{Body: nopCloser{&readers[i]}}
 			}
-			b := m.Merge(sources, Order{})
+			b := m.Merge(sources, Request{})
 			if _, err := b.WriteTo(io.Discard); err != nil || b.Stats().Items != int64(16*n) {
 				t.Fatal(err, b.Stats())
 			}

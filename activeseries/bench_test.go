@@ -85,12 +85,12 @@ func BenchmarkMerge(b *testing.B) {
 	}
 	for _, c := range []struct {
 		name  string
-		order Order
+		order Request
 	}{
-		{"pass", Order{}},
-		{"unique", Order{Unique: true, UniqueBytes: 1 << 30}},
-		{"count", Order{CountBy: "job", CountBytes: 1 << 20}},
-		{"framed", Order{Form: FormFramedEnd}},
+		{"pass", Request{}},
+		{"unique", Request{Unique: true, UniqueBytes: 1 << 30}},
+		{"count", Request{CountBy: "job", CountBytes: 1 << 20}},
+		{"framed", Request{Form: FormFramedEnd}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			m := NewMerger(MergerOptions{Workers: 2})

@@ -14,7 +14,7 @@ const spawnBytes = 32 << 10
 // A Body is the merged response. It is either written by WriteTo or read by Read, once, and then closed.
 type Body struct {
 	merger  *Merger
-	order   Order
+	order   Request
 	sources []Source
 
 	next     atomic.Int64 // index of the next source to open
@@ -62,7 +62,7 @@ type Stats struct {
 	Items      int64 // items written
 	Duplicates int64 // items omitted because they had been written before
 	Bytes      int64 // bytes written
-	Limited    bool  // items may have been omitted because of Order.Limit
+	Limited    bool  // items may have been omitted because of Request.Limit
 }
 
 // WriteTo writes the response to w. It reads small bodies in the caller's goroutine, one after the other, and

@@ -59,7 +59,7 @@ func (s *itemSum) add(list []byte, n int) {
 	}
 }
 
-func newComparison(o *Order, s *Source) *comparison {
+func newComparison(o *Request, s *Source) *comparison {
 	return &comparison{
 		Decoder: NewDecoder(o.Decoder, s.Form),
 		other:   NewDecoder(Stdlib-o.Decoder, s.Form),

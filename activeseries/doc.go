@@ -4,7 +4,7 @@
 // Merge responses with a [Merger]:
 //
 //	m := activeseries.NewMerger(activeseries.MergerOptions{Workers: runtime.GOMAXPROCS(0)})
-//	body := m.Merge(sources, activeseries.Order{Unique: true, UniqueBytes: 64 << 20})
+//	body := m.Merge(sources, activeseries.Request{Unique: true, UniqueBytes: 64 << 20})
 //	defer body.Close()
 //	_, err := body.WriteTo(w)
 //
@@ -27,8 +27,8 @@
 //
 //	body ──► window ──► items: views of the window ──► Body.WriteTo ──► the client
 //	           ▲   │            │
-//	           │   │            ├── hashes ──► those not seen before    (Order.Unique)
-//	           │   │            └── values ──► counts                   (Order.CountBy)
+//	           │   │            ├── hashes ──► those not seen before    (Request.Unique)
+//	           │   │            └── values ──► counts                   (Request.CountBy)
 //	           └───┘ the item that the end of the window splits
 //
 //	sample ──► Tracker.Update ──► one word of a table ◄── Tracker.Sweep
@@ -41,7 +41,7 @@
 // # Costs
 //
 // A strict decoder takes 64 KiB, more only during a longer item, and does not allocate per item.
-// Order.UniqueBytes and Order.CountBytes bound deduplication and counting. A Tracker takes 19 to 32 bytes per
+// Request.UniqueBytes and Request.CountBytes bound deduplication and counting. A Tracker takes 19 to 32 bytes per
 // series.
 //
 // # Accepted bodies

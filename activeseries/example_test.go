@@ -16,7 +16,7 @@ func ExampleMerger() {
 	b := m.Merge([]activeseries.Source{
 		{Shard: "1_of_2", Body: io.NopCloser(strings.NewReader(`{"data":[{"__name__":"up","job":"a"}]}`))},
 		{Shard: "2_of_2", Body: io.NopCloser(strings.NewReader(`{"status":"success","data":[{"__name__":"up","job":"b"}]}`))},
-	}, activeseries.Order{})
+	}, activeseries.Request{})
 	_, err := b.WriteTo(os.Stdout)
 	if err = errors.Join(err, b.Close()); err != nil {
 		fmt.Println(err)
@@ -29,7 +29,7 @@ func ExampleMerger_countBy() {
 	b := m.Merge([]activeseries.Source{
 		{Shard: "1_of_2", Body: io.NopCloser(strings.NewReader(`{"data":[{"__name__":"up","job":"a"},{"__name__":"down","job":"a"}]}`))},
 		{Shard: "2_of_2", Body: io.NopCloser(strings.NewReader(`{"data":[{"__name__":"up","job":"b"},{"job":"a","__count__":"40"}]}`)), Counts: true},
-	}, activeseries.Order{CountBy: "job", CountBytes: 1 << 20})
+	}, activeseries.Request{CountBy: "job", CountBytes: 1 << 20})
 	_, err := b.WriteTo(os.Stdout)
 	if err = errors.Join(err, b.Close()); err != nil {
 		fmt.Println(err)

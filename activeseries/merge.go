@@ -42,8 +42,8 @@ type Source struct {
 	Done func(items, bytes int64, err error)
 }
 
-// An Order specifies how sources are merged.
-type Order struct {
+// A Request specifies how sources are merged.
+type Request struct {
 	Decoder Implementation
 	Form    Form // of the response; FormFramed has no place for an error: the caller must report it by other means
 
@@ -160,7 +160,7 @@ func NewDecoder(by Implementation, form Form) Decoder {
 }
 
 // decoder returns a decoder for a source of an order.
-func (m *Merger) decoder(o *Order, s *Source) Decoder {
+func (m *Merger) decoder(o *Request, s *Source) Decoder {
 	if o.Compare != nil {
 		return newComparison(o, s)
 	}
@@ -194,7 +194,7 @@ func (noReader) Read([]byte) (int, error) { return 0, io.EOF }
 //	{"data":[{…}],"status":"error","error":"shard 3_of_16 at byte 4711: …"}
 //
 // The caller writes the Body by WriteTo or reads it by Read, and must close it. Merge itself reads nothing.
-func (m *Merger) Merge(sources []Source, o Order) *Body {
+func (m *Merger) Merge(sources []Source, o Request) *Body {
 	b := &Body{merger: m, order: o, sources: sources}
 	b.out.init(&b.order)
 	return b

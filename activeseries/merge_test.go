@@ -36,7 +36,7 @@ func texts(closed *atomic.Int64, bodies ...string) []Source {
 }
 
 // merged returns the response to an order by WriteTo, and checks that Read returns nearly the same.
-func merged(t *testing.T, workers int, o Order, bodies ...string) (response string, stats Stats, err error) {
+func merged(t *testing.T, workers int, o Request, bodies ...string) (response string, stats Stats, err error) {
 	t.Helper()
 	for _, way := range []string{"WriteTo", "Read"} {
 		var closed atomic.Int64
@@ -78,46 +78,46 @@ func merged(t *testing.T, workers int, o Order, bodies ...string) (response stri
 func TestMerge(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		order  Order
+		order  Request
 		bodies []string
 		want   string
 	}{
-		{"none", Order{}, nil, `{"data":[]}`},
-		{"empty ones", Order{}, []string{`{"data":[]}`, `{"data":null}`}, `{"data":[]}`},
+		{"none", Request{}, nil, `{"data":[]}`},
+		{"empty ones", Request{}, []string{`{"data":[]}`, `{"data":null}`}, `{"data":[]}`},
 		{
 			"other members, white space",
-			Order{},
+			Request{},
 			[]string{`{"data":[ {"a" : "1"}, {"a":"2"} ]}`, `{"x":{},"data":[],"y":[]}`, `{"data":[{"b":"3"}]}`},
 			`{"data":[{"a" : "1"},{"a":"2"},{"b":"3"}]}`,
 		},
 		{
 			"limit",
-			Order{Limit: 2},
+			Request{Limit: 2},
 			[]string{`{"data":[{"a":"1"}]}`, `{"data":[{"a":"2"},{"a":"3"}]}`, `{"data":[{"a":"4"}]}`},
 			`{"data":[{"a":"1"},{"a":"2"}],"warnings":["cut to the limit of 2"]}`,
 		},
-		{"limit not reached", Order{Limit: 2}, []string{`{"data":[{"a":"1"}]}`, `{"data":[{"a":"2"}]}`}, `{"data":[{"a":"1"},{"a":"2"}]}`},
+		{"limit not reached", Request{Limit: 2}, []string{`{"data":[{"a":"1"}]}`, `{"data":[{"a":"2"}]}`}, `{"data":[{"a":"1"},{"a":"2"}]}`},
 		{
 			"unique",
-			Order{Unique: true, UniqueBytes: 1 << 20},
+			Request{Unique: true, UniqueBytes: 1 << 20},
 			[]string{`{"data":[{"a":"1","b":"2"},{"a":"2"},{"b":"1","a":"2"}]}`, `{"data":[{"b":"2","a":"\u0031"},{"a":"2"},{"a":"3"},{}]}`},
 			`{"data":[{"a":"1","b":"2"},{"a":"2"},{"b":"1","a":"2"},{"a":"3"},{}]}`,
 		},
 		{
 			"count",
-			Order{CountBy: "job", CountBytes: 1 << 10},
+			Request{CountBy: "job", CountBytes: 1 << 10},
 			[]string{`{"data":[{"job":"x","a":"1"},{"job":"x","a":"2"},{"a":"3"}]}`, `{"data":[{"\u006aob":"\"\n\u00e9"},{"job":"x","__count__":"40"},{"job":"y","__count__":"-1"}]}`},
 			`{"data":[{"job":"x","__count__":"3"},{"job":"","__count__":"1"},{"job":"\"\u000aé","__count__":"1"},{"job":"y","__count__":"1"}]}`,
 		},
 		{
 			"largest counts",
-			Order{CountBy: "job", CountBytes: 1 << 10, Limit: 1},
+			Request{CountBy: "job", CountBytes: 1 << 10, Limit: 1},
 			[]string{`{"data":[{"job":"x"}]}`, `{"data":[{"job":"y"},{"job":"y"}]}`},
 			`{"data":[{"job":"y","__count__":"2"}],"warnings":["cut to the limit of 1"]}`,
 		},
 		{
 			"counts of unique",
-			Order{Unique: true, UniqueBytes: 1 << 20, CountBy: "job", CountBytes: 1 << 10},
+			Request{Unique: true, UniqueBytes: 1 << 20, CountBy: "job", CountBytes: 1 << 10},
 			[]string{`{"data":[{"job":"x"}]}`, `{"data":[{"job":"x"}]}`},
 			`{"data":[{"job":"x","__count__":"1"}]}`,
 		},
@@ -142,42 +142,42 @@ func TestMergeErrors(t *testing.T) {
 	right := `{"data":[{"a":"1"}]}`
 	for _, c := range []struct {
 		name   string
-		order  Order
+		order  Request
 		bodies []string
 		want   string
 		text   string
 	}{
 		{
 			"truncated",
-			Order{},
+			Request{},
 			[]string{right, `{"data":[{"a":"2"},{"a":`},
 			`{"data":[{"a":"1"},{"a":"2"}],"status":"error","error":"shard 2_of_2 at byte 24: the body ends here, incomplete"}`,
 			"shard 2_of_2 at byte 24: the body ends here, incomplete",
 		},
 		{
 			"reported",
-			Order{},
+			Request{},
 			[]string{right, `{"data":[{"a":"2"}],"status":"error","errorType":"internal","error":"a \"quoted\" text"}`},
 			`{"data":[{"a":"1"},{"a":"2"}],"status":"error","error":"shard 2_of_2 reports: internal: a \"quoted\" text"}`,
 			`shard 2_of_2 reports: internal: a "quoted" text`,
 		},
 		{
 			"too many different",
-			Order{Unique: true, UniqueBytes: 8},
+			Request{Unique: true, UniqueBytes: 8},
 			[]string{right},
 			`{"data":[],"status":"error","error":"duplicates need more than the 8 bytes allowed"}`,
 			"duplicates need more than the 8 bytes allowed",
 		},
 		{
 			"too many values",
-			Order{CountBy: "a", CountBytes: 100},
+			Request{CountBy: "a", CountBytes: 100},
 			[]string{right, `{"data":[{"a":"2"}]}`},
 			`{"data":[],"status":"error","error":"counts need more than the 100 bytes allowed"}`,
 			"counts need more than the 100 bytes allowed",
 		},
 		{
 			"too long",
-			Order{MaxBytes: 30},
+			Request{MaxBytes: 30},
 			[]string{right, right, right},
 			`{"data":[{"a":"1"},{"a":"1"}],"status":"error","error":"response need more than the 30 bytes allowed"}`,
 			"response need more than the 30 bytes allowed",
@@ -229,7 +229,7 @@ func TestMergeLarge(t *testing.T) {
 	m := NewMerger(MergerOptions{Workers: 4})
 	for _, in := range []Form{FormJSON, FormFramed, FormFramedEnd} {
 		for _, out := range []Form{FormJSON, FormFramed, FormFramedEnd} {
-			for _, o := range []Order{{}, {Unique: true, UniqueBytes: 1 << 20}, {Decoder: Stdlib}} {
+			for _, o := range []Request{{}, {Unique: true, UniqueBytes: 1 << 20}, {Decoder: Stdlib}} {
 				if o.Decoder == Stdlib && in != out {
 					continue
 				}
@@ -240,7 +240,7 @@ func TestMergeLarge(t *testing.T) {
 						body := testactive.Body(i%shards, n)
 						if in != FormJSON {
 							var framed bytes.Buffer
-							b := m.Merge(jsonSources(body), Order{Form: in})
+							b := m.Merge(jsonSources(body), Request{Form: in})
 							if _, err := b.WriteTo(&framed); err != nil {
 								t.Fatal(err)
 							}
@@ -327,7 +327,7 @@ func TestReopen(t *testing.T) {
 	} {
 		opened = 0
 		var out strings.Builder
-		_, err := m.Merge([]Source{source(c.before)}, Order{}).WriteTo(&out)
+		_, err := m.Merge([]Source{source(c.before)}, Request{}).WriteTo(&out)
 		if out.String() != c.want || opened != c.opened || (err == nil) != (opened == 1) {
 			t.Errorf("after %q: opened %d times, error %v, answer\n%s\nwant\n%s", c.before, opened, err, out.String(), c.want)
 		}
@@ -347,7 +347,7 @@ func TestLostWriter(t *testing.T) {
 		bodies = append(bodies, string(b))
 	}
 	stops := atomic.Int64{}
-	b := NewMerger(MergerOptions{Workers: 3}).Merge(texts(&closed, bodies...), Order{Stop: func() { stops.Add(1) }})
+	b := NewMerger(MergerOptions{Workers: 3}).Merge(texts(&closed, bodies...), Request{Stop: func() { stops.Add(1) }})
 	_, err := b.WriteTo(&failingWriter{left: 200_000, err: gone})
 	if !errors.Is(err, gone) || !errors.Is(b.Err(), gone) {
 		t.Errorf("got error %v", err)
@@ -379,7 +379,7 @@ func (f *failingWriter) Write(p []byte) (int, error) {
 // TestCompare expects a report for each body on which the decoders disagree, and for no others.
 func TestCompare(t *testing.T) {
 	var notified []Difference
-	o := Order{Compare: func(d Difference) { notified = append(notified, d) }}
+	o := Request{Compare: func(d Difference) { notified = append(notified, d) }}
 	for _, text := range bodies(t) {
 		if _, _, err := merged(t, 1, o, text); errors.Is(err, io.EOF) {
 			t.Fatal("an error that is none")
@@ -411,7 +411,7 @@ func TestIdleBytes(t *testing.T) {
 	}
 	for range 3 {
 		var closed atomic.Int64
-		b := m.Merge(texts(&closed, `{"data":[{"a":"b"}]}`, `{"data":[]}`), Order{})
+		b := m.Merge(texts(&closed, `{"data":[{"a":"b"}]}`, `{"data":[]}`), Request{})
 		if _, err := b.WriteTo(io.Discard); err != nil {
 			t.Fatal(err)
 		}

@@ -4,9 +4,9 @@ import "strconv"
 
 // An output has the state of a Body's response.
 type output struct {
-	order  *Order
-	unique *hashSet // nil unless Order.Unique is set
-	counts *counter // of all finished workers; nil unless Order.CountBy is set
+	order  *Request
+	unique *hashSet // nil unless Request.Unique is set
+	counts *counter // of all finished workers; nil unless Request.CountBy is set
 	frames frameSum
 
 	countBudget budget
@@ -17,7 +17,7 @@ type output struct {
 	limited    bool
 }
 
-func (o *output) init(order *Order) {
+func (o *output) init(order *Request) {
 	o.order = order
 	if order.Unique {
 		o.unique = newHashSet(order.UniqueBytes)

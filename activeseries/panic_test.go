@@ -28,7 +28,7 @@ func TestPanicFailsTheResponse(t *testing.T) {
 	long := `{"data":[` + strings.Repeat(`{"a":"b"},`, 20_000) + `{"a":"b"}]}`
 	for _, workers := range []int{1, 4} {
 		for at := range 4 {
-			for name, o := range map[string]Order{"scanner": {}, "compared": {Compare: func(Difference) {}}} {
+			for name, o := range map[string]Request{"scanner": {}, "compared": {Compare: func(Difference) {}}} {
 				var closed atomic.Int64
 				bodies := texts(&closed, long, long, long, long)
 				bodies[at].Body = countedBody{failingReader{strings.NewReader(long[:len(long)/2])}, &closed}
@@ -57,7 +57,7 @@ func TestPanicFailsTheResponse(t *testing.T) {
 func TestPanicOfTheOtherDecoder(t *testing.T) {
 	var seen []Difference
 	var closed atomic.Int64
-	o := Order{Compare: func(d Difference) { seen = append(seen, d) }}
+	o := Request{Compare: func(d Difference) { seen = append(seen, d) }}
 	sources := texts(&closed, `{"data":[{"a":"b"}]}`)
 	c := newComparison(&o, &sources[0])
 	c.other = panicDecoder{c.other}

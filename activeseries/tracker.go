@@ -132,8 +132,8 @@ func (t *Tracker) Add(k Key, at Moment, matchers []uint16) error {
 	return nil
 }
 
-// Live reports whether a series got a sample within the idle time before now.
-func (t *Tracker) Live(k Key, now Moment) bool {
+// IsActive reports whether a series got a sample within the idle time before now.
+func (t *Tracker) IsActive(k Key, now Moment) bool {
 	h := mixKey(k)
 	s := t.stripe(h)
 	for {

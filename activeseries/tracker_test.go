@@ -62,7 +62,7 @@ func TestTrackerModel(t *testing.T) {
 					t.Fatalf("seed %d: %d series are live, %v of the matchers, want %d, %v", seed, n, got, len(live), want)
 				}
 			case 2:
-				if got, want := tr.Live(k, now), known && now <= was.last+10; got != want {
+				if got, want := tr.IsActive(k, now), known && now <= was.last+10; got != want {
 					t.Fatalf("seed %d: series %d is live at %d: %t, want %t", seed, k, now, got, want)
 				}
 			default:
@@ -101,7 +101,7 @@ func TestTrackerTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for after, want := range map[time.Duration]bool{0: true, 20 * time.Minute: true, 21 * time.Minute: false} {
-		if got := tr.Live(1, tr.Moment(sample.Add(after))); got != want {
+		if got := tr.IsActive(1, tr.Moment(sample.Add(after))); got != want {
 			t.Errorf("live %v after its sample: %t, want %t", after, got, want)
 		}
 	}

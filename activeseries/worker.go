@@ -20,10 +20,10 @@ type worker struct {
 	lists    int     // steps in the current source; a small body takes two
 	seen     int     // bytes of items of all sources
 
-	hashes    []uint64 // of the current items if Order.Unique is set
+	hashes    []uint64 // of the current items if Request.Unique is set
 	canonical canonicalForm
 	frames    []byte   // of the current items if the response is framed
-	counter   *counter // counts if Order.CountBy is set
+	counter   *counter // counts if Request.CountBy is set
 }
 
 func (b *Body) newWorker() *worker {

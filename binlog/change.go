@@ -73,9 +73,9 @@ type ChangeBatch struct {
 	// clock, in whole seconds; zero if there is none yet.
 	Commit time.Time
 
-	// Beat is the number of the last heartbeat of FollowOptions.Run before Upto that was in the log in each
+	// Heartbeat is the number of the last heartbeat of FollowOptions.Run before Upto that was in the log in each
 	// schema.
-	Beat uint64
+	Heartbeat uint64
 
 	Changes []Change
 
@@ -100,5 +100,5 @@ func (b *ChangeBatch) Reset(columns []int, limit int) {
 		b.Tables[i].Shrink(limit)
 	}
 	b.Changes = b.Changes[:0]
-	b.Skip, b.Boundary, b.Idle, b.Beat = 0, false, false, 0
+	b.Skip, b.Boundary, b.Idle, b.Heartbeat = 0, false, false, 0
 }

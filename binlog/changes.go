@@ -77,7 +77,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	}
 	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int)}}
 	var err error
-	if o.Run != "" && o.From.GTID == "" && o.From.Beat == "" {
+	if o.Run != "" && o.From.GTID == "" && o.From.Heartbeat == "" {
 		if o.From, err = d.namePosition(ctx, o.From); err != nil {
 			return nil, fmt.Errorf("follow the binary log: %w", err)
 		}
@@ -105,7 +105,7 @@ func (c *changes) startAt(p Position) (err error) {
 	r.uptoFile, r.uptoOffset, r.skip, r.preparedMost = p.File, p.Offset, c.o.Skip, c.o.PreparedBytes
 	r.maps = make(map[uint64]*tableMap)
 	r.beats.start(c.o.Run, rowstream.Schemas(c.o.Tables))
-	r.beats.mark, err = parseMark(p.Beat)
+	r.beats.mark, err = parseMark(p.Heartbeat)
 	return err
 }
 

@@ -3,7 +3,7 @@
 //
 //	d, err := binlog.OpenDirect(ctx, mysqlconn.Config{Addr: "db1:3306", User: "repl", Password: password})
 //	table, err := d.Describe(ctx, "shop", "orders")
-//	from, err := d.NowPosition(ctx)
+//	from, err := d.CurrentPosition(ctx)
 //	changes, err := d.Follow(ctx, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}})
 //	for {
 //		if err := changes.Next(ctx, &batch); err != nil {

@@ -47,7 +47,7 @@ func printChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from, err := d.NowPosition(ctx)
+	from, err := d.CurrentPosition(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,13 +23,13 @@ type Follower interface {
 	// Follow reads the changes of tables from a position on.
 	Follow(ctx context.Context, o FollowOptions) (Changes, error)
 
-	// NowPosition returns the current end of the binary log. Every transaction that a reader of the tables
+	// CurrentPosition returns the current end of the binary log. Every transaction that a reader of the tables
 	// has seen so far is before it.
-	NowPosition(ctx context.Context) (Position, error)
+	CurrentPosition(ctx context.Context) (Position, error)
 
-	// NamedPosition is NowPosition, with the GTID if the server has GTIDs: it is valid on other servers too.
+	// GTIDPosition is CurrentPosition, with the GTID if the server has GTIDs: it is valid on other servers too.
 	// The server may have to read a file of its log.
-	NamedPosition(ctx context.Context) (Position, error)
+	GTIDPosition(ctx context.Context) (Position, error)
 
 	// LogBytes returns the number of bytes of the log between two positions.
 	LogBytes(ctx context.Context, from, to Position) (int64, error)
@@ -42,15 +42,15 @@ type Follower interface {
 	// log. It reads all of the log between them.
 	SchemaChanges(ctx context.Context, tables []*rowstream.Table, from, to Position) ([]SchemaChange, error)
 
-	// Beat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates if it is
+	// Heartbeat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates if it is
 	// missing. For a replica it is written to the replica's primary, and must arrive through replication.
-	Beat(ctx context.Context, h Heartbeat) error
+	WriteHeartbeat(ctx context.Context, h Heartbeat) error
 
-	// EndBeats deletes a run's rows, and the tables that no other run uses.
-	EndBeats(ctx context.Context, h Heartbeat) error
+	// DeleteHeartbeat deletes a run's rows, and the tables that no other run uses.
+	DeleteHeartbeat(ctx context.Context, h Heartbeat) error
 }
 
-// A Heartbeat is the heartbeat that Beat writes.
+// A Heartbeat is the heartbeat that WriteHeartbeat writes.
 type Heartbeat struct {
 	Copy      string // letters and digits; the key of the row, which later runs of the same copy reuse
 	Run       string // letters and digits; identifies one reader of the log, see FollowOptions
@@ -175,13 +175,13 @@ type StopReason uint8
 
 // The reasons to stop.
 const (
-	StopSchema    StopReason = iota + 1 // a followed table's definition changed, or it was dropped, renamed or emptied
-	StopStatement                       // changes were logged as a statement instead of rows
-	StopImage                           // a row's image lacks columns
-	StopLogGone                         // the server no longer has the log at the position
-	StopUndone                          // logged rows that are not committed there: XA, partial rollbacks
-	StopUnknown                         // an event or a value of an unknown kind
-	StopSettings                        // by its settings, the server does not log all changes
+	StopSchema     StopReason = iota + 1 // a followed table's definition changed, or it was dropped, renamed or emptied
+	StopStatement                        // changes were logged as a statement instead of rows
+	StopImage                            // a row's image lacks columns
+	StopLogGone                          // the server no longer has the log at the position
+	StopRolledBack                       // logged rows that are not committed there: XA, partial rollbacks
+	StopUnknown                          // an event or a value of an unknown kind
+	StopSettings                         // by its settings, the server does not log all changes
 )
 
 // Known reports whether r is one of the reasons.

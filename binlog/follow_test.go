@@ -40,9 +40,9 @@ func direct(t *testing.T, cfg mysqlconn.Config) *Direct {
 // now returns the end of the log, with a GTID on demand.
 func now(t *testing.T, d *Direct, gtid bool) Position {
 	t.Helper()
-	end := d.NowPosition
+	end := d.CurrentPosition
 	if gtid {
-		end = d.NamedPosition
+		end = d.GTIDPosition
 	}
 	p, err := end(t.Context())
 	if err != nil || gtid && p.GTID == "" {

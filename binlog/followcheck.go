@@ -248,8 +248,8 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 	}
 }
 
-// NowPosition implements Follower.
-func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
+// CurrentPosition implements Follower.
+func (d *Direct) CurrentPosition(ctx context.Context) (Position, error) {
 	var text string
 	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
 		if text, err = rowstream.CurrentPosition(ctx, c); err == nil && text == "" {
@@ -263,9 +263,9 @@ func (d *Direct) NowPosition(ctx context.Context) (Position, error) {
 	return ParsePosition(text)
 }
 
-// NamedPosition implements Follower.
-func (d *Direct) NamedPosition(ctx context.Context) (Position, error) {
-	p, err := d.NowPosition(ctx)
+// GTIDPosition implements Follower.
+func (d *Direct) GTIDPosition(ctx context.Context) (Position, error) {
+	p, err := d.CurrentPosition(ctx)
 	if err != nil {
 		return p, err
 	}

@@ -49,8 +49,8 @@ type beatWriter struct {
 	c  *mysqlconn.Client // nil: not connected
 }
 
-// Beat implements Follower.
-func (d *Direct) Beat(ctx context.Context, h Heartbeat) error {
+// Heartbeat implements Follower.
+func (d *Direct) WriteHeartbeat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()
 	d.beats.mu.Lock()
@@ -83,8 +83,8 @@ func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	return nil
 }
 
-// EndBeats implements Follower.
-func (d *Direct) EndBeats(ctx context.Context, h Heartbeat) error {
+// DeleteHeartbeat implements Follower.
+func (d *Direct) DeleteHeartbeat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()
 	d.beats.mu.Lock()

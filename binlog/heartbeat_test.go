@@ -66,7 +66,7 @@ func (r *beatReader) next(ctx context.Context) error {
 	var b ChangeBatch
 	err := r.changes.Next(ctx, &b)
 	if err == nil {
-		r.upto, r.beat, r.rows = b.Upto, max(r.beat, b.Beat), r.rows+len(b.Changes)
+		r.upto, r.beat, r.rows = b.Upto, max(r.beat, b.Heartbeat), r.rows+len(b.Changes)
 	}
 	return err
 }
@@ -83,7 +83,7 @@ func TestBeatOverLostConnection(t *testing.T) {
 			h := Heartbeat{Copy: "c1", Run: "r1", Schemas: []string{"one"}}
 			for range 3 {
 				h.Number++
-				if err := d.Beat(t.Context(), h); err != nil {
+				if err := d.WriteHeartbeat(t.Context(), h); err != nil {
 					t.Fatalf("heartbeat %d: %v", h.Number, err)
 				}
 				var id string
@@ -132,7 +132,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 	beat := func() uint64 {
 		t.Helper()
 		h.Number++
-		if err := d.Beat(t.Context(), h); err != nil {
+		if err := d.WriteHeartbeat(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
 		return h.Number
@@ -146,14 +146,14 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		t.Cleanup(func() { _ = c.Close() })
 		return &beatReader{t: t, changes: c, upto: from}
 	}
-	start, err := d.NowPosition(t.Context())
+	start, err := d.CurrentPosition(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := follow(start)
 	run("INSERT INTO one.t (v) VALUES ('a'), ('b')")
 	r.until(beat())
-	if r.rows != 2 || r.upto.Beat == "" {
+	if r.rows != 2 || r.upto.Heartbeat == "" {
 		t.Fatalf("%d rows were read up to %s, want 2 and a heartbeat", r.rows, r.upto)
 	}
 	run("INSERT INTO one.t (v) VALUES ('c')")
@@ -169,7 +169,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 	r.until(last)
 	run("FLUSH BINARY LOGS", "INSERT INTO one.t (v) VALUES ('f')")
 	upto := r.upto
-	again, plain := follow(upto), follow(Position{File: upto.File, Offset: upto.Offset, Beat: upto.Beat})
+	again, plain := follow(upto), follow(Position{File: upto.File, Offset: upto.Offset, Heartbeat: upto.Heartbeat})
 	r.until(beat())
 	for what, other := range map[string]*beatReader{"its text": again, "file and offset": plain} {
 		if other.until(h.Number); other.rows != 1 {
@@ -190,7 +190,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		run(fmt.Sprintf("INSERT INTO one.t (v) VALUES (REPEAT('%d', 2000))", i%10))
 	}
 	run("FLUSH BINARY LOGS", "INSERT INTO one.t (v) VALUES ('g')")
-	for what, from := range map[string]Position{"its text": upto, "file and offset": {File: upto.File, Offset: upto.Offset, Beat: upto.Beat}} {
+	for what, from := range map[string]Position{"its text": upto, "file and offset": {File: upto.File, Offset: upto.Offset, Heartbeat: upto.Heartbeat}} {
 		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 		r := follow(from)
 		for err = nil; err == nil; {
@@ -203,7 +203,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		}
 	}
 
-	if err := d.EndBeats(t.Context(), h); err != nil {
+	if err := d.DeleteHeartbeat(t.Context(), h); err != nil {
 		t.Error(err)
 	}
 	for _, s := range h.Schemas {

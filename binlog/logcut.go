@@ -43,7 +43,7 @@ func (r *logReader) noEnd() error {
 	if !r.open || r.rows == 0 {
 		return nil
 	}
-	return r.stop(StopUndone, "", fmt.Sprintf("a transaction in %s has no end there, and the log does not say whether the source rolled it back", r.openFile),
+	return r.stop(StopRolledBack, "", fmt.Sprintf("a transaction in %s has no end there, and the log does not say whether the source rolled it back", r.openFile),
 		"copy the tables again (--restart)", nil)
 }
 
@@ -55,7 +55,7 @@ func (r *logReader) cutOff(before *gtids) error {
 		return r.stop(StopUnknown, "", fmt.Sprintf("a transaction in %s has no end there, and the source counts it as committed", r.openFile),
 			"copy the tables again (--restart)", nil)
 	case r.handed > 0:
-		return r.stop(StopUndone, "", fmt.Sprintf("a transaction in %s was cut off when the source was killed, which rolled it back; it is larger than a batch, and a part of it was applied", r.openFile),
+		return r.stop(StopRolledBack, "", fmt.Sprintf("a transaction in %s was cut off when the source was killed, which rolled it back; it is larger than a batch, and a part of it was applied", r.openFile),
 			"copy the tables again (--restart)", nil)
 	}
 	r.dropXA()

@@ -28,7 +28,7 @@ func TestUnloggedChanges(t *testing.T) {
 		return []*rowstream.Table{x}
 	}
 	hidden, shown := table("hidden"), table("shown")
-	now, err := d.NowPosition(t.Context())
+	now, err := d.CurrentPosition(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ type savepoint struct {
 
 // position returns the position from which to resume.
 func (r *logReader) position() Position {
-	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset, Beat: r.beats.mark.String()}
+	return Position{GTID: r.gtids.String(), File: r.uptoFile, Offset: r.uptoOffset, Heartbeat: r.beats.mark.String()}
 }
 
 // startBatch empties the batch.
@@ -121,7 +121,7 @@ func (r *logReader) finishBatch() {
 	b := r.batch
 	var held bool
 	b.Upto, held = r.resume()
-	b.Boundary, b.Beat = r.between(), r.beats.number
+	b.Boundary, b.Heartbeat = r.between(), r.beats.number
 	if !b.Boundary && !held {
 		b.Skip = max(r.rows, r.skip)
 	}
@@ -371,7 +371,7 @@ func (r *logReader) rollBack(e *event) error {
 // undo removes the changes after a savepoint from the batch.
 func (r *logReader) undo(to savepoint) error {
 	if r.xa == nil && to.rows < r.handed && r.ours {
-		return r.stop(StopUndone, "", "a transaction was rolled back, whole or to a savepoint, of which rows have been applied already: it is larger than a batch",
+		return r.stop(StopRolledBack, "", "a transaction was rolled back, whole or to a savepoint, of which rows have been applied already: it is larger than a batch",
 			"copy the tables again with --restart, while no transaction of this size is rolled back to a savepoint", nil)
 	}
 	if r.xa == nil || !r.xa.dropped {

@@ -142,7 +142,7 @@ func (r *logReader) rollBackTo(name string) error {
 	case !ok && !r.ours:
 		return nil
 	case !ok:
-		return r.stop(StopUndone, "", "a transaction was rolled back in part, to a savepoint that is not in the log", "copy the tables again with --restart", nil)
+		return r.stop(StopRolledBack, "", "a transaction was rolled back in part, to a savepoint that is not in the log", "copy the tables again with --restart", nil)
 	}
 	return r.undo(to)
 }

@@ -96,7 +96,7 @@ func (r *logReader) xaEnd(e *event, s statement) error {
 	switch {
 	case s.kind == statementXARollback || r.scan != nil:
 	case !ok && !r.ignored():
-		err := r.stop(StopUndone, "", fmt.Sprintf("XA transaction %s was prepared before the start position: its rows are unknown", s.name),
+		err := r.stop(StopRolledBack, "", fmt.Sprintf("XA transaction %s was prepared before the start position: its rows are unknown", s.name),
 			"copy the tables again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
 		return r.stopAt(err, r.redacted())
 	default:

@@ -21,9 +21,9 @@ type Position struct {
 	File   string
 	Offset uint64
 
-	// Beat is the last heartbeat before the position, by which the log proves at a reconnect that it is the
+	// Heartbeat is the last heartbeat before the position, by which the log proves at a reconnect that it is the
 	// same. Empty: none was read.
-	Beat string
+	Heartbeat string
 }
 
 // beatMark precedes the heartbeat in the text of a position.
@@ -35,8 +35,8 @@ func ParsePosition(text string) (Position, error) {
 	var p Position
 	fields := strings.Fields(text)
 	if n := len(fields); n > 1 && strings.HasPrefix(fields[n-1], beatMark) {
-		p.Beat = strings.TrimPrefix(fields[n-1], beatMark)
-		if _, err := parseMark(p.Beat); err != nil {
+		p.Heartbeat = strings.TrimPrefix(fields[n-1], beatMark)
+		if _, err := parseMark(p.Heartbeat); err != nil {
 			return Position{}, fmt.Errorf("position %q of a binary log: %w", text, err)
 		}
 		fields = fields[:n-1]
@@ -63,7 +63,7 @@ func ParsePosition(text string) (Position, error) {
 
 // Place returns the position for messages: without its heartbeat.
 func (p Position) Place() string {
-	p.Beat = ""
+	p.Heartbeat = ""
 	return p.String()
 }
 
@@ -79,8 +79,8 @@ func (p Position) String() string {
 		}
 		b.WriteString(rowstream.GTIDMark + p.GTID)
 	}
-	if p.Beat != "" && b.Len() > 0 {
-		b.WriteString(" " + beatMark + p.Beat)
+	if p.Heartbeat != "" && b.Len() > 0 {
+		b.WriteString(" " + beatMark + p.Heartbeat)
 	}
 	return b.String()
 }

@@ -19,11 +19,11 @@ func TestDirectPrivileges(t *testing.T) {
 			cfg := root(server)
 			cfg.User = "late"
 			d := direct(t, cfg)
-			if p, err := d.NowPosition(t.Context()); err == nil || !strings.Contains(err.Error(), "GRANT") {
+			if p, err := d.CurrentPosition(t.Context()); err == nil || !strings.Contains(err.Error(), "GRANT") {
 				t.Errorf("without privileges: %v, %v", p, err)
 			}
 			exec(t, admin, "GRANT ALL ON *.* TO late")
-			if _, err := d.NowPosition(t.Context()); err != nil {
+			if _, err := d.CurrentPosition(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

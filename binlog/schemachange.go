@@ -29,7 +29,7 @@ func (d *Direct) SchemaChanges(ctx context.Context, tables []*rowstream.Table, f
 	if from.Reaches(to) {
 		return nil, nil
 	}
-	if from.GTID == "" && from.Beat == "" { // without a GTID no truncated file can be skipped
+	if from.GTID == "" && from.Heartbeat == "" { // without a GTID no truncated file can be skipped
 		if from, err = d.namePosition(ctx, from); err != nil {
 			return nil, fmt.Errorf("look for changes of definitions in the binary log: %w", err)
 		}

@@ -54,12 +54,12 @@ func (o *Options) truncatable() error {
 
 // mayHaveTriggers returns an error for a target table with triggers, unless its copy is finished and no row is written any more.
 func (r *run) mayHaveTriggers(ctx context.Context, t *tabledef.Table) error {
-	if t.Create != "" || len(t.There.Triggers) == 0 {
+	if t.Create != "" || len(t.Written.Triggers) == 0 {
 		return nil
 	}
 	phase, _, err := r.state.PhaseOf(ctx, r.to, t.Spec)
 	if err == nil && (phase != tabledef.Finished || r.o.Follow || r.o.Restart) {
-		err = fmt.Errorf("table %s: %w", t.Spec.Source(), t.TriggersRefused(t.There))
+		err = fmt.Errorf("table %s: %w", t.Spec.Source(), t.TriggersRefused(t.Written))
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func (c *Control) Status(ctx context.Context) (*telemetry.Status, error) {
 }
 
 // Throttle changes the limits of the copy and returns its status.
-func (c *Control) Throttle(ctx context.Context, change throttle.Change) (*telemetry.Status, error) {
+func (c *Control) Throttle(ctx context.Context, change throttle.LimitChange) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/throttle", change)
 }
 

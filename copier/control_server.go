@@ -41,7 +41,7 @@ const maxSocketPath = 107
 // A controlled has the functions of a copy that a control socket exposes.
 type controlled struct {
 	status func() telemetry.Status
-	change func(throttle.Change) error
+	change func(throttle.LimitChange) error
 	abort  func()
 	finish func() error
 
@@ -143,7 +143,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { response(w, nil) },
 		"POST /v1/throttle": func(w http.ResponseWriter, r *http.Request) {
-			var change throttle.Change
+			var change throttle.LimitChange
 			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 			d.DisallowUnknownFields()
 			if err := d.Decode(&change); err != nil {
@@ -154,7 +154,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 		},
 		"POST /v1/resume": func(w http.ResponseWriter, _ *http.Request) {
 			all := 1.0
-			response(w, c.change(throttle.Change{Share: &all}))
+			response(w, c.change(throttle.LimitChange{Share: &all}))
 		},
 		"POST /v1/abort": func(w http.ResponseWriter, _ *http.Request) {
 			response(w, nil) // respond before abort closes the socket

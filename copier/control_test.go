@@ -32,7 +32,7 @@ func (f *fakeControlled) controlled() controlled {
 		status: func() telemetry.Status {
 			return telemetry.Status{Version: telemetry.StatusVersion, Phase: telemetry.RunCopying, Throttle: f.p.Status()}
 		},
-		change: f.p.Change, observe: f.observe,
+		change: f.p.SetLimits, observe: f.observe,
 		abort:  func() { f.reported = append(f.reported, "abort") },
 		finish: func() error { return errNotFollowing },
 	}
@@ -78,19 +78,19 @@ func TestControl(t *testing.T) {
 	if s, err := c.Status(ctx); err != nil || s.Version != 1 || s.Throttle.Limits[0].Bound != 20 || s.Throttle.Reason == "" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := c.Throttle(ctx, throttle.Change{Share: number(0), P99: number(30)}); err != nil || !s.Throttle.Stopped || s.Throttle.Limits[0].Bound != 30 {
+	if s, err := c.Throttle(ctx, throttle.LimitChange{Share: number(0), P99: number(30)}); err != nil || !s.Throttle.Stopped || s.Throttle.Limits[0].Bound != 30 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if s, err := c.Resume(ctx); err != nil || s.Throttle.Most != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, wrong := range []struct {
-		change throttle.Change
+		change throttle.LimitChange
 		want   string
 	}{
-		{throttle.Change{Share: number(1.5)}, "a share of 1.5: use 0 to 1"},
-		{throttle.Change{Share: number(0.5), Lag: number(3)}, "started without --max-lag"},
-		{throttle.Change{P99: number(-1)}, "--max-p99 -1: use 0 or more"},
+		{throttle.LimitChange{Share: number(1.5)}, "a share of 1.5: use 0 to 1"},
+		{throttle.LimitChange{Share: number(0.5), Lag: number(3)}, "started without --max-lag"},
+		{throttle.LimitChange{P99: number(-1)}, "--max-p99 -1: use 0 or more"},
 	} {
 		if _, err := c.Throttle(ctx, wrong.change); err == nil || !strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("got %v, want %s", err, wrong.want)
@@ -228,7 +228,7 @@ func TestThrottledCopy(t *testing.T) {
 			start()
 			until(0)
 			above := 100.0
-			if _, err := c.Throttle(t.Context(), throttle.Change{Above: &above}); err != nil {
+			if _, err := c.Throttle(t.Context(), throttle.LimitChange{Above: &above}); err != nil {
 				t.Fatal(err)
 			}
 			until(1)
@@ -292,7 +292,7 @@ func TestControlBetweenRuns(t *testing.T) {
 	if err := c.finish(); !errors.Is(err, errBetweenRuns) {
 		t.Errorf("finish between two runs: %v", err)
 	}
-	if err := c.change(throttle.Change{}); !errors.Is(err, errBetweenRuns) {
+	if err := c.change(throttle.LimitChange{}); !errors.Is(err, errBetweenRuns) {
 		t.Errorf("throttle between two runs: %v", err)
 	}
 	if _, f := start(); !f.finish {

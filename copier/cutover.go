@@ -17,7 +17,7 @@ func (r *run) prepareCutover(ctx context.Context) error {
 	if err := r.openCutover(ctx); err != nil || r.cut == nil {
 		return err
 	}
-	return r.cut.Begin(ctx)
+	return r.cut.Start(ctx)
 }
 
 // openCutover loads the state of the cutover and returns an error if that state does not permit the run.
@@ -30,7 +30,7 @@ func (r *run) openCutover(ctx context.Context) error {
 		Source: r.from, Sources: sources, Target: r.o.To, To: r.to, State: r.state.Followed(r.source, r.o.Tables),
 		Specs: r.o.Tables, Tables: r.tables, Writer: r.newWriter, Follow: r.o.Follow, Restart: r.o.Restart,
 		Patience: r.o.Patience, Workers: r.o.Workers, Ignore: r.o.IgnoreStatements, Count: r.o.Metrics.applied,
-		NewHeart: r.newHeart, Waits: r.o.waits, Observe: r.o.Observe, Unequal: r.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { r.watch(f, phase) },
+		NewHeartbeat: r.newHeart, Waits: r.o.waits, Observe: r.o.Observe, Unequal: r.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { r.watch(f, phase) },
 	})
 	return err
 }

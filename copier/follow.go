@@ -115,11 +115,11 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 }
 
 // newHeart returns the heart of a stream of changes from a server, or nil if heartbeats are off.
-func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heart {
+func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heartbeat {
 	if r.o.Heartbeat.Off || len(tables) == 0 {
 		return nil
 	}
-	return follow.NewHeart(follow.HeartOptions{
+	return follow.NewHeartbeat(follow.HeartbeatOptions{
 		Source: source, Copy: copy, Tables: tables, OnReplica: r.o.Heartbeat.OnReplica,
 		Patience: r.o.Patience, Waits: r.o.waits, Observe: r.o.Observe,
 	})
@@ -143,7 +143,7 @@ func (r *run) marked(position string) (string, error) {
 	if err != nil || p.IsZero() || r.mark == "" {
 		return position, err
 	}
-	p.Beat = r.mark
+	p.Heartbeat = r.mark
 	return p.String(), nil
 }
 
@@ -158,7 +158,7 @@ func (r *run) followChanges(ctx context.Context) error {
 	defer pace.Close()
 	f, err := follow.New(follow.Options{
 		Source: r.from, Tables: r.tables, From: r.goOn, State: r.follow, Writer: r.newWriter, Workers: r.o.Workers,
-		Ignore: r.o.IgnoreStatements, Patience: r.o.Patience, UntilCaughtUp: r.o.UntilCaughtUp, Heart: r.heart, Pace: pace,
+		Ignore: r.o.IgnoreStatements, Patience: r.o.Patience, UntilCaughtUp: r.o.UntilCaughtUp, Heartbeat: r.heart, Pace: pace,
 		Waits: r.o.waits, Observe: r.o.Observe, Count: r.o.Metrics.applied,
 	})
 	if err != nil {

@@ -214,7 +214,7 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 	o.Tables, o.Workers, o.ChunkBytes = spec.specs(p), 1+rnd.IntN(3), 1<<10
 	o.Follow, o.UntilCaughtUp, o.Patience = true, true, testwait.Limit
 	if rnd.IntN(2) == 0 {
-		o.MaxViewAge, o.MayGoOn = shortView, pauses(rnd.Uint64())
+		o.MaxViewAge, o.MayRun = shortView, pauses(rnd.Uint64())
 	}
 	var playing sync.WaitGroup
 	var playErr error
@@ -272,7 +272,7 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 // read through one.
 const shortView = 10 * minViewAge
 
-// pauses returns a MayGoOn that pauses a copy at random, for longer than the life of a shortView.
+// pauses returns a MayRun that pauses a copy at random, for longer than the life of a shortView.
 func pauses(seed uint64) func() bool {
 	var mu sync.Mutex
 	var until time.Time

@@ -34,12 +34,12 @@ func TestFollowThrottled(t *testing.T) {
 	c := NewControl(o.Control)
 	defer c.Close()
 	stop := 0.0
-	if _, err := c.Throttle(t.Context(), throttle.Change{Share: &stop}); err != nil {
+	if _, err := c.Throttle(t.Context(), throttle.LimitChange{Share: &stop}); err != nil {
 		t.Fatal(err)
 	}
 	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventThrottle }) // limits are checked only once per tick
 	before := tick.Process().Now()
-	hold := tick.Process().Hold()
+	hold := tick.Process().Acquire()
 	defer hold()
 	until(func(e telemetry.Event) bool { return tick.Process().Now() != before })
 	sqlExec(t, p.source, "INSERT INTO a VALUES (2)")

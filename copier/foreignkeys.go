@@ -33,7 +33,7 @@ import (
 // created after the rows.
 func (r *run) findKeys(ctx context.Context) error {
 	for _, t := range r.tables {
-		keys, _, err := rowstream.CreateForeignKeys(t.There.Create)
+		keys, _, err := rowstream.CreateForeignKeys(t.Written.Create)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Spec.Source(), err)
 		}
@@ -179,8 +179,8 @@ func (r *run) addKeys(ctx context.Context) error {
 		r.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinKeys(t.State.Keys)})
 		w := r.newWriter()
 		w.Table = t.Spec.Source()
-		err := w.Again(ctx, func() error {
-			err := state.UnderIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(t, ctx, w.Conn) })
+		err := w.Retry(ctx, func() error {
+			err := state.WithIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(t, ctx, w.Conn) })
 			if err != nil {
 				return err
 			}

@@ -126,10 +126,10 @@ func TestCutBounds(t *testing.T) {
 	if err := s.Cut(t.Context(), c, l.First, other); !errors.Is(err, state.ErrState) {
 		t.Errorf("other bounds: %v", err)
 	}
-	if err := s.Enter(t.Context(), c, l.First, tabledef.Finished, 1); !errors.Is(err, state.ErrState) {
+	if err := s.SetPhase(t.Context(), c, l.First, tabledef.Finished, 1); !errors.Is(err, state.ErrState) {
 		t.Errorf("a table whose chunk is not copied: %v", err)
 	}
-	if err := s.Enter(t.Context(), c, leaseSpecs("unknown")[0], tabledef.Finished, 1); !errors.Is(err, state.ErrState) {
+	if err := s.SetPhase(t.Context(), c, leaseSpecs("unknown")[0], tabledef.Finished, 1); !errors.Is(err, state.ErrState) {
 		t.Errorf("the phase of a table that is not recorded: %v", err)
 	}
 	if err := s.StoppedBy(t.Context(), c, l.First, "ALTER TABLE a"); !errors.Is(err, state.ErrState) {

@@ -129,7 +129,7 @@ func (r *run) withCreator(ctx context.Context, do func(c *inventory.Creator) err
 	w := r.newWriter()
 	defer w.Close()
 	var failed error
-	err := w.Again(ctx, func() error {
+	err := w.Retry(ctx, func() error {
 		c := &inventory.Creator{
 			Conn: w.Conn, Scratch: r.o.StateSchema + "_compare",
 			Check: func(ctx context.Context) error { return r.state.Lease.Check(ctx, w.Conn) },
@@ -139,13 +139,13 @@ func (r *run) withCreator(ctx context.Context, do func(c *inventory.Creator) err
 			},
 		}
 		failed = do(c)
-		if state.IsAway(failed) {
+		if state.IsUnreachable(failed) {
 			return failed
 		}
 		return nil
 	})
 	if err != nil {
-		return state.Advised(err)
+		return state.WithAdvice(err)
 	}
 	return failed
 }

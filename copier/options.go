@@ -106,9 +106,9 @@ type Options struct {
 	// empty: none. See Control, ControlDir and ControlName.
 	Control string
 
-	// MayGoOn reports whether reading may continue. It is called before each row, at most once per tick of
+	// MayRun reports whether reading may continue. It is called before each row, at most once per tick of
 	// the process's clock. nil: always.
-	MayGoOn func() bool
+	MayRun func() bool
 
 	waits *telemetry.Waits // the current waits of the copy
 

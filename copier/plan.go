@@ -60,7 +60,7 @@ func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {
 		RowsEstimate: t.Source.RowsEstimate, BytesEstimate: t.Source.BytesEstimate, Chunks: int(t.Source.BytesEstimate/chunkBytes) + 1,
 		Indexes: []string{}, ForeignKeys: []string{}, Phase: "new",
 	}
-	later, keys := t.Later, t.Keys
+	later, keys := t.DeferredIndexes, t.Keys
 	if t.State != nil {
 		p.Phase, later, keys = string(t.State.Phase), t.State.Indexes, t.State.Keys
 		for _, k := range t.State.Chunks {

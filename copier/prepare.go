@@ -24,10 +24,10 @@ func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s s
 		if err := mustBeEmpty(t, ctx, c); err != nil {
 			return err
 		}
-		if err := s.Begin(ctx, c, t.Spec, t.RecordedSpec(), from, position, t.Later, t.Keys); err != nil {
+		if err := s.Begin(ctx, c, t.Spec, t.RecordedSpec(), from, position, t.DeferredIndexes, t.Keys); err != nil {
 			return err
 		}
-		t.State = &tabledef.Recorded{Source: from, Spec: t.RecordedSpec(), Phase: tabledef.Copying, Position: position, Indexes: t.Later, Keys: t.Keys}
+		t.State = &tabledef.Recorded{Source: from, Spec: t.RecordedSpec(), Phase: tabledef.Copying, Position: position, Indexes: t.DeferredIndexes, Keys: t.Keys}
 	}
 	return nil
 }
@@ -40,11 +40,11 @@ func stripIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) e
 			return nil
 		}
 	}
-	if len(t.State.Indexes) == 0 || len(t.Later) == 0 || t.State.Phase != tabledef.Copying {
+	if len(t.State.Indexes) == 0 || len(t.DeferredIndexes) == 0 || t.State.Phase != tabledef.Copying {
 		return nil
 	}
-	have := tabledef.SecondaryIndexes(t.There)
-	there := slices.DeleteFunc(slices.Clone(t.Later), func(x tabledef.Index) bool { return !slices.Contains(have, x) }) // an earlier run may have dropped some
+	have := tabledef.SecondaryIndexes(t.Written)
+	there := slices.DeleteFunc(slices.Clone(t.DeferredIndexes), func(x tabledef.Index) bool { return !slices.Contains(have, x) }) // an earlier run may have dropped some
 	if len(there) == 0 {
 		return nil
 	}
@@ -138,8 +138,8 @@ func recallLeftOut(t *tabledef.Table, ctx context.Context, r *run) error {
 		return err
 	}
 	for _, x := range indexes {
-		if !slices.ContainsFunc(t.Later, func(y tabledef.Index) bool { return y.Name() == x.Name() }) && !strings.Contains(t.There.Create, " KEY "+x.Name()+" ") {
-			t.Later = append(t.Later, x)
+		if !slices.ContainsFunc(t.DeferredIndexes, func(y tabledef.Index) bool { return y.Name() == x.Name() }) && !strings.Contains(t.Written.Create, " KEY "+x.Name()+" ") {
+			t.DeferredIndexes = append(t.DeferredIndexes, x)
 		}
 	}
 	keys, err := r.state.LoadKeys(ctx, r.to, t.Spec)
@@ -160,7 +160,7 @@ func buildTableIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Clie
 	if len(t.State.Indexes) == 0 {
 		return nil
 	}
-	return state.UnderIndexLock(ctx, c, l, t.Spec, patience, func() error { return addMissingIndexes(t, ctx, c) })
+	return state.WithIndexLock(ctx, c, l, t.Spec, patience, func() error { return addMissingIndexes(t, ctx, c) })
 }
 
 // addMissingIndexes adds the indexes that the target's table lacks.

@@ -70,7 +70,7 @@ func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *tabled
 		return nil, fmt.Errorf("table %s was altered on the source while its rows were being copied, so they have two forms:\n  %s\nuse --restart",
 			spec.Source(), strings.Join(tabledef.DifferencesBetween("before", "now", noted.Table, now.Table), "\n  "))
 	}
-	end, err := source.NamedPosition(ctx)
+	end, err := source.GTIDPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec 
 	if err != nil || known == "" || copied.IsZero() {
 		return d, err
 	}
-	end, err := source.NamedPosition(ctx)
+	end, err := source.GTIDPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (r *run) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Pos
 
 // describeFollowed describes a table of a copy that follows, with the definition by which it is resumed.
 func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec *tabledef.Spec) (*tabledef.Table, error) {
-	before, err := source.NowPosition(ctx)
+	before, err := source.CurrentPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec
 		return nil, fmt.Errorf("%w\nrow changes before %q are not applied yet: restore the earlier definition, and run the same command again; or use --restart", err, d.Change)
 	case errors.As(err, &differs) && d.Change != "":
 		return nil, fmt.Errorf("%w\nthe source's table was altered (%s), and everything before that is in the target: alter the target the same way%s, and run the same command again to resume",
-			err, d.Change, tabledef.Alteration(spec, d.Table, differs.There))
+			err, d.Change, tabledef.Alteration(spec, d.Table, differs.Target))
 	case err != nil:
 		return nil, err
 	}

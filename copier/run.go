@@ -73,7 +73,7 @@ func isEnd(ctx context.Context) bool {
 // newPacer returns a pacer for the limits that reports its waits and rates.
 func (o *Options) newPacer() *throttle.Pacer {
 	return throttle.NewPacer(throttle.PacerOptions{
-		Limits: o.Throttle, MayGoOn: o.MayGoOn, Wait: o.waits.Begin,
+		Limits: o.Throttle, MayRun: o.MayRun, Wait: o.waits.Begin,
 		Observe: func(rate float64, reason string) {
 			o.Observe(telemetry.Event{Kind: telemetry.EventThrottle, Share: &rate, Text: reason})
 		},
@@ -85,7 +85,7 @@ func (o *Options) newPacer() *throttle.Pacer {
 // cause.
 func mayResume(err error) bool {
 	var stop *binlog.StopError
-	return !errors.As(err, &stop) && (errors.Is(err, state.ErrLeaseLost) || errors.Is(err, state.ErrLocked) || state.IsAway(err))
+	return !errors.As(err, &stop) && (errors.Is(err, state.ErrLeaseLost) || errors.Is(err, state.ErrLocked) || state.IsUnreachable(err))
 }
 
 // runOnce runs the copy from the state in the target until it finishes, fails or loses its lease.
@@ -185,8 +185,8 @@ type run struct {
 
 	notCopied []telemetry.NotCopied
 
-	heart *follow.Heart // nil: no heartbeats
-	mark  string        // the first heartbeat, for the position of the snapshot
+	heart *follow.Heartbeat // nil: no heartbeats
+	mark  string            // the first heartbeat, for the position of the snapshot
 
 	follow *state.Following // nil unless changes are followed
 	goOn   binlog.Position  // start of following; zero before the first snapshot
@@ -220,7 +220,7 @@ func (r *run) close() {
 		_ = r.from.Close()
 	}
 	if r.to != nil {
-		state.CloseHolder(r.to)
+		state.CloseLease(r.to)
 	}
 }
 

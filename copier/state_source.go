@@ -68,7 +68,7 @@ func (r *run) mayBe(spec *tabledef.Spec, recorded, position string) error {
 		return nil
 	}
 	p, err := binlog.ParsePosition(position)
-	if err == nil && r.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Beat != "" {
+	if err == nil && r.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Heartbeat != "" {
 		return nil // following checks that the log continues
 	}
 	try := "; repeat its command to resume it, or use --restart"
@@ -98,10 +98,10 @@ func (r *run) adoptSource(ctx context.Context) error {
 			for _, table := range []string{r.state.Follows(), r.state.Cutovers()} {
 				there, err := rowstream.QueryValue(ctx, r.to, "SELECT COUNT(*) FROM "+table+now.Where()+" FOR UPDATE")
 				if err == nil && there == "0" {
-					err = state.Change(ctx, r.to, "UPDATE "+table+" SET id = "+rowstream.Quote(now.ID)+" WHERE id = "+rowstream.Quote(old), 0, 1)
+					err = state.ExecExact(ctx, r.to, "UPDATE "+table+" SET id = "+rowstream.Quote(now.ID)+" WHERE id = "+rowstream.Quote(old), 0, 1)
 				}
 				if err == nil && source != r.source {
-					err = state.Change(ctx, r.to, "UPDATE "+table+" SET source = "+rowstream.Quote(r.source)+" WHERE source = "+rowstream.Quote(source))
+					err = state.ExecExact(ctx, r.to, "UPDATE "+table+" SET source = "+rowstream.Quote(r.source)+" WHERE source = "+rowstream.Quote(source))
 				}
 				if state.Absent(err) { // nothing was followed
 					err = nil
@@ -114,7 +114,7 @@ func (r *run) adoptSource(ctx context.Context) error {
 				return nil
 			}
 			for i := range r.o.Tables {
-				if err := state.Change(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+rowstream.Quote(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
+				if err := state.ExecExact(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+rowstream.Quote(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
 					return err
 				}
 			}

@@ -103,13 +103,13 @@ func (c *control) status() telemetry.Status {
 	return c.run.status()
 }
 
-func (c *control) change(change throttle.Change) error {
+func (c *control) change(change throttle.LimitChange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
 		return errBetweenRuns
 	}
-	return c.run.pacer.Change(change)
+	return c.run.pacer.SetLimits(change)
 }
 
 func (c *control) finish() error {

@@ -34,11 +34,11 @@ type Swapping struct {
 // Reach blocks until the target has everything that is committed in the source, and suspends following until Thaw. The caller
 // prevents further changes of the source's tables.
 func (s *Swapping) Reach(ctx context.Context) error {
-	p, err := s.run.from.NowPosition(ctx)
+	p, err := s.run.from.CurrentPosition(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.f.Lift()() // clients wait: apply without throttling
+	defer s.f.SuspendThrottle()() // clients wait: apply without throttling
 	if err := s.f.CatchUp(ctx, p); err != nil {
 		return fmt.Errorf("wait until the target has everything: %w", err)
 	}

@@ -31,7 +31,7 @@ func holdCopy(t *testing.T, o Options, table string) *heldCopy {
 	t.Helper()
 	h := &heldCopy{events: make(chan telemetry.Event, 10_000), ended: make(chan error, 1)}
 	var once sync.Once
-	o.MayGoOn = func() bool { return !h.held.Load() }
+	o.MayRun = func() bool { return !h.held.Load() }
 	o.Observe = func(e telemetry.Event) {
 		if e.Kind == telemetry.EventChunk && e.Table == table {
 			once.Do(func() { h.held.Store(true) })

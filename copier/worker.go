@@ -29,7 +29,7 @@ type worker struct {
 func newWorker(r *run, number int) *worker {
 	pace := r.pacer.Join()
 	w := &worker{
-		run: r, throttle: tick.NewThrottle(tick.Process(), pace.MayGoOn), pace: pace,
+		run: r, throttle: tick.NewThrottle(tick.Process(), pace.MayRun), pace: pace,
 		writer: r.newWriter(),
 	}
 	if r.shortViews() {
@@ -98,7 +98,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 		return readError(t, err)
 	}
 	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
-	if err := w.writer.Again(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
+	if err := w.writer.Retry(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
 		return err
 	}
 	w.run.notify(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
@@ -132,7 +132,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 // advised adds advice to an error of an unreachable source.
 func (w *worker) advised(err error) error {
 	var fromSource state.SourceError
-	if !errors.As(err, &fromSource) || !state.IsAway(err) {
+	if !errors.As(err, &fromSource) || !state.IsUnreachable(err) {
 		return err
 	}
 	return fmt.Errorf("%w: the connection to the source %s was lost, and the view that rows were read in with it; start the server, "+
@@ -187,7 +187,7 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 			failed = chunk.Settle(ctx)
 		}
 		end()
-		err = w.pace.Rest(ctx)
+		err = w.pace.Wait(ctx)
 		if moved, end = moving(); err != nil {
 			return 0, state.SourceError{Err: err}
 		}
@@ -202,16 +202,16 @@ func (w *worker) buildIndexes(ctx context.Context, number int) error {
 	if len(t.State.Indexes) > 0 {
 		w.run.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinIndexes(t.State.Indexes)})
 	}
-	if err := w.writer.Again(ctx, func() error {
+	if err := w.writer.Retry(ctx, func() error {
 		c := w.writer.Conn
 		s, key := w.run.state, len(t.Source.Key)
-		if err := s.Enter(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
+		if err := s.SetPhase(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
 			return err
 		}
 		if err := buildTableIndexes(t, ctx, c, s.Lease, w.run.o.Patience); err != nil {
 			return err
 		}
-		return s.Enter(ctx, c, t.Spec, tabledef.Finished, key)
+		return s.SetPhase(ctx, c, t.Spec, tabledef.Finished, key)
 	}); err != nil {
 		return err
 	}

@@ -108,8 +108,8 @@ func (x *exchange) done(items, bytes int64, _ error) {
 }
 
 // order returns the parameters of the merge.
-func (x *exchange) order() activeseries.Order {
-	o := activeseries.Order{
+func (x *exchange) order() activeseries.Request {
+	o := activeseries.Request{
 		Decoder:     x.decoding.By,
 		Form:        x.request.form,
 		Limit:       x.request.limit,

@@ -38,8 +38,8 @@ type Overview struct {
 	Compared    uint64 `json:"compared"`    // requests that both decoders decoded
 	Differences uint64 `json:"differences"` // bodies on which the decoders disagreed
 
-	LastDifference *Disagreement `json:"lastDifference,omitempty"`
-	Latest         []Asked       `json:"latest"` // newest first, at most 50
+	LastDifference *Disagreement   `json:"lastDifference,omitempty"`
+	Latest         []RecentRequest `json:"latest"` // newest first, at most 50
 }
 
 // A Peer is a downstream of the frontend. Its JSON is stable.
@@ -60,8 +60,8 @@ type Disagreement struct {
 	Text string    `json:"text"`
 }
 
-// An Asked is one request of a client. Its JSON is stable.
-type Asked struct {
+// A RecentRequest is one request of a client. Its JSON is stable.
+type RecentRequest struct {
 	At       time.Time `json:"at"`
 	Endpoint string    `json:"endpoint"`
 	Tenant   string    `json:"tenant,omitempty"`
@@ -175,13 +175,13 @@ type latest struct {
 }
 
 type latestRequest struct {
-	Asked
+	RecentRequest
 	masked string
 }
 
 // record records a finished request.
 func (l *latest) record(r *Record) {
-	a := latestRequest{masked: truncate(r.Masked), Asked: Asked{
+	a := latestRequest{masked: truncate(r.Masked), RecentRequest: RecentRequest{
 		At: r.Start.UTC(), Endpoint: r.Endpoint, Tenant: truncate(r.Tenant), Selector: truncate(r.Selector), CountBy: truncate(r.CountBy),
 		Shards: r.Shards, Items: r.ItemsOut, Bytes: r.BytesOut, Seconds: r.Total.Seconds(), Status: r.Status, Error: truncate(r.ErrorText),
 	}}
@@ -222,14 +222,14 @@ func (l *latest) read(v *Overview, values bool) {
 		}
 		v.LastDifference = &d
 	}
-	v.Latest = make([]Asked, 0, len(l.asked))
+	v.Latest = make([]RecentRequest, 0, len(l.asked))
 	for i := range l.asked {
 		k := (l.next - 1 - i + 2*len(l.asked)) % len(l.asked)
 		a := l.asked[k]
 		if !values {
 			a.Selector, a.Error = a.masked, ""
 		}
-		v.Latest = append(v.Latest, a.Asked)
+		v.Latest = append(v.Latest, a.RecentRequest)
 	}
 }
 

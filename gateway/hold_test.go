@@ -46,12 +46,12 @@ func TestHoldIsOverByItself(t *testing.T) {
 	c := p.session(t)
 	token := p.mustHold(t, 20*time.Second)
 	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")
-	if _, _, err := p.Switch(t.Context(), "another's", switchover.Standby, false); !errors.Is(err, switchover.ErrNotHeld) {
+	if _, _, err := p.Switch(t.Context(), "another's", switchover.Standby, false); !errors.Is(err, switchover.ErrNotPaused) {
 		t.Errorf("a switch with another token: %v", err)
 	}
 	p.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now().Add(20 * time.Second)) }) // the limit passes
 	must(t, testwait.Receive(t, "the held statement's result", done))
-	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, switchover.ErrNotHeld) {
+	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, switchover.ErrNotPaused) {
 		t.Errorf("a switch that comes too late: %v", err)
 	}
 	if n := count(t, p.servers[0]); n != 1 {
@@ -67,7 +67,7 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	_, err := exec(t, open, "BEGIN")
 	must(t, err)
 	testwait.Until(t, "the session to wait within its transaction", func() bool { return p.anyPhase(phaseOpen) })
-	_, _, err = p.Hold(t.Context(), 50*time.Millisecond)
+	_, _, err = p.Pause(t.Context(), 50*time.Millisecond)
 	inside, ok := errors.AsType[*InsideError](err)
 	if !ok || len(inside.Sessions) != 1 || inside.Sessions[0].User != "app" || inside.Sessions[0].Doing != "a transaction is open" {
 		t.Fatalf("a hold over an open transaction: %v", err)
@@ -78,7 +78,7 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	}
 	result := make(chan held, 1)
 	go func() {
-		token, _, err := p.Hold(context.Background(), 20*time.Second)
+		token, _, err := p.Pause(context.Background(), 20*time.Second)
 		result <- held{token, err}
 	}()
 	testwait.Until(t, "the hold to start", func() bool { return p.gate.Load()&gatePaused != 0 })
@@ -204,7 +204,7 @@ func TestWhileHeld(t *testing.T) {
 	if n := count(t, p.servers[1]); n != 1 {
 		t.Errorf("%d rows, want the one that waited when the shutdown came", n)
 	}
-	if _, _, err := p.Hold(t.Context(), time.Second); !errors.Is(err, switchover.ErrDraining) {
+	if _, _, err := p.Pause(t.Context(), time.Second); !errors.Is(err, switchover.ErrDraining) {
 		t.Errorf("a hold of a gateway that shuts down: %v", err)
 	}
 }

@@ -185,7 +185,7 @@ func TestPanicInAHold(t *testing.T) {
 	g.registry.mu.Lock()
 	g.registry.sessions[nil] = struct{}{} // reading it panics
 	g.registry.mu.Unlock()
-	_, _, err := g.Hold(t.Context(), MaxHold)
+	_, _, err := g.Pause(t.Context(), MaxPause)
 	g.registry.mu.Lock()
 	delete(g.registry.sessions, nil)
 	g.registry.mu.Unlock()

@@ -93,7 +93,7 @@ func (r *rig) loggedIn(greeted uint32) bool {
 
 func (p *pair) mustHold(t *testing.T, d time.Duration) string {
 	t.Helper()
-	token, _, err := p.Hold(t.Context(), d)
+	token, _, err := p.Pause(t.Context(), d)
 	must(t, err)
 	return token
 }
@@ -146,7 +146,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	to := switchover.Standby
 	for range switches {
 		load()
-		token, waited, err := p.Hold(t.Context(), MaxHold)
+		token, waited, err := p.Pause(t.Context(), MaxPause)
 		must(t, err)
 		moved, _, err := p.Switch(t.Context(), token, to, false)
 		must(t, err)

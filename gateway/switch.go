@@ -77,22 +77,22 @@ const (
 	connectsAtOnce = 64
 	tokenBytes     = 16
 
-	// MaxHold is the longest duration of a pause.
-	MaxHold = 30 * time.Second
+	// MaxPause is the longest duration of a pause.
+	MaxPause = 30 * time.Second
 )
 
 // ErrNoStandby reports that there is no second server to switch to.
 var ErrNoStandby = errors.New("the gateway has no standby: start it with --standby and --standby-accounts")
 
-// Hold pauses all sessions: it stops new commands and waits until no session is within a statement or a
+// Pause pauses all sessions: it stops new commands and waits until no session is within a statement or a
 // transaction. The pause ends automatically d after the call, unless a switch was done by then. Switch and
-// Release take the token. If ctx is done before Hold returns, the pause ends.
-func (w *switcher) Hold(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
+// Release take the token. If ctx is done before Pause returns, the pause ends.
+func (w *switcher) Pause(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
 	if !w.enabled() {
 		return "", 0, ErrNoStandby
 	}
-	if d <= 0 || d > MaxHold {
-		return "", 0, fmt.Errorf("a hold of %v: want more than 0 and at most %v", d, MaxHold)
+	if d <= 0 || d > MaxPause {
+		return "", 0, fmt.Errorf("a hold of %v: want more than 0 and at most %v", d, MaxPause)
 	}
 	var random [tokenBytes]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -111,7 +111,7 @@ func (w *switcher) Hold(ctx context.Context, d time.Duration) (token string, wai
 		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
 		<-h.done
 	}
-	if len(h.inside) > 0 && errors.Is(h.why, switchover.ErrHoldLimit) {
+	if len(h.inside) > 0 && errors.Is(h.why, switchover.ErrPauseLimit) {
 		return "", time.Since(h.began), &InsideError{For: d, Sessions: h.inside}
 	}
 	return "", time.Since(h.began), fmt.Errorf("the hold was released without effect: %w", h.why)
@@ -139,7 +139,7 @@ func (w *switcher) beginPause(token string, d time.Duration) (*pause, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	acts, err := w.machine.Hold(now, token, d)
+	acts, err := w.machine.Pause(now, token, d)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (w *switcher) watchPause(h *pause) {
 	quiet := h.quiet
 	for {
 		if quiet != nil {
-			w.event(func(m *switchover.Machine) []switchover.Act { return m.Look(time.Now(), w.registry.inside()) })
+			w.event(func(m *switchover.Machine) []switchover.Act { return m.Observe(time.Now(), w.registry.inside()) })
 		}
 		select {
 		case <-quiet:
@@ -220,7 +220,7 @@ func (w *switcher) perform(acts []switchover.Act) {
 		switch a {
 		case switchover.ActClose:
 			w.gate.Store(laneOf(w.machine.Active) | gatePaused)
-		case switchover.ActHeld:
+		case switchover.ActPaused:
 			close(h.quiet)
 		case switchover.ActMove:
 			h.to = w.machine.To
@@ -270,7 +270,7 @@ func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side,
 	h.mu.Lock()
 	h.waiting = all
 	h.mu.Unlock()
-	acts, err := w.machine.Change(time.Now(), token, to)
+	acts, err := w.machine.Switch(time.Now(), token, to)
 	w.perform(acts)
 	w.mu.Unlock()
 	if err != nil {

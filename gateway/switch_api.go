@@ -89,8 +89,8 @@ type (
 	}
 )
 
-// DefaultHold is the duration of a pause that does not specify one.
-const DefaultHold = time.Second
+// DefaultPause is the duration of a pause that does not specify one.
+const DefaultPause = time.Second
 
 // RoutePattern is the path of the API: GET returns the RouteStatus, POST to its hold, switch and release
 // performs them.
@@ -108,16 +108,16 @@ func (c *switcher) RouteHandler() http.Handler {
 }
 
 func (c *switcher) serveHold(w http.ResponseWriter, r *http.Request) {
-	request := holdRequest{For: DefaultHold.String()}
+	request := holdRequest{For: DefaultPause.String()}
 	if !c.read(w, r, &request) {
 		return
 	}
 	d, err := time.ParseDuration(request.For)
-	if err != nil || d <= 0 || d > MaxHold {
-		c.respond(w, http.StatusBadRequest, errorResponse{Error: fmt.Sprintf("for: want a duration up to %v, such as 500ms or 1s, not %q", MaxHold, request.For)})
+	if err != nil || d <= 0 || d > MaxPause {
+		c.respond(w, http.StatusBadRequest, errorResponse{Error: fmt.Sprintf("for: want a duration up to %v, such as 500ms or 1s, not %q", MaxPause, request.For)})
 		return
 	}
-	token, waited, err := c.Hold(r.Context(), d)
+	token, waited, err := c.Pause(r.Context(), d)
 	if err != nil {
 		c.refuse(w, err)
 		return
@@ -185,7 +185,7 @@ func (c *switcher) read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
-// refuse sends the response for an error of Hold, Switch or Release.
+// refuse sends the response for an error of Pause, Switch or Release.
 func (c *switcher) refuse(w http.ResponseWriter, err error) {
 	code, body := http.StatusConflict, errorResponse{Error: err.Error()}
 	if pinned, ok := errors.AsType[*PinnedError](err); ok {

@@ -210,7 +210,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 		a.instances = append(a.instances, in)
 	}
 	a.retain = newBucketRetainer(a)
-	a.queryable = newQueryable(a, o.Gateway.QueryableBeside(
+	a.queryable = newQueryable(a, o.Gateway.QueryableExcept(
 		func(context.Context) (string, error) { return noTenant, nil }, a.hasLocal))
 	w := a.current().writer
 	w.counts.ahead.Store(w.last - o.Now().UnixMilli())

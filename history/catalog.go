@@ -111,7 +111,7 @@ func (c *catalog) active(shard tsblock.Shard) []activeRef {
 		number, _ := c.places[i].split()
 		k := &c.keys[number]
 		if number != last {
-			last, live = number, c.tracker.Live(k.track, moment)
+			last, live = number, c.tracker.IsActive(k.track, moment)
 		}
 		if live {
 			out = append(out, activeRef{id: k.mark.ID(), place: c.places[i]})

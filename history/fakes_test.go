@@ -111,7 +111,7 @@ func (m *model) evict(n int, now time.Time) {
 		e.Errors[c] += n
 	}
 	e.Histogram.Merge(&s.Histogram)
-	m.gone = append(m.gone, stmtstats.Sample{Key: s.Key, ID: s.ID, Kind: stmtstats.Gone, First: s.First, Last: s.Last})
+	m.gone = append(m.gone, stmtstats.Sample{Key: s.Key, ID: s.ID, Kind: stmtstats.Removed, First: s.First, Last: s.Last})
 }
 
 // restart discards the state that a reopened table does not have.
@@ -121,8 +121,8 @@ func (m *model) restart() {
 	clear(m.visited)
 }
 
-// Repeat implements Source.
-func (m *model) Repeat() { m.restart() }
+// MarkAllChanged implements Source.
+func (m *model) MarkAllChanged() { m.restart() }
 
 // Collect implements Source. Evicted and live Keys are visited in random order.
 func (m *model) Collect(visit func(*stmtstats.Sample) error) error {

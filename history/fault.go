@@ -94,7 +94,7 @@ func (in *instance) reopen() error {
 		return err
 	}
 	in.damage.Store(nil) // of the closed database
-	in.options.Source.Repeat()
+	in.options.Source.MarkAllChanged()
 	in.ledger.recheck()
 	send(in.recheck)
 	return in.writer.restart(in.db.Current())

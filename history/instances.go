@@ -171,7 +171,7 @@ func (a *Archive) startInstance(ctx context.Context, in *instance) (*instance, e
 	if err != nil {
 		return nil, fmt.Errorf("create instance: %w", err)
 	}
-	a.options.Source.Repeat()
+	a.options.Source.MarkAllChanged()
 	err = in.writer.handOver(ctx, next.writer)
 	if in.writer.broken != nil {
 		in.stop(in.writer.broken, true)
@@ -240,7 +240,7 @@ func (w *writer) handOver(ctx context.Context, next *writer) error {
 
 // copyFrom writes the first sample of a Key, without a zero sample before it.
 func (w *writer) copyFrom(s *stmtstats.Sample) error {
-	if s.Kind == stmtstats.Gone {
+	if s.Kind == stmtstats.Removed {
 		return nil
 	}
 	if len(w.batch) >= maxBatchKeys {

@@ -36,8 +36,8 @@ type Source interface {
 	// Each visits everything except evicted Keys.
 	Each(visit func(*stmtstats.Sample) error) error
 
-	// Repeat makes the next Collect visit everything, as the first one did.
-	Repeat()
+	// MarkAllChanged makes the next Collect visit everything, as the first one did.
+	MarkAllChanged()
 }
 
 var _ Source = (*stmtstats.Table)(nil)

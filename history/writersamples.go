@@ -22,7 +22,7 @@ import (
 // visit appends the samples of one Key, and reports whether there were any.
 func (w *writer) visit(s *stmtstats.Sample) (bool, error) {
 	switch s.Kind {
-	case stmtstats.Gone:
+	case stmtstats.Removed:
 		w.endTrack(s)
 		return false, nil
 	case stmtstats.Evicted:

@@ -116,7 +116,7 @@ type call struct {
 
 	began    time.Time    // start of the first wait in a queue
 	read     *readRequest // decoded remote read, since its body can be read only once
-	reserved int64        // bytes of the response's buffer reported to Options.Hold
+	reserved int64        // bytes of the response's buffer reported to Options.ReserveResponse
 	broken   bool         // a panic left it in an unknown state: it is not reused
 }
 
@@ -226,15 +226,15 @@ func (c *call) serve() *Error {
 		}
 	}
 	e := rt.handle(c)
-	for attempt := 0; e != nil && a.o.Again != nil && !c.out.sent; e = rt.handle(c) {
-		how := RepeatLarger
+	for attempt := 0; e != nil && a.o.Retry != nil && !c.out.sent; e = rt.handle(c) {
+		how := RetryLarger
 		if !a.tooManySamples(e.Err, attempt) {
-			how = a.o.Again(c.r.Context(), e.Err)
+			how = a.o.Retry(c.r.Context(), e.Err)
 		}
-		if how == RepeatLarger {
+		if how == RetryLarger {
 			attempt++
 		}
-		if how == NoRepeat || attempt == maxAttempts {
+		if how == NoRetry || attempt == maxAttempts {
 			break
 		}
 		c.restart(e.Err, attempt)

@@ -28,7 +28,7 @@ func TestAttempts(t *testing.T) {
 			admitted = append(admitted, promapi.MaxSamples(1600, n))
 			return ctx, nil, nil
 		},
-		Again: func(context.Context, error) promapi.Repeat { return promapi.NoRepeat },
+		Retry: func(context.Context, error) promapi.RetryMode { return promapi.NoRetry },
 	})
 	if err != nil {
 		t.Fatal(err)

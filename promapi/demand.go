@@ -14,13 +14,13 @@ type (
 	scalarKey  struct{}
 )
 
-// Failed returns the error of a request's previous attempt, or nil on the first. See Options.Again.
+// Failed returns the error of a request's previous attempt, or nil on the first. See Options.Retry.
 func Failed(ctx context.Context) error {
 	err, _ := ctx.Value(failedKey{}).(error)
 	return err
 }
 
-// Attempt returns the number of the current attempt of a request, from 0. See Options.Again.
+// Attempt returns the number of the current attempt of a request, from 0. See Options.Retry.
 func Attempt(ctx context.Context) int {
 	n, _ := ctx.Value(attemptKey{}).(int)
 	return n
@@ -29,17 +29,17 @@ func Attempt(ctx context.Context) int {
 // maxAttempts bounds the attempts of a request.
 const maxAttempts = 4
 
-// A Repeat specifies how a failed request is retried.
-type Repeat uint8
+// A RetryMode specifies how a failed request is retried.
+type RetryMode uint8
 
 // Ways to retry a request.
 const (
-	NoRepeat     Repeat = iota
-	RepeatLarger        // as the next attempt, which may use more memory; at most four attempts
-	RepeatSame          // as the same attempt, within the request's time-out, after the cause of the error was removed
+	NoRetry     RetryMode = iota
+	RetryLarger           // as the next attempt, which may use more memory; at most four attempts
+	RetrySame             // as the same attempt, within the request's time-out, after the cause of the error was removed
 )
 
-// sampleParts are the divisors of MaxSamples in the first attempts of a query, if Options.Again is set: a
+// sampleParts are the divisors of MaxSamples in the first attempts of a query, if Options.Retry is set: a
 // query that needs more samples is retried with a smaller divisor.
 var sampleParts = [...]int{16, 4, 1}
 
@@ -81,12 +81,12 @@ func (c *call) markScalar(q promql.Query) {
 	}
 }
 
-// reserveBuffer calls Options.Hold with the growth of the response's buffer.
+// reserveBuffer calls Options.ReserveResponse with the growth of the response's buffer.
 func (c *call) reserveBuffer(n int) error {
 	more := int64(n) - c.reserved
-	if c.api.o.Hold == nil || more <= 0 {
+	if c.api.o.ReserveResponse == nil || more <= 0 {
 		return nil
 	}
 	c.reserved += more
-	return c.api.o.Hold(c.ctx, more)
+	return c.api.o.ReserveResponse(c.ctx, more)
 }

@@ -99,16 +99,16 @@ type Options struct {
 	// is Admit's.
 	Waiting func(context.Context) string
 
-	// Hold, if not nil, is called with the growth before the buffer of a response grows that must be buffered
+	// ReserveResponse, if not nil, is called with the growth before the buffer of a response grows that must be buffered
 	// until its end. The context is Admit's. An error fails the request.
-	Hold func(context.Context, int64) error
+	ReserveResponse func(context.Context, int64) error
 
-	// Again, if not nil, is called when a request failed before a part of its response was sent. It reports
+	// Retry, if not nil, is called when a request failed before a part of its response was sent. It reports
 	// whether to retry the request, starting with its admission, with a context for which Failed returns the
-	// error and Attempt the number of the attempt, at most 3. With Again, the first attempts of a query use
+	// error and Attempt the number of the attempt, at most 3. With Retry, the first attempts of a query use
 	// engines that allow a part of MaxSamples, see the function MaxSamples, and a query that needs more
-	// samples is retried without a call of Again. The context is the request's.
-	Again func(context.Context, error) Repeat
+	// samples is retried without a call of Retry. The context is the request's.
+	Retry func(context.Context, error) RetryMode
 }
 
 // An AdmitFunc is called once for each request that reads the storage, after its parameters were parsed and
@@ -180,7 +180,7 @@ func (o *Options) engines() []promql.QueryEngine {
 	if o.Engine != nil {
 		return []promql.QueryEngine{o.Engine}
 	}
-	if o.Again == nil {
+	if o.Retry == nil {
 		return []promql.QueryEngine{o.engine(o.MaxSamples, o.Registerer)}
 	}
 	var engines []promql.QueryEngine

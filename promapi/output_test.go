@@ -30,11 +30,11 @@ func TestSettledResponse(t *testing.T) {
 			if cap(o.buf) > keptBytes {
 				kept += int64(cap(o.buf))
 			}
-			if o.sent || kept > budget.Held() || budget.Held() == 0 {
-				t.Errorf("sent: %v, %d bytes are kept, %d charged", o.sent, kept, budget.Held())
+			if o.sent || kept > budget.Reserved() || budget.Reserved() == 0 {
+				t.Errorf("sent: %v, %d bytes are kept, %d charged", o.sent, kept, budget.Reserved())
 			}
-			if err := o.finish(); err != nil || budget.Held() != 0 {
-				t.Errorf("%d bytes are charged after the response, %v", budget.Held(), err)
+			if err := o.finish(); err != nil || budget.Reserved() != 0 {
+				t.Errorf("%d bytes are charged after the response, %v", budget.Reserved(), err)
 			}
 			got := w.Body.Bytes()
 			if accept == gzipped {

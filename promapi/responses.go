@@ -44,8 +44,8 @@ func (b *ResponseBudget) Release(n int64) {
 	}
 }
 
-// Held returns the reserved bytes.
-func (b *ResponseBudget) Held() int64 { return b.held.Load() }
+// Reserved returns the reserved bytes.
+func (b *ResponseBudget) Reserved() int64 { return b.held.Load() }
 
 // responses are the encoded responses of an API that wait for their clients.
 type responses struct {

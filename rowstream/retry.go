@@ -12,17 +12,17 @@ import (
 // The minimum and maximum back-off of Retry.
 const minPause, maxPause = 50 * time.Millisecond, 2 * time.Second
 
-// A GoneError wraps the error of the last try after Retry has used up its patience. Callers must not retry the operation again.
-type GoneError struct{ error }
+// A ExhaustedError wraps the error of the last try after Retry has used up its patience. Callers must not retry the operation again.
+type ExhaustedError struct{ error }
 
 // Unwrap returns the error of the last try.
-func (e *GoneError) Unwrap() error { return e.error }
+func (e *ExhaustedError) Unwrap() error { return e.error }
 
 // Final marks an error as permanent: Retry returns it without another try.
 func Final(err error) error { return backoff.Permanent(err) }
 
 // Retry calls try with exponential back-off until it succeeds, returns an error marked by Final, or ctx is done. After patience it
-// returns a GoneError.
+// returns a ExhaustedError.
 func Retry(ctx context.Context, patience time.Duration, try func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = minPause, maxPause, 2
@@ -34,7 +34,7 @@ func Retry(ctx context.Context, patience time.Duration, try func() error) error 
 		return struct{}{}, err
 	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience))
 	if err != nil && !final && ctx.Err() == nil {
-		return &GoneError{fmt.Errorf("%w; tried for %v", err, patience)}
+		return &ExhaustedError{fmt.Errorf("%w; tried for %v", err, patience)}
 	}
 	return err
 }

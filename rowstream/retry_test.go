@@ -21,7 +21,7 @@ func TestRetry(t *testing.T) {
 		}); err != nil || tries != 3 {
 			t.Errorf("%d tries, %v", tries, err)
 		}
-		var gone *GoneError
+		var gone *ExhaustedError
 		lasting := errors.New("it lasts")
 		if err := Retry(t.Context(), time.Minute, func() error { return Final(lasting) }); !errors.Is(err, lasting) || errors.As(err, &gone) {
 			t.Errorf("a final error: %v", err)

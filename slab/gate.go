@@ -64,8 +64,8 @@ type Gate struct {
 	full      int64 // queries refused because the queue of their key was full
 }
 
-// An Ask specifies the admission of a query.
-type Ask struct {
+// AdmitOptions specifies the admission of a query.
+type AdmitOptions struct {
 	Key   string // queries of different keys are admitted in turn
 	First int64  // bytes granted at admission; 0: PerQuery
 	Light bool   // admit from the bytes of light queries
@@ -84,13 +84,13 @@ func NewGate(o GateOptions) *Gate {
 }
 
 // Admit waits for a quota of PerQuery bytes and returns it, like AdmitFor.
-func (g *Gate) Admit(ctx context.Context) (*Quota, error) { return g.AdmitFor(ctx, Ask{}) }
+func (g *Gate) Admit(ctx context.Context) (*Quota, error) { return g.AdmitFor(ctx, AdmitOptions{}) }
 
 // AdmitFor waits for a quota and returns it. The caller closes it when the query is over. If ctx is done
 // first, AdmitFor leaves the queue and returns the cause; if the queue of the key is full, it returns
 // ErrQueueFull. Without a queue it costs one allocation, the Quota, and with limits another for a key without
 // queries.
-func (g *Gate) AdmitFor(ctx context.Context, a Ask) (*Quota, error) {
+func (g *Gate) AdmitFor(ctx context.Context, a AdmitOptions) (*Quota, error) {
 	most := g.options.PerQuery
 	if n := g.limits(a.Key).Bytes; n > 0 {
 		most = min(most, n)

@@ -29,7 +29,7 @@ func gateGrowth(t *testing.T, random *rand.Rand) {
 	again := 0
 	var mu sync.Mutex
 	for range 60 {
-		ask := Ask{Key: keys[random.IntN(3)], First: random.Int64N(perQuery), Light: random.IntN(3) == 0}
+		ask := AdmitOptions{Key: keys[random.IntN(3)], First: random.Int64N(perQuery), Light: random.IntN(3) == 0}
 		need, pause := 1+random.Int64N(perQuery), time.Duration(random.Int64N(100))
 		random := rand.New(rand.NewPCG(random.Uint64(), 4))
 		all.Go(func() {
@@ -43,7 +43,7 @@ func gateGrowth(t *testing.T, random *rand.Rand) {
 			mu.Unlock()
 			if !errors.Is(err, ErrShort) || errors.Is(err, ErrOverQuota) {
 				t.Errorf("a query of %d bytes: %v", need, err)
-			} else if err := growingQuery(t, g, Ask{Key: ask.Key}, need, random); err != nil {
+			} else if err := growingQuery(t, g, AdmitOptions{Key: ask.Key}, need, random); err != nil {
 				t.Errorf("a query that has all its bytes: %v", err)
 			}
 		})
@@ -59,7 +59,7 @@ func gateGrowth(t *testing.T, random *rand.Rand) {
 }
 
 // growingQuery is admitted and reserves need bytes in steps.
-func growingQuery(t *testing.T, g *Gate, ask Ask, need int64, random *rand.Rand) error {
+func growingQuery(t *testing.T, g *Gate, ask AdmitOptions, need int64, random *rand.Rand) error {
 	q, err := g.AdmitFor(t.Context(), ask)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func TestGateTurns(t *testing.T) {
 		}
 		var order []string
 		done := make(chan *Quota)
-		wait := func(name string, a Ask) {
+		wait := func(name string, a AdmitOptions) {
 			go func() {
 				q, err := g.AdmitFor(t.Context(), a)
 				if err != nil {
@@ -104,12 +104,12 @@ func TestGateTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		for _, name := range []string{"a1", "a2", "a3"} {
-			wait(name, Ask{Key: "a"})
+			wait(name, AdmitOptions{Key: "a"})
 		}
-		wait("b", Ask{Key: "b"})
-		wait("c", Ask{Key: "c", First: 60})
-		wait("d", Ask{Key: "d", First: 60})
-		wait("light", Ask{Key: "a", First: 10, Light: true})
+		wait("b", AdmitOptions{Key: "b"})
+		wait("c", AdmitOptions{Key: "c", First: 60})
+		wait("d", AdmitOptions{Key: "d", First: 60})
+		wait("light", AdmitOptions{Key: "a", First: 10, Light: true})
 		if s := g.Stats(); s.Waiting != 6 || s.LightWaiting != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -124,7 +124,7 @@ func TestGateTurns(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := g.AdmitFor(ctx, Ask{Key: "x"}); !errors.Is(err, context.Canceled) {
+		if _, err := g.AdmitFor(ctx, AdmitOptions{Key: "x"}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

@@ -67,7 +67,7 @@ func keyLimits(t *testing.T, random *rand.Rand) {
 			ctx, cancel := context.WithCancel(t.Context())
 			q := &query{key: []string{"a", "b", "c", "d"}[random.IntN(4)], over: cancel}
 			all = append(all, q)
-			ask := Ask{Key: q.key, First: 1 + random.Int64N(30), Light: random.IntN(3) == 0}
+			ask := AdmitOptions{Key: q.key, First: 1 + random.Int64N(30), Light: random.IntN(3) == 0}
 			go func() {
 				q.quota, q.err = g.AdmitFor(ctx, ask)
 				q.done = true
@@ -136,7 +136,7 @@ func TestKeyLimitsByExample(t *testing.T) {
 		g := NewGate(GateOptions{Bytes: 1000, PerQuery: 100, Limits: func(key string) KeyLimits { return limits[key] }})
 		admit := func(key string, first int64) *Quota {
 			t.Helper()
-			q, err := g.AdmitFor(t.Context(), Ask{Key: key, First: first})
+			q, err := g.AdmitFor(t.Context(), AdmitOptions{Key: key, First: first})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,14 +145,14 @@ func TestKeyLimitsByExample(t *testing.T) {
 		first, second := admit("small", 10), admit("small", 10)
 		waits := make(chan *Quota, 1)
 		go func() {
-			q, err := g.AdmitFor(t.Context(), Ask{Key: "small", First: 100})
+			q, err := g.AdmitFor(t.Context(), AdmitOptions{Key: "small", First: 100})
 			if err != nil {
 				t.Error(err)
 			}
 			waits <- q
 		}()
 		synctest.Wait()
-		if _, err := g.AdmitFor(t.Context(), Ask{Key: "small", First: 1}); !errors.Is(err, ErrQueueFull) || err.Error() != "the queue is full: 1 queries wait already" {
+		if _, err := g.AdmitFor(t.Context(), AdmitOptions{Key: "small", First: 1}); !errors.Is(err, ErrQueueFull) || err.Error() != "the queue is full: 1 queries wait already" {
 			t.Errorf("past the queue: %v", err)
 		}
 		other := admit("other", 100) // overtakes the waiting one

@@ -45,7 +45,7 @@ func (q *Quota) Reserve(what Purpose, n int64) error {
 				continue
 			}
 			q.gate.short.Add(1)
-			return &LimitError{Purpose: what, Asked: n, Held: used, Allowed: q.limit, Short: true}
+			return &LimitError{Purpose: what, Requested: n, Held: used, Allowed: q.limit, Short: true}
 		}
 		if !q.used.CompareAndSwap(used, used+n) {
 			continue
@@ -104,7 +104,7 @@ func (q *Quota) Plan(what Purpose, n int64) error {
 		return nil
 	}
 	q.gate.short.Add(1)
-	return &LimitError{Purpose: what, Asked: need - used, Held: used, Allowed: q.limit, Short: true}
+	return &LimitError{Purpose: what, Requested: need - used, Held: used, Allowed: q.limit, Short: true}
 }
 
 // Granted returns the bytes granted by the gate, which can be reserved without growing.
@@ -113,10 +113,10 @@ func (q *Quota) Granted() int64 { return q.granted.Load() }
 func (q *Quota) refuse(what Purpose, n, used int64) error {
 	if q.closed.Load() {
 		q.gate.misuse("reserve bytes of a closed quota")
-		return &LimitError{Purpose: what, Asked: n, Held: used}
+		return &LimitError{Purpose: what, Requested: n, Held: used}
 	}
 	q.gate.refused.Add(1)
-	return &LimitError{Purpose: what, Asked: n, Held: used, Allowed: q.limit}
+	return &LimitError{Purpose: what, Requested: n, Held: used, Allowed: q.limit}
 }
 
 // Return returns n bytes that were reserved for what. It does not allocate.
@@ -176,21 +176,21 @@ func (q *Quota) Close() {
 
 // A LimitError reports a reservation that does not fit into a query's quota.
 type LimitError struct {
-	Purpose Purpose // purpose of the bytes
-	Asked   int64   // bytes of this reservation
-	Held    int64   // bytes the query held before
-	Allowed int64   // the query's upper bound; 0 once its quota is closed
-	Short   bool    // within the bound, but the process or its key has no free bytes
+	Purpose   Purpose // purpose of the bytes
+	Requested int64   // bytes of this reservation
+	Held      int64   // bytes the query held before
+	Allowed   int64   // the query's upper bound; 0 once its quota is closed
+	Short     bool    // within the bound, but the process or its key has no free bytes
 }
 
 // Error names the limit and the bytes requested, held and allowed.
 func (e *LimitError) Error() string {
 	if e.Short {
 		return fmt.Sprintf("query bytes: %s ask for %s on top of %s, and other queries hold the rest of the process' or tenant's bytes: retry later",
-			e.Purpose, bytesText(e.Asked), bytesText(e.Held))
+			e.Purpose, bytesText(e.Requested), bytesText(e.Held))
 	}
 	return fmt.Sprintf("query bytes: %s ask for %s on top of %s, the limit is %s",
-		e.Purpose, bytesText(e.Asked), bytesText(e.Held), bytesText(e.Allowed))
+		e.Purpose, bytesText(e.Requested), bytesText(e.Held), bytesText(e.Allowed))
 }
 
 // Is makes errors.Is match ErrOverQuota or ErrShort.

@@ -87,7 +87,7 @@ type source struct {
 
 func (s source) Collect(visit func(*stmtstats.Sample) error) error {
 	return s.Table.Collect(func(sample *stmtstats.Sample) error {
-		if sample.Kind == stmtstats.Gone {
+		if sample.Kind == stmtstats.Removed {
 			s.rig.evicted[sample.Digest] = s.rig.options.Now()
 		}
 		return visit(sample)
@@ -137,7 +137,7 @@ func (r *rig) stop() {
 	if err := r.archive.Close(); err != nil {
 		r.t.Error(err)
 	}
-	r.table.Repeat()
+	r.table.MarkAllChanged()
 }
 
 func (r *rig) restart() {
@@ -157,7 +157,7 @@ func (r *rig) kill() {
 		r.must(in.Samples.Current().Close()) // its last writes go to the old directory
 	}
 	r.options.Dir, r.options.State = dir, nil
-	r.table.Repeat()
+	r.table.MarkAllChanged()
 	r.start()
 }
 

@@ -43,7 +43,7 @@ func (t *Table) Collect(visit func(*Sample) error) error {
 		switch e.state() {
 		case gateGone:
 			t.mu.Lock()
-			t.sample.reset(Gone, e.id, e.first, e.last.Load())
+			t.sample.reset(Removed, e.id, e.first, e.last.Load())
 			t.sample.Key = t.names.key(e, t.mem.pages)
 			t.mu.Unlock()
 			if err := t.report(visit); err != nil {
@@ -102,9 +102,9 @@ func (t *Table) Each(visit func(*Sample) error) error {
 	return nil
 }
 
-// Repeat makes the next Collect visit every Key, as the first one after OpenTable does: the caller has lost
+// MarkAllChanged makes the next Collect visit every Key, as the first one after OpenTable does: the caller has lost
 // the earlier samples.
-func (t *Table) Repeat() {
+func (t *Table) MarkAllChanged() {
 	for i := 1; i < len(t.mem.entries); i++ {
 		t.mem.entries[i].fresh.Store(1)
 		t.mem.entries[i].changed.Store(1)
@@ -115,7 +115,7 @@ func (t *Table) Repeat() {
 func (t *Table) report(visit func(*Sample) error) error {
 	err := visit(&t.sample)
 	if invariants {
-		t.sample.reset(Gone, stale, 0, 0)
+		t.sample.reset(Removed, stale, 0, 0)
 		t.sample.Calls = stale
 	}
 	return err
@@ -170,7 +170,7 @@ func (t *Table) copyEvicted(s *Sample) {
 func (t *Table) visitDropped(visit func(*Sample) error) error {
 	for len(t.dropped) > 0 {
 		d := t.dropped[0]
-		t.sample.reset(Gone, d.id, d.first, d.last)
+		t.sample.reset(Removed, d.id, d.first, d.last)
 		t.sample.Key = d.key
 		if err := t.report(visit); err != nil {
 			return err

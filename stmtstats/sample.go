@@ -21,9 +21,9 @@ const (
 	// Evicted: the totals of evicted Keys. Its Key is empty.
 	Evicted
 
-	// Gone: a Key that was evicted since the last Collect. Its totals are included in Evicted. Only Key, ID,
+	// Removed: a Key that was evicted since the last Collect. Its totals are included in Evicted. Only Key, ID,
 	// First and Last are set.
-	Gone
+	Removed
 )
 
 // String returns the kind's name. Those of Other and Evicted are values of the label digest.

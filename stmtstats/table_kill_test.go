@@ -229,7 +229,7 @@ func TestKillWithinEviction(t *testing.T) {
 				switch all += s.Calls; s.Kind {
 				case Evicted:
 					evicted = s.Calls
-				case Gone:
+				case Removed:
 					gone = s.ID
 				}
 				return nil

@@ -217,7 +217,7 @@ func (w *twin) check(s *Sample) {
 		want = w.evicted
 	case Tracked:
 		want = w.live[s.ID]
-	case Gone:
+	case Removed:
 		if w.gone[s.ID] != s.Key || s.Calls != 0 {
 			w.t.Fatalf("%v of ID %d is said to be gone, want %v", s.Key, s.ID, w.gone[s.ID])
 		}

@@ -30,7 +30,7 @@ func TestEviction(t *testing.T) {
 	collect := func() (gone []string, other, evicted uint64) {
 		if err := table.Collect(func(s *Sample) error {
 			switch s.Kind {
-			case Gone:
+			case Removed:
 				gone = append(gone, fmt.Sprint(s.Digest[3]))
 			case Other:
 				other = s.Calls

@@ -39,8 +39,8 @@ func (g *Gateway) Admit(ctx context.Context, a Admission) (*Query, error) {
 }
 
 // ask returns the bytes that a request is admitted with, and its queue.
-func (g *Gateway) ask(a Admission) slab.Ask {
-	ask := slab.Ask{Key: tenantKey + a.Tenant}
+func (g *Gateway) ask(a Admission) slab.AdmitOptions {
+	ask := slab.AdmitOptions{Key: tenantKey + a.Tenant}
 	if a.Tenant == "" && a.Client != "" {
 		ask.Key = clientKey + a.Client
 	}
@@ -70,11 +70,11 @@ func firstBytes(perQuery int64, attempt int) int64 {
 
 // askAgain returns the bytes for another attempt of a request that failed to grow: at least the bytes that it
 // tried to reserve, and more than before. A light query first retries with more of its lane, then outside it.
-func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
+func (g *Gateway) askAgain(a slab.AdmitOptions, attempt int, failed error) slab.AdmitOptions {
 	s := g.options.Gate.Stats()
 	needed := int64(0)
 	if e, ok := errors.AsType[*slab.LimitError](failed); ok {
-		needed = e.Held + e.Asked
+		needed = e.Held + e.Requested
 	}
 	if a.Light && attempt == 1 && needed <= s.Light {
 		a.First = min(max(s.Light/2, needed), s.PerQuery)
@@ -89,7 +89,7 @@ func (g *Gateway) askAgain(a slab.Ask, attempt int, failed error) slab.Ask {
 const lightQueries = 8
 
 // admit blocks until the gate grants the bytes of ask.
-func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.Ask) (*Query, error) {
+func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.AdmitOptions) (*Query, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
 	defer cancel()
 	quota, err := g.options.Gate.AdmitFor(wait, ask)
@@ -137,18 +137,18 @@ var (
 	ErrNoTenant  = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
 )
 
-// Repeat reports how to retry a request that failed before it sent any data: because the process had no free
-// bytes for it to grow, or because it read a block that has left the bucket. In the second case Repeat blocks
+// RetryMode reports how to retry a request that failed before it sent any data: because the process had no free
+// bytes for it to grow, or because it read a block that has left the bucket. In the second case RetryMode blocks
 // until a sync has found the current blocks.
-func (g *Gateway) Repeat(ctx context.Context, err error) promapi.Repeat {
+func (g *Gateway) RetryMode(ctx context.Context, err error) promapi.RetryMode {
 	if errors.Is(err, slab.ErrShort) {
-		return promapi.RepeatLarger
+		return promapi.RetryLarger
 	}
 	switch resynced, served := g.ResyncAfter(ctx, err); {
 	case !resynced:
-		return promapi.NoRepeat
+		return promapi.NoRetry
 	case served:
-		return promapi.RepeatLarger
+		return promapi.RetryLarger
 	}
-	return promapi.RepeatSame
+	return promapi.RetrySame
 }

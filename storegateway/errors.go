@@ -30,7 +30,7 @@ func ClassOf(err error) Class {
 	switch {
 	case IsLimit(err), errors.Is(err, slab.ErrQueueFull):
 		return OverLimit
-	case errors.Is(err, slab.ErrShort), blocksync.IsGone(err),
+	case errors.Is(err, slab.ErrShort), blocksync.IsNotFound(err),
 		is[*IncompleteError](err), is[*blocksync.BucketError](err), is[*QueueError](err):
 		return Unavailable
 	case is[*tsblock.CorruptError](err):

@@ -177,7 +177,7 @@ func (m *Requests) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(m.slow, prometheus.CounterValue, float64(p.SlowClients()), name)
 		if !budgets[p.Responses] {
 			budgets[p.Responses] = true
-			held += p.Responses.Held()
+			held += p.Responses.Reserved()
 		}
 		unbuffered += p.Unbuffered()
 		if p.IdleFrames != nil {

@@ -145,13 +145,13 @@ func TestPlanWaits(t *testing.T) {
 	base := newHTTPServer(t, g, nil)
 	var others []*slab.Quota
 	for range 2 {
-		q, err := g.Gate().AdmitFor(t.Context(), slab.Ask{First: 7 << 20})
+		q, err := g.Gate().AdmitFor(t.Context(), slab.AdmitOptions{First: 7 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		others = append(others, q)
 	}
-	filler, err := g.Gate().AdmitFor(t.Context(), slab.Ask{First: 512 << 10}) // 1.5 MiB remain free
+	filler, err := g.Gate().AdmitFor(t.Context(), slab.AdmitOptions{First: 512 << 10}) // 1.5 MiB remain free
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,13 +28,13 @@ import (
 // matchers and overlapping time ranges are read once. An iterator is valid until the querier is closed, and
 // the iterators of a querier must not be used concurrently. Histograms that iterators return are copies.
 func (g *Gateway) Queryable(tenant func(context.Context) (string, error)) storage.Queryable {
-	return g.QueryableBeside(tenant, nil)
+	return g.QueryableExcept(tenant, nil)
 }
 
-// QueryableBeside returns Queryable for a caller that merges the series with those of blocks that it reads
+// QueryableExcept returns Queryable for a caller that merges the series with those of blocks that it reads
 // elsewhere. held reports these blocks, at the time of each select: they do not count as missing, for example
 // while they are uploaded.
-func (g *Gateway) QueryableBeside(tenant func(context.Context) (string, error), held func(ulid.ULID) bool) storage.Queryable {
+func (g *Gateway) QueryableExcept(tenant func(context.Context) (string, error), held func(ulid.ULID) bool) storage.Queryable {
 	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
 		return &querier{querierBase{gateway: g, tenant: tenant, mint: mint, maxt: maxt, held: held}}, nil
 	})

@@ -251,7 +251,7 @@ func (set *SeriesSet) mustSort() (bool, error) {
 			return false, err
 		}
 		if len(set.streams) > groupBlocks {
-			s.reader.Rest() // until its group is read
+			s.reader.ReleaseIndex() // until its group is read
 		}
 		if s.relabel.breaksOrder(names) {
 			return true, nil

@@ -159,7 +159,7 @@ func (s *stream) nextBatch() error {
 	}
 	if errors.Is(err, tsblock.ErrNoMoreSeries) {
 		s.done = true
-		s.reader.Rest()
+		s.reader.ReleaseIndex()
 		return nil
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *stream) nextBatch() error {
 	next := &sharedBatch{batch: b, stream: s}
 	if s.series.Ended() {
 		s.done, s.series = true, nil
-		s.reader.Rest() // only chunks are read from now on
+		s.reader.ReleaseIndex() // only chunks are read from now on
 	}
 	last := s.last
 	s.last, s.held, s.i = next, next, 0

@@ -102,7 +102,7 @@ func TestPlanIsKept(t *testing.T) {
 	}
 	g := openDir(t, dir, slab.GateOptions{Bytes: 64 << 20, PerQuery: 64 << 20})
 	for _, granted := range []int64{1 << 20, 64 << 20} {
-		q, err := g.admit(t.Context(), Admission{}, slab.Ask{First: granted})
+		q, err := g.admit(t.Context(), Admission{}, slab.AdmitOptions{First: granted})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@
 //		if err := w.Begin(ctx); err != nil {
 //			return err
 //		}
-//		// … execute statements; between batches: if w.Due() { err = w.Rest(ctx) }
+//		// … execute statements; between batches: if w.Due() { err = w.Wait(ctx) }
 //		w.End()
 //	}
 //

@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// Runs a step of work at most at a quarter of full speed. Without limits, only the maximum set by Change applies.
+// Runs a step of work at most at a quarter of full speed. Without limits, only the maximum set by SetLimits applies.
 func ExamplePacer() {
 	ctx := context.Background()
 	p := throttle.NewPacer(throttle.PacerOptions{Observe: func(rate float64, reason string) {
@@ -16,7 +16,7 @@ func ExamplePacer() {
 	defer p.Start(ctx, func(err error) { fmt.Println(err) })()
 
 	quarter := 0.25
-	if err := p.Change(throttle.Change{Share: &quarter}); err != nil {
+	if err := p.SetLimits(throttle.LimitChange{Share: &quarter}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -25,7 +25,7 @@ func ExamplePacer() {
 		fmt.Println(err)
 		return
 	}
-	// Execute statements here. After each batch: if w.Due() { err = w.Rest(ctx) }
+	// Execute statements here. After each batch: if w.Due() { err = w.Wait(ctx) }
 	w.End()
 	fmt.Printf("%.2f of full speed, stopped: %v\n", p.Status().Share, p.Status().Stopped)
 	// Output:

@@ -40,7 +40,7 @@ type Pacer struct {
 type PacerOptions struct {
 	Limits Options // validated
 
-	MayGoOn func() bool                                                 // reports whether the caller permits work; nil: always
+	MayRun  func() bool                                                 // reports whether the caller permits work; nil: always
 	Observe func(rate float64, reason string)                           // called when the rate changes for another reason than before
 	Wait    func(what, detail string, limit time.Duration) (end func()) // starts a wait; nil: waits are not reported
 }
@@ -50,8 +50,8 @@ func NewPacer(o PacerOptions) *Pacer {
 	if o.Observe == nil {
 		o.Observe = func(float64, string) {}
 	}
-	if o.MayGoOn == nil {
-		o.MayGoOn = func() bool { return true }
+	if o.MayRun == nil {
+		o.MayRun = func() bool { return true }
 	}
 	if o.Wait == nil {
 		o.Wait = func(string, string, time.Duration) func() { return func() {} }
@@ -205,7 +205,7 @@ func (p *Pacer) maxInStep() int { return max(1, int(math.Ceil(p.allowed()*float6
 
 // Begin blocks until the goroutine may start a step.
 func (w *Pace) Begin(ctx context.Context) error {
-	for !w.p.o.MayGoOn() {
+	for !w.p.o.MayRun() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -279,11 +279,11 @@ func (w *Pace) leaveGate() {
 	w.p.gate.remove(time.Now())
 }
 
-// MayGoOn reports whether the caller of the pacer permits work within a batch. Pauses of the pacer are
+// MayRun reports whether the caller of the pacer permits work within a batch. Pauses of the pacer are
 // between batches.
-func (w *Pace) MayGoOn() bool { return w.p.o.MayGoOn() }
+func (w *Pace) MayRun() bool { return w.p.o.MayRun() }
 
-// Due reports whether a pause is due. The caller then completes its current statement and calls Rest. At full
+// Due reports whether a pause is due. The caller then completes its current statement and calls Wait. At full
 // speed Due costs one atomic read.
 func (w *Pace) Due() bool { return w.p.allowed() != 1 && w.due() }
 
@@ -294,8 +294,8 @@ func (w *Pace) due() bool {
 	return share < 1 && w.p.gate.due(time.Now(), share)
 }
 
-// Rest pauses until the gate is open.
-func (w *Pace) Rest(ctx context.Context) error {
+// Wait pauses until the gate is open.
+func (w *Pace) Wait(ctx context.Context) error {
 	w.leaveGate()
 	return w.waitGate(ctx)
 }

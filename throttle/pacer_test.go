@@ -18,7 +18,7 @@ import (
 func pacerAt(t *testing.T, share float64) *Pacer {
 	t.Helper()
 	p := NewPacer(PacerOptions{})
-	if err := p.Change(Change{Share: &share}); err != nil {
+	if err := p.SetLimits(LimitChange{Share: &share}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -63,7 +63,7 @@ func batchesMoved(t *testing.T, share float64, workers, chunk int, serialise boo
 						moved[i]++
 						if w.Due() {
 							settle()
-							if err := w.Rest(t.Context()); err != nil {
+							if err := w.Wait(t.Context()); err != nil {
 								t.Error(err)
 							}
 						}
@@ -124,14 +124,14 @@ func TestPacerChanges(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					moved.Add(1)
 					if w.Due() {
-						err = w.Rest(ctx)
+						err = w.Wait(ctx)
 					}
 				}
 			})
 		}
 		after := func(share float64, d time.Duration, least, most int64) {
 			t.Helper()
-			if err := p.Change(Change{Share: &share}); err != nil {
+			if err := p.SetLimits(LimitChange{Share: &share}); err != nil {
 				t.Fatal(err)
 			}
 			before := moved.Load()
@@ -168,7 +168,7 @@ func TestAllocs(t *testing.T) {
 	if err := half.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	th := tick.NewThrottle(tick.Process(), half.MayGoOn)
+	th := tick.NewThrottle(tick.Process(), half.MayRun)
 	defer th.Close()
 	alloctest.Run(t, []alloctest.Case{
 		{Name: "due at full speed", Op: func() error {

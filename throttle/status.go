@@ -25,8 +25,8 @@ type LimitStatus struct {
 	HeldSeconds float64   `json:"held_seconds"`    // how long it has delayed the copy
 }
 
-// A Change changes limits while a copy runs; nil fields are unchanged.
-type Change struct {
+// A LimitChange changes limits while a copy runs; nil fields are unchanged.
+type LimitChange struct {
 	Share          *float64 `json:"share,omitempty"` // maximum fraction of full speed: 0 pauses it, 1 removes the maximum
 	Lag            *float64 `json:"max_lag_seconds,omitempty"`
 	ThreadsRunning *float64 `json:"max_threads_running,omitempty"`
@@ -35,7 +35,7 @@ type Change struct {
 }
 
 // change applies a change atomically.
-func (t *throttle) change(c Change) error {
+func (t *throttle) change(c LimitChange) error {
 	if c.Share != nil && !(*c.Share >= 0 && *c.Share <= 1) {
 		return fmt.Errorf("a share of %v: use 0 to 1", *c.Share)
 	}
@@ -68,8 +68,8 @@ func (t *throttle) change(c Change) error {
 	return nil
 }
 
-// Change applies a change of limits atomically, with immediate effect.
-func (p *Pacer) Change(c Change) error {
+// SetLimits applies a change of limits atomically, with immediate effect.
+func (p *Pacer) SetLimits(c LimitChange) error {
 	p.mu.Lock()
 	err := p.core.change(c)
 	p.allow()

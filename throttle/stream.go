@@ -15,7 +15,7 @@ import (
 // A limit that is exceeded independently of the copy must not delay changes until the source has purged its
 // log: then one batch is applied every longestHold. No batch is applied while an operator has paused the
 // copy, or while a metric is unknown, which ends the copy after the patience. During a cutover clients wait
-// for the changes, and nothing delays them (Lift).
+// for the changes, and nothing delays them (Suspend).
 type Stream struct {
 	p        *Pacer
 	throttle *tick.Throttle
@@ -40,7 +40,7 @@ const (
 // Stream returns the pace of a stream of changes. The caller must close it.
 func (p *Pacer) Stream(clock *tick.Clock) *Stream {
 	f := &Stream{p: p}
-	f.throttle = tick.NewThrottle(clock, func() bool { return p.allowed() > 0 && p.o.MayGoOn() })
+	f.throttle = tick.NewThrottle(clock, func() bool { return p.allowed() > 0 && p.o.MayRun() })
 	return f
 }
 
@@ -73,7 +73,7 @@ func (f *Stream) End(ctx context.Context) error {
 	})
 }
 
-// wait calls how with a context that Lift cancels.
+// wait calls how with a context that Suspend cancels.
 func (f *Stream) wait(ctx context.Context, how func(context.Context) error) error {
 	defer f.p.o.Wait("the throttle, to apply changes", f.p.reason(), longestHold)()
 	waiting, end := context.WithCancel(ctx)
@@ -95,8 +95,8 @@ func (f *Stream) wait(ctx context.Context, how func(context.Context) error) erro
 	return err
 }
 
-// Lift lets all batches pass until the returned function is called.
-func (f *Stream) Lift() (lower func()) {
+// Suspend lets all batches pass until the returned function is called.
+func (f *Stream) Suspend() (lower func()) {
 	set := func(lifted bool) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -128,8 +128,8 @@ func (f *Stream) await(ctx context.Context) error {
 	}
 }
 
-// Held returns how long changes have waited for the throttle, and why it is not at full speed.
-func (f *Stream) Held() (held time.Duration, reason string) {
+// Waited returns how long changes have waited for the throttle, and why it is not at full speed.
+func (f *Stream) Waited() (held time.Duration, reason string) {
 	f.mu.Lock()
 	held = f.held
 	if !f.since.IsZero() {
@@ -158,7 +158,7 @@ func (p *Pacer) crossed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.core
-	return t.stopped && t.maxRate > 0 && t.holding >= 0 && p.values[t.holding].err == nil && p.o.MayGoOn()
+	return t.stopped && t.maxRate > 0 && t.holding >= 0 && p.values[t.holding].err == nil && p.o.MayRun()
 }
 
 func (p *Pacer) reason() string {

@@ -30,7 +30,7 @@ func TestStream(t *testing.T) {
 		}
 		share := func(v float64) {
 			t.Helper()
-			if err := p.Change(Change{Share: &v}); err != nil {
+			if err := p.SetLimits(LimitChange{Share: &v}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestStream(t *testing.T) {
 		if n := batches(time.Second); n < 999 || p.allowed() != 1 {
 			t.Errorf("at full speed, %v: %d batches in a second", p.allowed(), n)
 		}
-		if held, reason := f.Held(); held != 0 || reason != "" {
+		if held, reason := f.Waited(); held != 0 || reason != "" {
 			t.Errorf("held %v: %s", held, reason)
 		}
 		share(0.25)
@@ -68,12 +68,12 @@ func TestStream(t *testing.T) {
 
 		notify(reading{value: 50})
 		batches(2 * tick.Interval) // metrics are polled once per tick
-		before, _ := f.Held()
+		before, _ := f.Waited()
 		events = nil
 		if n := batches(101 * time.Second); n < 9 || n > 10 {
 			t.Errorf("at a limit that stays crossed: %d batches in 101 s", n)
 		}
-		held, reason := f.Held()
+		held, reason := f.Waited()
 		if held-before < 100*time.Second || reason != "the p99 is 50 ms, over 20 ms" {
 			t.Errorf("held %v: %s", held-before, reason)
 		}
@@ -84,12 +84,12 @@ func TestStream(t *testing.T) {
 		if n := batches(time.Hour); n > 0 {
 			t.Errorf("stopped by a person: %d batches", n)
 		}
-		lower := f.Lift()
+		lower := f.Suspend()
 		if n := batches(time.Second); n < 999 {
 			t.Errorf("lifted: %d batches in a second", n)
 		}
 		lower()
-		time.AfterFunc(time.Minute, func() { lower = f.Lift() })
+		time.AfterFunc(time.Minute, func() { lower = f.Suspend() })
 		if n := batches(time.Minute + time.Second); n < 999 || n > 1001 {
 			t.Errorf("lifted after a minute: %d batches in a second", n)
 		}

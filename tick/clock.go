@@ -49,9 +49,9 @@ func New(interval time.Duration) *Clock {
 // Now returns the time of the last tick. It costs one atomic read.
 func (c *Clock) Now() Tick { return Tick(c.now.Load()) }
 
-// Hold keeps the clock ticking until release is called; calling release more than once has no further effect.
-// Hold itself writes a tick.
-func (c *Clock) Hold() (release func()) {
+// Acquire keeps the clock ticking until release is called; calling release more than once has no further effect.
+// Acquire itself writes a tick.
+func (c *Clock) Acquire() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.advance()

@@ -17,7 +17,7 @@ type Throttle struct {
 // NewThrottle returns a throttle that holds c and polls ask, which reports whether work may continue. Close
 // releases the clock.
 func NewThrottle(c *Clock, ask func() bool) *Throttle {
-	return &Throttle{clock: c, ask: ask, release: c.Hold()}
+	return &Throttle{clock: c, ask: ask, release: c.Acquire()}
 }
 
 // OK reports whether work may continue. After a positive result in the current tick it costs one atomic read;

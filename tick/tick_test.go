@@ -105,7 +105,7 @@ func TestHolders(t *testing.T) {
 			t.Error("ticks without a holder")
 		}
 		for range 2 {
-			a, b := c.Hold(), c.Hold()
+			a, b := c.Acquire(), c.Acquire()
 			a()
 			a() // the second call has no effect
 			if !ticks(time.Second) {
@@ -123,7 +123,7 @@ func TestTicksGrow(t *testing.T) {
 	c := New(time.Hour)
 	last := c.Now()
 	for range 100 {
-		c.Hold()()
+		c.Acquire()()
 		if c.Now() <= last {
 			t.Fatalf("tick %d after %d", c.Now(), last)
 		}
@@ -134,7 +134,7 @@ func TestTicksGrow(t *testing.T) {
 func TestSub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(time.Second)
-		defer c.Hold()()
+		defer c.Acquire()()
 		was := c.Now()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -187,10 +187,10 @@ func ExampleThrottle() {
 
 func ExampleClock() {
 	c := New(time.Hour)
-	release := c.Hold()
+	release := c.Acquire()
 	first := c.Now()
 	release()
-	c.Hold()() // Hold writes a tick
+	c.Acquire()() // Acquire writes a tick
 	fmt.Println(c.Now() > first)
 	// Output: true
 }

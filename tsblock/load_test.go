@@ -105,7 +105,7 @@ func TestReadLongChunk(t *testing.T) {
 	var d ChunkData
 	_, err = e.block.ReadChunks(t.Context(), q, s.refs(), &d)
 	var limit *slab.LimitError
-	if !errors.As(err, &limit) || limit.Purpose != slab.Chunks || limit.Asked < int64(len(long)) {
+	if !errors.As(err, &limit) || limit.Purpose != slab.Chunks || limit.Requested < int64(len(long)) {
 		t.Errorf("got %v, want the limit", err)
 	}
 	if q.Used() != 0 || e.pool.Stats().OutBytes != 0 {

@@ -45,13 +45,13 @@ func (r *Reader) Close() {
 		panic("BUG: reader closed twice")
 	}
 	r.closed = true
-	r.Rest()
+	r.ReleaseIndex()
 	r.block.release()
 }
 
-// Rest releases the memory for reading the index: scratch space and lists. It invalidates the reader's
+// ReleaseIndex releases the memory for reading the index: scratch space and lists. It invalidates the reader's
 // Postings and series readers. The reader can still load chunks.
-func (r *Reader) Rest() {
+func (r *Reader) ReleaseIndex() {
 	for _, s := range r.slabs {
 		s.Release()
 	}

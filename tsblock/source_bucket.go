@@ -90,7 +90,7 @@ func (s *BucketSource[A]) checkTail(ctx context.Context, name string, off int64,
 	case size == int64(n):
 		return 0, ErrNoRange
 	}
-	return 0, ErrCut
+	return 0, ErrTruncated
 }
 
 // continues reports whether a response has a byte after its range.
@@ -118,7 +118,7 @@ func fill(r io.Reader, dst []byte) (n int, err error) {
 		}
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = ErrCut
+		err = ErrTruncated
 	}
 	return n, err
 }
@@ -126,9 +126,9 @@ func fill(r io.Reader, dst []byte) (n int, err error) {
 // maxIdle bounds consecutive reads of a body that return neither bytes nor an error.
 const maxIdle = 100
 
-// ErrCut reports that a response of the bucket ended before its announced length. It is not the end of the
+// ErrTruncated reports that a response of the bucket ended before its announced length. It is not the end of the
 // object.
-var ErrCut = errors.New("the bucket's response ended early")
+var ErrTruncated = errors.New("the bucket's response ended early")
 
 // ErrNoRange reports that a bucket returned more bytes than the range, like servers and proxies that ignore
 // ranges and return the whole object: the bytes are those of its beginning.

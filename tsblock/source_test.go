@@ -113,8 +113,8 @@ func TestBucketBrokenStream(t *testing.T) {
 	}{
 		"closing fails":    {brokenStream{closed: errInjected}, errInjected},
 		"reading fails":    {brokenStream{read: errInjected}, errInjected},
-		"it is cut off":    {brokenStream{read: io.ErrUnexpectedEOF}, ErrCut},
-		"cut, wrapped":     {brokenStream{read: fmt.Errorf("body: %w", io.ErrUnexpectedEOF)}, ErrCut},
+		"it is cut off":    {brokenStream{read: io.ErrUnexpectedEOF}, ErrTruncated},
+		"cut, wrapped":     {brokenStream{read: fmt.Errorf("body: %w", io.ErrUnexpectedEOF)}, ErrTruncated},
 		"the object ends":  {brokenStream{}, ErrObjectEnd},
 		"an end, wrapped":  {brokenStream{read: errWrappedEOF}, errWrappedEOF},
 		"the context ends": {brokenStream{end: func() { cancel(fs.ErrClosed) }}, fs.ErrClosed},

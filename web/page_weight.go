@@ -125,7 +125,7 @@ const (
 
 // A WeightSource provides data of the weight page that the page cannot measure.
 type WeightSource struct {
-	Heap func() []memory.Holding // by owner
+	Heap func() []memory.OwnerBytes // by owner
 
 	// Statements returns the units of work that the process has done, and StatementName is the name of one,
 	// such as "statement" or "request".
@@ -263,7 +263,7 @@ type ownerRow struct {
 }
 
 // ownerRows returns the owners, largest first, and their sum.
-func ownerRows(held []memory.Holding) (rows []ownerRow, sum float64) {
+func ownerRows(held []memory.OwnerBytes) (rows []ownerRow, sum float64) {
 	for _, h := range held {
 		sum += float64(max(h.Bytes, 0))
 	}

@@ -87,8 +87,8 @@ func partOptions(full bool) Options {
 	o.Copies = func(context.Context) Copies { return copies }
 	o.Store = func() storegateway.StatusPage { return store }
 	o.Weight = &WeightSource{
-		Heap: func() []memory.Holding {
-			return []memory.Holding{{Owner: "sessions", Bytes: 25}, {Owner: hostile, Bytes: 75}}
+		Heap: func() []memory.OwnerBytes {
+			return []memory.OwnerBytes{{Owner: "sessions", Bytes: 25}, {Owner: hostile, Bytes: 75}}
 		},
 		Statements: func() uint64 { return 7 }, StatementName: "command",
 	}
@@ -161,7 +161,7 @@ func TestQueryLinks(t *testing.T) {
 func TestFirstPages(t *testing.T) {
 	asked := frontend.Overview{
 		Peers:  []frontend.Peer{{URL: "http://" + hostile, Failed: 2, LastError: hostile}, {URL: "http://b", Responded: 4, Seconds: 2}},
-		Latest: []frontend.Asked{{Selector: `{job="` + hostile + `"}`, Status: 502, Error: hostile}}, Decoder: "strict", Requests: 1, Failed: 1,
+		Latest: []frontend.RecentRequest{{Selector: `{job="` + hostile + `"}`, Status: 502, Error: hostile}}, Decoder: "strict", Requests: 1, Failed: 1,
 	}
 	for name, c := range map[string]struct {
 		change func(*Options)

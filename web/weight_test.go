@@ -51,7 +51,7 @@ func TestWeigher(t *testing.T) {
 
 // TestOwnerRows sorts owners by their bytes; a base that shrank counts as 0.
 func TestOwnerRows(t *testing.T) {
-	rows, sum := ownerRows([]memory.Holding{{Owner: "sessions", Bytes: 25}, {Owner: "plan_cache", Bytes: 75}, {Owner: memory.BaseOwner, Bytes: -3}})
+	rows, sum := ownerRows([]memory.OwnerBytes{{Owner: "sessions", Bytes: 25}, {Owner: "plan_cache", Bytes: 75}, {Owner: memory.BaseOwner, Bytes: -3}})
 	if sum != 100 || len(rows) != 3 || rows[0].Name != "plan_cache" || rows[0].Share != 0.75 || rows[2].Bytes != 0 {
 		t.Errorf("rows: %+v, sum %v", rows, sum)
 	}

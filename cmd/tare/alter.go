@@ -304,7 +304,7 @@ Without --socket, the only running one of this user is selected.`,
 		}),
 		o.plain("pause", "Pause it until resume: throttle --share 0", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
 			none := 0.0
-			return c.Throttle(cmd.Context(), throttle.Change{Share: &none})
+			return c.Throttle(cmd.Context(), throttle.LimitChange{Share: &none})
 		}),
 		newCtlThrottleCommand(&o),
 		o.plain("resume", "Undo pause and throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {

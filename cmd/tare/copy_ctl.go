@@ -70,7 +70,7 @@ other flags are those of tare copy; limits that the copy was not started with ca
 	f.Float64Var(&above, "throttle-above", 0, "see tare copy --help")
 	f.DurationVar(&p99, "max-p99", 0, "see tare copy --help")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var change throttle.Change
+		var change throttle.LimitChange
 		given := 0
 		set := func(name string, to **float64, v float64) {
 			if f.Changed(name) {

@@ -90,7 +90,7 @@ func TestCutoverWaits(t *testing.T) {
 	testwait.Until(t, "the end of the session that is pinned", func() bool { return len(d.gateway.Route().Pinned) == 0 })
 
 	open := d.through(t, "BEGIN", "INSERT INTO shop.counter VALUES (7, 7)")
-	o.Cutover.Hold = 100 * time.Millisecond
+	o.Cutover.MaxPause = 100 * time.Millisecond
 	d.refused(t, o, "were still within a statement or transaction")
 	_, err := open.ExecContext(t.Context(), "COMMIT")
 	must(t, err)
@@ -206,7 +206,7 @@ func TestCutoverSwitchedBack(t *testing.T) {
 
 // switchTo switches like an operator with curl.
 func (d *cutoverDrill) switchTo(t *testing.T, side string) {
-	token, _, err := d.gateway.Hold(t.Context(), gateway.MaxHold)
+	token, _, err := d.gateway.Pause(t.Context(), gateway.MaxPause)
 	if err != nil {
 		t.Error(err)
 		return

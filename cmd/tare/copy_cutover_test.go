@@ -170,7 +170,7 @@ func (d *cutoverDrill) options(observe func(telemetry.Event)) copier.Options {
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
 		Tables: []tabledef.Spec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
 		Cutover: &cutover.Options{
-			Gateway: gatewayclient.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, Hold: 10 * time.Second, Window: time.Hour,
+			Gateway: gatewayclient.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, MaxPause: 10 * time.Second, Window: time.Hour,
 		},
 	}
 }

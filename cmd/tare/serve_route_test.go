@@ -88,7 +88,7 @@ func TestRouteEvents(t *testing.T) {
 	if len(all) != 1 || all[0].Name != "Switched" || all[0].Text != "Sessions were switched to the standby, 127.0.0.1:3307." || all[0].Time.Format(time.DateOnly) != "2026-11-01" {
 		t.Fatalf("after a start: %+v", all)
 	}
-	token, _, err := s.gateway.Hold(t.Context(), 30*time.Second)
+	token, _, err := s.gateway.Pause(t.Context(), 30*time.Second)
 	must(t, err)
 	if all = s.events(); len(all) != 2 || all[0].Name != "Commands held" || !all[0].Grave || !strings.Contains(all[0].Text, "(held)") {
 		t.Errorf("during a hold: %+v", all)

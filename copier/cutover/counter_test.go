@@ -86,7 +86,7 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer state.CloseHolder(there.c)
+		defer state.CloseLease(there.c)
 		return c.raiseBack(t.Context(), there)
 	}
 	counter := func(want uint64) {

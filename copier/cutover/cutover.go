@@ -36,8 +36,8 @@ type Copy struct {
 	Ignore          []sqldigest.Digest
 	Count           func(*follow.Counts)
 
-	// NewHeart returns the heart of a stream, or nil if heartbeats are off.
-	NewHeart func(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heart
+	// NewHeartbeat returns the heart of a stream, or nil if heartbeats are off.
+	NewHeartbeat func(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heartbeat
 
 	Waits   *telemetry.Waits
 	Observe func(telemetry.Event)
@@ -118,9 +118,9 @@ func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
 	}, nil
 }
 
-// Begin queries the gateway for the side that clients are on, and checks that the target's changes could be written back to the
+// Start queries the gateway for the side that clients are on, and checks that the target's changes could be written back to the
 // source. It runs before anything is written to the target tables.
-func (c *Cutover) Begin(ctx context.Context) (err error) {
+func (c *Cutover) Start(ctx context.Context) (err error) {
 	if err := c.check(ctx); err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func (c *Cutover) mayReverse(ctx context.Context) error {
 		switch {
 		case t.Spec.Where != "" || t.Spec.ShardColumn != "" || len(t.Spec.Columns) > 0:
 			return fmt.Errorf("only a part of %s is copied, so changes to the target cannot be written back: copy whole tables%s", t.Spec.Source(), without)
-		case t.Unreversible(c.copy.Tables) != "":
-			return fmt.Errorf("%s, so changes to the target cannot be written back%s", t.Unreversible(c.copy.Tables), without)
+		case t.ReverseRefusal(c.copy.Tables) != "":
+			return fmt.Errorf("%s, so changes to the target cannot be written back%s", t.ReverseRefusal(c.copy.Tables), without)
 		case len(t.Source.Triggers) > 0:
 			return fmt.Errorf("the source's %s has triggers (%s), which would run again for rows written back from the target: drop them%s",
 				t.Spec.Source(), strings.Join(t.Source.Triggers, ", "), without)
@@ -179,7 +179,7 @@ func (c *Cutover) mayReverse(ctx context.Context) error {
 	if c.back, err = binlog.OpenDirect(ctx, c.copy.Target); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
-	now, err := c.back.NowPosition(ctx)
+	now, err := c.back.CurrentPosition(ctx)
 	if err == nil {
 		err = c.back.CheckFollow(ctx, nil, now)
 	}
@@ -189,7 +189,7 @@ func (c *Cutover) mayReverse(ctx context.Context) error {
 	return nil
 }
 
-// Check returns the errors that Begin would return, and changes nothing.
+// Check returns the errors that Start would return, and changes nothing.
 func (c *Cutover) Check(ctx context.Context) error {
 	if err := c.check(ctx); err != nil {
 		return err
@@ -326,13 +326,13 @@ func (c *Cutover) do(ctx context.Context) error {
 	case stepNote:
 		held, cancel := context.WithDeadline(ctx, c.limit)
 		defer cancel()
-		err = c.notes.Again(held, func() error { return c.state.recordCutting(held, c.notes.Conn, c.source, c.target) })
+		err = c.notes.Retry(held, func() error { return c.state.recordCutting(held, c.notes.Conn, c.source, c.target) })
 	case stepSwitch:
 		err = c.change(whole)
 	case stepRelease:
 		err = c.gateway.Release(whole, c.token)
 	case stepForget:
-		err = c.notes.Again(whole, func() error { return c.state.forget(whole, c.notes.Conn) })
+		err = c.notes.Retry(whole, func() error { return c.state.forget(whole, c.notes.Conn) })
 	case stepPause:
 		if !telemetry.Sleep(ctx, c.m.pause()) {
 			err = context.Cause(ctx)
@@ -341,9 +341,9 @@ func (c *Cutover) do(ctx context.Context) error {
 		if c.report.PauseSeconds == 0 {
 			c.notify("the gateway says that its clients are at the target")
 		}
-		err = c.notes.Again(whole, func() error { return c.state.recordPhase(whole, c.notes.Conn, phaseCut) })
+		err = c.notes.Retry(whole, func() error { return c.state.recordPhase(whole, c.notes.Conn, phaseCut) })
 	case stepFinish:
-		err = c.notes.Again(whole, func() error { return c.state.recordPhase(whole, c.notes.Conn, phaseDone) })
+		err = c.notes.Retry(whole, func() error { return c.state.recordPhase(whole, c.notes.Conn, phaseDone) })
 	case stepReverse, stepEnd:
 		panic("BUG: a cutover was to do " + c.m.step.String())
 	}
@@ -364,7 +364,7 @@ func (c *Cutover) do(ctx context.Context) error {
 func (c *Cutover) limitOf(s step) time.Duration {
 	switch s {
 	case stepHold, stepReach, stepNote:
-		return c.o.Hold
+		return c.o.MaxPause
 	case stepWait:
 		return 0
 	}
@@ -429,20 +429,20 @@ func (c *Cutover) waitsForPinned(ctx context.Context) bool {
 
 // pauseClients pauses all commands at the gateway.
 func (c *Cutover) pauseClients(ctx context.Context) (err error) {
-	c.notify("the gateway holds all commands, for at most %v", c.o.Hold)
+	c.notify("the gateway holds all commands, for at most %v", c.o.MaxPause)
 	c.began = time.Now()
-	c.limit = c.began.Add(c.o.Hold)
-	c.token, err = c.gateway.Pause(ctx, c.o.Hold)
+	c.limit = c.began.Add(c.o.MaxPause)
+	c.token, err = c.gateway.Pause(ctx, c.o.MaxPause)
 	return err
 }
 
 // reach blocks until the target has everything that the source has, and suspends following. Commands are paused and none is executing,
 // so the source's current position is its last one.
 func (c *Cutover) reach(ctx context.Context) (err error) {
-	if c.source, err = c.copy.Source.NowPosition(ctx); err != nil {
+	if c.source, err = c.copy.Source.CurrentPosition(ctx); err != nil {
 		return err
 	}
-	defer c.f.Lift()() // clients are paused: apply without throttling
+	defer c.f.SuspendThrottle()() // clients are paused: apply without throttling
 	if err := c.f.CatchUp(ctx, c.source); err != nil {
 		return c.late(ctx, err, "the target had not reached the source's position")
 	}
@@ -459,7 +459,7 @@ func (c *Cutover) reach(ctx context.Context) (err error) {
 	}
 	c.target = binlog.Position{}
 	if c.back != nil {
-		c.target, err = c.back.NowPosition(ctx)
+		c.target, err = c.back.CurrentPosition(ctx)
 	}
 	return err
 }
@@ -472,7 +472,7 @@ func (c *Cutover) raiseCounters(ctx context.Context, limit time.Duration) error 
 // late returns an error with what, the unfinished part, if the time of the pause is over, and err otherwise.
 func (c *Cutover) late(ctx context.Context, err error, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.Hold)
+		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.MaxPause)
 	}
 	return err
 }
@@ -550,7 +550,7 @@ func (c *Cutover) openBack(ctx context.Context) (*backSide, error) {
 		err = s.CreateFollow(ctx, conn)
 	}
 	if err != nil {
-		state.CloseHolder(conn)
+		state.CloseLease(conn)
 		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
 	}
 	back := s.Followed(c.copy.Target.Addr, specs)

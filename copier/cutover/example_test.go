@@ -22,9 +22,9 @@ func ExampleOptions() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("clients are paused for at most %v, up to %d times\n", o.Hold, o.Tries)
+	fmt.Printf("clients are paused for at most %v, up to %d times\n", o.MaxPause, o.Tries)
 
-	o.Hold = time.Minute
+	o.MaxPause = time.Minute
 	fmt.Println(o.Validate())
 	// Output:
 	// clients are paused for at most 1s, up to 10 times

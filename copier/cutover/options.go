@@ -19,10 +19,10 @@ type Options struct {
 	// Back configures the connection that writes the target's changes back to the source.
 	Back mysqlconn.Config
 
-	Lag    time.Duration // maximum lag of the target when clients are paused
-	Hold   time.Duration // maximum pause of clients; 0: DefaultHold
-	Tries  int           // 0: DefaultTries
-	Window time.Duration // how long the target's changes are written back to the source; 0: not at all
+	Lag      time.Duration // maximum lag of the target when clients are paused
+	MaxPause time.Duration // maximum pause of clients; 0: DefaultMaxPause
+	Tries    int           // 0: DefaultTries
+	Window   time.Duration // how long the target's changes are written back to the source; 0: not at all
 
 	// ClosePinned is how long to wait for sessions that cannot be switched, after the target has caught
 	// up and before clients are paused. The gateway then closes them. 0: they are never closed, and
@@ -32,14 +32,14 @@ type Options struct {
 
 // Default values of Options.
 const (
-	DefaultLag   = time.Second
-	DefaultHold  = time.Second
-	DefaultTries = 10
+	DefaultLag      = time.Second
+	DefaultMaxPause = time.Second
+	DefaultTries    = 10
 )
 
 // Validate sets defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
-	o.Hold = cmp.Or(o.Hold, DefaultHold)
+	o.MaxPause = cmp.Or(o.MaxPause, DefaultMaxPause)
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	const longest = 30 * time.Second // pause that a gateway accepts
 	switch {
@@ -47,8 +47,8 @@ func (o *Options) Validate() error {
 		return nil
 	case o.Lag < 0 || o.Window < 0 || o.Tries < 0 || o.ClosePinned < 0:
 		return errors.New("a cutover's times and tries are 0 or more")
-	case o.Hold < 0 || o.Hold > longest:
-		return fmt.Errorf("a cutover that holds clients for %v: use more than 0 and at most %v", o.Hold, longest)
+	case o.MaxPause < 0 || o.MaxPause > longest:
+		return fmt.Errorf("a cutover that holds clients for %v: use more than 0 and at most %v", o.MaxPause, longest)
 	}
 	if err := o.Gateway.Validate(); err != nil {
 		return err

@@ -126,11 +126,11 @@ func (c *Cutover) reverse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer state.CloseHolder(there.c) // its writes are committed
-	h := c.copy.NewHeart(c.back, there.state.ID, c.reversed)
+	defer state.CloseLease(there.c) // its writes are committed
+	h := c.copy.NewHeartbeat(c.back, there.state.ID, c.reversed)
 	f, err := follow.New(follow.Options{
 		Source: c.back, Tables: c.reversed, From: from, State: there.state, Writer: func() *state.Writer { return c.backWriter(there) },
-		Workers: c.copy.Workers, Ignore: c.copy.Ignore, Patience: c.copy.Patience, Heart: h,
+		Workers: c.copy.Workers, Ignore: c.copy.Ignore, Patience: c.copy.Patience, Heartbeat: h,
 		Waits: c.copy.Waits, Observe: c.observeBack, Count: c.copy.Count,
 	})
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *Cutover) openReverse(ctx context.Context) (there *backSide, from binlog
 		err = c.back.CheckFollow(ctx, c.sources(), from)
 	}
 	if err != nil {
-		state.CloseHolder(there.c) // its record may be written again
+		state.CloseLease(there.c) // its record may be written again
 		return nil, from, err
 	}
 	return there, from, nil
@@ -208,7 +208,7 @@ func (c *Cutover) openReverse(ctx context.Context) (there *backSide, from binlog
 func (c *Cutover) patiently(ctx context.Context, do func() error) error {
 	return rowstream.Retry(ctx, c.copy.Patience, func() error {
 		err := do()
-		if err != nil && !state.IsAway(err) {
+		if err != nil && !state.IsUnreachable(err) {
 			return rowstream.Final(err)
 		}
 		if err != nil {
@@ -254,7 +254,7 @@ func (c *Cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Posi
 	if err := there.state.Record(ctx, there.c, c.target); err != nil {
 		return c.target, err
 	}
-	err := c.notes.Again(ctx, func() error { return c.state.recordPhase(ctx, c.notes.Conn, phaseReversing) })
+	err := c.notes.Retry(ctx, func() error { return c.state.recordPhase(ctx, c.notes.Conn, phaseReversing) })
 	if err == nil {
 		c.m.phase = phaseReversing
 	}

@@ -91,7 +91,7 @@ func (s *record) forget(ctx context.Context, c *mysqlconn.Client) error {
 // write executes a statement in a transaction that checks the epoch and verifies that the recorded phase is then p.
 func (s *record) write(ctx context.Context, c *mysqlconn.Client, sql string, p phase) error {
 	err := s.Lease.Write(ctx, c, func() error {
-		if err := state.Change(ctx, c, sql); err != nil {
+		if err := state.ExecExact(ctx, c, sql); err != nil {
 			return err
 		}
 		return state.MustRead(ctx, c, "SELECT phase FROM "+s.Cutovers()+s.Where()+" FOR UPDATE", string(p))

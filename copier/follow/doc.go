@@ -7,7 +7,7 @@
 // stops applying changes for a cutover.
 //
 // A Follower reads batches of changes. The applier, a pure core without I/O, turns them into statements for
-// the writers. A [Heart] measures the lag: it writes heartbeats to the source, and everything committed there
+// the writers. A [Heartbeat] measures the lag: it writes heartbeats to the source, and everything committed there
 // before a heartbeat was written is in the target once that heartbeat was read from the log and applied. Two
 // batches are in memory: one is read while the other is applied.
 //

@@ -77,8 +77,8 @@ type Options struct {
 	Patience      time.Duration      // how long to retry an unreachable source
 	UntilCaughtUp bool               // stop when the target has caught up, if MayEnd allows it
 
-	Heart *Heart           // proves the lag; nil: no heartbeats
-	Pace  *throttle.Stream // nil: no throttle
+	Heartbeat *Heartbeat       // proves the lag; nil: no heartbeats
+	Pace      *throttle.Stream // nil: no throttle
 
 	Waits   *telemetry.Waits
 	Observe func(telemetry.Event)
@@ -122,8 +122,8 @@ func New(o Options) (*Follower, error) {
 		MayEnd: func() bool { return true },
 		stop:   make(chan struct{}), changed: make(chan struct{}), applySem: make(chan struct{}, 1), applied: o.From, recorded: o.From,
 	}
-	if o.Heart != nil {
-		f.options.Run = o.Heart.run
+	if o.Heartbeat != nil {
+		f.options.Run = o.Heartbeat.run
 	}
 	for _, t := range o.Tables {
 		sql, err := rowstream.NewRowSQL(t.Spec.TargetSQL(), t.Target.Columns, t.Key)
@@ -227,12 +227,12 @@ func (f *Follower) Freeze(ctx context.Context) (boundary bool, err error) {
 // Thaw resumes applying after Freeze.
 func (f *Follower) Thaw() { <-f.applySem }
 
-// Lift suspends the throttle until end is called.
-func (f *Follower) Lift() (end func()) {
+// SuspendThrottle suspends the throttle until end is called.
+func (f *Follower) SuspendThrottle() (end func()) {
 	if f.o.Pace == nil {
 		return func() {}
 	}
-	return f.o.Pace.Lift()
+	return f.o.Pace.Suspend()
 }
 
 // Seal stops the follower after Freeze, without applying another batch.
@@ -321,7 +321,7 @@ func (f *Follower) read(ctx context.Context, changes binlog.Changes, empty <-cha
 		if err != nil {
 			return err
 		}
-		f.o.Heart.read(&s.batch)
+		f.o.Heartbeat.read(&s.batch)
 		f.reconnectMissing(changes)
 		s.applier.spread(f.spread())
 		if err := s.applier.plan(&s.batch); err != nil {
@@ -423,7 +423,7 @@ func (f *Follower) apply(ctx context.Context, s *slot) error {
 		if !b.Commit.IsZero() {
 			f.commit = b.Commit
 		}
-		f.o.Heart.applied(b.Beat)
+		f.o.Heartbeat.applied(b.Heartbeat)
 	})
 	if len(busy) == 0 && f.recorded != f.applied && f.now().Sub(f.flush) >= recordInterval {
 		return f.recordPosition(ctx)
@@ -493,7 +493,7 @@ func (f *Follower) applyParts(ctx context.Context, a *applier, busy []int) error
 // recordPosition records the position in a separate transaction.
 func (f *Follower) recordPosition(ctx context.Context) error {
 	w := f.writers[0]
-	err := w.Again(ctx, func() error { return f.o.State.Record(ctx, w.Conn, f.applied) })
+	err := w.Retry(ctx, func() error { return f.o.State.Record(ctx, w.Conn, f.applied) })
 	if err == nil {
 		f.recorded, f.flush = f.applied, f.now()
 	}

@@ -54,7 +54,7 @@ type lagWatch struct {
 // the patience.
 func (f *Follower) isTemporary(err error) bool {
 	var refused *mysqlconn.ServerError
-	return !errors.As(err, &refused) || refused.SafeToRetry() || state.ShuttingDown(refused.Number)
+	return !errors.As(err, &refused) || refused.SafeToRetry() || state.IsShutdown(refused.Number)
 }
 
 // A reached is the result of a check of the target's progress.
@@ -77,7 +77,7 @@ func (w *lagWatch) check(ctx context.Context) error {
 	applied, commit, changes := f.applied, f.commit, f.changes
 	f.mu.Unlock()
 	var r reached
-	proves := f.o.Heart != nil
+	proves := f.o.Heartbeat != nil
 	if proves {
 		if r, proves, err = w.prove(ctx, finish); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *in
 	f := w.f
 	ctx, cancel := context.WithTimeoutCause(ctx, sourceTimeout, fmt.Errorf("no response within %v", sourceTimeout))
 	defer cancel()
-	if end, err = f.o.Source.NowPosition(ctx); err != nil {
+	if end, err = f.o.Source.CurrentPosition(ctx); err != nil {
 		if f.isTemporary(err) {
 			return binlog.Position{}, nil, nil
 		}
@@ -132,13 +132,13 @@ func (w *lagWatch) measure(ctx context.Context) (end binlog.Position, behind *in
 // prove writes the heartbeats that are due, and returns what the applied ones prove. ok is false if the
 // source is read-only: then nothing is written to it, and its position is an equal proof.
 func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, err error) {
-	f, h := w.f, w.f.o.Heart
+	f, h := w.f, w.f.o.Heartbeat
 	if needed := finish && w.finishBeat == 0; needed || h.due(!w.caughtUp) {
 		number, err := h.beat(ctx)
 		switch {
 		case errors.Is(err, binlog.ErrReadOnly):
 			return r, false, nil
-		case err != nil && !state.MayPass(err):
+		case err != nil && !state.IsTransient(err):
 			return r, false, err
 		case err != nil:
 			if long, _ := h.unwritten(); long > f.o.Patience && !state.IsLockWait(err) && ctx.Err() == nil {
@@ -178,7 +178,7 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 	if behind != nil {
 		held := time.Duration(0)
 		if f.o.Pace != nil {
-			held, _ = f.o.Pace.Held()
+			held, _ = f.o.Pace.Waited()
 		}
 		w.trend.add(lagSample{at: now, behind: *behind, applied: w.done, changes: changes, throttled: held})
 	}
@@ -197,8 +197,8 @@ func (w *lagWatch) lag(applied binlog.Position, behind *int64, changes int64, co
 // the log's end.
 func (f *Follower) prove(l *telemetry.Lag, reached time.Time) {
 	l.Seconds, l.Confirmed = nil, nil
-	if f.o.Heart != nil {
-		l.Seconds, l.Confirmed = f.o.Heart.lag()
+	if f.o.Heartbeat != nil {
+		l.Seconds, l.Confirmed = f.o.Heartbeat.lag()
 		return
 	}
 	if reached.IsZero() {
@@ -225,7 +225,7 @@ func (w *lagWatch) report(lag *telemetry.Lag, first bool) {
 	}
 	reason := ""
 	if f.o.Pace != nil {
-		_, reason = f.o.Pace.Held()
+		_, reason = f.o.Pace.Waited()
 	}
 	if text := w.trend.report(lag.Outrun, reason); text != "" {
 		f.o.Observe(telemetry.Event{Kind: telemetry.EventOutrun, Text: text})
@@ -243,7 +243,7 @@ func (f *Follower) Status() *telemetry.FollowStatus {
 		CaughtUp: f.caughtUp, Outrun: lag.Outrun,
 	}
 	if f.o.Pace != nil {
-		held, reason := f.o.Pace.Held()
+		held, reason := f.o.Pace.Waited()
 		s.HeldSeconds, s.Held = held.Seconds(), reason
 	}
 	return s
@@ -255,7 +255,7 @@ type reconnecter interface{ Reconnect() }
 // reconnectMissing requests the log again if a heartbeat is missing from it.
 func (f *Follower) reconnectMissing(changes binlog.Changes) {
 	again, ok := changes.(reconnecter)
-	if f.o.Heart == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.o.Heart.missing() == 0 {
+	if f.o.Heartbeat == nil || !ok || f.now().Sub(f.reconnected) < 2*beatMissing || f.o.Heartbeat.missing() == 0 {
 		return
 	}
 	f.reconnected = f.now()

@@ -20,7 +20,7 @@ func at(offset int64) binlog.Position {
 	return binlog.Position{File: "log.000001", Offset: uint64(offset)}
 }
 
-func (s writingSource) NowPosition(context.Context) (binlog.Position, error) {
+func (s writingSource) CurrentPosition(context.Context) (binlog.Position, error) {
 	return at(20e6 * s.now.Unix()), nil
 }
 

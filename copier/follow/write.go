@@ -21,8 +21,8 @@ func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, n
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || !w.WorthRepeating(err) || try == state.MaxTries {
-			return fmt.Errorf("apply changes to %s: %w", w.Cfg.Addr, state.Advised(err))
+		if ctx.Err() != nil || !w.Retryable(err) || try == state.MaxTries {
+			return fmt.Errorf("apply changes to %s: %w", w.Cfg.Addr, state.WithAdvice(err))
 		}
 		w.Retries(err)
 		if err = w.Reconnect(ctx); err != nil || note == nil {

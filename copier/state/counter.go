@@ -33,7 +33,7 @@ func RaiseCounter(ctx context.Context, from rowstream.Server, t *tabledef.Table,
 		return 0, nil
 	}
 	if counter, err = sourceCounter(ctx, from, t.Spec); err == nil && counter > 1 {
-		err = w.Again(ctx, func() error { return raiseCounter(ctx, w.Conn, w.State.Lease, t.Spec, counter, limit) })
+		err = w.Retry(ctx, func() error { return raiseCounter(ctx, w.Conn, w.State.Lease, t.Spec, counter, limit) })
 	}
 	return counter, err
 }
@@ -43,7 +43,7 @@ func raiseCounter(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabl
 	if now, err := targetCounter(ctx, c, spec); err != nil || now >= counter {
 		return err
 	}
-	return UnderIndexLock(ctx, c, l, spec, limit, func() error {
+	return WithIndexLock(ctx, c, l, spec, limit, func() error {
 		for _, sql := range []string{
 			fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int(limit.Seconds()))),
 			"ALTER TABLE " + spec.TargetSQL() + " AUTO_INCREMENT = " + strconv.FormatUint(counter, 10),

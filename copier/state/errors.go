@@ -12,8 +12,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// ShuttingDown reports whether an error of a server means that the server or the connection is shutting down.
-func ShuttingDown(n mysqlwire.Errno) bool {
+// IsShutdown reports whether an error of a server means that the server or the connection is shutting down.
+func IsShutdown(n mysqlwire.Errno) bool {
 	switch n {
 	case mysqlwire.ErrnoServerShutdown, mysqlwire.ErrnoConnectionKilled, mysqlwire.ErrnoQueryInterrupted, mysqlwire.ErrnoServerLost:
 		return true
@@ -21,11 +21,11 @@ func ShuttingDown(n mysqlwire.Errno) bool {
 	return false
 }
 
-// IsAway reports whether an error means that a server is unreachable or that the connection to it was lost.
-func IsAway(err error) bool {
+// IsUnreachable reports whether an error means that a server is unreachable or that the connection to it was lost.
+func IsUnreachable(err error) bool {
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
-		return refused.SafeToRetry() || ShuttingDown(refused.Number)
+		return refused.SafeToRetry() || IsShutdown(refused.Number)
 	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysqlconn.ErrBroken)
@@ -46,8 +46,8 @@ const (
 	errRecordFull = 1114
 )
 
-// Advised adds advice for the operator to an error of the target, if there is any.
-func Advised(err error) error {
+// WithAdvice adds advice for the operator to an error of the target, if there is any.
+func WithAdvice(err error) error {
 	const again = "and run the same command again: it resumes from here"
 	var refused *mysqlconn.ServerError
 	switch {
@@ -55,16 +55,16 @@ func Advised(err error) error {
 		return fmt.Errorf("%w; free disk space for its data and temporary files, or raise the limit of its tablespace, %s", err, again)
 	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
 		return fmt.Errorf("%w; grant the account of --to what it lacks, %s", err, again)
-	case IsAway(err):
+	case IsUnreachable(err):
 		return fmt.Errorf("%w; start the server, or wait for it longer with --patience, %s", err, again)
 	}
 	return err
 }
 
-// MayPass reports whether an error of the source may be temporary: the source is unreachable or busy.
-func MayPass(err error) bool {
+// IsTransient reports whether an error of the source may be temporary: the source is unreachable or busy.
+func IsTransient(err error) bool {
 	var refused *mysqlconn.ServerError
-	return !binlog.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || ShuttingDown(refused.Number) || IsLockWait(err))
+	return !binlog.IsSetting(err) && (!errors.As(err, &refused) || refused.SafeToRetry() || IsShutdown(refused.Number) || IsLockWait(err))
 }
 
 // IsLockWait reports whether a statement failed because another session has a lock.

@@ -138,7 +138,7 @@ func Latest(all ...binlog.Position) (last binlog.Position, err error) {
 func (f *Following) Note(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 	err := f.Lease.Check(ctx, c)
 	if err == nil {
-		err = Change(ctx, c, "REPLACE INTO "+f.Follows()+" (id, version, source, targets, position, noted) VALUES ("+
+		err = ExecExact(ctx, c, "REPLACE INTO "+f.Follows()+" (id, version, source, targets, position, noted) VALUES ("+
 			rowstream.Quote(f.ID)+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(f.Source)+", "+rowstream.Quote(f.Targets)+", "+rowstream.Quote(p.String())+", UTC_TIMESTAMP(6))", 1, 2)
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *Following) Record(ctx context.Context, c *mysqlconn.Client, p binlog.Po
 
 // Forget deletes the record.
 func (f *Following) Forget(ctx context.Context, c *mysqlconn.Client) error {
-	if err := f.Lease.Write(ctx, c, func() error { return Change(ctx, c, "DELETE FROM "+f.Follows()+f.Where()) }); err != nil {
+	if err := f.Lease.Write(ctx, c, func() error { return ExecExact(ctx, c, "DELETE FROM "+f.Follows()+f.Where()) }); err != nil {
 		return fmt.Errorf("forget in schema %s of the target how far the copy had followed: %w", f.Schema, err)
 	}
 	return nil

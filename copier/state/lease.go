@@ -100,10 +100,10 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 	return l, nil
 }
 
-// CloseHolder closes the connection that has a lease. It releases the locks first: the server would do so
+// CloseLease closes the connection that has a lease. It releases the locks first: the server would do so
 // too, but only when it detects that the connection is closed, and until then another run waits and Plan
 // fails.
-func CloseHolder(c *mysqlconn.Client) {
+func CloseLease(c *mysqlconn.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, _ = rowstream.QueryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
@@ -151,7 +151,7 @@ func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*table
 		}
 	}
 	for _, spec := range specs {
-		if err := Change(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+rowstream.Quote(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
+		if err := ExecExact(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+rowstream.Quote(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
 			return err
 		}
 	}
@@ -218,9 +218,9 @@ func transaction(ctx context.Context, c *mysqlconn.Client, do func() error) erro
 	return err
 }
 
-// Change executes a statement and returns an error unless it affects one of the given numbers of rows without
+// ExecExact executes a statement and returns an error unless it affects one of the given numbers of rows without
 // a warning: the session's sql_mode is not strict, and a value that does not fit would be truncated.
-func Change(ctx context.Context, c *mysqlconn.Client, sql string, affected ...uint64) error {
+func ExecExact(ctx context.Context, c *mysqlconn.Client, sql string, affected ...uint64) error {
 	res, err := c.Exec(ctx, sql)
 	switch {
 	case err != nil:
@@ -274,9 +274,9 @@ func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec
 	return nil
 }
 
-// UnderIndexLock calls do, which alters a table, under its index lock, after checking the epoch under the
+// WithIndexLock calls do, which alters a table, under its index lock, after checking the epoch under the
 // lock.
-func UnderIndexLock(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabledef.Spec, patience time.Duration, do func() error) (err error) {
+func WithIndexLock(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabledef.Spec, patience time.Duration, do func() error) (err error) {
 	if err := LockIndexes(ctx, c, spec, patience); err != nil {
 		return err
 	}

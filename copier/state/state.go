@@ -205,10 +205,10 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 		lines.WriteString(string(x) + "\n")
 	}
 	return s.Write(ctx, c, spec, func() error {
-		if err := Change(ctx, c, "DELETE FROM "+s.Tables()+RowsOf(spec)+" AND phase = "+rowstream.Quote(string(tabledef.Emptying)), 0, 1); err != nil {
+		if err := ExecExact(ctx, c, "DELETE FROM "+s.Tables()+RowsOf(spec)+" AND phase = "+rowstream.Quote(string(tabledef.Emptying)), 0, 1); err != nil {
 			return err
 		}
-		err := Change(ctx, c, "INSERT INTO "+s.Tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
+		err := ExecExact(ctx, c, "INSERT INTO "+s.Tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
 			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(source)+", "+rowstream.Quote(text)+", "+
 			rowstream.Quote(string(tabledef.Copying))+", "+rowstream.Quote(position)+", "+rowstream.Quote(lines.String())+", UTC_TIMESTAMP())", 1)
 		if err != nil {
@@ -222,7 +222,7 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 // do not check epochs.
 func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
 	return s.Write(ctx, c, spec, func() error {
-		return Change(ctx, c, "UPDATE "+s.Tables()+" SET version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
+		return ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
 	})
 }
 
@@ -230,7 +230,7 @@ func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.
 // are those to copy. A repeated call finds its own bounds.
 func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
-		if err := Change(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
+		if err := ExecExact(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
 			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
 			") ON DUPLICATE KEY UPDATE chunk = chunk"); err != nil {
 			return err
@@ -266,7 +266,7 @@ func (s State) PhaseOf(ctx context.Context, c *mysqlconn.Client, spec *tabledef.
 func (s State) copied(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk, rows int64) error {
 	err := s.Lease.Check(ctx, c)
 	if err == nil {
-		err = Change(ctx, c, "UPDATE "+s.chunks()+" SET copied = 1, row_count = "+strconv.FormatInt(rows, 10)+
+		err = ExecExact(ctx, c, "UPDATE "+s.chunks()+" SET copied = 1, row_count = "+strconv.FormatInt(rows, 10)+
 			RowsOf(spec)+" AND chunk = "+strconv.Itoa(k.Number)+" AND copied = 0", 1)
 	}
 	return s.wrapError(spec, err)
@@ -281,8 +281,8 @@ func (s State) isCopied(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 	return copied, s.wrapError(spec, err)
 }
 
-// Enter records a table's phase. All phases after copying require that the whole table is recorded as copied.
-func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, p tabledef.Phase, keyColumns int) error {
+// SetPhase records a table's phase. All phases after copying require that the whole table is recorded as copied.
+func (s State) SetPhase(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, p tabledef.Phase, keyColumns int) error {
 	end := ""
 	if p == tabledef.Finished {
 		end = ", finished = UTC_TIMESTAMP()"
@@ -293,7 +293,7 @@ func (s State) Enter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 			err = Contiguous(chunks, true)
 		}
 		if err == nil {
-			err = Change(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(p))+end+RowsOf(spec), 1, 0)
+			err = ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(p))+end+RowsOf(spec), 1, 0)
 		}
 		if err != nil {
 			return err
@@ -319,7 +319,7 @@ func (s State) Empty(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 				return err
 			}
 		}
-		return Change(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(tabledef.Emptying))+", version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
+		return ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(tabledef.Emptying))+", version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
 	})
 }
 
@@ -348,11 +348,11 @@ func (s State) foreignKeys() string { return rowstream.Ident(s.Schema) + ".copy_
 
 // RecordKeys replaces, within a transaction, the recorded foreign keys of a table.
 func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keys []tabledef.ForeignKey) error {
-	if err := Change(ctx, c, "DELETE FROM "+s.foreignKeys()+RowsOf(spec)); err != nil {
+	if err := ExecExact(ctx, c, "DELETE FROM "+s.foreignKeys()+RowsOf(spec)); err != nil {
 		return err
 	}
 	for _, k := range keys {
-		if err := Change(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
+		if err := ExecExact(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
 			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+rowstream.Quote(k.Name)+", "+rowstream.Quote(k.Definition)+", "+rowstream.Quote(k.Referred)+")", 1); err != nil {
 			return err
 		}
@@ -387,7 +387,7 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 		return err
 	}
 	return s.Write(ctx, c, spec, func() error {
-		return Change(ctx, c, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
+		return ExecExact(ctx, c, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
 			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+rowstream.Quote(string(text))+", "+rowstream.Quote(d.Upto.String())+", '')", 1, 2)
 	})
 }
@@ -395,7 +395,7 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 // StoppedBy records the statement that stopped a run.
 func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, sql string) error {
 	return s.Write(ctx, c, spec, func() error {
-		if err := Change(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+rowstream.Quote(sql)+RowsOf(spec), 1, 0); err != nil {
+		if err := ExecExact(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+rowstream.Quote(sql)+RowsOf(spec), 1, 0); err != nil {
 			return err
 		}
 		return MustRead(ctx, c, "SELECT stopped FROM "+s.definitions()+RowsOf(spec)+" FOR UPDATE", sql)

@@ -13,7 +13,7 @@ import (
 // Verified records that a chunk is equal on both sides. It is idempotent.
 func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
-		return Change(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
+		return ExecExact(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
 			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(k.Number)+")", 1, 2)
 	})
 }
@@ -31,5 +31,5 @@ func (s State) LoadVerified(ctx context.Context, c *mysqlconn.Client, spec *tabl
 
 // ForgetVerified deletes the records of a verification: the next one compares all chunks again.
 func (s State) ForgetVerified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
-	return s.Write(ctx, c, spec, func() error { return Change(ctx, c, "DELETE FROM "+s.verifieds()+RowsOf(spec)) })
+	return s.Write(ctx, c, spec, func() error { return ExecExact(ctx, c, "DELETE FROM "+s.verifieds()+RowsOf(spec)) })
 }

@@ -56,21 +56,21 @@ func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Ch
 	if errors.As(failed, &fromSource) {
 		return false, failed
 	}
-	if ctx.Err() != nil || !w.WorthRepeating(failed) || try == MaxTries {
-		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, Advised(failed))
+	if ctx.Err() != nil || !w.Retryable(failed) || try == MaxTries {
+		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, WithAdvice(failed))
 	}
 	w.Retries(failed)
 	if err := w.Reconnect(ctx); err != nil {
-		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, Advised(err))
+		return false, fmt.Errorf("write chunk %d of %s to %s: %w", k.Number, t.Spec.Target(), w.Cfg.Addr, WithAdvice(err))
 	}
 	committed, err = w.State.isCopied(ctx, w.Conn, t.Spec, k)
 	return committed && err == nil, nil // the next try returns an error of the new connection
 }
 
-// WorthRepeating reports whether a transaction may succeed when it is repeated: the connection was lost, or
+// Retryable reports whether a transaction may succeed when it is repeated: the connection was lost, or
 // the server rolled it back in favor of another one.
-func (w *Writer) WorthRepeating(err error) bool {
-	var gone *rowstream.GoneError
+func (w *Writer) Retryable(err error) bool {
+	var gone *rowstream.ExhaustedError
 	if errors.As(err, &gone) {
 		return false
 	}
@@ -174,14 +174,14 @@ func (w *Writer) Close() {
 	}
 }
 
-// Again calls do, which must be idempotent, until it has certainly been executed.
-func (w *Writer) Again(ctx context.Context, do func() error) error {
+// Retry calls do, which must be idempotent, until it has certainly been executed.
+func (w *Writer) Retry(ctx context.Context, do func() error) error {
 	err := w.Connect(ctx)
 	for try := 1; ; try++ {
 		if err == nil {
 			err = w.Waiting("a statement of its own state or definitions", do)
 		}
-		if err == nil || ctx.Err() != nil || !w.WorthRepeating(err) || try == MaxTries {
+		if err == nil || ctx.Err() != nil || !w.Retryable(err) || try == MaxTries {
 			return err
 		}
 		w.Retries(err)

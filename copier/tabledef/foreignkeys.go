@@ -37,9 +37,9 @@ func OnlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*Table) error 
 	return nil
 }
 
-// Unreversible returns why foreign keys of the source's table do not permit changes to be written back to it
+// ReverseRefusal returns why foreign keys of the source's table do not permit changes to be written back to it
 // in a session with foreign_key_checks = 0; empty if they do.
-func (t *Table) Unreversible(tables []*Table) string {
+func (t *Table) ReverseRefusal(tables []*Table) string {
 	keys, _, err := rowstream.CreateForeignKeys(t.Source.Create)
 	if err != nil {
 		return err.Error()

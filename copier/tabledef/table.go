@@ -15,14 +15,14 @@ import (
 
 // A Table describes one table of a run.
 type Table struct {
-	Spec   *Spec
-	Source *rowstream.Table
-	Plan   *rowstream.Plan
-	Target Target
-	State  *Recorded        // nil if nothing is recorded
-	Create string           // CREATE TABLE for the target; empty if the table exists
-	Later  []Index          // secondary indexes that are created after the rows
-	There  *rowstream.Table // the target's table, or the source's if the target is to be created
+	Spec            *Spec
+	Source          *rowstream.Table
+	Plan            *rowstream.Plan
+	Target          Target
+	State           *Recorded        // nil if nothing is recorded
+	Create          string           // CREATE TABLE for the target; empty if the table exists
+	DeferredIndexes []Index          // secondary indexes that are created after the rows
+	Written         *rowstream.Table // the target's table, or the source's if the target is to be created
 
 	Keys   []ForeignKey // of the target, created after the rows
 	Counts bool         // both sides have the AUTO_INCREMENT column
@@ -85,14 +85,14 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", spec.Source(), err)
 	}
-	t.There = there
+	t.Written = there
 	if o.Follow {
 		if err := t.followable(there); err != nil {
 			return nil, err
 		}
 	}
 	if !o.KeepIndexes {
-		t.Later = SecondaryIndexes(there)
+		t.DeferredIndexes = SecondaryIndexes(there)
 	}
 	t.Counts = t.counted(there)
 	return t, nil
@@ -175,7 +175,7 @@ func (t *Table) TriggersRefused(there *rowstream.Table) error {
 // A DiffersError lists the differences between a table in the target and the source's.
 type DiffersError struct {
 	error
-	There *rowstream.Table
+	Target *rowstream.Table
 }
 
 // Comparable returns an error if ranges of the table's key cannot be selected in the target.

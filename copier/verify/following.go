@@ -122,7 +122,7 @@ func (v *Following) comparePass(ctx context.Context, w *worker) error {
 		return err
 	}
 	for i, t := range v.o.Tables {
-		if err := w.writer.Again(ctx, func() error { return v.prepare(ctx, w.writer.Conn, i, t, true) }); err != nil {
+		if err := w.writer.Retry(ctx, func() error { return v.prepare(ctx, w.writer.Conn, i, t, true) }); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func (v *Following) compareOnce(ctx context.Context, w *worker, c *comparison, k
 
 // compareIn is look with a given view.
 func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, view rowstream.View) (*comparedChunk, error) {
-	p, err := v.o.Source.NowPosition(ctx) // everything visible in the view is before it
+	p, err := v.o.Source.CurrentPosition(ctx) // everything visible in the view is before it
 	if err != nil {
 		return nil, err
 	}

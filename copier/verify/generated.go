@@ -17,16 +17,16 @@ func generatedColumns(t *tabledef.Table) *comparison {
 	if len(t.Spec.Columns) > 0 || t.Spec.Mapping != nil {
 		return nil
 	}
-	c := &comparison{t: t, target: t.There, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
+	c := &comparison{t: t, target: t.Written, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
 	for i := range t.Source.Generated {
 		if t.Source.Generated[i].Stored {
-			c.addGenerated(t.Source, t.There, i)
+			c.addGenerated(t.Source, t.Written, i)
 		}
 	}
 	if len(c.source.Columns) == 0 {
 		return nil
 	}
-	target := *t.There
+	target := *t.Written
 	target.Schema, target.Name, target.KeyName, target.Key, c.target = t.Spec.ToSchema, t.Spec.ToName, "", nil, &target
 	for _, k := range t.Source.Key {
 		n := tabledef.ColumnNumber(&target, t.Source.Columns[k].Name)

@@ -60,7 +60,7 @@ type comparedGroup struct {
 func (n *narrowing) flush(ctx context.Context, w *worker, upto mysqlwire.TextRow) error {
 	part := rowstream.Chunk{Number: n.rest.Number, After: n.rest.After, Upto: upto}
 	var g *comparedGroup
-	if err := w.writer.Again(ctx, func() (err error) {
+	if err := w.writer.Retry(ctx, func() (err error) {
 		g, err = n.compare(ctx, w.writer.Conn, part)
 		return err
 	}); err != nil {

@@ -93,7 +93,7 @@ func (v *Following) tryView(ctx context.Context, t *tabledef.Table, do func(cont
 
 // caughtUp blocks until the target has everything that the source has now.
 func (v *Following) caughtUp(ctx context.Context) error {
-	p, err := v.o.Source.NowPosition(ctx)
+	p, err := v.o.Source.CurrentPosition(ctx)
 	if err != nil {
 		return err
 	}

@@ -356,7 +356,7 @@ func (v *verifier) compare(ctx context.Context, w *worker, k verifyChunk) error 
 			return fmt.Errorf("verify chunk %d of %s: its checksums differ (%v; in the target %v), and none of its rows do: is the target written to? Run it again", k.chunk.Number, c.t.Spec.Source(), source, target)
 		}
 		event.Kind, event.Text = telemetry.EventDiffers, counts.text()
-	} else if err := w.writer.Again(ctx, func() error { return v.o.State.Verified(ctx, w.writer.Conn, c.t.Spec, k.chunk) }); err != nil {
+	} else if err := w.writer.Retry(ctx, func() error { return v.o.State.Verified(ctx, w.writer.Conn, c.t.Spec, k.chunk) }); err != nil {
 		return err
 	}
 	v.mu.Lock()
@@ -398,7 +398,7 @@ func (w *worker) sums(ctx context.Context, c *comparison, k rowstream.Chunk) (so
 	var reading sync.WaitGroup
 	reading.Go(func() { source, sourceErr = rowstream.SumChunk(ctx, w.view, c.t.Source, k, c.source) })
 	w.writer.Table, w.writer.Chunk = c.t.Spec.Source(), k.Number
-	err = w.writer.Again(ctx, func() (err error) {
+	err = w.writer.Retry(ctx, func() (err error) {
 		target, err = rowstream.SumChunkOf(ctx, w.writer.Conn, c.target, k, c.there)
 		return err
 	})

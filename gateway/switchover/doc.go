@@ -3,11 +3,11 @@
 //
 // A Machine takes events with their time and returns the acts to perform, in order:
 //
-//	acts, err := m.Hold(now, token, time.Second)
+//	acts, err := m.Pause(now, token, time.Second)
 //	for _, act := range acts {
 //		perform(act) // stop commands, connect, save the route, resume
 //	}
 //
 // A pause passes through the stages open, gathering, held, moving and saving; Stage documents each. The
-// caller serializes calls, polls the sessions for Look, and calls Tick so that a pause ends at its limit.
+// caller serializes calls, polls the sessions for Observe, and calls Tick so that a pause ends at its limit.
 package switchover

@@ -19,13 +19,13 @@ func ExampleMachine() {
 		fmt.Println()
 	}
 
-	acts, err := m.Hold(now, "token", time.Second)
+	acts, err := m.Pause(now, "token", time.Second)
 	show("pause", acts, err)
-	show("3 sessions in transactions", m.Look(now, 3), nil)
-	show("none left", m.Look(now, 0), nil)
-	acts, err = m.Change(now, "another token", switchover.Standby)
+	show("3 sessions in transactions", m.Observe(now, 3), nil)
+	show("none left", m.Observe(now, 0), nil)
+	acts, err = m.Switch(now, "another token", switchover.Standby)
 	show("switch by another client", acts, err)
-	acts, err = m.Change(now, "token", switchover.Standby)
+	acts, err = m.Switch(now, "token", switchover.Standby)
 	show("switch", acts, err)
 	show("all sessions connected", m.Connected(now, nil), nil)
 	show("route saved", m.Saved(nil), nil)

@@ -36,12 +36,12 @@ func ParseSide(name string) (Side, error) {
 
 // Reasons why a pause or a switch is refused or ends.
 var (
-	ErrHeld      = errors.New("another client has paused the sessions: try again when the pause is over")
-	ErrNotHeld   = errors.New("there is no such hold: it was released, or its time was over")
-	ErrThere     = errors.New("the sessions are on that side already")
-	ErrDraining  = errors.New("the gateway shuts down")
-	ErrHoldLimit = errors.New("the hold's time was over")
-	ErrWaiting   = errors.New("the hold still waits for statements and transactions to end")
+	ErrPaused        = errors.New("another client has paused the sessions: try again when the pause is over")
+	ErrNotPaused     = errors.New("there is no such hold: it was released, or its time was over")
+	ErrAlreadyActive = errors.New("the sessions are on that side already")
+	ErrDraining      = errors.New("the gateway shuts down")
+	ErrPauseLimit    = errors.New("the hold's time was over")
+	ErrWaiting       = errors.New("the hold still waits for statements and transactions to end")
 )
 
 // A Stage is the progress of a pause.
@@ -50,7 +50,7 @@ type Stage uint8
 const (
 	StageOpen      Stage = iota // no pause: commands pass
 	StageGathering              // new commands wait; open statements and transactions run to their end
-	StageHeld                   // no statement and no transaction is open
+	StagePaused                 // no statement and no transaction is open
 	StageMoving                 // sessions connect to the other side
 	StageSaving                 // all have connected; the route is being saved
 )
@@ -64,7 +64,7 @@ type Act uint8
 
 const (
 	ActClose   Act = iota // stop new commands
-	ActHeld               // notify the holder that nothing is open
+	ActPaused             // notify the holder that nothing is open
 	ActMove               // have the sessions connect to the other side
 	ActSave               // persist the new route
 	ActCommit             // have all sessions use their new connections, and let commands pass
@@ -90,17 +90,17 @@ type Machine struct {
 	Why error // why the last pause ended without a switch
 }
 
-// Hold starts a pause of at most d.
-func (m *Machine) Hold(now time.Time, token string, d time.Duration) ([]Act, error) {
+// Pause starts a pause of at most d.
+func (m *Machine) Pause(now time.Time, token string, d time.Duration) ([]Act, error) {
 	if m.Stage != StageOpen {
-		return nil, ErrHeld
+		return nil, ErrPaused
 	}
 	*m = Machine{Active: m.Active, Stage: StageGathering, token: token, Limit: now.Add(d)}
 	return []Act{ActClose}, nil
 }
 
-// Look reports the number of sessions within a statement or transaction.
-func (m *Machine) Look(now time.Time, inside int) []Act {
+// Observe reports the number of sessions within a statement or transaction.
+func (m *Machine) Observe(now time.Time, inside int) []Act {
 	if m.Stage != StageGathering {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (m *Machine) Look(now time.Time, inside int) []Act {
 	if inside > 0 {
 		return nil
 	}
-	m.Stage = StageHeld
-	return []Act{ActHeld}
+	m.Stage = StagePaused
+	return []Act{ActPaused}
 }
 
 // Tick ends a pause that has reached its limit.
@@ -119,24 +119,24 @@ func (m *Machine) Tick(now time.Time) []Act {
 	if m.Stage == StageOpen || m.Stage == StageSaving || now.Before(m.Limit) {
 		return nil
 	}
-	return m.end(ErrHoldLimit)
+	return m.end(ErrPauseLimit)
 }
 
-// Change starts the switch to a side.
-func (m *Machine) Change(now time.Time, token string, to Side) ([]Act, error) {
+// Switch starts the switch to a side.
+func (m *Machine) Switch(now time.Time, token string, to Side) ([]Act, error) {
 	if err := m.Authorize(token); err != nil {
 		return nil, err
 	}
 	if acts := m.Tick(now); acts != nil {
-		return acts, ErrHoldLimit
+		return acts, ErrPauseLimit
 	}
 	switch {
 	case m.Stage == StageGathering:
 		return nil, ErrWaiting
-	case m.Stage != StageHeld:
+	case m.Stage != StagePaused:
 		return nil, errors.New("the switch is under way")
 	case to == m.Active:
-		return nil, ErrThere
+		return nil, ErrAlreadyActive
 	}
 	m.Stage, m.To = StageMoving, to
 	return []Act{ActMove}, nil
@@ -191,7 +191,7 @@ func (m *Machine) Abandon(why error) []Act {
 // Authorize returns an error unless token is that of the current pause.
 func (m *Machine) Authorize(token string) error {
 	if m.Stage == StageOpen || token == "" || token != m.token {
-		return ErrNotHeld
+		return ErrNotPaused
 	}
 	return nil
 }

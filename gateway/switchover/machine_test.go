@@ -65,19 +65,19 @@ func event(t *testing.T, r *Machine, now *time.Time, words []string) ([]Act, err
 		*now = now.Add(duration(1))
 		return r.Tick(*now), nil
 	case "hold": // hold TOKEN DURATION
-		return r.Hold(*now, words[1], duration(2))
+		return r.Pause(*now, words[1], duration(2))
 	case "look": // look N
 		var n int
 		if _, err := fmt.Sscan(words[1], &n); err != nil {
 			t.Fatal(err)
 		}
-		return r.Look(*now, n), nil
+		return r.Observe(*now, n), nil
 	case "switch": // switch TOKEN SIDE
 		to, err := ParseSide(words[2])
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Change(*now, words[1], to)
+		return r.Switch(*now, words[1], to)
 	case "connected":
 		return r.Connected(*now, failure(1)), nil
 	case "saved":

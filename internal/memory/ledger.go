@@ -55,19 +55,19 @@ func (l *Ledger) Base() int64 { return l.base }
 // Sum returns the expected heap in use: the owners' bytes and the base.
 func (l *Ledger) Sum() int64 { return l.base + l.owned() }
 
-// A Holding is the heap bytes of one owner.
-type Holding struct {
+// OwnerBytes is the heap bytes of one owner.
+type OwnerBytes struct {
 	Owner string
 	Bytes int64
 }
 
-// Holdings returns the current bytes of the owners, in the order of NewLedger's arguments, the base last.
-func (l *Ledger) Holdings() []Holding {
-	held := make([]Holding, 0, len(l.owners)+1)
+// ByOwner returns the current bytes of the owners, in the order of NewLedger's arguments, the base last.
+func (l *Ledger) ByOwner() []OwnerBytes {
+	held := make([]OwnerBytes, 0, len(l.owners)+1)
 	for _, o := range l.owners {
-		held = append(held, Holding{o.Name, o.Bytes()})
+		held = append(held, OwnerBytes{o.Name, o.Bytes()})
 	}
-	return append(held, Holding{BaseOwner, l.base})
+	return append(held, OwnerBytes{BaseOwner, l.base})
 }
 
 // Describe implements prometheus.Collector.
@@ -75,7 +75,7 @@ func (l *Ledger) Describe(ch chan<- *prometheus.Desc) { ch <- l.heap }
 
 // Collect implements prometheus.Collector.
 func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
-	for _, h := range l.Holdings() {
+	for _, h := range l.ByOwner() {
 		ch <- prometheus.MustNewConstMetric(l.heap, prometheus.GaugeValue, float64(h.Bytes), h.Owner)
 	}
 }

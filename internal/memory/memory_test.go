@@ -59,7 +59,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("with 100 buffers the sum is off by %d bytes", off)
 	}
 	l.base = 7
-	if got, want := l.Holdings(), []Holding{{"kept", 6553600}, {BaseOwner, 7}}; !slices.Equal(got, want) {
+	if got, want := l.ByOwner(), []OwnerBytes{{"kept", 6553600}, {BaseOwner, 7}}; !slices.Equal(got, want) {
 		t.Errorf("holdings: %v, want %v", got, want)
 	}
 	want := "# TYPE tare_heap_bytes gauge\ntare_heap_bytes{owner=\"base\"} 7\ntare_heap_bytes{owner=\"kept\"} 6.5536e+06\n"

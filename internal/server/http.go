@@ -30,7 +30,7 @@ func (s *Server) OpenWeb(o web.Options, owners ...memory.Owner) error {
 		o.QueryLog = s.Queries
 	}
 	if o.Weight != nil && len(owners) > 0 {
-		o.Weight.Heap = func() []memory.Holding { return s.ledger.Holdings() }
+		o.Weight.Heap = func() []memory.OwnerBytes { return s.ledger.ByOwner() }
 	}
 	s.Web = web.New(o)
 	if len(owners) == 0 {

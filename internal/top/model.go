@@ -68,8 +68,8 @@ func NewModel(o ModelOptions) *Model {
 // Window returns the time range of frames.
 func (m *Model) Window() time.Duration { return m.window }
 
-// Asked returns the parameters of the next reading.
-func (m *Model) Asked() (by Measure, filter string) { return m.by, m.filter }
+// Selection returns the parameters of the next reading.
+func (m *Model) Selection() (by Measure, filter string) { return m.by, m.filter }
 
 // Paused reports whether the shown frame must stay.
 func (m *Model) Paused() bool { return m.paused }

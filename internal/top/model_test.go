@@ -64,7 +64,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "fail":
 		s.model.Fail(errors.New(d.Input))
 	case "asked":
-		by, filter := s.model.Asked()
+		by, filter := s.model.Selection()
 		return fmt.Sprintf("by %s, filter %q, window %v, paused %v\n", by, filter, s.model.Window(), s.model.Paused())
 	default:
 		d.Fatalf(t, "no command %s", d.Cmd)

@@ -143,7 +143,7 @@ func (s *shell) read() tea.Cmd {
 	}
 	s.reading, s.again = true, false
 	ask := Ask{Limit: rowsAsked}
-	ask.By, ask.Filter = s.model.Asked()
+	ask.By, ask.Filter = s.model.Selection()
 	return func() tea.Msg {
 		r, err := s.client.Read(s.ctx, ask)
 		return readMsg{r, err}

@@ -37,7 +37,7 @@ type changePacker struct {
 // pack builds the message of a batch. It does not allocate per change.
 func (p *changePacker) pack(b *binlog.ChangeBatch) (*rowpb.Changes, error) {
 	m := &p.message
-	m.Upto, m.Skip, m.Boundary, m.Idle, m.Beat, m.Commit = b.Upto.String(), b.Skip, b.Boundary, b.Idle, b.Beat, 0
+	m.Upto, m.Skip, m.Boundary, m.Idle, m.Beat, m.Commit = b.Upto.String(), b.Skip, b.Boundary, b.Idle, b.Heartbeat, 0
 	if !b.Commit.IsZero() {
 		m.Commit = b.Commit.Unix()
 	}
@@ -180,7 +180,7 @@ func (r *changeRoom) open(b *binlog.ChangeBatch, columns []int, p *zstd.Decoder,
 	if rows, r.unpacked, err = unpack(m.Rows, m.Unpacked, p, r.unpacked, limit); err != nil {
 		return err
 	}
-	b.Skip, b.Boundary, b.Idle, b.Beat, b.Commit = m.Skip, m.Boundary, m.Idle, m.Beat, time.Time{}
+	b.Skip, b.Boundary, b.Idle, b.Heartbeat, b.Commit = m.Skip, m.Boundary, m.Idle, m.Beat, time.Time{}
 	if m.Commit != 0 {
 		b.Commit = time.Unix(m.Commit, 0)
 	}

@@ -72,7 +72,7 @@ func TestFollowTransactions(t *testing.T) {
 				}
 			}
 			var stop *binlog.StopError
-			if !errors.As(err, &stop) || stop.Reason != binlog.StopUndone || len(got) != 7 {
+			if !errors.As(err, &stop) || stop.Reason != binlog.StopRolledBack || len(got) != 7 {
 				t.Errorf("%v, %v", texts(got), err)
 			}
 		})

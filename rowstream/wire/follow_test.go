@@ -37,9 +37,9 @@ func direct(t *testing.T, cfg mysqlconn.Config) *binlog.Direct {
 // now returns the end of the log, with a GTID on demand.
 func now(t *testing.T, d *binlog.Direct, gtid bool) binlog.Position {
 	t.Helper()
-	end := d.NowPosition
+	end := d.CurrentPosition
 	if gtid {
-		end = d.NamedPosition
+		end = d.GTIDPosition
 	}
 	p, err := end(t.Context())
 	if err != nil || gtid && p.GTID == "" {

@@ -74,7 +74,7 @@ func TestFollowXA(t *testing.T) {
 
 		// From after the PREPARE.
 		_, stop := untilStop(t, d, binlog.FollowOptions{From: prepared, Tables: tables})
-		if stop.Reason != binlog.StopUndone || stop.Digest == "" {
+		if stop.Reason != binlog.StopRolledBack || stop.Digest == "" {
 			t.Errorf("the commit of what was prepared before: %v", stop)
 		}
 	})

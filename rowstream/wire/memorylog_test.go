@@ -35,17 +35,17 @@ func (l *memoryLog) CheckFollow(context.Context, []*rowstream.Table, binlog.Posi
 	return nil
 }
 
-func (l *memoryLog) NowPosition(context.Context) (binlog.Position, error) { return l.b.Upto, nil }
+func (l *memoryLog) CurrentPosition(context.Context) (binlog.Position, error) { return l.b.Upto, nil }
 
 func (l *memoryLog) LogBytes(context.Context, binlog.Position, binlog.Position) (int64, error) {
 	return 0, errors.New("it is in memory")
 }
 
-func (l *memoryLog) NamedPosition(context.Context) (binlog.Position, error) { return l.b.Upto, nil }
+func (l *memoryLog) GTIDPosition(context.Context) (binlog.Position, error) { return l.b.Upto, nil }
 
-func (l *memoryLog) Beat(context.Context, binlog.Heartbeat) error { return nil }
+func (l *memoryLog) WriteHeartbeat(context.Context, binlog.Heartbeat) error { return nil }
 
-func (l *memoryLog) EndBeats(context.Context, binlog.Heartbeat) error { return nil }
+func (l *memoryLog) DeleteHeartbeat(context.Context, binlog.Heartbeat) error { return nil }
 
 func (l *memoryLog) Layout(_ context.Context, t *rowstream.Table) ([]int, error) {
 	layout := make([]int, len(t.Columns))

@@ -32,13 +32,13 @@ func (r *Remote) CheckFollow(ctx context.Context, tables []*rowstream.Table, fro
 	return errorOf(ctx, r.Addr(), err)
 }
 
-// NowPosition implements Follower.
-func (r *Remote) NowPosition(ctx context.Context) (binlog.Position, error) {
+// CurrentPosition implements Follower.
+func (r *Remote) CurrentPosition(ctx context.Context) (binlog.Position, error) {
 	return r.logEnd(ctx, &rowpb.LogEndRequest{})
 }
 
-// NamedPosition implements Follower.
-func (r *Remote) NamedPosition(ctx context.Context) (binlog.Position, error) {
+// GTIDPosition implements Follower.
+func (r *Remote) GTIDPosition(ctx context.Context) (binlog.Position, error) {
 	return r.logEnd(ctx, &rowpb.LogEndRequest{Named: true})
 }
 
@@ -69,11 +69,15 @@ func (r *Remote) LogBytes(ctx context.Context, from, to binlog.Position) (int64,
 // beatTimeoutRemote bounds writing a heartbeat: twice the timeout of the service.
 const beatTimeoutRemote = 10 * time.Second
 
-// Beat implements Follower.
-func (r *Remote) Beat(ctx context.Context, h binlog.Heartbeat) error { return r.beat(ctx, h, false) }
+// WriteHeartbeat implements Follower.
+func (r *Remote) WriteHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
+	return r.beat(ctx, h, false)
+}
 
-// EndBeats implements Follower.
-func (r *Remote) EndBeats(ctx context.Context, h binlog.Heartbeat) error { return r.beat(ctx, h, true) }
+// DeleteHeartbeat implements Follower.
+func (r *Remote) DeleteHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
+	return r.beat(ctx, h, true)
+}
 
 func (r *Remote) beat(ctx context.Context, h binlog.Heartbeat, end bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeoutRemote, fmt.Errorf("no response within %v", beatTimeoutRemote))

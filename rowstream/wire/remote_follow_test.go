@@ -209,7 +209,7 @@ func TestFollowRemote(t *testing.T) {
 	r := followers(t, d)["remote"]
 	from := now(t, d, false)
 	exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
-	to, err := r.NowPosition(t.Context())
+	to, err := r.CurrentPosition(t.Context())
 	if err != nil || to != now(t, d, false) {
 		t.Errorf("the log ends at %v, %v", to, err)
 	}
@@ -369,7 +369,7 @@ func TestFollowRefused(t *testing.T) {
 		for what, err := range map[string]error{
 			"follow": func() error { _, err := r.Follow(t.Context(), at); return err }(),
 			"check":  r.CheckFollow(t.Context(), at.Tables, at.From),
-			"end":    func() error { _, err := r.NowPosition(t.Context()); return err }(),
+			"end":    func() error { _, err := r.CurrentPosition(t.Context()); return err }(),
 		} {
 			if name == "limit" && what != "follow" {
 				continue
@@ -462,7 +462,7 @@ func TestFollowLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	testwait.Equal(t, "the service to stop following", 0, func() int { return int(s.Stats().Following) })
-	if _, err := r.NowPosition(t.Context()); err != nil {
+	if _, err := r.CurrentPosition(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.LogBytes(t.Context(), l.b.Upto, l.b.Upto); err == nil {

@@ -29,11 +29,11 @@ func TestSchemaChanges(t *testing.T) {
 		return got
 	}
 	remote := followers(t, d)["remote"]
-	named, err := d.NamedPosition(t.Context())
+	named, err := d.GTIDPosition(t.Context())
 	if p := now(t, d, rowstream.IsMariaDB(c.ServerVersion)); err != nil || named != p {
 		t.Errorf("the end with its GTID is %s (%v), want %s", named, err, p)
 	}
-	if p, err := remote.NamedPosition(t.Context()); err != nil || p != named {
+	if p, err := remote.GTIDPosition(t.Context()); err != nil || p != named {
 		t.Errorf("over the wire it is %s, %v, want %s", p, err, named)
 	}
 	changes, err := d.SchemaChanges(t.Context(), tables, from, to)

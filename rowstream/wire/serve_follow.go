@@ -74,9 +74,9 @@ func (s *Service) LogEnd(ctx context.Context, m *rowpb.LogEndRequest) (*rowpb.Lo
 	switch {
 	case err != nil:
 	case m.GetNamed():
-		p, err = f.NamedPosition(ctx)
+		p, err = f.GTIDPosition(ctx)
 	default:
-		p, err = f.NowPosition(ctx)
+		p, err = f.CurrentPosition(ctx)
 	}
 	if err = c.finish(err); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Service) serveLogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (
 	return f.LogBytes(ctx, from, to)
 }
 
-// Beat implements rowpb.RowsServer, and is logged like LogEnd.
+// WriteHeartbeat implements rowpb.RowsServer, and is logged like LogEnd.
 func (s *Service) Beat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatReply, error) {
 	c := s.startCall(ctx, "beat", nil)
 	c.quiet = true
@@ -131,9 +131,9 @@ func (s *Service) serveBeat(ctx context.Context, m *rowpb.BeatRequest) error {
 		return refuse(codes.InvalidArgument, "a heartbeat of run %q in %d schemas", h.Run, len(h.Schemas))
 	}
 	if m.GetEnd() {
-		return f.EndBeats(ctx, h)
+		return f.DeleteHeartbeat(ctx, h)
 	}
-	return f.Beat(ctx, h)
+	return f.WriteHeartbeat(ctx, h)
 }
 
 // Limits of a heartbeat request.

@@ -54,7 +54,7 @@ func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 	for i, id := range slices.SortedFunc(maps.Keys(blocks), ulid.ULID.Compare) {
 		text, err := s.reader.getConfirmed(ctx, path.Join(id.String(), metaName), maxMeta)
 		switch {
-		case err != nil && (!IsGone(err) || i == maxDetect):
+		case err != nil && (!IsNotFound(err) || i == maxDetect):
 			return LayoutAuto, err
 		case err != nil:
 			continue // not uploaded yet, or deleted

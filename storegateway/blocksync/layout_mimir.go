@@ -152,7 +152,7 @@ type bucketIndex struct {
 func (m mimirLayout) fromIndex(ctx context.Context, tenant string) (listing, bool, error) {
 	packed, err := m.read(ctx, path.Join(tenant, bucketIndexName), maxBucketIndex)
 	if err != nil {
-		if IsGone(err) || errors.Is(err, errTooLong) {
+		if IsNotFound(err) || errors.Is(err, errTooLong) {
 			err = nil
 		}
 		return listing{}, false, err

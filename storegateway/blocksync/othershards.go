@@ -23,7 +23,7 @@ func (s *tenantSync) syncOtherShard(ctx context.Context, id ulid.ULID, f *found)
 		switch {
 		case err == nil:
 			o.blockTimes = s.timesOf(m)
-		case IsGone(err):
+		case IsNotFound(err):
 			o.ignored = true
 		}
 	}

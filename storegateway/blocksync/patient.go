@@ -54,7 +54,7 @@ func (s *patientSource) do(ctx context.Context, name string, attempt func(contex
 			}
 		}
 		err = s.once(ctx, name, attempt)
-		if err == nil || errors.Is(err, tsblock.ErrObjectEnd) || IsGone(err) || ctx.Err() != nil || accessDenied(s.bucket, err) {
+		if err == nil || errors.Is(err, tsblock.ErrObjectEnd) || IsNotFound(err) || ctx.Err() != nil || accessDenied(s.bucket, err) {
 			return err
 		}
 	}

@@ -42,8 +42,8 @@ type missingError struct {
 func (e *missingError) Error() string { return fmt.Sprintf("%s is not in bucket %s", e.name, e.bucket) }
 func (e *missingError) Unwrap() error { return e.err }
 
-// IsGone reports whether err reports an object that is not in the bucket.
-func IsGone(err error) bool {
+// IsNotFound reports whether err reports an object that is not in the bucket.
+func IsNotFound(err error) bool {
 	_, ok := errors.AsType[*missingError](err)
 	return ok
 }
@@ -139,7 +139,7 @@ func (b *bucketReader) get(ctx context.Context, name string, limit int64) ([]byt
 		}
 		return err
 	})
-	if err != nil && !IsGone(err) {
+	if err != nil && !IsNotFound(err) {
 		err = fmt.Errorf("read %s: %w", name, err)
 	}
 	return text, err
@@ -165,7 +165,7 @@ func (b *bucketReader) attributes(ctx context.Context, name string) (a objstore.
 		a, err = b.bucket.Attributes(ctx, name)
 		return err
 	})
-	if err != nil && !IsGone(err) {
+	if err != nil && !IsNotFound(err) {
 		err = fmt.Errorf("inspect %s: %w", name, err)
 	}
 	return a, err

@@ -62,7 +62,7 @@ func (s *Syncer) unlock() { <-s.syncing }
 // so, whether the object's block is still served: then an object of the block is missing for good, or its
 // deletion has just started. A request cannot read a block a second time that is no longer served.
 func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served bool) {
-	if !IsGone(err) || s.Resync(ctx) != nil {
+	if !IsNotFound(err) || s.Resync(ctx) != nil {
 		return false, false
 	}
 	id, ok := missingBlock(err)
@@ -327,7 +327,7 @@ func (s *tenantSync) syncBlock(ctx context.Context, id ulid.ULID, f *found) {
 	v := verdictOf(err)
 	switch {
 	case v != nil:
-	case IsGone(err): // deleted after the listing
+	case IsNotFound(err): // deleted after the listing
 		v = &verdict{SkipNoMeta, err.Error()}
 	case accessDenied(s.syncer.reader.bucket, err):
 		v = &verdict{SkipAccessDenied, err.Error()}
@@ -481,7 +481,7 @@ func (s *tenantSync) checkSizes(ctx context.Context, prefix string, m *tsblock.M
 		name := slashed(file.Path)
 		a, err := s.syncer.reader.attributes(ctx, path.Join(prefix, name))
 		switch {
-		case IsGone(err):
+		case IsNotFound(err):
 			return skip(SkipIncomplete, "%s is missing", name)
 		case err != nil:
 			return err
@@ -500,10 +500,10 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int6
 	}
 	name := path.Join(prefixOf(s.tenant, id), deletionMarkName)
 	text, err := s.syncer.reader.getConfirmed(ctx, name, maxMeta)
-	if _, mimir := s.layout.(mimirLayout); mimir && IsGone(err) {
+	if _, mimir := s.layout.(mimirLayout); mimir && IsNotFound(err) {
 		text, err = s.syncer.reader.getConfirmed(ctx, markerName(s.tenant, id), maxMeta)
 	}
-	if IsGone(err) {
+	if IsNotFound(err) {
 		return 0, nil // the mark was removed
 	}
 	if err != nil {

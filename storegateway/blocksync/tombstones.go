@@ -78,9 +78,9 @@ func parseTombstones(text []byte) (Deletions, error) {
 func (s *tenantSync) readDeletions(ctx context.Context, prefix string, m *tsblock.Meta) (Deletions, error) {
 	text, err := s.syncer.reader.get(ctx, path.Join(prefix, tombstonesName), maxTombstones)
 	switch {
-	case IsGone(err) && m.Stats.NumTombstones == 0:
+	case IsNotFound(err) && m.Stats.NumTombstones == 0:
 		return nil, nil
-	case IsGone(err):
+	case IsNotFound(err):
 		return nil, skip(SkipTombstones, "%s is missing, and %d deletions are in effect", tombstonesName, m.Stats.NumTombstones)
 	case err != nil:
 		return nil, err

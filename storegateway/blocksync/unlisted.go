@@ -39,7 +39,7 @@ func (s *tenantSync) unlisted(ctx context.Context, b *block) error {
 	name := path.Join(prefixOf(s.tenant, b.id), metaName)
 	_, err := s.syncer.reader.attributes(ctx, name)
 	switch {
-	case IsGone(err):
+	case IsNotFound(err):
 		return skip(SkipNoMeta, "meta.json is gone: the block is being deleted")
 	case err == nil:
 		s.syncer.log.Warn("listing lacks an object that exists", "object", name)

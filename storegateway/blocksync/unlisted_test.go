@@ -97,7 +97,7 @@ func TestMissingObjectRequestsSync(t *testing.T) {
 	}
 	handles := pinned(s, "", 0, 1)
 	defer ReleaseAll(handles)
-	if err := s.LoadHeaders(t.Context(), handles); !IsGone(err) {
+	if err := s.LoadHeaders(t.Context(), handles); !IsNotFound(err) {
 		t.Errorf("load of a header without its index: %v", err)
 	}
 	if len(s.nudged) != 1 {

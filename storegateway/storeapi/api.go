@@ -211,11 +211,11 @@ func (c *call) retry(ctx context.Context, run func(context.Context) error) error
 		if f, ok := errors.AsType[finalError](err); ok {
 			return f.error
 		}
-		how := c.api.gateway.Repeat(ctx, err)
-		if how == promapi.NoRepeat || how == promapi.RepeatLarger && repeated {
+		how := c.api.gateway.RetryMode(ctx, err)
+		if how == promapi.NoRetry || how == promapi.RetryLarger && repeated {
 			return err
 		}
-		repeated = repeated || how == promapi.RepeatLarger
+		repeated = repeated || how == promapi.RetryLarger
 		c.query.Close()
 		c.query = nil
 		if err := c.admit(ctx, storegateway.WholeQuery); err != nil {

@@ -123,7 +123,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 		s.last.set(series.Labels)
 	}
 	broken := set.Err()
-	if broken != nil && !blocksync.IsGone(broken) && !errors.Is(broken, slab.ErrShort) {
+	if broken != nil && !blocksync.IsNotFound(broken) && !errors.Is(broken, slab.ErrShort) {
 		return broken
 	}
 	set.Close() // sending the rest needs none of its batches
@@ -142,7 +142,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 // warn sends the warnings of a set: missing blocks, and blocks that interrupted the response.
 func (s *seriesResponse) warn(set *storegateway.SeriesSet) error {
 	warnings := set.Missing().Warnings()
-	if blocksync.IsGone(s.broken) && s.sent.series > 0 {
+	if blocksync.IsNotFound(s.broken) && s.sent.series > 0 {
 		warnings = append(warnings, fmt.Sprintf("series after %s are from other blocks: %v", builtLabels(s.last.labels()), s.broken))
 	}
 	for _, warning := range warnings {

@@ -67,7 +67,7 @@ func TestStalledLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := int64(want.SizeVT())
-	testwait.Until(t, "the budget to be free", func() bool { return budget.Held() == 0 })
+	testwait.Until(t, "the budget to be free", func() bool { return budget.Reserved() == 0 })
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	const stalled = 12 // more than the concurrent light queries
@@ -76,14 +76,14 @@ func TestStalledLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testwait.Until(t, "all responses to be charged", func() bool { return budget.Held() == stalled*size })
+	testwait.Until(t, "all responses to be charged", func() bool { return budget.Reserved() == stalled*size })
 	teststore.WaitForIdle(t, g)
 	got, err := client.LabelValues(t.Context(), valuesOfI())
 	if err != nil || len(got.GetValues()) != len(want.GetValues()) {
 		t.Errorf("beside stalled clients: %d values, %v", len(got.GetValues()), err)
 	}
 	leave()
-	testwait.Until(t, "the budget to be free", func() bool { return budget.Held() == 0 })
+	testwait.Until(t, "the budget to be free", func() bool { return budget.Reserved() == 0 })
 	if n := a.cancelled.Load() + a.unbuffered.Load(); n != 0 {
 		t.Errorf("%d clients were cut or had no room", n)
 	}

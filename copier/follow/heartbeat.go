@@ -37,11 +37,11 @@ const (
 	sourceTimeout = 10 * time.Second
 )
 
-// A Heart writes heartbeats to a follower's source and records which of them have been applied to the target.
+// A Heartbeat writes heartbeats to a follower's source and records which of them have been applied to the target.
 // Everything committed on the source before an applied heartbeat was written is in the target. It is safe for
 // concurrent use.
-type Heart struct {
-	o       HeartOptions
+type Heartbeat struct {
+	o       HeartbeatOptions
 	run     string
 	schemas []string // of the tables
 	now     func() time.Time
@@ -66,8 +66,8 @@ type sentBeat struct {
 	written time.Time // zero: not written yet
 }
 
-// HeartOptions specify where heartbeats are written.
-type HeartOptions struct {
+// HeartbeatOptions specify where heartbeats are written.
+type HeartbeatOptions struct {
 	Source    binlog.Follower
 	Copy      string // the id of the copy, which is the key of its row
 	Tables    []*tabledef.Table
@@ -78,9 +78,9 @@ type HeartOptions struct {
 	Observe  func(telemetry.Event)
 }
 
-// NewHeart returns a heart that has not written any heartbeat.
-func NewHeart(o HeartOptions) *Heart {
-	h := &Heart{o: o, run: strings.ToLower(rand.Text()), now: time.Now}
+// NewHeartbeat returns a heart that has not written any heartbeat.
+func NewHeartbeat(o HeartbeatOptions) *Heartbeat {
+	h := &Heartbeat{o: o, run: strings.ToLower(rand.Text()), now: time.Now}
 	for _, t := range o.Tables {
 		h.schemas = append(h.schemas, t.Source.Schema)
 	}
@@ -89,18 +89,18 @@ func NewHeart(o HeartOptions) *Heart {
 	return h
 }
 
-func (h *Heart) heartbeat(number uint64) binlog.Heartbeat {
+func (h *Heartbeat) heartbeat(number uint64) binlog.Heartbeat {
 	return binlog.Heartbeat{Copy: h.o.Copy, Run: h.run, Number: number, Schemas: h.schemas, OnReplica: h.o.OnReplica}
 }
 
 // beat writes a heartbeat and returns its number.
-func (h *Heart) beat(ctx context.Context) (uint64, error) {
+func (h *Heartbeat) beat(ctx context.Context) (uint64, error) {
 	h.mu.Lock()
 	h.number++
 	number, begun := h.number, h.now()
 	h.sent = append(h.sent, sentBeat{number: number, at: begun})
 	h.mu.Unlock()
-	err := h.o.Source.Beat(ctx, h.heartbeat(number))
+	err := h.o.Source.WriteHeartbeat(ctx, h.heartbeat(number))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := slices.IndexFunc(h.sent, func(s sentBeat) bool { return s.number == number })
@@ -128,20 +128,20 @@ func (h *Heart) beat(ctx context.Context) (uint64, error) {
 }
 
 // read records the heartbeats of a batch read from the log.
-func (h *Heart) read(b *binlog.ChangeBatch) {
+func (h *Heartbeat) read(b *binlog.ChangeBatch) {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.seen = max(h.seen, b.Beat)
+	h.seen = max(h.seen, b.Heartbeat)
 	if b.Idle {
 		h.idle = h.now()
 	}
 }
 
 // applied records the last heartbeat before the changes in the target.
-func (h *Heart) applied(number uint64) {
+func (h *Heartbeat) applied(number uint64) {
 	if h == nil {
 		return
 	}
@@ -154,14 +154,14 @@ func (h *Heart) applied(number uint64) {
 }
 
 // provenUpto returns the number of the last applied heartbeat.
-func (h *Heart) provenUpto() uint64 {
+func (h *Heartbeat) provenUpto() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proven.number
 }
 
 // due reports whether another heartbeat is due. With hasty, it is due as soon as the last one is applied.
-func (h *Heart) due(hasty bool) bool {
+func (h *Heartbeat) due(hasty bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.sent) == 0 {
@@ -171,14 +171,14 @@ func (h *Heart) due(hasty bool) bool {
 }
 
 // fresh reports whether the target recently had everything that the source had, within a short time.
-func (h *Heart) fresh() bool {
+func (h *Heartbeat) fresh() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proven.number > 0 && h.at.Sub(h.proven.at) <= beatFresh && h.now().Sub(h.at) <= 2*beatPause
 }
 
 // lag returns the lag of the target in seconds and the age of its last proof; nil: unknown.
-func (h *Heart) lag() (seconds, confirmed *float64) {
+func (h *Heartbeat) lag() (seconds, confirmed *float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.proven.number == 0 {
@@ -199,7 +199,7 @@ func (h *Heart) lag() (seconds, confirmed *float64) {
 
 // missing returns how long the oldest heartbeat has been written and missing from the log although the source
 // reports that there is nothing more to read; 0 if none is missing.
-func (h *Heart) missing() time.Duration {
+func (h *Heartbeat) missing() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.sent {
@@ -214,7 +214,7 @@ func (h *Heart) missing() time.Duration {
 }
 
 // unwritten returns why no heartbeat could be written and for how long; nil if the last one was written.
-func (h *Heart) unwritten() (time.Duration, error) {
+func (h *Heartbeat) unwritten() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err == nil {
@@ -224,7 +224,7 @@ func (h *Heart) unwritten() (time.Duration, error) {
 }
 
 // End deletes the heartbeats from the source. It reports an error only as an event.
-func (h *Heart) End(ctx context.Context) {
+func (h *Heartbeat) End(ctx context.Context) {
 	if h == nil {
 		return
 	}
@@ -234,17 +234,17 @@ func (h *Heart) End(ctx context.Context) {
 		h.endWait = nil
 	}
 	h.mu.Unlock()
-	if err := h.o.Source.EndBeats(context.WithoutCancel(ctx), h.heartbeat(0)); err != nil {
+	if err := h.o.Source.DeleteHeartbeat(context.WithoutCancel(ctx), h.heartbeat(0)); err != nil {
 		h.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "heartbeats remain in the source: " + err.Error()})
 	}
 }
 
 // First writes the first heartbeat and reads it from the log. It returns the heartbeat's mark for later
 // positions. It fails, before any row is copied, if heartbeats cannot be written or do not arrive.
-func (h *Heart) First(ctx context.Context, tables []*rowstream.Table) (mark string, err error) {
+func (h *Heartbeat) First(ctx context.Context, tables []*rowstream.Table) (mark string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, h.o.Patience, fmt.Errorf("it was not there after %v", h.o.Patience))
 	defer cancel()
-	from, err := h.o.Source.NowPosition(ctx)
+	from, err := h.o.Source.CurrentPosition(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -258,7 +258,7 @@ func (h *Heart) First(ctx context.Context, tables []*rowstream.Table) (mark stri
 	}
 	defer func() { err = errors.Join(err, changes.Close()) }()
 	var b binlog.ChangeBatch
-	for b.Beat < number || b.Upto.Beat == "" { // the batch may end within the group of the heartbeat
+	for b.Heartbeat < number || b.Upto.Heartbeat == "" { // the batch may end within the group of the heartbeat
 		if err := changes.Next(ctx, &b); err != nil {
 			return "", fmt.Errorf("wait for the first heartbeat in the binary log: %w", err)
 		}
@@ -266,29 +266,29 @@ func (h *Heart) First(ctx context.Context, tables []*rowstream.Table) (mark stri
 	h.mu.Lock()
 	h.sent = nil // it does not prove anything about the target
 	h.mu.Unlock()
-	return b.Upto.Beat, nil
+	return b.Upto.Heartbeat, nil
 }
 
 // CatchUp blocks until the target has everything committed on the source before the call; p is a later end of
 // the log.
 func (f *Follower) CatchUp(ctx context.Context, p binlog.Position) error {
 	defer f.o.Waits.Begin("the target to have all that the source has", "", 0)()
-	if f.o.Heart == nil {
+	if f.o.Heartbeat == nil {
 		return f.waitFor(ctx, p)
 	}
 	for {
-		number, err := f.o.Heart.beat(ctx)
+		number, err := f.o.Heartbeat.beat(ctx)
 		switch {
 		case err == nil:
-			return f.await(ctx, func() bool { return f.o.Heart.provenUpto() >= number })
+			return f.await(ctx, func() bool { return f.o.Heartbeat.provenUpto() >= number })
 		case errors.Is(err, binlog.ErrReadOnly): // nothing is written any more
 			return f.waitFor(ctx, p)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !state.MayPass(err):
+		case !state.IsTransient(err):
 			return err
 		}
-		if long, _ := f.o.Heart.unwritten(); long > f.o.Patience && !state.IsLockWait(err) {
+		if long, _ := f.o.Heartbeat.unwritten(); long > f.o.Patience && !state.IsLockWait(err) {
 			return err
 		}
 		if !telemetry.Sleep(ctx, retryPause) {
