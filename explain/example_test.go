@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -29,7 +30,7 @@ func ExampleProber() {
 	text := "SELECT * FROM `orders` WHERE `customer` = ?"
 	digest := sqldigest.OfText([]byte(text))
 	p, err := explain.New(explain.Options{
-		Account: explain.Account{User: "tare", Password: "secret", Addr: func() string { return "127.0.0.1:3306" }},
+		Account: serverstats.Account{User: "tare", Password: "secret", Addr: func() string { return "127.0.0.1:3306" }},
 		Candidates: func(context.Context) ([]explain.Candidate, error) {
 			return []explain.Candidate{{Digest: digest, Schema: "shop", Text: text}}, nil
 		},

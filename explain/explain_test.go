@@ -19,6 +19,7 @@ import (
 	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -70,7 +71,7 @@ func newBench(t *testing.T, addr, user string) *bench {
 	t.Helper()
 	b := &bench{now: noon}
 	p, err := New(Options{
-		Account:    Account{User: user, Password: testmysql.Password, Addr: func() string { return addr }},
+		Account:    serverstats.Account{User: user, Password: testmysql.Password, Addr: func() string { return addr }},
 		Candidates: func(context.Context) ([]Candidate, error) { return b.all, nil },
 		Changed:    func(_ sqldigest.Digest, c Change) { b.changes = append(b.changes, c) },
 		Now:        func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler),
@@ -293,7 +294,7 @@ func testServerProblems(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) 
 		t.Errorf("%d attempts within 5 s, want 1", away.counts[resultFailed])
 	}
 	wrong := newBench(t, s.Addr, testmysql.RootUser)
-	wrong.server.account.Password = "wrong"
+	wrong.server.client = serverstats.NewClient(serverstats.Account{User: testmysql.RootUser, Password: "wrong", Addr: func() string { return s.Addr }})
 	if got := wrong.only(t, text, mode); !strings.Contains(got.Why, "1045") {
 		t.Errorf("with a wrong password: %+v", got)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 )
@@ -45,7 +46,7 @@ const (
 
 // Options configures a Prober.
 type Options struct {
-	Account    Account
+	Account    serverstats.Account
 	Kill       func(addr string, id uint32) error         // kills a connection of the account; nil: it ends by its time limit
 	Candidates func(context.Context) ([]Candidate, error) // statements with most load, the heaviest first
 	Changed    func(digest sqldigest.Digest, c Change)    // called when the server chooses another plan; may be nil
@@ -125,7 +126,7 @@ func New(o Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Prober{opts: o, planner: planner, server: server{account: o.Account, kill: o.Kill}, budget: MaxPerMinute, counts: make(map[string]uint64)}, nil
+	return &Prober{opts: o, planner: planner, server: server{client: serverstats.NewClient(o.Account), kill: o.Kill}, budget: MaxPerMinute, counts: make(map[string]uint64)}, nil
 }
 
 // Run explains candidates until ctx is done.

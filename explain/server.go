@@ -6,21 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/go-sql-driver/mysql"
-
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
-)
-
-const (
-	// statementTime is the server's time limit for one EXPLAIN; lockWait, which is shorter, bounds its waits
-	// for locks in whole seconds; callTime is the client's limit for the whole call.
-	statementTime = 1500 * time.Millisecond
-	lockWait      = 1
-	callTime      = 5 * time.Second
-
-	idleTime = time.Minute // after which the connection is closed
 )
 
 // Reasons why nothing can be explained, for operators.
@@ -34,48 +22,19 @@ var (
 	errGone     = errors.New("a table of it does not exist, or is a temporary table of its session")
 )
 
-// An Account is a login for the servers.
-type Account struct {
-	User, Password string
-	Addr           func() string // of the server that clients currently use
-}
-
 // A server is the connection to the server behind the gateway.
 type server struct {
-	account Account
-	kill    func(addr string, id uint32) error
-
-	addr string // address of db
-	db   *sql.DB
-	kind sqldigest.Server
+	client *serverstats.Client
+	kill   func(addr string, id uint32) error
 }
 
-func (s *server) close() {
-	if s.db != nil {
-		_ = s.db.Close() // nothing is pending
-		s.db = nil
-	}
-}
+func (s *server) close() { s.client.Close() }
 
-// connect returns a connection with the session's limits set.
+// connect returns a connection with the settings of EXPLAIN.
 func (s *server) connect(ctx context.Context) (*sql.Conn, error) {
-	if addr := s.account.Addr(); s.db == nil || addr != s.addr {
-		s.close()
-		cfg := mysql.NewConfig()
-		cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLSConfig = s.account.User, s.account.Password, "tcp", addr, "preferred"
-		cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = callTime, callTime, callTime
-		cfg.Logger = &mysql.NopLogger{}
-		connector, err := mysql.NewConnector(cfg)
-		if err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
-		}
-		s.db, s.addr = sql.OpenDB(connector), addr
-		s.db.SetMaxOpenConns(1)
-		s.db.SetConnMaxIdleTime(idleTime)
-	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.client.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, err
 	}
 	if err := s.prepare(ctx, conn); err != nil {
 		_ = conn.Close()
@@ -84,44 +43,27 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// prepare checks the server and sets the limits of a session. A server that lacks them is not used.
+// prepare sets the format of plans, and prevents the evaluation of subqueries.
 func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
-	var version, comment string
-	if err := conn.QueryRowContext(ctx, "SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
-		return fmt.Errorf("read version: %w", err)
-	}
-	s.kind = sqldigest.ParseServer(version)
-	settings := []string{fmt.Sprintf("SET SESSION lock_wait_timeout = %d, innodb_lock_wait_timeout = %d", lockWait, lockWait)}
-	switch s.kind.Kind {
-	case sqldigest.ServerMySQL:
-		settings = append(settings, fmt.Sprintf("SET SESSION max_execution_time = %d", statementTime.Milliseconds()))
-	case sqldigest.ServerMariaDB:
-		settings = append(settings, fmt.Sprintf("SET SESSION max_statement_time = %g, expensive_subquery_limit = 0", statementTime.Seconds()))
-	default:
-		return errServer
-	}
-	for _, text := range settings {
-		if _, err := conn.ExecContext(ctx, text); err != nil {
-			if numberOf(err) == 1193 { // unknown system variable
-				return errServer
-			}
+	if s.client.Server().Kind == sqldigest.ServerMariaDB {
+		if _, err := conn.ExecContext(ctx, "SET SESSION expensive_subquery_limit = 0"); err != nil {
 			return fmt.Errorf("limit the session: %w", err)
 		}
+		return nil
 	}
-	if s.kind.Kind == sqldigest.ServerMySQL { // older ones have no other format
-		if _, err := conn.ExecContext(ctx, "SET SESSION explain_json_format_version = 1"); err != nil && numberOf(err) != 1193 {
-			return fmt.Errorf("choose the format of plans: %w", err)
-		}
+	// Older servers have no other format.
+	if _, err := conn.ExecContext(ctx, "SET SESSION explain_json_format_version = 1"); err != nil && serverstats.ErrorNumber(err) != 1193 {
+		return fmt.Errorf("choose the format of plans: %w", err)
 	}
 	return nil
 }
 
 // mode returns the mode in which the server reads statements with its default sql_mode.
-func (s *server) mode() sqldigest.Mode { return sqldigest.Mode(0).WithServer(s.kind) }
+func (s *server) mode() sqldigest.Mode { return sqldigest.Mode(0).WithServer(s.client.Server()) }
 
 // explain returns the plan of a statement.
 func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, serverstats.CallTime)
 	defer cancel()
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -160,7 +102,7 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := parsePlan(out, s.kind.Kind)
+	plan, err := parsePlan(out, s.client.Server().Kind)
 	if err != nil {
 		return nil, refused{err}
 	}
@@ -170,7 +112,7 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 // abandon closes a connection that may be busy, and kills it: a server notices a closed connection only when
 // it writes to it.
 func (s *server) abandon(id uint32) {
-	addr := s.addr
+	addr := s.client.Addr()
 	s.close()
 	if s.kill != nil {
 		_ = s.kill(addr, id) // kill has a time limit; mostly the connection is closed by now
@@ -183,6 +125,9 @@ func baseTables(ctx context.Context, conn *sql.Conn, schema string, tables []str
 		in, name, ok := strings.Cut(t, ".")
 		if !ok {
 			in, name = schema, t
+		}
+		if strings.EqualFold(in, "information_schema") { // whose names have no case
+			return refused{errView}
 		}
 		var kind string
 		err := conn.QueryRowContext(ctx, "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?", in, name).Scan(&kind)
@@ -204,15 +149,6 @@ type refused struct{ error }
 // Unwrap implements errors.Unwrap.
 func (r refused) Unwrap() error { return r.error }
 
-// numberOf returns the number of a server's error, 0 for other errors.
-func numberOf(err error) uint16 {
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
-		return e.Number
-	}
-	return 0
-}
-
 // reason returns an error without the server's text, which may contain parts of the statement. ofServer is
 // true if no statement can be explained.
 func reason(err error) (why error, ofServer bool) {
@@ -220,10 +156,10 @@ func reason(err error) (why error, ofServer bool) {
 	if errors.As(err, &r) {
 		return r.error, false
 	}
-	if errors.Is(err, errServer) {
+	if errors.Is(err, serverstats.ErrServer) {
 		return errServer, true
 	}
-	switch n := numberOf(err); n {
+	switch n := serverstats.ErrorNumber(err); n {
 	case 0:
 		return errors.New("the server cannot be reached with the --control account"), true
 	case 1045, 1698, 1044, 1049:

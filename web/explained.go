@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 )
@@ -175,4 +177,159 @@ func (s *Server) partsIn(ctx context.Context, v *view, st *statements.Statement,
 		}
 	}
 	return all
+}
+
+// A CountSource provides the server's counts of statements and statistics of tables, as a serverstats.Reader does.
+type CountSource interface {
+	// Statement returns the counts of the statement with a normalized text, and false if there are none.
+	Statement(normalized string) (serverstats.Statement, serverstats.Status, bool)
+
+	// Tables returns statistics of tables, given as schema.table.
+	Tables(ctx context.Context, names []string) ([]serverstats.Table, error)
+}
+
+var _ CountSource = (*serverstats.Reader)(nil)
+
+// tablesWait is the time that a page waits for the statistics of tables.
+const tablesWait = 300 * time.Millisecond
+
+// A serverCounts has the server's counts of a statement for its page.
+type serverCounts struct {
+	Heads  []string // of the columns of Rows
+	Rows   []serverRow
+	Notes  []string
+	At     time.Time // of the last reading
+	Tables []tableRow
+	Why    string // reason for missing statistics of tables, as a sentence
+
+	before, since serverstats.Counts // since is of all intervals without a rise
+}
+
+type serverRow struct {
+	Name   string
+	Values []string
+}
+
+// A tableRow is a table of the statement.
+type tableRow struct {
+	Name, Rows, Data string
+	Indexes          []string
+}
+
+// countsOf returns the server's counts of a statement, before and since a rise if there is one. It returns nil without
+// a source, or if the account may not see statement texts.
+func (s *Server) countsOf(ctx context.Context, v *view, st *statements.Statement, r *rise) *serverCounts {
+	if s.opts.Counts == nil || !v.texts {
+		return nil
+	}
+	d := &serverCounts{}
+	d.addTables(ctx, s, st)
+	if st.Text == "" || st.TextCut {
+		d.Notes = []string{"Not joined with the server's counts: the text of the statement is truncated."}
+		return d
+	}
+	counts, status, ok := s.opts.Counts.Statement(st.Text)
+	d.At, d.Notes = status.At, status.Notes
+	switch {
+	case status.Problem != "":
+		d.Notes = append(d.Notes, "Counts of the server unavailable: "+strings.TrimSuffix(status.Problem, ".")+".")
+	case status.At.IsZero():
+		d.Notes = append(d.Notes, "The server's counts are not read yet.")
+	case !ok || len(counts.Intervals) == 0:
+		d.Notes = append(d.Notes, "The server has counted no call of this statement since the first reading.")
+	}
+	if !counts.Reset.IsZero() {
+		d.Notes = append(d.Notes, "The server's counters were reset at "+exactClock(counts.Reset, v.span.Length())+" UTC or in the minute before; the counts start then.")
+	}
+	d.addIntervals(counts.Intervals, r, v.span.Length())
+	return d
+}
+
+// addIntervals adds the counts before and since a rise, or of all intervals.
+func (d *serverCounts) addIntervals(all []serverstats.Interval, r *rise, looked time.Duration) {
+	var before, since []serverstats.Interval
+	for _, i := range all {
+		switch {
+		case r == nil || !i.From.Before(r.From):
+			since = append(since, i)
+		case !i.To.After(r.From):
+			before = append(before, i)
+		}
+	}
+	var columns []serverstats.Counts
+	for _, of := range []struct {
+		all []serverstats.Interval
+		sum *serverstats.Counts
+	}{{before, &d.before}, {since, &d.since}} {
+		for i := range of.all {
+			of.sum.Add(&of.all[i].Counts)
+		}
+		if of.sum.Calls > 0 {
+			d.Heads = append(d.Heads, exactClock(of.all[0].From, looked)+" – "+exactClock(of.all[len(of.all)-1].To, looked))
+			columns = append(columns, *of.sum)
+		}
+	}
+	row := func(name string, always bool, value func(c *serverstats.Counts) float64, format func(float64) string) {
+		r := serverRow{Name: name}
+		for i := range columns {
+			x := value(&columns[i])
+			always = always || x > 0
+			r.Values = append(r.Values, format(x))
+		}
+		if always && len(columns) > 0 {
+			d.Rows = append(d.Rows, r)
+		}
+	}
+	perCall := func(n func(c *serverstats.Counts) uint64) func(*serverstats.Counts) float64 {
+		return func(c *serverstats.Counts) float64 { return float64(n(c)) / float64(c.Calls) }
+	}
+	nanos := func(n float64) string { return seconds(n / 1e9) }
+	row("Calls", true, func(c *serverstats.Counts) float64 { return float64(c.Calls) }, short)
+	row("Time per call", true, perCall(func(c *serverstats.Counts) uint64 { return c.Time }), nanos)
+	row("Rows examined per call", true, perCall(func(c *serverstats.Counts) uint64 { return c.RowsExamined }), short)
+	row("Rows sent per call", true, perCall(func(c *serverstats.Counts) uint64 { return c.RowsSent }), short)
+	row("Rows changed per call", false, perCall(func(c *serverstats.Counts) uint64 { return c.RowsAffected }), short)
+	row("Lock time per call", true, perCall(func(c *serverstats.Counts) uint64 { return c.LockTime }), nanos)
+	row("Temporary tables per call", false, perCall(func(c *serverstats.Counts) uint64 { return c.TempTables }), short)
+	row("Temporary tables on disk per call", false, perCall(func(c *serverstats.Counts) uint64 { return c.TempDiskTables }), short)
+	row("Sort merge passes per call", false, perCall(func(c *serverstats.Counts) uint64 { return c.SortMergePasses }), short)
+	row("Calls without an index", false, perCall(func(c *serverstats.Counts) uint64 { return c.NoIndex }), percent)
+}
+
+// addTables adds the statistics of the statement's tables.
+func (d *serverCounts) addTables(ctx context.Context, s *Server, st *statements.Statement) {
+	if s.opts.Markers == nil || st.Text == "" {
+		return
+	}
+	names := s.tablesOf(st)
+	if len(names) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tablesWait)
+	defer cancel()
+	tables, err := s.opts.Counts.Tables(ctx, names)
+	if err != nil {
+		d.Why = "Statistics of tables unavailable: " + err.Error() + "."
+		return
+	}
+	for i := range tables {
+		t := &tables[i]
+		row := tableRow{Name: t.Schema + "." + t.Name, Rows: "about " + short(float64(t.Rows)), Data: bytesText(float64(t.DataBytes))}
+		if t.Missing {
+			row.Rows, row.Data = noValue, noValue
+			row.Indexes = []string{"The table does not exist, or the --control account may not see it."}
+		}
+		for j := range t.Indexes {
+			x := &t.Indexes[j]
+			text := x.Name + " (" + strings.Join(x.Columns, ", ") + ")"
+			switch {
+			case x.Unique:
+				text += ", unique"
+			case x.Cardinality > 0:
+				text += ", about " + short(float64(x.Cardinality)) + " values"
+			}
+			row.Indexes = append(row.Indexes, text)
+		}
+		d.Tables = append(d.Tables, row)
+	}
 }

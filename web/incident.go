@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/statements"
 )
 
@@ -36,6 +37,7 @@ type incident struct {
 	PlanAfter   []string         `json:"plan_after,omitempty"`
 	PlanChanged *time.Time       `json:"plan_changed,omitempty"`
 	Slow        []incidentCall   `json:"slow_calls"`
+	AtServer    *incidentCounts  `json:"at_server,omitempty"`
 	Link        string           `json:"link"` // to the page, with an absolute range
 
 	view *queryView
@@ -61,6 +63,37 @@ type incidentCaller struct {
 	Share  float64 `json:"share"`
 }
 
+// An incidentCounts has the server's counts of all its clients, as a serverstats.Reader reads them.
+type incidentCounts struct {
+	Read   time.Time            `json:"read"`
+	Before *incidentServerCount `json:"before,omitempty"`
+	Since  *incidentServerCount `json:"since,omitempty"`
+}
+
+// An incidentServerCount has sums over some calls.
+type incidentServerCount struct {
+	Calls           uint64  `json:"calls"`
+	Seconds         float64 `json:"seconds"`
+	LockSeconds     float64 `json:"lock_seconds"`
+	RowsExamined    uint64  `json:"rows_examined"`
+	RowsSent        uint64  `json:"rows_sent"`
+	RowsAffected    uint64  `json:"rows_affected"`
+	TempTables      uint64  `json:"temporary_tables"`
+	TempDiskTables  uint64  `json:"temporary_tables_on_disk"`
+	SortMergePasses uint64  `json:"sort_merge_passes"`
+	NoIndex         uint64  `json:"calls_without_index"`
+}
+
+func serverCountOf(c *serverstats.Counts) *incidentServerCount {
+	if c.Calls == 0 {
+		return nil
+	}
+	return &incidentServerCount{
+		Calls: c.Calls, Seconds: float64(c.Time) / 1e9, LockSeconds: float64(c.LockTime) / 1e9, RowsExamined: c.RowsExamined, RowsSent: c.RowsSent,
+		RowsAffected: c.RowsAffected, TempTables: c.TempTables, TempDiskTables: c.TempDiskTables, SortMergePasses: c.SortMergePasses, NoIndex: c.NoIndex,
+	}
+}
+
 type incidentDiffer struct {
 	Property string `json:"property"`
 	Value    string `json:"value"`
@@ -83,6 +116,7 @@ func (i *incident) Heat() template.HTML       { return i.view.Heat }
 func (i *incident) Name() string              { return i.view.Name }
 func (i *incident) Explained() *planChange    { return i.view.Explained }
 func (i *incident) Differs() *callDifferences { return i.view.Differs }
+func (i *incident) Counts() *serverCounts     { return i.view.Counts }
 func (i *incident) MarkRows() []markRow       { return i.view.Marks }
 func (i *incident) Notes() []string           { return i.view.Notes }
 func (i *incident) JSON() string              { return i.json }
@@ -176,6 +210,9 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	}
 	if e := d.Explained; e != nil && e.Before != nil {
 		i.PlanBefore, i.PlanAfter, i.PlanChanged = e.Before.lines(), e.After.lines(), &e.Changed
+	}
+	if c := d.Counts; c != nil && len(c.Rows) > 0 {
+		i.AtServer = &incidentCounts{Read: c.At, Before: serverCountOf(&c.before), Since: serverCountOf(&c.since)}
 	}
 	for _, c := range d.Slow {
 		i.Slow = append(i.Slow, incidentCall{Start: c.Start, Seconds: c.Duration.Seconds(), Rows: c.Rows, Error: c.ErrorNumber, Text: c.Text})

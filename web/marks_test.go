@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/serverstats"
 )
 
 // TestMarks expects charts to have a line per marker in their range, the list below to have its text, the
@@ -106,6 +107,99 @@ func TestPlansOfAStatement(t *testing.T) {
 		t.Error("the page does not say why there is no plan")
 	}
 }
+
+// fakeCounts has the server's counts of each statement: with twelve rows examined per call before half past two, and
+// 1,200 since.
+type fakeCounts struct{ status serverstats.Status }
+
+func (f fakeCounts) Statement(string) (serverstats.Statement, serverstats.Status, bool) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 31, 2, minute, 0, 0, time.UTC) }
+	s := serverstats.Statement{Intervals: []serverstats.Interval{
+		{From: at(27), To: at(28), Counts: serverstats.Counts{Calls: 10, RowsExamined: 120, RowsSent: 10}},
+		{From: at(28), To: at(29), Counts: serverstats.Counts{Calls: 10, RowsExamined: 120, RowsSent: 10}},
+		{From: at(29), To: at(31), Counts: serverstats.Counts{Calls: 10, RowsExamined: 5000}}, // the load rose within it
+		{From: at(31), To: at(32), Counts: serverstats.Counts{Calls: 10, RowsExamined: 12000, RowsSent: 10, NoIndex: 5}},
+	}}
+	return s, f.status, true
+}
+
+func (fakeCounts) Tables(context.Context, []string) ([]serverstats.Table, error) {
+	return []serverstats.Table{
+		{Schema: "shop", Name: "orders" + hostile, Rows: 5000, Indexes: []serverstats.Index{{Name: "k", Columns: []string{"a", "b"}, Cardinality: 50}}},
+		{Schema: "shop", Name: "gone", Missing: true},
+	}, nil
+}
+
+// TestServerCounts expects the pages and the JSON of a statement to have the server's counts before and since its rise, for
+// accounts that may see texts.
+func TestServerCounts(t *testing.T) {
+	o := testOptions()
+	o.Statements = risingStatements{&fakeStatements{}}
+	o.Now = func() time.Time { return time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC) }
+	o.Gate = testGate(t, o.Log)
+	store, err := markers.Open(markers.Options{Log: o.Log, Now: o.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Markers = store
+	o.Counts = fakeCounts{serverstats.Status{At: o.Now(), Notes: []string{"One row is not joined."}}}
+	h := New(o).Handler()
+	for _, path := range []string{"/query/", "/incident/"} {
+		_, body := browse(t, h, path+someDigest, "dba")
+		for _, want := range []string{
+			`<th scope="col" class="n">02:27:00 – 02:29:00</th><th scope="col" class="n">02:31:00 – 02:32:00</th>`,
+			`<th scope="row">Rows examined per call</th><td class="n">12</td><td class="n">1,200</td>`,
+			`<th scope="row">Calls without an index</th><td class="n">0 %</td><td class="n">50 %</td>`, "One row is not joined.", "read at 2026-01-31 03:00:00 UTC",
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s lacks %s", path, want)
+			}
+		}
+		if strings.Contains(body, "Sort merge passes") {
+			t.Error("a measure without counts is displayed")
+		}
+		if _, body := browse(t, h, path+someDigest, "guest"); strings.Contains(body, "Rows examined") {
+			t.Errorf("%s has the counts without texts", path)
+		}
+	}
+	_, body := browse(t, h, "/api/v1/incidents/"+someDigest, "dba")
+	for _, want := range []string{`"before":{"calls":20,"seconds":0,"lock_seconds":0,"rows_examined":240,`, `"since":{"calls":10,"seconds":0,"lock_seconds":0,"rows_examined":12000,`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %s in %s", want, body)
+		}
+	}
+	for want, status := range map[string]serverstats.Status{
+		"Counts of the server unavailable: the performance schema is off.": {Problem: "the performance schema is off"}, "The server&#39;s counts are not read yet.": {},
+	} {
+		o.Counts = fakeCounts{status}
+		if _, body := browse(t, New(o).Handler(), "/query/"+someDigest, "dba"); !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+}
+
+// TestTablesOfAStatement expects the page of a statement to have the statistics of its tables.
+func TestTablesOfAStatement(t *testing.T) {
+	o, _ := pageOptions()
+	store, err := markers.Open(markers.Options{Log: o.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Markers, o.Counts = namedTables{store}, fakeCounts{}
+	_, body := browse(t, New(o).Handler(), "/query/"+someDigest, "")
+	for _, want := range []string{
+		`<code>shop.orders&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;</code></th><td class="n">about 5,000</td>`, "<code>k (a, b), about 50 values</code>", "does not exist",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+}
+
+// namedTables has tables for each statement.
+type namedTables struct{ MarkerSource }
+
+func (namedTables) TablesOf(string, string) []string { return []string{"shop.orders"} }
 
 // fakeCalls has calls of one client before half past two, and of another one with a tag since.
 type fakeCalls struct{}

@@ -295,6 +295,7 @@ var ownerNames = map[string]string{
 	"pages":          "page templates, and pages cached for a second",
 	"events":         "schema changes, switches, restarts and reported events",
 	"explain":        "recent slow calls of the statements with most load, and their plans",
+	"server_counts":  "the server's counts of statements in the last minutes, and statistics of tables",
 	"call_sample":    "the sample of calls",
 	"decoders_idle":  "decoders kept for the next request",
 	memory.BaseOwner: "without an owner, measured at start",

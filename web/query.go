@@ -45,6 +45,7 @@ type queryView struct {
 	Incident  string           // link to the incident page
 	Differs   *callDifferences // nil: calls are not sampled
 	Explained *planChange      // nil: plans are not read, or not visible to the account
+	Counts    *serverCounts    // nil: the server's counts are not read, or not visible to the account
 
 	Charts []template.HTML
 	Heat   template.HTML
@@ -120,6 +121,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 		s.drawStatement(d, v, st, marks)
 	}
 	d.Differs = s.differs(ctx, v, st, d.rise)
+	d.Counts = s.countsOf(ctx, v, st, d.rise)
 	return d, nil
 }
 

@@ -57,6 +57,9 @@ type Options struct {
 	// PlanSource has the execution plans of statements; nil: there are none.
 	PlanSource PlanSource
 
+	// Counts has the counts of statements at the server; nil: there are none.
+	Counts CountSource
+
 	// Events returns events of the server, for the first page; nil: there are none. Events outside of the
 	// selected range are omitted.
 	Events func() []Event

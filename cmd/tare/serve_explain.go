@@ -9,6 +9,7 @@ import (
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/web"
@@ -21,12 +22,12 @@ const explainRange = 15 * time.Minute
 // without the account, without HTTP, or if digests are not counted.
 func (s *service) openExplain() error {
 	counted := s.history.statements()
-	if s.cfg.Control.Addr == "" || s.cfg.Explain != config.ExplainOn || s.markers == nil || counted == nil {
+	if s.cfg.Control.Addr == "" || s.cfg.Explain != config.On || s.markers == nil || counted == nil {
 		return nil
 	}
 	var err error
 	s.explain, err = explain.New(explain.Options{
-		Account: explain.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), Addr: s.controlAddr},
+		Account: s.controlAccount(),
 		Kill:    s.options.Kill,
 		Candidates: func(ctx context.Context) ([]explain.Candidate, error) {
 			return heaviest(ctx, counted, s.history.now())
@@ -41,6 +42,41 @@ func (s *service) openExplain() error {
 	s.Metrics.MustRegister(s.explain)
 	s.Go(s.explain.Run)
 	return nil
+}
+
+// controlAccount returns the login of the control account.
+func (s *service) controlAccount() serverstats.Account {
+	return serverstats.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), Addr: s.controlAddr}
+}
+
+// openServerCounts creates the Reader of the server's counts; it is nil without the account or HTTP, or if digests are not
+// counted.
+func (s *service) openServerCounts() (err error) {
+	if s.cfg.Control.Addr == "" || s.cfg.ServerCounts != config.On || s.history.statements() == nil {
+		return nil
+	}
+	if s.counts, err = serverstats.New(serverstats.Options{Account: s.controlAccount(), Log: s.Log}); err != nil {
+		return fmt.Errorf("--server-counts: %w", err)
+	}
+	s.Metrics.MustRegister(s.counts)
+	s.Go(s.counts.Run)
+	return nil
+}
+
+// countSource returns the source of the server's counts for the pages.
+func (s *service) countSource() web.CountSource {
+	if s.counts == nil {
+		return nil
+	}
+	return s.counts
+}
+
+// countBytes returns the heap bytes charged for the server's counts.
+func (s *service) countBytes() int64 {
+	if s.counts == nil {
+		return 0
+	}
+	return s.counts.HeapBytes()
 }
 
 // openCalls creates the sample of calls.

@@ -122,7 +122,7 @@ func TestDroppedIndex(t *testing.T) {
 				return "", true
 			}
 		}
-		testwait.UntilState(t, "the plan", page("orders ref by k"))
+		testwait.UntilState(t, "the plan, and the indexes of the table", page("orders ref by k", "At the server", "<code>k (customer), about"))
 		card := "/api/v1/incidents/" + i.digestOf(t, text) + "?from=" + began
 		testwait.Until(t, "calls before the change", func() bool { // an eighth of the range, no matter how busy the machine is
 			var now struct{ Affected []struct{ Calls int } }

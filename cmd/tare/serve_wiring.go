@@ -24,6 +24,7 @@ import (
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 	"github.com/taredb/tare/web"
@@ -49,6 +50,7 @@ type service struct {
 	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
 	rises    *web.RiseWatch                  // nil without HTTP or a history
 	explain  *explain.Prober                 // nil without --control, HTTP or digests
+	counts   *serverstats.Reader             // the same
 }
 
 func newService(cfg config.Serve, log *slog.Logger) *service {
@@ -186,7 +188,7 @@ func (s *service) Open(context.Context) error {
 		}
 		s.options.Observers = append(s.options.Observers, s.markers.store)
 		routes = append(routes, s.markers.routes()...)
-		if err := errors.Join(s.openExplain(), s.openCalls()); err != nil {
+		if err := errors.Join(s.openExplain(), s.openServerCounts(), s.openCalls()); err != nil {
 			return err
 		}
 		table, labels := s.history.observed()
@@ -221,6 +223,7 @@ func (s *service) Open(context.Context) error {
 		Latest:         s.latest,
 		Markers:        s.markers.source(),
 		PlanSource:     s.planSource(),
+		Counts:         s.countSource(),
 		Calls:          s.callSource(),
 		Events:         s.events,
 	}, s.heapOwners()...)
@@ -381,6 +384,7 @@ func (s *service) heapOwners() []memory.Owner {
 		{Name: "active_series", Bytes: s.active.heapBytes},
 		{Name: "events", Bytes: s.markers.heapBytes},
 		{Name: "explain", Bytes: s.explainBytes},
+		{Name: "server_counts", Bytes: s.countBytes},
 		{Name: "call_sample", Bytes: s.callBytes},
 		{Name: "relay_buffers", Bytes: func() int64 {
 			kept, lent := s.gateway.BufferBytes()

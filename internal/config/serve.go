@@ -21,7 +21,8 @@ type Serve struct {
 	Backend         Address
 	Control         ControlURL // Addr is "" if not set
 	Copies          ControlURL // the same
-	Explain         ExplainMode
+	Explain         OnOff
+	ServerCounts    OnOff
 	Standby         Address // "" when there is none
 	StandbyAccounts string  // file
 
@@ -55,13 +56,13 @@ type Serve struct {
 	set *Set
 }
 
-// ExplainMode specifies whether statements are explained.
-type ExplainMode string
+// OnOff is the mode of a part that can be switched off.
+type OnOff string
 
-// The modes by their names in --explain.
+// The modes by their names.
 const (
-	ExplainOn  ExplainMode = "on"
-	ExplainOff ExplainMode = "off"
+	On  OnOff = "on"
+	Off OnOff = "off"
 )
 
 // NewServe returns the options of tare serve with their defaults.
@@ -72,7 +73,8 @@ func NewServe() *Serve {
 	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
 	s.Control(&c.Control, "control", "account on the backend with the right to KILL statements of disconnected clients; /-/ready logs in with it")
-	Enum(s, &c.Explain, "explain", "read the execution plans of the statements with most load through the --control account, by EXPLAIN; requires SELECT on their tables. See docs/tasks/find-the-cause.md", ExplainOn, ExplainOff)
+	Enum(s, &c.Explain, "explain", "read the execution plans of the statements with most load through the --control account, by EXPLAIN; requires SELECT on their tables. See docs/tasks/find-the-cause.md", On, Off)
+	Enum(s, &c.ServerCounts, "server-counts", "read rows examined, temporary tables and lock time per statement, and the statistics of tables, from the backend through the --control account; requires SELECT on performance_schema and the tables. See docs/tasks/find-the-cause.md", On, Off)
 	s.Control(&c.Copies, "copies", "account on the target of copies: the Copies page shows the state recorded in its schema _tare; requires only SELECT on that schema")
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back: see docs/tasks/switch-clients.md")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logging sessions in at the standby: YAML, one user and password per line; the file must be readable by its owner only (0600)")
