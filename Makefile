@@ -10,11 +10,13 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them. Of the
 # others, which are the same code without it, `make test` repeats the allocation tables. `make invariants` tests all.
-INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./sqlplan/... ./frontend/... ./history/... ./stmtstats/... ./statements/... ./tsblock/... ./slab/... ./storegateway/...
+INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./sqlplan/... ./frontend/... ./stmtstats/... ./tsblock/... ./slab/... ./storegateway/...
 ALLOCATIONS := ./calls ./explain ./gateway ./markers ./mysqlwire ./querylog ./rowstream ./sqldigest ./throttle ./tick
 
-# Where goroutines meet and a run is short; `make race` has all.
-RACE := ./activeseries/... ./sizegen/bytecache/... ./gateway/... ./mysqlconn/... ./querylog/... ./slab/... ./sqlplan/... ./tick/... ./netloop/... ./internal/memory/...
+# Where goroutines share memory and a run is short; of the other packages, the tests that share it. `make race` has all.
+RACE := ./slab/... ./tick/... ./netloop/... ./gateway/switchover ./internal/memory/...
+RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEveryLineArrives|TestSlowReader|TestExchangeNeverLeaks|TestSwitchUnderLoad|TestWhileHeld|TestDrain|TestKill|TestOddLogins|TestPanicEndsOneSession|TestReadBuffersAreShared)$$
+RACESOME := ./activeseries ./gateway ./mysqlconn ./querylog ./sizegen/bytecache ./sqlplan ./stmtstats
 
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
@@ -50,10 +52,11 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	.ci/tidy
 	go vet ./...
 	go tool sizegen -verify ./...
-	go test ./...
-	go test -short -tags invariants $(INVARIANTS)
-	go test -run Alloc -tags invariants $(ALLOCATIONS)
-	go test -short -race $(RACE)
+	go test -vet=off ./...
+	go test -vet=off -short -tags invariants $(INVARIANTS)
+	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
+	go test -vet=off -short -race $(RACE)
+	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
 
 soak: ## make test ROUNDS (20) times, half of them under load; failed rounds are kept in bin/soak
 	.ci/soak $(ROUNDS)

@@ -114,7 +114,11 @@ func TestTrackerTime(t *testing.T) {
 // flow of samples must never be lost.
 func TestTrackerConcurrent(t *testing.T) {
 	tr := newTracker(t, TrackerOptions{Idle: 2 * time.Second, Step: time.Second, Matchers: 1, Stripes: 2})
-	const workers, steady, passing = 4, 300, 3000
+	const workers, steady = 4, 300
+	passing := int64(3000)
+	if testing.Short() {
+		passing = 500
+	}
 	var wg sync.WaitGroup
 	var turn sync.WaitGroup
 	for at := Moment(1); at < 30; at++ {
@@ -134,7 +138,7 @@ func TestTrackerConcurrent(t *testing.T) {
 					}
 				}
 				for i := range passing { // several workers add the same ones
-					if k := Key(1<<32 + int(at)*passing + i); !tr.Update(k, at) {
+					if k := Key(1<<32 + int64(at)*passing + i); !tr.Update(k, at) {
 						if err := tr.Add(k, at, nil); err != nil {
 							t.Error(err)
 						}

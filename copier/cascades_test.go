@@ -121,7 +121,7 @@ func TestDeriveCascades(t *testing.T) {
 		if _, err := Plan(t.Context(), options()); err != nil {
 			t.Fatal(err)
 		}
-		for range 6 {
+		for range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
 			o := options()
 			var events atomic.Int64

@@ -410,9 +410,9 @@ func TestSchemaFollow(t *testing.T) {
 
 // TestSchemaKilled ends runs at random events, until one comes to its end.
 func TestSchemaKilled(t *testing.T) {
-	rounds := 12
+	rounds := 4
 	if testing.Short() {
-		rounds = 3
+		rounds = 1
 	}
 	p := newSchemaPair(t, "struck", rentalShop...)
 	rnd := testseed.Rand(t)
@@ -441,7 +441,7 @@ func TestSchemaKilled(t *testing.T) {
 
 // TestSchemaMany copies a schema with many tables.
 func TestSchemaMany(t *testing.T) {
-	n := 200
+	n := 80
 	if testing.Short() {
 		n = 40
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"time"
 
@@ -198,7 +199,9 @@ func (a *authentication) finish() {
 	if a.backend.SetDeadline(limit) != nil || a.pending && a.backend.WriteMessage(emptyResponse(a.plugin)) != nil {
 		return
 	}
-	if err := finishLogin(a.backend, a.plugin); isTimeout(err) && time.Now().Before(limit) && a.backend.SetDeadline(limit) == nil {
+	stop := context.AfterFunc(a.srv.ctx, func() { _ = a.backend.SetDeadline(past) }) // after the limit of a drain
+	defer stop()
+	if err := finishLogin(a.backend, a.plugin); isTimeout(err) && time.Now().Before(limit) && a.backend.SetDeadline(limit) == nil && a.srv.ctx.Err() == nil {
 		_ = finishLogin(a.backend, a.plugin) // the earlier read was interrupted
 	}
 }

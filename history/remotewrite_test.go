@@ -242,9 +242,9 @@ func TestRemoteWriteRandom(t *testing.T) {
 			rnd := testseed.Rand(t)
 			r := newRemoteRun(t, test.version, test.bytes)
 			start := r.now
-			steps := 25
+			steps := 12
 			if testing.Short() || test.bytes > 0 && test.bytes < 1000 { // thousands of requests
-				steps = 8
+				steps = 4
 			}
 			for range steps {
 				r.remoteStep(rnd)
