@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/netip"
 	"sync"
 
 	"github.com/taredb/tare/sqldigest"
@@ -62,6 +63,48 @@ func (r *registry) insideList() (list []InsideSession) {
 		list = append(list, in)
 	}
 	return list
+}
+
+// A BusyWatch finds sessions that stay within one command. It is not safe for concurrent use.
+type BusyWatch struct {
+	registry   *registry
+	last, next map[*session]uint32 // busy sessions, with the number of their command
+}
+
+// NewBusyWatch returns a BusyWatch that has seen no session.
+func (s *Server) NewBusyWatch() *BusyWatch {
+	return &BusyWatch{registry: &s.registry, last: make(map[*session]uint32), next: make(map[*session]uint32)}
+}
+
+// Same returns the number of sessions that are within the same command as at the last call.
+func (w *BusyWatch) Same() (n int) {
+	clear(w.next)
+	w.registry.mu.Lock()
+	defer w.registry.mu.Unlock()
+	for ses := range w.registry.sessions {
+		if ses.phase.Load() != phaseBusy {
+			continue
+		}
+		command := ses.commands.Load()
+		if before, ok := w.last[ses]; ok && before == command {
+			n++
+		}
+		w.next[ses] = command
+	}
+	w.last, w.next = w.next, w.last
+	return n
+}
+
+// ClientOf returns the address of the client whose session has a connection to the server with this number.
+func (s *Server) ClientOf(connection uint32) (netip.AddrPort, bool) {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	for ses := range s.registry.sessions {
+		if ses.shown.connection.Load() == connection {
+			return ses.remote, true
+		}
+	}
+	return netip.AddrPort{}, false
 }
 
 // pinned returns the sessions that are known to be pinned.

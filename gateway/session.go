@@ -88,6 +88,7 @@ type control struct {
 	causes    atomic.Uint32
 	peer      atomic.Pointer[mysqlconn.Conn] // backend; nil before the backend is connected
 	phase     atomic.Uint32
+	commands  atomic.Uint32       // received
 	side      atomic.Uint32       // of to
 	pin       atomic.Pointer[pin] // why the session cannot move; written by the session
 	shown     shown
@@ -200,6 +201,7 @@ func (s *session) turn() error {
 	if err := s.awaitCommand(); err != nil {
 		return err
 	}
+	s.commands.Add(1)
 	s.phase.Store(phaseBusy)
 	if s.srv.gate.Load() != s.lane {
 		if err := s.gated(); err != nil {

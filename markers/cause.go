@@ -6,9 +6,9 @@ import "time"
 const Reach = 10 * time.Minute
 
 // LikelyCause returns the marker that may be the cause of a rise of a statement with these tables, which
-// started at since, give or take slack. A schema change must name one of the tables; any other marker may be
-// the cause of any rise, except a plan change, which is a consequence. A schema change is preferred to
-// others, then the nearest marker.
+// started at since, give or take slack. A schema change and a lock must name one of the tables; any other
+// marker may be the cause of any rise, except a plan change, which is a consequence. Schema changes and
+// locks are preferred to others, then the nearest marker.
 func LikelyCause(all []Marker, tables []string, since time.Time, slack time.Duration) (Marker, bool) {
 	var best Marker
 	found := false

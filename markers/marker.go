@@ -20,13 +20,14 @@ const (
 	KindRules   Kind = "rules"   // the rules were reloaded
 	KindBackend Kind = "backend" // the server behind the gateway became unreachable, or reachable again
 	KindPlan    Kind = "plan"    // the server chose another plan for a statement
+	KindLock    Kind = "lock"    // sessions waited for locks of one session
 
 	// KindEvent is the kind of a reported event that has no other.
 	KindEvent Kind = "event"
 )
 
 // reserved are the kinds that clients cannot report.
-var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, KindRestart, KindRules, KindBackend, KindPlan}
+var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, KindRestart, KindRules, KindBackend, KindPlan, KindLock}
 
 // A Marker is a recorded event, such as a schema change or a reported deployment.
 type Marker struct {
@@ -36,9 +37,10 @@ type Marker struct {
 	Kind  Kind      `json:"kind"`
 	Title string    `json:"title"` // one line without parts of a statement
 
-	// Text has details: for a schema change, the normalized text of the statement.
+	// Text has details: for a schema change, the normalized text of the statement; for a lock, its table and the
+	// normalized text of its session's last statement.
 	Text   string   `json:"text,omitempty"`
-	Tables []string `json:"tables,omitempty"` // schema.table, of schema changes
+	Tables []string `json:"tables,omitempty"` // schema.table, of schema changes and locks
 
 	Digest string `json:"digest,omitempty"` // the statement of a plan change
 	User   string `json:"user,omitempty"`   // MySQL user, or HTTP account that reported it
@@ -48,7 +50,10 @@ type Marker struct {
 }
 
 // Statement reports whether Text and Tables are parts of a statement, which not all accounts may see.
-func (m *Marker) Statement() bool { return m.Kind == KindDDL || m.Kind == KindAnalyze }
+func (m *Marker) Statement() bool { return m.SchemaChange() || m.Kind == KindLock }
+
+// SchemaChange reports whether the marker may change the plans of statements.
+func (m *Marker) SchemaChange() bool { return m.Kind == KindDDL || m.Kind == KindAnalyze }
 
 // Textless returns the marker without parts of statements.
 func (m Marker) Textless() Marker {
@@ -58,7 +63,7 @@ func (m Marker) Textless() Marker {
 	return m
 }
 
-// Name returns the marker in one line: the statement of a schema change, otherwise the title.
+// Name returns the marker in one line: its text for schema changes and locks, otherwise the title.
 func (m *Marker) Name() string {
 	if m.Statement() && m.Text != "" {
 		return m.Text

@@ -20,6 +20,18 @@ type Options struct {
 	Account Account
 	Now     func() time.Time // nil: the system's
 	Log     *slog.Logger
+
+	// Slow returns the number of sessions whose statement takes unusually long; nil: locks are not read.
+	Slow func() int
+
+	// Locked is called with each new wait for locks; may be nil.
+	Locked func(LockWait)
+
+	// ClientOf returns the address of the gateway's client with a connection to the server; may be nil.
+	ClientOf func(connection uint32) (string, bool)
+
+	// TablesOf returns the tables of a normalized text, as schema.table; required with Slow.
+	TablesOf func(text, schema string) []string
 }
 
 // A Reader reads from the server. It is safe for concurrent use.
@@ -34,6 +46,9 @@ type Reader struct {
 	tables  map[string]Table // by schema.table
 	counts  map[string]uint64
 	seconds float64
+	locks   lockWatch
+
+	lockReadings uint64
 
 	pause  time.Duration // after failures; used by Run only, as the next
 	resume time.Time
@@ -58,8 +73,8 @@ const maxPause = 5 * time.Minute
 
 // New returns a Reader that is idle before Run.
 func New(o Options) (*Reader, error) {
-	if o.Log == nil || o.Account.Addr == nil {
-		return nil, errors.New("BUG: serverstats: options without log or address")
+	if o.Log == nil || o.Account.Addr == nil || o.Slow != nil && o.TablesOf == nil {
+		return nil, errors.New("BUG: serverstats: options without log, address or tables")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -83,7 +98,11 @@ func (r *Reader) Run(ctx context.Context) error {
 		case q := <-r.requests:
 			r.serve(ctx, q)
 		case <-every.C:
-			if now := r.opts.Now(); !now.Before(r.next) {
+			now := r.opts.Now()
+			if r.opts.Slow != nil && r.locks.due(r.opts.Slow(), now) {
+				r.readLocks(ctx, now)
+			}
+			if !now.Before(r.next) {
 				r.next = now.Add(readEvery)
 				r.readStatements(ctx, now)
 			}
@@ -207,6 +226,10 @@ func (r *Reader) HeapBytes() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.digests.heapBytes()
+	for i := range r.locks.waits {
+		w := &r.locks.waits[i]
+		n += 300 + int64(len(w.Table)+len(w.Holder.User)+len(w.Holder.Client)+len(w.Holder.Text)+16*cap(w.Waiting))
+	}
 	for name := range r.tables {
 		t := r.tables[name]
 		n += t.bytes()
@@ -217,6 +240,7 @@ func (r *Reader) HeapBytes() int64 {
 var (
 	readingsDesc = prometheus.NewDesc("tare_server_readings_total", "Readings of the server's counts per statement through the --control account, by result: ok, unavailable (the server does not count), failed (the server cannot be used).", []string{"result"}, nil)
 	secondsDesc  = prometheus.NewDesc("tare_server_reading_seconds_total", "Time that readings of the server's counts took, connections included.", nil, nil)
+	locksDesc    = prometheus.NewDesc("tare_server_lock_readings_total", "Readings of the server's waits for locks through the --control account, while a statement of a client takes longer than a second.", nil, nil)
 	joinedDesc   = prometheus.NewDesc("tare_server_statements", "Statements for which counts of the server are kept.", nil, nil)
 )
 
@@ -224,6 +248,7 @@ var (
 func (r *Reader) Describe(ch chan<- *prometheus.Desc) {
 	ch <- readingsDesc
 	ch <- secondsDesc
+	ch <- locksDesc
 	ch <- joinedDesc
 }
 
@@ -235,5 +260,6 @@ func (r *Reader) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(readingsDesc, prometheus.CounterValue, float64(r.counts[result]), result)
 	}
 	ch <- prometheus.MustNewConstMetric(secondsDesc, prometheus.CounterValue, r.seconds)
+	ch <- prometheus.MustNewConstMetric(locksDesc, prometheus.CounterValue, float64(r.lockReadings))
 	ch <- prometheus.MustNewConstMetric(joinedDesc, prometheus.GaugeValue, float64(len(r.digests.statements)))
 }

@@ -42,8 +42,8 @@ const (
 // queryEvents queries the sources of events while the page is prepared. The returned function waits for
 // them; if one of them panicked, it panics in the request's own goroutine.
 func (s *Server) queryEvents(ctx context.Context, v *view) func() []Event {
-	var all [3][]Event
-	var failed [3]error
+	var all [4][]Event
+	var failed [4]error
 	var queried sync.WaitGroup
 	query := func(i int, source func(context.Context) []Event) {
 		queried.Go(func() {
@@ -64,6 +64,7 @@ func (s *Server) queryEvents(ctx context.Context, v *view) func() []Event {
 	if s.opts.Events != nil {
 		query(2, func(context.Context) []Event { return s.serverEvents(v) })
 	}
+	query(3, func(context.Context) []Event { return s.lockEvents(v) })
 	return func() []Event {
 		queried.Wait()
 		if p := panics.Of(errors.Join(failed[:]...)); p != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
@@ -186,6 +188,10 @@ type CountSource interface {
 
 	// Tables returns statistics of tables, given as schema.table.
 	Tables(ctx context.Context, names []string) ([]serverstats.Table, error)
+
+	// LockWaits returns the waits for locks that overlap a time range, the newest first, and the reason for which
+	// some are unknown.
+	LockWaits(from, to time.Time) (all []serverstats.LockWait, problem string)
 }
 
 var _ CountSource = (*serverstats.Reader)(nil)
@@ -332,4 +338,97 @@ func (d *serverCounts) addTables(ctx context.Context, s *Server, st *statements.
 		}
 		d.Tables = append(d.Tables, row)
 	}
+}
+
+// lockEnded is the time after the last reading of a lock after which its waits are considered over.
+const lockEnded = 35 * time.Second
+
+// A lockRow is a session that holds a lock others wait for.
+type lockRow struct {
+	From, To    time.Time
+	Holder      string // the session in words
+	Lock        string // kind and table
+	Transaction string
+	Waiters     int
+	Longest     time.Duration
+	Text, Link  string // of its last statement; "" if unknown or hidden
+	Direct      bool   // the statement of the page waits for it
+
+	wait serverstats.LockWait
+}
+
+// lockRowOf returns a row, without table and text for accounts without statement texts.
+func lockRowOf(v *view, w *serverstats.LockWait) lockRow {
+	h := &w.Holder
+	r := lockRow{From: w.From, To: w.To, Holder: "connection " + strconv.FormatUint(uint64(h.Connection), 10), Lock: string(w.Kind) + " lock", Waiters: w.Waiters, Longest: w.Longest, wait: *w}
+	if by := (&markers.Marker{User: h.User, Client: h.Client}).By(); by != "" {
+		r.Holder += " (" + by + ")"
+	}
+	if r.Transaction = noValue; h.Transaction > 0 {
+		r.Transaction = duration(h.Transaction)
+	}
+	if !v.texts {
+		return r
+	}
+	r.Lock += " on " + w.Table
+	if h.Text != "" {
+		r.Text, r.Link = cutText(h.Text, maxLine), v.link("/query/"+h.Digest.String())
+	}
+	return r
+}
+
+// Sentence describes the row.
+func (r *lockRow) Sentence(now time.Time) string {
+	holds, wait := " held a ", " waited"
+	if now.Sub(r.To) < lockEnded {
+		holds, wait = " holds a ", " wait"
+	}
+	text := strings.ToUpper(r.Holder[:1]) + r.Holder[1:] + holds + r.Lock
+	if r.Transaction != noValue {
+		text += " in a transaction of " + r.Transaction
+	}
+	return text + "; " + quantity.Of(r.Waiters, "session") + wait + ", up to " + duration(r.Longest) + "."
+}
+
+// locksOf returns the locks that a statement, or another one on its tables, waited for in the view's range, or that it
+// held.
+func (s *Server) locksOf(v *view, st *statements.Statement) (rows []lockRow, problem string) {
+	if s.opts.Counts == nil {
+		return nil, ""
+	}
+	all, problem := s.opts.Counts.LockWaits(v.span.From, v.span.To)
+	var tables []string
+	if s.opts.Markers != nil && len(all) > 0 {
+		tables = s.tablesOf(st)
+	}
+	for i := range all {
+		w := &all[i]
+		direct := slices.Contains(w.Waiting, sqldigest.Digest(st.Digest))
+		if direct || w.Holder.Digest == sqldigest.Digest(st.Digest) || slices.ContainsFunc(tables, func(t string) bool { return strings.EqualFold(t, w.Table) }) {
+			row := lockRowOf(v, w)
+			row.Direct = direct
+			rows = append(rows, row)
+		}
+	}
+	return rows, problem
+}
+
+// lockEvents returns the waits for locks in the view's range, for the first page.
+func (s *Server) lockEvents(v *view) []Event {
+	if s.opts.Counts == nil {
+		return nil
+	}
+	waits, _ := s.opts.Counts.LockWaits(v.span.From, v.span.To)
+	var all []Event
+	for i := range waits[:min(len(waits), maxRises)] {
+		w := &waits[i]
+		row := lockRowOf(v, w)
+		lasts := v.now.Sub(w.To) < lockEnded
+		e := Event{Time: w.From, Lasts: lasts, Grave: lasts, Name: "Lock wait", Text: row.Sentence(v.now)}
+		if len(w.Waiting) > 0 {
+			e.Link = v.link("/incident/" + w.Waiting[0].String())
+		}
+		all = append(all, e)
+	}
+	return all
 }

@@ -38,6 +38,7 @@ type incident struct {
 	PlanChanged *time.Time       `json:"plan_changed,omitempty"`
 	Slow        []incidentCall   `json:"slow_calls"`
 	AtServer    *incidentCounts  `json:"at_server,omitempty"`
+	LockWaits   []incidentLock   `json:"lock_waits"`
 	Link        string           `json:"link"` // to the page, with an absolute range
 
 	view *queryView
@@ -94,6 +95,40 @@ func serverCountOf(c *serverstats.Counts) *incidentServerCount {
 	}
 }
 
+// An incidentLock has the sessions that waited for locks of one session.
+type incidentLock struct {
+	From        time.Time `json:"from"`
+	To          time.Time `json:"to"`
+	Kind        string    `json:"kind"`
+	Table       string    `json:"table,omitempty"` // absent for accounts without statement texts, as Text and Digest
+	Connection  uint32    `json:"connection"`
+	User        string    `json:"user"`
+	Client      string    `json:"client"`
+	Transaction float64   `json:"transaction_seconds"`
+	Idle        bool      `json:"idle"`
+	Digest      string    `json:"digest,omitempty"`
+	Text        string    `json:"text,omitempty"`
+	Waiters     int       `json:"waiting"`
+	Longest     float64   `json:"longest_wait_seconds"`
+	Direct      bool      `json:"direct"`
+}
+
+// lockOf returns a lock for the JSON.
+func lockOf(v *view, r *lockRow) incidentLock {
+	w := &r.wait
+	l := incidentLock{
+		From: w.From, To: w.To, Kind: string(w.Kind), Connection: w.Holder.Connection, User: w.Holder.User, Client: w.Holder.Client,
+		Transaction: w.Holder.Transaction.Seconds(), Idle: w.Holder.Idle, Waiters: w.Waiters, Longest: w.Longest.Seconds(), Direct: r.Direct,
+	}
+	if v.texts {
+		l.Table, l.Text = w.Table, w.Holder.Text
+		if w.Holder.Text != "" {
+			l.Digest = w.Holder.Digest.String()
+		}
+	}
+	return l
+}
+
 type incidentDiffer struct {
 	Property string `json:"property"`
 	Value    string `json:"value"`
@@ -117,6 +152,8 @@ func (i *incident) Name() string              { return i.view.Name }
 func (i *incident) Explained() *planChange    { return i.view.Explained }
 func (i *incident) Differs() *callDifferences { return i.view.Differs }
 func (i *incident) Counts() *serverCounts     { return i.view.Counts }
+func (i *incident) Locks() []lockRow          { return i.view.Locks }
+func (i *incident) LockProblem() string       { return i.view.LockProblem }
 func (i *incident) MarkRows() []markRow       { return i.view.Marks }
 func (i *incident) Notes() []string           { return i.view.Notes }
 func (i *incident) JSON() string              { return i.json }
@@ -183,7 +220,7 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 		Sentence: "The load did not rise within this range: " + unitLoad.write(d.Load) + ", " + unitRate.write(d.Rate) + ".",
 		Link:     "/incident/" + d.ID + "?" + always, json: "/api/v1/incidents/" + d.ID + "?" + always,
 		svg: "/incident/" + d.ID + "/card.svg?" + always, all: v.link("/query/" + d.ID),
-		Affected: []incidentCaller{}, Differences: []incidentDiffer{}, Slow: []incidentCall{},
+		Affected: []incidentCaller{}, Differences: []incidentDiffer{}, Slow: []incidentCall{}, LockWaits: []incidentLock{},
 	}
 	i.Within = incidentSide{Load: d.Load, Calls: d.Rate, Duration: d.Mean.Seconds()}
 	if r := d.rise; r != nil {
@@ -213,6 +250,9 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	}
 	if c := d.Counts; c != nil && len(c.Rows) > 0 {
 		i.AtServer = &incidentCounts{Read: c.At, Before: serverCountOf(&c.before), Since: serverCountOf(&c.since)}
+	}
+	for j := range d.Locks {
+		i.LockWaits = append(i.LockWaits, lockOf(v, &d.Locks[j]))
 	}
 	for _, c := range d.Slow {
 		i.Slow = append(i.Slow, incidentCall{Start: c.Start, Seconds: c.Duration.Seconds(), Rows: c.Rows, Error: c.ErrorNumber, Text: c.Text})

@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // TestMarks expects charts to have a line per marker in their range, the list below to have its text, the
@@ -110,7 +111,14 @@ func TestPlansOfAStatement(t *testing.T) {
 
 // fakeCounts has the server's counts of each statement: with twelve rows examined per call before half past two, and
 // 1,200 since.
-type fakeCounts struct{ status serverstats.Status }
+type fakeCounts struct {
+	status serverstats.Status
+	locks  []serverstats.LockWait
+}
+
+func (f fakeCounts) LockWaits(from, to time.Time) ([]serverstats.LockWait, string) {
+	return f.locks, "The holders of metadata locks are unknown."
+}
 
 func (f fakeCounts) Statement(string) (serverstats.Statement, serverstats.Status, bool) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 31, 2, minute, 0, 0, time.UTC) }
@@ -142,7 +150,7 @@ func TestServerCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Markers = store
-	o.Counts = fakeCounts{serverstats.Status{At: o.Now(), Notes: []string{"One row is not joined."}}}
+	o.Counts = fakeCounts{status: serverstats.Status{At: o.Now(), Notes: []string{"One row is not joined."}}}
 	h := New(o).Handler()
 	for _, path := range []string{"/query/", "/incident/"} {
 		_, body := browse(t, h, path+someDigest, "dba")
@@ -171,7 +179,7 @@ func TestServerCounts(t *testing.T) {
 	for want, status := range map[string]serverstats.Status{
 		"Counts of the server unavailable: the performance schema is off.": {Problem: "the performance schema is off"}, "The server&#39;s counts are not read yet.": {},
 	} {
-		o.Counts = fakeCounts{status}
+		o.Counts = fakeCounts{status: status}
 		if _, body := browse(t, New(o).Handler(), "/query/"+someDigest, "dba"); !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -193,6 +201,54 @@ func TestTablesOfAStatement(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s", want)
 		}
+	}
+}
+
+// TestLockWaits expects the first page and the pages of waiting statements to name the session that holds a lock, with
+// texts for accounts that may see them.
+func TestLockWaits(t *testing.T) {
+	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
+	o, _ := pageOptions()
+	o.Now = func() time.Time { return now }
+	o.Gate = testGate(t, o.Log)
+	digest, err := sqldigest.Parse(someDigest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := serverstats.LockWait{
+		From: now.Add(-12 * time.Second), To: now.Add(-2 * time.Second), Kind: serverstats.RowLock, Table: "shop.secrets" + hostile, Waiters: 5, Longest: 10 * time.Second,
+		Waiting: []sqldigest.Digest{digest, {}}, // the fake's statements have no digest
+		Holder:  serverstats.Holder{Connection: 17, User: "batch", Client: "10.0.0.7:41200", Transaction: 40 * time.Second, Digest: digest, Text: "SELECT secret" + hostile},
+	}
+	o.Counts = fakeCounts{locks: []serverstats.LockWait{wait}}
+	h := New(o).Handler()
+	const holder = "onnection 17 (batch from 10.0.0.7:41200)"
+	escaped := strings.NewReplacer("<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "&", "&amp;").Replace(hostile)
+	for path, want := range map[string]string{
+		"/":                                "C" + holder + " holds a row lock on shop.secrets" + escaped + " in a transaction of 40 s; 5 sessions wait, up to 10 s.",
+		"/query/" + someDigest:             "<strong>C" + holder + " holds a row lock on shop.secrets" + escaped,
+		"/incident/" + someDigest:          "<code>SELECT secret" + escaped + "</code>",
+		"/api/v1/incidents/" + someDigest:  `"connection":17,"user":"batch","client":"10.0.0.7:41200","transaction_seconds":40,`,
+		"/incident/" + someDigest + "?a=b": "The holders of metadata locks are unknown.",
+	} {
+		if _, body := browse(t, h, path, "dba"); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s", path, want)
+		}
+		if _, body := browse(t, h, path, "guest"); !strings.Contains(body, "10.0.0.7:41200") || strings.Contains(body, "secret") {
+			t.Errorf("%s without texts lacks the client, or has a text", path)
+		}
+	}
+	if _, body := browse(t, h, "/", "dba"); !strings.Contains(body, `href="/incident/`+someDigest) {
+		t.Error("the first page has no link to the incident")
+	}
+	now = now.Add(time.Minute)
+	if _, body := browse(t, h, "/", "dba"); !strings.Contains(body, holder+" held a row lock") || !strings.Contains(body, "5 sessions waited") {
+		t.Error("a minute later the wait is not over")
+	}
+	wait.Waiting = wait.Waiting[:1]
+	o.Counts = fakeCounts{locks: []serverstats.LockWait{wait}}
+	if _, body := browse(t, New(o).Handler(), "/query/"+someDigest, "dba"); strings.Contains(body, holder) {
+		t.Error("the page of a statement that did not wait has the lock")
 	}
 }
 

@@ -47,6 +47,9 @@ type queryView struct {
 	Explained *planChange      // nil: plans are not read, or not visible to the account
 	Counts    *serverCounts    // nil: the server's counts are not read, or not visible to the account
 
+	Locks       []lockRow
+	LockProblem string // reason for which some are unknown
+
 	Charts []template.HTML
 	Heat   template.HTML
 	Parts  []barChart
@@ -122,6 +125,13 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	}
 	d.Differs = s.differs(ctx, v, st, d.rise)
 	d.Counts = s.countsOf(ctx, v, st, d.rise)
+	d.Locks, d.LockProblem = s.locksOf(v, st)
+	for i := range d.Locks {
+		if l := &d.Locks[i]; l.Direct { // known, not only possible
+			d.Cause = withCause(l.Sentence(v.now), d.Cause)
+			break
+		}
+	}
 	return d, nil
 }
 

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
@@ -52,10 +55,27 @@ func (s *service) controlAccount() serverstats.Account {
 // openServerCounts creates the Reader of the server's counts; it is nil without the account or HTTP, or if digests are not
 // counted.
 func (s *service) openServerCounts() (err error) {
-	if s.cfg.Control.Addr == "" || s.cfg.ServerCounts != config.On || s.history.statements() == nil {
+	if s.cfg.Control.Addr == "" || s.cfg.ServerCounts != config.On || s.markers == nil || s.history.statements() == nil {
 		return nil
 	}
-	if s.counts, err = serverstats.New(serverstats.Options{Account: s.controlAccount(), Log: s.Log}); err != nil {
+	var busy *gateway.BusyWatch
+	s.counts, err = serverstats.New(serverstats.Options{
+		Account: s.controlAccount(),
+		Slow: func() int { // called by Run only, which starts after the gateway was created
+			if busy == nil {
+				busy = s.gateway.NewBusyWatch()
+			}
+			return busy.Same()
+		},
+		Locked: s.markLock,
+		ClientOf: func(connection uint32) (string, bool) {
+			client, ok := s.gateway.ClientOf(connection)
+			return netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(), ok && client.IsValid()
+		},
+		TablesOf: s.markers.store.TablesOf,
+		Log:      s.Log,
+	})
+	if err != nil {
 		return fmt.Errorf("--server-counts: %w", err)
 	}
 	s.Metrics.MustRegister(s.counts)
@@ -153,9 +173,29 @@ func (s *service) markPlanChange(digest sqldigest.Digest, c explain.Change) {
 	})
 }
 
+// markLock records that sessions wait for locks of one session.
+func (s *service) markLock(w serverstats.LockWait) {
+	h := &w.Holder
+	m := markers.Marker{
+		Kind: markers.KindLock, Time: w.From, End: w.To, Title: fmt.Sprintf("Connection %d held a %s lock", h.Connection, w.Kind),
+		Tables: []string{w.Table}, User: h.User, Client: h.Client,
+	}
+	m.Text = fmt.Sprintf("%s on %s", m.Title, w.Table)
+	if h.Transaction > 0 {
+		m.Text += fmt.Sprintf(", its transaction was %s old", h.Transaction.Round(time.Second))
+	}
+	if h.Text != "" {
+		m.Text += ", its last statement: " + h.Text
+	}
+	if s.cfg.Log.Redact == querylog.RedactAll {
+		m = m.Textless()
+	}
+	s.markers.store.Add(m)
+}
+
 // schemaChanged schedules statements for EXPLAIN whose tables have changed.
 func (s *service) schemaChanged(m markers.Marker) {
-	if s.explain != nil && m.Statement() {
+	if s.explain != nil && m.SchemaChange() {
 		s.explain.SchemaChanged(m.Tables)
 	}
 }

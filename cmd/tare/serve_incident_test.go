@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -170,5 +171,72 @@ func TestDeployedQuery(t *testing.T) {
 		})
 		more()
 		stop()
+	})
+}
+
+// TestLockPileUp has one client hold a row lock, and then a metadata lock, that others wait for: the overview and the
+// incident card of a waiting statement name its session while it holds the lock.
+func TestLockPileUp(t *testing.T) {
+	onIncidents(t, func(t *testing.T, i *incident) {
+		must(t, i.server.Exec("UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'",
+			"UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'events_statements_current'"))
+		const text = "UPDATE orders SET note = 'x' WHERE id = 5"
+		var stops []func()
+		for range 3 {
+			stops = append(stops, i.load(t, text))
+		}
+		testwait.Until(t, "the statement of before", func() bool { return strings.Contains(i.page(t, "/api/v1/statements"), "UPDATE") })
+		for kind, holds := range map[string]string{"row": "SELECT note FROM orders WHERE id = 5 FOR UPDATE", "metadata": "LOCK TABLES orders WRITE"} {
+			conn, err := i.db.Conn(t.Context())
+			must(t, err)
+			var id int
+			must(t, conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
+			if kind == "row" {
+				_, err = conn.ExecContext(t.Context(), "BEGIN")
+				must(t, err)
+			}
+			_, err = conn.ExecContext(t.Context(), holds)
+			must(t, err)
+			holder := fmt.Sprintf("onnection %d (%s from 127.0.0.1:", id, testmysql.RootUser)
+			link := ""
+			testwait.UntilState(t, "the holder of a "+kind+" lock on the overview", func() (string, bool) {
+				body := i.page(t, "/")
+				before, rest, found := strings.Cut(body, holder)
+				if !found || !strings.Contains(rest, " holds a "+kind+" lock on test.orders") {
+					return body, false
+				}
+				link = before[strings.LastIndex(before, `href="`)+len(`href="`):]
+				link, _, _ = strings.Cut(link, `"`)
+				return body, strings.HasPrefix(link, "/incident/")
+			})
+			testwait.UntilState(t, "the holder on the incident card", func() (string, bool) {
+				body := i.page(t, link)
+				for _, want := range []string{"<strong>C" + holder, "sessions wait, up to", "test.orders", "UPDATE"} {
+					if !strings.Contains(body, want) {
+						return want + ": " + body, false
+					}
+				}
+				return "", true
+			})
+			var card struct {
+				LockWaits []struct {
+					Connection int
+					Kind, Text string
+					Waiting    int
+				} `json:"lock_waits"`
+			}
+			must(t, json.Unmarshal([]byte(i.page(t, "/api/v1/incidents/"+i.digestOf(t, text))), &card))
+			if w := card.LockWaits; len(w) == 0 || w[0].Connection != id || w[0].Kind != kind || w[0].Waiting < 2 || !strings.Contains(w[0].Text, "orders") {
+				t.Errorf("the card is %+v", card)
+			}
+			_, err = conn.ExecContext(t.Context(), map[string]string{"row": "ROLLBACK", "metadata": "UNLOCK TABLES"}[kind])
+			must(t, errors.Join(err, conn.Close()))
+		}
+		for _, stop := range stops {
+			stop()
+		}
+		if events := i.page(t, "/api/v1/events"); !strings.Contains(events, `"kind":"lock"`) || !strings.Contains(events, "held a row lock on test.orders") {
+			t.Errorf("the events are %s", events)
+		}
 	})
 }

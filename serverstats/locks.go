@@ -1,0 +1,323 @@
+package serverstats
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/sqldigest"
+)
+
+const (
+	maxEdges   = 2000 // of one reading
+	maxPileUps = 4    // of one reading
+	maxWaiting = 16   // waiting sessions whose statements are read
+	keptWaits  = 32
+)
+
+// A LockKind is the kind of a lock.
+type LockKind string
+
+// The kinds of locks.
+const (
+	RowLock      LockKind = "row"
+	MetadataLock LockKind = "metadata"
+)
+
+// A LockWait has the sessions that wait, directly or not, for locks of one session.
+type LockWait struct {
+	From, To time.Time // start of the longest wait, and the last reading that found it
+	Kind     LockKind
+	Table    string // schema.table, of most of the waits
+	Holder   Holder
+	Waiters  int                // sessions, the most of one reading
+	Longest  time.Duration      // wait
+	Waiting  []sqldigest.Digest // statements that wait, a few
+}
+
+// A Holder is a session that holds locks and waits for none.
+type Holder struct {
+	Connection  uint32
+	User        string
+	Client      string        // address; of the gateway's client if it is connected through the gateway
+	Transaction time.Duration // age; 0: unknown
+	Idle        bool          // it runs no statement
+	Digest      sqldigest.Digest
+	Text        string // normalized text of its last statement; "": unknown
+}
+
+// An edge is a wait of one session for another.
+type edge struct {
+	waiter, holder uint32
+	kind           LockKind
+	table          string
+}
+
+// A pileUp has the sessions that wait for one session.
+type pileUp struct {
+	holder  uint32
+	waiters []uint32
+	kind    LockKind
+	table   string
+}
+
+// pileUps returns the sessions that hold locks and wait for none, those with the most waiting sessions first.
+func pileUps(edges []edge) []pileUp {
+	waitsFor := make(map[uint32][]edge) // by holder
+	waiting := make(map[uint32]bool)
+	for _, e := range edges {
+		if e.waiter != e.holder {
+			waitsFor[e.holder] = append(waitsFor[e.holder], e)
+			waiting[e.waiter] = true
+		}
+	}
+	var all []pileUp
+	for holder := range waitsFor {
+		if waiting[holder] {
+			continue
+		}
+		reached := make(map[uint32]bool)
+		type object struct {
+			kind  LockKind
+			table string
+		}
+		objects := make(map[object]int)
+		for next := []uint32{holder}; len(next) > 0; next = next[1:] {
+			for _, e := range waitsFor[next[0]] {
+				if objects[object{e.kind, e.table}]++; !reached[e.waiter] {
+					reached[e.waiter] = true
+					next = append(next, e.waiter)
+				}
+			}
+		}
+		most := slices.MaxFunc(slices.Collect(maps.Keys(objects)), func(a, b object) int {
+			return cmp.Or(objects[a]-objects[b], strings.Compare(b.table, a.table), strings.Compare(string(a.kind), string(b.kind)))
+		})
+		all = append(all, pileUp{holder, slices.Sorted(maps.Keys(reached)), most.kind, most.table})
+	}
+	slices.SortFunc(all, func(a, b pileUp) int { return cmp.Or(len(b.waiters)-len(a.waiters), cmp.Compare(a.holder, b.holder)) })
+	return all[:min(len(all), maxPileUps)]
+}
+
+// readEdges reads the waits for row and metadata locks. The note is the reason for which some have no holder.
+func readEdges(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKind, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
+	if server == sqldigest.ServerMySQL {
+		edges, err = queryEdges(ctx, conn, RowLock, rowWaitsMySQL)
+	} else {
+		edges, err = queryEdges(ctx, conn, RowLock, rowWaitsMariaDB)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	metadata, err := queryEdges(ctx, conn, MetadataLock, metadataWaits)
+	if err != nil {
+		return nil, "", err
+	}
+	if server == sqldigest.ServerMariaDB && len(metadata) == 0 {
+		if metadata, note, err = metadataOfMariaDB(ctx, conn, tablesOf); err != nil {
+			return nil, "", err
+		}
+	}
+	return append(edges, metadata...), note, nil
+}
+
+// Each of the queries returns the connections that wait and hold, schema and table.
+var (
+	rowWaitsMySQL = fmt.Sprintf(`SELECT r.PROCESSLIST_ID, b.PROCESSLIST_ID, l.OBJECT_SCHEMA, l.OBJECT_NAME
+		FROM performance_schema.data_lock_waits w
+		JOIN performance_schema.data_locks l ON l.ENGINE_LOCK_ID = w.REQUESTING_ENGINE_LOCK_ID AND l.ENGINE = w.ENGINE
+		JOIN performance_schema.threads r ON r.THREAD_ID = w.REQUESTING_THREAD_ID
+		JOIN performance_schema.threads b ON b.THREAD_ID = w.BLOCKING_THREAD_ID
+		WHERE r.PROCESSLIST_ID IS NOT NULL AND b.PROCESSLIST_ID IS NOT NULL LIMIT %d`, maxEdges)
+
+	rowWaitsMariaDB = fmt.Sprintf("SELECT r.trx_mysql_thread_id, b.trx_mysql_thread_id, '', l.lock_table"+`
+		FROM information_schema.innodb_lock_waits w
+		JOIN information_schema.innodb_trx r ON r.trx_id = w.requesting_trx_id
+		JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id
+		JOIN information_schema.innodb_locks l ON l.lock_id = w.requested_lock_id LIMIT %d`, maxEdges)
+
+	// A granted lock is in the way if it or the requested one is exclusive in some way, or if its session waits too: then
+	// that session's request is in the way.
+	metadataWaits = fmt.Sprintf(`SELECT pt.PROCESSLIST_ID, gt.PROCESSLIST_ID, p.OBJECT_SCHEMA, p.OBJECT_NAME
+		FROM performance_schema.metadata_locks p
+		JOIN performance_schema.metadata_locks g ON g.OBJECT_TYPE = p.OBJECT_TYPE AND g.OBJECT_SCHEMA = p.OBJECT_SCHEMA
+			AND g.OBJECT_NAME = p.OBJECT_NAME AND g.OWNER_THREAD_ID <> p.OWNER_THREAD_ID
+		JOIN performance_schema.threads pt ON pt.THREAD_ID = p.OWNER_THREAD_ID
+		JOIN performance_schema.threads gt ON gt.THREAD_ID = g.OWNER_THREAD_ID
+		WHERE p.LOCK_STATUS = 'PENDING' AND g.LOCK_STATUS = 'GRANTED' AND p.OBJECT_TYPE = 'TABLE'
+			AND pt.TYPE = 'FOREGROUND' AND gt.TYPE = 'FOREGROUND' AND pt.PROCESSLIST_USER <> 'system user' AND gt.PROCESSLIST_ID IS NOT NULL
+			AND (p.LOCK_TYPE IN (%[2]s) OR g.LOCK_TYPE IN (%[2]s) OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks o
+				WHERE o.OWNER_THREAD_ID = g.OWNER_THREAD_ID AND o.LOCK_STATUS = 'PENDING'))
+		LIMIT %[1]d`, maxEdges, "'EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE', 'SHARED_READ_ONLY'")
+)
+
+func queryEdges(ctx context.Context, conn *sql.Conn, kind LockKind, query string) ([]edge, error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if n := ErrorNumber(err); n == noSuchTable || n == unknownTable { // of another version
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read waits for locks: %w", err)
+	}
+	defer rows.Close()
+	var all []edge
+	for rows.Next() {
+		e := edge{kind: kind}
+		var schema, table sql.NullString
+		if err := rows.Scan(&e.waiter, &e.holder, &schema, &table); err != nil {
+			return nil, fmt.Errorf("read waits for locks: %w", err)
+		}
+		e.table = tableName(schema.String, table.String)
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
+
+// tableName joins schema and table; without a schema the table is "`schema`.`table`".
+func tableName(schema, table string) string {
+	if schema != "" {
+		return schema + "." + table
+	}
+	schema, table, _ = strings.Cut(table, ".")
+	unquoted := strings.NewReplacer("``", "`", "`", "")
+	return unquoted.Replace(schema) + "." + unquoted.Replace(table)
+}
+
+// metadataOfMariaDB reads the waits for metadata locks from the plugin metadata_lock_info, which has no requested locks:
+// those are the tables of the waiting statements.
+func metadataOfMariaDB(ctx context.Context, conn *sql.Conn, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
+	type waiter struct {
+		id     uint32
+		tables []string
+		ddl    bool
+	}
+	var waiters []waiter
+	err = queryRows(ctx, conn, func(scan func(...any) error) error {
+		var w waiter
+		var schema, text sql.NullString
+		if err := scan(&w.id, &schema, &text); err != nil {
+			return err
+		}
+		var d sqldigest.Digester
+		d.Digest([]byte(text.String), sqldigest.Mode(0))
+		verb, _, _ := strings.Cut(string(d.Text()), " ")
+		w.ddl = !slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "("}, verb)
+		w.tables = tablesOf(string(d.Text()), schema.String)
+		waiters = append(waiters, w)
+		return nil
+	}, fmt.Sprintf("SELECT ID, DB, INFO FROM information_schema.processlist WHERE STATE = 'Waiting for table metadata lock' LIMIT %d", maxEdges))
+	if err != nil || len(waiters) == 0 {
+		return nil, "", err
+	}
+	waits := func(id uint32) bool { return slices.ContainsFunc(waiters, func(w waiter) bool { return w.id == id }) }
+	err = queryRows(ctx, conn, func(scan func(...any) error) error {
+		var holder uint32
+		var mode, schema, table string
+		if err := scan(&holder, &mode, &schema, &table); err != nil {
+			return err
+		}
+		name := schema + "." + table
+		strong := slices.Contains([]string{"MDL_EXCLUSIVE", "MDL_SHARED_NO_READ_WRITE", "MDL_SHARED_NO_WRITE", "MDL_SHARED_READ_ONLY"}, mode)
+		for _, w := range waiters {
+			if w.id != holder && len(edges) < maxEdges && (strong || w.ddl || waits(holder)) && slices.ContainsFunc(w.tables, func(t string) bool { return strings.EqualFold(t, name) }) {
+				edges = append(edges, edge{w.id, holder, MetadataLock, name})
+			}
+		}
+		return nil
+	}, fmt.Sprintf("SELECT THREAD_ID, LOCK_MODE, TABLE_SCHEMA, TABLE_NAME FROM information_schema.metadata_lock_info WHERE LOCK_TYPE = 'Table metadata lock' LIMIT %d", maxEdges))
+	if n := ErrorNumber(err); n == noSuchTable || n == unknownTable {
+		return nil, "Sessions wait for metadata locks; MariaDB does not report their holder: INSTALL SONAME 'metadata_lock_info'.", nil
+	}
+	return edges, "", err
+}
+
+// queryRows calls read for each row.
+func queryRows(ctx context.Context, conn *sql.Conn, read func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return fmt.Errorf("read sessions: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows.Scan); err != nil {
+			return fmt.Errorf("read sessions: %w", err)
+		}
+	}
+	return rows.Err()
+}
+
+// A session is a session of the server.
+type session struct {
+	user, host string
+	idle       bool
+	running    time.Duration // time of its statement or pause
+	text       string
+}
+
+// readSessions reads sessions by their connections.
+func readSessions(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKind, ids []uint32) (map[uint32]session, error) {
+	query := "SELECT ID, USER, HOST, COMMAND, TIME, INFO FROM information_schema.processlist WHERE ID IN "
+	if server == sqldigest.ServerMySQL {
+		query = "SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_INFO FROM performance_schema.threads WHERE PROCESSLIST_ID IN "
+	}
+	all := make(map[uint32]session)
+	err := queryRows(ctx, conn, func(scan func(...any) error) error {
+		var id uint32
+		var user, host, command, text sql.NullString
+		var seconds sql.NullFloat64
+		if err := scan(&id, &user, &host, &command, &seconds, &text); err != nil {
+			return err
+		}
+		all[id] = session{user.String, host.String, command.String == "Sleep", time.Duration(max(seconds.Float64, 0) * float64(time.Second)), text.String}
+		return nil
+	}, query+list(ids))
+	return all, err
+}
+
+// A transaction has the ages of a transaction and of its wait for a row lock.
+type transaction struct{ age, wait time.Duration }
+
+// readTransactions reads the transactions of connections.
+func readTransactions(ctx context.Context, conn *sql.Conn, ids []uint32) (map[uint32]transaction, error) {
+	all := make(map[uint32]transaction)
+	err := queryRows(ctx, conn, func(scan func(...any) error) error {
+		var id uint32
+		var age, wait sql.NullInt64
+		if err := scan(&id, &age, &wait); err != nil {
+			return err
+		}
+		all[id] = transaction{max(time.Duration(age.Int64)*time.Microsecond, 0), max(time.Duration(wait.Int64)*time.Microsecond, 0)}
+		return nil
+	}, "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)), TIMESTAMPDIFF(MICROSECOND, trx_wait_started, NOW(6))"+
+		" FROM information_schema.innodb_trx WHERE trx_mysql_thread_id IN "+list(ids))
+	return all, err
+}
+
+// lastStatement returns the text of a session's statement, the running one or the last; "" if the server does not keep it.
+func lastStatement(ctx context.Context, conn *sql.Conn, id uint32) (text string, err error) {
+	err = queryRows(ctx, conn, func(scan func(...any) error) error {
+		var t sql.NullString
+		err := scan(&t)
+		text = t.String
+		return err
+	}, "SELECT s.SQL_TEXT FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID WHERE t.PROCESSLIST_ID = ? ORDER BY s.EVENT_ID LIMIT 1", id)
+	return text, err
+}
+
+func list(ids []uint32) string {
+	var b strings.Builder
+	b.WriteByte('(')
+	for i, id := range ids {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, id)
+	}
+	b.WriteByte(')')
+	return b.String()
+}

@@ -1,0 +1,190 @@
+package serverstats
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
+)
+
+func TestPileUps(t *testing.T) {
+	row := func(waiter, holder uint32) edge { return edge{waiter, holder, RowLock, "s.t"} }
+	for _, c := range []struct {
+		name  string
+		edges []edge
+		want  []pileUp
+	}{
+		{name: "none"},
+		{"a queue", []edge{row(2, 1), row(3, 2), row(3, 1), row(4, 3)}, []pileUp{{1, []uint32{2, 3, 4}, RowLock, "s.t"}}},
+		{"two holders", []edge{row(3, 1), row(3, 2), row(4, 2)}, []pileUp{{2, []uint32{3, 4}, RowLock, "s.t"}, {1, []uint32{3}, RowLock, "s.t"}}},
+		{"a cycle, which the server resolves", []edge{row(1, 2), row(2, 1)}, nil},
+		{"itself", []edge{row(1, 1)}, nil},
+		{
+			"two kinds", []edge{{2, 1, MetadataLock, "s.t"}, {3, 1, MetadataLock, "s.t"}, {4, 1, RowLock, "s.u"}},
+			[]pileUp{{1, []uint32{2, 3, 4}, MetadataLock, "s.t"}},
+		},
+	} {
+		got := pileUps(c.edges)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %+v", c.name, got)
+			continue
+		}
+		for i := range got {
+			if g, w := got[i], c.want[i]; g.holder != w.holder || list(g.waiters) != list(w.waiters) || g.kind != w.kind || g.table != w.table {
+				t.Errorf("%s: %+v, want %+v", c.name, g, w)
+			}
+		}
+	}
+	if got := tableName("", "`a``b`.`c`"); got != "a`b.c" {
+		t.Errorf("table %s", got)
+	}
+}
+
+// TestLockSchedule checks that locks are read only while statements are slow, and less often if no session waits for one.
+func TestLockSchedule(t *testing.T) {
+	var w lockWatch
+	var readings []int
+	for second := range 200 {
+		slow := 1
+		if second < 10 || second == 150 {
+			slow = 0
+		}
+		now := noon.Add(time.Duration(second) * time.Second)
+		if w.due(slow, now) {
+			readings = append(readings, second)
+			w.schedule(second >= 151, now)
+		}
+	}
+	want := []int{11, 13, 17, 25, 41, 71, 101, 131, 152, 154, 156}
+	for i := range want {
+		if i >= len(readings) || readings[i] != want[i] {
+			t.Fatalf("read at %v, want %v and so on", readings, want)
+		}
+	}
+}
+
+func TestWaitsAreBounded(t *testing.T) {
+	var w lockWatch
+	for i := range uint32(2 * keptWaits) {
+		if !w.record(LockWait{To: noon, Holder: Holder{Connection: i}, Waiters: 1}) {
+			t.Error("a wait for another session is the same one")
+		}
+	}
+	if len(w.waits) != keptWaits {
+		t.Errorf("%d waits", len(w.waits))
+	}
+	if w.record(LockWait{To: noon.Add(time.Second), Holder: Holder{Connection: keptWaits}, Waiters: 7}) || w.waits[0].Waiters != 7 || !w.waits[0].To.Equal(noon.Add(time.Second)) {
+		t.Errorf("the wait was not extended: %+v", w.waits[0])
+	}
+	if !w.record(LockWait{To: noon.Add(time.Hour), Holder: Holder{Connection: keptWaits}}) {
+		t.Error("a wait an hour later is the same one")
+	}
+}
+
+// TestLocks has sessions wait for a row lock and for a metadata lock: the reading names the session that holds it. Each
+// has its own server, because MariaDB refreshes the waits for row locks only if they were not read for 0.1 s.
+func TestLocks(t *testing.T) {
+	for kind, texts := range map[LockKind][]string{
+		RowLock:      {"SELECT id FROM orders WHERE id = 5 FOR UPDATE", "UPDATE orders SET status = 'x' WHERE id = 5"},
+		MetadataLock: {"SELECT id FROM orders WHERE id = 7", "ALTER TABLE orders ADD COLUMN c INT", "SELECT status FROM orders WHERE id = 8"},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			onServers(t, func(t *testing.T, s *testmysql.Server) {
+				must(t, s.Exec("UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'",
+					"UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'events_statements_current'"))
+				b := newBench(t, s, testmysql.RootUser)
+				b.opts.TablesOf = func(string, string) []string { return []string{"test.orders"} }
+				b.testLock(t, texts[0], kind, texts[1:]...)
+			})
+		})
+	}
+}
+
+// TestMetadataLocksOfMariaDB reads them without the performance schema: from its plugin, if that is installed.
+func TestMetadataLocksOfMariaDB(t *testing.T) {
+	s := testmysql.Start(t)
+	must(t, s.Exec("CREATE TABLE orders (id INT PRIMARY KEY, status INT)", "INSERT INTO orders VALUES (7, 1)"))
+	b := newBench(t, s, testmysql.RootUser)
+	b.opts.TablesOf = func(string, string) []string { return []string{"test.orders"} }
+	const holds = "SELECT id FROM orders WHERE id = 7"
+	waits := []string{"ALTER TABLE orders COMMENT 'x'", "SELECT status FROM orders WHERE id = 8"}
+	_, release := b.lock(t, holds, waits)
+	testwait.UntilState(t, "the note", func() (string, bool) {
+		b.readLocks(t.Context(), b.now)
+		_, problem := b.LockWaits(time.Time{}, b.now)
+		return problem, strings.Contains(problem, "INSTALL SONAME")
+	})
+	release()
+	if err := s.Exec("INSTALL SONAME 'metadata_lock_info'"); err != nil {
+		t.Skipf("the server has no plugin metadata_lock_info: %v", err)
+	}
+	b.testLock(t, holds, MetadataLock, waits...)
+}
+
+// lock locks in one session and has others wait until release is called.
+func (b *bench) lock(t *testing.T, holds string, waits []string) (holder uint32, release func()) {
+	t.Helper()
+	conn, err := b.db.Conn(t.Context())
+	must(t, err)
+	must(t, conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&holder))
+	_, err = conn.ExecContext(t.Context(), "BEGIN")
+	must(t, err)
+	must(t, conn.QueryRowContext(t.Context(), holds).Scan(new(any)))
+	return holder, b.wait(t, conn, waits)
+}
+
+// wait executes statements that wait, in this order, until the returned function ends the transaction.
+func (b *bench) wait(t *testing.T, conn *sql.Conn, waits []string) (release func()) {
+	t.Helper()
+	done := make(chan error, len(waits))
+	for _, text := range waits {
+		go func() {
+			_, err := b.db.ExecContext(context.WithoutCancel(t.Context()), text)
+			done <- err
+		}()
+		testwait.Until(t, "a session that waits", func() bool {
+			var n int
+			must(t, b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE ? AND ID <> CONNECTION_ID()", text+"%").Scan(&n))
+			return n == 1
+		})
+	}
+	return func() {
+		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
+		must(t, errors.Join(err, conn.Close()))
+		for range waits {
+			must(t, testwait.Receive(t, "the end of a wait", done))
+		}
+	}
+}
+
+func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...string) {
+	t.Helper()
+	b.now = b.now.Add(time.Hour)
+	holder, release := b.lock(t, holds, waits)
+	var got LockWait
+	testwait.UntilState(t, "the wait", func() (string, bool) {
+		b.readLocks(t.Context(), b.now)
+		all, problem := b.LockWaits(b.now.Add(-time.Minute), b.now)
+		if len(all) == 0 || all[0].Waiters < len(waits) {
+			return problem, false
+		}
+		got = all[0]
+		return problem, got.Longest > 0
+	})
+	release()
+	h := got.Holder
+	if got.Kind != kind || got.Table != "test.orders" || got.Waiters != len(waits) || h.Connection != holder || h.User != testmysql.RootUser || !h.Idle || len(got.Waiting) != len(waits) {
+		t.Errorf("%+v", got)
+	}
+	if kind == RowLock && h.Transaction == 0 {
+		t.Error("the age of the transaction is unknown")
+	}
+	if strings.Contains(t.Name(), "TestLocks") && h.Text != b.normalized(holds) {
+		t.Errorf("the last statement is %q, want %q", h.Text, b.normalized(holds))
+	}
+}
