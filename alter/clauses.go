@@ -210,9 +210,8 @@ func (s *Statement) rename(from, to string) {
 	}
 }
 
-// origin returns the name of the column that a column of the new definition comes from, in lower case, and false if it is added.
+// origin returns the name of the column that a column of the new definition comes from, and false if it is added. Both are in lower case.
 func (s *Statement) origin(column string) (string, bool) {
-	column = strings.ToLower(column)
 	if from, ok := s.renamed[column]; ok {
 		return from, true
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -20,6 +21,7 @@ type CopyReport struct {
 	*copier.Report // null where an earlier run has swapped the tables
 
 	Old          string    `json:"old"`           // the table with the former definition
+	Kept         Kept      `json:"kept"`          // what has become of it
 	PauseSeconds float64   `json:"pause_seconds"` // from the request for the lock to the end of the swap, which bounds the wait of clients; 0: unknown
 	SwapTries    []string  `json:"swap_tries"`    // errors of the tries of a swap before
 	LockWaits    []float64 `json:"lock_waits"`    // seconds of the tries that did not get the lock
@@ -84,8 +86,12 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	if err != nil {
 		return err
 	}
-	report.Copy = &CopyReport{Old: r.s.Schema + "." + r.s.old(), SwapTries: []string{}, LockWaits: []float64{}}
-	w := &swapper{o: r.o, s: r.s, c: r.c, report: report.Copy, maria: rowstream.IsMariaDB(r.c.ServerVersion)}
+	report.Copy = newCopyReport(r.s)
+	w := r.newSwapper(report.Copy, r.s.shadow(), r.s.old())
+	w.before = func(ctx context.Context, p binlog.Position) error {
+		r.job.From = p.String()
+		return r.job.save(ctx, r.c, r.s)
+	}
 	gate := newGate(r.o.Postpone)
 	o := copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
@@ -106,7 +112,11 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		}
 		return fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
 	}
-	return r.finish(ctx)
+	return r.keep(ctx, report)
+}
+
+func newCopyReport(s *Statement) *CopyReport {
+	return &CopyReport{Old: s.Schema + "." + s.old(), SwapTries: []string{}, LockWaits: []float64{}}
 }
 
 // strippable reports whether all secondary indexes can be built after the rows, in their order.
@@ -118,12 +128,6 @@ func strippable(t *rowstream.Table) bool {
 		}
 	}
 	return n == len(tabledef.SecondaryIndexes(t))
-}
-
-// finish deletes what is recorded of a copy whose tables are swapped.
-func (r *run) finish(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	return errors.Join(dropSentry(ctx, r.c, r.s), forgetJob(ctx, r.c, r.s))
 }
 
 // prepareShadow creates the shadow, or finds that of an interrupted run, and returns its mapping.
@@ -186,15 +190,23 @@ func (r *run) createShadow(ctx context.Context) error {
 	return nil
 }
 
-// mapping returns the mapping to a table with the new definition. Values of added columns that are not in fixed are found out, and
-// added to it.
+// mapping returns the mapping to a table with the new definition. fixed is as for mapper.
 func (r *run) mapping(ctx context.Context, target *rowstream.Table, fixed map[string][]byte) (*tabledef.Mapping, error) {
+	p, err := r.mapper(ctx, r.s.Text, r.s.origin, target, fixed)
+	if err != nil {
+		return nil, err
+	}
+	return p.newMapping(r.t, target)
+}
+
+// mapper returns a mapper to a table. Values of added columns that are not in fixed are found out, and added to it.
+func (r *run) mapper(ctx context.Context, text string, origin func(string) (string, bool), target *rowstream.Table, fixed map[string][]byte) (*mapper, error) {
 	utc, err := inUTC(ctx, r.c)
 	if err != nil {
 		return nil, fmt.Errorf("read the server's time zone: %w", err)
 	}
-	d := &defaulter{c: r.c, target: target, name: rowstream.Ident(Schema) + "." + rowstream.Ident(newJudge(r.c, r.s, r.t).name+"_row")}
-	return newMapping(r.s, r.t, target, utc, func(column *rowstream.Column) (value []byte, err error) {
+	d := &defaulter{c: r.c, target: target, name: rowstream.Ident(Schema) + "." + rowstream.Ident(newJudge(r.c, r.s, target).name+"_row")}
+	return &mapper{text: text, origin: origin, utc: utc, fixed: func(column *rowstream.Column) (value []byte, err error) {
 		name := strings.ToLower(column.Name)
 		value, known := fixed[name]
 		if !known {
@@ -203,7 +215,7 @@ func (r *run) mapping(ctx context.Context, target *rowstream.Table, fixed map[st
 			}
 		}
 		return value, err
-	})
+	}}, nil
 }
 
 // discard drops the shadow, and all that is recorded of it.
@@ -217,32 +229,32 @@ func (r *run) discard(ctx context.Context) error {
 	return forgetJob(ctx, r.c, r.s)
 }
 
-// resume finds out what has become of an interrupted run. It reports done if that has swapped the tables.
-func (r *run) resume(ctx context.Context) (done bool, err error) {
-	if r.job, err = loadJob(ctx, r.c, r.s); err != nil || r.job == nil {
-		return false, err
+// resume finds out what has become of an interrupted run.
+func (r *run) resume(ctx context.Context) (err error) {
+	if err := r.findStage(ctx); err != nil {
+		return err
 	}
-	shadow, err := r.s.exists(ctx, r.c, r.s.shadow())
-	if err != nil {
-		return false, err
-	}
-	old, err := r.s.exists(ctx, r.c, r.s.old())
-	switch {
-	case err != nil:
-		return false, err
-	case !shadow && old:
-		if r.job.Clauses == r.s.Text {
-			return true, nil
+	if r.stage == stageReverted || r.stage == stageSwapped && r.job.over() && r.job.Clauses != r.s.Text {
+		if err := r.forgetOld(ctx); err != nil {
+			return err
 		}
-		return false, fmt.Errorf("an earlier run has altered %s by %q, and left %s.%s: repeat its command once, so that it is recorded as finished",
-			r.s.FullName(), r.job.Clauses, r.s.Schema, r.s.old())
-	case r.o.Restart:
-		r.job = nil
-		return false, r.discard(ctx)
-	case r.job.Clauses != r.s.Text:
-		return false, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+		r.stage, r.job = stageNone, nil
 	}
-	return false, nil
+	switch {
+	case r.stage == stageNone:
+		return nil
+	case r.stage == stageSwapped && r.job.Clauses != r.s.Text:
+		return fmt.Errorf("the old table %s.%s of %q is kept%s for tare alter revert: tare alter finish --table %s drops it",
+			r.s.Schema, r.s.old(), r.job.Clauses, r.job.until(), r.s.FullName())
+	case r.stage == stageSwapped:
+		return nil
+	case r.o.Restart:
+		r.stage, r.job = stageNone, nil
+		return r.discard(ctx)
+	case r.job.Clauses != r.s.Text:
+		return fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+	}
+	return nil
 }
 
 // A gate keeps a postponed swap back.

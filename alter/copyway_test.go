@@ -19,7 +19,7 @@ var errStop = errors.New("the test ends the run")
 func TestResume(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		d.fillForms("t", 200)
-		w := d.write("t", 200)
+		w := d.write("t", 200, nil)
 		const clauses = "ADD COLUMN made TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, MODIFY small INT, DROP COLUMN body"
 		o := d.options("t", clauses)
 		o.AlwaysCopy, o.ChunkBytes, o.Workers = true, 4<<10, 2
@@ -86,11 +86,20 @@ func TestSwappedBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := d.options("t", "ADD COLUMN b INT")
-	if _, err := Run(t.Context(), other); err == nil || !strings.Contains(err.Error(), "recorded as finished") {
+	if _, err := Run(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is kept for tare alter revert") {
 		t.Errorf("other clauses: %v", err)
 	}
-	if r, err := Run(t.Context(), o); err != nil || r.Way != WayCopy || r.Copy.Report != nil {
+	if r, err := Run(t.Context(), o); err != nil || r.Way != WayCopy || r.Copy.Report != nil || !strings.Contains(r.Copy.Kept.NoWay, "no position") {
 		t.Errorf("got %+v, %v", r, err)
+	}
+	if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no position of the binary log") {
+		t.Errorf("revert: %v", err)
+	}
+	if _, err := Finish(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	if _, err := Finish(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no old table of "+d.schema+".t is kept") {
+		t.Errorf("finish after finish: %v", err)
 	}
 	if r, err := Run(t.Context(), other); err != nil || r.Way != WayInstant {
 		t.Errorf("the next one: %+v, %v", r, err)

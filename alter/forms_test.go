@@ -1,11 +1,13 @@
 package alter
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,14 +55,20 @@ const formTable = ` (
 ) ENGINE=InnoDB CHARACTER SET utf8mb4`
 
 // formRow is a row of it.
-func formRow(id int) string {
-	return fmt.Sprintf("(%d, 0, %d, %d, %d.25, %d.5, %d.1e-3, 'name %d', x'e9%02x', 'é%d', 'c%d', REPEAT('b', %d), x'ff%02x00', x'%02x', '2026-01-%02d', '2026-01-31 10:%02d:00', "+
-		"'2026-01-31 10:00:00.%03d', '2026-03-01 00:00:%02d', '%02d:00:01', '%s', '%s', %d, b'%b', '{\"a\": %d}', '%d', %d, %d)",
+func formRow(id int) string { return "(" + strings.Join(formValues(id), ", ") + ")" }
+
+// formValues are the values of formNames in a row.
+func formValues(id int) []string {
+	return strings.Split(fmt.Sprintf("%d|0|%d|%d|%d.25|%d.5|%d.1e-3|'name %d'|_latin1 x'e9%02x'|'é%d'|'c%d'|REPEAT('b', %d)|x'ff%02x00'|x'%02x'|'2026-01-%02d'|'2026-01-31 10:%02d:00'|"+
+		"'2026-01-31 10:00:00.%03d'|'2026-03-01 00:00:%02d'|'%02d:00:01'|'%s'|'%s'|%d|b'%b'|'{\"a\": %d}'|'%d'|%d|%d",
 		id, id+300, uint64(1)<<63+uint64(id), id, id, id, id, 'a'+id%20, id, id, id, id%256, id%256, 1+id%28, id%60, id%1000, id%60, id%24,
-		[]string{"a", "b", "c"}[id%3], []string{"", "x", "x,z", "y"}[id%4], 1990+id%50, id%32, id, id, id%100, id)
+		[]string{"a", "b", "c"}[id%3], []string{"", "x", "x,z", "y"}[id%4], 1990+id%50, id%32, id, id, id%100, id), "|")
 }
 
-const formColumns = " (id, n, small, big, price, f, d, name, lat, mb3, code, body, bin, blb, day, at, at3, ts, tm, kind, flags, y, bits, js, num, opt, u) VALUES "
+const (
+	formNames   = "id, n, small, big, price, f, d, name, lat, mb3, code, body, bin, blb, day, at, at3, ts, tm, kind, flags, y, bits, js, num, opt, u"
+	formColumns = " (" + formNames + ") VALUES "
+)
 
 // fillForms creates the table with rows.
 func (d *database) fillForms(table string, rows int) {
@@ -76,51 +84,107 @@ func (d *database) fillForms(table string, rows int) {
 type writer struct {
 	counts map[int]int // by id: the expected value of n
 	gone   map[int]bool
+	writes atomic.Int64
 	stop   chan struct{}
 	done   sync.WaitGroup
 	err    error
+
+	altered *Statement // whose names are tried after those of formTable; nil: those alone
+	news    bool       // the last statement had the new names
 }
 
-// write starts a writer: it counts up rows, and inserts and deletes others. columns are the names of n and of the columns that an inserted
-// row needs; they may change when the table is altered, and statements that name old ones are then repeated with new ones.
-func (d *database) write(table string, rows int) *writer {
+// write starts a writer: it counts up rows, and inserts and deletes others.
+func (d *database) write(table string, rows int, altered *Statement) *writer {
 	c := d.connect()
-	w := &writer{counts: make(map[int]int), gone: make(map[int]bool), stop: make(chan struct{})}
+	w := &writer{counts: make(map[int]int), gone: make(map[int]bool), stop: make(chan struct{}), altered: altered}
+	if altered != nil {
+		if _, err := c.Exec(d.t.Context(), "SET SESSION sql_mode = ''"); err != nil { // added columns may have no default
+			d.t.Fatal(err)
+		}
+	}
 	w.done.Go(func() {
 		pace := time.NewTicker(2 * time.Millisecond) // the CPU is for the copy
 		defer pace.Stop()
-		for i := 0; ; i++ {
+		for i := 0; w.err == nil; i++ {
 			select {
 			case <-w.stop:
 				return
 			case <-pace.C:
 			}
-			id := 1 + i*7%rows
-			switch i % 5 {
-			case 3:
-				id = rows + i
-				if w.err = d.execOn(c, "INSERT INTO "+table+formColumns+formRow(id)); w.err != nil {
-					return
-				}
-				w.counts[id] = 0
-			case 4:
-				id = rows + i - 1
-				if i%2 == 0 {
-					if w.err = d.execOn(c, fmt.Sprintf("DELETE FROM %s WHERE id = %d", table, id)); w.err != nil {
-						return
-					}
-					delete(w.counts, id)
-					w.gone[id] = true
-				}
-			default:
-				if w.err = d.execOn(c, fmt.Sprintf("UPDATE %s SET n = n + 1 WHERE id = %d", table, id)); w.err != nil {
-					return
-				}
-				w.counts[id]++
-			}
+			w.turn(d, c, table, i, rows)
+			w.writes.Add(1)
 		}
 	})
 	return w
+}
+
+// turn executes the statement number i.
+func (w *writer) turn(d *database, c *mysqlconn.Client, table string, i, rows int) {
+	id := 1 + i*7%rows
+	switch {
+	case i%5 == 3:
+		id = rows + i
+		if w.err = w.exec(d, c, func(s *Statement) string { return insertInto(table, id, s) }); w.err == nil {
+			w.counts[id] = 0
+		}
+	case i%10 == 4:
+		id = rows + i - 1
+		if w.err = d.execOn(c, fmt.Sprintf("DELETE FROM %s WHERE id = %d", table, id)); w.err == nil {
+			delete(w.counts, id)
+			w.gone[id] = true
+		}
+	case i%5 != 4:
+		if w.err = w.exec(d, c, func(s *Statement) string {
+			n := s.newName("n")
+			return fmt.Sprintf("UPDATE %s SET %s = %[2]s + 1 WHERE id = %d", table, n, id)
+		}); w.err == nil {
+			w.counts[id]++
+		}
+	}
+}
+
+// exec executes a statement with the names of one definition, and if they are unknown with those of the other one.
+func (w *writer) exec(d *database, c *mysqlconn.Client, sql func(*Statement) string) error {
+	for try := range 10 {
+		var s *Statement
+		if w.news {
+			s = w.altered
+		}
+		err := d.execOn(c, sql(s))
+		var refused *mysqlconn.ServerError
+		if w.altered == nil || try == 9 || !errors.As(err, &refused) || refused.Number != 1054 {
+			return err
+		}
+		w.news = !w.news
+	}
+	panic("BUG: no try has returned")
+}
+
+// newName returns the name of a column after the statement; empty if it is dropped. s may be nil.
+func (s *Statement) newName(column string) string {
+	if s == nil {
+		return column
+	}
+	for to, from := range s.renamed {
+		if from == column {
+			return to
+		}
+	}
+	if s.dropped[column] {
+		return ""
+	}
+	return column
+}
+
+// insertInto returns the statement that inserts a row, into the table with the old definition or that of a statement.
+func insertInto(table string, id int, s *Statement) string {
+	var names, values []string
+	for i, name := range strings.Split(formNames, ", ") {
+		if name := s.newName(name); name != "" {
+			names, values = append(names, name), append(values, formValues(id)[i])
+		}
+	}
+	return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
 }
 
 func (d *database) execOn(c *mysqlconn.Client, sql string) error {
@@ -203,7 +267,7 @@ func (d *database) form(f form, table string) {
 	t := d.t
 	const rows = 50
 	d.fillForms(table, rows)
-	w := d.write(table, rows)
+	w := d.write(table, rows, nil)
 	o := d.options(table, f.clauses)
 	o.AlwaysCopy, o.Postpone, o.Workers = true, true, 2
 	o.Control = t.TempDir() + "/s"
@@ -274,7 +338,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		for _, table := range []string{"t", "Upper"} {
 			name := "`" + table + "`"
 			d.fillForms(name, 50)
-			w := d.write(name, 50)
+			w := d.write(name, 50, nil)
 			o := d.options(table, "MODIFY id BIGINT NOT NULL AUTO_INCREMENT, ADD COLUMN note VARCHAR(20) DEFAULT 'x'")
 			o.AlwaysCopy = true
 			report, err := Run(t.Context(), o)
@@ -289,8 +353,13 @@ func TestSwapUnderLoad(t *testing.T) {
 			if left := d.value(c, "SELECT GROUP_CONCAT(TABLE_NAME) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+d.schema+"' AND (TABLE_NAME LIKE '%sentry%' OR TABLE_NAME LIKE '%tare_new%')"); left != "" {
 				t.Errorf("%s are left", left)
 			}
-			if left := d.value(c, "SELECT COUNT(*) FROM _tare.alter_job WHERE table_schema = '"+d.schema+"'"); left != "0" {
-				t.Errorf("%s jobs are left", left)
+			if r, err := Finish(t.Context(), d.options(table, "")); err != nil || r.Copy.Kept.State != KeptDropped {
+				t.Errorf("finish: %+v, %v", r, err)
+			}
+			for _, records := range []string{"alter_job WHERE table_schema", "copy_table WHERE target_schema", "copy_chunk WHERE target_schema", "copy_definition WHERE target_schema"} {
+				if left := d.value(c, "SELECT COUNT(*) FROM _tare."+records+" = '"+d.schema+"'"); left != "0" {
+					t.Errorf("%s of %s are left", left, records)
+				}
 			}
 		}
 	})

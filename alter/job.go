@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -19,6 +20,30 @@ type job struct {
 
 	// Fixed has the values of added columns, which are the same in all runs. A nil value is NULL.
 	Fixed map[string][]byte `json:"fixed"`
+
+	From string `json:"from,omitempty"` // a position of the binary log before the last try of a swap
+	Kept *kept  `json:"kept,omitempty"` // nil: the tables are not known to be swapped
+}
+
+// A kept is the record of an old table after the swap.
+type kept struct {
+	Until  time.Time `json:"until"`            // when it may be dropped
+	Closed string    `json:"closed,omitempty"` // why there is no way back; empty: there is one
+	Lossy  []string  `json:"lossy,omitempty"`  // what the way back could lose
+
+	// Fixed has, for rows written since the swap, the values of columns that the new definition does not have.
+	Fixed map[string][]byte `json:"fixed"`
+}
+
+// over reports whether the old table may be dropped.
+func (j *job) over() bool { return j.Kept != nil && time.Now().After(j.Kept.Until) }
+
+// until returns the time until which the old table is kept, for messages.
+func (j *job) until() string {
+	if j.Kept == nil {
+		return ""
+	}
+	return " until " + j.Kept.Until.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // jobs is the table of the records.
@@ -67,11 +92,12 @@ func (j *job) save(ctx context.Context, c *mysqlconn.Client, s *Statement) error
 	return nil
 }
 
-// forgetJob deletes the record, and that of the rows of the shadow.
+// forgetJob deletes the record, and those of the rows.
 func forgetJob(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
-	spec := s.spec(nil)
-	if err := (state.State{Schema: Schema}).ForgetTable(ctx, c, &spec); err != nil {
-		return err
+	for _, spec := range []tabledef.Spec{s.spec(nil), s.backSpec(nil)} {
+		if err := (state.State{Schema: Schema}).ForgetTable(ctx, c, &spec); err != nil {
+			return err
+		}
 	}
 	if _, err := c.Exec(ctx, "DELETE FROM "+jobs()+s.jobWhere()); err != nil && !state.Absent(err) {
 		return fmt.Errorf("delete the record of %s in schema %s: %w", s.FullName(), Schema, err)
@@ -85,6 +111,9 @@ func (s *Statement) shadow() string { return "_tare_new_" + s.Table }
 // old returns the name that the table gets.
 func (s *Statement) old() string { return "_tare_old_" + s.Table }
 
+// reverted returns the name that the table with the new definition gets when it is reverted. It is sorted behind that of old.
+func (s *Statement) reverted() string { return "_tare_rev_" + s.Table }
+
 // sqlName returns the name of a table of the schema for statements.
 func (s *Statement) sqlName(table string) string {
 	return rowstream.Ident(s.Schema) + "." + rowstream.Ident(table)
@@ -93,6 +122,11 @@ func (s *Statement) sqlName(table string) string {
 // spec is the copy of the table to its shadow.
 func (s *Statement) spec(m *tabledef.Mapping) tabledef.Spec {
 	return tabledef.Spec{Schema: s.Schema, Name: s.Table, ToSchema: s.Schema, ToName: s.shadow(), Mapping: m}
+}
+
+// backSpec is the copy of the changes of the table back to the old one.
+func (s *Statement) backSpec(m *tabledef.Mapping) tabledef.Spec {
+	return tabledef.Spec{Schema: s.Schema, Name: s.Table, ToSchema: s.Schema, ToName: s.old(), Mapping: m}
 }
 
 // exists reports whether the schema has a table.

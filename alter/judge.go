@@ -51,6 +51,7 @@ type Judgement struct {
 	Seconds     float64  `json:"copy_seconds"`   // that writing all rows would take at that rate, without indexes; 0: unknown
 	Replication string   `json:"replication"`    // what replicas do
 	CopyRefused string   `json:"copy_refused"`   // why the rows cannot be copied to a shadow table; empty: they can
+	Revert      WayBack  `json:"revert"`         // how a copy could be reverted
 	Notes       []string `json:"notes"`          // differences between the copy and a plain ALTER TABLE
 }
 
@@ -78,7 +79,7 @@ func (j *judge) sqlName() string { return rowstream.Ident(Schema) + "." + rowstr
 
 // judge returns what the statement would do. It writes the probe alone, and drops it.
 func (j *judge) judge(ctx context.Context) (*Judgement, error) {
-	g := &Judgement{Rows: j.t.RowsEstimate, Clauses: []Verdict{}, Notes: []string{}, RowVersions: -1}
+	g := &Judgement{Rows: j.t.RowsEstimate, Clauses: []Verdict{}, Notes: []string{}, RowVersions: -1, Revert: WayBack{Lossy: []string{}}}
 	if err := j.size(ctx, g); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -126,7 +127,7 @@ func (d *database) value(c *mysqlconn.Client, sql string) string {
 
 // options are those for a table of the schema.
 func (d *database) options(table, clauses string) Options {
-	return Options{On: d.config(), Schema: d.schema, Table: table, Clauses: clauses, Observe: func(e telemetry.Event) {
+	return Options{On: d.config(), Schema: d.schema, Table: table, Clauses: clauses, KeepOld: time.Hour, Detach: true, Observe: func(e telemetry.Event) {
 		if e.Kind == telemetry.EventAlter || e.Kind == telemetry.EventRetry {
 			d.t.Log(e.Text)
 		}

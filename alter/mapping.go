@@ -14,13 +14,21 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// newMapping returns where the columns of the new definition come from. fixed returns the value that all rows get in an added column. It
-// returns an error where a copy of the rows would not be what a plain ALTER TABLE leaves, or could lose changes.
-func newMapping(s *Statement, source, target *rowstream.Table, utc bool, fixed func(*rowstream.Column) ([]byte, error)) (*tabledef.Mapping, error) {
-	m := &tabledef.Mapping{Text: s.Text}
+// A mapper finds out where the columns of a definition come from.
+type mapper struct {
+	text   string
+	origin func(column string) (from string, ok bool) // by names in lower case; false: the column is added
+	utc    bool                                       // the server's time zone is UTC
+	fixed  func(*rowstream.Column) ([]byte, error)    // returns the value that all rows get in an added column
+}
+
+// newMapping returns where the columns of the target's definition come from. It returns an error where a copy of the rows would not be
+// what a plain ALTER TABLE leaves, or could lose changes.
+func (p *mapper) newMapping(source, target *rowstream.Table) (*tabledef.Mapping, error) {
+	m := &tabledef.Mapping{Text: p.text}
 	for i := range target.Columns {
 		c := tabledef.MappedColumn{Column: target.Columns[i]}
-		from, existed := s.origin(c.Column.Name)
+		from, existed := p.origin(strings.ToLower(c.Column.Name))
 		n := tabledef.ColumnNumber(source, from)
 		var err error
 		switch {
@@ -30,7 +38,7 @@ func newMapping(s *Statement, source, target *rowstream.Table, utc bool, fixed f
 			if c.Conversion, err = rowstream.ConvertColumn(from, &c.Column); err != nil {
 				return nil, err
 			}
-			if c.Conversion.UTC && !utc {
+			if c.Conversion.UTC && !p.utc {
 				return nil, fmt.Errorf("column %s: from %s to %s: it depends on the time zone of the session, and that of the server is not UTC", from.Name, from.FullType, c.Column.FullType)
 			}
 		case existed:
@@ -38,7 +46,7 @@ func newMapping(s *Statement, source, target *rowstream.Table, utc bool, fixed f
 		case c.Column.Auto:
 			return nil, fmt.Errorf("column %s: the rows would get other numbers than by ALTER TABLE", c.Column.Name)
 		default:
-			if c.Fixed, err = fixed(&c.Column); err != nil {
+			if c.Fixed, err = p.fixed(&c.Column); err != nil {
 				return nil, fmt.Errorf("find the value of the added column %s: %w", c.Column.Name, err)
 			}
 		}

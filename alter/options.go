@@ -44,6 +44,18 @@ type Options struct {
 	Restart  bool // discard an unfinished copy of the table first
 	Postpone bool // swap the tables only when the control socket is told to
 
+	// KeepOld is how long the old table of a copy is kept, and changes of the new one are followed back into it, so that Revert is
+	// possible. 0: it is dropped at once.
+	KeepOld time.Duration
+
+	// Detach has Run return after the swap, instead of following changes back while the old table is kept. The same run, and Revert,
+	// follow those that were made since.
+	Detach bool
+
+	LossyRevert bool // Revert even if values are lost
+
+	Swapped func(*Report) // called when the tables are swapped, before changes are followed back; nil: not called
+
 	Observe func(telemetry.Event) // called by several goroutines; nil: no one
 }
 
@@ -56,7 +68,12 @@ func (o *Options) Validate() error {
 	if o.Observe == nil {
 		o.Observe = func(telemetry.Event) {}
 	}
+	if o.Swapped == nil {
+		o.Swapped = func(*Report) {}
+	}
 	switch {
+	case o.KeepOld < 0:
+		return fmt.Errorf("an old table that is kept for %v: use 0 or more", o.KeepOld)
 	case o.Schema == "" || o.Table == "":
 		return errors.New("no table to alter")
 	case o.AlwaysCopy && o.NeverCopy:

@@ -41,9 +41,19 @@ type run struct {
 
 	references []string // foreign keys of the table, and those that refer to it
 
-	job     *job // an unfinished copy; nil: there is none
-	swapped bool // by an earlier run, which did not live to record it
+	job   *job // of a copy that an earlier run has begun; nil: there is none
+	stage stage
 }
+
+// A stage is how far a copy has come, as seen by its tables.
+type stage int
+
+const (
+	stageNone     stage = iota
+	stageCopying        // the tables are not swapped
+	stageSwapped        // the old table is kept
+	stageReverted       // the tables were swapped back, and the new one is left
+)
 
 // ErrBusy means that another process alters the table.
 var ErrBusy = errors.New("another tare alter is at work")
@@ -73,20 +83,13 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := checkMode(ctx, r.c, r.s); err != nil {
 		return err
 	}
-	got, err := rowstream.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+rowstream.Quote(lockName(r.s))+", 2), 0)")
-	if err != nil {
-		return fmt.Errorf("lock alterations of %s: %w", r.s.FullName(), err)
-	}
-	if got != "1" {
-		return fmt.Errorf("%w on %s: wait for it, or stop it", ErrBusy, r.s.FullName())
-	}
-	if _, err := r.c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil { // it may be idle for as long as a copy takes
-		return fmt.Errorf("prepare the connection to the server: %w", err)
+	if err := r.lock(ctx); err != nil {
+		return err
 	}
 	if err := r.fold(ctx); err != nil {
 		return err
 	}
-	if r.swapped, err = r.resume(ctx); err != nil {
+	if err := r.resume(ctx); err != nil {
 		return err
 	}
 	if r.t, err = rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.Table); err != nil {
@@ -108,9 +111,26 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.g.CopyRefused = refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); r.g.CopyRefused == "" && j.after != nil {
 		if _, err := r.mapping(ctx, j.after, make(map[string][]byte)); err != nil {
 			r.g.CopyRefused = err.Error()
+		} else if _, r.g.Revert, err = r.wayBack(ctx, r.t, j.after, make(map[string][]byte)); err != nil {
+			return err
 		}
 	}
 	r.g.Notes = append(r.g.Notes, checkNotes(r.t, r.c.ServerVersion)...)
+	return nil
+}
+
+// lock takes the lock of the table's alterations.
+func (r *run) lock(ctx context.Context) error {
+	got, err := rowstream.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+rowstream.Quote(lockName(r.s))+", 2), 0)")
+	if err != nil {
+		return fmt.Errorf("lock alterations of %s: %w", r.s.FullName(), err)
+	}
+	if got != "1" {
+		return fmt.Errorf("%w on %s: wait for it, or stop it; while it follows changes back, use tare alter ctl revert, or finish", ErrBusy, r.s.FullName())
+	}
+	if _, err := r.c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil { // it may be idle for as long as a copy takes
+		return fmt.Errorf("prepare the connection to the server: %w", err)
+	}
 	return nil
 }
 
@@ -161,8 +181,11 @@ func Lint(ctx context.Context, o Options) (*Plan, error) {
 	}
 	defer r.close()
 	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
-	if r.job != nil {
+	switch r.stage {
+	case stageCopying:
 		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+	case stageSwapped:
+		return nil, fmt.Errorf("an earlier run has altered %s by %q, and its old table is kept%s", r.s.FullName(), r.job.Clauses, r.job.until())
 	}
 	if p.Way, p.Why = o.choose(r.g); p.Way == WayCopy && r.g.CopyRefused != "" {
 		p.Way, p.Why = WayNone, p.Why+"; and a copy is refused: "+r.g.CopyRefused
@@ -188,10 +211,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // alter alters the table by the first way that works.
 func (r *run) alter(ctx context.Context, report *Report) error {
-	if r.swapped {
-		report.Way, report.Why = WayCopy, "an earlier run has swapped the tables"
-		report.Copy = &CopyReport{Old: r.s.Schema + "." + r.s.old(), SwapTries: []string{}, LockWaits: []float64{}}
-		return r.finish(ctx)
+	if r.stage == stageSwapped {
+		report.Way, report.Why, report.Copy = WayCopy, "an earlier run has swapped the tables", newCopyReport(r.s)
+		return r.keep(ctx, report)
 	}
 	w, why := WayCopy, "an earlier run has begun a copy"
 	if r.job == nil {
@@ -204,6 +226,7 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 		case WayNone:
 			return fmt.Errorf("alter %s: %s", r.s.FullName(), why)
 		case WayCopy:
+			r.warnRevert()
 			return r.copy(ctx, report)
 		}
 		d := directer{o: r.o, c: r.c, s: r.s, report: report}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
@@ -45,6 +46,27 @@ type swapper struct {
 	c      *mysqlconn.Client // observes the other sessions
 	report *CopyReport
 	maria  bool
+
+	shadow, old string // names: the table that takes the name of the table, and the one that it gets
+
+	before func(context.Context, binlog.Position) error // called under the lock, with a position before the RENAME; nil: not called
+}
+
+// newSwapper returns a swapper. The name old is sorted behind shadow.
+func (r *run) newSwapper(report *CopyReport, shadow, old string) *swapper {
+	return &swapper{o: r.o, s: r.s, c: r.c, report: report, maria: rowstream.IsMariaDB(r.c.ServerVersion), shadow: shadow, old: old}
+}
+
+// record calls before.
+func (w *swapper) record(ctx context.Context, c *copier.Swapping) error {
+	if w.before == nil {
+		return nil
+	}
+	p, err := c.Position(ctx)
+	if err != nil {
+		return err
+	}
+	return w.before(ctx, p)
 }
 
 // errLost is the end of a RENAME whose effect is unknown.
@@ -63,7 +85,8 @@ func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
 		err := w.try(ctx, c)
 		if err == nil {
 			w.report.PauseSeconds = time.Since(began).Seconds()
-			w.notify("%s has the new definition; clients waited for at most %v; the old table is %s.%s", w.s.FullName(), time.Since(began).Round(time.Millisecond), w.s.Schema, w.s.old())
+			w.notify("%[1]s.%[2]s has the name %[1]s.%[3]s; clients waited for at most %[4]v; the former table is %[1]s.%[5]s",
+				w.s.Schema, w.shadow, w.s.Table, time.Since(began).Round(time.Millisecond), w.old)
 			return nil
 		}
 		c.Thaw()
@@ -205,7 +228,7 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 		return err
 	}
 	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
-	a := ask(whole, s.switcher, "LOCK TABLES "+w.s.SQLName()+" WRITE, "+w.s.sqlName(w.s.shadow())+" WRITE")
+	a := ask(whole, s.switcher, "LOCK TABLES "+w.s.SQLName()+" WRITE, "+w.s.sqlName(w.shadow)+" WRITE")
 	err = w.waiting(locked, s.switcher, a)
 	_, unlockErr := s.keeper.Exec(whole, "UNLOCK TABLES")
 	if lockErr := <-a.done; lockErr != nil || err != nil || unlockErr != nil {
@@ -215,7 +238,10 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 	if err := c.Reach(locked); err != nil {
 		return err
 	}
-	_, err = s.switcher.Exec(whole, "RENAME TABLE "+w.s.SQLName()+" TO "+w.s.sqlName(w.s.old())+", "+w.s.sqlName(w.s.shadow())+" TO "+w.s.SQLName())
+	if err := w.record(locked, c); err != nil {
+		return err
+	}
+	_, err = s.switcher.Exec(whole, "RENAME TABLE "+w.s.SQLName()+" TO "+w.s.sqlName(w.old)+", "+w.s.sqlName(w.shadow)+" TO "+w.s.SQLName())
 	return lost(err)
 }
 
@@ -253,7 +279,7 @@ func (s *Statement) sentry() string {
 
 // behindSentry is the way of MariaDB.
 func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessions) error {
-	table, old, shadow, sentry := w.s.SQLName(), w.s.sqlName(w.s.old()), w.s.sqlName(w.s.shadow()), w.s.sqlName(w.s.sentry())
+	table, old, shadow, sentry := w.s.SQLName(), w.s.sqlName(w.old), w.s.sqlName(w.shadow), w.s.sqlName(w.s.sentry())
 	if err := dropSentry(ctx, w.c, w.s); err != nil {
 		return err
 	}
@@ -269,6 +295,9 @@ func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessi
 		return err
 	}
 	if err := c.RaiseCounters(locked, w.o.MaxLockWait); err != nil {
+		return err
+	}
+	if err := w.record(locked, c); err != nil {
 		return err
 	}
 	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
@@ -292,16 +321,16 @@ func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessi
 
 // queued blocks until the RENAME of a session waits for the lock of the table itself.
 func (w *swapper) queued(ctx context.Context, c *mysqlconn.Client, a *asked) error {
-	if w.s.Table > w.s.old() { // it has the lock of old before it waits for that of the table
+	if w.s.Table > w.old { // it has the lock of old before it waits for that of the table
 		const free = 1146 // there is no such table, and no lock of its name
 		for {
-			_, err := w.c.Exec(ctx, "SET STATEMENT lock_wait_timeout = 0 FOR SELECT 1 FROM "+w.s.sqlName(w.s.old())+" LIMIT 0")
+			_, err := w.c.Exec(ctx, "SET STATEMENT lock_wait_timeout = 0 FOR SELECT 1 FROM "+w.s.sqlName(w.old)+" LIMIT 0")
 			var refused *mysqlconn.ServerError
 			if lockTimeout(err) {
 				break
 			}
 			if err == nil {
-				return fmt.Errorf("table %s.%s exists", w.s.Schema, w.s.old())
+				return fmt.Errorf("table %s.%s exists", w.s.Schema, w.old)
 			}
 			if !errors.As(err, &refused) || refused.Number != free {
 				return err

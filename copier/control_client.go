@@ -68,6 +68,15 @@ func (c *Control) Proceed(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/cutover", nil)
 }
 
+// Revert has swapped tables swapped back now. lossy permits that values are lost by it.
+func (c *Control) Revert(ctx context.Context, lossy bool) (*telemetry.Status, error) {
+	path := "/v1/revert"
+	if lossy {
+		path += "?lossy=true"
+	}
+	return c.do(ctx, http.MethodPost, path, nil)
+}
+
 func (c *Control) do(ctx context.Context, method, path string, body any) (*telemetry.Status, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

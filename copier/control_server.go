@@ -32,6 +32,7 @@ var (
 	errBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
 	errSwaps        = errors.New("it ends with the swap of the tables: run cutover for one that is postponed")
 	errNothingWaits = errors.New("it swaps no tables")
+	errNotSwapped   = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
@@ -45,7 +46,8 @@ type controlled struct {
 	abort  func()
 	finish func() error
 
-	proceed func() error // nil: nothing waits for it
+	proceed func() error           // nil: nothing waits for it
+	revert  func(lossy bool) error // nil: nothing is swapped
 
 	observe func(telemetry.Event) // called for each request that changes the copy
 }
@@ -167,6 +169,13 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 				return
 			}
 			response(w, c.proceed())
+		},
+		"POST /v1/revert": func(w http.ResponseWriter, r *http.Request) {
+			if c.revert == nil {
+				response(w, errNotSwapped)
+				return
+			}
+			response(w, c.revert(r.URL.Query().Get("lossy") == "true"))
 		},
 	}
 }

@@ -168,7 +168,11 @@ func (r *run) followChanges(ctx context.Context) error {
 	r.mu.Lock()
 	r.follower = f
 	r.mu.Unlock()
-	r.watch(f, telemetry.RunFollowing)
+	phase := telemetry.RunFollowing
+	if r.o.Revert != nil {
+		phase = telemetry.RunReversing
+	}
+	r.watch(f, phase)
 	if r.o.Cutover != nil && r.cut == nil {
 		var steps sync.WaitGroup
 		defer steps.Wait()

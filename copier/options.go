@@ -99,6 +99,11 @@ type Options struct {
 	// Proceed is called for a request over the control socket to swap now; nil: there is nothing that waits for one.
 	Proceed func() error
 
+	// Revert and Finish are called for requests over the control socket to a copy that is the way back of a swap: to swap back now,
+	// even if something is lost, or to give the way back up. nil: it is none.
+	Revert func(lossy bool) error
+	Finish func() error
+
 	// Throttle slows the copy down to protect the servers' other clients.
 	Throttle throttle.Options
 

@@ -67,7 +67,7 @@ func (c *control) attach(r *run) error {
 		return nil
 	}
 	end, err := serveControl(c.path, controlled{
-		status: c.status, change: c.change, abort: c.abort, finish: c.finish, proceed: r.o.Proceed, observe: r.o.Observe,
+		status: c.status, change: c.change, abort: c.abort, finish: c.finish, proceed: r.o.Proceed, revert: r.o.Revert, observe: r.o.Observe,
 	})
 	c.end = end
 	return err
@@ -138,6 +138,8 @@ func (r *run) requestFinish() (telemetry.RunPhase, error) {
 	finish, phase := r.finish, r.phase
 	r.mu.Unlock()
 	switch {
+	case r.o.Finish != nil:
+		return phase, r.o.Finish()
 	case r.o.Swap != nil:
 		return "", errSwaps
 	case finish != nil:

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/telemetry"
@@ -53,6 +54,14 @@ func (s *Swapping) Reach(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Position returns the end of the source's log.
+func (s *Swapping) Position(ctx context.Context) (binlog.Position, error) {
+	return s.run.from.CurrentPosition(ctx)
+}
+
+// CompareRows compares all rows, of a copy without Verify. It returns verify.ErrDiffer if some differ.
+func (s *Swapping) CompareRows(ctx context.Context) error { return s.run.compareRows(ctx, s) }
 
 // RaiseCounters raises the target's AUTO_INCREMENT counters to those of the source.
 func (s *Swapping) RaiseCounters(ctx context.Context, limit time.Duration) error {

@@ -124,6 +124,7 @@ func (w *alterWriter) end(t *testing.T, db *sql.DB, table string) {
 func alterArgs(s *testmysql.Server, table, clauses string, more ...string) []string {
 	return append([]string{
 		"alter", "--on", "mysql://copier:" + testmysql.Password + "@" + s.Addr, "--table", table, clauses, "--always-copy", "--json", "--workers", "2", "--chunk-bytes", "4KiB", "--patience", "30s",
+		"--keep-old", "0",
 	}, more...)
 }
 
@@ -147,7 +148,6 @@ func TestAlterKilled(t *testing.T) {
 				kills += alterKilled(t, args, rnd)
 			}
 			alterToEnd(t, args)
-			must(t, s.Exec("DROP TABLE killed._tare_old_t"))
 		}
 		w.end(t, db, "killed.t")
 		t.Logf("%d kills; the longest statement of the client took %v", kills, w.pause)
@@ -162,18 +162,10 @@ func TestAlterKilled(t *testing.T) {
 // alterKilled kills a command: after some events, or some milliseconds after all rows were compared.
 func alterKilled(t *testing.T, args []string, rnd *rand.Rand) (killed int) {
 	c, events := startCopyTo(t, args, io.Discard)
-	if rnd.IntN(2) == 0 {
-		awaitEvents(t, c, events, 1+rnd.IntN(30))
-	} else {
-		for event := range events {
-			if strings.Contains(event, `"verified"`) {
-				break
-			}
-		}
-		select {
-		case <-c.exited:
-		case <-time.After(time.Duration(rnd.IntN(150)) * time.Millisecond):
-		}
+	awaitVerified(c, events, rnd.IntN(2)*(1+rnd.IntN(30)))
+	select {
+	case <-c.exited:
+	case <-time.After(time.Duration(rnd.IntN(150)) * time.Millisecond):
 	}
 	select {
 	case <-c.exited:
@@ -184,12 +176,30 @@ func alterKilled(t *testing.T, args []string, rnd *rand.Rand) (killed int) {
 	return 1
 }
 
+// awaitVerified waits for a number of events; 0: for the first rows that were compared, or some seconds, since a command that keeps an old
+// table compares none.
+func awaitVerified(c *child, events <-chan string, n int) {
+	limit := time.After(5 * time.Second)
+	for i := 1; ; i++ {
+		select {
+		case event, ok := <-events:
+			if !ok || i == n || n == 0 && strings.Contains(event, `"verified"`) {
+				return
+			}
+		case <-c.exited:
+			return
+		case <-limit:
+			return
+		}
+	}
+}
+
 // alterToEnd runs a command until it is done. It may have been done before: then its columns exist.
 func alterToEnd(t *testing.T, args []string) {
 	t.Helper()
 	for try := 0; ; try++ {
 		_, stderr, err := command(t, "", binary, args...)
-		done := strings.Contains(stderr, "1060") || strings.Contains(stderr, "_tare_old_t exists")
+		done := strings.Contains(stderr, "1060") || strings.Contains(stderr, "nothing to revert")
 		if err == nil || done {
 			return
 		}
@@ -197,4 +207,42 @@ func alterToEnd(t *testing.T, args []string) {
 			t.Fatalf("the last run: %v\n%s", err, stderr)
 		}
 	}
+}
+
+// TestAlterRevertKilled alters and reverts a table again and again while a client writes to it, and kills both commands at random times.
+// No acknowledged write is lost.
+func TestAlterRevertKilled(t *testing.T) {
+	rnd := testseed.Rand(t)
+	onAlterServers(t, "reverted", func(t *testing.T, s *testmysql.Server) {
+		create, insert := alterTable(t)
+		db := open(t, s.Addr, "reverted")
+		must(t, s.Exec(strings.ReplaceAll(create, "{table}", "reverted.t")))
+		var was, is string
+		scan(t, db, "SELECT GROUP_CONCAT(COLUMN_NAME, COLUMN_TYPE ORDER BY ORDINAL_POSITION) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'reverted' AND TABLE_NAME = 't'", &was)
+		w := writeAltered(t, db, "reverted.t", insert, 200)
+		kills := 0
+		for round := range 4 {
+			kept := alterArgs(s, "reverted.t", fmt.Sprintf("ADD COLUMN c%d INT DEFAULT %[1]d FIRST", round), "--control-socket", "off", "--keep-old", "1h")
+			for range 2 {
+				kills += alterKilled(t, kept, rnd)
+			}
+			alterToEnd(t, append(kept, "--detach"))
+			revert := []string{"alter", "revert", "--on", "mysql://copier:" + testmysql.Password + "@" + s.Addr, "--table", "reverted.t", "--json", "--control-socket", "off", "--patience", "30s"}
+			for range 3 {
+				kills += alterKilled(t, revert, rnd)
+			}
+			alterToEnd(t, revert)
+			scan(t, db, "SELECT GROUP_CONCAT(COLUMN_NAME, COLUMN_TYPE ORDER BY ORDINAL_POSITION) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'reverted' AND TABLE_NAME = 't'", &is)
+			if is != was {
+				t.Errorf("the columns are %s, were %s", is, was)
+			}
+		}
+		w.end(t, db, "reverted.t")
+		t.Logf("%d kills; the longest statement of the client took %v", kills, w.pause)
+		var left int
+		scan(t, db, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'reverted' AND TABLE_NAME LIKE '%tare%'", &left)
+		if left != 0 {
+			t.Errorf("%d tables are left", left)
+		}
+	})
 }

@@ -73,7 +73,7 @@ func unrunnable(c doccommands.Command) string {
 		{``, `--web-config-file tls\.yaml`, "needs a certificate and accounts of the reader's; cmd/tare's TestNoTextsAnywhere has them"},
 		{``, `^git clone `, "clones the public repository; the test copies the tree"},
 		{`^docs/start/install\.md$`, `^(sha256sum|tar|install) `, "needs the files of a release; TestRelease builds and checks them"},
-		{``, `^tare alter (ctl |.*--postpone-cutover)`, "needs a copy in progress, or waits for one of these commands"},
+		{``, `^tare alter (ctl |revert |finish |.*--(postpone-cutover|max-p99))`, "needs a copy in progress or its old table, or waits for one of these commands"},
 		{``, `^systemctl `, "needs systemd as init; cmd/tare's TestUnitUser starts the unit's command"},
 		{``, `^tare store --bucket s3://metrics --shard`, "needs Amazon's S3"},
 		{``, `--bucket 's3://metrics\?endpoint=`, "needs an S3 server with a public certificate; TestStoreS3 has one of its own"},

@@ -36,8 +36,8 @@ func newAlterCommand() *cobra.Command {
 CLAUSES are those of an ALTER TABLE, as one argument. The server is asked to do it at once (INSTANT), or in place without
 blocking writes if the table is small or no rows are written. Otherwise the rows are copied into a shadow table with the new
 definition, which follows all changes, is compared with the table row by row, and takes its name. No client waits for longer than
-about --max-lock-wait at a time. After kill -9 the same command resumes. tare alter lint prints what an ALTER TABLE would do. See
-docs/tasks/alter-a-table.md.
+about --max-lock-wait at a time. The old table follows the new one for --keep-old, so that tare alter revert can swap them back. After
+kill -9 the same command resumes. tare alter lint prints what an ALTER TABLE would do. See docs/tasks/alter-a-table.md.
 
 Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 		Example: `  tare alter --on mysql://app:secret@db1 --table shop.orders 'ADD COLUMN note VARCHAR(200), DROP INDEX k'
@@ -60,8 +60,57 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "print what would be done, as tare alter lint does")
 	cmd.Flags().BoolVar(&once.restart, "restart", false, "discard an unfinished copy of the table, and start again")
 	cmd.Flags().BoolVar(&once.postpone, "postpone-cutover", false, "when the rows are copied, keep the shadow table current until tare alter ctl cutover")
-	cmd.AddCommand(newAlterLintCommand(), newAlterCtlCommand())
+	cmd.Flags().BoolVar(&once.detach, "detach", false, "exit after the swap; the same command, or tare alter revert, follows changes back later, from the binary log")
+	cmd.AddCommand(newAlterLintCommand(), newAlterRevertCommand(), newAlterFinishCommand(), newAlterCtlCommand())
 	return cmd
+}
+
+// newAlterEndCommand returns a command that ends the time for which an old table is kept.
+func newAlterEndCommand(cmd *cobra.Command, once *alterFlags, end func(context.Context, alter.Options) (*alter.Report, error)) *cobra.Command {
+	options := config.NewAlter()
+	var given map[string]string
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o, err := once.connection(cmd, options, given)
+		if err != nil {
+			return err
+		}
+		screen := once.screen(cmd.OutOrStdout(), cmd.ErrOrStderr())
+		o.Observe = screen.observe
+		report, err := end(cmd.Context(), o)
+		screen.close()
+		if err != nil {
+			return alterError(cmd.Context(), err)
+		}
+		return printAlterEnd(cmd.OutOrStdout(), report, once.json)
+	}
+	given = bindFlags(cmd, options.Set())
+	cmd.Flags().BoolVar(&once.json, "json", false, "print events and the result as JSON lines")
+	return cmd
+}
+
+func newAlterRevertCommand() *cobra.Command {
+	var once alterFlags
+	cmd := newAlterEndCommand(&cobra.Command{
+		Use:   "revert",
+		Short: "Give a table that was altered by a copy its former definition back",
+		Long: `Give a table that was altered by a copy its former definition back, with all rows that were written since, if its old table is kept
+(--keep-old). The changes since the swap are followed into the old table, all rows are compared, and the tables are swapped back. While
+the tare alter of the table still runs, tare alter ctl revert does the same.`,
+		Example: "  tare alter revert --on mysql://app@db1 --table shop.orders",
+	}, &once, alter.Revert)
+	cmd.Flags().BoolVar(&once.lossyRevert, "lossy-revert", false, "revert even if the old definition may not have all values that the new one has")
+	return cmd
+}
+
+func newAlterFinishCommand() *cobra.Command {
+	return newAlterEndCommand(&cobra.Command{
+		Use:   "finish",
+		Short: "Drop the old table of one that was altered by a copy",
+		Long: `Drop the old table of one that was altered by a copy, before the time of --keep-old is over. There is no way back then. While the
+tare alter of the table still runs, tare alter ctl finish does the same.`,
+		Example: "  tare alter finish --on mysql://app@db1 --table shop.orders",
+	}, new(alterFlags), alter.Finish)
 }
 
 func newAlterLintCommand() *cobra.Command {
@@ -103,6 +152,15 @@ type alterFlags struct {
 	json, dryRun          bool
 	alwaysCopy, neverCopy bool
 	restart, postpone     bool
+	detach, lossyRevert   bool
+}
+
+// screen returns what events are printed to.
+func (f *alterFlags) screen(stdout, stderr io.Writer) copyScreen {
+	if f.json {
+		return jsonScreen(stdout)
+	}
+	return lineScreen(stderr)
 }
 
 func (f *alterFlags) bind(cmd *cobra.Command) {
@@ -113,6 +171,21 @@ func (f *alterFlags) bind(cmd *cobra.Command) {
 
 // options returns the options of the command line.
 func (f *alterFlags) options(cmd *cobra.Command, c *config.Alter, given map[string]string, args []string) (o alter.Options, err error) {
+	if o, err = f.connection(cmd, c, given); err != nil {
+		return o, err
+	}
+	if f.alwaysCopy && f.neverCopy {
+		return o, &usageError{err: errors.New("--always-copy and --never-copy exclude each other"), try: cmd.CommandPath() + " --help"}
+	}
+	o.Clauses = args[0]
+	if _, err := alter.Parse(o.Schema, o.Table, o.Clauses); err != nil {
+		return o, &usageError{err: err, try: cmd.CommandPath() + " --help"}
+	}
+	return o, nil
+}
+
+// connection returns the options of the command line, besides the clauses.
+func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[string]string) (o alter.Options, err error) {
 	if _, err := start(cmd, c, &c.Diag, given); err != nil {
 		return o, err
 	}
@@ -121,11 +194,9 @@ func (f *alterFlags) options(cmd *cobra.Command, c *config.Alter, given map[stri
 		return o, err
 	}
 	o = c.Options()
-	if f.alwaysCopy && f.neverCopy {
-		return o, &usageError{err: errors.New("--always-copy and --never-copy exclude each other"), try: cmd.CommandPath() + " --help"}
-	}
-	o.On, o.Clauses = mysqlServer(c.On, c.OnTLS, authorities), args[0]
+	o.On = mysqlServer(c.On, c.OnTLS, authorities)
 	o.AlwaysCopy, o.NeverCopy, o.Restart, o.Postpone = f.alwaysCopy, f.neverCopy, f.restart, f.postpone
+	o.Detach, o.LossyRevert = f.detach, f.lossyRevert
 	for _, replica := range c.Throttle.Replicas {
 		o.Throttle.Replicas = append(o.Throttle.Replicas, mysqlServer(replica, c.OnTLS, authorities))
 	}
@@ -137,13 +208,8 @@ func (f *alterFlags) options(cmd *cobra.Command, c *config.Alter, given map[stri
 			return o, err
 		}
 	}
-	if o.Control, err = alterControl(c); err != nil {
-		return o, err
-	}
-	if _, err := alter.Parse(o.Schema, o.Table, o.Clauses); err != nil {
-		return o, &usageError{err: err, try: cmd.CommandPath() + " --help"}
-	}
-	return o, nil
+	o.Control, err = alterControl(c)
+	return o, err
 }
 
 // alterControl is the path of the control socket, empty when there is to be none.
@@ -176,17 +242,59 @@ func alterControlDir() (string, error) {
 
 // runAlter alters the table.
 func runAlter(ctx context.Context, o alter.Options, f *alterFlags, stdout, stderr io.Writer) error {
-	screen := lineScreen(stderr)
-	if f.json {
-		screen = jsonScreen(stdout)
-	}
+	screen := f.screen(stdout, stderr)
 	o.Observe = screen.observe
+	swapped := false
+	var failed error
+	o.Swapped = func(r *alter.Report) {
+		swapped, failed = true, printAlterReport(stdout, r, f.json)
+	}
 	report, err := alter.Run(ctx, o)
 	screen.close()
-	if err != nil {
-		return copyError(ctx, err)
+	switch {
+	case err != nil:
+		return alterError(ctx, err)
+	case failed != nil:
+		return failed
+	case swapped && report.Copy.Kept.State == alter.KeptKept, swapped && report.Copy.Kept.State == alter.KeptDropped && o.KeepOld == 0:
+		return nil
+	case swapped:
+		return printAlterEnd(stdout, report, f.json)
 	}
 	return printAlterReport(stdout, report, f.json)
+}
+
+// alterError returns the error of a run. One that comes after the swap is that of a part of the work.
+func alterError(ctx context.Context, err error) error {
+	if e := copyError(ctx, err); !errors.Is(err, alter.ErrNotFollowed) || errors.Is(e, context.Canceled) {
+		return e
+	}
+	return &partialError{err}
+}
+
+// printAlterEnd prints what has become of an old table.
+func printAlterEnd(w io.Writer, r *alter.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(struct {
+			Event string `json:"event"`
+			*alter.Report
+		}{"end", r})
+	}
+	k, text := &r.Copy.Kept, ""
+	switch {
+	case k.State == alter.KeptDropped:
+		text = fmt.Sprintf("%s: the old table %s is dropped; there is no way back\n", r.Table, r.Copy.Old)
+	case r.Copy.PauseSeconds == 0:
+		text = fmt.Sprintf("%s: an earlier run has reverted it\n", r.Table)
+	default:
+		text = fmt.Sprintf("%s: reverted; it has its former definition, and the %s made since\nclients waited for at most %.0f ms at the swap, after %s\n",
+			r.Table, quantity.Of(k.Changes, "change"), r.Copy.PauseSeconds*1000, quantity.Of(len(r.Copy.SwapTries)+1, "attempt"))
+	}
+	if k.Altered != "" {
+		text += fmt.Sprintf("the table with the new definition is %s: drop it when it is no longer of use\n", k.Altered)
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
@@ -222,7 +330,21 @@ func alterCopyText(table string, c *alter.CopyReport) (text string) {
 		}
 		text += fmt.Sprintf("clients waited for at most %.0f ms at the swap, after %s\n", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
 	}
-	return text + fmt.Sprintf("the old table is %s: drop it when it is no longer of use\n", c.Old)
+	return text + alterKeptText(table, c)
+}
+
+// alterKeptText states what becomes of the old table.
+func alterKeptText(table string, c *alter.CopyReport) string {
+	k := &c.Kept
+	switch {
+	case k.State == alter.KeptDropped:
+		return fmt.Sprintf("the old table %s is dropped\n", c.Old)
+	case k.NoWay != "":
+		return fmt.Sprintf("the old table %s is kept until %s, and dropped by tare alter finish or the next tare alter after that; it cannot be reverted: %s\n", c.Old, k.Until, k.NoWay)
+	case len(k.Lossy) > 0:
+		return fmt.Sprintf("the old table %s is kept until %s; tare alter revert --table %s --lossy-revert goes back to it; values could be lost: %s\n", c.Old, k.Until, table, strings.Join(k.Lossy, "; "))
+	}
+	return fmt.Sprintf("the old table %s is kept until %s; tare alter revert --table %s goes back to it without loss\n", c.Old, k.Until, table)
 }
 
 // lintAlter prints what would be done. It fails if the clauses cannot be executed.
@@ -279,8 +401,13 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 	for _, note := range p.Notes {
 		fmt.Fprintln(w, note)
 	}
-	if p.CopyRefused != "" {
+	switch back := p.Revert; {
+	case p.CopyRefused != "":
 		fmt.Fprintf(w, "a copy is refused: %s\n", p.CopyRefused)
+	case back.Refused != "":
+		fmt.Fprintf(w, "a copy could not be reverted: %s\n", back.Refused)
+	case len(back.Lossy) > 0:
+		fmt.Fprintf(w, "a copy could be reverted with --lossy-revert alone: %s\n", strings.Join(back.Lossy, "; "))
 	}
 	_, err := fmt.Fprintf(w, "replication: %s\nway: %s: %s\n", p.Replication, p.Way, p.Why)
 	return err
@@ -298,7 +425,15 @@ Without --socket, the only running one of this user is selected.`,
 	})
 	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket, if several are running: the `path` of its --control-socket")
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
-	cmd.AddCommand(
+	var lossy bool
+	revert := o.plain("revert", "Swap the tables back, of one that follows changes into the old table", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		return c.Revert(cmd.Context(), lossy)
+	})
+	revert.Flags().BoolVar(&lossy, "lossy-revert", false, "revert even if the old definition may not have all values that the new one has")
+	cmd.AddCommand(revert,
+		o.plain("finish", "Drop the old table, of one that follows changes into it", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+			return c.Finish(cmd.Context())
+		}),
 		o.plain("status", "Print its progress, its rate, and the reasons for it", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Status(cmd.Context())
 		}),

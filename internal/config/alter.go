@@ -29,6 +29,8 @@ type Alter struct {
 	MaxViewAge  time.Duration
 	Patience    time.Duration
 
+	KeepOld time.Duration
+
 	Throttle CopyThrottle
 	Control  string // path of the control socket; "auto" or "off"
 
@@ -53,6 +55,7 @@ func NewAlter() *Alter {
 	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
 	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so how long undo log is kept for it")
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
+	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept, and changes are followed back into it for tare alter revert; 0: it is dropped at once")
 	c.Throttle.declareAlter(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl, where rows are copied: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
 	c.Diag.declare(s)
@@ -121,7 +124,7 @@ func (c *Alter) Ready() error {
 func (c *Alter) Options() alter.Options {
 	o := alter.Options{
 		Schema: c.Schema, Table: c.Table, MaxLockWait: c.MaxLockWait, LockTries: c.LockTries, MaxInplace: int64(c.MaxInplace), Patience: c.Patience,
-		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(),
+		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld,
 	}
 	if c.MaxInplace == 0 {
 		o.MaxInplace = -1

@@ -1,0 +1,284 @@
+package alter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/testwait"
+)
+
+// TestRevert alters a table by copies while a client writes to it, and reverts that.
+func TestRevert(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for i, f := range readForms(t, d.product, true) {
+			if f.refused != "" {
+				continue
+			}
+			t.Run(f.clauses, func(t *testing.T) {
+				t.Parallel()
+				own := *d
+				own.t = t
+				own.revert(f.clauses, fmt.Sprintf("r%d", i), i)
+			})
+		}
+	})
+}
+
+// revert alters and reverts a table, in one of several ways, and compares it with one that was never altered. It returns what has become of
+// the old table before.
+func (d *database) revert(clauses, table string, number int) Kept {
+	t := d.t
+	const rows = 50
+	d.fillForms(table, rows)
+	was := d.create(table)
+	s, err := Parse(d.schema, table, clauses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := d.write(table, rows, s)
+	o := d.options(table, clauses)
+	o.AlwaysCopy, o.Workers, o.Detach = true, 2, number%3 == 2
+	if o.Detach {
+		o.Control = ""
+	} else {
+		o.Control = t.TempDir() + "/s"
+	}
+	kept := d.alterAndStop(o, w, number)
+	if kept.NoWay != "" {
+		if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), kept.NoWay) {
+			t.Errorf("no way back (%s): %v", kept.NoWay, err)
+		}
+		w.end(d, table, s.newName("n"))
+		return kept
+	}
+	if len(kept.Lossy) > 0 {
+		if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--lossy-revert reverts nevertheless") {
+			t.Errorf("a revert with a loss (%s): %v", kept.Lossy, err)
+		}
+		o.LossyRevert = true
+	}
+	if number%2 == 1 { // the first try is stopped
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stopped := o
+		stopped.Observe = func(e telemetry.Event) {
+			if e.Kind == telemetry.EventCaughtUp {
+				cancel(errStop)
+			}
+		}
+		if _, err := Revert(ctx, stopped); err == nil {
+			t.Error("a run that was stopped has reverted the table")
+		}
+		cancel(nil)
+	}
+	report, err := Revert(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Copy.Kept.State != KeptReverted || report.Copy.PauseSeconds <= 0 {
+		t.Errorf("report %+v", report.Copy)
+	}
+	d.awaitWrites(w, 20)
+	w.end(d, table, "n")
+	if is := d.create(table); is != was {
+		t.Errorf("the definition is\n%s\nwas\n%s", is, was)
+	}
+	if !strings.Contains(strings.Join(kept.Lossy, " "), "is dropped") {
+		d.sameAsNever(table, w, rows)
+	}
+	return kept
+}
+
+// alterAndStop alters the table, has the client write, and ends the run after the swap.
+func (d *database) alterAndStop(o Options, w *writer, number int) (kept Kept) {
+	t := d.t
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	swapped := make(chan Kept, 1)
+	o.Swapped = func(r *Report) { swapped <- r.Copy.Kept }
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, o)
+		ended <- err
+	}()
+	select {
+	case kept = <-swapped:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	d.awaitWrites(w, 30)
+	if kept.State != KeptKept || kept.Until == "" {
+		t.Errorf("kept %+v", kept)
+	}
+	if !o.Detach && kept.NoWay == "" {
+		cancel(errStop)
+	}
+	if err := testwait.Receive(t, "the run to end", ended); !o.Detach && kept.NoWay == "" && !errors.Is(err, ErrNotFollowed) || kept.NoWay != "" && err != nil {
+		t.Errorf("got %v", err)
+	}
+	d.awaitWrites(w, 10+number%10)
+	return kept
+}
+
+// awaitWrites blocks until the client has executed some more statements.
+func (d *database) awaitWrites(w *writer, n int) {
+	d.t.Helper()
+	from := w.writes.Load()
+	testwait.Until(d.t, "the client to write", func() bool { return w.writes.Load() >= from+int64(n) })
+}
+
+// sameAsNever compares a table with one of the same rows that was never altered.
+func (d *database) sameAsNever(table string, w *writer, rows int) {
+	d.t.Helper()
+	never := table + "_never"
+	d.fillForms(never, rows)
+	for id, n := range w.counts {
+		if id > rows {
+			d.exec(insertInto(d.schema+"."+never, id, nil))
+		}
+		d.exec(fmt.Sprintf("UPDATE %s.%s SET n = %d WHERE id = %d", d.schema, never, n, id))
+	}
+	got, want := d.rows(table), d.rows(never)
+	if len(got) != len(want) {
+		d.t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			d.t.Errorf("row\n%s\nwant\n%s", got[i], want[i])
+			return
+		}
+	}
+}
+
+// TestRevertRunning reverts over the control socket of the run that follows changes back.
+func TestRevertRunning(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.fillForms("t", 50)
+		was := d.create("t")
+		s, err := Parse(d.schema, "t", "ADD COLUMN note VARCHAR(20), DROP COLUMN body")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := d.write("t", 50, s)
+		o := d.options("t", s.Text)
+		o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+		swapped, ended := make(chan *Report, 1), make(chan error, 1)
+		o.Swapped = func(r *Report) { swapped <- r }
+		var report *Report
+		go func() {
+			var err error
+			report, err = Run(t.Context(), o)
+			ended <- err
+		}()
+		first := testwait.Receive(t, "the swap", swapped)
+		if len(first.Copy.Kept.Lossy) != 1 || !strings.Contains(first.Copy.Kept.Lossy[0], "column body is dropped") {
+			t.Errorf("lossy: %q", first.Copy.Kept.Lossy)
+		}
+		d.awaitWrites(w, 30)
+		control := copier.NewControl(o.Control)
+		defer control.Close()
+		testwait.Until(t, "the way back to be followed", func() bool {
+			status, err := control.Status(t.Context())
+			return err == nil && status.Phase == telemetry.RunReversing
+		})
+		if _, err := control.Proceed(t.Context()); err == nil || !strings.Contains(err.Error(), "the tables are swapped") {
+			t.Errorf("cutover: %v", err)
+		}
+		if _, err := control.Revert(t.Context(), false); err == nil || !strings.Contains(err.Error(), "column body is dropped") {
+			t.Errorf("revert: %v", err)
+		}
+		if _, err := control.Revert(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		if err := testwait.Receive(t, "the run to end", ended); err != nil {
+			t.Fatal(err)
+		}
+		if k := report.Copy.Kept; k.State != KeptReverted || k.Altered != d.schema+"._tare_rev_t" || k.Changes == 0 {
+			t.Errorf("kept %+v", k)
+		}
+		w.end(d, "t", "n")
+		if is := d.create("t"); is != was {
+			t.Errorf("the definition is\n%s\nwas\n%s", is, was)
+		}
+		if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), "nothing to revert") {
+			t.Errorf("revert again: %v", err)
+		}
+	})
+}
+
+// TestKeepEnds has old tables dropped: at once, when the time is over, and on request.
+func TestKeepEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for table, prepare := range map[string]func(o *Options, c *copier.Control){
+			"once":  func(o *Options, _ *copier.Control) { o.KeepOld = 0 },
+			"over":  func(o *Options, _ *copier.Control) { o.KeepOld = 2e9 },
+			"asked": func(*Options, *copier.Control) {},
+		} {
+			d.fillForms(table, 20)
+			o := d.options(table, "MODIFY small INT")
+			o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+			control := copier.NewControl(o.Control)
+			defer control.Close()
+			prepare(&o, control)
+			swapped, ended := make(chan struct{}, 1), make(chan error, 1)
+			o.Swapped = func(*Report) { swapped <- struct{}{} }
+			var report *Report
+			go func() {
+				var err error
+				report, err = Run(t.Context(), o)
+				ended <- err
+			}()
+			testwait.Receive(t, "the swap", swapped)
+			if table == "asked" {
+				testwait.Until(t, "the old table to be finished", func() bool {
+					_, err := control.Finish(t.Context())
+					return err == nil
+				})
+			}
+			if err := testwait.Receive(t, "the run to end", ended); err != nil {
+				t.Fatal(err)
+			}
+			if k := report.Copy.Kept; k.State != KeptDropped {
+				t.Errorf("%s: kept %+v", table, k)
+			}
+			if n := d.value(d.connect(), "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+d.schema+"' AND TABLE_NAME LIKE '%tare%"+table+"'"); n != "0" {
+				t.Errorf("%s: %s tables are left", table, n)
+			}
+		}
+	})
+}
+
+// TestWayCloses has rows written that the old definition cannot have, and the table altered by others: there is no way back any more.
+func TestWayCloses(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for table, tt := range map[string]struct{ sql, want string }{
+			"wide":  {"UPDATE wide SET small = 100000 WHERE id = 3", "Out of range value for column 'small'"},
+			"other": {"ALTER TABLE other ADD COLUMN more INT", "was altered after the swap"},
+			"index": {"CREATE INDEX more ON `index` (f)", "was altered after the swap"},
+		} {
+			d.fillForms("`"+table+"`", 20)
+			o := d.options(table, "MODIFY small INT")
+			o.AlwaysCopy = true
+			if _, err := Run(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.execOn(d.connect(), tt.sql); err != nil {
+				t.Fatal(err)
+			}
+			o.LossyRevert = true
+			if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "to resume") {
+				t.Errorf("%s: got %v, want %q", table, err, tt.want)
+			}
+			if now := d.value(d.connect(), "SELECT DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '"+d.schema+"' AND TABLE_NAME = '"+table+"' AND COLUMN_NAME = 'small'"); now != "int" {
+				t.Errorf("%s: the column is %s", table, now)
+			}
+			if _, err := Finish(t.Context(), o); err != nil {
+				t.Errorf("%s: %v", table, err)
+			}
+		}
+	})
+}
