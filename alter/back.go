@@ -130,7 +130,13 @@ func (b *backing) end(ctx context.Context, c *copier.Swapping) error {
 			return err
 		}
 	}
-	return b.r.newSwapper(b.report.Copy, b.r.s.old(), b.r.s.reverted()).run(ctx, c)
+	g, err := b.r.openGateway(ctx)
+	if err != nil {
+		return err
+	}
+	w := b.r.newSwapper(b.report.Copy, g, b.r.s.old(), b.r.s.reverted())
+	defer w.close()
+	return w.run(ctx, c)
 }
 
 // await blocks until an end is chosen, by the operator or by the time.

@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -25,6 +26,9 @@ type CopyReport struct {
 	PauseSeconds float64   `json:"pause_seconds"` // from the request for the lock to the end of the swap, which bounds the wait of clients; 0: unknown
 	SwapTries    []string  `json:"swap_tries"`    // errors of the tries of a swap before
 	LockWaits    []float64 `json:"lock_waits"`    // seconds of the tries that did not get the lock
+
+	GatewayPauses       int     `json:"gateway_pauses"`        // of clients, through the gateway
+	GatewayPauseSeconds float64 `json:"gateway_pause_seconds"` // the longest of them
 }
 
 // refuseCopy returns the reason why the table cannot be altered by a copy, whatever its columns; empty: it can.
@@ -87,10 +91,15 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		return err
 	}
 	report.Copy = newCopyReport(r.s)
-	w := r.newSwapper(report.Copy, r.s.shadow(), r.s.old())
-	w.before = func(ctx context.Context, p binlog.Position) error {
+	g, err := r.openGateway(ctx)
+	if err != nil {
+		return err
+	}
+	w := r.newSwapper(report.Copy, g, r.s.shadow(), r.s.old())
+	defer w.close()
+	w.before = func(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 		r.job.From = p.String()
-		return r.job.save(ctx, r.c, r.s)
+		return r.job.save(ctx, c, r.s)
 	}
 	gate := newGate(r.o.Postpone)
 	o := copier.Options{

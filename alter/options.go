@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/throttle"
 )
@@ -40,6 +41,9 @@ type Options struct {
 	MaxViewAge time.Duration // 0: copier.DefaultMaxViewAge
 	Throttle   throttle.Options
 	Control    string // path of a unix socket; empty: none
+
+	// Gateway is the tare serve through which clients are paused for the moment of a swap. No URL: they wait for the table's lock.
+	Gateway gatewayclient.Gateway
 
 	Restart  bool // discard an unfinished copy of the table first
 	Postpone bool // swap the tables only when the control socket is told to
@@ -82,6 +86,9 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("a lock wait of %v: servers count whole seconds, at least 1", o.MaxLockWait)
 	case o.LockTries < 0:
 		return fmt.Errorf("%d tries of a lock: use 1 or more", o.LockTries)
+	}
+	if err := o.Gateway.Validate(); err != nil {
+		return err
 	}
 	o.On.Patience = cmp.Or(o.On.Patience, o.Patience)
 	return o.On.Validate()

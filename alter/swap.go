@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -43,22 +44,30 @@ import (
 type swapper struct {
 	o      *Options
 	s      *Statement
-	c      *mysqlconn.Client // observes the other sessions
 	report *CopyReport
 	maria  bool
 
-	shadow, old string // names: the table that takes the name of the table, and the one that it gets
+	gateway     *gatewayclient.Client // pauses clients; nil: they are not paused
+	shadow, old string                // names: the table that takes the name of the table, and the one that it gets
 
-	before func(context.Context, binlog.Position) error // called under the lock, with a position before the RENAME; nil: not called
+	// before is called under the lock, with a position before the RENAME; nil: it is not.
+	before func(context.Context, *mysqlconn.Client, binlog.Position) error
 }
 
 // newSwapper returns a swapper. The name old is sorted behind shadow.
-func (r *run) newSwapper(report *CopyReport, shadow, old string) *swapper {
-	return &swapper{o: r.o, s: r.s, c: r.c, report: report, maria: rowstream.IsMariaDB(r.c.ServerVersion), shadow: shadow, old: old}
+func (r *run) newSwapper(report *CopyReport, g *gatewayclient.Client, shadow, old string) *swapper {
+	return &swapper{o: r.o, s: r.s, report: report, maria: rowstream.IsMariaDB(r.c.ServerVersion), gateway: g, shadow: shadow, old: old}
+}
+
+// close closes the connection to the gateway.
+func (w *swapper) close() {
+	if w.gateway != nil {
+		w.gateway.Close()
+	}
 }
 
 // record calls before.
-func (w *swapper) record(ctx context.Context, c *copier.Swapping) error {
+func (w *swapper) record(ctx context.Context, c *copier.Swapping, s *sessions) error {
 	if w.before == nil {
 		return nil
 	}
@@ -66,7 +75,7 @@ func (w *swapper) record(ctx context.Context, c *copier.Swapping) error {
 	if err != nil {
 		return err
 	}
-	return w.before(ctx, p)
+	return w.before(ctx, s.observer, p)
 }
 
 // errLost is the end of a RENAME whose effect is unknown.
@@ -131,12 +140,12 @@ func (w *swapper) ready(ctx context.Context, c *copier.Swapping) error {
 	}
 }
 
-// sessions are those of a try.
-type sessions struct{ keeper, switcher *mysqlconn.Client }
+// sessions are those of a try, which may break them when its time is over. The observer watches the other two.
+type sessions struct{ keeper, switcher, observer *mysqlconn.Client }
 
 func (w *swapper) open(ctx context.Context) (*sessions, error) {
 	var s sessions
-	for _, c := range []**mysqlconn.Client{&s.keeper, &s.switcher} {
+	for _, c := range []**mysqlconn.Client{&s.keeper, &s.switcher, &s.observer} {
 		var err error
 		if *c, err = rowstream.Connect(ctx, w.o.On); err == nil {
 			err = setLockWait(ctx, *c, w.o.MaxLockWait)
@@ -151,7 +160,7 @@ func (w *swapper) open(ctx context.Context) (*sessions, error) {
 
 // close ends the sessions, and with them their locks.
 func (s *sessions) close() {
-	for _, c := range []*mysqlconn.Client{s.keeper, s.switcher} {
+	for _, c := range []*mysqlconn.Client{s.keeper, s.switcher, s.observer} {
 		if c != nil {
 			_ = c.Close()
 		}
@@ -165,6 +174,11 @@ func (w *swapper) try(ctx context.Context, c *copier.Swapping) error {
 		return err
 	}
 	defer s.close()
+	release, err := w.pauseClients(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if w.maria {
 		return w.behindSentry(ctx, c, s)
 	}
@@ -190,10 +204,10 @@ func ask(ctx context.Context, c *mysqlconn.Client, sql string) *asked {
 	return a
 }
 
-// waiting blocks until the session waits for a table's lock. It returns the error of the statement if that has ended instead.
-func (w *swapper) waiting(ctx context.Context, c *mysqlconn.Client, a *asked) error {
+// waiting blocks until the switcher waits for a table's lock. It returns the error of the statement if that has ended instead.
+func (s *sessions) waiting(ctx context.Context, a *asked) error {
 	for {
-		state, err := rowstream.QueryValue(ctx, w.c, fmt.Sprintf("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = %d", c.ConnectionID))
+		state, err := rowstream.QueryValue(ctx, s.observer, fmt.Sprintf("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = %d", s.switcher.ConnectionID))
 		if err != nil {
 			return err
 		}
@@ -229,7 +243,7 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 	}
 	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
 	a := ask(whole, s.switcher, "LOCK TABLES "+w.s.SQLName()+" WRITE, "+w.s.sqlName(w.shadow)+" WRITE")
-	err = w.waiting(locked, s.switcher, a)
+	err = s.waiting(locked, a)
 	_, unlockErr := s.keeper.Exec(whole, "UNLOCK TABLES")
 	if lockErr := <-a.done; lockErr != nil || err != nil || unlockErr != nil {
 		return errors.Join(err, lockErr, unlockErr)
@@ -238,7 +252,7 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 	if err := c.Reach(locked); err != nil {
 		return err
 	}
-	if err := w.record(locked, c); err != nil {
+	if err := w.record(locked, c, s); err != nil {
 		return err
 	}
 	_, err = s.switcher.Exec(whole, "RENAME TABLE "+w.s.SQLName()+" TO "+w.s.sqlName(w.old)+", "+w.s.sqlName(w.shadow)+" TO "+w.s.SQLName())
@@ -280,10 +294,10 @@ func (s *Statement) sentry() string {
 // behindSentry is the way of MariaDB.
 func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessions) error {
 	table, old, shadow, sentry := w.s.SQLName(), w.s.sqlName(w.old), w.s.sqlName(w.shadow), w.s.sqlName(w.s.sentry())
-	if err := dropSentry(ctx, w.c, w.s); err != nil {
+	if err := dropSentry(ctx, s.observer, w.s); err != nil {
 		return err
 	}
-	if _, err := w.c.Exec(ctx, "CREATE TABLE "+sentry+" (tare_sentry INT PRIMARY KEY) ENGINE=InnoDB COMMENT='"+sentryComment+"'"); err != nil {
+	if _, err := s.observer.Exec(ctx, "CREATE TABLE "+sentry+" (tare_sentry INT PRIMARY KEY) ENGINE=InnoDB COMMENT='"+sentryComment+"'"); err != nil {
 		return fmt.Errorf("create the sentry of %s: %w", w.s.FullName(), err)
 	}
 	locked, cancel, err := w.lock(ctx, s.keeper, "LOCK TABLES "+table+" WRITE, "+sentry+" WRITE")
@@ -297,13 +311,13 @@ func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessi
 	if err := c.RaiseCounters(locked, w.o.MaxLockWait); err != nil {
 		return err
 	}
-	if err := w.record(locked, c); err != nil {
+	if err := w.record(locked, c, s); err != nil {
 		return err
 	}
 	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
 	a := ask(whole, s.switcher, "RENAME TABLE "+table+" TO "+sentry+", "+shadow+" TO "+table+", "+sentry+" TO "+old)
 	dropped := false
-	if err = w.queued(locked, s.switcher, a); err == nil {
+	if err = w.queued(locked, s, a); err == nil {
 		_, err = s.keeper.Exec(whole, "DROP TABLE "+sentry)
 		var refused *mysqlconn.ServerError
 		dropped = !errors.As(err, &refused)
@@ -319,12 +333,12 @@ func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessi
 	return errors.Join(err, unlockErr)
 }
 
-// queued blocks until the RENAME of a session waits for the lock of the table itself.
-func (w *swapper) queued(ctx context.Context, c *mysqlconn.Client, a *asked) error {
+// queued blocks until the RENAME of the switcher waits for the lock of the table itself.
+func (w *swapper) queued(ctx context.Context, s *sessions, a *asked) error {
 	if w.s.Table > w.old { // it has the lock of old before it waits for that of the table
 		const free = 1146 // there is no such table, and no lock of its name
 		for {
-			_, err := w.c.Exec(ctx, "SET STATEMENT lock_wait_timeout = 0 FOR SELECT 1 FROM "+w.s.sqlName(w.old)+" LIMIT 0")
+			_, err := s.observer.Exec(ctx, "SET STATEMENT lock_wait_timeout = 0 FOR SELECT 1 FROM "+w.s.sqlName(w.old)+" LIMIT 0")
 			var refused *mysqlconn.ServerError
 			if lockTimeout(err) {
 				break
@@ -345,7 +359,7 @@ func (w *swapper) queued(ctx context.Context, c *mysqlconn.Client, a *asked) err
 			}
 		}
 	}
-	return w.waiting(ctx, c, a)
+	return s.waiting(ctx, a)
 }
 
 // dropSentry drops the sentry that a dead run has left, once no RENAME of that run waits for it.

@@ -246,3 +246,37 @@ func TestAlterRevertKilled(t *testing.T) {
 		}
 	})
 }
+
+// TestAlterThroughGateway alters and reverts a table whose client comes through a gateway, which pauses it for each swap, and kills the
+// command. The client sees no error, and is not paused for longer than the limit.
+func TestAlterThroughGateway(t *testing.T) {
+	rnd := testseed.Rand(t)
+	onAlterServers(t, "paused", func(t *testing.T, s *testmysql.Server) {
+		create, insert := alterTable(t)
+		must(t, s.Exec(strings.ReplaceAll(create, "{table}", "paused.t")))
+		gateway := startTare(t, s.Addr)
+		w := writeAltered(t, open(t, gateway.addr, "paused"), "paused.t", insert, 100)
+		args := func(n int, more ...string) []string {
+			return alterArgs(s, "paused.t", fmt.Sprintf("ADD COLUMN c%d INT DEFAULT %[1]d FIRST", n), append([]string{"--control-socket", "off", "--gateway", gateway.http}, more...)...)
+		}
+		stdout := mustRun(t, "", binary, args(0, "--keep-old", "1h", "--detach")...)
+		if !strings.Contains(stdout, `"gateway_pauses":1,`) {
+			t.Errorf("the report is %s", stdout[max(0, len(stdout)-4000):])
+		}
+		stdout = mustRun(t, "", binary, "alter", "revert", "--on", "mysql://copier:"+testmysql.Password+"@"+s.Addr, "--table", "paused.t", "--json", "--gateway", gateway.http, "--control-socket", "off")
+		if !strings.Contains(stdout, `"state":"reverted"`) || !strings.Contains(stdout, `"gateway_pauses":1,`) {
+			t.Errorf("the report is %s", stdout)
+		}
+		for range 3 {
+			alterKilled(t, args(1), rnd)
+		}
+		alterToEnd(t, args(1))
+		db := open(t, s.Addr, "paused")
+		w.end(t, db, "paused.t")
+		t.Logf("the longest statement of the client took %v", w.pause)
+		_, metrics := get(t, gateway.http+"/api/v1/route")
+		if !strings.Contains(metrics, `"stage":"open"`) {
+			t.Errorf("the gateway pauses clients: %s", metrics)
+		}
+	})
+}

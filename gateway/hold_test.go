@@ -321,3 +321,19 @@ func logInAgain(c *mysqlconn.Client, user, password, schema string) error {
 		}
 	}
 }
+
+// TestHoldWithoutStandby pauses the clients of a gateway with one server.
+func TestHoldWithoutStandby(t *testing.T) {
+	p := startPair(t, func(o *Options) { o.Standby = nil })
+	c := p.session(t)
+	token := p.mustHold(t, 20*time.Second)
+	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, ErrNoStandby) {
+		t.Errorf("a switch: %v", err)
+	}
+	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")
+	must(t, p.Release(token))
+	must(t, testwait.Receive(t, "the held statement's result", done))
+	if n := count(t, p.servers[0]); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+}

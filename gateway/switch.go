@@ -85,12 +85,9 @@ const (
 var ErrNoStandby = errors.New("the gateway has no standby: start it with --standby and --standby-accounts")
 
 // Pause pauses all sessions: it stops new commands and waits until no session is within a statement or a
-// transaction. The pause ends automatically d after the call, unless a switch was done by then. Switch and
-// Release take the token. If ctx is done before Pause returns, the pause ends.
+// transaction. The pause ends automatically d after the call, unless a switch was done by then. Switch, which
+// requires a standby, and Release take the token. If ctx is done before Pause returns, the pause ends.
 func (w *switcher) Pause(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
-	if !w.enabled() {
-		return "", 0, ErrNoStandby
-	}
 	if d <= 0 || d > MaxPause {
 		return "", 0, fmt.Errorf("a hold of %v: want more than 0 and at most %v", d, MaxPause)
 	}

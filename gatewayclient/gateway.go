@@ -113,12 +113,12 @@ func (c *Client) Release(ctx context.Context, token string) error {
 	return c.request(ctx, requestTimeout, http.MethodPost, "/release", map[string]string{"token": token}, &Route{})
 }
 
-// MaySwitch returns an error if the account may read the route but not switch clients. It releases a pause
+// MaySwitch returns an error if the account may read the route but not pause and switch clients. It releases a pause
 // that does not exist, which the gateway refuses after it has checked the account.
 func (c *Client) MaySwitch(ctx context.Context) error {
 	err := c.Release(ctx, "")
 	if e, ok := errors.AsType[*httpclient.StatusError](err); ok && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized) {
-		return fmt.Errorf("--cutover requires an account of --gateway that may switch clients: %w", err)
+		return fmt.Errorf("pausing and switching clients requires an account of --gateway with the role operator: %w", err)
 	}
 	return nil // a gateway that does not respond now may respond at the switch
 }

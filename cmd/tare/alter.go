@@ -203,10 +203,11 @@ func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[s
 	if o.Throttle.MaxThreadsRunning > 0 {
 		o.Throttle.Server = o.On
 	}
+	if o.Gateway, err = throttleGateway(&c.Throttle); err != nil {
+		return o, err
+	}
 	if o.Throttle.MaxP99 > 0 {
-		if o.Throttle.Gateway, err = throttleGateway(&c.Throttle); err != nil {
-			return o, err
-		}
+		o.Throttle.Gateway = o.Gateway
 	}
 	o.Control, err = alterControl(c)
 	return o, err
@@ -287,8 +288,7 @@ func printAlterEnd(w io.Writer, r *alter.Report, asJSON bool) error {
 	case r.Copy.PauseSeconds == 0:
 		text = fmt.Sprintf("%s: an earlier run has reverted it\n", r.Table)
 	default:
-		text = fmt.Sprintf("%s: reverted; it has its former definition, and the %s made since\nclients waited for at most %.0f ms at the swap, after %s\n",
-			r.Table, quantity.Of(k.Changes, "change"), r.Copy.PauseSeconds*1000, quantity.Of(len(r.Copy.SwapTries)+1, "attempt"))
+		text = fmt.Sprintf("%s: reverted; it has its former definition, and the %s made since\n", r.Table, quantity.Of(k.Changes, "change")) + alterPauseText(r.Copy)
 	}
 	if k.Altered != "" {
 		text += fmt.Sprintf("the table with the new definition is %s: drop it when it is no longer of use\n", k.Altered)
@@ -328,9 +328,18 @@ func alterCopyText(table string, c *alter.CopyReport) (text string) {
 		if f := c.Follow; f != nil {
 			text += fmt.Sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
 		}
-		text += fmt.Sprintf("clients waited for at most %.0f ms at the swap, after %s\n", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
+		text += alterPauseText(c)
 	}
 	return text + alterKeptText(table, c)
+}
+
+// alterPauseText states how long clients waited for a swap.
+func alterPauseText(c *alter.CopyReport) string {
+	text := fmt.Sprintf("clients waited for at most %.0f ms at the swap, after %s", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
+	if c.GatewayPauses > 0 {
+		text += fmt.Sprintf("; the gateway paused them for at most %.0f ms", c.GatewayPauseSeconds*1000)
+	}
+	return text + "\n"
 }
 
 // alterKeptText states what becomes of the old table.

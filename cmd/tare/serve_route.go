@@ -79,11 +79,8 @@ func (s *service) reloadAccounts() {
 	s.Log.Info("accounts for the standby reloaded", "accounts", len(fresh))
 }
 
-// routeAPI returns the API for switching sessions.
+// routeAPI returns the API for pausing and switching sessions.
 func (s *service) routeAPI() []web.Route {
-	if s.cfg.Standby == "" {
-		return nil
-	}
 	h := s.gateway.RouteHandler()
 	all := []web.Route{web.NewRoute(access.For(access.Viewer), "GET "+gateway.RoutePattern, h).
 		Listed(gateway.RoutePattern, "the server that sessions go to, and what prevents a switch")}

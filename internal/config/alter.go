@@ -90,7 +90,7 @@ func (c *Alter) Validate() error {
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}
-	return errors.Join(append(errs, c.Throttle.validate(CopySource{}, false)...)...)
+	return errors.Join(append(errs, c.Throttle.validate(CopySource{}, true)...)...)
 }
 
 // declareAlter declares the limits of an ALTER TABLE by a copy.
@@ -102,8 +102,8 @@ func (t *CopyThrottle) declareAlter(s *Set) {
 	}, parseControlURLs, formatControlURLs)
 	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running, including the copy's, at or below this; 0: no limit")
 	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
-	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic, for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
-	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway with the role viewer, instead of user:password@ in its address")
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic: clients are paused through it for the moment of the swap, and --max-p99 is measured by it: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway, instead of user:password@ in its address; the role operator to pause clients, viewer for --max-p99 alone")
 	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
 }

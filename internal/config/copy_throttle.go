@@ -44,8 +44,8 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 
-// validate reports limits without a metric and metrics without a limit.
-func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
+// validate reports limits without a metric and metrics without a limit. pauses is whether clients are paused through the gateway.
+func (t *CopyThrottle) validate(from CopySource, pauses bool) []error {
 	errs := t.GatewayToken.validate("gateway-")
 	pair := func(have, need bool, text string) {
 		if have && !need {
@@ -55,7 +55,7 @@ func (t *CopyThrottle) validate(from CopySource, cutover bool) []error {
 	pair(t.MaxLag > 0, len(t.Replicas) > 0, "--max-lag needs to know of whom: --replica mysql://user:password@host:port")
 	pair(len(t.Replicas) > 0, t.MaxLag > 0, "--replica has no effect without --max-lag")
 	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
-	pair(t.Gateway.set(), t.MaxP99 > 0 || cutover, "--gateway has no effect without --max-p99 or --cutover")
+	pair(t.Gateway.set(), t.MaxP99 > 0 || pauses, "--gateway has no effect without --max-p99 or --cutover")
 	gateway := gatewayclient.Gateway{URL: t.Gateway.Reveal()}
 	if t.GatewayToken.given() {
 		gateway.Token = mask // its file is read later
