@@ -30,7 +30,7 @@ MARIADB := $(CURDIR)/.tools/mariadb-11.8
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-blocks bench-sizers test-sizegen origins generate clean
+.PHONY: help build release run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -122,6 +122,11 @@ bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder;
 	.ci/packages mariadbd sysbench haproxy
 	mkdir -p bin
 	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)
+
+bench-alter: ## measure an ALTER TABLE under load beside gh-ost, spirit and pt-online-schema-change; ALTER: flags
+	.ci/packages mariadbd sysbench
+	.ci/unpack mysql $(CURDIR)/.tools/mysql || [ $$? = 3 ]
+	cd bench && PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go run ./alter $(ALTER)
 
 bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags
 	cd bench && go run ./blockseries $(BLOCKS)

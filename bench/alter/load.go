@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/taredb/tare/bench/programs"
+)
+
+// A load is a run of sysbench's oltp_read_write through the gateway.
+type load struct {
+	cmd   *exec.Cmd
+	said  strings.Builder
+	ended chan struct{}
+
+	// Valid after ended is closed.
+	p99s []float64 // by second, in ms per transaction
+	rate float64   // sum of transactions per second
+}
+
+func (l *lab) startLoad(ctx context.Context) (*load, error) {
+	w := &load{ended: make(chan struct{})}
+	const day = 24 * 60 * 60
+	w.cmd = exec.CommandContext(ctx, "sysbench", append(programs.Sysbench("oltp_read_write", l.gateway, l.o.rows),
+		fmt.Sprintf("--threads=%d", l.o.threads), fmt.Sprintf("--rate=%d", l.o.rate), fmt.Sprintf("--time=%d", day), "--mysql-ignore-errors=all",
+		"--report-interval=1", "--percentile=99", "run")...)
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.cmd.Stderr = &w.said
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	first := make(chan struct{})
+	go w.read(stdout, first)
+	select {
+	case <-first:
+	case <-w.ended:
+		return nil, fmt.Errorf("sysbench: %w\n%s", w.cmd.Wait(), w.said.String())
+	}
+	return w, nil
+}
+
+var secondLine = regexp.MustCompile(`^\[ \d+s \] thds: \d+ tps: ([\d.]+) .* lat \(ms,99%\): ([\d.]+)`)
+
+// read parses the lines that sysbench prints each second. It closes first after one of them.
+func (w *load) read(from io.Reader, first chan struct{}) {
+	defer close(w.ended)
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		m := secondLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		rate, err := strconv.ParseFloat(m[1], 64)
+		p99, err2 := strconv.ParseFloat(m[2], 64)
+		if err != nil || err2 != nil {
+			continue
+		}
+		if w.p99s == nil {
+			close(first)
+		}
+		w.p99s, w.rate = append(w.p99s, p99), w.rate+rate
+	}
+}
+
+// stop ends the load.
+func (w *load) stop() error {
+	err := w.cmd.Process.Signal(syscall.SIGKILL)
+	<-w.ended
+	if waited := w.cmd.Wait(); !errors.As(waited, new(*exec.ExitError)) {
+		err = errors.Join(err, waited)
+	}
+	return err
+}
+
+// A summary is what the clients of a load have seen, besides its first second.
+type summary struct {
+	seconds, below int // below the limit
+	median, most   float64
+	rate           float64 // transactions per second
+}
+
+func (s summary) String() string {
+	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds", s.median, s.most, s.below, s.seconds)
+}
+
+// summary must be called after stop.
+func (w *load) summary(limit float64) (s summary) {
+	seconds := w.p99s[min(1, len(w.p99s)):]
+	if s.seconds = len(seconds); s.seconds == 0 {
+		return s
+	}
+	for _, p99 := range seconds {
+		if p99 < limit {
+			s.below++
+		}
+	}
+	s.median, s.most, s.rate = programs.Median(slices.Clone(seconds)), slices.Max(seconds), w.rate/float64(len(w.p99s))
+	return s
+}
