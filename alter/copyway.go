@@ -27,6 +27,9 @@ type CopyReport struct {
 	SwapTries    []string  `json:"swap_tries"`    // errors of the tries of a swap before
 	LockWaits    []float64 `json:"lock_waits"`    // seconds of the tries that did not get the lock
 
+	SwapPosition string    `json:"swap_position,omitempty"` // of the binary log, before it
+	Durations    Durations `json:"durations"`
+
 	GatewayPauses       int     `json:"gateway_pauses"`        // of clients, through the gateway
 	GatewayPauseSeconds float64 `json:"gateway_pause_seconds"` // the longest of them
 }
@@ -101,20 +104,24 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		r.job.From = p.String()
 		return r.job.save(ctx, c, r.s)
 	}
-	gate := newGate(r.o.Postpone)
+	gate, clock := newGate(r.o.Postpone), newClock(&report.Copy.Durations, r.o.Observe)
 	o := copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Observe: r.o.Observe,
+		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Metrics: r.o.Metrics, Observe: clock.observe,
 		Proceed: gate.open,
 		Swap: func(ctx context.Context, c *copier.Swapping) error {
+			clock.lap(&report.Copy.Durations.Compare)
 			if err := gate.wait(ctx, c, w.notify); err != nil {
 				return err
 			}
 			return w.run(ctx, c)
 		},
 	}
-	if report.Copy.Report, err = copier.Run(ctx, o); err != nil {
+	report.Copy.Report, err = copier.Run(ctx, o)
+	clock.lap(&report.Copy.Durations.Swap)
+	report.Copy.SwapPosition = r.job.From
+	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
 		if errors.Is(err, state.ErrRows) {
 			err = fmt.Errorf("%w; a value does not fit the new definition, as an ALTER TABLE in strict mode would report: correct the rows and repeat the command, or discard it with --restart", err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
@@ -166,6 +168,9 @@ func TestRevertRunning(t *testing.T) {
 		w := d.write("t", 50, s)
 		o := d.options("t", s.Text)
 		o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+		o.Metrics = &copier.Metrics{}
+		metrics := prometheus.NewRegistry()
+		metrics.MustRegister(o.Metrics)
 		swapped, ended := make(chan *Report, 1), make(chan error, 1)
 		o.Swapped = func(r *Report) { swapped <- r }
 		var report *Report
@@ -178,6 +183,9 @@ func TestRevertRunning(t *testing.T) {
 		if len(first.Copy.Kept.Lossy) != 1 || !strings.Contains(first.Copy.Kept.Lossy[0], "column body is dropped") {
 			t.Errorf("lossy: %q", first.Copy.Kept.Lossy)
 		}
+		if took := first.Copy.Durations; took.Rows <= 0 || took.CatchUp <= 0 || took.Compare <= 0 || took.Swap <= 0 || first.Copy.SwapPosition == "" {
+			t.Errorf("durations %+v, position %q", took, first.Copy.SwapPosition)
+		}
 		d.awaitWrites(w, 30)
 		control := copier.NewControl(o.Control)
 		defer control.Close()
@@ -185,6 +193,9 @@ func TestRevertRunning(t *testing.T) {
 			status, err := control.Status(t.Context())
 			return err == nil && status.Phase == telemetry.RunReversing
 		})
+		if phase := phaseOf(t, metrics); phase != string(telemetry.RunReversing) {
+			t.Errorf("the metrics have the phase %q", phase)
+		}
 		if _, err := control.Proceed(t.Context()); err == nil || !strings.Contains(err.Error(), "the tables are swapped") {
 			t.Errorf("cutover: %v", err)
 		}
@@ -208,6 +219,23 @@ func TestRevertRunning(t *testing.T) {
 			t.Errorf("revert again: %v", err)
 		}
 	})
+}
+
+// phaseOf returns the phase in the metrics of a copy.
+func phaseOf(t *testing.T, g prometheus.Gatherer) string {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "tare_copy_phase" && m.GetGauge().GetValue() == 1 {
+				return m.GetLabel()[0].GetValue()
+			}
+		}
+	}
+	return ""
 }
 
 // TestKeepEnds has old tables dropped: at once, when the time is over, and on request.

@@ -40,7 +40,8 @@ type Options struct {
 	Patience   time.Duration // with an unreachable server; 0: copier.DefaultPatience
 	MaxViewAge time.Duration // 0: copier.DefaultMaxViewAge
 	Throttle   throttle.Options
-	Control    string // path of a unix socket; empty: none
+	Control    string          // path of a unix socket; empty: none
+	Metrics    *copier.Metrics // of a copy and its way back; nil: none
 
 	// Gateway is the tare serve through which clients are paused for the moment of a swap. No URL: they wait for the table's lock.
 	Gateway gatewayclient.Gateway

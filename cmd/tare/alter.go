@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/web"
 )
 
 func newAlterCommand() *cobra.Command {
@@ -52,6 +54,11 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 			if once.dryRun {
 				return lintAlter(cmd.Context(), o, &once, cmd.OutOrStdout())
 			}
+			stop, err := once.serve(options, &o)
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return runAlter(cmd.Context(), o, &once, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -75,6 +82,11 @@ func newAlterEndCommand(cmd *cobra.Command, once *alterFlags, end func(context.C
 		if err != nil {
 			return err
 		}
+		stop, err := once.serve(options, &o)
+		if err != nil {
+			return err
+		}
+		defer stop()
 		screen := once.screen(cmd.OutOrStdout(), cmd.ErrOrStderr())
 		o.Observe = screen.observe
 		report, err := end(cmd.Context(), o)
@@ -153,6 +165,14 @@ type alterFlags struct {
 	alwaysCopy, neverCopy bool
 	restart, postpone     bool
 	detach, lossyRevert   bool
+
+	log *slog.Logger // set by connection
+}
+
+// serve serves the metrics of a run until end is called.
+func (f *alterFlags) serve(c *config.Alter, o *alter.Options) (end func(), err error) {
+	o.Metrics = &copier.Metrics{}
+	return newCopyServer("alter", c.HTTPAccess, o.Metrics, f.log).ServePages(web.Options{})
 }
 
 // screen returns what events are printed to.
@@ -186,7 +206,7 @@ func (f *alterFlags) options(cmd *cobra.Command, c *config.Alter, given map[stri
 
 // connection returns the options of the command line, besides the clauses.
 func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[string]string) (o alter.Options, err error) {
-	if _, err := start(cmd, c, &c.Diag, given); err != nil {
+	if f.log, err = start(cmd, c, &c.Diag, given); err != nil {
 		return o, err
 	}
 	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
@@ -328,7 +348,8 @@ func alterCopyText(table string, c *alter.CopyReport) (text string) {
 		if f := c.Follow; f != nil {
 			text += fmt.Sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
 		}
-		text += alterPauseText(c)
+		d := &c.Durations
+		text += fmt.Sprintf("rows took %.1f s, catching up %.1f s, comparing %.1f s, the swap with its tries %.1f s\n", d.Rows, d.CatchUp, d.Compare, d.Swap) + alterPauseText(c)
 	}
 	return text + alterKeptText(table, c)
 }

@@ -67,9 +67,9 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 	return cmd
 }
 
-// newCopyServer returns the HTTP server of a copy, whose pages show its metrics.
-func newCopyServer(cfg *config.Copy, m *copier.Metrics, log *slog.Logger) *server.Server {
-	s := server.New(server.Options{Name: "copy", Server: config.Server{HTTPAccess: cfg.HTTPAccess}, Build: thisBuild(), Log: log})
+// newCopyServer returns the HTTP server of a copy or an alter, whose pages show its metrics.
+func newCopyServer(name string, access config.HTTPAccess, m *copier.Metrics, log *slog.Logger) *server.Server {
+	s := server.New(server.Options{Name: name, Server: config.Server{HTTPAccess: access}, Build: thisBuild(), Log: log})
 	s.Metrics.MustRegister(m)
 	return s
 }
@@ -100,7 +100,7 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return printPlan(stdout, planned, once.json)
 	}
 	o.Metrics = &copier.Metrics{}
-	end, err := newCopyServer(c, o.Metrics, log).ServePages(web.Options{})
+	end, err := newCopyServer("copy", c.HTTPAccess, o.Metrics, log).ServePages(web.Options{})
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func metricSections(t *testing.T) []metricSection {
 		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.Metrics), shared)},
 		{"tare frontend", "Which series are active, over many shards.", without(own(front.Metrics), shared)},
 		{"tare rowstream", "Rows on their way to copies.", without(own(rows), shared)},
-		{"tare copy", "With `--http`. Gauges that are unknown are absent.", own(newCopyServer(config.NewCopy(), &copier.Metrics{}, log).Metrics)},
+		{"tare copy", "With `--http`; of `tare alter` too. Gauges that are unknown are absent.", own(newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log).Metrics)},
 		{"The history's series", "Not on `/metrics`: asked by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series},
 	}
 }

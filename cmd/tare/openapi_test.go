@@ -152,7 +152,7 @@ func registered(t *testing.T) map[string][]web.Endpoint {
 
 	co := config.NewCopy()
 	load(co, map[string]string{"http": "127.0.0.1:0"})
-	copied := newCopyServer(co, &copier.Metrics{}, log)
+	copied := newCopyServer("copy", co.HTTPAccess, &copier.Metrics{}, log)
 	must(t, copied.OpenWeb(web.Options{}))
 	all["copy"] = copied.Web.Endpoints()
 	return all
