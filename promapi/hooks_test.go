@@ -308,3 +308,54 @@ func TestOptions(t *testing.T) {
 		t.Errorf("under another prefix: %d %s", w.Code, w.Body)
 	}
 }
+
+type widerKey struct{}
+
+// TestPrepare expects the step and the form in Prepare, its context in the storage, and its lookback delta for
+// queries that state none.
+func TestPrepare(t *testing.T) {
+	var steps []time.Duration
+	var contexts []string
+	list := storage.NewListSeries(labels.FromStrings("__name__", "up"), []chunks.Sample{sample{t: 1000, f: 3}})
+	api := mustNew(t, promapi.Options{
+		Queryable: storage.QueryableFunc(func(int64, int64) (storage.Querier, error) {
+			return scriptQuerier{script{set: newSet(list), ctx: func(ctx context.Context) {
+				text, _ := ctx.Value(widerKey{}).(string)
+				contexts = append(contexts, text)
+			}}}, nil
+		}),
+		Prepare: func(ctx context.Context, form url.Values, step time.Duration) (context.Context, time.Duration, error) {
+			steps = append(steps, step)
+			if form.Get("wider") == "bad" {
+				return ctx, 0, errors.New("wider: bad is no duration")
+			}
+			d, _ := time.ParseDuration(form.Get("wider"))
+			return context.WithValue(ctx, widerKey{}, form.Get("wider")), d, nil
+		},
+	})
+	ask := func(target string) string {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://store/api/v1/"+target, nil))
+		return w.Body.String()
+	}
+	for _, c := range []struct {
+		target, has string
+		found       bool
+	}{
+		{"query?query=up&time=1000", `"3"`, false},
+		{"query?query=up&time=1000&wider=1h", `"3"`, true},
+		{"query?query=up&time=1000&wider=1h&lookback_delta=5m", `"3"`, false},
+		{"query_range?query=up&start=1000&end=1060&step=60&wider=1h", `"3"`, true},
+		{"query?query=up&time=1000&wider=bad", `"errorType":"bad_data","error":"wider: bad is no duration"`, true},
+	} {
+		if got := ask(c.target); strings.Contains(got, c.has) != c.found {
+			t.Errorf("%s: %s", c.target, got)
+		}
+	}
+	if want := []time.Duration{0, 0, 0, time.Minute, 0}; !cmp.Equal(steps, want) {
+		t.Errorf("steps %v, want %v", steps, want)
+	}
+	if want := []string{"", "1h", "1h", "1h"}; !cmp.Equal(contexts, want) {
+		t.Errorf("contexts %v, want %v", contexts, want)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -103,6 +104,9 @@ type Options struct {
 	// until its end. The context is Admit's. An error fails the request.
 	ReserveResponse func(context.Context, int64) error
 
+	// Prepare, if not nil, is called with the parameters of an instant or range query.
+	Prepare PrepareFunc
+
 	// Retry, if not nil, is called when a request failed before a part of its response was sent. It reports
 	// whether to retry the request, starting with its admission, with a context for which Failed returns the
 	// error and Attempt the number of the attempt, at most 3. With Retry, the first attempts of a query use
@@ -117,6 +121,11 @@ type Options struct {
 // written if it does not fit into ResponseBytes. An error is sent as the response, of type Unavailable unless
 // Error or Classify determine another.
 type AdmitFunc func(context.Context, *http.Request) (context.Context, func(), error)
+
+// A PrepareFunc evaluates parameters of a query that Prometheus' API does not have. The step of an instant query
+// is 0. The storage is read with a context derived from the returned one. If lookback is not 0, it is the lookback
+// delta of a query that states none. An error is sent as the response, of type BadData.
+type PrepareFunc func(ctx context.Context, form url.Values, step time.Duration) (_ context.Context, lookback time.Duration, err error)
 
 // An ExplainFunc appends a JSON value that describes how a request was served. Responses to requests with
 // explain=1 contain it as field explain beside data. The context is Admit's.

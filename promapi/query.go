@@ -1,6 +1,7 @@
 package promapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -30,7 +31,7 @@ func (c *call) query() *Error {
 	if e != nil {
 		return e
 	}
-	timeout, opts, e := c.queryParams()
+	timeout, opts, e := c.queryParams(0)
 	if e != nil {
 		return e
 	}
@@ -68,7 +69,7 @@ func (c *call) queryRange() *Error {
 	if end.Sub(start)/step > maxPoints {
 		return badData(errResolution)
 	}
-	timeout, opts, e := c.queryParams()
+	timeout, opts, e := c.queryParams(step)
 	if e != nil {
 		return e
 	}
@@ -85,7 +86,7 @@ func (c *call) queryRange() *Error {
 
 // queryParams parses the common parameters of instant and range queries. The timeout is nil if the request
 // has none.
-func (c *call) queryParams() (timeout *time.Duration, opts promql.QueryOpts, e *Error) {
+func (c *call) queryParams(step time.Duration) (timeout *time.Duration, opts promql.QueryOpts, e *Error) {
 	c.seen.Query = c.form.Get("query")
 	if s := c.form.Get("timeout"); s != "" {
 		d, err := parseDuration(s)
@@ -100,6 +101,13 @@ func (c *call) queryParams() (timeout *time.Duration, opts promql.QueryOpts, e *
 		if lookback, err = parseDuration(s); err != nil {
 			return nil, nil, badData(fmt.Errorf("error parsing lookback delta duration: %w", err))
 		}
+	}
+	if prepare := c.api.o.Prepare; prepare != nil {
+		ctx, wider, err := prepare(c.ctx, c.form, step)
+		if err != nil {
+			return nil, nil, badData(err)
+		}
+		c.ctx, lookback = ctx, cmp.Or(lookback, wider)
 	}
 	return timeout, promql.NewPrometheusQueryOpts(c.form.Get("stats") == "all", lookback), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock"
 )
 
 // deletedAt reports whether the sample at t was deleted.
@@ -47,34 +48,50 @@ func (it *keptIterator) Next() chunkenc.ValueType {
 	}
 }
 
-// appendKept appends the chunks of an entry. It re-encodes each chunk that a deletion overlaps, without the
-// deleted samples, and charges that memory to the query until the set is closed.
+// appendKept appends the chunks of an entry. It re-encodes each chunk with deleted samples, or with samples that
+// other blocks serve, without those, and charges that memory to the query until the set is closed.
 func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.Intervals) ([]ChunkView, error) {
 	b := e.held.batch
+	from, to := e.part()
 	for j, c := range b.Chunks(e.i) {
 		encoding, data := b.Data(e.i, j)
-		if !anyOverlap(deleted, c.MinTime, c.MaxTime) {
+		if !anyOverlap(deleted, c.MinTime, c.MaxTime) && c.MinTime >= from && c.MaxTime <= to {
 			dst = append(dst, ChunkView{MinTime: c.MinTime, MaxTime: c.MaxTime, Encoding: encoding, Data: data})
 			continue
 		}
-		chunk, err := chunkenc.FromData(chunkenc.Encoding(encoding), data)
+		kept, err := keptChunks(encoding, data, max(from, c.MinTime), min(to, c.MaxTime), deleted)
 		if err != nil {
 			return nil, e.chunkError(j, err)
 		}
-		list := chunkList{}
-		if err := list.appendPart(labels.EmptyLabels(), chunk, c.MinTime, c.MaxTime, deleted); err != nil {
-			return nil, e.chunkError(j, err)
-		}
-		for _, m := range list.metas {
-			bytes := int64(len(m.Chunk.Bytes()))
-			if err := set.query.quota.Reserve(slab.Series, bytes); err != nil {
+		for _, k := range kept {
+			if err := set.query.quota.Reserve(slab.Series, int64(len(k.Data))); err != nil {
 				return nil, err
 			}
-			set.rewritten += bytes
-			dst = append(dst, ChunkView{MinTime: m.MinTime, MaxTime: m.MaxTime, Encoding: byte(m.Chunk.Encoding()), Data: m.Chunk.Bytes()})
+			set.rewritten += int64(len(k.Data))
+			dst = append(dst, k)
 		}
 	}
 	return dst, nil
+}
+
+// keptChunks re-encodes the samples of a chunk between two times that were not deleted.
+func keptChunks(encoding byte, data []byte, mint, maxt int64, deleted tombstones.Intervals) ([]ChunkView, error) {
+	if encoding == tsblock.EncodingAggregates {
+		return keptAggregates(data, mint, maxt)
+	}
+	chunk, err := chunkenc.FromData(chunkenc.Encoding(encoding), data)
+	if err != nil {
+		return nil, err
+	}
+	list := chunkList{}
+	if err := list.appendPart(labels.EmptyLabels(), chunk, mint, maxt, deleted); err != nil {
+		return nil, err
+	}
+	kept := make([]ChunkView, len(list.metas))
+	for i, m := range list.metas {
+		kept[i] = ChunkView{MinTime: m.MinTime, MaxTime: m.MaxTime, Encoding: byte(m.Chunk.Encoding()), Data: m.Chunk.Bytes()}
+	}
+	return kept, nil
 }
 
 // chunkError adds the block and the times of an unreadable chunk to err.

@@ -34,6 +34,7 @@
 //
 // A query is admitted (admission.go, query.go, limits.go, tenantlimits.go), selects series (select.go,
 // stream.go, merge.go, relabel.go) and plans their chunks (plan.go). Queryables keep references and load
-// chunks in windows (queryable.go, lazyselect.go, selected.go, window.go). httpapi.go serves Prometheus' API of
+// chunks in windows (queryable.go, lazyselect.go, selected.go, window.go); of downsampled blocks they read aggregates
+// (mixed.go, mixed_iterator.go). httpapi.go serves Prometheus' API of
 // them; package storeapi is Thanos'.
 package storegateway

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -27,8 +28,9 @@ type Explanation struct {
 // An ExplainedBlock describes the reads in one block. A request that reads a block twice has two of them.
 type ExplainedBlock struct {
 	ID           string                    `json:"id"`
-	MinTime      int64                     `json:"minTime"` // milliseconds, inclusive
-	MaxTime      int64                     `json:"maxTime"` // inclusive
+	MinTime      int64                     `json:"minTime"`              // milliseconds, inclusive
+	MaxTime      int64                     `json:"maxTime"`              // inclusive
+	Resolution   int64                     `json:"resolution,omitempty"` // milliseconds between the samples of a downsampled block; 0: raw
 	Batches      int                       `json:"batches"`
 	PlannedBytes int64                     `json:"plannedBytes"`
 	Postings     int64                     `json:"postings"`     // series in the postings lists
@@ -59,7 +61,7 @@ func (q *Query) Explanation(wait time.Duration) Explanation {
 	}
 	for _, b := range q.Explain() {
 		e.Blocks = append(e.Blocks, ExplainedBlock{
-			ID: b.ID.String(), MinTime: b.MinTime, MaxTime: b.MaxTime, Batches: b.Batches, PlannedBytes: b.PlannedBytes,
+			ID: b.ID.String(), MinTime: b.MinTime, MaxTime: b.MaxTime, Resolution: int64(b.Resolution), Batches: b.Batches, PlannedBytes: b.PlannedBytes,
 			Postings: b.Read.Refs, OtherShard: b.Read.Foreign, OutsideRange: b.Read.Outside, OtherGroup: b.Read.Dropped,
 			Read: explainUsage(&b.Read),
 		})
@@ -123,6 +125,7 @@ func (s *QueryStats) Total() tsblock.Usage {
 type BlockStats struct {
 	ID               ulid.ULID
 	MinTime, MaxTime int64 // of the block in milliseconds, both inclusive
+	Resolution       blocksync.Resolution
 	Batches          int
 	PlannedBytes     int64
 	Read             tsblock.Stats

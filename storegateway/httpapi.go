@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -89,9 +90,12 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		}
 		return "", errors.New("the request was not admitted")
 	}
-	queryable, chunks := o.Queryable, storage.ChunkQueryable(nil)
+	queryable, chunks, prepare := o.Queryable, storage.ChunkQueryable(nil), promapi.PrepareFunc(nil)
 	if queryable == nil {
 		queryable, chunks = g.Queryable(tenant), g.ChunkQueryable(tenant)
+		prepare = func(ctx context.Context, form url.Values, step time.Duration) (context.Context, time.Duration, error) {
+			return prepareResolution(ctx, form.Get("max_source_resolution"), step, cmp.Or(o.LookbackDelta, promapi.DefaultLookback))
+		}
 	}
 	api, err := promapi.New(promapi.Options{
 		Queryable:      queryable,
@@ -120,6 +124,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Waiting:         waiting,
 		Retry:           g.RetryMode,
 		ReserveResponse: h.reserve,
+		Prepare:         prepare,
 	})
 	if err != nil {
 		return nil, err

@@ -77,10 +77,10 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	ctx, cancel := q.context(ctx)
 	defer cancel()
 	mint, maxt := q.gateway.Clip(r.MinTime, r.MaxTime)
-	handles, tenant := q.gateway.Open(q.tenant, mint, maxt, r.Blocks...)
+	handles, tenant := q.gateway.Open(q.tenant, mint, maxt, blocksync.AnyResolution, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
 	defer blocksync.ReleaseAll(handles)
-	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
+	missing := q.missingOf(tenant, r.MinTime, r.MaxTime, blocksync.AnyResolution, r.Matchers, r.Blocks, r.Held)
 	err := q.gateway.check(missing)
 	if err == nil {
 		err = q.gateway.LoadHeaders(ctx, handles)
@@ -111,7 +111,7 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 			all = merged
 		}
 		mint, maxt := handles[i].Times()
-		stats = append(stats, BlockStats{ID: handles[i].ID(), MinTime: mint, MaxTime: maxt, Read: reader.Stats()})
+		stats = append(stats, BlockStats{ID: handles[i].ID(), MinTime: mint, MaxTime: maxt, Resolution: handles[i].Resolution(), Read: reader.Stats()})
 		reader.Close()
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -25,6 +26,7 @@ type lazySelect struct {
 	request Request
 	trim    bool   // drop samples outside of the time range
 	key     string // equal for choices that can be read as one if their times overlap
+	reads   aggregation
 
 	begun bool
 	of    *selected // nil before the first Next
@@ -46,7 +48,17 @@ func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHi
 		r.SkipChunks = !chunks && hints.Func == labelsOnly
 		trim = !hints.DisableTrimming
 	}
-	c := &lazySelect{source: s, ctx: ctx, request: r, trim: trim, key: keyOf(&r, trim), i: -1}
+	c := &lazySelect{source: s, ctx: ctx, trim: trim, i: -1}
+	switch {
+	case r.SkipChunks:
+		r.MaxResolution = blocksync.AnyResolution
+	case !chunks:
+		r.MaxResolution = maxResolutionOf(ctx)
+	}
+	if hints != nil && r.MaxResolution > blocksync.Raw {
+		c.reads = aggregationOf(hints.Func)
+	}
+	c.request, c.key = r, keyOf(&r, trim, c.reads)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.chosen = append(s.chosen, c)
@@ -55,9 +67,9 @@ func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHi
 
 // keyOf returns a key that is equal for selects that can be read as one if their times overlap. The times are
 // part of the key of a select whose result depends on them: with a limit, without samples, or not trimmed.
-func keyOf(r *Request, trim bool) string {
+func keyOf(r *Request, trim bool, reads aggregation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %v %t %t", r.Limit, r.Shard, r.SkipChunks, trim)
+	fmt.Fprintf(&b, "%d %v %t %t %d", r.Limit, r.Shard, r.SkipChunks, trim, reads)
 	if r.Limit > 0 || r.SkipChunks || !trim {
 		fmt.Fprintf(&b, " %d %d", r.MinTime, r.MaxTime)
 	}
@@ -132,6 +144,7 @@ func (s *querierBase) readAll(c *lazySelect, r Request) (*selected, error) {
 		return nil, err
 	}
 	l := &selected{set: set, key: c.key, mint: r.MinTime, maxt: r.MaxTime, trim: c.trim, windows: newWindows(set.ctx, q, false), like: s.like}
+	l.reads, l.mixed = c.reads, set.mixed()
 	l.windows.source = s
 	s.selected = append(s.selected, l)
 	if err := l.fill(); err != nil {
@@ -148,7 +161,7 @@ func (l *selected) part(r *Request) (*selected, error) {
 	if l.mint == r.MinTime && l.maxt == r.MaxTime || r.SkipChunks {
 		return l, nil
 	}
-	p := &selected{set: l.set, mint: r.MinTime, maxt: r.MaxTime, trim: l.trim, windows: l.windows}
+	p := &selected{set: l.set, mint: r.MinTime, maxt: r.MaxTime, trim: l.trim, windows: l.windows, reads: l.reads, mixed: l.mixed}
 	l.parts = append(l.parts, p)
 	if err := p.reserve(int64(len(l.series)) * int64(unsafe.Sizeof(oneSeries{}))); err != nil {
 		return nil, err
@@ -196,5 +209,9 @@ func (c *lazySelect) Warnings() annotations.Annotations {
 	if c.of == nil {
 		return nil
 	}
-	return c.of.set.missing.Annotations()
+	notes := c.of.set.missing.Annotations()
+	if c.of.mixed {
+		notes.Merge(c.of.set.resolutions())
+	}
+	return notes
 }

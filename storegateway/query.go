@@ -42,8 +42,8 @@ type Query struct {
 
 // missingOf returns the gaps of a request. held reports the blocks that the caller reads elsewhere; nil:
 // none.
-func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) blocksync.Missing {
-	m := t.Missing(mint, maxt, ms, ids)
+func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, r blocksync.Resolution, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) blocksync.Missing {
+	m := t.Missing(mint, maxt, r, ms, ids)
 	if held != nil {
 		m = m.Without(held)
 	}

@@ -181,6 +181,7 @@ func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	one, _ := it.(*sampleIterator)
 	walk, _ := it.(*walkIterator)
 	many, _ := it.(*blocksIterator)
+	mixed, _ := it.(*mixedIterator)
 	switch {
 	case one != nil:
 		one.release()
@@ -192,6 +193,12 @@ func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	switch {
 	case len(s.places) == 0: // labels only
 		return chunkenc.NewNopIterator()
+	case s.of.mixed:
+		if mixed == nil {
+			mixed = &mixedIterator{}
+		}
+		mixed.reset(s)
+		return mixed
 	case len(s.places) == 1:
 		if one == nil {
 			one = &sampleIterator{}

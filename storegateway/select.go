@@ -21,6 +21,10 @@ type Request struct {
 
 	Matchers []*labels.Matcher
 
+	// MaxResolution is the coarsest resolution of the blocks to read. Each time is read from the coarsest
+	// allowed block, if several have samples of it.
+	MaxResolution blocksync.Resolution
+
 	// Blocks are matchers of BlockIDLabel that select the blocks to read. None: all.
 	Blocks []*labels.Matcher
 
@@ -149,9 +153,9 @@ func allSeries() *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqua
 func (set *SeriesSet) open() error {
 	q, r := set.query, &set.request
 	mint, maxt := q.gateway.Clip(r.MinTime, r.MaxTime)
-	handles, tenant := q.gateway.Open(q.tenant, mint, maxt, r.Blocks...)
+	handles, tenant := q.gateway.Open(q.tenant, mint, maxt, r.MaxResolution, r.Blocks...)
 	handles, matchers := matchExternal(handles, r.Matchers)
-	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.Matchers, r.Blocks, r.Held)
+	set.missing = q.missingOf(tenant, r.MinTime, r.MaxTime, r.MaxResolution, r.Matchers, r.Blocks, r.Held)
 	set.sel = tsblock.Select{
 		MinTime: mint, MaxTime: maxt, Shard: r.Shard,
 		SkipChunks: r.SkipChunks, BatchBytes: q.batchBytes(len(handles)),
@@ -320,7 +324,7 @@ func (set *SeriesSet) assemble() error {
 		if err := set.room(&chunks, len(e.held.batch.Chunks(e.i))); err != nil {
 			return err
 		}
-		if deleted := e.deleted(); deleted == nil {
+		if deleted := e.deleted(); deleted == nil && !e.restricted() {
 			chunks = appendChunks(chunks, e.held.batch, e.i)
 			continue
 		} else if kept, err := set.appendKept(chunks, e, deleted); err != nil {
@@ -354,16 +358,17 @@ func (set *SeriesSet) room(chunks *[]ChunkView, n int) error {
 // At returns the current series. It does not allocate.
 func (set *SeriesSet) At() *Series { return &set.series }
 
-// BlockOf returns the id of the block that has a chunk of the current series.
-func (set *SeriesSet) BlockOf(c *ChunkView) ulid.ULID {
+// Corrupt returns the error for a chunk of the current series whose data cannot be decoded.
+func (set *SeriesSet) Corrupt(c *ChunkView, reason string) error {
+	err := &tsblock.CorruptError{Reason: reason}
 	for _, e := range set.front {
-		for j := range e.held.batch.Chunks(e.i) {
+		for j, at := range e.held.batch.Chunks(e.i) {
 			if _, data := e.held.batch.Data(e.i, j); unsafe.SliceData(data) == unsafe.SliceData(c.Data) {
-				return e.held.stream.handle.ID()
+				err.Block, err.File, err.Offset = e.held.stream.handle.ID().String(), tsblock.SegmentFile(uint32(at.Ref>>32)), int64(uint32(at.Ref))
 			}
 		}
 	}
-	panic("BUG: a chunk that is in no block of the series")
+	return err
 }
 
 // fail stops the set with an error. If the context is done, it reports the context's cause rather than the

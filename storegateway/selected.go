@@ -21,7 +21,9 @@ type selected struct {
 
 	parts []*selected // selects that share series and places with this one
 
-	trim     bool // drop samples outside of the time range
+	trim     bool        // drop samples outside of the time range
+	mixed    bool        // some blocks are downsampled
+	reads    aggregation // samples that are read from those
 	windows  *windows
 	series   []oneSeries
 	places   []batchPos // rest of the slab that places are allocated from

@@ -75,6 +75,9 @@ func (s *stream) start() error {
 	}
 	sel := s.set.sel
 	sel.Keep = s.keep()
+	if mint, maxt, restricted := s.handle.Part(); restricted {
+		sel.MinTime, sel.MaxTime = max(sel.MinTime, mint), min(sel.MaxTime, maxt)
+	}
 	sel.Deleted = s.handle.Deletions().Whole()
 	s.series = s.reader.Series(p, sel)
 	if s.relabel != nil {
@@ -250,7 +253,7 @@ func (s *stream) close() BlockStats {
 	}
 	mint, maxt := s.handle.Times()
 	stats := BlockStats{
-		ID: s.handle.ID(), MinTime: mint, MaxTime: maxt,
+		ID: s.handle.ID(), MinTime: mint, MaxTime: maxt, Resolution: s.handle.Resolution(),
 		Batches: s.batches, PlannedBytes: s.planned, Read: s.reader.Stats(),
 	}
 	s.set.query.quota.Return(slab.Series, s.charged)

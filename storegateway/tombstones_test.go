@@ -104,7 +104,7 @@ func TestDeletedSeries(t *testing.T) {
 				}
 			}
 			deleted := 0
-			handles, _ := w.gateway.Open("", math.MinInt64, math.MaxInt64)
+			handles, _ := w.gateway.Open("", math.MinInt64, math.MaxInt64, blocksync.Raw)
 			for _, h := range handles {
 				deleted += len(h.Deletions())
 			}

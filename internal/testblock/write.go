@@ -25,6 +25,7 @@ const commitEvery = 20_000
 
 // A Sample is a float, or a histogram if H or FH is set.
 type Sample struct {
+	ST int64 // start timestamp, written with Options.StartTimestamps; 0: none
 	T  int64
 	V  float64
 	H  *histogram.Histogram
@@ -54,8 +55,8 @@ type Options struct {
 	// SegmentBytes is the size of a chunk file at which the next one starts; 0 is 512 MiB.
 	SegmentBytes int64
 
-	// XOR2 writes float chunks in the encoding that Prometheus added in 2026.
-	XOR2 bool
+	// StartTimestamps writes chunks in the encodings that have start timestamps.
+	StartTimestamps bool
 }
 
 // Write writes a block with the series into dir and returns its id. The samples of one series may be
@@ -107,8 +108,10 @@ func newHead(o Options) (*tsdb.Head, func() error, error) {
 	if o.ChunkRange != 0 {
 		ho.ChunkRange = o.ChunkRange
 	}
-	if o.XOR2 {
+	if o.StartTimestamps {
 		ho.FloatChunkEncoding.Store(uint32(chunkenc.EncXOR2))
+		ho.EnableSTStorage.Store(true)
+		ho.EnableHistogramSTEncoding.Store(true)
 	}
 	head, err := tsdb.NewHead(nil, promslog.NewNopLogger(), nil, nil, ho, tsdb.NewHeadStats())
 	if err != nil {
@@ -123,7 +126,7 @@ func newHead(o Options) (*tsdb.Head, func() error, error) {
 
 // fill appends the series to the head.
 func fill(head *tsdb.Head, series iter.Seq[Series]) error {
-	app := head.Appender(context.Background())
+	app := head.AppenderV2(context.Background())
 	pending := 0
 	for s := range series {
 		var ref storage.SeriesRef
@@ -133,15 +136,11 @@ func fill(head *tsdb.Head, series iter.Seq[Series]) error {
 				if err := app.Commit(); err != nil {
 					return fmt.Errorf("commit %s: %w", s.Labels, err)
 				}
-				app, pending = head.Appender(context.Background()), 0
+				app, pending = head.AppenderV2(context.Background()), 0
 			}
 			pending++
 			var err error
-			if smp.H != nil || smp.FH != nil {
-				ref, err = app.AppendHistogram(ref, s.Labels, smp.T, smp.H, smp.FH)
-			} else {
-				ref, err = app.Append(ref, s.Labels, smp.T, smp.V)
-			}
+			ref, err = app.Append(ref, s.Labels, smp.ST, smp.T, smp.V, smp.H, smp.FH, storage.AppendV2Options{})
 			if err != nil {
 				return errors.Join(fmt.Errorf("append %s at %d: %w", s.Labels, smp.T, err), app.Rollback())
 			}

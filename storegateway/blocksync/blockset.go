@@ -31,13 +31,18 @@ type Tenant struct {
 
 	times       TimeRange                     // see Options
 	otherShards map[ulid.ULID]otherShardBlock // blocks of other shards, as far as they are known
+	coverage    coverage                      // nil: no block is downsampled
 }
 
 // An otherShardBlock is a block of another shard.
 type otherShardBlock struct {
 	blockTimes
-	ignored bool // it is marked for deletion, or incomplete in the bucket
+	resolution Resolution
+	ignored    bool // it is marked for deletion, or incomplete in the bucket
 }
+
+// counts reports whether the block has known times and is served by its shard.
+func (o *otherShardBlock) counts() bool { return o.known && !o.ignored }
 
 func newBlockSet() *blockSet { return &blockSet{tenants: make(map[string]*Tenant)} }
 
@@ -106,9 +111,11 @@ func (t *Tenant) overlapping(mint, maxt int64) iter.Seq[*block] {
 const BlockIDLabel = "__block_id__"
 
 // Open pins a tenant's blocks that have samples from mint to maxt, both inclusive, and whose ids match all
-// ids. The caller releases each handle. Open also returns the tenant's set that the handles come from, or nil
-// if there is none. Layouts without tenants ignore tenant. Open does no I/O and allocates twice.
-func (s *Syncer) Open(tenant string, mint, maxt int64, ids ...*labels.Matcher) ([]*Handle, *Tenant) {
+// ids. Of downsampled blocks, whose samples other blocks have too, it pins those that the resolution prefers.
+// The caller releases each handle. Open also returns the tenant's set that the handles come from, or nil
+// if there is none. Layouts without tenants ignore tenant. Open does no I/O and allocates twice, unless there are
+// downsampled blocks.
+func (s *Syncer) Open(tenant string, mint, maxt int64, r Resolution, ids ...*labels.Matcher) ([]*Handle, *Tenant) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	t := s.set.tenants[tenant]
@@ -120,6 +127,9 @@ func (s *Syncer) Open(tenant string, mint, maxt int64, ids ...*labels.Matcher) (
 	}
 	if mint > maxt {
 		return nil, t
+	}
+	if t.coverage != nil {
+		return t.coverage.open(mint, maxt, r, ids), t
 	}
 	n := 0
 	for b := range t.overlapping(mint, maxt) {

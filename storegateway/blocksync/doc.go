@@ -30,8 +30,8 @@
 //
 // # Limits
 //
-// The package writes nothing to the bucket: it does not compact, delete or mark blocks. It serves neither
-// samples outside of blocks, such as those of a write-ahead log, nor downsampled blocks.
+// The package writes nothing to the bucket: it does not compact, delete or mark blocks. It does not serve samples
+// outside of blocks, such as those of a write-ahead log.
 //
 // # Specification
 //

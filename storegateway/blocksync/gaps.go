@@ -98,8 +98,8 @@ func (t *Tenant) covers(r blockTimes) bool {
 type Missing struct{ gaps []*gap }
 
 // Missing returns the blocks that the result of a request lacks. The request covers mint to maxt in
-// milliseconds, both inclusive, with the series matchers ms and the matchers ids of BlockIDLabel.
-func (t *Tenant) Missing(mint, maxt int64, ms, ids []*labels.Matcher) Missing {
+// milliseconds, both inclusive, with the series matchers ms and the matchers ids of BlockIDLabel, at a resolution.
+func (t *Tenant) Missing(mint, maxt int64, r Resolution, ms, ids []*labels.Matcher) Missing {
 	var m Missing
 	if t == nil {
 		return m
@@ -110,6 +110,7 @@ func (t *Tenant) Missing(mint, maxt int64, ms, ids []*labels.Matcher) Missing {
 			m.gaps = append(m.gaps, g)
 		}
 	}
+	m.gaps = t.coarser(m.gaps, mint, maxt, r, func(g *gap) bool { return matchesAll(g, ms, ids) })
 	m.gaps = t.clipped(m.gaps, mint, maxt, func(g *gap) bool { return matchesAll(g, ms, ids) })
 	return m
 }

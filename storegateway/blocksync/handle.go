@@ -24,6 +24,8 @@ type block struct {
 	minTime int64 // milliseconds, inclusive
 	maxTime int64 // exclusive
 
+	resolution Resolution // of its samples
+
 	// external applies to every series of the block and overrides labels of the series.
 	external labels.Labels
 
@@ -70,6 +72,7 @@ func (s *Syncer) Serves(tenant string, id ulid.ULID) bool {
 type Handle struct {
 	block     *block
 	deletions Deletions // as of the time the block was pinned
+	part      *span     // times whose samples are read; nil: all
 	released  bool
 }
 
@@ -85,6 +88,18 @@ func (h *Handle) External() labels.Labels { return h.block.external }
 // Times returns the block's time range in milliseconds, both inclusive.
 func (h *Handle) Times() (mint, maxt int64) {
 	return h.block.minTime, max(h.block.maxTime-1, h.block.minTime)
+}
+
+// Resolution returns the resolution of the block's samples.
+func (h *Handle) Resolution() Resolution { return h.block.resolution }
+
+// Part returns the times, in milliseconds and both inclusive, to which a query must restrict the samples of the
+// block, because other blocks serve the rest. It returns false if there is no restriction.
+func (h *Handle) Part() (mint, maxt int64, restricted bool) {
+	if h.part == nil {
+		return 0, 0, false
+	}
+	return h.part.from, h.part.to, true
 }
 
 // MatchExternal evaluates the matchers of the block's external labels, which the block's index does not know,

@@ -29,8 +29,8 @@ func parseMeta(text []byte, id ulid.ULID) (*tsblock.Meta, error) {
 		return nil, skip(SkipCorruptMeta, "meta.json says from %d to %d", m.MinTime, m.MaxTime)
 	case m.Thanos.Version != 0 && m.Thanos.Version != 1: // old files have none, which means 1
 		return nil, skip(SkipCorruptMeta, "the thanos section of meta.json has version %d, 1 is known", m.Thanos.Version)
-	case m.Thanos.Downsample.Resolution != 0:
-		return nil, skip(SkipDownsampled, "each sample stands for %d ms, by several aggregates", m.Thanos.Downsample.Resolution)
+	case Resolution(m.Thanos.Downsample.Resolution).level() < 0:
+		return nil, skip(SkipDownsampled, "a resolution of %d ms is unknown, supported are 5m and 1h", m.Thanos.Downsample.Resolution)
 	}
 	return m, nil
 }
@@ -88,7 +88,7 @@ const (
 	SkipUploading    SkipReason = "uploading"     // an upload through Mimir's API is not complete
 	SkipIncomplete   SkipReason = "incomplete"    // a file is missing, or its size differs from meta.json
 	SkipCorruptMeta  SkipReason = "corrupt-meta"  // meta.json is unreadable or contradicts itself
-	SkipDownsampled  SkipReason = "downsampled"   // a block of Thanos' aggregates rather than samples
+	SkipDownsampled  SkipReason = "downsampled"   // a resolution that is unknown, or coarser than the request allows
 	SkipNoThanos     SkipReason = "no-thanos"     // a block of a Thanos bucket without external labels
 	SkipTombstones   SkipReason = "tombstones"    // its tombstones file is unreadable
 	SkipMarked       SkipReason = "deletion-mark" // marked for deletion longer than the delay

@@ -22,7 +22,7 @@ func (s *tenantSync) syncOtherShard(ctx context.Context, id ulid.ULID, f *found)
 		}
 		switch {
 		case err == nil:
-			o.blockTimes = s.timesOf(m)
+			o.blockTimes, o.resolution = s.timesOf(m), Resolution(m.Thanos.Downsample.Resolution)
 		case IsNotFound(err):
 			o.ignored = true
 		}

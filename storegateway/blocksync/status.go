@@ -14,6 +14,8 @@ type BlockInfo struct {
 	MaxTime int64             `json:"maxTime"` // exclusive
 	Labels  map[string]string `json:"labels,omitempty"`
 
+	Resolution int64 `json:"resolution,omitempty"` // milliseconds between the samples of a downsampled block; 0: raw
+
 	Series  uint64 `json:"series"`
 	Chunks  uint64 `json:"chunks"`
 	Samples uint64 `json:"samples"`
@@ -108,7 +110,7 @@ func (s *Syncer) Blocks() []BlockInfo {
 func (b *block) info() BlockInfo {
 	m := b.data.Meta()
 	i := BlockInfo{
-		ID: b.id.String(), Tenant: b.tenant, MinTime: b.minTime, MaxTime: b.maxTime,
+		ID: b.id.String(), Tenant: b.tenant, MinTime: b.minTime, MaxTime: b.maxTime, Resolution: int64(b.resolution),
 		Series: m.Stats.NumSeries, Chunks: m.Stats.NumChunks, Samples: m.Stats.NumSamples,
 		Level: m.Compaction.Level, Source: m.Thanos.Source,
 		Loaded: b.data.Loaded(), Queries: int(max(b.refs.Load()-1, 0)),

@@ -294,6 +294,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	}
 	s.retainRemoved(time.Now())
 	s.result.sort()
+	s.result.coverage = newCoverage(s.result)
 	s.result.collectGaps()
 	if n := s.failed.Load(); n > 0 {
 		s.result.err = fmt.Errorf("%d blocks are unreadable, one of them: %w", n, s.first)
@@ -424,6 +425,9 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	if err != nil {
 		return nil, err
 	}
+	if _, thanos := s.layout.(thanosLayout); !thanos && m.Thanos.Downsample.Resolution != 0 {
+		return nil, skip(SkipDownsampled, "downsampled blocks are served from a bucket of layout %s only", LayoutThanos)
+	}
 	var deleted Deletions
 	if _, prometheus := s.layout.(prometheusLayout); prometheus && (f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0) { // other layouts have no tombstones
 		if deleted, err = s.readDeletions(ctx, prefix, m); err != nil {
@@ -519,7 +523,7 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int6
 
 // newBlock opens a block. It reads nothing.
 func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
-	b := &block{syncer: s.syncer, id: m.ULID, tenant: s.tenant, minTime: m.MinTime, maxTime: m.MaxTime}
+	b := &block{syncer: s.syncer, id: m.ULID, tenant: s.tenant, minTime: m.MinTime, maxTime: m.MaxTime, resolution: Resolution(m.Thanos.Downsample.Resolution)}
 	if _, thanos := s.layout.(thanosLayout); thanos {
 		b.external = externalLabels(m)
 	}

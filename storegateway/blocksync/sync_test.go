@@ -53,7 +53,7 @@ func newSyncer(t testing.TB, o Options) *Syncer {
 
 // pinned returns the blocks that Open pins.
 func pinned(s *Syncer, tenant string, mint, maxt int64, ids ...*labels.Matcher) []*Handle {
-	handles, _ := s.Open(tenant, mint, maxt, ids...)
+	handles, _ := s.Open(tenant, mint, maxt, Raw, ids...)
 	return handles
 }
 

@@ -253,28 +253,6 @@ func TestSeriesRefuses(t *testing.T) {
 	}
 }
 
-// TestSeriesEncoding expects an error that names the block and the series of a chunk with an unknown
-// encoding.
-func TestSeriesEncoding(t *testing.T) {
-	dir := t.TempDir()
-	id, err := testblock.Write(dir, testblock.Shape{Count: 3, Samples: 10}.Series(), testblock.Options{XOR2: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := storepb.NewStoreClient(teststore.Dial(t, New(teststore.Open(t, dir, nil), Options{}).NewServer()))
-	_, _, err = teststore.Receive(client.Series(t.Context(), teststore.Everything()))
-	want := fmt.Sprintf("block %s: series {foo=\"bar\", i=\"0000000%s\"}: a chunk at 0 has encoding 4", id, testblock.LongSuffix)
-	if status.Code(err) != codes.Unimplemented || err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	// A request for labels only succeeds.
-	r := teststore.Everything()
-	r.SkipChunks = true
-	if responses, _, err := teststore.Receive(client.Series(t.Context(), r)); err != nil || len(responses) != 3 {
-		t.Errorf("got %d series, %v", len(responses), err)
-	}
-}
-
 // TestTenants takes the tenant of a Mimir bucket from the request, and rejects a request without one.
 func TestTenants(t *testing.T) {
 	dir := t.TempDir()

@@ -21,5 +21,6 @@
 //
 // # Limits
 //
-// Downsampled blocks are not served. A chunk whose encoding the StoreAPI does not define fails the request.
+// Chunks with start timestamps are re-encoded without them, which costs some
+// allocations per chunk; a chunk of an unknown encoding fails the request.
 package storeapi

@@ -9,8 +9,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/taredb/tare/slab"
@@ -24,8 +22,8 @@ import (
 // each with the complete chunks that overlap the range. It copies each chunk once and allocates per message,
 // not per series or chunk.
 //
-// Downsampled blocks are not served, so chunks are raw regardless of aggregates and max_resolution_window.
-// The hints step, range and query_hints change nothing.
+// Of blocks that have the same samples it reads the coarsest that max_resolution_window allows. Chunks of
+// downsampled blocks have the aggregates of the request. The hints step, range and query_hints change nothing.
 func (a *API) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
 	return a.series(r, a.guard(stream))
 }
@@ -53,7 +51,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 	began := time.Now()
 	s := seriesResponse{
 		call: c, stream: stream, out: out, wanted: request, rest: request,
-		batch: int(min(r.GetResponseBatchSize(), math.MaxInt32)),
+		batch: int(min(r.GetResponseBatchSize(), math.MaxInt32)), aggregates: r.GetAggregates(),
 	}
 	defer func() {
 		c.entry.Series, c.entry.Chunks, c.entry.BytesOut = s.sent.series, s.sent.chunks, s.sent.bytes
@@ -75,6 +73,8 @@ type seriesResponse struct {
 	stream *guardedStream
 	out    storepb.Store_SeriesServer
 	batch  int
+
+	aggregates []storepb.Aggr // requested of downsampled blocks
 
 	wanted   storegateway.Request
 	rest     storegateway.Request // the part of wanted that was not sent yet
@@ -100,9 +100,11 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	convert := converter{quota: s.query.Quota(), aggregates: s.aggregates}
 	defer func() {
 		s.sent.add(&w.sent)
 		w.close()
+		convert.close()
 	}()
 	if err := s.warn(set); err != nil {
 		return finalError{err}
@@ -112,12 +114,13 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	}
 	for ; more; more = set.Next() {
 		series := set.At()
-		if s.rest.SkipChunks {
-			series.Chunks = nil
-		} else if i := unknownEncoding(series.Chunks); i >= 0 {
-			return encodingError(set, series, &series.Chunks[i])
+		var chunks []storegateway.ChunkView
+		if !s.rest.SkipChunks {
+			if chunks, err = convert.convert(set); err != nil {
+				return err
+			}
 		}
-		if err := w.write(series.Labels, series.Chunks); err != nil {
+		if err := w.write(series.Labels, chunks); err != nil {
 			return finalError{err} // parts of the series may have been sent
 		}
 		s.last.set(series.Labels)
@@ -217,6 +220,7 @@ func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequ
 	}
 	request := storegateway.Request{
 		MinTime: r.GetMinTime(), MaxTime: r.GetMaxTime(), Matchers: matchers, Blocks: blocks,
+		MaxResolution: blocksync.Resolution(max(r.GetMaxResolutionWindow(), 0)),
 		WithoutLabels: r.GetWithoutReplicaLabels(), SkipChunks: r.GetSkipChunks(),
 	}
 	if limit := r.GetLimit(); limit <= math.MaxInt32 {
@@ -226,13 +230,6 @@ func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequ
 		request.Keep = shard.has
 	}
 	return request, nil
-}
-
-// encodingError reports a chunk that the StoreAPI cannot represent: it defines three encodings.
-func encodingError(set *storegateway.SeriesSet, s *storegateway.Series, c *storegateway.ChunkView) error {
-	return status.Error(codes.Unimplemented, fmt.Sprintf(
-		"block %s: series %s: a chunk at %d has encoding %d, and the StoreAPI supports only 1 (XOR), 2 (histogram) and 3 (float histogram); use /api/v1/read or PromQL over HTTP",
-		set.BlockOf(c), builtLabels(s.Labels), c.MinTime, c.Encoding))
 }
 
 // builtLabels converts labels to Prometheus' type.

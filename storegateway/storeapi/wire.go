@@ -27,6 +27,7 @@ const (
 	tagChunkMinTime = 1 << 3
 	tagChunkMaxTime = 2 << 3
 	tagChunkRaw     = 3<<3 | 2
+	tagChunkCount   = 4<<3 | 2 // fields 5 to 8 are the other aggregates, in the order of tsblock.Aggregate
 
 	tagDataType = 1 << 3
 	tagData     = 2<<3 | 2
@@ -114,20 +115,27 @@ func (w *wire) labels(ls []tsblock.Label) {
 // dataLen returns the length of a Chunk of the type with n bytes of data.
 func dataLen(typ uint64, n int) int { return numberLen(typ) + textLen(n) }
 
-// chunkLen returns the length of an AggrChunk with raw samples.
+// chunkLen returns the length of an AggrChunk.
 func chunkLen(c *storegateway.ChunkView) int {
-	return numberLen(uint64(c.MinTime)) + numberLen(uint64(c.MaxTime)) +
-		fieldLen(dataLen(chunkType(c.Encoding), len(c.Data)))
+	n := numberLen(uint64(c.MinTime)) + numberLen(uint64(c.MaxTime))
+	if c.Encoding == encodedFields {
+		return n + len(c.Data)
+	}
+	return n + fieldLen(dataLen(chunkType(c.Encoding), len(c.Data)))
 }
 
 // chunks appends the chunks of a Series.
 func (w *wire) chunks(cs []storegateway.ChunkView) {
 	for i := range cs {
 		c := &cs[i]
-		typ := chunkType(c.Encoding)
 		w.field(tagSeriesChunk, chunkLen(c))
 		w.number(tagChunkMinTime, uint64(c.MinTime))
 		w.number(tagChunkMaxTime, uint64(c.MaxTime))
+		if c.Encoding == encodedFields {
+			w.n += copy(w.buf[w.n:], c.Data)
+			continue
+		}
+		typ := chunkType(c.Encoding)
 		w.field(tagChunkRaw, dataLen(typ, len(c.Data)))
 		w.number(tagDataType, typ)
 		w.bytes(tagData, c.Data)
@@ -141,7 +149,11 @@ const (
 	lastEncoding  = 3
 )
 
-// chunkType returns the Chunk.Encoding of a chunk that unknownEncoding has accepted.
+// encodedFields is the encoding of a chunk of a converter whose data are encoded fields of an AggrChunk. No
+// chunk in a block has it: a converter replaces all with encodings beyond lastEncoding.
+const encodedFields = 0
+
+// chunkType returns the Chunk.Encoding of a chunk of the StoreAPI.
 func chunkType(encoding byte) uint64 { return uint64(encoding) - firstEncoding }
 
 // unknownEncoding returns the index of the first chunk whose encoding the StoreAPI does not define, or -1.
