@@ -24,7 +24,7 @@ or the machine's role, never from the URL.
 Each query is limited to --query-bytes, and all together to --process-bytes: further queries
 queue, and larger ones fail. SIGTERM drains: no new
 requests, running ones finish within --drain-timeout. SIGUSR1 reopens the query log, SIGHUP
-re-reads --tenant-limits.
+re-reads --tenant-limits and --grpc-token-file. Certificates are read for each connection.
 
 Each flag is also an environment variable (--query-bytes is TARE_QUERY_BYTES) and a key
 under store: in the file that --config names. Flags override the

@@ -47,6 +47,7 @@ type storeService struct {
 	waiting *promapi.ResponseBudget
 	api     *storeapi.API // nil if gRPC is off, like grpc
 	grpc    *grpc.Server
+	token   *storeapi.Token // of gRPC; nil: none
 }
 
 func newStoreService(cfg config.Store, log *slog.Logger) *storeService {
@@ -54,7 +55,7 @@ func newStoreService(cfg config.Store, log *slog.Logger) *storeService {
 	s.Server = server.New(server.Options{
 		Name: "store", Server: cfg.Server, Build: thisBuild(), Log: log,
 		Listen: cfg.GRPC, Purpose: "queriers (--grpc)", DrainHTTP: true, Unit: "queries",
-		Reload: s.reloadLimits, Alive: func() { s.gateway.Gate().Stats() },
+		Reload: s.reload, Alive: func() { s.gateway.Gate().Stats() },
 	})
 	return s
 }
@@ -154,15 +155,22 @@ func (s *storeService) openGRPC() error {
 		// Queriers keep connections for long and ping them.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
-	c, err := server.LoadServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA)
+	c, err := server.ReloadingServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA, s.Log)
 	if err != nil {
 		return err
+	}
+	token, err := s.cfg.GRPCToken.Read()
+	if err != nil {
+		return fmt.Errorf("--grpc-token-file: %w", err)
+	}
+	if token != "" {
+		s.token = storeapi.NewToken(token)
 	}
 	if c != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	s.api = storeapi.New(s.gateway, storeapi.Options{
-		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Log: s.Queries, Panics: s.Panics,
+		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Token: s.token, Log: s.Queries, Panics: s.Panics,
 	})
 	s.grpc = s.api.NewServer(options...)
 	s.Go(func(context.Context) error {
@@ -304,6 +312,24 @@ func (s *storeService) waitForQueries(limit context.Context) int {
 			return st.Running + st.Waiting
 		}
 	}
+}
+
+// reload re-reads the files of --grpc-token-file and --tenant-limits.
+func (s *storeService) reload() {
+	s.reloadToken()
+	s.reloadLimits()
+}
+
+func (s *storeService) reloadToken() {
+	if s.token == nil {
+		return
+	}
+	fresh, err := s.cfg.GRPCToken.Read()
+	if err != nil {
+		s.Log.Error("token for gRPC not reloaded; the old one stays in force", "error", err)
+		return
+	}
+	s.token.Set(fresh)
 }
 
 // reloadLimits re-reads the file of --tenant-limits.

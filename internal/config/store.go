@@ -49,6 +49,7 @@ type Store struct {
 	HeaderIdle   time.Duration
 
 	GRPCCert, GRPCKey, GRPCClientCA string // files
+	GRPCToken                       Token
 
 	Server
 
@@ -109,9 +110,10 @@ func NewStore() *Store {
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
 	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
-	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback")
+	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback; read again for each connection")
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
 	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "CA certificates of queriers (PEM): only queriers with a certificate are served")
+	c.GRPCToken.declare(s, "grpc-", "token that queriers must send (authorization: Bearer TOKEN)")
 	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
 		kind: "request", fields: storegateway.LogFields(),
@@ -196,6 +198,7 @@ func (c *Store) Validate() error {
 		errs = append(errs, errors.New("--http and --grpc are the same address"))
 	}
 	errs = append(errs, c.HTTPAccess.validate()...)
+	errs = append(errs, c.GRPCToken.validate("grpc-")...)
 	return errors.Join(append(append(errs, c.validateTLS()...), c.Log.validate())...)
 }
 
@@ -209,6 +212,8 @@ func (c *Store) validateTLS() (errs []error) {
 	switch {
 	case c.GRPC == "" && c.GRPCCert != "":
 		errs = append(errs, errors.New("--grpc-tls-cert has no effect with --grpc off"))
+	case c.GRPC == "" && c.GRPCToken.given():
+		errs = append(errs, errors.New("--grpc-token has no effect with --grpc off"))
 	case c.GRPC != "" && !c.GRPC.Loopback() && c.GRPCCert == "":
 		errs = append(errs, fmt.Errorf("--grpc %s is open to other machines: it needs --grpc-tls-cert", c.GRPC))
 	}

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
+	"sync"
 )
 
 // LoadCAs returns the certificates of an option's PEM file; nil if the option is not set.
@@ -56,4 +58,29 @@ func LoadServerTLS(prefix, cert, key, clientCA string) (*tls.Config, error) {
 // nil means the system's.
 func ClientTLS(authorities *x509.CertPool) *tls.Config {
 	return &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
+}
+
+// ReloadingServerTLS returns LoadServerTLS with files that are read again for each connection. While they cannot be
+// read, the last ones that could stay in use, and the log has one warning per error.
+func ReloadingServerTLS(prefix, cert, key, clientCA string, log *slog.Logger) (*tls.Config, error) {
+	first, err := LoadServerTLS(prefix, cert, key, clientCA)
+	if first == nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	last, reported := first, ""
+	c := first.Clone()
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		fresh, err := LoadServerTLS(prefix, cert, key, clientCA)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			last, reported = fresh, ""
+		} else if text := err.Error(); text != reported {
+			log.Warn("certificate not reloaded; the previous one stays in use", "error", err)
+			reported = text
+		}
+		return last, nil
+	}
+	return c, nil
 }

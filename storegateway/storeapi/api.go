@@ -40,6 +40,8 @@ type Options struct {
 	// Default: a private one of promapi.DefaultResponseBytes.
 	Responses *promapi.ResponseBudget
 
+	Token *Token // that calls must carry, except those of the health service; nil: none
+
 	Log    *querylog.Logger // nil: requests are not logged
 	Panics *panics.Reporter // logs and counts requests that panic; nil: they only fail
 }
@@ -114,10 +116,16 @@ func (a *API) NewServer(options ...grpc.ServerOption) *grpc.Server {
 }
 
 // limit sets the deadline of a query on a call's stream. A deadline of the handler's own context would not
-// suffice: sending to a client that does not read waits for the stream's context.
+// suffice: sending to a client that does not read waits for the stream's context. It refuses calls without the
+// token.
 func (a *API) limit(stream context.Context, info *tap.Info) (context.Context, error) {
-	// Health watches have no deadline.
-	if a.options.Timeout <= 0 || strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
+	isHealth := strings.HasPrefix(info.FullMethodName, "/"+healthpb.Health_ServiceDesc.ServiceName+"/")
+	if a.options.Token != nil && !isHealth {
+		if err := a.options.Token.check(info.Header); err != nil {
+			return nil, err
+		}
+	}
+	if a.options.Timeout <= 0 || isHealth { // health watches have no deadline
 		return withCancel(stream), nil
 	}
 	ctx, cancel := context.WithTimeoutCause(stream, a.options.Timeout, errQueryTimeout)
