@@ -317,24 +317,26 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestUnit has systemd verify the unit completely and rate the exposure of the service.
+// TestUnit has systemd verify the units completely and rate the exposure of the services.
 func TestUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("there is no systemd-analyze on this machine")
 	}
-	text, err := os.ReadFile("../../deploy/systemd/tare.service")
-	must(t, err)
 	exe, err := os.Executable()
 	must(t, err)
-	// The program need not be installed for this.
-	unit := filepath.Join(t.TempDir(), "tare.service")
-	must(t, os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/tare", exe)), 0o600))
-	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
-	}
-	const threshold = "20" // tenths: 2.0 of 10
-	if out, err := exec.Command(analyze, "security", "--offline=yes", "--threshold="+threshold, unit).CombinedOutput(); err != nil {
-		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	for file, name := range map[string]string{"tare.service": "tare.service", "tare-store@.service": "tare-store@2.service"} {
+		text, err := os.ReadFile("../../deploy/systemd/" + file)
+		must(t, err)
+		// The program need not be installed for this.
+		unit := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/tare", exe)), 0o600))
+		if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {
+			t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+		}
+		const threshold = "20" // tenths: 2.0 of 10
+		if out, err := exec.Command(analyze, "security", "--offline=yes", "--threshold="+threshold, unit).CombinedOutput(); err != nil {
+			t.Errorf("systemd-analyze security: %v\n%s", err, out)
+		}
 	}
 }

@@ -1,0 +1,429 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/config"
+)
+
+// The types below are the part of Kubernetes' API that the manifests use. Documents are decoded strictly: a field
+// that is not listed fails the test.
+type (
+	kubeMeta struct {
+		Name, Namespace     string
+		Labels, Annotations map[string]string
+	}
+	kubeSelector struct {
+		MatchLabels map[string]string `yaml:"matchLabels"`
+	}
+	kubeSecret struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   kubeMeta
+		Type       string
+		StringData map[string]string `yaml:"stringData"`
+	}
+	kubeService struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   kubeMeta
+		Spec       struct {
+			ClusterIP                string `yaml:"clusterIP"`
+			PublishNotReadyAddresses bool   `yaml:"publishNotReadyAddresses"`
+			Selector                 map[string]string
+			Ports                    []struct {
+				Name       string
+				Port       int
+				TargetPort string `yaml:"targetPort"`
+			}
+		}
+	}
+	kubeBudget struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   kubeMeta
+		Spec       struct {
+			MaxUnavailable int `yaml:"maxUnavailable"`
+			Selector       kubeSelector
+		}
+	}
+	kubeWorkload struct { // a StatefulSet or a Deployment
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   kubeMeta
+		Spec       struct {
+			ServiceName         string `yaml:"serviceName"`
+			Replicas            int
+			Ordinals            struct{ Start int }
+			PodManagementPolicy string `yaml:"podManagementPolicy"`
+			Selector            kubeSelector
+			Template            struct {
+				Metadata kubeMeta
+				Spec     kubePod
+			}
+			VolumeClaimTemplates []struct {
+				Metadata kubeMeta
+				Spec     struct {
+					AccessModes []string `yaml:"accessModes"`
+					Resources   kubeResources
+				}
+			} `yaml:"volumeClaimTemplates"`
+		}
+	}
+	kubePod struct {
+		TerminationGracePeriodSeconds int            `yaml:"terminationGracePeriodSeconds"`
+		AutomountServiceAccountToken  *bool          `yaml:"automountServiceAccountToken"`
+		SecurityContext               map[string]any `yaml:"securityContext"`
+		Containers                    []kubeContainer
+		Volumes                       []struct {
+			Name   string
+			Secret struct {
+				SecretName string `yaml:"secretName"`
+			}
+		}
+	}
+	kubeContainer struct {
+		Name, Image string
+		Args        []string
+		Env         []struct {
+			Name, Value string
+			ValueFrom   struct {
+				FieldRef struct {
+					FieldPath string `yaml:"fieldPath"`
+				} `yaml:"fieldRef"`
+			} `yaml:"valueFrom"`
+		}
+		EnvFrom []struct {
+			SecretRef struct{ Name string } `yaml:"secretRef"`
+		} `yaml:"envFrom"`
+		Ports []struct {
+			Name          string
+			ContainerPort int `yaml:"containerPort"`
+		}
+		ReadinessProbe  kubeProbe `yaml:"readinessProbe"`
+		LivenessProbe   kubeProbe `yaml:"livenessProbe"`
+		Resources       kubeResources
+		SecurityContext map[string]any `yaml:"securityContext"`
+		VolumeMounts    []struct {
+			Name      string
+			MountPath string `yaml:"mountPath"`
+			ReadOnly  bool   `yaml:"readOnly"`
+		} `yaml:"volumeMounts"`
+	}
+	kubeProbe struct {
+		HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
+		PeriodSeconds    int                         `yaml:"periodSeconds"`
+		FailureThreshold int                         `yaml:"failureThreshold"`
+	}
+	kubeResources struct{ Requests, Limits map[string]string }
+)
+
+// A kubeCluster has the objects of all manifests, by name.
+type kubeCluster struct {
+	secrets   map[string]kubeSecret
+	services  map[string]kubeService
+	workloads map[string]kubeWorkload
+	budgets   map[string]kubeBudget
+}
+
+// apiVersions are the API versions of the kinds.
+var apiVersions = map[string]string{
+	"Secret": "v1", "Service": "v1", "PodDisruptionBudget": "policy/v1", "StatefulSet": "apps/v1", "Deployment": "apps/v1",
+}
+
+const kubeNamespace = "tare"
+
+// readManifests decodes all manifests strictly.
+func readManifests(t *testing.T) *kubeCluster {
+	t.Helper()
+	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
+	must(t, err)
+	if len(files) < 3 {
+		t.Fatalf("%d manifests", len(files))
+	}
+	k := &kubeCluster{map[string]kubeSecret{}, map[string]kubeService{}, map[string]kubeWorkload{}, map[string]kubeBudget{}}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		documents := yaml.NewDecoder(bytes.NewReader(text))
+		for {
+			var node yaml.Node
+			err := documents.Decode(&node)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must(t, err)
+			k.add(t, name, &node)
+		}
+	}
+	return k
+}
+
+func (k *kubeCluster) add(t *testing.T, file string, node *yaml.Node) {
+	t.Helper()
+	var head struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   kubeMeta
+	}
+	must(t, node.Decode(&head))
+	where := file + ": " + head.Kind + " " + head.Metadata.Name
+	if want := apiVersions[head.Kind]; head.APIVersion != want || want == "" {
+		t.Errorf("%s: apiVersion %q, want %q", where, head.APIVersion, want)
+	}
+	if head.Metadata.Namespace != kubeNamespace || head.Metadata.Name == "" {
+		t.Errorf("%s: it is in namespace %q", where, head.Metadata.Namespace)
+	}
+	name := head.Metadata.Name
+	switch head.Kind {
+	case "Secret":
+		addDocument(t, where, node, k.secrets, name)
+	case "Service":
+		addDocument(t, where, node, k.services, name)
+	case "PodDisruptionBudget":
+		addDocument(t, where, node, k.budgets, name)
+	case "StatefulSet", "Deployment":
+		addDocument(t, where, node, k.workloads, name)
+	}
+}
+
+// addDocument decodes a document strictly and adds it, unless there is one of the name.
+func addDocument[T any](t *testing.T, where string, node *yaml.Node, all map[string]T, name string) {
+	t.Helper()
+	text, err := yaml.Marshal(node)
+	must(t, err)
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	var v T
+	if err := d.Decode(&v); err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
+	if _, found := all[name]; found {
+		t.Errorf("%s: there are two", where)
+	}
+	all[name] = v
+}
+
+// TestKubernetes checks the manifests: their fields, the objects, keys and ports that they refer to, the options of
+// tare store, and the paths of probes.
+func TestKubernetes(t *testing.T) {
+	k := readManifests(t)
+	for name, w := range k.workloads {
+		labels := w.Spec.Template.Metadata.Labels
+		if !maps.Equal(w.Spec.Selector.MatchLabels, labels) {
+			t.Errorf("%s: its selector is %v, its pods have %v", name, w.Spec.Selector.MatchLabels, labels)
+		}
+		if w.Kind == "StatefulSet" && k.services[w.Spec.ServiceName].Spec.ClusterIP != "None" {
+			t.Errorf("%s: %q is no headless service", name, w.Spec.ServiceName)
+		}
+		for _, c := range w.Spec.Template.Spec.Containers {
+			k.checkContainer(t, name, &w, &c)
+		}
+		k.checkVolumes(t, name, &w)
+	}
+	for name, s := range k.services {
+		w := k.selected(s.Spec.Selector)
+		if w == nil {
+			t.Errorf("service %s selects no pods", name)
+			continue
+		}
+		for _, p := range s.Spec.Ports {
+			if containerPort(w, p.TargetPort) == 0 {
+				t.Errorf("service %s: the pods have no port %s", name, p.TargetPort)
+			}
+		}
+	}
+	for name, b := range k.budgets {
+		if k.selected(b.Spec.Selector.MatchLabels) == nil || b.Spec.MaxUnavailable != 1 {
+			t.Errorf("budget %s: %+v", name, b.Spec)
+		}
+	}
+	checkEndpoints(t, k)
+	checkExampleAccounts(t, k)
+}
+
+// selected returns the workload with pods that a selector matches.
+func (k *kubeCluster) selected(selector map[string]string) *kubeWorkload {
+	for _, w := range k.workloads {
+		if len(selector) > 0 && maps.Equal(selector, w.Spec.Template.Metadata.Labels) {
+			return &w
+		}
+	}
+	return nil
+}
+
+func containerPort(w *kubeWorkload, name string) int {
+	for _, c := range w.Spec.Template.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == name {
+				return p.ContainerPort
+			}
+		}
+	}
+	return 0
+}
+
+func (k *kubeCluster) checkVolumes(t *testing.T, name string, w *kubeWorkload) {
+	t.Helper()
+	volumes := make(map[string]string) // secrets by volume; "" for a claim
+	for _, v := range w.Spec.Template.Spec.Volumes {
+		volumes[v.Name] = v.Secret.SecretName
+		if _, ok := k.secrets[v.Secret.SecretName]; !ok {
+			t.Errorf("%s: volume %s: there is no secret %q", name, v.Name, v.Secret.SecretName)
+		}
+	}
+	for _, v := range w.Spec.VolumeClaimTemplates {
+		volumes[v.Metadata.Name] = ""
+	}
+	for _, c := range w.Spec.Template.Spec.Containers {
+		for _, ref := range c.EnvFrom {
+			if _, ok := k.secrets[ref.SecretRef.Name]; !ok {
+				t.Errorf("%s: there is no secret %q", name, ref.SecretRef.Name)
+			}
+		}
+		for _, m := range c.VolumeMounts {
+			secret, ok := volumes[m.Name]
+			if !ok {
+				t.Errorf("%s: there is no volume %s", name, m.Name)
+			}
+			if secret != "" && !m.ReadOnly {
+				t.Errorf("%s: %s is writable", name, m.MountPath)
+			}
+			for _, a := range c.Args {
+				_, file, _ := strings.Cut(a, "=")
+				if key, under := strings.CutPrefix(file, m.MountPath+"/"); under && secret != "" && k.secrets[secret].StringData[key] == "" {
+					t.Errorf("%s: %s: secret %s has no key %s", name, a, secret, key)
+				}
+			}
+		}
+		for _, a := range c.Args {
+			if _, file, _ := strings.Cut(a, "=/"); file != "" && !slices.ContainsFunc(c.VolumeMounts, func(m struct {
+				Name      string
+				MountPath string `yaml:"mountPath"`
+				ReadOnly  bool   `yaml:"readOnly"`
+			},
+			) bool {
+				return "/"+file == m.MountPath || strings.HasPrefix("/"+file, m.MountPath+"/")
+			}) {
+				t.Errorf("%s: %s is in no volume", name, a)
+			}
+		}
+	}
+}
+
+func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload, c *kubeContainer) {
+	t.Helper()
+	for _, p := range []kubeProbe{c.ReadinessProbe, c.LivenessProbe} {
+		if (p.HTTPGet.Path != "/-/ready" && p.HTTPGet.Path != "/-/healthy") || containerPort(w, p.HTTPGet.Port) == 0 || p.PeriodSeconds == 0 {
+			t.Errorf("%s: the probe %+v has no known path or port", name, p)
+		}
+	}
+	if c.Resources.Limits["memory"] == "" || strings.HasSuffix(c.Image, ":latest") || !strings.Contains(c.Image, ":") {
+		t.Errorf("%s: want a memory limit and an image with a version: %s", name, c.Image)
+	}
+	if c.Args[0] != "store" {
+		return
+	}
+	var environ []string
+	for _, e := range c.Env {
+		if e.Value != "" {
+			environ = append(environ, e.Name+"="+strings.ReplaceAll(e.Value, "$(POD_INDEX)", "2"))
+		}
+	}
+	options := loadStoreArgs(t, name, c.Args[1:], environ)
+	if want := fmt.Sprintf("2/%d", w.Spec.Replicas); options.Shard.String() != want || w.Spec.Ordinals.Start != 1 {
+		t.Errorf("%s: shard %s of %d pods from %d, want %s from 1", name, options.Shard, w.Spec.Replicas, w.Spec.Ordinals.Start, want)
+	}
+	for port, address := range map[string]config.Address{"grpc": options.GRPC, "http": options.HTTP} {
+		if !strings.HasSuffix(string(address), ":"+strconv.Itoa(containerPort(w, port))) {
+			t.Errorf("%s: --%s is %s, the container's port %d", name, port, address, containerPort(w, port))
+		}
+	}
+	if options.DrainTimeout.Seconds() >= float64(w.Spec.Template.Spec.TerminationGracePeriodSeconds) {
+		t.Errorf("%s: pods are killed within --drain-timeout", name)
+	}
+	if port := w.Spec.Template.Metadata.Annotations["prometheus.io/port"]; port != strconv.Itoa(containerPort(w, "http")) {
+		t.Errorf("%s: Prometheus scrapes port %s", name, port)
+	}
+}
+
+// loadStoreArgs loads the options of tare store from arguments of the form --name=value and variables.
+func loadStoreArgs(t *testing.T, where string, args, environ []string) *config.Store {
+	t.Helper()
+	flags := make(map[string]string)
+	for _, a := range args {
+		flag, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		if !ok || flags[flag] != "" {
+			t.Errorf("%s: argument %s", where, a)
+		}
+		flags[flag] = value
+	}
+	options := config.NewStore()
+	if warnings, err := options.Load(config.Input{Flags: flags, Environ: environ}); err != nil || len(warnings) > 0 {
+		t.Errorf("%s: %v, %v", where, err, warnings)
+	}
+	return options
+}
+
+// checkEndpoints expects the address of each instance of the store among the querier's endpoints.
+func checkEndpoints(t *testing.T, k *kubeCluster) {
+	t.Helper()
+	var got, want []string
+	for _, a := range k.workloads["thanos-query"].Spec.Template.Spec.Containers[0].Args {
+		if address, ok := strings.CutPrefix(a, "--endpoint-strict="); ok {
+			got = append(got, address)
+		}
+	}
+	store := k.workloads["tare-store"]
+	for i := range store.Spec.Replicas {
+		want = append(want, fmt.Sprintf("%s-%d.%s.%s.svc:%d", "tare-store", store.Spec.Ordinals.Start+i, store.Spec.ServiceName, kubeNamespace, containerPort(&store, "grpc")))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the querier's endpoints are %v, want %v", got, want)
+	}
+}
+
+// checkExampleAccounts expects that the example's token is that of its hash.
+func checkExampleAccounts(t *testing.T, k *kubeCluster) {
+	t.Helper()
+	var accounts map[string]struct {
+		Role  string
+		Token string `yaml:"token_sha256"`
+	}
+	must(t, yaml.Unmarshal([]byte(k.secrets["tare-store-accounts"].StringData["accounts.yaml"]), &accounts))
+	sum := sha256.Sum256([]byte("replace-this-token"))
+	if accounts["anonymous"].Role != "metrics" || accounts["grafana"].Role != "viewer" || accounts["grafana"].Token != hex.EncodeToString(sum[:]) {
+		t.Errorf("accounts %v", accounts)
+	}
+}
+
+// TestStoreUnit checks the command line of the unit of a fleet's instance, and its configuration.
+func TestStoreUnit(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/systemd/tare-store@.service")
+	must(t, err)
+	command := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/tare store (.*)$`).FindStringSubmatch(string(text))
+	shards := regexp.MustCompile(`(?m)^Environment=SHARDS=(\d+)$`).FindStringSubmatch(string(text))
+	if command == nil || shards == nil || !strings.Contains(string(text), "\nStateDirectory=tare-store/%i\n") {
+		t.Fatalf("%q, %q", command, shards)
+	}
+	line := strings.NewReplacer("%i", "2", "${SHARDS}", shards[1], "/etc/tare/store.yaml", "../../deploy/systemd/store.yaml").Replace(command[1])
+	options := loadStoreArgs(t, "tare-store@.service", strings.Fields(line), nil)
+	if options.Shard.String() != "2/3" || options.DataDir != "/var/lib/tare-store/2" || options.GRPC == "" || options.GRPCClientCA == "" {
+		t.Errorf("shard %s, data directory %s, gRPC %s", options.Shard, options.DataDir, options.GRPC)
+	}
+}
