@@ -98,6 +98,8 @@ func newWorkloadCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Address, "address", "", "host:port of the gateway")
 	cmd.Flags().IntVar(&o.Clients, "clients", 8, "how many clients work at once")
+	cmd.Flags().DurationVar(&o.Deploy, "deploy-after", 0, "query in a loop from this time on; 0: never")
+	cmd.Flags().DurationVar(&o.Heal, "heal-after", 0, "stop that after this time; 0: never")
 	cmd.Flags().DurationVar(&o.Every, "every", time.Second, "time between two reports")
 	return cmd
 }

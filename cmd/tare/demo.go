@@ -18,8 +18,9 @@ func newDemoCommand() *cobra.Command {
 
 Starts an in-memory MySQL-compatible engine, the gateway in front of it and clients that work
 through it, and shows each statement's digest with its calls, latencies, rows and errors,
-and the cost of the gateway itself. Its pages show one deliberately slow statement, and since
-when. Requires no database, leaves no file behind, and stops with Ctrl-C.
+and the cost of the gateway itself. Its pages show one deliberately slow statement. After a
+minute a release makes another one heavier, and is rolled back 90 s later: the pages show since
+when, and why. Requires no database, leaves no file behind, and stops with Ctrl-C.
 
 The ceiling of about 1,500 statements per second is the embedded engine's, not Tare's.`,
 		Example: "  tare demo\n  tare demo --for 30s --json",

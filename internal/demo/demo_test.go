@@ -119,6 +119,7 @@ func playGateway(args []string) {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/-/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /api/v1/events", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/debug/querylog", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") != "json" {
 			http.Error(w, "want JSON", http.StatusBadRequest)

@@ -101,12 +101,24 @@ func follow(ctx context.Context, o *Options, s *stage, d *display) error {
 	}
 	ticker := time.NewTicker(d.every)
 	defer ticker.Stop()
+	deploy := time.NewTimer(time.Until(s.began.Add(scaled(deployAfter, o.For))))
+	defer deploy.Stop()
+	heal := time.NewTimer(time.Until(s.began.Add(scaled(healAfter, o.For))))
+	defer heal.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-over:
 			return nil
+		case <-deploy.C:
+			if err := d.announce(s, s.deploy(ctx)); err != nil && ctx.Err() == nil {
+				return s.blame(err)
+			}
+		case <-heal.C:
+			if err := d.announce(s, s.heal(ctx)); err != nil && ctx.Err() == nil {
+				return s.blame(err)
+			}
 		case <-ticker.C:
 			v, err := s.view(ctx)
 			if ctx.Err() != nil {
@@ -192,6 +204,21 @@ func (d *display) show(v *view) error {
 	d.buf = appendFrame(d.buf[:0], v, d.places, width, height)
 	if err := d.screen.show(d.buf, height); err != nil {
 		return fmt.Errorf("show the table: %w", err)
+	}
+	return nil
+}
+
+// announce shows where to look for the incident: in the next frame, or in a line. It returns err if that is not nil.
+func (d *display) announce(s *stage, err error) error {
+	if err != nil {
+		return err
+	}
+	d.places = s.places
+	if d.screen != nil {
+		return nil
+	}
+	if _, err := fmt.Fprintln(d.lines, s.places.find); err != nil {
+		return fmt.Errorf("show progress: %w", err)
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ type stage struct {
 	places                places
 	dir                   string    // of the gateway's history; "" until created
 	began                 time.Time // when the clients started
+	deployed              time.Time // when the release was deployed; zero: not yet
 
 	client     *http.Client
 	stream     io.ReadCloser
@@ -80,7 +81,7 @@ func startStage(ctx context.Context, o *Options) (*stage, error) {
 	if s.scale, err = newScale(scrapeCtx, s.client, s.places.web, s.gateway.PID()); err != nil {
 		return s, s.blame(err)
 	}
-	return s, s.startWork(ctx, program)
+	return s, s.startWork(ctx, program, o.For)
 }
 
 // command returns a command without Tare's settings in the environment, which are meant for the user's
@@ -189,11 +190,12 @@ func (s *stage) listen(ctx context.Context) error {
 }
 
 // startWork starts the clients and waits until they run.
-func (s *stage) startWork(ctx context.Context, program string) error {
+func (s *stage) startWork(ctx context.Context, program string, length time.Duration) error {
 	began := make(chan struct{})
 	once := sync.OnceFunc(func() { close(began) })
 	var err error
-	s.work, err = child.Start("the workload", command(program, "workload", "--address", s.places.mysql), func(line []byte) {
+	s.work, err = child.Start("the workload", command(program, "workload", "--address", s.places.mysql,
+		"--deploy-after", scaled(deployAfter, length).String(), "--heal-after", scaled(healAfter, length).String()), func(line []byte) {
 		var r workload.Report
 		if err := json.Unmarshal(line, &r); err != nil {
 			return // only its reports are on its stdout; a truncated one is not the last

@@ -34,6 +34,7 @@ type places struct {
 	mysql    string // host:port of the gateway
 	web      string // URL of the gateway's pages
 	database string
+	find     string // hint about the incident; "" before it
 }
 
 // frameLines is the number of lines of a frame besides the table's rows.
@@ -85,10 +86,14 @@ func appendHints(dst []byte, p places, width int) []byte {
 	if err != nil {
 		panic("BUG: the gateway's address is " + p.mysql)
 	}
+	find := "Find it      one statement is slow on purpose: see " + p.web + "/queries?sort=mean"
+	if p.find != "" {
+		find = p.find
+	}
 	for _, hint := range []string{
 		"Connect      mysql -h " + host + " -P " + port + " -u root " + p.database,
 		"Pages        " + p.web + "/",
-		"Find it      one statement is slow on purpose: see " + p.web + "/queries?sort=mean",
+		find,
 		"Your own     tare serve --backend mysql://HOST:3306, then connect your application to 127.0.0.1:3316",
 	} {
 		dst = appendCut(dst, hint, width)

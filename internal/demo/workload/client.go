@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -27,6 +28,8 @@ type client struct {
 	turn   *sync.Mutex // locked during a transaction, shared by all clients
 	rng    *rand.Rand
 	notify *counters
+
+	release *atomic.Bool // a release that queries in a loop is deployed
 
 	conn    *sql.Conn
 	product *sql.Stmt // closed with conn

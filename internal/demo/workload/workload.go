@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -25,6 +26,9 @@ type Options struct {
 
 	// Every is the interval between reports.
 	Every time.Duration
+
+	// From Deploy until Heal after the start the clients query in a loop; 0: never.
+	Deploy, Heal time.Duration
 }
 
 // Validate returns an error if o is invalid.
@@ -80,18 +84,24 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 	defer stop()
 	notify := newCounters()
 	var turn sync.Mutex
+	var release atomic.Bool
 	var clients sync.WaitGroup
 	for i := range o.Clients {
-		c := &client{db: db, shop: o.Shop, turn: &turn, notify: notify, rng: rand.New(rand.NewPCG(uint64(i), 0))}
+		c := &client{db: db, shop: o.Shop, turn: &turn, release: &release, notify: notify, rng: rand.New(rand.NewPCG(uint64(i), 0))}
 		clients.Go(func() { c.run(ctx.Done(), newPicker()) })
 	}
 
 	ticker := time.NewTicker(o.Every)
 	defer ticker.Stop()
+	deploy, heal := after(o.Deploy), after(o.Heal)
 	err = report(notify.read())
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
+		case <-deploy:
+			release.Store(true)
+		case <-heal:
+			release.Store(false)
 		case <-ticker.C:
 			err = report(notify.read())
 		}
@@ -105,6 +115,14 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 		return fmt.Errorf("workload: %w", err)
 	}
 	return nil
+}
+
+// after returns a channel that receives after a time, or never if it is 0.
+func after(d time.Duration) <-chan time.Time {
+	if d == 0 {
+		return nil
+	}
+	return time.After(d)
 }
 
 // counters are a Report in progress, shared by the clients.
