@@ -58,7 +58,8 @@ func startDemo(t *testing.T) string {
 }
 
 // TestDemo checks that the demo prints the address of its pages, and that the deliberately slow statement is
-// the first by mean duration, with the PromQL of its charts.
+// the first by mean duration, with the PromQL of its charts. After a minute the overview names the release that makes
+// another statement heavier.
 func TestDemo(t *testing.T) {
 	b := startBrowser(t)
 	at := startDemo(t)
@@ -75,6 +76,10 @@ func TestDemo(t *testing.T) {
 	for _, path := range append(navigation(t, tb), eval[string](t, tb, `location.pathname`)) {
 		look(t, b, at, path)
 	}
+	eventually(t, "the release as the cause of a heavier statement", func() bool {
+		tb.visit(t, "/?from=now-5m")
+		return eval[bool](t, tb, `/order_items[^]*heavier[^]*Possible cause: shop 4\.2/.test(document.querySelector("main").innerText)`)
+	})
 }
 
 // TestFirstMinute follows docs/start/first-hour.md like a new user, and logs the duration of each step: from
