@@ -78,7 +78,7 @@ func (c barChart) HTML() template.HTML {
 // spark returns a line without axes, for a table cell. Its title is the name with the range of the values.
 func spark(name string, values []float64, u unit) template.HTML {
 	low, high := extent(math.Inf(1), math.Inf(-1), values)
-	var b svg
+	b := svg{whole: true} // a table has many
 	b.WriteString(`<svg class="spark" viewBox="0 0 1000 200" preserveAspectRatio="none" role="img"><title>`)
 	if low > high {
 		b.text(name + ": no value")

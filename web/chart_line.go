@@ -103,7 +103,7 @@ func (c lineChart) describe() string {
 }
 
 func (c lineChart) draw(scale timeScale, y scale, ticks []tick, drawn []series) string {
-	var b svg
+	b := svg{whole: len(drawn) > 1} // a page has many points
 	b.WriteString(`<path class="grid" d="`)
 	for _, m := range y.marks {
 		b.WriteString("M0 ")

@@ -14,10 +14,17 @@ import (
 // are classes: c1 to c6 for series, h1 to h8 for heat.
 
 // An svg builds markup.
-type svg struct{ strings.Builder }
+type svg struct {
+	strings.Builder
+
+	whole bool // coordinates are whole numbers
+}
 
 // num appends a coordinate.
 func (b *svg) num(v float64) {
+	if b.whole {
+		v = math.Round(v)
+	}
 	var buf [24]byte
 	out := strconv.AppendFloat(buf[:0], v, 'f', 2, 64)
 	for out[len(out)-1] == '0' {

@@ -96,8 +96,12 @@ type mark struct {
 	Name string
 }
 
-// chartMarks returns the vertical lines for markers.
+// maxChartMarks bounds the vertical lines of a chart; each chart of a page has them.
+const maxChartMarks = 8
+
+// chartMarks returns the vertical lines for the newest markers, which are sorted by time.
 func chartMarks(all []markers.Marker) []mark {
+	all = all[max(len(all)-maxChartMarks, 0):]
 	marks := make([]mark, 0, len(all))
 	for i := range all {
 		m := &all[i]

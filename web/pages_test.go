@@ -104,7 +104,7 @@ func pageOptions() (Options, *fakeStatements) {
 
 const someDigest = "02010203040506070809aabbccddeeff"
 
-func browse(t *testing.T, h http.Handler, path, user string) (int, string) {
+func browse(t testing.TB, h http.Handler, path, user string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequest("GET", path, nil)
 	r.Header.Set("Accept", "text/html")

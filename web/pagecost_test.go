@@ -1,0 +1,151 @@
+package web
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/tsblock"
+)
+
+// maxPageBytes bounds a page, uncompressed: the server does not compress.
+const maxPageBytes = 150 << 10
+
+// TestPageBytes requests the pages of 20,000 statements, with all that a page shows at most.
+func TestPageBytes(t *testing.T) {
+	o, f := pageOptions()
+	f.rows = 20_000
+	store, err := markers.Open(markers.Options{Log: o.Log, Now: o.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxMarks {
+		store.Add(markers.Marker{Kind: "deploy", Title: fmt.Sprint("release ", i, " ", strings.Repeat("x", 100)), User: "ci"})
+	}
+	o.Markers, o.Calls, o.Counts = store, fakeCalls{}, fakeCounts{}
+	h := New(o).Handler()
+	for _, path := range []string{"/", "/queries", "/queries?page=400", "/query/" + someDigest, "/incident/" + someDigest} {
+		for _, span := range []string{"now-15m", "now-7d"} {
+			at := path + "?from=" + span
+			if strings.Contains(path, "?") {
+				at = path + "&from=" + span
+			}
+			code, body := browse(t, h, at, "")
+			if code != 200 || len(body) > maxPageBytes {
+				t.Errorf("%s: %d, %d bytes, at most %d are allowed", at, code, len(body), maxPageBytes)
+			}
+		}
+	}
+}
+
+// sevenDays writes seven days of rollups of this many statements, and returns their reader and one of the digests.
+func sevenDays(b *testing.B, digests int) (reader *statements.ArchiveReader, now time.Time, digest string) {
+	b.Helper()
+	must := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	done := start.Add(7*24*time.Hour + 10*time.Hour)
+	now = done.Add(20 * time.Minute)
+	clock := func() time.Time { return now }
+	table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: digests, Bytes: int64(digests+1000) << 12, Now: clock})
+	must(err)
+	b.Cleanup(func() { _ = table.Close() })
+	dir := b.TempDir()
+	bucket, err := filesystem.NewBucket(dir)
+	must(err)
+	quiet := slog.New(slog.DiscardHandler)
+	gateway, err := storegateway.New(storegateway.Options{
+		Options: blocksync.Options{
+			Bucket: bucket, LocalBucket: dir, Layout: blocksync.LayoutThanos, DataDir: b.TempDir(),
+			Cache: tsblock.NewCache(8 << 20), Pool: slab.NewPool(slab.PoolOptions{}), Log: quiet,
+		},
+		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
+	})
+	must(err)
+	b.Cleanup(func() { _ = gateway.Close() })
+	archive, err := history.OpenArchive(history.ArchiveOptions{
+		Source: table, Dir: b.TempDir(), Labels: map[string]string{history.InstanceLabel: "gw-1"},
+		Bucket: bucket, Gateway: gateway, Interval: time.Minute, LocalAge: 5 * time.Hour, Now: clock, Log: quiet,
+	})
+	must(err)
+	b.Cleanup(func() { _ = archive.Close() })
+	rng := rand.New(rand.NewPCG(1, 2))
+	up := &rollup.Rollup{}
+	for n := range digests {
+		k := stmtstats.Key{Schema: "shop", User: "app", Backend: "127.0.0.1:3306"}
+		binary.BigEndian.PutUint64(k.Digest[:], rng.Uint64())
+		k.Digest[0] = 2 // version
+		digest = hex.EncodeToString(k.Digest[:])
+		text := fmt.Sprintf("SELECT c%d FROM t WHERE id = ? AND name = ? ORDER BY created LIMIT ?", n)
+		up.Rows = append(up.Rows, rollup.Row{Print: rollup.PrintOf(&k), Key: k, Text: text})
+		table.Observe(&querylog.Record{
+			Start: done.Add(time.Minute), Total: time.Millisecond, Digest: k.Digest, Schema: k.Schema, User: k.User, Backend: k.Backend,
+			Normalized: []byte(text), RowsReturned: 1, BytesOut: 100,
+		})
+	}
+	write := func(at time.Time, span time.Duration) {
+		up.Start, up.Span = at, span
+		for i := range up.Rows {
+			row := &up.Rows[i]
+			var h stmtstats.Histogram
+			for range 10 {
+				h.Record(time.Duration(float64(time.Millisecond) * float64(1+row.Print[0]%20) * rng.ExpFloat64()))
+			}
+			row.Last = at.UnixMilli() + 1000
+			row.Counts = rollup.Counts{Calls: h.Count(), Nanos: h.Nanos, RowsSent: rng.Uint64N(1000), BytesSent: rng.Uint64N(1e6)}
+			row.Spread = h.AppendSpread(nil)
+		}
+		must(archive.Instances()[0].Rollups.Write(up))
+	}
+	for at := start; at.Before(done); at = at.Add(time.Hour) {
+		write(at, rollup.Hour)
+		if end := at.Add(time.Hour); end.Truncate(rollup.Day).Equal(end) {
+			write(at.Truncate(rollup.Day), rollup.Day)
+		}
+	}
+	return statements.NewArchiveReader(archive, table), now, digest
+}
+
+// BenchmarkPages renders pages of 20,000 statements over seven days from rollups: the time of the server and the bytes of
+// each page, which are bounded.
+func BenchmarkPages(b *testing.B) {
+	reader, now, digest := sevenDays(b, 20_000)
+	o := testOptions()
+	o.Statements = reader
+	o.Now = func() time.Time { return now }
+	h := New(o).Handler()
+	for _, path := range []string{"/?from=", "/queries?from=", "/queries?sort=p99&from=", "/query/" + digest + "?from=", "/incident/" + digest + "?from="} {
+		b.Run(strings.ReplaceAll(path, digest, "DIGEST"), func(b *testing.B) {
+			size, n := 0, 0
+			for b.Loop() {
+				n++ // each request has another range, so that no page comes from the cache
+				code, body := browse(b, h, path+fmt.Sprint(now.Add(-7*24*time.Hour).Unix()+int64(n))+"&to=now", "")
+				if code != 200 || len(body) > maxPageBytes {
+					b.Fatalf("%d, %d bytes: %.2000s", code, len(body), body)
+				}
+				size = max(size, len(body))
+			}
+			b.ReportMetric(float64(size), "bytes/page")
+		})
+	}
+}
