@@ -221,6 +221,38 @@ func TestRevertRunning(t *testing.T) {
 	})
 }
 
+// TestRevertReconnects has the connection that holds the lock of the table's alterations killed while changes are followed back.
+func TestRevertReconnects(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.fillForms("t", 50)
+		o := d.options("t", "ADD COLUMN note INT")
+		o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+		swapped, ended := make(chan *Report, 1), make(chan error, 1)
+		o.Swapped = func(r *Report) { swapped <- r }
+		go func() {
+			_, err := Run(t.Context(), o)
+			ended <- err
+		}()
+		testwait.Receive(t, "the swap", swapped)
+		control := copier.NewControl(o.Control)
+		defer control.Close()
+		testwait.Until(t, "the way back to be followed", func() bool {
+			status, err := control.Status(t.Context())
+			return err == nil && status.Phase == telemetry.RunReversing
+		})
+		d.exec("KILL " + d.value(d.connect(), "SELECT IS_USED_LOCK('"+lockName(&Statement{Schema: d.schema, Table: "t"})+"')"))
+		if _, err := control.Revert(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		if err := testwait.Receive(t, "the run to end", ended); err != nil {
+			t.Fatal(err)
+		}
+		if n := d.value(d.connect(), "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '"+d.schema+"' AND TABLE_NAME = 't' AND COLUMN_NAME = 'note'"); n != "0" {
+			t.Error("the table has the new definition")
+		}
+	})
+}
+
 // phaseOf returns the phase in the metrics of a copy.
 func phaseOf(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()

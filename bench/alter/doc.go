@@ -1,6 +1,6 @@
 // Command alter executes one ALTER TABLE with tare alter, gh-ost, spirit and pt-online-schema-change in turn, on a private server of this
 // machine, while sysbench's oltp_read_write runs through a tare serve. Each tool gets the same rows. tare alter is given a limit of the
-// p99 of live statements, twice that of the traffic alone; the others do not know it.
+// p99 of live statements, twice that of the traffic alone; the others, and tare-unlimited, do not know it.
 //
 //	cd bench && go run ./alter -rows 5000000
 //	cd bench && go run ./alter -rows 50000 -product mariadb -tools tare,gh-ost

@@ -63,11 +63,11 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rows, "rows", 5_000_000, "rows of the table, in sysbench's layout")
 	f.StringVar(&o.product, "product", "mysql", "mysql or mariadb")
 	f.StringVar(&o.clauses, "alter", "MODIFY k BIGINT NOT NULL DEFAULT 0, ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT 'x'", "clauses of the ALTER TABLE")
-	f.StringVar(&tools, "tools", "tare,gh-ost,spirit,pt-online-schema-change", "tools, by comma, in this order")
+	f.StringVar(&tools, "tools", "tare,tare-unlimited,gh-ost,spirit,pt-online-schema-change", "tools, by comma, in this order")
 	f.IntVar(&o.threads, "threads", 4, "threads of sysbench")
 	f.IntVar(&o.rate, "rate", 30, "transactions of sysbench per second")
 	f.DurationVar(&o.alone, "alone", 20*time.Second, "duration of the traffic alone, by which the limits are set")
-	for name := range commands {
+	for _, name := range []string{"tare", "gh-ost", "spirit", "pt-online-schema-change"} {
 		o.paths[name] = f.String(name, "", "path of "+name+"; looked up, or for tare built from the tree, when empty")
 	}
 	if err := f.Parse(args); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/testmysql"
@@ -11,11 +12,9 @@ import (
 // commands are the arguments of the tools, by name.
 var commands = map[string]func(*lab) []string{
 	"tare": func(l *lab) []string {
-		return []string{
-			"alter", "--on", "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + l.server.Addr, "--table", full, l.o.clauses, "--always-copy",
-			"--keep-old", "0", "--gateway", l.pages, "--max-p99", fmt.Sprintf("%.0fus", 1000*l.limits.statement), "--control-socket", "off",
-		}
+		return append(l.alter(), "--max-p99", fmt.Sprintf("%.0fus", 1000*l.limits.statement))
 	},
+	"tare-unlimited": (*lab).alter,
 	"gh-ost": func(l *lab) []string {
 		return append(l.lockCheck(),
 			"--host=127.0.0.1", "--port="+l.port(), "--user="+testmysql.RootUser, "--password="+testmysql.Password, "--database="+schema, "--table="+table,
@@ -36,6 +35,14 @@ var commands = map[string]func(*lab) []string{
 	},
 }
 
+// alter returns the arguments of tare alter without a limit.
+func (l *lab) alter() []string {
+	return []string{
+		"alter", "--on", "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + l.server.Addr, "--table", full, l.o.clauses, "--always-copy",
+		"--keep-old", "0", "--gateway", l.pages, "--control-socket", "off",
+	}
+}
+
 func (l *lab) port() string {
 	_, port, err := net.SplitHostPort(l.server.Addr)
 	if err != nil {
@@ -46,7 +53,7 @@ func (l *lab) port() string {
 
 // program returns the path of a tool.
 func (l *lab) program(name string) (string, error) {
-	if name == "tare" {
+	if strings.HasPrefix(name, "tare") {
 		return l.tare, nil
 	}
 	if path := *l.o.paths[name]; path != "" {
