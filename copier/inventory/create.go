@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
@@ -218,17 +219,18 @@ func (c *Creator) compare(ctx context.Context, o, there *Object) error {
 	return nil
 }
 
-// RaiseSequences sets the sequences of the target to the next values of those of the source. None is lowered.
+// RaiseSequences sets the sequences of the target to the next values of those of the source, which are recorded if source is nil. None is lowered.
 func (c *Creator) RaiseSequences(ctx context.Context, inv *Inventory, source rowstream.Querier) error {
-	for _, o := range inv.Copied(Sequence) {
-		next := ""
-		if err := source.Query(ctx, "SELECT next_not_cached_value FROM "+o.sqlName(), func(row mysqlwire.TextRow) error {
-			next = string(row[0])
-			return nil
-		}); err != nil {
-			return fmt.Errorf("read %s: %w", o, err)
+	if source != nil {
+		if err := inv.ReadSequences(ctx, source); err != nil {
+			return err
 		}
-		if err := c.exec(ctx, o, "DO SETVAL("+o.sqlName()+", "+next+", 0)"); err != nil {
+	}
+	for _, o := range inv.Copied(Sequence) {
+		if _, err := strconv.ParseInt(o.Next, 10, 64); err != nil {
+			return fmt.Errorf("raise %s: its next value is %.40q", o, o.Next)
+		}
+		if err := c.exec(ctx, o, "DO SETVAL("+o.sqlName()+", "+o.Next+", 0)"); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,10 @@ type Object struct {
 	Definition string  `json:"definition,omitempty"` // the text of SHOW CREATE on the source; not of a table
 	Context    Context `json:"context,omitzero"`
 
-	acts   string     // when a trigger acts, on what, and how
+	Acts       string      `json:"acts,omitempty"`       // when a trigger acts, on what, and how
+	References []Reference `json:"references,omitempty"` // objects of the source that a view refers to
+	Next       string      `json:"next,omitempty"`       // of a sequence in a dump: its next value
+
 	target Definition // in the target
 }
 

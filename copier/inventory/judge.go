@@ -175,7 +175,7 @@ func (o *Object) same(there *Object) bool {
 		context.Status = o.target.Context.Status
 	}
 	if o.Kind == Trigger {
-		return there.acts == o.target.acts && context.normal() == o.target.Context.normal()
+		return there.Acts == o.target.acts && context.normal() == o.target.Context.normal()
 	}
 	if o.Kind == Sequence {
 		return sequenceOptions(text) == sequenceOptions(o.target.Text)
@@ -202,7 +202,7 @@ func (o *Object) translate(t *dialect.Translator) (err error) {
 	if d.Text, err = t.Body(o.Definition); err != nil {
 		return err
 	}
-	if d.acts, err = t.Body(o.acts); err != nil {
+	if d.acts, err = t.Body(o.Acts); err != nil {
 		return err
 	}
 	switch o.Kind {
@@ -273,61 +273,35 @@ func (inv *Inventory) judgeDefiners(ctx context.Context, c *mysqlconn.Client) er
 	return nil
 }
 
-// reference is a quoted name with its schema.
-var reference = regexp.MustCompile("`((?:[^`]|``)+)`\\.`((?:[^`]|``)+)`")
-
 // judgeReferences finds views that refer to objects that are neither copied nor in the target.
 func (inv *Inventory) judgeReferences(ctx context.Context, source rowstream.Querier, c *mysqlconn.Client) error {
-	goes := make(map[string]bool)
-	for _, o := range inv.Objects {
-		switch o.Kind {
-		case Table, View, Function, Sequence:
-			goes[o.FullName()] = o.Fate != LeftOut
+	if source != nil {
+		if err := inv.ReadReferences(ctx, source); err != nil {
+			return err
 		}
 	}
-	there := make(map[string]bool) // whether a missing reference is of no consequence
+	goes := inv.referable()
+	there := make(map[Reference]bool)
 	for _, o := range inv.Objects {
 		if o.Kind != View || o.Fate == LeftOut {
 			continue
 		}
-		for _, m := range reference.FindAllStringSubmatch(o.Definition, -1) {
-			schema, name := strings.ReplaceAll(m[1], "``", "`"), strings.ReplaceAll(m[2], "``", "`")
-			full := schema + "." + name
-			if goes[full] {
+		for _, r := range o.References {
+			if goes[r] {
 				continue
 			}
-			fine, known := there[full]
-			if !known {
+			if _, known := there[r]; !known {
 				var err error
-				if fine, err = harmless(ctx, source, clientQuerier{c}, schema, name); err != nil {
+				if there[r], err = r.exists(ctx, clientQuerier{c}); err != nil {
 					return err
 				}
-				there[full] = fine
 			}
-			if !fine {
-				o.needsHand("it refers to %s, which is neither copied nor in the target", full)
+			if !there[r] {
+				o.needsHand("it refers to %s.%s, which is neither copied nor in the target", r.Schema, r.Name)
 			}
 		}
 	}
 	return nil
-}
-
-// harmless reports whether a name that a view may refer to is no object of the source, or exists in the target.
-func harmless(ctx context.Context, source, target rowstream.Querier, schema, name string) (bool, error) {
-	count := func(q rowstream.Querier) (found bool, err error) {
-		s, n := rowstream.SchemaText(schema), rowstream.SchemaText(name)
-		err = q.Query(ctx, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+s+" AND TABLE_NAME = "+n+
-			" UNION SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = "+s+" AND ROUTINE_NAME = "+n, func(mysqlwire.TextRow) error {
-			found = true
-			return nil
-		})
-		return found, err
-	}
-	here, err := count(source)
-	if err != nil || !here {
-		return !here, err
-	}
-	return count(target)
 }
 
 // disabledEvent returns the text of SHOW CREATE EVENT with DISABLE in place of its status.

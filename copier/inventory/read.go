@@ -364,7 +364,7 @@ func (r *reader) define(ctx context.Context, o *Object) error {
 	// MySQL quotes names in the text of a trigger that MariaDB leaves as they were given.
 	err := r.q.Query(ctx, "SELECT ACTION_TIMING, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, DEFINER, ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = "+
 		rowstream.SchemaText(o.Schema)+" AND TRIGGER_NAME = "+rowstream.SchemaText(o.Name), func(row mysqlwire.TextRow) error {
-		o.acts = fmt.Sprintf("%s %s ON %s BY %s: %s", row[0], row[1], row[2], row[3], strings.TrimSpace(string(row[4])))
+		o.Acts = fmt.Sprintf("%s %s ON %s BY %s: %s", row[0], row[1], row[2], row[3], strings.TrimSpace(string(row[4])))
 		return nil
 	})
 	if err != nil {

@@ -119,6 +119,15 @@ func (s *Spec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, er
 	return p, columns, nil
 }
 
+// RowPlan returns the filter that selects the rows of t, nil if all of them or an SQL condition does. A spec that selects columns is an error.
+func (s *Spec) RowPlan(t *rowstream.Table) (*rowstream.Plan, error) {
+	if len(s.Columns) > 0 {
+		return nil, fmt.Errorf("table %s: only some of its columns are selected", s.Source())
+	}
+	p, _, err := s.plan(t)
+	return p, err
+}
+
 // ParseTables parses "db.t1,db.t2=other.t3": tables, and their targets if they have other names.
 func ParseTables(list string) ([]Spec, error) {
 	var specs []Spec
