@@ -31,6 +31,8 @@
 //     target's changes to the source.
 //   - A redefinition is the definition with which a copy resumes a table that was altered on the source.
 //
+// Package dump writes tables to files in place of a target, and is the source of a copy that loads them.
+//
 // Package follow applies changes, verify compares rows and cutover switches clients. They share state, which writes
 // the target; tabledef, which describes the tables; and telemetry, which defines events and status. Package throttle
 // slows all of them down.

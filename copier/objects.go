@@ -1,14 +1,13 @@
 package copier
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/taredb/tare/copier/dialect"
+	"github.com/taredb/tare/copier/dump"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -40,37 +39,36 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 	if err != nil {
 		return nil, err
 	}
-	inv, err := inventory.Read(ctx, source, &sel)
+	var inv *inventory.Inventory
+	if d, ok := r.from.(*dump.Dump); ok {
+		if inv, err = d.Inventory(&sel); inv == nil && err == nil && sel.Empty() { // it lists no objects
+			o.dumpTables(d)
+			return nil, nil
+		}
+	} else {
+		inv, err = inventory.Read(ctx, source, &sel)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if inv == nil {
+		return nil, errors.New("the dump lists no objects, since its source did not: name each table by --tables")
 	}
 	if err := r.judge(ctx, source, inv); err != nil {
 		return nil, fmt.Errorf("compare the source's objects with the target: %w", err)
 	}
-	tables := inv.Copied(inventory.Table)
-	slices.SortStableFunc(tables, func(a, b *inventory.Object) int { return cmp.Compare(b.BytesEstimate, a.BytesEstimate) })
-	for _, t := range tables {
-		if !slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Schema == t.Schema && s.Name == t.Name }) {
-			o.Tables = append(o.Tables, tabledef.Spec{Schema: t.Schema, Name: t.Name})
-		}
-	}
 	o.Objects, o.Selection = inv, sel
-	if err := inv.Err(); err != nil {
-		return inv, err
-	}
-	if len(o.Tables) == 0 {
-		return inv, errors.New("there is no table to copy")
-	}
-	return inv, nil
+	return inv, o.addTables(inv)
 }
 
-// openInventory connects to both sides.
+// openInventory connects to both sides. The source is nil if it is a dump.
 func (r *run) openInventory(ctx context.Context) (source rowstream.Querier, err error) {
 	if r.from, err = r.o.From(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
+	_, dumped := r.from.(*dump.Dump)
 	source, ok := r.from.(rowstream.Querier)
-	if !ok {
+	if !ok && !dumped {
 		return nil, errors.New("list the objects of the source: it sends rows alone; use --from mysql://… or name each table")
 	}
 	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
@@ -87,7 +85,9 @@ func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventor
 	}
 	const query = "SELECT SUBSTRING_INDEX(@@version, '-', 1)" // without what its settings add
 	version := ""
-	if err := source.Query(ctx, query, func(row mysqlwire.TextRow) error {
+	if d, ok := r.from.(*dump.Dump); ok {
+		version = d.ServerVersion()
+	} else if err := source.Query(ctx, query, func(row mysqlwire.TextRow) error {
 		version = string(row[0])
 		return nil
 	}); err != nil {
@@ -164,10 +164,9 @@ func (r *run) createLast(ctx context.Context) error {
 		return nil
 	}
 	return r.withCreator(ctx, func(c *inventory.Creator) error {
-		if source, ok := r.from.(rowstream.Querier); ok {
-			if err := c.RaiseSequences(ctx, r.o.Objects, source); err != nil {
-				return err
-			}
+		source, _ := r.from.(rowstream.Querier) // nil for a dump, which has recorded them
+		if err := c.RaiseSequences(ctx, r.o.Objects, source); err != nil {
+			return err
 		}
 		return c.Create(ctx, r.o.Objects, inventory.Trigger)
 	})

@@ -13,12 +13,15 @@ import (
 	"github.com/taredb/tare/rowstream/wire"
 )
 
-// zoo has every type of column with values at the ends of its range, as SQL. Each type becomes one column:
-// NULL, and the values.
-var zoo = []struct {
+// A zooType is a type of column with values.
+type zooType struct {
 	name, column string
 	values       []string
-}{
+}
+
+// zoo has every type of column with values at the ends of its range, as SQL. Each type becomes one column:
+// NULL, and the values.
+var zoo = []zooType{
 	{"tinyint", "TINYINT", []string{"-128", "127", "0", "-0"}},
 	{"tinyint_u", "TINYINT UNSIGNED", []string{"255", "0"}},
 	{"smallint", "SMALLINT", []string{"-32768", "32767"}},
@@ -94,19 +97,19 @@ func members(n int) string {
 const zooColumns = 8
 
 // zooTable creates and fills a table with one column per type: NULL, then the values in turn.
-func zooTable(t *testing.T, c *mysqlconn.Client, name string, from, to int) {
+func zooTable(t *testing.T, c *mysqlconn.Client, name string, types []zooType) {
 	t.Helper()
 	var create strings.Builder
 	create.WriteString("CREATE TABLE " + name + " (id INT AUTO_INCREMENT PRIMARY KEY")
 	rows := 1
-	for _, z := range zoo[from:to] {
+	for _, z := range types {
 		create.WriteString(", `" + z.name + "` " + z.column)
 		rows = max(rows, 1+len(z.values))
 	}
 	sqlExec(t, c, create.String()+", hidden INT INVISIBLE DEFAULT 7, g INT AS (hidden * 2) STORED, last CHAR(4)) CHARACTER SET utf8mb4")
 	for i := range rows {
 		names, values := "id", fmt.Sprint(i)
-		for _, z := range zoo[from:to] {
+		for _, z := range types {
 			v := "NULL"
 			if i > 0 && i <= len(z.values) {
 				v = z.values[i-1]
@@ -128,7 +131,7 @@ func TestZoo(t *testing.T) {
 	o := p.options()
 	for from := 0; from < len(zoo); from += zooColumns {
 		name := fmt.Sprint("zoo", from/zooColumns)
-		zooTable(t, p.source, name, from, min(from+zooColumns, len(zoo)))
+		zooTable(t, p.source, name, zoo[from:min(from+zooColumns, len(zoo))])
 		o.Tables = append(o.Tables, tabledef.Spec{Schema: "zoo", Name: name})
 	}
 	o.Verify = true                         // it must find no mismatch

@@ -76,6 +76,7 @@ func unrunnable(c doccommands.Command) string {
 		{``, `^tare alter (ctl |revert |finish |.*--(postpone-cutover|max-p99))`, "needs a copy in progress or its old table, or waits for one of these commands"},
 		{``, `^systemctl `, "needs systemd as init; cmd/tare's TestUnitUser starts the unit's command"},
 		{``, `^tare store --bucket s3://metrics --shard`, "needs Amazon's S3"},
+		{``, `--to 's3://backup`, "needs Amazon's S3; copier's TestDumpZoo has an S3 server"},
 		{``, `--bucket 's3://metrics\?endpoint=`, "needs an S3 server with a public certificate; TestStoreS3 has one of its own"},
 		{``, `^tare demo \[`, "a synopsis; make run starts the demo"},
 		{``, `--gateway https:`, "needs a gateway with TLS and accounts; cmd/tare's TestScripts/copy and copier's TestGatewayAccount have one"},
@@ -109,6 +110,7 @@ func (d *documented) readersValues(text string) string {
 	return strings.NewReplacer(
 		"-u you -p", "-u you -psecret",
 		"mysql://root@", "mysql://root:"+testmysql.Password+"@",
+		"file:///backup/", "file://"+d.work+"/",
 		"--to mysql://app@127.0.0.1", "--to mysql://app:secret@db2", // at the target it is the target's address
 		"tare copy …", "tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items",
 		`"6f0c…"`, `"`+d.token+`"`,
@@ -373,6 +375,10 @@ func (d *documented) do(t *testing.T, printed string) {
 			testwait.Receive(t, "the copy to exit", d.copying.exited)
 			d.copying = nil
 		}
+	case strings.Contains(text, " --to file://"):
+		must(t, os.RemoveAll(filepath.Join(d.work, "shop")))
+		d.reset(t)
+		d.run(t, text)
 	case strings.Contains(text, "--follow"):
 		d.finish(t, d.follow(t, text))
 	case strings.HasPrefix(text, "tare top"), strings.HasPrefix(text, "curl -N"):

@@ -56,6 +56,8 @@ func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) ite
 type rowSummer struct {
 	t       *Table
 	columns []int
+	forms   []sumForm // of columns
+	bit     []bool    // of columns: the value is of type BIT
 	sha     hash.Hash
 
 	row    mysqlwire.TextRow
@@ -66,7 +68,12 @@ type rowSummer struct {
 }
 
 func newRowSummer(t *Table, columns []int) *rowSummer {
-	return &rowSummer{t: t, columns: columns, sha: sha256.New(), key: make(mysqlwire.TextRow, len(t.Key)), bits: make([][]byte, len(t.Key))}
+	s := &rowSummer{t: t, columns: columns, sha: sha256.New(), key: make(mysqlwire.TextRow, len(t.Key)), bits: make([][]byte, len(t.Key))}
+	for _, i := range columns {
+		c := &t.Columns[i]
+		s.forms, s.bit = append(s.forms, c.sumForm()), append(s.bit, c.kind() == kindBit)
+	}
+	return s
 }
 
 // next returns the key and sum of the current row.
@@ -91,7 +98,7 @@ func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
 		}
 	}
 	begun := len(text) > 0
-	for _, i := range s.columns {
+	for n, i := range s.columns {
 		v := row[i]
 		if v == nil {
 			continue
@@ -100,8 +107,7 @@ func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
 			text = append(text, ',')
 		}
 		begun = true
-		c := &s.t.Columns[i]
-		switch form := c.sumForm(); {
+		switch form := s.forms[n]; {
 		case form == sumDigest:
 			text = hex.AppendEncode(text, s.sumOf(v))
 		case form == sumMeasured:
@@ -110,7 +116,7 @@ func (s *rowSummer) sum(row mysqlwire.TextRow) uint64 {
 			text = append(text, v...)
 		case form == sumDouble:
 			text = appendDoubleParts(text, v)
-		case c.kind() == kindBit:
+		case s.bit[n]:
 			text = appendBits(text, v)
 		default:
 			text = append(text, v...)

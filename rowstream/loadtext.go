@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -44,6 +45,7 @@ func (b *Batch) appendLoadLine(line []byte) error {
 		size, ok := loadValueSize(value)
 		switch {
 		case ok:
+			b.Bytes = slices.Grow(b.Bytes, 9+size) // once for a wide value, which is appended in pieces
 			b.Bytes = appendLoadText(mysqlwire.AppendLenencInt(b.Bytes, uint64(size)), value)
 		case len(value) == 2 && value[0] == '\\' && value[1] == 'N':
 			b.Bytes = mysqlwire.AppendTextNull(b.Bytes)

@@ -33,8 +33,8 @@ func newCopyCommand() *cobra.Command {
 	var given map[string]string
 	cmd := &cobra.Command{
 		Use:   "copy",
-		Short: "Copy tables from one MySQL-compatible server to another",
-		Long: `Copy tables from one MySQL-compatible server to another.
+		Short: "Copy tables from one MySQL-compatible server to another, or dump and load them",
+		Long: `Copy tables from one MySQL-compatible server to another, or dump and load them.
 
 The rows of a run come from one consistent snapshot of the source; with --follow from many short ones, which the changes
 that are applied make consistent. Progress is recorded in the
@@ -42,12 +42,17 @@ target, in the transactions that write the rows: no matter what is killed, or wh
 command resumes, and no row is lost or duplicated. Changes made during the run are copied only
 with --follow, which applies them from the source's binary log until tare copy ctl finish. See docs/tasks/move-a-table.md.
 
+With --to file:///directory or s3://bucket/prefix the tables are dumped there, and loaded from there with --from. See
+docs/tasks/dump-and-load.md.
+
 Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the same URLs.`,
 		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
   tare copy --from mysql://app@db1 --to mysql://app@db2 --schema shop --exclude 'shop.log_*' --dry-run
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow --cutover --gateway http://gw:8316
+  tare copy --from mysql://app@db1 --schema shop --to file:///backup/shop
+  tare copy --from file:///backup/shop --to mysql://app@db2 --verify
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +92,18 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return err
 	}
 	o.Restart, o.Truncate = once.restart, once.truncate
-	if !c.Selection.Empty() {
+	if c.To.IsDump() {
+		return runDump(ctx, c, o, once, log, stdout, stderr)
+	}
+	if c.From.IsDump() {
+		from, err := openDump(c.From.Dump, c.Patience)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = from.Bucket.Close() }() // it was only read
+		o.From = copier.FromDump(from)
+	}
+	if !c.Selection.Empty() || c.From.IsDump() && len(c.Tables) == 0 {
 		if err := resolveSchemas(ctx, c, &o, once, stdout, stderr); err != nil {
 			return err
 		}
@@ -161,7 +177,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		from = copier.FromRemote(remote)
 	}
 	o := copier.Options{
-		From: from, To: mysqlServer(c.To, c.ToTLS, authorities), Tables: c.Tables,
+		From: from, To: mysqlServer(c.To.MySQL, c.ToTLS, authorities), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
 		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
 	}
@@ -182,7 +198,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		o.Cutover = &cutover
 	}
 	o.Collations = c.Collations
-	if c.Selection.Empty() {
+	if c.Selection.Empty() && !c.To.IsDump() {
 		o.Control, err = copyControl(c)
 	}
 	return o, err
@@ -227,7 +243,7 @@ func copyControl(c *config.Copy) (string, error) {
 		if err != nil || len(c.Tables) == 0 {
 			return "", err
 		}
-		return filepath.Join(dir, copier.ControlName(string(c.To.Addr), c.Tables)), nil
+		return filepath.Join(dir, copier.ControlName(string(c.To.MySQL.Addr), c.Tables)), nil
 	}
 	return c.Control, nil
 }

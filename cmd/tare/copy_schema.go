@@ -3,21 +3,39 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/dump"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/storegateway/bucketurl"
+	"github.com/taredb/tare/web"
 )
 
 // resolveSchemas finds the tables and objects that schemas and patterns name, prints them, and completes the options by them.
 func resolveSchemas(ctx context.Context, c *config.Copy, o *copier.Options, once copyFlags, stdout, stderr io.Writer) error {
 	inv, err := copier.Resolve(ctx, o, c.Selection)
+	if err := resolved(c, o, inv, err, once, stdout, stderr); err != nil {
+		return err
+	}
+	o.Control, err = copyControl(c)
+	return err
+}
+
+// resolved prints the inventory of schemas and patterns, and adds the clauses about single tables.
+func resolved(c *config.Copy, o *copier.Options, inv *inventory.Inventory, err error, once copyFlags, stdout, stderr io.Writer) error {
 	if inv != nil {
 		w := stderr
 		if once.dryRun || once.json {
@@ -34,7 +52,91 @@ func resolveSchemas(ctx context.Context, c *config.Copy, o *copier.Options, once
 	if err := c.Clauses(o.Tables); err != nil {
 		return &usageError{err: err, try: "tare copy --help"}
 	}
-	o.Control, err = copyControl(c)
+	return nil
+}
+
+// runDump writes a dump, or prints the plan of one.
+func runDump(ctx context.Context, c *config.Copy, o copier.Options, once copyFlags, log *slog.Logger, stdout, stderr io.Writer) error {
+	if len(once.truncate) > 0 {
+		return &usageError{err: errors.New("--truncate has no effect on a dump: no table is emptied"), try: "tare copy --help"}
+	}
+	selected := !c.Selection.Empty()
+	inv, err := copier.ResolveDump(ctx, &o, c.Selection)
+	if selected {
+		err = resolved(c, &o, inv, err, once, stdout, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	if !once.dryRun {
+		if err := c.To.Dump.Create(); err != nil {
+			return err
+		}
+	}
+	to, err := openDump(c.To.Dump, c.Patience)
+	if once.dryRun && errors.Is(err, fs.ErrNotExist) { // its directory will be created
+		to.Bucket, err = objstore.NewInMemBucket(), nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = to.Bucket.Close() }() // its files are flushed
+	if once.dryRun {
+		planned, err := copier.PlanDump(ctx, o, to)
+		if err != nil {
+			return err
+		}
+		return printPlan(stdout, planned, once.json)
+	}
+	o.Metrics = &copier.Metrics{}
+	end, err := newCopyServer("copy", c.HTTPAccess, o.Metrics, log).ServePages(web.Options{})
+	if err != nil {
+		return err
+	}
+	defer end()
+	screen := newCopyScreen(c.Tables, once.json, stdout, stderr)
+	o.Observe = screen.observe
+	report, err := copier.Dump(ctx, o, to)
+	screen.close()
+	if err != nil {
+		return copyError(ctx, err)
+	}
+	return printDumpReport(stdout, to.Name, report, once.json)
+}
+
+// openDump opens the directory or bucket of a dump.
+func openDump(u bucketurl.URL, patience time.Duration) (dump.Destination, error) {
+	bucket, err := u.Open()
+	return dump.Destination{Bucket: bucket, Name: u.String(), Dir: u.Local(), Patience: patience}, err
+}
+
+func printDumpReport(w io.Writer, to string, r *dump.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(struct {
+			Event string `json:"event"`
+			*dump.Report
+		}{"report", r})
+	}
+	if err := printHeld(w, r.Throttle); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for i := range r.NotCopied {
+		fmt.Fprintf(&b, "not copied: %s\n", visible.Line(r.NotCopied[i].String()))
+	}
+	for _, t := range r.Tables {
+		fmt.Fprintf(&b, "%s: dumped: %s in %s, %s in %s of %s", visible.Line(t.Source), quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"),
+			megabytes(t.Bytes), quantity.Of(t.Files, "file"), megabytes(t.Size))
+		if t.Before > 0 {
+			fmt.Fprintf(&b, "; %s had been dumped before and have not changed", quantity.Of(t.Before, "chunk"))
+		}
+		b.WriteString("\n")
+	}
+	if r.Position != "" {
+		fmt.Fprintf(&b, "the source's binary log stood at %s\n", r.Position)
+	}
+	fmt.Fprintf(&b, "the dump is complete: %s, SHA-256 of manifest.json %s\n", to, r.Manifest)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

@@ -19,7 +19,7 @@ type Copy struct {
 	ConfigFile string
 
 	From           CopySource
-	To             ControlURL
+	To             CopyTarget
 	FromTLS, ToTLS mysqlconn.TLSMode
 	FromToken      Token           // for tare://
 	Compress       CopyCompression // for tare://
@@ -67,9 +67,12 @@ func NewCopy() *Copy {
 	s := newSet("copy", &c.ConfigFile)
 	declare(s, &c.From, Option{
 		Name: "from", Kind: "url",
-		Help: "account on the source: mysql://user:password@host:port; or tare://host:port of a tare rowstream; required",
+		Help: "account on the source: mysql://user:password@host:port; or tare://host:port of a tare rowstream; or file:///directory or s3://bucket/prefix of a dump to load; required",
 	}, parseCopySource, CopySource.String)
-	s.Control(&c.To, "to", "account on the target; required")
+	declare(s, &c.To, Option{
+		Name: "to", Kind: "url",
+		Help: "account on the target; or file:///directory or s3://bucket/prefix for a dump; required",
+	}, parseCopyTarget, CopyTarget.String)
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from; required for a tare:// address that is not loopback")
 	c.FromToken.declare(s, "from-", "token of --from tare://…")
 	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for networks slower than about 100 MB/s", WireNone, WireZstd)
@@ -138,6 +141,7 @@ func (c *Copy) Validate() error {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}
 	errs = append(errs, c.validateSelection()...)
+	errs = append(errs, c.validateDump()...)
 	if len(c.Tables) > 0 && c.Selection.Empty() {
 		errs = append(errs, c.Clauses(c.Tables))
 	}
@@ -168,10 +172,10 @@ func (c *Copy) Ready() error {
 	if !c.From.given() {
 		errs = append(errs, errors.New("--from is required, such as --from mysql://app@db1"))
 	}
-	if c.To.Addr == "" {
+	if c.To.MySQL.Addr == "" && !c.To.IsDump() {
 		errs = append(errs, errors.New("--to is required, such as --to mysql://app@db2"))
 	}
-	if len(c.Tables) == 0 && c.Selection.Empty() {
+	if len(c.Tables) == 0 && c.Selection.Empty() && !c.From.IsDump() {
 		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items; or --schema shop"))
 	}
 	return errors.Join(errs...)
@@ -237,10 +241,10 @@ func (c *Copy) validateWire() []error {
 	errs := c.FromToken.validate("from-")
 	if c.From.Tare == "" {
 		if c.FromToken.given() && c.From.given() {
-			errs = append(errs, errors.New("--from-token has no effect with --from mysql://: a password goes into the URL"))
+			errs = append(errs, errors.New("--from-token is for --from tare:// alone: with mysql:// a password goes into the URL"))
 		}
 		if c.Compress == WireZstd && c.From.given() {
-			errs = append(errs, errors.New("--compress has no effect with --from mysql://: only tare:// packs rows"))
+			errs = append(errs, errors.New("--compress is for --from tare:// alone: mysql:// sends rows as they are, and dumps are always compressed"))
 		}
 		return errs
 	}

@@ -65,7 +65,7 @@ func (t *CopyThrottle) validate(from CopySource, pauses bool) []error {
 	pair(t.GatewayCA != "", t.Gateway.https(), "--gateway-ca has no effect without --gateway https://…")
 	pair(t.Above != 0, t.Query != "", "--throttle-above has no effect without --throttle-query")
 	asked := t.MaxThreadsRunning > 0 || t.Query != ""
-	pair(asked && from.Tare != "", t.Server.Addr != "", "--max-threads-running and --throttle-query with --from tare://… need to know which server to ask: --throttle-server mysql://user:password@host:port")
+	pair(asked && (from.Tare != "" || from.IsDump()), t.Server.Addr != "", "--max-threads-running and --throttle-query without --from mysql://… need to know which server to ask: --throttle-server mysql://user:password@host:port")
 	pair(t.Server.Addr != "", asked, "--throttle-server has no effect without --max-threads-running or --throttle-query")
 	return errs
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
+	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
 // Rowstream are the options of tare rowstream.
@@ -167,26 +168,37 @@ func ReadSecretFile(path string) (string, error) {
 // A CopySource is the source of rows for tare copy: a MySQL-compatible server, or tare rowstream.
 type CopySource struct {
 	MySQL ControlURL
-	Tare  Address // "": a MySQL-compatible server
+	Tare  Address       // "": a MySQL-compatible server
+	Dump  bucketurl.URL // zero: not a dump
 }
 
 const tareScheme = "tare://"
 
 // String returns the URL with the password masked.
 func (s CopySource) String() string {
-	if s.Tare != "" {
+	switch {
+	case s.Tare != "":
 		return tareScheme + string(s.Tare)
+	case s.IsDump():
+		return s.Dump.String()
 	}
 	return s.MySQL.String()
 }
 
-func (s CopySource) given() bool { return s.Tare != "" || s.MySQL.Addr != "" }
+// IsDump reports whether a dump is loaded.
+func (s CopySource) IsDump() bool { return s.Dump.String() != "" }
+
+func (s CopySource) given() bool { return s.Tare != "" || s.MySQL.Addr != "" || s.IsDump() }
 
 func parseCopySource(text string) (s CopySource, err error) {
+	if isBucket(text) {
+		s.Dump, err = bucketurl.Parse(text)
+		return s, err
+	}
 	if !strings.HasPrefix(text, tareScheme) {
 		s.MySQL, err = parseControlURL(text)
 		if err != nil {
-			err = fmt.Errorf("%w; or tare://host:port of a tare rowstream", err)
+			err = fmt.Errorf("%w; or tare://host:port of a tare rowstream; or file:///directory or s3://bucket/prefix of a dump", err)
 		}
 		return s, err
 	}

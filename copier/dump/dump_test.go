@@ -1,0 +1,305 @@
+package dump
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// testTable is a table of two columns.
+var testTable = &rowstream.Table{
+	Schema: "shop", Name: "orders", KeyName: "PRIMARY", Key: []int{0}, Engine: "InnoDB",
+	Columns: []rowstream.Column{{Name: "id", Type: "int", FullType: "int"}, {Name: "note", Type: "varchar", FullType: "varchar(50)", Charset: "utf8mb4", Nullable: true}},
+}
+
+// testBatch has n rows, every seventh of which has a NULL.
+func testBatch(n int) *rowstream.Batch {
+	b := &rowstream.Batch{}
+	b.Reset(2)
+	for i := range n {
+		note := []byte(fmt.Sprintf("a note\twith number %d", i*7919%1009))
+		if i%7 == 0 {
+			note = nil
+		}
+		b.AppendRow(mysqlwire.TextRow{[]byte(fmt.Sprint(i)), note})
+	}
+	return b
+}
+
+func memory() *Destination {
+	return &Destination{Bucket: objstore.NewInMemBucket(), Name: "memory", Patience: time.Second}
+}
+
+func TestAllocs(t *testing.T) {
+	const rows = 1000
+	b := testBatch(rows)
+	to := memory()
+	w, err := newChunkWriter(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(int) string { return "chunk" }
+	w.begin(names)
+	if err := w.write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	files, err := w.end(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newChunkReader(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	summer := rowstream.NewBatchSummer(testTable)
+	alloctest.Run(t, []alloctest.Case{
+		{Name: "1,000 rows summed up, escaped and compressed", Op: func() error {
+			w.begin(names)
+			var sum rowstream.Checksum
+			if err := summer.Add(&sum, b); err != nil || sum.Rows != rows {
+				return fmt.Errorf("%d rows: %w", sum.Rows, err)
+			}
+			return w.write(t.Context(), b)
+		}},
+		{Name: "1,000 rows of a file: what the bucket allocates for it", PerThousand: 25_000, Op: func() error {
+			n := 0
+			_, err := r.read(t.Context(), files[0], 2, rowstream.DefaultBatchBytes, func(b *rowstream.Batch) (bool, error) {
+				n += b.Rows
+				return true, nil
+			})
+			if n != rows {
+				err = errors.Join(err, fmt.Errorf("%d rows", n))
+			}
+			return err
+		}},
+	})
+}
+
+// TestChunkFiles writes chunks whose rows are in no file, one and several, wide ones too, and reads them in batches of several sizes.
+func TestChunkFiles(t *testing.T) {
+	wide := &rowstream.Batch{}
+	wide.Reset(2)
+	wide.AppendRow(mysqlwire.TextRow{[]byte("1"), bytes.Repeat([]byte("wide\t\\"), 1<<20)})
+	for _, tt := range []struct {
+		name    string
+		batches []*rowstream.Batch
+		limit   int
+		files   int
+	}{
+		{"no rows", nil, MaxFileBytes, 0},
+		{"one file", []*rowstream.Batch{testBatch(10), testBatch(5000)}, MaxFileBytes, 1},
+		{"several files", []*rowstream.Batch{testBatch(5000), testBatch(5000), testBatch(5000)}, 1000, 3},
+		{"a wide row", []*rowstream.Batch{testBatch(10), wide, testBatch(10)}, MaxFileBytes, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			to := memory()
+			w, err := newChunkWriter(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.limit = tt.limit
+			w.begin(func(part int) string { return fmt.Sprint("part", part) })
+			var want []byte
+			for _, b := range tt.batches {
+				want = append(want, b.Bytes...)
+				if err := w.write(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			files, err := w.end(t.Context())
+			if err != nil || len(files) != tt.files {
+				t.Fatalf("%d files (%v), want %d", len(files), err, tt.files)
+			}
+			r, err := newChunkReader(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			for _, size := range []int{1, 1000, 1 << 20} {
+				var got []byte
+				for _, f := range files {
+					if _, err := r.read(t.Context(), f, 2, size, func(b *rowstream.Batch) (bool, error) {
+						got = append(got, b.Bytes...)
+						return true, b.Check()
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("batches of %d bytes: got %d bytes of rows, want %d", size, len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
+// TestBucketFails retries a bucket that fails, until the patience is over, and never a file that is missing.
+func TestBucketFails(t *testing.T) {
+	failing := testbucket.NewFailing(objstore.NewInMemBucket())
+	d := &Destination{Bucket: failing, Name: "bucket", Patience: time.Minute}
+	f, err := d.put(t.Context(), "a", []byte("text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing.Fail(testbucket.FailRule{Op: "get", How: testbucket.FailBroken, Times: 1})
+	if got, err := d.load(t.Context(), f, nil); err != nil || string(got) != "text" {
+		t.Errorf("after a failure: %q, %v", got, err)
+	}
+	d.Patience = time.Millisecond
+	failing.Fail(testbucket.FailRule{Op: "get", How: testbucket.FailError, Times: -1})
+	if _, err := d.load(t.Context(), f, nil); err == nil || errors.Is(err, ErrDamaged) {
+		t.Errorf("a bucket that fails: %v", err)
+	}
+	failing.Heal()
+	d.Patience = time.Minute
+	if _, err := d.load(t.Context(), File{Name: "b", Size: 4}, nil); !errors.Is(err, ErrDamaged) || !errors.Is(err, errMissing) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// TestTableDir keeps the directories of tables apart whose names differ.
+func TestTableDir(t *testing.T) {
+	if got := tableDir("shop", "orders_2"); got != "tables/shop.orders_2" {
+		t.Error(got)
+	}
+	seen := make(map[string]string)
+	for _, name := range []string{"a", "A", "ä", "a.b", "a b", "../x", "..", strings.Repeat("x", 64), strings.Repeat("日", 64), "a\x00b", "a/b", "a_b"} {
+		for _, schema := range []string{"s", "S", "s.a", strings.Repeat("ü", 64)} {
+			dir := tableDir(schema, name)
+			folded := strings.ToLower(dir)
+			if other := seen[folded]; other != "" || strings.Count(dir, "/") != 1 || len(dir) > 150 || strings.Contains(dir, "/..") {
+				t.Errorf("%s.%s has the directory %s, like %s", schema, name, dir, other)
+			}
+			seen[folded] = schema + "." + name
+		}
+	}
+}
+
+// testManifest is a manifest of one table with two chunks.
+func testManifest() *Manifest {
+	f := File{Name: "tables/shop.orders/0.zst", Size: 7, SHA256: "00"}
+	upto := mysqlwire.TextRow{[]byte("5")}
+	return &Manifest{ID: "x", Source: "mariadb 1", Tables: []*Table{{
+		Schema: "shop", Name: "orders", Shape: testTable, Create: File{Name: "tables/shop.orders/schema.sql"},
+		Chunks: []*Chunk{{Upto: upto, Done: true, Rows: 5, Files: []File{f}}, {After: upto, Done: true, Files: []File{}}},
+	}}}
+}
+
+// TestManifest refuses manifests that are not what was written.
+func TestManifest(t *testing.T) {
+	text, err := testManifest().encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	for _, same := range [][]byte{text, pretty.Bytes()} {
+		m, err := decodeManifest(same)
+		if err != nil || len(m.Tables[0].Chunks) != 2 || m.Tables[0].finished() != nil {
+			t.Errorf("%v: %s", err, same)
+		}
+	}
+	for want, change := range map[string]func(*Manifest){
+		"does not start at the end": func(m *Manifest) { m.Tables[0].Chunks[1].After = nil },
+		"a key of 2 columns":        func(m *Manifest) { m.Tables[0].Chunks[0].Upto = mysqlwire.TextRow{nil, nil} },
+		"has a file of the name":    func(m *Manifest) { m.Tables[0].Chunks[0].Files[0].Name = "../../etc/passwd" },
+		"definition has the name":   func(m *Manifest) { m.Tables[0].Create.Name = "/etc/passwd" },
+		"columns are missing":       func(m *Manifest) { m.Tables[0].Shape = nil },
+		"its key has column 7": func(m *Manifest) {
+			shape := *testTable
+			shape.Key = []int{7}
+			m.Tables[0].Shape = &shape
+		},
+	} {
+		m := testManifest()
+		change(m)
+		text, err := m.encode()
+		if err == nil {
+			_, err = decodeManifest(text)
+		}
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	for want, text := range map[string]string{
+		"version 2 of the format":         strings.Replace(string(text), `"version":1`, `"version":2`, 1),
+		"not the manifest of a dump":      `{"format": "other", "version": 1}`,
+		"truncated or changed":            string(text[:len(text)/2]),
+		"is not the one that it contains": strings.Replace(string(text), `"shop"`, `"shap"`, 1),
+	} {
+		if _, err := decodeManifest([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	unfinished := testManifest()
+	unfinished.Tables[0].Chunks[1].Done = false
+	d := memory()
+	for _, step := range []struct{ name, want string }{{partialName, "is unfinished: repeat the command"}, {manifestName, "chunk 1 is missing"}} {
+		text, err := unfinished.encode()
+		if err == nil {
+			_, err = d.put(t.Context(), step.name, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), *d); err == nil || !strings.Contains(err.Error(), step.want) {
+			t.Errorf("got %v, want %q", err, step.want)
+		}
+	}
+}
+
+// FuzzManifest reads arbitrary manifests with the right checksum: an error, or tables whose chunks can be read without a panic.
+func FuzzManifest(f *testing.F) {
+	text, err := json.Marshal(testManifest())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"tables": [{"schema": "a", "name": "b", "shape": {"Columns": [{"Type": "int"}]}, "chunks": [null]}, null]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, text) != nil {
+			t.Skip("not JSON")
+		}
+		whole, err := json.Marshal(envelope{Format: format, Version: Version, SHA256: sumOf(compact.Bytes()), Dump: compact.Bytes()})
+		if err != nil {
+			t.Skip(err)
+		}
+		m, err := decodeManifest(whole)
+		if err != nil {
+			return
+		}
+		d := &Dump{from: *memory(), m: m}
+		v, err := d.Snapshot(t.Context(), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = v.Close() }()
+		for _, table := range m.Tables {
+			if table.finished() != nil {
+				continue
+			}
+			c, err := v.Reader(0).Cut(t.Context(), table.Shape, 1, rowstream.Chunk{})
+			if err != nil {
+				continue // several tables of a name
+			}
+			for range v.Reader(0).Read(context.Background(), table.Shape, c, rowstream.ReadOptions{}) {
+			}
+		}
+	})
+}
