@@ -30,7 +30,7 @@ MARIADB := $(CURDIR)/.tools/mariadb-11.8
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-sizers test-sizegen origins generate clean
+.PHONY: help build release run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -130,6 +130,10 @@ bench-alter: ## measure an ALTER TABLE under load beside gh-ost, spirit and pt-o
 
 bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags
 	cd bench && go run ./blockseries $(BLOCKS)
+
+bench-dump: ## dump a table to files and load it, beside mydumper; DUMP: flags
+	.ci/packages mariadbd sysbench mydumper
+	cd bench && go run ./copy -files $(DUMP)
 
 bench-sizers: ## weigh ASTs, messages and API types by sizegen, beside other sizers; SIZERS: flags
 	cd bench/sizers && go generate ./... && go run . $(SIZERS)

@@ -7,6 +7,11 @@
 //	cd bench && go run ./copy -rows 2000000 -rounds 3
 //	cd bench && go run ./copy -ways tare -workers 1,2,4,8
 //
+// With -files it compares dumping the table to files and loading it from there, each measured alone: tare copy, and mydumper and
+// myloader with and without compression.
+//
+//	cd bench && go run ./copy -files
+//
 // With -changes it reports how fast tare copy --follow catches up: changes applied per second, compared with
 // rows copied per second, after sysbench has changed the table without a follower.
 //

@@ -35,6 +35,7 @@ type options struct {
 	changes      int    // changes to catch up with; 0: no following
 	tare         string // path of the binary; empty: built from the tree
 
+	files       bool          // dump to files and load them
 	live        time.Duration // of each phase of live traffic; 0: none
 	liveThreads int
 	liveRate    int // transactions per second; 0: no limit
@@ -64,6 +65,7 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&ways, "ways", "tare,dump,mydumper", "ways, by comma")
 	f.StringVar(&workers, "workers", "4", "tare copy --workers, by comma: a way each")
 	f.IntVar(&o.changes, "changes", 0, "instead of comparing ways, how fast tare copy --follow catches up with about so many changes")
+	f.BoolVar(&o.files, "files", false, "instead of comparing copies, dumps to files and loads: tare, and mydumper with and without compression")
 	f.StringVar(&o.tare, "tare", "", "a tare binary; built from the tree when empty")
 	f.DurationVar(&o.live, "live", 0, "instead of comparing ways, what live traffic feels of a copy, in five phases of this length")
 	f.IntVar(&o.liveThreads, "live-threads", 4, "with -live: threads of sysbench oltp_read_only")
@@ -116,6 +118,9 @@ func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
 	}
 	if o.live > 0 {
 		return l.live(ctx, o, out, log)
+	}
+	if o.files {
+		return l.files(ctx, o, out, log)
 	}
 	ways, err := l.ways(ctx, o)
 	if err != nil {
@@ -208,19 +213,12 @@ func (l *lab) measure(ctx context.Context, w *way, log io.Writer) error {
 	if err := l.target.Exec("DROP DATABASE IF EXISTS _tare", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, w.command[0], w.command[1:]...)
-	began := time.Now()
-	text, err := cmd.CombinedOutput()
-	wall := time.Since(began)
+	u, err := used(ctx, w.command)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, text)
+		return err
 	}
-	used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
-	w.wall = append(w.wall, wall.Seconds())
-	w.cpu = append(w.cpu, cpu.Seconds())
-	w.rss = append(w.rss, float64(used.Maxrss)/1024)
-	fmt.Fprintf(log, "%-32s %6.1f s, CPU %5.2f s, RSS %5.1f MiB\n", w.name, wall.Seconds(), cpu.Seconds(), float64(used.Maxrss)/1024)
+	w.wall, w.cpu, w.rss = append(w.wall, u.wall), append(w.cpu, u.cpu), append(w.rss, u.rss)
+	fmt.Fprintf(log, "%-32s %6.1f s, CPU %5.2f s, RSS %5.1f MiB\n", w.name, u.wall, u.cpu, u.rss)
 	return l.compare(ctx)
 }
 
