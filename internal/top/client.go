@@ -93,7 +93,21 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 		return nil, err
 	}
 	r.At = r.Statements.To
+	r.Event = c.event(ctx, r.At)
 	return r, nil
+}
+
+// eventAge is the maximum age of the displayed event.
+const eventAge = 15 * time.Minute
+
+// event returns the newest event, or nil: the statements are shown without it.
+func (c *Client) event(ctx context.Context, now time.Time) *Event {
+	var found events
+	q := url.Values{"from": {now.Add(-eventAge).UTC().Format(time.RFC3339)}, "limit": {"1"}}
+	if err := c.get(ctx, "/api/v1/events?"+q.Encode(), &found); err != nil || len(found.Events) == 0 {
+		return nil
+	}
+	return &found.Events[len(found.Events)-1]
 }
 
 // Ready requests /-/ready of a server and returns its text.

@@ -31,6 +31,12 @@ func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 			{Key: Key{Digest: "d"}, Text: "SELECT 1", Counts: Counts{Calls: uint64(10 * n), Seconds: float64(n)}, First: began, Last: began},
 		}})
 	})
+	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Get("limit") != "1" || q.Get("from") == "" {
+			t.Errorf("asked %s", r.URL)
+		}
+		fmt.Fprint(w, `{"events":[{"time":"2026-03-01T12:00:05Z","kind":"ddl","title":"Schema change","text":"ALTER TABLE t","user":"root"}]}`)
+	})
 	mux.HandleFunc("GET /elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
 	})
@@ -118,5 +124,48 @@ func TestResponses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 		client.Close()
+	}
+}
+
+// TestEvent reads the newest event of a gateway with it; one without events has statements all the same.
+func TestEvent(t *testing.T) {
+	all := gatewayStub(t, new(atomic.Int64))
+	for _, c := range []struct {
+		handler http.Handler
+		want    string
+	}{
+		{all, "event 12:00:05  ALTER TABLE t  by root"},
+		{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/api/v1/events") {
+				http.Error(w, "forbidden", http.StatusForbidden)
+				return
+			}
+			all.ServeHTTP(w, r)
+		}), ""},
+	} {
+		s := httptest.NewServer(c.handler)
+		client, err := NewClient(ClientOptions{URL: s.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := client.Read(t.Context(), Ask{By: ByMean, Filter: "a b", Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.Event.line()
+		if r.Event != nil { // the line has the user's time
+			got = strings.Replace(got, r.Event.Time.Local().Format("15:04:05"), "12:00:05", 1)
+		}
+		if got != c.want {
+			t.Errorf("the event is %q, want %q", got, c.want)
+		}
+		m := NewModel(ModelOptions{Host: "h", Window: time.Minute, By: ByMean})
+		var h History
+		m.Show(h.Frame(r, time.Minute))
+		if c.want != "" && !strings.Contains(m.View(), "ALTER TABLE t  by root") {
+			t.Errorf("the screen has no event:\n%s", m.View())
+		}
+		client.Close()
+		s.Close()
 	}
 }

@@ -43,6 +43,7 @@ type Frame struct {
 	Source   string        // as in /api/v1/statements
 	Matching int           // rows that match the filter
 	Rows     []Line
+	Event    *Event // nil: none
 }
 
 // A Line is one statement of a frame.
@@ -112,7 +113,7 @@ func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 	for len(h.readings) > 1 && r.At.Sub(h.readings[1].at) >= window {
 		h.readings = h.readings[1:]
 	}
-	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(s.Statements))}
+	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Event: r.Event, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(s.Statements))}
 	f.Over = r.At.Sub(s.From)
 	if !f.Average {
 		f.Over = r.At.Sub(h.readings[0].at)

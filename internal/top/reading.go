@@ -7,6 +7,22 @@ type Reading struct {
 	At         time.Time
 	Live       Live
 	Statements Statements
+	Event      *Event // the newest of the last quarter of an hour; nil: none, or the account may not see events
+}
+
+// An Event is one of the response of /api/v1/events: a schema change, a lock, a deployment.
+type Event struct {
+	Time   time.Time `json:"time"`
+	Kind   string    `json:"kind"`
+	Title  string    `json:"title"`
+	Text   string    `json:"text"`
+	User   string    `json:"user"`
+	Client string    `json:"client"`
+}
+
+// events is the response of /api/v1/events.
+type events struct {
+	Events []Event `json:"events"`
 }
 
 // Live is the response of /api/v1/live: all statements of the last seconds.

@@ -80,8 +80,27 @@ func (m *Model) head() []string {
 		joined(m.width, rate(l.PerSecond)+" statements/s", rate(perSecond(l.Errors, l.Seconds))+" errors/s", fmt.Sprint(l.Connections, " connections"),
 			"p50 "+duration(micros(l.P50)), "p99 "+duration(micros(l.P99)), "p99.9 "+duration(micros(l.P999))),
 		m.scope(),
-		"",
+		f.Event.line(),
 	}
+}
+
+// line describes an event; "" for none.
+func (e *Event) line() string {
+	if e == nil {
+		return ""
+	}
+	what := e.Title
+	if e.Text != "" && (e.Kind == "ddl" || e.Kind == "analyze" || e.Kind == "lock") {
+		what = e.Text
+	}
+	text := "event " + e.Time.Local().Format("15:04:05") + "  " + visible.Line(what)
+	switch {
+	case e.User != "" && e.Client != "":
+		text += "  by " + visible.Line(e.User) + " from " + visible.Line(e.Client)
+	case e.User != "":
+		text += "  by " + visible.Line(e.User)
+	}
+	return text
 }
 
 // scope describes the time range and filter of the rows.
