@@ -183,8 +183,8 @@ func TestRevertRunning(t *testing.T) {
 		if len(first.Copy.Kept.Lossy) != 1 || !strings.Contains(first.Copy.Kept.Lossy[0], "column body is dropped") {
 			t.Errorf("lossy: %q", first.Copy.Kept.Lossy)
 		}
-		if took := first.Copy.Durations; took.Rows <= 0 || took.CatchUp <= 0 || took.Compare <= 0 || took.Swap <= 0 || first.Copy.SwapPosition == "" {
-			t.Errorf("durations %+v, position %q", took, first.Copy.SwapPosition)
+		if took := first.Copy.Durations; took.Rows <= 0 || took.CatchUp <= 0 || took.Compare <= 0 || took.Swap <= 0 || first.Seconds <= 0 || first.Copy.SwapPosition == "" {
+			t.Errorf("%v s, durations %+v, position %q", first.Seconds, took, first.Copy.SwapPosition)
 		}
 		d.awaitWrites(w, 30)
 		control := copier.NewControl(o.Control)

@@ -202,6 +202,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer r.close()
 	report := &Report{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g, LockWaits: []float64{}}
+	swapped := r.o.Swapped
+	r.o.Swapped = func(report *Report) {
+		report.Seconds = time.Since(began).Seconds()
+		swapped(report)
+	}
 	if err := r.alter(ctx, report); err != nil {
 		return nil, err
 	}
