@@ -89,7 +89,8 @@ func (d *database) revert(clauses, table string, number int) Kept {
 	if is := d.create(table); is != was {
 		t.Errorf("the definition is\n%s\nwas\n%s", is, was)
 	}
-	if !strings.Contains(strings.Join(kept.Lossy, " "), "is dropped") {
+	lossy := strings.Join(kept.Lossy, " ")
+	if !strings.Contains(lossy, "is dropped") && !strings.Contains(lossy, "decimal(12,2) has values that varchar") { // '1' comes back as '1.00'
 		d.sameAsNever(table, w, rows)
 	}
 	return kept
