@@ -197,7 +197,7 @@ func TestDownsampled(t *testing.T) {
 		`sum by (job) (metric_2)`, `avg(metric_3)`, `delta(metric_4[6h])`, `avg_over_time(metric_2[6h])`, `rate(metric_1[6h]) / avg_over_time(metric_1[6h])`,
 		`min by (job) (metric_4)`, `max(metric_5)`, `count by (__name__) ({__name__=~"metric_.*|hist_.*"})`,
 		`sum_over_time({__name__=~"metric_.*|hist_.*"}[6h])`, `min_over_time(metric_0[6h])`, `max_over_time(metric_1[3h])`, `count_over_time(metric_3[6h])`,
-		`rate({__name__=~"metric_.*|hist_.*"}[6h])`, `increase(metric_0[1d])`, `irate(metric_1[5h])`, `sum by (job) (rate({__name__=~"metric_.*"}[2h]))`, `resets(metric_2[1d])`,
+		`rate({__name__=~"metric_.*|hist_.*"}[6h])`, `increase(metric_0[1d])`, `rate(metric_3[5m])`, `rate(metric_4[20m]) + rate(metric_4[4h])`, `irate(metric_1[5h])`, `sum by (job) (rate({__name__=~"metric_.*"}[2h]))`, `resets(metric_2[1d])`,
 		`quantile_over_time(0.5, metric_6[6h])`, `histogram_count(increase({__name__=~"hist_.*"}[6h]))`,
 	} {
 		for _, resolution := range []string{"0s", "5m", "1h", "auto", "7m"}[:4+n%2] {

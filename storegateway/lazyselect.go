@@ -57,6 +57,7 @@ func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHi
 	}
 	if hints != nil && r.MaxResolution > blocksync.Raw {
 		c.reads = aggregationOf(hints.Func)
+		r.MaxResolution = limitResolution(r.MaxResolution, hints)
 	}
 	c.request, c.key = r, keyOf(&r, trim, c.reads)
 	s.mu.Lock()
@@ -69,7 +70,7 @@ func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHi
 // part of the key of a select whose result depends on them: with a limit, without samples, or not trimmed.
 func keyOf(r *Request, trim bool, reads aggregation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %v %t %t %d", r.Limit, r.Shard, r.SkipChunks, trim, reads)
+	fmt.Fprintf(&b, "%d %v %t %t %d %d", r.Limit, r.Shard, r.SkipChunks, trim, reads, r.MaxResolution)
 	if r.Limit > 0 || r.SkipChunks || !trim {
 		fmt.Fprintf(&b, " %d %d", r.MinTime, r.MaxTime)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/taredb/tare/storegateway/blocksync"
@@ -59,6 +60,18 @@ func (a aggregation) aggregate() tsblock.Aggregate {
 		return tsblock.AggregateCounter
 	}
 	return tsblock.AggregateSum
+}
+
+// limitResolution returns the coarsest resolution for a select. Functions that require two samples read no coarser
+// blocks than half of their range, as in Thanos.
+func limitResolution(r blocksync.Resolution, hints *storage.SelectHints) blocksync.Resolution {
+	switch hints.Func {
+	case "rate", "irate", "increase", "delta", "idelta", "deriv", "predict_linear", "holt_winters", "double_exponential_smoothing":
+		if hints.Range > 0 {
+			return min(r, blocksync.Resolution(hints.Range/2))
+		}
+	}
+	return r
 }
 
 type maxResolutionKey struct{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/storegateway/blocksync"
@@ -142,6 +143,31 @@ func TestKeptAggregates(t *testing.T) {
 	}
 	if kept, err := keptAggregates(all.AppendTo(nil), 4, 9); err != nil || len(kept) != 0 {
 		t.Errorf("outside: %v, %v", kept, err)
+	}
+}
+
+// TestLimitResolution expects functions of two samples to read blocks of at most half of their range.
+func TestLimitResolution(t *testing.T) {
+	for _, c := range []struct {
+		function string
+		span     time.Duration
+		want     blocksync.Resolution
+	}{
+		{"rate", 10 * time.Minute, blocksync.FiveMinutes},
+		{"increase", 9 * time.Minute, blocksync.Resolution(270_000)},
+		{"deriv", 3 * time.Hour, blocksync.OneHour},
+		{"rate", 0, blocksync.OneHour},
+		{"avg_over_time", time.Minute, blocksync.OneHour},
+		{"", time.Minute, blocksync.OneHour},
+	} {
+		if got := limitResolution(blocksync.OneHour, &storage.SelectHints{Func: c.function, Range: c.span.Milliseconds()}); got != c.want {
+			t.Errorf("%s over %s: %s, want %s", c.function, c.span, got, c.want)
+		}
+	}
+	// Two ranges of a function in one expression are not read as one.
+	one, two := Request{MaxResolution: blocksync.FiveMinutes}, Request{MaxResolution: blocksync.OneHour}
+	if keyOf(&one, true, counters) == keyOf(&two, true, counters) {
+		t.Error("selects of different resolutions have the same key")
 	}
 }
 
