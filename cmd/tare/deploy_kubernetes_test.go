@@ -365,15 +365,14 @@ func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload,
 // loadStoreArgs loads the options of tare store from arguments of the form --name=value and variables.
 func loadStoreArgs(t *testing.T, where string, args, environ []string) *config.Store {
 	t.Helper()
-	flags := make(map[string]string)
+	options, flags := config.NewStore(), make(map[string]string)
 	for _, a := range args {
 		flag, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "=")
-		if !ok || flags[flag] != "" {
-			t.Errorf("%s: argument %s", where, a)
+		if !ok || flags[flag] != "" || flag != "config" && options.Set().Lookup(flag) == nil {
+			t.Errorf("%s: argument %s is given twice, has no value or is no option", where, a)
 		}
 		flags[flag] = value
 	}
-	options := config.NewStore()
 	if warnings, err := options.Load(config.Input{Flags: flags, Environ: environ}); err != nil || len(warnings) > 0 {
 		t.Errorf("%s: %v, %v", where, err, warnings)
 	}
