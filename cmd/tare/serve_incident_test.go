@@ -61,24 +61,30 @@ func onIncidents(t *testing.T, test func(t *testing.T, i *incident)) {
 	}
 }
 
-// load calls a statement until the returned function is called.
+// clients call a statement at once. A single client is always busy on a slow machine, where longer calls would not
+// increase its load.
+const clients = 8
+
+// load calls a statement 100 times per second until the returned function is called.
 func (i *incident) load(t *testing.T, text string, args ...any) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
-	calling.Go(func() {
-		pause := time.NewTicker(10 * time.Millisecond) // longer calls increase the load
-		defer pause.Stop()
-		for ctx.Err() == nil {
-			if err := i.call(ctx, text, args...); err != nil && ctx.Err() == nil {
-				t.Error(err)
-				return
+	for range clients {
+		calling.Go(func() {
+			pause := time.NewTicker(clients * 10 * time.Millisecond) // longer calls increase the load
+			defer pause.Stop()
+			for ctx.Err() == nil {
+				if err := i.call(ctx, text, args...); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case <-ctx.Done():
+				case <-pause.C:
+				}
 			}
-			select {
-			case <-ctx.Done():
-			case <-pause.C:
-			}
-		}
-	})
+		})
+	}
 	return func() {
 		cancel()
 		testwait.Group(t, "the clients' end", &calling)
