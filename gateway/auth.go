@@ -39,7 +39,11 @@ func (a *authentication) run() error {
 			return errClientDisconnected
 		}
 		if err != nil {
-			return a.refuse(a.backendError("authentication", err))
+			refused := a.refuse(a.backendError("authentication", err))
+			if isTimeout(err) {
+				a.finish() // the server has yet to decide
+			}
+			return refused
 		}
 		if len(p) == 0 {
 			return a.refuse(a.backendError("authentication", mysqlwire.ErrShortPacket))

@@ -365,3 +365,28 @@ func TestSparesAge(t *testing.T) {
 		t.Errorf("a connection greeted at %v is kept", g.born)
 	}
 }
+
+// TestLateGreeting has a server greet after the handshake time-out: the gateway logs in with a name without an account,
+// because the server would count a closed connection.
+func TestLateGreeting(t *testing.T) {
+	refused, user := make(chan struct{}), make(chan string, 1)
+	g := startGateway(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
+		<-refused
+		if b.WriteMessage(greeting()) != nil {
+			return
+		}
+		var r mysqlwire.HandshakeResponse
+		if p, err := b.ReadMessage(1 << 16); err == nil && r.Decode(p) == nil {
+			user <- string(r.User)
+		}
+		_ = b.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, Message: []byte("denied")}.AppendTo(nil))
+	}), func(o *Options) { o.HandshakeTimeout = 50 * time.Millisecond })
+	_, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: "app", Password: "x"})
+	close(refused)
+	if err == nil {
+		t.Error("the client is logged in")
+	}
+	if u := testwait.Receive(t, "the login", user); !strings.HasPrefix(u, dismissedUser) {
+		t.Errorf("logged in as %q", u)
+	}
+}

@@ -91,11 +91,30 @@ func (s *Server) dialGreeted(ctx context.Context, t *target) (*greeted, error) {
 	if err == nil {
 		err = g.conn.SetDeadline(time.Time{})
 	}
-	if err != nil {
+	switch {
+	case isTimeout(err): // the server would count the connection
+		s.sweeping.Go(func() { _ = panics.Guard(func() error { return s.dismissLate(g) }) })
+	case err != nil:
 		nc.Close()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read the greeting: %w", err)
 	}
 	return g, nil
+}
+
+// dismissLate dismisses a connection whose greeting is late.
+func (s *Server) dismissLate(g *greeted) error {
+	defer g.conn.Close()
+	if err := g.conn.SetDeadline(time.Now().Add(dismissTimeout)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(s.ctx, func() { _ = g.conn.SetDeadline(past) })
+	defer stop()
+	if err := g.read(); err != nil {
+		return err
+	}
+	return g.dismiss()
 }
 
 // dial opens a connection to a server.
