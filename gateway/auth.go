@@ -24,7 +24,8 @@ type authentication struct {
 	plugin      string
 	changesUser bool // for COM_CHANGE_USER
 
-	pending bool // the backend waits for a client packet
+	pending   bool // the backend waits for a client packet
+	undecided bool // the backend had not decided the login at its deadline
 
 	// proof is the client's response to the challenge in the backend's greeting, computed by plugin; nil if
 	// it was not requested. TiDB requests it a second time, and clients refuse a second switch.
@@ -39,11 +40,8 @@ func (a *authentication) run() error {
 			return errClientDisconnected
 		}
 		if err != nil {
-			refused := a.refuse(a.backendError("authentication", err))
-			if isTimeout(err) {
-				a.finish() // the server has yet to decide
-			}
-			return refused
+			a.undecided = isTimeout(err)
+			return a.refuse(a.backendError("authentication", err))
 		}
 		if len(p) == 0 {
 			return a.refuse(a.backendError("authentication", mysqlwire.ErrShortPacket))

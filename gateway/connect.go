@@ -118,11 +118,7 @@ func (l *login) backendCaps() mysqlwire.Capability {
 // challenge. If the method is known, a client that disconnects instead of responding has not been named to
 // the backend.
 func (l *login) logInBackend() error {
-	defer func() {
-		if l.queriesMethod {
-			l.to.methods.finish(l.user)
-		}
-	}()
+	defer l.releaseMethod()
 	if e := l.to.blocked.of(l.user); e != nil {
 		return fmt.Errorf("%w: %w", errDenied, l.refuse(e))
 	}
@@ -166,7 +162,19 @@ func (l *login) logInBackend() error {
 	}
 	err := a.run()
 	l.srv.report(l.to, l.outcome(err))
+	if a.undecided {
+		l.releaseMethod()
+		a.finish()
+	}
 	return err
+}
+
+// releaseMethod lets other logins of the user proceed if they wait for this one to determine the method.
+func (l *login) releaseMethod() {
+	if l.queriesMethod {
+		l.to.methods.finish(l.user)
+		l.queriesMethod = false
+	}
 }
 
 // outcome returns the part of a login's error that concerns the backend's health: nil if the backend decided
