@@ -3,6 +3,7 @@ package copier
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -234,7 +235,7 @@ func TestDumpDamaged(t *testing.T) {
 			return text
 		}
 	}
-	for how, harm := range map[string]func(name string, text []byte) []byte{
+	kinds := map[string]func(name string, text []byte) []byte{
 		"first byte":   flip(func(int) int { return 0 }),
 		"middle byte":  flip(func(n int) int { return n / 2 }),
 		"a third":      flip(func(n int) int { return n / 3 }),
@@ -244,8 +245,13 @@ func TestDumpDamaged(t *testing.T) {
 		"longer":       func(_ string, text []byte) []byte { return append(slices.Clone(text), 'x') },
 		"missing":      nil,
 		"another file": func(name string, _ []byte) []byte { return mustRead(t, filepath.Join(dir, otherFile(names, name))) },
-	} {
-		for _, name := range names {
+	}
+	for k, how := range slices.Sorted(maps.Keys(kinds)) {
+		harm := kinds[how]
+		for i, name := range names {
+			if testing.Short() && (i+k)%3 != 0 {
+				continue
+			}
 			t.Run(how+" of "+filepath.Base(name), func(t *testing.T) {
 				path := filepath.Join(dir, name)
 				whole := mustRead(t, path)
