@@ -73,7 +73,7 @@ type pair struct {
 func newPair(t *testing.T, schema string) *pair {
 	t.Helper()
 	testmysql.SkipIfOff(t)
-	if !servers.holds(t) {
+	if !servers.reserves(t) {
 		t.Parallel()
 	}
 	return newPairAlone(t, schema)

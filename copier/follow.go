@@ -107,11 +107,11 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 	if err := r.startTables(ctx); err != nil {
 		return err
 	}
-	if r.goOn, err = r.oldest(); err != nil {
+	if r.followFrom, err = r.oldest(); err != nil {
 		return err
 	}
 	r.startCascades()
-	return r.from.CheckFollow(ctx, r.present(), r.goOn)
+	return r.from.CheckFollow(ctx, r.present(), r.followFrom)
 }
 
 // newHeart returns the heart of a stream of changes from a server, or nil if heartbeats are off.
@@ -151,20 +151,20 @@ func (r *run) marked(position string) (string, error) {
 func (r *run) followChanges(ctx context.Context) error {
 	_ = r.snapshot.Close() // its transactions are read-only, and delay the purge of the source's undo log
 	var err error
-	if r.goOn, err = r.oldest(); err != nil {
+	if r.followFrom, err = r.oldest(); err != nil {
 		return err
 	}
 	pace := r.pacer.Stream(tick.Process())
 	defer pace.Close()
 	f, err := follow.New(follow.Options{
-		Source: r.from, Tables: r.tables, From: r.goOn, State: r.follow, Writer: r.newWriter, Workers: r.o.Workers,
+		Source: r.from, Tables: r.tables, From: r.followFrom, State: r.follow, Writer: r.newWriter, Workers: r.o.Workers,
 		Ignore: r.o.IgnoreStatements, Patience: r.o.Patience, UntilCaughtUp: r.o.UntilCaughtUp, Heartbeat: r.heart, Pace: pace,
 		Waits: r.o.waits, Observe: r.o.Observe, Count: r.o.Metrics.applied,
 	})
 	if err != nil {
 		return err
 	}
-	r.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: r.goOn.Place()})
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: r.followFrom.Place()})
 	r.mu.Lock()
 	r.follower = f
 	r.mu.Unlock()

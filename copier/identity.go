@@ -8,9 +8,9 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-// intoOne returns an error for tables whose target names differ only in case if the target does not
+// refuseSharedTarget returns an error for tables whose target names differ only in case if the target does not
 // distinguish case: they would be copied to one table.
-func (r *run) intoOne(ctx context.Context) error {
+func (r *run) refuseSharedTarget(ctx context.Context) error {
 	for i := range r.o.Tables {
 		a := &r.o.Tables[i]
 		for j := range r.o.Tables[:i] {
@@ -32,8 +32,8 @@ func (r *run) intoOne(ctx context.Context) error {
 	return nil
 }
 
-// ontoItself returns an error if a table would be copied to itself.
-func (r *run) ontoItself(ctx context.Context) error {
+// refuseSameTable returns an error if a table would be copied to itself.
+func (r *run) refuseSameTable(ctx context.Context) error {
 	for i := range r.o.Tables {
 		t := &r.o.Tables[i]
 		if !strings.EqualFold(t.Source(), t.Target()) {

@@ -65,8 +65,8 @@ func (s *serverPool) hold(t *testing.T) *serverPair {
 	return pair
 }
 
-// holds reports whether the test has a pair, or is a subtest of one.
-func (s *serverPool) holds(t *testing.T) bool {
+// reserves reports whether the test has a pair, or is a subtest of one.
+func (s *serverPool) reserves(t *testing.T) bool {
 	test, _, isSub := strings.Cut(t.Name(), "/")
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -127,7 +127,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		}
 		return r.report(), nil
 	}
-	r.enter(telemetry.RunCopying)
+	r.setPhase(telemetry.RunCopying)
 	if err := r.copyKept(ctx, fail); err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		}
 	}
 	if r.o.Verify && !r.o.Follow {
-		r.enter(telemetry.RunVerifying)
+		r.setPhase(telemetry.RunVerifying)
 		var err error
 		if r.verified, err = verify.Once(ctx, r.verifyOptions()); err != nil {
 			return nil, err
@@ -188,9 +188,9 @@ type run struct {
 	heart *follow.Heartbeat // nil: no heartbeats
 	mark  string            // the first heartbeat, for the position of the snapshot
 
-	follow *state.Following // nil unless changes are followed
-	goOn   binlog.Position  // start of following; zero before the first snapshot
-	cut    *cutover.Cutover // nil unless a gateway's clients are to be switched
+	follow     *state.Following // nil unless changes are followed
+	followFrom binlog.Position  // start of following; zero before the first snapshot
+	cut        *cutover.Cutover // nil unless a gateway's clients are to be switched
 
 	mu      sync.Mutex
 	phase   telemetry.RunPhase // under mu
@@ -352,10 +352,10 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
 		return err
 	}
-	if err := r.ontoItself(ctx); err != nil {
+	if err := r.refuseSameTable(ctx); err != nil {
 		return err
 	}
-	if err := r.intoOne(ctx); err != nil {
+	if err := r.refuseSharedTarget(ctx); err != nil {
 		return err
 	}
 	for i := range r.o.Tables {

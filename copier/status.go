@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// enter sets the phase of the run.
-func (r *run) enter(p telemetry.RunPhase) {
+// setPhase sets the phase of the run.
+func (r *run) setPhase(p telemetry.RunPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = p

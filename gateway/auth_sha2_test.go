@@ -155,8 +155,8 @@ func (p *wiretap) take() (sent, received []byte) {
 	return sent, received
 }
 
-// holds reports whether a plain-text stream contains a packet with this short payload.
-func holds(stream []byte, payload ...byte) bool {
+// hasPacket reports whether a plain-text stream contains a packet with this short payload.
+func hasPacket(stream []byte, payload ...byte) bool {
 	for i := range stream {
 		if rest := stream[i:]; len(rest) >= 4+len(payload) && rest[0] == byte(len(payload)) &&
 			rest[1] == 0 && rest[2] == 0 && bytes.Equal(rest[4:4+len(payload)], payload) {
@@ -229,13 +229,13 @@ func TestLoginCachingSHA2(t *testing.T) {
 							t.Errorf("the %s's leg shows the password", leg)
 						}
 						if plain := leg == "client" && c.client == off || leg == "backend" && !c.backendTLS; plain {
-							if got := holds(received, mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth); got != wantFull {
+							if got := hasPacket(received, mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth); got != wantFull {
 								t.Errorf("the %s's leg: full authentication %t, want %t", leg, got, wantFull)
 							}
-							if got := holds(sent, mysqlwire.SHA2RequestKey); got != wantFull {
+							if got := hasPacket(sent, mysqlwire.SHA2RequestKey); got != wantFull {
 								t.Errorf("the %s's leg: the public key is asked for %t, want %t", leg, got, wantFull)
 							}
-							fast := holds(received, mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK)
+							fast := hasPacket(received, mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK)
 							if !wantFull && !fast {
 								t.Errorf("the %s's leg: not the fast path", leg)
 							}

@@ -228,7 +228,7 @@ func (q *httpQuery) decode(a *apiResponse, direct parser.Value) (parser.Value, e
 			if h == nil {
 				return nil, fmt.Errorf("%s at %d: a histogram that the engine does not have", metric, p.t)
 			}
-			return h, p.holds(h)
+			return h, p.equals(h)
 		}
 		series := promql.Series{Metric: metric}
 		for _, p := range s.Values {
@@ -295,8 +295,8 @@ func (p *point) UnmarshalJSON(b []byte) error {
 
 func (p *point) float() (float64, error) { return strconv.ParseFloat(p.text, 64) }
 
-// holds compares a histogram in JSON with one of the engine's.
-func (p *point) holds(h *histogram.FloatHistogram) error {
+// equals compares a histogram in JSON with one of the engine's.
+func (p *point) equals(h *histogram.FloatHistogram) error {
 	same := func(what, text string, f float64) error {
 		got, err := strconv.ParseFloat(text, 64)
 		if err != nil || got != f && !(math.IsNaN(got) && math.IsNaN(f)) {

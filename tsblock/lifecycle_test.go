@@ -39,12 +39,12 @@ func TestLoadIsShared(t *testing.T) {
 	e := newEnv(t)
 	b, m := testBlock(t, e, 50)
 	synctest.Test(t, func(t *testing.T) {
-		goOn := make(chan struct{})
+		proceed := make(chan struct{})
 		built := 0
 		m.fail = func(name string, off int64) error {
 			if strings.HasSuffix(name, "/index") && off == 0 {
 				built++
-				<-goOn
+				<-proceed
 			}
 			return nil
 		}
@@ -66,7 +66,7 @@ func TestLoadIsShared(t *testing.T) {
 		synctest.Wait()
 		cancel(errGaveUp)
 		synctest.Wait()
-		close(goOn)
+		close(proceed)
 		asking.Wait()
 		if built != 1 || !b.Loaded() {
 			t.Errorf("built %d times", built)
@@ -127,7 +127,7 @@ func TestLoadsAreBounded(t *testing.T) {
 			defer c.Close()
 			blocks = append(blocks, c)
 		}
-		goOn := make(chan struct{})
+		proceed := make(chan struct{})
 		var mu sync.Mutex
 		now, most := 0, 0
 		m.fail = func(_ string, off int64) error {
@@ -138,7 +138,7 @@ func TestLoadsAreBounded(t *testing.T) {
 			now++
 			most = max(most, now)
 			mu.Unlock()
-			<-goOn
+			<-proceed
 			mu.Lock()
 			now--
 			mu.Unlock()
@@ -156,7 +156,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		if most != 2 {
 			t.Errorf("%d loads at once, want 2", most)
 		}
-		close(goOn)
+		close(proceed)
 		asking.Wait()
 	})
 }
