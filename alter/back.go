@@ -160,7 +160,7 @@ func (b *backing) await(ctx context.Context, c *copier.Swapping) error {
 	}
 }
 
-// settle drops what is left, and reports what has become of the old table.
+// settle drops the tables that are left, and reports the state of the old table.
 func (b *backing) settle(ctx context.Context) error {
 	r, k := b.r, &b.report.Copy.Kept
 	k.Until, k.NoWay, k.Lossy = "", "", r.job.Kept.Lossy

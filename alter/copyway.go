@@ -22,7 +22,7 @@ type CopyReport struct {
 	*copier.Report // null where an earlier run has swapped the tables
 
 	Old          string    `json:"old"`           // the table with the former definition
-	Kept         Kept      `json:"kept"`          // what has become of it
+	Kept         Kept      `json:"kept"`          // its state
 	PauseSeconds float64   `json:"pause_seconds"` // from the request for the lock to the end of the swap, which bounds the wait of clients; 0: unknown
 	SwapTries    []string  `json:"swap_tries"`    // errors of the tries of a swap before
 	LockWaits    []float64 `json:"lock_waits"`    // seconds of the tries that did not get the lock
@@ -154,7 +154,7 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 		return nil, nil, err
 	}
 	if r.job == nil {
-		for _, name := range []string{r.s.shadow(), r.s.old()} {
+		for _, name := range []string{r.s.shadow(), r.s.old(), r.s.reverted()} {
 			exists, err := r.s.exists(ctx, r.c, name)
 			if err != nil {
 				return nil, nil, err
@@ -245,12 +245,12 @@ func (r *run) discard(ctx context.Context) error {
 	return forgetJob(ctx, r.c, r.s)
 }
 
-// resume finds out what has become of an interrupted run.
+// resume continues an interrupted run at the stage that its tables show.
 func (r *run) resume(ctx context.Context) (err error) {
 	if err := r.findStage(ctx); err != nil {
 		return err
 	}
-	if r.stage == stageReverted || r.stage == stageSwapped && r.job.over() && r.job.Clauses != r.s.Text {
+	if r.stage > stageSwapped || r.stage == stageSwapped && r.job.over() && r.job.Clauses != r.s.Text {
 		if err := r.forgetOld(ctx); err != nil {
 			return err
 		}

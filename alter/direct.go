@@ -104,7 +104,7 @@ func (d *directer) alter(ctx context.Context, w Way) error {
 			return fmt.Errorf("get the lock of %s: transactions that use it were open in each of %d tries; end them, or raise --max-lock-wait or --lock-tries: %w", d.s.FullName(), try, err)
 		}
 		pause := lockPause(try, d.o.MaxLockWait)
-		d.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: fmt.Sprintf("try %d of %d: the lock of %s was not to be had within %v; next try in %v",
+		d.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: fmt.Sprintf("try %d of %d: the lock of %s was not granted within %v; next try in %v",
 			try, d.o.LockTries, d.s.FullName(), d.o.MaxLockWait, pause)})
 		if !telemetry.Sleep(ctx, pause) {
 			return context.Cause(ctx)

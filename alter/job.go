@@ -29,7 +29,7 @@ type job struct {
 type kept struct {
 	Until  time.Time `json:"until"`            // when it may be dropped
 	Closed string    `json:"closed,omitempty"` // why there is no way back; empty: there is one
-	Lossy  []string  `json:"lossy,omitempty"`  // what the way back could lose
+	Lossy  []string  `json:"lossy,omitempty"`  // possible losses of the way back
 
 	// Fixed has, for rows written since the swap, the values of columns that the new definition does not have.
 	Fixed map[string][]byte `json:"fixed"`

@@ -21,14 +21,14 @@ import (
 //	swap ──> turn: state of the way back ──> changes followed ──> revert: rows compared, swapped back
 //	                                                         └──> kept for long enough, or finish: old table dropped
 //
-// What has become of a run that was killed is seen by which tables exist (see findStage).
+// After a kill, the next run derives the stage from the tables that exist (see findStage).
 
-// A Kept is what has become of an old table.
+// A Kept is the state of an old table.
 type Kept struct {
 	State   KeptState `json:"state"`
 	Until   string    `json:"until,omitempty"`    // when it may be dropped; empty: it is not kept
 	NoWay   string    `json:"no_way,omitempty"`   // why there is no way back; empty: there is one
-	Lossy   []string  `json:"lossy,omitempty"`    // what the way back could lose
+	Lossy   []string  `json:"lossy,omitempty"`    // possible losses of the way back
 	Changes int64     `json:"changes,omitempty"`  // of rows that this run has followed back
 	Altered string    `json:"reverted,omitempty"` // the table with the new definition, where it was reverted with a loss
 }
@@ -61,30 +61,40 @@ func (r *run) findStage(ctx context.Context) (err error) {
 	switch kept := r.job.Kept != nil; {
 	case has[r.s.old()] && (kept || !has[r.s.shadow()]):
 		r.stage = stageSwapped
-	case kept: // it was reverted, or dropped by another client
+	case kept && has[r.s.reverted()]:
 		r.stage = stageReverted
+	case kept:
+		r.stage = stageDropped
 	default:
 		r.stage = stageCopying
 	}
 	return nil
 }
 
-// forgetOld drops what is left of a swap besides the table, and its records.
+// forgetOld drops the tables that are left of a swap, and its records. The table of a revert is dropped last: while there is a record, it
+// shows that the tables were swapped back.
 func (r *run) forgetOld(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	names := []string{r.s.old()}
-	if r.job.Kept == nil || len(r.job.Kept.Lossy) == 0 {
-		names = append(names, r.s.reverted())
-	}
 	if err := dropSentry(ctx, r.c, r.s); err != nil {
 		return err
 	}
-	for _, name := range names {
-		if _, err := r.c.Exec(ctx, "DROP TABLE IF EXISTS "+r.s.sqlName(name)); err != nil {
-			return fmt.Errorf("drop the old table %s.%s: %w", r.s.Schema, name, err)
-		}
+	if err := r.drop(ctx, r.s.old()); err != nil {
+		return err
 	}
-	return forgetJob(ctx, r.c, r.s)
+	if err := forgetJob(ctx, r.c, r.s); err != nil {
+		return err
+	}
+	if r.job.Kept != nil && len(r.job.Kept.Lossy) > 0 {
+		return nil // it has values that the old definition does not have
+	}
+	return r.drop(ctx, r.s.reverted())
+}
+
+func (r *run) drop(ctx context.Context, name string) error {
+	if _, err := r.c.Exec(ctx, "DROP TABLE IF EXISTS "+r.s.sqlName(name)); err != nil {
+		return fmt.Errorf("drop the old table %s.%s: %w", r.s.Schema, name, err)
+	}
+	return nil
 }
 
 // keep keeps the old table of a swap for as long as the options say, and follows changes back into it.
@@ -224,9 +234,12 @@ func Revert(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer r.close()
 	began := time.Now()
-	if r.stage == stageReverted {
+	switch r.stage {
+	case stageReverted:
 		report.Copy.Kept = Kept{State: KeptReverted}
 		return report, r.forgetOld(ctx)
+	case stageDropped:
+		return nil, fmt.Errorf("revert %s: its old table %s.%s was dropped; tare alter finish deletes the record of it", r.s.FullName(), r.s.Schema, r.s.old())
 	}
 	if r.job.Kept == nil {
 		r.o.KeepOld = max(r.o.KeepOld, time.Hour) // it is reverted before
@@ -292,7 +305,7 @@ func (r *run) prepareKept(ctx context.Context) error {
 	if err := r.findStage(ctx); err != nil {
 		return err
 	}
-	if r.stage != stageSwapped && r.stage != stageReverted {
+	if r.stage < stageSwapped {
 		return fmt.Errorf("no old table of %s is kept: there is nothing to revert or to drop", r.s.FullName())
 	}
 	var err error
@@ -300,7 +313,7 @@ func (r *run) prepareKept(ctx context.Context) error {
 	return err
 }
 
-// again adds to an error what resumes, unless nothing does.
+// again adds to an error the command that resumes, unless there is no way back.
 func again(err error, try string) error {
 	if errors.As(err, new(noWayError)) {
 		return err
@@ -308,7 +321,7 @@ func again(err error, try string) error {
 	return fmt.Errorf("%w; %s", err, try)
 }
 
-// closesWay reports whether an error of the way back is one that repeating does not help against.
+// closesWay reports whether an error of the way back is permanent.
 func closesWay(err error) bool {
 	var stop *binlog.StopError
 	return errors.As(err, &stop) || errors.Is(err, state.ErrRows)

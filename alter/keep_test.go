@@ -31,8 +31,8 @@ func TestRevert(t *testing.T) {
 	})
 }
 
-// revert alters and reverts a table, in one of several ways, and compares it with one that was never altered. It returns what has become of
-// the old table before.
+// revert alters and reverts a table, in one of several ways, and compares it with one that was never altered. It returns the state of the
+// old table before the revert.
 func (d *database) revert(clauses, table string, number int) Kept {
 	t := d.t
 	const rows = 50

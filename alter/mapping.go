@@ -22,8 +22,8 @@ type mapper struct {
 	fixed  func(*rowstream.Column) ([]byte, error)    // returns the value that all rows get in an added column
 }
 
-// newMapping returns where the columns of the target's definition come from. It returns an error where a copy of the rows would not be
-// what a plain ALTER TABLE leaves, or could lose changes.
+// newMapping returns where the columns of the target's definition come from. It returns an error where the result of a
+// copy would differ from that of a plain ALTER TABLE, or could lose changes.
 func (p *mapper) newMapping(source, target *rowstream.Table) (*tabledef.Mapping, error) {
 	m := &tabledef.Mapping{Text: p.text}
 	for i := range target.Columns {

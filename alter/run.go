@@ -53,6 +53,7 @@ const (
 	stageCopying        // the tables are not swapped
 	stageSwapped        // the old table is kept
 	stageReverted       // the tables were swapped back, and the new one is left
+	stageDropped        // the old table was dropped, by a run that was killed then or by another client
 )
 
 // ErrBusy means that another process alters the table.

@@ -16,7 +16,7 @@ import (
 // A WayBack is how a table that was altered by a copy gets its former definition back.
 type WayBack struct {
 	Refused string   `json:"refused"` // why it cannot; empty: it can
-	Lossy   []string `json:"lossy"`   // what could be lost of rows written since the swap; empty: nothing
+	Lossy   []string `json:"lossy"`   // possible losses in rows written since the swap; empty: none
 }
 
 // wayBack returns the mapping from the new definition to the old one. fixed is as for mapper. The error is one of the server.
@@ -69,10 +69,10 @@ func (s *Statement) sameKeys(old, altered *rowstream.Table) error {
 	return fmt.Errorf("rows of the new definition are identified by other columns (%s)", tabledef.KeyNames(altered))
 }
 
-// partitioning is what partitions a table, in the text of SHOW CREATE TABLE.
+// partitioning matches the partitions of a table in the text of SHOW CREATE TABLE.
 var partitioning = regexp.MustCompile(`(?s)PARTITION BY .*`)
 
-// losses returns what the way back could lose, of rows written to the altered table.
+// losses returns the possible losses in rows that were written to the altered table.
 func losses(m *tabledef.Mapping, old, altered *rowstream.Table) (lossy []string) {
 	for i := range m.Columns {
 		c := &m.Columns[i]

@@ -49,7 +49,7 @@ type Options struct {
 	// Objects are the objects of whole schemas that are copied with the tables; see Resolve. Nil: tables alone.
 	Objects *inventory.Inventory
 
-	// Selection is what Objects was resolved from.
+	// Objects was resolved from Selection.
 	Selection inventory.Selection
 
 	// Collations has the target's collations in place of those that it has not, where none compares by the same rules.

@@ -113,7 +113,7 @@ func TestMetadataLocksOfMariaDB(t *testing.T) {
 	b.opts.TablesOf = func(string, string) []string { return []string{"test.orders"} }
 	const holds = "SELECT id FROM orders WHERE id = 7"
 	waits := []string{"ALTER TABLE orders COMMENT 'x'", "SELECT status FROM orders WHERE id = 8"}
-	_, release := b.lock(t, holds, waits)
+	_, release := b.lock(t, holds, MetadataLock, waits)
 	testwait.UntilState(t, "the note", func() (string, bool) {
 		b.readLocks(t.Context(), b.now)
 		_, problem := b.LockWaits(time.Time{}, b.now)
@@ -127,7 +127,7 @@ func TestMetadataLocksOfMariaDB(t *testing.T) {
 }
 
 // lock locks in one session and has others wait until release is called.
-func (b *bench) lock(t *testing.T, holds string, waits []string) (holder uint32, release func()) {
+func (b *bench) lock(t *testing.T, holds string, kind LockKind, waits []string) (holder uint32, release func()) {
 	t.Helper()
 	conn, err := b.db.Conn(t.Context())
 	must(t, err)
@@ -135,22 +135,28 @@ func (b *bench) lock(t *testing.T, holds string, waits []string) (holder uint32,
 	_, err = conn.ExecContext(t.Context(), "BEGIN")
 	must(t, err)
 	must(t, conn.QueryRowContext(t.Context(), holds).Scan(new(any)))
-	return holder, b.wait(t, conn, waits)
+	return holder, b.wait(t, conn, kind, waits)
 }
 
-// wait executes statements that wait, in this order, until the returned function ends the transaction.
-func (b *bench) wait(t *testing.T, conn *sql.Conn, waits []string) (release func()) {
+// wait executes statements that wait, in this order, until the returned function ends the transaction. A statement is among the processes
+// before it waits: a later one could overtake it then.
+func (b *bench) wait(t *testing.T, conn *sql.Conn, kind LockKind, waits []string) (release func()) {
 	t.Helper()
 	done := make(chan error, len(waits))
+	state := "%"
+	if kind == MetadataLock {
+		state = "Waiting for table metadata lock"
+	}
 	for _, text := range waits {
 		go func() {
 			_, err := b.db.ExecContext(context.WithoutCancel(t.Context()), text)
 			done <- err
 		}()
-		testwait.Until(t, "a session that waits", func() bool {
+		testwait.UntilState(t, "a session that waits", func() (string, bool) {
 			var n int
-			must(t, b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE ? AND ID <> CONNECTION_ID()", text+"%").Scan(&n))
-			return n == 1
+			must(t, b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE ? AND STATE LIKE ? AND ID <> CONNECTION_ID()",
+				text+"%", state).Scan(&n))
+			return b.processes(t), n == 1
 		})
 	}
 	return func() {
@@ -162,10 +168,18 @@ func (b *bench) wait(t *testing.T, conn *sql.Conn, waits []string) (release func
 	}
 }
 
+// processes returns the sessions of the server and their statements.
+func (b *bench) processes(t *testing.T) string {
+	t.Helper()
+	var list sql.NullString
+	must(t, b.db.QueryRowContext(t.Context(), "SELECT GROUP_CONCAT(CONCAT_WS(' ', ID, COMMAND, TIME, STATE, INFO) ORDER BY ID SEPARATOR '\n') FROM information_schema.processlist").Scan(&list))
+	return list.String
+}
+
 func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...string) {
 	t.Helper()
 	b.now = b.now.Add(time.Hour)
-	holder, release := b.lock(t, holds, waits)
+	holder, release := b.lock(t, holds, kind, waits)
 	var got LockWait
 	testwait.UntilState(t, "the wait", func() (string, bool) {
 		b.readLocks(t.Context(), b.now)

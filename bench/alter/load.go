@@ -83,7 +83,7 @@ func (w *load) stop() error {
 	return err
 }
 
-// A summary is what the clients of a load have seen, besides its first second.
+// A summary has the latencies and errors of the clients of a load, without its first second.
 type summary struct {
 	seconds, below int // below the limit
 	median, most   float64

@@ -26,7 +26,7 @@ type filer struct {
 	bytes      int64      // of the directory
 }
 
-// A usage is what a command has used.
+// A usage is the wall time and the CPU time of a command.
 type usage struct{ wall, cpu, rss float64 } // seconds, seconds, MiB of the largest process
 
 // filers returns the tools under comparison.

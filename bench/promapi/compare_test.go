@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A response is what a client receives for a request.
+// A response is the response to a client's request.
 type response struct {
 	Code    int
 	Headers map[string]string

@@ -326,7 +326,7 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 	}
 	text := fmt.Sprintf("%s: altered by %s in %.1f s (%s)\n", r.Table, r.Way, r.Seconds, r.Why)
 	if n := len(r.LockWaits); n > 0 {
-		text += fmt.Sprintf("its lock was not to be had in %s\n", quantity.Of(n, "attempt"))
+		text += fmt.Sprintf("its lock was not granted in %s\n", quantity.Of(n, "attempt"))
 	}
 	if c := r.Copy; c != nil {
 		text += alterCopyText(r.Table, c)

@@ -198,7 +198,7 @@ func testManifest() *Manifest {
 	}}}
 }
 
-// TestManifest refuses manifests that are not what was written.
+// TestManifest decodes manifests that were changed: they are refused.
 func TestManifest(t *testing.T) {
 	text, err := testManifest().encode()
 	if err != nil {

@@ -311,7 +311,7 @@ func (w *writer) checkpoint(ctx context.Context) error {
 
 // save writes the manifest of the unfinished dump.
 func (w *writer) save(ctx context.Context) error {
-	begun := time.Now()
+	began := time.Now()
 	w.mu.Lock()
 	text, err := w.m.encode()
 	w.mu.Unlock()
@@ -320,6 +320,6 @@ func (w *writer) save(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.saving, w.saved, w.pause = false, time.Now(), pauseShare*time.Since(begun)
+	w.saving, w.saved, w.pause = false, time.Now(), pauseShare*time.Since(began)
 	return err
 }

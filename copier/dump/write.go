@@ -31,8 +31,8 @@ type Options struct {
 	To     Destination
 	Tables []tabledef.Spec
 
-	// Objects are the objects of the tables' schemas, which are dumped with them, and Selection is what they were read by; nil: the source does
-	// not list them.
+	// Objects are the objects of the tables' schemas, which are dumped with them; nil: the source does not list them. They were read with
+	// Selection.
 	Objects   *inventory.Inventory
 	Selection inventory.Selection
 

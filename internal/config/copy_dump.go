@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
-// A CopyTarget is what --to names: a server, or a directory or bucket for a dump.
+// A CopyTarget is the value of --to: a server, or a directory or bucket for a dump.
 type CopyTarget struct {
 	MySQL ControlURL
 	Dump  bucketurl.URL // zero: not a dump
