@@ -343,3 +343,43 @@ func TestWayCloses(t *testing.T) {
 		}
 	})
 }
+
+// TestOldDropped has another client drop the old table, and rows of a revert with a loss left: neither is passed over.
+func TestOldDropped(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.fillForms("t", 20)
+		o := d.options("t", "MODIFY small INT")
+		o.AlwaysCopy, o.LossyRevert = true, true
+		report, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.exec("DROP TABLE " + report.Copy.Old)
+		if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), report.Copy.Old+" was dropped") {
+			t.Errorf("revert without the old table: %v", err)
+		}
+		if report, err = Finish(t.Context(), o); err != nil || report.Copy.Kept.State != KeptDropped {
+			t.Fatalf("finish without the old table: %+v, %v", report, err)
+		}
+
+		o.Clauses = "MODIFY small BIGINT"
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if report, err = Revert(t.Context(), o); err != nil || report.Copy.Kept.Altered == "" {
+			t.Fatalf("a revert with a loss: %+v, %v", report, err)
+		}
+		left := report.Copy.Kept.Altered
+		o.LossyRevert = false
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), left+" exists") {
+			t.Errorf("the table of a revert is left: %v", err)
+		}
+		if n := d.value(d.connect(), "SELECT COUNT(*) FROM "+left); n != "20" {
+			t.Errorf("the table of a revert has %s rows", n)
+		}
+		d.exec("DROP TABLE " + left)
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+	})
+}
