@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/taredb/tare/tsblock"
 )
 
 // ChunkQueryable returns the gateway as a queryable of chunks, for remote read for example. Otherwise it
@@ -90,14 +92,16 @@ func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 			continue // outside of this select: a select with the same matchers read them
 		}
 		encoding, data := at.held.batch.Data(at.i, j)
+		if err := checkChunk(encoding, data); err != nil {
+			return s.chunkError(at, c, err)
+		}
 		begin := len(text)
 		text = append(text, data...)
 		var chunk chunkenc.Chunk = &floats[j]
 		if chunkenc.Encoding(encoding) != chunkenc.EncXOR {
 			var err error
 			if chunk, err = chunkenc.NewEmptyChunk(chunkenc.Encoding(encoding)); err != nil {
-				return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w",
-					at.held.stream.handle.ID(), s.labels, c.MinTime, c.MaxTime, err)
+				return s.chunkError(at, c, err)
 			}
 		}
 		chunk.Reset(text[begin:len(text):len(text)])
@@ -112,11 +116,15 @@ func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 			from, to = c.MinTime, c.MaxTime
 		}
 		if err := list.appendPart(s.labels, chunk, from, to, deleted); err != nil {
-			return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w",
-				at.held.stream.handle.ID(), s.labels, c.MinTime, c.MaxTime, err)
+			return s.chunkError(at, c, err)
 		}
 	}
 	return nil
+}
+
+// chunkError adds the block, the series and the times of an unreadable chunk to err.
+func (s *chunkSeries) chunkError(at batchPos, c tsblock.Chunk, err error) error {
+	return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w", at.held.stream.handle.ID(), s.labels, c.MinTime, c.MaxTime, err)
 }
 
 // A chunkList iterates over the chunks of a series, block by block.

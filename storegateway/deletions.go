@@ -79,7 +79,7 @@ func keptChunks(encoding byte, data []byte, mint, maxt int64, deleted tombstones
 	if encoding == tsblock.EncodingAggregates {
 		return keptAggregates(data, mint, maxt)
 	}
-	chunk, err := chunkenc.FromData(chunkenc.Encoding(encoding), data)
+	chunk, err := openChunk(encoding, data)
 	if err != nil {
 		return nil, err
 	}

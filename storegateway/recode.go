@@ -15,20 +15,10 @@ func (e *EncodingError) Error() string {
 	return fmt.Sprintf("encoding %d is unknown, supported are 1 to 6 (floats and histograms, with and without start timestamps) and 255 (aggregates)", e.Encoding)
 }
 
-// leastChunkData is the size of a chunk's header: the number of samples, and flags of all encodings but XOR.
-const leastChunkData = 3
-
-// openChunk returns a chunk with the data. It returns an error for data that a decoder would read beyond.
+// openChunk returns a chunk with the data, after checkChunk.
 func openChunk(encoding byte, data []byte) (chunkenc.Chunk, error) {
-	if !chunkenc.IsValidEncoding(chunkenc.Encoding(encoding)) {
-		return nil, &EncodingError{encoding}
-	}
-	least := leastChunkData
-	if chunkenc.Encoding(encoding) == chunkenc.EncXOR {
-		least--
-	}
-	if len(data) < least {
-		return nil, fmt.Errorf("a chunk of %d bytes is shorter than its header", len(data))
+	if err := checkChunk(encoding, data); err != nil {
+		return nil, err
 	}
 	return chunkenc.FromData(chunkenc.Encoding(encoding), data)
 }

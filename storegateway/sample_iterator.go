@@ -132,11 +132,15 @@ func (it *sampleIterator) open(j int) bool {
 	}
 	it.loads = it.at.held.loads.Load()
 	encoding, data := it.at.held.batch.Data(it.at.i, j)
+	if err := checkChunk(encoding, data); err != nil {
+		it.err = it.chunkError(err)
+		return false
+	}
 	r := it.readers[encoding]
 	if r == nil {
 		chunk, err := chunkenc.NewEmptyChunk(chunkenc.Encoding(encoding))
 		if err != nil {
-			it.err = it.chunkError(fmt.Errorf("encoding %d is none that samples can be read from", encoding))
+			it.err = it.chunkError(err)
 			return false
 		}
 		r = &chunkReader{chunk: chunk}

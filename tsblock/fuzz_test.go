@@ -297,3 +297,33 @@ func TestParts(t *testing.T) {
 		b.Close()
 	}
 }
+
+// FuzzAggregates splits data of downsampled chunks: what is split is the same after it was joined.
+func FuzzAggregates(f *testing.F) {
+	var all Aggregates
+	f.Add(all.AppendTo(nil))
+	for i := range all {
+		all[i].Encoding, all[i].Data = byte(i), bytes.Repeat([]byte{byte(i)}, i*60+1)
+		f.Add(all.AppendTo(nil))
+	}
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := SplitAggregates(data)
+		if err != nil {
+			return
+		}
+		joined := all.AppendTo(nil)
+		if len(joined) > len(data) {
+			t.Fatalf("%d bytes are %d when they are joined", len(data), len(joined))
+		}
+		again, err := SplitAggregates(joined)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			if len(all[i].Data) > 0 && all[i].Encoding != again[i].Encoding || !bytes.Equal(all[i].Data, again[i].Data) {
+				t.Errorf("aggregate %s: %+v, then %+v", Aggregate(i), all[i], again[i])
+			}
+		}
+	})
+}
