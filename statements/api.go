@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/stmtstats"
 )
 
 // A Ranker ranks statements: an ArchiveReader or a TableReader.
@@ -26,12 +28,32 @@ var (
 
 // HandlerOptions configure GET /api/v1/statements.
 type HandlerOptions struct {
-	Ranker   Ranker           // of the longest retention
-	Counters Ranker           // for ?source=counters
-	NoTexts  bool             // omit texts from responses, and reject filters on them
-	Now      func() time.Time // nil: time.Now
-	Log      *slog.Logger     // required
+	Ranker   Ranker // of the longest retention
+	Counters Ranker // for ?source=counters
+	NoTexts  bool   // omit texts from responses, and reject filters on them
+
+	// ChangeOf returns the change of a statement that was found last; nil: none is known.
+	ChangeOf func(stmtstats.Key) (Change, bool)
+
+	Now func() time.Time // nil: time.Now
+	Log *slog.Logger     // required
 }
+
+// A Change is that a statement became heavier or is new.
+type Change struct {
+	Kind  ChangeKind `json:"kind"`
+	Since time.Time  `json:"since"`
+	Times float64    `json:"times,omitempty"` // load since then divided by that before; 0: the statement is new
+}
+
+// A ChangeKind is the kind of a Change.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeHeavier ChangeKind = "heavier"
+	ChangeNew     ChangeKind = "new"
+)
 
 // statementsAtOnce is the number of concurrent requests; further ones wait. Each reads the whole table of
 // digests.
@@ -215,6 +237,7 @@ type statementRowJSON struct {
 	First  time.Time   `json:"first_seen"`
 	Last   time.Time   `json:"last_seen"`
 	New    bool        `json:"new,omitempty"`
+	Change *Change     `json:"change,omitempty"`
 	Points []float64   `json:"points,omitempty"`
 }
 
@@ -240,6 +263,12 @@ func (h *handler) response(top *Top, compare bool) *statementsJSON {
 			Digest: hex.EncodeToString(r.Digest[:]), Schema: r.Schema, User: r.User, Backend: r.Backend,
 			totalsJSON: totalsOf(&r.Totals), Before: before(&r.Before),
 			First: r.First.UTC(), Last: r.Last.UTC(), New: r.New, Points: r.Points,
+		}
+		if h.ChangeOf != nil {
+			if c, ok := h.ChangeOf(r.Key); ok {
+				c.Since = c.Since.UTC()
+				j.Change = &c
+			}
 		}
 		if !h.NoTexts {
 			j.Text, j.TextCut = r.Text, r.TextCut

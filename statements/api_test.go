@@ -162,6 +162,13 @@ func TestStatementsResponse(t *testing.T) {
 		t.Errorf("with compare: %s", body)
 	}
 
+	o.ChangeOf = func(key stmtstats.Key) (statements.Change, bool) {
+		return statements.Change{Kind: statements.ChangeHeavier, Since: time.Unix(7200, 0), Times: 6.2}, strings.HasPrefix(s.Digest, fmt.Sprintf("%x", key.Digest[:]))
+	}
+	if _, body := ask("by=calls"); strings.Count(body, `"change":`) != 1 || !strings.Contains(body, `"change":{"kind":"heavier","since":"1970-01-01T02:00:00Z","times":6.2}`) {
+		t.Errorf("with a change: %s", body)
+	}
+
 	o.NoTexts = true
 	if a, body := ask("by=calls"); len(a.Statements) != 5 || strings.Contains(body, "secret") || strings.Contains(body, "SELECT") {
 		t.Errorf("without texts: %s", body)

@@ -39,7 +39,7 @@ type RiseWatch struct {
 
 	mu    sync.Mutex
 	rises map[stmtstats.Key]*watchedRise // guarded by mu, like all fields below
-	fresh map[stmtstats.Key]float64      // new statements with their fraction of total time
+	fresh map[stmtstats.Key]newStatement // statements of the last hour
 	seen  map[stmtstats.Key]time.Time    // new statements that were counted, with the time
 
 	rise, share *prometheus.GaugeVec
@@ -48,8 +48,14 @@ type RiseWatch struct {
 
 // A watchedRise is a statement that became heavier.
 type watchedRise struct {
-	times  float64
+	statements.Change
 	missed int // consecutive searches that did not find it
+}
+
+// A newStatement is a statement that was never called before.
+type newStatement struct {
+	first time.Time
+	share float64 // of total time
 }
 
 // NewRiseWatch returns a RiseWatch that has found nothing. A nil now is time.Now.
@@ -60,7 +66,7 @@ func NewRiseWatch(statements Statements, now func() time.Time, log *slog.Logger)
 	labels := []string{"digest", "schema", "user"}
 	return &RiseWatch{
 		statements: statements, now: now, log: log,
-		rises: make(map[stmtstats.Key]*watchedRise), fresh: make(map[stmtstats.Key]float64), seen: make(map[stmtstats.Key]time.Time),
+		rises: make(map[stmtstats.Key]*watchedRise), fresh: make(map[stmtstats.Key]newStatement), seen: make(map[stmtstats.Key]time.Time),
 		rise: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_rise",
 			Help: "Statements whose load rose within the last hour and is still higher: how many times higher than before, at most 10000. Computed once per minute for the 50 statements with most load; at most 20 are exported, each until no rise was found three times.",
@@ -111,16 +117,16 @@ func (w *RiseWatch) update(v *view, top *statements.Top) {
 	rows := queryRowsOf(v, top)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := make(map[stmtstats.Key]float64)
+	found := make(map[stmtstats.Key]statements.Change)
 	clear(w.fresh)
 	for i := range rows {
 		r, key := &rows[i], top.Rows[i].Key
 		if r.Rise != nil && r.Rise.Lasts && top.Source != statements.SourceCounters {
 			times := min(r.Rise.Inside/max(r.Rise.Outside, math.SmallestNonzeroFloat64), maxTimes)
-			found[key] = math.Round(100*times) / 100
+			found[key] = statements.Change{Kind: statements.ChangeHeavier, Since: r.Rise.From, Times: math.Round(100*times) / 100}
 		}
 		if r.New && r.Share >= newShare && len(w.fresh) < watched {
-			w.fresh[key] = r.Share
+			w.fresh[key] = newStatement{r.First, r.Share}
 			if _, counted := w.seen[key]; !counted {
 				w.total.Inc()
 			}
@@ -128,16 +134,16 @@ func (w *RiseWatch) update(v *view, top *statements.Top) {
 		}
 	}
 	for key, r := range w.rises {
-		if times, ok := found[key]; ok {
-			r.times, r.missed = times, 0
+		if c, ok := found[key]; ok {
+			r.Change, r.missed = c, 0
 			delete(found, key)
 		} else if r.missed++; r.missed >= watchCalm {
 			delete(w.rises, key)
 		}
 	}
 	for i := range top.Rows { // heaviest first
-		if times, ok := found[top.Rows[i].Key]; ok && len(w.rises) < watched {
-			w.rises[top.Rows[i].Key] = &watchedRise{times: times}
+		if c, ok := found[top.Rows[i].Key]; ok && len(w.rises) < watched {
+			w.rises[top.Rows[i].Key] = &watchedRise{Change: c}
 		}
 	}
 	for key, at := range w.seen {
@@ -155,12 +161,23 @@ const maxTimes = 10_000
 func (w *RiseWatch) export() {
 	w.rise.Reset()
 	for key, r := range w.rises { // a key has a backend, which is not a label
-		w.rise.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Set(r.times)
+		w.rise.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Set(r.Times)
 	}
 	w.share.Reset()
-	for key, share := range w.fresh {
-		w.share.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Add(share)
+	for key, n := range w.fresh {
+		w.share.WithLabelValues(hex.EncodeToString(key.Digest[:]), key.Schema, key.User).Add(n.share)
 	}
+}
+
+// ChangeOf returns whether a statement became heavier, or else is new, according to the last search.
+func (w *RiseWatch) ChangeOf(key stmtstats.Key) (statements.Change, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.rises[key]; r != nil {
+		return r.Change, true
+	}
+	n, ok := w.fresh[key]
+	return statements.Change{Kind: statements.ChangeNew, Since: n.first}, ok
 }
 
 // Collectors returns the metrics.

@@ -47,7 +47,14 @@ func TestRiseWatch(t *testing.T) {
 	if got := riseMetrics(t, w); got != none {
 		t.Errorf("at first %s", got)
 	}
+	rising := stmtstats.Key{Schema: "sh\"op<", User: "app"}
+	if _, ok := w.ChangeOf(rising); ok {
+		t.Error("a change before the first search")
+	}
 	w.search(t.Context())
+	if c, ok := w.ChangeOf(rising); !ok || c.Kind != statements.ChangeHeavier || c.Times != 6 || !c.Since.Before(now) || now.Sub(c.Since) > watchRange {
+		t.Errorf("the change is %+v, %t", c, ok)
+	}
 	if got := riseMetrics(t, w); got != none+"\n"+rise {
 		t.Errorf("got %s", got)
 	}
@@ -63,12 +70,15 @@ func TestRiseWatch(t *testing.T) {
 	}
 	top := &statements.Top{Source: statements.SourceSamples, From: v.span.From, To: now, Total: statements.Totals{Seconds: 100}}
 	for i := range watched + 5 {
-		top.Rows = append(top.Rows, statements.TopRow{New: true, Totals: statements.Totals{Seconds: 3}, Text: secretText})
+		top.Rows = append(top.Rows, statements.TopRow{New: true, First: now.Add(-time.Minute), Totals: statements.Totals{Seconds: 3}, Text: secretText})
 		top.Rows[i].Key = stmtstats.Key{Digest: [16]byte{1, byte(i)}, Schema: "shop", User: "app"}
 	}
 	top.Rows = append(top.Rows, statements.TopRow{}) // not all are new
 	w.update(v, top)
 	w.update(v, top)
+	if c, ok := w.ChangeOf(top.Rows[0].Key); !ok || c != (statements.Change{Kind: statements.ChangeNew, Since: now.Add(-time.Minute)}) {
+		t.Errorf("the change of a new statement is %+v, %t", c, ok)
+	}
 	got := riseMetrics(t, w)
 	if n := strings.Count(got, "tare_statement_new_share{"); n != watched || !strings.Contains(got, fmt.Sprintf("tare_statement_new_total %d", watched)) || strings.Contains(got, "secret") {
 		t.Errorf("%d new statements: %s", n, got)

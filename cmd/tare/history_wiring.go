@@ -50,6 +50,7 @@ type historyService struct {
 	pool     *slab.Pool
 	gateway  *storegateway.Gateway
 	sender   *remotewrite.Sender // nil without a receiver
+	rises    *web.RiseWatch      // nil without an archive or HTTP
 }
 
 // The directories of the history.
@@ -208,6 +209,9 @@ func (h *historyService) routes() ([]web.Route, error) {
 	ranked := statements.HandlerOptions{Ranker: h.reader, Counters: statements.TableReader{Table: h.table}, Log: h.server.Log}
 	if h.archive != nil {
 		ranked.Now = h.archive.Now
+	}
+	if h.rises != nil {
+		ranked.ChangeOf = h.rises.ChangeOf
 	}
 	full := statements.NewHandler(ranked)
 	ranked.NoTexts = true

@@ -129,12 +129,13 @@ func (s *service) callBytes() int64 {
 
 // watchRises starts the detection of statements that became heavier, if a history is kept.
 func (s *service) watchRises() {
-	if s.cfg.HTTP == "" || s.history == nil || s.history.archive == nil {
+	h := s.history
+	if s.cfg.HTTP == "" || h.archive == nil {
 		return
 	}
-	s.rises = web.NewRiseWatch(s.history.statements(), s.history.archive.Now, s.Log)
-	s.Metrics.MustRegister(s.rises.Collectors()...)
-	s.Go(s.rises.Run)
+	h.rises = web.NewRiseWatch(h.statements(), h.archive.Now, s.Log)
+	s.Metrics.MustRegister(h.rises.Collectors()...)
+	s.Go(h.rises.Run)
 }
 
 // controlAddr returns the address of the control account's logins: its configured address for the backend,

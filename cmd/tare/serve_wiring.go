@@ -48,7 +48,6 @@ type service struct {
 	history  *historyService                 // nil if no digests are counted
 	markers  *markerService                  // nil without HTTP
 	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
-	rises    *web.RiseWatch                  // nil without HTTP or a history
 	explain  *explain.Prober                 // nil without --control, HTTP or digests
 	counts   *serverstats.Reader             // the same
 }
@@ -153,6 +152,7 @@ func (s *service) openHistory() (routes []web.Route, err error) {
 		return nil, err
 	}
 	s.options.Observers = append(s.options.Observers, s.history.table)
+	s.watchRises()
 	return s.history.routes()
 }
 
@@ -204,7 +204,6 @@ func (s *service) Open(context.Context) error {
 		return err
 	}
 	s.register()
-	s.watchRises()
 	s.addParts()
 	return s.OpenWeb(web.Options{
 		Now:            s.history.now(),

@@ -56,6 +56,7 @@ type Line struct {
 	Known                        bool // false: first seen in this reading, with earlier calls
 	Total                        Counts
 	First, Last                  time.Time
+	Change                       *Change // nil: none is known
 }
 
 // value returns the sort key of a line.
@@ -127,7 +128,7 @@ func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 
 // line returns the changes of a row since the oldest reading that covers it.
 func (h *History) line(row *Row, now, since time.Time) Line {
-	l := Line{Key: row.Key, Text: row.Text, Total: row.Counts, First: row.First, Last: row.Last, Known: true, P99: micros(row.P99)}
+	l := Line{Key: row.Key, Text: row.Text, Total: row.Counts, First: row.First, Last: row.Last, Change: row.Change, Known: true, P99: micros(row.P99)}
 	var before Counts
 	at := since
 	if len(h.readings) > 0 {

@@ -26,7 +26,7 @@ type script struct {
 // TestScreens runs the transcripts of testdata: frames and keys in, the screen out.
 //
 //	reading at=<duration since the counters began> [live=<statements/s>]
-//	digest schema user calls errors rows seconds p99_us text…
+//	digest[[×times]@changed since] schema user calls errors rows seconds p99_us text…
 //	----
 //	key <names…> · type <text> · resize <columns> <rows> · fail <text> · again at=…
 func TestScreens(t *testing.T) {
@@ -137,6 +137,20 @@ func (s *script) read(t *testing.T, d *datadriven.TestData) {
 			text = f[8]
 		}
 		row := Row{Key: Key{Digest: f[0], Schema: f[1], User: f[2]}, Text: text, First: s.began, Last: s.at}
+		if kind, since, ok := strings.Cut(f[0], "@"); ok { // for example bbbb×6.2@30s
+			digest, times, _ := strings.Cut(kind, "×")
+			age, err := time.ParseDuration(since)
+			if err != nil {
+				d.Fatalf(t, "since: %v", err)
+			}
+			row.Digest, row.Change = digest, &Change{Kind: "new", Since: s.began.Add(age)}
+			if times != "" {
+				row.Change.Kind = "heavier"
+				if row.Change.Times, err = strconv.ParseFloat(times, 64); err != nil {
+					d.Fatalf(t, "times: %v", err)
+				}
+			}
+		}
 		row.Calls, row.Errors, row.RowsSent = uint64(number(t, f[3])), uint64(number(t, f[4])), uint64(number(t, f[5]))
 		row.Seconds, row.P99, row.P50 = seconds, float64(number(t, f[7])), 500
 		if strings.HasPrefix(f[0], "new") {

@@ -70,11 +70,19 @@ type Key struct {
 	Backend string `json:"backend,omitempty"`
 }
 
+// A Change is that a statement became heavier or is new.
+type Change struct {
+	Kind  string    `json:"kind"`
+	Since time.Time `json:"since"`
+	Times float64   `json:"times"` // of Kind "heavier": load since then divided by that before
+}
+
 // A Row is one statement of the response. Without the right to statement texts, Text is empty.
 type Row struct {
 	Key
 	Text string `json:"text"`
 	Counts
-	First time.Time `json:"first_seen"`
-	Last  time.Time `json:"last_seen"`
+	Change *Change   `json:"change"` // nil: none is known
+	First  time.Time `json:"first_seen"`
+	Last   time.Time `json:"last_seen"`
 }

@@ -178,7 +178,30 @@ func (m *Model) row(l *Line) string {
 	if m.width >= wide {
 		fmt.Fprintf(&b, " %-8.8s  %s  %s", l.Digest, fit(l.Schema, 10), fit(l.User, 10))
 	}
-	return b.String() + " " + l.title()
+	return b.String() + " " + l.Change.mark() + l.title()
+}
+
+// mark is displayed before the text of a statement that changed; "" for none.
+func (c *Change) mark() string {
+	if text := c.text(); text != "" {
+		return "[" + text + "] "
+	}
+	return ""
+}
+
+// text describes a change; "" for none.
+func (c *Change) text() string {
+	if c == nil {
+		return ""
+	}
+	since := " since " + c.Since.Local().Format("15:04")
+	switch c.Kind {
+	case "new":
+		return "new" + since
+	case "heavier":
+		return "×" + rate(c.Times) + since
+	}
+	return ""
 }
 
 // title returns the statement on one line.
@@ -211,6 +234,9 @@ func (m *Model) statement() []string {
 		if part[1] != "" {
 			lines = append(lines, fmt.Sprintf("%-9s %s", part[0], visible.Line(part[1])))
 		}
+	}
+	if text := l.Change.text(); text != "" {
+		lines = append(lines, "change    "+text)
 	}
 	when := func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 	lines = append(lines,
@@ -255,6 +281,7 @@ func helpLines() []string {
 		"MEAN     time of a call in that time",
 		"P99      99 of 100 calls took at most this, since the counters began",
 		"ERRS/S   calls that failed; ROWS/S  rows sent and changed",
+		"[×6.2 since 12:28]  its load rose; [new since 12:28]  never called before",
 		"",
 		"up down  j k  page keys    choose a statement; enter shows it whole",
 		"s S  left right            sort by the next or the previous column; r reverses",
