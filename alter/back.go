@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -66,11 +67,12 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 	if finish == nil {
 		finish = b.finish
 	}
+	r.o.Monitor.step(telemetry.StepBack)
 	r.notify("changes of %s go back to %s.%s%s; tare alter ctl revert swaps the tables back, tare alter ctl finish drops the old one", r.s.FullName(), r.s.Schema, r.s.old(), r.job.until())
 	copied, err := copier.Run(ctx, copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.backSpec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: true, Follow: true, Control: r.o.Control, Metrics: r.o.Metrics, Observe: r.o.Observe,
+		KeepIndexes: true, Follow: true, Control: r.o.Control, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: r.o.Observe,
 		Proceed: func() error { return errors.New("the tables are swapped") },
 		Revert:  b.revert, Finish: finish, Swap: b.end,
 	})
@@ -110,6 +112,7 @@ func (r *run) unaltered(ctx context.Context) error {
 // closeWay records that there is no way back any more.
 func (r *run) closeWay(ctx context.Context, why error) error {
 	r.job.Kept.Closed = why.Error()
+	r.monitorOld(&Kept{State: KeptKept, NoWay: r.job.Kept.Closed, Lossy: r.job.Kept.Lossy})
 	return r.job.save(context.WithoutCancel(ctx), r.c, r.s)
 }
 
@@ -173,6 +176,7 @@ func (b *backing) settle(ctx context.Context) error {
 	if err := r.forgetOld(ctx); err != nil {
 		return err
 	}
+	r.monitorOld(k)
 	if b.drops {
 		r.notify("the old table %s.%s is dropped", r.s.Schema, r.s.old())
 	}

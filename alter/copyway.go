@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -108,16 +109,17 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	o := copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Metrics: r.o.Metrics, Observe: clock.observe,
+		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: clock.observe,
 		Proceed: gate.open,
 		Swap: func(ctx context.Context, c *copier.Swapping) error {
 			clock.lap(&report.Copy.Durations.Compare)
-			if err := gate.wait(ctx, c, w.notify); err != nil {
+			if err := gate.wait(ctx, c, w.postponed); err != nil {
 				return err
 			}
 			return w.run(ctx, c)
 		},
 	}
+	r.o.Monitor.step(telemetry.StepCopying)
 	report.Copy.Report, err = copier.Run(ctx, o)
 	clock.lap(&report.Copy.Durations.Swap)
 	report.Copy.SwapPosition = r.job.From
@@ -293,14 +295,14 @@ func (g *gate) open() error {
 	return nil
 }
 
-// wait blocks until the gate is open.
-func (g *gate) wait(ctx context.Context, c *copier.Swapping, notify func(string, ...any)) error {
+// wait blocks until the gate is open. It calls postponed if that takes a request.
+func (g *gate) wait(ctx context.Context, c *copier.Swapping, postponed func()) error {
 	select {
 	case <-g.pass:
 		return nil
 	default:
 	}
-	notify("all rows are equal; the swap is postponed until tare alter ctl cutover")
+	postponed()
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {

@@ -90,6 +90,7 @@ func (d *directer) alter(ctx context.Context, w Way) error {
 		began := time.Now()
 		_, err := d.c.Exec(ctx, sql)
 		took := time.Since(began)
+		d.o.Monitor.tried(began, err)
 		if !lockTimeout(err) {
 			return err
 		}

@@ -4,6 +4,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/taredb/tare/copier/telemetry"
 )
 
 // TestLint has what servers say of clauses.
@@ -108,15 +112,29 @@ func TestLockWait(t *testing.T) {
 			}
 		}
 		o := d.options("t", "ADD COLUMN a INT")
-		o.LockTries, o.MaxLockWait = 1, time.Second
+		o.LockTries, o.MaxLockWait, o.Monitor = 1, time.Second, &Monitor{}
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "open in each of 1 tries") {
 			t.Errorf("a lock that is held: %v", err)
+		}
+		if s := o.Monitor.Status(); s.Alter.LockTries != 1 || len(s.Alter.Tries) != 1 || s.Alter.Tries[0].Error == "" || s.Alter.LockSeconds < 1 || s.Alter.Step() != telemetry.StepAltering {
+			t.Errorf("after a wait that was given up: %+v", s.Alter)
 		}
 		if _, err := holder.Exec(t.Context(), "COMMIT"); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := Run(t.Context(), o); err != nil || r.Way != WayInstant {
 			t.Errorf("a lock that is free: %+v, %v", r, err)
+		}
+		s := o.Monitor.Status()
+		if len(s.Alter.Tries) != 1 || s.Alter.Tries[0].Error != "" || s.Alter.LockSeconds != 0 || s.Alter.Step() != telemetry.StepDone || s.Alter.Way != "instant" || s.From != d.server.Addr {
+			t.Errorf("after the next run: %+v of %s", s.Alter, s.From)
+		}
+		if err := testutil.CollectAndCompare(o.Monitor, strings.NewReader(`
+# HELP tare_alter_lock_tries_total Statements and swaps that waited for the table's lock.
+# TYPE tare_alter_lock_tries_total counter
+tare_alter_lock_tries_total 2
+`), "tare_alter_lock_tries_total", "tare_alter_swap_pause_seconds", "tare_alter_way_back_closed"); err != nil {
+			t.Error(err)
 		}
 	})
 }

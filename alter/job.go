@@ -46,6 +46,14 @@ func (j *job) until() string {
 	return " until " + j.Kept.Until.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
+// keptUntil returns the time until which the old table is kept; zero: it is not.
+func (j *job) keptUntil() time.Time {
+	if j.Kept == nil {
+		return time.Time{}
+	}
+	return j.Kept.Until
+}
+
 // jobs is the table of the records.
 func jobs() string { return rowstream.Ident(Schema) + ".alter_job" }
 

@@ -110,11 +110,13 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	if r.job.Kept == nil || r.job.over() {
 		report.Copy.Kept = Kept{State: KeptDropped}
 		err := r.forgetOld(ctx)
+		r.monitorOld(&report.Copy.Kept)
 		r.o.Swapped(report)
 		return err
 	}
 	k := r.job.Kept
 	report.Copy.Kept = Kept{State: KeptKept, Until: k.Until.UTC().Format(time.RFC3339), NoWay: k.Closed, Lossy: k.Lossy}
+	r.monitorOld(&report.Copy.Kept)
 	r.o.Swapped(report)
 	if k.Closed != "" || r.o.Detach {
 		return nil
@@ -125,6 +127,9 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	}
 	return nil
 }
+
+// monitorOld reports what has become of the old table.
+func (r *run) monitorOld(k *Kept) { r.o.Monitor.old(r.s.Schema+"."+r.s.old(), k, r.job.keptUntil()) }
 
 // turn records the way back from the swap, or why there is none.
 func (r *run) turn(ctx context.Context) error {
@@ -258,6 +263,7 @@ func Revert(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("revert %s: %w", r.s.FullName(), again(err, "run the same command again to resume"))
 	}
 	report.Seconds = time.Since(began).Seconds()
+	r.o.Monitor.step(telemetry.StepDone)
 	return report, nil
 }
 
@@ -280,6 +286,7 @@ func openKept(ctx context.Context, o *Options) (*run, *Report, error) {
 		return nil, nil, err
 	}
 	r := &run{o: o, s: &Statement{Schema: o.Schema, Table: o.Table}}
+	o.Monitor.begin(o.On.Addr, r.s.FullName(), "")
 	var err error
 	if r.c, err = connect(ctx, o.On); err != nil {
 		return nil, nil, err
@@ -288,6 +295,7 @@ func openKept(ctx context.Context, o *Options) (*run, *Report, error) {
 		r.close()
 		return nil, nil, err
 	}
+	o.Monitor.named(r.s.FullName(), r.s.Text)
 	report := &Report{
 		Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Way: WayCopy, Why: "an earlier run has swapped the tables",
 		LockWaits: []float64{}, Copy: newCopyReport(r.s),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
@@ -169,9 +170,9 @@ func TestRevertRunning(t *testing.T) {
 		w := d.write("t", 50, s)
 		o := d.options("t", s.Text)
 		o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
-		o.Metrics = &copier.Metrics{}
+		o.Monitor = &Monitor{}
 		metrics := prometheus.NewRegistry()
-		metrics.MustRegister(o.Metrics)
+		metrics.MustRegister(o.Monitor)
 		swapped, ended := make(chan *Report, 1), make(chan error, 1)
 		o.Swapped = func(r *Report) { swapped <- r }
 		var report *Report
@@ -197,6 +198,14 @@ func TestRevertRunning(t *testing.T) {
 		if phase := phaseOf(t, metrics); phase != string(telemetry.RunReversing) {
 			t.Errorf("the metrics have the phase %q", phase)
 		}
+		for name, s := range map[string]telemetry.Status{"control socket": *statusOf(t, control), "page": o.Monitor.Status()} {
+			if a := s.Alter; a == nil || a.Step() != telemetry.StepBack || a.Old == nil || a.Old.State != string(KeptKept) || a.Old.Until == nil || len(a.Old.Lossy) != 1 || a.PauseSeconds <= 0 || s.Follow == nil {
+				t.Errorf("the status of the %s: %+v, %+v", name, s, a)
+			}
+		}
+		if n := testutil.CollectAndCount(o.Monitor, "tare_alter_swap_pause_seconds", "tare_alter_old_table_until_timestamp_seconds", "tare_alter_way_back_closed"); n != 3 {
+			t.Errorf("%d metrics of the swap and the old table", n)
+		}
 		if _, err := control.Proceed(t.Context()); err == nil || !strings.Contains(err.Error(), "the tables are swapped") {
 			t.Errorf("cutover: %v", err)
 		}
@@ -211,6 +220,9 @@ func TestRevertRunning(t *testing.T) {
 		}
 		if k := report.Copy.Kept; k.State != KeptReverted || k.Altered != d.schema+"._tare_rev_t" || k.Changes == 0 {
 			t.Errorf("kept %+v", k)
+		}
+		if a := o.Monitor.Status().Alter; a.Step() != telemetry.StepDone || a.Old.State != string(KeptReverted) || a.Old.Until != nil || a.LockTries < 2 {
+			t.Errorf("the state after the revert: %+v", a)
 		}
 		w.end(d, "t", "n")
 		if is := d.create("t"); is != was {
@@ -255,6 +267,16 @@ func TestRevertReconnects(t *testing.T) {
 }
 
 // phaseOf returns the phase in the metrics of a copy.
+// statusOf returns the status of a run.
+func statusOf(t *testing.T, c *copier.Control) *telemetry.Status {
+	t.Helper()
+	s, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func phaseOf(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
 	families, err := g.Gather()

@@ -40,8 +40,8 @@ type Options struct {
 	Patience   time.Duration // with an unreachable server; 0: copier.DefaultPatience
 	MaxViewAge time.Duration // 0: copier.DefaultMaxViewAge
 	Throttle   throttle.Options
-	Control    string          // path of a unix socket; empty: none
-	Metrics    *copier.Metrics // of a copy and its way back; nil: none
+	Control    string   // path of a unix socket; empty: none
+	Monitor    *Monitor // observes the run; nil: no one does
 
 	// Gateway is the tare serve through which clients are paused for the moment of a swap. No URL: they wait for the table's lock.
 	Gateway gatewayclient.Gateway
@@ -70,6 +70,9 @@ func (o *Options) Validate() error {
 	o.LockTries = cmp.Or(o.LockTries, DefaultLockTries)
 	o.MaxInplace = cmp.Or(o.MaxInplace, DefaultMaxInplace)
 	o.Patience = cmp.Or(o.Patience, copier.DefaultPatience)
+	if o.Monitor == nil {
+		o.Monitor = &Monitor{}
+	}
 	if o.Observe == nil {
 		o.Observe = func(telemetry.Event) {}
 	}

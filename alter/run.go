@@ -68,6 +68,7 @@ func open(ctx context.Context, o *Options) (r *run, err error) {
 	if r.s, err = Parse(o.Schema, o.Table, o.Clauses); err != nil {
 		return nil, err
 	}
+	o.Monitor.begin(o.On.Addr, r.s.FullName(), r.s.Text)
 	if r.c, err = connect(ctx, o.On); err != nil {
 		return nil, err
 	}
@@ -202,6 +203,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer r.close()
+	r.o.Monitor.named(r.s.FullName(), r.s.Text)
 	report := &Report{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g, LockWaits: []float64{}}
 	swapped := r.o.Swapped
 	r.o.Swapped = func(report *Report) {
@@ -212,6 +214,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	report.Seconds = time.Since(began).Seconds()
+	r.o.Monitor.step(telemetry.StepDone)
 	return report, nil
 }
 
@@ -219,6 +222,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func (r *run) alter(ctx context.Context, report *Report) error {
 	if r.stage == stageSwapped {
 		report.Way, report.Why, report.Copy = WayCopy, "an earlier run has swapped the tables", newCopyReport(r.s)
+		r.o.Monitor.chose(report.Way, report.Why)
 		return r.keep(ctx, report)
 	}
 	w, why := WayCopy, "an earlier run has begun a copy"
@@ -227,6 +231,7 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 	}
 	for {
 		report.Way, report.Why = w, why
+		r.o.Monitor.chose(w, why)
 		r.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("%s is altered by %s: %s", r.s.FullName(), w, why)})
 		switch w {
 		case WayNone:
@@ -235,6 +240,7 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 			r.warnRevert()
 			return r.copy(ctx, report)
 		}
+		r.o.Monitor.step(telemetry.StepAltering)
 		d := directer{o: r.o, c: r.c, s: r.s, report: report}
 		err := d.alter(ctx, w)
 		reason, refused := unsupported(err)

@@ -81,8 +81,15 @@ func (w *swapper) record(ctx context.Context, c *copier.Swapping, s *sessions) e
 // errLost is the end of a RENAME whose effect is unknown.
 var errLost = errors.New("the connection was lost while the tables were renamed; run the same command again: it finds out whether they were")
 
+// postponed reports that a swap is postponed.
+func (w *swapper) postponed() {
+	w.o.Monitor.step(telemetry.StepPostponed)
+	w.notify("all rows are equal; the swap is postponed until tare alter ctl cutover")
+}
+
 // run swaps the tables, within as many tries as the options allow.
 func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
+	w.o.Monitor.step(telemetry.StepSwapping)
 	for try := 1; ; try++ {
 		if err := w.ready(ctx, c); err != nil {
 			return err
@@ -92,7 +99,9 @@ func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
 		}
 		began := time.Now()
 		err := w.try(ctx, c)
+		w.o.Monitor.tried(began, err)
 		if err == nil {
+			w.o.Monitor.swapped(time.Since(began))
 			w.report.PauseSeconds = time.Since(began).Seconds()
 			w.notify("%[1]s.%[2]s has the name %[1]s.%[3]s; clients waited for at most %[4]v; the former table is %[1]s.%[5]s",
 				w.s.Schema, w.shadow, w.s.Table, time.Since(began).Round(time.Millisecond), w.old)

@@ -34,6 +34,19 @@ func (m *Metrics) from(status func() telemetry.Status) {
 	m.status = status
 }
 
+// Status returns the status of the copy, which is in the phase preparing before it connects.
+func (m *Metrics) Status() telemetry.Status {
+	m.mu.Lock()
+	status := m.status
+	m.mu.Unlock()
+	if status != nil {
+		if s := status(); s.Version != 0 || s.Phase != "" {
+			return s
+		}
+	}
+	return telemetry.IdleStatus()
+}
+
 // observe counts an event.
 func (m *Metrics) observe(e telemetry.Event) {
 	switch e.Kind {
@@ -75,6 +88,7 @@ func (o *Options) meter(c *control) {
 // copyDescs are the descriptors of the metrics.
 type copyDescs struct {
 	phase, rows, estimate, progress, rate, held, waits *prometheus.Desc
+	limit, bound                                       *prometheus.Desc
 	lag, confirmed, behind, caughtUp, outrun           *prometheus.Desc
 
 	rowsTotal, bytesTotal, chunksTotal, changesTotal, retries, verified, differing *prometheus.Desc
@@ -91,6 +105,8 @@ func newCopyDescs() *copyDescs {
 		progress: desc("progress_ratio", "Fraction of the rows that are copied; 1: all."),
 		rate:     desc("throttle_rate", "Fraction of full speed that the throttle allows; 0: the copy is paused."),
 		held:     desc("throttle_held_seconds_total", "Time for which a limit has held the copy back.", "limit"),
+		limit:    desc("limit_value", "Last value of a limited metric, in seconds if it is a time. Absent: unknown.", "limit"),
+		bound:    desc("limit_bound", "Bound of a limited metric, in seconds if it is a time.", "limit"),
 		waits:    desc("wait_seconds", "How long the copy has been waiting, by reason; absent: it does not wait.", "wait"),
 
 		lag: desc("lag_seconds", "How far the followed side's changes are behind on the other side, as proven by a heartbeat (--heartbeat=off: by "+
@@ -114,7 +130,7 @@ func newCopyDescs() *copyDescs {
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	d := newCopyDescs()
 	for _, one := range []*prometheus.Desc{
-		d.phase, d.rows, d.estimate, d.progress, d.rate, d.held, d.waits, d.lag, d.confirmed, d.behind, d.caughtUp, d.outrun,
+		d.phase, d.rows, d.estimate, d.progress, d.rate, d.held, d.waits, d.limit, d.bound, d.lag, d.confirmed, d.behind, d.caughtUp, d.outrun,
 		d.rowsTotal, d.bytesTotal, d.chunksTotal, d.changesTotal, d.retries, d.verified, d.differing,
 	} {
 		ch <- one
@@ -136,13 +152,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for kind, name := range map[binlog.ChangeKind]string{binlog.Insert: "insert", binlog.Update: "update", binlog.Delete: "delete"} {
 		count(d.changesTotal, &m.changes[kind], name)
 	}
-	m.mu.Lock()
-	status := m.status
-	m.mu.Unlock()
-	s := telemetry.Status{Phase: telemetry.RunPreparing, Throttle: throttle.Status{Share: 1}}
-	if status != nil {
-		s = status()
-	}
+	s := m.Status()
 	now := time.Now
 	if m.now != nil {
 		now = m.now
@@ -159,13 +169,7 @@ func (d *copyDescs) collect(ch chan<- prometheus.Metric, s *telemetry.Status, no
 		gauge(d.phase, truth(p == s.Phase), string(p))
 	}
 	gauge(d.rate, s.Throttle.Share)
-	held := make(map[string]float64) // a server may be named twice
-	for _, l := range s.Throttle.Limits {
-		held[l.Name] += l.HeldSeconds
-	}
-	for name, seconds := range held {
-		ch <- prometheus.MustNewConstMetric(d.held, prometheus.CounterValue, seconds, name)
-	}
+	d.collectLimits(gauge, ch, s.Throttle.Limits)
 	if p := s.Progress; p != nil {
 		gauge(d.rows, float64(p.Rows))
 		gauge(d.estimate, float64(p.RowsEstimate))
@@ -192,6 +196,29 @@ func (d *copyDescs) collect(ch chan<- prometheus.Metric, s *telemetry.Status, no
 	}
 	if f.LagBytes != nil {
 		gauge(d.behind, float64(*f.LagBytes))
+	}
+}
+
+// collectLimits sends the metrics of the limits. A server may be named twice, and so a limit.
+func (d *copyDescs) collectLimits(gauge func(*prometheus.Desc, float64, ...string), ch chan<- prometheus.Metric, limits []throttle.LimitStatus) {
+	held, value, bound := make(map[string]float64), make(map[string]float64), make(map[string]float64)
+	for _, l := range limits {
+		unit := 1.0
+		if l.Unit == "ms" {
+			unit = 1e-3
+		}
+		held[l.Name] += l.HeldSeconds
+		bound[l.Name] = l.Bound * unit
+		if l.Error == "" {
+			value[l.Name] = max(value[l.Name], l.Value*unit)
+		}
+	}
+	for name, seconds := range held {
+		ch <- prometheus.MustNewConstMetric(d.held, prometheus.CounterValue, seconds, name)
+		gauge(d.bound, bound[name], name)
+	}
+	for name, v := range value {
+		gauge(d.limit, v, name)
 	}
 }
 

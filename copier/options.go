@@ -96,6 +96,9 @@ type Options struct {
 	// names of the sources, which are in the same server, and following ends with it.
 	Swap func(context.Context, *Swapping) error
 
+	// Alter returns the state of the ALTER TABLE that the copy is a part of, for its status; nil: it is a copy alone.
+	Alter func() *telemetry.AlterStatus
+
 	// Proceed is called for a request over the control socket to swap now; nil: there is nothing that waits for one.
 	Proceed func() error
 

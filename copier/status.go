@@ -42,6 +42,9 @@ func (r *run) status() telemetry.Status {
 	if r.verifying != nil {
 		s.Verify = r.verifying()
 	}
+	if r.o.Alter != nil {
+		s.Alter = r.o.Alter()
+	}
 	return s
 }
 

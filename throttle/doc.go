@@ -29,5 +29,6 @@
 // At full speed, Due costs one atomic read. Metrics are polled twice per second over one connection per
 // server. A metric that is unavailable counts as over its limit: work pauses, and fails after
 // Options.Patience.
-// that are applied in order.
+//
+// A [Live] records the p99 of a gateway over time, for pages.
 package throttle

@@ -259,6 +259,7 @@ func parseTemplates() map[string]*template.Template {
 		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
 		"i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,
 	}
+	const copyRun = "templates/copyrun.html" // which few pages have: each page has a copy of its parts
 	shared := []string{"templates/layout.html", "templates/parts.html"}
 	names, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {
@@ -266,11 +267,14 @@ func parseTemplates() map[string]*template.Template {
 	}
 	all := make(map[string]*template.Template, len(names))
 	for _, name := range names {
-		if slices.Contains(shared, name) {
+		if slices.Contains(shared, name) || name == copyRun {
 			continue
 		}
-		t := template.New("").Funcs(funcs)
-		all[strings.TrimSuffix(path.Base(name), ".html")] = template.Must(t.ParseFS(templateFiles, append(shared, name)...))
+		files, page := append(slices.Clone(shared), name), strings.TrimSuffix(path.Base(name), ".html")
+		if page == "copies" || page == "progress" {
+			files = append(files, copyRun)
+		}
+		all[page] = template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, files...))
 	}
 	return all
 }

@@ -2,12 +2,16 @@ package web
 
 import (
 	"context"
+	"html/template"
 	"math"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/throttle"
 )
 
 // Copies are the known copies: running ones, and those recorded in a target. Sources that cannot be read are
@@ -28,6 +32,7 @@ func (s *Server) copiesPage() page {
 // copiesData is the data of the page.
 type copiesData struct {
 	Copies
+	Runs []copyRun // the running ones
 	Rows []jobRow
 }
 
@@ -43,6 +48,9 @@ type jobRow struct {
 
 func (s *Server) copies(ctx context.Context, v *view) (any, error) {
 	d := copiesData{Copies: s.opts.Copies(ctx)}
+	for _, running := range d.Running {
+		d.Runs = append(d.Runs, newCopyRun(running, v))
+	}
 	for _, j := range d.Jobs {
 		d.Rows = append(d.Rows, jobRowOf(j, v))
 	}
@@ -83,4 +91,128 @@ func (d *copiesData) sort() {
 		}
 		return 1
 	})
+}
+
+// shownWait is how long a wait lasts in seconds before a page shows it.
+const shownWait = 2
+
+// A copyRun is a running copy or alteration.
+type copyRun struct {
+	*telemetry.Status
+	Phase telemetry.RunPhase     // empty if the step of an alteration has the same name
+	Waits []telemetry.WaitStatus // those that have lasted for a while
+	Took  string
+	Live  template.HTML // chart of the p99 of live statements
+}
+
+func newCopyRun(s *telemetry.Status, v *view) copyRun {
+	if !v.texts {
+		s = withoutTexts(s)
+	}
+	r := copyRun{Status: s, Phase: s.Phase, Took: noValue}
+	if s.Alter != nil && string(s.Alter.Step()) == string(s.Phase) {
+		r.Phase = ""
+	}
+	for _, w := range s.Waits {
+		if w.Seconds >= shownWait {
+			r.Waits = append(r.Waits, w)
+		}
+	}
+	if !s.Started.IsZero() {
+		r.Took = seconds(max(v.now.Sub(s.Started), 0).Round(time.Second).Seconds())
+	}
+	return r
+}
+
+// withoutTexts returns a status without the clauses of an ALTER TABLE and the errors that may contain parts of them.
+func withoutTexts(s *telemetry.Status) *telemetry.Status {
+	if s.Alter == nil {
+		return s
+	}
+	public, a := *s, *s.Alter
+	a.Alter, a.Why, a.Tries = "", "", slices.Clone(a.Tries)
+	for i := range a.Tries {
+		if a.Tries[i].Error != "" {
+			a.Tries[i].Error = "failed"
+		}
+	}
+	if a.Old != nil && a.Old.NoWay != "" {
+		old := *a.Old
+		old.NoWay = "no way back"
+		a.Old = &old
+	}
+	public.Alter = &a
+	return &public
+}
+
+// A Progress is the state of the copy or alteration that a process executes.
+type Progress struct {
+	telemetry.Status
+	Live  *throttle.LiveStatus `json:"live,omitempty"` // p99 of live statements; nil: no gateway is known
+	Lines []ProgressLine       `json:"lines"`          // the latest of the terminal, the oldest first; none for accounts without texts
+}
+
+// A ProgressLine is a line of the terminal.
+type ProgressLine struct {
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+}
+
+// progress returns the progress for an account.
+func (s *Server) progress(texts bool) Progress {
+	p := s.opts.Progress()
+	if !texts {
+		p.Status, p.Lines = *withoutTexts(&p.Status), []ProgressLine{}
+	}
+	return p
+}
+
+func (s *Server) serveProgress(w http.ResponseWriter, r *http.Request) {
+	s.writeJSON(w, s.progress(access.SeesTexts(r.Context())))
+}
+
+// progressPage returns the front page of a process that copies or alters tables.
+func (s *Server) progressPage(path string) page {
+	return page{path: path, title: "Progress", template: "progress", key: "o", fixed: true, follow: true, load: s.loadProgress}
+}
+
+// progressData is the data of the page.
+type progressData struct {
+	Run       copyRun
+	Lines     []ProgressLine // the newest first
+	Endpoints []endpoint
+}
+
+func (s *Server) loadProgress(_ context.Context, v *view) (any, error) {
+	p := s.progress(v.texts)
+	d := progressData{Run: newCopyRun(&p.Status, v), Lines: slices.Clone(p.Lines), Endpoints: s.endpoints(v.account)}
+	slices.Reverse(d.Lines)
+	d.Run.Live = liveChart(&p, v.now)
+	return d, nil
+}
+
+// liveChart draws the p99 of live statements with its limit, and marks the steps of an alteration.
+func liveChart(p *Progress, now time.Time) template.HTML {
+	if p.Live == nil {
+		return ""
+	}
+	c := lineChart{ID: "live", Title: "p99 of live statements", Unit: unitSeconds, To: now}
+	p99, limit := series{Name: "p99"}, series{Name: "limit"}
+	for _, point := range p.Live.Points {
+		c.Times = append(c.Times, point.Time)
+		v := math.NaN()
+		if point.P99 != nil {
+			v = *point.P99 / 1000
+		}
+		p99.Values, limit.Values = append(p99.Values, v), append(limit.Values, p.Live.Limit/1000)
+	}
+	if c.Series = []series{p99}; p.Live.Limit > 0 {
+		c.Series = append(c.Series, limit)
+	}
+	if p.Alter != nil {
+		for _, step := range p.Alter.Steps[max(len(p.Alter.Steps)-maxChartMarks, 0):] {
+			c.Marks = append(c.Marks, mark{At: step.Start, Name: exactClock(step.Start, time.Hour) + " " + string(step.Step)})
+		}
+	}
+	return c.HTML()
 }

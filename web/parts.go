@@ -35,6 +35,8 @@ func (s *Server) firstPage() page {
 		return s.storePage("/")
 	case o.Frontend != nil:
 		return s.frontendPage("/")
+	case o.Progress != nil:
+		return s.progressPage("/")
 	case o.Rows != nil:
 		return s.rowsPage("/")
 	}

@@ -68,6 +68,7 @@ type Options struct {
 	Series     SeriesSource                   // nil: no such page
 	Copies     func(context.Context) Copies   // nil: no such page
 	Store      func() storegateway.StatusPage // nil: no such page
+	Progress   func() Progress                // of the copy or alteration that the process executes; nil: no such page
 	Weight     *WeightSource                  // nil: no such page
 	Rows       func() wire.ServiceStats       // counts of a server of rows; nil: no such page
 
@@ -189,6 +190,10 @@ func (s *Server) Handler() http.Handler {
 	if s.opts.QueryLog != nil {
 		s.add(mux, NewRoute(viewer.WithTexts(), "GET /debug/querylog", s.opts.QueryLog).
 			Listed("/debug/querylog", "the query log as a stream"))
+	}
+	if s.opts.Progress != nil {
+		s.add(mux, NewRoute(viewer, "GET /api/v1/progress", http.HandlerFunc(s.serveProgress)).
+			Listed("/api/v1/progress", "progress, rate, lag, lock waits and the p99 of live statements"))
 	}
 	if !slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.pattern == buildInfoPattern }) {
 		s.add(mux, NewRoute(viewer, buildInfoPattern, http.HandlerFunc(s.buildInfo)))

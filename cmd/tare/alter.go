@@ -23,7 +23,6 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/throttle"
-	"github.com/taredb/tare/web"
 )
 
 func newAlterCommand() *cobra.Command {
@@ -54,7 +53,7 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 			if once.dryRun {
 				return lintAlter(cmd.Context(), o, &once, cmd.OutOrStdout())
 			}
-			stop, err := once.serve(options, &o)
+			stop, err := once.serve(cmd.Context(), options, &o)
 			if err != nil {
 				return err
 			}
@@ -82,7 +81,7 @@ func newAlterEndCommand(cmd *cobra.Command, once *alterFlags, end func(context.C
 		if err != nil {
 			return err
 		}
-		stop, err := once.serve(options, &o)
+		stop, err := once.serve(cmd.Context(), options, &o)
 		if err != nil {
 			return err
 		}
@@ -166,21 +165,23 @@ type alterFlags struct {
 	restart, postpone     bool
 	detach, lossyRevert   bool
 
-	log *slog.Logger // set by connection
+	log   *slog.Logger // set by connection
+	pages copyPages
 }
 
-// serve serves the metrics of a run until end is called.
-func (f *alterFlags) serve(c *config.Alter, o *alter.Options) (end func(), err error) {
-	o.Metrics = &copier.Metrics{}
-	return newCopyServer("alter", c.HTTPAccess, o.Metrics, f.log).ServePages(web.Options{})
+// serve serves the metrics and the progress of a run until end is called.
+func (f *alterFlags) serve(ctx context.Context, c *config.Alter, o *alter.Options) (end func(), err error) {
+	o.Monitor = &alter.Monitor{}
+	f.pages.status = o.Monitor.Status
+	return f.pages.serve(ctx, newCopyServer("alter", c.HTTPAccess, o.Monitor, f.log), o.Gateway, c.Throttle.MaxP99)
 }
 
 // screen returns what events are printed to.
 func (f *alterFlags) screen(stdout, stderr io.Writer) copyScreen {
 	if f.json {
-		return jsonScreen(stdout)
+		return f.pages.recent.of(jsonScreen(stdout))
 	}
-	return lineScreen(stderr)
+	return f.pages.recent.of(lineScreen(stderr))
 }
 
 func (f *alterFlags) bind(cmd *cobra.Command) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/copier"
@@ -24,7 +25,6 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/throttle"
-	"github.com/taredb/tare/web"
 )
 
 func newCopyCommand() *cobra.Command {
@@ -72,8 +72,8 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 	return cmd
 }
 
-// newCopyServer returns the HTTP server of a copy or an alter, whose pages show its metrics.
-func newCopyServer(name string, access config.HTTPAccess, m *copier.Metrics, log *slog.Logger) *server.Server {
+// newCopyServer returns the HTTP server of a copy or an alteration with its metrics.
+func newCopyServer(name string, access config.HTTPAccess, m prometheus.Collector, log *slog.Logger) *server.Server {
 	s := server.New(server.Options{Name: name, Server: config.Server{HTTPAccess: access}, Build: thisBuild(), Log: log})
 	s.Metrics.MustRegister(m)
 	return s
@@ -108,6 +108,10 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 			return err
 		}
 	}
+	gateway, err := copyGateway(c)
+	if err != nil {
+		return err
+	}
 	if once.dryRun {
 		planned, err := copier.Plan(ctx, o)
 		if err != nil {
@@ -116,12 +120,13 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return printPlan(stdout, planned, once.json)
 	}
 	o.Metrics = &copier.Metrics{}
-	end, err := newCopyServer("copy", c.HTTPAccess, o.Metrics, log).ServePages(web.Options{})
+	pages := copyPages{status: o.Metrics.Status}
+	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.MaxP99)
 	if err != nil {
 		return err
 	}
 	defer end()
-	screen := newCopyScreen(c.Tables, once.json, stdout, stderr)
+	screen := pages.recent.of(newCopyScreen(c.Tables, once.json, stdout, stderr))
 	o.Observe = screen.observe
 	report, err := copier.Run(ctx, o)
 	screen.close()

@@ -151,6 +151,9 @@ func (o *ctlFlags) only(cmd *cobra.Command) (string, error) {
 
 // printCopyStatus writes a status for people.
 func printCopyStatus(w io.Writer, s *telemetry.Status) error {
+	if s.Alter != nil {
+		fmt.Fprint(w, alterStatusText(s.Alter))
+	}
 	fmt.Fprintf(w, "%s to %s: %s for %v, process %d\n", s.From, s.To, s.Phase, time.Since(s.Started).Round(time.Second), s.PID)
 	speed := "at full speed"
 	switch {
@@ -230,4 +233,26 @@ func printHeld(w io.Writer, s *throttle.Status) error {
 		}
 	}
 	return nil
+}
+
+// alterStatusText formats the state of an ALTER TABLE for people.
+func alterStatusText(a *telemetry.AlterStatus) string {
+	text := fmt.Sprintf("%s: %s, by %s (%s)\n", a.Table, a.Step(), a.Way, a.Why)
+	if a.LockTries > 0 {
+		text += fmt.Sprintf("its lock: %d tries, %.1f s in those that failed\n", a.LockTries, a.LockSeconds)
+	}
+	if o := a.Old; o != nil {
+		text += fmt.Sprintf("the old table %s: %s", o.Name, o.State)
+		if o.Until != nil {
+			text += " until " + o.Until.UTC().Format("2006-01-02 15:04:05 UTC")
+		}
+		switch {
+		case o.NoWay != "":
+			text += "; it cannot be reverted: " + o.NoWay
+		case len(o.Lossy) > 0:
+			text += "; values could be lost: " + strings.Join(o.Lossy, "; ")
+		}
+		text += "\n"
+	}
+	return text
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/storegateway/bucketurl"
-	"github.com/taredb/tare/web"
 )
 
 // resolveSchemas finds the tables and objects that schemas and patterns name, prints them, and completes the options by them.
@@ -89,12 +88,17 @@ func runDump(ctx context.Context, c *config.Copy, o copier.Options, once copyFla
 		return printPlan(stdout, planned, once.json)
 	}
 	o.Metrics = &copier.Metrics{}
-	end, err := newCopyServer("copy", c.HTTPAccess, o.Metrics, log).ServePages(web.Options{})
+	gateway, err := copyGateway(c)
+	if err != nil {
+		return err
+	}
+	pages := copyPages{status: o.Metrics.Status}
+	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.MaxP99)
 	if err != nil {
 		return err
 	}
 	defer end()
-	screen := newCopyScreen(c.Tables, once.json, stdout, stderr)
+	screen := pages.recent.of(newCopyScreen(c.Tables, once.json, stdout, stderr))
 	o.Observe = screen.observe
 	report, err := copier.Dump(ctx, o, to)
 	screen.close()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,13 +16,81 @@ import (
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/web"
 )
 
 // A copyScreen shows the progress of a copy: JSON lines for programs, bars on a terminal, and plain lines elsewhere.
 type copyScreen struct {
 	observe func(telemetry.Event)
 	close   func()
+}
+
+// A recentLines has the latest lines of a screen, for a page.
+type recentLines struct {
+	mu    sync.Mutex
+	lines []web.ProgressLine
+}
+
+// shownLines bounds the lines of a page.
+const shownLines = 100
+
+// of returns a screen whose lines are recorded too.
+func (r *recentLines) of(s copyScreen) copyScreen {
+	return copyScreen{close: s.close, observe: func(e telemetry.Event) {
+		s.observe(e)
+		if text := eventText(e); text != "" {
+			r.add(text)
+		}
+	}}
+}
+
+func (r *recentLines) add(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lines) == shownLines {
+		r.lines = slices.Delete(r.lines, 0, 1)
+	}
+	r.lines = append(r.lines, web.ProgressLine{Time: time.Now(), Text: text})
+}
+
+// A copyPages has the state that the HTTP server of a copy or an alteration shows.
+type copyPages struct {
+	status func() telemetry.Status
+	live   *throttle.Live // nil: no gateway is known
+	recent recentLines
+}
+
+// progress returns the state for the page.
+func (p *copyPages) progress() web.Progress {
+	all := web.Progress{Status: p.status()}
+	if p.live != nil {
+		live := p.live.Status(&all.Throttle)
+		all.Live = &live
+	}
+	p.recent.mu.Lock()
+	defer p.recent.mu.Unlock()
+	all.Lines = append([]web.ProgressLine{}, p.recent.lines...)
+	return all
+}
+
+// serve serves the pages of s, unless its HTTP is off, and records the p99 of a gateway, if there is one, until end is called.
+func (p *copyPages) serve(ctx context.Context, s *server.Server, g gatewayclient.Gateway, limit time.Duration) (end func(), err error) {
+	if g.URL != "" && s.HTTP != "" {
+		p.live = throttle.NewLive(g, limit)
+	}
+	stop, err := s.ServePages(web.Options{Progress: p.progress})
+	if err != nil || p.live == nil {
+		return stop, err
+	}
+	polled := p.live.Start(ctx)
+	return func() {
+		stop()
+		polled()
+	}, nil
 }
 
 func newCopyScreen(tables []tabledef.Spec, asJSON bool, stdout, stderr io.Writer) copyScreen {

@@ -24,7 +24,7 @@ All endpoints of all subcommands; parameters, responses and their fields are in 
 | ` + "`tare store`" + ` | ` + "`http://127.0.0.1:8317`" + ` |
 | ` + "`tare frontend`" + ` | ` + "`http://127.0.0.1:8318`" + ` |
 | ` + "`tare rowstream`" + ` | ` + "`http://127.0.0.1:8319`" + ` |
-| ` + "`tare copy`" + ` | the unix socket ` + "`--control-socket`" + `; metrics at ` + "`--http`" + ` (off) |
+| ` + "`tare copy`" + ` | the unix socket ` + "`--control-socket`" + `; page and metrics at ` + "`--http`" + ` (off); ` + "`tare alter`" + ` too |
 
 **role**: the least role that an [account](../operate/accounts.md#http-accounts) requires. **texts**: *required*: only
 accounts with ` + "`texts: true`" + `; *withheld*: other accounts get the response without statement texts. Endpoints marked with †

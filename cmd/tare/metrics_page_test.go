@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/taredb/tare/alter"
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/config"
@@ -106,6 +107,7 @@ func metricSections(t *testing.T) []metricSection {
 			return slices.ContainsFunc(gone, func(g metricLine) bool { return g.name == l.name })
 		})
 	}
+	copied := own(newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log).Metrics)
 	series := make([]metricLine, 0, stmtseries.NumMetrics)
 	for n := range stmtseries.NumMetrics {
 		m, kind := stmtseries.Metric(n), "counter"
@@ -125,7 +127,8 @@ func metricSections(t *testing.T) []metricSection {
 		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.Metrics), shared)},
 		{"tare frontend", "Which series are active, over many shards.", without(own(front.Metrics), shared)},
 		{"tare rowstream", "Rows on their way to copies.", without(own(rows), shared)},
-		{"tare copy", "With `--http`; of `tare alter` too. Gauges that are unknown are absent.", own(newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log).Metrics)},
+		{"tare copy", "With `--http`; of `tare alter` too. Gauges that are unknown are absent.", copied},
+		{"tare alter", "With `--http`, besides those of tare copy. Gauges that are unknown are absent.", without(own(newCopyServer("alter", config.NewAlter().HTTPAccess, &alter.Monitor{}, log).Metrics), copied)},
 		{"The history's series", "Not on `/metrics`: asked by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series},
 	}
 }
@@ -229,7 +232,8 @@ func kindOfVec(c prometheus.Collector, name string) string {
 	if strings.HasSuffix(name, "_total") {
 		return "counter"
 	}
-	if _, ok := c.(*copier.Metrics); ok { // its gauges without values are absent
+	switch c.(type) {
+	case *copier.Metrics, *alter.Monitor: // their gauges without values are absent
 		return "gauge"
 	}
 	return ""

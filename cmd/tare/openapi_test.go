@@ -153,7 +153,7 @@ func registered(t *testing.T) map[string][]web.Endpoint {
 	co := config.NewCopy()
 	load(co, map[string]string{"http": "127.0.0.1:0"})
 	copied := newCopyServer("copy", co.HTTPAccess, &copier.Metrics{}, log)
-	must(t, copied.OpenWeb(web.Options{}))
+	must(t, copied.OpenWeb(web.Options{Progress: (&copyPages{}).progress}))
 	all["copy"] = copied.Web.Endpoints()
 	return all
 }

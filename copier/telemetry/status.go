@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"os"
 	"time"
 
 	"github.com/taredb/tare/throttle"
@@ -21,10 +22,19 @@ type Status struct {
 	Waits    []WaitStatus    `json:"waits"`            // the current waits, the oldest first
 	Follow   *FollowStatus   `json:"follow,omitempty"` // if it follows the source
 	Verify   *VerifyStatus   `json:"verify,omitempty"` // if it verifies
+	Alter    *AlterStatus    `json:"alter,omitempty"`  // if it alters a table
 }
 
 // StatusVersion is the current Status.Version.
 const StatusVersion = 1
+
+// IdleStatus returns the status of a process whose copy has not started.
+func IdleStatus() Status {
+	return Status{
+		Version: StatusVersion, PID: os.Getpid(), Phase: RunPreparing, Tables: []TableStatus{}, Waits: []WaitStatus{},
+		Throttle: throttle.Status{Share: 1, Most: 1, Limits: []throttle.LimitStatus{}},
+	}
+}
 
 // A RunPhase is the phase of a copy.
 type RunPhase string

@@ -102,7 +102,7 @@ func NewCopy() *Copy {
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
 	c.Throttle.declare(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
-	s.OptionalAddress(&c.HTTP, "http", "off", "address for metrics and health while the copy runs, such as 127.0.0.1:8320; off for none")
+	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health while the copy runs, such as 127.0.0.1:8320; off for none")
 	c.HTTPAccess.declare(s)
 	c.Diag.declare(s)
 	c.set = s
