@@ -58,11 +58,17 @@ func TestMetricsOfStatus(t *testing.T) {
 		{
 			"copying, and waiting", telemetry.Status{
 				Phase: telemetry.RunCopying, Progress: &telemetry.CopyProgress{Percent: 25, Rows: 10, RowsEstimate: 40},
-				Throttle: throttle.Status{Share: 0.5, Limits: []throttle.LimitStatus{{Name: "lag of r", HeldSeconds: 2}, {Name: "lag of r", HeldSeconds: 3}}},
-				Waits:    []telemetry.WaitStatus{{For: "the throttle", Seconds: 9}, {For: "the throttle", Seconds: 4}, {For: "a lock", Seconds: 1}},
+				Throttle: throttle.Status{Share: 0.5, Limits: []throttle.LimitStatus{
+					{Name: "lag of r", Unit: "s", Bound: 10, Value: 4, HeldSeconds: 2},
+					{Name: "lag of r", Unit: "s", Bound: 10, Value: 6, HeldSeconds: 3},
+					{Name: "p99", Unit: "ms", Bound: 20, Value: 12},
+					{Name: "threads", Bound: 8, Error: "unreachable"},
+				}},
+				Waits: []telemetry.WaitStatus{{For: "the throttle", Seconds: 9}, {For: "the throttle", Seconds: 4}, {For: "a lock", Seconds: 1}},
 			},
 			phases(telemetry.RunCopying, map[string]float64{
-				"throttle_rate": 0.5, "throttle_held_seconds_total lag of r": 5, "rows": 10, "rows_estimate": 40, "progress_ratio": 0.25,
+				"throttle_rate": 0.5, "throttle_held_seconds_total lag of r": 5, "limit_value lag of r": 6, "limit_bound lag of r": 10,
+				"limit_value p99": 0.012, "limit_bound p99": 0.02, "limit_bound threads": 8, "rows": 10, "rows_estimate": 40, "progress_ratio": 0.25,
 				"wait_seconds the throttle": 9, "wait_seconds a lock": 1,
 			}),
 		},
