@@ -11,6 +11,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them. Of the
 # others, which are the same code without it, `make test` repeats the allocation tables. `make invariants` tests all.
 INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./sqlplan/... ./frontend/... ./stmtstats/... ./tsblock/... ./slab/... ./storegateway/...
+# Tests of many blocks, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
+MANYBLOCKS := ^(TestMixedResolutions|TestManySmallBlocks|TestTenThousandBlocks|TestWindows.*)$$
 ALLOCATIONS := ./calls ./explain ./gateway ./markers ./mysqlwire ./querylog ./rowstream ./sqldigest ./throttle ./tick
 
 # Where goroutines share memory and a run is short; of the other packages, the tests that share it. `make race` has all.
@@ -52,8 +54,8 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	.ci/tidy
 	go vet ./...
 	go tool sizegen -verify ./...
-	go test -vet=off ./...
-	go test -vet=off -short -tags invariants $(INVARIANTS)
+	GOGC=400 go test -vet=off ./...
+	go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
@@ -90,10 +92,11 @@ e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall)$$' ./rowstream/wire ./copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter
-	go test -count=1 -timeout 15m -run '^TestDelayedStatement$$' ./copier -delayed.rounds 20
+	go test -count=1 -timeout 15m -run '^(TestDelayedStatement|TestBrokenWrites|TestDumpDamaged)$$' ./copier -delayed.rounds 20 -all-faults
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -tags e2e -count=1 -timeout 15m -run '^TestOpenAPIResponses$$' ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
+	go test -count=1 -timeout 15m -short -tags invariants -run '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -count=1 -timeout 15m -run '^TestS3Faults$$' ./storegateway -s3-fault-requests 100
 	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./storegateway -churn-series 20000 -churn-generations 6
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4

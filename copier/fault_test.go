@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -124,19 +126,34 @@ func (b *breaker) serve(client net.Conn) {
 	_ = server.(*net.TCPConn).CloseWrite() // the server executes the statements it has received, responds if it can, and closes
 }
 
-// TestBrokenWrites breaks the connection to the target at each of its writes in turn, in both
+var allFaults = flag.Bool("all-faults", false, "TestBrokenWrites breaks every write, and TestDumpDamaged damages every file in every way")
+
+// faultStep returns the distance between the faults of a test and the index of the first one, by a seed. With -all-faults these are
+// all faults.
+func faultStep(t *testing.T, step int) (distance, first int) {
+	t.Helper()
+	if *allFaults {
+		return 1, 0
+	}
+	return step, testseed.Rand(t).IntN(step)
+}
+
+// TestBrokenWrites breaks the connection to the target at every fifth of its writes in turn, in both
 // ways. The copy recovers or is run again; either way the target is exact.
 func TestBrokenWrites(t *testing.T) {
 	p := newPair(t, "broken")
+	step, first := faultStep(t, 5)
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, CONCAT('row ', seq) FROM seq_1_to_70", "ANALYZE TABLE a")
 	lanes := []int{0, 1, 2, 3, 4, 5} // each with a separate target schema and state: most of the time is spent waiting for servers
 	var next [2]atomic.Int64
+	next[0].Store(int64(first + 1))
+	next[1].Store(int64((first+2)%step + 1)) // other writes than those of the other way
 	if err := parallel.ForEach(t.Context(), len(lanes), lanes, func(_ context.Context, lane int) error {
 		applied := lane%2 == 1
 		t.Run(fmt.Sprintf("applied %v, %d", applied, lane/2), func(t *testing.T) {
 			mine := *p
 			mine.source, mine.target = connect(t, root(p.from)), connect(t, root(p.to))
-			mine.breakWrites(t, fmt.Sprint("broken", lane), applied, &next[lane%2])
+			mine.breakWrites(t, fmt.Sprint("broken", lane), applied, &next[lane%2], int64(step))
 		})
 		return nil
 	}); err != nil {
@@ -144,13 +161,13 @@ func TestBrokenWrites(t *testing.T) {
 	}
 }
 
-// breakWrites copies to a schema, with the connection broken at each of the numbers of next, until a copy has fewer writes.
-func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atomic.Int64) {
+// breakWrites copies to a schema, with the connection broken at next, which increases by step, until a copy has fewer writes.
+func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atomic.Int64, step int64) {
 	t.Helper()
 	const firstWrites = 17 // a copy creates all of its schemas and tables within these
 	state := "_tare_" + schema
 	for {
-		at := next.Add(1)
+		at := next.Add(step) - step
 		if at <= firstWrites || len(read(t, p.target, "SHOW DATABASES LIKE '"+state+"'")) == 0 {
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS "+state)
 		} else { // keep the schemas, which the first writes created: dropping them is slow

@@ -133,10 +133,10 @@ func (q *query) readsLastStatement() bool {
 	return false
 }
 
-// containsFold reports whether text contains the word, which is in lower case.
+// containsFold reports whether text contains the word, which is of lower-case letters.
 func containsFold(text []byte, word string) bool {
 	for i := 0; i+len(word) <= len(text); i++ {
-		if isAny(text[i:i+len(word)], word) {
+		if text[i]|0x20 == word[0] && isAny(text[i:i+len(word)], word) {
 			return true
 		}
 	}

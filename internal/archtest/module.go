@@ -41,7 +41,7 @@ func StandsAlone(t *Tree, dir, goVersion string, except ...string) (_ []Finding,
 	}
 	vet := exec.Command("go", "vet", "./...")
 	vet.Dir = tmp
-	vet.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+	vet.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -trimpath", "GOPROXY=off") // without the directory's name, builds are cached
 	if out, err := vet.CombinedOutput(); err != nil {
 		return []Finding{{dir, fmt.Sprintf("go vet fails outside of this module: %v\n%s", err, bytes.TrimSpace(out)),
 			"import the standard library and packages of this directory alone"}}, nil
