@@ -90,7 +90,7 @@ fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, Ti
 e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
-	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall)$$' ./rowstream/wire ./copier
+	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter
 	go test -count=1 -timeout 15m -run '^(TestDelayedStatement|TestBrokenWrites|TestDumpDamaged)$$' ./copier -delayed.rounds 20 -all-faults
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
