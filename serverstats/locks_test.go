@@ -182,6 +182,10 @@ func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...str
 	holder, release := b.lock(t, holds, kind, waits)
 	var got LockWait
 	testwait.UntilState(t, "the wait", func() (string, bool) {
+		if kind == RowLock { // see TestLocks
+			_, err := b.db.ExecContext(t.Context(), "DO SLEEP(0.12)")
+			must(t, err)
+		}
 		b.readLocks(t.Context(), b.now)
 		all, problem := b.LockWaits(b.now.Add(-time.Minute), b.now)
 		if len(all) == 0 || all[0].Waiters < len(waits) {
