@@ -45,8 +45,9 @@ type ExplainedUsage struct {
 	Items   int64 `json:"items"`
 	Touched int64 `json:"touchedBytes"` // bytes decoded
 	Cached  int64 `json:"cachedBytes"`  // bytes of pages found in the cache
+	Disk    int64 `json:"diskBytes"`    // bytes of pages found in the disk cache
 	Fetched int64 `json:"fetchedBytes"` // bytes read from the bucket or from a local file
-	Wasted  int64 `json:"wastedBytes"`  // of those, gaps between ranges that were read as one
+	Wasted  int64 `json:"wastedBytes"`  // of disk and fetched bytes, gaps between ranges that were read as one
 	Reads   int64 `json:"reads"`
 }
 
@@ -76,7 +77,7 @@ func explainUsage(s *tsblock.Stats) map[string]ExplainedUsage {
 		"symbols": s.Symbols, "hashes": s.Hashes, "chunks": s.Chunks,
 	} {
 		if u != (tsblock.Usage{}) {
-			used[kind] = ExplainedUsage{u.Items, u.Touched, u.Cached, u.Fetched, u.Wasted, u.Reads}
+			used[kind] = ExplainedUsage{u.Items, u.Touched, u.Cached, u.Disk, u.Fetched, u.Wasted, u.Reads}
 		}
 	}
 	return used
@@ -114,6 +115,7 @@ func (s *QueryStats) Total() tsblock.Usage {
 		sum.Items += u.Items
 		sum.Touched += u.Touched
 		sum.Cached += u.Cached
+		sum.Disk += u.Disk
 		sum.Fetched += u.Fetched
 		sum.Wasted += u.Wasted
 		sum.Reads += u.Reads

@@ -73,6 +73,11 @@ func New(o Options) (*Gateway, error) {
 		if err := o.Registerer.Register(g.budgets); err != nil {
 			return nil, fmt.Errorf("store gateway: register metrics: %w", err)
 		}
+		if o.Disk != nil {
+			if err := o.Registerer.Register(newDiskMetrics(o.Disk)); err != nil {
+				return nil, fmt.Errorf("store gateway: register metrics: %w", err)
+			}
+		}
 	}
 	return g, nil
 }

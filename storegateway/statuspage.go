@@ -28,6 +28,7 @@ type Budgets struct {
 
 	Slabs Slabs      `json:"slabs"`
 	Cache IndexCache `json:"indexCache"`
+	Disk  *DiskCache `json:"diskCache,omitempty"` // nil: none
 }
 
 // Slabs are the memory that chunks are read into.
@@ -47,6 +48,16 @@ type IndexCache struct {
 	Misses   uint64 `json:"misses"`
 }
 
+// DiskCache is the file that caches pages of indexes and chunk files.
+type DiskCache struct {
+	Capacity int64  `json:"capacityBytes"`
+	Bytes    int64  `json:"bytes"`
+	Pages    int64  `json:"pages"`
+	Hits     uint64 `json:"hits"`
+	Misses   uint64 `json:"misses"`
+	Writable bool   `json:"writable"` // false after a failed write, until one succeeds
+}
+
 // StatusPage returns the current status of the gateway.
 func (g *Gateway) StatusPage() StatusPage {
 	gate, pool, cache := g.options.Gate.Stats(), g.options.Pool.Stats(), g.options.Cache.Stats()
@@ -62,6 +73,10 @@ func (g *Gateway) StatusPage() StatusPage {
 			},
 		},
 		Blocks: g.Blocks(), Skipped: g.Skipped(),
+	}
+	if disk := g.options.Disk; disk != nil {
+		s := disk.Stats()
+		p.Budgets.Disk = &DiskCache{s.Capacity, s.Bytes, s.Entries, s.Hits, s.Misses, s.Writable}
 	}
 	if p.Skipped == nil {
 		p.Skipped = []blocksync.SkippedBlock{}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/tsblock/diskcache"
 )
 
 // Options are shared by the blocks of a process. Cache, Pool, Entries and LocalDir are required.
@@ -18,6 +19,9 @@ type Options struct {
 	Cache   *Cache
 	Pool    *slab.Pool
 	Entries *Entries
+
+	// Disk stores pages of indexes and chunk files. Default: none.
+	Disk *diskcache.Cache
 
 	// LocalDir contains index headers and series hashes, in one directory per block that is named like its
 	// prefix. Two processes must not share it.
@@ -173,6 +177,9 @@ func (b *Block) finish() {
 	remove := b.remove
 	b.mu.Unlock()
 	if remove {
+		if disk := b.options.Disk; disk != nil {
+			disk.Forget(diskcache.BlockOf(b.prefix))
+		}
 		if err := removeLocal(b.dir); err != nil {
 			b.options.Log.Warn("local files of a block are left", "block", b.prefix, "error", err)
 		}

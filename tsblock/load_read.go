@@ -70,16 +70,38 @@ func (l *chunkLoad) readAtOnce(ctx context.Context, calls int) error {
 func (l *chunkLoad) readRange(ctx context.Context, i int, usage *Usage) error {
 	r, at := &l.ranges[i], l.places[i]
 	dst := l.data.slabBytes(at.slab)[at.off : at.off+r.Len : at.off+r.Len]
+	pages := l.diskRange(r, dst)
 	for again := false; ; again = true {
-		n, err := l.readInto(ctx, r.Segment, r.Off, dst, usage)
+		// Bytes with a wrong checksum may have been damaged in transit: read them twice, both times from the bucket.
+		if again {
+			pages.drop()
+		} else {
+			usage.Disk += int64(pages.load())
+		}
+		n, err := l.readMissing(ctx, r, &pages, usage)
 		if err != nil {
 			return err
 		}
-		// Bytes with a wrong checksum may have been damaged in transit: read them twice.
-		if err := l.decode(ctx, i, dst[:n], usage); err == nil || again || !isCorrupt(err) {
+		if err := l.decode(ctx, i, dst[:n], usage); err == nil {
+			pages.store()
+			return nil
+		} else if again || !isCorrupt(err) {
 			return err
 		}
 	}
+}
+
+// readMissing reads the pages of a range that the disk cache lacks. It returns the number of bytes of the range,
+// which is less than its length only at the end of the file.
+func (l *chunkLoad) readMissing(ctx context.Context, r *Range, p *diskRange, usage *Usage) (int, error) {
+	if p.from == p.to {
+		return p.end, nil
+	}
+	n, err := l.readInto(ctx, r.Segment, r.Off+int64(p.from), p.dst[p.from:p.to], usage)
+	if p.from+n < p.to {
+		p.end = p.from + n
+	}
+	return p.end, err
 }
 
 // readInto fills dst and returns the number of bytes read, which is less than len(dst) only at the end of the

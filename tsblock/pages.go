@@ -114,6 +114,9 @@ func (s *pageSet) load(ctx context.Context) error {
 			missing++
 		}
 	}
+	if missing > 0 {
+		missing -= s.loadFromDisk()
+	}
 	if missing == 0 {
 		return nil
 	}
@@ -239,6 +242,7 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 		return
 	}
 	want := s.pins[r.from:r.to]
+	disk, object := s.diskIndex()
 	for p := r.first; p <= r.last; p++ {
 		data := whole
 		if r.first < r.last {
@@ -246,6 +250,9 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 			data = append(make([]byte, 0, min(PageSize, len(whole)-at)), whole[at:min(at+PageSize, len(whole))]...)
 		}
 		s.reader.block.options.Cache.pages.Set(s.key(p), data)
+		if disk != nil {
+			disk.Set(object, p, data)
+		}
 		for len(want) > 0 && want[0].page < p {
 			want = want[1:]
 		}
@@ -290,8 +297,12 @@ func (s *pageSet) forget(off, n int64) {
 		return
 	}
 	first, last := uint32(off>>pageBits), uint32(min(off+min(n, s.file.size), s.file.size-1)>>pageBits)
+	disk, object := s.diskIndex()
 	for p := first; p <= last; p++ {
 		s.reader.block.options.Cache.pages.Delete(s.key(p))
+		if disk != nil {
+			disk.Delete(object, p)
+		}
 	}
 	for i := range s.pins {
 		if p := &s.pins[i]; p.page >= first && p.page <= last {

@@ -77,11 +77,11 @@ type promqlRow struct{ Name, Last, Most string }
 
 // A promqlBlock is the sum of the reads of one block.
 type promqlBlock struct {
-	ID               string
-	From, To         time.Time
-	Series           int64 // in its postings
-	Fetched, FromRAM int64 // bytes
-	Reads            int64
+	ID                 string
+	From, To           time.Time
+	Series             int64 // in its postings
+	Fetched, FromCache int64 // bytes
+	Reads              int64
 }
 
 // A promqlResponse is the part of a range query's response that the page uses.
@@ -276,12 +276,12 @@ func (d *promqlData) addBlocks() {
 		row := promqlBlock{ID: b.ID, From: time.UnixMilli(b.MinTime), To: time.UnixMilli(b.MaxTime), Series: b.Postings}
 		for _, u := range b.Read {
 			row.Fetched += u.Fetched
-			row.FromRAM += u.Cached
+			row.FromCache += u.Cached + u.Disk
 			row.Reads += u.Reads
 		}
 		d.Blocks = append(d.Blocks, row)
 	}
-	slices.SortStableFunc(d.Blocks, func(a, b promqlBlock) int { return cmp.Compare(b.Fetched+b.FromRAM, a.Fetched+a.FromRAM) })
+	slices.SortStableFunc(d.Blocks, func(a, b promqlBlock) int { return cmp.Compare(b.Fetched+b.FromCache, a.Fetched+a.FromCache) })
 	d.MoreBlocks = max(len(d.Blocks)-graphRows, 0)
 	d.Blocks = d.Blocks[:len(d.Blocks)-d.MoreBlocks]
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/tsblock/diskcache"
 	"github.com/taredb/tare/web"
 )
 
@@ -47,6 +48,7 @@ type historyService struct {
 	archive  *history.Archive
 	bucket   objstore.Bucket
 	cache    *tsblock.Cache
+	disk     *diskcache.Cache // nil: none
 	pool     *slab.Pool
 	gateway  *storegateway.Gateway
 	sender   *remotewrite.Sender // nil without a receiver
@@ -98,6 +100,9 @@ func (h *historyService) open() error {
 	}
 	var err error
 	light := int64(h.cfg.ProcessBytes) / lightPart
+	if h.disk, err = openDiskCache(h.cfg.DiskCache, h.server.Log); err != nil { // the history does without it
+		h.server.Log.Warn("history has no disk cache until the next start", "dir", h.cfg.DiskCache.Dir, "err", err)
+	}
 	h.cache = tsblock.NewCache(historyCacheBytes)
 	h.pool = slab.NewPool(slab.PoolOptions{})
 	o := storegateway.Options{
@@ -108,6 +113,7 @@ func (h *historyService) open() error {
 			Layout:      blocksync.LayoutThanos,
 			DataDir:     filepath.Join(dir, "bucket"),
 			Cache:       h.cache,
+			Disk:        h.disk,
 			Pool:        h.pool,
 			Log:         h.server.Log,
 			Registerer:  h.registry,
@@ -261,7 +267,7 @@ func (h *historyService) heapOwners() []memory.Owner {
 		{Name: "history_head", Bytes: h.archive.HeapBytes},
 		{Name: "history_bucket", Bytes: func() int64 {
 			slabs := h.pool.Stats()
-			return h.cache.Stats().Bytes + h.gateway.HeaderBytes() + slabs.OutBytes + slabs.IdleBytes
+			return h.cache.Stats().Bytes + diskCacheBytes(h.disk) + h.gateway.HeaderBytes() + slabs.OutBytes + slabs.IdleBytes
 		}},
 	}
 }
@@ -323,6 +329,9 @@ func (h *historyService) close() error {
 	}
 	if h.gateway != nil {
 		errs = append(errs, h.gateway.Close())
+	}
+	if h.disk != nil {
+		errs = append(errs, h.disk.Close())
 	}
 	if h.table != nil && h.labels != nil {
 		errs = append(errs, h.table.Close())

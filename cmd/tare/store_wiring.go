@@ -27,6 +27,7 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/tsblock/diskcache"
 	"github.com/taredb/tare/web"
 )
 
@@ -40,6 +41,7 @@ type storeService struct {
 	cfg     config.Store
 	bucket  objstore.Bucket
 	cache   *tsblock.Cache
+	disk    *diskcache.Cache // nil: none
 	pool    *slab.Pool
 	entries *tsblock.Entries
 	limiter *storegateway.Limiter
@@ -78,6 +80,9 @@ func (s *storeService) Open(context.Context) (err error) {
 	if err := s.OpenQueryLog(); err != nil {
 		return err
 	}
+	if s.disk, err = openDiskCache(s.cfg.DiskCache, s.Log); err != nil {
+		return fmt.Errorf("--cache-dir: %w", err)
+	}
 	s.limitMemory()
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
@@ -98,6 +103,7 @@ func (s *storeService) Open(context.Context) (err error) {
 			Times:         s.cfg.Times,
 			DataDir:       s.Data.File("blocks"),
 			Cache:         s.cache,
+			Disk:          s.disk,
 			Pool:          s.pool,
 			Entries:       s.entries,
 			SyncInterval:  s.cfg.SyncInterval,
@@ -145,8 +151,27 @@ func (s *storeService) limitMemory() {
 	limit := int64(s.cfg.MemoryLimit)
 	if limit == 0 {
 		limit = int64(s.cfg.ProcessBytes) + s.lightBytes() + int64(s.cfg.IndexCacheBytes) + int64(s.cfg.ResponseBytes) + storeBaseBytes
+		if s.disk != nil {
+			limit += s.disk.MaxMemory()
+		}
 	}
 	debug.SetMemoryLimit(limit)
+}
+
+// openDiskCache opens the cache of a bucket's pages. It returns nil if there is none.
+func openDiskCache(cfg config.DiskCache, log *slog.Logger) (*diskcache.Cache, error) {
+	if cfg.Dir == "" {
+		return nil, nil
+	}
+	return diskcache.Open(diskcache.Options{Dir: cfg.Dir, Bytes: int64(cfg.Bytes), Log: log})
+}
+
+// diskCacheBytes returns the memory of a disk cache, which may be nil.
+func diskCacheBytes(c *diskcache.Cache) int64 {
+	if c == nil {
+		return 0
+	}
+	return c.Memory()
 }
 
 func (s *storeService) openGRPC() error {
@@ -222,6 +247,7 @@ func (s *storeService) heapOwners() []memory.Owner {
 		{Name: "slabs_idle", Bytes: func() int64 { return slabs().IdleBytes }},
 		{Name: "index_cache", Bytes: func() int64 { return s.cache.Stats().Bytes }},
 		{Name: "index_headers", Bytes: s.gateway.HeaderBytes},
+		{Name: "disk_cache", Bytes: func() int64 { return diskCacheBytes(s.disk) }},
 		{Name: "frames_idle", Bytes: func() int64 {
 			if s.api == nil {
 				return 0
@@ -277,6 +303,9 @@ func (s *storeService) Close() error {
 	var err error
 	if s.gateway != nil {
 		err = s.gateway.Close()
+	}
+	if s.disk != nil {
+		err = errors.Join(err, s.disk.Close())
 	}
 	if s.bucket != nil {
 		err = errors.Join(err, s.bucket.Close())

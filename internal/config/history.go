@@ -31,6 +31,7 @@ type History struct {
 	QueryBytes   Bytes
 	ProcessBytes Bytes
 	Calls        BucketCalls // for queries that read the bucket
+	DiskCache    DiskCache   // of these queries
 
 	RemoteWrite RemoteWrite
 }
@@ -61,6 +62,7 @@ func (c *History) declare(s *Set) {
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
 	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue; labels, series and expressions without series have another 1/16 of it")
 	c.Calls.declare(s, "history-queue-timeout")
+	c.DiskCache.declare(s, "history-")
 	c.RemoteWrite.declare(s)
 }
 
@@ -72,6 +74,9 @@ func (c *History) validate() (errs []error) {
 		}
 		if len(c.Labels) > 0 {
 			errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
+		}
+		if c.DiskCache.Dir != "" {
+			errs = append(errs, errors.New("--history-cache-dir has no effect without --bucket"))
 		}
 		return errs
 	}
@@ -98,6 +103,9 @@ func (c *History) validate() (errs []error) {
 	}
 	if c.Retention.DryRun && c.Retention.Age == 0 && c.RetentionBytes == 0 {
 		errs = append(errs, errors.New("--history-retention-dry-run has no effect without --history-retention or --history-retention-bytes"))
+	}
+	if err := c.DiskCache.validate("history-"); err != nil {
+		errs = append(errs, err)
 	}
 	if err := c.Calls.validate("history-queue-timeout"); err != nil {
 		errs = append(errs, err)

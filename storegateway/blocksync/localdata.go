@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/taredb/tare/tsblock/diskcache"
 )
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
@@ -43,6 +45,19 @@ func (s *Syncer) cleanLocal(set *blockSet) error {
 		}
 	}
 	return nil
+}
+
+// cleanDisk removes the pages of blocks that are not served from the disk cache. Those of blocks that leave the
+// set later are removed with their local files.
+func (s *Syncer) cleanDisk(set *blockSet) {
+	if s.options.Disk == nil {
+		return
+	}
+	var kept []diskcache.Block
+	for b := range set.all() {
+		kept = append(kept, diskcache.BlockOf(b.data.Prefix()))
+	}
+	s.options.Disk.Retain(kept)
 }
 
 func cleanTenant(dir string, entries []fs.DirEntry, t *Tenant) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/tsblock/diskcache"
 )
 
 // Options configure a Syncer.
@@ -44,6 +45,7 @@ type Options struct {
 	DataDir string
 
 	Cache   *tsblock.Cache   // of index pages; required
+	Disk    *diskcache.Cache // of index pages and chunks; nil: none. The caller closes it after the Syncer
 	Pool    *slab.Pool       // of chunk bytes; required
 	Entries *tsblock.Entries // of series, labels and chunk references; default: private ones
 
