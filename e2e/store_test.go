@@ -90,8 +90,29 @@ type store struct {
 	http string // URL
 }
 
-// startStore runs `tare store` and waits until it listens. It is stopped with the test.
+// startStore runs `tare store` and waits until it listens. It is stopped with the test, and must not fail.
 func startStore(t *testing.T, env []string, args ...string) *store {
+	t.Helper()
+	s := launchStore(t, env, args...)
+	t.Cleanup(func() {
+		if code := s.end(syscall.SIGTERM); code != 0 {
+			t.Errorf("tare store ends with code %d; its log:\n%s", code, s.text())
+		}
+		s.checkLog(t)
+	})
+	return s
+}
+
+// checkLog fails the test if the store panicked.
+func (s *store) checkLog(t *testing.T) {
+	t.Helper()
+	if text := s.text(); strings.Contains(text, "panic:") || strings.Contains(text, "BUG:") {
+		t.Errorf("tare store panicked:\n%s", text)
+	}
+}
+
+// launchStore runs `tare store` and waits until it listens. The test may kill it.
+func launchStore(t *testing.T, env []string, args ...string) *store {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{
 		"store", "--http", "127.0.0.1:0", "--data-dir", t.TempDir(), "--diag-format", "json", "--log-file", "-",
@@ -111,14 +132,6 @@ func startStore(t *testing.T, env []string, args ...string) *store {
 	case <-time.After(testwait.Limit):
 		t.Fatal("waited too long for the store to listen")
 	}
-	t.Cleanup(func() {
-		if code := s.end(syscall.SIGTERM); code != 0 {
-			t.Errorf("tare store ends with code %d; its log:\n%s", code, s.text())
-		}
-		if text := s.text(); strings.Contains(text, "panic:") || strings.Contains(text, "BUG:") {
-			t.Errorf("tare store panicked:\n%s", text)
-		}
-	})
 	return s
 }
 
