@@ -29,6 +29,9 @@ PACKAGES ?= ./...
 
 MARIADB := $(CURDIR)/.tools/mariadb-11.8
 
+# GOGC of the tests that run without the race detector and the tag invariants: fewer collections; soak has Go's default.
+TESTGOGC ?= 400
+
 # How often soak runs the suite.
 ROUNDS ?= 20
 
@@ -54,7 +57,7 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	.ci/tidy
 	go vet ./...
 	go tool sizegen -verify ./...
-	GOGC=400 go test -vet=off ./...
+	GOGC=$(TESTGOGC) go test -vet=off ./...
 	go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
 	go test -vet=off -short -race $(RACE)
@@ -100,6 +103,7 @@ e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^TestS3Faults$$' ./storegateway -s3-fault-requests 100
 	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./storegateway -churn-series 20000 -churn-generations 6
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
+	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./sqlplan -heap-mib 32
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
 

@@ -232,7 +232,7 @@ func TestDumpUnderLoad(t *testing.T) {
 	sqlExec(t, c, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %s, MASTER_USER = '%s', MASTER_PASSWORD = '%s', MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_LOG_FILE = '%s', MASTER_LOG_POS = %d, MASTER_USE_GTID = no",
 		p.from.Addr[strings.LastIndex(p.from.Addr, ":")+1:], testmysql.RootUser, testmysql.Password, position.File, position.Offset), "START SLAVE")
 	now := strings.Trim(read(t, p.source, "SELECT @@gtid_binlog_pos")[0], `["]`)
-	if got := read(t, c, "SELECT MASTER_GTID_WAIT('"+now+"', 60)"); got[0] != `["0"]` {
+	if got := read(t, c, "SELECT MASTER_GTID_WAIT('"+now+"', 120)"); got[0] != `["0"]` {
 		t.Fatalf("replication from %+v does not arrive at %s: %q, %q", position, now, got, read(t, c, "SHOW SLAVE STATUS"))
 	}
 	p.target = c

@@ -276,6 +276,8 @@ func newRigOf(t testing.TB, bucketDir, dir, index string, gate *slab.Gate) *rig 
 			Cache:       tsblock.NewCache(8 << 20),
 			Pool:        slab.NewPool(slab.PoolOptions{}),
 			Log:         slog.New(slog.DiscardHandler),
+
+			SyncInterval: 10 * time.Minute, // each reads the whole bucket
 		},
 		Gate: gate,
 	})

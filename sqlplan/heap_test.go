@@ -1,6 +1,7 @@
 package sqlplan
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -10,7 +11,7 @@ import (
 	"github.com/taredb/tare/sizegen/bytecache"
 )
 
-const heapCapacity = 32 << 20
+var heapMiB = flag.Int("heap-mib", 12, "size of the cache that TestAccountedBytesAreTheHeap fills, in MiB; make e2e uses 32")
 
 // heapInUse returns the bytes of live objects.
 func heapInUse() int64 {
@@ -35,13 +36,14 @@ func within(t *testing.T, what string, got, want, of, slack int64) {
 	}
 }
 
-// TestAccountedBytesAreTheHeap fills a planner of 32 MiB with real plans, churns it from several goroutines
-// until it has evicted thousands, and compares its account with the heap: with ten thousand plans, after the
-// churn, and after dropping it.
+// TestAccountedBytesAreTheHeap fills a planner with real plans, churns it from several goroutines until it has
+// evicted thousands, and compares its account with the heap: with ten thousand plans, after the churn, and
+// after dropping it.
 func TestAccountedBytesAreTheHeap(t *testing.T) {
 	if testing.Short() || raceEnabled {
-		t.Skip("fills 32 MiB of plans: slow under the race detector, to which the heap is the same")
+		t.Skip("fills megabytes of plans: slow under the race detector, to which the heap is the same")
 	}
+	capacity := int64(*heapMiB) << 20
 	for _, w := range []struct {
 		name string
 		mix  mix
@@ -49,7 +51,7 @@ func TestAccountedBytesAreTheHeap(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			warm(t, w.mix)
 			idle := heapInUse()
-			p, err := New(Options{CacheBytes: heapCapacity})
+			p, err := New(Options{CacheBytes: capacity})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,8 +63,8 @@ func TestAccountedBytesAreTheHeap(t *testing.T) {
 			within(t, "filled", filled, p.Bytes(), p.Bytes(), 0)
 			churn(p, w.mix, 3000)
 			within(t, "churned", heapInUse()-idle, p.Bytes(), p.Bytes(), 0)
-			if p.Bytes() > heapCapacity || p.Bytes() < heapCapacity*9/10 {
-				t.Errorf("%d bytes accounted of %d", p.Bytes(), heapCapacity)
+			if p.Bytes() > capacity || p.Bytes() < capacity*9/10 {
+				t.Errorf("%d bytes accounted of %d", p.Bytes(), capacity)
 			}
 			p.Invalidate()
 			within(t, "invalidated", heapInUse()-idle, p.Bytes(), idle, runtimeOwn)

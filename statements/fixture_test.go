@@ -65,6 +65,8 @@ func newRigIn(t testing.TB, bucketDir, name string, digests int) *rig {
 			Cache:       tsblock.NewCache(8 << 20),
 			Pool:        slab.NewPool(slab.PoolOptions{}),
 			Log:         quiet,
+
+			SyncInterval: 10 * time.Minute, // each reads the whole bucket
 		},
 		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
 	})

@@ -106,8 +106,9 @@ func TestMapAgainstHeap(t *testing.T) {
 // off reports whether the two differ by more than one percent, or by the memory that the measurement itself
 // leaves if that is more.
 func off(grew, said int64) bool {
+	const waiting = 112 // a runtime.sudog of Go 1.26, with which the measurement waits for the collector
 	diff := grew - said
-	return max(diff, -diff) > max(said/100, 96)
+	return max(diff, -diff) > max(said/100, waiting)
 }
 
 func TestMapSmall(t *testing.T) {
