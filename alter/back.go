@@ -72,7 +72,7 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 	copied, err := copier.Run(ctx, copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.backSpec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: true, Follow: true, Control: r.o.Control, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: r.o.Observe,
+		KeepIndexes: true, Follow: true, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: r.o.Observe,
 		Proceed: func() error { return errors.New("the tables are swapped") },
 		Revert:  b.revert, Finish: finish, Swap: b.end,
 	})

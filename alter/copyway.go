@@ -109,7 +109,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	o := copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Control: r.o.Control, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: clock.observe,
+		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: clock.observe,
 		Proceed: gate.open,
 		Swap: func(ctx context.Context, c *copier.Swapping) error {
 			clock.lap(&report.Copy.Durations.Compare)

@@ -238,33 +238,46 @@ func Revert(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer r.close()
+	ctx, end, err := o.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := r.revert(ctx, report); err != nil {
+		return nil, aborted(ctx, err)
+	}
+	return report, nil
+}
+
+// revert swaps the tables back.
+func (r *run) revert(ctx context.Context, report *Report) error {
 	began := time.Now()
 	switch r.stage {
 	case stageReverted:
 		report.Copy.Kept = Kept{State: KeptReverted}
-		return report, r.forgetOld(ctx)
+		return r.forgetOld(ctx)
 	case stageDropped:
-		return nil, fmt.Errorf("revert %s: its old table %s.%s was dropped; tare alter finish deletes the record of it", r.s.FullName(), r.s.Schema, r.s.old())
+		return fmt.Errorf("revert %s: its old table %s.%s was dropped; tare alter finish deletes the record of it", r.s.FullName(), r.s.Schema, r.s.old())
 	}
 	if r.job.Kept == nil {
 		r.o.KeepOld = max(r.o.KeepOld, time.Hour) // it is reverted before
 		if err := r.turn(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if r.job.Kept.Closed != "" {
-		return nil, fmt.Errorf("revert %s: %s", r.s.FullName(), r.job.Kept.Closed)
+		return fmt.Errorf("revert %s: %s", r.s.FullName(), r.job.Kept.Closed)
 	}
 	b := r.newBacking(report)
-	if err := b.revert(o.LossyRevert); err != nil {
-		return nil, err
+	if err := b.revert(r.o.LossyRevert); err != nil {
+		return err
 	}
 	if err := b.follow(ctx, func() error { return errors.New("it is being reverted") }); err != nil {
-		return nil, fmt.Errorf("revert %s: %w", r.s.FullName(), again(err, "run the same command again to resume"))
+		return fmt.Errorf("revert %s: %w", r.s.FullName(), again(err, "run the same command again to resume"))
 	}
 	report.Seconds = time.Since(began).Seconds()
 	r.o.Monitor.step(telemetry.StepDone)
-	return report, nil
+	return nil
 }
 
 // Finish drops the old table of a table that was altered by a copy. The clauses of the options are ignored.

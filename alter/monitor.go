@@ -21,6 +21,8 @@ type Monitor struct {
 	started time.Time
 	alter   telemetry.AlterStatus
 
+	queue []telemetry.QueueItem // that the alteration is a part of
+
 	tries  int64   // of all alterations of the process
 	waited float64 // seconds of those that failed
 }
@@ -56,7 +58,7 @@ func (m *Monitor) status() *telemetry.AlterStatus {
 // snapshot returns a copy of the state. m.mu must be locked.
 func (m *Monitor) snapshot() *telemetry.AlterStatus {
 	a := m.alter
-	a.Steps, a.Tries = slices.Clone(a.Steps), slices.Clone(a.Tries)
+	a.Steps, a.Tries, a.Queue = slices.Clone(a.Steps), slices.Clone(a.Tries), m.queue
 	if a.Steps == nil {
 		a.Steps = []telemetry.StepStatus{}
 	}
@@ -75,6 +77,13 @@ func (m *Monitor) begin(addr, table, clauses string) {
 	}
 	m.alter = telemetry.AlterStatus{Table: table, Alter: clauses}
 	m.enter(telemetry.StepChecking)
+}
+
+// queued sets the entries of a queue, which the caller does not change.
+func (m *Monitor) queued(items []telemetry.QueueItem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queue = items
 }
 
 // named sets the table's name as the server has it, and the clauses.
@@ -135,7 +144,7 @@ func (m *Monitor) swapped(d time.Duration) {
 	m.alter.PauseSeconds = d.Seconds()
 }
 
-// old records what has become of the old table.
+// old records the state of the old table.
 func (m *Monitor) old(name string, k *Kept, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +156,7 @@ func (m *Monitor) old(name string, k *Kept, until time.Time) {
 }
 
 // monitorDescs are the descriptors of the metrics of an alteration, besides those of its copy.
-type monitorDescs struct{ step, tries, waited, pause, old, closed *prometheus.Desc }
+type monitorDescs struct{ step, tries, waited, pause, old, closed, queue *prometheus.Desc }
 
 func newMonitorDescs() *monitorDescs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -159,6 +168,7 @@ func newMonitorDescs() *monitorDescs {
 		waited: desc("lock_wait_seconds_total", "Time of those that failed, which bounds how long clients waited behind them."),
 		pause:  desc("swap_pause_seconds", "From the request for the lock to the end of the last swap, which bounds the wait of clients. Absent: no swap."),
 		old:    desc("old_table_until_timestamp_seconds", "When the old table is dropped. Absent: none is kept."),
+		queue:  desc("queue_entries", "Entries of the queue by state. Absent: there is no queue.", "state"),
 		closed: desc("way_back_closed", "1 if the old table is kept and the change cannot be reverted any more. Absent: none is kept."),
 	}
 }
@@ -167,7 +177,7 @@ func newMonitorDescs() *monitorDescs {
 func (m *Monitor) Describe(ch chan<- *prometheus.Desc) {
 	m.Copy.Describe(ch)
 	d := newMonitorDescs()
-	for _, one := range []*prometheus.Desc{d.step, d.tries, d.waited, d.pause, d.old, d.closed} {
+	for _, one := range []*prometheus.Desc{d.step, d.tries, d.waited, d.pause, d.old, d.closed, d.queue} {
 		ch <- one
 	}
 }
@@ -195,6 +205,13 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	if o := a.Old; o != nil && o.Until != nil {
 		send(d.old, prometheus.GaugeValue, float64(o.Until.Unix()))
 		send(d.closed, prometheus.GaugeValue, truth(o.NoWay != ""))
+	}
+	entries := make(map[telemetry.QueueState]int)
+	for _, x := range a.Queue {
+		entries[x.State]++
+	}
+	for s, n := range entries {
+		send(d.queue, prometheus.GaugeValue, float64(n), string(s))
 	}
 }
 

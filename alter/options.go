@@ -57,6 +57,8 @@ type Options struct {
 	// follow those that were made since.
 	Detach bool
 
+	socket *copier.Socket // open for Control; nil: not yet
+
 	LossyRevert bool // Revert even if values are lost
 
 	Swapped func(*Report) // called when the tables are swapped, before changes are followed back; nil: not called

@@ -39,6 +39,8 @@ type run struct {
 	t *rowstream.Table
 	g *Judgement // nil where a copy is resumed
 
+	probed *rowstream.Table // the probe, altered by all clauses; nil: they were not executed
+
 	references []string // foreign keys of the table, and those that refer to it
 
 	job   *job // of a copy that an earlier run has begun; nil: there is none
@@ -59,8 +61,21 @@ const (
 // ErrBusy means that another process alters the table.
 var ErrBusy = errors.New("another tare alter is at work")
 
-// open parses the statement, connects, and takes the lock of the table's alterations, which the connection holds.
-func open(ctx context.Context, o *Options) (r *run, err error) {
+// open opens the table, and has the clauses judged.
+func open(ctx context.Context, o *Options) (*run, error) {
+	r, err := openTable(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.judge(ctx); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// openTable parses the statement, connects, and takes the lock of the table's alterations, which the connection holds.
+func openTable(ctx context.Context, o *Options) (r *run, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -103,10 +118,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.t.Engine != "InnoDB" {
 		return fmt.Errorf("table %s uses %s: only InnoDB tables are altered; ALTER TABLE %s ENGINE=InnoDB first", r.s.FullName(), r.t.Engine, r.s.SQLName())
 	}
+	return nil
+}
+
+// judge executes the clauses on a probe, unless a copy is resumed.
+func (r *run) judge(ctx context.Context) (err error) {
 	if r.job != nil {
 		return nil
 	}
 	j := newJudge(r.c, r.s, r.t)
+	defer func() { r.probed = j.after }()
 	if r.g, err = j.judge(ctx); err != nil {
 		return err
 	}
@@ -182,17 +203,22 @@ func Lint(ctx context.Context, o Options) (*Plan, error) {
 		return nil, err
 	}
 	defer r.close()
-	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
 	switch r.stage {
 	case stageCopying:
 		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
 	case stageSwapped:
 		return nil, fmt.Errorf("an earlier run has altered %s by %q, and its old table is kept%s", r.s.FullName(), r.job.Clauses, r.job.until())
 	}
-	if p.Way, p.Why = o.choose(r.g); p.Way == WayCopy && r.g.CopyRefused != "" {
+	return r.plan(), nil
+}
+
+// plan returns the way that is tried first.
+func (r *run) plan() *Plan {
+	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
+	if p.Way, p.Why = r.o.choose(r.g); p.Way == WayCopy && r.g.CopyRefused != "" {
 		p.Way, p.Why = WayNone, p.Why+"; and a copy is refused: "+r.g.CopyRefused
 	}
-	return p, nil
+	return p
 }
 
 // Run alters the table.
@@ -203,6 +229,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer r.close()
+	ctx, end, err := o.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	report, err := r.execute(ctx, began)
+	return report, aborted(ctx, err)
+}
+
+// execute alters the table of a run that began at a time.
+func (r *run) execute(ctx context.Context, began time.Time) (*Report, error) {
 	r.o.Monitor.named(r.s.FullName(), r.s.Text)
 	report := &Report{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g, LockWaits: []float64{}}
 	swapped := r.o.Swapped

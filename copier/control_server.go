@@ -33,6 +33,7 @@ var (
 	errSwaps        = errors.New("it ends with the swap of the tables: run cutover for one that is postponed")
 	errNothingWaits = errors.New("it swaps no tables")
 	errNotSwapped   = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
+	errNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
@@ -50,6 +51,76 @@ type controlled struct {
 	revert  func(lossy bool) error // nil: nothing is swapped
 
 	observe func(telemetry.Event) // called for each request that changes the copy
+}
+
+// A Socket is a control socket that outlives copies. Requests go to the copy that runs with it as Options.Socket; without one, it
+// reports a status and can be aborted.
+type Socket struct {
+	idle controlled
+	end  func()
+
+	mu      sync.Mutex
+	running *controlled // nil: no copy runs
+}
+
+// SocketOptions are the functions of a Socket without a copy.
+type SocketOptions struct {
+	Status  func() telemetry.Status
+	Abort   func()
+	Observe func(telemetry.Event) // called for each request that changes something
+}
+
+// OpenSocket listens at a path until Close is called.
+func OpenSocket(path string, o SocketOptions) (*Socket, error) {
+	none := func() error { return errNoCopy }
+	s := &Socket{idle: controlled{
+		status: o.Status, abort: o.Abort, observe: o.Observe,
+		change: func(throttle.LimitChange) error { return errNoCopy }, finish: none, proceed: none, revert: func(bool) error { return errNoCopy },
+	}}
+	var err error
+	s.end, err = serveControl(path, controlled{
+		status:  func() telemetry.Status { return s.current().status() },
+		change:  func(c throttle.LimitChange) error { return s.current().change(c) },
+		abort:   func() { s.current().abort() },
+		finish:  func() error { return s.current().finish() },
+		proceed: func() error { return s.current().proceedNow() },
+		revert:  func(lossy bool) error { return s.current().revertNow(lossy) },
+		observe: o.Observe,
+	})
+	return s, err
+}
+
+// Close stops listening.
+func (s *Socket) Close() { s.end() }
+
+// use directs requests to a copy; nil: none runs.
+func (s *Socket) use(c *controlled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = c
+}
+
+func (s *Socket) current() *controlled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return s.running
+	}
+	return &s.idle
+}
+
+func (c *controlled) proceedNow() error {
+	if c.proceed == nil {
+		return errNothingWaits
+	}
+	return c.proceed()
+}
+
+func (c *controlled) revertNow(lossy bool) error {
+	if c.revert == nil {
+		return errNotSwapped
+	}
+	return c.revert(lossy)
 }
 
 // controlHost is the Host header of clients. Requests with another one are refused.
@@ -162,20 +233,10 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 			response(w, nil) // respond before abort closes the socket
 			c.abort()
 		},
-		"POST /v1/finish": func(w http.ResponseWriter, _ *http.Request) { response(w, c.finish()) },
-		"POST /v1/cutover": func(w http.ResponseWriter, _ *http.Request) {
-			if c.proceed == nil {
-				response(w, errNothingWaits)
-				return
-			}
-			response(w, c.proceed())
-		},
+		"POST /v1/finish":  func(w http.ResponseWriter, _ *http.Request) { response(w, c.finish()) },
+		"POST /v1/cutover": func(w http.ResponseWriter, _ *http.Request) { response(w, c.proceedNow()) },
 		"POST /v1/revert": func(w http.ResponseWriter, r *http.Request) {
-			if c.revert == nil {
-				response(w, errNotSwapped)
-				return
-			}
-			response(w, c.revert(r.URL.Query().Get("lossy") == "true"))
+			response(w, c.revertNow(r.URL.Query().Get("lossy") == "true"))
 		},
 	}
 }

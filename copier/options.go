@@ -114,6 +114,9 @@ type Options struct {
 	// empty: none. See Control, ControlDir and ControlName.
 	Control string
 
+	// Socket is an open control socket that the copy uses instead; nil: there is none.
+	Socket *Socket
+
 	// MayRun reports whether reading may continue. It is called before each row, at most once per tick of
 	// the process's clock. nil: always.
 	MayRun func() bool

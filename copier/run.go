@@ -32,7 +32,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	control := &control{path: o.Control, abort: func() { end(endError{ErrAborted}) }}
+	control := &control{path: o.Control, socket: o.Socket, abort: func() { end(endError{ErrAborted}) }}
 	defer control.close()
 	o.meter(control)
 	o.waits = &telemetry.Waits{Observe: o.Observe}

@@ -51,8 +51,9 @@ func (r *run) status() telemetry.Status {
 // A control is the control socket of a copy. It outlives the runs that a lost lease ends: requests that
 // arrive between two runs apply to the next one.
 type control struct {
-	path  string // empty: none
-	abort func() // stops the copy
+	path   string  // empty: none
+	socket *Socket // instead of one at path; nil: none
+	abort  func()  // stops the copy
 
 	mu        sync.Mutex
 	run       *run               // nil between two runs
@@ -66,13 +67,20 @@ func (c *control) attach(r *run) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.run = r
-	if c.path == "" || c.end != nil {
+	if c.end != nil {
 		return nil
 	}
-	end, err := serveControl(c.path, controlled{
+	all := controlled{
 		status: c.status, change: c.change, abort: c.abort, finish: c.finish, proceed: r.o.Proceed, revert: r.o.Revert, observe: r.o.Observe,
-	})
-	c.end = end
+	}
+	var err error
+	switch {
+	case c.socket != nil:
+		c.socket.use(&all)
+		c.end = func() { c.socket.use(nil) }
+	case c.path != "":
+		c.end, err = serveControl(c.path, all)
+	}
 	return err
 }
 

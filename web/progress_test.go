@@ -28,6 +28,7 @@ func testProgress(start time.Time) Progress {
 		Table: "shop." + hostile, Alter: "ADD COLUMN a INT DEFAULT " + secretClause, Way: "copy", Why: "no INSTANT: " + secretClause,
 		Steps: []telemetry.StepStatus{{Step: telemetry.StepChecking, Start: start}, {Step: telemetry.StepCopying, Start: at(4)}, {Step: telemetry.StepSwapping, Start: at(20)}},
 		Tries: []telemetry.LockTry{{Start: at(20), Seconds: 1.5, Error: "lock: " + secretClause}, {Start: at(22), Seconds: 0.004}}, LockTries: 2, LockSeconds: 1.5,
+		Queue:        []telemetry.QueueItem{{Line: 3, Table: "shop.first", State: telemetry.QueueEarlier}, {Line: 4, Table: "shop." + hostile, State: telemetry.QueueRunning}},
 		PauseSeconds: 0.004, Old: &telemetry.OldTable{Name: "shop._tare_old_t", State: "kept", Until: new(at(3600)), NoWay: "altered by " + secretClause},
 	}
 	p.Live = &throttle.LiveStatus{Limit: 20, Interval: 2, Points: []throttle.LivePoint{point(0, 5), {Time: at(2)}, point(4, 31)}}
@@ -49,6 +50,7 @@ func TestProgress(t *testing.T) {
 		for _, want := range []string{
 			"shop.&lt;script&gt;", "swapping", "4,250 of about", "48 s left", "120 /s", "25 %", "31 ms, over 20 ms", "3 s behind, confirmed 0.2 s ago", "waits for the throttle, 7 s so far",
 			"kept", "until 2026-03-04 06:06:07", "1.5 s", "2 in all; the swap took 4 ms", "2026-03-04 05:06:27", `id="live"`, `class="line c2"`, "05:06:11 copying", "/api/v1/progress",
+			"shop.first", `<span class="tag good">earlier</span>`, `<span class="tag">running</span>`,
 		} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the page is without %q:\n%s", user, want, page)

@@ -43,9 +43,13 @@ kill -9 the same command resumes. tare alter lint prints what an ALTER TABLE wou
 Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 		Example: `  tare alter --on mysql://app:secret@db1 --table shop.orders 'ADD COLUMN note VARCHAR(200), DROP INDEX k'
   tare alter lint --on mysql://app@db1 --table shop.orders 'MODIFY total DECIMAL(12,2) NOT NULL'
-  tare alter --on mysql://app@db1 --table shop.orders 'MODIFY id BIGINT' --max-p99 20ms --gateway http://gw:8316 --postpone-cutover`,
-		Args: oneClauses,
+  tare alter --on mysql://app@db1 --table shop.orders 'MODIFY id BIGINT' --max-p99 20ms --gateway http://gw:8316 --postpone-cutover
+  tare alter --on mysql://app@db1 --queue tonight.txt`,
+		Args: func(cmd *cobra.Command, args []string) error { return once.arguments(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if once.queue != "" {
+				return once.runQueue(cmd, options, given)
+			}
 			o, err := once.options(cmd, options, given, args)
 			if err != nil {
 				return err
@@ -63,6 +67,7 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 	}
 	given = bindFlags(cmd, options.Set())
 	once.bind(cmd)
+	cmd.Flags().StringVar(&once.queue, "queue", "", "alter several tables, one after the other: a `file` with lines such as shop.orders: ADD COLUMN note VARCHAR(200)")
 	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "print what would be done, as tare alter lint does")
 	cmd.Flags().BoolVar(&once.restart, "restart", false, "discard an unfinished copy of the table, and start again")
 	cmd.Flags().BoolVar(&once.postpone, "postpone-cutover", false, "when the rows are copied, keep the shadow table current until tare alter ctl cutover")
@@ -160,6 +165,7 @@ func oneClauses(cmd *cobra.Command, args []string) error {
 
 // alterFlags are for one run: a configuration file has no place for them.
 type alterFlags struct {
+	queue                 string // file; empty: none
 	json, dryRun          bool
 	alwaysCopy, neverCopy bool
 	restart, postpone     bool
@@ -230,12 +236,14 @@ func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[s
 	if o.Throttle.MaxP99 > 0 {
 		o.Throttle.Gateway = o.Gateway
 	}
-	o.Control, err = alterControl(c)
+	if !c.Queue {
+		o.Control, err = alterControl(c, []tabledef.Spec{{Schema: c.Schema, Name: c.Table}})
+	}
 	return o, err
 }
 
 // alterControl is the path of the control socket, empty when there is to be none.
-func alterControl(c *config.Alter) (string, error) {
+func alterControl(c *config.Alter, tables []tabledef.Spec) (string, error) {
 	switch c.Control {
 	case config.ControlOff:
 		return "", nil
@@ -244,7 +252,7 @@ func alterControl(c *config.Alter) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return filepath.Join(dir, copier.ControlName(string(c.On.Addr), []tabledef.Spec{{Schema: c.Schema, Name: c.Table}})), nil
+		return filepath.Join(dir, copier.ControlName(string(c.On.Addr), tables)), nil
 	}
 	return c.Control, nil
 }

@@ -152,6 +152,9 @@ func checkTare(t *testing.T, args []string) error {
 		return err
 	}
 	options := sectionOf(cmd)
+	if a, ok := options.(*config.Alter); ok {
+		a.Queue = cmd.Flags().Changed("queue")
+	}
 	given := make(map[string]string)
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if text, ok := f.Value.(*flagText); ok {

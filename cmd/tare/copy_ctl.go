@@ -237,7 +237,10 @@ func printHeld(w io.Writer, s *throttle.Status) error {
 
 // alterStatusText formats the state of an ALTER TABLE for people.
 func alterStatusText(a *telemetry.AlterStatus) string {
-	text := fmt.Sprintf("%s: %s, by %s (%s)\n", a.Table, a.Step(), a.Way, a.Why)
+	text := fmt.Sprintf("%s: %s%s\n", a.Table, a.Step(), alterWayText(a))
+	if n := a.QueuePosition(); n > 0 {
+		text = fmt.Sprintf("%d of %d in the queue: ", n, len(a.Queue)) + text
+	}
 	if a.LockTries > 0 {
 		text += fmt.Sprintf("its lock: %d tries, %.1f s in those that failed\n", a.LockTries, a.LockSeconds)
 	}
@@ -255,4 +258,12 @@ func alterStatusText(a *telemetry.AlterStatus) string {
 		text += "\n"
 	}
 	return text
+}
+
+// alterWayText formats the way of an ALTER TABLE, once it is chosen.
+func alterWayText(a *telemetry.AlterStatus) string {
+	if a.Way == "" {
+		return ""
+	}
+	return fmt.Sprintf(", by %s (%s)", a.Way, a.Why)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/pem"
 	"fmt"
@@ -9,12 +10,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
 )
 
 func TestMain(m *testing.M) {
@@ -39,11 +46,16 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *rewrite,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
+			env.Values[scriptServer{}] = &scriptServer{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"pages": pages,
+			"exits":  exits,
+			"pages":  pages,
+			"server": database,
+			"sql":    sqlStatements,
+			"holds":  holds,
+			"during": during,
 		},
 	})
 }
@@ -62,6 +74,103 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if want := args[0]; fmt.Sprint(code) != want {
 		ts.Fatalf("tare exits with %d, want %s", code, want)
+	}
+}
+
+// A scriptServer is the MySQL server of a script.
+type scriptServer struct {
+	*testmysql.Server                   // nil: not started
+	held              *mysqlconn.Client // nil: no table is held
+}
+
+// database starts a MariaDB with a binary log, whose URL for --on is in ON: server.
+func database(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: server")
+	}
+	s, err := testmysql.New(testmysql.WithBinlog())
+	ts.Check(err)
+	server := ts.Value(scriptServer{}).(*scriptServer)
+	server.Server = s
+	ts.Defer(func() {
+		if server.held != nil {
+			_ = server.held.Close() // the script is over
+		}
+		ts.Check(s.Close())
+	})
+	ts.Setenv("ON", "mysql://"+testmysql.RootUser+":"+testmysql.Password+"@"+s.Addr)
+}
+
+// serverOf returns the server of the script.
+func serverOf(ts *testscript.TestScript) *scriptServer {
+	s := ts.Value(scriptServer{}).(*scriptServer)
+	if s.Server == nil {
+		ts.Fatalf("no server was started")
+	}
+	return s
+}
+
+// sqlStatements executes statements at the server: sql 'CREATE DATABASE shop'.
+func sqlStatements(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: sql statement...")
+	}
+	ts.Check(serverOf(ts).Exec(args...))
+}
+
+// holds has a transaction hold the metadata lock of a table until the next call, without a table: holds shop.orders.
+func holds(ts *testscript.TestScript, neg bool, args []string) {
+	s := serverOf(ts)
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: holds [table]")
+	}
+	if len(args) == 0 {
+		ts.Check(s.held.Close())
+		s.held = nil
+		return
+	}
+	ctx := context.Background()
+	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
+	ts.Check(err)
+	s.held = c
+	for _, statement := range []string{"START TRANSACTION", "SELECT COUNT(*) FROM " + args[0]} {
+		_, err := c.Exec(ctx, statement)
+		ts.Check(err)
+	}
+}
+
+// during runs a command line of tare, executes a statement at the server, or sends SIGTERM, when a text appears on standard error, and
+// compares the exit code: during 'next try' SIGTERM 130 alter --on $ON ….
+func during(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: during text statement|SIGTERM code argument...")
+	}
+	text, act, want := args[0], args[1], args[2]
+	exe, err := os.Executable()
+	ts.Check(err)
+	cmd := exec.Command(exe, args[3:]...)
+	cmd.Args[0], cmd.Dir, cmd.Env = "tare", ts.MkAbs("."), append(os.Environ(), "XDG_RUNTIME_DIR="+ts.Getenv("WORK"))
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	deadline := time.AfterFunc(testwait.Limit, func() { _ = cmd.Process.Kill() }) // its exit code is compared
+	defer deadline.Stop()
+	seen := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		ts.Logf("%s", lines.Text())
+		if seen || !strings.Contains(lines.Text(), text) {
+			continue
+		}
+		seen = true
+		if act == "SIGTERM" {
+			ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+			continue
+		}
+		ts.Check(serverOf(ts).Exec(act))
+	}
+	_ = cmd.Wait() // its exit code is compared
+	if code := fmt.Sprint(cmd.ProcessState.ExitCode()); !seen || code != want {
+		ts.Fatalf("tare exits with %s, want %s; %q was seen: %t", code, want, text, seen)
 	}
 }
 

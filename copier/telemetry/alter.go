@@ -17,6 +17,8 @@ type AlterStatus struct {
 
 	PauseSeconds float64   `json:"pause_seconds"` // from the request for the lock to the end of the last swap; 0: none
 	Old          *OldTable `json:"old,omitempty"` // the old table of a copy, after the swap
+
+	Queue []QueueItem `json:"queue,omitempty"` // all entries of the queue that it is a part of
 }
 
 // An AlterStep is a step of an ALTER TABLE.
@@ -61,4 +63,34 @@ type OldTable struct {
 	Until *time.Time `json:"until,omitempty"`  // when it is dropped; null: it is not kept
 	NoWay string     `json:"no_way,omitempty"` // why it cannot be reverted; empty: it can
 	Lossy []string   `json:"lossy,omitempty"`  // what a revert could lose
+}
+
+// A QueueState is the state of an alteration in a queue.
+type QueueState string
+
+// The states of an alteration in a queue.
+const (
+	QueueWaiting QueueState = "waiting"
+	QueueRefused QueueState = "refused" // by the check before the first one
+	QueueRunning QueueState = "running"
+	QueueDone    QueueState = "done"
+	QueueEarlier QueueState = "earlier" // done by an earlier run
+	QueueFailed  QueueState = "failed"
+)
+
+// A QueueItem is an alteration in a queue.
+type QueueItem struct {
+	Line  int        `json:"line"`
+	Table string     `json:"table"`
+	State QueueState `json:"state"`
+}
+
+// QueuePosition returns the number of the alteration that runs in the queue, from 1; 0: none.
+func (a *AlterStatus) QueuePosition() int {
+	for i, x := range a.Queue {
+		if x.State == QueueRunning {
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -20,6 +20,7 @@ type Alter struct {
 	TLSCA string // file; "" for the system's authorities
 
 	Schema, Table string
+	Queue         bool // several tables are altered, which a file names
 
 	MaxLockWait time.Duration
 	LockTries   int
@@ -119,8 +120,11 @@ func (c *Alter) Ready() error {
 	if c.On.Addr == "" {
 		errs = append(errs, errors.New("--on is required, such as --on mysql://app@db1"))
 	}
-	if c.table == "" {
+	switch {
+	case c.table == "" && !c.Queue:
 		errs = append(errs, errors.New("--table is required, such as --table shop.orders"))
+	case c.table != "" && c.Queue:
+		errs = append(errs, errors.New("--table and --queue exclude each other: each line of a queue names its table"))
 	}
 	return errors.Join(errs...)
 }
