@@ -133,7 +133,7 @@ func TestLockWait(t *testing.T) {
 # HELP tare_alter_lock_tries_total Statements and swaps that waited for the table's lock.
 # TYPE tare_alter_lock_tries_total counter
 tare_alter_lock_tries_total 2
-`), "tare_alter_lock_tries_total", "tare_alter_swap_pause_seconds", "tare_alter_way_back_closed"); err != nil {
+`), "tare_alter_lock_tries_total", "tare_alter_swap_pause_seconds", "tare_alter_old_table_until_timestamp_seconds"); err != nil {
 			t.Error(err)
 		}
 	})

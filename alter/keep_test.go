@@ -203,7 +203,7 @@ func TestRevertRunning(t *testing.T) {
 				t.Errorf("the status of the %s: %+v, %+v", name, s, a)
 			}
 		}
-		if n := testutil.CollectAndCount(o.Monitor, "tare_alter_swap_pause_seconds", "tare_alter_old_table_until_timestamp_seconds", "tare_alter_way_back_closed"); n != 3 {
+		if n := testutil.CollectAndCount(o.Monitor, "tare_alter_swap_pause_seconds", "tare_alter_old_table_until_timestamp_seconds"); n != 2 {
 			t.Errorf("%d metrics of the swap and the old table", n)
 		}
 		if _, err := control.Proceed(t.Context()); err == nil || !strings.Contains(err.Error(), "the tables are swapped") {

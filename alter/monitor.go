@@ -156,7 +156,7 @@ func (m *Monitor) old(name string, k *Kept, until time.Time) {
 }
 
 // monitorDescs are the descriptors of the metrics of an alteration, besides those of its copy.
-type monitorDescs struct{ step, tries, waited, pause, old, closed, queue *prometheus.Desc }
+type monitorDescs struct{ step, tries, waited, pause, old, queue *prometheus.Desc }
 
 func newMonitorDescs() *monitorDescs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
@@ -169,7 +169,6 @@ func newMonitorDescs() *monitorDescs {
 		pause:  desc("swap_pause_seconds", "From the request for the lock to the end of the last swap, which bounds the wait of clients. Absent: no swap."),
 		old:    desc("old_table_until_timestamp_seconds", "When the old table is dropped. Absent: none is kept."),
 		queue:  desc("queue_entries", "Entries of the queue by state. Absent: there is no queue.", "state"),
-		closed: desc("way_back_closed", "1 if the old table is kept and the change cannot be reverted any more. Absent: none is kept."),
 	}
 }
 
@@ -177,7 +176,7 @@ func newMonitorDescs() *monitorDescs {
 func (m *Monitor) Describe(ch chan<- *prometheus.Desc) {
 	m.Copy.Describe(ch)
 	d := newMonitorDescs()
-	for _, one := range []*prometheus.Desc{d.step, d.tries, d.waited, d.pause, d.old, d.closed, d.queue} {
+	for _, one := range []*prometheus.Desc{d.step, d.tries, d.waited, d.pause, d.old, d.queue} {
 		ch <- one
 	}
 }
@@ -204,7 +203,6 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	}
 	if o := a.Old; o != nil && o.Until != nil {
 		send(d.old, prometheus.GaugeValue, float64(o.Until.Unix()))
-		send(d.closed, prometheus.GaugeValue, truth(o.NoWay != ""))
 	}
 	entries := make(map[telemetry.QueueState]int)
 	for _, x := range a.Queue {
