@@ -24,7 +24,7 @@ import (
 )
 
 // ErrAborted is the error of a copy that was stopped over its control socket.
-var ErrAborted = errors.New("stopped by tare copy ctl abort: the same command resumes from here")
+var ErrAborted = errors.New("stopped by ctl abort: the same command resumes from here")
 
 // Errors of a finish request that cannot be executed.
 var (

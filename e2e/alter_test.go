@@ -4,10 +4,14 @@ package e2e
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -279,4 +283,38 @@ func TestAlterThroughGateway(t *testing.T) {
 			t.Errorf("the gateway pauses clients: %s", metrics)
 		}
 	})
+}
+
+// TestAlterPage visits the page of an alteration whose swap is postponed, and that is in a queue, while a client writes through a gateway.
+func TestAlterPage(t *testing.T) {
+	b := startBrowser(t)
+	s := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier"))
+	create, insert := alterTable(t)
+	must(t, s.Exec("CREATE DATABASE paged CHARACTER SET utf8mb4", strings.ReplaceAll(create, "{table}", "paged.t"), "CREATE TABLE paged.next LIKE paged.t"))
+	gateway := startTare(t, s.Addr)
+	db := open(t, gateway.addr, "paged")
+	w := writeAltered(t, db, "paged.t", insert, 100)
+	queue := filepath.Join(t.TempDir(), "queue")
+	must(t, os.WriteFile(queue, []byte("paged.t: ADD COLUMN note INT FIRST\npaged.next: ADD COLUMN note INT FIRST\n"), 0o600))
+	address := make(chan string, 1)
+	startChild(t, exec.Command(binary, "alter", "--on", "mysql://copier:"+testmysql.Password+"@"+s.Addr, "--queue", queue, "--always-copy", "--postpone-cutover", "--control-socket", "off",
+		"--gateway", gateway.http, "--max-p99", "5s", "--http", "127.0.0.1:0", "--diag-format", "json"), func(text []byte) {
+		var line struct{ Msg, HTTP string }
+		if json.Unmarshal(text, &line) == nil && line.HTTP != "" {
+			address <- line.HTTP
+		}
+	})
+	page, measured := testwait.Receive(t, "the address of the page", address), regexp.MustCompile(`"p99_ms":[0-9]`)
+	eventually(t, "postponed", func() bool {
+		_, body := get(t, page+"/api/v1/progress")
+		return strings.Contains(body, `{"step":"postponed"`) && measured.MatchString(body)
+	})
+	look(t, b, page, "/",
+		`document.querySelectorAll("#live path.line.c2").length === 1`, // the limit
+		`document.querySelector("main").innerText.includes("postponed")`,
+		`document.querySelector("main").innerText.includes("paged.next")`,
+		`document.querySelector("main").innerText.includes("confirmed")`,
+		`document.querySelectorAll("ol.marks li").length > 3`,
+	)
+	w.end(t, db, "paged.t")
 }
