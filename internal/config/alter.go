@@ -60,7 +60,7 @@ func NewAlter() *Alter {
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
 	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept, and changes are followed back into it for tare alter revert; 0: it is dropped at once")
 	c.Throttle.declareAlter(s)
-	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl, where rows are copied: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
+	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
 	c.HTTPAccess.declare(s)
 	c.Diag.declare(s)
