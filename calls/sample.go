@@ -2,7 +2,7 @@ package calls
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -27,13 +27,14 @@ const (
 
 // Options configures a Sample.
 type Options struct {
-	// Bytes bounds the memory, and so the time covered; at least MinBytes.
+	// Bytes bounds the memory, and so the time covered; MinBytes to MaxBytes.
 	Bytes int64
 }
 
-// MinBytes is the minimum memory of a Sample, DefaultBytes covers half an hour.
+// MinBytes and MaxBytes bound the memory of a Sample, DefaultBytes covers half an hour.
 const (
 	MinBytes     = 2 * int64(unsafe.Sizeof(span{}))
+	MaxBytes     = int64(1) << 30
 	DefaultBytes = 8 << 20
 )
 
@@ -90,8 +91,8 @@ type Tag struct{ Key, Value string }
 
 // New returns an empty Sample.
 func New(o Options) (*Sample, error) {
-	if o.Bytes < MinBytes {
-		return nil, errors.New("sample of calls: the bound is too small")
+	if o.Bytes < MinBytes || o.Bytes > MaxBytes {
+		return nil, fmt.Errorf("a sample of calls of %d bytes: want %d to %d", o.Bytes, MinBytes, MaxBytes)
 	}
 	return &Sample{spans: make([]span, o.Bytes/int64(unsafe.Sizeof(span{})))}, nil
 }

@@ -112,12 +112,20 @@ func fold(normalized string) string {
 	for i, part := range parts {
 		switch {
 		case i%2 == 0:
-			b.WriteString(signs.Replace(strings.ToUpper(part)))
+			b.WriteString(signs.Replace(upper(part)))
 		case strings.HasSuffix(parts[i-1], "@") && !strings.HasSuffix(parts[i-1], "@@"):
 			b.WriteByte('?')
 		default:
-			b.WriteString(strings.ToUpper(part))
+			b.WriteString(upper(part))
 		}
 	}
 	return b.String()
+}
+
+// upper returns a text in upper case. One that is not UTF-8 is returned as it is, because strings.ToUpper replaces its bytes.
+func upper(text string) string {
+	if !utf8.ValidString(text) {
+		return text
+	}
+	return strings.ToUpper(text)
 }

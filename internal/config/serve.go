@@ -151,8 +151,8 @@ func (c *Serve) Validate() error {
 	if c.BackendTLSCA != "" && c.BackendTLS != gateway.TLSVerifyCA && c.BackendTLS != gateway.TLSVerifyIdentity {
 		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
 	}
-	if b := int64(c.CallSampleBytes); b != 0 && b < calls.MinBytes {
-		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0 or at least %d bytes", c.CallSampleBytes, calls.MinBytes))
+	if b := int64(c.CallSampleBytes); b != 0 && (b < calls.MinBytes || b > calls.MaxBytes) {
+		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0, or %s to %s", c.CallSampleBytes, Bytes(calls.MinBytes), Bytes(calls.MaxBytes)))
 	}
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
