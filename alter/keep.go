@@ -128,7 +128,7 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// monitorOld reports what has become of the old table.
+// monitorOld reports the state of the old table.
 func (r *run) monitorOld(k *Kept) { r.o.Monitor.old(r.s.Schema+"."+r.s.old(), k, r.job.keptUntil()) }
 
 // turn records the way back from the swap, or why there is none.

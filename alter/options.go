@@ -41,7 +41,7 @@ type Options struct {
 	MaxViewAge time.Duration // 0: copier.DefaultMaxViewAge
 	Throttle   throttle.Options
 	Control    string   // path of a unix socket; empty: none
-	Monitor    *Monitor // observes the run; nil: no one does
+	Monitor    *Monitor // observes the run; nil: nothing does
 
 	// Gateway is the tare serve through which clients are paused for the moment of a swap. No URL: they wait for the table's lock.
 	Gateway gatewayclient.Gateway

@@ -302,7 +302,7 @@ func alterError(ctx context.Context, err error) error {
 	return &partialError{err}
 }
 
-// printAlterEnd prints what has become of an old table.
+// printAlterEnd prints the state of an old table.
 func printAlterEnd(w io.Writer, r *alter.Report, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(struct {
