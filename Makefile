@@ -11,8 +11,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them. Of the
 # others, which are the same code without it, `make test` repeats the allocation tables. `make invariants` tests all.
 INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./sqlplan/... ./frontend/... ./stmtstats/... ./tsblock/... ./slab/... ./storegateway/...
-# Tests of many blocks, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
-MANYBLOCKS := ^(TestMixedResolutions|TestManySmallBlocks|TestTenThousandBlocks|TestWindows.*)$$
+# Tests of many blocks or faults, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
+MANYBLOCKS := ^(TestS3Faults|TestMixedResolutions|TestManySmallBlocks|TestTenThousandBlocks|TestWindows.*)$$
 ALLOCATIONS := ./calls ./explain ./gateway ./markers ./mysqlwire ./querylog ./rowstream ./sqldigest ./throttle ./tick
 
 # Where goroutines share memory and a run is short; of the other packages, the tests that share it. `make race` has all.
@@ -57,7 +57,7 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	.ci/tidy
 	go vet ./...
 	go tool sizegen -verify ./...
-	GOGC=$(TESTGOGC) go test -vet=off ./...
+	GOGC=$(TESTGOGC) go test -p 3 -vet=off ./... # many tests wait for servers
 	go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
 	go test -vet=off -short -race $(RACE)
