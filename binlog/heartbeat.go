@@ -49,7 +49,7 @@ type beatWriter struct {
 	c  *mysqlconn.Client // nil: not connected
 }
 
-// Heartbeat implements Follower.
+// WriteHeartbeat implements Follower.
 func (d *Direct) WriteHeartbeat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()

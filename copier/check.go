@@ -27,7 +27,7 @@ func (r *run) check(ctx context.Context) error {
 		if err := recallTable(t, ctx, r.to, r.o, r.state); err != nil {
 			return err
 		}
-		if err := mayWriteTo(t, ctx, r); err != nil {
+		if err := mayWriteTo(ctx, t, r); err != nil {
 			return err
 		}
 	}
@@ -66,12 +66,12 @@ func (r *run) mayHaveTriggers(ctx context.Context, t *tabledef.Table) error {
 
 // mayWriteTo returns an error for a target table with rows that no copy has recorded, unless --restart may
 // empty it.
-func mayWriteTo(t *tabledef.Table, ctx context.Context, r *run) error {
+func mayWriteTo(ctx context.Context, t *tabledef.Table, r *run) error {
 	if t.Create != "" || t.State != nil {
 		return nil
 	}
 	if !r.o.Restart {
-		return mustBeEmpty(t, ctx, r.to)
+		return mustBeEmpty(ctx, t, r.to)
 	}
 	if slices.Contains(r.o.Truncate, t.Spec.Target()) {
 		return nil

@@ -147,7 +147,7 @@ func (r *run) freeNames(ctx context.Context) error {
 }
 
 // dropForeignKeys drops the recorded foreign keys of a target table without copied rows.
-func dropForeignKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+func dropForeignKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	if t.State.Phase != tabledef.Copying || len(t.State.Keys) == 0 || t.Create != "" || slices.ContainsFunc(t.State.Chunks, func(k tabledef.RecordedChunk) bool { return k.Copied }) {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (r *run) addKeys(ctx context.Context) error {
 		w := r.newWriter()
 		w.Table = t.Spec.Source()
 		err := w.Retry(ctx, func() error {
-			err := state.WithIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(t, ctx, w.Conn) })
+			err := state.WithIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(ctx, t, w.Conn) })
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,7 @@ func (r *run) addKeys(ctx context.Context) error {
 
 // addMissingKeys adds the keys that the target's table lacks, in one ALTER. foreign_key_checks must be on,
 // otherwise the server does not validate the rows.
-func addMissingKeys(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+func addMissingKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	there, err := rowstream.ReadTable(ctx, c, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
 		return err

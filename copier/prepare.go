@@ -21,7 +21,7 @@ func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s s
 		if err := createTarget(t, ctx, c); err != nil {
 			return err
 		}
-		if err := mustBeEmpty(t, ctx, c); err != nil {
+		if err := mustBeEmpty(ctx, t, c); err != nil {
 			return err
 		}
 		if err := s.Begin(ctx, c, t.Spec, t.RecordedSpec(), from, position, t.DeferredIndexes, t.Keys); err != nil {
@@ -67,7 +67,7 @@ func createTarget(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) e
 }
 
 // mustBeEmpty returns an error for a target table with rows.
-func mustBeEmpty(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+func mustBeEmpty(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	found, err := hasRows(t, ctx, c)
 	if err == nil && found {
 		err = fmt.Errorf("copy to %s: it has rows already, which no copy has recorded; empty it, or use --restart --truncate %s",

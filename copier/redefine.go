@@ -254,7 +254,7 @@ func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec
 		d.Keys = !tabledef.SameForeignKeys(noted.Table, now.Table)
 	}
 	if d.Empty {
-		if err := mustBeEmpty(t, ctx, r.to); err != nil {
+		if err := mustBeEmpty(ctx, t, r.to); err != nil {
 			return nil, fmt.Errorf("the source's %s was truncated (%s), and everything before that is in the target: TRUNCATE TABLE %s there, and run the same command again to resume",
 				spec.Source(), d.Change, spec.TargetSQL())
 		}

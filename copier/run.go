@@ -302,7 +302,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 // strip prepares the target tables for rows. Foreign keys are dropped before the indexes that they need.
 func (r *run) strip(ctx context.Context) error {
 	for _, t := range r.tables {
-		if err := dropForeignKeys(t, ctx, r.to); err != nil {
+		if err := dropForeignKeys(ctx, t, r.to); err != nil {
 			return err
 		}
 	}

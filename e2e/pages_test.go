@@ -360,10 +360,10 @@ func TestTablesWithoutScripts(t *testing.T) {
 	}
 	for _, path := range paths {
 		tb.visit(t, path)
-		shown := eval[int](t, tb, `Array.from(document.querySelectorAll("main table tbody tr, main dl.figures dd")).filter((e) => e.checkVisibility()).length`)
+		shown := eval[int](t, tb, `Array.from(document.querySelectorAll("main table tbody tr, main dl.figures dd, main li")).filter((e) => e.checkVisibility()).length`)
 		reported := eval[bool](t, tb, `document.querySelector("main noscript")?.checkVisibility() ?? false`)
 		if shown == 0 && !reported && path != "/copies" || reported != (path == "/live") {
-			t.Errorf("%s shows %d figures and rows; says that it needs scripts: %v", path, shown, reported)
+			t.Errorf("%s shows %d figures, rows and items; says that it needs scripts: %v", path, shown, reported)
 		}
 		if eval[bool](t, tb, `Array.from(document.querySelectorAll("[data-scripted]")).some((e) => e.checkVisibility())`) {
 			t.Errorf("%s shows tools that need scripts", path)

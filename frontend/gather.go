@@ -64,7 +64,6 @@ type gather struct {
 	start   time.Time
 	missing int // parts without a response
 	running int // requests that have not reported
-	hedged  *gatheredPart
 	fault   error
 }
 

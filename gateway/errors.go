@@ -13,7 +13,6 @@ var (
 	errQuit               = errors.New("the client quit")
 	errBackendGone        = errors.New("the backend closed the connection during a command")
 	errBackendIdle        = errors.New("the backend closed the connection")
-	errPanic              = errors.New("panic in the session")
 	errDrained            = errors.New("Tare is shutting down") //nolint:staticcheck // a name
 	errIdle               = errors.New("the client was idle")
 	errRefused            = errors.New("a long statement was refused")

@@ -116,7 +116,7 @@ func (l *loop) exit() {
 		l.group.panicked(v, debug.Stack())
 	}
 	if t := l.current; t != nil {
-		l.finish(t)
+		l.finish()
 	}
 	if l.event < l.events {
 		l.event++
@@ -163,11 +163,11 @@ func (l *loop) resume(t *Task) {
 	_, alive := t.next()
 	l.current = nil
 	if !alive {
-		l.finish(t)
+		l.finish()
 	}
 }
 
-func (l *loop) finish(t *Task) {
+func (l *loop) finish() {
 	l.current = nil
 	l.tasks.Add(-1)
 	l.group.tasks.Done()

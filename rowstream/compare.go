@@ -20,6 +20,7 @@ const (
 	Temporal                   // equal times: DATE, DATETIME, TIMESTAMP, TIME; a date is its midnight
 )
 
+// Equal reports whether two values of a column in text form are equal.
 func (c Comparison) Equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

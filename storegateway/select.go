@@ -324,13 +324,14 @@ func (set *SeriesSet) assemble() error {
 		if err := set.room(&chunks, len(e.held.batch.Chunks(e.i))); err != nil {
 			return err
 		}
-		if deleted := e.deleted(); deleted == nil && !e.restricted() {
+		deleted := e.deleted()
+		if deleted == nil && !e.restricted() {
 			chunks = appendChunks(chunks, e.held.batch, e.i)
 			continue
-		} else if kept, err := set.appendKept(chunks, e, deleted); err != nil {
+		}
+		var err error
+		if chunks, err = set.appendKept(chunks, e, deleted); err != nil {
 			return err
-		} else {
-			chunks = kept
 		}
 	}
 	if len(set.front) > 1 {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -72,15 +73,7 @@ func Carried() []Kind { return []Kind{View, Procedure, Function, Trigger, Event,
 
 // carries reports whether objects of a kind are copied from the schemas that are asked for as a whole.
 func (s *Selection) carries(k Kind) bool {
-	if s.Kinds == nil {
-		return true
-	}
-	for _, other := range s.Kinds {
-		if k == other {
-			return true
-		}
-	}
-	return false
+	return s.Kinds == nil || slices.Contains(s.Kinds, k)
 }
 
 // errNothing says that a part of a selection is without effect.

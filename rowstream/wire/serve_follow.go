@@ -111,7 +111,7 @@ func (s *Service) serveLogBytes(ctx context.Context, m *rowpb.LogBytesRequest) (
 	return f.LogBytes(ctx, from, to)
 }
 
-// WriteHeartbeat implements rowpb.RowsServer, and is logged like LogEnd.
+// Beat implements rowpb.RowsServer, and is logged like LogEnd.
 func (s *Service) Beat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatReply, error) {
 	c := s.startCall(ctx, "beat", nil)
 	c.quiet = true

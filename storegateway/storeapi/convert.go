@@ -3,6 +3,7 @@ package storeapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"google.golang.org/grpc/codes"
@@ -143,12 +144,7 @@ func (c *converter) appendAggregates(chunk *storegateway.ChunkView) error {
 
 // requests reports whether the request has the aggregate. The StoreAPI numbers raw samples before them.
 func (c *converter) requests(kind tsblock.Aggregate) bool {
-	for _, a := range c.aggregates {
-		if a == storepb.Aggr(kind)+storepb.Aggr_COUNT {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.aggregates, storepb.Aggr(kind)+storepb.Aggr_COUNT)
 }
 
 // conversionError adds the block and the series of a chunk to err.

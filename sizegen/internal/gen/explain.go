@@ -10,7 +10,6 @@ import (
 // An explained type describes the walk of a type, field by field.
 type explained struct {
 	name   string
-	size   int64
 	fields []*explainedField
 }
 
