@@ -48,6 +48,24 @@ func TestFailedWrites(t *testing.T) {
 	}
 }
 
+// TestQueuedWhenAWriteFails has one write fail while others are queued: none of them is tried, so that insertion
+// does not seem to work again.
+func TestQueuedWhenAWriteFails(t *testing.T) {
+	var log logBuffer
+	d := &fakeDisk{left: -1, failed: syscall.ENOSPC, once: true, gate: make(chan struct{})}
+	c := open(t, Options{Dir: t.TempDir(), Log: log.logger(), Now: func() time.Time { return time.Unix(0, 0) }, storage: d.on})
+	all := somePages(1, 1, 10)
+	for _, p := range all {
+		p.set(c, 0)
+	}
+	close(d.gate)
+	written(t, c)
+	s := c.Stats()
+	if s.Writable || s.Errors != 1 || s.Dropped != 9 || log.lines(slog.LevelWarn) != 1 || log.lines(slog.LevelInfo) != 0 {
+		t.Errorf("%+v; log:\n%s", s, &log)
+	}
+}
+
 // TestSlowDisk has a disk that completes no write: Set does not wait, and drops what the queue has no room for.
 func TestSlowDisk(t *testing.T) {
 	d := &fakeDisk{left: -1, gate: make(chan struct{})}

@@ -169,6 +169,7 @@ type fakeDisk struct {
 	storage
 	mu     sync.Mutex
 	failed error         // result of writes
+	once   bool          // only the next write fails
 	left   int           // writes until all are lost, as after kill -9; negative: none is
 	torn   bool          // half of the last write arrives
 	gate   chan struct{} // writes wait until it is closed; nil: they do not
@@ -179,6 +180,9 @@ func (d *fakeDisk) WriteAt(p []byte, off int64) (int, error) {
 	gate, failed, left := d.gate, d.failed, d.left
 	if left > 0 {
 		d.left--
+	}
+	if d.once {
+		d.failed, d.once = nil, false
 	}
 	d.mu.Unlock()
 	if gate != nil {

@@ -47,7 +47,7 @@ func (c *Cache) enqueue(w *insertion) {
 
 // insertion returns an idle insertion, nil if there is none or nothing can be written now.
 func (c *Cache) insertion() *insertion {
-	if c.tags == nil || c.failing.Load() && c.options.Now().UnixNano() < c.retryAt.Load() {
+	if c.tags == nil || c.pausing() {
 		return nil
 	}
 	select {
@@ -60,6 +60,11 @@ func (c *Cache) insertion() *insertion {
 		return nil
 	}
 	return new(insertion)
+}
+
+// pausing reports whether nothing is to be written, because a write has failed a short time ago.
+func (c *Cache) pausing() bool {
+	return c.failing.Load() && c.options.Now().UnixNano() < c.retryAt.Load()
 }
 
 // run writes insertions and removes forgotten blocks until the cache is closed.
@@ -79,14 +84,19 @@ func (c *Cache) run() {
 	}
 }
 
-// write executes an insertion and makes it idle.
+// write executes an insertion and makes it idle. Those that were queued when a write failed are dropped: on a full
+// disk, some would succeed.
 func (c *Cache) write(w *insertion) {
-	c.report(panics.Guard(func() error {
-		if w.erase {
-			return c.eraseEmpty(w.slot)
-		}
-		return c.insert(w)
-	}))
+	if c.pausing() {
+		c.counts.dropped.Add(1)
+	} else {
+		c.report(panics.Guard(func() error {
+			if w.erase {
+				return c.eraseEmpty(w.slot)
+			}
+			return c.insert(w)
+		}))
+	}
 	c.counts.queued.Add(-1)
 	c.spare <- w
 }
