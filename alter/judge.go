@@ -204,8 +204,10 @@ func (j *judge) fill(ctx context.Context, most int) (rows int64, err error) {
 		names[i] = j.t.Columns[i].Name
 	}
 	const lenient = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
-	for _, sql := range []string{lenient, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), rowstream.Idents(names), j.t.SQLName(), most),
-		"SET SESSION sql_mode = @@GLOBAL.sql_mode"} {
+	for _, sql := range []string{
+		lenient, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), rowstream.Idents(names), j.t.SQLName(), most),
+		"SET SESSION sql_mode = @@GLOBAL.sql_mode",
+	} {
 		result, err := j.c.Exec(ctx, sql)
 		if err != nil {
 			return 0, fmt.Errorf("copy a sample of %s into the probe: %w", j.t.FullName(), err)

@@ -376,9 +376,25 @@ func (p *sqlParser) onTable() statement {
 
 // harmlessObjects are the kinds of objects without followed rows.
 var harmlessObjects = [...][]string{
-	{"VIEW"}, {"TRIGGER"}, {"PROCEDURE"}, {"FUNCTION"}, {"EVENT"}, {"USER"}, {"ROLE"}, {"SERVER"}, {"TABLESPACE"}, {"UNDO", "TABLESPACE"},
-	{"LOGFILE", "GROUP"}, {"RESOURCE", "GROUP"}, {"SPATIAL", "REFERENCE", "SYSTEM"}, {"PACKAGE"}, {"LIBRARY"}, {"INSTANCE"}, {"SEQUENCE"},
-	{"JSON", "DUALITY", "VIEW"}, {"JSON", "RELATIONAL", "DUALITY", "VIEW"},
+	{"VIEW"},
+	{"TRIGGER"},
+	{"PROCEDURE"},
+	{"FUNCTION"},
+	{"EVENT"},
+	{"USER"},
+	{"ROLE"},
+	{"SERVER"},
+	{"TABLESPACE"},
+	{"UNDO", "TABLESPACE"},
+	{"LOGFILE", "GROUP"},
+	{"RESOURCE", "GROUP"},
+	{"SPATIAL", "REFERENCE", "SYSTEM"},
+	{"PACKAGE"},
+	{"LIBRARY"},
+	{"INSTANCE"},
+	{"SEQUENCE"},
+	{"JSON", "DUALITY", "VIEW"},
+	{"JSON", "RELATIONAL", "DUALITY", "VIEW"},
 }
 
 // harmlessObject reads the options before the kind of an object, such as its definer, and the kind.

@@ -56,7 +56,8 @@ func TestMetricsOfStatus(t *testing.T) {
 	}{
 		{"preparing", telemetry.Status{Phase: telemetry.RunPreparing, Throttle: throttle.Status{Share: 1}}, phases(telemetry.RunPreparing, map[string]float64{"throttle_rate": 1})},
 		{
-			"copying, and waiting", telemetry.Status{
+			"copying, and waiting",
+			telemetry.Status{
 				Phase: telemetry.RunCopying, Progress: &telemetry.CopyProgress{Percent: 25, Rows: 10, RowsEstimate: 40},
 				Throttle: throttle.Status{Share: 0.5, Limits: []throttle.LimitStatus{
 					{Name: "lag of r", Unit: "s", Bound: 10, Value: 4, HeldSeconds: 2},
@@ -74,11 +75,13 @@ func TestMetricsOfStatus(t *testing.T) {
 		},
 		{"a lag that was never proven", telemetry.Status{Phase: telemetry.RunFollowing, Follow: &telemetry.FollowStatus{}}, phases(telemetry.RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 0, "outrun": 0})},
 		{
-			"a lag that is no longer known", telemetry.Status{Phase: telemetry.RunFollowing, Follow: &telemetry.FollowStatus{ConfirmedSeconds: number(40), CaughtUp: true}},
+			"a lag that is no longer known",
+			telemetry.Status{Phase: telemetry.RunFollowing, Follow: &telemetry.FollowStatus{ConfirmedSeconds: number(40), CaughtUp: true}},
 			phases(telemetry.RunFollowing, map[string]float64{"throttle_rate": 0, "caught_up": 1, "outrun": 0, "lag_confirmed_timestamp_seconds": 960}),
 		},
 		{
-			"a lag", telemetry.Status{Phase: telemetry.RunReversing, Follow: &telemetry.FollowStatus{LagSeconds: number(0.5), ConfirmedSeconds: number(0.25), LagBytes: &bytes, Outrun: &telemetry.Outrun{}}},
+			"a lag",
+			telemetry.Status{Phase: telemetry.RunReversing, Follow: &telemetry.FollowStatus{LagSeconds: number(0.5), ConfirmedSeconds: number(0.25), LagBytes: &bytes, Outrun: &telemetry.Outrun{}}},
 			phases(telemetry.RunReversing, map[string]float64{
 				"throttle_rate": 0, "caught_up": 0, "outrun": 1, "lag_seconds": 0.5, "lag_confirmed_timestamp_seconds": 999.75, "lag_bytes": 77,
 			}),

@@ -41,8 +41,10 @@ func TestGrowing(t *testing.T) {
 			"mixed":   {create: "(a INT NOT NULL, id INT NOT NULL, u INT, PRIMARY KEY (a, id DESC))", insert: "INSERT INTO mixed VALUES (%[1]d DIV 50, %[1]d, 0)", before: 400},
 			"sparse":  {create: "(id BIGINT PRIMARY KEY, u INT)", insert: "INSERT INTO sparse VALUES (%[1]d * 1000003, %[1]d)", before: 400},
 			"nothing": {create: "(id INT PRIMARY KEY, u INT)", insert: "INSERT INTO nothing VALUES (%[1]d, 0)"},
-			"gone": {create: "(id INT PRIMARY KEY, u INT)", insert: "INSERT INTO gone VALUES (%[1]d, 0)", before: 100,
-				more: []string{"DELETE FROM gone"}},
+			"gone": {
+				create: "(id INT PRIMARY KEY, u INT)", insert: "INSERT INTO gone VALUES (%[1]d, 0)", before: 100,
+				more: []string{"DELETE FROM gone"},
+			},
 		}
 	}
 	changes := func(n int) []string { // rows before the bound, at it, and across it

@@ -81,10 +81,14 @@ func TestSchemaRoundTrip(t *testing.T) {
 		first, via, last func(*testing.T) *testmysql.Server
 		create, only     []string
 	}{
-		{name: "MySQL", first: servers.holdMySQL, via: func(t *testing.T) *testmysql.Server { return servers.hold(t).from }, last: secondMySQL,
-			create: []string{"CREATE DATABASE trip CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci"}, only: mysqlOnly},
-		{name: "MariaDB", first: func(t *testing.T) *testmysql.Server { return servers.hold(t).from }, via: servers.holdMySQL, last: func(t *testing.T) *testmysql.Server { return servers.hold(t).to },
-			create: []string{"CREATE DATABASE trip CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"}, only: mariadbOnly},
+		{
+			name: "MySQL", first: servers.holdMySQL, via: func(t *testing.T) *testmysql.Server { return servers.hold(t).from }, last: secondMySQL,
+			create: []string{"CREATE DATABASE trip CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci"}, only: mysqlOnly,
+		},
+		{
+			name: "MariaDB", first: func(t *testing.T) *testmysql.Server { return servers.hold(t).from }, via: servers.holdMySQL, last: func(t *testing.T) *testmysql.Server { return servers.hold(t).to },
+			create: []string{"CREATE DATABASE trip CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"}, only: mariadbOnly,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first, via, last := tt.first(t), tt.via(t), tt.last(t)

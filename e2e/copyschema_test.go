@@ -156,8 +156,10 @@ func TestMySQLSchemaGrants(t *testing.T) {
 		args[i] = strings.Replace(a, "mysql://copier:", "mysql://few:", 1)
 	}
 	for _, step := range []struct{ lacks, grant string }{
-		{"kind table: it lacks SELECT", "grant select on kinds.* to few"}, {"kind view: it lacks SHOW VIEW", "grant show view on kinds.* to few"},
-		{"kind function: it lacks SHOW_ROUTINE", "grant show_routine on *.* to few"}, {"kind trigger: it lacks TRIGGER", "grant trigger on kinds.* to few"},
+		{"kind table: it lacks SELECT", "grant select on kinds.* to few"},
+		{"kind view: it lacks SHOW VIEW", "grant show view on kinds.* to few"},
+		{"kind function: it lacks SHOW_ROUTINE", "grant show_routine on *.* to few"},
+		{"kind trigger: it lacks TRIGGER", "grant trigger on kinds.* to few"},
 		{"kind event: it lacks EVENT", "grant event on kinds.* to few"},
 	} {
 		if _, stderr, err := command(t, "", binary, args...); err == nil || !strings.Contains(stderr, step.lacks) {

@@ -199,9 +199,15 @@ func newDocumented(t *testing.T) *documented {
 	var hosts strings.Builder
 	hosts.WriteString("127.0.0.1 localhost\n")
 	for i, h := range []struct{ name, port, to string }{
-		{"db1", "3306", d.source.Addr}, {"db2", "3306", d.target.Addr}, {"old", "3306", d.source.Addr}, {"new", "3306", d.target.Addr},
-		{"mimir-1", "8080", mimir}, {"mimir-2", "8080", mimir}, {"mimir.example", "8080", mimir},
-		{"gw1", "8316", "127.0.0.1:8316"}, {"gw2", "8316", "127.0.0.1:8316"},
+		{"db1", "3306", d.source.Addr},
+		{"db2", "3306", d.target.Addr},
+		{"old", "3306", d.source.Addr},
+		{"new", "3306", d.target.Addr},
+		{"mimir-1", "8080", mimir},
+		{"mimir-2", "8080", mimir},
+		{"mimir.example", "8080", mimir},
+		{"gw1", "8316", "127.0.0.1:8316"},
+		{"gw2", "8316", "127.0.0.1:8316"},
 	} {
 		ip := fmt.Sprintf("127.0.1.%d", i+1)
 		fmt.Fprintln(&hosts, ip, h.name)

@@ -183,7 +183,8 @@ func openAs(t *testing.T, addr, user, schema string, secure bool) *sql.DB {
 // text returns the result of a query, or its error.
 func text(t *testing.T, db interface {
 	Query(string, ...any) (*sql.Rows, error)
-}, query string, args ...any) string {
+}, query string, args ...any,
+) string {
 	t.Helper()
 	var b strings.Builder
 	rows, err := db.Query(query, args...)

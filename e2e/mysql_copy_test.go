@@ -63,8 +63,10 @@ func TestMySQLGrants(t *testing.T) {
 	from, to := mysqlGTID.get(t), mysqlPlain.get(t)
 	cleanSchema(t, "granted", from, to)
 	must(t, from.Exec("use granted", "create table granted.t (id int primary key, v int)", "insert into granted.t values (1, 1), (2, 2)"))
-	source := []string{"grant select on granted.* to few", "grant replication slave, replication client on *.* to few",
-		"grant create, insert, select, delete, drop on granted._tare_heartbeat to few"}
+	source := []string{
+		"grant select on granted.* to few", "grant replication slave, replication client on *.* to few",
+		"grant create, insert, select, delete, drop on granted._tare_heartbeat to few",
+	}
 	for _, c := range []struct {
 		name   string
 		grants []string

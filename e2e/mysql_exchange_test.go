@@ -294,6 +294,7 @@ func showPackets(packets [][]byte) string {
 
 // initDB and fieldList return commands with names, ofStatement those with numbers.
 func initDB(name string) []byte { return append([]byte{byte(mysqlwire.ComInitDB)}, name...) }
+
 func fieldList(table string) []byte {
 	return append([]byte{byte(mysqlwire.ComFieldList)}, table+"\x00"...)
 }

@@ -273,7 +273,9 @@ func TestDownsampledShown(t *testing.T) {
 		infos       string
 		warns       bool
 	}{
-		{"", []int64{0, 0}, "", true}, {"0s", []int64{0, 0}, "", true}, {"4m", []int64{0, 0}, "", true},
+		{"", []int64{0, 0}, "", true},
+		{"0s", []int64{0, 0}, "", true},
+		{"4m", []int64{0, 0}, "", true},
 		{"auto", []int64{0, 300_000, 300_000}, "downsampled to 5m, in 2 blocks", false},
 		{"5m", []int64{0, 300_000, 300_000}, "downsampled to 5m, in 2 blocks", false},
 		{"1h", []int64{0, 300_000, 3_600_000}, "downsampled to 1h, in 1 blocks", false},

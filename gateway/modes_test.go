@@ -51,8 +51,10 @@ func TestModesFollowTheServer(t *testing.T) {
 				{"!begin not atomic use mysql; end"},
 				{"!execute immediate 'use mysql'"},
 			} {
-				c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password,
-					Database: "test", TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements})
+				c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
+					Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password,
+					Database: "test", TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements,
+				})
 				must(t, err)
 				for _, sql := range sets {
 					set(t, c, sql)

@@ -65,8 +65,10 @@ func oddLogins() []oddLogin {
 	for _, plugin := range []string{native, oldPassword, "client_ed25519", "other"} {
 		odd = append(odd, oddLogin{name: "from an old client's address: " + plugin, early: true, user: app, plugin: plugin, response: 8, want: mysqlwire.ErrnoAccessDenied})
 		for _, user := range []string{app, ed, "nobody", "noone"} {
-			odd = append(odd, oddLogin{name: "a change that is left: " + plugin, user: app, response: -1, leave: true,
-				change: &mysqlwire.ChangeUser{User: []byte(user), AuthResponse: make([]byte, 20), AuthPlugin: []byte(plugin), Charset: 45}})
+			odd = append(odd, oddLogin{
+				name: "a change that is left: " + plugin, user: app, response: -1, leave: true,
+				change: &mysqlwire.ChangeUser{User: []byte(user), AuthResponse: make([]byte, 20), AuthPlugin: []byte(plugin), Charset: 45},
+			})
 		}
 	}
 	return odd

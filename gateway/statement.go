@@ -127,8 +127,10 @@ func (s *session) makePlan(st *sqlplan.Statement) {
 
 // refuseWithoutText refuses an execution whose text was not kept, because the current rules cannot be applied to it.
 func (s *session) refuseWithoutText() error {
-	return s.refuseStatement(&clientError{errno: mysqlwire.ErrnoSpecificAccessDenied,
-		msg: "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again"})
+	return s.refuseStatement(&clientError{
+		errno: mysqlwire.ErrnoSpecificAccessDenied,
+		msg:   "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again",
+	})
 }
 
 // recordPlan records the plan's type, the time that planning took and whether the cache missed.

@@ -18,9 +18,8 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
-	"github.com/taredb/tare/rollup"
-
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/rollup"
 )
 
 // A retainRig is an archive with a bucket of blocks that a test has created.

@@ -306,11 +306,19 @@ func TestAPI(t *testing.T) {
 		body, says string
 		code       int
 	}{
-		{``, "body", 400}, {`[]`, "body", 400}, {`{"title": "a"} {}`, "more after", 400}, {`{"titel": "a"}`, "titel", 400}, {`{}`, "title", 400},
-		{`{"title": "a\nb"}`, "title", 400}, {`{"title": "a", "kind": "Deploy"}`, "kind", 400}, {`{"title": "a", "kind": "ddl"}`, "recorded by Tare itself", 400},
-		{`{"title": "a", "link": "javascript:alert(1)"}`, "link", 400}, {`{"title": "a", "time": "2020-01-01T00:00:00Z"}`, "31 days", 400},
+		{``, "body", 400},
+		{`[]`, "body", 400},
+		{`{"title": "a"} {}`, "more after", 400},
+		{`{"titel": "a"}`, "titel", 400},
+		{`{}`, "title", 400},
+		{`{"title": "a\nb"}`, "title", 400},
+		{`{"title": "a", "kind": "Deploy"}`, "kind", 400},
+		{`{"title": "a", "kind": "ddl"}`, "recorded by Tare itself", 400},
+		{`{"title": "a", "link": "javascript:alert(1)"}`, "link", 400},
+		{`{"title": "a", "time": "2020-01-01T00:00:00Z"}`, "31 days", 400},
 		{`{"title": "a", "time": "2026-03-01T11:00:00Z", "end": "2026-03-01T10:00:00Z"}`, "before time", 400},
-		{`{"title": "` + strings.Repeat("a", 201) + `"}`, "200", 400}, {`{"title": "a", "text": "` + strings.Repeat("a", 2049) + `"}`, "2048", 400},
+		{`{"title": "` + strings.Repeat("a", 201) + `"}`, "200", 400},
+		{`{"title": "a", "text": "` + strings.Repeat("a", 2049) + `"}`, "2048", 400},
 		{`{"title": "` + strings.Repeat("a", 17<<10) + `"}`, "16384", 413},
 	} {
 		if code, body := call(full, "POST", Pattern, c.body); code != c.code || !strings.Contains(body, c.says) {

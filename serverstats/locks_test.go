@@ -25,7 +25,8 @@ func TestPileUps(t *testing.T) {
 		{"a cycle, which the server resolves", []edge{row(1, 2), row(2, 1)}, nil},
 		{"itself", []edge{row(1, 1)}, nil},
 		{
-			"two kinds", []edge{{2, 1, MetadataLock, "s.t"}, {3, 1, MetadataLock, "s.t"}, {4, 1, RowLock, "s.u"}},
+			"two kinds",
+			[]edge{{2, 1, MetadataLock, "s.t"}, {3, 1, MetadataLock, "s.t"}, {4, 1, RowLock, "s.u"}},
 			[]pileUp{{1, []uint32{2, 3, 4}, MetadataLock, "s.t"}},
 		},
 	} {

@@ -170,8 +170,13 @@ func SQLModeNamed(name []byte) Mode {
 		name string
 		mode Mode
 	}{
-		{"ANSI_QUOTES", ANSIQuotes}, {"ANSI", ANSIQuotes}, {"DB2", ANSIQuotes}, {"MAXDB", ANSIQuotes},
-		{"MSSQL", ANSIQuotes}, {"POSTGRESQL", ANSIQuotes}, {"ORACLE", ANSIQuotes | Oracle},
+		{"ANSI_QUOTES", ANSIQuotes},
+		{"ANSI", ANSIQuotes},
+		{"DB2", ANSIQuotes},
+		{"MAXDB", ANSIQuotes},
+		{"MSSQL", ANSIQuotes},
+		{"POSTGRESQL", ANSIQuotes},
+		{"ORACLE", ANSIQuotes | Oracle},
 		{"NO_BACKSLASH_ESCAPES", NoBackslashEscapes},
 	} {
 		if len(name) == len(f.name) && strings.EqualFold(string(name), f.name) {

@@ -36,9 +36,21 @@ func TestCharsetsAndModes(t *testing.T) {
 		name string
 		mode Mode
 	}{
-		{1, "big5", Big5}, {28, "gbk", GBK}, {250, "gb18030", GBK}, {13, "sjis", SJIS}, {96, "cp932", SJIS},
-		{8, "latin1", 0}, {45, "utf8mb4", 0}, {255, "utf8mb4", 0}, {33, "utf8mb3", 0}, {63, "binary", 0},
-		{1111, "gbk", GBK}, {2304, "utf8mb4", 0}, {35, "ucs2", UnknownCharset}, {10, "swe7", UnknownCharset}, {4000, "", UnknownCharset},
+		{1, "big5", Big5},
+		{28, "gbk", GBK},
+		{250, "gb18030", GBK},
+		{13, "sjis", SJIS},
+		{96, "cp932", SJIS},
+		{8, "latin1", 0},
+		{45, "utf8mb4", 0},
+		{255, "utf8mb4", 0},
+		{33, "utf8mb3", 0},
+		{63, "binary", 0},
+		{1111, "gbk", GBK},
+		{2304, "utf8mb4", 0},
+		{35, "ucs2", UnknownCharset},
+		{10, "swe7", UnknownCharset},
+		{4000, "", UnknownCharset},
 	} {
 		cs := CharsetOfCollation(c.id)
 		if cs.String() != c.name {

@@ -2,10 +2,10 @@ package sqlplan
 
 import (
 	"errors"
-	"github.com/taredb/tare/sqldigest"
 	"testing"
 
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/sqldigest"
 )
 
 func TestAllocs(t *testing.T) {

@@ -1,8 +1,9 @@
 package sqlplan
 
 import (
-	"github.com/taredb/tare/sqldigest"
 	"testing"
+
+	"github.com/taredb/tare/sqldigest"
 )
 
 func BenchmarkGet(b *testing.B) {

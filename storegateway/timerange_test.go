@@ -42,7 +42,8 @@ func TestTimeRanges(t *testing.T) {
 	for name, parts := range map[string][]blocksync.Options{
 		"times": {{Times: timesOf(t, 0, first)}, {Times: timesOf(t, first, second)}, {Times: timesOf(t, second, 0)}},
 		"times and shards": {
-			{Times: timesOf(t, 0, second)}, {Times: timesOf(t, second, 0), Shard: blocksync.Shard{Index: 1, Count: 2}},
+			{Times: timesOf(t, 0, second)},
+			{Times: timesOf(t, second, 0), Shard: blocksync.Shard{Index: 1, Count: 2}},
 			{Times: timesOf(t, second, 0), Shard: blocksync.Shard{Index: 2, Count: 2}},
 		},
 	} {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"

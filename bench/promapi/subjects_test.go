@@ -7,10 +7,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	stdregexp "regexp"
 	"testing"
 	"time"
-
-	stdregexp "regexp"
 
 	"github.com/grafana/regexp"
 	"github.com/prometheus/common/promslog"

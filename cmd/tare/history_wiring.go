@@ -88,8 +88,10 @@ func (h *historyService) open() error {
 		path  string
 		piece localstate.Piece
 	}{
-		{dir, historyDirPiece}, {tableDir, historyDirPiece},
-		{filepath.Join(dir, "series"), historyDirPiece}, {filepath.Join(dir, "bucket"), indexHeadersPiece},
+		{dir, historyDirPiece},
+		{tableDir, historyDirPiece},
+		{filepath.Join(dir, "series"), historyDirPiece},
+		{filepath.Join(dir, "bucket"), indexHeadersPiece},
 	} {
 		if err := h.server.Data.State.Dir(d.path, localstate.File{Piece: d.piece}); err != nil {
 			return fmt.Errorf("create history directory: %w", err)

@@ -23,8 +23,11 @@ var (
 
 func TestCollation(t *testing.T) {
 	for _, pair := range [][2]string{
-		{"utf8mb4_0900_ai_ci", "utf8mb4_uca1400_nopad_ai_ci"}, {"utf8mb4_0900_as_cs", "utf8mb4_uca1400_nopad_as_cs"}, {"utf8mb4_0900_bin", "utf8mb4_nopad_bin"},
-		{"utf8mb4_de_pb_0900_ai_ci", "utf8mb4_uca1400_german2_nopad_ai_ci"}, {"latin1_bin", "latin1_bin"},
+		{"utf8mb4_0900_ai_ci", "utf8mb4_uca1400_nopad_ai_ci"},
+		{"utf8mb4_0900_as_cs", "utf8mb4_uca1400_nopad_as_cs"},
+		{"utf8mb4_0900_bin", "utf8mb4_nopad_bin"},
+		{"utf8mb4_de_pb_0900_ai_ci", "utf8mb4_uca1400_german2_nopad_ai_ci"},
+		{"latin1_bin", "latin1_bin"},
 	} {
 		for _, tt := range []struct {
 			tr       *Translator
@@ -56,8 +59,10 @@ func TestTable(t *testing.T) {
 		tr         *Translator
 		line, want string
 	}{
-		{toMaria, "  `a` varchar(9) COLLATE utf8mb4_0900_ai_ci /*!80023 INVISIBLE */ COMMENT 'utf8mb4_0900_ai_ci /*!80023 INVISIBLE */',",
-			"  `a` varchar(9) COLLATE utf8mb4_uca1400_nopad_ai_ci INVISIBLE COMMENT 'utf8mb4_0900_ai_ci /*!80023 INVISIBLE */',"},
+		{
+			toMaria, "  `a` varchar(9) COLLATE utf8mb4_0900_ai_ci /*!80023 INVISIBLE */ COMMENT 'utf8mb4_0900_ai_ci /*!80023 INVISIBLE */',",
+			"  `a` varchar(9) COLLATE utf8mb4_uca1400_nopad_ai_ci INVISIBLE COMMENT 'utf8mb4_0900_ai_ci /*!80023 INVISIBLE */',",
+		},
 		{toMaria, "  KEY `utf8mb4_0900_ai_ci` (`a`) /*!80000 INVISIBLE */", "  KEY `utf8mb4_0900_ai_ci` (`a`) IGNORED"},
 		{toMaria, ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_as_cs", ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_nopad_as_cs"},
 		{toMaria, "  `t` text DEFAULT (_utf8mb4'a\\'_utf8mb4'),", "  `t` text DEFAULT ('a\\'_utf8mb4'),"},

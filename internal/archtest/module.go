@@ -43,8 +43,10 @@ func StandsAlone(t *Tree, dir, goVersion string, except ...string) (_ []Finding,
 	vet.Dir = tmp
 	vet.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -trimpath", "GOPROXY=off") // without the directory's name, builds are cached
 	if out, err := vet.CombinedOutput(); err != nil {
-		return []Finding{{dir, fmt.Sprintf("go vet fails outside of this module: %v\n%s", err, bytes.TrimSpace(out)),
-			"import the standard library and packages of this directory alone"}}, nil
+		return []Finding{{
+			dir, fmt.Sprintf("go vet fails outside of this module: %v\n%s", err, bytes.TrimSpace(out)),
+			"import the standard library and packages of this directory alone",
+		}}, nil
 	}
 	return nil, nil
 }

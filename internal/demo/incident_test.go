@@ -52,8 +52,11 @@ func TestIncidentIsAnnounced(t *testing.T) {
 
 func TestScaled(t *testing.T) {
 	for _, c := range []struct{ at, length, want time.Duration }{
-		{deployAfter, 0, time.Minute}, {healAfter, time.Hour, 150 * time.Second}, {deployAfter, 3 * time.Minute, time.Minute},
-		{deployAfter, 30 * time.Second, 10 * time.Second}, {healAfter, 30 * time.Second, 25 * time.Second},
+		{deployAfter, 0, time.Minute},
+		{healAfter, time.Hour, 150 * time.Second},
+		{deployAfter, 3 * time.Minute, time.Minute},
+		{deployAfter, 30 * time.Second, 10 * time.Second},
+		{healAfter, 30 * time.Second, 25 * time.Second},
 	} {
 		if got := scaled(c.at, c.length); got != c.want {
 			t.Errorf("%v of %v: %v, want %v", c.at, c.length, got, c.want)

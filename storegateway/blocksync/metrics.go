@@ -106,7 +106,8 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.parts() {
 		c.Describe(ch)
 	}
-	for _, d := range [...]*prometheus.Desc{m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc, m.hedgesDesc,
+	for _, d := range [...]*prometheus.Desc{
+		m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc, m.hedgesDesc,
 		m.bucketReadsDesc, m.readBytesDesc, m.readErrorsDesc,
 	} {
 		ch <- d

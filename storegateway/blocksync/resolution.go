@@ -249,8 +249,12 @@ func (t *Tenant) coarser(gaps []*gap, mint, maxt int64, r Resolution, matches fu
 func (g *coverGroup) coarser(s span, level int, matches func(*gap) bool) (gaps []*gap) {
 	for n := level; n < len(levels); n++ {
 		for b := range g.levels[n].overlapping(s) {
-			lacks := &gap{b.id, blockTimes{true, b.mint, b.end, g.external}, g.external, SkipDownsampled,
-				fmt.Sprintf("its resolution of %s is coarser than the request allows, see max_source_resolution", levels[n])}
+			lacks := &gap{
+				b.id,
+				blockTimes{true, b.mint, b.end, g.external},
+				g.external, SkipDownsampled,
+				fmt.Sprintf("its resolution of %s is coarser than the request allows, see max_source_resolution", levels[n]),
+			}
 			if matches(lacks) {
 				gaps = append(gaps, lacks)
 			}

@@ -3,11 +3,10 @@ package k8s
 import (
 	"encoding/json"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-
 	// Imported by the generated code; keeps go.mod independent of that code.
 	_ "gopkg.in/inf.v0"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
