@@ -21,7 +21,7 @@ type Monitor struct {
 	started time.Time
 	alter   telemetry.AlterStatus
 
-	queue []telemetry.QueueItem // that the alteration is a part of
+	queue []telemetry.QueueItem // of the present run; nil: it has none
 
 	tries  int64   // of all alterations of the process
 	waited float64 // seconds of those that failed

@@ -106,7 +106,7 @@ func (l *chunkLoad) diskRange(r *Range, dst []byte) diskRange {
 func (d *diskRange) page(at int) uint32 { return d.first + uint32(at>>pageBits) }
 
 // load copies pages from the disk cache until one is missing, first from the start of the range, then from its
-// end: what is missing is fetched with one call. It returns the number of bytes copied.
+// end, so that one call fetches the rest. It returns the number of bytes copied.
 func (d *diskRange) load() (loaded int) {
 	if d.cache == nil {
 		return 0

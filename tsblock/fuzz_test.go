@@ -298,7 +298,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// FuzzAggregates splits data of downsampled chunks: what is split is the same after it was joined.
+// FuzzAggregates splits data of downsampled chunks, joins the parts, and splits the result: both have the same parts.
 func FuzzAggregates(f *testing.F) {
 	var all Aggregates
 	f.Add(all.AppendTo(nil))

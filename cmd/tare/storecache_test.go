@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 )
 
-// TestHistoryDiskCache opens gateways whose history has a disk cache in a directory of its own, in one that another
+// TestHistoryDiskCache opens gateways whose history has a disk cache in a directory that is free, in one that another
 // gateway uses, and in one that is a file: the latter two log a warning and keep a history without it.
 func TestHistoryDiskCache(t *testing.T) {
 	dir := t.TempDir()

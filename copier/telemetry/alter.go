@@ -62,7 +62,7 @@ type OldTable struct {
 	State string     `json:"state"`            // kept, dropped or reverted
 	Until *time.Time `json:"until,omitempty"`  // when it is dropped; null: it is not kept
 	NoWay string     `json:"no_way,omitempty"` // why it cannot be reverted; empty: it can
-	Lossy []string   `json:"lossy,omitempty"`  // what a revert could lose
+	Lossy []string   `json:"lossy,omitempty"`  // possible losses of a revert
 }
 
 // A QueueState is the state of an alteration in a queue.

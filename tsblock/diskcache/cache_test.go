@@ -181,8 +181,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestDamage changes the directory at random, while the cache is open or not: no page is wrong, and what is
-// stored afterwards is found.
+// TestDamage changes the directory at random, while the cache is open or not: no page is wrong, and pages
+// stored afterwards are found.
 func TestDamage(t *testing.T) {
 	rng := testseed.Rand(t)
 	all := somePages(2, 2, 8)
