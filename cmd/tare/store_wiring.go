@@ -199,8 +199,8 @@ func (s *storeService) openGRPC() error {
 	})
 	s.grpc = s.api.NewServer(options...)
 	s.Go(func(context.Context) error {
-		if err := s.grpc.Serve(s.Listener); err != nil {
-			return fmt.Errorf("serve gRPC on %s: %w", s.Listener.Addr(), err)
+		if err := s.api.Serve(s.grpc, s.Listener); err != nil {
+			return fmt.Errorf("listener %s: %w", s.Listener.Addr(), err)
 		}
 		return nil
 	})

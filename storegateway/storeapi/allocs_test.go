@@ -43,7 +43,7 @@ func TestStoreAPIAllocs(t *testing.T) {
 	pool := newFramePool()
 	quota := testQuota(t, 4<<20)
 	writeAll := func(batch int) func() error {
-		w, err := newSeriesWriter(stream, pool, quota, batch, false)
+		w, err := newSeriesWriter(stream, pool, quota, batch, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -168,7 +168,11 @@ func (a *API) newCall(ctx context.Context, endpoint string, mint, maxt int64) *c
 	c.entry.Tenant = tenantOf(ctx)
 	c.entry.SetRange(mint, maxt)
 	if p, ok := peer.FromContext(ctx); ok {
-		if tcp, ok := p.Addr.(*net.TCPAddr); ok {
+		addr := p.Addr
+		if a, ok := addr.(*connectionAddr); ok {
+			addr = a.Addr
+		}
+		if tcp, ok := addr.(*net.TCPAddr); ok {
 			addr := tcp.AddrPort()
 			c.entry.Client = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
 		}

@@ -140,7 +140,7 @@ func sendOnce(stream grpc.ServerStream, ready []*pieces, frames *framePool, quot
 		}
 		return nil
 	}
-	w, err := newSeriesWriter(stream, frames, quota, 64, false)
+	w, err := newSeriesWriter(stream, frames, quota, 64, nil)
 	if err != nil {
 		return err
 	}

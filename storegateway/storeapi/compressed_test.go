@@ -3,6 +3,7 @@ package storeapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -68,10 +70,10 @@ func serveWriter(t *testing.T, handle func(grpc.ServerStream) error, options ...
 	return c
 }
 
-// TestCompressedCopiesAreCharged lets a client stop reading a stream of incompressible chunks: the buffers
-// that gRPC then keeps for it are charged to the query, for all compressors and message sizes. A stream
-// without compression is charged its frame.
-func TestCompressedCopiesAreCharged(t *testing.T) {
+// TestCompressedMessagesAreCharged lets a client stop reading a stream of incompressible chunks: the compressed
+// messages that wait for it are in a frame that is charged to the query, for all compressors and message sizes,
+// and gRPC has no copies of them. A stream without compression is charged its frame.
+func TestCompressedMessagesAreCharged(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, sizes := range []struct {
 		name        string
@@ -97,7 +99,11 @@ func TestCompressedCopiesAreCharged(t *testing.T) {
 					if err := stream.RecvMsg(teststore.Everything()); err != nil {
 						return err
 					}
-					w, err := newSeriesWriter(stream, newFramePool(), quota, sizes.batch, compresses(stream.Context()))
+					compressed, err := compressedStreamOf(stream.Context())
+					if err != nil || (compressed != nil) != (compressor != "") {
+						return fmt.Errorf("a response compressed by %q: %v, %w", compressor, compressed, err)
+					}
+					w, err := newSeriesWriter(stream, newFramePool(), quota, sizes.batch, compressed)
 					if err != nil {
 						return err
 					}
@@ -125,14 +131,31 @@ func TestCompressedCopiesAreCharged(t *testing.T) {
 					t.Fatal(err)
 				}
 				waitForBlockedWriter(t)
-				frame := max(frameBytes, sizes.chunk)
-				charged, held := quota.Used(), pool.peak.Load()
-				if compressor == "" {
-					if charged > int64(frame+1<<10) {
-						t.Errorf("%d bytes are charged without compression", charged)
+				frame := int64(max(frameBytes, sizes.chunk))
+				want, copies := frame+1<<10, pool.peak.Load()
+				if compressor != "" {
+					want += int64(max(maxCompressed(int(frame)), frameBytes)) + frameBytes + 1<<10
+				}
+				if charged := quota.Used(); charged < frame || charged > want || copies > 32<<10 {
+					t.Errorf("%d bytes are charged, want at most %d; gRPC has copies of %d bytes", charged, want, copies)
+				}
+				received := 0
+				for range 20 {
+					var response storepb.SeriesResponse
+					if err := stream.RecvMsg(&response); err != nil {
+						t.Fatal(err)
 					}
-				} else if copies := charged - int64(frame); held > copies || held < 64<<10 && compressor == snappyName {
-					t.Errorf("copies of messages take %d bytes, and %d are charged", held, copies)
+					series := append(response.GetBatch().GetSeries(), response.GetSeries())
+					for _, s := range series {
+						for i, c := range s.GetChunks() {
+							if received++; !bytes.Equal(c.GetRaw().GetData(), chunks[i].Data) {
+								t.Fatalf("chunk %d of a series differs", i)
+							}
+						}
+					}
+				}
+				if received < 20 {
+					t.Errorf("20 messages had %d chunks", received)
 				}
 				leave()
 				testwait.Until(t, "the handler to return its bytes", func() bool { return quota.Used() == 0 })

@@ -3,7 +3,7 @@
 //	api := storeapi.New(gateway, storeapi.Options{Timeout: 2 * time.Minute})
 //	server := api.NewServer()
 //	defer server.Stop()
-//	return server.Serve(listener)
+//	return api.Serve(server, listener)
 //
 // A Thanos querier uses the address of listener as a store (--endpoint).
 //
@@ -17,7 +17,9 @@
 // # Costs
 //
 // Series copies each chunk once and allocates per message, not per series or chunk. A stream has one frame of
-// 256 KiB, more if a series needs it, which is charged to its query: a slow client retains no more than that.
+// 256 KiB, more if a series needs it, and a second one for compressed messages. They are charged to its query: a
+// slow client retains no more than that. If a call fails while the transport still has messages of it, their bytes
+// are charged to the budget of responses until the client has taken them or its connection is closed.
 //
 // # Limits
 //

@@ -71,7 +71,7 @@ func ExampleAPI_NewServer() {
 	server := api.NewServer()
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- api.Serve(server, listener) }()
 
 	conn, err := grpc.NewClient("passthrough:///store",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),

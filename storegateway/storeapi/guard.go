@@ -32,6 +32,8 @@ type guardedStream struct {
 	grpc.ServerStream
 	api   *API
 	timer *time.Timer // stopped while no message is sent or received
+
+	compressed *compressedStream // nil: the response is not compressed
 }
 
 // guard returns the stream with a time limit per message.
@@ -96,11 +98,18 @@ func (g *guardedStream) RecvMsg(m any) error {
 
 // SendMsg implements grpc.ServerStream.
 func (g *guardedStream) SendMsg(m any) error {
-	if g.timer == nil {
-		return g.ServerStream.SendMsg(m)
+	return guarded(g, func() error { return g.ServerStream.SendMsg(m) })
+}
+
+// guarded calls send, which sends one message of the stream. It cancels the call if that takes longer than
+// Options.WriteTimeout.
+func guarded(stream grpc.ServerStream, send func() error) error {
+	g, ok := stream.(*guardedStream)
+	if !ok || g.timer == nil {
+		return send()
 	}
 	g.timer.Reset(g.api.options.WriteTimeout)
-	err := g.ServerStream.SendMsg(m)
+	err := send()
 	g.timer.Stop()
 	return g.slowError(err)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/taredb/tare/slab"
@@ -35,7 +34,6 @@ func (a *API) series(r *storepb.SeriesRequest, stream *guardedStream) (err error
 }
 
 func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *guardedStream) error {
-	out := &grpc.GenericServerStream[storepb.SeriesRequest, storepb.SeriesResponse]{ServerStream: stream}
 	var hints storepb.SeriesRequestHints
 	request, err := c.seriesRequest(r, &hints)
 	if err != nil {
@@ -50,7 +48,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 	}
 	began := time.Now()
 	s := seriesResponse{
-		call: c, stream: stream, out: out, wanted: request, rest: request,
+		call: c, stream: stream, wanted: request, rest: request,
 		batch: int(min(r.GetResponseBatchSize(), math.MaxInt32)), aggregates: r.GetAggregates(),
 	}
 	defer func() {
@@ -62,7 +60,7 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 	if r.GetHints() == nil {
 		return nil // queriers would count the message of hints against their limit
 	}
-	return c.seriesHints(out, hints.GetEnableQueryStats(), &s.sent, s.selected.Sub(began), time.Since(s.selected))
+	return c.seriesHints(stream, hints.GetEnableQueryStats(), &s.sent, s.selected.Sub(began), time.Since(s.selected))
 }
 
 // A seriesResponse sends the messages of a response to Series. Series are sent complete and in the order of
@@ -71,7 +69,6 @@ func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *gua
 type seriesResponse struct {
 	*call
 	stream *guardedStream
-	out    storepb.Store_SeriesServer
 	batch  int
 
 	aggregates []storepb.Aggr // requested of downsampled blocks
@@ -96,7 +93,7 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	if !more && set.Err() != nil {
 		return set.Err()
 	}
-	w, err := newSeriesWriter(s.stream, s.api.frames, s.query.Quota(), s.batch, compresses(ctx))
+	w, err := newSeriesWriter(s.stream, s.api.frames, s.query.Quota(), s.batch, s.stream.compressed)
 	if err != nil {
 		return err
 	}
@@ -149,7 +146,7 @@ func (s *seriesResponse) warn(set *storegateway.SeriesSet) error {
 		warnings = append(warnings, fmt.Sprintf("series after %s are from other blocks: %v", builtLabels(s.last.labels()), s.broken))
 	}
 	for _, warning := range warnings {
-		if err := s.out.Send(&storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
+		if err := s.sendResponse(s.stream, &storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
 			return fmt.Errorf("send warning: %w", err)
 		}
 	}
@@ -242,13 +239,13 @@ func builtLabels(ls []tsblock.Label) labels.Labels {
 }
 
 // seriesHints sends the blocks that were read and, if requested, the costs.
-func (c *call) seriesHints(stream storepb.Store_SeriesServer, withStats bool, w *sent, selected, merged time.Duration) error {
+func (c *call) seriesHints(stream *guardedStream, withStats bool, w *sent, selected, merged time.Duration) error {
 	hints := &storepb.SeriesResponseHints{QueriedBlocks: c.queriedBlocks()}
 	if withStats {
 		hints.QueryStats = queryStats(c.query.Stats(), w, selected, merged)
 	}
 	r := &storepb.SeriesResponse{Result: &storepb.SeriesResponse_Hints{Hints: anyOf(hints, seriesResponseHints)}}
-	if err := stream.Send(r); err != nil {
+	if err := c.sendResponse(stream, r); err != nil {
 		return fmt.Errorf("send hints: %w", err)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
@@ -23,7 +22,8 @@ func (a *API) storeService() *grpc.ServiceDesc {
 	d := storepb.Store_ServiceDesc
 	d.Methods = nil
 	d.Streams = []grpc.StreamDesc{
-		a.method("Series", a.sendSeries), a.method("LabelNames", a.sendLabelNames), a.method("LabelValues", a.sendLabelValues),
+		a.method("Series", compressible(a.sendSeries)), a.method("LabelNames", compressible(a.sendLabelNames)),
+		a.method("LabelValues", compressible(a.sendLabelValues)),
 	}
 	d.Streams[0].ServerStreams = true
 	return &d
@@ -33,7 +33,7 @@ func (a *API) storeService() *grpc.ServiceDesc {
 func (a *API) infoService() *grpc.ServiceDesc {
 	d := storepb.Info_ServiceDesc
 	d.Methods = nil
-	d.Streams = []grpc.StreamDesc{a.method("Info", a.sendInfo)}
+	d.Streams = []grpc.StreamDesc{a.method("Info", uncompressed(a.sendInfo))}
 	return &d
 }
 
@@ -43,8 +43,8 @@ func (a *API) healthService(s *health.Server) *grpc.ServiceDesc {
 	watch := d.Streams[0]
 	d.Methods = nil
 	d.Streams = []grpc.StreamDesc{
-		a.method("Check", func(stream *guardedStream) error { return sendHealth(s, stream) }),
-		a.method(watch.StreamName, func(stream *guardedStream) error { return watch.Handler(s, stream) }),
+		a.method("Check", uncompressed(func(stream *guardedStream) error { return sendHealth(s, stream) })),
+		a.method(watch.StreamName, uncompressed(func(stream *guardedStream) error { return watch.Handler(s, stream) })),
 	}
 	d.Streams[1].ServerStreams = true
 	return &d
@@ -52,7 +52,30 @@ func (a *API) healthService(s *health.Server) *grpc.ServiceDesc {
 
 // method returns the description of a method whose streams are guarded.
 func (a *API) method(name string, handle func(*guardedStream) error) grpc.StreamDesc {
-	return grpc.StreamDesc{StreamName: name, Handler: func(_ any, stream grpc.ServerStream) error { return handle(a.guard(stream)) }}
+	return grpc.StreamDesc{StreamName: name, Handler: func(_ any, stream grpc.ServerStream) error {
+		return handle(a.guard(stream))
+	}}
+}
+
+// compressible has the response of a method compressed if the client requests it. Other methods' responses, which
+// clients share or which are short, are not compressed.
+func compressible(handle func(*guardedStream) error) func(*guardedStream) error {
+	return func(stream *guardedStream) (err error) {
+		if stream.compressed, err = compressedStreamOf(stream.Context()); err != nil {
+			return err
+		}
+		return handle(stream)
+	}
+}
+
+// uncompressed has the response of a method sent without compression.
+func uncompressed(handle func(*guardedStream) error) func(*guardedStream) error {
+	return func(stream *guardedStream) error {
+		if err := sendUncompressed(stream.Context()); err != nil {
+			return err
+		}
+		return handle(stream)
+	}
 }
 
 func sendHealth(s *health.Server, stream *guardedStream) error {
@@ -82,7 +105,7 @@ func (a *API) sendLabelNames(stream *guardedStream) (err error) {
 	}
 	c := a.newCall(stream.Context(), "LabelNames", r.GetStart(), r.GetEnd())
 	defer func() { err = c.finish(recover(), err) }()
-	if _, err := c.labelNames(stream.Context(), &r, c.encode); err != nil {
+	if _, err := c.labelNames(stream.Context(), &r, c.encodeFor(stream)); err != nil {
 		return err
 	}
 	return c.send(stream)
@@ -95,7 +118,7 @@ func (a *API) sendLabelValues(stream *guardedStream) (err error) {
 	}
 	c := a.newCall(stream.Context(), "LabelValues", r.GetStart(), r.GetEnd())
 	defer func() { err = c.finish(recover(), err) }()
-	if _, err := c.labelValues(stream.Context(), &r, c.encode); err != nil {
+	if _, err := c.labelValues(stream.Context(), &r, c.encodeFor(stream)); err != nil {
 		return err
 	}
 	return c.send(stream)
@@ -109,7 +132,7 @@ func (a *API) sendInfo(stream *guardedStream) error {
 	if err != nil {
 		return err
 	}
-	return sendBytes(stream, b)
+	return stream.sendBytes(b, nil)
 }
 
 // encodedInfo returns the encoded response of Info. All clients share its bytes until the blocks change.
@@ -140,22 +163,43 @@ type singleResponse struct {
 	quota  int64 // reserved in the quota of the query
 }
 
-// encode encodes the response of a call and charges it.
-func (c *call) encode(m vtMessage) error {
-	n := int64(m.SizeVT())
-	if c.api.options.Responses.Reserve(n, 0) {
-		c.response.budget = n
-	} else {
-		if err := c.query.Quota().Reserve(slab.ResponseBytes, n); err != nil {
+// encodeFor returns a function that encodes the response of a call as the stream sends it, and charges it.
+func (c *call) encodeFor(stream *guardedStream) func(vtMessage) error {
+	return func(m vtMessage) error {
+		n := m.SizeVT()
+		room := n
+		if stream.compressed != nil {
+			room += maxCompressed(n)
+		}
+		if err := c.reserveResponse(int64(room)); err != nil {
 			return err
 		}
-		c.response.quota = n
-		c.api.unbuffered.Add(1)
+		buf := make([]byte, n)
+		if _, err := m.MarshalToSizedBufferVT(buf); err != nil {
+			return fmt.Errorf("encode response: %w", err)
+		}
+		if stream.compressed != nil {
+			var err error
+			if buf, err = stream.compressed.compress(make([]byte, 0, maxCompressed(n)), buf); err != nil {
+				return err
+			}
+		}
+		c.response.buf = buf
+		return nil
 	}
-	c.response.buf = make([]byte, n)
-	if _, err := m.MarshalToSizedBufferVT(c.response.buf); err != nil {
-		return fmt.Errorf("encode response: %w", err)
+}
+
+// reserveResponse charges n bytes for the response of a call.
+func (c *call) reserveResponse(n int64) error {
+	if c.api.options.Responses.Reserve(n, 0) {
+		c.response.budget = n
+		return nil
 	}
+	if err := c.query.Quota().Reserve(slab.ResponseBytes, n); err != nil {
+		return err
+	}
+	c.response.quota = n
+	c.api.unbuffered.Add(1)
 	return nil
 }
 
@@ -164,7 +208,16 @@ func (c *call) send(stream *guardedStream) error {
 	if c.response.quota == 0 {
 		c.query.Close()
 	}
-	return sendBytes(stream, c.response.buf)
+	return stream.sendBytes(c.response.buf, c)
+}
+
+// sendResponse sends a message beside those of a writer. The query stays open.
+func (c *call) sendResponse(stream *guardedStream, m vtMessage) error {
+	defer c.release()
+	if err := c.encodeFor(stream)(m); err != nil {
+		return err
+	}
+	return stream.sendBytes(c.response.buf, c)
 }
 
 // release returns the bytes charged for the response.
@@ -176,15 +229,10 @@ func (c *call) release() {
 	c.response = singleResponse{}
 }
 
-// sendBytes sends a message and blocks until the transport has taken all of it, at most for
-// Options.WriteTimeout.
-func sendBytes(stream *guardedStream, b []byte) error {
-	if len(b) > frameBytes {
-		// The compressor would copy the message to memory that is not charged.
-		if err := grpc.SetSendCompressor(stream.Context(), encoding.Identity); err != nil {
-			return fmt.Errorf("send response: %w", err)
-		}
-	}
+// sendBytes sends an encoded message and blocks until the transport has taken all of it, at most for
+// Options.WriteTimeout. If it fails, the bytes charged for the call's response, if there is one, are charged
+// until the transport frees the message.
+func (g *guardedStream) sendBytes(b []byte, c *call) error {
 	sent := make(chan struct{}, 1)
 	var buffer mem.Buffer = mem.SliceBuffer(b)
 	if mem.IsBelowBufferPoolingThreshold(cap(b)) {
@@ -192,10 +240,21 @@ func sendBytes(stream *guardedStream, b []byte) error {
 	} else {
 		buffer = mem.NewBuffer(&b, freed(sent))
 	}
-	if err := stream.SendMsg(&encodedMessage{[1]mem.Buffer{buffer}}); err != nil {
-		return fmt.Errorf("send response: %w", err)
+	err := guarded(g, func() error {
+		if g.compressed != nil {
+			return g.compressed.send(buffer)
+		}
+		return g.ServerStream.SendMsg(&encodedMessage{[1]mem.Buffer{buffer}})
+	})
+	if err != nil {
+		err = fmt.Errorf("send response: %w", err)
+	} else if err = wait(g, sent); err == nil {
+		return nil
 	}
-	return wait(stream, sent)
+	if c != nil && len(sent) == 0 {
+		g.api.abandon(g.Context(), int64(cap(b)), sent)
+	}
+	return err
 }
 
 // freed is the buffer pool of one buffer: it receives a value when gRPC has released the buffer.

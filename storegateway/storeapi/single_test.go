@@ -132,23 +132,34 @@ func (e *encodingOf) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestLargeLabelsUncompressed requests labels with compressed messages: a response larger than a frame is
-// sent in the form that was charged, uncompressed.
-func TestLargeLabelsUncompressed(t *testing.T) {
+// TestCompressedLabels requests label values and information about the store with compressed messages. Values are
+// compressed, however many; the information, which clients share, is not.
+func TestCompressedLabels(t *testing.T) {
 	g := labelStore(t)
 	var encoding encodingOf
-	client := storepb.NewStoreClient(teststore.Dial(t, New(g, Options{}).NewServer(), grpc.WithStatsHandler(&encoding)))
-	for limit, compressed := range map[int64]bool{10: true, 0: false} {
+	budget := promapi.NewResponseBudget(64 << 20)
+	conn := teststore.Dial(t, New(g, Options{Responses: budget}).NewServer(), grpc.WithStatsHandler(&encoding))
+	client := storepb.NewStoreClient(conn)
+	for limit, want := range map[int64]int{10: 10, 0: 8000} {
 		r := valuesOfI()
 		r.Limit = limit
-		got, err := client.LabelValues(t.Context(), r, grpc.UseCompressor("snappy"))
-		if err != nil || len(got.GetValues()) == 0 {
-			t.Fatalf("limit %d: %d values, %v", limit, len(got.GetValues()), err)
-		}
-		if last := *encoding.last.Load(); (last == "snappy") != compressed {
-			t.Errorf("a response of %d bytes has encoding %q", got.SizeVT(), last)
+		for compressor, encoded := range map[string]string{"snappy": "snappy", "gzip": "gzip", "identity": ""} {
+			got, err := client.LabelValues(t.Context(), r, grpc.UseCompressor(compressor))
+			if err != nil || len(got.GetValues()) != want {
+				t.Fatalf("%d values of %d, %v", len(got.GetValues()), want, err)
+			}
+			if last := *encoding.last.Load(); last != encoded {
+				t.Errorf("a response of %d bytes has encoding %q, want %q", got.SizeVT(), last, encoded)
+			}
 		}
 	}
+	if _, err := storepb.NewInfoClient(conn).Info(t.Context(), &storepb.InfoRequest{}, grpc.UseCompressor("snappy")); err != nil {
+		t.Fatal(err)
+	}
+	if last := *encoding.last.Load(); last != "" && last != "identity" {
+		t.Errorf("the response of Info has encoding %q", last)
+	}
+	testwait.Until(t, "the budget to be free", func() bool { return budget.Reserved() == 0 })
 }
 
 // TestInfoIsShared expects responses of Info to share their bytes until the blocks change.

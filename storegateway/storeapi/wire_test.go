@@ -206,7 +206,7 @@ func TestSeriesWriter(t *testing.T) {
 					made := makeSeries(r, shape.series, shape.mostChunks, shape.mostLen)
 					stream := &tape{behind: behind}
 					quota := testQuota(t, 16<<20)
-					w, err := newSeriesWriter(stream, newFramePool(), quota, batch, false)
+					w, err := newSeriesWriter(stream, newFramePool(), quota, batch, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -249,7 +249,7 @@ func TestSeriesWriter(t *testing.T) {
 // for a chunk.
 func TestSeriesWriterStops(t *testing.T) {
 	quota := testQuota(t, 1<<20)
-	w, err := newSeriesWriter(&tape{fail: io.ErrClosedPipe}, newFramePool(), quota, 1, false)
+	w, err := newSeriesWriter(&tape{fail: io.ErrClosedPipe}, newFramePool(), quota, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestSeriesWriterStops(t *testing.T) {
 		t.Errorf("got %v, want the stream's error", err)
 	}
 	w.close()
-	if w, err = newSeriesWriter(&tape{}, newFramePool(), quota, 1, false); err != nil {
+	if w, err = newSeriesWriter(&tape{}, newFramePool(), quota, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	big := []storegateway.ChunkView{{Encoding: 1, Data: make([]byte, 2_000_000)}}
@@ -269,7 +269,7 @@ func TestSeriesWriterStops(t *testing.T) {
 		t.Errorf("%d bytes are still reserved", used)
 	}
 	quota.Close()
-	if _, err := newSeriesWriter(&tape{}, newFramePool(), testQuota(t, 1<<10), 1, false); !errors.Is(err, slab.ErrOverQuota) {
+	if _, err := newSeriesWriter(&tape{}, newFramePool(), testQuota(t, 1<<10), 1, nil); !errors.Is(err, slab.ErrOverQuota) {
 		t.Errorf("got %v, want the limit's error", err)
 	}
 }

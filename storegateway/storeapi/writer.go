@@ -1,11 +1,9 @@
 package storeapi
 
 import (
-	"context"
 	"fmt"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -30,8 +28,11 @@ type seriesWriter struct {
 	start   int // offset of the message's series in the frame
 	entries int // series in it
 
-	compressed bool  // gRPC compresses the messages
-	reserved   int64 // bytes for the frame and, of a compressed stream, for its copies
+	compressed *compressedStream // nil: messages are sent as they are
+	copies     *frame            // compressed messages, which are sent instead of those in f
+	copied     int               // bytes in it
+
+	reserved int64 // bytes for the frame and, of a compressed stream, for its copies
 
 	sent               // counts what was sent or is about to be
 	out  chan struct{} // has a value when no frame is being sent; a stream sends at most one
@@ -54,7 +55,7 @@ const batchPrefix = 1 + 5
 const frameRest = 4 << 10
 
 // newSeriesWriter returns a writer and reserves the bytes of the stream's frame. The caller closes it.
-func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int, compressed bool) (*seriesWriter, error) {
+func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Quota, batch int, compressed *compressedStream) (*seriesWriter, error) {
 	w := &seriesWriter{stream: stream, frames: frames, quota: quota, batch: batch, compressed: compressed, out: make(chan struct{}, 1)}
 	if err := w.reserve(frameBytes); err != nil {
 		return nil, err
@@ -63,13 +64,12 @@ func newSeriesWriter(stream grpc.ServerStream, frames *framePool, quota *slab.Qu
 	return w, nil
 }
 
-// reserve charges a frame of n bytes to the query. gRPC compresses a message into separate memory: such a
-// copy waits until less than 64 KiB of the previous copy remain, which the transport still keeps. One more
-// frame covers those 64 KiB, the compressor's buffers and the rounding of the copies' sizes.
+// reserve charges a frame of n bytes to the query, and if it is compressed, a frame for that and the
+// compressor's buffers.
 func (w *seriesWriter) reserve(n int) error {
 	bytes := int64(n)
-	if w.compressed {
-		bytes = 3*bytes + frameBytes
+	if w.compressed != nil {
+		bytes += int64(max(maxCompressed(n), frameBytes)) + frameBytes
 	}
 	if bytes <= w.reserved {
 		return nil
@@ -81,25 +81,24 @@ func (w *seriesWriter) reserve(n int) error {
 	return nil
 }
 
-// compresses reports whether gRPC compresses the messages of a call's response. It uses the request's
-// compressor unless another is set.
-func compresses(ctx context.Context) bool {
-	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
-	if !ok {
-		return false
-	}
-	name := stream.SendCompress()
-	return name != "" && name != encoding.Identity
-}
-
-// close releases the writer's frame and bytes. It discards series that were not flushed.
+// close releases the writer's frames and bytes. It discards series that were not flushed.
 func (w *seriesWriter) close() {
-	if w.f != nil {
-		w.f.release()
-		w.f = nil
+	w.releaseFrames()
+	if g, ok := w.stream.(*guardedStream); ok && w.reserved > 0 && len(w.out) == 0 {
+		g.api.abandon(g.Context(), w.reserved, w.out)
 	}
 	w.quota.Return(slab.ResponseBytes, w.reserved)
 	w.reserved = 0
+}
+
+// releaseFrames drops the writer's references.
+func (w *seriesWriter) releaseFrames() {
+	for _, f := range [...]**frame{&w.f, &w.copies} {
+		if *f != nil {
+			(*f).release()
+			*f = nil
+		}
+	}
 }
 
 // write appends a series, all of whose chunks have encodings of the StoreAPI, and sends full messages. A
@@ -153,28 +152,44 @@ func (w *seriesWriter) fit(head int, chunks []storegateway.ChunkView) (part, siz
 
 // acquireFrame acquires a frame with room for a message with one series of the size.
 func (w *seriesWriter) acquireFrame(size int) error {
-	if err := w.drain(); err != nil {
-		return err
-	}
-	<-w.out // drain has put it there
 	need := batchPrefix + fieldLen(size)
 	if err := w.reserve(need); err != nil {
 		return err
 	}
-	w.f = w.frames.get(need)
-	w.f.sent = w.out
+	switch {
+	case w.compressed == nil:
+		if err := w.drain(); err != nil {
+			return err
+		}
+		w.f = w.sendFrame(need)
+	case w.f == nil || len(w.f.buf) < need:
+		if w.f != nil {
+			w.f.release()
+		}
+		w.f = w.frames.get(need)
+	}
 	w.w = wire{buf: w.f.buf}
 	w.startMessage()
 	return nil
 }
 
+// sendFrame returns a frame of at least n bytes whose messages are sent. No other is being sent.
+func (w *seriesWriter) sendFrame(n int) *frame {
+	<-w.out // drain has put it there
+	f := w.frames.get(n)
+	f.sent = w.out
+	return f
+}
+
 // drain blocks until the transport has taken the frame being sent, if there is one: gRPC accepts a message
 // when at most 64 KiB of the previous one remain, and keeps both in full.
 func (w *seriesWriter) drain() error {
-	if w.f != nil {
-		w.f.release()
-		w.f = nil
-	}
+	w.releaseFrames()
+	return w.waitSent()
+}
+
+// waitSent blocks until no frame is being sent.
+func (w *seriesWriter) waitSent() error {
 	select {
 	case <-w.out:
 	default:
@@ -206,10 +221,12 @@ func (w *seriesWriter) flush() error {
 		prefix := wire{buf: w.f.buf, n: from}
 		prefix.field(tagResponseBatch, n)
 	}
-	m := w.f.message(from, w.w.n)
 	w.messages++
 	w.bytes += uint64(w.w.n - from)
-	if err := w.stream.SendMsg(m); err != nil {
+	if w.compressed != nil {
+		return w.sendCompressed(w.f.buf[from:w.w.n])
+	}
+	if err := w.stream.SendMsg(w.f.message(from, w.w.n)); err != nil {
 		return fmt.Errorf("send series: %w", err)
 	}
 	if len(w.w.buf)-w.w.n < frameRest {
@@ -217,6 +234,35 @@ func (w *seriesWriter) flush() error {
 		w.f, w.entries = nil, 0
 		return nil
 	}
+	w.startMessage()
+	return nil
+}
+
+// sendCompressed sends a compressed copy of a message. Copies are collected in a frame, as messages are; the
+// message's frame is free again.
+func (w *seriesWriter) sendCompressed(message []byte) error {
+	need := maxCompressed(len(message))
+	if w.copies != nil && len(w.copies.buf)-w.copied < need {
+		w.copies.release()
+		w.copies = nil
+	}
+	if w.copies == nil {
+		if err := w.waitSent(); err != nil {
+			return err
+		}
+		w.copies, w.copied = w.sendFrame(need), 0
+	}
+	end := len(w.copies.buf)
+	compressed, err := w.compressed.compress(w.copies.buf[w.copied:w.copied:end], message)
+	if err != nil {
+		return err
+	}
+	from := w.copied
+	w.copied += len(compressed)
+	if err := guarded(w.stream, func() error { return w.compressed.send(w.copies.message(from, w.copied).buffers[0]) }); err != nil {
+		return fmt.Errorf("send series: %w", err)
+	}
+	w.w.n = 0
 	w.startMessage()
 	return nil
 }
