@@ -31,7 +31,7 @@ func (c *call) remoteRead() *Error {
 	if err != nil {
 		return c.badBody(err)
 	}
-	streamed, err := req.streamed()
+	streamed, err := req.streamed(c.r.ProtoAtLeast(1, 1))
 	if err != nil {
 		return badData(err)
 	}

@@ -1,16 +1,20 @@
 package promapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/golang/snappy"
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +25,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/promapi"
 )
 
@@ -215,5 +220,54 @@ func TestReadFailures(t *testing.T) {
 				t.Errorf("the observer saw %+v, want an error", seen)
 			}
 		})
+	}
+}
+
+// TestReadOverHTTP10 reads over HTTP/1.0, in which the end of the connection is the end of a stream, so that a
+// truncated one would look complete: the response is samples with their length, or an error.
+func TestReadOverHTTP10(t *testing.T) {
+	server := httptest.NewServer(mustNew(t, promapi.Options{Queryable: reads{n: 30, points: 500}}))
+	defer server.Close()
+	const chunks, samples = prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES
+	for _, c := range []struct {
+		accepts []prompb.ReadRequest_ResponseType
+		status  int
+		text    string // of an error
+	}{
+		{[]prompb.ReadRequest_ResponseType{chunks, samples}, 200, ""},
+		{nil, 200, ""},
+		{[]prompb.ReadRequest_ResponseType{chunks}, 400, "use HTTP/1.1"},
+		{[]prompb.ReadRequest_ResponseType{9}, 400, "does not support any"},
+	} {
+		body, err := io.ReadAll(readBody(t, c.accepts...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(testwait.Limit)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "POST /api/v1/read HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != c.status || !strings.Contains(string(got), c.text) {
+			t.Errorf("%v: status %d, %v: %.200q, want %d: %s", c.accepts, response.StatusCode, err, got, c.status, c.text)
+			continue
+		}
+		if c.status != http.StatusOK {
+			continue
+		}
+		if response.ContentLength != int64(len(got)) || response.Header.Get("Content-Type") != "application/x-protobuf" {
+			t.Errorf("%v: %d bytes of %s with length %d", c.accepts, len(got), response.Header.Get("Content-Type"), response.ContentLength)
+		}
 	}
 }

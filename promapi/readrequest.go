@@ -3,6 +3,7 @@ package promapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -40,17 +41,24 @@ const (
 	formChunks  = 1
 )
 
-// streamed reports whether the response is streamed chunks rather than samples.
-func (r *readRequest) streamed() (bool, error) {
+// streamed reports whether the response is streamed chunks rather than samples. It is samples for a client that
+// cannot detect a truncated stream, as over HTTP/1.0, where the end of the connection is the end of the body.
+func (r *readRequest) streamed(detectsTruncation bool) (bool, error) {
 	if len(r.accepts) == 0 {
 		return false, nil
+	}
+	if !detectsTruncation && !slices.Contains(r.accepts, formSamples) && slices.Contains(r.accepts, formChunks) {
+		return false, errors.New("a truncated stream of chunks would look complete over HTTP/1.0: accept SAMPLES too, or use HTTP/1.1 " +
+			"(in nginx, proxy_http_version 1.1)")
 	}
 	for _, form := range r.accepts {
 		switch form {
 		case formSamples:
 			return false, nil
 		case formChunks:
-			return true, nil
+			if detectsTruncation {
+				return true, nil
+			}
 		}
 	}
 	return false, fmt.Errorf("server does not support any of the requested response types: %v; supported: map[SAMPLES:{} STREAMED_XOR_CHUNKS:{}]", r.accepts)

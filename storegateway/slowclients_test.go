@@ -57,8 +57,14 @@ const (
 	partialResponse = 128 << 10 // less than the unsent rest of each response
 )
 
-// slowServer serves Prometheus' API of a gateway.
+// slowServer serves Prometheus' API of a gateway. It returns the URL of a query with a long response.
 func slowServer(t *testing.T, g *storegateway.Gateway, o storegateway.HTTPOptions) (*promapi.API, string) {
+	t.Helper()
+	api, s := slowHTTPServer(t, g, o)
+	return api, s.URL + "/api/v1/query?time=86400&query=" + url.QueryEscape(`{foo="bar"}[1d]`)
+}
+
+func slowHTTPServer(t *testing.T, g *storegateway.Gateway, o storegateway.HTTPOptions) (*promapi.API, *httptest.Server) {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	api, err := storegateway.NewHTTPAPI(g, o)
@@ -69,7 +75,7 @@ func slowServer(t *testing.T, g *storegateway.Gateway, o storegateway.HTTPOption
 	s.Listener = smallBuffers{s.Listener}
 	s.Start()
 	t.Cleanup(s.Close)
-	return api, s.URL + "/api/v1/query?time=86400&query=" + url.QueryEscape(`{foo="bar"}[1d]`)
+	return api, s
 }
 
 // stall sends a request and reads one byte of the response.

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // Serve accepts connections on the listener until the server stops, as grpc.Server.Serve does. Unlike with
@@ -79,13 +81,20 @@ func (a *API) abandon(ctx context.Context, n int64, taken <-chan struct{}) {
 	}
 	go func() {
 		defer a.options.Responses.Release(n)
-		limit := time.NewTimer(a.options.WriteTimeout)
-		defer limit.Stop()
-		select {
-		case <-taken:
-		case <-c.closed:
-		case <-limit.C:
-			_ = c.Close()
-		}
+		_ = panics.Guard(func() error { return c.closeUnless(taken, a.options.WriteTimeout) })
 	}()
+}
+
+// closeUnless closes the connection if taken has no value within the limit. It returns when the connection is
+// closed or taken has a value.
+func (c *connection) closeUnless(taken <-chan struct{}, limit time.Duration) error {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-taken:
+	case <-c.closed:
+	case <-t.C:
+		return c.Close()
+	}
+	return nil
 }
