@@ -1,7 +1,9 @@
 package storegateway_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -100,27 +103,83 @@ func checkMissing(t *testing.T, g *storegateway.Gateway, id string, reason block
 			t.Errorf("%s: %v", path, text)
 		}
 	}
+	checkMissingCalls(t, g, id, within*1000, denied)
+	for _, form := range []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES, prompb.ReadRequest_STREAMED_XOR_CHUNKS} {
+		code, text := readWarnings(t, base, form, within*1000)
+		want := http.StatusOK
+		if denied {
+			want = http.StatusServiceUnavailable
+		}
+		if code != want || !strings.Contains(text, id) {
+			t.Errorf("remote read of %v: %d %s, want %d and the block", form, code, text, want)
+		}
+	}
+}
+
+// checkMissingCalls requests series with and without chunks, names and values at a time of a missing block over gRPC.
+func checkMissingCalls(t *testing.T, g *storegateway.Gateway, id string, at int64, denied bool) {
+	t.Helper()
 	client := storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer()))
-	request := &storepb.SeriesRequest{MinTime: within * 1000, MaxTime: within*1000 + 1, Matchers: []*storepb.LabelMatcher{teststore.Regexp("job", ".+")}}
-	stream, err := client.Series(t.Context(), request)
+	series := func(skip bool) ([]string, error) {
+		stream, err := client.Series(t.Context(), &storepb.SeriesRequest{
+			MinTime: at, MaxTime: at + 1, Matchers: []*storepb.LabelMatcher{teststore.Regexp("job", ".+")}, SkipChunks: skip,
+		})
+		if err != nil {
+			return nil, err
+		}
+		first, err := stream.Recv()
+		return []string{first.GetWarning()}, err
+	}
+	for call, do := range map[string]func() ([]string, error){
+		"Series":                func() ([]string, error) { return series(false) },
+		"Series without chunks": func() ([]string, error) { return series(true) },
+		"LabelNames": func() ([]string, error) {
+			r, err := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: at, End: at + 1})
+			return r.GetWarnings(), err
+		},
+		"LabelValues": func() ([]string, error) {
+			r, err := client.LabelValues(t.Context(), &storepb.LabelValuesRequest{Label: "job", Start: at, End: at + 1})
+			return r.GetWarnings(), err
+		},
+	} {
+		warnings, err := do()
+		if denied {
+			if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), id) {
+				t.Errorf("%s: %v, want Unavailable with the block", call, err)
+			}
+		} else if err != nil || !strings.Contains(fmt.Sprint(warnings), id) {
+			t.Errorf("%s: warnings %v, %v", call, warnings, err)
+		}
+	}
+}
+
+// readWarnings reads remotely at a time and returns the status, and the warnings or the error.
+func readWarnings(t *testing.T, base string, form prompb.ReadRequest_ResponseType, at int64) (code int, text string) {
+	t.Helper()
+	b, err := (&prompb.ReadRequest{
+		Queries: []*prompb.Query{{
+			StartTimestampMs: at, EndTimestampMs: at + 1, Matchers: []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "job", Value: ".+"}},
+		}},
+		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{form},
+	}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := stream.Recv()
-	names, namesErr := client.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: within * 1000, End: within*1000 + 1})
-	if denied {
-		if status.Code(err) != codes.Unavailable || status.Code(namesErr) != codes.Unavailable || !strings.Contains(err.Error(), id) {
-			t.Errorf("StoreAPI: %v, %v", err, namesErr)
-		}
-		return
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Post(base+"/api/v1/read", "application/x-protobuf", bytes.NewReader(snappy.Encode(nil, b)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err != nil || namesErr != nil || !strings.Contains(first.GetWarning(), id) || !strings.Contains(fmt.Sprint(names.Warnings), id) {
-		t.Errorf("StoreAPI: %v, %v; %v, %v", first, err, names, namesErr)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	body := remoteReadResponse(t, base, prompb.ReadRequest_SAMPLES, &prompb.Query{StartTimestampMs: within * 1000, EndTimestampMs: within*1000 + 1, Matchers: []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "job", Value: ".+"}}})
-	if text := body.Header.Get("X-Query-Warnings"); !strings.Contains(text, id) {
-		t.Errorf("remote read: warnings %q", text)
+	if response.StatusCode != http.StatusOK {
+		return response.StatusCode, string(body)
 	}
+	const header = "X-Query-Warnings"
+	return response.StatusCode, response.Header.Get(header) + response.Trailer.Get(header)
 }
 
 // TestMissingShards runs three processes that serve their own blocks and name the others' to clients that
