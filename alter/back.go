@@ -60,7 +60,7 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 	if err := r.unaltered(ctx); err != nil {
 		return err
 	}
-	_, m, _, err := r.backTables(ctx, r.job.Kept.Fixed)
+	m, _, err := r.backTables(ctx, r.job.Kept.Fixed)
 	if err != nil {
 		return err
 	}

@@ -157,20 +157,21 @@ type noWayError struct{ error }
 // Unwrap returns the cause.
 func (e noWayError) Unwrap() error { return e.error }
 
-// backTables describes both tables after the swap, and returns the mapping between them.
-func (r *run) backTables(ctx context.Context, fixed map[string][]byte) (altered *rowstream.Table, m *tabledef.Mapping, back WayBack, err error) {
+// backTables reads both tables after the swap, and returns the mapping between them.
+func (r *run) backTables(ctx context.Context, fixed map[string][]byte) (m *tabledef.Mapping, back WayBack, err error) {
 	old, err := rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.old())
 	if err != nil {
-		return nil, nil, back, err
+		return nil, back, err
 	}
-	if altered, err = rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.Table); err != nil {
-		return nil, nil, back, err
+	altered, err := rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.Table)
+	if err != nil {
+		return nil, back, err
 	}
 	m, back, err = r.wayBack(ctx, old, altered, fixed)
 	if err == nil && back.Refused != "" {
 		err = noWayError{errors.New(back.Refused)}
 	}
-	return altered, m, back, err
+	return m, back, err
 }
 
 // recordBack has the state of the finished copy become that of the way back.
@@ -182,7 +183,7 @@ func (r *run) recordBack(ctx context.Context, k *kept) error {
 	if from.IsZero() {
 		return noWayError{errors.New("no position of the binary log before the swap is recorded")}
 	}
-	_, m, back, err := r.backTables(ctx, k.Fixed)
+	m, back, err := r.backTables(ctx, k.Fixed)
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func listChanges(t *testing.T, b *ChangeBatch) string {
 	t.Helper()
 	var all []string
 	for _, c := range b.Changes {
-		text := c.Kind.String()
+		text := []byte(c.Kind.String())
 		for _, at := range []int{c.Before, c.After} {
 			var row mysqlwire.TextRow
 			if at < 0 {
@@ -168,10 +168,10 @@ func listChanges(t *testing.T, b *ChangeBatch) string {
 				if v == nil {
 					v = []byte("NULL")
 				}
-				text += " " + string(v)
+				text = append(append(text, ' '), v...)
 			}
 		}
-		all = append(all, text)
+		all = append(all, string(text))
 	}
 	return strings.Join(all, ", ")
 }

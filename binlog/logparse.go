@@ -259,10 +259,9 @@ func (p *sqlParser) xid() (string, bool) {
 		}
 		t := p.at(0)
 		var ok bool
-		switch {
-		case i == 2:
+		if i == 2 {
 			parts[i], ok = t.text, t.kind == sqldigest.KindNumber
-		default:
+		} else {
 			parts[i], ok = hexText(t)
 		}
 		if !ok {

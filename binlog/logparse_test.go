@@ -140,7 +140,7 @@ func TestIgnoredStatement(t *testing.T) {
 	}
 	r, _ := newLogReader(described(intColumn), "")
 	err := statement(r, "UPDATE g.u SET secret = 'word' WHERE id = 7")
-	stop, ok := err.(*StopError)
+	stop, ok := errors.AsType[*StopError](err)
 	if !ok || stop.Reason != StopStatement || stop.SQL != "UPDATE g.u SET secret = ? WHERE id = ?" || strings.Contains(err.Error(), "word") {
 		t.Fatalf("%v", err)
 	}

@@ -24,7 +24,7 @@ func (r *run) check(ctx context.Context) error {
 		if err := r.swapped(ctx, t); err != nil {
 			return err
 		}
-		if err := recallTable(t, ctx, r.to, r.o, r.state); err != nil {
+		if err := recallTable(ctx, t, r.to, r.o, r.state); err != nil {
 			return err
 		}
 		if err := mayWriteTo(ctx, t, r); err != nil {
@@ -80,7 +80,7 @@ func mayWriteTo(ctx context.Context, t *tabledef.Table, r *run) error {
 	if err != nil || known != "" {
 		return err
 	}
-	found, err := hasRows(t, ctx, r.to)
+	found, err := hasRows(ctx, t, r.to)
 	if err == nil && found {
 		err = fmt.Errorf("empty %s in the target: it has rows that no copy has recorded; to delete them, use --restart --truncate %s",
 			t.Spec.Target(), t.Spec.Target())
@@ -109,7 +109,7 @@ func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
 		return err
 	}
 	origin, _, _ := strings.Cut(strings.TrimPrefix(spec, "table "), ";")
-	if found, err := hasRows(t, ctx, r.to); err != nil || !found || origin != t.Spec.Target() {
+	if found, err := hasRows(ctx, t, r.to); err != nil || !found || origin != t.Spec.Target() {
 		return err
 	}
 	if !r.swappedFrom(ctx, addr) {

@@ -225,7 +225,7 @@ func addMissingKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client)
 	}
 	_, err = c.Exec(ctx, "ALTER TABLE "+t.Spec.TargetSQL()+" "+strings.Join(parts, ", "))
 	if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && refused.Number == errNoReferencedRow {
-		err = violation(t, ctx, c, err)
+		err = violation(ctx, t, c, err)
 	} else if err != nil {
 		err = fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.Spec.Target(), err)
 	}
@@ -240,7 +240,7 @@ const errNoReferencedRow = 1452
 
 // violation returns the error for a table whose rows violate a key. It names the key, the number of such
 // rows, and a statement that lists them.
-func violation(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, refused error) error {
+func violation(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, refused error) error {
 	for _, k := range t.State.Keys {
 		from, err := orphans(&k, t.Spec.TargetSQL())
 		if err != nil {

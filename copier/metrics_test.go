@@ -31,7 +31,7 @@ func gathered(t *testing.T, m *Metrics) map[string]float64 {
 		for _, one := range f.GetMetric() {
 			name := strings.TrimPrefix(f.GetName(), "tare_copy_")
 			for _, l := range one.GetLabel() {
-				name += " " + l.GetValue()
+				name = fmt.Sprint(name, " ", l.GetValue())
 			}
 			all[name] = one.GetGauge().GetValue() + one.GetCounter().GetValue()
 		}

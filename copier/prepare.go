@@ -16,9 +16,9 @@ import (
 
 // beginTable creates a table that is missing in the target, and records it in the state. A table of an
 // earlier run is resumed.
-func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s state.State, from, position string) error {
+func beginTable(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, s state.State, from, position string) error {
 	if t.State == nil {
-		if err := createTarget(t, ctx, c); err != nil {
+		if err := createTarget(ctx, t, c); err != nil {
 			return err
 		}
 		if err := mustBeEmpty(ctx, t, c); err != nil {
@@ -34,7 +34,7 @@ func beginTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, s s
 
 // stripIndexes drops the secondary indexes of a target table without copied rows. They are created again
 // after the rows.
-func stripIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+func stripIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	for _, k := range t.State.Chunks {
 		if k.Copied {
 			return nil
@@ -54,7 +54,7 @@ func stripIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) e
 	return nil
 }
 
-func createTarget(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+func createTarget(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	if t.Create == "" {
 		return nil
 	}
@@ -68,7 +68,7 @@ func createTarget(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) e
 
 // mustBeEmpty returns an error for a target table with rows.
 func mustBeEmpty(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
-	found, err := hasRows(t, ctx, c)
+	found, err := hasRows(ctx, t, c)
 	if err == nil && found {
 		err = fmt.Errorf("copy to %s: it has rows already, which no copy has recorded; empty it, or use --restart --truncate %s",
 			t.Spec.Target(), t.Spec.Target())
@@ -76,7 +76,7 @@ func mustBeEmpty(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) er
 	return err
 }
 
-func hasRows(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) (found bool, err error) {
+func hasRows(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) (found bool, err error) {
 	if _, err = c.Query(ctx, "SELECT 1 FROM "+t.Spec.TargetSQL()+" LIMIT 1", func(mysqlwire.TextRow) error {
 		found = true
 		return nil
@@ -88,7 +88,7 @@ func hasRows(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) (found
 
 // recallTable loads the state of earlier runs, and returns an error if they copied something else than this
 // run. With --restart no state is loaded.
-func recallTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, o *Options, s state.State) (err error) {
+func recallTable(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, o *Options, s state.State) (err error) {
 	if o.Restart {
 		return nil
 	}
@@ -113,9 +113,9 @@ func recallTable(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, o 
 // copied would be taken for a copy.
 //
 // Indexes and keys that an earlier run has left out stay recorded until the table is recorded again.
-func restartTable(t *tabledef.Table, ctx context.Context, r *run) error {
+func restartTable(ctx context.Context, t *tabledef.Table, r *run) error {
 	if t.Create == "" {
-		if err := recallLeftOut(t, ctx, r); err != nil {
+		if err := recallLeftOut(ctx, t, r); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func restartTable(t *tabledef.Table, ctx context.Context, r *run) error {
 
 // recallLeftOut adds the indexes and keys that an earlier run has dropped, or has not created yet, to those
 // that are created after the rows.
-func recallLeftOut(t *tabledef.Table, ctx context.Context, r *run) error {
+func recallLeftOut(ctx context.Context, t *tabledef.Table, r *run) error {
 	indexes, err := r.state.LeftOut(ctx, r.to, t.Spec)
 	if err != nil {
 		return err
@@ -156,15 +156,15 @@ func recallLeftOut(t *tabledef.Table, ctx context.Context, r *run) error {
 
 // buildTableIndexes adds the secondary indexes that the table lacks, in one ALTER. It holds the table's index
 // lock, and checks the epoch after acquiring it.
-func buildTableIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client, l *state.Lease, patience time.Duration) error {
+func buildTableIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, l *state.Lease, patience time.Duration) error {
 	if len(t.State.Indexes) == 0 {
 		return nil
 	}
-	return state.WithIndexLock(ctx, c, l, t.Spec, patience, func() error { return addMissingIndexes(t, ctx, c) })
+	return state.WithIndexLock(ctx, c, l, t.Spec, patience, func() error { return addMissingIndexes(ctx, t, c) })
 }
 
 // addMissingIndexes adds the indexes that the target's table lacks.
-func addMissingIndexes(t *tabledef.Table, ctx context.Context, c *mysqlconn.Client) error {
+func addMissingIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	there, err := rowstream.ReadTable(ctx, c, t.Spec.ToSchema, t.Spec.ToName)
 	if err != nil {
 		return err

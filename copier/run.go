@@ -250,7 +250,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	for _, t := range r.tables {
 		if r.o.Restart {
-			err = restartTable(t, ctx, r)
+			err = restartTable(ctx, t, r)
 		} else if t.State != nil {
 			err = r.state.Upgrade(ctx, r.to, t.Spec)
 		}
@@ -289,7 +289,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, t := range r.tables {
-		if err := beginTable(t, ctx, r.to, r.state, r.source, position); err != nil {
+		if err := beginTable(ctx, t, r.to, r.state, r.source, position); err != nil {
 			return err
 		}
 	}
@@ -307,7 +307,7 @@ func (r *run) strip(ctx context.Context) error {
 		}
 	}
 	for _, t := range r.tables {
-		if err := stripIndexes(t, ctx, r.to); err != nil {
+		if err := stripIndexes(ctx, t, r.to); err != nil {
 			return err
 		}
 	}

@@ -208,7 +208,7 @@ func (w *worker) buildIndexes(ctx context.Context, number int) error {
 		if err := s.SetPhase(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
 			return err
 		}
-		if err := buildTableIndexes(t, ctx, c, s.Lease, w.run.o.Patience); err != nil {
+		if err := buildTableIndexes(ctx, t, c, s.Lease, w.run.o.Patience); err != nil {
 			return err
 		}
 		return s.SetPhase(ctx, c, t.Spec, tabledef.Finished, key)

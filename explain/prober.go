@@ -19,6 +19,7 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
+// The bounds of the load by EXPLAIN.
 const (
 	// MaxCandidates bounds the number of explained statements, MaxPerMinute the rate of EXPLAINs.
 	MaxCandidates = 48

@@ -151,7 +151,7 @@ func (r refused) Unwrap() error { return r.error }
 
 // reason returns an error without the server's text, which may contain parts of the statement. ofServer is
 // true if no statement can be explained.
-func reason(err error) (why error, ofServer bool) {
+func reason(err error) (why error, ofServer bool) { //nolint:revive // the error is the result
 	var r refused
 	if errors.As(err, &r) {
 		return r.error, false

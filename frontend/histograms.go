@@ -138,7 +138,7 @@ func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
 	if err := wantDelim(d, '}'); err != nil {
 		return err
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
+	if _, err := d.Token(); err != io.EOF { // wrapped, it is an error of reading and no end
 		return errors.New("bytes after the end of the body")
 	}
 	switch {

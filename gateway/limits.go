@@ -119,7 +119,7 @@ func (l *logLimit) log(to *slog.Logger, msg string, args ...any) {
 	if n > 0 {
 		args = append(args, "suppressed", n)
 	}
-	to.Info(msg, args...)
+	to.Info(msg, args...) //nolint:sloglint // the caller's message is a constant
 }
 
 // userLimit counts connections per user name, if there is a limit. It is consulted at login and at the end of

@@ -87,7 +87,7 @@ var ErrNoStandby = errors.New("the gateway has no standby: start it with --stand
 // Pause pauses all sessions: it stops new commands and waits until no session is within a statement or a
 // transaction. The pause ends automatically d after the call, unless a switch was done by then. Switch, which
 // requires a standby, and Release take the token. If ctx is done before Pause returns, the pause ends.
-func (w *switcher) Pause(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
+func (c *switcher) Pause(ctx context.Context, d time.Duration) (token string, waited time.Duration, err error) {
 	if d <= 0 || d > MaxPause {
 		return "", 0, fmt.Errorf("a hold of %v: want more than 0 and at most %v", d, MaxPause)
 	}
@@ -96,7 +96,7 @@ func (w *switcher) Pause(ctx context.Context, d time.Duration) (token string, wa
 		return "", 0, fmt.Errorf("make a token: %w", err)
 	}
 	token = hex.EncodeToString(random[:])
-	h, err := w.beginPause(token, d)
+	h, err := c.beginPause(token, d)
 	if err != nil {
 		return "", 0, err
 	}
@@ -105,7 +105,7 @@ func (w *switcher) Pause(ctx context.Context, d time.Duration) (token string, wa
 		return token, time.Since(h.began), nil
 	case <-h.done:
 	case <-ctx.Done():
-		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
+		c.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
 		<-h.done
 	}
 	if len(h.inside) > 0 && errors.Is(h.why, switchover.ErrPauseLimit) {
@@ -127,16 +127,16 @@ func (e *InsideError) Error() string {
 }
 
 // enabled reports whether there is a standby.
-func (w *switcher) enabled() bool { return w.addrs[switchover.Standby] != "" }
+func (c *switcher) enabled() bool { return c.addrs[switchover.Standby] != "" }
 
-func (w *switcher) beginPause(token string, d time.Duration) (*pause, error) {
-	if w.registry.isDraining() {
+func (c *switcher) beginPause(token string, d time.Duration) (*pause, error) {
+	if c.registry.isDraining() {
 		return nil, switchover.ErrDraining
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	acts, err := w.machine.Pause(now, token, d)
+	acts, err := c.machine.Pause(now, token, d)
 	if err != nil {
 		return nil, err
 	}
@@ -146,40 +146,40 @@ func (w *switcher) beginPause(token string, d time.Duration) (*pause, error) {
 		slots: make(chan struct{}, connectsAtOnce),
 		ready: make(chan error, 1),
 	}
-	w.pause.Store(h)
-	w.perform(acts)
-	w.watches.Go(func() {
-		if p := panics.Of(panics.Guard(func() error { w.watchPause(h); return nil })); p != nil {
-			w.abandonPause(h, p)
+	c.pause.Store(h)
+	c.perform(acts)
+	c.watches.Go(func() {
+		if p := panics.Of(panics.Guard(func() error { c.watchPause(h); return nil })); p != nil {
+			c.abandonPause(h, p)
 		}
 	})
 	return h, nil
 }
 
 // abandonPause ends the pause after a panic of the goroutine that would have ended it.
-func (w *switcher) abandonPause(h *pause, p *panics.Error) {
-	w.panics.Add(1)
-	w.diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+func (c *switcher) abandonPause(h *pause, p *panics.Error) {
+	c.panics.Add(1)
+	c.diag.Error("panic in a hold; clients continue where they were", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	err := panics.Guard(func() error {
-		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errHoldPanicked) })
+		c.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errHoldPanicked) })
 		return nil
 	})
 	if err == nil {
 		return
 	}
-	w.mu.Lock() // the state machine panicked
-	defer w.mu.Unlock()
+	c.mu.Lock() // the state machine panicked
+	defer c.mu.Unlock()
 	select {
 	case <-h.done:
 	default:
-		w.open(h)
+		c.open(h)
 	}
 }
 
 var errHoldPanicked = errors.New("internal error: see the gateway's log")
 
 // watchPause polls the sessions until no work is in progress, and ends the pause at its limit.
-func (w *switcher) watchPause(h *pause) {
+func (c *switcher) watchPause(h *pause) {
 	look := time.NewTicker(pollInterval)
 	defer look.Stop()
 	limit := time.NewTimer(time.Until(h.limit))
@@ -187,7 +187,7 @@ func (w *switcher) watchPause(h *pause) {
 	quiet := h.quiet
 	for {
 		if quiet != nil {
-			w.event(func(m *switchover.Machine) []switchover.Act { return m.Observe(time.Now(), w.registry.inside()) })
+			c.event(func(m *switchover.Machine) []switchover.Act { return m.Observe(time.Now(), c.registry.inside()) })
 		}
 		select {
 		case <-quiet:
@@ -197,49 +197,49 @@ func (w *switcher) watchPause(h *pause) {
 			return
 		case <-look.C:
 		case <-limit.C:
-			w.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now()) })
+			c.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now()) })
 			limit.Reset(pollInterval) // a timer may fire slightly early
 		}
 	}
 }
 
 // event passes an event to the state machine and performs the resulting acts.
-func (w *switcher) event(e func(*switchover.Machine) []switchover.Act) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.perform(e(&w.machine))
+func (c *switcher) event(e func(*switchover.Machine) []switchover.Act) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.perform(e(&c.machine))
 }
 
 // perform performs the acts. The caller holds w.mu.
-func (w *switcher) perform(acts []switchover.Act) {
-	h := w.pause.Load()
+func (c *switcher) perform(acts []switchover.Act) {
+	h := c.pause.Load()
 	for _, a := range acts {
 		switch a {
 		case switchover.ActClose:
-			w.gate.Store(laneOf(w.machine.Active) | gatePaused)
+			c.gate.Store(laneOf(c.machine.Active) | gatePaused)
 		case switchover.ActPaused:
 			close(h.quiet)
 		case switchover.ActMove:
-			h.to = w.machine.To
+			h.to = c.machine.To
 			close(h.moving)
 		case switchover.ActSave: // done by Switch, without the lock
 		case switchover.ActCommit:
-			w.switched.Add(1)
+			c.switched.Add(1)
 			h.switched = true
-			w.open(h)
+			c.open(h)
 		case switchover.ActRelease:
-			h.why = w.machine.Why
-			h.inside = w.registry.insideList()
-			w.abandoned.Add(1)
-			w.open(h)
+			h.why = c.machine.Why
+			h.inside = c.registry.insideList()
+			c.abandoned.Add(1)
+			c.open(h)
 		}
 	}
 }
 
 // open ends the pause: commands pass again.
-func (w *switcher) open(h *pause) {
-	w.gate.Store(laneOf(w.machine.Active))
-	w.pauses.add(time.Since(h.began))
+func (c *switcher) open(h *pause) {
+	c.gate.Store(laneOf(c.machine.Active))
+	c.pauses.add(time.Since(h.began))
 	close(h.done)
 }
 
@@ -247,67 +247,67 @@ func (w *switcher) open(h *pause) {
 // session cannot be moved, the pause ends, every session keeps its server, and the error has the reason.
 // Pinned sessions are refused with an error and the pause continues, unless closePinned requests that they be
 // closed.
-func (w *switcher) Switch(ctx context.Context, token string, to switchover.Side, closePinned bool) (moved, closed int, err error) {
-	if !w.enabled() {
+func (c *switcher) Switch(ctx context.Context, token string, to switchover.Side, closePinned bool) (moved, closed int, err error) {
+	if !c.enabled() {
 		return 0, 0, ErrNoStandby
 	}
-	w.mu.Lock()
-	h := w.pause.Load()
-	if err := w.machine.Authorize(token); err != nil {
-		w.mu.Unlock()
+	c.mu.Lock()
+	h := c.pause.Load()
+	if err := c.machine.Authorize(token); err != nil {
+		c.mu.Unlock()
 		return 0, 0, err
 	}
-	if pins := w.registry.pinned(); len(pins) > 0 && !closePinned {
-		w.mu.Unlock()
+	if pins := c.registry.pinned(); len(pins) > 0 && !closePinned {
+		c.mu.Unlock()
 		return 0, 0, &PinnedError{pins}
 	}
-	all := w.registry.participants()
+	all := c.registry.participants()
 	moved = len(all)
 	h.closePinned = closePinned
 	h.mu.Lock()
 	h.waiting = all
 	h.mu.Unlock()
-	acts, err := w.machine.Switch(time.Now(), token, to)
-	w.perform(acts)
-	w.mu.Unlock()
+	acts, err := c.machine.Switch(time.Now(), token, to)
+	c.perform(acts)
+	c.mu.Unlock()
 	if err != nil {
 		return 0, 0, err
 	}
-	w.wakeAll(h)
+	c.wakeAll(h)
 	select {
 	case err = <-h.ready:
 	case <-h.done:
 		return 0, 0, fmt.Errorf("nothing was switched: %w", h.why)
 	case <-ctx.Done():
-		w.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
+		c.event(func(m *switchover.Machine) []switchover.Act { return m.Abandon(errors.New("its holder hung up")) })
 		<-h.done
 		return 0, 0, fmt.Errorf("nothing was switched: %w", h.why)
 	}
-	if err = w.decide(h, err); err != nil {
+	if err = c.decide(h, err); err != nil {
 		return 0, 0, fmt.Errorf("nothing was switched: %w", err)
 	}
 	closed = int(h.closing.Load())
 	moved -= closed
-	pipes := w.registry.closePipes()
-	w.closed.Add(uint64(pipes))
+	pipes := c.registry.closePipes()
+	c.closed.Add(uint64(pipes))
 	closed += pipes
-	w.diag.Info("sessions were switched", "to", w.addrs[to], "side", to.String(), "sessions", moved, "closed", closed, "pause", time.Since(h.began))
+	c.diag.Info("sessions were switched", "to", c.addrs[to], "side", to.String(), "sessions", moved, "closed", closed, "pause", time.Since(h.began))
 	return moved, closed, nil
 }
 
 // decide completes the switch after all sessions have reported or one has failed.
-func (w *switcher) decide(h *pause, failure error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pause.Load() == h { // and not a later pause, after this one reached its limit
-		acts := w.machine.Connected(time.Now(), failure)
-		w.perform(acts)
+func (c *switcher) decide(h *pause, failure error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pause.Load() == h { // and not a later pause, after this one reached its limit
+		acts := c.machine.Connected(time.Now(), failure)
+		c.perform(acts)
 		if slices.Contains(acts, switchover.ActSave) {
-			to, stays := w.machine.To, w.machine.Active
-			w.mu.Unlock() // the write waits for the disk; stageSaving refuses every other event
-			err := w.persistRoute(to, stays)
-			w.mu.Lock()
-			w.perform(w.machine.Saved(err))
+			to, stays := c.machine.To, c.machine.Active
+			c.mu.Unlock() // the write waits for the disk; stageSaving refuses every other event
+			err := c.persistRoute(to, stays)
+			c.mu.Lock()
+			c.perform(c.machine.Saved(err))
 		}
 	}
 	if h.switched {
@@ -317,36 +317,36 @@ func (w *switcher) decide(h *pause, failure error) error {
 }
 
 // Release ends a pause without a switch.
-func (w *switcher) Release(token string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	acts, err := w.machine.Release(token)
-	w.perform(acts)
+func (c *switcher) Release(token string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	acts, err := c.machine.Release(token)
+	c.perform(acts)
 	return err
 }
 
 // persistRoute persists the active side before a session moves there. A failed write may still have taken
 // effect, and a restart would use a server that the sessions were not switched to; so on failure the current
 // side is written over it.
-func (w *switcher) persistRoute(to, active switchover.Side) error {
-	if w.save == nil {
+func (c *switcher) persistRoute(to, active switchover.Side) error {
+	if c.save == nil {
 		return nil
 	}
-	err := w.save(w.addrs[to])
+	err := c.save(c.addrs[to])
 	if err == nil {
 		return nil
 	}
-	stays := w.addrs[active]
-	if again := w.save(stays); again != nil {
-		w.diag.Error("the route is not surely written down: sessions stay, and a restart may go to the other server; mend the data directory and switch again before that",
-			"stays", stays, "other", w.addrs[to], "error", again)
+	stays := c.addrs[active]
+	if again := c.save(stays); again != nil {
+		c.diag.Error("the route is not surely written down: sessions stay, and a restart may go to the other server; mend the data directory and switch again before that",
+			"stays", stays, "other", c.addrs[to], "error", again)
 		return fmt.Errorf("write the route down: %w; nor could it be written that %s stays: mend the data directory and switch again before the gateway is restarted", err, stays)
 	}
 	return fmt.Errorf("write the route down: %w", err)
 }
 
 // wakeAll wakes the waiting sessions to check h.
-func (w *switcher) wakeAll(h *pause) {
+func (c *switcher) wakeAll(h *pause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ses := range h.waiting {
@@ -379,10 +379,10 @@ func (h *pause) reportFirst(failure error) {
 }
 
 // Active returns the server for new sessions.
-func (w *switcher) Active() (side switchover.Side, addr string) {
-	side = sideOf(w.gate.Load() &^ gatePaused)
-	return side, w.addrs[side]
+func (c *switcher) Active() (side switchover.Side, addr string) {
+	side = sideOf(c.gate.Load() &^ gatePaused)
+	return side, c.addrs[side]
 }
 
 // Pinned returns the sessions that are known to be pinned.
-func (w *switcher) Pinned() []PinnedSession { return w.registry.pinned() }
+func (c *switcher) Pinned() []PinnedSession { return c.registry.pinned() }

@@ -37,13 +37,13 @@ type InsideSession struct {
 const maxInside = 20
 
 // Route returns the state of the route.
-func (w *switcher) Route() RouteStatus {
-	w.mu.Lock()
-	m := w.machine
-	w.mu.Unlock()
+func (c *switcher) Route() RouteStatus {
+	c.mu.Lock()
+	m := c.machine
+	c.mu.Unlock()
 	status := RouteStatus{
-		Active: m.Active.String(), Address: w.addrs[m.Active], Backend: w.addrs[switchover.Backend], Standby: w.addrs[switchover.Standby],
-		Stage: m.Stage.String(), Sessions: w.registry.count(), Inside: w.registry.insideList(), Pinned: w.registry.pinned(),
+		Active: m.Active.String(), Address: c.addrs[m.Active], Backend: c.addrs[switchover.Backend], Standby: c.addrs[switchover.Standby],
+		Stage: m.Stage.String(), Sessions: c.registry.count(), Inside: c.registry.insideList(), Pinned: c.registry.pinned(),
 	}
 	if m.Stage != switchover.StageOpen {
 		status.Until = &m.Limit

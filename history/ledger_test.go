@@ -1,7 +1,6 @@
 package history
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -318,7 +317,7 @@ func TestLedgerBound(t *testing.T) {
 	}
 	starts := l.list()
 	newest := starts[len(starts)-1]
-	if err := os.WriteFile(l.path(newest), []byte(fmt.Sprint("x", strings.Repeat("y", 500), "\n")), 0o600); err != nil {
+	if err := os.WriteFile(l.path(newest), []byte("x"+strings.Repeat("y", 500)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := l.read(newest); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -84,9 +85,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "the connection to the database was lost", http.StatusBadGateway)
 		return
 	}
-	for name, values := range got.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), got.Header())
 	w.WriteHeader(got.Code)
 	_, _ = w.Write(got.Body.Bytes())
 }
@@ -273,10 +272,10 @@ func (r *remoteRun) remoteStep(rnd *rand.Rand) {
 	r.t.Helper()
 	for range rnd.IntN(30) {
 		at := r.now.Add(time.Duration(rnd.IntN(9000)) * time.Millisecond)
-		switch n := rnd.IntN(40); {
-		case n == 0:
+		switch n := rnd.IntN(40); n {
+		case 0:
 			r.model.untracked(at, time.Millisecond)
-		case n == 1:
+		case 1:
 			r.model.evict(rnd.IntN(60), at)
 		default:
 			r.model.call(rnd.IntN(60), at, time.Duration(rnd.IntN(1e9)), n == 2)

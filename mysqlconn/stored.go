@@ -146,7 +146,7 @@ func (s *stored) header() error {
 		n, err := s.source(s.head[s.headLen:])
 		s.headLen += n
 		if err != nil {
-			if err == io.EOF && s.headLen > 0 {
+			if errors.Is(err, io.EOF) && s.headLen > 0 {
 				err = io.ErrUnexpectedEOF
 			}
 			return err
@@ -170,7 +170,7 @@ func (s *stored) inflate() error {
 		n, err := s.source(s.deflated[at:])
 		s.deflated = s.deflated[:at+n]
 		s.left -= n
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {

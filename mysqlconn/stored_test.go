@@ -3,6 +3,7 @@ package mysqlconn
 import (
 	"bytes"
 	"compress/zlib"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -80,7 +81,7 @@ func TestStored(t *testing.T) {
 		for b := make([]byte, 64); len(got) < len(want); {
 			n, err := s.Read(b)
 			got = append(got, b[:n]...)
-			if err != nil && err != os.ErrDeadlineExceeded {
+			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatalf("command %d, frames %v: %v after %d of %d bytes", i, framed, err, len(got), len(want))
 			}
 		}
@@ -178,12 +179,12 @@ func TestStoredMalformed(t *testing.T) {
 		s := &stored{Conn: d, state: storedFrames}
 		var got []byte
 		var err error
-		for b := make([]byte, 64); err == nil || err == os.ErrDeadlineExceeded; {
+		for b := make([]byte, 64); err == nil || errors.Is(err, os.ErrDeadlineExceeded); {
 			var n int
 			n, err = s.Read(b)
 			got = append(got, b[:n]...)
 		}
-		if ok := err == io.EOF && string(got) == "0123456789"; ok != c.ok || !c.ok && len(got) > 0 {
+		if ok := errors.Is(err, io.EOF) && string(got) == "0123456789"; ok != c.ok || !c.ok && len(got) > 0 {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}

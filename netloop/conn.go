@@ -11,10 +11,7 @@ import (
 	"time"
 )
 
-var (
-	errNoLoops      = errors.New("this platform has no event loops")
-	errNoDescriptor = errors.New("the connection has no descriptor")
-)
+var errNoDescriptor = errors.New("the connection has no descriptor")
 
 // readiness is a set of the states that a descriptor's events report.
 type readiness uint8

@@ -24,7 +24,7 @@ func echo(c *Conn) error {
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := c.Read(buf)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

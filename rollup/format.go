@@ -129,6 +129,7 @@ type Rollup struct {
 	Uncompressed bool  // the file is temporary, and its texts need not be compressed
 }
 
+// The periods of rollups.
 const (
 	Hour = time.Hour
 	Day  = 24 * time.Hour

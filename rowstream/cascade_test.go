@@ -10,7 +10,7 @@ import (
 func TestTooManyCascades(t *testing.T) {
 	create := "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `up` int,\n  PRIMARY KEY (`id`)"
 	for i := range maxCascades + 2 {
-		create += fmt.Sprintf(",\n  CONSTRAINT `k%d` FOREIGN KEY (`up`) REFERENCES `t` (`id`) ON DELETE SET NULL", i)
+		create = fmt.Sprintf("%s,\n  CONSTRAINT `k%d` FOREIGN KEY (`up`) REFERENCES `t` (`id`) ON DELETE SET NULL", create, i)
 	}
 	table := &Table{
 		Schema: "f", Name: "t", Columns: []Column{{Name: "id", Type: "int", FullType: "int"}, {Name: "up", Type: "int", FullType: "int", Nullable: true}},

@@ -67,32 +67,30 @@ func parseForeignKey(line string) (k ForeignKey, ok bool, err error) {
 		}
 		return k, false, err
 	}
-	fail := func() (ForeignKey, bool, error) {
-		return ForeignKey{}, false, fmt.Errorf("parse a foreign key: its definition has an unknown form: %.200q", line)
-	}
+	unknown := fmt.Errorf("parse a foreign key: its definition has an unknown form: %.200q", line)
 	if k.Name, rest, ok = cutIdent("`" + rest); !ok {
-		return fail()
+		return k, false, unknown
 	}
 	if rest, ok = strings.CutPrefix(rest, " FOREIGN KEY "); !ok {
 		return k, false, nil // a CHECK constraint
 	}
 	if k.Columns, rest, ok = cutIdents(rest); !ok {
-		return fail()
+		return k, false, unknown
 	}
 	if rest, ok = strings.CutPrefix(rest, " REFERENCES "); !ok {
-		return fail()
+		return k, false, unknown
 	}
 	if k.Table, rest, ok = cutIdent(rest); !ok {
-		return fail()
+		return k, false, unknown
 	}
 	if after, qualified := strings.CutPrefix(rest, "."); qualified {
 		k.Schema = k.Table
 		if k.Table, rest, ok = cutIdent(after); !ok {
-			return fail()
+			return k, false, unknown
 		}
 	}
 	if k.Referred, rest, ok = cutIdents(strings.TrimPrefix(rest, " ")); !ok || len(k.Referred) != len(k.Columns) {
-		return fail()
+		return k, false, unknown
 	}
 	rest = strings.TrimSuffix(rest, ",")
 	for _, part := range []struct {
@@ -106,12 +104,12 @@ func parseForeignKey(line string) (k ForeignKey, ok bool, err error) {
 		known := []string{"CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", "RESTRICT"}
 		i := slices.IndexFunc(known, func(action string) bool { return strings.HasPrefix(after, action) })
 		if i < 0 {
-			return fail()
+			return k, false, unknown
 		}
 		*part.action, rest = known[i], after[len(known[i]):]
 	}
 	if rest != "" {
-		return fail()
+		return k, false, unknown
 	}
 	return k, true, nil
 }

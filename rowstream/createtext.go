@@ -34,7 +34,7 @@ func AutoIncrement(create string) uint64 {
 		if !strings.HasPrefix(line, ") ") {
 			continue
 		}
-		for _, option := range strings.Fields(line) { // names and strings come after it
+		for option := range strings.FieldsSeq(line) { // names and strings come after it
 			if value, ok := strings.CutPrefix(option, "AUTO_INCREMENT="); ok {
 				n, _ := strconv.ParseUint(value, 10, 64)
 				return n

@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
+// The time limits of calls.
 const (
 	// statementTime is the server's time limit for one statement; lockWait, which is shorter, bounds its waits
 	// for locks in whole seconds; CallTime is the client's limit for a whole call.

@@ -177,10 +177,10 @@ func (a *analysis) skipTableWord(i int) bool {
 
 // tableName returns the name at i in its spelling, without quotes.
 func (a *analysis) tableName(i int) string {
-	switch t := a.toks[i]; {
-	case t.kind == kindQuoted:
+	switch a.toks[i].kind {
+	case kindQuoted:
 		return unquoteName(a.raw(i))
-	case t.kind == kindWord:
+	case kindWord:
 		return a.raw(i)
 	}
 	return ""

@@ -12,17 +12,17 @@ type Key struct {
 type Kind uint8
 
 const (
-	// Tracked: the calls of one Key.
+	// Tracked calls are those of one Key.
 	Tracked Kind = iota
 
-	// Other: the calls of statements without an entry. Its rate is exact, and its Key is empty.
+	// Other calls are those of statements without an entry. Their rate is exact, and the Key is empty.
 	Other
 
-	// Evicted: the totals of evicted Keys. Its Key is empty.
+	// Evicted calls are the totals of evicted Keys. The Key is empty.
 	Evicted
 
-	// Removed: a Key that was evicted since the last Collect. Its totals are included in Evicted. Only Key, ID,
-	// First and Last are set.
+	// Removed is the Kind of a Key that was evicted since the last Collect. Its totals are included in Evicted.
+	// Only Key, ID, First and Last are set.
 	Removed
 )
 

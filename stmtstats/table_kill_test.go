@@ -127,7 +127,7 @@ func TestKill(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		testwait.Receive(t, "the killed process to exit", ended)
+		_ = testwait.Receive(t, "the killed process to exit", ended) // it was killed
 		table := mustOpen(t, killedOptions(dir))
 		var calls, rows uint64
 		if err := table.Each(func(s *Sample) error {

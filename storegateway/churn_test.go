@@ -271,10 +271,10 @@ func (w *s3Twin) churnProbe(r *rand.Rand, g *testpromql.Generator, client *http.
 // seriesSamples returns the samples of a response of the StoreAPI, independent of chunk boundaries.
 func seriesSamples(ctx context.Context, a api, p *storepb.SeriesRequest) testpromql.Response {
 	responses, _, err := teststore.Receive(a.series.Series(ctx, p))
-	var warnings string
+	var warnings []byte
 	samples := make(map[string]map[int64]uint64)
 	for _, r := range responses {
-		warnings += r.GetWarning()
+		warnings = append(warnings, r.GetWarning()...)
 		for _, s := range seriesIn(r) {
 			name := fmt.Sprint(s.GetLabels())
 			if samples[name] == nil {
@@ -296,7 +296,7 @@ func seriesSamples(ctx context.Context, a api, p *storepb.SeriesRequest) testpro
 			}
 		}
 	}
-	return asHTTP(fmt.Sprint(samples), warnings, err) // sorted by key
+	return asHTTP(fmt.Sprint(samples), string(warnings), err) // sorted by key
 }
 
 // TestBlockChurn replaces all blocks while requests of every kind are served: several by one, and that one by

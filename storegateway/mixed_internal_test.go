@@ -75,12 +75,12 @@ func TestAggregateChunks(t *testing.T) {
 		{"counts", counts, histograms.AppendTo(nil), []float64{1, 2, 4}, ""},
 		{"maxima", maxima, floats.AppendTo(nil), []float64{3, 3, 3}, ""},
 		{"a missing aggregate", maxima, without.AppendTo(nil), nil, "it has no aggregate max"},
-		{"fewer counts", averages, ptr(set(&short, tsblock.AggregateCount, chunkenc.EncXOR, floatChunk(t, 1, 2))).AppendTo(nil), nil, "differ in number"},
-		{"counts that are histograms", averages, ptr(set(&moved, tsblock.AggregateCount, chunkenc.EncFloatHistogram, histogramChunk(t, 1, 2, 3))).AppendTo(nil), nil, "differ in their times"},
+		{"fewer counts", averages, new(set(&short, tsblock.AggregateCount, chunkenc.EncXOR, floatChunk(t, 1, 2))).AppendTo(nil), nil, "differ in number"},
+		{"counts that are histograms", averages, new(set(&moved, tsblock.AggregateCount, chunkenc.EncFloatHistogram, histogramChunk(t, 1, 2, 3))).AppendTo(nil), nil, "differ in their times"},
 		{"a chunk that ends early", counts, histograms.AppendTo(nil)[:5], nil, "a length goes past"},
 		{"more bytes", counts, append(histograms.AppendTo(nil), 0), nil, "bytes after"},
-		{"an unknown encoding", sums, ptr(set(&short, tsblock.AggregateSum, 77, []byte{1, 2, 3})).AppendTo(nil), nil, "encoding 77 is unknown"},
-		{"a short header", sums, ptr(set(&short, tsblock.AggregateSum, chunkenc.EncFloatHistogram, []byte{0, 1})).AppendTo(nil), nil, "shorter than its header"},
+		{"an unknown encoding", sums, new(set(&short, tsblock.AggregateSum, 77, []byte{1, 2, 3})).AppendTo(nil), nil, "encoding 77 is unknown"},
+		{"a short header", sums, new(set(&short, tsblock.AggregateSum, chunkenc.EncFloatHistogram, []byte{0, 1})).AppendTo(nil), nil, "shorter than its header"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			it := mixedIterator{series: &oneSeries{of: &selected{reads: c.reads}}}
@@ -110,8 +110,6 @@ func TestAggregateChunks(t *testing.T) {
 		})
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // TestKeptAggregates expects the aggregates of a part of a chunk, with all of its counters.
 func TestKeptAggregates(t *testing.T) {

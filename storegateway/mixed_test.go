@@ -28,7 +28,6 @@ type mixedBucket struct {
 	dir    string
 	series []testblock.Series
 	starts []int64                  // of the periods, and the end of the last
-	served []blocksync.Resolution   // coarsest resolution of each period
 	has    [][]blocksync.Resolution // all resolutions
 }
 
@@ -54,7 +53,7 @@ func writeMixed(t *testing.T, r *rand.Rand) *mixedBucket {
 		}
 	}
 	options := testblock.Options{External: map[string]string{"cluster": "eu"}, ChunkRange: o.ChunkRange()}
-	for n := int64(0); n < 8; n++ {
+	for n := range int64(8) {
 		from, to := start+n*mixedPeriod, start+(n+1)*mixedPeriod
 		id, err := testblock.Write(b.dir, testblock.Between(b.series, from, to), options)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -107,7 +108,7 @@ func TestRandomPromQL(t *testing.T) {
 // allLabels returns the labels of all series.
 func (w *twin) allLabels(t *testing.T) (all []labels.Labels) {
 	t.Helper()
-	set := w.querier(t, w.start, w.end).Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+"))
+	set := w.querier(t, w.start, w.end).Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+"))
 	for set.Next() {
 		all = append(all, set.At().Labels())
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -263,5 +264,5 @@ func TestDamagedTombstones(t *testing.T) {
 }
 
 func named() []*labels.Matcher {
-	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, labels.MetricName, "")}
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, model.MetricNameLabel, "")}
 }

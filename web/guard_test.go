@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -134,7 +135,7 @@ func TestRebindingClient(t *testing.T) {
 			t.Fatalf("%s: read the response: %v", c.host, err)
 		}
 		line, err := bufio.NewReader(res.Body).ReadString('\n')
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			t.Errorf("%s: read the first line: %v", c.host, err)
 		}
 		if res.StatusCode != c.code || strings.Contains(line, "secret") != (c.code == 200) {

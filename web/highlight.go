@@ -204,4 +204,4 @@ func (f *lineBreaker) beforeKeyword(b *sqlBlock, word, next string) {
 }
 
 // joinWords precede other words of the same join.
-var joinWords = map[string]bool{"LEFT": true, "RIGHT": true, "INNER": true, "CROSS": true, "NATURAL": true, "OUTER": true} //nolint:gochecknoglobals // constant
+var joinWords = map[string]bool{"LEFT": true, "RIGHT": true, "INNER": true, "CROSS": true, "NATURAL": true, "OUTER": true}

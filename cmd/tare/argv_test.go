@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -52,7 +53,7 @@ func TestSecretsInArguments(t *testing.T) {
 		served := http.Server{Handler: http.DefaultServeMux, ReadHeaderTimeout: time.Minute}
 		http.HandleFunc("/args", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Join(args, " ")) })
 		http.HandleFunc("/cmdline", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Join(os.Args, " ")) })
-		os.Stdout.WriteString("http://" + l.Addr().String() + "\n")
+		fmt.Fprintln(os.Stdout, "http://"+l.Addr().String())
 		_ = served.Serve(l)
 		return
 	}

@@ -215,7 +215,7 @@ func writeUsedDir(t *testing.T, dir, backend string) {
 }
 
 // damages are the ways to damage a file.
-var damages = []struct { //nolint:gochecknoglobals // a table
+var damages = []struct {
 	name string
 	do   func(path string, text []byte) error
 }{

@@ -30,7 +30,7 @@ func TestUnitUser(t *testing.T) {
 	if line == nil || !strings.Contains(string(text), "\nUser=tare\n") {
 		t.Fatal("the unit has no command, or no user")
 	}
-	dir, err := os.MkdirTemp("", "tare-unit-")
+	dir, err := os.MkdirTemp("", "tare-unit-") //nolint:usetesting // the parents of t.TempDir are closed to other users
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	must(t, os.Chmod(dir, 0o755))

@@ -29,11 +29,11 @@ func testBatch(n int) *rowstream.Batch {
 	b := &rowstream.Batch{}
 	b.Reset(2)
 	for i := range n {
-		note := []byte(fmt.Sprintf("a note\twith number %d", i*7919%1009))
+		note := fmt.Appendf(nil, "a note\twith number %d", i*7919%1009)
 		if i%7 == 0 {
 			note = nil
 		}
-		b.AppendRow(mysqlwire.TextRow{[]byte(fmt.Sprint(i)), note})
+		b.AppendRow(mysqlwire.TextRow{fmt.Append(nil, i), note})
 	}
 	return b
 }

@@ -153,8 +153,8 @@ func (t *Table) chunk(mu *sync.Mutex, number int) Chunk {
 }
 
 // bounds returns the range of a chunk.
-func (c *Chunk) bounds(number int) rowstream.Chunk {
-	return rowstream.Chunk{Number: number, After: c.After, Upto: c.Upto}
+func (k *Chunk) bounds(number int) rowstream.Chunk {
+	return rowstream.Chunk{Number: number, After: k.After, Upto: k.Upto}
 }
 
 // cut cuts the next chunk of a table.

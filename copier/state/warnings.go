@@ -15,6 +15,7 @@ import (
 // A statementClass is the class of a statement that changes a target table.
 type statementClass uint8
 
+// The classes, as a set of bits.
 const (
 	RowsWritten statementClass = 1 << iota // LOAD DATA, INSERT, REPLACE
 	KeysDeleted                            // DELETE by key

@@ -9,6 +9,7 @@ import (
 // A Phase is the progress of a table. It is stored in the target under these names.
 type Phase string
 
+// The phases.
 const (
 	Copying  Phase = "copying"
 	Indexing Phase = "indexing"

@@ -33,10 +33,10 @@ func ExampleMachine() {
 	// Output:
 	// pause                        gathering  [close the gate]
 	// 3 sessions in transactions   gathering  []
-	// none left                    held       [answer the holder]
+	// none left                    held       [notify the holder]
 	// switch by another client     held       [] there is no such hold: it was released, or its time was over
 	// switch                       moving     [connect the sessions]
-	// all sessions connected       saving     [write the route]
-	// route saved                  open       [go over]
+	// all sessions connected       saving     [save the route]
+	// route saved                  open       [switch]
 	// active: standby
 }

@@ -47,6 +47,7 @@ var (
 // A Stage is the progress of a pause.
 type Stage uint8
 
+// The stages.
 const (
 	StageOpen      Stage = iota // no pause: commands pass
 	StageGathering              // new commands wait; open statements and transactions run to their end
@@ -62,6 +63,7 @@ func (s Stage) String() string { return stageNames[s] }
 // An Act is the gateway's action in response to an event.
 type Act uint8
 
+// The acts.
 const (
 	ActClose   Act = iota // stop new commands
 	ActPaused             // notify the holder that nothing is open
@@ -71,7 +73,7 @@ const (
 	ActRelease            // have the sessions drop their new connections, if any, and let commands pass
 )
 
-var actNames = [...]string{"close the gate", "answer the holder", "connect the sessions", "write the route", "go over", "release"}
+var actNames = [...]string{"close the gate", "notify the holder", "connect the sessions", "save the route", "switch", "release"}
 
 func (a Act) String() string { return actNames[a] }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -181,14 +182,16 @@ func TestResponses(t *testing.T) {
 		}, false, [5]uint64{1, 0, 0, 1}, "out of bounds"},
 		{"rejected by Thanos", V2, func(w http.ResponseWriter, _ *http.Request, m *writev2.Request) {
 			confirm(w, m, 0, 0)
-			http.Error(w, "conflict", 409)
+			http.Error(w, "conflict", http.StatusConflict)
 		}, false, [5]uint64{0, 0, 0, 2}, "HTTP status 409"},
 		{"does not confirm", V2, func(w http.ResponseWriter, _ *http.Request, _ *writev2.Request) { w.WriteHeader(200) }, true, [5]uint64{}, "try version 1.0"},
 		{"not a receiver", V2, status(400, "an HTTP request to an HTTPS server"), true, [5]uint64{}, "check the scheme"},
 		{"other version", V2, status(415, "unsupported"), true, [5]uint64{}, "other version"},
 		{"wrong password", V2, status(401, "who?"), true, [5]uint64{}, "check user, password"},
 		{"wrong path", V2, status(404, "page not found"), true, [5]uint64{}, "check the path"},
-		{"redirect", V2, func(w http.ResponseWriter, r *http.Request, _ *writev2.Request) { http.Redirect(w, r, "/other", 307) }, true, [5]uint64{}, "redirects are not followed"},
+		{"redirect", V2, func(w http.ResponseWriter, r *http.Request, _ *writev2.Request) {
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+		}, true, [5]uint64{}, "redirects are not followed"},
 		{"small proxy", V2, status(413, "too large"), true, [5]uint64{}, "1 MiB"},
 		{"overload", V2, status(429, "slow down"), true, [5]uint64{}, "slow down"},
 		{"down", V2, status(503, "maintenance"), true, [5]uint64{}, "maintenance"},
@@ -304,7 +307,7 @@ func TestContents(t *testing.T) {
 			b.must(err)
 			text := ls.String() + " " + string(meta.Type) + " " + meta.Help
 			for _, v := range s.Samples {
-				text += " " + jsonText([]any{v.Timestamp, v.Value})
+				text = fmt.Sprint(text, " ", jsonText([]any{v.Timestamp, v.Value}))
 			}
 			for _, h := range s.Histograms {
 				if want := tsdbutil.GenerateTestHistogram(1); !h.ToIntHistogram().Equals(want) {
@@ -379,7 +382,7 @@ func TestDeletedUnsent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b.respond = func(w http.ResponseWriter, _ *http.Request, _ *writev2.Request) {
 		cancel()
-		http.Error(w, "down", 503)
+		http.Error(w, "down", http.StatusServiceUnavailable)
 	}
 	b.write()
 	known := b.until

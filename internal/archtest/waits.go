@@ -143,7 +143,7 @@ func loads(cond ast.Expr) (found bool) {
 
 // pauses finds the pauses in a loop's body, excluding inner loops.
 func (w *waits) pauses(body ast.Node) {
-	if body == nil || body == ast.Stmt(nil) {
+	if body == nil {
 		return
 	}
 	ast.Inspect(body, func(n ast.Node) bool {

@@ -149,7 +149,7 @@ func TestGRPC(t *testing.T) {
 func TestOf(t *testing.T) {
 	guarded := panics.Guard(func() error {
 		var m map[string]int
-		m["x"] = 1
+		m["x"] = 1 //nolint:govet,staticcheck // it panics
 		return nil
 	})
 	for name, c := range map[string]struct {

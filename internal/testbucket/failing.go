@@ -42,7 +42,6 @@ type FailRule struct {
 type Failure string
 
 // The failures.
-
 const (
 	FailError   Failure = "error"   // before any effect
 	FailBroken  Failure = "broken"  // an error after half of the bytes
@@ -138,6 +137,7 @@ func (b *Failing) enter(ctx context.Context, op, name string) (Failure, error) {
 
 func (b *Failing) leave() { b.now.Add(-1) }
 
+// Iter implements objstore.BucketReader.
 func (b *Failing) Iter(ctx context.Context, dir string, f func(string) error, options ...objstore.IterOption) error {
 	defer b.leave()
 	fault, err := b.enter(ctx, "iter", dir)
@@ -165,6 +165,7 @@ func (b *Failing) Iter(ctx context.Context, dir string, f func(string) error, op
 	return nil
 }
 
+// Get implements objstore.BucketReader.
 func (b *Failing) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	defer b.leave()
 	fault, err := b.enter(ctx, "get", name)
@@ -175,6 +176,7 @@ func (b *Failing) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return failingBody(ctx, r, fault), err
 }
 
+// GetRange implements objstore.BucketReader.
 func (b *Failing) GetRange(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	defer b.leave()
 	fault, err := b.enter(ctx, "range", name)
@@ -185,6 +187,7 @@ func (b *Failing) GetRange(ctx context.Context, name string, off, n int64) (io.R
 	return failingBody(ctx, r, fault), err
 }
 
+// Attributes implements objstore.BucketReader.
 func (b *Failing) Attributes(ctx context.Context, name string) (objstore.ObjectAttributes, error) {
 	defer b.leave()
 	if _, err := b.enter(ctx, "attributes", name); err != nil {
@@ -193,6 +196,7 @@ func (b *Failing) Attributes(ctx context.Context, name string) (objstore.ObjectA
 	return b.Bucket.Attributes(ctx, name)
 }
 
+// IsObjNotFoundErr implements objstore.BucketReader.
 func (b *Failing) IsObjNotFoundErr(err error) bool {
 	if _, ok := err.(errMissing); ok { //nolint:errorlint // as providers look
 		return true
@@ -200,6 +204,7 @@ func (b *Failing) IsObjNotFoundErr(err error) bool {
 	return b.Bucket.IsObjNotFoundErr(err)
 }
 
+// IsAccessDeniedErr implements objstore.BucketReader.
 func (b *Failing) IsAccessDeniedErr(err error) bool {
 	return err == errDenied //nolint:errorlint // as providers look
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
-	"log"
+	"log" //nolint:depguard // the type that net/http takes
 	"maps"
 	"math/rand/v2"
 	"net"

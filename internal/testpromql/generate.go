@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -24,7 +25,7 @@ func New(r *rand.Rand, series []labels.Labels, start, end int64) *Generator {
 	g := &Generator{rand: r, series: series, start: start, end: end}
 	for _, ls := range series {
 		ls.Range(func(l labels.Label) {
-			if l.Name != labels.MetricName && !slices.Contains(g.names, l.Name) {
+			if l.Name != model.MetricNameLabel && !slices.Contains(g.names, l.Name) {
 				g.names = append(g.names, l.Name)
 			}
 		})
@@ -79,7 +80,7 @@ func (g *Generator) Matcher() string {
 
 // Selector returns a selector of a metric, or of several.
 func (g *Generator) Selector() string {
-	metric := g.series[g.rand.IntN(len(g.series))].Get(labels.MetricName)
+	metric := g.series[g.rand.IntN(len(g.series))].Get(model.MetricNameLabel)
 	var matchers []string
 	for range g.rand.IntN(3) {
 		matchers = append(matchers, g.Matcher())

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/golang/snappy"
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
@@ -53,8 +53,8 @@ func (g *Generator) readQuery() *prompb.Query {
 		return q // with hints, Prometheus selects by them
 	}
 	q.Matchers = append(q.Matchers, &prompb.LabelMatcher{
-		Type: pick(g.rand, prompb.LabelMatcher_EQ, prompb.LabelMatcher_EQ, prompb.LabelMatcher_RE), Name: labels.MetricName,
-		Value: pick(g.rand, "metric_0", "metric_1", g.series[g.rand.IntN(len(g.series))].Get(labels.MetricName)),
+		Type: pick(g.rand, prompb.LabelMatcher_EQ, prompb.LabelMatcher_EQ, prompb.LabelMatcher_RE), Name: model.MetricNameLabel,
+		Value: pick(g.rand, "metric_0", "metric_1", g.series[g.rand.IntN(len(g.series))].Get(model.MetricNameLabel)),
 	})
 	for range g.rand.IntN(3) {
 		q.Matchers = append(q.Matchers, g.readMatcher())

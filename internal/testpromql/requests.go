@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 )
 
 // A Request is a request of Prometheus' HTTP API.
@@ -48,7 +48,7 @@ func (g *Generator) Request() Request {
 	case 9:
 		r = Request{Path: "labels", Form: g.span()}
 	case 10:
-		r = Request{Path: "label/" + url.PathEscape(pick(g.rand, append(g.names, labels.MetricName, "absent")...)) + "/values", Form: g.span()}
+		r = Request{Path: "label/" + url.PathEscape(pick(g.rand, append(g.names, model.MetricNameLabel, "absent")...)) + "/values", Form: g.span()}
 	case 11:
 		r = Request{Path: pick(g.rand, "format_query", "parse_query"), Form: url.Values{"query": {g.Expr()}}}
 	}

@@ -122,7 +122,7 @@ func (s *Shared) Dir(tb testing.TB, name string, write func(dir string) error) s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.root == "" {
-		root, err := os.MkdirTemp("", "teststore-") // it outlives the first test
+		root, err := os.MkdirTemp("", "teststore-") //nolint:usetesting // it outlives the first test
 		if err != nil {
 			tb.Fatal(err)
 		}

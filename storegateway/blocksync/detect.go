@@ -52,7 +52,7 @@ func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 		return LayoutPrometheus, nil
 	}
 	for i, id := range slices.SortedFunc(maps.Keys(blocks), ulid.ULID.Compare) {
-		text, err := s.reader.getConfirmed(ctx, path.Join(id.String(), metaName), maxMeta)
+		text, err := s.reader.getConfirmed(ctx, path.Join(id.String(), metaName))
 		switch {
 		case err != nil && (!IsNotFound(err) || i == maxDetect):
 			return LayoutAuto, err

@@ -147,12 +147,12 @@ func (b *bucketReader) get(ctx context.Context, name string, limit int64) ([]byt
 
 // getConfirmed returns an object that has no checksum. Without TLS it reads the object twice and requires
 // equal bytes: bytes changed by a network or a proxy would change results.
-func (b *bucketReader) getConfirmed(ctx context.Context, name string, limit int64) ([]byte, error) {
-	text, err := b.get(ctx, name, limit)
+func (b *bucketReader) getConfirmed(ctx context.Context, name string) ([]byte, error) {
+	text, err := b.get(ctx, name, maxMeta)
 	if err != nil || !b.plain {
 		return text, err
 	}
-	again, err := b.get(ctx, name, limit)
+	again, err := b.get(ctx, name, maxMeta)
 	if err == nil && !bytes.Equal(text, again) {
 		err = fmt.Errorf("read %s: two reads returned different bytes", name)
 	}

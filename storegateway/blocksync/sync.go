@@ -412,7 +412,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 		}
 		written = a.LastModified
 	}
-	text, err := s.syncer.reader.getConfirmed(ctx, name, maxMeta)
+	text, err := s.syncer.reader.getConfirmed(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -504,9 +504,9 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int6
 		return f.deletionTime, nil
 	}
 	name := path.Join(prefixOf(s.tenant, id), deletionMarkName)
-	text, err := s.syncer.reader.getConfirmed(ctx, name, maxMeta)
+	text, err := s.syncer.reader.getConfirmed(ctx, name)
 	if _, mimir := s.layout.(mimirLayout); mimir && IsNotFound(err) {
-		text, err = s.syncer.reader.getConfirmed(ctx, markerName(s.tenant, id), maxMeta)
+		text, err = s.syncer.reader.getConfirmed(ctx, markerName(s.tenant, id))
 	}
 	if IsNotFound(err) {
 		return 0, nil // the mark was removed

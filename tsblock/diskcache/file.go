@@ -138,7 +138,7 @@ func prepare(f *os.File, slots uint64) (emptied bool, err error) {
 	want := identification(slots)
 	got := make([]byte, len(want))
 	n, err := f.ReadAt(got, 0)
-	if err != nil && err != io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
+	if err != nil && err != io.EOF { // wrapped, it is an error of reading and no end
 		return false, err
 	}
 	if !bytes.Equal(got[:n], want) {

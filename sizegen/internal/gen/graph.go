@@ -87,7 +87,7 @@ func followMark(caller, callee, name, arg string) string {
 	return fmt.Sprintf("\x01%s\x02%s\x02%s\x02%s\x03", caller, callee, name, arg)
 }
 
-var markPattern = regexp.MustCompile("\x01([^\x02]*)\x02([^\x02]*)\x02([^\x02]*)\x02([^\x03]*)\x03") //nolint:gochecknoglobals // a constant
+var markPattern = regexp.MustCompile("\x01([^\x02]*)\x02([^\x02]*)\x02([^\x02]*)\x02([^\x03]*)\x03")
 
 // resolveCalls generates the marked calls of o: those that may lead back to their caller are followed, so
 // that their stack is bounded.
