@@ -3,11 +3,14 @@
 package netloop
 
 import (
+	"errors"
 	"net"
 	"syscall"
 )
 
 const supported = false
+
+var errNoLoops = errors.New("this platform has no event loops")
 
 // On this platform every task is an ordinary goroutine: New creates no loops, so that the functions below are
 // never called.
