@@ -121,11 +121,14 @@ func closeOnce(t *testing.T, q interface{ Close() error }) {
 
 // times returns a random time range, sometimes a wide one or one outside of the data.
 func (w *twin) times(r *rand.Rand) (mint, maxt int64) {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		return math.MinInt64, math.MaxInt64
 	case 1:
 		return w.end + 1000, w.end + 100_000
+	case 2: // the start is after the end
+		maxt = w.start + r.Int64N(w.end-w.start)
+		return maxt + 1 + r.Int64N(1_000_000), maxt
 	}
 	mint = w.start + r.Int64N(w.end-w.start)
 	return mint, mint + r.Int64N(w.end-w.start)/int64(1+r.IntN(20))

@@ -48,6 +48,9 @@ func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHi
 		r.SkipChunks = !chunks && hints.Func == labelsOnly
 		trim = !hints.DisableTrimming
 	}
+	if tenant, err := s.tenant(ctx); err == nil && s.gateway.HasBlocks(tenant, s.mint, s.maxt) {
+		sortMatchers(ms)
+	}
 	c := &lazySelect{source: s, ctx: ctx, trim: trim, i: -1}
 	switch {
 	case r.SkipChunks:
@@ -64,6 +67,20 @@ func (s *querierBase) newLazySelect(ctx context.Context, hints *storage.SelectHi
 	defer s.mu.Unlock()
 	s.chosen = append(s.chosen, c)
 	return c
+}
+
+// sortMatchers moves matchers that exclude series from others behind those that choose series, as the index of
+// Prometheus does when it has blocks in a querier's time range. The matchers are the selector's own: the labels that
+// absent and absent_over_time return depend on their order where a label has several.
+func sortMatchers(ms []*labels.Matcher) {
+	place := func(m *labels.Matcher) int {
+		chosen := slices.ContainsFunc(ms, func(o *labels.Matcher) bool { return o.Name == m.Name && !o.Matches("") })
+		if chosen && (m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp || !m.Matches("")) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(ms, func(a, b *labels.Matcher) int { return place(a) - place(b) })
 }
 
 // keyOf returns a key that is equal for selects that can be read as one if their times overlap. The times are

@@ -110,6 +110,22 @@ func (t *Tenant) overlapping(mint, maxt int64) iter.Seq[*block] {
 // Mimir.
 const BlockIDLabel = "__block_id__"
 
+// HasBlocks reports whether a tenant has blocks with samples from mint to maxt, both inclusive.
+func (s *Syncer) HasBlocks(tenant string, mint, maxt int64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	t := s.set.tenants[tenant]
+	if t == nil {
+		t = s.set.tenants[""]
+	}
+	if t != nil {
+		for range t.overlapping(mint, maxt) {
+			return true
+		}
+	}
+	return false
+}
+
 // Open pins a tenant's blocks that have samples from mint to maxt, both inclusive, and whose ids match all
 // ids. Of downsampled blocks, whose samples other blocks have too, it pins those that the resolution prefers.
 // The caller releases each handle. Open also returns the tenant's set that the handles come from, or nil
@@ -124,9 +140,6 @@ func (s *Syncer) Open(tenant string, mint, maxt int64, r Resolution, ids ...*lab
 	}
 	if t == nil {
 		return nil, nil
-	}
-	if mint > maxt {
-		return nil, t
 	}
 	if t.coverage != nil {
 		return t.coverage.open(mint, maxt, r, ids), t

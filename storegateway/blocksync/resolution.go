@@ -213,6 +213,9 @@ func (p *piece) part(request span) *span {
 
 // open pins the blocks that serve a request.
 func (c coverage) open(mint, maxt int64, r Resolution, ids []*labels.Matcher) []*Handle {
+	if mint > maxt {
+		return nil
+	}
 	var pinned []*Handle
 	for _, p := range c.pieces(mint, maxt, r) {
 		if p.block != nil && matchesID(p.block, ids) {

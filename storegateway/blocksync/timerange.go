@@ -110,11 +110,16 @@ func (r TimeRange) String() string {
 	return text(r.Min, "the beginning") + " to " + text(r.Max, "the end")
 }
 
-// Clip returns the part of a request's time, both ends inclusive, that is in the time range of the process. There is none if
-// the first result is after the second.
+// Clip returns the part of a request's time, both ends inclusive, that is in the time range of the process. If there is
+// none, no block overlaps the result. A request whose start is after its end keeps that order: as in Prometheus, it has
+// the series of chunks around both times, without samples.
 func (s *Syncer) Clip(mint, maxt int64) (from, to int64) {
 	lo, hi := s.options.Times.limits(time.Now())
-	return max(mint, lo), min(maxt, hi)
+	from, to = max(mint, lo), min(maxt, hi)
+	if from > to && mint <= maxt {
+		return math.MaxInt64, math.MinInt64
+	}
+	return from, to
 }
 
 // clipped appends the gaps of served blocks that have samples in the part of a request that is outside the time range.
