@@ -79,6 +79,11 @@ func (r *DetailReader) Add(f *File) error {
 	if any, err := r.Find(f); err != nil || !any {
 		return err
 	}
+	return r.addFound(f)
+}
+
+// addFound adds the rows that were found in a file.
+func (r *DetailReader) addFound(f *File) error {
 	if err := r.fillKeys(f); err != nil {
 		return err
 	}
@@ -153,4 +158,70 @@ func (r *DetailReader) fillKeys(f *File) error {
 		d.Known = d.Text != ""
 	}
 	return nil
+}
+
+// A DigestReader reads the rows of one digest, file by file.
+type DigestReader struct {
+	digest  [16]byte
+	details DetailReader // of all rows so far
+	digests []byte
+	prints  ColumnReader
+}
+
+// NewDigestReader returns a reader of the rows of a digest.
+func NewDigestReader(digest [16]byte) *DigestReader { return &DigestReader{digest: digest} }
+
+// Close releases the decoder of texts.
+func (r *DigestReader) Close() { r.details.Close() }
+
+// Read visits the rows of the digest in a file. A Detail is valid during the visit, and has the sums of this file. Its
+// text may be that of a file read before.
+func (r *DigestReader) Read(f *File, visit func(*Detail)) error {
+	for i, d := range r.details.Of {
+		r.details.rows[i] = -1
+		d.First, d.Last, d.Counts = 0, 0, Counts{}
+		d.Spread.Reset()
+	}
+	if any, err := r.find(f); err != nil || !any {
+		return err
+	}
+	if err := r.details.addFound(f); err != nil {
+		return err
+	}
+	for i, row := range r.details.rows {
+		if row >= 0 {
+			visit(r.details.Of[i])
+		}
+	}
+	return nil
+}
+
+// find finds the rows in a file, and reports whether there are any.
+func (r *DigestReader) find(f *File) (any bool, err error) {
+	if r.digests, err = f.Whole(ColDigests, r.digests[:0]); err != nil {
+		return false, err
+	}
+	r.prints.reset(f.Column(ColPrints, f.little()))
+	for row := range f.NumRows {
+		if [16]byte(r.digests[16*row:]) != r.digest {
+			continue
+		}
+		b, err := r.prints.Bytes(16*int64(row), 16)
+		if err != nil {
+			return false, err
+		}
+		if p := Print(b); !p.IsSum() {
+			r.details.rows[r.details.number(p)], any = row, true
+		}
+	}
+	return any, nil
+}
+
+// number returns the number of the Detail with a print, and adds one if there is none.
+func (r *DetailReader) number(p Print) int {
+	i, found := slices.BinarySearchFunc(r.Of, p, func(d *Detail, p Print) int { return d.Print.Compare(p) })
+	if !found {
+		r.Of, r.rows = slices.Insert(r.Of, i, &Detail{Print: p}), slices.Insert(r.rows, i, -1)
+	}
+	return i
 }

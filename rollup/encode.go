@@ -57,8 +57,15 @@ func (r *Rollup) Encode() ([]byte, error) {
 		return uint64(max(row.First-start, 0)) + 1
 	})
 	column(colLasts, func(row *Row) uint64 { return uint64(max(row.Last-start, 0)) })
+	counts := make([][numCounts]uint64, len(r.Rows))
+	for i := range r.Rows {
+		counts[i] = r.Rows[i].Counts.values()
+	}
 	for c := range numCounts {
-		column(ColCalls+c, func(row *Row) uint64 { return row.Counts.values()[c] })
+		for i := range counts {
+			values[i] = counts[i][c]
+		}
+		w.numbers(ColCalls+c, values)
 	}
 	spreads := 0
 	for i := range r.Rows {
@@ -164,8 +171,9 @@ func (w *encoder) addTexts(r *Rollup) error {
 		defer func() { _ = z.Close() }() // it has no stream
 		appendFrame = func(dst, page []byte) []byte { return z.EncodeAll(page, dst) }
 	}
-	var page []byte
-	var ends, places []uint64
+	page := make([]byte, 0, textPage)
+	places := make([]uint64, 0, len(r.Rows))
+	var ends []uint64
 	flush := func() {
 		if len(page) > 0 {
 			w.columns[colTextPages] = appendFrame(w.columns[colTextPages], page)
@@ -173,7 +181,7 @@ func (w *encoder) addTexts(r *Rollup) error {
 			page = page[:0]
 		}
 	}
-	known := make(map[[16]byte]uint64)
+	known := make(map[[16]byte]uint64, len(r.Rows))
 	refs := make([]uint64, len(r.Rows))
 	for i := range r.Rows {
 		row := &r.Rows[i]

@@ -13,7 +13,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 )
 
-// A File reads a file's columns on demand and verifies them. It must not be used concurrently.
+// A File reads a file's columns on demand and verifies them. It is safe for concurrent use; its readers are not.
 type File struct {
 	Rollup  // without rows
 	at      io.ReaderAt

@@ -2,6 +2,7 @@ package statements
 
 import (
 	"sync"
+	"time"
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
@@ -14,17 +15,63 @@ type ArchiveReader struct {
 	table   *stmtstats.Table
 	options history.ArchiveOptions
 	few     int64 // minutes × Keys up to which samples are added up for a chart of all statements
+	halved  int   // minimum number of rows that are ranked in two halves
 
 	lastClose struct {
 		sync.Mutex
 		of       *localdb.Database
 		snapshot *snapshot // at the end of the newest hour with a rollup
 	}
+
+	counters struct {
+		sync.Mutex
+		of       *localdb.Database
+		at       time.Time
+		snapshot *snapshot // of the table at that time; nil: none
+		rest     *planned  // the growth since its begin; nil: none
+	}
+}
+
+// liveFor is how long the counters of all digests are reused, and kept in memory. They are read by requests only.
+const liveFor = time.Second
+
+// readLive returns the counters of all digests and the time of reading, which is not before since. They are read at most
+// once per liveFor. The caller holds the lock of a.counters.
+func (a *ArchiveReader) readLive(in *history.Instance, since time.Time) (*snapshot, time.Time, error) {
+	l, now := &a.counters, a.archive.Now()
+	age := now.Sub(l.at)
+	if l.snapshot != nil && l.of == in.Samples && age >= 0 && age < liveFor && !l.at.Before(since) {
+		return l.snapshot, l.at, nil
+	}
+	l.snapshot, l.rest = nil, nil
+	s, err := a.snapshotNow(in, now, nil)
+	if err != nil {
+		return nil, now, err
+	}
+	l.of, l.at, l.snapshot = in.Samples, now, s
+	time.AfterFunc(liveFor, func() { a.dropLive(s) })
+	return s, now, nil
+}
+
+// dropLive drops the counters unless they were read again.
+func (a *ArchiveReader) dropLive(s *snapshot) {
+	a.counters.Lock()
+	defer a.counters.Unlock()
+	if a.counters.snapshot == s {
+		a.counters.snapshot, a.counters.rest = nil, nil
+	}
+}
+
+// liveSnapshot is readLive for callers without the lock.
+func (a *ArchiveReader) liveSnapshot(in *history.Instance, since time.Time) (*snapshot, time.Time, error) {
+	a.counters.Lock()
+	defer a.counters.Unlock()
+	return a.readLive(in, since)
 }
 
 // NewArchiveReader returns a reader of an archive and of the table that is its source.
 func NewArchiveReader(a *history.Archive, t *stmtstats.Table) *ArchiveReader {
-	return &ArchiveReader{archive: a, table: t, options: a.Options(), few: fewMinutes}
+	return &ArchiveReader{archive: a, table: t, options: a.Options(), few: fewMinutes, halved: halvedRows}
 }
 
 // current returns the instance that is written to.

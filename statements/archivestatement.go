@@ -58,12 +58,21 @@ func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (*State
 	err = p.try(func() error {
 		g = newGathering(a.axisOf(p, max(q.Points, 1)))
 		if p.source != SourceSamples {
-			return p.each(ctx, func(f *rollup.File, file *planned) error { return g.add(f, file, digest) })
+			reader := rollup.NewDigestReader(digest)
+			defer reader.Close()
+			return p.each(ctx, func(f *rollup.File, file *planned) error { return g.add(reader, f, file) })
 		}
 		if err := g.walk(ctx, a, digest, p); err != nil {
 			return err
 		}
-		rows, err := a.sampled(ctx, p.from, p.to, now, &digest)
+		var live *snapshot
+		if p.to.Equal(now) {
+			var err error
+			if live, err = a.snapshotNow(a.current(), now, &digest); err != nil {
+				return err
+			}
+		}
+		rows, err := a.sampled(ctx, p.from, p.to, live, &digest)
 		if err != nil {
 			return err
 		}
@@ -149,37 +158,10 @@ func (g *gathering) count(rows []rollup.Row) error {
 	return nil
 }
 
-// add adds the rows of a digest in a file.
-func (g *gathering) add(f *rollup.File, file *planned, digest [16]byte) error {
-	b, err := f.Whole(rollup.ColDigests, nil)
-	if err != nil {
-		return err
-	}
-	var prints []byte
-	var details []*rollup.Detail
-	for row := range f.NumRows {
-		if [16]byte(b[16*row:]) != digest {
-			continue
-		}
-		if prints == nil {
-			if prints, err = f.Whole(rollup.ColPrints, nil); err != nil {
-				return err
-			}
-		}
-		if p := rollup.Print(prints[16*row:]); !p.IsSum() {
-			details = append(details, &rollup.Detail{Print: p})
-		}
-	}
-	if len(details) == 0 {
-		return nil
-	}
-	reader := rollup.NewDetailReader(details)
-	defer reader.Close()
-	if err := reader.Add(f); err != nil {
-		return err
-	}
+// add adds the rows of the reader's digest in a file.
+func (g *gathering) add(reader *rollup.DigestReader, f *rollup.File, file *planned) error {
 	point := g.axis.point(file.begin)
-	for _, d := range details {
+	return reader.Read(f, func(d *rollup.Detail) {
 		d.Spread.Nanos = d.Counts.Nanos
 		g.points[point].add(&d.Counts, 1)
 		g.spread[point].Merge(&d.Spread)
@@ -193,8 +175,7 @@ func (g *gathering) add(f *rollup.File, file *planned, digest [16]byte) error {
 		if to.Text == "" {
 			to.Text = d.Text
 		}
-	}
-	return nil
+	})
 }
 
 // fill fills in the statement from the collected data.

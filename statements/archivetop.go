@@ -23,7 +23,7 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}
 	var top *Top
-	if err := p.try(func() (err error) { top, err = p.top(ctx, &q); return err }); err != nil {
+	if err := p.try(func() (err error) { top, err = p.top(ctx, &q, a.halved); return err }); err != nil {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}
 	if q.Compare {
@@ -41,10 +41,9 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
 }
 
 // top ranks the rows in the files of a plan.
-func (p *plan) top(ctx context.Context, q *TopQuery) (*Top, error) {
+func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 	f, _ := parseFilter(q.Filter) // Validate has parsed it
-	r := ranking{query: q, filter: f}
-	defer r.unzipper.Close()
+	r := ranking{query: q, filter: f, halved: halved}
 	var all rollup.Counts
 	var spread stmtstats.Histogram
 	var details []*rollup.Detail

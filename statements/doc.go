@@ -22,5 +22,7 @@
 // The cost of a query depends on the number of Keys and points, not on the range: a query over a long range
 // never reads all samples. A ranking of rollups holds 16 MiB of columns in memory, 64 MiB if some are read
 // from the bucket.
-// A query over a long range never reads all samples: the cost depends on the number of Keys and points, not on the range.
+//
+// The counters of the table are read by requests only, at most once per second, and kept for a second: a result may end
+// that much before the present.
 package statements

@@ -119,6 +119,7 @@ func (r *rig) open() {
 	r.archive, err = history.OpenArchive(r.options)
 	r.must(err)
 	r.reader = statements.NewArchiveReader(r.archive, r.table)
+	r.reader.Halve()
 }
 
 // start opens and runs the archive.

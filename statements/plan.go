@@ -169,8 +169,11 @@ func (a *ArchiveReader) plan(ctx context.Context, q planQuery) (*plan, error) {
 		}
 		if q.like != nil && q.like.rest != nil && q.like.rest.begin.Equal(done) {
 			p.rest = q.like.rest
-		} else if err := a.planRest(ctx, in, p, done, now); err != nil {
-			return nil, err
+		} else {
+			var err error
+			if p.rest, err = a.planRest(ctx, in, done); err != nil {
+				return nil, err
+			}
 		}
 		p.to = p.rest.end
 		p.files = append(p.files, p.rest)
@@ -241,7 +244,14 @@ func (a *ArchiveReader) upToNow(to, now time.Time) time.Time {
 
 // planSamples returns a plan with the difference between the counts at two times.
 func (a *ArchiveReader) planSamples(ctx context.Context, from, to, now time.Time) (*plan, error) {
-	rows, err := a.sampled(ctx, from, to, now, nil)
+	var live *snapshot
+	var err error
+	if to.Equal(now) {
+		if live, to, err = a.liveSnapshot(a.current(), from); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := a.sampled(ctx, from, to, live, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -252,23 +262,20 @@ func (a *ArchiveReader) planSamples(ctx context.Context, from, to, now time.Time
 	return &plan{from: from, to: to, source: SourceSamples, files: []*planned{file}}, err
 }
 
-// sampled returns the counts between two times, of all digests or of one. It includes the table's counters if
-// the range ends now.
-func (a *ArchiveReader) sampled(ctx context.Context, from, to, now time.Time, digest *[16]byte) ([]rollup.Row, error) {
+// sampled returns the counts between two times, of all digests or of one. live has the table's counters if the
+// range ends when they were read; nil otherwise.
+func (a *ArchiveReader) sampled(ctx context.Context, from, to time.Time, live *snapshot, digest *[16]byte) ([]rollup.Row, error) {
 	var sum snapshot
 	for _, part := range a.sampledParts(from, to) {
 		before, err := snapshotAt(ctx, part.Samples, part.from.UnixMilli(), digest)
 		if err != nil {
 			return nil, err
 		}
-		var after *snapshot
-		if to.Equal(now) && !part.Past {
-			after, err = a.snapshotNow(&part.Instance, now, digest)
-		} else {
-			after, err = snapshotAt(ctx, part.Samples, to.UnixMilli(), digest)
-		}
-		if err != nil {
-			return nil, err
+		after := live
+		if live == nil || part.Past {
+			if after, err = snapshotAt(ctx, part.Samples, to.UnixMilli(), digest); err != nil {
+				return nil, err
+			}
 		}
 		rows, err := after.since(before)
 		if err != nil {
@@ -335,23 +342,31 @@ func (a *ArchiveReader) texts(ctx context.Context, from, to time.Time, digests .
 	return all, nil
 }
 
-// planRest adds data newer than the last rollup: the table's counters less their values at the end of the
+// planRest returns data newer than the last rollup: the table's counters less their values at the end of the
 // last hour.
-func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, p *plan, done, now time.Time) error {
+func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, done time.Time) (*planned, error) {
 	before, err := a.atClose(ctx, in, done.UnixMilli())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	after, err := a.snapshotNow(in, now, nil)
+	a.counters.Lock()
+	defer a.counters.Unlock()
+	after, at, err := a.readLive(in, done)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if rest := a.counters.rest; rest != nil && rest.begin.Equal(done) {
+		return rest, nil
 	}
 	rows, err := after.since(before)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.rest, err = memoryFile("the current hour", done, now, rows)
-	return err
+	rest, err := memoryFile("the current hour", done, at, rows)
+	if err == nil {
+		a.counters.rest = rest
+	}
+	return rest, err
 }
 
 // atClose returns the counts at the end of the last hour. They are cached until the next hour ends.

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"math"
+	"runtime"
 	"slices"
 	"sort"
 
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -21,11 +24,16 @@ const (
 // maxWindow is the maximum read at once of a column, unless it is in the bucket.
 const maxWindow = 64 << 10
 
+// halvedRows is the minimum number of rows of which two halves are ranked concurrently.
+const halvedRows = 64 << 10
+
 // A ranking finds the rows with the highest values of a measure. It merges all files in the order of their
 // prints: the state of a Key is dropped when the next one starts.
 type ranking struct {
 	query    *TopQuery
 	filter   filter
+	halved   int    // minimum number of rows that are ranked in two halves
+	from, to uint64 // of a half: the first 8 bytes of its prints, both inclusive
 	unzipper rollup.TextDecoder
 	tail     stmtstats.Tail
 
@@ -44,7 +52,9 @@ type rankedFile struct {
 	open   *openFile
 	number int // of the file; the newest is 0
 
-	row       int
+	from, to  uint64 // bounds of high
+	first     int    // row
+	row, end  int
 	high, low uint64 // the print of the row
 	prints    rollup.ColumnReader
 	columns   []rollup.ColumnReader
@@ -61,9 +71,34 @@ func (f *rankedFile) before(o *rankedFile) bool {
 	return f.low < o.low || f.low == o.low && f.number < o.number
 }
 
+// rowAt returns the number of the first row whose print starts with high or more.
+func (f *openFile) rowAt(high uint64) (int, error) {
+	var err error
+	prints := f.Column(rollup.ColPrints, rollup.PageBytes)
+	return sort.Search(f.NumRows, func(row int) bool {
+		var b []byte
+		if err == nil {
+			b, err = prints.Bytes(16*int64(row), 8)
+		}
+		return err != nil || binary.BigEndian.Uint64(b) >= high
+	}), err
+}
+
 // openCursor returns a cursor at the first row of a file.
 func (r *ranking) openCursor(open *openFile, number int, window int64) (*rankedFile, error) {
-	f := &rankedFile{open: open, number: number, row: -1, prints: open.Column(rollup.ColPrints, window)}
+	f := &rankedFile{open: open, number: number, from: r.from, to: r.to, end: open.NumRows, prints: open.Column(rollup.ColPrints, window)}
+	var err error
+	if r.from > 0 {
+		if f.first, err = open.rowAt(r.from); err != nil {
+			return nil, err
+		}
+	}
+	if r.to < math.MaxUint64 {
+		if f.end, err = open.rowAt(r.to + 1); err != nil {
+			return nil, err
+		}
+	}
+	f.row = f.first - 1
 	of := &measures[r.query.By]
 	for c := of.column; c < of.column+of.columns; c++ {
 		if open.IsZero(c) && r.query.By == ByErrors {
@@ -75,7 +110,6 @@ func (r *ranking) openCursor(open *openFile, number int, window int64) (*rankedF
 		}
 		f.columns = append(f.columns, reader)
 	}
-	var err error
 	if r.query.By == ByP99 {
 		if f.spreads, err = open.Spreads(window); err != nil {
 			return nil, err
@@ -94,7 +128,7 @@ func (r *ranking) openCursor(open *openFile, number int, window int64) (*rankedF
 
 // next advances to the next row, and reports whether there is one.
 func (f *rankedFile) next() (bool, error) {
-	if f.row++; f.row >= f.open.NumRows {
+	if f.row++; f.row >= f.end {
 		return false, nil
 	}
 	b, err := f.prints.Bytes(16*int64(f.row), 16)
@@ -102,15 +136,15 @@ func (f *rankedFile) next() (bool, error) {
 		return false, err
 	}
 	high, low := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
-	if f.row > 0 && (high < f.high || high == f.high && low <= f.low) {
+	if f.row > f.first && (high < f.high || high == f.high && low <= f.low) || high < f.from || high > f.to {
 		return false, rollup.FormatErrorf("rows %d and %d are not in order", f.row-1, f.row)
 	}
 	f.high, f.low = high, low
 	return true, nil
 }
 
-// window returns the bytes to read at once of each column of the files.
-func (r *ranking) window(files []*openFile) int64 {
+// window returns the bytes to read at once of each column of the files in each half.
+func (r *ranking) window(files []*openFile, halves int) int64 {
 	bytes, most := rankBytes, int64(maxWindow)
 	if slices.ContainsFunc(files, func(f *openFile) bool { return f.Remote }) {
 		bytes, most = remoteRankBytes, rollup.RemoteWindow
@@ -125,13 +159,35 @@ func (r *ranking) window(files []*openFile) int64 {
 	if r.filter.wantText {
 		columns += 4
 	}
-	window := int64(bytes / max(len(files)*columns, 1) / rollup.PageBytes * rollup.PageBytes)
+	window := int64(bytes / max(len(files)*columns*halves, 1) / rollup.PageBytes * rollup.PageBytes)
 	return min(max(window, rollup.PageBytes), most)
 }
 
-// run visits all rows.
+// run ranks all rows. Many are ranked in two halves, concurrently if there are two CPUs.
 func (r *ranking) run(ctx context.Context, open []*openFile) error {
-	window := r.window(open)
+	rows := 0
+	for _, f := range open {
+		rows += f.NumRows
+	}
+	halves := []*ranking{{to: math.MaxUint64}}
+	if rows >= r.halved && runtime.GOMAXPROCS(0) > 1 {
+		halves = []*ranking{{to: math.MaxInt64}, {from: math.MaxInt64 + 1, to: math.MaxUint64}}
+	}
+	window := r.window(open, len(halves))
+	err := parallel.ForEach(ctx, len(halves), halves, func(ctx context.Context, half *ranking) error {
+		half.query, half.filter = r.query, r.filter
+		defer half.unzipper.Close()
+		return half.rank(ctx, open, window)
+	})
+	for _, half := range halves {
+		r.rows, r.matching = append(r.rows, half.rows...), r.matching+half.matching
+	}
+	r.prune(0)
+	return err
+}
+
+// rank visits the rows of a half.
+func (r *ranking) rank(ctx context.Context, open []*openFile, window int64) error {
 	files := make([]*rankedFile, 0, len(open)) // in the order of before
 	for i, o := range open {
 		f, err := r.openCursor(o, i, window)

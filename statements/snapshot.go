@@ -3,6 +3,7 @@ package statements
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
@@ -62,10 +63,24 @@ func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
 
 // order sorts the rows and merges those with the same print: names that are not UTF-8 may become equal in series.
 func (s *snapshot) order() error {
-	slices.SortFunc(s.rows, func(a, b rollup.Row) int { return a.Print.Compare(b.Print) })
-	out := s.rows[:0]
+	type numbered struct { // is moved instead of the row, which is large
+		high, low uint64
+		row       int
+	}
+	order := make([]numbered, len(s.rows))
 	for i := range s.rows {
-		row := &s.rows[i]
+		p := &s.rows[i].Print
+		order[i] = numbered{binary.BigEndian.Uint64(p[:]), binary.BigEndian.Uint64(p[8:]), i}
+	}
+	slices.SortFunc(order, func(a, b numbered) int {
+		if a.high != b.high {
+			return cmp.Compare(a.high, b.high)
+		}
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.row, b.row))
+	})
+	out := make([]rollup.Row, 0, len(s.rows))
+	for _, o := range order {
+		row := &s.rows[o.row]
 		if len(out) == 0 || out[len(out)-1].Print != row.Print {
 			out = append(out, *row)
 			continue
@@ -79,7 +94,6 @@ func (s *snapshot) order() error {
 		}
 		last.Spread = s.spreadOf(&s.scratch)
 	}
-	clear(s.rows[len(out):])
 	s.rows = out
 	return nil
 }
@@ -207,6 +221,7 @@ func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest 
 // since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts of a Key
 // up to its eviction in between belong to Evicted. The rows are sorted.
 func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
+	var out snapshot // s is shared by concurrent requests
 	rows := make([]rollup.Row, 0, len(s.rows))
 	var lost rollup.Counts
 	var lostSpread, spread stmtstats.Histogram
@@ -231,11 +246,11 @@ func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 		if err := spread.AddSpread(was.Spread); err != nil {
 			return err
 		}
-		return s.subtract(&rows[len(rows)-1], &was.Counts, &spread)
+		return out.subtract(&rows[len(rows)-1], &was.Counts, &spread)
 	})
 	for i := range rows {
 		if err == nil && rows[i].Print == rollup.EvictedPrint() {
-			err = s.subtract(&rows[i], &lost, &lostSpread)
+			err = out.subtract(&rows[i], &lost, &lostSpread)
 		}
 	}
 	return slices.DeleteFunc(rows, func(row rollup.Row) bool { return row.Counts.Calls == 0 }), err

@@ -1,0 +1,97 @@
+package statements_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/statements"
+)
+
+// counted are the counts of a result, without the points, which end at the newest round.
+func counted(top *statements.Top) string {
+	text := fmt.Sprintf("%v, %d rows\n", top.Total, top.Matching)
+	for i := range top.Rows {
+		row := &top.Rows[i]
+		text += fmt.Sprintf("%x %s %s %q %+v %v %v\n", row.Digest, row.User, row.Schema, row.Text, row.Totals, row.First.UnixMilli(), row.Last.UnixMilli())
+	}
+	return text
+}
+
+// TestSharedCounters compares a reader that shares the current counters between requests, and ranks in halves, with new
+// readers: while statements are called and evicted, within hours and at their ends. A result is at most a second old,
+// and equal to that of a new reader at its time.
+func TestSharedCounters(t *testing.T) {
+	rng := testseed.Rand(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 40)
+		r.start()
+		began := r.options.Now()
+		shared, rereads := 0, 0
+		rollups, late := r.archive.Instances()[0].Rollups, time.Duration(0)
+		for hour := range 6 {
+			time.Sleep(time.Duration(10+rng.IntN(40)) * time.Minute)
+			fresh := make(map[string]string) // by query and time
+			steps := 6
+			if hour >= 3 { // longer ranges are read from rollups
+				time.Sleep(6 * time.Hour)
+				end := time.Now().Truncate(time.Hour).Add(time.Hour)
+				time.Sleep(time.Until(end) + late)
+				for hour == 3 && rollups.Until().Before(end) && time.Since(end) < time.Hour {
+					late = time.Since(end) // how much later the hour's rollup is written
+					time.Sleep(5 * time.Second)
+				}
+				steps = 8
+			}
+			for range steps {
+				for range rng.IntN(30) {
+					r.call(rng.IntN(60), time.Duration(rng.IntN(1e9)), rng.IntN(9) == 0)
+				}
+				for _, from := range []time.Time{began, r.options.Now().Truncate(time.Hour).Add(-time.Minute)} {
+					q := statements.TopQuery{From: from, To: r.options.Now().Add(time.Hour), By: statements.Measure(rng.IntN(2)), Limit: 100}
+					key := func(at time.Time) string { return fmt.Sprint(q.By, from, at) }
+					for q.By = range statements.Measure(3) {
+						top, err := statements.NewArchiveReader(r.archive, r.table).Top(t.Context(), q)
+						r.must(err)
+						fresh[key(top.To)] = counted(top)
+					}
+					q.By = statements.Measure(rng.IntN(3))
+					var requests sync.WaitGroup
+					tops := make([]*statements.Top, 3)
+					for i := range tops {
+						requests.Go(func() {
+							var err error
+							if tops[i], err = r.reader.Top(t.Context(), q); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					requests.Wait()
+					if t.Failed() {
+						return
+					}
+					for _, top := range tops {
+						if age := r.options.Now().Sub(top.To); age < 0 || age >= time.Second {
+							t.Fatalf("hour %d: a result is %v old", hour, age)
+						} else if age > 0 {
+							shared++
+						} else {
+							rereads++
+						}
+						if got, want := counted(top), fresh[key(top.To)]; got != want {
+							t.Fatalf("hour %d, %v from %v to %v, at %v:\n%swant\n%s", hour, q.By, from, top.To, r.options.Now(), got, want)
+						}
+					}
+				}
+				time.Sleep(time.Duration(rng.IntN(900)) * time.Millisecond)
+			}
+		}
+		if shared < 10 || rereads < 10 {
+			t.Errorf("%d results of earlier counters, %d of new ones", shared, rereads)
+		}
+		r.stop()
+	})
+}
