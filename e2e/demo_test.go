@@ -143,11 +143,23 @@ func TestScreenshots(t *testing.T) {
 		return eval[bool](t, tb, `Date.now() - Date.parse(document.querySelector("table.queries tbody td:last-child")?.textContent.replace(" ", "T") + "Z") > 50_000`)
 	})
 	slow := eval[string](t, tb, `new URL(document.querySelector("table.queries tbody a").href).pathname`)
-	for _, c := range []struct{ name, path, colours string }{
-		{"overview", "/?from=now-5m", "light"},
-		{"query", slow + "?from=now-5m", "dark"},
+	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*Possible cause/.test(e.innerText))`
+	eventually(t, "the release as the cause of a heavier statement", func() bool {
+		tb.visit(t, "/?from=now-5m")
+		return eval[bool](t, tb, heavier+` !== undefined`)
+	})
+	incident := strings.Replace(eval[string](t, tb, heavier+`.querySelector("a").pathname`), "/query/", "/incident/", 1)
+	for _, c := range []struct {
+		name, path, colours string
+		width, height       int64
+	}{
+		{"overview", "/?from=now-5m", "light", 1280, 800},
+		{"query", slow + "?from=now-5m", "dark", 1280, 800},
+		{"incident", incident + "?from=now-5m", "light", 1280, 1000},
+		{"incident-phone", incident + "?from=now-5m", "light", 390, 844},
 	} {
 		tb.prefers(t, c.colours)
+		tb.size(t, c.width, c.height)
 		tb.visit(t, c.path)
 		tb.shot(t, filepath.Join(dir, c.name+".webp"))
 	}
