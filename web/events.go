@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/panics"
 )
 
@@ -177,15 +178,20 @@ func copyEvents(c Copies) []Event {
 		for _, t := range r.Tables {
 			running[t.Target] = true
 		}
-		where := "from " + r.From + " to " + r.To
+		name, what := "Copy waits", "copy from "+r.From+" to "+r.To
+		if r.Alter != nil {
+			name, what = "Alteration waits", "alteration of "+r.Alter.Table+" on "+r.From
+		}
 		if r.Verify != nil && r.Verify.Mismatches > 0 {
-			all = append(all, Event{Name: "Rows differ", Link: "/copies", Grave: true, Text: fmt.Sprintf("The copy %s found differing rows: %d.", where, r.Verify.Mismatches)})
+			all = append(all, Event{Name: "Rows differ", Link: "/copies", Grave: true, Text: fmt.Sprintf("The %s found differing rows: %d.", what, r.Verify.Mismatches)})
 		}
 		switch {
+		case r.Alter != nil && r.Alter.Step() == telemetry.StepPostponed:
+			all = append(all, Event{Name: name, Link: "/copies", Text: "The " + what + " is ready: tare alter ctl cutover swaps the tables."})
 		case r.Throttle.Stopped:
-			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "The copy " + where + " is paused: " + cmp.Or(r.Throttle.Reason, "by request") + "."})
+			all = append(all, Event{Name: name, Link: "/copies", Text: "The " + what + " is paused: " + cmp.Or(r.Throttle.Reason, "by request") + "."})
 		case r.Follow != nil && r.Follow.Held != "":
-			all = append(all, Event{Name: "Copy waits", Link: "/copies", Text: "Changes " + where + " wait: " + r.Follow.Held + "."})
+			all = append(all, Event{Name: name, Link: "/copies", Text: "The changes of the " + what + " wait: " + r.Follow.Held + "."})
 		}
 	}
 	for _, j := range c.Jobs {

@@ -61,6 +61,7 @@ func TestEvents(t *testing.T) {
 				{From: "a:3306", To: "b:3306", Tables: []telemetry.TableStatus{{Target: "shop.items"}}, Throttle: throttle.Status{Stopped: true, Reason: "lag 9 s"}},
 				{From: "c:3306", To: "d:3306", Throttle: throttle.Status{Share: 1}, Verify: &telemetry.VerifyStatus{Mismatches: 2}},
 				{From: "e:3306", To: "f:3306", Throttle: throttle.Status{Share: 1}, Follow: &telemetry.FollowStatus{Held: "p99 31 ms"}},
+				{From: "g:3306", To: "g:3306", Throttle: throttle.Status{Share: 1}, Alter: &telemetry.AlterStatus{Table: "shop.notes", Steps: []telemetry.StepStatus{{Step: telemetry.StepPostponed, Start: now}}}},
 			},
 		}
 	}
@@ -70,7 +71,8 @@ func TestEvents(t *testing.T) {
 Rows differ The copy from c:3306 to d:3306 found differing rows: 2.
 Early 2026-01-31 00:30:00 And lasts.
 Copy waits The copy from a:3306 to b:3306 is paused: lag 9 s.
-Copy waits Changes from e:3306 to f:3306 wait: p99 31 ms.
+Copy waits The changes of the copy from e:3306 to f:3306 wait: p99 31 ms.
+Alteration waits The alteration of shop.notes on g:3306 is ready: tare alter ctl cutover swaps the tables.
 Copies unreadable Read _tare: &lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;.
 Digests made room 2026-01-31 02:20:00 7.
 Switched 2026-01-31 02:10:00 To the standby.

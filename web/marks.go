@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,9 +52,18 @@ func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 	return all
 }
 
-// copyMarks returns the starts and ends of copies.
+// copyMarks returns the starts and ends of copies, and the steps of running alterations.
 func copyMarks(c Copies) []markers.Marker {
 	var all []markers.Marker
+	for _, r := range c.Running {
+		if r.Alter == nil {
+			continue
+		}
+		for _, s := range r.Alter.Steps {
+			title := fmt.Sprintf("tare alter of %s: %s", cutText(r.Alter.Table, shownValue), s.Step)
+			all = append(all, markers.Marker{Kind: markers.KindCopy, Time: s.Start, End: s.Start, Title: title, Link: "/copies"})
+		}
+	}
 	for _, j := range c.Jobs {
 		all = append(all, markers.Marker{Kind: markers.KindCopy, Time: j.Started, End: j.Started, Title: "Copy started: " + cutText(j.Target, shownValue), Link: "/copies"})
 		if j.Finished != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/explain"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/serverstats"
@@ -29,7 +30,13 @@ func TestMarks(t *testing.T) {
 	o.Markers = store
 	finished := now.Add(-5 * time.Minute)
 	o.Copies = func(context.Context) Copies {
-		return Copies{Jobs: []state.Job{{Target: "shop.copied", Started: now.Add(-3 * time.Hour), Finished: &finished}}}
+		alter := &telemetry.AlterStatus{Table: "shop.altered", Steps: []telemetry.StepStatus{
+			{Step: telemetry.StepCopying, Start: now.Add(-3 * time.Hour)}, {Step: telemetry.StepSwapping, Start: finished.Add(time.Minute)},
+		}}
+		return Copies{
+			Jobs:    []state.Job{{Target: "shop.copied", Started: now.Add(-3 * time.Hour), Finished: &finished}},
+			Running: []*telemetry.Status{{Alter: alter}},
+		}
 	}
 	h := New(o).Handler()
 	rise := now.Add(-30 * time.Minute)
@@ -45,15 +52,15 @@ func TestMarks(t *testing.T) {
 	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
 		t.Errorf("got %s, want the cause %s", got, cause)
 	}
-	if n := strings.Count(body, `<g class="mark">`); n != 12 { // on four charts
-		t.Errorf("%d marks, want 12", n)
+	if n := strings.Count(body, `<g class="mark">`); n != 16 { // on four charts
+		t.Errorf("%d marks, want 16", n)
 	}
-	for _, want := range []string{"3 events are marked; they are listed under Events.", "Copy finished: shop.copied", `<span class="tag">ddl</span>`, `<h2 id="marks">Events</h2>`} {
+	for _, want := range []string{"4 events are marked; they are listed under Events.", "Copy finished: shop.copied", "tare alter of shop.altered: swapping", `<span class="tag">ddl</span>`, `<h2 id="marks">Events</h2>`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %s", want)
 		}
 	}
-	if strings.Contains(body, "too old") || strings.Contains(body, "Copy started") {
+	if strings.Contains(body, "too old") || strings.Contains(body, "Copy started") || strings.Contains(body, "shop.altered: copying") {
 		t.Error("a marker outside the range is shown")
 	}
 	now = now.Add(2 * time.Second) // the page is cached for a second

@@ -14,12 +14,12 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-// Copies are the known copies: running ones, and those recorded in a target. Sources that cannot be read are
+// Copies are the known copies and alterations of tables: running ones, and those recorded in a target. Sources that cannot be read are
 // reported in Problems.
 type Copies struct {
 	Target   string // target whose state tables were read, without a password; "" for none
 	Jobs     []state.Job
-	Sockets  string // directory that was searched for running copies; "" for none
+	Sockets  []string // directories that were searched for running ones
 	Running  []*telemetry.Status
 	Problems []string
 }

@@ -54,7 +54,7 @@ func partOptions(full bool) Options {
 	start := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	o.Now = func() time.Time { return start.Add(time.Hour) }
 	o.LogColumns = querylog.RecordColumns()
-	plans, series, copies, store := memory.Plans{Capacity: 1 << 20}, seriesList(nil), Copies{Sockets: "/run/tare"}, storegateway.StatusPage{}
+	plans, series, copies, store := memory.Plans{Capacity: 1 << 20}, seriesList(nil), Copies{Sockets: []string{"/run/tare"}}, storegateway.StatusPage{}
 	if full {
 		plans = memory.Plans{
 			Bytes: 4096, Capacity: 8192, Overhead: 96, Entries: 1, Hits: 3, Misses: 1,
@@ -123,7 +123,7 @@ func TestParts(t *testing.T) {
 		{"/live", []string{"Statement", "data-kind=\"duration\"", "This page needs scripts"}, nil},
 		{"/plans", []string{"4 KiB", "50 %", "75 %", "blocked", "statement text too long", "01000000000000000000000000000000"}, []string{"no statement yet"}},
 		{"/series", []string{"<b>3</b> active series", "tare_queries_total", "SELECT secret", "schema=\"shop\""}, []string{"No active series"}},
-		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more to come", "confirmed 0.2 s ago, 4 KiB of binary log", "throttled", "rows differ", "Unreadable"}, []string{"No running copy of this server", "/run/tare", "--copies"}},
+		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more to come", "confirmed 0.2 s ago, 4 KiB of binary log", "throttled", "rows differ", "Unreadable"}, []string{"is running (searched", "/run/tare", "--copies"}},
 		{"/store", []string{"sync failed", "meta", "level 1", "3 MiB", "loaded"}, []string{"The bucket has not been synced yet"}},
 		{"/weight", []string{"Per command", "Heap by owner", "75 %", "start with the third measurement"}, nil},
 	} {

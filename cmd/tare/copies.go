@@ -16,8 +16,8 @@ import (
 // copiesTimeout bounds one search for copies, including connecting.
 const copiesTimeout = 5 * time.Second
 
-// copiesOf returns a function that finds copies: those of this user that run on this machine and, if an
-// account on the target is given, those recorded there. It connects for each call and keeps no state.
+// copiesOf returns a function that finds copies and alterations: those of this user that run on this machine
+// and, if an account on the target is given, those recorded there. It connects for each call and keeps no state.
 func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
 	return func(ctx context.Context) web.Copies {
 		ctx, cancel := context.WithTimeout(ctx, copiesTimeout)
@@ -28,16 +28,21 @@ func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
 				c.Problems = append(c.Problems, err.Error())
 			}
 		}
-		dir, err := copier.ControlDir()
-		if problem(err); err == nil {
+		for _, sockets := range []func() (string, error){copier.ControlDir, alterControlDir} {
+			dir, err := sockets()
+			if err != nil {
+				problem(err)
+				break // the second is in the first
+			}
 			running, err := copier.RunningCopies(ctx, dir)
 			problem(err)
-			c.Sockets = dir
+			c.Sockets = append(c.Sockets, dir)
 			for _, path := range slices.Sorted(maps.Keys(running)) {
 				c.Running = append(c.Running, running[path])
 			}
 		}
 		if target.Addr != "" {
+			var err error
 			c.Target = string(target.Addr)
 			c.Jobs, err = jobsOf(ctx, target)
 			problem(err)
