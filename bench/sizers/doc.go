@@ -6,8 +6,9 @@
 //
 // For each subject it runs sizegen again, compares the computed size of some 10 MB of values with the growth
 // of the heap, and times the walk. The table also has the sizes that other methods compute for the same
-// values: unsafe.Sizeof of the root plus the length of the text, as in typical cost functions of caches;
-// reflection (github.com/DmitriyVTitov/size); the sizes that Vitess generates for its own tree.
+// values: a theine cache of them (github.com/Yiling-J/theine-go), with unsafe.Sizeof of the root plus the
+// length of the text as its cost function; reflection (github.com/DmitriyVTitov/size); the sizes that Vitess
+// generates for its own tree.
 //
 // A subject is a package with one root and its directives, and one entry of subjects in subjects.go.
 package main

@@ -31,7 +31,7 @@ func run(only string, bytes int64) error {
 	if out, err := exec.Command("go", "build", "-o", sizegen, "github.com/taredb/tare/sizegen").CombinedOutput(); err != nil {
 		return fmt.Errorf("build sizegen: %w\n%s", err, out)
 	}
-	fmt.Println("| subject | directives | values | accounted | heap | off | generated in | a node | by cost function | by reflection | by Vitess |")
+	fmt.Println("| subject | directives | values | accounted | heap | off | generated in | a node | by theine | by reflection | by Vitess |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, s := range subjects() {
 		if only != "" && only != s.dir {
@@ -51,7 +51,7 @@ func run(only string, bytes int64) error {
 		}
 		fmt.Printf("| %s | %d | %d | %.2f MB | %.2f MB | %+.2f %% | %.1f s | %.0f ns | %s | %s | %s |\n", s.name, lines, r.values,
 			float64(r.accounted)/1e6, float64(r.heap)/1e6, percent(r.accounted, r.heap), took.Seconds(), r.node,
-			off(r.byCost, r.heap), off(r.byReflection, r.heap), off(r.byOwn, r.heap))
+			off(r.byTheine, r.theineHeap), off(r.byReflection, r.heap), off(r.byOwn, r.heap))
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func directives(dir string) (int, error) {
 }
 
 // generation returns the median CPU time of three runs of sizegen with its go list. It fails if the generated
-// files are stale.
+// files are stale, and if the recipe causes warnings.
 func generation(sizegen, dir string) (time.Duration, error) {
 	var times []time.Duration
 	for range 3 {
@@ -97,6 +97,9 @@ func generation(sizegen, dir string) (time.Duration, error) {
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return 0, fmt.Errorf("sizegen -verify in %s: %w\n%s", dir, err, out)
+		}
+		if len(out) > 0 {
+			return 0, fmt.Errorf("sizegen warns in %s:\n%s", dir, out)
 		}
 		times = append(times, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/DmitriyVTitov/size"
+	"github.com/Yiling-J/theine-go"
 
 	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/sizegen/heaptest"
@@ -18,7 +19,9 @@ type result struct {
 	accounted, heap int64
 	node            float64 // nanoseconds of CPU per visited object
 
-	byCost, byReflection, byOwn int64 // 0 where a sizer cannot size them
+	byReflection, byOwn int64 // 0 where a sizer cannot size them
+
+	byTheine, theineHeap int64 // a theine cache of the values: its estimate, and the heap of cache and values
 }
 
 // sized is the pointer type of a root.
@@ -84,8 +87,12 @@ func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
 	if r.node, err = walkTime[T, P](kept); err != nil {
 		return result{}, err
 	}
-	for i, v := range kept {
-		r.byCost += m.cost(i)
+	var overhead int64
+	if r.byTheine, overhead, err = inTheine(kept, m.cost, bytes); err != nil {
+		return result{}, err
+	}
+	r.theineHeap = r.heap + overhead
+	for _, v := range kept {
 		if m.own != nil {
 			r.byOwn += m.own(v)
 		}
@@ -94,6 +101,30 @@ func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
 		}
 	}
 	return r, nil
+}
+
+// inTheine fills a theine cache of a capacity with values. It returns the cache's estimate of its size, which
+// its cost function determines, and the heap bytes of the cache besides the values.
+func inTheine[T any](values []*T, cost func(i int) int64, capacity int64) (estimate, overhead int64, err error) {
+	type entry struct {
+		value *T
+		i     int
+	}
+	before := heaptest.Live()
+	cache, err := theine.NewBuilder[int, entry](capacity).Cost(func(e entry) int64 { return cost(e.i) }).Build()
+	if err != nil {
+		return 0, 0, fmt.Errorf("build theine: %w", err)
+	}
+	defer cache.Close()
+	for i, v := range values {
+		cache.Set(i, entry{v, i}, 0) // 0: the cost function decides
+	}
+	cache.Wait()
+	if cache.Len() != len(values) {
+		return 0, 0, fmt.Errorf("theine has %d of %d values", cache.Len(), len(values))
+	}
+	overhead = heaptest.Live() - before
+	return int64(cache.EstimatedSize()), overhead, nil
 }
 
 // count returns the number of values that take about the given bytes.

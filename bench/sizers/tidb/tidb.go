@@ -12,5 +12,6 @@ import (
 //sizegen:field github.com/pingcap/tidb/pkg/parser/charset.Encoding shared the encodings belong to the process
 //sizegen:types github.com/pingcap/tidb/pkg/parser/test_driver.Datum.x = *github.com/pingcap/tidb/pkg/parser/test_driver.MyDecimal, basic
 //sizegen:types ast.TableOptimizerHint.HintData = ast.CIStr, ast.HintSetVar, ast.HintTimeRange, basic
+//sizegen:field ast.ExecuteStmt.BinaryArgs, ast.ExecuteStmt.PrepStmt shared only a server sets them
 //sizegen:root
 type Statement struct{ Tree ast.StmtNode }
