@@ -163,8 +163,9 @@ func TestScan(t *testing.T) {
 	if plainHits > asked*9/10 {
 		t.Errorf("the scan is too weak to show anything: plain LRU has %d hits of %d", plainHits, asked)
 	}
-	// Keys that become popular later replace the earlier ones.
-	for range 60 * hot {
+	// Keys that become popular later replace those of the scan, long before the sketch is halved: a single entry
+	// with a high estimate does not protect the others.
+	for range 20 * hot {
 		load(5000 + rng.IntN(hot))
 	}
 	kept = 0

@@ -135,9 +135,9 @@ func (c *Cache[K, V]) leaveWindow(n *node[K, V], excess int64) {
 }
 
 // contend reports whether n is requested more often than all entries together that have to be evicted to free
-// excess bytes, and evicts them if so. Entries must not be evicted for a less useful one, and a large entry
-// must be worth all the small ones it displaces ("Aggregated Victims" in Einziger, Eytan, Friedman, Manes:
-// Lightweight Robust Size Aware Cache Management).
+// excess bytes, and evicts them if so. The entry that n loses against moves to the front of probation. Entries
+// must not be evicted for a less useful one, and a large entry must be worth all the small ones it displaces
+// ("Aggregated Victims" in Einziger, Eytan, Friedman, Manes: Lightweight Robust Size Aware Cache Management).
 //
 // n is in no list.
 func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {
@@ -169,6 +169,10 @@ func (c *Cache[K, V]) contend(n *node[K, V], excess int64) bool {
 		f := c.frequency(v)
 		// A saturated counter means "at least": only another saturated one withstands it.
 		if theirs += f; mine < maxFrequency && theirs >= mine || f == maxFrequency {
+			// The next contest begins with another victim. Otherwise one entry with a high estimate, which a
+			// collision in the sketch suffices for, would protect all less frequent ones in front of it until
+			// the sketch is halved.
+			c.move(v, probation)
 			return false
 		}
 		freed += v.bytes
