@@ -37,7 +37,8 @@ type Walk struct {
 	strings []stringRef
 	after   []func()
 	pending []pending
-	depth   int // of nested calls of Follow
+	depth   int  // of nested calls of Follow
+	apart   bool // a span is apart
 
 	// Caches by type, independent of the value: they survive Reset.
 	typeNames map[reflect.Type]string
@@ -51,6 +52,7 @@ type span struct {
 	addr, size uintptr
 	whole      uint32 // bytes of the object that it is a part of, if known
 	pointers   bool
+	apart      bool // it cannot be a part of such an object
 }
 
 func (s span) end() uintptr { return s.addr + s.size }
@@ -66,7 +68,7 @@ func (w *Walk) Reset() {
 	}
 	clear(w.index)
 	w.spans, w.strings, w.after, w.pending = w.spans[:0], w.strings[:0], w.after[:0], w.pending[:0]
-	w.added, w.total, w.depth = 0, 0, 0
+	w.added, w.total, w.depth, w.apart = 0, 0, 0, false
 }
 
 // Enter records an object of size bytes at p, and reports whether this is its first visit, so that the caller
@@ -172,6 +174,7 @@ func (w *Walk) settle() uintptr {
 		}
 		return cmp.Compare(b.size, a.size)
 	})
+	w.separateParts()
 	var sum, lastTiny uintptr
 	for i := 0; i < len(w.spans); {
 		whole := w.spans[i]
