@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/taredb/tare/sizegen/internal/gen"
@@ -130,6 +131,8 @@ func write(dir string, files []gen.File, verify bool, stdout, stderr io.Writer) 
 	case verify && len(stale) > 0:
 		fmt.Fprintf(stderr, "sizegen: run it again without -verify, and commit what it writes\n")
 		return exitFailed
+	case len(stale) == 0 && !slices.ContainsFunc(files, func(f gen.File) bool { return f.Data != nil }):
+		fmt.Fprint(stderr, "sizegen: no roots in these packages\nTry: //sizegen:root above a type, or -root path.Type\n")
 	}
 	return exitOK
 }

@@ -128,7 +128,7 @@ func TestUpdate(t *testing.T) {
 	// A file of another origin is left alone.
 	const theirs = "package plan\n\nconst size = 5\n"
 	p.write(output, theirs)
-	p.run("./...", 0, "", "")
+	p.run("./...", 0, "", "sizegen: no roots in these packages\nTry: //sizegen:root above a type")
 	p.write("plan/plan.go", root+"{ Text string }\n")
 	p.run("./...", 1, "", "not of sizegen")
 	if p.read(output) != theirs {

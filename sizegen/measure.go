@@ -29,7 +29,7 @@ func measure(cfg gen.Config, stdout, stderr io.Writer) (code int) {
 		return exitFailed
 	}
 	if len(packages) == 0 {
-		fmt.Fprint(stderr, "sizegen: no roots\nTry: //sizegen:root above a type, or -root path.Type\n")
+		fmt.Fprint(stderr, "sizegen: no roots in these packages\nTry: //sizegen:root above a type, or -root path.Type\n")
 		return exitFailed
 	}
 	tmp, err := os.MkdirTemp("", "sizegen")

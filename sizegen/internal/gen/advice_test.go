@@ -10,7 +10,7 @@ import (
 )
 
 // TestAdvice applies the suggestions of all transcripts literally: each directive is inserted at its
-// position, and the code is generated again, until there are no further suggestions.
+// position, and the code is generated again, until there are no further suggestions. Then it compiles.
 func TestAdvice(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -49,6 +49,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"text/template"
 )
@@ -63,6 +64,7 @@ type Entry struct {
 	Reader   bufio.Reader
 	Map      sync.Map
 	Pool     sync.Pool
+	Type     reflect.Type
 	once     func() error
 }
 `
@@ -77,12 +79,16 @@ type Entry struct {
 func followAdvice(t *testing.T, c command) (followed int) {
 	cfg, _ := config(t, c.args, c.files)
 	for range 10 {
-		_, problems, err := Generate(cfg)
+		files, problems, err := Generate(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
+		refused := slices.ContainsFunc(problems, func(p Problem) bool { return !p.Warning })
 		problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Try == "" })
 		if len(problems) == 0 {
+			if !refused {
+				checkCompiles(t, cfg.Dir, files)
+			}
 			return followed
 		}
 		slices.Reverse(problems) // insertions move the lines below

@@ -121,6 +121,9 @@ func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.C
 // type.
 func (r *directiveReader) rest() {
 	for _, c := range comments(r.file.Comments...) {
+		if strings.HasPrefix(c.Text, "// sizegen:") {
+			r.refuse(c, "this is a comment, not a directive: remove the space after the slashes", "")
+		}
 		text, ok := strings.CutPrefix(c.Text, "//sizegen:")
 		if !ok || r.placed[c] {
 			continue
@@ -235,7 +238,7 @@ func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, b
 
 // parseSize reads the arguments of size and opaque.
 func (d *directive) parseSize(words []string) (why, try string) {
-	const example = "48 one closure with three captured words"
+	const example = "32 a func with at most three captured words"
 	if len(words) < 2 {
 		return d.kind + " needs the number of heap bytes and a reason", "//sizegen:" + d.kind + " " + example
 	}

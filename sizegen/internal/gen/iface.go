@@ -240,7 +240,15 @@ func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, 
 		return nil, false
 	}
 	found, hidden := e.o.g.implementers(e.o.pkg, t, u)
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0 && len(hidden) > 0:
+		say := dirTypes + " " + listAll
+		if slices.ContainsFunc(hidden, func(d types.Type) bool { return hiddenName(d) == "" }) {
+			say = "shared it belongs to another owner"
+		}
+		e.refuse(fmt.Sprintf("%s cannot be named in package %s", listed3(hidden), e.o.pkg.Name()), say)
+		return nil, false
+	case len(found) == 0:
 		e.refuse("no type that can be named here implements it", "shared nothing of this module is behind it")
 		return nil, false
 	}

@@ -213,8 +213,11 @@ func importable(from, path string) bool {
 		return false
 	}
 	i := strings.LastIndex("/"+path+"/", "/internal/")
-	if i < 0 {
+	switch {
+	case i < 0:
 		return true
+	case i == 0: // of the standard library
+		return false
 	}
 	parent := strings.TrimSuffix(("/" + path)[:i], "/")
 	return ("/" + from + "/")[:min(len(parent)+1, len(from)+2)] == parent+"/"
@@ -227,8 +230,10 @@ const (
 )
 
 // holdsNothing reports whether values of n, a type of the standard library, are known to own nothing: unique
-// values belong to the process.
-func holdsNothing(n *types.Named) bool { return qualified(n) == "unique.Handle" }
+// values and the descriptions of types belong to the process.
+func holdsNothing(n *types.Named) bool {
+	return qualified(n) == "unique.Handle" || qualified(n) == "reflect.Type"
+}
 
 // sealed reports whether u has a method that only its own package can declare.
 func sealed(u *types.Interface) bool {
