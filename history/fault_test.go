@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/internal/localstate"
@@ -196,8 +197,10 @@ func TestFullDisk(t *testing.T) {
 			if len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 50 {
 				t.Errorf("the faults are %+v, want one of 50 s", faults)
 			}
-			if got := d.archive.lostSeconds(); got != 50 {
-				t.Errorf("%v seconds are lost, want 50", got)
+			const lost = "tare_history_lost_seconds_total"
+			want := "# HELP " + lost + " Length of the ranges without samples after failed writes, across restarts.\n# TYPE " + lost + " counter\n" + lost + " 50\n"
+			if err := testutil.CollectAndCompare(NewArchiveCollector(d.archive), strings.NewReader(want), lost); err != nil {
+				t.Error(err)
 			}
 			if n := d.archive.options.State.Counts()[faultPiece.Name]; killed == "not" && n != 1 {
 				t.Errorf("%d ranges are reported, want 1", n)
