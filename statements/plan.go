@@ -349,24 +349,21 @@ func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, done
 	if err != nil {
 		return nil, err
 	}
-	a.counters.Lock()
-	defer a.counters.Unlock()
-	after, at, err := a.readLive(in, done)
+	l := &a.counters
+	l.Lock()
+	defer l.Unlock()
+	if a.reusable(in) && l.rest != nil && l.rest.begin.Equal(done) {
+		return l.rest, nil
+	}
+	if err := a.readLive(in); err != nil { // after the counts before: none of them exceeds its counter
+		return nil, err
+	}
+	rows, err := l.snapshot.since(before)
 	if err != nil {
 		return nil, err
 	}
-	if rest := a.counters.rest; rest != nil && rest.begin.Equal(done) {
-		return rest, nil
-	}
-	rows, err := after.since(before)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := memoryFile("the current hour", done, at, rows)
-	if err == nil {
-		a.counters.rest = rest
-	}
-	return rest, err
+	l.rest, err = memoryFile("the current hour", done, l.at, rows)
+	return l.rest, err
 }
 
 // atClose returns the counts at the end of the last hour. They are cached until the next hour ends.

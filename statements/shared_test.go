@@ -29,36 +29,55 @@ func TestSharedCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 40)
 		r.start()
+		r.call(0, time.Second, false)
+		time.Sleep(time.Minute) // counts are of no range before the first sample
 		began := r.options.Now()
 		shared, rereads := 0, 0
-		rollups, late := r.archive.Instances()[0].Rollups, time.Duration(0)
+		rollups := r.archive.Instances()[0].Rollups
+		ranges := func() []time.Time {
+			return []time.Time{began, r.options.Now().Truncate(time.Hour).Add(-time.Minute)}
+		}
+		query := func(from time.Time, by statements.Measure) statements.TopQuery {
+			return statements.TopQuery{From: from, To: r.options.Now().Add(time.Hour), By: by, Limit: 100}
+		}
+		key := func(q statements.TopQuery, at time.Time) string { return fmt.Sprint(q.By, q.From, at) }
+		fresh := make(map[string]string) // results of new readers, by query and time
+		read := func(from time.Time) {
+			for by := range statements.Measure(3) {
+				q := query(from, by)
+				top, err := statements.NewArchiveReader(r.archive, r.table).Top(t.Context(), q)
+				r.must(err)
+				fresh[key(q, top.To)] = counted(top)
+			}
+		}
 		for hour := range 6 {
 			time.Sleep(time.Duration(10+rng.IntN(40)) * time.Minute)
-			fresh := make(map[string]string) // by query and time
-			steps := 6
+			clear(fresh)
 			if hour >= 3 { // longer ranges are read from rollups
 				time.Sleep(6 * time.Hour)
 				end := time.Now().Truncate(time.Hour).Add(time.Hour)
-				time.Sleep(time.Until(end) + late)
-				for hour == 3 && rollups.Until().Before(end) && time.Since(end) < time.Hour {
-					late = time.Since(end) // how much later the hour's rollup is written
-					time.Sleep(5 * time.Second)
+				time.Sleep(time.Until(end))
+				for n := 0; rollups.Until().Before(end); n++ {
+					// Counters since the end of the rollup before are in memory when the hour's rollup is written.
+					if n == 3600 {
+						t.Fatal("the rollup of the hour was not written within an hour")
+					}
+					r.call(rng.IntN(60), time.Second, false)
+					for _, from := range ranges() {
+						read(from)
+						_, err := r.reader.Top(t.Context(), query(from, 0))
+						r.must(err)
+					}
+					time.Sleep(900 * time.Millisecond)
 				}
-				steps = 8
 			}
-			for range steps {
+			for range 6 {
 				for range rng.IntN(30) {
 					r.call(rng.IntN(60), time.Duration(rng.IntN(1e9)), rng.IntN(9) == 0)
 				}
-				for _, from := range []time.Time{began, r.options.Now().Truncate(time.Hour).Add(-time.Minute)} {
-					q := statements.TopQuery{From: from, To: r.options.Now().Add(time.Hour), By: statements.Measure(rng.IntN(2)), Limit: 100}
-					key := func(at time.Time) string { return fmt.Sprint(q.By, from, at) }
-					for q.By = range statements.Measure(3) {
-						top, err := statements.NewArchiveReader(r.archive, r.table).Top(t.Context(), q)
-						r.must(err)
-						fresh[key(top.To)] = counted(top)
-					}
-					q.By = statements.Measure(rng.IntN(3))
+				for _, from := range ranges() {
+					read(from)
+					q := query(from, statements.Measure(rng.IntN(3)))
 					var requests sync.WaitGroup
 					tops := make([]*statements.Top, 3)
 					for i := range tops {
@@ -81,7 +100,7 @@ func TestSharedCounters(t *testing.T) {
 						} else {
 							rereads++
 						}
-						if got, want := counted(top), fresh[key(top.To)]; got != want {
+						if got, want := counted(top), fresh[key(q, top.To)]; got != want {
 							t.Fatalf("hour %d, %v from %v to %v, at %v:\n%swant\n%s", hour, q.By, from, top.To, r.options.Now(), got, want)
 						}
 					}
