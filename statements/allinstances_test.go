@@ -28,7 +28,7 @@ func TestArchiveTopAllInstances(t *testing.T) {
 		began := time.Now()
 		for _, g := range all {
 			g.rig = newRigIn(t, bucketDir, g.name, 100)
-			g.rig.ahead = g.ahead
+			g.rig.ahead.Store(int64(g.ahead))
 			g.start()
 		}
 		rng := rand.New(rand.NewPCG(21, 22))

@@ -56,7 +56,7 @@ func TestClockSteps(t *testing.T) {
 		}
 		turn(20)
 		for _, restart := range []bool{false, true, false} {
-			r.ahead -= 48 * time.Hour
+			r.ahead.Add(int64(-48 * time.Hour))
 			if restart {
 				r.restart()
 			}
@@ -69,7 +69,7 @@ func TestClockSteps(t *testing.T) {
 		if n := len(r.archive.Instances()); n != 4 {
 			t.Errorf("%d instances, want 4", n)
 		}
-		r.ahead += 30 * 24 * time.Hour
+		r.ahead.Add(int64(30 * 24 * time.Hour))
 		time.Sleep(10 * time.Minute)
 		r.check(all, began.AddDate(0, 0, -40), r.archive.Now())
 		r.stop()

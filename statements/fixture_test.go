@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ type rig struct {
 	table   *stmtstats.Table
 	evicted map[[16]byte]time.Time // digests, and when they were evicted
 	options history.ArchiveOptions
-	ahead   time.Duration // of the clock
+	ahead   atomic.Int64 // of the clock: a Duration
 	archive *history.Archive
 	reader  *statements.ArchiveReader
 	end     func() // stops Run and the gateway
@@ -50,7 +51,7 @@ func newRig(t testing.TB, digests int) *rig {
 func newRigIn(t testing.TB, bucketDir, name string, digests int) *rig {
 	t.Helper()
 	r := &rig{t: t, evicted: make(map[[16]byte]time.Time)}
-	now := func() time.Time { return time.Now().Add(r.ahead) }
+	now := func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.table = openTable(t, stmtstats.Options{MaxDigests: digests, Bytes: int64(digests+1000) << 12, Now: now})
 	t.Cleanup(func() { _ = r.table.Close() })
 	bucket, err := filesystem.NewBucket(bucketDir)
