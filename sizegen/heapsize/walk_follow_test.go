@@ -245,7 +245,7 @@ func TestInsideStarts(t *testing.T) {
 }
 
 // TestInsideSeparate walks slices that a caller takes for parts of objects of 112 bytes: arrays of their own,
-// on pages with others of which some cannot be such parts, and arrays of a variable. Each is charged alone.
+// on pages with others of which some cannot be such parts, and arrays of a variable. All but a few are charged alone.
 func TestInsideSeparate(t *testing.T) {
 	const whole = 112
 	var w heapsize.Walk
