@@ -155,8 +155,8 @@ func TestScreenshots(t *testing.T) {
 	}{
 		{"overview", "/?from=now-5m", "light", 1280, 800},
 		{"query", slow + "?from=now-5m", "dark", 1280, 800},
-		{"incident", incident + "?from=now-5m", "light", 1280, 1000},
-		{"incident-phone", incident + "?from=now-5m", "light", 390, 844},
+		{"incident", incident + "?from=now-2m", "light", 1280, 1000},
+		{"incident-phone", incident + "?from=now-2m", "light", 390, 844},
 	} {
 		tb.prefers(t, c.colours)
 		tb.size(t, c.width, c.height)
