@@ -13,12 +13,12 @@ import (
 
 // counted are the counts of a result, without the points, which end at the newest round.
 func counted(top *statements.Top) string {
-	text := fmt.Sprintf("%v, %d rows\n", top.Total, top.Matching)
+	text := fmt.Appendf(nil, "%v, %d rows\n", top.Total, top.Matching)
 	for i := range top.Rows {
 		row := &top.Rows[i]
-		text += fmt.Sprintf("%x %s %s %q %+v %v %v\n", row.Digest, row.User, row.Schema, row.Text, row.Totals, row.First.UnixMilli(), row.Last.UnixMilli())
+		text = fmt.Appendf(text, "%x %s %s %q %+v %v %v\n", row.Digest, row.User, row.Schema, row.Text, row.Totals, row.First.UnixMilli(), row.Last.UnixMilli())
 	}
-	return text
+	return string(text)
 }
 
 // TestSharedCounters compares a reader that shares the current counters between requests, and ranks in halves, with new

@@ -154,17 +154,17 @@ func (p seriesProbe) String() string { return "StoreAPI " + p.request.String() }
 func (p seriesProbe) do(ctx context.Context, a api) testpromql.Response {
 	responses, _, err := teststore.Receive(a.series.Series(ctx, p.request))
 	var b strings.Builder
-	var warnings string
+	var warnings []byte
 	for _, r := range responses {
 		if w := r.GetWarning(); w != "" {
-			warnings += w
+			warnings = append(warnings, w...)
 			continue
 		}
 		for _, s := range seriesIn(r) {
 			fmt.Fprintf(&b, "%v %x\n", s.GetLabels(), s.GetChunks())
 		}
 	}
-	return asHTTP(b.String(), warnings, err)
+	return asHTTP(b.String(), string(warnings), err)
 }
 
 // asHTTP converts a response of the StoreAPI to HTTP's form.
