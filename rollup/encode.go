@@ -2,14 +2,17 @@ package rollup
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -35,48 +38,64 @@ func (r *Rollup) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("labels of a rollup: %w", err)
 	}
 	w.columns[colLabels] = labels
-	if err := w.addTotals(r); err != nil {
+	// A temporary file is encoded while a request waits for it; others are encoded in the background.
+	concurrent := 1
+	if r.Uncompressed {
+		concurrent = runtime.GOMAXPROCS(0)
+	}
+	steps := []func(*Rollup) error{w.addTexts, w.addCounts, w.addKeys, w.addTotals, w.addSpreads}
+	err = parallel.ForEach(context.Background(), concurrent, steps, func(_ context.Context, add func(*Rollup) error) error { return add(r) })
+	if err != nil {
 		return nil, err
 	}
-	w.addKeys(r)
-	if err := w.addTexts(r); err != nil {
-		return nil, err
-	}
-	values := make([]uint64, len(r.Rows))
-	column := func(c int, value func(row *Row) uint64) {
-		for i := range r.Rows {
-			values[i] = value(&r.Rows[i])
-		}
-		w.numbers(c, values)
-	}
+	return w.file(r), nil
+}
+
+// addCounts adds the columns of times and counts.
+func (w *encoder) addCounts(r *Rollup) error {
 	start := r.Start.UnixMilli()
-	column(ColFirsts, func(row *Row) uint64 {
+	w.column(r, ColFirsts, func(row *Row) uint64 {
 		if row.First == 0 {
 			return 0
 		}
 		return uint64(max(row.First-start, 0)) + 1
 	})
-	column(colLasts, func(row *Row) uint64 { return uint64(max(row.Last-start, 0)) })
+	w.column(r, colLasts, func(row *Row) uint64 { return uint64(max(row.Last-start, 0)) })
 	counts := make([][numCounts]uint64, len(r.Rows))
 	for i := range r.Rows {
 		counts[i] = r.Rows[i].Counts.values()
 	}
+	values := make([]uint64, len(r.Rows))
 	for c := range numCounts {
 		for i := range counts {
 			values[i] = counts[i][c]
 		}
 		w.numbers(ColCalls+c, values)
 	}
+	return nil
+}
+
+// addSpreads adds the columns of the spreads.
+func (w *encoder) addSpreads(r *Rollup) error {
 	spreads := 0
 	for i := range r.Rows {
 		spreads += len(r.Rows[i].Spread)
 	}
 	w.columns[colSpreads] = make([]byte, 0, spreads)
-	column(colSpreadEnds, func(row *Row) uint64 {
+	w.column(r, colSpreadEnds, func(row *Row) uint64 {
 		w.columns[colSpreads] = append(w.columns[colSpreads], row.Spread...)
 		return uint64(len(w.columns[colSpreads]))
 	})
-	return w.file(r), nil
+	return nil
+}
+
+// column sets a numeric column to a value of each row.
+func (w *encoder) column(r *Rollup, column int, value func(row *Row) uint64) {
+	values := make([]uint64, len(r.Rows))
+	for i := range r.Rows {
+		values[i] = value(&r.Rows[i])
+	}
+	w.numbers(column, values)
 }
 
 // bound counts the rows of the least time as Other if there are too many.
@@ -130,7 +149,7 @@ func (w *encoder) addTotals(r *Rollup) error {
 	return nil
 }
 
-func (w *encoder) addKeys(r *Rollup) {
+func (w *encoder) addKeys(r *Rollup) error {
 	names := make(map[string]uint64)
 	number := func(name string) uint64 {
 		n, ok := names[name]
@@ -158,6 +177,7 @@ func (w *encoder) addKeys(r *Rollup) {
 	for n, c := range [...]int{colSchemas, colUsers, colBackends} {
 		w.numbers(c, numbers[n])
 	}
+	return nil
 }
 
 // addTexts stores the text of each digest once.

@@ -187,16 +187,32 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 	return nil
 }
 
-// snapshotNow reads the counters of the table, of all digests or of one. First calls of Keys that were
-// counted before the first samples of an instance are unknown.
+// snapshotNow reads the counters of the table, of all digests or of one.
 func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest *[16]byte) (*snapshot, error) {
 	s := &snapshot{at: now.UnixMilli()}
-	var sample stmtstats.Sample
+	if digest != nil {
+		part := a.partNow(s, in)
+		a.table.ReadDigest(part.Sample, *digest, part.Visit)
+		return s, s.order()
+	}
+	// Half of the work is in each part; a page waits for them.
+	var half snapshot
+	if err := a.table.ScanParts([]stmtstats.ScanPart{a.partNow(s, in), a.partNow(&half, in)}); err != nil {
+		return nil, err
+	}
+	s.rows = append(s.rows, half.rows...)
+	return s, s.order()
+}
+
+// partNow returns a part of a scan of the table that appends rows to a snapshot. First calls of Keys that were
+// counted before the first samples of an instance are unknown.
+func (a *ArchiveReader) partNow(s *snapshot, in *history.Instance) stmtstats.ScanPart {
+	sample := &stmtstats.Sample{}
 	visit := func(number int) {
 		if sample.Calls == 0 {
 			return
 		}
-		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(&sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
+		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
 		for _, name := range [...]*string{&row.Key.Schema, &row.Key.User, &row.Key.Backend} {
 			*name = strings.ToValidUTF8(*name, "\uFFFD")
 		}
@@ -209,13 +225,7 @@ func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest 
 		}
 		s.rows = append(s.rows, row)
 	}
-	if digest != nil {
-		a.table.ReadDigest(&sample, *digest, visit)
-		return s, s.order()
-	}
-	s.rows = make([]rollup.Row, 0, a.table.Len())
-	err := a.table.Scan(&sample, func() { s.rows = s.rows[:0] }, visit)
-	return s, errors.Join(err, s.order())
+	return stmtstats.ScanPart{Sample: sample, Begin: func() { s.rows = s.rows[:0] }, Visit: visit}
 }
 
 // since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts of a Key
