@@ -66,7 +66,7 @@ func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (*State
 			return err
 		}
 		var live *snapshot
-		if p.to.Equal(now) {
+		if p.to.Equal(now) && p.from.Before(now) {
 			var err error
 			if live, err = a.snapshotNow(a.current(), now, &digest); err != nil {
 				return err

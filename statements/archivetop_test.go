@@ -309,6 +309,14 @@ func TestArchiveTopNewest(t *testing.T) {
 			}
 		}
 		check("within the newest interval", asked, time.Now(), 2)
+		top, err := r.reader.Top(t.Context(), statements.TopQuery{From: time.Now(), To: time.Now().Add(time.Hour)})
+		if err != nil || top.Total.Calls != 0 || top.Matching != 0 {
+			t.Errorf("a range of the future: %+v (%v)", top, err)
+		}
+		st, err := r.reader.Statement(t.Context(), statements.StatementQuery{Digest: hexOf(2), From: time.Now(), To: time.Now().Add(time.Hour)})
+		if !errors.Is(err, statements.ErrNoStatement) {
+			t.Errorf("a statement in the future: %+v (%v)", st, err)
+		}
 		check("before the newest round", began.Add(9*time.Minute), began.Add(9*time.Minute), 0)
 		time.Sleep(3 * time.Minute)
 		check("once rounds were written", asked.Add(2*time.Minute), asked.Add(2*time.Minute), 2)
