@@ -145,13 +145,18 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 			if err != nil {
 				err = fmt.Errorf("compare is %.40q: want true or false", text)
 			}
+		case "durations":
+			q.Durations, err = strconv.ParseBool(text)
+			if err != nil {
+				err = fmt.Errorf("durations is %.40q: want true or false", text)
+			}
 		case "source":
 			if text != SourceCounters {
 				err = fmt.Errorf("source is %.40q: want %s, or omit it", text, SourceCounters)
 			}
 			ranker = h.Counters
 		default:
-			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare or source", name)
+			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare, durations or source", name)
 		}
 		errs = append(errs, err)
 	}
@@ -239,6 +244,9 @@ type statementRowJSON struct {
 	New    bool        `json:"new,omitempty"`
 	Change *Change     `json:"change,omitempty"`
 	Points []float64   `json:"points,omitempty"`
+
+	// Durations are the buckets of the histogram: microseconds and calls.
+	Durations [][2]float64 `json:"durations,omitempty"`
 }
 
 func (h *handler) response(top *Top, compare bool) *statementsJSON {
@@ -273,15 +281,19 @@ func (h *handler) response(top *Top, compare bool) *statementsJSON {
 		if !h.NoTexts {
 			j.Text, j.TextCut = r.Text, r.TextCut
 		}
+		for _, b := range r.Durations {
+			j.Durations = append(j.Durations, [2]float64{micros(b.Duration), float64(b.Count)})
+		}
 		a.Rows = append(a.Rows, j)
 	}
 	return a
 }
 
 func totalsOf(t *Totals) totalsJSON {
-	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return totalsJSON{
 		Calls: t.Calls, Errors: t.Errors, RowsSent: t.RowsSent, RowsAffected: t.RowsAffected, BytesSent: t.BytesSent,
-		Seconds: t.Seconds, P50: us(t.P50), P99: us(t.P99), P999: us(t.P999),
+		Seconds: t.Seconds, P50: micros(t.P50), P99: micros(t.P99), P999: micros(t.P999),
 	}
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

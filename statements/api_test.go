@@ -54,6 +54,7 @@ func TestStatementsQuestions(t *testing.T) {
 	}{
 		{"", false, statements.TopQuery{From: hour(11, 0), To: hour(12, 0), Limit: statements.DefaultTopLimit}},
 		{"from=now-90m&to=now-30m", false, statements.TopQuery{From: hour(10, 30), To: hour(11, 30), Limit: statements.DefaultTopLimit}},
+		{"source=counters&durations=true", true, statements.TopQuery{From: hour(11, 0), To: hour(12, 0), Durations: true, Limit: statements.DefaultTopLimit}},
 		{"from=now-2d&limit=7&offset=3&points=20", false, statements.TopQuery{From: hour(12, 0).AddDate(0, 0, -2), To: hour(12, 0), Limit: 7, Offset: 3, Points: 20}},
 		{"from=2026-03-01T08:00:00%2B02:00&to=1772359200", false, statements.TopQuery{From: hour(6, 0), To: hour(10, 0), Limit: statements.DefaultTopLimit}},
 		{"by=p99&order=asc&compare=true", false, statements.TopQuery{From: hour(11, 0), To: hour(12, 0), By: statements.ByP99, Ascending: true, Compare: true, Limit: statements.DefaultTopLimit}},
@@ -86,6 +87,7 @@ func TestStatementsRefused(t *testing.T) {
 		"from=now&to=now-1h":        "ends before it starts",
 		"by=cost":                   "unknown measure",
 		"order=up":                  "asc or desc",
+		"durations=all":             "true or false",
 		"limit=-1":                  "limit",
 		"limit=1001":                "1 to 1000",
 		"limit=9e9":                 "limit",
@@ -160,6 +162,14 @@ func TestStatementsResponse(t *testing.T) {
 	}
 	if _, body := ask("compare=1"); strings.Count(body, `"before":{`) != 6 {
 		t.Errorf("with compare: %s", body)
+	}
+
+	var histogram struct {
+		Statements []struct{ Durations [][2]float64 }
+	}
+	if _, body := ask("by=calls&limit=1&durations=1"); json.Unmarshal([]byte(body), &histogram) != nil || len(histogram.Statements) != 1 ||
+		len(histogram.Statements[0].Durations) != 1 || histogram.Statements[0].Durations[0] != [2]float64{s.P99, 5} {
+		t.Errorf("with durations: %s", body)
 	}
 
 	o.ChangeOf = func(key stmtstats.Key) (statements.Change, bool) {

@@ -80,6 +80,9 @@ func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 		if d.First > 0 {
 			row.First = time.UnixMilli(d.First)
 		}
+		if q.Durations {
+			row.Durations = d.Spread.NonEmpty()
+		}
 		top.Rows = append(top.Rows, row)
 	}
 	return top, nil

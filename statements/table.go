@@ -38,6 +38,9 @@ func (of TableReader) Top(_ context.Context, q TopQuery) (*Top, error) {
 		c := rollup.CountsOf(&s)
 		row := TopRow{Key: s.Key, Totals: newTotals(&c, &s.Histogram), First: s.First, Last: s.Last, New: !s.First.Before(q.From)}
 		row.Text, row.TextCut = t.TextAt(int(r.number), s.ID)
+		if q.Durations {
+			row.Durations = s.Histogram.NonEmpty()
+		}
 		top.Rows = append(top.Rows, row)
 	}
 	return top, nil

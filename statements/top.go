@@ -86,6 +86,7 @@ type TopQuery struct {
 	Points        int  // maximum number of points of Series and of each row's load; 0: none
 	RowPointsOnly bool // with Points: only of the rows, which is cheaper for samples
 	Compare       bool // fill Before with the range of the same length before From
+	Durations     bool // fill the rows' Durations
 	AllInstances  bool // of all gateways in the bucket, from rollups; otherwise only of this one
 }
 
@@ -177,6 +178,7 @@ type TopRow struct {
 	First, Last time.Time // calls, as far as known
 	New         bool      // the first call was within the range
 	Points      []float64 // load: average seconds of calls per second in each point of the Top's Series
+	Durations   []stmtstats.Bucket
 }
 
 // newTotals returns the totals of counts, with the quantiles of h.

@@ -105,6 +105,29 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	panic("BUG: a histogram's buckets hold less than its count")
 }
 
+// A Bucket is a number of durations, and the duration that represents them in quantiles.
+type Bucket struct {
+	Duration time.Duration
+	Count    uint64
+}
+
+// NonEmpty returns the buckets that are not empty, in ascending order of their durations. Durations of less than a
+// microsecond are represented by 0.
+func (h *Histogram) NonEmpty() (buckets []Bucket) {
+	if h.Zero > 0 {
+		buckets = append(buckets, Bucket{Count: h.Zero})
+	}
+	for used := h.Octaves; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for b := o * PerOctave; b < (o+1)*PerOctave; b++ {
+			if n := h.Buckets[b]; n != 0 {
+				buckets = append(buckets, Bucket{midOf(b), n})
+			}
+		}
+	}
+	return buckets
+}
+
 // midOf returns the duration that represents those in a bucket.
 func midOf(bucket int) time.Duration {
 	return time.Duration(math.Sqrt(BoundOf(bucket-1)*BoundOf(bucket)) * 1e9)
