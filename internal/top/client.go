@@ -84,6 +84,7 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 		q.Set("from", "now-"+strconv.FormatFloat(a.Over.Seconds(), 'f', -1, 64)+"s")
 	} else {
 		q.Set("source", counters)
+		q.Set("durations", "true") // quantiles are of the difference of two readings
 	}
 	r := &Reading{}
 	if err := c.get(ctx, "/api/v1/live", &r.Live); err != nil {

@@ -3,7 +3,7 @@
 // # Terms
 //
 //   - A reading is a response of the gateway's HTTP API: the last ten seconds of all statements, and the
-//     counters of the heaviest ones since their start.
+//     counters and histograms of the heaviest ones since their start.
 //   - A frame is the displayed data: rates, which are the difference of two readings over the window, a
 //     time range that ends now. The first frame has the averages since the start of the counters.
 //   - Load is the time that calls took per second: the average number of concurrent calls.
@@ -18,6 +18,5 @@
 //
 // # Limits
 //
-// The package keeps nothing between runs, and draws no charts: the pages do. A quantile cannot be computed as
-// a difference, so the p99 of a statement covers the time since the start of the counters.
+// The package keeps nothing between runs, and draws no charts: the pages do.
 package top

@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -101,7 +102,42 @@ type History struct {
 type past struct {
 	at    time.Time
 	since time.Time // start of its counters
-	rows  map[Key]Counts
+	rows  map[Key]pastRow
+}
+
+// A pastRow has the counters of a Key.
+type pastRow struct {
+	Counts
+	durations Durations
+}
+
+// Durations are the buckets of a histogram in ascending order: the microseconds that represent a bucket, and its
+// number of calls.
+type Durations [][2]float64
+
+// quantile returns the q-quantile of the calls that d counts and before does not, as the gateway computes it.
+func (d Durations) quantile(q float64, before Durations) time.Duration {
+	calls := 0.0
+	for _, b := range d {
+		calls += b[1]
+	}
+	for _, b := range before {
+		calls -= b[1]
+	}
+	rank := max(1, math.Ceil(q*calls))
+	for _, b := range d {
+		for len(before) > 0 && before[0][0] < b[0] {
+			before = before[1:]
+		}
+		count := b[1]
+		if len(before) > 0 && before[0][0] == b[0] {
+			count -= before[0][1]
+		}
+		if rank -= count; count > 0 && rank <= 0 {
+			return micros(b[0])
+		}
+	}
+	return 0
 }
 
 // Frame returns the changes over the window that ends with r, and keeps r.
@@ -129,7 +165,7 @@ func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 // line returns the changes of a row since the oldest reading that covers it.
 func (h *History) line(row *Row, now, since time.Time) Line {
 	l := Line{Key: row.Key, Text: row.Text, Total: row.Counts, First: row.First, Last: row.Last, Change: row.Change, Known: true, P99: micros(row.P99)}
-	var before Counts
+	var before pastRow
 	at := since
 	if len(h.readings) > 0 {
 		l.Known = false
@@ -147,7 +183,7 @@ func (h *History) line(row *Row, now, since time.Time) Line {
 	}
 	seconds := now.Sub(at).Seconds()
 	if !l.Known || seconds <= 0 || row.Calls < before.Calls {
-		l.Known = false
+		l.Known, l.P99 = false, 0
 		return l
 	}
 	calls := row.Calls - before.Calls
@@ -156,6 +192,9 @@ func (h *History) line(row *Row, now, since time.Time) Line {
 	l.Errors = float64(row.Errors-min(before.Errors, row.Errors)) / seconds
 	rows := row.RowsSent + row.RowsAffected
 	l.RowRate = float64(rows-min(before.RowsSent+before.RowsAffected, rows)) / seconds
+	if at.After(since) {
+		l.P99 = row.Durations.quantile(0.99, before.durations)
+	}
 	if calls > 0 {
 		l.Mean = time.Duration(max(0, row.Seconds-before.Seconds) / float64(calls) * float64(time.Second))
 	}
@@ -166,12 +205,22 @@ func (h *History) keep(r *Reading) {
 	if n := len(h.readings); n >= maxReadings {
 		h.readings = slices.Delete(h.readings, n/2, n/2+1)
 	}
-	p := past{at: r.At, since: r.Statements.From, rows: make(map[Key]Counts, len(r.Statements.Statements))}
+	p := past{at: r.At, since: r.Statements.From, rows: make(map[Key]pastRow, len(r.Statements.Statements))}
 	for i := range r.Statements.Statements {
 		row := &r.Statements.Statements[i]
-		p.rows[row.Key] = row.Counts
+		p.rows[row.Key] = h.reused(row)
 	}
 	h.readings = append(h.readings, p)
+}
+
+// reused returns the counters of a row, with the buckets of the latest reading if there were no calls after it.
+func (h *History) reused(row *Row) pastRow {
+	if n := len(h.readings); n > 0 {
+		if last, ok := h.readings[n-1].rows[row.Key]; ok && last.Calls == row.Calls {
+			return last
+		}
+	}
+	return pastRow{row.Counts, row.Durations}
 }
 
 func micros(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }

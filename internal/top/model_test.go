@@ -1,8 +1,10 @@
 package top
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
+
+	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/stmtstats"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,12 +26,16 @@ type script struct {
 	history History
 	began   time.Time
 	at      time.Time
+	buckets map[Key]map[float64]float64 // calls by duration, since began
 }
 
 // TestScreens runs the transcripts of testdata: frames and keys in, the screen out.
 //
 //	reading at=<duration since the counters began> [live=<statements/s>]
-//	digest[[×times]@changed since] schema user calls errors rows seconds p99_us text…
+//	digest[[×times]@changed since] schema user calls errors rows seconds us text…
+//
+// Each call since the reading before took us microseconds.
+//
 //	----
 //	key <names…> · type <text> · resize <columns> <rows> · fail <text> · again at=…
 func TestScreens(t *testing.T) {
@@ -108,7 +117,7 @@ func (s *script) read(t *testing.T, d *datadriven.TestData) {
 			if err != nil {
 				d.Fatalf(t, "began: %v", err)
 			}
-			s.began = s.began.Add(age)
+			s.began, s.buckets = s.began.Add(age), nil
 		}
 	}
 	age, err := time.ParseDuration(after)
@@ -156,10 +165,65 @@ func (s *script) read(t *testing.T, d *datadriven.TestData) {
 		if strings.HasPrefix(f[0], "new") {
 			row.First = s.at
 		}
+		row.Durations = s.durations(&row)
 		r.Statements.Statements = append(r.Statements.Statements, row)
 	}
 	r.Statements.Matching = len(r.Statements.Statements) + 3
 	s.model.Show(s.history.Frame(r, s.model.Window()))
+}
+
+// durations returns the histogram of a row, all of whose new calls took as long as its p99.
+func (s *script) durations(row *Row) (d Durations) {
+	if s.buckets == nil {
+		s.buckets = make(map[Key]map[float64]float64)
+	}
+	of := s.buckets[row.Key]
+	if of == nil {
+		of = make(map[float64]float64)
+		s.buckets[row.Key] = of
+	}
+	before := 0.0
+	for _, calls := range of {
+		before += calls
+	}
+	of[row.P99] += float64(row.Calls) - before
+	for us, calls := range of {
+		if calls > 0 {
+			d = append(d, [2]float64{us, calls})
+		}
+	}
+	slices.SortFunc(d, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
+	return d
+}
+
+// TestWindowQuantile compares quantiles of the difference of two histograms with those of the calls in between.
+func TestWindowQuantile(t *testing.T) {
+	rng := testseed.Rand(t)
+	for range 200 {
+		var before, after, between stmtstats.Histogram
+		for range rng.IntN(300) {
+			d := time.Duration(rng.Int64N(1 << (1 + rng.IntN(40))))
+			before.Record(d)
+			after.Record(d)
+		}
+		for range rng.IntN(300) {
+			d := time.Duration(rng.Int64N(1 << (1 + rng.IntN(40))))
+			between.Record(d)
+			after.Record(d)
+		}
+		for _, q := range []float64{0, 0.5, 0.99, 1} {
+			if got, want := durationsOf(&after).quantile(q, durationsOf(&before)), between.Quantile(q); got != want {
+				t.Fatalf("the %v-quantile of %d calls after %d is %v, want %v", q, between.Count(), before.Count(), got, want)
+			}
+		}
+	}
+}
+
+func durationsOf(h *stmtstats.Histogram) (d Durations) {
+	for _, b := range h.NonEmpty() {
+		d = append(d, [2]float64{float64(b.Duration) / 1e3, float64(b.Count)})
+	}
+	return d
 }
 
 func number(t *testing.T, text string) int {

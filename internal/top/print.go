@@ -44,7 +44,7 @@ type lineJSON struct {
 	Errors *float64 `json:"errors_per_second,omitempty"`
 	Rows   *float64 `json:"rows_per_second,omitempty"`
 	Mean   *float64 `json:"mean_us,omitempty"`
-	P99    float64  `json:"p99_us"`
+	P99    *float64 `json:"p99_us,omitempty"`
 	Total  Counts   `json:"total"`
 }
 
@@ -53,10 +53,10 @@ func writeJSON(w io.Writer, f *Frame) error {
 	out := frameJSON{At: f.At, Seconds: f.Over.Seconds(), Source: f.Source, Since: f.Since, Live: f.Live, Matching: f.Matching, Rows: make([]*lineJSON, 0, len(f.Rows))}
 	for i := range f.Rows {
 		l := &f.Rows[i]
-		j := &lineJSON{Key: l.Key, Text: l.Text, P99: float64(l.P99) / 1e3, Total: l.Total}
+		j := &lineJSON{Key: l.Key, Text: l.Text, Total: l.Total}
 		if l.Known {
-			mean := float64(l.Mean) / 1e3
-			j.Load, j.Calls, j.Errors, j.Rows, j.Mean = &l.Load, &l.Calls, &l.Errors, &l.RowRate, &mean
+			mean, p99 := float64(l.Mean)/1e3, float64(l.P99)/1e3
+			j.Load, j.Calls, j.Errors, j.Rows, j.Mean, j.P99 = &l.Load, &l.Calls, &l.Errors, &l.RowRate, &mean, &p99
 		}
 		out.Rows = append(out.Rows, j)
 	}

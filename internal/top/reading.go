@@ -82,7 +82,8 @@ type Row struct {
 	Key
 	Text string `json:"text"`
 	Counts
-	Change *Change   `json:"change"` // nil: none is known
-	First  time.Time `json:"first_seen"`
-	Last   time.Time `json:"last_seen"`
+	Durations Durations `json:"durations"`
+	Change    *Change   `json:"change"` // nil: none is known
+	First     time.Time `json:"first_seen"`
+	Last      time.Time `json:"last_seen"`
 }

@@ -108,16 +108,22 @@ func (m *Model) scope() string {
 	f := m.frame
 	over := "over the last " + span(f.Over)
 	if f.Average {
-		over = "since " + f.Since.Local().Format("15:04:05")
+		over = "since " + f.since()
 	}
 	text := fmt.Sprintf("%d of %d statements, %s", len(f.Rows), f.Matching, over)
 	if m.filter != "" {
 		text += "; filter: " + visible.Line(m.filter)
 	}
-	if f.Source == counters {
-		text += "; p99 since " + f.Since.Local().Format("2006-01-02 15:04")
-	}
 	return text
+}
+
+// since formats the start of the counters, with its date unless that is today.
+func (f *Frame) since() string {
+	since, now := f.Since.Local(), f.At.Local()
+	if since.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return since.Format(time.TimeOnly)
+	}
+	return since.Format("2006-01-02 15:04")
 }
 
 // A column is a column of the table.
@@ -170,7 +176,7 @@ func (m *Model) row(l *Line) string {
 			continue
 		}
 		value := "–"
-		if l.Known || c.by == ByP99 {
+		if l.Known {
 			value = c.value(l)
 		}
 		fmt.Fprintf(&b, "%*s ", c.width-1, value)
@@ -241,10 +247,10 @@ func (m *Model) statement() []string {
 	when := func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 	lines = append(lines,
 		"first     "+when(l.First), "last      "+when(l.Last), "",
-		fmt.Sprintf("%-22s load %s, %s calls/s, %s a call", m.overText(), rate(l.Load), rate(l.Calls), duration(l.Mean)),
-		fmt.Sprintf("%-22s %s errors/s, %s rows/s", "", rate(l.Errors), rate(l.RowRate)),
+		fmt.Sprintf("%-22s %s", m.overText(), l.rates()),
+		fmt.Sprintf("%-22s %s", "", l.moreRates()),
 		fmt.Sprintf("%-22s %d calls, %d errors, %d rows, %d changed", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors, l.Total.RowsSent, l.Total.RowsAffected),
-		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(micros(l.Total.P50)), duration(l.P99)),
+		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(micros(l.Total.P50)), duration(micros(l.Total.P99))),
 		"")
 	text := l.Text
 	if text == "" {
@@ -253,9 +259,25 @@ func (m *Model) statement() []string {
 	return m.text(append(lines, wrap(visible.Line(text), m.width)...), "esc back  up/down scroll  space pause")
 }
 
+// rates describes the rates over the window.
+func (l *Line) rates() string {
+	if !l.Known {
+		return "– (not among the statements of an earlier poll)"
+	}
+	return fmt.Sprintf("load %s, %s calls/s, %s a call", rate(l.Load), rate(l.Calls), duration(l.Mean))
+}
+
+// moreRates describes what rates leaves out.
+func (l *Line) moreRates() string {
+	if !l.Known {
+		return ""
+	}
+	return fmt.Sprintf("p99 %s, %s errors/s, %s rows/s", duration(l.P99), rate(l.Errors), rate(l.RowRate))
+}
+
 func (m *Model) overText() string {
 	if m.frame.Average {
-		return "since " + m.frame.Since.Local().Format("15:04:05")
+		return "since " + m.frame.since()
 	}
 	return "last " + span(m.frame.Over)
 }
@@ -278,8 +300,8 @@ func helpLines() []string {
 		"",
 		"LOAD     time of calls in each second: how many ran at once, on average",
 		"CALLS/S  calls that ended in each second, over the time shown above the table",
-		"MEAN     time of a call in that time",
-		"P99      99 of 100 calls took at most this, since the counters began",
+		"MEAN     time of a call, on average, in that time",
+		"P99      99 of 100 calls took at most this, in that time",
 		"ERRS/S   calls that failed; ROWS/S  rows sent and changed",
 		"[×6.2 since 12:28]  its load rose; [new since 12:28]  never called before",
 		"",
