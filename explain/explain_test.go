@@ -193,9 +193,17 @@ func testPlans(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 	b.SchemaChanged([]string{"test.*"})
 	b.now = b.now.Add(3 * time.Second)
 	b.step(t.Context(), b.now)
-	if healed, _ := b.State(c.Digest); len(b.changes) != 1 || healed.Plans[0].ID != before.Plans[0].ID || len(healed.Plans) != 2 {
+	if healed, _ := b.State(c.Digest); len(b.changes) != 2 || b.changes[1].After.ID != before.Plans[0].ID || healed.Plans[0].ID != before.Plans[0].ID || len(healed.Plans) != 2 {
 		t.Errorf("after ADD INDEX %+v, changes %+v", healed, b.changes)
 	}
+	must(t, s.Exec("ALTER TABLE orders DROP INDEX k"))
+	b.SchemaChanged([]string{"test.orders"})
+	b.now = b.now.Add(3 * time.Second)
+	b.step(t.Context(), b.now)
+	if again, _ := b.State(c.Digest); len(b.changes) != 3 || again.Plans[0].ID != after.Plans[0].ID || len(again.Plans) != 2 {
+		t.Errorf("after the second DROP INDEX %+v, changes %+v", again, b.changes)
+	}
+	must(t, s.Exec("ALTER TABLE orders ADD INDEX k (customer)"))
 }
 
 // testNothingIsExecuted checks that statements whose parts EXPLAIN could execute are refused, or limited by
@@ -341,6 +349,10 @@ func TestSchedule(t *testing.T) {
 	b.record(c, plan("ALL"), nil, b.now, 0)
 	if len(b.changes) != 1 || b.changes[0].Before.ID != "ref" || b.changes[0].After.ID != "ALL" {
 		t.Errorf("changes %+v", b.changes)
+	}
+	b.record(c, plan("ref"), nil, b.now, 0)
+	if len(b.changes) != 1 {
+		t.Errorf("a plan that returns without a schema change: %+v", b.changes)
 	}
 	for _, took := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond} {
 		for range leastCalls {

@@ -80,7 +80,8 @@ type State struct {
 // state is the State of a candidate, with the conditions that decide when it is explained.
 type state struct {
 	State
-	dirty         bool // one of its tables has changed
+	dirty         bool // one of its tables has changed: an EXPLAIN is due
+	altered       bool // one of its tables has changed since the last plan
 	tried         time.Time
 	mean          time.Duration // at the last EXPLAIN
 	calls0        uint64        // at the start of the window
@@ -315,14 +316,19 @@ func (p *Prober) fail(c *candidate, err error, now time.Time) {
 	c.tried = time.Time{}
 }
 
-// choose makes a plan the current one. It reports a change if the server had chosen another plan before and
-// never this one.
+// choose makes a plan the current one. It reports a change if the server had chosen another plan before, and never
+// this one or a table was altered in between: without that, a plan that returns may depend on the values of the call.
 func (s *state) choose(plan *Plan, now time.Time) (Change, bool) {
+	altered := s.altered
+	s.altered = false
 	if i := slices.IndexFunc(s.Plans, func(k Plan) bool { return k.ID == plan.ID }); i >= 0 {
 		known := s.Plans[i]
 		known.Last = now
 		s.Plans = slices.Insert(slices.Delete(s.Plans, i, i+1), 0, known)
-		return Change{}, false
+		if i == 0 || !altered {
+			return Change{}, false
+		}
+		return s.changed(now), true
 	}
 	plan.First, plan.Last = now, now
 	s.Plans = slices.Insert(s.Plans, 0, *plan)
@@ -334,10 +340,15 @@ func (s *state) choose(plan *Plan, now time.Time) (Change, bool) {
 	if len(s.Plans) < 2 {
 		return Change{}, false
 	}
+	return s.changed(now), true
+}
+
+// changed records the change from the previous plan to the current one.
+func (s *state) changed(now time.Time) Change {
 	c := Change{At: now, Before: s.Plans[1], After: s.Plans[0]}
 	s.Changes = append(s.Changes, c)
 	s.Changes = s.Changes[max(len(s.Changes)-maxPlans, 0):]
-	return c, true
+	return c
 }
 
 // SchemaChanged schedules an early EXPLAIN for the candidates with one of the tables, given as schema.table.
@@ -351,7 +362,7 @@ func (p *Prober) SchemaChanged(tables []string) {
 	for _, c := range *known {
 		for _, t := range tables {
 			if slices.ContainsFunc(c.tables, func(of string) bool { return touches(t, of) }) {
-				c.dirty = true
+				c.dirty, c.altered = true, true
 			}
 		}
 	}
@@ -398,7 +409,7 @@ func (p *Prober) HeapBytes() int64 {
 var (
 	explainsDesc   = prometheus.NewDesc("tare_explains_total", "Statements explained through the --control account, by result: ok, refused (the statement cannot be explained), failed (the server cannot be used).", []string{"result"}, nil)
 	secondsDesc    = prometheus.NewDesc("tare_explain_seconds_total", "Time that EXPLAINs took, connections included.", nil, nil)
-	changesDesc    = prometheus.NewDesc("tare_plan_changes_total", "Times that the server chose a plan for a statement that it was not seen to choose before.", nil, nil)
+	changesDesc    = prometheus.NewDesc("tare_plan_changes_total", "Times that the server chose a plan for a statement that it was not seen to choose before, or returned to one after a schema change.", nil, nil)
 	candidatesDesc = prometheus.NewDesc("tare_explain_statements", "Statements that are explained: those with most load.", nil, nil)
 )
 
