@@ -128,6 +128,9 @@ func look(t *testing.T, b *browser, base, path string, shows ...string) {
 		if over := eval[float64](t, tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 			t.Errorf("%s: the page is %v pixels wider than the window", where, over)
 		}
+		if cut := eval[[]string](t, tb, `Array.from(document.querySelectorAll("table.rows tbody td:not(.statement)")).filter((e) => e.checkVisibility() && (e.scrollWidth > e.clientWidth || e.getBoundingClientRect().right > e.closest("table").parentElement.getBoundingClientRect().right + 1)).map((e) => e.innerText)`); len(cut) > 0 {
+			t.Errorf("%s: values that are cut: %q", where, cut)
+		}
 		tb.run(t, evalTask(`document.querySelector("#live-pause")?.click()`)) // the page must not change during the checks
 		tb.accessible(t, b, where)
 	}

@@ -164,24 +164,27 @@ func marksText(n int) string {
 func riseSlack(step time.Duration) time.Duration { return step + 30*time.Second }
 
 // causeText names the marker that may have caused a rise of a statement since a time, and the change of its
-// plan. It returns "" if there is neither.
-func causeText(all []markers.Marker, tables []string, digest sqldigest.Digest, since time.Time, step, looked time.Duration) string {
+// plan. It returns "" if there is neither. A schema change is not the cause of its own load.
+func causeText(all []markers.Marker, text string, tables []string, digest sqldigest.Digest, since time.Time, step, looked time.Duration) string {
 	slack := riseSlack(step)
-	text := ""
+	if itself := func(m markers.Marker) bool { return text != "" && m.SchemaChange() && m.Text == text }; slices.ContainsFunc(all, itself) {
+		all = slices.DeleteFunc(slices.Clone(all), itself)
+	}
+	cause := ""
 	if m, ok := markers.LikelyCause(all, tables, since, slack); ok {
-		text = "Possible cause: " + strings.TrimRight(cutText(m.Name(), maxLine), ".; ") + ", " + exactClock(m.Time, looked)
+		cause = "Possible cause: " + strings.TrimRight(cutText(m.Name(), maxLine), ".; ") + ", " + exactClock(m.Time, looked)
 		if by := m.By(); by != "" {
-			text += ", by " + by
+			cause += ", by " + by
 		}
-		text += "."
+		cause += "."
 	}
 	id := digest.String()
 	for _, m := range slices.Backward(all) {
 		if m.Kind == markers.KindPlan && m.Digest == id && m.Time.After(since.Add(-markers.Reach)) && m.Time.Before(since.Add(markers.Reach+slack)) {
-			return withCause(text, "Its execution plan changed at "+exactClock(m.Time, looked)+".")
+			return withCause(cause, "Its execution plan changed at "+exactClock(m.Time, looked)+".")
 		}
 	}
-	return text
+	return cause
 }
 
 // exactClock formats a time to the second, with the day if the displayed range has several.
@@ -207,7 +210,7 @@ func (s *Server) findCauses(v *view, top *statements.Top, rows []queryRow, all [
 			continue
 		}
 		of := &top.Rows[i]
-		rows[i].Cause = causeText(all, s.opts.Markers.TablesOf(of.Text, of.Schema), of.Digest, since, top.Series.Step, v.span.Length())
+		rows[i].Cause = causeText(all, of.Text, s.opts.Markers.TablesOf(of.Text, of.Schema), of.Digest, since, top.Series.Step, v.span.Length())
 	}
 }
 
@@ -218,7 +221,7 @@ func (s *Server) causeOf(v *view, st *statements.Statement, since time.Time, all
 	if s.opts.Markers == nil {
 		return ""
 	}
-	return causeText(all, s.tablesOf(st), st.Digest, since, st.Series.Step, v.span.Length())
+	return causeText(all, st.Text, s.tablesOf(st), st.Digest, since, st.Series.Step, v.span.Length())
 }
 
 // tablesOf returns the tables of a statement in the schemas of its callers.

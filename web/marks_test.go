@@ -305,3 +305,18 @@ func TestWhatDiffers(t *testing.T) {
 		t.Error("without texts there is a tag, or no client")
 	}
 }
+
+// TestCauseOfSchemaChange checks that a schema change is the possible cause of other statements' load only.
+func TestCauseOfSchemaChange(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	const text = "ALTER TABLE `goods` ADD INDEX `k` (`customer`)"
+	all := []markers.Marker{{Kind: markers.KindDDL, Time: noon, End: noon, Title: "Schema change", Text: text, Tables: []string{"shop.goods"}}}
+	for of, want := range map[string]bool{text: false, "SELECT ? FROM `goods`": true, "": true} {
+		if got := causeText(all, of, []string{"shop.goods"}, sqldigest.Digest{}, noon, time.Second, time.Hour); (got != "") != want {
+			t.Errorf("%q: %q", of, got)
+		}
+	}
+	if len(all) != 1 || all[0].Text != text {
+		t.Errorf("the markers have become %+v", all)
+	}
+}

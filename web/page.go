@@ -151,7 +151,7 @@ type frame struct {
 	Nav     []navItem
 	Range   *rangeForm // nil: the page has no time range
 	Follow  bool       // the page is refreshed
-	Texts   bool
+	Texts   bool       // the account sees texts, or is not known
 	Now     time.Time
 	Page    any
 }
@@ -186,7 +186,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 	if !ok {
 		panic("BUG: there is no template " + p.template)
 	}
-	f := frame{Product: s.opts.Title, Title: p.title, Texts: v.texts, Now: v.now, Page: data}
+	f := frame{Product: s.opts.Title, Title: p.title, Texts: v.texts || v.account.Role == 0, Now: v.now, Page: data}
 	if titled, ok := data.(interface{ pageTitle() string }); ok {
 		f.Title = titled.pageTitle()
 	}

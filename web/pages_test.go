@@ -366,3 +366,15 @@ func TestNames(t *testing.T) {
 		t.Errorf("a text that is no UTF-8: %s", got)
 	}
 }
+
+// TestShortHistory checks that a page names the start of a history that does not cover its range.
+func TestShortHistory(t *testing.T) {
+	end := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := &view{span: span{From: end.Add(-time.Hour), To: end}}
+	for start, want := range map[time.Duration]int{time.Minute: 1, 58 * time.Minute: 1, 59*time.Minute + time.Second: 0, time.Hour: 0} {
+		notes := sourceNotes(v, statements.SourceSamples, end.Add(-start), end, nil)
+		if len(notes) != want || want > 0 && !strings.Contains(notes[0], "starts at "+moment(end.Add(-start))) {
+			t.Errorf("an hour of a history of %v: %q, want %d notes", start, notes, want)
+		}
+	}
+}

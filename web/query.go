@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"html/template"
 	"math"
 	"slices"
@@ -79,7 +80,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 		q.Digest = whole
 	}
 	if err := q.Validate(); err != nil {
-		return nil, badRequest(err, "Open a statement from the table of queries.")
+		return nil, badRequest(err, fmt.Sprintf("Give at least the first %d digits.", minDigestPrefix), "Open a statement from the table of queries.")
 	}
 	st, err := s.statements(v).Statement(ctx, q)
 	if errors.Is(err, statements.ErrNoStatement) && older(q.Digest) {

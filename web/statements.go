@@ -88,6 +88,10 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 			what = "No history is kept, and there was no statement since the start."
 		}
 		all = append(all, what+" Start tare serve with --bucket to keep one.")
+	case statements.SourceSamples:
+		if least := max(v.span.Length()/100, time.Minute); from.After(v.span.From.Add(least)) && !from.After(v.span.To) {
+			all = append(all, "The history starts at "+moment(from)+" UTC: values cover the time since then.")
+		}
 	case statements.SourceRollups:
 		if from.After(v.span.From.Add(time.Minute)) || v.span.From.After(from.Add(time.Minute)) || to.Before(v.span.To.Add(-time.Minute)) {
 			all = append(all, "Whole hours: "+moment(from)+" – "+moment(to)+" UTC.")

@@ -209,12 +209,20 @@ func (s *Server) Handler() http.Handler {
 // orNotFound responds with a page to a browser that requests an unknown path. The mux responds to all other
 // requests, including unsupported methods.
 func (s *Server) orNotFound(mux *http.ServeMux) http.Handler {
+	missing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, notFound("There is no page "+r.URL.Path, "Open the overview.", "Check the address."))
+	})
+	// The gate identifies the account, whose pages the navigation has. No account is required.
+	identified := s.gate.Require(access.For(access.Viewer), missing, func(w http.ResponseWriter, r *http.Request, _ access.Denial) {
+		w.Header().Del("WWW-Authenticate")
+		missing(w, r)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" || r.Method != http.MethodGet || s.hasPath(mux, r) {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		s.fail(w, r, notFound("There is no page "+r.URL.Path, "Open the overview.", "Check the address."))
+		identified.ServeHTTP(w, r)
 	})
 }
 

@@ -188,3 +188,11 @@ func readAll(t *testing.T, r io.Reader) []byte {
 	}
 	return b
 }
+
+// TestMissingPage expects the navigation on the page for an unknown path, and no word about texts.
+func TestMissingPage(t *testing.T) {
+	code, body := browse(t, New(testOptions()).Handler(), "/nothing", "")
+	if code != http.StatusNotFound || !strings.Contains(body, `<a href="/" data-key="o">Overview</a>`) || strings.Contains(body, "sees no statement texts") {
+		t.Errorf("%d %s", code, body)
+	}
+}
