@@ -6,13 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
@@ -187,45 +187,61 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 	return nil
 }
 
-// snapshotNow reads the counters of the table, of all digests or of one.
+// snapshotNow reads the counters of the table, of all digests or of one. First calls of Keys that were
+// counted before the first samples of an instance are unknown.
 func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest *[16]byte) (*snapshot, error) {
 	s := &snapshot{at: now.UnixMilli()}
-	if digest != nil {
-		part := a.partNow(s, in)
-		a.table.ReadDigest(part.Sample, *digest, part.Visit)
-		return s, s.order()
-	}
-	// Half of the work is in each part; a page waits for them.
-	var half snapshot
-	if err := a.table.ScanParts([]stmtstats.ScanPart{a.partNow(s, in), a.partNow(&half, in)}); err != nil {
-		return nil, err
-	}
-	s.rows = append(s.rows, half.rows...)
-	return s, s.order()
-}
-
-// partNow returns a part of a scan of the table that appends rows to a snapshot. First calls of Keys that were
-// counted before the first samples of an instance are unknown.
-func (a *ArchiveReader) partNow(s *snapshot, in *history.Instance) stmtstats.ScanPart {
-	sample := &stmtstats.Sample{}
+	var sample stmtstats.Sample
+	sums := make(map[int]rollup.Print) // rows of no Key
 	visit := func(number int) {
 		if sample.Calls == 0 {
 			return
 		}
-		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
-		for _, name := range [...]*string{&row.Key.Schema, &row.Key.User, &row.Key.Backend} {
-			*name = strings.ToValidUTF8(*name, "\uFFFD")
-		}
-		row.Print = printOfKind(&row.Key, sample.Kind)
+		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(&sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
 		if sample.ID > in.LastID {
 			row.First = sample.First.UnixMilli()
 		}
 		if sample.Kind == stmtstats.Tracked {
 			row.Text, _ = a.table.TextAt(number, sample.ID)
+		} else {
+			sums[len(s.rows)] = printOfKind(&row.Key, sample.Kind)
 		}
 		s.rows = append(s.rows, row)
 	}
-	return stmtstats.ScanPart{Sample: sample, Begin: func() { s.rows = s.rows[:0] }, Visit: visit}
+	if digest != nil {
+		a.table.ReadDigest(&sample, *digest, visit)
+	} else {
+		s.rows = make([]rollup.Row, 0, a.table.Len())
+		begin := func() {
+			s.rows = s.rows[:0]
+			clear(sums)
+		}
+		if err := a.table.Scan(&sample, begin, visit); err != nil {
+			return nil, err
+		}
+	}
+	if err := printRows(s.rows); err != nil {
+		return nil, err
+	}
+	for i, p := range sums {
+		s.rows[i].Print = p
+	}
+	return s, s.order()
+}
+
+// printRows sets the prints of rows, in two halves at once: a page waits for it.
+func printRows(rows []rollup.Row) error {
+	half := len(rows) / 2
+	return parallel.ForEach(context.Background(), 2, [][]rollup.Row{rows[:half], rows[half:]}, func(_ context.Context, rows []rollup.Row) error {
+		for i := range rows {
+			row := &rows[i]
+			for _, name := range [...]*string{&row.Key.Schema, &row.Key.User, &row.Key.Backend} {
+				*name = rollup.ValidName(*name)
+			}
+			row.Print = rollup.PrintOf(&row.Key)
+		}
+		return nil
+	})
 }
 
 // since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts of a Key

@@ -1,11 +1,6 @@
 package stmtstats
 
-import (
-	"context"
-	"time"
-
-	"github.com/taredb/tare/internal/parallel"
-)
+import "time"
 
 // Now returns the time of the table's clock.
 func (t *Table) Now() time.Time { return t.opts.Now() }
@@ -25,23 +20,6 @@ const scanAttempts = 3
 // read one entry. It sets no texts. If a Key was evicted meanwhile, Scan starts again, at most three times:
 // the sum over the last visits may lack the Key's calls.
 func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
-	return t.ScanParts([]ScanPart{{Sample: s, Begin: begin, Visit: visit}})
-}
-
-// A ScanPart visits a part of the entries, as described by Scan.
-type ScanPart struct {
-	Sample *Sample
-	Begin  func()
-	Visit  func(number int)
-}
-
-// ScanParts is Scan with the entries divided evenly among parts, which are visited concurrently. The first part
-// includes the sums.
-func (t *Table) ScanParts(parts []ScanPart) error {
-	numbers := make([]int, len(parts))
-	for i := range numbers {
-		numbers[i] = i
-	}
 	for range scanAttempts {
 		t.mu.Lock()
 		if t.closed.Load() {
@@ -49,13 +27,14 @@ func (t *Table) ScanParts(parts []ScanPart) error {
 			return errClosed
 		}
 		evictions := t.evictions
-		t.copyEvicted(parts[0].Sample)
+		t.copyEvicted(s)
 		t.mu.Unlock()
-		if err := parallel.ForEach(context.Background(), len(parts), numbers, func(_ context.Context, part int) error {
-			t.scanPart(&parts[part], part, len(parts))
-			return nil
-		}); err != nil {
-			return err
+		begin()
+		visit(0)
+		for i := range t.mem.entries {
+			if t.ReadEntry(s, i) {
+				visit(i)
+			}
 		}
 		t.mu.Lock()
 		whole := evictions == t.evictions
@@ -65,20 +44,6 @@ func (t *Table) ScanParts(parts []ScanPart) error {
 		}
 	}
 	return nil
-}
-
-// scanPart visits part i of n.
-func (t *Table) scanPart(p *ScanPart, i, n int) {
-	p.Begin()
-	if i == 0 {
-		p.Visit(0)
-	}
-	all := len(t.mem.entries)
-	for number := i * all / n; number < (i+1)*all/n; number++ {
-		if t.ReadEntry(p.Sample, number) {
-			p.Visit(number)
-		}
-	}
 }
 
 // ReadEntry reads the entry with a number into s, without its text. It reports false if the entry is unused.
