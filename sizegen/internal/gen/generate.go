@@ -35,6 +35,7 @@ type generator struct {
 	outputs            map[string]*output
 	work               []func() // bodies not yet generated
 	instances          map[string][]*types.Named
+	openInstances      map[*types.Named]bool                 // generic types with instances in generic code
 	isMirror           map[*types.TypeName]bool              // their types can be named, and are in no scope
 	originals          map[*types.Named]*types.Named         // mirror -> its original
 	originalInterfaces map[*types.Interface]*types.Interface // of those without a name

@@ -252,9 +252,16 @@ func (e *emitter) dynamicTypes(t types.Type, u *types.Interface) ([]types.Type, 
 		e.refuse("no type that can be named here implements it", "shared nothing of this module is behind it")
 		return nil, false
 	}
+	var why []string
 	if len(hidden) > 0 {
-		e.warn(fmt.Sprintf("%s cannot be named in package %s: a value of %s stops the walk",
-			listed3(hidden), e.o.pkg.Name(), map[bool]string{true: "it", false: "them"}[len(hidden) == 1]), dirTypes+" "+listAll)
+		why = append(why, fmt.Sprintf("%s cannot be named in package %s: a value of %s stops the walk",
+			listed3(hidden), e.o.pkg.Name(), map[bool]string{true: "it", false: "them"}[len(hidden) == 1]))
+	}
+	if open := e.o.g.openImplementers(t, u); len(open) > 0 {
+		why = append(why, fmt.Sprintf("not all instances of %s can be found: a value of another stops the walk", listed3(open)))
+	}
+	if len(why) > 0 {
+		e.warn(strings.Join(why, "; "), dirTypes+" "+listAll)
 	}
 	return found, true
 }
@@ -291,7 +298,9 @@ func (e *emitter) refuseInterface(n *types.Named) {
 	defer func() { e.key, e.own, e.what = key, own, what }()
 	e.key, e.own = typeKey(n), false
 	say := "shared it belongs to another owner"
-	if known, _ := e.o.g.implementers(e.o.pkg, n, n.Underlying().(*types.Interface)); len(known) > 0 && len(known) <= 16 {
+	if u := n.Underlying().(*types.Interface); u.Empty() {
+		say = dirTypes + " " + listBasic
+	} else if known, _ := e.o.g.implementers(e.o.pkg, n, u); len(known) > 0 && len(known) <= 16 {
 		say = dirTypes + " " + e.o.typeList(known)
 	}
 	e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), say)
@@ -397,23 +406,28 @@ func (g *generator) resolve(d directive, text string) (types.Type, error) {
 	return nil, errors.New("there is no such type in this file's scope")
 }
 
+// searched reports whether the implementations of u, the interface t, are searched in a package: one of this
+// module or, if u is sealed, its package, otherwise one of the module that declares t.
+func (g *generator) searched(u *types.Interface, t types.Type, path string) bool {
+	if g.inModule(path) {
+		return true
+	}
+	if sealed(u) {
+		return g.sealedIn(u, path)
+	}
+	home := homeOf(t)
+	return home != nil && g.modulePath(home.Path()) != "" && g.modulePath(path) == g.modulePath(home.Path())
+}
+
 // implementers returns the types that implement u, pointers and values, declared in this module or in the
 // module that declares the interface, and hidden, those of that module that package from cannot name. For a
 // sealed interface it searches its package; types elsewhere have to embed it or one of those.
 func (g *generator) implementers(from *types.Package, t types.Type, u *types.Interface) (found, hidden []types.Type) {
-	home, homePath := homeOf(t), ""
-	if home != nil {
-		homePath = g.modulePath(home.Path())
-	}
 	for path := range g.all {
-		own := g.inModule(path)
-		there := homePath != "" && g.modulePath(path) == homePath
-		if sealed(u) {
-			there = g.sealedIn(u, path)
-		}
-		if !own && !there {
+		if !g.searched(u, t, path) {
 			continue
 		}
+		own := g.inModule(path)
 		for _, c := range g.concreteTypes(path) {
 			if types.IsInterface(c) || isPointer(c) {
 				continue
@@ -436,59 +450,6 @@ func (g *generator) implementers(from *types.Package, t types.Type, u *types.Int
 		})
 	}
 	return found, hidden
-}
-
-// concreteTypes returns the defined types of a package: its declarations, and the instances of its generic
-// types in this module's sources.
-func (g *generator) concreteTypes(path string) []*types.Named {
-	if g.instances == nil {
-		g.findInstances()
-	}
-	var out []*types.Named
-	for _, n := range declaredTypes(g.all[path].Types) {
-		if n.TypeParams().Len() == 0 {
-			out = append(out, n)
-		}
-	}
-	return append(out, g.instances[path]...)
-}
-
-func (g *generator) findInstances() {
-	g.instances = make(map[string][]*types.Named)
-	seen := make(map[string]bool)
-	for _, path := range g.modulePackages() {
-		for _, inst := range g.all[path].Instances {
-			n, ok := inst.Type.(*types.Named)
-			if !ok || n.Obj().Pkg() == nil || !closed(n) {
-				continue
-			}
-			if key := types.TypeString(n, nil); !seen[key] {
-				seen[key] = true
-				g.instances[n.Obj().Pkg().Path()] = append(g.instances[n.Obj().Pkg().Path()], n)
-			}
-		}
-	}
-}
-
-// closed reports whether t has no open type argument.
-func closed(t types.Type) bool {
-	switch t := types.Unalias(t).(type) {
-	case *types.TypeParam:
-		return false
-	case *types.Named:
-		return every(t.TypeArgs().Types(), closed)
-	case *types.Map:
-		return closed(t.Key()) && closed(t.Elem())
-	case interface{ Elem() types.Type }:
-		return closed(t.Elem())
-	case *types.Struct:
-		return every(t.Fields(), func(f *types.Var) bool { return closed(f.Type()) })
-	case *types.Signature:
-		return closed(t.Params()) && closed(t.Results())
-	case *types.Tuple:
-		return every(t.Variables(), func(v *types.Var) bool { return closed(v.Type()) })
-	}
-	return true
 }
 
 // dynamicMethod generates, in the package of the type behind d, which this package cannot name, the method by
