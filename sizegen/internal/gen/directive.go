@@ -82,17 +82,18 @@ func (r *directiveReader) node(n ast.Node) {
 			if doc == nil && !n.Lparen.IsValid() {
 				doc = n.Doc
 			}
-			r.place([]token.Pos{ts.Name.Pos()}, true, doc, ts.Comment)
+			r.place([]token.Pos{ts.Name.Pos()}, ts, doc, ts.Comment)
 		}
 	case *ast.StructType:
 		for _, f := range n.Fields.List {
-			r.place(fieldPositions(f), false, f.Doc, f.Comment)
+			r.place(fieldPositions(f), nil, f.Doc, f.Comment)
 		}
 	}
 }
 
-// place records the directives of comments for the names at the given positions.
-func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.CommentGroup) {
+// place records the directives of comments for the names at the given positions: of the type that ts declares
+// or, if ts is nil, of fields.
+func (r *directiveReader) place(names []token.Pos, ts *ast.TypeSpec, groups ...*ast.CommentGroup) {
 	for _, c := range comments(groups...) {
 		text, ok := strings.CutPrefix(c.Text, "//sizegen:")
 		if _, _, named := splitNamed(text); !ok || named {
@@ -104,10 +105,16 @@ func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.C
 		}
 		r.placed[c] = true
 		switch {
-		case d.kind == dirRoot && !onType:
+		case d.kind == dirRoot && ts == nil:
 			r.refuse(c, "root is said of a type: put it above the type declaration", "")
 			continue
-		case d.kind == dirInside && onType:
+		case ts != nil && ts.Assign.IsValid():
+			r.refuse(c, "an alias is only a name: put it above the declaration of the type that it names", "")
+			continue
+		case d.kind == dirRoot && !r.topLevel(ts):
+			r.refuse(c, "a type declared in a function cannot have methods: declare it outside", "")
+			continue
+		case d.kind == dirInside && ts != nil:
 			r.refuse(c, "inside is said of a field: put it above the field", "")
 			continue
 		}
@@ -115,6 +122,12 @@ func (r *directiveReader) place(names []token.Pos, onType bool, groups ...*ast.C
 			r.g.dirs.at[at] = append(r.g.dirs.at[at], d)
 		}
 	}
+}
+
+// topLevel reports whether a type is declared outside of functions.
+func (r *directiveReader) topLevel(ts *ast.TypeSpec) bool {
+	obj := r.p.Types.Scope().Lookup(ts.Name.Name)
+	return obj != nil && obj.Pos() == ts.Name.Pos()
 }
 
 // rest reads the directives that name a field or type, and refuses others that are not followed by a field or

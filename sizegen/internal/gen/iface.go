@@ -487,6 +487,9 @@ func (o *output) dynamicMethodFor(n *types.Named, pointer bool) string {
 	}
 	o.dynamic[key] = true
 	name := n.Obj().Name()
+	if method := map[bool]string{true: "WalkHeapPointer", false: "WalkHeapValue"}[pointer]; o.refuseMember(n, method, renameMember) {
+		return node
+	}
 	e := &emitter{o: o, fn: node, node: nodeOf(n), at: n.Obj().Pos(), what: short(n), own: true}
 	walk := o.heapsize("Walk")
 	if pointer {

@@ -56,6 +56,11 @@ func newOutput(g *generator, pkg *types.Package) *output {
 		parts:   make(map[*types.Named]bool),
 		dynamic: make(map[string]bool),
 	}
+	for _, name := range []string{"any", "cap", "error", "false", "int64", "nil", "string", "true", "uintptr"} {
+		if obj := pkg.Scope().Lookup(name); obj != nil {
+			g.problems.add(Problem{Pos: g.position(obj.Pos()), What: name, Why: "generated code uses the predeclared " + name + ": rename it"})
+		}
+	}
 	for _, name := range []string{"w", "p", "m", "c", "v", "box", "self", "size", "err"} {
 		o.taken[name] = true // variables of the generated functions
 	}

@@ -9,11 +9,7 @@ import (
 func (o *output) root(n *types.Named) {
 	name := n.Obj().Name()
 	for _, method := range []string{"WalkHeap", "CachedSize"} {
-		if obj, _, _ := types.LookupFieldOrMethod(n, true, o.pkg, method); obj != nil && declaredBy(obj, n) {
-			o.g.problems.add(Problem{
-				Pos: o.g.position(obj.Pos()), What: name + "." + method,
-				Why: "a root gets a method of this name: rename it, or remove the root",
-			})
+		if o.refuseMember(n, method, "a root gets a method of this name: rename it, or remove the root") {
 			return
 		}
 	}
@@ -33,15 +29,18 @@ func (o *output) root(n *types.Named) {
 			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
 }
 
-// declaredBy reports whether n declares method obj, which is not promoted.
-func declaredBy(obj types.Object, n *types.Named) bool {
-	for m := range n.Methods() {
-		if m == obj {
-			return true
-		}
+// refuseMember reports whether n has a field or declares a method of that name, which then is refused.
+func (o *output) refuseMember(n *types.Named, name, why string) bool {
+	obj, index, _ := types.LookupFieldOrMethod(n, true, o.pkg, name)
+	if obj == nil || len(index) > 1 { // none, or promoted from an embedded field
+		return false
 	}
-	return false
+	o.g.problems.add(Problem{Pos: o.g.position(obj.Pos()), What: n.Obj().Name() + "." + name, Why: why})
+	return true
 }
+
+// renameMember is why a field or method with the name of a generated method is refused.
+const renameMember = "its type gets a method of this name, which other packages call: rename it"
 
 // partsMethod generates the method by which other packages of the module walk an n, and returns the function
 // that the method calls.
@@ -51,6 +50,9 @@ func (o *output) partsMethod(n *types.Named) string {
 		return walk
 	}
 	o.parts[n] = true
+	if o.refuseMember(n, "WalkHeapParts", renameMember) {
+		return walk
+	}
 	name := n.Obj().Name()
 	o.declare(declMethod, name+".WalkHeapParts", fmt.Sprintf(
 		"// WalkHeapParts leads w over all that *p holds, *p itself not included.\n"+
