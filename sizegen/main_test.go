@@ -167,7 +167,9 @@ type Entry struct {
     Scheme string: string
 `, "a.go:13:2: m.Entry.At: what a func")
 	p.run("-explain net/url.Userinfo ./...", 0, "url.Userinfo\n  username string: string\n  password string: string\n  passwordSet bool: no pointers\n", "")
+	p.run("-explain container/list.List ./...", 0, "list.List\n  root list.Element\n", "list.Element.Value: an any of another module") // not imported
 	p.run("-explain example.com/m.None ./...", 1, "", "no such type")
+	p.run("-explain list.List ./...", 1, "", "want path.Type, such as net/url.URL")
 }
 
 // TestMeasure compares the walks of this module's own types with the heap, and leaves no files.

@@ -58,8 +58,7 @@ func (e *emitter) site() site {
 // refuse reports why the current field or type cannot be walked, and suggests say, if not empty, as a
 // directive: placed above a field or type of this module, otherwise naming it.
 func (e *emitter) refuse(why, say string) {
-	e.o.g.problems.add(e.problem(why, say))
-	e.recordHow("refused: " + why)
+	e.recordHow("refused: " + e.o.g.problems.add(e.problem(why, say)))
 }
 
 // warn reports a possible reason for a walk to stop.

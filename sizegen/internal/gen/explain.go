@@ -73,8 +73,15 @@ func Explain(cfg Config, name string) (string, []Problem, error) {
 		return "", nil, err
 	}
 	n := g.lookup(name)
+	if i := strings.LastIndexByte(name, '.'); n == nil && i > 0 {
+		// A package that the others do not import.
+		cfg.Patterns = append(slices.Clone(cfg.Patterns), name[:i])
+		if with, err := prepare(cfg); err == nil {
+			g, n = with, with.lookup(name)
+		}
+	}
 	if n == nil {
-		return "", nil, fmt.Errorf("explain %s: no such type in the packages given or in those that they import", name)
+		return "", nil, fmt.Errorf("explain %s: no such type in the packages given or in those that they import: want path.Type, such as net/url.URL", name)
 	}
 	if err := g.walkRoots(nil); err != nil {
 		return "", nil, err

@@ -42,21 +42,24 @@ func (p Problem) String() string {
 
 // problems collects one problem per cause: many holders lead to one refused field.
 type problems struct {
-	seen map[string]bool
+	seen map[string]string // the reason, by cause
 	list []Problem
 }
 
-func (ps *problems) add(p Problem) {
+// add adds p, unless there is one of the same cause already, and returns the reason that is reported.
+func (ps *problems) add(p Problem) (why string) {
 	if ps.seen == nil {
-		ps.seen = make(map[string]bool)
+		ps.seen = make(map[string]string)
 	}
 	if p.cause == "" {
 		p.cause = p.String()
 	}
-	if !ps.seen[p.cause] {
-		ps.seen[p.cause] = true
-		ps.list = append(ps.list, p)
+	if why, ok := ps.seen[p.cause]; ok {
+		return why
 	}
+	ps.seen[p.cause] = p.Why
+	ps.list = append(ps.list, p)
+	return p.Why
 }
 
 // refused reports whether anything is more than a warning.
