@@ -144,9 +144,12 @@ func (f *Filler) special(v reflect.Value, name string) bool {
 		case 0:
 			t = t.UTC()
 		case 1:
-			t = t.In(time.FixedZone("Somewhere", f.Rand.IntN(3600)))
+			t = t.In(f.zone())
 		}
 		v.Set(reflect.ValueOf(t))
+		return true
+	case name == "time.Location":
+		v.Set(reflect.ValueOf(f.zone()).Elem())
 		return true
 	case strings.HasPrefix(name, "sync/atomic.Pointer["):
 		if f.more() {
@@ -161,6 +164,9 @@ func (f *Filler) special(v reflect.Value, name string) bool {
 	}
 	return false
 }
+
+// zone returns a time zone that no other value shares.
+func (f *Filler) zone() *time.Location { return time.FixedZone(f.text(), f.Rand.IntN(3600)) }
 
 // nameOf returns path.Type, or "" for a type without a name.
 func nameOf(t reflect.Type) string {

@@ -57,6 +57,7 @@ type (
 		shape  shape
 		same   shape
 		at     time.Time
+		zone   time.Location
 		grid   [2][]int8
 		skip   *int
 		f      func()
@@ -102,7 +103,7 @@ func TestFiller(t *testing.T) {
 			t.Error("the same seed gives another value")
 		}
 	}
-	for _, name := range []string{"text", "number", "list", "index", "any", "shape", "same", "at", "grid"} {
+	for _, name := range []string{"text", "number", "list", "index", "any", "shape", "same", "at", "zone", "grid"} {
 		if set[name] < 10 {
 			t.Errorf("%s is set in %d of 100 values", name, set[name])
 		}
