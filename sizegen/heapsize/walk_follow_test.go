@@ -244,7 +244,7 @@ func TestInsideStarts(t *testing.T) {
 	}
 }
 
-// TestInsideSeparate walks slices that a caller takes for parts of objects of 112 bytes: arrays of their own,
+// TestInsideSeparate walks slices that a caller takes for parts of objects of 112 bytes: separate arrays,
 // on pages with others of which some cannot be such parts, and arrays of a variable. All but a few are charged alone.
 func TestInsideSeparate(t *testing.T) {
 	const whole = 112
@@ -256,7 +256,7 @@ func TestInsideSeparate(t *testing.T) {
 	}
 	// A page with a single one of them may remain.
 	if got, want := w.Finish(), int64(len(arrays)*16); got < want || got > want+2*whole {
-		t.Errorf("%d slices with arrays of their own are charged %d bytes, want %d", len(arrays), got, want)
+		t.Errorf("%d slices with separate arrays are charged %d bytes, want %d", len(arrays), got, want)
 	}
 	if strconv.IntSize == 32 {
 		return // the heap may be near the variables

@@ -104,7 +104,7 @@ func (e *emitter) addRule(x string, t types.Type, owner *types.Named, holder str
 		e.o.g.problems.add(Problem{Pos: e.o.g.position(d.pos), What: "//sizegen:opaque " + d.rule + "()", Why: why})
 	}
 	if d.pkg.Types != e.o.pkg {
-		refuse(fmt.Sprintf("the function is in package %s, and package %s needs one of its own", d.pkg.ImportPath, e.o.pkg.Path()))
+		refuse(fmt.Sprintf("the function is in package %s, and package %s requires a separate one", d.pkg.ImportPath, e.o.pkg.Path()))
 		return
 	}
 	fn, ok := e.o.pkg.Scope().Lookup(d.rule).(*types.Func)
