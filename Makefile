@@ -35,7 +35,7 @@ TESTGOGC ?= 400
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,9 @@ build: ## build bin/tare and bin/tare-demo
 
 release: ## build the archives of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
 	.ci/release $(VERSION) bin/release
+
+release-sizegen: ## tag sizegen at VERSION as a module that requires nothing
+	.ci/release-sizegen $(VERSION)
 
 run: build ## show the gateway at work on an embedded database
 	bin/tare demo
@@ -147,7 +150,7 @@ bench-dump: ## dump a table to files and load it, beside mydumper; DUMP: flags
 bench-sizers: ## weigh ASTs, messages and API types by sizegen, beside other sizers; SIZERS: flags
 	cd bench/sizers && go generate ./... && go run . $(SIZERS)
 
-test-sizegen: ## test sizegen on the Go releases and experiments that it supports; downloads them
+test-sizegen: ## test sizegen on the Go releases and experiments that it supports, and its tag; downloads them
 	.ci/sizegen
 
 origins: ## repeat the measurements of the changes that Tare comes from, old against new
