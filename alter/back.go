@@ -113,7 +113,7 @@ func (r *run) unaltered(ctx context.Context) error {
 func (r *run) closeWay(ctx context.Context, why error) error {
 	r.job.Kept.Closed = why.Error()
 	r.monitorOld(&Kept{State: KeptKept, NoWay: r.job.Kept.Closed, Lossy: r.job.Kept.Lossy})
-	return r.job.save(context.WithoutCancel(ctx), r.c, r.s)
+	return jobRecords.save(context.WithoutCancel(ctx), r.c, r.s, r.job)
 }
 
 // end waits for the end of the way back, and swaps the tables if that was chosen.

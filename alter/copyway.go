@@ -103,7 +103,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	defer w.close()
 	w.before = func(ctx context.Context, c *mysqlconn.Client, p binlog.Position) error {
 		r.job.From = p.String()
-		return r.job.save(ctx, c, r.s)
+		return jobRecords.save(ctx, c, r.s, r.job)
 	}
 	gate, clock := newGate(r.o.Postpone), newClock(&report.Copy.Durations, r.o.Observe)
 	o := copier.Options{
@@ -171,7 +171,7 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 	}
 	if r.job == nil {
 		r.job = &job{Clauses: r.s.Text, Fixed: make(map[string][]byte)}
-		if err := r.job.save(ctx, r.c, r.s); err != nil {
+		if err := jobRecords.save(ctx, r.c, r.s, r.job); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -189,7 +189,7 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 	}
 	m, err := r.mapping(ctx, shadow, r.job.Fixed)
 	if err == nil {
-		return shadow, m, r.job.save(ctx, r.c, r.s)
+		return shadow, m, jobRecords.save(ctx, r.c, r.s, r.job)
 	}
 	if phase == "" {
 		err = errors.Join(err, r.discard(ctx))

@@ -82,7 +82,7 @@ func TestSwappedBefore(t *testing.T) {
 	if _, err := c.Exec(t.Context(), "CREATE DATABASE IF NOT EXISTS _tare"); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&job{Clauses: o.Clauses}).save(t.Context(), c, s); err != nil {
+	if err := jobRecords.save(t.Context(), c, s, &job{Clauses: o.Clauses}); err != nil {
 		t.Fatal(err)
 	}
 	other := d.options("t", "ADD COLUMN b INT")

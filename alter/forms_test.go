@@ -85,6 +85,7 @@ type writer struct {
 	counts map[int]int // by id: the expected value of n
 	gone   map[int]bool
 	writes atomic.Int64
+	turns  int // that have ended
 	stop   chan struct{}
 	done   sync.WaitGroup
 	err    error
@@ -95,27 +96,43 @@ type writer struct {
 
 // write starts a writer: it counts up rows, and inserts and deletes others.
 func (d *database) write(table string, rows int, altered *Statement) *writer {
+	w := &writer{counts: make(map[int]int), gone: make(map[int]bool), altered: altered}
+	w.start(d, table, rows)
+	return w
+}
+
+// start starts the writer, which is new or was paused.
+func (w *writer) start(d *database, table string, rows int) {
 	c := d.connect()
-	w := &writer{counts: make(map[int]int), gone: make(map[int]bool), stop: make(chan struct{}), altered: altered}
-	if altered != nil {
+	if w.altered != nil {
 		if _, err := c.Exec(d.t.Context(), "SET SESSION sql_mode = ''"); err != nil { // added columns may have no default
 			d.t.Fatal(err)
 		}
 	}
+	w.stop = make(chan struct{})
 	w.done.Go(func() {
 		pace := time.NewTicker(2 * time.Millisecond) // the CPU is for the copy
 		defer pace.Stop()
-		for i := 0; w.err == nil; i++ {
+		for ; w.err == nil; w.turns++ {
 			select {
 			case <-w.stop:
 				return
 			case <-pace.C:
 			}
-			w.turn(d, c, table, i, rows)
+			w.turn(d, c, table, w.turns, rows)
 			w.writes.Add(1)
 		}
 	})
-	return w
+}
+
+// pause stops the writer, which may be started again.
+func (w *writer) pause(d *database) {
+	d.t.Helper()
+	close(w.stop)
+	testwait.Group(d.t, "the client to end", &w.done)
+	if w.err != nil {
+		d.t.Errorf("a client: %v", w.err)
+	}
 }
 
 // turn executes the statement number i.
@@ -195,11 +212,7 @@ func (d *database) execOn(c *mysqlconn.Client, sql string) error {
 // end stops the writer and checks that a table has all that it has written. n is the name of the counter.
 func (w *writer) end(d *database, table, n string) {
 	d.t.Helper()
-	close(w.stop)
-	testwait.Group(d.t, "the client to end", &w.done)
-	if w.err != nil {
-		d.t.Errorf("a client: %v", w.err)
-	}
+	w.pause(d)
 	if n == "" {
 		return
 	}

@@ -2,18 +2,16 @@ package alter
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
-// A job is the record of a copy that is not finished, in the altered server. The progress of the rows is in the state of package copier,
+// A job is the record, in jobRecords, of a copy that is not finished, in the altered server. The progress of the rows is in the state of package copier,
 // under the name of the shadow.
 type job struct {
 	Clauses string `json:"clauses"`
@@ -54,52 +52,6 @@ func (j *job) keptUntil() time.Time {
 	return j.Kept.Until
 }
 
-// jobs is the table of the records.
-func jobs() string { return rowstream.Ident(Schema) + ".alter_job" }
-
-func (s *Statement) jobWhere() string {
-	return " WHERE table_schema = " + rowstream.Quote(s.Schema) + " AND table_name = " + rowstream.Quote(s.Table)
-}
-
-// loadJob returns the record of a table, nil if there is none.
-func loadJob(ctx context.Context, c *mysqlconn.Client, s *Statement) (j *job, err error) {
-	_, err = c.Query(ctx, "SELECT job FROM "+jobs()+s.jobWhere(), func(row mysqlwire.TextRow) error {
-		j = &job{}
-		return json.Unmarshal(row[0], j)
-	})
-	if state.Absent(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read from schema %s whether %s is being altered: %w", Schema, s.FullName(), err)
-	}
-	return j, nil
-}
-
-// save records the job, or replaces its record.
-func (j *job) save(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
-	text, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	for _, sql := range []string{
-		"CREATE TABLE IF NOT EXISTS " + jobs() + ` (
-  table_schema varbinary(256) NOT NULL,
-  table_name   varbinary(256) NOT NULL,
-  job          longblob NOT NULL COMMENT 'JSON',
-  started      datetime(6) NOT NULL,
-  PRIMARY KEY (table_schema, table_name)
-) ENGINE=InnoDB COMMENT='what tare alter copies'`,
-		"INSERT INTO " + jobs() + " (table_schema, table_name, job, started) VALUES (" + rowstream.Quote(s.Schema) + ", " + rowstream.Quote(s.Table) + ", " +
-			rowstream.Quote(string(text)) + ", UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE job = " + rowstream.Quote(string(text)),
-	} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("record in schema %s that %s is being altered: %w", Schema, s.FullName(), err)
-		}
-	}
-	return nil
-}
-
 // forgetJob deletes the record, and those of the rows.
 func forgetJob(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 	for _, spec := range []tabledef.Spec{s.spec(nil), s.backSpec(nil)} {
@@ -107,10 +59,7 @@ func forgetJob(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 			return err
 		}
 	}
-	if _, err := c.Exec(ctx, "DELETE FROM "+jobs()+s.jobWhere()); err != nil && !state.Absent(err) {
-		return fmt.Errorf("delete the record of %s in schema %s: %w", s.FullName(), Schema, err)
-	}
-	return nil
+	return jobRecords.delete(ctx, c, s)
 }
 
 // shadow returns the name of the table with the new definition.

@@ -49,7 +49,7 @@ var ErrNotFollowed = errors.New("the table is altered, and its changes are not f
 // findStage loads the record of the table, and finds out how far its copy has come.
 func (r *run) findStage(ctx context.Context) (err error) {
 	r.stage = stageNone
-	if r.job, err = loadJob(ctx, r.c, r.s); err != nil || r.job == nil {
+	if r.job, err = loadRecord[job](ctx, r.c, jobRecords, r.s); err != nil || r.job == nil {
 		return err
 	}
 	has := make(map[string]bool)
@@ -143,7 +143,7 @@ func (r *run) turn(ctx context.Context) error {
 		return err
 	}
 	r.job.Kept = k
-	if err := r.job.save(ctx, r.c, r.s); err != nil {
+	if err := jobRecords.save(ctx, r.c, r.s, r.job); err != nil {
 		r.job.Kept = nil
 		return err
 	}

@@ -102,14 +102,16 @@ func (d *database) config() mysqlconn.Config {
 }
 
 // connect opens a connection in the schema that is closed with the test.
-func (d *database) connect() *mysqlconn.Client {
+func (d *database) connect() *mysqlconn.Client { return d.connectTo(d.schema) }
+
+func (d *database) connectTo(schema string) *mysqlconn.Client {
 	d.t.Helper()
 	c, err := rowstream.Connect(d.t.Context(), d.config())
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = c.Close() }) // the test is over
-	if _, err := c.Exec(d.t.Context(), "USE "+d.schema); err != nil {
+	if _, err := c.Exec(d.t.Context(), "USE "+schema); err != nil {
 		d.t.Fatal(err)
 	}
 	return c

@@ -3,17 +3,13 @@ package alter
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -209,7 +205,7 @@ func (q *queue) checkEntry(ctx context.Context, i int) error {
 	}
 	defer r.close()
 	item.Table = r.s.FullName()
-	known, err := loadQueued(ctx, r.c, r.s)
+	known, err := loadRecord[queued](ctx, r.c, queueRecords, r.s)
 	if err != nil {
 		return err
 	}
@@ -266,7 +262,7 @@ func (q *queue) execute(ctx context.Context, i int) (*Report, error) {
 		if r.probed != nil {
 			known.After = bareDefinition(r.probed.Create)
 		}
-		if err := known.save(ctx, r.c, r.s); err != nil {
+		if err := queueRecords.save(ctx, r.c, r.s, known); err != nil {
 			return nil, err
 		}
 	}
@@ -283,7 +279,7 @@ func (q *queue) execute(ctx context.Context, i int) (*Report, error) {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	known.Done, known.Definition = &now, definition(is.Create)
-	return report, known.save(ctx, r.c, r.s)
+	return report, queueRecords.save(ctx, r.c, r.s, known)
 }
 
 // A queued is the record of an entry in the altered server.
@@ -337,46 +333,6 @@ func bareDefinition(create string) string {
 		lines = append(lines, namedCheck.ReplaceAllString(line, "  CHECK "))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// queueTable is the table of the records.
-func queueTable() string { return rowstream.Ident(Schema) + ".alter_queue" }
-
-// loadQueued returns the record of a table, nil if there is none.
-func loadQueued(ctx context.Context, c *mysqlconn.Client, s *Statement) (k *queued, err error) {
-	_, err = c.Query(ctx, "SELECT entry FROM "+queueTable()+s.jobWhere(), func(row mysqlwire.TextRow) error {
-		k = &queued{}
-		return json.Unmarshal(row[0], k)
-	})
-	if state.Absent(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read from schema %s whether a queue has altered %s: %w", Schema, s.FullName(), err)
-	}
-	return k, nil
-}
-
-// save writes the record.
-func (k *queued) save(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
-	text, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	for _, sql := range []string{
-		"CREATE TABLE IF NOT EXISTS " + queueTable() + ` (
-  table_schema varbinary(256) NOT NULL,
-  table_name   varbinary(256) NOT NULL,
-  entry        longblob NOT NULL COMMENT 'JSON',
-  PRIMARY KEY (table_schema, table_name)
-) ENGINE=InnoDB COMMENT='the latest entry of a queue of tare alter for each table'`,
-		"REPLACE INTO " + queueTable() + " (table_schema, table_name, entry) VALUES (" + rowstream.Quote(s.Schema) + ", " + rowstream.Quote(s.Table) + ", " + rowstream.Quote(string(text)) + ")",
-	} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("record in schema %s that a queue alters %s: %w", Schema, s.FullName(), err)
-		}
-	}
-	return nil
 }
 
 // listen opens the control socket, unless it is open. A request to abort ends the context that it returns.

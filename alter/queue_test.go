@@ -176,7 +176,7 @@ func TestQueueKilled(t *testing.T) {
 			}
 			defer r.close()
 			k := &queued{Clauses: s.Text, Before: definition(r.t.Create), After: bareDefinition(r.probed.Create)}
-			if err := k.save(t.Context(), c, s); err != nil {
+			if err := queueRecords.save(t.Context(), c, s, k); err != nil {
 				t.Fatal(err)
 			}
 		}

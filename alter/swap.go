@@ -71,7 +71,7 @@ func (w *swapper) record(ctx context.Context, c *copier.Swapping, s *sessions) e
 	if w.before == nil {
 		return nil
 	}
-	p, err := c.Position(ctx)
+	p, err := c.Position()
 	if err != nil {
 		return err
 	}

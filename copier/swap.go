@@ -55,9 +55,13 @@ func (s *Swapping) Reach(ctx context.Context) error {
 	return nil
 }
 
-// Position returns the end of the source's log.
-func (s *Swapping) Position(ctx context.Context) (binlog.Position, error) {
-	return s.run.from.CurrentPosition(ctx)
+// Position returns the position in the source's log up to which the target has everything, after Reach. It is known to replicas of the
+// source too if the source has GTIDs.
+func (s *Swapping) Position() (binlog.Position, error) {
+	if !s.frozen {
+		return binlog.Position{}, errors.New("the position of a copy that is following is not final")
+	}
+	return s.f.Applied(), nil
 }
 
 // CompareRows compares all rows, of a copy without Verify. It returns verify.ErrDiffer if some differ.
