@@ -168,7 +168,7 @@ func TestHistory(t *testing.T) {
 	}
 	eventuallyValue(t, p, "sum("+inserts+")", 31)
 
-	eventually(t, "the self-check after the kill", func() bool { return metricValue(t, p, "tare_history_ledger_rounds") > 0 })
+	eventually(t, "the self-check after the kill", func() bool { return metricValue(t, p, "tare_history_ledger_rounds_total") > 0 })
 	for _, name := range []string{"tare_history_unexplained_samples", "tare_history_unexplained_calls"} {
 		if n := metricValue(t, p, name); n != 0 {
 			t.Errorf("%s is %v after a kill", name, n)

@@ -68,7 +68,7 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		gauge("instance", "Number of the instance label that samples have: above 1 after the clock was set back by more than --history-max-ahead.", func(n *archiveSums) float64 { return float64(n.number) }),
 		counter("lost_seconds_total", "Length of the ranges without samples after failed writes, across restarts.", func(*archiveSums) float64 { return a.lostSeconds() }),
 		gauge("stopped", "1 while nothing is written because of a failed write or a full disk.", func(n *archiveSums) float64 { return flag(n.stopped) }),
-		gauge("ledger_rounds", "Rounds of the ledger that were compared with the series.", func(n *archiveSums) float64 { return float64(n.compared) }),
+		counter("ledger_rounds_total", "Rounds of the ledger that were compared with the series; a round is compared again after its samples have moved to blocks and to the bucket.", func(n *archiveSums) float64 { return float64(n.compared) }),
 		gauge("unexplained_samples", "Samples of the rounds in the ledger that the series lack or have in excess, as of the last self-check.", func(n *archiveSums) float64 { return float64(n.unexplained.Samples) }),
 		gauge("unexplained_calls", "Calls by which the increases of tare_queries_total differ from the ledger, as of the last self-check.", func(n *archiveSums) float64 { return float64(n.unexplained.Calls) }),
 		gauge("head_series", "Series in the head.", func(n *archiveSums) float64 { return float64(n.headSeries) }),
@@ -105,7 +105,8 @@ func flag(on bool) float64 {
 // archiveSums has the counts of all instances, and the gauges of the current one.
 type archiveSums struct {
 	rounds, samples, failures   uint64
-	compared, blocks, unshipped int
+	compared                    uint64
+	blocks, unshipped           int
 	headSeries                  uint64
 	headBytes, blockBytes       int64
 	shipped                     shipCounts
@@ -138,7 +139,7 @@ func (a *Archive) sums() *archiveSums {
 		n.rounds += w.rounds.Load()
 		n.samples += w.samples.Load()
 		n.failures += w.failures.Load()
-		n.compared += in.ledger.compared()
+		n.compared += in.ledger.compared.Load()
 		db := in.db.Current()
 		n.headSeries += db.Head().NumSeries()
 		n.headBytes += db.Head().Size()

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/taredb/tare/internal/localstate"
 )
@@ -107,6 +108,8 @@ type ledger struct {
 	limit int64    // of the bytes of all files
 	line  []byte   // scratch
 	files map[int64]*ledgerFile
+
+	compared atomic.Uint64 // lines, each once per stage
 }
 
 // A ledgerFile is the state of a file.
@@ -335,16 +338,6 @@ func (l *ledger) differences() (all []Difference) {
 		}
 	}
 	return all
-}
-
-// compared returns the number of compared lines.
-func (l *ledger) compared() (lines int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.files {
-		lines += f.checked
-	}
-	return lines
 }
 
 func (l *ledger) close() error {

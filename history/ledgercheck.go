@@ -37,8 +37,9 @@ func (s ledgerStage) String() string { return [...]string{"head", "blocks", "buc
 const (
 	ledgerEvery = time.Hour
 
-	// ledgerUnsynced is the interval while the blocks of the bucket are unknown.
-	ledgerUnsynced = 5 * time.Second
+	// ledgerUnsettled is the interval while the blocks of the bucket are unknown, or samples move to blocks and
+	// to the bucket.
+	ledgerUnsettled = 5 * time.Second
 
 	// ledgerAge is how long a file with differences is kept after its range, and counted in the metrics.
 	ledgerAge = 24 * time.Hour
@@ -53,8 +54,8 @@ func (in *instance) checkLedgers(ctx context.Context) {
 		case err == nil:
 		case ctx.Err() != nil:
 			return
-		case in.options.Gateway.Status().LastGood.IsZero():
-			next = ledgerUnsynced
+		case errors.Is(err, blocksync.ErrNotSynced), errors.Is(err, errStageFell):
+			next = ledgerUnsettled
 		default:
 			in.log.Warn("history self-check failed; it is retried", "err", err)
 			next = shipEvery
@@ -118,6 +119,7 @@ func (in *instance) checkLedgerFile(ctx context.Context, start int64) error {
 			in.log.Error("history differs from its ledger", "read_from", stage.String(), "from", d.From, "to", d.To, "samples", d.Samples, "calls", d.Calls)
 			file.found.add(d)
 		}
+		in.ledger.compared.Add(uint64(len(ls)))
 		file.checked, file.from = n, stage
 		in.ledger.update(start, file)
 	}

@@ -148,7 +148,7 @@ func (d *day) checkSelf() {
 			d.t.Errorf("self-check: %v", err)
 		}
 	}
-	compared := d.archive.current().ledger.compared()
+	compared := d.archive.current().ledger.compared.Load()
 	if found := d.archive.Unexplained(); len(found) > 0 || compared == 0 {
 		d.t.Errorf("%+v is unexplained after %d rounds", found, compared)
 	}
