@@ -138,12 +138,12 @@ func stalledBlocks(t *testing.T) (dir string) {
 func stallAll(t *testing.T, s *tare) (stalledHTTP, stalledGRPC int) {
 	t.Helper()
 	const each = 8
-	conn := dialFrom(t, stalledFrom, s.grpc)
 	for range each {
 		streamedRead(t).send(t, s.http)
 		rawQuery().send(t, s.http)
-		sendCall(t, conn, "/thanos.Store/Series", everySeries())
-		sendCall(t, conn, "/thanos.Store/LabelValues", &storepb.LabelValuesRequest{End: 1 << 60, Label: "i"})
+		// A connection of a stalled call is closed in the end, with its other calls.
+		sendCall(t, dialFrom(t, stalledFrom, s.grpc), "/thanos.Store/Series", everySeries())
+		sendCall(t, dialFrom(t, stalledFrom, s.grpc), "/thanos.Store/LabelValues", &storepb.LabelValuesRequest{End: 1 << 60, Label: "i"})
 	}
 	return 2 * each, 2 * each
 }
