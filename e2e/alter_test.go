@@ -318,3 +318,34 @@ func TestAlterPage(t *testing.T) {
 	)
 	w.end(t, db, "paged.t")
 }
+
+// TestCopyPage visits the page of a copy that follows its source.
+func TestCopyPage(t *testing.T) {
+	b := startBrowser(t)
+	account := testmysql.WithSetup("create or replace user copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier")
+	source, target := testmysql.Start(t, testmysql.WithBinlog(), account), testmysql.Start(t, account)
+	create, insert := alterTable(t)
+	must(t, source.Exec("CREATE DATABASE paged CHARACTER SET utf8mb4", strings.ReplaceAll(create, "{table}", "paged.t")))
+	must(t, target.Exec("CREATE DATABASE paged CHARACTER SET utf8mb4"))
+	gateway := startTare(t, source.Addr)
+	db := open(t, gateway.addr, "paged")
+	w := writeAltered(t, db, "paged.t", insert, 100)
+	address := make(chan string, 1)
+	startChild(t, exec.Command(binary, "copy", "--from", "mysql://copier:"+testmysql.Password+"@"+source.Addr, "--to", "mysql://copier:"+testmysql.Password+"@"+target.Addr,
+		"--schema", "paged", "--follow", "--control-socket", "off", "--gateway", gateway.http, "--max-p99", "5s", "--http", "127.0.0.1:0", "--diag-format", "json"), func(text []byte) {
+		var line struct{ Msg, HTTP string }
+		if json.Unmarshal(text, &line) == nil && line.HTTP != "" {
+			address <- line.HTTP
+		}
+	})
+	page := testwait.Receive(t, "the address of the page", address)
+	eventually(t, "following", func() bool {
+		_, body := get(t, page+"/api/v1/progress")
+		return strings.Contains(body, `"following"`)
+	})
+	look(t, b, page, "/",
+		`document.querySelectorAll("#live path.line.c2").length === 1`, // the limit
+		`document.querySelector("main").innerText.includes("paged.t")`,
+	)
+	w.end(t, db, "paged.t")
+}
