@@ -248,7 +248,7 @@ func (p *plot) axes(b *svg) {
 	b.WriteString(`</title><desc id="` + html.EscapeString(p.id) + `-d">`)
 	var marks svg
 	if !p.from.IsZero() {
-		p.desc += marksText(drawMarks(&marks, p.marks, p.from, p.to))
+		p.desc += drawMarks(&marks, p.marks, p.from, p.to)
 	}
 	b.text(p.desc)
 	b.WriteString("</desc>" + p.drawing + marks.String() + `</svg><div class="across" aria-hidden="true"><svg>`)

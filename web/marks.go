@@ -3,8 +3,8 @@ package web
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,17 +22,18 @@ type MarkerSource interface {
 	TablesOf(text, schema string) []string
 }
 
-// maxMarks bounds the markers in the charts of a page.
+// maxMarks bounds the markers that a page lists.
 const maxMarks = 40
 
-// marks returns the markers of the view's time range and of markers.Reach before it that the account may see.
+// marks returns the markers of the view's time range and of markers.Reach before it, oldest first, as the account
+// may see them: all, since each may be the cause of a rise.
 // Those of copies are read together with the copies on the first page, not more often.
 func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 	if s.opts.Markers == nil {
 		return nil
 	}
 	from := v.span.From.Add(-markers.Reach)
-	all := s.opts.Markers.Between(from, v.span.To, maxMarks)
+	all := s.opts.Markers.Between(from, v.span.To, math.MaxInt)
 	if s.opts.Copies != nil {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
@@ -42,7 +43,6 @@ func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 			}
 		}
 		slices.SortStableFunc(all, func(a, b markers.Marker) int { return a.Time.Compare(b.Time) })
-		all = all[max(len(all)-maxMarks, 0):]
 	}
 	if !v.texts {
 		for i := range all {
@@ -73,8 +73,10 @@ func copyMarks(c Copies) []markers.Marker {
 	return all
 }
 
-// A markRow is one marker in the list below the charts.
+// A markRow is one marker in the list below the charts, or says in the last place that older ones are not
+// listed.
 type markRow struct {
+	Older            bool
 	Time             time.Time
 	Kind, Name, Text string
 	By, Took, Link   string
@@ -87,6 +89,9 @@ func markRows(v *view, all []markers.Marker) []markRow {
 	for _, m := range slices.Backward(all) {
 		if m.End.Before(v.span.From) {
 			continue
+		}
+		if len(rows) == maxMarks {
+			return append(rows, markRow{Older: true})
 		}
 		r := markRow{Time: m.Time, Kind: string(m.Kind), Name: cutText(m.Name(), maxLine), By: m.By(), Link: m.Link, Count: m.Count}
 		if !m.Statement() {
@@ -109,12 +114,16 @@ type mark struct {
 // maxChartMarks bounds the vertical lines of a chart; each chart of a page has them.
 const maxChartMarks = 8
 
-// chartMarks returns the vertical lines for the newest markers, which are sorted by time.
+// chartMarks returns the marks of markers, which are sorted by time. Only the newest, which a chart draws, have
+// names.
 func chartMarks(all []markers.Marker) []mark {
-	all = all[max(len(all)-maxChartMarks, 0):]
 	marks := make([]mark, 0, len(all))
 	for i := range all {
 		m := &all[i]
+		if i < len(all)-maxChartMarks {
+			marks = append(marks, mark{At: m.Time})
+			continue
+		}
 		name := exactClock(m.Time, time.Hour) + " " + cutText(m.Name(), maxLegend)
 		if by := m.By(); by != "" {
 			name += " (" + by + ")"
@@ -124,39 +133,31 @@ func chartMarks(all []markers.Marker) []mark {
 	return marks
 }
 
-// drawMarks draws those of the marks that are on the horizontal axis, and returns their number. Each is
-// surrounded by an area in which its title appears.
-func drawMarks(b *svg, marks []mark, from, to time.Time) int {
-	length := float64(to.Sub(from))
-	n := 0
-	for _, m := range marks {
-		at := float64(m.At.Sub(from)) / length
-		if !(at >= 0 && at <= 1) {
-			continue
-		}
-		n++
+// drawMarks draws the newest of the marks that are on the horizontal axis, and returns their description. Each
+// is surrounded by an area in which its title appears.
+func drawMarks(b *svg, marks []mark, from, to time.Time) string {
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m mark) bool { return m.At.Before(from) || m.At.After(to) })
+	newest := marks[max(len(marks)-maxChartMarks, 0):]
+	for _, m := range newest {
 		b.WriteString(`<g class="mark"><title>`)
 		b.text(m.Name)
 		b.WriteString(`</title>`)
 		for _, class := range []string{"hit", "at"} {
 			b.WriteString(`<path class="` + class + `" d="M`)
-			b.num(at * boxWidth)
+			b.num(float64(m.At.Sub(from)) / float64(to.Sub(from)) * boxWidth)
 			b.WriteString(` 0V200"/>`)
 		}
 		b.WriteString("</g>")
 	}
-	return n
-}
-
-// marksText describes the marks of a chart.
-func marksText(n int) string {
-	switch n {
-	case 0:
+	switch n := len(marks); {
+	case n == 0:
 		return ""
-	case 1:
+	case n == 1:
 		return " One event is marked; it is listed under Events."
+	case n > len(newest):
+		return fmt.Sprintf(" The newest %d of %d events are marked; they are listed under Events.", len(newest), n)
 	}
-	return " " + strconv.Itoa(n) + " events are marked; they are listed under Events."
+	return fmt.Sprintf(" %d events are marked; they are listed under Events.", len(marks))
 }
 
 // riseSlack returns the tolerance between the measured times of a rise and of its cause: samples are taken

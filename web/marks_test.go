@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,37 @@ func TestMarks(t *testing.T) {
 		_, body = browse(t, h, path, "guest")
 		if strings.Contains(body, "ALTER TABLE") || !strings.Contains(body, "Schema change") || !strings.Contains(body, "Possible cause: shop 4.2") {
 			t.Errorf("%s without texts: the list has a statement, or lacks a title or a cause", path)
+		}
+	}
+}
+
+// TestManyMarks expects the cause of a rise to be found before any number of later events, of which the list and
+// the charts have the newest and say so.
+func TestManyMarks(t *testing.T) {
+	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
+	o := testOptions()
+	o.Statements = risingStatements{&fakeStatements{}}
+	o.Now = func() time.Time { return now }
+	store, err := markers.Open(markers.Options{Log: o.Log, Now: o.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Markers = store
+	rise := now.Add(-30 * time.Minute)
+	store.Add(markers.Marker{Kind: markers.KindDDL, Title: "Schema change", Text: "ALTER TABLE t DROP INDEX k", Tables: []string{"T"}, Time: rise.Add(-20 * time.Second)})
+	for i := range 3 * maxMarks {
+		store.Add(markers.Marker{Kind: "deploy", Title: fmt.Sprint("release ", i), Time: rise.Add(time.Minute + time.Duration(i)*time.Second)})
+	}
+	_, body := browse(t, New(o).Handler(), "/", "dba")
+	if got := eventsOf(body); !strings.Contains(got, "Possible cause: ALTER TABLE t DROP INDEX k") {
+		t.Errorf("got %s, want the cause", got)
+	}
+	for want, n := range map[string]int{
+		`<g class="mark">`: 4 * maxChartMarks, `<span class="tag">deploy</span>`: maxMarks, "Older events of this range are not listed.": 1,
+		"The newest 8 of 121 events are marked; they are listed under Events.": 4, "release 119": 5,
+	} {
+		if got := strings.Count(body, want); got != n {
+			t.Errorf("%s occurs %d times, want %d", want, got, n)
 		}
 	}
 }

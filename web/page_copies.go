@@ -210,7 +210,7 @@ func liveChart(p *Progress, now time.Time) template.HTML {
 		c.Series = append(c.Series, limit)
 	}
 	if p.Alter != nil {
-		for _, step := range p.Alter.Steps[max(len(p.Alter.Steps)-maxChartMarks, 0):] {
+		for _, step := range p.Alter.Steps {
 			c.Marks = append(c.Marks, mark{At: step.Start, Name: exactClock(step.Start, time.Hour) + " " + string(step.Step)})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,17 +26,21 @@ const (
 	// watched bounds the statements that are exported.
 	watched = 20
 
+	// watchIdle is how long searches continue after a result was read: intervals between scrapes are shorter.
+	watchIdle = 5 * time.Minute
+
 	// watchCalm is the number of consecutive searches without a rise after which it is over: loads vary
 	// around the threshold.
 	watchCalm = 3
 )
 
-// A RiseWatch searches once per minute for statements that became heavier or are new, for metrics. It finds
-// the same as the overview of the last hour.
+// A RiseWatch searches once per minute for statements that became heavier or are new, for metrics, while its
+// results are read. It finds the same as the overview of the last hour.
 type RiseWatch struct {
 	statements Statements
 	now        func() time.Time
 	log        *slog.Logger
+	read       atomic.Int64 // when a result was read last, in Unix nanoseconds of the system's clock
 
 	mu    sync.Mutex
 	rises map[stmtstats.Key]*watchedRise // guarded by mu, like all fields below
@@ -69,7 +74,7 @@ func NewRiseWatch(statements Statements, now func() time.Time, log *slog.Logger)
 		rises: make(map[stmtstats.Key]*watchedRise), fresh: make(map[stmtstats.Key]newStatement), seen: make(map[stmtstats.Key]time.Time),
 		rise: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_rise",
-			Help: "Statements whose load rose within the last hour and is still higher: how many times higher than before, at most 10000. Computed once per minute for the 50 statements with most load; at most 20 are exported, each until no rise was found three times.",
+			Help: "Statements whose load rose within the last hour and is still higher: how many times higher than before, at most 10000. Computed once per minute, while it is read at least every 5 minutes, for the 50 statements with most load; at most 20 are exported, each until no rise was found three times.",
 		}, labels),
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_new_share",
@@ -82,7 +87,7 @@ func NewRiseWatch(statements Statements, now func() time.Time, log *slog.Logger)
 	}
 }
 
-// Run searches for rises until ctx is done.
+// Run searches for rises until ctx is done: once per minute while results are read at least every five.
 func (w *RiseWatch) Run(ctx context.Context) error {
 	every := time.NewTicker(watchEvery)
 	defer every.Stop()
@@ -91,7 +96,11 @@ func (w *RiseWatch) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-every.C:
-			w.search(ctx)
+			if time.Since(time.Unix(0, w.read.Load())) < watchIdle {
+				w.search(ctx)
+			} else {
+				w.forget()
+			}
 		}
 	}
 }
@@ -154,6 +163,15 @@ func (w *RiseWatch) update(v *view, top *statements.Top) {
 	w.export()
 }
 
+// forget removes the results, which would be outdated when they are read next.
+func (w *RiseWatch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.rises)
+	clear(w.fresh)
+	w.export()
+}
+
 // maxTimes is the value of a rise from almost nothing.
 const maxTimes = 10_000
 
@@ -171,6 +189,7 @@ func (w *RiseWatch) export() {
 
 // ChangeOf returns whether a statement became heavier, or else is new, according to the last search.
 func (w *RiseWatch) ChangeOf(key stmtstats.Key) (statements.Change, bool) {
+	w.read.Store(time.Now().UnixNano())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.rises[key]; r != nil {
@@ -180,7 +199,21 @@ func (w *RiseWatch) ChangeOf(key stmtstats.Key) (statements.Change, bool) {
 	return statements.Change{Kind: statements.ChangeNew, Since: n.first}, ok
 }
 
-// Collectors returns the metrics.
-func (w *RiseWatch) Collectors() []prometheus.Collector {
+// Describe implements prometheus.Collector.
+func (w *RiseWatch) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range w.metrics() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *RiseWatch) Collect(ch chan<- prometheus.Metric) {
+	w.read.Store(time.Now().UnixNano())
+	for _, c := range w.metrics() {
+		c.Collect(ch)
+	}
+}
+
+func (w *RiseWatch) metrics() []prometheus.Collector {
 	return []prometheus.Collector{w.rise, w.share, w.total}
 }

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +20,7 @@ import (
 func riseMetrics(t *testing.T, w *RiseWatch) string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(w.Collectors()...)
+	registry.MustRegister(w)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -83,4 +85,52 @@ func TestRiseWatch(t *testing.T) {
 	if n := strings.Count(got, "tare_statement_new_share{"); n != watched || !strings.Contains(got, fmt.Sprintf("tare_statement_new_total %d", watched)) || strings.Contains(got, "secret") {
 		t.Errorf("%d new statements: %s", n, got)
 	}
+}
+
+// countedStatements counts searches.
+type countedStatements struct {
+	risingStatements
+	searches int
+}
+
+func (c *countedStatements) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
+	c.searches++
+	return c.risingStatements.Top(ctx, q)
+}
+
+// TestRiseWatchIdle expects one search per minute while metrics are scraped every five minutes, and no search and
+// no results while nothing reads them.
+func TestRiseWatchIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &countedStatements{risingStatements: risingStatements{&fakeStatements{}}}
+		w := NewRiseWatch(s, nil, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		searched := func(within time.Duration) int {
+			before := s.searches
+			time.Sleep(within)
+			synctest.Wait()
+			return s.searches - before
+		}
+		if n := searched(time.Hour); n != 0 {
+			t.Errorf("%d searches in an hour before the first scrape", n)
+		}
+		for range 3 {
+			riseMetrics(t, w)
+			if n := searched(watchIdle - time.Second); n < 4 {
+				t.Errorf("%d searches in five minutes with scrapes", n)
+			}
+		}
+		if n := searched(24 * time.Hour); n > 1 {
+			t.Errorf("%d searches in a day without scrapes", n)
+		}
+		if got := riseMetrics(t, w); strings.Contains(got, "tare_statement_rise") {
+			t.Errorf("a day later the metrics are %s", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/stmtseries"
+	"github.com/taredb/tare/web"
 )
 
 const metricsPage = "../../docs/reference/metrics.md"
@@ -233,7 +234,7 @@ func kindOfVec(c prometheus.Collector, name string) string {
 		return "counter"
 	}
 	switch c.(type) {
-	case *copier.Metrics, *alter.Monitor: // their gauges without values are absent
+	case *copier.Metrics, *alter.Monitor, *web.RiseWatch: // their gauges without values are absent
 		return "gauge"
 	}
 	return ""

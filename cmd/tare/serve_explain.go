@@ -134,7 +134,7 @@ func (s *service) watchRises() {
 		return
 	}
 	h.rises = web.NewRiseWatch(h.statements(), h.archive.Now, s.Log)
-	s.Metrics.MustRegister(h.rises.Collectors()...)
+	s.Metrics.MustRegister(h.rises)
 	s.Go(h.rises.Run)
 }
 
