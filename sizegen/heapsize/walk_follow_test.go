@@ -136,6 +136,14 @@ func TestLocation(t *testing.T) {
 	fixed := func() { kept = time.FixedZone("a zone of more than sixteen bytes"[:0], 3600+1800) }
 	fixed()
 	exactly(t, "FixedZone", size(kept), fixed)
+	// A zone at the start of an object, and of its size.
+	var w heapsize.Walk
+	copied := []time.Location{*kept}
+	heapsize.WalkSlice(&w, copied, true)
+	w.LocationParts(&copied[0])
+	if got, want := w.Finish(), int64(size(kept)); got != want {
+		t.Errorf("a copy of a zone costs %d bytes, want %d", got, want)
+	}
 
 	// A thread that the runtime starts meanwhile takes some 5 KB, which are to be well below 1 %.
 	const copies = 500
@@ -148,7 +156,7 @@ func TestLocation(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	var w heapsize.Walk
+	w.Reset()
 	before := live()
 	for i := range zones {
 		if zones[i], err = time.LoadLocation("Europe/Berlin"); err != nil {

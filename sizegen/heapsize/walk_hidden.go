@@ -57,6 +57,13 @@ func HiddenBox[M any](w *Walk, x unsafe.Pointer, v any, pointers, replaced bool)
 	return (*M)(*data)
 }
 
+// HiddenWord returns the value of v, of another package's unexported type of pointer shape, in the interface
+// variable that x points to, as an M.
+func HiddenWord[M any](w *Walk, x unsafe.Pointer, v any) *M {
+	w.checkLayout(layoutPair{reflect.TypeOf(v), reflect.TypeFor[M]()})
+	return (*M)(unsafe.Pointer(&(*[2]unsafe.Pointer)(x)[1]))
+}
+
 // checkLayout stops the walk if a mirror differs from its type. It compares each pair once.
 func (w *Walk) checkLayout(p layoutPair) {
 	same, known := w.layouts[p]

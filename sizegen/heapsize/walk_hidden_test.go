@@ -2,6 +2,9 @@ package heapsize_test
 
 import (
 	"errors"
+	"go/constant"
+	"go/token"
+	"math/big"
 	"net/netip"
 	"strings"
 	"testing"
@@ -69,6 +72,30 @@ func TestHiddenBox(t *testing.T) {
 	}
 	if err.Error() != message {
 		t.Error("the box of another variable was changed")
+	}
+}
+
+// TestHiddenWord walks values of an unexported type of pointer shape, which have no box.
+func TestHiddenWord(t *testing.T) {
+	type mirrorIntVal struct{ val *big.Int }
+	for _, detach := range []bool{false, true} {
+		w := heapsize.Walk{Detach: detach}
+		held := constant.Shift(constant.MakeInt64(1), token.SHL, 1000)
+		if got := w.TypeName(held); got != "go/constant.intVal" {
+			t.Fatalf("the type is called %s", got)
+		}
+		val := heapsize.HiddenWord[mirrorIntVal](&w, unsafe.Pointer(&held), held).val
+		if val.BitLen() != 1001 || !w.Enter(unsafe.Pointer(val), unsafe.Sizeof(*val), true) {
+			t.Errorf("detach=%t: the number has %d bits", detach, val.BitLen())
+		}
+		err := func() (err error) {
+			defer heapsize.Recover(&err)
+			heapsize.HiddenWord[struct{ val *string }](&w, unsafe.Pointer(&held), held)
+			return nil
+		}()
+		if err == nil {
+			t.Error("a mirror of another layout is used")
+		}
 	}
 }
 

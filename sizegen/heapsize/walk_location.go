@@ -17,16 +17,19 @@ func (w *Walk) Location(loc *time.Location) {
 	if loc == nil || loc == time.UTC || loc == time.Local {
 		return
 	}
-	if !locationKnown() {
-		panic(&Error{Where: "time.Location", Why: "its fields in this Go release are not those that heapsize knows"})
-	}
-	l := (*location)(unsafe.Pointer(loc))
+	l := knownLocation(loc)
 	if l.name == "" && len(l.zone) == 1 && wholeHours(l.zone[0].offset) && time.FixedZone("", l.zone[0].offset) == loc {
 		return
 	}
-	if !w.Enter(unsafe.Pointer(l), unsafe.Sizeof(*l), true) {
-		return
+	if w.Enter(unsafe.Pointer(l), unsafe.Sizeof(*l), true) {
+		w.LocationParts(loc)
 	}
+}
+
+// LocationParts is [Walk.Location] for a time zone that is itself a part of a visited object, such as a field or
+// an element.
+func (w *Walk) LocationParts(loc *time.Location) {
+	l := knownLocation(loc)
 	w.countString(l.name)
 	w.countString(l.extend)
 	if WalkSlice(w, l.zone, true) {
@@ -35,6 +38,14 @@ func (w *Walk) Location(loc *time.Location) {
 		}
 	}
 	WalkSlice(w, l.tx, false)
+}
+
+// knownLocation returns the fields of loc.
+func knownLocation(loc *time.Location) *location {
+	if !locationKnown() {
+		panic(&Error{Where: "time.Location", Why: "its fields in this Go release are not those that heapsize knows"})
+	}
+	return (*location)(unsafe.Pointer(loc))
 }
 
 // wholeHours reports whether time.FixedZone caches a zone of that offset for the whole process, to the extent
