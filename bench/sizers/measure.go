@@ -75,7 +75,7 @@ func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
 		}
 		return v
 	}, func(values []*T) (int64, error) {
-		if len(values) == n { // all but the warm-up value
+		if len(values) == n { // not the few to warm up, unless these are all: then the last call counts
 			kept = values
 		}
 		return weigh(values)

@@ -21,13 +21,19 @@ func (r Result) Off() float64 {
 
 // Compare builds n values with build, sizes them with size, and returns that size and the growth of
 // the heap. Changes that size makes to the values, such as detached strings, count. Memory that it
-// allocates for itself must be unreachable when it returns. Both functions are called once beforehand,
-// so that memory they retain does not count.
+// allocates for itself must be unreachable when it returns. Both functions are called beforehand, for the
+// first few values, so that memory they retain does not count.
 func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (Result, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	if _, err := size([]T{build(0)}); err != nil {
+	const early = 20
+	var first []T
+	for i := range min(n, early) {
+		first = append(first, build(i))
+	}
+	if _, err := size(first); err != nil {
 		return Result{}, err
 	}
+	clear(first)
 	values := make([]T, 0, n)
 	before := Live()
 	for i := range n {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -43,7 +44,7 @@ func (f *Filler) more() bool {
 // fill sets v. The field that v is in, if it has a name, is path.Type.Field.
 func (f *Filler) fill(v reflect.Value, field string) {
 	t := v.Type()
-	if name := nameOf(t); f.Skip[name] || f.Skip[field] || f.special(v, name) {
+	if name := nameOf(t); f.Skip[name] || f.Skip[field] || f.special(v, name, field) {
 		return
 	}
 	switch t.Kind() {
@@ -117,6 +118,20 @@ func (f *Filler) fillMap(v reflect.Value, field string) {
 	v.Set(m)
 }
 
+func (f *Filler) fillSyncMap(m *sync.Map, field string) {
+	if !f.more() {
+		return
+	}
+	for range f.Rand.IntN(12) {
+		var key, elem any
+		f.fillInterface(reflect.ValueOf(&key).Elem(), field)
+		f.fillInterface(reflect.ValueOf(&elem).Elem(), field)
+		if key != nil && reflect.ValueOf(key).Comparable() {
+			m.Store(key, elem)
+		}
+	}
+}
+
 func (f *Filler) fillInterface(v reflect.Value, field string) {
 	known := f.Types[field]
 	if known == nil {
@@ -136,7 +151,7 @@ func (f *Filler) fillInterface(v reflect.Value, field string) {
 }
 
 // special fills, or skips, types that arbitrary bytes would break.
-func (f *Filler) special(v reflect.Value, name string) bool {
+func (f *Filler) special(v reflect.Value, name, field string) bool {
 	switch {
 	case name == "time.Time":
 		t := time.Unix(f.Rand.Int64N(1<<32), 0)
@@ -150,6 +165,9 @@ func (f *Filler) special(v reflect.Value, name string) bool {
 		return true
 	case name == "time.Location":
 		v.Set(reflect.ValueOf(f.zone()).Elem())
+		return true
+	case name == "sync.Map":
+		f.fillSyncMap(v.Addr().Interface().(*sync.Map), field)
 		return true
 	case strings.HasPrefix(name, "sync/atomic.Pointer["):
 		if f.more() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -58,6 +59,7 @@ type (
 		same   shape
 		at     time.Time
 		zone   time.Location
+		synced sync.Map
 		grid   [2][]int8
 		skip   *int
 		f      func()
@@ -103,7 +105,7 @@ func TestFiller(t *testing.T) {
 			t.Error("the same seed gives another value")
 		}
 	}
-	for _, name := range []string{"text", "number", "list", "index", "any", "shape", "same", "at", "zone", "grid"} {
+	for _, name := range []string{"text", "number", "list", "index", "any", "shape", "same", "at", "zone", "synced", "grid"} {
 		if set[name] < 10 {
 			t.Errorf("%s is set in %d of 100 values", name, set[name])
 		}
