@@ -23,6 +23,7 @@
 //
 //	//sizegen:root                    on a type: a root
 //	//sizegen:size N reason           on a field or type: N heap bytes, not looked into
+//	//sizegen:each N reason           on a slice, array or map: N for each func, channel, … in it
 //	//sizegen:opaque F() reason       on a field or type: as many as func F returns for it
 //	//sizegen:shared reason           on a field or type: another owner's: 0 bytes, untouched
 //	//sizegen:types *A, B, string     on a field or an interface type: the only dynamic types

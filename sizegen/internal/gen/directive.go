@@ -13,6 +13,7 @@ import (
 const (
 	dirRoot   = "root"   // on a type: generate WalkHeap and CachedSize for it
 	dirSize   = "size"   // on a field or type: N heap bytes, not walked
+	dirEach   = "each"   // on a field or type: N heap bytes for each func, channel, … in it
 	dirOpaque = "opaque" // on a field or type: not walked, its cost is the result of a rule
 	dirShared = "shared" // on a field or type: owned by another object; nothing counted or detached
 	dirInside = "inside" // on a field: it points into an object of another type
@@ -24,7 +25,7 @@ const (
 type directive struct {
 	kind   string
 	pos    token.Pos
-	size   uint64   // of size and opaque
+	size   uint64   // of size, each and opaque
 	rule   string   // of opaque: a function, "" for a constant size
 	part   string   // of inside: path.Type.Field
 	list   []string // of types
@@ -218,7 +219,7 @@ func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, b
 		if len(words) > 0 {
 			why, try = "root takes no arguments", "//sizegen:root"
 		}
-	case dirSize, dirOpaque:
+	case dirSize, dirEach, dirOpaque:
 		why, try = d.parseSize(words)
 	case dirShared:
 		if d.reason = strings.Join(words, " "); d.reason == "" {
@@ -237,7 +238,7 @@ func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, b
 			why, try = "types needs the dynamic types that occur", "//sizegen:types *Circle, Square, string"
 		}
 	default:
-		why = "there is no directive " + strconv.Quote(kind) + ", but root, size, opaque, shared, inside, types and field"
+		why = "there is no directive " + strconv.Quote(kind) + ", but root, size, each, opaque, shared, inside, types and field"
 	}
 	if why == "" {
 		return d, true
@@ -272,8 +273,8 @@ func (d *directive) parseSize(words []string) (why, try string) {
 func (r *directiveReader) parseNamed(c *ast.Comment, name, text string) {
 	const example = "//sizegen:field example.com/pkg.Type.Field size 48 the captured state"
 	kind, _, _ := strings.Cut(text, " ")
-	if name == "" || !slices.Contains([]string{dirSize, dirOpaque, dirShared, dirInside, dirTypes}, kind) {
-		r.refuse(c, "field needs path.Type.Field, or several with commas, and then size, opaque, shared, inside or types", example)
+	if name == "" || !slices.Contains([]string{dirSize, dirEach, dirOpaque, dirShared, dirInside, dirTypes}, kind) {
+		r.refuse(c, "field needs path.Type.Field, or several with commas, and then size, each, opaque, shared, inside or types", example)
 		return
 	}
 	d, ok := r.parse(c, text, name)

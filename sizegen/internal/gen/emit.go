@@ -22,6 +22,8 @@ type emitter struct {
 	own    bool         // at is in this module: a directive can be placed there
 	inline bool         // it is a field on the line of its type's name: a directive above would apply to both
 	dir    directive    // the //sizegen:types of the field
+	each   directive    // the //sizegen:each of the field or type
+	of     types.Type   // of the field, or the type, that at declares
 	via    site         // the field of this module that led to another module's type
 	listed bool         // it is one of the possible dynamic types of an interface
 	heap   bool         // the walked value is on the heap, not in a variable of the function
@@ -92,6 +94,15 @@ func (e *emitter) statement(say string) (text string, named bool) {
 	return namedStatement(e.key, say), true
 }
 
+// unlessEach returns the directive say with a reason or, if the field is a slice, array or map of what cannot be
+// seen, the one for its parts.
+func (e *emitter) unlessEach(say, size, reason string) string {
+	if e.of != nil && hasUnseen(e.of) {
+		return dirEach + " " + size + " " + reason
+	}
+	return say + " " + reason
+}
+
 func namedStatement(key, say string) string {
 	if list, ok := strings.CutPrefix(say, dirTypes+" "); ok {
 		return "//sizegen:" + dirTypes + " " + key + " = " + list
@@ -126,6 +137,11 @@ func (e *emitter) walk(x string, t types.Type) {
 	if e.o.g.silent(e.o.pkg, t) {
 		return
 	}
+	if e.each.kind != "" && unseen(t) {
+		e.recordHow(fmt.Sprintf("%d bytes each: %s", e.each.size, e.each.reason))
+		e.addSize(x, t, e.each.size)
+		return
+	}
 	if n := named(t); n != nil && !(e.dir.kind != "" && types.IsInterface(n)) {
 		e.walkNamed(x, n)
 		return
@@ -145,7 +161,7 @@ func (e *emitter) walkNamed(x string, n *types.Named) {
 		e.recordHow("belongs to the process")
 		return
 	}
-	if n == original && e.walkKnown(x, n) {
+	if e.refuseRuntime(original) || n == original && e.walkKnown(x, n) {
 		return
 	}
 	pkg := n.Obj().Pkg()
@@ -225,11 +241,40 @@ func (e *emitter) walkKnown(x string, n *types.Named) bool {
 		e.printf("w.Location(%s)\n", field(x, "Location()"))
 		return true
 	case timeLocation:
-		e.recordHow("zone, where it is not one of the process")
-		e.printf("w.Location(%s)\n", pointerTo(x))
+		e.recordHow("zone")
+		e.printf("w.LocationParts(%s)\n", pointerTo(x))
+		return true
+	case syncMap:
+		e.walkSyncMap(x)
 		return true
 	}
 	return false
+}
+
+// refuseRuntime reports whether n is a type of the standard library that points to other objects than its fields
+// declare.
+func (e *emitter) refuseRuntime(n *types.Named) bool {
+	switch qualified(n) {
+	case "internal/sync.HashTrieMap":
+		e.refuse("its nodes cannot be seen: make it a sync.Map", "shared it belongs to another owner")
+	case "time.Timer", "time.Ticker":
+		key, own := e.key, e.own
+		e.key, e.own = qualified(n), false
+		e.refuse("the timer of the runtime cannot be seen", "size 232 a timer and its channel")
+		e.key, e.own = key, own
+	default:
+		return false
+	}
+	return true
+}
+
+// walkSyncMap walks the keys and elements of a sync.Map as variables of type any, or of the types listed for the
+// field.
+func (e *emitter) walkSyncMap(x string) {
+	e.recordHow("map")
+	v := e.local("x")
+	inner := e.captureHeap(func() { e.walk("*"+v, emptyInterface) })
+	e.printf("%s(w, %s, func(w *%s, %s *any) {\n%s})\n", e.o.heapsize("WalkSyncMap"), pointerTo(x), e.o.heapsize("Walk"), v, inner)
 }
 
 // firstVisit returns the condition that the object of type t at q is visited for the first time.
@@ -260,7 +305,7 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 		e.walkInterface(x, t, u)
 	case *types.Chan:
 		if hasPointers(u.Elem()) {
-			e.refuse("what lies in a channel's buffer cannot be seen", "shared its elements belong to their receivers")
+			e.refuse("what lies in a channel's buffer cannot be seen", e.unlessEach("shared", "0", "its elements belong to their receivers"))
 			return
 		}
 		e.recordHow("channel")
@@ -270,7 +315,7 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 		}
 		e.printf("%s(w, %s)\n", e.o.heapsize(walk), x)
 	case *types.Signature:
-		e.refuse("what a func has captured cannot be seen", "size 32 a func with at most three captured words")
+		e.refuse("what a func has captured cannot be seen", e.unlessEach("size 32", "32", "a func with at most three captured words"))
 	case *types.TypeParam:
 		e.refuse("a type parameter has no size before it is instantiated: walk an instance", "")
 	default:
@@ -281,7 +326,7 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 func (e *emitter) walkBasic(x string, t types.Type, u *types.Basic) {
 	switch {
 	case u.Kind() == types.UnsafePointer:
-		e.refuse("what an unsafe.Pointer points to cannot be seen", "shared what it points to belongs to another owner")
+		e.refuse("what an unsafe.Pointer points to cannot be seen", e.unlessEach("shared", "0", "what it points to belongs to another owner"))
 		return
 	case types.Identical(t, types.Typ[types.String]):
 		e.printf("w.String(%s)\n", pointerTo(x))
@@ -296,6 +341,10 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 		if d, ok := e.o.g.typeDirective(e.o.pkg, e.o.g.original(n), dirShared); ok {
 			e.recordHow("shared: " + d.reason)
 			e.o.g.skipped[e.key] = true
+			return
+		}
+		if holdsNothing(n) {
+			e.recordHow("belongs to the process")
 			return
 		}
 		if qualified(n) == timeLocation {

@@ -6,16 +6,19 @@ import (
 )
 
 func (e *emitter) walkFields(x string, u *types.Struct) {
-	owner, at, what, key, own, inline, dir := e.owner, e.at, e.what, e.key, e.own, e.inline, e.dir
+	owner, at, what, key, own, inline, dir, each, of, via := e.owner, e.at, e.what, e.key, e.own, e.inline, e.dir, e.each, e.of, e.via
 	defer func() {
-		e.owner, e.at, e.what, e.key, e.own, e.inline, e.dir = owner, at, what, key, own, inline, dir
+		e.owner, e.at, e.what, e.key, e.own, e.inline, e.dir, e.each, e.of, e.via = owner, at, what, key, own, inline, dir, each, of, via
 	}()
 	for f := range u.Fields() {
 		if f.Name() == "_" {
 			continue // a blank field cannot be set
 		}
-		e.owner, e.at, e.what, e.dir = owner, f.Origin().Pos(), what+"."+f.Name(), directive{}
+		e.owner, e.at, e.what, e.dir, e.each, e.of = owner, f.Origin().Pos(), what+"."+f.Name(), directive{}, directive{}, f.Type()
 		e.own = e.o.g.ownPos(f.Origin().Pos())
+		if !e.own && via.what == "" { // the struct of another module under a type of this one
+			e.via = site{at, what}
+		}
 		e.inline = false
 		switch {
 		case owner != nil:
@@ -55,7 +58,19 @@ func (e *emitter) walkField(x, holder string, f *types.Var) {
 			Why: "there is no interface in " + short(f.Type()) + ": say it where the interface is declared",
 		})
 	}
+	e.each, _ = e.o.g.fieldDirective(e.o.pkg, owner, f, dirEach)
+	e.checkEach(f.Type())
 	e.walk(x, f.Type())
+}
+
+// checkEach refuses a directive for the parts of a t that has none of the kind.
+func (e *emitter) checkEach(t types.Type) {
+	if e.each.kind != "" && !hasUnseen(t) {
+		e.o.g.problems.add(Problem{
+			Pos: e.o.g.position(e.each.pos), What: "//sizegen:each of " + e.what,
+			Why: "it is said of slices, arrays and maps of funcs, channels, unsafe.Pointers or interfaces, not of " + short(t),
+		})
+	}
 }
 
 // stated applies a directive to the variable x, a field of holder or a value of a type.

@@ -104,7 +104,9 @@ func prepare(cfg Config) (*generator, error) {
 	}
 	for _, path := range g.modulePackages() {
 		for _, file := range all[path].Syntax {
-			g.ownFiles[g.fset.File(file.Package)] = true
+			f := g.fset.File(file.Package)
+			// What cgo generates is elsewhere, except for positions of the files that it comes from.
+			g.ownFiles[f] = filepath.Dir(g.fset.Position(file.Package).Filename) == all[path].Dir
 		}
 	}
 	for _, path := range g.modulePackages() {
@@ -221,7 +223,7 @@ func (g *generator) files() ([]File, error) {
 	var out []File
 	for _, path := range slices.Sorted(maps.Keys(g.targets)) {
 		p := g.targets[path]
-		if len(p.GoFiles) == 0 {
+		if len(p.GoFiles)+len(p.CgoFiles) == 0 {
 			continue
 		}
 		dir := p.Dir

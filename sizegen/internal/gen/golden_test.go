@@ -239,3 +239,40 @@ func TestDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// TestCgo generates code for a package whose files all use cgo. What cgo generates has no line for a directive:
+// it is named.
+func TestCgo(t *testing.T) {
+	enabled, err := exec.Command("go", "env", "CGO_ENABLED").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(string(enabled)) != "1" {
+		t.Skip("cgo is not enabled")
+	}
+	const files = `package a
+
+/*
+typedef struct { int n; char *text; void *state; } item;
+*/
+import "C"
+
+%s//sizegen:root
+type Entry struct {
+	item *C.item
+	name string
+}
+`
+	const say = "//sizegen:field example.com/m._Ctype_struct___0.state shared what it points to belongs to another owner\n"
+	got := generate(t, nil, fmt.Sprintf(files, ""))
+	if want := "a.go:10:2: a.Entry.item: a._Ctype_struct___0.state: what an unsafe.Pointer points to cannot be seen\n\ttry: " + say; got != want {
+		t.Errorf("problems:\n%s\nwant:\n%s", got, want)
+	}
+	if got := generate(t, nil, fmt.Sprintf(files, say)); !strings.Contains(got, "unsafe.Pointer(p.text)") {
+		t.Errorf("the item is not walked:\n%s", got)
+	}
+	t.Setenv("CC", "false")
+	if got, want := generate(t, nil, fmt.Sprintf(files, "")), "a.go:10:2: a.Entry.item: its type does not type-check: go vet the package\n"; got != want {
+		t.Errorf("problems without a C compiler:\n%s\nwant:\n%s", got, want)
+	}
+}

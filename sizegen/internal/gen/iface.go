@@ -106,7 +106,7 @@ func hiddenName(d types.Type) string {
 	if p, ok := d.(*types.Pointer); ok {
 		elem = p.Elem()
 	}
-	if n := named(elem); n == nil || n.TypeArgs().Len() > 0 || n.Obj().Pkg() == nil || d == elem && pointerShaped(d) {
+	if n := named(elem); n == nil || n.TypeArgs().Len() > 0 || n.Obj().Pkg() == nil {
 		return ""
 	}
 	return types.TypeString(d, nil)
@@ -139,8 +139,14 @@ func (e *emitter) walkHidden(x, v string, d types.Type) {
 		}
 		return
 	}
-	e.recordHow("box")
 	c := e.local("c")
+	if pointerShaped(d) {
+		if inner := e.captureAt(false, func() { e.walk("*"+c, m) }); inner != "" {
+			e.printf("%s := %s[%s](w, %s(%s), %s)\n%s", c, e.o.heapsize("HiddenWord"), m.Obj().Name(), e.o.unsafe("Pointer"), pointerTo(x), v, inner)
+		}
+		return
+	}
+	e.recordHow("box")
 	call := fmt.Sprintf("%s[%s](w, %s(%s), %s, %t, %t)", e.o.heapsize("HiddenBox"), m.Obj().Name(), e.o.unsafe("Pointer"), pointerTo(x), v, hasPointers(m), replaced(m))
 	if inner := e.captureHeap(func() { e.walk("*"+c, m) }); inner != "" {
 		e.printf("if %s := %s; %s != nil {\n%s}\n", c, call, c, inner)
@@ -297,13 +303,28 @@ func (e *emitter) refuseInterface(n *types.Named) {
 	key, own, what := e.key, e.own, e.what
 	defer func() { e.key, e.own, e.what = key, own, what }()
 	e.key, e.own = typeKey(n), false
-	say := "shared it belongs to another owner"
-	if u := n.Underlying().(*types.Interface); u.Empty() {
-		say = dirTypes + " " + listBasic
-	} else if known, _ := e.o.g.implementers(e.o.pkg, n, u); len(known) > 0 && len(known) <= 16 {
-		say = dirTypes + " " + e.o.typeList(known)
+	e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), e.listFor(n))
+}
+
+// manyThere is the number of implementations in the package of an interface that make it probable that no others
+// occur, as for go/types.Type.
+const manyThere = 5
+
+// listFor returns the directive that is suggested for an interface of the language or the standard library.
+func (e *emitter) listFor(n *types.Named) string {
+	u := n.Underlying().(*types.Interface)
+	if u.Empty() {
+		return dirTypes + " " + listBasic
 	}
-	e.refuse(fmt.Sprintf("the types behind %s cannot all be found", short(n)), say)
+	known, hidden := e.o.g.implementers(e.o.pkg, n, u)
+	own := slices.DeleteFunc(slices.Clone(known), func(d types.Type) bool { return !e.o.g.ofMain(d) })
+	switch {
+	case len(known)-len(own) >= manyThere && !slices.ContainsFunc(hidden, func(d types.Type) bool { return hiddenName(d) == "" }):
+		return dirTypes + " " + listAll
+	case len(own) > 0 && len(own) <= 16:
+		return dirTypes + " " + e.o.typeList(own)
+	}
+	return "shared it belongs to another owner"
 }
 
 // openEnded reports whether t is an interface of the language or the standard library without a directive,
@@ -407,7 +428,7 @@ func (g *generator) resolve(d directive, text string) (types.Type, error) {
 }
 
 // searched reports whether the implementations of u, the interface t, are searched in a package: one of this
-// module or, if u is sealed, its package, otherwise one of the module that declares t.
+// module or, if u is sealed or of the standard library, its package, otherwise one of the module that declares t.
 func (g *generator) searched(u *types.Interface, t types.Type, path string) bool {
 	if g.inModule(path) {
 		return true
@@ -416,7 +437,10 @@ func (g *generator) searched(u *types.Interface, t types.Type, path string) bool
 		return g.sealedIn(u, path)
 	}
 	home := homeOf(t)
-	return home != nil && g.modulePath(home.Path()) != "" && g.modulePath(path) == g.modulePath(home.Path())
+	if home == nil || g.modulePath(home.Path()) == "" {
+		return home != nil && path == home.Path()
+	}
+	return g.modulePath(path) == g.modulePath(home.Path())
 }
 
 // implementers returns the types that implement u, pointers and values, declared in this module or in the

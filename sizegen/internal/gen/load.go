@@ -48,13 +48,19 @@ type listed struct {
 	DepOnly         bool
 	Module          *struct {
 		Path, GoVersion string
-		Main            bool
+		Main            bool // also of the other modules of a workspace
 	}
 	Error *struct{ Err string }
+
+	main bool
 }
 
-// ofMain reports whether the package belongs to the main module.
-func (l *listed) ofMain() bool { return l.Module != nil && l.Module.Main }
+// ofMain reports whether the package belongs to the main module or, in a workspace, to a module of which packages
+// are named.
+func (l *listed) ofMain() bool { return l.main }
+
+// cgoFailed reports whether cgo could not generate its files: types of C do not type-check then.
+func (l *listed) cgoFailed() bool { return len(l.CgoFiles) > 0 && len(l.CompiledGoFiles) == 0 }
 
 // load returns the packages named by the patterns, and the packages of every module by path.
 func load(dir string, patterns []string) (named []*source, all map[string]*source, err error) {
@@ -62,9 +68,16 @@ func load(dir string, patterns []string) (named []*source, all map[string]*sourc
 	if err != nil {
 		return nil, nil, fmt.Errorf("load %s: %w", strings.Join(patterns, " "), err)
 	}
+	main := make(map[string]bool)
+	for _, l := range packages {
+		if l.Module != nil && l.Module.Main && !l.DepOnly {
+			main[l.Module.Path] = true
+		}
+	}
 	all = make(map[string]*source)
 	fset := token.NewFileSet()
 	for _, l := range packages { // imported packages come first
+		l.main = l.Module != nil && main[l.Module.Path]
 		p := &source{listed: l, Fset: fset}
 		parseError := p.parse()
 		p.check(all)
@@ -119,7 +132,10 @@ func (p *source) parse() error {
 	}
 	var first error
 	names := p.GoFiles
-	if len(p.CgoFiles) > 0 {
+	switch {
+	case p.cgoFailed():
+		names = append(slices.Clone(names), p.CgoFiles...)
+	case len(p.CgoFiles) > 0:
 		names = p.CompiledGoFiles
 	}
 	for _, name := range names {
@@ -154,6 +170,7 @@ func (p *source) check(all map[string]*source) {
 	}
 	cfg := types.Config{
 		IgnoreFuncBodies: !p.ofMain(),
+		FakeImportC:      p.cgoFailed(),
 		Error:            func(error) {},
 		Sizes:            types.SizesFor("gc", build.Default.GOARCH),
 		Importer: importer(func(path string) (*types.Package, error) {

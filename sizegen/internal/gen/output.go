@@ -128,7 +128,7 @@ func (o *output) render() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n\npackage %s\n\n", header, o.pkg.Name())
 	o.writeImports(&b)
-	if len(o.guards) > 0 {
+	if slices.ContainsFunc(o.guards, func(m guard) bool { return m.original != "" }) {
 		b.WriteString("// A mirror that has not the size of its type does not compile; generate anew then.\nvar (\n")
 		for _, m := range o.guards {
 			if m.original != "" {

@@ -4,6 +4,7 @@ import (
 	"go/token"
 	"go/types"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -69,10 +70,10 @@ func holdsMap(t types.Type) bool {
 	return false
 }
 
-// holdsInterface reports whether a //sizegen:types for a field of type t has a meaning: t contains an
-// interface that is not inside of a defined type.
+// holdsInterface reports whether a //sizegen:types for a field of type t has a meaning: t is a sync.Map, or
+// contains an interface that is not inside of another defined type.
 func holdsInterface(t types.Type) bool {
-	if types.IsInterface(t) {
+	if n := named(t); types.IsInterface(t) || n != nil && qualified(n) == syncMap {
 		return true
 	}
 	switch t := types.Unalias(t).(type) {
@@ -84,6 +85,31 @@ func holdsInterface(t types.Type) bool {
 		return holdsInterface(t.Elem())
 	case *types.Map:
 		return holdsInterface(t.Key()) || holdsInterface(t.Elem())
+	}
+	return false
+}
+
+// unseen reports whether the walk cannot see what a t holds, or may not.
+func unseen(t types.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Signature, *types.Chan, *types.Interface:
+		return true
+	case *types.Basic:
+		return u.Kind() == types.UnsafePointer
+	}
+	return false
+}
+
+// hasUnseen reports whether t is a slice, array or map that has such parts.
+func hasUnseen(t types.Type) bool {
+	part := func(t types.Type) bool { return unseen(t) || named(t) == nil && hasUnseen(t) }
+	switch t := t.Underlying().(type) {
+	case *types.Slice:
+		return part(t.Elem())
+	case *types.Array:
+		return part(t.Elem())
+	case *types.Map:
+		return part(t.Key()) || part(t.Elem())
 	}
 	return false
 }
@@ -223,16 +249,17 @@ func importable(from, path string) bool {
 	return ("/" + from + "/")[:min(len(parent)+1, len(from)+2)] == parent+"/"
 }
 
-// The types of times, which have zones.
+// Types of the standard library that are walked by heapsize.
 const (
 	timeTime     = "time.Time"
 	timeLocation = "time.Location"
+	syncMap      = "sync.Map"
 )
 
 // holdsNothing reports whether values of n, a type of the standard library, are known to own nothing: unique
 // values and the descriptions of types belong to the process.
 func holdsNothing(n *types.Named) bool {
-	return qualified(n) == "unique.Handle" || qualified(n) == "reflect.Type"
+	return slices.Contains([]string{"unique.Handle", "reflect.Type", "reflect.rtype", "internal/abi.Type"}, qualified(n))
 }
 
 // sealed reports whether u has a method that only its own package can declare.

@@ -97,6 +97,11 @@ func (o *output) writeWalk(name string, t types.Type, from site) {
 			subject, t = "*m", m
 		}
 	}
+	e.of = t
+	if n != nil {
+		e.each, _ = o.g.typeDirective(o.pkg, o.g.original(n), dirEach)
+		e.checkEach(t)
+	}
 	e.beginType()
 	body := e.capture(func() {
 		if u, ok := t.Underlying().(*types.Interface); ok {

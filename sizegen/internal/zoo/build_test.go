@@ -51,9 +51,13 @@ func (b *builder) when() time.Time {
 	case 0:
 		return t.UTC()
 	case 1:
-		return t.In(time.FixedZone(strings.Clone(b.str()), 1800+b.IntN(1000)))
+		return t.In(b.zone())
 	}
 	return t
+}
+
+func (b *builder) zone() *time.Location {
+	return time.FixedZone(strings.Clone(b.str()), 1800+b.IntN(1000))
 }
 
 func (b *builder) maybe() bool { return b.IntN(3) > 0 }
@@ -294,6 +298,10 @@ func (b *builder) cage(depth int) *Cage {
 	}
 	if b.maybe() {
 		c.Current.Store(b.pairPtr())
+		c.Zones = []time.Location{*b.zone()}
+	}
+	for range b.IntN(100) {
+		c.Synced.Store(b.str(), b.any())
 	}
 	c.Table = &processTable
 	c.Registry = processRegistry

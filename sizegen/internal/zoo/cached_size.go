@@ -340,29 +340,37 @@ func walkHeapCage(w *heapsize.Walk, p *Cage) {
 		walkHeapBigInt(w, q68)
 	}
 	w.Location(p.When.Location())
+	if s69 := p.Zones[:cap(p.Zones)]; heapsize.WalkSlice(w, s69, true) {
+		for i70 := range s69 {
+			w.LocationParts(&s69[i70])
+		}
+	}
 	walkHeapNetipAddr(w, &p.Addr)
-	if q69 := p.URL; w.Enter(unsafe.Pointer(q69), unsafe.Sizeof(*q69), true) {
-		walkHeapUrlURL(w, q69)
+	if q71 := p.URL; w.Enter(unsafe.Pointer(q71), unsafe.Sizeof(*q71), true) {
+		walkHeapUrlURL(w, q71)
 	}
 	walkHeapListList(w, &p.List)
-	if q70 := p.Current.Load(); w.Enter(unsafe.Pointer(q70), unsafe.Sizeof(*q70), true) {
-		walkHeapPair(w, q70)
+	if q72 := p.Current.Load(); w.Enter(unsafe.Pointer(q72), unsafe.Sizeof(*q72), true) {
+		walkHeapPair(w, q72)
 	}
+	heapsize.WalkSyncMap(w, &p.Synced, func(w *heapsize.Walk, x73 *any) {
+		walkHeapAny(w, x73)
+	})
 	heapsize.WalkChan(w, p.Ticks)
-	switch v71 := p.Either.(type) {
+	switch v74 := p.Either.(type) {
 	case nil:
 	case *Pair:
-		if w.Enter(unsafe.Pointer(v71), unsafe.Sizeof(*v71), true) {
-			walkHeapPair(w, v71)
+		if w.Enter(unsafe.Pointer(v74), unsafe.Sizeof(*v74), true) {
+			walkHeapPair(w, v74)
 		}
 	case Label:
-		if v71 != "" {
-			if c72 := heapsize.Unbox(w, unsafe.Pointer(&p.Either), v71, true); c72 != nil {
-				walkHeapLabel(w, c72)
+		if v74 != "" {
+			if c75 := heapsize.Unbox(w, unsafe.Pointer(&p.Either), v74, true); c75 != nil {
+				walkHeapLabel(w, c75)
 			}
 		}
 	default:
-		w.Unknown("zoo.Cage.Either", v71)
+		w.Unknown("zoo.Cage.Either", v74)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -170,9 +171,35 @@ func TestDetachKeepsTheValue(t *testing.T) {
 			c.Less, c.Ticks = nil, nil
 			c.Current.Store(nil)
 		}
+		equalSynced(t, &want.Synced, &got.Synced)
+		for i := range want.Zones {
+			if a, b := want.Zones[i].String(), got.Zones[i].String(); a != b {
+				t.Errorf("seed %d: zone %d is %s, was %s", seed, i, b, a)
+			}
+		}
+		want.Zones, got.Zones = nil, nil
 		if !reflect.DeepEqual(want, got) {
 			t.Errorf("seed %d: the cage is another one", seed)
 		}
+	}
+}
+
+// equalSynced compares the keys and elements of two maps, and leaves both empty in the same state.
+func equalSynced(t *testing.T, want, got *sync.Map) {
+	t.Helper()
+	left := 0
+	want.Range(func(k, v any) bool {
+		if other, ok := got.LoadAndDelete(k); !ok || !reflect.DeepEqual(v, other) {
+			t.Errorf("synced: %v has %v, %t, had %v", k, other, ok, v)
+		}
+		return true
+	})
+	got.Range(func(any, any) bool { left++; return true })
+	if left > 0 {
+		t.Errorf("synced: %d entries more", left)
+	}
+	for _, m := range []*sync.Map{want, got} {
+		reflect.ValueOf(m).Elem().SetZero()
 	}
 }
 
@@ -231,6 +258,7 @@ func TestAllocs(t *testing.T) {
 	c.Shape, c.Shapes, c.Any, c.Anys, c.Either = &Circle{Name: "round"}, []Shape{&Circle{}, Unit(5), Polygon{"a"}}, 5, nil, c.Pair
 	c.Animal, c.Animals = &habitat.Dog{Name: "dog"}, nil
 	c.List.Init()
+	c.Synced.Clear()
 	walk := func(w *heapsize.Walk) func() error {
 		return func() error {
 			n, err := c.CachedSize(w)

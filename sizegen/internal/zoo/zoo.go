@@ -65,10 +65,12 @@ type Cage struct {
 	Amount  big.Int
 	Large   *big.Int
 	When    time.Time
+	Zones   []time.Location
 	Addr    netip.Addr
 	URL     *url.URL
 	List    list.List
 	Current atomic.Pointer[Pair]
+	Synced  sync.Map
 	mu      sync.Mutex
 
 	Ticks chan int32
