@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"regexp"
 	"strings"
 )
 
@@ -292,7 +293,9 @@ func (e *emitter) walkUnderlying(x string, t types.Type) {
 		e.walkSlice(x, u)
 	case *types.Array:
 		i := e.local("i")
-		e.loop(fmt.Sprintf("for %s := range %s {\n", i, operand(x)), func() { e.walk(operand(x)+"["+i+"]", u.Elem()) })
+		if inner := e.capture(func() { e.walk(operand(x)+"["+i+"]", u.Elem()) }); inner != "" {
+			e.printf("%s {\n%s}\n", forRange(inner, operand(x), i), inner)
+		}
 	case *types.Struct:
 		e.walkFields(x, u)
 	case *types.Map:
@@ -389,8 +392,24 @@ func (e *emitter) walkElements(x string, u *types.Slice, call string) {
 		e.printf(call+"\n", x)
 		return
 	}
-	e.printf("if %s := %s[:cap(%s)]; %s {\nfor %s := range %s {\n%s}\n}\n",
-		s, operand(x), x, fmt.Sprintf(call, s), i, s, inner)
+	e.printf("if %s := %s[:cap(%s)]; %s {\n%s {\n%s}\n}\n",
+		s, operand(x), x, fmt.Sprintf(call, s), forRange(inner, s, i), inner)
+}
+
+// forRange returns the head of a loop over x that declares only the variables that its body uses.
+func forRange(body, x string, variables ...string) string {
+	used := 0
+	for i, v := range variables {
+		if regexp.MustCompile(`\b` + v + `\b`).MatchString(body) {
+			used = i + 1
+		} else {
+			variables[i] = "_"
+		}
+	}
+	if used == 0 {
+		return "for range " + x
+	}
+	return "for " + strings.Join(variables[:used], ", ") + " := range " + x
 }
 
 // block generates a block or, if the block would be empty, only the condition of its if.
@@ -399,13 +418,6 @@ func (e *emitter) block(head string, body func()) {
 		e.printf("%s%s}\n", head, inner)
 	} else {
 		e.printf("%s\n", strings.TrimSuffix(strings.TrimPrefix(head, "if "), " {\n"))
-	}
-}
-
-// loop generates a block unless it would be empty.
-func (e *emitter) loop(head string, body func()) {
-	if inner := e.capture(body); inner != "" {
-		e.printf("%s%s}\n", head, inner)
 	}
 }
 

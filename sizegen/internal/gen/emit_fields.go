@@ -212,8 +212,8 @@ func (e *emitter) walkMap(x string, u *types.Map) {
 			e.walk(s+"["+i+"].Elem", elem)
 		})
 		if inner != "" {
-			e.printf("if %s := %s; %s {\n%s := %s(%s)\nfor %s := range %s {\n%s}\n", m, x,
-				fmt.Sprintf(call, m), s, e.o.heapsize("Entries"), m, i, s, inner)
+			e.printf("if %s := %s; %s {\n%s := %s(%s)\n%s {\n%s}\n", m, x,
+				fmt.Sprintf(call, m), s, e.o.heapsize("Entries"), m, forRange(inner, s, i), inner)
 			if putBack {
 				e.printf("%s(w, %s, %s)\n", e.o.heapsize("PutBack"), m, s)
 			}
@@ -224,15 +224,9 @@ func (e *emitter) walkMap(x string, u *types.Map) {
 	k, v := e.local("k"), e.local("v")
 	keys := e.captureAt(false, func() { e.walk(k, key) })
 	elems := e.captureAt(false, func() { e.walk(v, elem) })
-	switch {
-	case keys == "" && elems == "":
+	if keys == "" && elems == "" {
 		e.printf(call+"\n", x)
 		return
-	case keys == "":
-		k = "_"
 	}
-	if elems != "" {
-		k += ", " + v
-	}
-	e.printf("if %s := %s; %s {\nfor %s := range %s {\n%s%s}\n}\n", m, x, fmt.Sprintf(call, m), k, m, keys, elems)
+	e.printf("if %s := %s; %s {\n%s {\n%s%s}\n}\n", m, x, fmt.Sprintf(call, m), forRange(keys+elems, m, k, v), keys, elems)
 }
