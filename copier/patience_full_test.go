@@ -19,7 +19,7 @@ import (
 func TestPatience(t *testing.T) {
 	const patience = 3 * time.Second
 	phases := map[string]telemetry.EventKind{
-		"connection": "", "snapshot": telemetry.EventSnapshot, "rows": telemetry.EventChunk, "indexes": telemetry.EventIndexes,
+		"connection": "", "snapshot": telemetry.EventSnapshot, "rows": "", "indexes": telemetry.EventIndexes,
 		"following": telemetry.EventFollow, "verification": telemetry.EventVerified,
 	}
 	for phase, kind := range phases {
@@ -51,8 +51,11 @@ func TestPatience(t *testing.T) {
 						once.Do(proxy.Stall)
 					}
 				}
-				if kind == "" {
+				switch phase {
+				case "connection":
 					proxy.Stall()
+				case "rows": // of 40 MB; events are later than the reading
+					proxy.StallAfter(10 << 20)
 				}
 				var err error
 				var running sync.WaitGroup

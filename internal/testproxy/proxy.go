@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -14,6 +15,7 @@ type Proxy struct {
 	upstream string
 	listener net.Listener
 	running  sync.WaitGroup
+	left     atomic.Int64 // bytes until it stalls, if positive
 
 	mu      sync.Mutex
 	stalled chan struct{} // closed when bytes may pass; nil if not stalled
@@ -42,6 +44,9 @@ func (p *Proxy) Stall() {
 		p.stalled = make(chan struct{})
 	}
 }
+
+// StallAfter stops forwarding after about n more bytes in both directions.
+func (p *Proxy) StallAfter(n int64) { p.left.Store(n) }
 
 // Resume continues forwarding, including the bytes held back.
 func (p *Proxy) Resume() {
@@ -146,6 +151,9 @@ func (p *Proxy) forward(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
+		if left := p.left.Add(int64(-n)); left <= 0 && left+int64(n) > 0 {
+			p.Stall()
+		}
 		p.pass()
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {
