@@ -18,6 +18,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/golang/snappy v1.0.0
 	github.com/google/go-cmp v0.7.0
+	github.com/grafana/gomemcache v0.0.0-20251127154401-74f93547077b
 	github.com/klauspost/compress v1.20.0
 	github.com/mattn/go-isatty v0.0.23
 	github.com/oklog/ulid/v2 v2.1.2
@@ -31,6 +32,7 @@ require (
 	github.com/prometheus/prometheus v0.315.0
 	github.com/rogpeppe/go-internal v1.14.1
 	github.com/sirupsen/logrus v1.9.4
+	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/thanos-io/objstore v0.0.0-20250804093838-71d60dfee488

@@ -43,11 +43,12 @@ type ExplainedBlock struct {
 // An ExplainedUsage is the cost of reading data of one kind.
 type ExplainedUsage struct {
 	Items   int64 `json:"items"`
-	Touched int64 `json:"touchedBytes"` // bytes decoded
-	Cached  int64 `json:"cachedBytes"`  // bytes of pages found in the cache
-	Disk    int64 `json:"diskBytes"`    // bytes of pages found in the disk cache
-	Fetched int64 `json:"fetchedBytes"` // bytes read from the bucket or from a local file
-	Wasted  int64 `json:"wastedBytes"`  // of disk and fetched bytes, gaps between ranges that were read as one
+	Touched int64 `json:"touchedBytes"`   // bytes decoded
+	Cached  int64 `json:"cachedBytes"`    // bytes of pages found in the cache
+	Disk    int64 `json:"diskBytes"`      // bytes of pages found in the disk cache
+	Shared  int64 `json:"memcachedBytes"` // bytes of pages found in the shared cache
+	Fetched int64 `json:"fetchedBytes"`   // bytes read from the bucket or from a local file
+	Wasted  int64 `json:"wastedBytes"`    // of disk, shared and fetched bytes, gaps between ranges that were read as one
 	Reads   int64 `json:"reads"`
 }
 
@@ -77,7 +78,7 @@ func explainUsage(s *tsblock.Stats) map[string]ExplainedUsage {
 		"symbols": s.Symbols, "hashes": s.Hashes, "chunks": s.Chunks,
 	} {
 		if u != (tsblock.Usage{}) {
-			used[kind] = ExplainedUsage{u.Items, u.Touched, u.Cached, u.Disk, u.Fetched, u.Wasted, u.Reads}
+			used[kind] = ExplainedUsage{u.Items, u.Touched, u.Cached, u.Disk, u.Shared, u.Fetched, u.Wasted, u.Reads}
 		}
 	}
 	return used
@@ -116,6 +117,7 @@ func (s *QueryStats) Total() tsblock.Usage {
 		sum.Touched += u.Touched
 		sum.Cached += u.Cached
 		sum.Disk += u.Disk
+		sum.Shared += u.Shared
 		sum.Fetched += u.Fetched
 		sum.Wasted += u.Wasted
 		sum.Reads += u.Reads

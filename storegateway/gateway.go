@@ -78,6 +78,11 @@ func New(o Options) (*Gateway, error) {
 				return nil, fmt.Errorf("store gateway: register metrics: %w", err)
 			}
 		}
+		if o.Shared != nil {
+			if err := o.Registerer.Register(newSharedMetrics(o.Shared)); err != nil {
+				return nil, fmt.Errorf("store gateway: register metrics: %w", err)
+			}
+		}
 	}
 	return g, nil
 }

@@ -36,6 +36,7 @@ func (e *LogEntry) AppendFields(l *querylog.Line) {
 	l.Int("bytes_fetched", int64(e.Stats.Total().Fetched))
 	l.Int("bytes_cached", int64(e.Stats.Total().Cached))
 	l.Int("bytes_disk", int64(e.Stats.Total().Disk))
+	l.Int("bytes_memcached", int64(e.Stats.Total().Shared))
 	l.Int("bytes_wasted", int64(e.Stats.Total().Wasted))
 	l.Int("bytes_peak", int64(e.Stats.PeakBytes))
 	l.Uint("bytes_out", uint64(e.BytesOut))
@@ -85,6 +86,8 @@ func (e *LogEntry) FieldValue(name string) querylog.Value {
 		return querylog.Value{Number: float64(e.Stats.Total().Cached)}
 	case "bytes_disk":
 		return querylog.Value{Number: float64(e.Stats.Total().Disk)}
+	case "bytes_memcached":
+		return querylog.Value{Number: float64(e.Stats.Total().Shared)}
 	case "bytes_wasted":
 		return querylog.Value{Number: float64(e.Stats.Total().Wasted)}
 	case "bytes_peak":
@@ -119,6 +122,7 @@ func LogFields() []string {
 		"bytes_fetched",
 		"bytes_cached",
 		"bytes_disk",
+		"bytes_memcached",
 		"bytes_wasted",
 		"bytes_peak",
 		"bytes_out",

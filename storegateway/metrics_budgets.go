@@ -48,7 +48,7 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 		slabLends:  desc("slab_lends_total", "Slabs lent to queries.", "pool"),
 		slabMade:   desc("slab_allocations_total", "Slabs allocated because none was idle.", "pool"),
 		readBytes: desc("read_bytes_total",
-			"Bytes read by finished queries, by kind of data and origin: cached, disk (from the disk cache), fetched (from the bucket or a local file), wasted (of disk and fetched, gaps between two ranges).", "kind", "origin"),
+			"Bytes read by finished queries, by kind of data and origin: cached, disk (from the disk cache), memcached, fetched (from the bucket or a local file), wasted (of disk and fetched, gaps between two ranges).", "kind", "origin"),
 		nameRunning: desc("tenant_queries_running", "Running queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
 		nameWaiting: desc("tenant_queries_waiting", "Queueing queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
 		nameBytes:   desc("tenant_granted_bytes", "Memory granted to queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
@@ -137,6 +137,7 @@ func (m *budgetMetrics) Collect(ch chan<- prometheus.Metric) {
 	} {
 		counter(m.readBytes, u.Cached, kind, "cached")
 		counter(m.readBytes, u.Disk, kind, "disk")
+		counter(m.readBytes, u.Shared, kind, "memcached")
 		counter(m.readBytes, u.Fetched, kind, "fetched")
 		counter(m.readBytes, u.Wasted, kind, "wasted")
 		counter(m.reads, u.Reads, kind)

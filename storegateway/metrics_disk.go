@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/tsblock/diskcache"
+	"github.com/taredb/tare/tsblock/sharedcache"
 )
 
 // diskMetrics export the counts of the disk cache.
@@ -69,4 +70,66 @@ func (m *diskMetrics) Collect(ch chan<- prometheus.Metric) {
 	counter(m.removed, s.Removed, "block")
 	counter(m.damaged, s.Damaged)
 	counter(m.failures, s.Errors)
+}
+
+// sharedMetrics export the counts of the shared cache.
+type sharedMetrics struct {
+	cache *sharedcache.Cache
+
+	lookups, damaged, bytes, writes, queued, up, failures *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*sharedMetrics)(nil)
+
+func newSharedMetrics(c *sharedcache.Cache) *sharedMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("tare_store_memcached_"+name, help, labels, nil)
+	}
+	return &sharedMetrics{
+		cache:    c,
+		lookups:  desc("requests_total", "Lookups of pages in memcached, by result: hit, miss, failed, or skipped because the server is paused or too many calls were open.", "result"),
+		damaged:  desc("damaged_pages_total", "Values from memcached that are damaged, cut or of another page: misses."),
+		bytes:    desc("bytes_total", "Bytes of pages from and to memcached, by direction: read or written.", "direction"),
+		writes:   desc("insertions_total", "Pages for memcached, by result: stored, dropped because the queue was full or the server is paused, or failed.", "result"),
+		queued:   desc("queued_bytes", "Bytes of pages that wait to be written to memcached."),
+		up:       desc("server_up", "1 while the memcached server is called; 0 from the failures that open its circuit breaker until a call succeeds.", "server"),
+		failures: desc("failures_total", "Failed calls of the memcached server.", "server"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *sharedMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range [...]*prometheus.Desc{m.lookups, m.damaged, m.bytes, m.writes, m.queued, m.up, m.failures} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *sharedMetrics) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	s := m.cache.Stats()
+	counter(m.lookups, s.Hits, "hit")
+	counter(m.lookups, s.Misses, "miss")
+	counter(m.lookups, s.Failed, "failed")
+	counter(m.lookups, s.Skipped, "skipped")
+	counter(m.damaged, s.Damaged)
+	counter(m.bytes, s.BytesRead, "read")
+	counter(m.bytes, s.BytesWritten, "written")
+	counter(m.writes, s.Stored, "stored")
+	counter(m.writes, s.Dropped, "dropped")
+	counter(m.writes, s.WritesFailed, "failed")
+	gauge(m.queued, float64(s.Queued))
+	for i := range s.Servers {
+		up := 0.0
+		if s.Servers[i].Called {
+			up = 1
+		}
+		gauge(m.up, up, s.Servers[i].Name)
+		counter(m.failures, s.Servers[i].Failures, s.Servers[i].Name)
+	}
 }

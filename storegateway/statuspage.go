@@ -29,6 +29,8 @@ type Budgets struct {
 	Slabs Slabs      `json:"slabs"`
 	Cache IndexCache `json:"indexCache"`
 	Disk  *DiskCache `json:"diskCache,omitempty"` // nil: none
+
+	Shared *SharedCache `json:"memcached,omitempty"` // nil: none
 }
 
 // Slabs are the memory that chunks are read into.
@@ -58,6 +60,16 @@ type DiskCache struct {
 	Writable bool   `json:"writable"` // false after a failed write, until one succeeds
 }
 
+// SharedCache are the memcached servers that cache the same pages for several processes.
+type SharedCache struct {
+	Servers int    `json:"servers"`
+	Paused  int    `json:"paused"` // of them, servers that are not called because their calls fail
+	Queued  int64  `json:"queuedBytes"`
+	Hits    uint64 `json:"hits"`
+	Misses  uint64 `json:"misses"`
+	Failed  uint64 `json:"failed"` // pages whose call failed, or was not made
+}
+
 // StatusPage returns the current status of the gateway.
 func (g *Gateway) StatusPage() StatusPage {
 	gate, pool, cache := g.options.Gate.Stats(), g.options.Pool.Stats(), g.options.Cache.Stats()
@@ -77,6 +89,10 @@ func (g *Gateway) StatusPage() StatusPage {
 	if disk := g.options.Disk; disk != nil {
 		s := disk.Stats()
 		p.Budgets.Disk = &DiskCache{s.Capacity, s.Bytes, s.Entries, s.Hits, s.Misses, s.Writable}
+	}
+	if shared := g.options.Shared; shared != nil {
+		s := shared.Stats()
+		p.Budgets.Shared = &SharedCache{len(s.Servers), s.Paused(), s.Queued, s.Hits, s.Misses, s.Failed + s.Skipped}
 	}
 	if p.Skipped == nil {
 		p.Skipped = []blocksync.SkippedBlock{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock/diskcache"
+	"github.com/taredb/tare/tsblock/sharedcache"
 )
 
 // Options are shared by the blocks of a process. Cache, Pool, Entries and LocalDir are required.
@@ -22,6 +23,9 @@ type Options struct {
 
 	// Disk stores pages of indexes and chunk files. Default: none.
 	Disk *diskcache.Cache
+
+	// Shared stores the same pages in memcached servers; it is read after Disk. Default: none.
+	Shared *sharedcache.Cache
 
 	// LocalDir contains index headers and series hashes, in one directory per block that is named like its
 	// prefix. Two processes must not share it.

@@ -24,6 +24,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock/diskcache"
+	"github.com/taredb/tare/tsblock/sharedcache"
 )
 
 // A diskTest is a block in memory that is read with and without a disk cache.
@@ -35,6 +36,7 @@ type diskTest struct {
 	dir    string // of the disk cache
 	bytes  int64
 	disk   *diskcache.Cache
+	shared *sharedcache.Cache
 }
 
 // noisyObjects counts reads of a block's index and chunks after the header was built, and changes their bytes.
@@ -138,7 +140,7 @@ func (d *diskTest) written(t *testing.T) {
 func (d *diskTest) block(t *testing.T) *Block {
 	t.Helper()
 	o := d.env.options
-	o.Cache, o.Disk = NewCache(64<<20), d.disk
+	o.Cache, o.Disk, o.Shared = NewCache(64<<20), d.disk, d.shared
 	b, err := openBlock(t.Context(), d.source, d.name, o)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +214,7 @@ func (d *diskTest) same(t *testing.T, what string, b *Block, q diskQuery, want [
 		t.Fatalf("%s: %s", what, diff)
 	}
 	for kind, u := range map[string]Usage{"postings": stats.Postings, "series": stats.Series, "chunks": stats.Chunks} {
-		if u.Wasted < 0 || d.disk == nil && u.Disk > 0 {
+		if u.Wasted < 0 || d.disk == nil && u.Disk > 0 || d.shared == nil && u.Shared > 0 {
 			t.Fatalf("%s: %s: %+v", what, kind, u)
 		}
 	}

@@ -82,7 +82,7 @@ type chunkLoad struct {
 	names  []segmentName
 	ranges []Range
 	places []location // of ranges in slabs
-	disk   diskBlock
+	cached cachedBlock
 	usage  Usage
 }
 
@@ -178,7 +178,7 @@ func (l *chunkLoad) plan(costs Costs) error {
 		return err
 	}
 	l.ranges = plan.Ranges
-	if l.disk = l.block.onDisk(); l.disk.cache != nil {
+	if l.cached = l.block.caches(); !l.cached.none() {
 		l.ranges = alignRanges(l.ranges)
 	}
 	return l.reserveExtra(int64(cap(plan.Ranges)) * chunkRangeBytes)
@@ -195,7 +195,7 @@ func (l *chunkLoad) run(ctx context.Context) error {
 		return l.failed(err)
 	}
 	err = l.read(ctx, costs.Calls)
-	l.usage.Wasted = l.usage.Fetched + l.usage.Disk - l.usage.Touched
+	l.usage.Wasted = l.usage.Fetched + l.usage.Disk + l.usage.Shared - l.usage.Touched
 	if err != nil {
 		return l.failed(err)
 	}

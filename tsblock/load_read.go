@@ -70,13 +70,13 @@ func (l *chunkLoad) readAtOnce(ctx context.Context, calls int) error {
 func (l *chunkLoad) readRange(ctx context.Context, i int, usage *Usage) error {
 	r, at := &l.ranges[i], l.places[i]
 	dst := l.data.slabBytes(at.slab)[at.off : at.off+r.Len : at.off+r.Len]
-	pages := l.diskRange(r, dst)
+	pages := l.cachedRange(r, dst)
 	for again := false; ; again = true {
 		// Bytes with a wrong checksum may have been damaged in transit: read them twice, both times from the bucket.
 		if again {
 			pages.drop()
 		} else {
-			usage.Disk += int64(pages.load())
+			pages.load(ctx, usage)
 		}
 		n, err := l.readMissing(ctx, r, &pages, usage)
 		if err != nil {
@@ -91,9 +91,9 @@ func (l *chunkLoad) readRange(ctx context.Context, i int, usage *Usage) error {
 	}
 }
 
-// readMissing reads the pages of a range that the disk cache lacks. It returns the number of bytes of the range,
+// readMissing reads the pages of a range that the caches lack. It returns the number of bytes of the range,
 // which is less than its length only at the end of the file.
-func (l *chunkLoad) readMissing(ctx context.Context, r *Range, p *diskRange, usage *Usage) (int, error) {
+func (l *chunkLoad) readMissing(ctx context.Context, r *Range, p *cachedRange, usage *Usage) (int, error) {
 	if p.from == p.to {
 		return p.end, nil
 	}

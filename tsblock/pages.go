@@ -47,6 +47,8 @@ type pageSet struct {
 	at     int   // index of the pin used last
 	span   []byte
 	held   int64 // bytes reserved for pins
+
+	distrust bool // the reader found a damaged page: it does not read the shared cache any more
 }
 
 // A pin is one page; data is nil until it is loaded.
@@ -115,7 +117,7 @@ func (s *pageSet) load(ctx context.Context) error {
 		}
 	}
 	if missing > 0 {
-		missing -= s.loadFromDisk()
+		missing -= s.loadCached(ctx, missing)
 	}
 	if missing == 0 {
 		return nil
@@ -242,7 +244,7 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 		return
 	}
 	want := s.pins[r.from:r.to]
-	disk, object := s.diskIndex()
+	caches, object := s.caches()
 	for p := r.first; p <= r.last; p++ {
 		data := whole
 		if r.first < r.last {
@@ -250,9 +252,7 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 			data = append(make([]byte, 0, min(PageSize, len(whole)-at)), whole[at:min(at+PageSize, len(whole))]...)
 		}
 		s.reader.block.options.Cache.pages.Set(s.key(p), data)
-		if disk != nil {
-			disk.Set(object, p, data)
-		}
+		caches.set(object, p, data)
 		for len(want) > 0 && want[0].page < p {
 			want = want[1:]
 		}
@@ -290,18 +290,20 @@ func (s *pageSet) readChecked(ctx context.Context, dst []byte, off int64) error 
 	return nil
 }
 
-// forget removes the pages of n bytes at off from the cache and from their pins, so that the next load
-// fetches them again.
+// forget removes the pages of n bytes at off from the caches and from their pins, so that the next load
+// fetches them again. Fetched pages replace those of the shared cache, which the reader does not read
+// any more.
 func (s *pageSet) forget(off, n int64) {
 	if off < 0 || off >= s.file.size || n <= 0 {
 		return
 	}
+	s.distrust = true
 	first, last := uint32(off>>pageBits), uint32(min(off+min(n, s.file.size), s.file.size-1)>>pageBits)
-	disk, object := s.diskIndex()
+	caches, object := s.caches()
 	for p := first; p <= last; p++ {
 		s.reader.block.options.Cache.pages.Delete(s.key(p))
-		if disk != nil {
-			disk.Delete(object, p)
+		if caches.disk != nil {
+			caches.disk.Delete(object, p)
 		}
 	}
 	for i := range s.pins {

@@ -34,6 +34,7 @@ func (e *Entries) scratch() *scratch {
 // release unpins all pages.
 func (s *scratch) release() {
 	s.index.reset()
+	s.index.distrust = false
 	s.local.reset()
 	s.hashes.reset()
 }

@@ -21,8 +21,9 @@ type Usage struct {
 	Touched int64 // bytes decoded
 	Cached  int64 // bytes of pages found in the cache
 	Disk    int64 // bytes of pages found in the disk cache
+	Shared  int64 // bytes of pages found in the shared cache
 	Fetched int64 // bytes read from the bucket or from a local file
-	Wasted  int64 // bytes fetched, or read from the disk cache, that were not requested: gaps between ranges that were read as one
+	Wasted  int64 // bytes fetched, or read from the disk cache or the shared cache, that were not requested: gaps between ranges that were read as one
 	Reads   int64 // ranges read
 }
 
@@ -45,6 +46,7 @@ func (u *Usage) add(other *Usage) {
 	u.Touched += other.Touched
 	u.Cached += other.Cached
 	u.Disk += other.Disk
+	u.Shared += other.Shared
 	u.Fetched += other.Fetched
 	u.Wasted += other.Wasted
 	u.Reads += other.Reads

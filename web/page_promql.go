@@ -276,7 +276,7 @@ func (d *promqlData) addBlocks() {
 		row := promqlBlock{ID: b.ID, From: time.UnixMilli(b.MinTime), To: time.UnixMilli(b.MaxTime), Series: b.Postings}
 		for _, u := range b.Read {
 			row.Fetched += u.Fetched
-			row.FromCache += u.Cached + u.Disk
+			row.FromCache += u.Cached + u.Disk + u.Shared
 			row.Reads += u.Reads
 		}
 		d.Blocks = append(d.Blocks, row)

@@ -290,6 +290,7 @@ var ownerNames = map[string]string{
 	"index_cache":    "pages of block indexes",
 	"index_headers":  "index headers of blocks",
 	"disk_cache":     "the disk cache's table, and pages that wait to be written",
+	"shared_cache":   "pages from and to memcached, and its connections",
 	"frames_idle":    "frames of gRPC responses, kept for reuse",
 	"history_head":   "series being written, and their metadata",
 	"history_bucket": "index headers and pages of the history's blocks in the bucket, and slabs",

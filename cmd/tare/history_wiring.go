@@ -30,6 +30,7 @@ import (
 	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/tsblock/diskcache"
+	"github.com/taredb/tare/tsblock/sharedcache"
 	"github.com/taredb/tare/web"
 )
 
@@ -48,7 +49,8 @@ type historyService struct {
 	archive  *history.Archive
 	bucket   objstore.Bucket
 	cache    *tsblock.Cache
-	disk     *diskcache.Cache // nil: none
+	disk     *diskcache.Cache   // nil: none
+	shared   *sharedcache.Cache // nil: none
 	pool     *slab.Pool
 	gateway  *storegateway.Gateway
 	sender   *remotewrite.Sender // nil without a receiver
@@ -105,6 +107,9 @@ func (h *historyService) open() error {
 	if h.disk, err = openDiskCache(h.cfg.DiskCache, h.server.Log); err != nil { // the history does without it
 		h.server.Log.Warn("history has no disk cache until the next start", "dir", h.cfg.DiskCache.Dir, "err", err)
 	}
+	if h.shared, err = openSharedCache(h.cfg.Memcached, h.cfg.Bucket, h.server.Log); err != nil {
+		return fmt.Errorf("--history-cache-memcached: %w", err)
+	}
 	h.cache = tsblock.NewCache(historyCacheBytes)
 	h.pool = slab.NewPool(slab.PoolOptions{})
 	o := storegateway.Options{
@@ -116,6 +121,7 @@ func (h *historyService) open() error {
 			DataDir:     filepath.Join(dir, "bucket"),
 			Cache:       h.cache,
 			Disk:        h.disk,
+			Shared:      h.shared,
 			Pool:        h.pool,
 			Log:         h.server.Log,
 			Registerer:  h.registry,
@@ -269,7 +275,7 @@ func (h *historyService) heapOwners() []memory.Owner {
 		{Name: "history_head", Bytes: h.archive.HeapBytes},
 		{Name: "history_bucket", Bytes: func() int64 {
 			slabs := h.pool.Stats()
-			return h.cache.Stats().Bytes + diskCacheBytes(h.disk) + h.gateway.HeaderBytes() + slabs.OutBytes + slabs.IdleBytes
+			return h.cache.Stats().Bytes + diskCacheBytes(h.disk) + sharedCacheBytes(h.shared) + h.gateway.HeaderBytes() + slabs.OutBytes + slabs.IdleBytes
 		}},
 	}
 }
@@ -334,6 +340,9 @@ func (h *historyService) close() error {
 	}
 	if h.disk != nil {
 		errs = append(errs, h.disk.Close())
+	}
+	if h.shared != nil {
+		errs = append(errs, h.shared.Close())
 	}
 	if h.table != nil && h.labels != nil {
 		errs = append(errs, h.table.Close())

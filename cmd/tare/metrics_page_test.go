@@ -93,7 +93,7 @@ func metricSections(t *testing.T) []metricSection {
 	serve.backend.set(nil) // as after the first check
 
 	so := config.NewStore()
-	options(so, map[string]string{"http": "127.0.0.1:0", "bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store"), "cache-dir": filepath.Join(dir, "cache"), "cache-size": "1MiB"})
+	options(so, map[string]string{"http": "127.0.0.1:0", "bucket": "file://" + bucket, "data-dir": filepath.Join(dir, "store"), "cache-dir": filepath.Join(dir, "cache"), "cache-size": "1MiB", "cache-memcached": "127.0.0.1:1"})
 	store := opened(t, newStoreService(*so, log))
 
 	fo := config.NewFrontend()

@@ -25,9 +25,11 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
 	"github.com/taredb/tare/storegateway/storeapi"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/tsblock/diskcache"
+	"github.com/taredb/tare/tsblock/sharedcache"
 	"github.com/taredb/tare/web"
 )
 
@@ -41,7 +43,8 @@ type storeService struct {
 	cfg     config.Store
 	bucket  objstore.Bucket
 	cache   *tsblock.Cache
-	disk    *diskcache.Cache // nil: none
+	disk    *diskcache.Cache   // nil: none
+	shared  *sharedcache.Cache // nil: none
 	pool    *slab.Pool
 	entries *tsblock.Entries
 	limiter *storegateway.Limiter
@@ -83,6 +86,9 @@ func (s *storeService) Open(context.Context) (err error) {
 	if s.disk, err = openDiskCache(s.cfg.DiskCache, s.Log); err != nil {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
+	if s.shared, err = openSharedCache(s.cfg.Memcached, s.cfg.Bucket, s.Log); err != nil {
+		return fmt.Errorf("--cache-memcached: %w", err)
+	}
 	s.limitMemory()
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
 	s.pool = slab.NewPool(slab.PoolOptions{})
@@ -104,6 +110,7 @@ func (s *storeService) Open(context.Context) (err error) {
 			DataDir:       s.Data.File("blocks"),
 			Cache:         s.cache,
 			Disk:          s.disk,
+			Shared:        s.shared,
 			Pool:          s.pool,
 			Entries:       s.entries,
 			SyncInterval:  s.cfg.SyncInterval,
@@ -154,6 +161,9 @@ func (s *storeService) limitMemory() {
 		if s.disk != nil {
 			limit += s.disk.MaxMemory()
 		}
+		if s.shared != nil {
+			limit += s.shared.MaxMemory()
+		}
 	}
 	debug.SetMemoryLimit(limit)
 }
@@ -168,6 +178,22 @@ func openDiskCache(cfg config.DiskCache, log *slog.Logger) (*diskcache.Cache, er
 
 // diskCacheBytes returns the memory of a disk cache, which may be nil.
 func diskCacheBytes(c *diskcache.Cache) int64 {
+	if c == nil {
+		return 0
+	}
+	return c.Memory()
+}
+
+// openSharedCache opens the cache of a bucket's pages in memcached servers. It returns nil if there is none.
+func openSharedCache(cfg config.Memcached, bucket bucketurl.URL, log *slog.Logger) (*sharedcache.Cache, error) {
+	if len(cfg.Servers) == 0 {
+		return nil, nil
+	}
+	return sharedcache.Open(sharedcache.Options{Servers: cfg.Servers, Bucket: bucket.Identity(), Timeout: cfg.Timeout, Log: log})
+}
+
+// sharedCacheBytes returns the memory of a shared cache, which may be nil.
+func sharedCacheBytes(c *sharedcache.Cache) int64 {
 	if c == nil {
 		return 0
 	}
@@ -248,6 +274,7 @@ func (s *storeService) heapOwners() []memory.Owner {
 		{Name: "index_cache", Bytes: func() int64 { return s.cache.Stats().Bytes }},
 		{Name: "index_headers", Bytes: s.gateway.HeaderBytes},
 		{Name: "disk_cache", Bytes: func() int64 { return diskCacheBytes(s.disk) }},
+		{Name: "shared_cache", Bytes: func() int64 { return sharedCacheBytes(s.shared) }},
 		{Name: "frames_idle", Bytes: func() int64 {
 			if s.api == nil {
 				return 0
@@ -306,6 +333,9 @@ func (s *storeService) Close() error {
 	}
 	if s.disk != nil {
 		err = errors.Join(err, s.disk.Close())
+	}
+	if s.shared != nil {
+		err = errors.Join(err, s.shared.Close())
 	}
 	if s.bucket != nil {
 		err = errors.Join(err, s.bucket.Close())

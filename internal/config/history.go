@@ -32,6 +32,7 @@ type History struct {
 	ProcessBytes Bytes
 	Calls        BucketCalls // for queries that read the bucket
 	DiskCache    DiskCache   // of these queries
+	Memcached    Memcached
 
 	RemoteWrite RemoteWrite
 }
@@ -63,6 +64,7 @@ func (c *History) declare(s *Set) {
 	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue; labels, series and expressions without series have another 1/16 of it")
 	c.Calls.declare(s, "history-queue-timeout")
 	c.DiskCache.declare(s, "history-")
+	c.Memcached.declare(s, "history-")
 	c.RemoteWrite.declare(s)
 }
 
@@ -77,6 +79,9 @@ func (c *History) validate() (errs []error) {
 		}
 		if c.DiskCache.Dir != "" {
 			errs = append(errs, errors.New("--history-cache-dir has no effect without --bucket"))
+		}
+		if len(c.Memcached.Servers) > 0 {
+			errs = append(errs, errors.New("--history-cache-memcached has no effect without --bucket"))
 		}
 		return errs
 	}
@@ -105,6 +110,9 @@ func (c *History) validate() (errs []error) {
 		errs = append(errs, errors.New("--history-retention-dry-run has no effect without --history-retention or --history-retention-bytes"))
 	}
 	if err := c.DiskCache.validate("history-"); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Memcached.validate("history-"); err != nil {
 		errs = append(errs, err)
 	}
 	if err := c.Calls.validate("history-queue-timeout"); err != nil {

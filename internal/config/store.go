@@ -30,6 +30,7 @@ type Store struct {
 	MemoryLimit     Bytes // 0: derived from the budgets
 
 	DiskCache DiskCache
+	Memcached Memcached
 
 	TenantLimits string // file; "": none
 
@@ -92,8 +93,9 @@ func NewStore() *Store {
 	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with the memory that each needs by its plan, the others queue; labels, series and expressions without series have another 1/16 of it")
 	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
 	c.DiskCache.declare(s, "")
+	c.Memcached.declare(s, "")
 	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for their clients (HTTP, and label names and values over gRPC), a quarter of it for each; larger ones are written while their query is running")
-	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of 17/16 of --process-bytes, --index-cache-bytes, --response-bytes and 192MiB, and the memory of --cache-dir")
+	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of 17/16 of --process-bytes, --index-cache-bytes, --response-bytes and 192MiB, and the memory of --cache-dir and --cache-memcached")
 	s.String(&c.TenantLimits, "tenant-limits", "file", "", "limits of memory, concurrent requests and queue for each tenant, or client of a bucket without tenants (YAML); re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
@@ -182,7 +184,7 @@ func (c *Store) Validate() error {
 		errs = append(errs, errors.New("--query-timeout: want more than 0"))
 	}
 	errs = append(errs, c.Calls.validate("queue-timeout"))
-	errs = append(errs, c.DiskCache.validate(""))
+	errs = append(errs, c.DiskCache.validate(""), c.Memcached.validate(""))
 	if c.WriteTimeout == 0 {
 		errs = append(errs, errors.New("--write-timeout: want more than 0"))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/tsblock/diskcache"
+	"github.com/taredb/tare/tsblock/sharedcache"
 )
 
 // Options configure a Syncer.
@@ -44,10 +45,11 @@ type Options struct {
 	// not served.
 	DataDir string
 
-	Cache   *tsblock.Cache   // of index pages; required
-	Disk    *diskcache.Cache // of index pages and chunks; nil: none. The caller closes it after the Syncer
-	Pool    *slab.Pool       // of chunk bytes; required
-	Entries *tsblock.Entries // of series, labels and chunk references; default: private ones
+	Cache   *tsblock.Cache     // of index pages; required
+	Disk    *diskcache.Cache   // of index pages and chunks; nil: none. The caller closes it after the Syncer
+	Shared  *sharedcache.Cache // of the same pages; nil: none. The caller closes it after the Syncer
+	Pool    *slab.Pool         // of chunk bytes; required
+	Entries *tsblock.Entries   // of series, labels and chunk references; default: private ones
 
 	SyncInterval  time.Duration // from the end of one sync to the next
 	DeletionDelay time.Duration // how long a block is served after it was marked for deletion

@@ -1,6 +1,7 @@
 package bucketurl
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -211,6 +212,17 @@ func (b URL) Plain() bool { return b.dir == "" && b.config.Insecure }
 
 // String returns the URL, which contains no secrets.
 func (b URL) String() string { return b.text }
+
+// Identity returns a hash of the kind of the bucket and its location: endpoint, name and prefix, or the directory.
+// Processes that reach one bucket by the same URL have the same identity, whatever their credentials are.
+func (b URL) Identity() [16]byte {
+	parts := []string{"s3", b.config.Endpoint, b.bucket, b.prefix}
+	if b.dir != "" {
+		parts = []string{"file", b.dir}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return [16]byte(sum[:16])
+}
 
 // maxS3Retries bounds the retries of idempotent requests by the S3 client. The gateway retries too, with its
 // own deadlines.

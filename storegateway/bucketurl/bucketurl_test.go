@@ -92,6 +92,33 @@ func TestParseBucketURL(t *testing.T) {
 	}
 }
 
+func TestIdentity(t *testing.T) {
+	seen := make(map[[16]byte]string)
+	for _, same := range [][]string{
+		{"file:///srv/blocks", "file:///srv/blocks/", "file:///srv/x/../blocks"},
+		{"file:///srv/blocks/a"},
+		{"s3://srv/blocks", "s3://srv/blocks/?skip_verify=1"},
+		{"s3://srv/blocks?endpoint=a", "s3://srv/blocks?endpoint=http://a"},
+		{"s3://srv/blocks?endpoint=b"},
+		{"s3://srv"},
+		{"s3://blocks"},
+	} {
+		first, err := Parse(same[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[first.Identity()]; ok {
+			t.Errorf("%s and %s have the same identity", same[0], other)
+		}
+		seen[first.Identity()] = same[0]
+		for _, text := range same[1:] {
+			if b, err := Parse(text); err != nil || b.Identity() != first.Identity() {
+				t.Errorf("%s and %s have different identities (%v)", same[0], text, err)
+			}
+		}
+	}
+}
+
 func TestOpenBucket(t *testing.T) {
 	dir := t.TempDir()
 	open := func(url string) (objstore.Bucket, error) {

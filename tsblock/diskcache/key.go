@@ -34,6 +34,9 @@ func (b Block) Object(version int64, file string) Object {
 	return Object{block: b, file: [16]byte(sum[:16])}
 }
 
+// AppendTo appends the identity to b: 16 bytes of the block and 16 of the file.
+func (o *Object) AppendTo(b []byte) []byte { return append(append(b, o.block[:]...), o.file[:]...) }
+
 // hash returns the hash of a page of the object.
 func (o *Object) hash(page uint32) uint64 {
 	h := binary.LittleEndian.Uint64(o.file[:]) ^ binary.LittleEndian.Uint64(o.file[8:])*(2*uint64(page)+1)
