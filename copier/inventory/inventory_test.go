@@ -49,7 +49,7 @@ func TestGrants(t *testing.T) {
 	}{
 		{dialect.MySQL, []string{"GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION"}, nil},
 		{dialect.MySQL, []string{"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON `shop`.* TO `a`@`%`"}, []Kind{Table, View, Trigger, Event}},
-		{dialect.MySQL, []string{"GRANT USAGE ON *.* TO `a`@`%`", "GRANT SHOW_ROUTINE ON *.* TO `a`@`%`"}, []Kind{Function}},
+		{dialect.MySQL, []string{"GRANT USAGE ON *.* TO `a`@`%`", "GRANT ROLE_ADMIN,SHOW_ROUTINE ON *.* TO `a`@`%`"}, []Kind{Function}},
 		{dialect.MySQL, []string{"GRANT SELECT ON *.* TO `a`@`%`", "REVOKE SELECT ON `shop`.* FROM `a`@`%`"}, []Kind{Function}},
 		{dialect.MySQL, []string{"GRANT SELECT (`a`, `b`), SHOW VIEW ON `shop`.`t` TO `a`@`%`", "GRANT `r`@`%` TO `a`@`%`"}, []Kind{}},
 		{dialect.MariaDB, []string{"GRANT SELECT ON `sh%`.* TO `a`@`%`"}, []Kind{Table}},

@@ -60,7 +60,11 @@ func (g *grants) add(line string) {
 	if m == nil {
 		return // roles, routines, proxies
 	}
-	one := grant{privileges: strings.Split(m[2], ", "), on: m[3]}
+	privileges := strings.Split(m[2], ",") // MySQL's dynamic ones have no space between them
+	for i := range privileges {
+		privileges[i] = strings.TrimSpace(privileges[i])
+	}
+	one := grant{privileges: privileges, on: m[3]}
 	if m[1] == "REVOKE" {
 		g.revoked = append(g.revoked, one)
 	} else {
