@@ -57,10 +57,10 @@
 //
 // # Limits
 //
-// Without Options.Follow, rows written to the source during the copy are not copied. Views, routines, triggers,
-// users and privileges are never copied. The source receives heartbeats while changes are followed, and the reverse
-// stream after a cutover, and no other writes. Its tables are locked only while the snapshot is taken (package
-// rowstream).
+// Without Options.Follow, rows written to the source during the copy are not copied. Views, routines and triggers
+// are copied with whole schemas alone (package inventory), accounts and their privileges on request (package
+// accounts). The source receives heartbeats while changes are followed, and the reverse stream after a cutover, and
+// no other writes. Its tables are locked only while the snapshot is taken (package rowstream).
 //
 // # Why following yields the source's rows
 //

@@ -138,6 +138,9 @@ func (o *Options) withSource(ctx context.Context, to dump.Destination, do func(d
 // ResolveDump is Resolve for a dump: it lists the objects of the source that a selection names. A source that lists none has no inventory, and only
 // named tables.
 func ResolveDump(ctx context.Context, o *Options, sel inventory.Selection) (*inventory.Inventory, error) {
+	if sel.Users {
+		return nil, errDumpedUsers
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("list the objects of the source: it took longer than %v", snapshotLimit))
 	defer cancel()
 	r := &run{o: o}

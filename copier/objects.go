@@ -18,7 +18,8 @@ import (
 
 // Whole schemas are resolved to their tables before a run starts. Their other objects are created around the rows:
 //
-//	schemas, sequences ──> tables ──> routines, views, events (disabled) ──> rows … foreign keys, counters ──> sequences' values, triggers
+//	schemas, sequences ──> tables ──> accounts ──> routines, views, each with its privileges, events (disabled) ──> rows
+//	… foreign keys, counters ──> sequences' values, triggers
 //
 // What the target refuses is refused before a row moves, triggers excepted: they would change the rows that are written, and run twice for
 // changes that are followed, which have the effects of the source's triggers. So they are created when nothing is written any more.
@@ -54,7 +55,7 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 	if inv == nil {
 		return nil, errors.New("the dump lists no objects, since its source did not: name each table by --tables")
 	}
-	if err := r.judge(ctx, source, inv); err != nil {
+	if err := r.judge(ctx, source, inv, &sel); err != nil {
 		return nil, fmt.Errorf("compare the source's objects with the target: %w", err)
 	}
 	o.Objects, o.Selection = inv, sel
@@ -78,7 +79,7 @@ func (r *run) openInventory(ctx context.Context) (source rowstream.Querier, err 
 }
 
 // judge finds what becomes of the objects.
-func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventory.Inventory) error {
+func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventory.Inventory, sel *inventory.Selection) error {
 	translator, err := inventory.TranslatorTo(ctx, inv.Source, r.to, r.o.Collations)
 	if err != nil {
 		return err
@@ -97,8 +98,15 @@ func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventor
 	if err != nil {
 		return fmt.Errorf("read the target's version: %w", err)
 	}
+	plan, err := r.planAccounts(ctx, source, inv, sel)
+	if err != nil {
+		return err
+	}
+	if plan != nil {
+		defer func() { inv.Objects = append(inv.Objects, plan.Objects()...) }()
+	}
 	return inv.Judge(ctx, source, inventory.Target{
-		Conn: r.to, Translator: translator, Reformats: version != there, Cutover: r.o.Cutover != nil,
+		Conn: r.to, Translator: translator, Reformats: version != there, Cutover: r.o.Cutover != nil, Accounts: plan.Definers(),
 		Table: func(ctx context.Context, schema, name string) error {
 			t, err := r.from.Describe(ctx, schema, name)
 			if err != nil {
@@ -155,7 +163,10 @@ func (r *run) create(ctx context.Context, kinds ...inventory.Kind) error {
 	if r.o.Objects == nil {
 		return nil
 	}
-	return r.withCreator(ctx, func(c *inventory.Creator) error { return c.Create(ctx, r.o.Objects, kinds...) })
+	return r.withCreator(ctx, func(c *inventory.Creator) error {
+		c.Present = r.grantOn(c)
+		return c.Create(ctx, r.o.Objects, kinds...)
+	})
 }
 
 // createLast does what comes after all rows and changes.
@@ -182,7 +193,15 @@ func (r *run) sameObjects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if changed := r.o.Objects.Changed(now); len(changed) > 0 {
+	changed := r.o.Objects.Changed(now)
+	if r.o.Accounts != nil {
+		accounts, err := r.o.Accounts.Changed(ctx, source)
+		if err != nil {
+			return err
+		}
+		changed = append(changed, accounts...)
+	}
+	if len(changed) > 0 {
 		return fmt.Errorf("all tables that were listed at the start are copied, but the source's objects have changed since: %s; run the same command again",
 			strings.Join(changed, "; "))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/accounts"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
@@ -51,6 +52,9 @@ type Options struct {
 
 	// Objects was resolved from Selection.
 	Selection inventory.Selection
+
+	// Accounts are those that are copied with the schemas; see Resolve. Nil: none.
+	Accounts *accounts.Plan
 
 	// Collations has the target's collations in place of those that it has not, where none compares by the same rules.
 	Collations map[string]string

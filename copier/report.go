@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"github.com/taredb/tare/copier/accounts"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/telemetry"
@@ -16,6 +17,8 @@ type Report struct {
 
 	NotCopied []telemetry.NotCopied `json:"not_copied"`        // objects of the source's schemas that the copy does not include
 	Objects   int                   `json:"objects,omitempty"` // objects besides tables that this run has created
+
+	Accounts *accounts.Report `json:"accounts,omitempty"` // if accounts were copied
 
 	Throttle *throttle.Status `json:"throttle,omitempty"` // if there were limits
 	Follow   *follow.Report   `json:"follow,omitempty"`   // if changes were followed

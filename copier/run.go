@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/accounts"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/dialect"
 	"github.com/taredb/tare/copier/follow"
@@ -172,6 +173,8 @@ type run struct {
 	dialect *dialect.Translator
 	objects int // besides tables, that this run has created
 
+	accounts *accounts.Report // nil until privileges are granted
+
 	from     binlog.Follower
 	source   string            // the source's identity, as recorded in the state
 	to       *mysqlconn.Client // its session has the locks on the target tables
@@ -293,7 +296,13 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := r.createAccounts(ctx); err != nil {
+		return err
+	}
 	if err := r.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event); err != nil {
+		return err
+	}
+	if err := r.compareAccounts(ctx); err != nil {
 		return err
 	}
 	return r.strip(ctx)
@@ -502,7 +511,7 @@ func (r *run) notify(event func(*machine)) {
 }
 
 func (r *run) report() *Report {
-	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied, Objects: r.objects}
+	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied, Objects: r.objects, Accounts: r.accounts}
 	if report.NotCopied == nil {
 		report.NotCopied = []telemetry.NotCopied{}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/throttle"
@@ -49,6 +50,7 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
 		Example: `  tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders,shop.items
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --where 'shop.orders: created > "2026-01-01"' --dry-run
   tare copy --from mysql://app@db1 --to mysql://app@db2 --schema shop --exclude 'shop.log_*' --dry-run
+  tare copy --from mysql://app@db1 --to mysql://app@db2 --schema shop --users
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow --cutover --gateway http://gw:8316
   tare copy --from mysql://app@db1 --schema shop --to file:///backup/shop
@@ -313,6 +315,12 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 	for i := range r.NotCopied {
 		if _, err := fmt.Fprintf(w, "not copied: %s\n", &r.NotCopied[i]); err != nil {
 			return err
+		}
+	}
+	if a := r.Accounts; a != nil {
+		fmt.Fprintf(w, "accounts: %d copied; this run has created %d and executed %s\n", a.Accounts, a.Created, quantity.Of(a.Granted, "GRANT"))
+		for _, note := range a.Notes {
+			fmt.Fprintf(w, "account %s\n", visible.Line(note))
 		}
 	}
 	for _, t := range r.Tables {

@@ -185,7 +185,11 @@ func printKind(b *strings.Builder, all []*inventory.Object) {
 		if n > shownObjects {
 			names, more = names[:shownObjects], fmt.Sprintf(" and %d more", n-shownObjects)
 		}
-		fmt.Fprintf(b, "copied: %s of %s: %s%s\n", quantity.Of(n, string(first.Kind)), visible.Line(first.Schema), strings.Join(names, ", "), more)
+		of := ""
+		if first.Schema != "" {
+			of = " of " + visible.Line(first.Schema)
+		}
+		fmt.Fprintf(b, "copied: %s%s: %s%s\n", quantity.Of(n, string(first.Kind)), of, strings.Join(names, ", "), more)
 	}
 	for _, o := range all {
 		switch {
@@ -203,7 +207,7 @@ func printKind(b *strings.Builder, all []*inventory.Object) {
 func objectName(o *inventory.Object) string {
 	name := o.FullName()
 	switch {
-	case slices.Contains([]inventory.Kind{inventory.Schema, inventory.Grantee}, o.Kind):
+	case slices.Contains([]inventory.Kind{inventory.Schema, inventory.Grantee, inventory.Account}, o.Kind):
 		name = o.Name
 	case o.Name == "":
 		name = "of " + o.Schema

@@ -31,6 +31,9 @@ type Creator struct {
 
 	// Created is called for each object that was created; nil: it is not.
 	Created func(*Object)
+
+	// Present is called for each object that exists then, created or not, before others are created; nil: it is not.
+	Present func(context.Context, *Object) error
 }
 
 // Create creates the objects of some kinds that are copied and do not exist yet. Views are created in the order of their references.
@@ -42,6 +45,9 @@ func (c *Creator) Create(ctx context.Context, inv *Inventory, kinds ...Kind) err
 			var last error
 			for _, o := range pending {
 				err := c.create(ctx, o)
+				if err == nil && c.Present != nil {
+					err = c.Present(ctx, o)
+				}
 				switch {
 				case err == nil:
 				case k == View && waits(err):

@@ -27,7 +27,7 @@
 //
 // # What it does not do
 //
-// It carries no accounts and no privileges, and reads no rows.
+// It carries no accounts and no privileges, which package accounts does, and reads no rows.
 //
 // # Specification
 //

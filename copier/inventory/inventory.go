@@ -27,9 +27,10 @@ const (
 	Event     Kind = "event"
 	Trigger   Kind = "trigger"
 	Grantee   Kind = "grantee" // an account that has privileges on the schema or its tables
+	Account   Kind = "account" // an account that is copied, of no schema: see package accounts
 )
 
-var kindOrder = []Kind{Schema, Sequence, Table, Function, Procedure, Package, Library, View, Event, Trigger, Grantee}
+var kindOrder = []Kind{Schema, Sequence, Table, Function, Procedure, Package, Library, View, Event, Trigger, Grantee, Account}
 
 // A Fate says whether an object is copied, left out or blocks the copy.
 type Fate string
@@ -87,8 +88,11 @@ type Definition struct {
 
 // FullName returns the name of the object with its schema, for people.
 func (o *Object) FullName() string {
-	if o.Kind == Schema {
+	switch o.Kind {
+	case Schema:
 		return o.Schema
+	case Account:
+		return o.Name
 	}
 	return o.Schema + "." + o.Name
 }
@@ -144,8 +148,12 @@ func (inv *Inventory) Copied(k Kind) (all []*Object) {
 // Err returns an error that lists the objects which need a hand, nil if none does.
 func (inv *Inventory) Err() error {
 	var lines []string
+	options := "--exclude or --objects"
 	for _, o := range inv.Objects {
 		if o.Fate == NeedsHand {
+			if o.Kind == Account {
+				options = "--exclude, --objects or --exclude-users"
+			}
 			lines = append(lines, "  "+o.String()+": "+o.Why)
 		}
 	}
@@ -160,16 +168,16 @@ func (inv *Inventory) Err() error {
 	if n == 1 {
 		text = "1 object needs a hand before anything can be copied, and nothing was written; correct it, or leave it out"
 	}
-	return fmt.Errorf("%s by --exclude or --objects:\n%s", text, strings.Join(lines, "\n"))
+	return fmt.Errorf("%s by %s:\n%s", text, options, strings.Join(lines, "\n"))
 }
 
 // shownObjects is how many objects a text lists.
 const shownObjects = 50
 
-// NotCopied returns the objects that are left out, as a copy reports them.
+// NotCopied returns the objects that are left out, as a copy reports them. Its report about accounts has those.
 func (inv *Inventory) NotCopied() (all []telemetry.NotCopied) {
 	for _, o := range inv.Objects {
-		if o.Fate == Copied {
+		if o.Fate == Copied || o.Kind == Account {
 			continue
 		}
 		name := cmp.Or(o.Name, "(not visible)")
@@ -206,6 +214,9 @@ func (inv *Inventory) Changed(later *Inventory) (texts []string) {
 	}
 	before := make(map[key]*Object)
 	for _, o := range inv.Objects {
+		if o.Kind == Account { // compared by package accounts
+			continue
+		}
 		before[key{o.Kind, o.Schema, o.Name}] = o
 	}
 	for _, o := range later.Objects {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ type Target struct {
 
 	// Table returns why a table of the source cannot be copied; nil: it can be.
 	Table func(ctx context.Context, schema, name string) error
+
+	// Accounts are those that are created before the objects, as user@host in lower case.
+	Accounts map[string]bool
 
 	// Cutover says that clients are switched to the target while they are connected.
 	Cutover bool
@@ -82,7 +86,7 @@ func (inv *Inventory) Judge(ctx context.Context, source rowstream.Querier, to Ta
 		}
 		there.judge(o, to.Reformats)
 	}
-	if err := inv.judgeDefiners(ctx, to.Conn); err != nil {
+	if err := inv.judgeDefiners(ctx, to); err != nil {
 		return err
 	}
 	return inv.judgeReferences(ctx, source, to.Conn)
@@ -241,9 +245,10 @@ func (o *Object) translate(t *dialect.Translator) (err error) {
 }
 
 // judgeDefiners finds the definers that the target has not.
-func (inv *Inventory) judgeDefiners(ctx context.Context, c *mysqlconn.Client) error {
+func (inv *Inventory) judgeDefiners(ctx context.Context, to Target) error {
 	accounts := make(map[string]bool)
-	_, err := c.Query(ctx, "SELECT User, Host FROM mysql.user", func(row mysqlwire.TextRow) error {
+	maps.Copy(accounts, to.Accounts)
+	_, err := to.Conn.Query(ctx, "SELECT User, Host FROM mysql.user", func(row mysqlwire.TextRow) error {
 		accounts[strings.ToLower(string(row[0])+"@"+string(row[1]))] = true
 		return nil
 	})
@@ -267,7 +272,7 @@ func (inv *Inventory) judgeDefiners(ctx context.Context, c *mysqlconn.Client) er
 			definer += "@" // a role of MariaDB
 		}
 		if !accounts[definer] {
-			o.needsHand("its definer %s does not exist in the target: create the account there", o.Definer)
+			o.needsHand("its definer %s does not exist in the target: create the account there, or copy it by --users", o.Definer)
 		}
 	}
 	return nil

@@ -63,6 +63,13 @@ type Selection struct {
 	Tables  []Pattern // tables
 	Exclude []Pattern // objects of any kind that are left out
 	Kinds   []Kind    // kinds of objects that are carried from Schemas, besides tables; nil: all
+
+	// Users says that the accounts with privileges on Schemas are copied, by package accounts, except those that a pattern of
+	// ExcludeUsers matches: the name of a user, or user@host. Those that a pattern of GrantExisting matches get privileges also if the target has
+	// an account of that name with another definition.
+	Users         bool
+	ExcludeUsers  []string
+	GrantExisting []string
 }
 
 // Empty reports whether nothing is asked for.

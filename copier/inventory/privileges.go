@@ -25,6 +25,7 @@ type grants struct {
 type grant struct {
 	privileges []string
 	on         string // *.*, `schema`.* or `schema`.`table`
+	option     bool   // they may be granted to others
 }
 
 // grantLine is a line of SHOW GRANTS.
@@ -64,7 +65,7 @@ func (g *grants) add(line string) {
 	for i := range privileges {
 		privileges[i] = strings.TrimSpace(privileges[i])
 	}
-	one := grant{privileges: privileges, on: m[3]}
+	one := grant{privileges: privileges, on: m[3], option: strings.HasSuffix(line, " WITH GRANT OPTION")}
 	if m[1] == "REVOKE" {
 		g.revoked = append(g.revoked, one)
 	} else {
@@ -132,9 +133,15 @@ func (g *grants) has(schema string, privileges ...string) bool {
 }
 
 // exact reports whether a level is one schema.
-func (g grant) exact() bool {
-	for i := 0; i < len(g.on); i++ {
-		switch g.on[i] {
+func (g grant) exact() bool { return GrantIsExact(g.on) }
+
+// GrantMatches reports whether the name of a schema in a grant, which is a pattern, matches a schema.
+func GrantMatches(pattern, schema string) bool { return likeMatches(pattern, schema) }
+
+// GrantIsExact reports whether the name of a schema in a grant has no wildcards.
+func GrantIsExact(pattern string) bool {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
 		case '\\':
 			i++
 		case '%', '_':
@@ -153,6 +160,31 @@ func (g *grants) hasOn(level, privilege string) bool {
 
 // global reports whether the account has a privilege on all schemas.
 func (g *grants) global(privilege string) bool { return g.hasOn("*.*", privilege) }
+
+// Privileges are those of an account, its active roles included.
+type Privileges struct{ all *grants }
+
+// ReadPrivileges reads the privileges of the account of a connection.
+func ReadPrivileges(ctx context.Context, q rowstream.Querier, vendor dialect.Vendor) (Privileges, error) {
+	all, err := readGrants(ctx, q, vendor)
+	return Privileges{all}, err
+}
+
+// Global reports whether the account has a privilege on all schemas.
+func (p Privileges) Global(privilege string) bool { return p.all.global(privilege) }
+
+// Has reports whether the account has a privilege on a whole schema.
+func (p Privileges) Has(schema, privilege string) bool { return p.all.has(schema, privilege) }
+
+// MayGrant reports whether the account has a privilege on a whole schema and may grant it.
+func (p Privileges) MayGrant(schema, privilege string) bool {
+	if slices.ContainsFunc(p.all.revoked, func(one grant) bool { return one.covers(schema) && slices.Contains(one.privileges, privilege) }) {
+		return false
+	}
+	return slices.ContainsFunc(p.all.granted, func(one grant) bool {
+		return one.option && one.covers(schema) && (privilege == "GRANT OPTION" || slices.Contains(one.privileges, "ALL PRIVILEGES") || slices.Contains(one.privileges, privilege))
+	})
+}
 
 // lacks returns the privilege by which the account would see all objects of a kind in a schema, with their definitions; empty:
 // it does.

@@ -129,7 +129,7 @@ func (r *reader) add(o *Object) {
 	}
 	switch {
 	case o.Kind == Grantee:
-		leave("accounts and their privileges are not copied")
+		leave("accounts and their privileges are copied with --users alone")
 	case o.Name == binlog.HeartbeatTable && o.Kind == Table:
 		leave("heartbeats of a copy that follows")
 	case o.Fate == LeftOut, o.Kind == Schema, matched:
@@ -335,6 +335,9 @@ func (r *reader) readEvents(ctx context.Context, schema string) error {
 }
 
 func (r *reader) readGrantees(ctx context.Context, schema string) error {
+	if r.sel.Users && r.whole(schema) {
+		return nil // listed by package accounts
+	}
 	text := rowstream.SchemaText(schema)
 	return r.q.Query(ctx, "SELECT GRANTEE FROM information_schema.SCHEMA_PRIVILEGES WHERE TABLE_SCHEMA = "+text+
 		" UNION SELECT GRANTEE FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_SCHEMA = "+text+

@@ -56,6 +56,9 @@ type Copy struct {
 	schemas, excludes     []string
 	objects               string
 	collations            []string
+	users                 bool
+	excludedUsers         []string
+	existingUsers         []string
 	wheres, shards, names []string
 	ignores               []string
 	set                   *Set
@@ -82,6 +85,9 @@ func NewCopy() *Copy {
 	s.Lines(&c.schemas, "schema", "name", "schemas to copy with all of their objects, comma separated; can be repeated")
 	s.Lines(&c.excludes, "exclude", "pattern", "objects that --schema and the patterns of --tables leave out: 'db.log_*,db.v1'; can be repeated")
 	s.String(&c.objects, "objects", "list", "all", "kinds of objects that --schema copies besides tables: all, none, or of "+kindList()+", comma separated")
+	s.Bool(&c.users, "users", "copy the accounts that have privileges on the schemas of --schema, and these privileges; see docs/tasks/copy-a-schema.md")
+	s.Lines(&c.excludedUsers, "exclude-users", "pattern", "accounts that --users leaves out: 'report@%,old_*'; can be repeated")
+	s.Lines(&c.existingUsers, "grant-existing", "pattern", "accounts that get privileges by --users although they exist in the target with another password or definition: 'app@%'; can be repeated")
 	s.Lines(&c.collations, "map-collation", "from=to", "collation of the target in place of one that it has not; can be repeated")
 	s.Lines(&c.wheres, "where", "clause", "rows to copy, in the source's SQL: 'db.t1: a > 5'; can be repeated per table")
 	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; can be repeated per table")

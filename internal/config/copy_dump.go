@@ -58,6 +58,7 @@ func (c *Copy) validateDump() (errs []error) {
 	refuse(writes && loads, "--from and --to are both dumps: copy the files with other tools, such as cp or aws s3 sync")
 	refuse(c.Follow, "--follow: a dump is of one point in time, and has no binary log")
 	refuse(c.Cutover.On, "--cutover: clients cannot be switched to or from a dump")
+	refuse(c.users, "--users: a dump has no accounts, since their authentication strings are secrets; copy them from server to server, or create them by hand")
 	if writes {
 		refuse(c.ToTLS != mysqlconn.TLSPreferred, "--to-tls has no effect on a dump")
 		refuse(c.StateSchema != state.DefaultStateSchema, "--state-schema has no effect on a dump: its progress is in its directory")

@@ -62,6 +62,7 @@ func (c *Copy) validateSelection() (errs []error) {
 		}
 		c.Selection.Exclude = append(c.Selection.Exclude, p)
 	}
+	c.Selection.Users, c.Selection.ExcludeUsers, c.Selection.GrantExisting = c.users, splitLists(c.excludedUsers), splitLists(c.existingUsers)
 	errs = append(errs, c.validateObjects()...)
 	for _, text := range c.collations {
 		from, to, ok := strings.Cut(text, "=")
@@ -104,6 +105,20 @@ func (c *Copy) validateWhole() (errs []error) {
 	}
 	if len(c.Selection.Schemas) == 0 && c.objects != "all" {
 		errs = append(errs, errors.New("--objects has no effect without --schema"))
+	}
+	if len(c.Selection.Schemas) == 0 && c.users {
+		errs = append(errs, errors.New("--users requires --schema: the accounts with privileges on whole schemas are copied"))
+	}
+	for _, list := range []struct {
+		name     string
+		patterns []string
+	}{{"--exclude-users", c.Selection.ExcludeUsers}, {"--grant-existing", c.Selection.GrantExisting}} {
+		if !c.users && len(list.patterns) > 0 {
+			errs = append(errs, errors.New(list.name+" has no effect without --users"))
+		}
+		if slices.Contains(list.patterns, "") {
+			errs = append(errs, errors.New(list.name+" has an empty pattern: want names of users, or user@host"))
+		}
 	}
 	if !c.Selection.Empty() && c.From.Tare != "" {
 		errs = append(errs, errors.New("--schema and patterns in --tables need --from mysql://: tare rowstream lists no objects; name each table"))
