@@ -150,15 +150,20 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 			if err != nil {
 				err = fmt.Errorf("durations is %.40q: want true or false", text)
 			}
+		case "called_since":
+			q.CalledSince, err = parseMoment(text, now)
 		case "source":
 			if text != SourceCounters {
 				err = fmt.Errorf("source is %.40q: want %s, or omit it", text, SourceCounters)
 			}
 			ranker = h.Counters
 		default:
-			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare, durations or source", name)
+			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare, durations, called_since or source", name)
 		}
 		errs = append(errs, err)
+	}
+	if values.Has("called_since") && !values.Has("source") {
+		errs = append(errs, errors.New("called_since requires source="+SourceCounters))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return q, nil, err

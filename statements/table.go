@@ -26,7 +26,7 @@ func (of TableReader) Top(_ context.Context, q TopQuery) (*Top, error) {
 	if err := t.Scan(&r.sample, r.reset, r.visit); err != nil {
 		return nil, err
 	}
-	top := &Top{From: timeAt(r.first), To: t.Now(), Source: SourceCounters, Total: newTotals(&r.all, &r.spread), Matching: len(r.rows)}
+	top := &Top{From: timeAt(r.first), To: t.Now(), Source: SourceCounters, Total: newTotals(&r.all, &r.spread), Matching: r.matching}
 	if r.first == 0 {
 		top.From = timeAt(r.last)
 	}
@@ -56,12 +56,13 @@ type tableRanking struct {
 	all         rollup.Counts
 	spread      stmtstats.Histogram
 	rows        []ranked
+	matching    int
 	first, last int64 // Unix nanoseconds
 }
 
 // reset discards the added counts.
 func (r *tableRanking) reset() {
-	r.all, r.rows, r.first, r.last = rollup.Counts{}, r.rows[:0], 0, 0
+	r.all, r.rows, r.matching, r.first, r.last = rollup.Counts{}, r.rows[:0], 0, 0, 0
 	r.spread.Reset()
 }
 
@@ -86,7 +87,10 @@ func (r *tableRanking) visit(number int) {
 	if r.filter.wantText {
 		text, _ = r.table.TextAt(number, s.ID)
 	}
-	if r.filter.matches(&s.Key, text) {
+	if !r.filter.matches(&s.Key, text) {
+		return
+	}
+	if r.matching++; !s.Last.Before(r.query.CalledSince) {
 		row := ranked{number: uint32(number), id: s.ID}
 		switch r.query.By {
 		case ByP99:

@@ -82,6 +82,10 @@ type TopQuery struct {
 	// condition. Empty: all statements.
 	Filter string
 
+	// CalledSince restricts the rows of counters to those with a call that ended at this time or later. Matching
+	// still counts all. A row's counters have not changed since a reading unless it was called since.
+	CalledSince time.Time
+
 	Limit, Offset int  // rows; default of Limit: DefaultTopLimit
 	Points        int  // maximum number of points of Series and of each row's load; 0: none
 	RowPointsOnly bool // with Points: only of the rows, which is cheaper for samples

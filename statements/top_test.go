@@ -126,6 +126,16 @@ func TestTableTop(t *testing.T) {
 			t.Errorf("filter %q: %d match (%v), want %d", filter, top.Matching, err, n)
 		}
 	}
+	since, called := each[len(each)/2].Last, 0
+	for i := range each {
+		if !each[i].Last.Before(since) {
+			called++
+		}
+	}
+	top, err := (TableReader{table}).Top(t.Context(), TopQuery{From: from, To: to, CalledSince: since, Limit: MaxTopLimit})
+	if err != nil || len(top.Rows) != called || called == len(each) || top.Matching != len(each) {
+		t.Errorf("called since %v: %d of %d rows (%v), want %d of %d", since, len(top.Rows), top.Matching, err, called, len(each))
+	}
 }
 
 func TestTopQueryRefuses(t *testing.T) {

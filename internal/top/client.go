@@ -72,6 +72,8 @@ type Ask struct {
 	Filter string
 	Limit  int
 	Over   time.Duration // time range of the response, if the gateway keeps more than counters; 0: the counters
+
+	CalledSince time.Time // of the counters: only statements called since; zero: the leading ones
 }
 
 // Read requests a reading of the gateway.
@@ -85,8 +87,11 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 	} else {
 		q.Set("source", counters)
 		q.Set("durations", "true") // quantiles are of the difference of two readings
+		if !a.CalledSince.IsZero() {
+			q.Set("called_since", a.CalledSince.UTC().Format(time.RFC3339Nano))
+		}
 	}
-	r := &Reading{}
+	r := &Reading{Ask: a}
 	if err := c.get(ctx, "/api/v1/live", &r.Live); err != nil {
 		return nil, err
 	}

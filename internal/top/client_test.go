@@ -23,11 +23,18 @@ func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 		fmt.Fprint(w, `{"seconds":10,"statements":10,"statements_per_second":1}`)
 	})
 	mux.HandleFunc("GET /api/v1/statements", func(w http.ResponseWriter, r *http.Request) {
-		if q := r.URL.Query(); q.Get("source") != "counters" || q.Get("by") != "mean" || q.Get("limit") != "200" || q.Get("filter") != "a b" {
+		if q := r.URL.Query(); q.Get("source") != "counters" || q.Get("by") != "mean" || q.Get("limit") != "1000" || q.Get("filter") != "a b" {
 			t.Errorf("asked %s", r.URL)
 		}
 		n := questions.Add(1)
-		_ = json.NewEncoder(w).Encode(Statements{From: began, To: began.Add(time.Duration(10*n) * time.Second), Source: counters, Matching: 1, Statements: []Row{
+		matching := 1
+		if since := r.URL.Query().Get("called_since"); since != "" {
+			matching = 2
+			if want := began.Add(time.Duration(10*(n-1))*time.Second - calledSlack).Format(time.RFC3339); since != want {
+				t.Errorf("asked for calls since %s, want %s", since, want)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(Statements{From: began, To: began.Add(time.Duration(10*n) * time.Second), Source: counters, Matching: matching, Statements: []Row{
 			{Key: Key{Digest: "d"}, Text: "SELECT 1", Counts: Counts{Calls: uint64(10 * n), Seconds: float64(n)}, First: began, Last: began},
 		}})
 	})
@@ -75,6 +82,9 @@ func TestStreamTLS(t *testing.T) {
 		frames = append(frames, f)
 	}
 	for i, f := range frames {
+		if f.Matching != min(i+1, 2) {
+			t.Errorf("frame %d is not of the calls since the one before", i)
+		}
 		if len(f.Rows) != 1 || f.Rows[0].Calls == nil || *f.Rows[0].Calls != 1 || *f.Rows[0].Load != 0.1 || *f.Rows[0].Mean != 100_000 || f.Seconds != []float64{10, 10, 20}[min(i, 2)] {
 			t.Errorf("frame %d is %+v with %+v", i, f, f.Rows[0])
 		}
@@ -148,7 +158,7 @@ func TestEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := client.Read(t.Context(), Ask{By: ByMean, Filter: "a b", Limit: 200})
+		r, err := client.Read(t.Context(), Ask{By: ByMean, Filter: "a b", Limit: MaxRows})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -86,27 +87,40 @@ func (f *Frame) Sort(by Measure, ascending bool) {
 		if ascending {
 			x, y = y, x
 		}
-		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Total.Seconds, a.Total.Seconds), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.User, b.User))
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(b.Total.Seconds, a.Total.Seconds), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.User, b.User), cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Backend, b.Backend))
 	})
 }
 
-// maxReadings bounds the readings of a History; older ones are thinned out evenly.
-const maxReadings = 128
+// Bounds of a History.
+const (
+	maxReadings = 128   // older ones are thinned out evenly
+	maxKept     = 5_000 // rows: those without recent calls are forgotten
+)
 
-// A History keeps the readings of the window, to compute differences.
+// calledSlack is how long before a reading a call may have ended that the reading does not count: calls are
+// counted after their responses.
+const calledSlack = 2 * time.Second
+
+// A History keeps the readings of the window, to compute differences. The first reading has the leading
+// statements, later ones those called since the one before.
 type History struct {
 	readings []past
+	rows     map[Key]*Row // as read last
+	filter   string       // of rows
+	whole    bool         // a reading of the current counters had the leading statements
 }
 
-// A past reading consists of counters only.
+// A past reading consists of counters only. That of the oldest reading has all rows read until then.
 type past struct {
 	at    time.Time
 	since time.Time // start of its counters
+	all   bool      // no changed row is missing
 	rows  map[Key]pastRow
 }
 
-// A pastRow has the counters of a Key.
+// A pastRow has the counters of a Key at a time.
 type pastRow struct {
+	at time.Time
 	Counts
 	durations Durations
 }
@@ -140,26 +154,56 @@ func (d Durations) quantile(q float64, before Durations) time.Duration {
 	return 0
 }
 
+// next returns the parameters of the next reading.
+func (h *History) next(by Measure, filter string) Ask {
+	ask := Ask{By: by, Filter: filter, Limit: MaxRows}
+	if n := len(h.readings); n > 0 && h.whole && h.filter == filter {
+		ask.CalledSince = h.readings[n-1].at.Add(-calledSlack)
+	}
+	return ask
+}
+
 // Frame returns the changes over the window that ends with r, and keeps r.
 func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 	s := &r.Statements
 	if n := len(h.readings); n > 0 && !h.readings[n-1].since.Equal(s.From) {
-		h.readings = nil // another process responds, or its counters were reset
+		h.readings, h.rows = nil, nil // another process responds, or its counters were reset
 	}
 	// The oldest reading is kept as the start of the window.
 	for len(h.readings) > 1 && r.At.Sub(h.readings[1].at) >= window {
-		h.readings = h.readings[1:]
+		h.drop(0)
 	}
-	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Event: r.Event, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(s.Statements))}
+	h.update(r)
+	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Event: r.Event, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(h.rows))}
 	f.Over = r.At.Sub(s.From)
 	if !f.Average {
 		f.Over = r.At.Sub(h.readings[0].at)
 	}
-	for i := range s.Statements {
-		f.Rows = append(f.Rows, h.line(&s.Statements[i], r.At, s.From))
+	for _, row := range h.rows {
+		f.Rows = append(f.Rows, h.line(row, r.At, s.From))
 	}
 	h.keep(r)
 	return f
+}
+
+// update replaces the rows of a reading. Others have not changed, unless r has the leading rows only.
+func (h *History) update(r *Reading) {
+	leading := r.Ask.CalledSince.IsZero()
+	if h.rows == nil || leading {
+		h.rows = make(map[Key]*Row, len(r.Statements.Statements))
+	}
+	h.filter, h.whole = r.Ask.Filter, leading || h.whole && len(h.readings) > 0
+	for i := range r.Statements.Statements {
+		row := &r.Statements.Statements[i]
+		h.rows[row.Key] = row
+	}
+	if len(h.rows) <= maxKept {
+		return
+	}
+	called := slices.SortedFunc(maps.Values(h.rows), func(a, b *Row) int { return a.Last.Compare(b.Last) })
+	for _, row := range called[:len(called)-maxKept/2] {
+		delete(h.rows, row.Key)
+	}
 }
 
 // line returns the changes of a row since the oldest reading that covers it.
@@ -172,7 +216,7 @@ func (h *History) line(row *Row, now, since time.Time) Line {
 		for i := range h.readings {
 			p := &h.readings[i]
 			if c, ok := p.rows[row.Key]; ok {
-				before, at, l.Known = c, p.at, true
+				before, at, l.Known = c, c.at, true
 				break
 			}
 			if row.First.After(p.at) {
@@ -201,26 +245,33 @@ func (h *History) line(row *Row, now, since time.Time) Line {
 	return l
 }
 
+// keep adds the counters of a reading.
 func (h *History) keep(r *Reading) {
 	if n := len(h.readings); n >= maxReadings {
-		h.readings = slices.Delete(h.readings, n/2, n/2+1)
+		h.drop(n / 2)
 	}
-	p := past{at: r.At, since: r.Statements.From, rows: make(map[Key]pastRow, len(r.Statements.Statements))}
+	all := !r.Ask.CalledSince.IsZero() && len(r.Statements.Statements) < MaxRows
+	p := past{at: r.At, since: r.Statements.From, all: all, rows: make(map[Key]pastRow, len(r.Statements.Statements))}
 	for i := range r.Statements.Statements {
 		row := &r.Statements.Statements[i]
-		p.rows[row.Key] = h.reused(row)
+		p.rows[row.Key] = pastRow{r.At, row.Counts, row.Durations}
 	}
 	h.readings = append(h.readings, p)
 }
 
-// reused returns the counters of a row, with the buckets of the latest reading if there were no calls after it.
-func (h *History) reused(row *Row) pastRow {
-	if n := len(h.readings); n > 0 {
-		if last, ok := h.readings[n-1].rows[row.Key]; ok && last.Calls == row.Calls {
-			return last
+// drop removes a reading that is not the last. Its rows that the next one lacks are kept there.
+func (h *History) drop(i int) {
+	next := &h.readings[i+1]
+	for key, row := range h.readings[i].rows {
+		if _, ok := next.rows[key]; ok || len(next.rows) >= maxKept && h.rows[key] == nil {
+			continue
 		}
+		if next.all {
+			row.at = next.at // its counters were the same
+		}
+		next.rows[key] = row
 	}
-	return pastRow{row.Counts, row.Durations}
+	h.readings = slices.Delete(h.readings, i, i+1)
 }
 
 func micros(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }

@@ -4,6 +4,7 @@ import "time"
 
 // A Reading is the responses of a gateway at one time.
 type Reading struct {
+	Ask        Ask
 	At         time.Time
 	Live       Live
 	Statements Statements

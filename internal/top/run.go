@@ -11,11 +11,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// rowsAsked is the number of statements read: the first ones by the chosen measure since the start of the
-// counters, more than a screen has.
-const rowsAsked = 200
-
-// MaxRows is the maximum number of printed rows.
+// MaxRows is the maximum number of printed rows, and of rows of a reading: the leading ones by the chosen measure
+// since the start of the counters.
 const MaxRows = 1000
 
 // Options configures `tare top`.
@@ -59,7 +56,7 @@ func (o *Options) stream(ctx context.Context) error {
 	every := time.NewTicker(o.Model.Every)
 	defer every.Stop()
 	for {
-		r, err := o.Client.Read(ctx, Ask{By: o.Model.By, Filter: o.Model.Filter, Limit: max(rowsAsked, o.Limit)})
+		r, err := o.Client.Read(ctx, h.next(o.Model.By, o.Model.Filter))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -142,8 +139,7 @@ func (s *shell) read() tea.Cmd {
 		return nil
 	}
 	s.reading, s.again = true, false
-	ask := Ask{Limit: rowsAsked}
-	ask.By, ask.Filter = s.model.Selection()
+	ask := s.history.next(s.model.Selection())
 	return func() tea.Msg {
 		r, err := s.client.Read(s.ctx, ask)
 		return readMsg{r, err}
