@@ -156,3 +156,69 @@ func TestNeverAboveCapacity(t *testing.T) {
 		t.Errorf("in %d reads the cache was up to %d bytes above its capacity", reads, above)
 	}
 }
+
+// TestNeverAboveCapacityWriters lets several goroutines replace, load and delete entries of many sizes, and reads
+// the account between their operations, in OnEvict, and at all other times. With the tag invariants each charge is
+// compared with the capacity.
+func TestNeverAboveCapacityWriters(t *testing.T) {
+	const most = 256 << 10
+	var c *Cache[int, int64]
+	var above, reads atomic.Int64
+	read := func() {
+		reads.Add(1)
+		if over := c.Bytes() - most; over > 0 {
+			above.Store(over)
+		}
+	}
+	c, err := New(Options[int, int64]{
+		Capacity: most,
+		MaxEntry: most / 2,
+		Size:     func(_ int, v int64) int64 { return v },
+		OnEvict:  func(int, int64, Reason) { read() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done atomic.Bool
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for !done.Load() {
+				read()
+			}
+		})
+	}
+	for w := range 4 {
+		writers.Go(func() {
+			rng := rand.New(rand.NewPCG(17, uint64(w)))
+			size := func() int64 { return rng.Int64N(1 + rng.Int64N(most/2)) }
+			for range 4_000 {
+				switch k := rng.IntN(200); rng.IntN(10) {
+				case 0:
+					c.Delete(k)
+				case 1:
+					if _, err := c.Load(k, func() (int64, bool, error) { return size(), true, nil }); err != nil {
+						t.Error(err)
+					}
+				case 2:
+					for range 200 { // grows the table, and makes many evictions of a replacement by a larger one
+						c.Set(1000+rng.IntN(4000), 0)
+					}
+				default:
+					c.Set(k, size())
+				}
+				read()
+			}
+		})
+	}
+	writers.Wait()
+	done.Store(true)
+	readers.Wait()
+	c.check(t)
+	if s := c.Stats(); s.Replaced < 1000 {
+		t.Errorf("%d entries were replaced", s.Replaced)
+	}
+	if n := above.Load(); n > 0 {
+		t.Errorf("in %d reads the cache was %d bytes above its capacity", reads.Load(), n)
+	}
+}
