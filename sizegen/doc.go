@@ -59,5 +59,6 @@
 // 0 done, or nothing stale, even with warnings; 1 failed, refused, or stale with -verify; 64 usage.
 //
 // Sizegen covers one build configuration, that of the machine it runs on: types that differ by build tags
-// have different walks. It does not read test files.
+// have different walks. It does not read test files,
+// and refuses directives there.
 package main

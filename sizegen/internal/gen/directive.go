@@ -2,8 +2,10 @@ package gen
 
 import (
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"go/types"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +61,21 @@ func (g *generator) readDirectives(p *source) {
 			r.node(n)
 		}
 		r.rest()
+	}
+}
+
+// refuseInTests refuses directives in test files, whose types are not in the package that is generated for.
+func (g *generator) refuseInTests(p *source) {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		file, err := parser.ParseFile(g.fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			continue // go vet reports it
+		}
+		for _, c := range comments(file.Comments...) {
+			if strings.HasPrefix(c.Text, "//sizegen:") {
+				g.problems.add(Problem{Pos: g.fset.Position(c.Pos()), What: c.Text, Why: "test files are not read: move the type or the directive to another file"})
+			}
+		}
 	}
 }
 

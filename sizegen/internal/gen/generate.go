@@ -35,7 +35,7 @@ type generator struct {
 	outputs            map[string]*output
 	work               []func() // bodies not yet generated
 	instances          map[string][]*types.Named
-	openInstances      map[*types.Named]bool                 // generic types with instances in generic code
+	openInstances      map[*types.Named]bool                 // generic types with instances that are not found
 	isMirror           map[*types.TypeName]bool              // their types can be named, and are in no scope
 	originals          map[*types.Named]*types.Named         // mirror -> its original
 	originalInterfaces map[*types.Interface]*types.Interface // of those without a name
@@ -111,6 +111,9 @@ func prepare(cfg Config) (*generator, error) {
 	}
 	for _, path := range g.modulePackages() {
 		g.readDirectives(all[path])
+	}
+	for _, p := range targets {
+		g.refuseInTests(p)
 	}
 	return g, nil
 }

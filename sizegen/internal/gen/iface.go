@@ -52,7 +52,7 @@ func (e *emitter) walkInterface(x string, t types.Type, u *types.Interface) {
 		case e.o.g.nameable(e.o.pkg, d):
 			e.printf("case %s:\n", e.o.typeName(d))
 			e.walkDynamic(x, v, d)
-		case !e.o.g.ofMain(d) && hiddenName(d) != "":
+		case (!e.o.g.ofMain(d) || isInstance(d)) && hiddenName(d) != "":
 			hidden = append(hidden, d)
 		case e.o.dynamicMethod(e, d):
 			_, p := d.(*types.Pointer)
@@ -97,62 +97,6 @@ func (e *emitter) dynamicKey(t types.Type) string {
 		return "any"
 	}
 	return ""
-}
-
-// hiddenName returns the run-time name of a type of another module that cannot be written here, or "" if
-// there is none.
-func hiddenName(d types.Type) string {
-	elem := d
-	if p, ok := d.(*types.Pointer); ok {
-		elem = p.Elem()
-	}
-	if n := named(elem); n == nil || n.TypeArgs().Len() > 0 || n.Obj().Pkg() == nil {
-		return ""
-	}
-	return types.TypeString(d, nil)
-}
-
-// walkHidden walks v, the dynamic value of type d in the interface variable x, through a mirror.
-func (e *emitter) walkHidden(x, v string, d types.Type) {
-	p, pointer := d.(*types.Pointer)
-	elem := d
-	if pointer {
-		elem = p.Elem()
-	}
-	if zeroSize(elem) {
-		return
-	}
-	n := named(elem)
-	if said, ok := e.o.g.typeDirective(e.o.pkg, n, dirShared); ok {
-		e.recordHow("shared: " + said.reason)
-		return
-	}
-	m := e.o.mirror(n, e.site())
-	if pointer {
-		e.recordHow("object")
-		q := e.local("q")
-		enter := fmt.Sprintf("%s := %s[%s](w, %s); %s", q, e.o.heapsize("Hidden"), m.Obj().Name(), v, e.firstVisit(q, m))
-		if inner := e.captureHeap(func() { e.walk("*"+q, m) }); inner != "" {
-			e.printf("if %s {\n%s}\n", enter, inner)
-		} else {
-			e.printf("%s\n", strings.Replace(enter, "; ", "\n", 1))
-		}
-		return
-	}
-	c := e.local("c")
-	if pointerShaped(d) {
-		if inner := e.captureAt(false, func() { e.walk("*"+c, m) }); inner != "" {
-			e.printf("%s := %s[%s](w, %s(%s), %s)\n%s", c, e.o.heapsize("HiddenWord"), m.Obj().Name(), e.o.unsafe("Pointer"), pointerTo(x), v, inner)
-		}
-		return
-	}
-	e.recordHow("box")
-	call := fmt.Sprintf("%s[%s](w, %s(%s), %s, %t, %t)", e.o.heapsize("HiddenBox"), m.Obj().Name(), e.o.unsafe("Pointer"), pointerTo(x), v, hasPointers(m), replaced(m))
-	if inner := e.captureHeap(func() { e.walk("*"+c, m) }); inner != "" {
-		e.printf("if %s := %s; %s != nil {\n%s}\n", c, call, c, inner)
-	} else {
-		e.printf("%s\n", call)
-	}
 }
 
 // walkDynamic walks v, the dynamic value of type d in the interface variable x.

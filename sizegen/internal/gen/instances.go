@@ -2,6 +2,7 @@ package gen
 
 import (
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -9,7 +10,7 @@ import (
 )
 
 // concreteTypes returns the defined types of a package: its declarations, and the instances of its generic
-// types in this module's sources.
+// types that this module's sources create.
 func (g *generator) concreteTypes(path string) []*types.Named {
 	if g.instances == nil {
 		g.findInstances()
@@ -23,42 +24,136 @@ func (g *generator) concreteTypes(path string) []*types.Named {
 	return append(out, g.instances[path]...)
 }
 
-// findInstances finds the instances of generic types in this module's sources. The type arguments of those
-// within generic code are open.
+// An instantiation is a use of a generic type or function, a *types.TypeName or *types.Func, with type arguments.
+type instantiation struct {
+	obj  types.Object
+	args []types.Type
+}
+
+// maxInstances bounds the instances of a module: source that does not compile may have infinitely many.
+const maxInstances = 1 << 14
+
+// findInstances finds the instances of generic types in this module's sources: those that are written there, and
+// those that generic functions, methods and types create where they are instantiated.
 func (g *generator) findInstances() {
 	g.instances = make(map[string][]*types.Named)
 	g.openInstances = make(map[*types.Named]bool)
-	seen := make(map[string]bool)
+	var work []instantiation
+	within := make(map[types.Object][]instantiation) // with open arguments, by the declaration that contains them
 	for _, path := range g.modulePackages() {
 		p := g.all[path]
 		for id, inst := range p.Instances {
-			n, ok := inst.Type.(*types.Named)
-			if !ok || n.Obj().Pkg() == nil {
+			use := instantiation{p.Uses[id], slices.Collect(inst.TypeArgs.Types())}
+			if every(inst.TypeArgs.Types(), closed) {
+				work = append(work, use)
+			} else if owner := p.declaration(id.Pos()); owner != nil {
+				within[owner] = append(within[owner], use)
+			} else {
+				g.openInstance(use)
+			}
+		}
+	}
+	seen := make(map[string]bool)
+	for ; len(work) > 0; work = work[1:] {
+		use := work[0]
+		key := fmt.Sprint(use.obj.Pkg().Path(), use.obj.Name(), use.obj.Pos(), use.args)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if n := named(use.obj.Type()); n != nil && use.obj == n.Obj() {
+			if inst, err := types.Instantiate(nil, n, use.args, false); err == nil {
+				g.instances[n.Obj().Pkg().Path()] = append(g.instances[n.Obj().Pkg().Path()], inst.(*types.Named))
+			}
+		}
+		for _, inner := range within[use.obj] {
+			args, ok := substituted(inner.args, use.args)
+			if !ok || len(seen) > maxInstances {
+				g.openInstance(inner)
 				continue
 			}
-			if !closed(n) {
-				if !repeatsParams(n) || !p.declares(n.Obj(), id.Pos()) {
-					g.openInstances[n.Origin()] = true
-				}
-				continue
-			}
-			if key := types.TypeString(n, nil); !seen[key] {
-				seen[key] = true
-				g.instances[n.Obj().Pkg().Path()] = append(g.instances[n.Obj().Pkg().Path()], n)
-			}
+			work = append(work, instantiation{inner.obj, args})
 		}
 	}
 }
 
-// repeatsParams reports whether the type arguments of n are the type parameters in the same order, as where
-// a generic type refers to itself.
-func repeatsParams(n *types.Named) bool {
-	for i := range n.TypeArgs().Len() {
-		if p, ok := n.TypeArgs().At(i).(*types.TypeParam); !ok || p.Index() != i {
-			return false
+// openInstance records that not all instances of a generic type are found.
+func (g *generator) openInstance(use instantiation) {
+	if n := named(use.obj.Type()); n != nil {
+		g.openInstances[n] = true
+	}
+}
+
+// declaration returns the generic function or type whose declaration contains pos; for a method, the type of its
+// receiver, whose type parameters it has. It returns nil for a method with further type parameters.
+func (p *source) declaration(pos token.Pos) types.Object {
+	for _, file := range p.Syntax {
+		for _, decl := range file.Decls {
+			if pos < decl.Pos() || decl.End() <= pos {
+				continue
+			}
+			if fn, ok := decl.(*ast.FuncDecl); ok {
+				if fn.Recv == nil {
+					return p.Types.Scope().Lookup(fn.Name.Name)
+				}
+				if fn.Type.TypeParams != nil {
+					return nil
+				}
+				return p.Types.Scope().Lookup(receiverName(fn.Recv))
+			}
+			for _, spec := range decl.(*ast.GenDecl).Specs {
+				if ts, ok := spec.(*ast.TypeSpec); ok && ts.Pos() <= pos && pos < ts.End() {
+					return p.Types.Scope().Lookup(ts.Name.Name)
+				}
+			}
 		}
 	}
-	return true
+	return nil
+}
+
+// substituted returns types with args in the place of type parameters. It returns false if it does not support one.
+func substituted(list, args []types.Type) ([]types.Type, bool) {
+	out := make([]types.Type, 0, len(list))
+	for _, t := range list {
+		t, ok := substitute(t, args)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, t)
+	}
+	return out, true
+}
+
+func substitute(t types.Type, args []types.Type) (types.Type, bool) {
+	t = types.Unalias(t)
+	if closed(t) {
+		return t, true
+	}
+	switch t := t.(type) {
+	case *types.TypeParam:
+		if t.Index() < len(args) {
+			return args[t.Index()], true
+		}
+	case *types.Named:
+		if inner, ok := substituted(slices.Collect(t.TypeArgs().Types()), args); ok {
+			inst, err := types.Instantiate(nil, t.Origin(), inner, false)
+			return inst, err == nil
+		}
+	case *types.Pointer:
+		elem, ok := substitute(t.Elem(), args)
+		return types.NewPointer(elem), ok
+	case *types.Slice:
+		elem, ok := substitute(t.Elem(), args)
+		return types.NewSlice(elem), ok
+	case *types.Array:
+		elem, ok := substitute(t.Elem(), args)
+		return types.NewArray(elem, t.Len()), ok
+	case *types.Map:
+		key, ok := substitute(t.Key(), args)
+		elem, also := substitute(t.Elem(), args)
+		return types.NewMap(key, elem), ok && also
+	}
+	return nil, false
 }
 
 // closed reports whether t has no open type argument.
@@ -82,27 +177,6 @@ func closed(t types.Type) bool {
 	return true
 }
 
-// declares reports whether pos is in the declaration of a type, or in one of its methods.
-func (p *source) declares(obj *types.TypeName, pos token.Pos) bool {
-	for _, file := range p.Syntax {
-		for _, decl := range file.Decls {
-			if pos < decl.Pos() || decl.End() <= pos {
-				continue
-			}
-			if fn, ok := decl.(*ast.FuncDecl); ok {
-				return fn.Recv != nil && receiverName(fn.Recv) == obj.Name() && p.Types == obj.Pkg()
-			}
-			for _, spec := range decl.(*ast.GenDecl).Specs {
-				if ts, ok := spec.(*ast.TypeSpec); ok && ts.Name.Pos() == obj.Pos() {
-					return ts.Pos() <= pos && pos < ts.End()
-				}
-			}
-			return false
-		}
-	}
-	return false
-}
-
 // receiverName returns the name of a receiver's type.
 func receiverName(recv *ast.FieldList) string {
 	for t := recv.List[0].Type; ; {
@@ -124,7 +198,7 @@ func receiverName(recv *ast.FieldList) string {
 }
 
 // openImplementers returns the generic types that implement u and may have instances that are not found: those
-// of another module, whose function bodies are not read, and those with open instances in generic code.
+// of another module, whose function bodies are not read, and those of openInstances.
 func (g *generator) openImplementers(t types.Type, u *types.Interface) (open []types.Type) {
 	var args []types.Type
 	if n := named(t); n != nil {

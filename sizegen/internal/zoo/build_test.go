@@ -187,9 +187,13 @@ func (b *builder) any() any {
 
 func (b *builder) animal() Animal {
 	dog := func() *habitat.Dog { return &habitat.Dog{Name: b.str()} }
-	switch b.IntN(7) {
+	switch b.IntN(9) {
 	case 0:
 		return nil
+	case 7:
+		return habitat.Bees(many(b, 5, b.str))
+	case 8:
+		return habitat.Ants(many(b, 3, func() []string { return many(b, 3, b.str) }))
 	case 1:
 		return &habitat.Dog{Name: b.str(), Pack: many(b, 3, dog)}
 	case 2:

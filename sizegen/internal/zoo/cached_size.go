@@ -31,6 +31,18 @@ type mirrorBigInt struct {
 // mirrorBigNat has the layout of big.nat.
 type mirrorBigNat []big.Word
 
+// mirrorHabitatSwarmOfOfString has the layout of habitat.swarm[[]string].
+type mirrorHabitatSwarmOfOfString struct {
+	of    [][]string
+	queen []string
+}
+
+// mirrorHabitatSwarmOfString has the layout of habitat.swarm[string].
+type mirrorHabitatSwarmOfString struct {
+	of    []string
+	queen string
+}
+
 // mirrorListElement has the layout of list.Element.
 type mirrorListElement struct {
 	next  *list.Element
@@ -86,7 +98,26 @@ func walkHeapAnimal(w *heapsize.Walk, p *Animal) {
 	}:
 		v1.WalkHeapValue(w, v1, unsafe.Pointer(p))
 	default:
-		w.Unknown("zoo.Animal", v1)
+		switch w.TypeName(v1) {
+		case "*github.com/taredb/tare/sizegen/internal/zoo/habitat.swarm[[]string]":
+			if q2 := heapsize.Hidden[mirrorHabitatSwarmOfOfString](w, v1); w.Enter(unsafe.Pointer(q2), unsafe.Sizeof(*q2), true) {
+				walkHeapMirrorHabitatSwarmOfOfString(w, q2)
+			}
+		case "*github.com/taredb/tare/sizegen/internal/zoo/habitat.swarm[string]":
+			if q3 := heapsize.Hidden[mirrorHabitatSwarmOfString](w, v1); w.Enter(unsafe.Pointer(q3), unsafe.Sizeof(*q3), true) {
+				walkHeapMirrorHabitatSwarmOfString(w, q3)
+			}
+		case "github.com/taredb/tare/sizegen/internal/zoo/habitat.swarm[[]string]":
+			if c4 := heapsize.HiddenBox[mirrorHabitatSwarmOfOfString](w, unsafe.Pointer(p), v1, true, false); c4 != nil {
+				walkHeapMirrorHabitatSwarmOfOfString(w, c4)
+			}
+		case "github.com/taredb/tare/sizegen/internal/zoo/habitat.swarm[string]":
+			if c5 := heapsize.HiddenBox[mirrorHabitatSwarmOfString](w, unsafe.Pointer(p), v1, true, true); c5 != nil {
+				walkHeapMirrorHabitatSwarmOfString(w, c5)
+			}
+		default:
+			w.Unknown("zoo.Animal", v1)
+		}
 	}
 }
 
@@ -516,6 +547,34 @@ func walkHeapListList(w *heapsize.Walk, p *list.List) {
 // walkHeapMirrorBigNat walks what a value of type big.nat holds.
 func walkHeapMirrorBigNat(w *heapsize.Walk, p *mirrorBigNat) {
 	heapsize.WalkSlice(w, *p, false)
+}
+
+// walkHeapMirrorHabitatSwarmOfOfString walks what a value of type habitat.swarm[[]string] holds.
+func walkHeapMirrorHabitatSwarmOfOfString(w *heapsize.Walk, p *mirrorHabitatSwarmOfOfString) {
+	if s1 := p.of[:cap(p.of)]; heapsize.WalkSlice(w, s1, true) {
+		for i2 := range s1 {
+			if s3 := s1[i2][:cap(s1[i2])]; heapsize.WalkSlice(w, s3, true) {
+				for i4 := range s3 {
+					w.String(&s3[i4])
+				}
+			}
+		}
+	}
+	if s5 := p.queen[:cap(p.queen)]; heapsize.WalkSlice(w, s5, true) {
+		for i6 := range s5 {
+			w.String(&s5[i6])
+		}
+	}
+}
+
+// walkHeapMirrorHabitatSwarmOfString walks what a value of type habitat.swarm[string] holds.
+func walkHeapMirrorHabitatSwarmOfString(w *heapsize.Walk, p *mirrorHabitatSwarmOfString) {
+	if s1 := p.of[:cap(p.of)]; heapsize.WalkSlice(w, s1, true) {
+		for i2 := range s1 {
+			w.String(&s1[i2])
+		}
+	}
+	w.String(&p.queen)
 }
 
 // walkHeapNest walks what a value of type zoo.Nest holds.

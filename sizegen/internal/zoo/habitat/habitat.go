@@ -40,3 +40,27 @@ func (Snake) Legs() int { return 0 }
 
 // Legs returns 0.
 func (Name) Legs() int { return 0 }
+
+// A swarm is generic, and created by generic functions.
+type swarm[T any] struct {
+	of    []T
+	queen T
+}
+
+func (swarm[T]) Legs() int { return 6 }
+
+func newSwarm[T any](of []T) swarm[T] {
+	if len(of) == 0 {
+		return swarm[T]{}
+	}
+	return swarm[T]{of, of[0]}
+}
+
+// Bees returns an animal that is a box.
+func Bees(names []string) zoo.Animal { return newSwarm(names) }
+
+// Ants returns an animal that is an object.
+func Ants(names [][]string) zoo.Animal {
+	s := newSwarm(names)
+	return &s
+}
