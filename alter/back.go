@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -79,6 +80,7 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
 		if closesWay(err) {
+			err = r.withoutRemedy(err)
 			return errors.Join(noWayError{fmt.Errorf("there is no way back any more: %w", err)}, r.closeWay(ctx, err))
 		}
 		return err
@@ -87,6 +89,17 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 		b.report.Copy.Kept.Changes = f.Inserts + f.Updates + f.Deletes
 	}
 	return b.settle(ctx)
+}
+
+// withoutRemedy replaces what package copier advises for copies that can be resumed: the old table cannot be altered as the table was.
+func (r *run) withoutRemedy(err error) error {
+	var stop *binlog.StopError
+	if !errors.As(err, &stop) {
+		return err
+	}
+	said := *stop
+	said.Try = fmt.Sprintf("the old table %s.%s has the changes before that alone, and tare alter finish drops it", r.s.Schema, r.s.old())
+	return &said
 }
 
 var counterText = regexp.MustCompile(` AUTO_INCREMENT=\d+`)

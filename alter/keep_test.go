@@ -366,6 +366,67 @@ func TestWayCloses(t *testing.T) {
 	})
 }
 
+// TestAlteredWhileFollowed has another client alter the table while its changes are followed back: following ends before rows of another form reach the old
+// table, and the state says why it cannot be reverted.
+func TestAlteredWhileFollowed(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for table, sql := range map[string]string{
+			"added":    "ALTER TABLE added ADD COLUMN more INT DEFAULT 5 FIRST",
+			"moved":    "ALTER TABLE moved MODIFY big BIGINT AFTER note, MODIFY small SMALLINT AFTER big",
+			"indexed":  "CREATE INDEX more ON indexed (note)",
+			"unlogged": "SET SESSION sql_log_bin = 0; ALTER TABLE unlogged ADD COLUMN more INT; SET SESSION sql_log_bin = 1; INSERT INTO unlogged (id) VALUES (999)",
+		} {
+			c := d.connect()
+			execute := func(statements ...string) {
+				for _, statement := range statements {
+					if err := d.execOn(c, statement); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			execute("CREATE TABLE "+table+" (id INT PRIMARY KEY, small INT, big INT)", "INSERT INTO "+table+" VALUES (1, 1, 1)")
+			o := d.options(table, "ADD COLUMN note INT")
+			o.AlwaysCopy, o.Detach, o.Control, o.Monitor = true, false, t.TempDir()+"/s", &Monitor{}
+			swapped, ended := make(chan *Report, 1), make(chan error, 1)
+			o.Swapped = func(r *Report) { swapped <- r }
+			go func() {
+				_, err := Run(t.Context(), o)
+				ended <- err
+			}()
+			old := testwait.Receive(t, "the swap of "+table, swapped).Copy.Old
+			execute("INSERT INTO " + table + " VALUES (2, 2, 2, 2)")
+			testwait.Until(t, "a change in the old table of "+table, func() bool { return d.value(c, "SELECT COUNT(*) FROM "+old) == "2" })
+			execute(strings.Split(sql, "; ")...)
+			execute("INSERT INTO "+table+" (id) VALUES (1000)", "DELETE FROM "+table+" WHERE id = 1")
+			err := testwait.Receive(t, "the run of "+table+" to end", ended)
+			for _, want := range []string{"--restart", "--ignore-statement", "run the same command"} {
+				if err != nil && strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v", table, err)
+				}
+			}
+			if !errors.Is(err, ErrNotFollowed) || !strings.Contains(err.Error(), "there is no way back any more") || !strings.Contains(err.Error(), old+" has the changes before that alone") {
+				t.Errorf("%s: %v", table, err)
+			}
+			if a := o.Monitor.Status().Alter; a.Old == nil || a.Old.NoWay == "" {
+				t.Errorf("%s: the status is %+v", table, a.Old)
+			}
+			if ids := d.value(c, "SELECT GROUP_CONCAT(id ORDER BY id) FROM "+old); ids != "1,2" {
+				t.Errorf("%s: the old table has the rows %s", table, ids)
+			}
+			o.Swapped = nil
+			if report, err := Run(t.Context(), o); err != nil || report.Copy.Kept.NoWay == "" {
+				t.Errorf("%s: run again: %+v, %v", table, report, err)
+			}
+			if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), old+" has the changes before that alone, and tare alter finish drops it") {
+				t.Errorf("%s: revert: %v", table, err)
+			}
+			if _, err := Finish(t.Context(), o); err != nil {
+				t.Errorf("%s: %v", table, err)
+			}
+		}
+	})
+}
+
 // TestOldDropped has another client drop the old table, and rows of a revert with a loss left: neither is passed over.
 func TestOldDropped(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
