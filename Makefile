@@ -35,7 +35,7 @@ TESTGOGC ?= 400
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -143,6 +143,11 @@ bench-alter: ## measure an ALTER TABLE under load beside gh-ost, spirit and pt-o
 
 bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags
 	cd bench && go run ./blockseries $(BLOCKS)
+
+bench-fleet: ## measure three stores behind a querier beside Thanos' own; FLEET: flags
+	.ci/packages memcached
+	.ci/thanos v0.41.0 $(CURDIR)/.tools/thanos-v0.41.0
+	cd bench && go run ./fleet -memcached memcached $(FLEET)
 
 bench-dump: ## dump a table to files and load it, beside mydumper; DUMP: flags
 	.ci/packages mariadbd sysbench mydumper
