@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/thanos-io/objstore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -345,5 +346,21 @@ func TestInfo(t *testing.T) {
 	info, err = New(empty, Options{}).Info(context.Background(), nil)
 	if err != nil || info.Store.MinTime != math.MaxInt64 || info.Store.MaxTime != math.MinInt64 {
 		t.Errorf("of an empty bucket: %v, %v", info, err)
+	}
+}
+
+// TestInfoBeforeSync requests the times of a store that does not know its blocks yet. An empty range instead of an error
+// would make queriers omit the store without a warning.
+func TestInfoBeforeSync(t *testing.T) {
+	g := teststore.New(t, teststore.Options(t, objstore.NewInMemBucket()))
+	a := New(g, Options{})
+	if info, err := a.Info(t.Context(), nil); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, %v, want Unavailable", info, err)
+	}
+	if err := g.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Info(t.Context(), nil); err != nil {
+		t.Error(err)
 	}
 }

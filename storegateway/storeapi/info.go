@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -13,8 +16,12 @@ import (
 const componentType = "store"
 
 // Info implements the InfoAPI. It returns the external labels and time ranges of the blocks, by which a
-// querier decides whether to query the store, clipped to the time range of the process.
+// querier decides whether to query the store, clipped to the time range of the process. Before the first sync it
+// returns Unavailable: a querier would take an empty range for that of the store, and omit it without a warning.
 func (a *API) Info(context.Context, *storepb.InfoRequest) (*storepb.InfoResponse, error) {
+	if err := a.gateway.CheckReady(); err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
 	store := &storepb.StoreInfo{
 		MinTime: math.MaxInt64, MaxTime: math.MinInt64, // empty range until there are blocks
 		SupportsSharding: true, SupportsWithoutReplicaLabels: true,
