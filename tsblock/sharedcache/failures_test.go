@@ -149,7 +149,7 @@ func rawServer(t *testing.T, serve func(c net.Conn)) string {
 				return
 			}
 			wg.Go(func() {
-				defer c.Close() //nolint:errcheck // its client may have closed it
+				defer c.Close()
 				request := make([]byte, 4096)
 				if _, err := c.Read(request); err == nil {
 					serve(c)
@@ -158,7 +158,7 @@ func rawServer(t *testing.T, serve func(c net.Conn)) string {
 		}
 	})
 	t.Cleanup(func() {
-		l.Close() //nolint:errcheck // in use by this test only
+		l.Close()
 		testwait.Group(t, "connections", &wg)
 	})
 	return l.Addr().String()

@@ -162,7 +162,7 @@ func (s *server) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		c.Conn.Close() //nolint:errcheck // its requests are over
+		c.Conn.Close()
 	}
 	clear(s.conns)
 }
