@@ -82,7 +82,7 @@ func TestWalkSyncMapAllocs(t *testing.T) {
 	alloctest.PerThousand(t, "count", 0, func() error {
 		w.Reset()
 		heapsize.WalkSyncMap(&w, &m, walkText)
-		if n := w.Finish(); n < 100*64 {
+		if n := w.Finish(); n < 100*40 {
 			return fmt.Errorf("%d bytes", n)
 		}
 		return nil
