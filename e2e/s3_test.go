@@ -9,7 +9,9 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -26,6 +28,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
@@ -228,4 +231,45 @@ func TestStoreS3WrongCredentials(t *testing.T) {
 			t.Errorf("the secret is in the %s", where)
 		}
 	}
+}
+
+// TestS3BucketMissing expects a store and a gateway to fail at the start if their bucket does not exist, and a
+// gateway to start if it has uploaded blocks before.
+func TestS3BucketMissing(t *testing.T) {
+	server := newS3(t)
+	wrong := strings.Replace(server.url(), "s3://"+s3Bucket+"/", "s3://metrisc/", 1)
+	data := t.TempDir()
+	env := []string{"AWS_ACCESS_KEY_ID=" + s3Key, "AWS_SECRET_ACCESS_KEY=" + s3Secret}
+	serve := []string{"serve", "--listen", "127.0.0.1:0", "--backend", mariadb.Addr, "--http", "127.0.0.1:0", "--data-dir", data, "--bucket", wrong}
+	for _, args := range [][]string{{"store", "--http", "127.0.0.1:0", "--grpc", "off", "--data-dir", t.TempDir(), "--bucket", wrong}, serve} {
+		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+		cmd := exec.CommandContext(ctx, binary, args...)
+		cmd.Env = append(cmd.Environ(), env...)
+		out, err := cmd.CombinedOutput()
+		cancel()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "metrisc") || !strings.Contains(string(out), "correct --bucket") {
+			t.Errorf("tare %s: %v\n%s", args[0], err, out)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(data, "history", "series", "thanos.shipper.json"), []byte(`{"version": 1, "uploaded": ["01M85R3FJ8BSQ2PF1NFR3H5KP3"]}`), 0o600))
+	cmd := exec.Command(binary, append(serve, "--diag-format", "json")...)
+	cmd.Env = append(cmd.Environ(), env...)
+	synced, ready := make(chan string, 1), make(chan string, 1)
+	startChild(t, cmd, func(text []byte) {
+		var line struct{ Msg, Error string }
+		switch _ = json.Unmarshal(text, &line); line.Msg {
+		case "gateway is ready":
+			ready <- line.Msg
+		case "bucket sync failed; known blocks are still served":
+			select {
+			case synced <- line.Error:
+			default:
+			}
+		}
+	})
+	if err := testwait.Receive(t, "a failed sync", synced); !strings.Contains(err, "metrisc") {
+		t.Errorf("the sync fails with %s", err)
+	}
+	testwait.Receive(t, "a gateway that is ready", ready)
 }

@@ -47,6 +47,12 @@ func readShipped(dir string) ([]ulid.ULID, error) {
 	return file.Uploaded, nil
 }
 
+// Shipped reports whether blocks were uploaded from a directory of series, or whether that is unknown.
+func Shipped(dir string) bool {
+	ids, err := readShipped(dir)
+	return len(ids) > 0 || err != nil
+}
+
 // writeShipped atomically replaces the file.
 func writeShipped(dir string, ids []ulid.ULID) error {
 	slices.SortFunc(ids, ulid.ULID.Compare)

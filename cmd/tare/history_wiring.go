@@ -8,12 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	promlabel "github.com/prometheus/common/model"
 	"github.com/thanos-io/objstore"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/remotewrite"
@@ -28,6 +28,7 @@ import (
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/bucketurl"
 	"github.com/taredb/tare/tsblock"
 	"github.com/taredb/tare/tsblock/diskcache"
 	"github.com/taredb/tare/tsblock/sharedcache"
@@ -123,6 +124,7 @@ func (h *historyService) open() error {
 			Disk:        h.disk,
 			Shared:      h.shared,
 			Pool:        h.pool,
+			Missing:     missingBucket(filepath.Join(dir, "series")),
 			Log:         h.server.Log,
 			Registerer:  h.registry,
 		},
@@ -288,25 +290,38 @@ func (h *historyService) run(ctx context.Context) error {
 	if h.archive == nil {
 		return h.makeRoom(ctx)
 	}
-	var parts sync.WaitGroup
-	defer parts.Wait()
-	parts.Go(func() { _ = h.gateway.Run(ctx) }) // its only error is the cancellation
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return h.gateway.Run(ctx) })
 	if h.sender != nil {
-		parts.Go(func() { h.sender.Run(ctx) })
+		parts.Go(func() error {
+			h.sender.Run(ctx)
+			return nil
+		})
 	}
-	parts.Go(func() {
+	parts.Go(func() error {
 		every := time.NewTicker(time.Minute)
 		defer every.Stop()
 		for {
 			select {
 			case <-ctx.Done():
-				return
+				return nil
 			case <-every.C:
 				h.pool.Age()
 			}
 		}
 	})
-	return h.archive.Run(ctx)
+	parts.Go(func() error { return h.archive.Run(ctx) })
+	return parts.Wait() //nolint:wrapcheck // errors of the parts
+}
+
+// missingBucket returns a function that reports whether an error means that the bucket does not exist, in which case
+// the gateway fails at its start: before the first block was uploaded from a directory of series. Later it starts
+// without the bucket.
+func missingBucket(series string) func(error) bool {
+	if history.Shipped(series) {
+		return nil
+	}
+	return bucketurl.Missing
 }
 
 // makeRoom evicts digests that are not called any more, which a written history does in its rounds. The table

@@ -103,6 +103,7 @@ func (s *storeService) Open(context.Context) (err error) {
 			Bucket:        s.bucket,
 			LocalBucket:   s.cfg.Bucket.Local(),
 			PlainBucket:   s.cfg.Bucket.Plain(),
+			Missing:       bucketurl.Missing,
 			Layout:        s.cfg.Layout,
 			Tenants:       s.cfg.Tenants,
 			Shard:         s.cfg.Shard,

@@ -116,6 +116,44 @@ func TestRunWhenTheBucketFails(t *testing.T) {
 	})
 }
 
+// TestRunWithoutBucket expects Run to fail if the bucket does not exist at the first sync, and to retry if it disappears
+// later.
+func TestRunWithoutBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := testbucket.NewFailing(objstore.NewInMemBucket())
+		uploadBlock(t, bucket, "A")
+		o := testOptions(t, bucket)
+		o.SyncInterval, o.CallTries = time.Minute, 1
+		o.Missing = func(err error) bool { return err != nil }
+		start := time.Now()
+		g := runSyncer(t, o)
+		at(start, time.Second)
+		bucket.Fail(testbucket.FailRule{Times: -1, How: testbucket.FailError})
+		at(start, 10*time.Minute)
+		if len(g.Blocks()) != 1 || g.Status().Error == "" {
+			t.Errorf("without the bucket: %d blocks, %+v", len(g.Blocks()), g.Status())
+		}
+		bucket.Heal()
+		at(start, 12*time.Minute)
+		if g.Status().Error != "" {
+			t.Errorf("with the bucket again: %+v", g.Status())
+		}
+
+		bucket.Fail(testbucket.FailRule{Times: -1, How: testbucket.FailError})
+		fresh, err := New(testOptions(t, bucket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh.options.Missing = o.Missing
+		if err := fresh.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "correct --bucket") {
+			t.Errorf("at the start: %v", err)
+		}
+		if err := fresh.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRunEndsASync cancels Run during a sync, which closes the blocks that it had opened.
 func TestRunEndsASync(t *testing.T) {
 	for _, f := range []testbucket.Failure{testbucket.FailHang, testbucket.FailStall} {

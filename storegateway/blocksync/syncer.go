@@ -33,6 +33,10 @@ type Options struct {
 	// twice.
 	PlainBucket bool
 
+	// Missing reports whether an error means that Bucket does not exist. Run then fails, unless an earlier sync was
+	// successful; nil: it retries.
+	Missing func(error) bool
+
 	Layout  Layout   // default: LayoutAuto
 	Tenants []string // tenants of a Mimir bucket to serve; default: all
 	Shard   Shard    // default: all blocks
@@ -216,10 +220,12 @@ func (s *Syncer) nudge() {
 const minSyncPause = 2 * time.Second
 
 // Run syncs with the bucket until the context is done, and unloads headers that no query uses. It then
-// returns nil: a failure of the bucket does not stop it.
+// returns nil: a failure of the bucket does not stop it, except Options.Missing.
 func (s *Syncer) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	defer others.Wait()
+	defer stop()
 	others.Go(func() {
 		for sleep(ctx, s.options.HeaderIdle) == nil {
 			s.UnloadIdle()
@@ -239,6 +245,9 @@ func (s *Syncer) Run(ctx context.Context) error {
 			return nil
 		}
 		pause := s.options.SyncInterval
+		if err != nil && s.options.Missing != nil && s.options.Missing(err) && s.Status().LastGood.IsZero() {
+			return fmt.Errorf("%w Create it, or correct --bucket", err)
+		}
 		if err != nil {
 			failures++
 			pause = min(pause, backoff(failures, 2*minSyncPause, DefaultSyncInterval))

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/go-kit/log"
+	"github.com/minio/minio-go/v7"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 	"github.com/thanos-io/objstore/providers/s3"
@@ -245,6 +246,12 @@ func (b URL) Create() error {
 		return fmt.Errorf("create bucket %s: %w", b.text, err)
 	}
 	return nil
+}
+
+// Missing reports whether an error of a bucket's call means that the bucket does not exist.
+func Missing(err error) bool {
+	var s3 minio.ErrorResponse
+	return errors.As(err, &s3) && s3.Code == "NoSuchBucket"
 }
 
 // Open returns the bucket. It sends no request: the first sync finds out whether the bucket is readable.

@@ -3,6 +3,8 @@ package bucketurl
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -209,4 +211,29 @@ func ExampleParse() {
 	// Output:
 	// s3://metrics/tsdb?endpoint=minio.example.net%3A9000&path_style=true <nil>
 	// a bucket URL holds no credentials: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a shared credentials file, or config_file=
+}
+
+// TestMissing lists a bucket of servers that respond with an error.
+func TestMissing(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for code, missing := range map[string]bool{"NoSuchBucket": true, "AccessDenied": false, "NoSuchKey": false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+		}))
+		defer s.Close()
+		u, err := Parse("s3://metrics/tsdb?insecure=true&path_style=true&region=eu-test&endpoint=" + strings.TrimPrefix(s.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := u.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Iter(t.Context(), "", func(string) error { return nil })
+		if err == nil || Missing(fmt.Errorf("list: %w", err)) != missing {
+			t.Errorf("%s: %v is a missing bucket: %t, want %t", code, err, !missing, missing)
+		}
+	}
 }
