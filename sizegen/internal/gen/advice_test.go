@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"testing"
 )
 
-// TestAdvice applies the suggestions of all transcripts literally: each directive is inserted at its
+var allAdvice = flag.Bool("all", false, "TestAdvice and TestAdviceStandard apply the suggestions for the standard library's types, which take long to load, too")
+
+// TestAdvice applies the suggestions of the transcripts literally: each directive is inserted at its
 // position, and the code is generated again, until there are no further suggestions. Then it compiles.
 func TestAdvice(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -24,7 +27,7 @@ func TestAdvice(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, c := range commands(t, string(text)) {
-				if !strings.Contains(c.output, "\ttry: ") {
+				if !strings.Contains(c.output, "\ttry: ") || strings.Contains(path, "standard") && !*allAdvice {
 					continue
 				}
 				t.Run(filepath.Base(path), func(t *testing.T) {
@@ -42,6 +45,9 @@ func TestAdvice(t *testing.T) {
 // TestAdviceStandard applies the suggestions for types of the standard library that caches should not
 // contain.
 func TestAdviceStandard(t *testing.T) {
+	if !*allAdvice {
+		t.Skip("with -all only: it loads much of the standard library")
+	}
 	const files = `package a
 
 import (
