@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
@@ -146,30 +148,46 @@ func (a *ArchiveReader) points(ctx context.Context, q *TopQuery, top *Top, respo
 	err = p.try(func() error {
 		all = make([]totalPoint, x.n)
 		top.resetPoints(x)
-		details := top.details()
-		reader := rollup.NewDetailReader(details)
-		defer reader.Close()
-		rows := make(map[*rollup.Detail]*TopRow, len(details))
-		for i, d := range details {
-			rows[d] = &top.Rows[i]
+		// The files of the two halves of the range have no point in common.
+		var halves [2]plan
+		for _, file := range p.files {
+			half := &halves[0]
+			if 2*x.point(file.begin) >= x.n {
+				half = &halves[1]
+			}
+			half.files = append(half.files, file)
 		}
-		return p.each(ctx, func(f *rollup.File, file *planned) error {
-			point := x.point(file.begin)
-			if err := all[point].addTotals(f); err != nil {
-				return err
-			}
-			if any, err := reader.Find(f); err != nil || !any {
-				return err
-			}
-			return reader.Each(f, rollup.ColNanos, func(i int, n uint64) {
-				rows[reader.Of[i]].Points[point] += float64(n) / 1e9 / x.length(point).Seconds()
-			})
+		return parallel.ForEach(ctx, runtime.GOMAXPROCS(0), halves[:], func(ctx context.Context, half plan) error {
+			return half.addPoints(ctx, top, x, all)
 		})
 	})
 	if err == nil {
 		top.Series.fill(x, all)
 	}
 	return err
+}
+
+// addPoints adds the counts in the plan's files to the points of all statements and of top's rows.
+func (p *plan) addPoints(ctx context.Context, top *Top, x axis, all []totalPoint) error {
+	details := top.details()
+	reader := rollup.NewDetailReader(details)
+	defer reader.Close()
+	rows := make(map[*rollup.Detail]*TopRow, len(details))
+	for i, d := range details {
+		rows[d] = &top.Rows[i]
+	}
+	return p.each(ctx, func(f *rollup.File, file *planned) error {
+		point := x.point(file.begin)
+		if err := all[point].addTotals(f); err != nil {
+			return err
+		}
+		if any, err := reader.Find(f); err != nil || !any {
+			return err
+		}
+		return reader.Each(f, rollup.ColNanos, func(i int, n uint64) {
+			rows[reader.Of[i]].Points[point] += float64(n) / 1e9 / x.length(point).Seconds()
+		})
+	})
 }
 
 // resetPoints resets the points.
