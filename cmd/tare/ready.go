@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
@@ -58,7 +59,13 @@ type clientFlags struct {
 
 func (f *clientFlags) add(cmd *cobra.Command, of string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.URL, "url", "http://127.0.0.1:8316", "`address` of the "+of+"'s HTTP side (its --http)")
+	flags.StringVar(&f.options.URL, "url", "http://127.0.0.1:8316", "`address` of the "+of+"'s HTTP side (its --http); --http is the same")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "http" {
+			name = "url"
+		}
+		return pflag.NormalizedName(name)
+	})
 	flags.StringVar(&f.options.User, "user", "", "account of --url")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token of an account in its first line; without one or --user, "+topToken)
