@@ -10,15 +10,19 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them. Of the
 # others, which are the same code without it, `make test` repeats the allocation tables. `make invariants` tests all.
-INVARIANTS := ./activeseries/... ./sizegen/bytecache/... ./sqlplan/... ./frontend/... ./stmtstats/... ./tsblock/... ./slab/... ./storegateway/...
+# Packages below these that link none of the code with the tag (tsblock/diskcache, tsblock/sharedcache) are left out.
+INVARIANTS := ./activeseries ./sizegen/bytecache ./sqlplan ./frontend ./stmtstats ./tsblock ./slab ./storegateway ./storegateway/blocksync ./storegateway/storeapi
 # Tests of many blocks or faults, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
 MANYBLOCKS := ^(TestS3Faults|TestMixedResolutions|TestManySmallBlocks|TestTenThousandBlocks|TestWindows.*)$$
 ALLOCATIONS := ./calls ./explain ./gateway ./markers ./mysqlwire ./querylog ./rowstream ./sqldigest ./throttle ./tick
 
 # Where goroutines share memory and a run is short; of the other packages, the tests that share it. `make race` has all.
-RACE := ./slab/... ./tick/... ./netloop/... ./gateway/switchover ./internal/memory/...
+# The detector compiles every dependency again. Packages that depend on Vitess' parser or a binlog client take half of
+# that time: their tests are in `make race-parser`, a part of `make e2e` and `make soak`.
+RACE := ./slab ./tick ./netloop ./gateway/switchover
 RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEveryLineArrives|TestSlowReader|TestExchangeNeverLeaks|TestSwitchUnderLoad|TestWhileHeld|TestDrain|TestKill|TestOddLogins|TestPanicEndsOneSession|TestReadBuffersAreShared)$$
-RACESOME := ./activeseries ./gateway ./mysqlconn ./querylog ./sizegen/bytecache ./sqlplan ./stmtstats
+RACESOME := ./activeseries ./querylog ./sizegen/bytecache ./stmtstats
+RACEPARSER := ./gateway ./mysqlconn ./sqlplan
 
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
@@ -35,7 +39,7 @@ TESTGOGC ?= 400
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race race-parser lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -66,7 +70,7 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
 
-soak: ## make test ROUNDS (20) times, half of them under load; failed rounds are kept in bin/soak
+soak: ## make test and race-parser ROUNDS (20) times, half of them under load; failed rounds are kept in bin/soak
 	.ci/soak $(ROUNDS)
 
 invariants: ## test with the tag invariants, long tests too
@@ -76,6 +80,11 @@ invariants: ## test with the tag invariants, long tests too
 race: ## test everything with the race detector
 	.ci/packages mariadbd gcc
 	go test -race $(PACKAGES)
+
+race-parser: ## test what depends on the SQL parser and shares memory with the race detector, short tests
+	.ci/packages mariadbd gcc
+	go test -vet=off -short -race ./internal/memory
+	go test -vet=off -short -race -run '$(RACETESTS)' $(RACEPARSER)
 
 lint: $(LINT) ## run the linters of .golangci.yml; check words and names against the glossary
 	$(LINT) run $(PACKAGES)
@@ -95,6 +104,7 @@ fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, Ti
 
 e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	e2e/run
+	$(MAKE) race-parser
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter
