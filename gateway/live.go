@@ -14,11 +14,10 @@ const (
 	liveBuckets = 40 * liveSub    // microseconds up to 2^40
 )
 
-// live counts the statements of the last seconds: one slot per second, each a histogram of durations in
+// live counts a stripe's statements of the last seconds: one slot per second, each a histogram of durations in
 // microseconds, log-linear with liveSub buckets per power of two. Recording is a few atomic additions; a slot
 // is cleared by the first statement of its second.
 type live struct {
-	base     time.Time
 	clearing sync.Mutex // once a second
 	slots    [liveSlots]liveSlot
 }
@@ -43,8 +42,6 @@ type Live struct {
 	Connections int `json:"connections"` // currently connected clients
 }
 
-func newLive(now time.Time) *live { return &live{base: now} }
-
 func liveBucket(us uint64) int {
 	if us < liveSub {
 		return int(us)
@@ -63,9 +60,12 @@ func liveValue(b int) float64 {
 	return float64(low) + float64(uint64(1)<<e)/2
 }
 
-// record counts a statement that finished at now. It does not allocate.
-func (l *live) record(now time.Time, d time.Duration, failed bool) {
-	second := int64(now.Sub(l.base)/time.Second) + 1
+// liveSecond numbers the seconds since the server's start, from 1.
+func liveSecond(sinceStart time.Duration) int64 { return int64(sinceStart/time.Second) + 1 }
+
+// record counts a statement that finished at a time since the server's start. It does not allocate.
+func (l *live) record(finished, d time.Duration, failed bool) {
+	second := liveSecond(finished)
 	s := &l.slots[second%liveSlots]
 	if s.second.Load() != second {
 		l.clearSlot(s, second)
@@ -92,24 +92,27 @@ func (l *live) clearSlot(s *liveSlot, second int64) {
 	s.second.Store(second)
 }
 
-// read sums the whole seconds before now.
-func (l *live) read(now time.Time) Live {
-	second := int64(now.Sub(l.base)/time.Second) + 1
+// live sums the whole seconds that had passed at a time since the server's start, over all stripes.
+func (m *metrics) live(sinceStart time.Duration) Live {
+	second := liveSecond(sinceStart)
 	out := Live{Seconds: float64(min(second-1, liveSeconds))}
 	var sum [liveBuckets]uint64
 	var total uint64
-	for i := range l.slots {
-		s := &l.slots[i]
-		at := s.second.Load()
-		if at >= second || at < second-liveSeconds || at == 0 {
-			continue
-		}
-		out.Statements += s.calls.Load()
-		out.Errors += s.errors.Load()
-		for b := range s.buckets {
-			n := uint64(s.buckets[b].Load())
-			sum[b] += n
-			total += n
+	for i := range m.stripes {
+		l := &m.stripes[i].live
+		for i := range l.slots {
+			s := &l.slots[i]
+			at := s.second.Load()
+			if at >= second || at < second-liveSeconds || at == 0 {
+				continue
+			}
+			out.Statements += s.calls.Load()
+			out.Errors += s.errors.Load()
+			for b := range s.buckets {
+				n := uint64(s.buckets[b].Load())
+				sum[b] += n
+				total += n
+			}
 		}
 	}
 	if out.Seconds > 0 {

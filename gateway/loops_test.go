@@ -123,3 +123,43 @@ func TestReadBuffersAreShared(t *testing.T) {
 		t.Errorf("%d bytes of read buffers are accounted, %d are free", got, want)
 	}
 }
+
+// TestLoopsShareNoCounters counts the statements of each loop's sessions in a stripe of the loop's own, live
+// ones included, and logs them as one writer.
+func TestLoopsShareNoCounters(t *testing.T) {
+	const loops, perLoop, statements = 2, 3, 5
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), func(o *Options) { o.Loops = loops })
+	if g.loops.Loops() != loops {
+		t.Skip("no loops on this platform")
+	}
+	var clients []*mysqlconn.Client
+	for range loops * perLoop {
+		clients = append(clients, mustConnect(t, g.addr))
+	}
+	for _, c := range clients {
+		for range statements {
+			if _, err := exec(t, c, "select 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	writers := make(map[uint64]int)
+	for i := range loops * perLoop * statements {
+		r, _, _ := g.records.wait(t, i)
+		writers[r.Writer]++
+	}
+	for loop := range loops {
+		c := &g.metrics.stripes[loop]
+		var counted, live uint64
+		for i := range c.durations {
+			counted += c.durations[i].Load()
+		}
+		for i := range c.live.slots {
+			live += c.live.slots[i].calls.Load()
+		}
+		const want = perLoop * statements
+		if counted != want || live == 0 || writers[uint64(loop)+1] != want {
+			t.Errorf("loop %d: %d statements counted, %d live, %d by its writer, want %d", loop, counted, live, writers[uint64(loop)+1], want)
+		}
+	}
+}

@@ -22,8 +22,8 @@ var durationBounds = [...]float64{
 	0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 }
 
-// A stripe has the counters of some of the sessions, so that sessions on different CPUs do not write to the
-// same memory for each statement.
+// A stripe has the counters of some of the sessions: of one loop's, so that no two CPUs write to the same
+// memory for each statement, or without loops of one in several.
 type stripe struct {
 	logins, refused, kills            atomic.Uint64
 	rows, affected, bytesIn, bytesOut atomic.Uint64
@@ -32,6 +32,7 @@ type stripe struct {
 	statements                        [statementTypes]atomic.Uint64
 	durations                         [len(durationBounds) + 1]atomic.Uint64
 	durationNanos                     atomic.Uint64
+	live                              live
 	_                                 [64]byte
 }
 
@@ -84,11 +85,11 @@ type metrics struct {
 	backendsGone, backendsGoneIdle                       atomic.Uint64
 }
 
-func newMetrics() *metrics {
-	return &metrics{stripes: make([]stripe, min(2*runtime.NumCPU(), 16))}
+func newMetrics(loops int) *metrics {
+	return &metrics{stripes: make([]stripe, max(min(2*runtime.NumCPU(), 16), loops))}
 }
 
-// stripe returns the stripe for the next session.
+// stripe returns the stripe for a session that no loop serves, such as one that is logging in.
 func (m *metrics) stripe() *stripe { return &m.stripes[int(m.next.Add(1))%len(m.stripes)] }
 
 func (m *metrics) sum(of func(*stripe) uint64) (total uint64) {

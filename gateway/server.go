@@ -33,7 +33,6 @@ type Server struct {
 
 	readerBytes atomic.Int64 // bytes of readers, in use or free
 	metrics     *metrics
-	live        *live
 	users       userLimit
 	newcomers   unauthenticated
 	maxByFiles  int // maximum sessions
@@ -69,7 +68,7 @@ func New(o Options) (*Server, error) {
 		opts:      o,
 		started:   time.Now(),
 		buffers:   newBufferPool(o.BufferBytes),
-		metrics:   newMetrics(),
+		metrics:   newMetrics(max(o.Loops, 0)),
 		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
 		newcomers: unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
 		registry:  registry{sessions: make(map[*session]struct{})},
@@ -90,7 +89,6 @@ func New(o Options) (*Server, error) {
 	}
 	s.readers = make([]readBuffers, s.loops.Loops())
 	s.boundByFiles()
-	s.live = newLive(s.started)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -356,7 +354,7 @@ func (s *Server) sessionEnded(ses *session, err error) {
 
 // Live returns metrics of the last 10 seconds.
 func (s *Server) Live() Live {
-	l := s.live.read(time.Now())
+	l := s.metrics.live(time.Since(s.started))
 	l.Connections = s.Sessions()
 	return l
 }

@@ -35,6 +35,7 @@ type session struct {
 	lane     uint32  // the gate's value while this session's commands may pass
 	maria    bool    // backend is MariaDB, whose status reports ANSI_QUOTES
 	counters *stripe
+	writer   uint64        // number of the loop for the log, from 1; 0 without one
 	task     *netloop.Task // nil until the login is over
 	readers  *readBuffers  // of the loop; nil: the session has private read buffers
 
@@ -163,7 +164,7 @@ func (s *session) serve(t *netloop.Task) {
 	defer s.srv.recovered(s)
 	defer s.close()
 	s.task = t
-	s.shareBuffers()
+	s.joinLoop()
 	s.wake(s.causes.Load()) // an interruption during the move to the loop
 	for {
 		err := s.turn()
@@ -175,6 +176,18 @@ func (s *session) serve(t *netloop.Task) {
 		}
 		return
 	}
+}
+
+// joinLoop makes the session use the memory of its loop: what a loop's sessions write for each statement, no
+// other CPU writes.
+func (s *session) joinLoop() {
+	loop, ok := s.task.Loop()
+	if !ok {
+		return
+	}
+	s.counters = &s.srv.metrics.stripes[loop]
+	s.writer = uint64(loop) + 1
+	s.shareBuffers()
 }
 
 func (s *session) close() {

@@ -428,6 +428,7 @@ func (s *session) beginRecord() {
 	s.rec = querylog.Record{
 		Start:        s.msg.start,
 		ConnectionID: uint64(s.connID),
+		Writer:       s.writer,
 		Client:       s.remote,
 		User:         s.userName,
 		Schema:       s.schemaName,
@@ -469,7 +470,7 @@ func (s *session) record(err error) {
 		r.Text, r.Normalized, r.Digest, r.Tags, r.StatementName = nil, nil, [16]byte{}, nil, nil
 	}
 	s.counters.statement(s.plan, r)
-	s.srv.live.record(now, r.Total, r.ErrorNumber != 0)
+	s.counters.live.record(now.Sub(s.srv.started), r.Total, r.ErrorNumber != 0)
 	s.srv.opts.Log.Log(r)
 	for _, o := range s.srv.opts.Observers {
 		o.Observe(r)

@@ -1,6 +1,8 @@
 package querylog
 
 import (
+	"context"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -73,6 +75,38 @@ func BenchmarkLog(b *testing.B) {
 					l.Log(r)
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkWriters logs the records of 256 connections from as many goroutines as there are CPUs, as event
+// loops do: buffers chosen by connection are written by all CPUs in turn, those chosen by writer by one each.
+func BenchmarkWriters(b *testing.B) {
+	for _, by := range []string{"connection", "writer"} {
+		b.Run("by="+by, func(b *testing.B) {
+			l, err := New(Options{Sinks: []SinkOptions{{Path: filepath.Join(b.TempDir(), "query.log")}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = l.Close(context.Background()) }()
+			var loops atomic.Uint64
+			b.ReportAllocs()
+			before := cpu(b)
+			b.RunParallel(func(pb *testing.PB) {
+				r := Record{
+					Start: time.Now(), Total: time.Millisecond, User: "app", Schema: "shop", Backend: "127.0.0.1:3306",
+					StatementType: "select", Digest: [16]byte{1}, Normalized: []byte("SELECT `c` FROM `sbtest1` WHERE `id` = ?"),
+				}
+				loop := loops.Add(1)
+				if by == "writer" {
+					r.Writer = loop
+				}
+				for i := uint64(0); pb.Next(); i++ {
+					r.ConnectionID = i%256 + 1
+					l.Log(&r)
+				}
+			})
+			b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }

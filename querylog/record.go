@@ -1,6 +1,7 @@
 package querylog
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -18,10 +19,15 @@ type Record struct {
 	FirstByte time.Duration // from sending the command to the backend until its first byte is read
 
 	ConnectionID uint64 // of the client's connection, as in SHOW PROCESSLIST
-	Client       netip.AddrPort
-	User         string
-	Schema       string
-	Backend      string // the backend's name in the configuration
+
+	// Writer identifies the thread or loop that logs the records of this and of other connections, one at a
+	// time: they share a buffer that no other writer waits for. 0: the buffer is chosen by ConnectionID.
+	Writer uint64
+
+	Client  netip.AddrPort
+	User    string
+	Schema  string
+	Backend string // the backend's name in the configuration
 
 	Command       mysqlwire.Command
 	StatementType string   // "select", "insert", …
@@ -80,7 +86,7 @@ func (r *Record) Facts() Facts {
 		Rows:   r.RowsReturned,
 		Failed: r.ErrorNumber != 0,
 		Digest: r.Digest,
-		Origin: r.ConnectionID,
+		Origin: cmp.Or(r.Writer, r.ConnectionID),
 	}
 }
 
