@@ -87,22 +87,7 @@ func sameKey(m *tabledef.Mapping, source, target *rowstream.Table) error {
 
 // safeKeys returns an error for unique keys by which rows could be equal that are not in the source.
 func safeKeys(m *tabledef.Mapping, source, target *rowstream.Table) error {
-	had := make(map[string]bool)
-	for _, k := range rowstream.CreateKeys(source.Create) {
-		if k.Kind == "PRIMARY KEY" || k.Kind == "UNIQUE KEY" {
-			parts := make([]string, len(k.Parts))
-			for i, part := range k.Parts {
-				parts[i] = strings.ToLower(part)
-				for _, c := range m.Columns {
-					if rest, ok := strings.CutPrefix(parts[i], strings.ToLower(rowstream.Ident(c.From))); ok && c.From != "" {
-						parts[i] = strings.ToLower(rowstream.Ident(c.Column.Name)) + rest
-						break
-					}
-				}
-			}
-			had[strings.Join(parts, ",")] = true
-		}
-	}
+	had := uniqueKeys(m, source)
 	for _, k := range rowstream.CreateKeys(target.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
@@ -124,6 +109,32 @@ func safeKeys(m *tabledef.Mapping, source, target *rowstream.Table) error {
 		}
 	}
 	return nil
+}
+
+// uniqueKeys returns the parts of the source's unique keys, in lower case, by the names that the columns have in the target.
+func uniqueKeys(m *tabledef.Mapping, source *rowstream.Table) map[string]bool {
+	all := make(map[string]bool)
+	for _, k := range rowstream.CreateKeys(source.Create) {
+		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
+			continue
+		}
+		parts := make([]string, len(k.Parts))
+		for i, part := range k.Parts {
+			parts[i] = mappedPart(m, strings.ToLower(part))
+		}
+		all[strings.Join(parts, ",")] = true
+	}
+	return all
+}
+
+// mappedPart returns a part of a key, in lower case, by the name that its column has in the target.
+func mappedPart(m *tabledef.Mapping, part string) string {
+	for _, c := range m.Columns {
+		if rest, ok := strings.CutPrefix(part, strings.ToLower(rowstream.Ident(c.From))); ok && c.From != "" {
+			return strings.ToLower(rowstream.Ident(c.Column.Name)) + rest
+		}
+	}
+	return part
 }
 
 var integerType = regexp.MustCompile(`^(tiny|small|medium|big)?int$`)

@@ -120,8 +120,11 @@ var hows = map[string]struct {
 }
 
 func (w *planWalk) walk(node any, level, depth int, how string) error {
-	if level > maxDepth {
-		return fmt.Errorf("deeper than %d levels", maxDepth)
+	switch node.(type) {
+	case []any, map[string]any:
+		if level > maxDepth {
+			return fmt.Errorf("deeper than %d levels", maxDepth)
+		}
 	}
 	switch node := node.(type) {
 	case []any:
@@ -140,19 +143,15 @@ func (w *planWalk) walk(node any, level, depth int, how string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(node)) {
 			next, below := how, depth
-			if h, ok := hows[name]; ok {
-				if h.name != "" {
-					next = h.name
-				}
-				if h.deeper {
-					below++
-				}
+			h := hows[name]
+			if h.name != "" {
+				next = h.name
 			}
-			switch child := node[name].(type) {
-			case []any, map[string]any:
-				if err := w.walk(child, level+1, below, next); err != nil {
-					return err
-				}
+			if h.deeper {
+				below++
+			}
+			if err := w.walk(node[name], level+1, below, next); err != nil {
+				return err
 			}
 		}
 	}

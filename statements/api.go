@@ -141,15 +141,9 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 		case "points":
 			number(name, text, &q.Points)
 		case "compare":
-			q.Compare, err = strconv.ParseBool(text)
-			if err != nil {
-				err = fmt.Errorf("compare is %.40q: want true or false", text)
-			}
+			q.Compare, err = parseBool(name, text)
 		case "durations":
-			q.Durations, err = strconv.ParseBool(text)
-			if err != nil {
-				err = fmt.Errorf("durations is %.40q: want true or false", text)
-			}
+			q.Durations, err = parseBool(name, text)
 		case "called_since":
 			q.CalledSince, err = parseMoment(text, now)
 		case "source":
@@ -175,6 +169,14 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 		}
 	}
 	return q, ranker, q.Validate()
+}
+
+func parseBool(name, text string) (bool, error) {
+	b, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("%s is %.40q: want true or false", name, text)
+	}
+	return b, nil
 }
 
 // parseMoment parses a time: now, now-90m, RFC 3339, or Unix seconds.

@@ -163,6 +163,17 @@ func (t *Table) check() error {
 			return err
 		}
 	}
+	if err := t.checkChunks(); err != nil {
+		return err
+	}
+	if !fs.ValidPath(t.Create.Name) {
+		return fmt.Errorf("its definition has the name %.100q", t.Create.Name)
+	}
+	return nil
+}
+
+// checkChunks returns an error unless each chunk starts at the end of the previous one, and has files of valid names.
+func (t *Table) checkChunks() error {
 	var after mysqlwire.TextRow
 	for i, c := range t.Chunks {
 		if c == nil {
@@ -171,7 +182,7 @@ func (t *Table) check() error {
 		if !sameKey(after, c.After) || i > 0 && after == nil {
 			return fmt.Errorf("chunk %d does not start at the end of the previous one", i)
 		}
-		if after = c.Upto; after != nil && len(after) != len(s.Key) {
+		if after = c.Upto; after != nil && len(after) != len(t.Shape.Key) {
 			return fmt.Errorf("chunk %d ends at a key of %d columns", i, len(after))
 		}
 		for _, f := range c.Files {
@@ -179,9 +190,6 @@ func (t *Table) check() error {
 				return fmt.Errorf("chunk %d has a file of the name %.100q", i, f.Name)
 			}
 		}
-	}
-	if !fs.ValidPath(t.Create.Name) {
-		return fmt.Errorf("its definition has the name %.100q", t.Create.Name)
 	}
 	return nil
 }

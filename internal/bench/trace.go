@@ -193,20 +193,12 @@ func (t *trace) take(records []traceRecord) {
 		}
 		st := traceStatement{schema: rec.Schema, text: text, errorNumber: rec.ErrorNumber}
 		if rec.Command == commandExecute {
-			st.text = text
 			if rec.StatementID != 0 {
 				st.text = cmp.Or(st.text, prepared[byID])
 			}
 			st.text = cmp.Or(st.text, prepared[byDigest])
 			st.prepared = true
-			for _, b := range rec.Binds {
-				if b.isParameter() {
-					v, ok := b.driverValue()
-					whole = whole && ok
-					st.values = append(st.values, v)
-				}
-			}
-			whole = whole && rec.BindsCount == 0
+			whole = st.takeValues(rec) && whole
 		}
 		switch {
 		case st.text == "":
@@ -230,4 +222,17 @@ func (t *trace) take(records []traceRecord) {
 		t.conns[at].statements = append(t.conns[at].statements, st)
 		t.total++
 	}
+}
+
+// takeValues takes the values of an execution's parameters, and reports whether they are whole.
+func (st *traceStatement) takeValues(rec *traceRecord) bool {
+	whole := rec.BindsCount == 0
+	for _, b := range rec.Binds {
+		if b.isParameter() {
+			v, ok := b.driverValue()
+			whole = whole && ok
+			st.values = append(st.values, v)
+		}
+	}
+	return whole
 }

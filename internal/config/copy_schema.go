@@ -23,6 +23,32 @@ func kindList() string {
 // validateSelection reads the tables, schemas and patterns to copy.
 func (c *Copy) validateSelection() (errs []error) {
 	c.Tables, c.Selection, c.Collations = nil, inventory.Selection{}, nil
+	errs = append(errs, c.validateTables()...)
+	for _, text := range splitLists(c.schemas) {
+		switch {
+		case text == "" || strings.ContainsAny(text, "*?"):
+			errs = append(errs, fmt.Errorf("--schema %q: want the name of a schema; patterns are for --tables", text))
+		case slices.Contains(c.Selection.Schemas, text):
+			errs = append(errs, fmt.Errorf("--schema names %s twice", text))
+		default:
+			c.Selection.Schemas = append(c.Selection.Schemas, text)
+		}
+	}
+	for _, text := range splitLists(c.excludes) {
+		p, err := inventory.ParsePattern(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--exclude: %w", err))
+		}
+		c.Selection.Exclude = append(c.Selection.Exclude, p)
+	}
+	c.Selection.Users, c.Selection.ExcludeUsers, c.Selection.GrantExisting = c.users, splitLists(c.excludedUsers), splitLists(c.existingUsers)
+	errs = append(errs, c.validateObjects()...)
+	errs = append(errs, c.validateCollations()...)
+	return append(errs, c.validateWhole()...)
+}
+
+// validateTables reads the tables and the patterns of tables to copy.
+func (c *Copy) validateTables() (errs []error) {
 	var named []string
 	for text := range strings.SplitSeq(c.tables, ",") {
 		text = strings.TrimSpace(text)
@@ -45,25 +71,11 @@ func (c *Copy) validateSelection() (errs []error) {
 			errs = append(errs, fmt.Errorf("--tables: %w", err))
 		}
 	}
-	for _, text := range splitLists(c.schemas) {
-		switch {
-		case text == "" || strings.ContainsAny(text, "*?"):
-			errs = append(errs, fmt.Errorf("--schema %q: want the name of a schema; patterns are for --tables", text))
-		case slices.Contains(c.Selection.Schemas, text):
-			errs = append(errs, fmt.Errorf("--schema names %s twice", text))
-		default:
-			c.Selection.Schemas = append(c.Selection.Schemas, text)
-		}
-	}
-	for _, text := range splitLists(c.excludes) {
-		p, err := inventory.ParsePattern(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--exclude: %w", err))
-		}
-		c.Selection.Exclude = append(c.Selection.Exclude, p)
-	}
-	c.Selection.Users, c.Selection.ExcludeUsers, c.Selection.GrantExisting = c.users, splitLists(c.excludedUsers), splitLists(c.existingUsers)
-	errs = append(errs, c.validateObjects()...)
+	return errs
+}
+
+// validateCollations reads the collations that the target has under other names.
+func (c *Copy) validateCollations() (errs []error) {
 	for _, text := range c.collations {
 		from, to, ok := strings.Cut(text, "=")
 		if from, to = strings.TrimSpace(from), strings.TrimSpace(to); !ok || !collationName(from) || !collationName(to) {
@@ -75,7 +87,7 @@ func (c *Copy) validateSelection() (errs []error) {
 		}
 		c.Collations[from] = to
 	}
-	return append(errs, c.validateWhole()...)
+	return errs
 }
 
 // validateObjects reads the kinds of objects to copy.

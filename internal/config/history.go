@@ -71,19 +71,7 @@ func (c *History) declare(s *Set) {
 func (c *History) validate() (errs []error) {
 	errs = c.RemoteWrite.validate()
 	if !c.Enabled() {
-		if c.RemoteWrite.enabled() {
-			errs = append(errs, errors.New("--history-remote-write has no effect without --bucket"))
-		}
-		if len(c.Labels) > 0 {
-			errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
-		}
-		if c.DiskCache.Dir != "" {
-			errs = append(errs, errors.New("--history-cache-dir has no effect without --bucket"))
-		}
-		if len(c.Memcached.Servers) > 0 {
-			errs = append(errs, errors.New("--history-cache-memcached has no effect without --bucket"))
-		}
-		return errs
+		return append(errs, c.validateDisabled()...)
 	}
 	if c.MaxDigests == 0 {
 		errs = append(errs, errors.New("--history-max-digests 0 leaves --bucket nothing to keep"))
@@ -121,6 +109,31 @@ func (c *History) validate() (errs []error) {
 	if c.ProcessBytes < c.QueryBytes {
 		errs = append(errs, fmt.Errorf("--history-process-bytes %v is less than --history-query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))
 	}
+	if err := c.validateLabels(); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// validateDisabled reports options that have no effect without a bucket.
+func (c *History) validateDisabled() (errs []error) {
+	if c.RemoteWrite.enabled() {
+		errs = append(errs, errors.New("--history-remote-write has no effect without --bucket"))
+	}
+	if len(c.Labels) > 0 {
+		errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
+	}
+	if c.DiskCache.Dir != "" {
+		errs = append(errs, errors.New("--history-cache-dir has no effect without --bucket"))
+	}
+	if len(c.Memcached.Servers) > 0 {
+		errs = append(errs, errors.New("--history-cache-memcached has no effect without --bucket"))
+	}
+	return errs
+}
+
+// validateLabels checks the labels with the default one of the instance.
+func (c *History) validateLabels() error {
 	labels := maps.Clone(c.Labels)
 	if labels == nil {
 		labels = make(map[string]string)
@@ -129,9 +142,9 @@ func (c *History) validate() (errs []error) {
 		labels[history.InstanceLabel] = "default"
 	}
 	if err := history.ValidateLabels(labels); err != nil {
-		errs = append(errs, fmt.Errorf("--history-labels: %w", err))
+		return fmt.Errorf("--history-labels: %w", err)
 	}
-	return errs
+	return nil
 }
 
 // parseLabels splits name=value,name=value.

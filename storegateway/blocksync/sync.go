@@ -403,40 +403,18 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	if err != nil {
 		return nil, err
 	}
-	name := path.Join(prefix, metaName)
-	var written time.Time
-	if s.mayBeDeleted() {
-		a, err := s.syncer.reader.attributes(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		written = a.LastModified
-	}
-	text, err := s.syncer.reader.getConfirmed(ctx, name)
+	m, written, err := s.readMeta(ctx, id, prefix, times)
 	if err != nil {
 		return nil, err
 	}
-	if m, err := tsblock.ParseMeta(text); err == nil && m.ULID == id {
-		*times = s.timesOf(m)
-		if s.result.times.outside(*times) {
-			return nil, s.result.times.skip(*times)
-		}
-	}
-	m, err := parseMeta(text, id)
-	if err != nil {
+	if err := s.checkLayout(m); err != nil {
 		return nil, err
-	}
-	if _, thanos := s.layout.(thanosLayout); !thanos && m.Thanos.Downsample.Resolution != 0 {
-		return nil, skip(SkipDownsampled, "downsampled blocks are served from a bucket of layout %s only", LayoutThanos)
 	}
 	var deleted Deletions
 	if _, prometheus := s.layout.(prometheusLayout); prometheus && (f.saw&sawTombstones != 0 || m.Stats.NumTombstones > 0) { // other layouts have no tombstones
 		if deleted, err = s.readDeletions(ctx, prefix, m); err != nil {
 			return nil, err
 		}
-	}
-	if _, thanos := s.layout.(thanosLayout); thanos && !hasThanos(m) {
-		return nil, skip(SkipNoThanos, "meta.json has no thanos section: a plain Prometheus block has layout %s", LayoutPrometheus)
 	}
 	if err := checkFiles(m, f); err != nil {
 		return nil, err
@@ -453,6 +431,43 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	b.marked.Store(marked)
 	b.noCompact.Store(f.saw&sawNoCompact != 0)
 	return b, nil
+}
+
+// readMeta reads a block's meta.json, and sets times as soon as they are known. It also returns when the file was written, if the block may be
+// deleted.
+func (s *tenantSync) readMeta(ctx context.Context, id ulid.ULID, prefix string, times *blockTimes) (m *tsblock.Meta, written time.Time, err error) {
+	name := path.Join(prefix, metaName)
+	if s.mayBeDeleted() {
+		a, err := s.syncer.reader.attributes(ctx, name)
+		if err != nil {
+			return nil, written, err
+		}
+		written = a.LastModified
+	}
+	text, err := s.syncer.reader.getConfirmed(ctx, name)
+	if err != nil {
+		return nil, written, err
+	}
+	if m, err := tsblock.ParseMeta(text); err == nil && m.ULID == id {
+		*times = s.timesOf(m)
+		if s.result.times.outside(*times) {
+			return nil, written, s.result.times.skip(*times)
+		}
+	}
+	m, err = parseMeta(text, id)
+	return m, written, err
+}
+
+// checkLayout returns a verdict on a block that the bucket's layout does not serve.
+func (s *tenantSync) checkLayout(m *tsblock.Meta) error {
+	_, thanos := s.layout.(thanosLayout)
+	switch {
+	case !thanos && m.Thanos.Downsample.Resolution != 0:
+		return skip(SkipDownsampled, "downsampled blocks are served from a bucket of layout %s only", LayoutThanos)
+	case thanos && !hasThanos(m):
+		return skip(SkipNoThanos, "meta.json has no thanos section: a plain Prometheus block has layout %s", LayoutPrometheus)
+	}
+	return nil
 }
 
 // mark returns the time at which a block was marked for deletion, 0 if it is not marked, and a verdict if it
