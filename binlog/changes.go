@@ -323,12 +323,11 @@ func (c *changes) fill(ctx context.Context) error {
 			return nil
 		}
 		wait := 3 * c.o.Heartbeat
-		if reports := c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0); reports && (c.events == nil || !c.events.Buffered()) {
-			now := time.Now()
+		if c.reports() {
 			if began.IsZero() {
-				began = now
+				began = time.Now()
 			}
-			if now.Sub(began) > maxLinger {
+			if time.Since(began) > maxLinger {
 				return nil
 			}
 			wait = lull
@@ -357,6 +356,11 @@ func (c *changes) fill(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// reports reports whether the batch can be returned as it is: no group is incomplete, there is something to return, and no event is buffered.
+func (c *changes) reports() bool {
+	return c.r.between() && (c.r.moved || len(c.r.batch.Changes) > 0) && (c.events == nil || !c.events.Buffered())
 }
 
 // ready ensures that there is a connection that is not stale.

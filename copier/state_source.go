@@ -103,25 +103,27 @@ func (r *run) adoptSource(ctx context.Context) error {
 				if err == nil && source != r.source {
 					err = state.ExecExact(ctx, r.to, "UPDATE "+table+" SET source = "+rowstream.Quote(r.source)+" WHERE source = "+rowstream.Quote(source))
 				}
-				if state.Absent(err) { // nothing was followed
-					err = nil
-				}
-				if err != nil {
+				if err != nil && !state.Absent(err) { // absent: nothing was followed
 					return err
 				}
 			}
-			if source == r.source {
-				return nil
-			}
-			for i := range r.o.Tables {
-				if err := state.ExecExact(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+rowstream.Quote(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
-					return err
-				}
-			}
-			return nil
+			return r.adoptRows(ctx, source)
 		})
 		if err != nil {
 			return fmt.Errorf("record the identity of the source in schema %s of the target: %w", r.state.Schema, err)
+		}
+	}
+	return nil
+}
+
+// adoptRows records the current identity of the source for the tables whose rows came from source.
+func (r *run) adoptRows(ctx context.Context, source string) error {
+	if source == r.source {
+		return nil
+	}
+	for i := range r.o.Tables {
+		if err := state.ExecExact(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+rowstream.Quote(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -42,58 +42,83 @@ func (p *Plan) mayCreate(ctx context.Context, to *mysqlconn.Client, there *serve
 	if err != nil {
 		return fmt.Errorf("in the target: %w", err)
 	}
-	administers := there.held[there.me]
-	roles, lacking := make(privileges), make(map[string]privileges) // by what they are needed on
-	lack := func(name, on string) {
-		if lacking[on] == nil {
-			lacking[on] = make(privileges)
-		}
-		lacking[on][name] = true
-	}
-	for _, a := range p.accounts {
-		if a.object.Fate != inventory.Copied {
-			continue
-		}
-		if !a.exists && !held.Global("CREATE USER") {
-			lack("CREATE USER", "*.*")
-		}
-		if a.exists && slices.Contains(there.global[a.name.String()], "SYSTEM_USER") && p.lacks(a, there) && !held.Global("SYSTEM_USER") {
-			lack("SYSTEM_USER", "*.*")
-		}
+	n := needs{there: there, held: held, lacking: make(map[string]privileges), roles: make(privileges)}
+	for _, a := range p.copied() {
+		n.account(a, p.lacks(a, there))
 		for l, wanted := range a.grants {
-			has := p.has(there, a, l)
-			for name := range wanted {
-				if !has[name] && !held.MayGrant(l.schema, name) {
-					lack(name, rowstream.Ident(l.schema)+".* WITH GRANT OPTION")
-				}
-			}
+			n.grants(l, wanted, p.has(there, a, l))
 		}
-		for role := range a.roles {
-			if _, has := there.held[a.name][role]; has {
-				continue
-			}
-			if there.vendor == dialect.MariaDB && there.accounts[role] != nil && !administers[role] { // it administers those that it creates
-				roles[role.sql()] = true
-			}
-			if there.vendor == dialect.MySQL && !held.Global("ROLE_ADMIN") && !held.Global("SUPER") {
-				lack("ROLE_ADMIN", "*.*")
-			}
-		}
-		if there.vendor == dialect.MariaDB && len(a.defaults) > 0 && !held.Has("mysql", "UPDATE") {
-			lack("UPDATE", "`mysql`.*")
-		}
+		n.rolesOf(a)
 	}
-	var texts []string
-	for _, on := range slices.Sorted(maps.Keys(lacking)) {
-		texts = append(texts, strings.Join(slices.Sorted(maps.Keys(lacking[on])), ", ")+" ON "+on)
-	}
-	if len(roles) > 0 {
-		texts = append(texts, strings.Join(slices.Sorted(maps.Keys(roles)), ", ")+" WITH ADMIN OPTION")
-	}
+	texts := n.texts()
 	if len(texts) == 0 {
 		return nil
 	}
 	return fmt.Errorf("--users: the account of --to may not create all accounts and privileges: it lacks %s; grant them, or copy without --users", strings.Join(texts, "; "))
+}
+
+// needs collects the privileges that the target's account requires for a plan and lacks.
+type needs struct {
+	there   *server
+	held    inventory.Privileges
+	lacking map[string]privileges // by what they are needed on
+	roles   privileges            // roles that it does not administer
+}
+
+func (n *needs) lack(name, on string) {
+	if n.lacking[on] == nil {
+		n.lacking[on] = make(privileges)
+	}
+	n.lacking[on][name] = true
+}
+
+// account adds the privileges to create an account, or to change one that exists and lacks privileges of the plan.
+func (n *needs) account(a *planned, lacks bool) {
+	if !a.exists && !n.held.Global("CREATE USER") {
+		n.lack("CREATE USER", "*.*")
+	}
+	if a.exists && lacks && slices.Contains(n.there.global[a.name.String()], "SYSTEM_USER") && !n.held.Global("SYSTEM_USER") {
+		n.lack("SYSTEM_USER", "*.*")
+	}
+}
+
+// grants adds the privileges to grant those of a level that an account has not yet.
+func (n *needs) grants(l level, wanted, has privileges) {
+	for name := range wanted {
+		if !has[name] && !n.held.MayGrant(l.schema, name) {
+			n.lack(name, rowstream.Ident(l.schema)+".* WITH GRANT OPTION")
+		}
+	}
+}
+
+// rolesOf adds the privileges to grant an account its roles and to set its default ones.
+func (n *needs) rolesOf(a *planned) {
+	administers := n.there.held[n.there.me]
+	for role := range a.roles {
+		if _, has := n.there.held[a.name][role]; has {
+			continue
+		}
+		if n.there.vendor == dialect.MariaDB && n.there.accounts[role] != nil && !administers[role] { // it administers those that it creates
+			n.roles[role.sql()] = true
+		}
+		if n.there.vendor == dialect.MySQL && !n.held.Global("ROLE_ADMIN") && !n.held.Global("SUPER") {
+			n.lack("ROLE_ADMIN", "*.*")
+		}
+	}
+	if n.there.vendor == dialect.MariaDB && len(a.defaults) > 0 && !n.held.Has("mysql", "UPDATE") {
+		n.lack("UPDATE", "`mysql`.*")
+	}
+}
+
+// texts returns what is lacking in the form of GRANT.
+func (n *needs) texts() (texts []string) {
+	for _, on := range slices.Sorted(maps.Keys(n.lacking)) {
+		texts = append(texts, strings.Join(slices.Sorted(maps.Keys(n.lacking[on])), ", ")+" ON "+on)
+	}
+	if len(n.roles) > 0 {
+		texts = append(texts, strings.Join(slices.Sorted(maps.Keys(n.roles)), ", ")+" WITH ADMIN OPTION")
+	}
+	return texts
 }
 
 // levelIn returns a level as the target stores it.
@@ -335,36 +360,9 @@ func (p *Plan) verify(ctx context.Context, to *mysqlconn.Client) error {
 		return fmt.Errorf("in the target: %w", err)
 	}
 	var texts []string
-	differs := func(a *planned, format string, args ...any) {
-		texts = append(texts, a.name.String()+" "+fmt.Sprintf(format, args...))
-	}
 	for _, a := range p.copied() {
-		found := there.accounts[a.name]
-		if found == nil {
-			differs(a, "does not exist")
-			continue
-		}
-		if different := a.definition.differences(&found.definition); (a.created || a.same) && len(different) > 0 {
-			differs(a, "has another definition: %s", strings.Join(different, ", "))
-		}
-		if a.created && !sameNames(found.defaults, a.defaults) || a.same && len(a.defaults) > 0 && len(found.defaults) == 0 {
-			differs(a, "has other default roles")
-		}
-		for l, wanted := range a.grants {
-			has := p.has(there, a, l)
-			for name := range wanted {
-				if !has[name] {
-					differs(a, "lacks %s on %s", name, l)
-				}
-			}
-		}
-		for role, admin := range a.roles {
-			if has, held := there.held[a.name][role]; !held || admin && !has {
-				differs(a, "lacks the role %s", role)
-			}
-		}
-		if extra := p.exceeding(a, there); a.created && len(extra) > 0 {
-			differs(a, "has privileges that the source's has not: on %s", strings.Join(extra, ", "))
+		for _, difference := range p.differences(a, there) {
+			texts = append(texts, a.name.String()+" "+difference)
 		}
 	}
 	if len(texts) == 0 {
@@ -372,6 +370,37 @@ func (p *Plan) verify(ctx context.Context, to *mysqlconn.Client) error {
 	}
 	slices.Sort(texts)
 	return fmt.Errorf("the accounts of the target differ from those that were to be created: %s; run the same command again", strings.Join(slices.Compact(texts), "; "))
+}
+
+// differences returns how an account of the target differs from the plan.
+func (p *Plan) differences(a *planned, there *server) (all []string) {
+	found := there.accounts[a.name]
+	if found == nil {
+		return []string{"does not exist"}
+	}
+	if different := a.definition.differences(&found.definition); (a.created || a.same) && len(different) > 0 {
+		all = append(all, "has another definition: "+strings.Join(different, ", "))
+	}
+	if a.created && !sameNames(found.defaults, a.defaults) || a.same && len(a.defaults) > 0 && len(found.defaults) == 0 {
+		all = append(all, "has other default roles")
+	}
+	for l, wanted := range a.grants {
+		has := p.has(there, a, l)
+		for name := range wanted {
+			if !has[name] {
+				all = append(all, fmt.Sprintf("lacks %s on %s", name, l))
+			}
+		}
+	}
+	for role, admin := range a.roles {
+		if has, held := there.held[a.name][role]; !held || admin && !has {
+			all = append(all, fmt.Sprintf("lacks the role %s", role))
+		}
+	}
+	if extra := p.exceeding(a, there); a.created && len(extra) > 0 {
+		all = append(all, "has privileges that the source's has not: on "+strings.Join(extra, ", "))
+	}
+	return all
 }
 
 // exec executes a statement about an account. Errors do not have its text.
