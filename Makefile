@@ -107,6 +107,8 @@ e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter
 	go test -count=1 -timeout 15m -run '^(TestDelayedStatement|TestBrokenWrites|TestDumpDamaged)$$' ./copier -delayed.rounds 20 -all-faults
+	go test -tags gcs,azure -count=1 -timeout 15m ./storegateway/bucketurl
+	go build -tags gcs,azure -o /dev/null ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -count=1 -timeout 15m -run '^Test(Advice.*|WalkAgainstHeap)$$' ./sizegen/internal/gen ./sizegen/subjects/sqlast -all
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestFailover$$' ./alter -all-failovers

@@ -1,7 +1,7 @@
 // Command fleet measures three instances of tare store over one bucket behind a Thanos querier, beside one
 // instance, and beside three of Thanos' own stores.
 //
-//	go run ./fleet [-blocks 10000] [-series 200] [-bucket DIR] [-only NAME] [-rounds 5] [-load 30s]
+//	go run ./fleet [-blocks 10000] [-series 200] [-bucket DIR] [-only NAME] [-rounds 5] [-load 30s] [-limit 25m]
 //
 // It writes blocks of two hours, in turn for three values of the external label cluster, into a local directory.
 // Each configuration has its own querier and runs alone. For each of them it reports:
@@ -19,6 +19,7 @@
 // With -memcached PROGRAM there is another configuration: three instances that share a memcached server. The
 // bucket of -bucket is kept for later runs with the same flags.
 //
-// Writing 10,000 blocks takes minutes. The page cache of the kernel is not emptied. The first configuration starts again after the others, so that
-// its times with a warm page cache are comparable.
+// Writing 10,000 blocks takes minutes. After -limit the command reports the configurations measured so far and fails.
+// The page cache of the kernel is not emptied. The first configuration starts again after the others, so that its times
+// with a warm page cache are comparable.
 package main

@@ -25,6 +25,7 @@ type options struct {
 	memcached       string // program; "": not measured
 	rounds, clients int
 	load            time.Duration
+	limit           time.Duration // of the whole run
 }
 
 func main() {
@@ -54,16 +55,19 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rounds, "rounds", 5, "repetitions of each query after the first")
 	f.IntVar(&o.clients, "clients", 3, "concurrent clients of the load")
 	f.DurationVar(&o.load, "load", 30*time.Second, "time of the load: a third before an instance is killed, a third without it, a third after its start; 0: none")
+	f.DurationVar(&o.limit, "limit", 25*time.Minute, "time of the whole run, after which it reports the configurations measured so far and fails")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if f.NArg() > 0 || o.blocks < 3*slotsNeeded || o.series < 1 || o.rounds < 1 || o.clients < 1 || o.load < 0 {
-		return nil, fmt.Errorf("want no arguments, -blocks from %d, -series, -rounds and -clients from 1, and -load from 0", 3*slotsNeeded)
+	if f.NArg() > 0 || o.blocks < 3*slotsNeeded || o.series < 1 || o.rounds < 1 || o.clients < 1 || o.load < 0 || o.limit <= 0 {
+		return nil, fmt.Errorf("want no arguments, -blocks from %d, -series, -rounds and -clients from 1, -load from 0, and -limit above 0", 3*slotsNeeded)
 	}
 	return o, nil
 }
 
 func run(ctx context.Context, o *options, out io.Writer) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the run took longer than -limit %v", o.limit))
+	defer cancel()
 	tmp, err := os.MkdirTemp("", "fleet-")
 	if err != nil {
 		return err
@@ -92,7 +96,10 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 			continue
 		}
 		if err := c.measure(ctx, o, &r); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			return errors.Join(fmt.Errorf("%s: %w", c.name, err), r.write(out))
 		}
 		fmt.Fprintf(out, "measured: %s\n", c.name)
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
@@ -28,13 +27,8 @@ func (t CopyTarget) String() string {
 // IsDump reports whether a dump is written.
 func (t CopyTarget) IsDump() bool { return t.Dump.String() != "" }
 
-// isBucket reports whether a text is meant to be the URL of a directory or bucket.
-func isBucket(text string) bool {
-	return strings.HasPrefix(text, "file://") || strings.HasPrefix(text, "s3://")
-}
-
 func parseCopyTarget(text string) (t CopyTarget, err error) {
-	if isBucket(text) {
+	if bucketurl.HasScheme(text) {
 		t.Dump, err = bucketurl.Parse(text)
 		return t, err
 	}

@@ -191,7 +191,7 @@ func (s CopySource) IsDump() bool { return s.Dump.String() != "" }
 func (s CopySource) given() bool { return s.Tare != "" || s.MySQL.Addr != "" || s.IsDump() }
 
 func parseCopySource(text string) (s CopySource, err error) {
-	if isBucket(text) {
+	if bucketurl.HasScheme(text) {
 		s.Dump, err = bucketurl.Parse(text)
 		return s, err
 	}

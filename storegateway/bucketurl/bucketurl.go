@@ -18,34 +18,42 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 	"github.com/thanos-io/objstore/providers/s3"
-	"go.yaml.in/yaml/v3"
 )
 
 // A URL locates a bucket of blocks. It contains no secrets:
 //
 //	file:///var/lib/prometheus
 //	s3://bucket/prefix?endpoint=minio.example.net:9000&region=eu-west-1&path_style=true
+//	gs://bucket/prefix?config_file=/etc/tare/bucket.yaml
+//	azblob://container/prefix?account=metrics
+//
+// Programs built with the tags gcs and azure open gs and azblob; others return an error from [Parse].
 //
 // The parameters of s3 are endpoint (default: Amazon's for the region), region, insecure (true: HTTP),
 // path_style (true: the bucket is in the path, not in the host name), ca_file, cert_file, key_file,
 // server_name and skip_verify (TLS), and config_file.
 //
-// Credentials come from config_file, a YAML file in the format of Thanos' --objstore.config-file (type and
+// The parameters of gs are config_file, those of azblob account, endpoint (default: blob.core.windows.net) and
+// config_file.
+//
+// Credentials of s3 come from config_file, a YAML file in the format of Thanos' --objstore.config-file (type and
 // config), otherwise from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, otherwise from the
 // file of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials) and AWS_PROFILE, otherwise from the machine's
-// role.
+// role. Those of gs and azblob come from config_file, otherwise from the environment, files and role that
+// Google's and Azure's libraries search.
 type URL struct {
 	dir    string // of file://, clean and absolute
-	bucket string // of s3://
-	prefix string // of s3://; without slashes at its ends
+	bucket string // of others
+	prefix string // of others; without slashes at its ends
 	config s3.Config
+	cloud  cloud  // of gs:// and azblob://; nil: others
 	file   string // config_file
 	text   string
 }
 
 var (
 	// errURLShape does not quote the URL, which may contain a key by mistake.
-	errURLShape = errors.New("want file:///path or s3://bucket?endpoint=host:port&region=…")
+	errURLShape = errors.New("want file:///path, s3://bucket?endpoint=host:port&region=…, gs://bucket or azblob://container?account=…")
 
 	errURLSecret = errors.New("a bucket URL holds no credentials: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a shared credentials file, or config_file=")
 )
@@ -59,13 +67,27 @@ func Parse(s string) (URL, error) {
 	if u.User != nil {
 		return URL{}, errURLSecret
 	}
-	switch {
-	case u.Scheme == "file":
+	if u.Scheme == "file" {
 		return parseFileURL(u)
-	case u.Scheme == "s3" && u.Host != "" && u.Opaque == "" && u.Fragment == "":
+	}
+	if u.Host == "" || u.Opaque != "" || u.Fragment != "" {
+		return URL{}, errURLShape
+	}
+	switch u.Scheme {
+	case "s3":
 		return parseS3URL(u)
+	case "gs":
+		return parseCloudURL(u, parseGCS)
+	case "azblob":
+		return parseCloudURL(u, parseAzure)
 	}
 	return URL{}, errURLShape
+}
+
+// HasScheme reports whether a text begins with the scheme of a bucket's URL.
+func HasScheme(text string) bool {
+	scheme, _, found := strings.Cut(text, "://")
+	return found && slices.Contains([]string{"file", "s3", "gs", "azblob"}, scheme)
 }
 
 func parseFileURL(u *url.URL) (URL, error) {
@@ -80,26 +102,18 @@ func parseFileURL(u *url.URL) (URL, error) {
 }
 
 func parseS3URL(u *url.URL) (URL, error) {
-	query, err := url.ParseQuery(u.RawQuery)
+	b, query, err := parseLocation(u)
 	if err != nil {
-		return URL{}, errors.New("the parameters of the bucket URL are not percent-encoded")
+		return URL{}, err
 	}
-	b := URL{bucket: u.Host, prefix: strings.Trim(path.Clean("/"+u.Path), "/"), config: s3.DefaultConfig}
-	b.text = (&url.URL{Scheme: "s3", Host: u.Host, Path: b.prefix, RawQuery: query.Encode()}).String()
-	b.file = query.Get("config_file")
+	b.config = s3.DefaultConfig
 	if b.file != "" {
-		if err := b.readConfig(); err != nil {
+		if err := b.readS3Config(); err != nil {
 			return URL{}, err
 		}
 	}
-	for _, key := range sortedKeys(query) {
-		values := query[key]
-		if len(values) > 1 {
-			return URL{}, fmt.Errorf("bucket parameter %s is given %d times", key, len(values))
-		}
-		if err := b.set(key, values[0]); err != nil {
-			return URL{}, err
-		}
+	if err := setAll(query, b.set); err != nil {
+		return URL{}, err
 	}
 	b.config.Bucket = b.bucket
 	if b.config.Endpoint == "" {
@@ -109,6 +123,31 @@ func parseS3URL(u *url.URL) (URL, error) {
 		}
 	}
 	return b, nil
+}
+
+// parseLocation parses the parts that the URLs of all kinds but file have.
+func parseLocation(u *url.URL) (URL, url.Values, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return URL{}, nil, errors.New("the parameters of the bucket URL are not percent-encoded")
+	}
+	b := URL{bucket: u.Host, prefix: strings.Trim(path.Clean("/"+u.Path), "/"), file: query.Get("config_file")}
+	b.text = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: b.prefix, RawQuery: query.Encode()}).String()
+	return b, query, nil
+}
+
+// setAll calls set for each parameter, in the order of their names.
+func setAll(query url.Values, set func(key, value string) error) error {
+	for _, key := range sortedKeys(query) {
+		values := query[key]
+		if len(values) > 1 {
+			return fmt.Errorf("bucket parameter %s is given %d times", key, len(values))
+		}
+		if err := set(key, values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sortedKeys(v url.Values) []string {
@@ -171,38 +210,15 @@ func (b *URL) set(key, value string) (err error) {
 	return nil
 }
 
-// readConfig reads config_file, whose bucket and prefix must be missing or equal to the URL's.
-func (b *URL) readConfig() error {
-	text, err := os.ReadFile(b.file)
-	if err != nil {
-		return fmt.Errorf("read the bucket's config_file: %w", err)
-	}
-	var file struct {
-		Type   string    `yaml:"type"`
-		Prefix string    `yaml:"prefix"`
-		Config yaml.Node `yaml:"config"`
-	}
-	// YAML errors quote the lines that they are about, and these lines contain keys.
-	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
-	decoder.KnownFields(true)
-	if decoder.Decode(&file) != nil {
-		return fmt.Errorf("bucket config_file %s: want the keys type, config and prefix", b.file)
-	}
-	if !strings.EqualFold(file.Type, "s3") {
-		return fmt.Errorf("bucket config_file %s: want type: S3", b.file)
-	}
-	config, err := s3ConfigOf(&file.Config)
-	if err != nil {
-		return fmt.Errorf("bucket config_file %s: %w", b.file, err)
-	}
-	if config.Bucket != "" && config.Bucket != b.bucket {
-		return fmt.Errorf("bucket config_file %s is for bucket %q, the URL for %q", b.file, config.Bucket, b.bucket)
+// readS3Config reads config_file, whose bucket and prefix must be missing or equal to the URL's.
+func (b *URL) readS3Config() error {
+	config := s3.DefaultConfig
+	config.PutUserMetadata = nil // a map shared by the package; nothing is written
+	if err := b.readConfig("S3", &config); err != nil {
+		return err
 	}
 	b.config = config
-	if b.prefix == "" {
-		b.prefix = strings.Trim(path.Clean("/"+file.Prefix), "/")
-	}
-	return nil
+	return b.checkBucket(config.Bucket)
 }
 
 // Local returns the directory of a file bucket, or "" for other buckets.
@@ -218,16 +234,19 @@ func (b URL) String() string { return b.text }
 // Processes that reach one bucket by the same URL have the same identity, whatever their credentials are.
 func (b URL) Identity() [16]byte {
 	parts := []string{"s3", b.config.Endpoint, b.bucket, b.prefix}
-	if b.dir != "" {
+	switch {
+	case b.dir != "":
 		parts = []string{"file", b.dir}
+	case b.cloud != nil:
+		parts = append(b.cloud.identity(), b.bucket, b.prefix)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return [16]byte(sum[:16])
 }
 
-// maxS3Retries bounds the retries of idempotent requests by the S3 client. The gateway retries too, with its
-// own deadlines.
-const maxS3Retries = 3
+// maxRetries bounds the attempts of idempotent requests by the clients. The gateway retries too, with its own
+// deadlines.
+const maxRetries = 3
 
 // Create creates the directory of a file bucket, accessible to this user only, if its parent exists. Buckets
 // of other kinds must exist.
@@ -251,7 +270,7 @@ func (b URL) Create() error {
 // Missing reports whether an error of a bucket's call means that the bucket does not exist.
 func Missing(err error) bool {
 	var s3 minio.ErrorResponse
-	return errors.As(err, &s3) && s3.Code == "NoSuchBucket"
+	return errors.As(err, &s3) && s3.Code == "NoSuchBucket" || missingGCS(err) || missingAzure(err)
 }
 
 // Open returns the bucket. It sends no request: the first sync finds out whether the bucket is readable.
@@ -270,11 +289,7 @@ func (b URL) Open() (objstore.Bucket, error) {
 		}
 		return bucket, nil
 	}
-	config := b.config
-	if config.MaxRetries == 0 {
-		config.MaxRetries = maxS3Retries
-	}
-	bucket, err := s3.NewBucketWithConfig(log.NewNopLogger(), config, "tare", nil)
+	bucket, err := b.openRemote()
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", b.text, err)
 	}
@@ -282,4 +297,15 @@ func (b URL) Open() (objstore.Bucket, error) {
 		return objstore.NewPrefixedBucket(bucket, b.prefix), nil
 	}
 	return bucket, nil
+}
+
+func (b URL) openRemote() (objstore.Bucket, error) {
+	if b.cloud != nil {
+		return b.cloud.open(b.bucket)
+	}
+	config := b.config
+	if config.MaxRetries == 0 {
+		config.MaxRetries = maxRetries
+	}
+	return s3.NewBucketWithConfig(log.NewNopLogger(), config, "tare", nil)
 }

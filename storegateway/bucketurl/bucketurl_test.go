@@ -69,7 +69,7 @@ func TestParseBucketURL(t *testing.T) {
 	}
 
 	for name, url := range map[string]string{
-		"no scheme": secret, "other scheme": "gs://" + secret, "no bucket": "s3://?endpoint=" + secret, "relative": "file://" + secret + "/a",
+		"no scheme": secret, "other scheme": "ftp://" + secret, "no bucket": "s3://?endpoint=" + secret, "relative": "file://" + secret + "/a",
 		"parameters": "file:///a?" + secret, "user": "s3://id:" + secret + "@bkt", "unparsable": "s3://id:" + secret + "@b kt",
 		"unknown": "s3://bkt?" + secret + "=" + secret, "key": "s3://bkt?secret_key=" + secret, "no bool": "s3://bkt?insecure=" + secret,
 		"twice": "s3://bkt?region=" + secret + "&region=" + secret, "endpoint": "s3://bkt?endpoint=" + secret + "@host", "percent": "s3://bkt?a=%zz" + secret,

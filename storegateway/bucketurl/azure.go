@@ -1,0 +1,72 @@
+//go:build azure
+
+package bucketurl
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/go-kit/log"
+	"github.com/thanos-io/objstore"
+	"github.com/thanos-io/objstore/providers/azure"
+)
+
+// An azureCloud is a container of Azure Blob Storage.
+type azureCloud struct{ config azure.Config }
+
+func parseAzure(b *URL, query url.Values) (cloud, error) {
+	c := azureCloud{azure.DefaultConfig}
+	if b.file != "" {
+		if err := b.readConfig("AZURE", &c.config); err != nil {
+			return nil, err
+		}
+		if err := b.checkBucket(c.config.ContainerName); err != nil {
+			return nil, err
+		}
+	}
+	if err := setAll(query, c.set); err != nil {
+		return nil, err
+	}
+	if c.config.StorageAccountName == "" {
+		return nil, errors.New("an azblob bucket requires a storage account: azblob://container?account=NAME, or storage_account in config_file")
+	}
+	c.config.StorageCreateContainer = false // containers must exist, as buckets of other kinds
+	if c.config.PipelineConfig.MaxTries == 0 {
+		c.config.PipelineConfig.MaxTries = maxRetries
+	}
+	return c, nil
+}
+
+// set parses one parameter. Its errors do not quote values.
+func (c *azureCloud) set(key, value string) error {
+	switch key {
+	case "account":
+		if value == "" || strings.ContainsAny(value, "./@?#:") {
+			return errors.New("bucket parameter account: want the name of a storage account")
+		}
+		c.config.StorageAccountName = value
+	case "endpoint":
+		if value == "" || strings.ContainsAny(value, "/@?#") {
+			return errors.New("bucket parameter endpoint: want a host such as blob.core.windows.net")
+		}
+		c.config.Endpoint = value
+	case "config_file":
+	default:
+		return errors.New("a bucket parameter is unknown; azblob has account, endpoint and config_file")
+	}
+	return nil
+}
+
+func (c azureCloud) open(bucket string) (objstore.Bucket, error) {
+	c.config.ContainerName = bucket
+	return azure.NewBucketWithConfig(log.NewNopLogger(), c.config, "tare", nil)
+}
+
+func (c azureCloud) identity() []string {
+	return []string{"azblob", c.config.StorageAccountName, c.config.Endpoint}
+}
+
+// missingAzure reports whether an error means that a container does not exist.
+func missingAzure(err error) bool { return bloberror.HasCode(err, bloberror.ContainerNotFound) }
