@@ -49,6 +49,7 @@ type HTTPOptions struct {
 	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
 
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
+	Spans      *Spans                // of finished requests; nil: none
 	Queries    *querylog.Logger      // nil: requests are not logged
 	Log        *slog.Logger          // required
 	Panics     *panics.Reporter      // logs and counts requests that panic; nil: they only fail
@@ -264,7 +265,8 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 	}
 	h.requests.Count(protocolHTTP, e, failed)
 	log := h.options.Queries
-	if log == nil || !log.Enabled() {
+	logged := log != nil && log.Enabled()
+	if !logged && h.options.Spans == nil {
 		return
 	}
 	e.Start = time.Now().Add(-o.Duration)
@@ -280,11 +282,21 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 	} else {
 		e.SetText(strings.Join(o.Matchers, " "))
 	}
-	if c := httpCallOf(ctx); c != nil {
+	c := httpCallOf(ctx)
+	if c != nil {
 		e.Stats = c.query.Stats()
 		e.Chunks = e.Stats.Chunks
 	}
-	log.LogEntry(e)
+	if s := h.options.Spans; s != nil {
+		var blocks []BlockStats
+		if c != nil {
+			blocks = c.query.Explain()
+		}
+		s.Record(s.Parent(r.Header.Get("Traceparent"), r.Header.Get("Tracestate")), protocolHTTP, e, blocks)
+	}
+	if logged {
+		log.LogEntry(e)
+	}
 }
 
 // waiting returns the object that a timed-out request was waiting for.

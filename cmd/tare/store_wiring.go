@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -52,6 +53,8 @@ type storeService struct {
 	waiting *promapi.ResponseBudget
 	api     *storeapi.API // nil if gRPC is off, like grpc
 	grpc    *grpc.Server
+	traces  *tracing.Provider // nil: none
+	spans   *storegateway.Spans
 	token   *storeapi.Token // of gRPC; nil: none
 }
 
@@ -73,7 +76,7 @@ func (s *storeService) Check() error {
 }
 
 // Open implements server.Service. Index headers require a data directory.
-func (s *storeService) Open(context.Context) (err error) {
+func (s *storeService) Open(ctx context.Context) (err error) {
 	if s.bucket, err = s.cfg.Bucket.Open(); err != nil {
 		return err
 	}
@@ -88,6 +91,9 @@ func (s *storeService) Open(context.Context) (err error) {
 	}
 	if s.shared, err = openSharedCache(s.cfg.Memcached, s.cfg.Bucket, s.Log); err != nil {
 		return fmt.Errorf("--cache-memcached: %w", err)
+	}
+	if err := s.openTraces(ctx); err != nil {
+		return err
 	}
 	s.limitMemory()
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
@@ -201,6 +207,18 @@ func sharedCacheBytes(c *sharedcache.Cache) int64 {
 	return c.Memory()
 }
 
+func (s *storeService) openTraces(ctx context.Context) (err error) {
+	if s.cfg.TracesURL == "" {
+		return nil
+	}
+	s.traces, err = tracing.Open(ctx, tracing.Options{URL: s.cfg.TracesURL, Service: "tare-store", Version: thisBuild().Version, Log: s.Log})
+	if err != nil {
+		return fmt.Errorf("--traces-otlp: %w", err)
+	}
+	s.spans = storegateway.NewSpans(s.traces.Tracer("github.com/taredb/tare/storegateway"))
+	return nil
+}
+
 func (s *storeService) openGRPC() error {
 	storeapi.RegisterSnappy()
 	options := []grpc.ServerOption{
@@ -222,7 +240,7 @@ func (s *storeService) openGRPC() error {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	s.api = storeapi.New(s.gateway, storeapi.Options{
-		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Token: s.token, Log: s.Queries, Panics: s.Panics,
+		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Token: s.token, Spans: s.spans, Log: s.Queries, Panics: s.Panics,
 	})
 	s.grpc = s.api.NewServer(options...)
 	s.Go(func(context.Context) error {
@@ -246,6 +264,7 @@ func (s *storeService) openHTTP() error {
 		WriteTimeout:  s.cfg.WriteTimeout,
 		Restrict:      textlessSeries,
 		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.Metrics),
+		Spans:         s.spans,
 		Queries:       s.Queries,
 		Log:           s.Log,
 		Panics:        s.Panics,
@@ -331,6 +350,11 @@ func (s *storeService) Close() error {
 	var err error
 	if s.gateway != nil {
 		err = s.gateway.Close()
+	}
+	if s.traces != nil {
+		if lost := s.traces.Close(); lost != nil {
+			s.Log.Warn("spans lost", "error", lost)
+		}
 	}
 	if s.disk != nil {
 		err = errors.Join(err, s.disk.Close())

@@ -42,8 +42,9 @@ type Options struct {
 
 	Token *Token // that calls must carry, except those of the health service; nil: none
 
-	Log    *querylog.Logger // nil: requests are not logged
-	Panics *panics.Reporter // logs and counts requests that panic; nil: they only fail
+	Spans  *storegateway.Spans // of finished requests; nil: none
+	Log    *querylog.Logger    // nil: requests are not logged
+	Panics *panics.Reporter    // logs and counts requests that panic; nil: they only fail
 }
 
 // An API serves Thanos' StoreAPI and InfoAPI over gRPC from a Gateway's blocks, so that a Thanos querier can
@@ -149,11 +150,21 @@ func tenantOf(ctx context.Context) string {
 	return ""
 }
 
+// metadataOf returns a value of a request's metadata, or "" if there is none.
+func metadataOf(ctx context.Context, key string) string {
+	if v := metadata.ValueFromIncomingContext(ctx, key); len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
 // A call is one request of the API.
 type call struct {
 	api   *API
 	entry *storegateway.LogEntry
 	query *storegateway.Query // nil before admission
+
+	parent context.Context // has the client's span; nil without Options.Spans
 
 	response singleResponse // of a method with one response
 }
@@ -167,6 +178,9 @@ func (a *API) newCall(ctx context.Context, endpoint string, mint, maxt int64) *c
 	c.entry.Endpoint = endpoint
 	c.entry.Tenant = tenantOf(ctx)
 	c.entry.SetRange(mint, maxt)
+	if s := a.options.Spans; s != nil {
+		c.parent = s.Parent(metadataOf(ctx, "traceparent"), metadataOf(ctx, "tracestate"))
+	}
 	if p, ok := peer.FromContext(ctx); ok {
 		addr := p.Addr
 		if a, ok := addr.(*connectionAddr); ok {
@@ -247,8 +261,12 @@ func (c *call) finish(recovered any, err error) error {
 		c.api.options.Panics.GRPC(p, e.Endpoint)
 	}
 	c.release()
+	var blocks []storegateway.BlockStats
 	if c.query != nil {
 		e.Stats = c.query.Stats()
+		if c.api.options.Spans != nil {
+			blocks = c.query.Explain()
+		}
 		c.query.Close()
 	}
 	e.Code, e.Total = storegateway.CodeOK, time.Since(e.Start)
@@ -259,6 +277,7 @@ func (c *call) finish(recovered any, err error) error {
 		err = st.Err()
 	}
 	c.api.requests.Count(protocol, e, failed)
+	c.api.options.Spans.Record(c.parent, protocol, e, blocks)
 	if log := c.api.options.Log; log != nil {
 		log.LogEntry(e)
 	}

@@ -1,0 +1,58 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Options configure a Provider.
+type Options struct {
+	URL     string // of the receiver, without /v1/traces
+	Service string // service.name, unless OTEL_SERVICE_NAME is set
+	Version string
+	Log     *slog.Logger // required; receives errors of exports
+}
+
+// closeLimit bounds the export of the last spans.
+const closeLimit = 5 * time.Second
+
+// A Provider exports spans in the background.
+type Provider struct{ sdk *sdk.TracerProvider }
+
+// Open starts a provider. It does not connect. The handler of the SDK's errors is one for the process.
+func Open(ctx context.Context, o Options) (*Provider, error) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("spans not exported", "error", err) }))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(o.URL, "/")+"/v1/traces"))
+	if err != nil {
+		return nil, fmt.Errorf("create exporter of spans: %w", err)
+	}
+	r, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(r))}, nil
+}
+
+// Tracer returns the tracer of a package.
+func (p *Provider) Tracer(name string) trace.Tracer { return p.sdk.Tracer(name) }
+
+// Close exports the spans that wait, for at most 5 s.
+func (p *Provider) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	if err := p.sdk.Shutdown(ctx); err != nil {
+		return fmt.Errorf("export the last spans: %w", err)
+	}
+	return nil
+}
