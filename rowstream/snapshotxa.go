@@ -46,7 +46,7 @@ func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			s.how += fmt.Sprintf("; %d XA transactions are prepared (XA RECOVER), whose commit will stop following", n)
+			s.how += fmt.Sprintf("; prepared XA transactions: %d (XA RECOVER); the commit of one stops following", n)
 			return nil
 		}
 		select {
