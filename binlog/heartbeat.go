@@ -83,6 +83,19 @@ func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	return nil
 }
 
+// CheckHeartbeat returns an error if heartbeats must not be written because of the replication of the server. It
+// writes nothing.
+func (d *Direct) CheckHeartbeat(ctx context.Context, onReplica bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
+	defer cancel()
+	c, err := connectBeat(ctx, d.Config(), onReplica)
+	if err != nil {
+		return fmt.Errorf("write a heartbeat: %w", err)
+	}
+	_ = c.Close() // it only read
+	return nil
+}
+
 // DeleteHeartbeat implements Follower.
 func (d *Direct) DeleteHeartbeat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))

@@ -169,6 +169,9 @@ func TestHeartbeatReplica(t *testing.T) {
 	o := p.options("a")
 	o.From = FromServer(root(replica))
 	o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
+	if _, err := Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
+		t.Errorf("plan of a replica without --heartbeat-on-replica: %v, want it refused", err)
+	}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
 		t.Fatalf("a replica without --heartbeat-on-replica: %v, want it refused", err)
 	}

@@ -24,7 +24,8 @@ type PlannedTable struct {
 }
 
 // Plan returns what Run would do, or the error that Run would return. It runs all checks of Run, including
-// the snapshot of the source, except the proof that a heartbeat arrives. It changes nothing on either side.
+// the snapshot of the source, except the proof that a heartbeat arrives; of that it
+// checks, unless the source is a client of package wire, that heartbeats may be written to the server. It changes nothing on either side.
 func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -51,7 +52,16 @@ func (r *run) planFollow(ctx context.Context) error {
 	if !r.o.Follow {
 		return nil
 	}
-	return r.checkFollow(ctx)
+	if err := r.checkFollow(ctx); err != nil {
+		return err
+	}
+	source, ok := r.from.(interface {
+		CheckHeartbeat(ctx context.Context, onReplica bool) error
+	})
+	if !ok || r.o.Heartbeat.Off {
+		return nil
+	}
+	return source.CheckHeartbeat(ctx, r.o.Heartbeat.OnReplica)
 }
 
 func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {
