@@ -127,7 +127,7 @@ func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.T
 
 // prepareHeart writes the first heartbeat and reads it from the log, unless heartbeats are off.
 func (r *run) prepareHeart(ctx context.Context) (err error) {
-	r.heart = r.newHeart(r.from, r.follow.ID, r.tables)
+	r.heart = r.newHeart(r.from, r.follow.ID+r.o.part, r.tables)
 	if r.heart == nil || len(r.present()) == 0 { // following stops at the change of their definition
 		return nil
 	}
@@ -187,11 +187,13 @@ func (r *run) followChanges(ctx context.Context) error {
 // followVerified follows the source and compares rows concurrently if the copy verifies.
 func (r *run) followVerified(ctx context.Context, f *follow.Follower) error {
 	if !r.o.Verify {
+		r.endTogether(f)
 		return f.Run(ctx)
 	}
 	v := verify.NewFollowing(r.verifyOptions(), f)
 	may := f.MayEnd
 	f.MayEnd = func() bool { return may() && v.Passed() }
+	r.endTogether(f)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var comparing sync.WaitGroup
@@ -210,6 +212,14 @@ func (r *run) followVerified(ctx context.Context, f *follow.Follower) error {
 	}
 	r.verified = v.Result()
 	return err
+}
+
+// endTogether lets a part of a Split end only once all parts may.
+func (r *run) endTogether(f *follow.Follower) {
+	if r.o.mayEnd != nil {
+		may := f.MayEnd
+		f.MayEnd = func() bool { return r.o.mayEnd(may()) }
+	}
 }
 
 // verifyOptions returns the options of a verification of the run.

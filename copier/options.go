@@ -127,6 +127,9 @@ type Options struct {
 
 	waits *telemetry.Waits // the current waits of the copy
 
+	part   string                   // distinguishes the heartbeats of the parts of a Split; empty: it is no part
+	mayEnd func(caughtUp bool) bool // decides for UntilCaughtUp whether a part that may end ends; nil: it does
+
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics
 

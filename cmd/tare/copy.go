@@ -53,6 +53,7 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
   tare copy --from mysql://app@db1 --to mysql://app@db2 --schema shop --users
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow
   tare copy --from mysql://app@db1 --to mysql://app@db2 --tables shop.orders --follow --cutover --gateway http://gw:8316
+  tare copy --from mysql://app@db1 --to-shard mysql://app@db2 --to-shard mysql://app@db3 --tables shop.orders --shard-by 'shop.orders: hash(customer_id)' --follow --verify
   tare copy --from mysql://app@db1 --schema shop --to file:///backup/shop
   tare copy --from file:///backup/shop --to mysql://app@db2 --verify
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
@@ -89,6 +90,9 @@ type copyFlags struct {
 
 // runCopy copies, or prints the plan of a copy.
 func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logger, stdout, stderr io.Writer) error {
+	if len(c.Shards) > 0 {
+		return runSplit(ctx, c, once, log, stdout, stderr)
+	}
 	o, err := copyOptions(c)
 	if err != nil {
 		return err

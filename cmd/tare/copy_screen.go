@@ -113,8 +113,16 @@ func jsonScreen(w io.Writer) copyScreen {
 	}}
 }
 
-// eventText formats an event that people should see immediately; it is empty for others.
+// eventText formats an event that people should see immediately, with its target if there are several; it is empty for others.
 func eventText(e telemetry.Event) string {
+	text := targetEventText(e)
+	if text != "" && e.To != "" {
+		text = e.To + ": " + text
+	}
+	return text
+}
+
+func targetEventText(e telemetry.Event) string {
 	switch e.Kind {
 	case telemetry.EventSnapshot:
 		return "the source is read as of one moment: " + e.Text
@@ -185,6 +193,9 @@ func lineScreen(w io.Writer) copyScreen {
 		if now := time.Now(); now.Sub(notified) >= linePause {
 			notified = now
 			if e.Kind == telemetry.EventLag {
+				if e.To != "" {
+					fmt.Fprint(w, e.To+": ")
+				}
 				fmt.Fprintln(w, lagText(e.Lag))
 				return
 			}

@@ -54,6 +54,8 @@ type Event struct {
 	Share *float64 `json:"share,omitempty"` // with throttle: the current rate as a fraction of full speed
 
 	Text string `json:"text,omitempty"`
+
+	To string `json:"to,omitempty"` // address of the target, if there are several
 }
 
 // A NotCopied lists the objects of one kind in a schema of the source that a copy does not include.

@@ -23,6 +23,7 @@ type Status struct {
 	Follow   *FollowStatus   `json:"follow,omitempty"` // if it follows the source
 	Verify   *VerifyStatus   `json:"verify,omitempty"` // if it verifies
 	Alter    *AlterStatus    `json:"alter,omitempty"`  // if it alters a table
+	Parts    []Status        `json:"parts,omitempty"`  // per target, if there are several
 }
 
 // StatusVersion is the current Status.Version.

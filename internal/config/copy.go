@@ -27,6 +27,9 @@ type Copy struct {
 
 	Tables []tabledef.Spec // with the clauses of the options below
 
+	Shards []ControlURL      // several targets, in place of To
+	Split  [][]tabledef.Spec // the tables of each of them
+
 	Selection  inventory.Selection // of whole schemas, and of tables by patterns
 	Collations map[string]string   // of the source and those of the target in their place
 
@@ -60,7 +63,7 @@ type Copy struct {
 	excludedUsers         []string
 	existingUsers         []string
 	wheres, shards, names []string
-	ignores               []string
+	ignores, splits       []string
 	set                   *Set
 }
 
@@ -76,6 +79,7 @@ func NewCopy() *Copy {
 		Name: "to", Kind: "url",
 		Help: "account on the target; or file:///directory or s3://bucket/prefix for a dump; required",
 	}, parseCopyTarget, CopyTarget.String)
+	c.declareSplit(s)
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from; required for a tare:// address that is not loopback")
 	c.FromToken.declare(s, "from-", "token of --from tare://…")
 	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for networks slower than about 100 MB/s", WireNone, WireZstd)
@@ -151,6 +155,7 @@ func (c *Copy) Validate() error {
 	if len(c.Tables) > 0 && c.Selection.Empty() {
 		errs = append(errs, c.Clauses(c.Tables))
 	}
+	errs = append(errs, c.validateSplit()...)
 	return errors.Join(errs...)
 }
 
@@ -178,7 +183,7 @@ func (c *Copy) Ready() error {
 	if !c.From.given() {
 		errs = append(errs, errors.New("--from is required, such as --from mysql://app@db1"))
 	}
-	if c.To.MySQL.Addr == "" && !c.To.IsDump() {
+	if c.To.MySQL.Addr == "" && !c.To.IsDump() && len(c.Shards) == 0 {
 		errs = append(errs, errors.New("--to is required, such as --to mysql://app@db2"))
 	}
 	if len(c.Tables) == 0 && c.Selection.Empty() && !c.From.IsDump() {

@@ -1,0 +1,299 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/throttle"
+)
+
+// A Split copies parts of the same tables of one source to several targets as one operation. Each part is a copy with a
+// state, a lease, heartbeats and a position of its own, and is consistent in itself. If one part fails, the others stop,
+// and all of them resume together. With UntilCaughtUp no part ends before all may.
+//
+// Split does not check that the parts divide the rows: see tabledef.AddSplit.
+type Split struct {
+	parts   []*splitPart
+	control string
+	observe func(telemetry.Event)
+	cancel  context.CancelCauseFunc // set by Run
+
+	mu  sync.Mutex
+	end bool // all parts may end
+}
+
+// A splitPart is the copy to one target.
+type splitPart struct {
+	o        Options
+	socket   *Socket
+	caughtUp bool             // has caught up at least once; under Split.mu
+	mayEnd   bool             // under Split.mu
+	ended    bool             // under Split.mu
+	last     telemetry.Status // of a part that has ended; under Split.mu
+}
+
+// NewSplit returns a Split. The parts must follow their source, switch no clients, and have no control socket. control is the path of
+// one for all of them; empty: none. The options Observe of the parts are replaced by observe; events of one part have Event.To.
+func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*Split, error) {
+	s := &Split{control: control, observe: observe}
+	if s.observe == nil {
+		s.observe = func(telemetry.Event) {}
+	}
+	for i := range parts {
+		p := &splitPart{o: parts[i]}
+		if o := &p.o; !o.Follow || o.Cutover != nil || o.Swap != nil || o.Control != "" || o.Socket != nil {
+			return nil, errors.New("a part of a split follows its source, without a cutover, a swap and a control socket")
+		}
+		p.last = telemetry.IdleStatus()
+		p.last.To = p.o.To.Addr
+		p.socket = &Socket{idle: controlled{
+			status: func() telemetry.Status { return s.lastStatus(p) }, change: func(throttle.LimitChange) error { return errNoCopy },
+			finish: func() error { return errNoCopy }, abort: func() {}, observe: func(telemetry.Event) {},
+		}}
+		p.o.Socket, p.o.part = p.socket, fmt.Sprintf("-%d", i+1)
+		p.o.mayEnd = func(may bool) bool { return s.partMayEnd(p, may) }
+		p.o.Observe = func(e telemetry.Event) { s.partObserve(p, e) }
+		s.parts = append(s.parts, p)
+	}
+	return s, nil
+}
+
+// Run copies all parts. It returns their reports in the order of the parts, or the error of the part that failed first.
+func (s *Split) Run(ctx context.Context) ([]*Report, error) {
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	if s.control != "" {
+		end, err := serveControl(s.control, controlled{
+			status: s.Status, change: s.change, finish: s.finish, observe: s.observe,
+			abort: func() { s.cancel(ErrAborted) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
+	reports := make([]*Report, len(s.parts))
+	var first error
+	var failing sync.Once
+	var running sync.WaitGroup
+	for i, p := range s.parts {
+		running.Go(func() {
+			report, err := Run(ctx, p.o)
+			if err == nil {
+				reports[i] = report
+				s.partEnded(p, report)
+				return
+			}
+			failing.Do(func() {
+				first = fmt.Errorf("copy to %s: %w", p.o.To.Addr, err)
+				s.cancel(fmt.Errorf("stopped, because another part has failed: %w", first))
+			})
+		})
+	}
+	running.Wait()
+	if first != nil && errors.Is(context.Cause(ctx), ErrAborted) {
+		return nil, ErrAborted
+	}
+	if first != nil {
+		return nil, first
+	}
+	return reports, nil
+}
+
+// partObserve passes on an event, and reports once that all targets have caught up.
+func (s *Split) partObserve(p *splitPart, e telemetry.Event) {
+	e.To = p.o.To.Addr
+	s.observe(e)
+	if e.Kind != telemetry.EventCaughtUp {
+		return
+	}
+	s.mu.Lock()
+	before := p.caughtUp
+	p.caughtUp = true
+	all := !before
+	for _, other := range s.parts {
+		all = all && other.caughtUp
+	}
+	s.mu.Unlock()
+	if all {
+		s.observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: fmt.Sprintf("all %d targets have caught up with the source", len(s.parts))})
+	}
+}
+
+// partMayEnd records whether a part may end, and reports whether all may.
+func (s *Split) partMayEnd(p *splitPart, may bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.mayEnd = may
+	all := true
+	for _, other := range s.parts {
+		all = all && other.mayEnd
+	}
+	s.end = s.end || all
+	return s.end && may
+}
+
+// partEnded records the last status of a part.
+func (s *Split) partEnded(p *splitPart, r *Report) {
+	last := telemetry.IdleStatus()
+	last.To, last.Phase = p.o.To.Addr, telemetry.RunFollowing
+	for i := range r.Tables {
+		t := &r.Tables[i]
+		last.Tables = append(last.Tables, telemetry.TableStatus{
+			Source: t.Source, Target: t.Target, Phase: "finished", Rows: t.Rows, RowsEstimate: t.Rows, Chunks: t.Chunks, ChunksCopied: t.Chunks,
+		})
+	}
+	if r.Follow != nil {
+		last.Follow = &telemetry.FollowStatus{Position: r.Follow.Position, Lag: "finished", CaughtUp: r.Follow.CaughtUp}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.last, p.ended = last, true
+}
+
+func (s *Split) lastStatus(p *splitPart) telemetry.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.last
+}
+
+// active returns the parts that have not ended.
+func (s *Split) active() (all []*splitPart) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if !p.ended {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// change changes the limits of all parts.
+func (s *Split) change(c throttle.LimitChange) error {
+	var errs []error
+	for _, p := range s.active() {
+		if err := p.socket.current().change(c); err != nil {
+			errs = append(errs, fmt.Errorf("copy to %s: %w", p.o.To.Addr, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// finish makes each part end once it has caught up. Unless all of them follow, none is changed.
+func (s *Split) finish() error {
+	active := s.active()
+	for _, p := range active {
+		if now := p.socket.current().status(); now.Phase != telemetry.RunFollowing || now.Follow == nil {
+			return fmt.Errorf("copy to %s: %w", p.o.To.Addr, errNotYet)
+		}
+	}
+	var errs []error
+	for _, p := range active {
+		if err := p.socket.current().finish(); err != nil {
+			errs = append(errs, fmt.Errorf("copy to %s: %w; run finish again", p.o.To.Addr, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// phases is the order of the phases of parts.
+var phases = map[telemetry.RunPhase]int{telemetry.RunPreparing: 0, telemetry.RunCopying: 1, telemetry.RunVerifying: 2, telemetry.RunFollowing: 3, telemetry.RunReversing: 4}
+
+// Status returns the status of all parts together: the earliest phase, the sums of rows, and of following the part with
+// the largest lag, where an unknown lag is the largest. It has caught up if all parts have. Status.Parts has each part.
+func (s *Split) Status() telemetry.Status {
+	parts := make([]telemetry.Status, len(s.parts))
+	for i, p := range s.parts {
+		parts[i] = p.socket.current().status()
+		if parts[i].Version == 0 { // before its first run
+			parts[i] = s.lastStatus(p)
+		}
+	}
+	return mergeStatus(parts)
+}
+
+func mergeStatus(parts []telemetry.Status) telemetry.Status {
+	all := parts[0]
+	all.Parts, all.Tables, all.Waits, all.Progress, all.Verify, all.Follow = parts, []telemetry.TableStatus{}, []telemetry.WaitStatus{}, nil, nil, nil
+	var to []string
+	follows, caughtUp, counted := true, true, true
+	var progress telemetry.CopyProgress
+	for i := range parts {
+		p := &parts[i]
+		to = append(to, p.To)
+		if all.From == "" {
+			all.From = p.From
+		}
+		if all.Started.IsZero() || !p.Started.IsZero() && p.Started.Before(all.Started) {
+			all.Started = p.Started
+		}
+		if phases[p.Phase] < phases[all.Phase] {
+			all.Phase = p.Phase
+		}
+		if p.Throttle.Share < all.Throttle.Share || p.Throttle.Stopped {
+			all.Throttle = p.Throttle
+		}
+		for _, t := range p.Tables {
+			t.Target = p.To + " " + t.Target
+			all.Tables = append(all.Tables, t)
+		}
+		all.Waits = append(all.Waits, p.Waits...)
+		if v := p.Verify; v != nil {
+			if all.Verify == nil {
+				all.Verify = &telemetry.VerifyStatus{}
+			}
+			all.Verify.Chunks, all.Verify.Compared = all.Verify.Chunks+v.Chunks, all.Verify.Compared+v.Compared
+			all.Verify.Waiting, all.Verify.Mismatches = all.Verify.Waiting+v.Waiting, all.Verify.Mismatches+v.Mismatches
+		}
+		if counted = counted && p.Progress != nil; counted {
+			addProgress(&progress, p.Progress)
+		}
+		follows = follows && p.Follow != nil
+		caughtUp = caughtUp && p.Follow != nil && p.Follow.CaughtUp
+		if follows && (all.Follow == nil || laterLag(p.Follow, all.Follow)) {
+			slowest := *p.Follow
+			all.Follow = &slowest
+		}
+	}
+	all.To = strings.Join(to, ",")
+	if counted {
+		progress.Percent /= float64(len(parts))
+		all.Progress = &progress
+	}
+	if all.Follow != nil {
+		all.Follow.CaughtUp = caughtUp
+	}
+	if !follows {
+		all.Follow = nil
+	}
+	return all
+}
+
+// addProgress adds the progress of a part; the percentages are summed.
+func addProgress(sum, p *telemetry.CopyProgress) {
+	sum.Percent += p.Percent
+	sum.Rows, sum.RowsEstimate = sum.Rows+p.Rows, sum.RowsEstimate+p.RowsEstimate
+	sum.RowsPerSecond, sum.BytesPerSecond = sum.RowsPerSecond+p.RowsPerSecond, sum.BytesPerSecond+p.BytesPerSecond
+	if p.ETASeconds != nil && (sum.ETASeconds == nil || *p.ETASeconds > *sum.ETASeconds) {
+		sum.ETASeconds = p.ETASeconds
+	}
+}
+
+// laterLag reports whether the lag of a is larger than that of b. One that has ended has none.
+func laterLag(a, b *telemetry.FollowStatus) bool {
+	lag := func(f *telemetry.FollowStatus) float64 {
+		switch {
+		case f.LagSeconds != nil:
+			return *f.LagSeconds
+		case f.Lag == "finished":
+			return -1
+		}
+		return 1e18
+	}
+	return lag(a) > lag(b)
+}

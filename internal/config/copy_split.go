@@ -1,0 +1,81 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/copier/tabledef"
+)
+
+// maxSplit is the maximum number of targets: each uses several connections to the source, and reads its log.
+const maxSplit = 64
+
+// declareSplit declares the options of a copy to several targets.
+func (c *Copy) declareSplit(s *Set) {
+	declare(s, &c.Shards, Option{
+		Name: "to-shard", Kind: "url", repeats: true,
+		Help: "account on one of several targets, over which the rows are divided by --shard-by, instead of --to; repeated for each target, in the order of the shards",
+	}, parseControlURLs, formatControlURLs)
+	s.Lines(&c.splits, "shard-by", "clause", "how the rows of a table are divided over the targets of --to-shard: 'db.t1: hash(column)', 'db.t1: range(column, 1000, 2000)' with one bound between each two targets, or 'db.t1: all' for all rows in each target; required once per table")
+}
+
+// validateSplit computes the tables of each target.
+func (c *Copy) validateSplit() (errs []error) {
+	c.Split = nil
+	if len(c.Shards) == 0 {
+		if len(c.splits) > 0 {
+			errs = append(errs, errors.New("--shard-by has no effect without --to-shard"))
+		}
+		return errs
+	}
+	refuse := func(given bool, text string) {
+		if given {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	refuse(len(c.Shards) == 1, "--to-shard is given once: give it for each of several targets, or use --to for one")
+	refuse(len(c.Shards) > maxSplit, fmt.Sprintf("--to-shard is given %d times: at most %d targets are possible", len(c.Shards), maxSplit))
+	refuse(c.To.MySQL.Addr != "" || c.To.IsDump(), "--to and --to-shard: give --to for one target, or --to-shard for each of several")
+	refuse(c.From.IsDump(), "--to-shard: a dump has no binary log, which makes the parts consistent; load it into one server first")
+	refuse(!c.Follow, "--to-shard needs --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
+		"--follow-until caught-up ends the copy on its own")
+	refuse(c.Cutover.On, "--to-shard excludes --cutover: the gateway switches clients to one backend, and does not choose a shard per statement; "+
+		"pause the clients, run tare copy ctl finish, and start them with the new shards (docs/tasks/split-a-table.md)")
+	refuse(!c.Selection.Empty() || c.users, "--to-shard needs --tables with names: --schema, --users and patterns are not divided")
+	for i, u := range c.Shards {
+		refuse(slices.ContainsFunc(c.Shards[:i], func(other ControlURL) bool { return other.Addr == u.Addr }), fmt.Sprintf("--to-shard names %s twice", u.Addr))
+	}
+	if len(errs) > 0 || len(c.Tables) == 0 {
+		return errs
+	}
+	parts := make([][]tabledef.Spec, len(c.Shards))
+	for i := range parts {
+		parts[i] = slices.Clone(c.Tables)
+	}
+	named := make(map[string]bool)
+	for _, clause := range c.splits {
+		if err := tabledef.AddSplit(parts, clause); err != nil {
+			errs = append(errs, fmt.Errorf("--shard-by: %w", err))
+			continue
+		}
+		table, _, _ := strings.Cut(clause, ":")
+		table = strings.TrimSpace(table)
+		refuse(named[table], fmt.Sprintf("--shard-by names %s twice", table))
+		named[table] = true
+	}
+	for i := range c.Tables {
+		name := c.Tables[i].Source()
+		refuse(!named[name] && len(errs) == 0, fmt.Sprintf("--shard-by is missing for %[1]s: such as '%[1]s: hash(id)', or '%[1]s: all' for all rows in each target", name))
+	}
+	c.Split = parts
+	return errs
+}
+
+// Part returns the options of the copy to one of several targets.
+func (c *Copy) Part(i int) *Copy {
+	part := *c
+	part.To, part.Tables, part.Control = CopyTarget{MySQL: c.Shards[i]}, c.Split[i], ControlOff
+	return &part
+}
