@@ -409,8 +409,7 @@ func (c *changes) disconnect(ctx context.Context, err error) error {
 func (c *changes) refusal(e *mysqlconn.ServerError) error {
 	switch {
 	case e.Number == errReadingLog:
-		return c.r.stop(StopLogGone, "", "the server cannot read its log from there",
-			"keep more of it (binlog_expire_logs_seconds, expire_logs_days), and copy the tables again with --restart", e)
+		return c.r.stop(StopLogGone, "", "the server cannot read its log from there", tryCopyAgain, e)
 	case rowstream.Denied(e.Number), e.Number == errLogin:
 		return fmt.Errorf("follow the binary log of %s after %s: %w; if the account's privileges or password were changed: GRANT REPLICATION SLAVE ON *.* TO it, "+
 			"correct --from, and run the same command again: it resumes here", c.d.Addr(), c.r.position().Place(), e)

@@ -243,10 +243,13 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 		return nil
 	}
 	return &StopError{
-		Reason: StopLogGone, At: from, What: gone,
-		Try: "keep more of the log (binlog_expire_logs_seconds, expire_logs_days), and copy the tables again with --restart",
+		Reason: StopLogGone, At: from, What: gone, Try: tryCopyAgain,
 	}
 }
+
+// tryCopyAgain is the advice where the log no longer has a position.
+const tryCopyAgain = "copy the tables again with --restart; before, if the log was purged by its age, keep more of it " +
+	"(binlog_expire_logs_seconds, expire_logs_days); RESET MASTER and RESET BINARY LOGS delete all of it"
 
 // CurrentPosition implements Follower.
 func (d *Direct) CurrentPosition(ctx context.Context) (Position, error) {
