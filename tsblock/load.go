@@ -170,7 +170,7 @@ func (l *chunkLoad) plan(costs Costs) error {
 	if o.Gap == 0 {
 		o.Gap = -1
 	}
-	plan, err := PlanChunks(make([]Range, 0, 64), l.refs, o)
+	plan, err := PlanChunks(make([]Range, 0, min(len(l.refs), 64)), l.refs, o)
 	if err != nil {
 		if c, ok := errors.AsType[*CorruptError](err); ok {
 			c.Block = l.block.prefix
