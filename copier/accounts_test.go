@@ -44,7 +44,7 @@ var staff = []string{
 	"GRANT SELECT, SHOW VIEW ON `staff%`.* TO 'staff o''d\"d`@ü\\\\'@'::1'", "GRANT SELECT ON staff_1.v TO ''@'staff.example'", "GRANT DROP ON staff_1.* TO staff_limited",
 	"GRANT SELECT (a) ON staff_1.t TO staff_limited WITH GRANT OPTION",
 	"GRANT EXECUTE ON PROCEDURE staff_1.mixedcase TO staff_other", "GRANT SELECT ON staff_1.v TO staff_definer",
-	"CREATE USER staff_global, staff_proxy, 'staff_open'@'localhost'", "GRANT SELECT, PROCESS ON *.* TO staff_global", 
+	"CREATE USER staff_global, staff_proxy, 'staff_open'@'localhost'", "GRANT SELECT, PROCESS ON *.* TO staff_global",
 	"INSERT INTO mysql.proxies_priv (User, Host, Proxied_user, Proxied_host, Grantor) VALUES ('staff_proxy', '%', 'staff_open', '%', '')", "FLUSH PRIVILEGES",
 	// Servers check the privileges of the definer of each view that another one refers to.
 	"CREATE DEFINER = staff_definer VIEW staff_1.on_v AS SELECT a FROM staff_1.v", "CREATE DEFINER = staff_open VIEW staff_1.above AS SELECT a FROM staff_1.on_v",

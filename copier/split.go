@@ -12,7 +12,7 @@ import (
 )
 
 // A Split copies parts of the same tables of one source to several targets as one operation. Each part is a copy with a
-// state, a lease, heartbeats and a position of its own, and is consistent in itself. If one part fails, the others stop,
+// separate state, lease, heartbeats and position, and is consistent in itself. If one part fails, the others stop,
 // and all of them resume together. With UntilCaughtUp no part ends before all may.
 //
 // Split does not check that the parts divide the rows: see tabledef.AddSplit.

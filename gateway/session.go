@@ -178,8 +178,8 @@ func (s *session) serve(t *netloop.Task) {
 	}
 }
 
-// joinLoop makes the session use the memory of its loop: what a loop's sessions write for each statement, no
-// other CPU writes.
+// joinLoop makes the session use the memory of its loop: no other CPU writes to
+// memory that the loop's sessions write to for each statement.
 func (s *session) joinLoop() {
 	loop, ok := s.task.Loop()
 	if !ok {

@@ -61,7 +61,7 @@ func (p *Plan) mayCreate(ctx context.Context, to *mysqlconn.Client, there *serve
 type needs struct {
 	there   *server
 	held    inventory.Privileges
-	lacking map[string]privileges // by what they are needed on
+	lacking map[string]privileges // by the object that they are on
 	roles   privileges            // roles that it does not administer
 }
 

@@ -39,11 +39,11 @@ func (c *Copy) validateSplit() (errs []error) {
 	refuse(len(c.Shards) > maxSplit, fmt.Sprintf("--to-shard is given %d times: at most %d targets are possible", len(c.Shards), maxSplit))
 	refuse(c.To.MySQL.Addr != "" || c.To.IsDump(), "--to and --to-shard: give --to for one target, or --to-shard for each of several")
 	refuse(c.From.IsDump(), "--to-shard: a dump has no binary log, which makes the parts consistent; load it into one server first")
-	refuse(!c.Follow, "--to-shard needs --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
-		"--follow-until caught-up ends the copy on its own")
+	refuse(!c.Follow, "--to-shard requires --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
+		"--follow-until caught-up ends the copy once all targets have caught up")
 	refuse(c.Cutover.On, "--to-shard excludes --cutover: the gateway switches clients to one backend, and does not choose a shard per statement; "+
 		"pause the clients, run tare copy ctl finish, and start them with the new shards (docs/tasks/split-a-table.md)")
-	refuse(!c.Selection.Empty() || c.users, "--to-shard needs --tables with names: --schema, --users and patterns are not divided")
+	refuse(!c.Selection.Empty() || c.users, "--to-shard requires --tables with names: --schema, --users and patterns are not divided")
 	for i, u := range c.Shards {
 		refuse(slices.ContainsFunc(c.Shards[:i], func(other ControlURL) bool { return other.Addr == u.Addr }), fmt.Sprintf("--to-shard names %s twice", u.Addr))
 	}
