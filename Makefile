@@ -62,8 +62,8 @@ check: ## before each commit: vet, short tests of what changed, within 2 minutes
 test: ## vet and test everything, check generated sizes and modules; installs a missing MariaDB server
 	.ci/packages mariadbd gcc
 	.ci/tidy & tidy=$$!; go vet ./... && go tool sizegen -verify ./...; status=$$?; wait $$tidy && exit $$status # downloads and compiles
-	GOGC=$(TESTGOGC) go test -p 3 -vet=off ./... # many tests wait for servers
-	go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
+	GOGC=$(TESTGOGC) go test -p 4 -vet=off ./... # many tests wait for servers
+	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
