@@ -104,15 +104,15 @@ func flag(on bool) float64 {
 
 // archiveSums has the counts of all instances, and the gauges of the current one.
 type archiveSums struct {
-	rounds, samples, failures   uint64
-	compared                    uint64
-	blocks, unshipped           int
-	headSeries                  uint64
-	headBytes, blockBytes       int64
-	shipped                     shipCounts
-	rollups, rollupFailures     uint64
-	rollupBytes                 int64
-	unexplained                 Difference
+	rounds, samples, failures uint64
+	compared                  uint64
+	blocks, unshipped         int
+	headSeries                uint64
+	headBytes, blockBytes     int64
+	shipped                   shipCounts
+	rollups, rollupFailures   uint64
+	rollupBytes               int64
+	unexplained               Difference
 
 	number, written    int64
 	round              time.Duration

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -19,12 +20,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 )
 
 func TestMain(m *testing.M) {
+	if err := testdir.UseMemory(); err != nil { // histories are synced
+		log.Fatal(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"tare":      main,
 		"holds-out": holdsOut,

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/taredb/tare/internal/testdir"
 )
 
 const (
@@ -59,25 +61,16 @@ type workDir struct {
 	lock *os.File
 }
 
-// memoryDir is an in-memory file system on Linux: servers that create and drop tables frequently are several
-// times as fast there. Tests use it; benchmarks, which may be large, use a disk.
-const memoryDir = "/dev/shm"
-
-// hasRoom reports whether a directory has room for servers and their logs. In containers it is often tiny.
-func hasRoom(dir string) bool {
-	const room = 4 << 30
-	var fs unix.Statfs_t
-	return unix.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= room && unix.Access(dir, unix.W_OK) == nil
-}
-
 // makeWorkDir creates the directory of a server below parent, or, if that is empty, where tests have room.
 func makeWorkDir(o owner, parent string) (*workDir, error) {
 	given := parent != ""
 	if !given {
 		parent = os.TempDir()
 	}
-	if !given && testing.Testing() && os.Getenv("TMPDIR") == "" && hasRoom(memoryDir) {
-		parent = memoryDir
+	// Servers that create and drop tables frequently are several times as fast in memory. Tests use it;
+	// benchmarks, which may be large, use a disk.
+	if !given && testing.Testing() && os.Getenv("TMPDIR") == "" && testdir.HasRoom(testdir.Memory) {
+		parent = testdir.Memory
 	}
 	if len(parent) > maxWorkDirPath-len(workDirPattern)-10 {
 		if given {
