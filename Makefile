@@ -45,7 +45,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## build bin/tare and bin/tare-demo
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-demo
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-demo
 
 release: ## build the archives of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
 	.ci/release $(VERSION) bin/release

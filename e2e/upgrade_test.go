@@ -35,7 +35,7 @@ func previous(t *testing.T) string {
 	}
 	source := cloneAt(t, ref)
 	program := filepath.Join(t.TempDir(), "tare")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "./cmd/tare")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/tare")
 	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", ref, err, out)

@@ -130,7 +130,7 @@ func (t *Tree) escapes(patterns []string) (map[string][]string, error) {
 			}
 		}
 	}
-	// The compiler's diagnostics are on standard error.
+	// The compiler's diagnostics are on standard error. With -trimpath they have the module's path.
 	out, err := t.command("sh", append([]string{"-c", `go build -gcflags=-m "$@" 2>&1`, "sh"}, patterns...)...)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
@@ -145,7 +145,7 @@ func (t *Tree) escapes(patterns []string) (map[string][]string, error) {
 			return nil, fmt.Errorf("read the compiler's line number: %w", err)
 		}
 		text := fmt.Sprintf("line %d: %s", n, m[4])
-		for _, s := range byFile[strings.TrimPrefix(m[1], "./")] {
+		for _, s := range byFile[strings.TrimPrefix(strings.TrimPrefix(m[1], "./"), t.Module+"/")] {
 			if s.from <= n && n <= s.to && !slices.Contains(escapes[s.name], text) {
 				escapes[s.name] = append(escapes[s.name], text)
 			}
