@@ -203,15 +203,15 @@ func TestLoginCachingSHA2(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		client     mysqlconn.TLSMode
-		mode       TLSMode
+		mode       mysqlconn.TLSMode
 		backendTLS bool
 	}{
-		{"plain, mirrored: RSA end to end", off, TLSMirror, false},
-		{"TLS, mirrored", on, TLSMirror, true},
-		{"TLS to plain: RSA from the gateway", on, TLSOff, false},
-		{"plain to TLS: RSA to the gateway", off, TLSRequired, true},
-		{"plain, off", off, TLSOff, false},
-		{"TLS, required", on, TLSRequired, true},
+		{"plain, mirrored: RSA end to end", off, mysqlconn.TLSPreferred, false},
+		{"TLS, mirrored", on, mysqlconn.TLSPreferred, true},
+		{"TLS to plain: RSA from the gateway", on, mysqlconn.TLSDisabled, false},
+		{"plain to TLS: RSA to the gateway", off, mysqlconn.TLSRequired, true},
+		{"plain, off", off, mysqlconn.TLSDisabled, false},
+		{"TLS, required", on, mysqlconn.TLSRequired, true},
 	} {
 		for driver := range pingers("", off) {
 			t.Run(c.name+"/"+driver, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestLoginCachingSHA2(t *testing.T) {
 func TestForeignPublicKey(t *testing.T) {
 	conf, public := goMySQLKey(t)
 	subject := &credentials{passwords: map[string]string{"tare": secret}}
-	g := startGateway(t, startGoMySQL(t, conf, public, subject), func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSRequired, ClientTLSPreferred })
+	g := startGateway(t, startGoMySQL(t, conf, public, subject), func(o *Options) { o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, ClientTLSPreferred })
 	key, err := mysqlconn.ParsePublicKey(public)
 	must(t, err)
 	_, err = mysqlconn.Dial(t.Context(), mysqlconn.Config{

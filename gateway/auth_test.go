@@ -297,7 +297,7 @@ func TestClearPasswords(t *testing.T) {
 				asks(b, c.says...)
 			}))
 			g := startGateway(t, back.addr, func(o *Options) {
-				o.Backend.TLS = TLSOff
+				o.Backend.TLS = mysqlconn.TLSDisabled
 				o.DrainTimeout = 100 * time.Millisecond // the gateway lets the backend finish the login, which one does not
 			})
 			_, err := dialObedient(t, g.addr, c.plugin, c.response)
@@ -330,7 +330,7 @@ func TestClearPasswordOnChangeUser(t *testing.T) {
 					asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte("mysql_clear_password")}.AppendTo(nil))
 				}
 			}))
-			g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = TLSOff })
+			g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = mysqlconn.TLSDisabled })
 			client, err := dialObedient(t, g.addr, "mysql_native_password", nil)
 			must(t, err)
 			u := mysqlwire.ChangeUser{User: []byte("other"), AuthPlugin: []byte(c.plugin), AuthResponse: c.response, Charset: 45}
@@ -397,13 +397,13 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 		RingBytes: -1, OriginalText: true, Sinks: []querylog.SinkOptions{{Name: "test", Writer: &queries}},
 	})
 	must(t, err)
-	talkative := func(mode TLSMode) func(*Options) {
+	talkative := func(mode mysqlconn.TLSMode) func(*Options) {
 		return func(o *Options) {
 			o.Backend.TLS, o.ClientTLS, o.Log = mode, ClientTLSPreferred, log
 			o.Diag = slog.New(slog.NewTextHandler(&diag, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
 	}
-	start := func(backend string, mode TLSMode) *rig {
+	start := func(backend string, mode mysqlconn.TLSMode) *rig {
 		g := startGateway(t, backend, talkative(mode))
 		gateways = append(gateways, g)
 		return g
@@ -411,7 +411,7 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 	const wrong = "wr0ng-but-secret-all-the-same"
 
 	s := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithEd25519())
-	g := start(s.Addr, TLSMirror)
+	g := start(s.Addr, mysqlconn.TLSPreferred)
 	for _, user := range []string{testmysql.AppUser, testmysql.EdUser} {
 		for _, security := range []string{"", "skip-verify"} {
 			for _, password := range []string{testmysql.Password, wrong} {
@@ -432,7 +432,7 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 	c.Close()
 
 	conf, public := goMySQLKey(t)
-	for _, mode := range []TLSMode{TLSMirror, TLSOff, TLSRequired} {
+	for _, mode := range []mysqlconn.TLSMode{mysqlconn.TLSPreferred, mysqlconn.TLSDisabled, mysqlconn.TLSRequired} {
 		for _, security := range []mysqlconn.TLSMode{mysqlconn.TLSDisabled, mysqlconn.TLSRequired} {
 			g := start(startGoMySQL(t, conf, public, &credentials{passwords: map[string]string{"tare": secret}}), mode)
 			for _, login := range pingers(g.addr, security) {
@@ -443,7 +443,7 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 			}
 		}
 	}
-	g = start(startScript(t, func(_ int, b *mysqlconn.Conn) { scriptServe(b) }), TLSOff)
+	g = start(startScript(t, func(_ int, b *mysqlconn.Conn) { scriptServe(b) }), mysqlconn.TLSDisabled)
 	if _, err := dialObedient(t, g.addr, "mysql_clear_password", []byte(secret)); err == nil {
 		t.Error("a password in clear was passed on")
 	}

@@ -15,7 +15,7 @@ type ClientTLSMode string
 // The modes by their names in --client-tls.
 const (
 	ClientTLSOff       ClientTLSMode = "off"       // not offered
-	ClientTLSPreferred ClientTLSMode = "preferred" // offered; with TLSMirror, only if the server offers it
+	ClientTLSPreferred ClientTLSMode = "preferred" // offered; with TLSPreferred to the server, only if the server offers it
 	ClientTLSRequired  ClientTLSMode = "required"  // clients without TLS are refused
 	ClientTLSVerify    ClientTLSMode = "verify"    // and those without a certificate of Options.ClientCAs
 )
@@ -26,7 +26,7 @@ func (m ClientTLSMode) required() bool { return m == ClientTLSRequired || m == C
 // sees every login as secure, so it cannot refuse a client without TLS whose account requires TLS: the
 // gateway has to.
 func (o *Options) clientTLSDefault() ClientTLSMode {
-	if o.Backend.TLS.required() || o.Standby != nil && o.Standby.TLS.required() {
+	if o.Backend.TLS.Required() || o.Standby != nil && o.Standby.TLS.Required() {
 		return ClientTLSRequired
 	}
 	return ClientTLSPreferred

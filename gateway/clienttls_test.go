@@ -73,17 +73,17 @@ func TestRequireSSL(t *testing.T) {
 		}
 		for _, c := range []struct {
 			name       string
-			backend    TLSMode
+			backend    mysqlconn.TLSMode
 			client     ClientTLSMode
 			plain, tls mysqlwire.Errno // outcome of the login without and with TLS; 0: it succeeds
 		}{
-			{"mirror", TLSMirror, "", mysqlwire.ErrnoAccessDenied, 0},
-			{"backend required", TLSRequired, "", mysqlwire.ErrnoSecureTransport, 0},
-			{"backend verified", TLSVerifyIdentity, "", mysqlwire.ErrnoSecureTransport, 0},
-			{"mirror, client required", TLSMirror, ClientTLSRequired, mysqlwire.ErrnoSecureTransport, 0},
-			{"explicitly preferred", TLSRequired, ClientTLSPreferred, 0, 0}, // the server cannot see that the client has no TLS
-			{"explicitly off", TLSRequired, ClientTLSOff, 0, 1},
-			{"backend off, client required", TLSOff, ClientTLSRequired, mysqlwire.ErrnoSecureTransport, mysqlwire.ErrnoAccessDenied},
+			{"mirror", mysqlconn.TLSPreferred, "", mysqlwire.ErrnoAccessDenied, 0},
+			{"backend required", mysqlconn.TLSRequired, "", mysqlwire.ErrnoSecureTransport, 0},
+			{"backend verified", mysqlconn.TLSVerifyIdentity, "", mysqlwire.ErrnoSecureTransport, 0},
+			{"mirror, client required", mysqlconn.TLSPreferred, ClientTLSRequired, mysqlwire.ErrnoSecureTransport, 0},
+			{"explicitly preferred", mysqlconn.TLSRequired, ClientTLSPreferred, 0, 0}, // the server cannot see that the client has no TLS
+			{"explicitly off", mysqlconn.TLSRequired, ClientTLSOff, 0, 1},
+			{"backend off, client required", mysqlconn.TLSDisabled, ClientTLSRequired, mysqlwire.ErrnoSecureTransport, mysqlwire.ErrnoAccessDenied},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				g := startGateway(t, s.Addr, func(o *Options) {
@@ -131,7 +131,7 @@ func TestRequiredWithoutBackendTLS(t *testing.T) {
 	if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "use --backend-tls off") {
 		t.Errorf("got %v, want the reason and what to do", err)
 	}
-	g = startGateway(t, back, func(o *Options) { o.ClientTLS, o.Backend.TLS = ClientTLSRequired, TLSOff })
+	g = startGateway(t, back, func(o *Options) { o.ClientTLS, o.Backend.TLS = ClientTLSRequired, mysqlconn.TLSDisabled })
 	must(t, dialAs(t, g.addr, "app", mysqlconn.TLSRequired))
 	_, err = connect(t, g.addr)
 	checkErrno(t, "without TLS", err, mysqlwire.ErrnoSecureTransport)
@@ -231,7 +231,7 @@ func TestClientCertificates(t *testing.T) {
 // TestBackendCAsReload replaces the authorities for verifying the backend.
 func TestBackendCAsReload(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithTLS())
-	g := startGateway(t, s.Addr, func(o *Options) { o.Backend.TLS, o.Backend.CAs = TLSVerifyCA, newIssuer(t).pool() })
+	g := startGateway(t, s.Addr, func(o *Options) { o.Backend.TLS, o.Backend.CAs = mysqlconn.TLSVerifyCA, newIssuer(t).pool() })
 	err := dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSRequired)
 	if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "certificate") {
 		t.Errorf("got %v: a client on TLS reads why the backend's TLS failed", err)
@@ -246,14 +246,14 @@ func TestUnixSocketClients(t *testing.T) {
 	conf, public := goMySQLKey(t)
 	for _, c := range []struct {
 		name    string
-		backend TLSMode
+		backend mysqlconn.TLSMode
 		client  ClientTLSMode
 		want    mysqlwire.Errno
 	}{
-		{"mirror", TLSMirror, "", 0},
-		{"backend required", TLSRequired, "", 0},
-		{"backend off", TLSOff, ClientTLSRequired, 0},
-		{"verify", TLSRequired, ClientTLSVerify, mysqlwire.ErrnoAccessDenied},
+		{"mirror", mysqlconn.TLSPreferred, "", 0},
+		{"backend required", mysqlconn.TLSRequired, "", 0},
+		{"backend off", mysqlconn.TLSDisabled, ClientTLSRequired, 0},
+		{"verify", mysqlconn.TLSRequired, ClientTLSVerify, mysqlwire.ErrnoAccessDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			subject := &credentials{passwords: map[string]string{"tare": secret}}
@@ -317,7 +317,7 @@ func TestClearMethodsOfPlainClients(t *testing.T) {
 				asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte(method), Data: []byte("abcdefghijklmnopqrst\x00")}.AppendTo(nil))
 			}
 		})
-		g := startGateway(t, back, func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSRequired, ClientTLSPreferred })
+		g := startGateway(t, back, func(o *Options) { o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, ClientTLSPreferred })
 		_, err := connect(t, g.addr)
 		checkErrno(t, method, err, mysqlwire.ErrnoSecureTransport)
 		if err != nil && !strings.Contains(err.Error(), method) {

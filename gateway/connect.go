@@ -78,10 +78,10 @@ func (l *login) checkGreeting() error {
 func (l *login) secureBackend() error {
 	mode, offers := l.to.TLS, l.hello.Capabilities.Has(mysqlwire.CapSSL)
 	switch {
-	case mode.required() && !offers:
+	case mode.Required() && !offers:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
-	case mode == TLSMirror && l.client.IsTLS() && !offers:
+	case mode == mysqlconn.TLSPreferred && l.client.IsTLS() && !offers:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: Tare's backend no longer offers TLS; connect again"})
 	case !l.securesBackend():
 		return nil
@@ -96,7 +96,7 @@ func (l *login) secureBackend() error {
 
 // securesBackend reports whether the backend connection must use TLS.
 func (l *login) securesBackend() bool {
-	return l.to.TLS.required() || l.to.TLS != TLSOff && l.client.IsTLS()
+	return l.to.TLS.Required() || l.to.TLS != mysqlconn.TLSDisabled && l.client.IsTLS()
 }
 
 // backendCaps returns the capabilities for the login at the backend: the client's, without those that the

@@ -100,7 +100,7 @@ func (s *Server) probe(ctx context.Context, t *target) error {
 	defer cancel()
 	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{
 		Addr: t.Addr, User: s.opts.Control.User, Password: s.opts.Control.Password,
-		TLSMode: t.TLS.client(), TLS: &tls.Config{RootCAs: t.tls.Load().RootCAs}, DialFunc: s.opts.Dial,
+		TLSMode: t.TLS, TLS: &tls.Config{RootCAs: t.tls.Load().RootCAs}, DialFunc: s.opts.Dial,
 	})
 	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok && refused.Number == mysqlwire.ErrnoAccessDenied {
 		s.deniedControl.Do(func() {

@@ -282,7 +282,9 @@ func TestAbandonedLogins(t *testing.T) {
 			}
 			g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
 			impatient := startGateway(t, s.Addr, func(o *Options) { o.Dial, o.HandshakeTimeout = from2, 150*time.Millisecond })
-			secured := startGateway(t, s.Addr, func(o *Options) { o.Dial, o.Backend.TLS, o.ClientTLS = from2, TLSRequired, ClientTLSPreferred })
+			secured := startGateway(t, s.Addr, func(o *Options) {
+				o.Dial, o.Backend.TLS, o.ClientTLS = from2, mysqlconn.TLSRequired, ClientTLSPreferred
+			})
 			for _, kind := range kinds {
 				t.Run(kind.name, func(t *testing.T) {
 					g := g

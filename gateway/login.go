@@ -135,12 +135,12 @@ func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error
 	offered := backend & knownCapabilities &^ mysqlwire.CapSSL
 	clients, mode, has := l.srv.opts.ClientTLS, l.to.TLS, backend.Has(mysqlwire.CapSSL)
 	switch {
-	case clients == ClientTLSOff && (has || !mode.required()):
-	case mode == TLSMirror && !has && clients.required():
+	case clients == ClientTLSOff && (has || !mode.Required()):
+	case mode == mysqlconn.TLSPreferred && !has && clients.required():
 		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
 			"Tare requires TLS of clients (--client-tls %s) and mirrors its backend, which does not offer it; enable TLS on the backend or use --backend-tls off", clients)})
-	case mode == TLSMirror && !has:
-	case mode.required() && !has:
+	case mode == mysqlconn.TLSPreferred && !has:
+	case mode.Required() && !has:
 		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
 	default:

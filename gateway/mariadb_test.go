@@ -541,19 +541,19 @@ func TestTLSIsMirrored(t *testing.T) {
 		name    string
 		addr    string
 		cfg     *mysql.Config
-		mode    TLSMode
+		mode    mysqlconn.TLSMode
 		client  string // go-sql-driver's tls parameter
 		version string // prefix of Ssl_version; "-" if the login must fail
 	}{
-		{"mirror, client with", secure.Addr, secure.Config("app"), TLSMirror, "skip-verify", "TLSv1"},
-		{"mirror, client without", secure.Addr, secure.Config("app"), TLSMirror, "false", ""},
-		{"mirror, backend without", plain.Addr, plain.Config("app"), TLSMirror, "skip-verify", "-"},
-		{"off, client with", secure.Addr, secure.Config("app"), TLSOff, "skip-verify", ""},
-		{"required, client without", secure.Addr, secure.Config("app"), TLSRequired, "false", "TLSv1"},
-		{"required, client with", secure.Addr, secure.Config("app"), TLSRequired, "skip-verify", "TLSv1"},
-		{"required, backend without", plain.Addr, plain.Config("app"), TLSRequired, "false", "-"},
-		{"verify-ca", secure.Addr, secure.Config("app"), TLSVerifyCA, "false", "TLSv1"},
-		{"verify-identity", secure.Addr, secure.Config("app"), TLSVerifyIdentity, "false", "TLSv1"},
+		{"mirror, client with", secure.Addr, secure.Config("app"), mysqlconn.TLSPreferred, "skip-verify", "TLSv1"},
+		{"mirror, client without", secure.Addr, secure.Config("app"), mysqlconn.TLSPreferred, "false", ""},
+		{"mirror, backend without", plain.Addr, plain.Config("app"), mysqlconn.TLSPreferred, "skip-verify", "-"},
+		{"off, client with", secure.Addr, secure.Config("app"), mysqlconn.TLSDisabled, "skip-verify", ""},
+		{"required, client without", secure.Addr, secure.Config("app"), mysqlconn.TLSRequired, "false", "TLSv1"},
+		{"required, client with", secure.Addr, secure.Config("app"), mysqlconn.TLSRequired, "skip-verify", "TLSv1"},
+		{"required, backend without", plain.Addr, plain.Config("app"), mysqlconn.TLSRequired, "false", "-"},
+		{"verify-ca", secure.Addr, secure.Config("app"), mysqlconn.TLSVerifyCA, "false", "TLSv1"},
+		{"verify-identity", secure.Addr, secure.Config("app"), mysqlconn.TLSVerifyIdentity, "false", "TLSv1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := startGateway(t, c.addr, func(o *Options) {
@@ -581,7 +581,7 @@ func TestTLSIsMirrored(t *testing.T) {
 		})
 	}
 	t.Run("verify-ca, unknown authority", func(t *testing.T) {
-		g := startGateway(t, secure.Addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = TLSVerifyCA, ClientTLSPreferred })
+		g := startGateway(t, secure.Addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = mysqlconn.TLSVerifyCA, ClientTLSPreferred })
 		_, err := connect(t, g.addr)
 		if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "certificate") {
 			t.Errorf("got %v, want an error about the certificate", err)

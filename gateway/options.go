@@ -19,27 +19,11 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TLSMode is the policy for TLS on backend connections.
-type TLSMode string
-
-// The modes by their names in --backend-tls.
-const (
-	TLSMirror         TLSMode = "mirror" // like the client's connection, so that every login relays verbatim
-	TLSOff            TLSMode = "off"
-	TLSRequired       TLSMode = "required" // with any certificate
-	TLSVerifyCA       TLSMode = "verify-ca"
-	TLSVerifyIdentity TLSMode = "verify-identity"
-)
-
-func (m TLSMode) required() bool {
-	return m == TLSRequired || m == TLSVerifyCA || m == TLSVerifyIdentity
-}
-
 // Backend is the server that sessions are relayed to.
 type Backend struct {
-	Addr string // host:port
-	TLS  TLSMode
-	CAs  *x509.CertPool // for the verifying modes; nil: the system's
+	Addr string            // host:port
+	TLS  mysqlconn.TLSMode // TLSPreferred: like the client's connection, so that every login relays verbatim
+	CAs  *x509.CertPool    // for the verifying modes; nil: the system's
 }
 
 // Options configures a Server.
@@ -115,7 +99,6 @@ const (
 
 // Validate fills in the defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
-	o.Backend.TLS = cmp.Or(o.Backend.TLS, TLSMirror)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, DefaultHandshakeTimeout)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
@@ -126,7 +109,6 @@ func (o *Options) Validate() error {
 	errs := []error{o.Backend.validate("backend")}
 	switch {
 	case o.Standby != nil:
-		o.Standby.TLS = cmp.Or(o.Standby.TLS, TLSMirror)
 		errs = append(errs, o.Standby.validate("standby"))
 		if o.Password == nil {
 			errs = append(errs, errors.New("a standby needs the accounts to log in there with"))
@@ -153,34 +135,14 @@ func (b *Backend) validate(name string) error {
 	if _, _, err := net.SplitHostPort(b.Addr); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	switch b.TLS {
-	case TLSMirror, TLSOff, TLSRequired, TLSVerifyCA, TLSVerifyIdentity:
-		return nil
+	if !b.TLS.Valid() {
+		return fmt.Errorf("%s: unknown %v", name, b.TLS)
 	}
-	return fmt.Errorf("%s TLS mode %q is unknown", name, b.TLS)
+	return nil
 }
 
 // tlsConfig returns the TLS configuration of backend connections.
 func (b *Backend) tlsConfig(cas *x509.CertPool) *tls.Config {
 	host, _, _ := net.SplitHostPort(b.Addr) // checked by Validate
-	mode := b.TLS.client()
-	if mode == mysqlconn.TLSPreferred {
-		mode = mysqlconn.TLSRequired
-	}
-	return mysqlconn.ClientTLS(mode, &tls.Config{RootCAs: cas}, host)
-}
-
-// client returns the mode for a connection that the gateway opens for itself.
-func (m TLSMode) client() mysqlconn.TLSMode {
-	switch m {
-	case TLSOff:
-		return mysqlconn.TLSDisabled
-	case TLSRequired:
-		return mysqlconn.TLSRequired
-	case TLSVerifyCA:
-		return mysqlconn.TLSVerifyCA
-	case TLSVerifyIdentity:
-		return mysqlconn.TLSVerifyIdentity
-	}
-	return mysqlconn.TLSPreferred
+	return mysqlconn.ClientTLS(b.TLS, &tls.Config{RootCAs: cas}, host)
 }

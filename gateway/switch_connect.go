@@ -149,7 +149,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 	login := mysqlconn.Login{
 		User: string(s.user), Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket,
 	}
-	if to.TLS.required() || to.TLS == TLSMirror && s.client.IsTLS() {
+	if to.TLS.Required() || to.TLS == mysqlconn.TLSPreferred && s.client.IsTLS() {
 		login.TLS = to.tls.Load()
 	}
 	conn := mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer))

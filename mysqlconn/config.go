@@ -82,7 +82,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("unknown network %q: want tcp or unix", c.Network)
 	case c.Addr == "":
 		return errors.New("no address to connect to")
-	case int(c.TLSMode) >= len(tlsModes):
+	case !c.TLSMode.Valid():
 		return fmt.Errorf("unknown %v", c.TLSMode)
 	case strings.ContainsRune(c.User+c.Password+c.Database, 0):
 		return errors.New("user, password and database must not contain NUL bytes")

@@ -35,9 +35,15 @@ var tlsModes = [...]string{
 	TLSVerifyCA: "verify-ca", TLSVerifyIdentity: "verify-identity",
 }
 
+// Valid reports whether m is one of the modes.
+func (m TLSMode) Valid() bool { return int(m) < len(tlsModes) }
+
+// Required reports whether connections without TLS fail.
+func (m TLSMode) Required() bool { return m >= TLSRequired }
+
 // String returns the mode's name.
 func (m TLSMode) String() string {
-	if int(m) < len(tlsModes) {
+	if m.Valid() {
 		return tlsModes[m]
 	}
 	return fmt.Sprintf("tls mode %d", uint8(m))

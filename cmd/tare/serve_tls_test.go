@@ -46,7 +46,7 @@ func TestReloadCertificates(t *testing.T) {
 	certs, err := loadCertificates(s.cfg)
 	must(t, err)
 	s.gateway, err = gateway.New(gateway.Options{
-		Backend: gateway.Backend{Addr: string(s.cfg.Backend), TLS: gateway.TLSVerifyCA, CAs: certs.backendCAs}, Certificate: certs.own,
+		Backend: gateway.Backend{Addr: string(s.cfg.Backend), TLS: mysqlconn.TLSVerifyCA, CAs: certs.backendCAs}, Certificate: certs.own,
 		ClientTLS: gateway.ClientTLSVerify, ClientCAs: certs.clientCAs, Planner: s.planner, Log: s.Queries, Diag: s.Log,
 	})
 	must(t, err)

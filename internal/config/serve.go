@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/mysqlconn"
 )
 
 // Serve are the options of tare serve.
@@ -29,7 +30,7 @@ type Serve struct {
 	TLSCert, TLSKey string                // files; "": a certificate created at start
 	ClientTLS       gateway.ClientTLSMode // "": required if the backend connection requires TLS, otherwise preferred
 	TLSClientCA     string                // file
-	BackendTLS      gateway.TLSMode
+	BackendTLS      mysqlconn.TLSMode
 	BackendTLSCA    string // file; "": the system's authorities
 
 	PlanCacheBytes     Bytes
@@ -85,8 +86,9 @@ func NewServe() *Serve {
 		word[gateway.ClientTLSMode]{"auto", ""}, word[gateway.ClientTLSMode]{"off", gateway.ClientTLSOff}, word[gateway.ClientTLSMode]{"preferred", gateway.ClientTLSPreferred},
 		word[gateway.ClientTLSMode]{"required", gateway.ClientTLSRequired}, word[gateway.ClientTLSMode]{"verify", gateway.ClientTLSVerify})
 	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM), for --client-tls verify")
-	Enum(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
-		gateway.TLSMirror, gateway.TLSOff, gateway.TLSRequired, gateway.TLSVerifyCA, gateway.TLSVerifyIdentity)
+	declareWords(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
+		word[mysqlconn.TLSMode]{"mirror", mysqlconn.TLSPreferred}, word[mysqlconn.TLSMode]{"off", mysqlconn.TLSDisabled}, word[mysqlconn.TLSMode]{"required", mysqlconn.TLSRequired},
+		word[mysqlconn.TLSMode]{"verify-ca", mysqlconn.TLSVerifyCA}, word[mysqlconn.TLSMode]{"verify-identity", mysqlconn.TLSVerifyIdentity})
 	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend with (PEM); those of the system when empty")
 	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
 	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
@@ -148,8 +150,8 @@ func (c *Serve) Validate() error {
 	if c.TLSCert != "" && c.ClientTLS == gateway.ClientTLSOff {
 		errs = append(errs, errors.New("--tls-cert has no effect with --client-tls off"))
 	}
-	if c.BackendTLSCA != "" && c.BackendTLS != gateway.TLSVerifyCA && c.BackendTLS != gateway.TLSVerifyIdentity {
-		errs = append(errs, fmt.Errorf("--backend-tls-ca has no effect with --backend-tls %s: use verify-ca or verify-identity", c.BackendTLS))
+	if c.BackendTLSCA != "" && c.BackendTLS != mysqlconn.TLSVerifyCA && c.BackendTLS != mysqlconn.TLSVerifyIdentity {
+		errs = append(errs, errors.New("--backend-tls-ca requires --backend-tls verify-ca or verify-identity"))
 	}
 	if b := int64(c.CallSampleBytes); b != 0 && (b < calls.MinBytes || b > calls.MaxBytes) {
 		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0, or %s to %s", c.CallSampleBytes, Bytes(calls.MinBytes), Bytes(calls.MaxBytes)))
