@@ -315,13 +315,7 @@ var ErrClosed = errors.New("the reading of the binary log was closed")
 // fill reads events until the batch must be returned.
 func (c *changes) fill(ctx context.Context) error {
 	var began time.Time // when the batch got its first change
-	for {
-		if c.r.size() >= c.o.BatchBytes {
-			if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
-				runtime.GC() // the event is as large as the statement that is allocated next
-			}
-			return nil
-		}
+	for c.r.size() < c.o.BatchBytes {
 		wait := 3 * c.o.Heartbeat
 		if c.reports() {
 			if began.IsZero() {
@@ -332,19 +326,14 @@ func (c *changes) fill(ctx context.Context) error {
 			}
 			wait = lull
 		}
-		if err := c.ready(ctx); err != nil {
+		raw, err := c.receive(ctx, wait)
+		if errors.Is(err, mysqlconn.ErrQuiet) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		raw, err := c.events.Next(ctx, wait)
-		switch {
-		case errors.Is(err, mysqlconn.ErrQuiet) && wait == lull:
-			return nil
-		case err != nil && ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			if err := c.disconnect(ctx, err); err != nil {
-				return err
-			}
+		if raw == nil {
 			continue
 		}
 		heartbeat, err := c.r.read(raw)
@@ -356,6 +345,26 @@ func (c *changes) fill(ctx context.Context) error {
 			return nil
 		}
 	}
+	if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
+		runtime.GC() // the event is as large as the statement that is allocated next
+	}
+	return nil
+}
+
+// receive returns the next event, or nil if the connection was lost. After a wait of lull it returns mysqlconn.ErrQuiet;
+// after a longer one the connection counts as lost.
+func (c *changes) receive(ctx context.Context, wait time.Duration) ([]byte, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	raw, err := c.events.Next(ctx, wait)
+	switch {
+	case err == nil || errors.Is(err, mysqlconn.ErrQuiet) && wait == lull:
+		return raw, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, c.disconnect(ctx, err)
 }
 
 // reports reports whether the batch can be returned as it is: no group is incomplete, there is something to return, and no event is buffered.

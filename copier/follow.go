@@ -75,6 +75,9 @@ func (r *run) oldest() (oldest binlog.Position, err error) {
 
 // prepareFollow returns an error, before any row is copied, if the source cannot be followed.
 func (r *run) prepareFollow(ctx context.Context) (err error) {
+	if !r.o.Follow {
+		return nil
+	}
 	if err := r.state.CreateFollow(ctx, r.to); err != nil {
 		return err
 	}

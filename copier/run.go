@@ -228,7 +228,28 @@ func (r *run) close() {
 }
 
 // prepare does everything that precedes the first row, once both sides are described.
-func (r *run) prepare(ctx context.Context) (err error) {
+func (r *run) prepare(ctx context.Context) error {
+	if err := inOrder(ctx, r.acquireState, r.acceptSource, r.adoptSource, r.prepareCutover); err != nil || r.cut.Past() {
+		return err
+	}
+	return inOrder(ctx, r.check, r.upgradeTables, r.prepareFollow, r.listNotCopied, r.checkSource, r.begin, r.createAccounts,
+		func(ctx context.Context) error {
+			return r.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
+		}, r.compareAccounts, r.strip)
+}
+
+// inOrder runs steps until one fails, and returns its error.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acquireState locks the state of the tables on the target and creates what it lacks.
+func (r *run) acquireState(ctx context.Context) (err error) {
 	specs := make([]*tabledef.Spec, len(r.tables))
 	for i, t := range r.tables {
 		specs[i] = t.Spec
@@ -236,21 +257,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.state.Lease, err = state.AcquireLease(ctx, r.to, r.state, specs, r.o.Patience); err != nil {
 		return err
 	}
-	if err := r.state.Create(ctx, r.to); err != nil {
-		return err
-	}
-	if err := r.acceptSource(ctx); err != nil {
-		return err
-	}
-	if err := r.adoptSource(ctx); err != nil {
-		return err
-	}
-	if err := r.prepareCutover(ctx); err != nil || r.cut.Past() {
-		return err
-	}
-	if err := r.check(ctx); err != nil {
-		return err
-	}
+	return r.state.Create(ctx, r.to)
+}
+
+// upgradeTables discards the recorded state of each table on a restart, and converts it to the current format otherwise.
+func (r *run) upgradeTables(ctx context.Context) (err error) {
 	for _, t := range r.tables {
 		if r.o.Restart {
 			err = restartTable(ctx, t, r)
@@ -261,17 +272,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.o.Follow {
-		if err := r.prepareFollow(ctx); err != nil {
-			return err
-		}
-	}
-	if err := r.listNotCopied(ctx); err != nil {
-		return err
-	}
-	if err := r.checkSource(ctx); err != nil {
-		return err
-	}
+	return nil
+}
+
+// begin records the snapshot and creates the schemas, sequences and tables.
+func (r *run) begin(ctx context.Context) error {
 	position, err := r.marked(r.snapshot.Position())
 	if err != nil {
 		return err
@@ -296,16 +301,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := r.createAccounts(ctx); err != nil {
-		return err
-	}
-	if err := r.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event); err != nil {
-		return err
-	}
-	if err := r.compareAccounts(ctx); err != nil {
-		return err
-	}
-	return r.strip(ctx)
+	return nil
 }
 
 // strip prepares the target tables for rows. Foreign keys are dropped before the indexes that they need.

@@ -157,27 +157,36 @@ func tidb(dir string) ([]template, error) {
 		}
 		t := template{number: numbers[name.Name]}
 		for i, arg := range message.Args {
-			ast.Inspect(arg, func(n ast.Node) bool {
-				if literal, ok := n.(*ast.BasicLit); ok && i == 0 {
-					text, err := strconv.Unquote(literal.Value)
-					if err != nil {
-						log.Fatal(err)
-					}
-					t.text += text
-				} else if ok {
-					at, err := strconv.Atoi(literal.Value)
-					if err != nil {
-						log.Fatal(err)
-					}
-					t.masked = append(t.masked, at)
-				}
-				return true
-			})
+			t.add(arg, i == 0)
 		}
 		templates = append(templates, t)
 		return false
 	})
 	return templates, nil
+}
+
+// add adds an argument of a message: the literals of its text, or positions of masked values.
+func (t *template) add(arg ast.Expr, text bool) {
+	ast.Inspect(arg, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok {
+			return true
+		}
+		if text {
+			part, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				log.Fatal(err)
+			}
+			t.text += part
+			return true
+		}
+		at, err := strconv.Atoi(literal.Value)
+		if err != nil {
+			log.Fatal(err)
+		}
+		t.masked = append(t.masked, at)
+		return true
+	})
 }
 
 // shapeOf returns a template's shape, or "" if its texts must be masked whole: it has no words, too many

@@ -21,17 +21,9 @@ func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) ite
 		if o.Plan != nil {
 			ro.Plan = &Plan{Where: o.Plan.Where, Match: o.Plan.Match}
 		}
-		for _, expr := range o.Exprs {
-			if expr != "" {
-				yield(RowSum{}, fmt.Errorf("sum up chunk %d of %s: %s is computed by servers alone, and the conditions are not in SQL", c.Number, t.FullName(), expr))
-				return
-			}
-		}
-		for _, i := range o.Columns {
-			if i >= len(t.Columns) {
-				yield(RowSum{}, fmt.Errorf("sum up chunk %d of %s: its generated column %s is not read, and the conditions are not in SQL", c.Number, t.FullName(), t.columnOf(i).Name))
-				return
-			}
+		if err := o.checkRead(t, c); err != nil {
+			yield(RowSum{}, err)
+			return
 		}
 		s := newRowSummer(t, o.Columns)
 		for b, err := range r.Read(ctx, t, c, ro) {
@@ -50,6 +42,21 @@ func SumRead(ctx context.Context, r Reader, t *Table, c Chunk, o SumOptions) ite
 			}
 		}
 	}
+}
+
+// checkRead returns an error if only a server can compute the sums.
+func (o *SumOptions) checkRead(t *Table, c Chunk) error {
+	for _, expr := range o.Exprs {
+		if expr != "" {
+			return fmt.Errorf("sum up chunk %d of %s: %s is computed by servers alone, and the conditions are not in SQL", c.Number, t.FullName(), expr)
+		}
+	}
+	for _, i := range o.Columns {
+		if i >= len(t.Columns) {
+			return fmt.Errorf("sum up chunk %d of %s: its generated column %s is not read, and the conditions are not in SQL", c.Number, t.FullName(), t.columnOf(i).Name)
+		}
+	}
+	return nil
 }
 
 // A rowSummer computes sumExpr for rows of ReadExpr. It reuses its memory and must not be used concurrently.

@@ -130,23 +130,6 @@ func classesOf(db *sql.DB, charset string, multi bool) (string, error) {
 	if _, err := conn.ExecContext(ctx, "SET character_set_results = NULL"); err != nil {
 		return "", err
 	}
-	runs := func(sql string) (bool, error) {
-		rows, err := conn.QueryContext(ctx, sql)
-		if err == nil {
-			for rows.Next() {
-			}
-			err = rows.Err()
-			rows.Close()
-		}
-		var my *mysql.MySQLError
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.As(err, &my):
-			return false, nil
-		}
-		return false, err
-	}
 	var classes [256]byte
 	for c := range 256 {
 		b := string([]byte{byte(c)})
@@ -159,11 +142,11 @@ func classesOf(db *sql.DB, charset string, multi bool) (string, error) {
 			{word, "SELECT 1 AS a" + b + "_", "SELECT 1 AS a" + b + "_ )"},
 			{control, "SELECT 1 --" + b + ")", "SELECT 1 )"},
 		} {
-			yes, err := runs(p.sql)
+			yes, err := runs(ctx, conn, p.sql)
 			if err != nil {
 				return "", err
 			}
-			no, err := runs(p.not)
+			no, err := runs(ctx, conn, p.not)
 			if err != nil {
 				return "", err
 			}
@@ -177,6 +160,21 @@ func classesOf(db *sql.DB, charset string, multi bool) (string, error) {
 		}
 	}
 	return string(classes[:]), nil
+}
+
+// runs reports whether the server accepts a statement.
+func runs(ctx context.Context, conn *sql.Conn, query string) (bool, error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if err == nil {
+		for rows.Next() {
+		}
+		err = rows.Err()
+		rows.Close()
+	}
+	if _, refused := errors.AsType[*mysql.MySQLError](err); refused {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 var errClosed = errors.New("connection done with")
@@ -199,27 +197,7 @@ func render(servers []probed) []byte {
 	}
 	b.WriteString("}\n\n")
 
-	b.WriteString("// collations are the runs of collation ids of one character set, ascending.\nvar collations = [...]collationRun{\n")
-	ids := map[int]string{}
-	for _, s := range servers {
-		for id, c := range s.collations {
-			if was := ids[id]; was != "" && was != c {
-				log.Fatalf("collation %d is of %s and of %s", id, was, c)
-			}
-			ids[id] = c
-		}
-	}
-	order := slices.Sorted(maps.Keys(ids))
-	for i := 0; i < len(order); {
-		j := i
-		for j+1 < len(order) && ids[order[j+1]] == ids[order[i]] && order[j+1] == order[j]+1 {
-			j++
-		}
-		fmt.Fprintf(&b, "{%d, %d, %d}, // %s\n", order[i], order[j], number[ids[order[i]]], ids[order[i]])
-		i = j + 1
-	}
-	b.WriteString("}\n\n")
-
+	renderCollations(&b, servers, number)
 	tables := map[string]int{}
 	var kinds []string
 	for _, s := range servers {
@@ -246,4 +224,28 @@ func render(servers []probed) []byte {
 	}
 	b.WriteString("}\n")
 	return b.Bytes()
+}
+
+// renderCollations writes the runs of collations; number has the numbers of character sets.
+func renderCollations(b *bytes.Buffer, servers []probed, number map[string]int) {
+	b.WriteString("// collations are the runs of collation ids of one character set, ascending.\nvar collations = [...]collationRun{\n")
+	ids := map[int]string{}
+	for _, s := range servers {
+		for id, c := range s.collations {
+			if was := ids[id]; was != "" && was != c {
+				log.Fatalf("collation %d is of %s and of %s", id, was, c)
+			}
+			ids[id] = c
+		}
+	}
+	order := slices.Sorted(maps.Keys(ids))
+	for i := 0; i < len(order); {
+		j := i
+		for j+1 < len(order) && ids[order[j+1]] == ids[order[i]] && order[j+1] == order[j]+1 {
+			j++
+		}
+		fmt.Fprintf(b, "{%d, %d, %d}, // %s\n", order[i], order[j], number[ids[order[i]]], ids[order[i]])
+		i = j + 1
+	}
+	b.WriteString("}\n\n")
 }

@@ -95,22 +95,9 @@ func render(rows []row) []byte {
 			}
 			text = r.canon
 		}
-		flags := "0"
-		for _, f := range r.flags {
-			switch f {
-			case "const":
-			case "namemaria", "namemysql", "nametidb", "callmaria":
-				flags += " | is" + strings.ToUpper(f[:1]) + f[1:4] + onServer[f[4:]]
-			case "call", "expr", "hint", "temporal", "literal", "charset", "name", "names", "first", "tail", "unit":
-				flags += " | is" + strings.ToUpper(f[:1]) + f[1:]
-			default:
-				log.Fatalf("keywords.txt: %s has the unknown flag %s", r.word, f)
-			}
-		}
-		flags = strings.TrimPrefix(flags, "0 | ")
 		lo, hi := folded(r.word)
 		fmt.Fprintf(&b, "\t{lo: %#x, hi: %#x, text0: %#x, word: %q, text: %q, canon: %d, flags: %s, class: %s},\n",
-			lo, hi, packed(text), r.word, text, canon, flags, tokenClass(rows[canon-1]))
+			lo, hi, packed(text), r.word, text, canon, flagsOf(r), tokenClass(rows[canon-1]))
 		for h := slot(lo, hi, len(r.word)); ; h = (h + 1) % slots {
 			if table[h] == 0 {
 				table[h] = i + 1
@@ -183,4 +170,21 @@ func folded(w string) (lo, hi uint64) {
 
 func slot(lo, hi uint64, n int) uint64 {
 	return ((lo ^ hi<<7 ^ hi>>3 ^ uint64(n)) * 0x9e3779b97f4a7c15) >> 52
+}
+
+// flagsOf returns the expression of a word's flags.
+func flagsOf(r row) string {
+	flags := "0"
+	for _, f := range r.flags {
+		switch f {
+		case "const":
+		case "namemaria", "namemysql", "nametidb", "callmaria":
+			flags += " | is" + strings.ToUpper(f[:1]) + f[1:4] + onServer[f[4:]]
+		case "call", "expr", "hint", "temporal", "literal", "charset", "name", "names", "first", "tail", "unit":
+			flags += " | is" + strings.ToUpper(f[:1]) + f[1:]
+		default:
+			log.Fatalf("keywords.txt: %s has the unknown flag %s", r.word, f)
+		}
+	}
+	return strings.TrimPrefix(flags, "0 | ")
 }

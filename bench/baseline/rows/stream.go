@@ -141,30 +141,9 @@ func Copy(ctx context.Context, addr, sql string, target mysqlconn.Config, table 
 		return 0, err
 	}
 	for more := true; more; {
-		res, err := c.Load(ctx, "LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE "+table+" "+rowstream.LoadFormat, func(write func([]byte) error) error {
-			for size := 0; size < transaction; {
-				response := &binlogdatapb.VStreamRowsResponse{}
-				if err := stream.RecvMsg(response); err != nil {
-					more = false
-					if err == io.EOF {
-						return nil
-					}
-					return err
-				}
-				var text []byte
-				for _, m := range response.Rows {
-					row, err := FromMessage(m)
-					if err != nil {
-						return err
-					}
-					text = AppendLoad(text, row)
-				}
-				size += len(text)
-				if err := write(text); err != nil {
-					return err
-				}
-			}
-			return nil
+		res, err := c.Load(ctx, "LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE "+table+" "+rowstream.LoadFormat, func(write func([]byte) error) (err error) {
+			more, err = forward(stream, transaction, write)
+			return err
 		})
 		rows += res.Records
 		if err != nil {
@@ -172,4 +151,29 @@ func Copy(ctx context.Context, addr, sql string, target mysqlconn.Config, table 
 		}
 	}
 	return rows, nil
+}
+
+// forward writes about size bytes of rows from the stream. It returns false at the stream's end.
+func forward(stream grpc.ClientStream, size int, write func([]byte) error) (more bool, err error) {
+	for size > 0 {
+		response := &binlogdatapb.VStreamRowsResponse{}
+		if err := stream.RecvMsg(response); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		var text []byte
+		for _, m := range response.Rows {
+			row, err := FromMessage(m)
+			if err != nil {
+				return false, err
+			}
+			text = AppendLoad(text, row)
+		}
+		size -= len(text)
+		if err := write(text); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }

@@ -89,26 +89,31 @@ func (g *generator) openInstance(use instantiation) {
 func (p *source) declaration(pos token.Pos) types.Object {
 	for _, file := range p.Syntax {
 		for _, decl := range file.Decls {
-			if pos < decl.Pos() || decl.End() <= pos {
-				continue
-			}
-			if fn, ok := decl.(*ast.FuncDecl); ok {
-				if fn.Recv == nil {
-					return p.Types.Scope().Lookup(fn.Name.Name)
-				}
-				if fn.Type.TypeParams != nil {
-					return nil
-				}
-				return p.Types.Scope().Lookup(receiverName(fn.Recv))
-			}
-			for _, spec := range decl.(*ast.GenDecl).Specs {
-				if ts, ok := spec.(*ast.TypeSpec); ok && ts.Pos() <= pos && pos < ts.End() {
-					return p.Types.Scope().Lookup(ts.Name.Name)
-				}
+			if decl.Pos() <= pos && pos < decl.End() {
+				return p.Types.Scope().Lookup(declaredName(decl, pos))
 			}
 		}
 	}
 	return nil
+}
+
+// declaredName returns the name for declaration, empty if there is none.
+func declaredName(decl ast.Decl, pos token.Pos) string {
+	fn, ok := decl.(*ast.FuncDecl)
+	switch {
+	case ok && fn.Recv == nil:
+		return fn.Name.Name
+	case ok && fn.Type.TypeParams != nil:
+		return ""
+	case ok:
+		return receiverName(fn.Recv)
+	}
+	for _, spec := range decl.(*ast.GenDecl).Specs {
+		if ts, ok := spec.(*ast.TypeSpec); ok && ts.Pos() <= pos && pos < ts.End() {
+			return ts.Name.Name
+		}
+	}
+	return ""
 }
 
 // substituted returns types with args in the place of type parameters. It returns false if it does not support one.
