@@ -90,15 +90,7 @@ func PlanDump(ctx context.Context, o Options, to dump.Destination) (planned []Pl
 
 // validateDump sets defaults and returns an error if the options are invalid for a dump.
 func (o *Options) validateDump() error {
-	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
-	o.ChunkBytes = cmp.Or(o.ChunkBytes, DefaultChunkBytes)
-	o.Patience = cmp.Or(o.Patience, DefaultPatience)
-	if o.Observe == nil {
-		o.Observe = func(telemetry.Event) {}
-	}
-	for i := range o.Tables {
-		o.Tables[i].Defaults()
-	}
+	o.setDefaults()
 	switch {
 	case o.From == nil:
 		return errors.New("no server to dump")

@@ -137,8 +137,7 @@ type Options struct {
 	Observe func(telemetry.Event)
 }
 
-// Validate sets defaults and returns an error if the options are invalid.
-func (o *Options) Validate() error {
+func (o *Options) setDefaults() {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.ChunkBytes = cmp.Or(o.ChunkBytes, DefaultChunkBytes)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
@@ -149,6 +148,11 @@ func (o *Options) Validate() error {
 	for i := range o.Tables {
 		o.Tables[i].Defaults()
 	}
+}
+
+// Validate sets defaults and returns an error if the options are invalid.
+func (o *Options) Validate() error {
+	o.setDefaults()
 	switch {
 	case o.From == nil:
 		return errors.New("no server to copy from")

@@ -43,17 +43,24 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// login performs the login from the greeting to the server's OK.
-func (c *Client) login(ctx context.Context, cfg *Config) error {
+// readGreeting reads the server's first packet, of which it returns a view.
+func (c *Client) readGreeting() (h mysqlwire.Handshake, err error) {
 	c.Seq = 0
 	payload, err := c.ReadMessage(maxLoginPacket)
 	if err != nil {
-		return fmt.Errorf("read the greeting: %w", err)
+		return h, fmt.Errorf("read the greeting: %w", err)
 	}
-	var h mysqlwire.Handshake
-	if err := h.Decode(payload); errors.Is(err, mysqlwire.ErrRefused) {
-		return decodeServerError(payload, "")
-	} else if err != nil {
+	err = h.Decode(payload)
+	if errors.Is(err, mysqlwire.ErrRefused) {
+		err = decodeServerError(payload, c.ServerVersion)
+	}
+	return h, err
+}
+
+// login performs the login from the greeting to the server's OK.
+func (c *Client) login(ctx context.Context, cfg *Config) error {
+	h, err := c.readGreeting()
+	if err != nil {
 		return err
 	}
 	if !h.Capabilities.Has(capsBase) {

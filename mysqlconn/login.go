@@ -47,15 +47,8 @@ func LogIn(ctx context.Context, conn *Conn, l Login) (*Client, error) {
 }
 
 func (c *Client) loginAs(ctx context.Context, l *Login) error {
-	c.Seq = 0
-	payload, err := c.ReadMessage(maxLoginPacket)
+	h, err := c.readGreeting()
 	if err != nil {
-		return fmt.Errorf("read the greeting: %w", err)
-	}
-	var h mysqlwire.Handshake
-	if err := h.Decode(payload); errors.Is(err, mysqlwire.ErrRefused) {
-		return decodeServerError(payload, c.ServerVersion)
-	} else if err != nil {
 		return err
 	}
 	c.ServerVersion, c.ConnectionID = string(h.ServerVersion), h.ConnectionID

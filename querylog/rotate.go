@@ -31,19 +31,6 @@ const (
 
 var compressionSuffixes = [...]string{Plain: "", Gzip: ".gz", Zstd: ".zst"}
 
-// ParseCompression parses none, gzip or zstd.
-func ParseCompression(s string) (Compression, error) {
-	switch s {
-	case "none":
-		return Plain, nil
-	case "gzip":
-		return Gzip, nil
-	case "zstd":
-		return Zstd, nil
-	}
-	return 0, fmt.Errorf("unknown compression %q: want none, gzip or zstd", s)
-}
-
 // String returns the compression's name in options.
 func (c Compression) String() string {
 	switch c {

@@ -1,7 +1,5 @@
 package rowstream
 
-import "slices"
-
 // A BatchSummer adds the rows of batches to a Checksum: the one that SumChunk has for them. It reuses its memory and must not be used
 // concurrently.
 type BatchSummer struct{ s *rowSummer }
@@ -14,9 +12,6 @@ func NewBatchSummer(t *Table) *BatchSummer {
 	}
 	return &BatchSummer{newRowSummer(t, columns)}
 }
-
-// Columns returns the columns that are summed up, for SumOptions.
-func (s *BatchSummer) Columns() []int { return slices.Clone(s.s.columns) }
 
 // Add adds the rows of a batch. It does not allocate after rows of the same width.
 func (s *BatchSummer) Add(sum *Checksum, b *Batch) error {

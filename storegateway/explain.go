@@ -108,22 +108,7 @@ type QueryStats struct {
 }
 
 // Total returns the sum over all kinds of data.
-func (s *QueryStats) Total() tsblock.Usage {
-	var sum tsblock.Usage
-	for _, u := range [...]*tsblock.Usage{
-		&s.Read.Table, &s.Read.Postings, &s.Read.Series, &s.Read.Symbols, &s.Read.Hashes, &s.Read.Chunks,
-	} {
-		sum.Items += u.Items
-		sum.Touched += u.Touched
-		sum.Cached += u.Cached
-		sum.Disk += u.Disk
-		sum.Shared += u.Shared
-		sum.Fetched += u.Fetched
-		sum.Wasted += u.Wasted
-		sum.Reads += u.Reads
-	}
-	return sum
-}
+func (s *QueryStats) Total() tsblock.Usage { return s.Read.Total() }
 
 // BlockStats are the counts of one select in one block.
 type BlockStats struct {

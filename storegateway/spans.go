@@ -58,7 +58,7 @@ func (s *Spans) Record(parent context.Context, protocol string, e *LogEntry, blo
 	_, read := s.tracer.Start(ctx, "read blocks", trace.WithTimestamp(admitted))
 	for i := range blocks {
 		b := &blocks[i]
-		cost := (&QueryStats{Read: b.Read}).Total()
+		cost := b.Read.Total()
 		read.AddEvent("block", trace.WithTimestamp(end), trace.WithAttributes(
 			attribute.String("tare.block", b.ID.String()), attribute.Int64("tare.min_time", b.MinTime), attribute.Int64("tare.max_time", b.MaxTime),
 			attribute.Int64("tare.resolution", int64(b.Resolution)), attribute.Int("tare.batches", b.Batches),

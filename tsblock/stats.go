@@ -41,6 +41,14 @@ func (s *Stats) Add(other *Stats) {
 	s.Dropped += other.Dropped
 }
 
+// Total returns the sum over all kinds of data.
+func (s *Stats) Total() (sum Usage) {
+	for _, u := range [...]*Usage{&s.Table, &s.Postings, &s.Series, &s.Symbols, &s.Hashes, &s.Chunks} {
+		sum.add(u)
+	}
+	return sum
+}
+
 func (u *Usage) add(other *Usage) {
 	u.Items += other.Items
 	u.Touched += other.Touched

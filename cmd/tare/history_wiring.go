@@ -298,18 +298,7 @@ func (h *historyService) run(ctx context.Context) error {
 			return nil
 		})
 	}
-	parts.Go(func() error {
-		every := time.NewTicker(time.Minute)
-		defer every.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-every.C:
-				h.pool.Age()
-			}
-		}
-	})
+	parts.Go(func() error { return everyMinute(ctx, h.pool.Age) })
 	parts.Go(func() error { return h.archive.Run(ctx) })
 	return parts.Wait() //nolint:wrapcheck // errors of the parts
 }

@@ -323,6 +323,11 @@ func (s *storeService) Announce() (status string) {
 
 // trimIdle frees slabs that no query has used for a minute or two.
 func (s *storeService) trimIdle(ctx context.Context) error {
+	return everyMinute(ctx, s.pool.Age, s.entries.Age)
+}
+
+// everyMinute calls functions that free memory, every minute until ctx is done.
+func everyMinute(ctx context.Context, fs ...func() int64) error {
 	every := time.NewTicker(time.Minute)
 	defer every.Stop()
 	for {
@@ -330,8 +335,9 @@ func (s *storeService) trimIdle(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-every.C:
-			s.pool.Age()
-			s.entries.Age()
+			for _, f := range fs {
+				f()
+			}
 		}
 	}
 }

@@ -208,10 +208,18 @@ func (r *reader) readTables(ctx context.Context, schema string) error {
 	}
 	for _, o := range sequences {
 		r.add(o)
-		if o.Fate == Copied {
-			if err := r.define(ctx, o); err != nil {
-				return err
-			}
+	}
+	return r.defineCopied(ctx, sequences)
+}
+
+// defineCopied reads the definitions of the objects that are copied.
+func (r *reader) defineCopied(ctx context.Context, all []*Object) error {
+	for _, o := range all {
+		if o.Fate != Copied {
+			continue
+		}
+		if err := r.define(ctx, o); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -222,13 +230,8 @@ func (r *reader) readViews(ctx context.Context, schema string) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range all {
-		if o.Fate != Copied {
-			continue
-		}
-		if err := r.define(ctx, o); err != nil {
-			return err
-		}
+	if err := r.defineCopied(ctx, all); err != nil {
+		return err
 	}
 	for _, o := range all {
 		if c := r.comments[o.Name]; c != "" && c != "VIEW" {
@@ -299,15 +302,7 @@ func (r *reader) readTriggers(ctx context.Context, schema string) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range all {
-		if o.Fate != Copied {
-			continue
-		}
-		if err := r.define(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.defineCopied(ctx, all)
 }
 
 func (r *reader) readEvents(ctx context.Context, schema string) error {
@@ -323,15 +318,7 @@ func (r *reader) readEvents(ctx context.Context, schema string) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range all {
-		if o.Fate != Copied {
-			continue
-		}
-		if err := r.define(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.defineCopied(ctx, all)
 }
 
 func (r *reader) readGrantees(ctx context.Context, schema string) error {

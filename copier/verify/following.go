@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
@@ -24,21 +23,11 @@ import (
 // that is changed and changed back between all of the comparisons.)
 type Following struct {
 	verifier
-	f        Follower
+	f        *follow.Follower
 	again    chan struct{} // closed after the first pass
 	passes   int           // number of completed passes
 	whole    []*Report
 	changing Changing // of the current pass; used by its goroutine alone
-}
-
-// A Follower keeps the target current. After it has stopped, its methods return ErrEnded.
-type Follower interface {
-	// WaitCaughtUp blocks until the target has caught up for the first time.
-	WaitCaughtUp(context.Context) error
-
-	// CatchUp blocks until the target has everything committed on the source before the call; p is a later
-	// end of the source's log.
-	CatchUp(ctx context.Context, p binlog.Position) error
 }
 
 const (
@@ -53,7 +42,7 @@ const (
 )
 
 // NewFollowing returns a verification that has not compared anything yet.
-func NewFollowing(o Options, f Follower) *Following {
+func NewFollowing(o Options, f *follow.Follower) *Following {
 	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{})}
 }
 

@@ -13,6 +13,7 @@ import (
 
 // Alter holds the options of tare alter.
 type Alter struct {
+	section
 	ConfigFile string
 
 	On    ControlURL
@@ -40,7 +41,6 @@ type Alter struct {
 	Diag Diag
 
 	table string
-	set   *Set
 }
 
 // NewAlter returns the options of tare alter with their defaults.
@@ -68,16 +68,9 @@ func NewAlter() *Alter {
 	return c
 }
 
-// Set returns the section, for flags and printing.
-func (c *Alter) Set() *Set { return c.set }
-
 // Load gives every option its value and validates them together.
 func (c *Alter) Load(in Input) (warnings []string, err error) {
-	warnings, err = c.set.load(in)
-	if err == nil {
-		err = c.Validate()
-	}
-	return warnings, err
+	return c.load(in, c.Validate)
 }
 
 // Validate parses the name of the table and reports options that would have no effect.

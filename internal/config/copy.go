@@ -16,6 +16,7 @@ import (
 
 // Copy are the options of tare copy.
 type Copy struct {
+	section
 	ConfigFile string
 
 	From           CopySource
@@ -64,7 +65,6 @@ type Copy struct {
 	existingUsers         []string
 	wheres, shards, names []string
 	ignores, splits       []string
-	set                   *Set
 }
 
 // NewCopy returns the options of tare copy with their defaults.
@@ -131,16 +131,9 @@ func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
 		mysqlconn.ParseTLSMode, mysqlconn.TLSMode.String)
 }
 
-// Set returns the section, for flags and printing.
-func (c *Copy) Set() *Set { return c.set }
-
 // Load sets every option and validates them together.
 func (c *Copy) Load(in Input) (warnings []string, err error) {
-	warnings, err = c.set.load(in)
-	if err == nil {
-		err = c.Validate()
-	}
-	return warnings, err
+	return c.load(in, c.Validate)
 }
 
 // Validate parses the clauses about tables and reports options that would have no effect.

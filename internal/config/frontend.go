@@ -14,6 +14,7 @@ import (
 
 // Frontend are the options of tare frontend.
 type Frontend struct {
+	section
 	ConfigFile string
 
 	Downstreams []*url.URL // replicas of one system
@@ -34,7 +35,6 @@ type Frontend struct {
 
 	Server
 
-	set   *Set
 	input Input // passed to Load
 }
 
@@ -116,19 +116,13 @@ func parseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// Set returns the section, for flags and printing.
-func (c *Frontend) Set() *Set { return c.set }
-
 // dataDirUnused is the warning of servers that keep only the query log's files there.
 const dataDirUnused = "--data-dir has no effect without --log-file: no other option keeps files there"
 
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Frontend) Load(in Input) (warnings []string, err error) {
 	c.input = in
-	warnings, err = c.set.load(in)
-	if err == nil {
-		err = c.Validate()
-	}
+	warnings, err = c.load(in, c.Validate)
 	if c.DataDir != "" && c.Log.File == "" {
 		warnings = append(warnings, dataDirUnused)
 	}

@@ -14,6 +14,7 @@ import (
 
 // Rowstream are the options of tare rowstream.
 type Rowstream struct {
+	section
 	ConfigFile string
 
 	From    ControlURL
@@ -31,8 +32,6 @@ type Rowstream struct {
 	MaxFollows   int
 
 	Server
-
-	set *Set
 }
 
 // NewRowstream returns the options of tare rowstream with their defaults.
@@ -63,9 +62,6 @@ func NewRowstream() *Rowstream {
 	c.set = s
 	return c
 }
-
-// Set returns the section, for flags and printing.
-func (c *Rowstream) Set() *Set { return c.set }
 
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Rowstream) Load(in Input) (warnings []string, err error) {

@@ -16,6 +16,7 @@ import (
 
 // Serve are the options of tare serve.
 type Serve struct {
+	section
 	ConfigFile string
 
 	Listen          Address
@@ -53,8 +54,6 @@ type Serve struct {
 	History     History
 	Rules       []Rule
 	RulesDryRun bool
-
-	set *Set
 }
 
 // OnOff is the mode of a part that can be switched off.
@@ -120,18 +119,12 @@ func NewServe() *Serve {
 	return c
 }
 
-// Set returns the section, for flags and printing.
-func (c *Serve) Set() *Set { return c.set }
-
 // Ready implements Command: every option has a default.
 func (c *Serve) Ready() error { return nil }
 
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Serve) Load(in Input) (warnings []string, err error) {
-	warnings, err = c.set.load(in)
-	if err == nil {
-		err = c.Validate()
-	}
+	warnings, err = c.load(in, c.Validate)
 	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
 		warnings = append(warnings, "--data-dir has no effect without --bucket, --log-file or --standby: no other option keeps files there")
 	}

@@ -63,6 +63,21 @@ type Input struct {
 	Environ []string          // as os.Environ returns it
 }
 
+// A section has the options of a subcommand.
+type section struct{ set *Set }
+
+// Set returns the declared options, for flags and printing.
+func (s section) Set() *Set { return s.set }
+
+// load sets every option and validates them together. The error has all errors, warnings the doubtful values.
+func (s section) load(in Input, validate func() error) (warnings []string, err error) {
+	warnings, err = s.set.load(in)
+	if err == nil {
+		err = validate()
+	}
+	return warnings, err
+}
+
 // load sets every option from file, environment and flags; later ones take precedence. The error has all
 // errors, warnings the doubtful values.
 func (s *Set) load(in Input) (warnings []string, err error) {

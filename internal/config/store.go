@@ -15,6 +15,7 @@ import (
 
 // Store are the options of tare store.
 type Store struct {
+	section
 	ConfigFile string
 
 	Bucket  bucketurl.URL // zero: not set
@@ -58,8 +59,6 @@ type Store struct {
 	GRPCToken                       Token
 
 	Server
-
-	set *Set
 }
 
 // NewStore returns the options of tare store with their defaults.
@@ -180,16 +179,9 @@ func parseNames(s string) ([]string, error) {
 	return names, nil
 }
 
-// Set returns the section, for flags and printing.
-func (c *Store) Set() *Set { return c.set }
-
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Store) Load(in Input) (warnings []string, err error) {
-	warnings, err = c.set.load(in)
-	if err == nil {
-		err = c.Validate()
-	}
-	return warnings, err
+	return c.load(in, c.Validate)
 }
 
 // Validate reports options that contradict each other or would have no effect. A missing bucket is left to
