@@ -110,7 +110,9 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.startRequest()
 	defer f.finishRequest()
 	rec := newRecord(r, e)
-	ctx, cancel := context.WithCancelCause(r.Context())
+	traced, span := f.options.Spans.start(r.Context(), r, rec)
+	defer func() { f.options.Spans.finish(span, rec) }()
+	ctx, cancel := context.WithCancelCause(traced)
 	defer cancel(errDone)
 	if f.options.Timeout > 0 {
 		var stop context.CancelFunc

@@ -50,8 +50,9 @@ type Options struct {
 	// Transport sends requests to the downstreams; nil: that of NewTransport.
 	Transport http.RoundTripper
 
-	Log  *querylog.Logger // logs requests; nil: none
-	Diag *slog.Logger     // logs disagreements of decoders; nil: slog.Default
+	Spans *Spans           // of requests; nil: none
+	Log   *querylog.Logger // logs requests; nil: none
+	Diag  *slog.Logger     // logs disagreements of decoders; nil: slog.Default
 }
 
 // A Decoding specifies how bodies are decoded.

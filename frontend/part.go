@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/taredb/tare/internal/tracing"
 )
 
 // longURL is the length from which a query is sent as a form instead of in the URL: a quarter of the
@@ -100,36 +102,43 @@ func mayRetry(err error) bool {
 
 // fetchFrom requests a part from one replica.
 func (x *exchange) fetchFrom(ctx context.Context, p *part, u *url.URL) (*http.Response, error) {
+	ctx, finish := x.f.options.Spans.request(ctx, p, u)
+	o := outcomeFailed
+	defer func() { finish(o) }()
 	req, err := x.newRequest(ctx, p, u)
 	if err != nil {
 		return nil, err
 	}
 	x.asked.Add(1)
+	resp, o, err := x.roundTrip(ctx, p, u, req)
+	x.f.metrics.asked(o)
+	return resp, err
+}
+
+// roundTrip sends the request for a part to one replica and checks the status of the response.
+func (x *exchange) roundTrip(ctx context.Context, p *part, u *url.URL, req *http.Request) (*http.Response, outcome, error) {
 	begin := time.Now()
 	resp, err := x.f.transport.RoundTrip(req)
 	if errors.Is(context.Cause(ctx), errHedged) {
-		x.f.metrics.asked(outcomeCanceled)
 		if err == nil {
 			resp.Body.Close()
 		}
-		return nil, fmt.Errorf("ask %s: %w", u.Host, errHedged)
+		return nil, outcomeCanceled, fmt.Errorf("ask %s: %w", u.Host, errHedged)
 	}
 	if err != nil {
-		x.f.metrics.asked(outcomeFailed)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("ask %s: %w", u.Host, err) // the request was cancelled: not the peer's failure
+			return nil, outcomeFailed, fmt.Errorf("ask %s: %w", u.Host, err) // the request was cancelled: not the peer's failure
 		}
 		x.f.peers.failed(u, outcomeFailed, err.Error(), err)
-		return nil, &StatusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
+		return nil, outcomeFailed, &StatusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
 	}
 	if err := x.errorOf(resp, p.name); err != nil {
-		x.f.metrics.asked(outcomeOf(resp.StatusCode))
-		x.f.peers.failed(u, outcomeOf(resp.StatusCode), fmt.Sprintf("returned status %d", resp.StatusCode), err)
-		return nil, err
+		o := outcomeOf(resp.StatusCode)
+		x.f.peers.failed(u, o, fmt.Sprintf("returned status %d", resp.StatusCode), err)
+		return nil, o, err
 	}
-	x.f.metrics.asked(outcomeResponded)
 	x.f.peers.served(u, time.Since(begin))
-	return resp, nil
+	return resp, outcomeResponded, nil
 }
 
 // newRequest returns the request for a part: a GET, or a POST with a form if the URL would be too long.
@@ -157,6 +166,7 @@ func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*htt
 		return nil, fmt.Errorf("make a request to %s: %w", base.Redacted(), err)
 	}
 	maps.Copy(req.Header, q.header)
+	tracing.Inject(ctx, req.Header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -110,10 +111,14 @@ func (s *Server) servePage(p *page) http.Handler {
 		body, err := s.cache.page(cacheKey(v), s.opts.Now, func() ([]byte, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 			defer cancel()
-			data, err := p.load(ctx, v)
+			loading, loaded := tracing.Child(ctx, "load page")
+			data, err := p.load(loading, v)
+			loaded()
 			if err != nil {
 				return nil, err
 			}
+			_, rendered := tracing.Child(ctx, "render page")
+			defer rendered()
 			return s.execute(p, v, data)
 		})
 		if err != nil {

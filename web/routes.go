@@ -16,6 +16,7 @@ type Route struct {
 	handler    http.Handler
 	path, what string // for the front page; "" for none
 	fallback   bool
+	traced     bool
 }
 
 // NewRoute returns the endpoint of a pattern in the form of http.ServeMux, with a method. Its handler must
@@ -35,6 +36,24 @@ func (r Route) Listed(path, what string) Route {
 func (r Route) Fallback() Route {
 	r.fallback = true
 	return r
+}
+
+// Traced returns the Route as one whose handler creates the spans of its requests.
+func (r Route) Traced() Route {
+	r.traced = true
+	return r
+}
+
+// hasSpan reports whether the server creates a span for each request of the route: not for polls, assets, streams and
+// profiles.
+func (r Route) hasSpan() bool {
+	_, path, _ := strings.Cut(r.pattern, " ")
+	for _, prefix := range []string{"/-/", "/metrics", "/assets/", "/debug/", runtimePath} {
+		if strings.HasPrefix(path, prefix) {
+			return false
+		}
+	}
+	return !r.traced && !r.fallback
 }
 
 // ByTexts returns a handler that calls full for accounts that may see statement texts, and textless for
@@ -75,7 +94,11 @@ func (s *Server) add(mux *http.ServeMux, r Route) {
 	if !r.need.Declared() || r.handler == nil || !r.fallback && (!ok || method == "") {
 		panic("BUG: route " + r.pattern + " lacks a role, a handler or a method")
 	}
-	mux.Handle(r.pattern, s.gate.Require(r.need, r.handler, s.deny))
+	h := s.gate.Require(r.need, r.handler, s.deny)
+	if s.opts.Traces != nil && r.hasSpan() {
+		h = s.opts.Traces.Handler(r.pattern, h)
+	}
+	mux.Handle(r.pattern, h)
 	s.routes = append(s.routes, r)
 }
 

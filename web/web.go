@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/httpserver"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
@@ -92,6 +93,7 @@ type Options struct {
 
 	// Gate determines the accounts and their permissions, see NewGate; nil: every client is an operator.
 	Gate   *access.Gate
+	Traces *tracing.Provider // creates spans of requests; nil: there are none
 	Log    *slog.Logger
 	Panics *panics.Reporter // logs and counts requests that panic; nil: they are logged
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )
@@ -18,6 +19,7 @@ type frontendService struct {
 	*server.Server
 	cfg      *config.Frontend
 	frontend *frontend.Frontend
+	traces   *tracing.Provider // nil: none
 }
 
 func newFrontendService(cfg *config.Frontend, log *slog.Logger) *frontendService {
@@ -34,7 +36,7 @@ func newFrontendService(cfg *config.Frontend, log *slog.Logger) *frontendService
 func (s *frontendService) Check() error { return nil }
 
 // Open implements server.Service.
-func (s *frontendService) Open(context.Context) error {
+func (s *frontendService) Open(ctx context.Context) (err error) {
 	o := frontend.Options{
 		Downstreams: s.cfg.Downstreams, Members: s.cfg.Members,
 		Shards: s.cfg.Shards, MaxShards: s.cfg.MaxShards, MaxRequests: s.cfg.MaxRequests,
@@ -63,20 +65,26 @@ func (s *frontendService) Open(context.Context) error {
 		return err
 	}
 	o.Log = s.Queries
+	if s.traces, err = openTraces(ctx, s.Server, s.cfg.TracesURL); err != nil {
+		return err
+	}
+	if s.traces != nil {
+		o.Spans = frontend.NewSpans(s.traces.Tracer(frontendTracer))
+	}
 	if s.frontend, err = frontend.New(o); err != nil {
 		return err
 	}
 	s.Metrics.MustRegister(s.frontend.Collectors()...)
 	var routes []web.Route
 	for i, pattern := range frontend.Patterns() {
-		r := web.NewRoute(access.For(access.Viewer).WithTexts(), pattern, s.frontend)
+		r := web.NewRoute(access.For(access.Viewer).WithTexts(), pattern, s.frontend).Traced()
 		if i == 0 {
 			r = r.Listed("/api/v1/cardinality/active_series?selector=%7B__name__%21%3D%22%22%7D", "active series that match the selector")
 		}
 		routes = append(routes, r)
 	}
 	return s.OpenWeb(web.Options{
-		Ready: s.frontend.Ready, Routes: routes,
+		Ready: s.frontend.Ready, Routes: routes, Traces: s.traces,
 		LogColumns: frontend.LogColumns(), Frontend: s.frontend.Overview, FrontendValues: s.cfg.Log.Redact == querylog.RedactNone,
 		Weight: &web.WeightSource{
 			Statements: func() uint64 { return s.frontend.Overview(false).Requests }, StatementName: "request",
@@ -103,6 +111,7 @@ func (s *frontendService) Close() error {
 	if s.frontend != nil {
 		s.frontend.Close()
 	}
+	closeTraces(s.traces, s.Log)
 	return nil
 }
 

@@ -217,8 +217,8 @@ func (h *historyService) now() func() time.Time {
 	return h.archive.Now
 }
 
-// routes returns the pages of the history.
-func (h *historyService) routes() ([]web.Route, error) {
+// routes returns the pages of the history. Requests of PromQL have spans, unless they are nil.
+func (h *historyService) routes(spans *storegateway.Spans) ([]web.Route, error) {
 	if h == nil {
 		return nil, nil
 	}
@@ -247,6 +247,7 @@ func (h *historyService) routes() ([]web.Route, error) {
 		Now:        h.archive.Now,
 		Restrict:   textlessSeries,
 		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
+		Spans:      spans,
 		Log:        h.server.Log,
 		Panics:     h.server.Panics,
 		Build:      h.server.Build.Prometheus(),

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/web"
@@ -20,12 +24,13 @@ func textlessSeries(ctx context.Context) []*labels.Matcher {
 	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, stmtseries.LabelText, "")}
 }
 
-// promRoutes returns the endpoints of Prometheus' API. textlessSeries withholds texts in labels.
+// promRoutes returns the endpoints of Prometheus' API, which creates the spans of its requests. textlessSeries
+// withholds texts in labels.
 func promRoutes(api *promapi.API) []web.Route {
 	viewer := access.For(access.Viewer)
 	var all []web.Route
 	for _, e := range api.Endpoints() {
-		all = append(all, web.NewRoute(viewer, e.Method+" "+e.Path, api))
+		all = append(all, web.NewRoute(viewer, e.Method+" "+e.Path, api).Traced())
 	}
 	return append(all, web.NewRoute(viewer, "/api/v1/", api).Fallback()) // its errors are JSON
 }
@@ -53,5 +58,30 @@ func (s *service) latest() web.Latest {
 	return web.Latest{
 		Seconds: l.Seconds, Statements: l.Statements, Errors: l.Errors, PerSecond: l.PerSecond,
 		P50: micros(l.P50), P99: micros(l.P99), P999: micros(l.P999), Sessions: s.gateway.Sessions(),
+	}
+}
+
+// Names of the tracers of packages.
+const (
+	storeTracer    = "github.com/taredb/tare/storegateway"
+	frontendTracer = "github.com/taredb/tare/frontend"
+)
+
+// openTraces starts the export of a server's spans to --traces-otlp. It returns nil if there is no receiver.
+func openTraces(ctx context.Context, s *server.Server, url string) (*tracing.Provider, error) {
+	if url == "" {
+		return nil, nil
+	}
+	p, err := tracing.Open(ctx, tracing.Options{URL: url, Service: "tare-" + s.Name, Version: thisBuild().Version, Log: s.Log})
+	if err != nil {
+		return nil, fmt.Errorf("--traces-otlp: %w", err)
+	}
+	return p, nil
+}
+
+// closeTraces exports the last spans.
+func closeTraces(p *tracing.Provider, log *slog.Logger) {
+	if err := p.Close(); err != nil {
+		log.Warn("spans lost", "error", err)
 	}
 }

@@ -43,14 +43,14 @@ type activeService struct {
 
 // newActiveService returns a service for the table that counts digests, nil if there is none. If a history is
 // written, the series have its labels.
-func newActiveService(table *stmtstats.Table, labels func() map[string]string, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
+func newActiveService(table *stmtstats.Table, labels func() map[string]string, spans *frontend.Spans, queries *querylog.Logger, log *slog.Logger) (*activeService, error) {
 	if table == nil {
 		return nil, nil
 	}
 	a := &activeService{table: table, labels: labels}
 	var err error
 	a.front, err = frontend.NewLocal(a, frontend.Options{
-		MaxShards: activeShards, MaxRequests: activeRequests, MergeBytes: activeMergeBytes, Timeout: activeTimeout, Log: queries, Diag: log,
+		MaxShards: activeShards, MaxRequests: activeRequests, MergeBytes: activeMergeBytes, Timeout: activeTimeout, Spans: spans, Log: queries, Diag: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("active series: %w", err)
@@ -135,7 +135,7 @@ func (a *activeService) routes() []web.Route {
 	}
 	var routes []web.Route
 	for i, pattern := range frontend.SeriesPatterns() {
-		r := web.NewRoute(access.For(access.Viewer).WithTexts(), pattern, a.front)
+		r := web.NewRoute(access.For(access.Viewer).WithTexts(), pattern, a.front).Traced()
 		if i == 0 {
 			r = r.Listed("/api/v1/cardinality/active_series?selector=tare_queries_total", "recently called statements, as series that match the selector")
 		}

@@ -17,16 +17,19 @@ import (
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/web"
 )
 
@@ -50,6 +53,7 @@ type service struct {
 	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
 	explain  *explain.Prober                 // nil without --control, HTTP or digests
 	counts   *serverstats.Reader             // the same
+	traces   *tracing.Provider               // nil: none
 }
 
 func newService(cfg config.Serve, log *slog.Logger) *service {
@@ -153,11 +157,14 @@ func (s *service) openHistory() (routes []web.Route, err error) {
 	}
 	s.options.Observers = append(s.options.Observers, s.history.table)
 	s.watchRises()
-	return s.history.routes()
+	if s.traces == nil {
+		return s.history.routes(nil)
+	}
+	return s.history.routes(storegateway.NewSpans(s.traces.Tracer(storeTracer)))
 }
 
 // Open implements server.Service. Damaged files of earlier processes are set aside.
-func (s *service) Open(context.Context) error {
+func (s *service) Open(ctx context.Context) (err error) {
 	if err := s.openBucket(); err != nil {
 		return err
 	}
@@ -166,7 +173,6 @@ func (s *service) Open(context.Context) error {
 	}
 	if s.cfg.History.Enabled() {
 		series := s.Data.File(filepath.Join("history", "series"))
-		var err error
 		if s.labels, err = historyLabels(s.cfg.History.Labels, series, s.cfg.Listen); err == nil {
 			err = history.CheckLabels(series, s.labels)
 		}
@@ -178,6 +184,9 @@ func (s *service) Open(context.Context) error {
 		return err
 	}
 	s.options.Log = s.Queries
+	if s.traces, err = openTraces(ctx, s.Server, s.cfg.TracesURL); err != nil {
+		return err
+	}
 	routes, err := s.openHistory()
 	if err != nil {
 		return err
@@ -192,7 +201,11 @@ func (s *service) Open(context.Context) error {
 			return err
 		}
 		table, labels := s.history.observed()
-		if s.active, err = newActiveService(table, labels, s.Queries, s.Log); err == nil {
+		var spans *frontend.Spans
+		if s.traces != nil {
+			spans = frontend.NewSpans(s.traces.Tracer(frontendTracer))
+		}
+		if s.active, err = newActiveService(table, labels, spans, s.Queries, s.Log); err == nil {
 			err = s.active.begin(s.Listener.Addr())
 		}
 		if err != nil {
@@ -225,6 +238,7 @@ func (s *service) Open(context.Context) error {
 		Counts:         s.countSource(),
 		Calls:          s.callSource(),
 		Events:         s.events,
+		Traces:         s.traces,
 	}, s.heapOwners()...)
 }
 
@@ -251,7 +265,9 @@ func (s *service) Close() error {
 	if s.bucket != nil {
 		err = s.bucket.Close()
 	}
-	return errors.Join(err, s.markers.close(), s.history.close())
+	err = errors.Join(err, s.markers.close(), s.history.close())
+	closeTraces(s.traces, s.Log)
+	return err
 }
 
 // planRules converts the configured rules to the planner's; with dryRun none of them refuses.

@@ -92,8 +92,11 @@ func (s *storeService) Open(ctx context.Context) (err error) {
 	if s.shared, err = openSharedCache(s.cfg.Memcached, s.cfg.Bucket, s.Log); err != nil {
 		return fmt.Errorf("--cache-memcached: %w", err)
 	}
-	if err := s.openTraces(ctx); err != nil {
+	if s.traces, err = openTraces(ctx, s.Server, s.cfg.TracesURL); err != nil {
 		return err
+	}
+	if s.traces != nil {
+		s.spans = storegateway.NewSpans(s.traces.Tracer(storeTracer))
 	}
 	s.limitMemory()
 	s.cache = tsblock.NewCache(int64(s.cfg.IndexCacheBytes))
@@ -207,18 +210,6 @@ func sharedCacheBytes(c *sharedcache.Cache) int64 {
 	return c.Memory()
 }
 
-func (s *storeService) openTraces(ctx context.Context) (err error) {
-	if s.cfg.TracesURL == "" {
-		return nil
-	}
-	s.traces, err = tracing.Open(ctx, tracing.Options{URL: s.cfg.TracesURL, Service: "tare-store", Version: thisBuild().Version, Log: s.Log})
-	if err != nil {
-		return fmt.Errorf("--traces-otlp: %w", err)
-	}
-	s.spans = storegateway.NewSpans(s.traces.Tracer("github.com/taredb/tare/storegateway"))
-	return nil
-}
-
 func (s *storeService) openGRPC() error {
 	storeapi.RegisterSnappy()
 	options := []grpc.ServerOption{
@@ -280,6 +271,7 @@ func (s *storeService) openHTTP() error {
 		LogColumns: storegateway.LogColumns(),
 		Store:      s.gateway.StatusPage,
 		Weight:     &web.WeightSource{},
+		Traces:     s.traces,
 		Routes: append(promRoutes(api), web.NewRoute(access.For(access.Viewer), "GET /api/v1/status/blocks", blocks).
 			Listed("/api/v1/status/blocks", "blocks that are served and that are not, and the budgets")),
 	}, s.heapOwners()...)
@@ -357,11 +349,7 @@ func (s *storeService) Close() error {
 	if s.gateway != nil {
 		err = s.gateway.Close()
 	}
-	if s.traces != nil {
-		if lost := s.traces.Close(); lost != nil {
-			s.Log.Warn("spans lost", "error", lost)
-		}
-	}
+	closeTraces(s.traces, s.Log)
 	if s.disk != nil {
 		err = errors.Join(err, s.disk.Close())
 	}

@@ -33,6 +33,8 @@ type Frontend struct {
 
 	Decoding frontend.Decoding
 
+	TracesURL string // of an OTLP receiver; "": none
+
 	Server
 
 	input Input // passed to Load
@@ -66,6 +68,7 @@ func NewFrontend() *Frontend {
 		Name: "hedge", Kind: "share", Default: "0.05",
 		Help: "fraction of shard requests, from 0 to 1, that may be made a second time, on another replica if there is one: the last shard of a request that takes more than twice as long as the others; 0: none",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
+	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
 	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's encoding/json that accepts the same; re-read from --config on SIGHUP",
 		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})

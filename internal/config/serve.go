@@ -49,6 +49,8 @@ type Serve struct {
 	CPUs             int           // event loops; 0: one per CPU
 	ReturnIdleMemory time.Duration // 0: never
 
+	TracesURL string // of an OTLP receiver; "": none
+
 	Server
 
 	History     History
@@ -101,6 +103,7 @@ func NewServe() *Serve {
 	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that send nothing for this long, also in an open transaction and within a command; 0: never")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may continue after SIGTERM")
 	s.IntUpTo(&c.CPUs, "cpus", "0", 0, 1024, "event loops that serve sessions, each using up to one CPU; 0: one per CPU")
+	s.traces(&c.TracesURL)
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
 	c.HTTPAccess.declare(s)
 	s.Bool(&c.RulesDryRun, "rules-dry-run", "let every rule count and log the statements it would refuse, and refuse none")
@@ -151,6 +154,9 @@ func (c *Serve) Validate() error {
 	}
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
+	}
+	if c.HTTP == "" && c.TracesURL != "" {
+		errs = append(errs, errors.New("--traces-otlp has no effect with --http off: requests of HTTP have spans, statements have none"))
 	}
 	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {

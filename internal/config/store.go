@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -116,10 +115,7 @@ func NewStore() *Store {
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
 	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
-	declare(s, &c.TracesURL, Option{
-		Name: "traces-otlp", Kind: "url",
-		Help: "send a span of each request by OTLP over HTTP, to /v1/traces below this URL, such as http://127.0.0.1:4318; none when empty. Sampling and headers by OTEL_TRACES_SAMPLER and OTEL_EXPORTER_OTLP_HEADERS",
-	}, parseTracesURL, formatString)
+	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
 	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback; read again for each connection")
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
@@ -142,18 +138,6 @@ func parseBucket(s string) (bucketurl.URL, error) {
 		return bucketurl.URL{}, nil
 	}
 	return bucketurl.Parse(s)
-}
-
-// parseTracesURL accepts URLs of an OTLP receiver, and "" for none. Its error does not quote the URL.
-func parseTracesURL(s string) (string, error) {
-	if s == "" {
-		return "", nil
-	}
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("want http://host:4318 or https://…, without user and parameters: credentials go into OTEL_EXPORTER_OTLP_HEADERS")
-	}
-	return s, nil
 }
 
 // parseFeatures accepts features of promapi, and "" for none.

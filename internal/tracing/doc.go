@@ -1,8 +1,10 @@
 // Package tracing exports OpenTelemetry spans by OTLP over HTTP: a provider with a bounded queue and a deadline at
-// the end. Spans are created from the measurements of a finished request, so an unsampled or untraced request has
-// no cost but the lookup of its parent.
+// the end. [Provider.Handler] gives each request of an HTTP handler a span, and [Child] a part of the request. Where a
+// request is measured anyway, its package creates spans from the measurements when the request has finished.
 //
-//	request finished ── trace.Tracer ── queue (2048 spans; more are dropped) ── POST URL/v1/traces
+//	request ── trace.Tracer ── queue (2048 spans; more are dropped) ── POST URL/v1/traces
+//
+// An unsampled request costs the lookup of its parent, an untraced one nothing.
 //
 // Sampling, headers, certificates and the resource are those of the standard environment variables, such as
 // OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // Options configure a Provider.
@@ -26,7 +27,7 @@ type Options struct {
 // closeLimit bounds the export of the last spans.
 const closeLimit = 5 * time.Second
 
-// A Provider exports spans in the background.
+// A Provider exports spans in the background. The methods of a nil one do nothing.
 type Provider struct{ sdk *sdk.TracerProvider }
 
 // Open starts a provider. It does not connect. The handler of the SDK's errors is one for the process.
@@ -44,11 +45,19 @@ func Open(ctx context.Context, o Options) (*Provider, error) {
 	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(r))}, nil
 }
 
-// Tracer returns the tracer of a package.
-func (p *Provider) Tracer(name string) trace.Tracer { return p.sdk.Tracer(name) }
+// Tracer returns the tracer of a package; of a nil Provider one without spans.
+func (p *Provider) Tracer(name string) trace.Tracer {
+	if p == nil {
+		return noop.NewTracerProvider().Tracer(name)
+	}
+	return p.sdk.Tracer(name)
+}
 
 // Close exports the spans that wait, for at most 5 s.
 func (p *Provider) Close() error {
+	if p == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
 	if err := p.sdk.Shutdown(ctx); err != nil {

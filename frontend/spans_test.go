@@ -1,0 +1,78 @@
+package frontend
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+// TestSpans expects a span of each request and each attempt at a shard. The downstream gets the attempt's span as
+// its parent, and the client's decision not to sample.
+func TestSpans(t *testing.T) {
+	memory := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(memory))
+	var mu sync.Mutex
+	var parents []string // under mu
+	l := newFleet(t, false, func(o *Options) {
+		o.Shards = 2
+		o.Spans = NewSpans(provider.Tracer("test"))
+	}, func(w http.ResponseWriter, r *http.Request, shard string) {
+		mu.Lock()
+		parents = append(parents, r.Header.Get("Traceparent"))
+		second := len(parents) > 2 // a retry
+		mu.Unlock()
+		if shard == "1_of_2" && !second {
+			fails(http.StatusServiceUnavailable, "text/plain", "secret")(w, r, shard)
+			return
+		}
+		says(`{"data":[]}`)(w, r, shard)
+	})
+	const trace, client = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	l.get("", "Traceparent", "00-"+trace+"-"+client+"-01")
+	spans := memory.GetSpans()
+	names := make(map[string]int)
+	for _, s := range spans {
+		outcome := ""
+		for _, a := range s.Attributes {
+			if a.Key == "tare.outcome" || a.Key == "http.response.status_code" {
+				outcome = a.Value.Emit()
+			}
+			if strings.Contains(a.Value.Emit(), "secret") {
+				t.Errorf("%s: %v", s.Name, a)
+			}
+		}
+		names[s.Name+" "+outcome+" "+s.Status.Code.String()]++
+		if s.SpanContext.TraceID().String() != trace {
+			t.Errorf("%s: trace %s", s.Name, s.SpanContext.TraceID())
+		}
+		if s.Name == "request shard" {
+			if !strings.Contains(strings.Join(parents, " "), s.SpanContext.SpanID().String()) {
+				t.Errorf("no downstream got the span %s as its parent, but %v", s.SpanContext.SpanID(), parents)
+			}
+		} else if s.Parent.SpanID().String() != client {
+			t.Errorf("%s: parent %s", s.Name, s.Parent.SpanID())
+		}
+	}
+	if names["http active_series 200 Unset"] != 1 || names["request shard failed Error"] != 1 || names["request shard answered Unset"] != 2 || len(spans) != 4 {
+		t.Errorf("spans: %v", names)
+	}
+
+	memory.Reset()
+	parents = nil
+	l.get("", "Traceparent", "00-"+trace+"-"+client+"-00")
+	if spans := memory.GetSpans(); len(spans) != 0 {
+		t.Errorf("spans of a request that is not sampled: %v", spans)
+	}
+	for _, p := range parents {
+		if !strings.HasPrefix(p, "00-"+trace+"-") || !strings.HasSuffix(p, "-00") {
+			t.Errorf("a downstream of a request that is not sampled got %s", p)
+		}
+	}
+	if len(parents) < 2 {
+		t.Errorf("%d downstream requests", len(parents))
+	}
+}
