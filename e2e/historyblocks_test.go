@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -55,20 +56,36 @@ const (
 	pastBlocks = 3 // at least
 )
 
+// A pastShape is the times of a past.
+type pastShape struct {
+	hours   int
+	step    time.Duration // between rounds
+	ahead   time.Duration // of the clock
+	compact bool          // blocks are written
+
+	instance string // "": that of pastLabels
+}
+
 var pastLabels = map[string]string{"instance": "gw-1", "cluster": "e2e"}
 
 // writePast writes the data directory of a gateway that ran for hours and never reached its bucket.
-func writePast(t *testing.T, data string) *past { return writeHours(t, data, 0, true) }
+func writePast(t *testing.T, data string) *past {
+	t.Helper()
+	return pastShape{hours: pastHours, step: time.Minute, compact: true}.write(t, data)
+}
 
 // writeHead is writePast for a gateway that was killed before it wrote a block.
-func writeHead(t *testing.T, data string) *past { return writeHours(t, data, 0, false) }
+func writeHead(t *testing.T, data string) *past {
+	t.Helper()
+	return pastShape{hours: pastHours, step: time.Minute}.write(t, data)
+}
 
-// writeHours is writePast with a clock that is ahead.
-func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *past {
+// write is writePast with other times.
+func (o pastShape) write(t *testing.T, data string) *past {
 	t.Helper()
 	dir := filepath.Join(data, "history")
 	must(t, os.MkdirAll(filepath.Join(dir, "digests"), 0o700))
-	began := time.Now().Add(ahead - pastHours*time.Hour).Truncate(time.Second)
+	began := time.Now().Add(o.ahead - time.Duration(o.hours)*time.Hour).Truncate(time.Second)
 	var clock atomic.Int64 // Unix seconds
 	clock.Store(began.Unix())
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
@@ -88,18 +105,23 @@ func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *p
 		Gate: slab.NewGate(slab.GateOptions{Bytes: 64 << 20, PerQuery: 16 << 20}),
 	})
 	must(t, err)
+	labels := maps.Clone(pastLabels)
+	if o.instance != "" {
+		labels["instance"] = o.instance
+	}
 	archive, err := history.OpenArchive(history.ArchiveOptions{
-		Source: table, Dir: filepath.Join(dir, "series"), Labels: pastLabels, Bucket: unreachable{bucket}, Gateway: gateway, Now: now, Log: slog.New(slog.DiscardHandler),
+		Source: table, Dir: filepath.Join(dir, "series"), Labels: labels, Bucket: unreachable{bucket}, Gateway: gateway, Now: now, Log: slog.New(slog.DiscardHandler),
 	})
 	must(t, err)
 	once, cancel := context.WithCancel(context.Background())
 	cancel() // Run writes a round, and neither ships, compacts nor waits
 	p := &past{}
 	calls := uint64(0)
-	for minute := range pastHours*60 - 1 {
-		clock.Store(began.Unix() + int64(minute)*60)
+	rounds := int(time.Duration(o.hours) * time.Hour / o.step)
+	for round := range rounds - 1 {
+		clock.Store(began.Add(time.Duration(round) * o.step).Unix())
 		for digest := range 20 {
-			for call := range (minute+digest)%3 + 1 {
+			for call := range (round+digest)%3 + 1 {
 				r := &querylog.Record{
 					Digest: [16]byte{1, byte(digest)}, Normalized: fmt.Appendf(nil, "SELECT ? FROM t%d", digest), Schema: "shop", User: "app",
 					Backend: "127.0.0.1:3306", Start: now(), Total: time.Duration(1+digest*call) * time.Millisecond, RowsReturned: uint64(call),
@@ -112,7 +134,7 @@ func writeHours(t *testing.T, data string, ahead time.Duration, compact bool) *p
 		must(t, archive.Run(once))
 		p.ends, p.counts = append(p.ends, now()), append(p.counts, calls)
 	}
-	if compact {
+	if o.compact {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- archive.Run(ctx) }() // until it has compacted

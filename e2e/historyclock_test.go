@@ -33,7 +33,7 @@ func TestHistoryClockBack(t *testing.T) {
 	const ahead = 72 * time.Hour
 	schema := newSchema(t, mariadb, "clock_back")
 	data, bucket := t.TempDir(), t.TempDir()
-	p := writeHours(t, data, ahead, true)
+	p := pastShape{hours: pastHours, step: time.Minute, ahead: ahead, compact: true}.write(t, data)
 	before := p.counts[len(p.counts)-1]
 	args := []string{"--bucket", "file://" + bucket, "--data-dir", data, "--history-interval", "1s", "--history-labels", "instance=gw-1,cluster=e2e"}
 	g := startTare(t, mariadb.Addr, args...)

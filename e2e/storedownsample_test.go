@@ -31,10 +31,10 @@ const (
 	day              = int64(24 * 3600 * 1000)
 )
 
-// downsampledSeries are counters with resets, gauges, unusual floats and histograms of 23 days. Thanos cannot
+// downsampledSeries are counters with resets, gauges, unusual floats and histograms of some days. Thanos cannot
 // downsample histograms with custom bounds.
-func downsampledSeries() []testblock.Series {
-	o := testblock.RandomOptions{Series: 50, Samples: int(23 * day / downsampledStep), Start: downsampledStart, Step: downsampledStep}
+func downsampledSeries(days int64) []testblock.Series {
+	o := testblock.RandomOptions{Series: 50, Samples: int(days * day / downsampledStep), Start: downsampledStart, Step: downsampledStep}
 	all := slices.DeleteFunc(testblock.Random(rand.New(rand.NewPCG(5, 6)), o), func(s testblock.Series) bool {
 		return slices.ContainsFunc(s.Samples, func(x testblock.Sample) bool {
 			return x.H != nil && x.H.Schema == histogram.CustomBucketsSchema || x.FH != nil && x.FH.Schema == histogram.CustomBucketsSchema
@@ -117,7 +117,7 @@ func blocksOf(t *testing.T, dir string) map[int64]map[int64]string {
 func downsampledBucket(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	series := downsampledSeries()
+	series := downsampledSeries(23)
 	for _, days := range [][2]int64{{0, 11}, {11, 22}, {22, 23}} {
 		_, err := testblock.Write(dir, testblock.Between(series, downsampledStart+days[0]*day, downsampledStart+days[1]*day),
 			testblock.Options{External: map[string]string{"cluster": "eu"}, ChunkRange: 100 * day})

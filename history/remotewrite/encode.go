@@ -2,6 +2,7 @@ package remotewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/histogram"
@@ -36,6 +37,7 @@ type encoder struct {
 
 	symbols map[string]uint32 // of the current request
 	table   []byte            // the symbols, as fields of the message
+	rows    []byte            // the series of the current request, as fields of the message
 	refs    []byte            // scratch
 	series  []byte            // fields of the current series
 	pending request           // counts of the current series
@@ -51,7 +53,7 @@ func newEncoder(v Version, metadata func(string) (model.MetricType, string)) *en
 func (e *encoder) restart() {
 	e.current = request{oldest: math.MaxInt64, newest: math.MinInt64}
 	clear(e.symbols)
-	e.table = e.table[:0]
+	e.table, e.rows = e.table[:0], e.rows[:0]
 	if e.version == V2 {
 		e.symbol("") // the specification has it first
 	}
@@ -138,7 +140,7 @@ func (e *encoder) end(ls labels.Labels) {
 		return
 	}
 	c := &e.current
-	if have := c.samples + c.histograms; have > 0 && (have+n > requestSamples || len(c.body)+len(e.table)+len(e.series) > requestBytes) {
+	if have := c.samples + c.histograms; have > 0 && (have+n > requestSamples || len(e.rows)+len(e.table)+len(e.series) > requestBytes) {
 		e.finish()
 	}
 	e.refs = e.refs[:0]
@@ -149,9 +151,9 @@ func (e *encoder) end(ls labels.Labels) {
 		number = requestSeriesV2
 		e.references(ls)
 	}
-	c.body = protowire.AppendTag(c.body, number, protowire.BytesType)
-	c.body = protowire.AppendVarint(c.body, uint64(len(e.refs)+len(e.series)))
-	c.body = append(append(c.body, e.refs...), e.series...)
+	e.rows = protowire.AppendTag(e.rows, number, protowire.BytesType)
+	e.rows = protowire.AppendVarint(e.rows, uint64(len(e.refs)+len(e.series)))
+	e.rows = append(append(e.rows, e.refs...), e.series...)
 	c.samples += e.pending.samples
 	c.histograms += e.pending.histograms
 	c.oldest, c.newest = min(c.oldest, e.pending.oldest), max(c.newest, e.pending.newest)
@@ -202,11 +204,12 @@ func (e *encoder) references(ls labels.Labels) {
 	e.refs = protowire.AppendVarint(protowire.AppendTag(e.refs, metadataHelpV2, protowire.VarintType), text)
 }
 
-// finish ends the current request.
+// finish ends the current request. Its symbols come before the series that refer to them: the order of fields is free,
+// but Mimir resolves references as it reads.
 func (e *encoder) finish() {
 	c := e.current
 	if c.samples+c.histograms > 0 {
-		c.body = append(c.body, e.table...)
+		c.body = slices.Concat(e.table, e.rows)
 		e.requests = append(e.requests, c)
 		e.bytes += len(c.body)
 	}

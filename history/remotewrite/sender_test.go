@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
@@ -449,5 +451,41 @@ func TestStaleness(t *testing.T) {
 	}
 	if v := math.Float64bits(s.Histograms[0].ToIntHistogram().Sum); v != 0x7ff0000000000002 {
 		t.Errorf("the sum is %x", v)
+	}
+}
+
+// TestSymbolsFirst expects each request of 2.0 to have its symbols before the series: Mimir refuses others.
+func TestSymbolsFirst(t *testing.T) {
+	e := newEncoder(V2, nil)
+	for n := range 5000 { // several requests
+		e.begin()
+		e.float(int64(n), 1)
+		e.end(labels.FromStrings("__name__", "x", "n", strconv.Itoa(n)))
+	}
+	e.finish()
+	if len(e.requests) < 3 {
+		t.Fatalf("%d requests", len(e.requests))
+	}
+	for i, r := range e.requests {
+		symbols, series := 0, 0
+		for rest := r.body; len(rest) > 0; {
+			number, kind, n := protowire.ConsumeTag(rest)
+			m := protowire.ConsumeFieldValue(number, kind, rest[max(n, 0):])
+			if n < 0 || m < 0 {
+				t.Fatalf("request %d: a field that cannot be read", i)
+			}
+			rest = rest[n+m:]
+			switch {
+			case number == requestSeriesV2:
+				series++
+			case number == requestSymbolsV2 && series == 0:
+				symbols++
+			default:
+				t.Fatalf("request %d: field %d after %d symbols and %d series", i, number, symbols, series)
+			}
+		}
+		if symbols != 3+series+1 || series != r.samples { // "", two names, "x", and a value of each
+			t.Errorf("request %d: %d symbols, %d series, %d samples", i, symbols, series, r.samples)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func (w window) readSince(ctx context.Context, db storage.Queryable, e *encoder,
 		if err := s.read(series, ls); err != nil {
 			return nil, err
 		}
-		if e.bytes+len(e.current.body) > limit {
+		if e.bytes+len(e.rows) > limit {
 			return nil, errWindowBytes
 		}
 	}
