@@ -33,7 +33,7 @@ const textHeader = 16
 // LabelNames returns the sorted names of labels, and the blocks that are missing from the result. The names
 // count against the query's quota until it is closed.
 func (q *Query) LabelNames(ctx context.Context, r LabelsRequest) ([]string, blocksync.Missing, error) {
-	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
+	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, _ []string, ms []*labels.Matcher) ([]string, error) {
 		// Names that are omitted must not use up the limit.
 		names, err := reader.LabelNames(ctx, limitOf(r.Limit, len(r.Without)), ms...)
 		if err != nil || len(names) == 0 {
@@ -50,9 +50,9 @@ func (q *Query) LabelValues(ctx context.Context, name string, r LabelsRequest) (
 	if slices.Contains(r.Without, name) {
 		return nil, blocksync.Missing{}, nil
 	}
-	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, ms []*labels.Matcher) ([]string, error) {
+	return q.texts(ctx, r, func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, known []string, ms []*labels.Matcher) ([]string, error) {
 		if !h.External().Has(name) {
-			return reader.LabelValues(ctx, name, r.Limit, ms...)
+			return reader.MoreLabelValues(ctx, name, known, r.Limit, ms...)
 		}
 		// All series of the block have this value; their names show whether there are any series.
 		names, err := reader.LabelNames(ctx, 1, ms...)
@@ -70,9 +70,9 @@ func limitOf(limit, more int) int {
 	return limit + more
 }
 
-// texts calls of for each block and merges the results.
+// texts calls of for each block and merges the results. of may omit texts that are known, from other blocks.
 func (q *Query) texts(ctx context.Context, r LabelsRequest,
-	of func(context.Context, *blocksync.Handle, *tsblock.Reader, []*labels.Matcher) ([]string, error),
+	of func(ctx context.Context, h *blocksync.Handle, reader *tsblock.Reader, known []string, ms []*labels.Matcher) ([]string, error),
 ) ([]string, blocksync.Missing, error) {
 	ctx, cancel := q.context(ctx)
 	defer cancel()
@@ -99,7 +99,10 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	}
 	err = parallel.ForEach(ctx, openBlocks, turns, func(ctx context.Context, i int) error {
 		reader := handles[i].Reader(q.quota)
-		found, err := of(ctx, handles[i], reader, matchers[i])
+		mu.Lock()
+		known := all // it is replaced, not changed
+		mu.Unlock()
+		found, err := of(ctx, handles[i], reader, known, matchers[i])
 		mu.Lock()
 		defer mu.Unlock()
 		// The reader charges found until it is closed; the query is charged for the texts that are new.
@@ -122,18 +125,40 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	return all, missing, nil
 }
 
-// limitedUnion returns the sorted union of a, which is sorted, and b, cut to limit.
+// limitedUnion returns the sorted union of a, which is sorted, and b, cut to limit. It returns a if that has all of b.
 func limitedUnion(a, b []string, limit int) []string {
-	if len(b) == 0 {
+	if !slices.IsSorted(b) {
+		b = slices.Sorted(slices.Values(b))
+	}
+	if containsAll(a, b) {
 		return a
 	}
-	u := append(slices.Clone(a), b...)
-	slices.Sort(u)
-	u = slices.Compact(u)
-	if limit > 0 && len(u) > limit {
-		u = u[:limit]
+	u := make([]string, 0, len(a)+len(b))
+	for len(a)+len(b) > 0 && (limit <= 0 || len(u) < limit) {
+		var next string
+		if len(b) == 0 || len(a) > 0 && a[0] <= b[0] {
+			next, a = a[0], a[1:]
+		} else {
+			next, b = b[0], b[1:]
+		}
+		if n := len(u); n == 0 || u[n-1] != next {
+			u = append(u, next)
+		}
 	}
 	return u
+}
+
+// containsAll reports whether a has all texts of b. Both are sorted.
+func containsAll(a, b []string) bool {
+	for _, text := range b {
+		for len(a) > 0 && a[0] < text {
+			a = a[1:]
+		}
+		if len(a) == 0 || a[0] != text {
+			return false
+		}
+	}
+	return true
 }
 
 // keepTexts charges the query for merged in place of all.

@@ -263,9 +263,34 @@ func TestNamesAndValuesAgainstPrometheus(t *testing.T) {
 				if want := wantValues(all, name, ms, limit); !slices.Equal(values, want) {
 					t.Fatalf("values of %s for %v, limit %d: %q, want %q", name, ms, limit, values, want)
 				}
+				checkMoreValues(t, rng, r, all, name, limit, ms)
 				done()
 			}
 		})
+	}
+}
+
+// checkMoreValues compares known values, some of them of the label, with more values with the union.
+func checkMoreValues(t *testing.T, rng *rand.Rand, r *Reader, all []testSeriesRow, name string, limit int, ms []*labels.Matcher) {
+	t.Helper()
+	known := []string{"", "between", "~"}[rng.IntN(3):]
+	omitted := rng.IntN(4) // in parts of four
+	for _, v := range wantValues(all, name, nil, 0) {
+		if rng.IntN(4) >= omitted {
+			known = append(known, v)
+		}
+	}
+	known = limited(slices.Clone(known), 0)
+	more, err := r.MoreLabelValues(t.Context(), name, known, limit, ms...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(more) || slices.ContainsFunc(more, func(v string) bool { return slices.Contains(known, v) }) {
+		t.Fatalf("values of %s for %v without %q: %q", name, ms, known, more)
+	}
+	got := limited(slices.Concat(known, more), limit)
+	if want := limited(slices.Concat(known, wantValues(all, name, ms, 0)), limit); !slices.Equal(got, want) {
+		t.Fatalf("values of %s for %v, limit %d, with those known, %q: %q, want %q", name, ms, limit, known, got, want)
 	}
 }
 

@@ -27,6 +27,7 @@ type DirSource struct {
 	mu             sync.Mutex
 	files          map[string]*openFile // reusable files by name
 	newest, oldest *openFile            // ends of the list of files, by last use
+	opened         int                  // files opened since the kept ones were checked
 }
 
 var _ Source = (*DirSource)(nil)
@@ -141,7 +142,9 @@ func (d *DirSource) open(ctx context.Context, name string) (*openFile, error) {
 	if d.files[name] == nil {
 		d.files[name], f.kept = f, true
 		d.link(f)
-		gone = d.dropLocked(removed)
+		if d.opened++; 2*d.opened >= len(d.files) { // two checks per opened file on average, not one of each kept file
+			gone, d.opened = d.dropLocked(removed), 0
+		}
 		for d.oldest != nil && len(d.files) > maxOpenFiles {
 			if o := d.forgetLocked(d.oldest); o.users == 0 {
 				gone = append(gone, o)
@@ -153,8 +156,8 @@ func (d *DirSource) open(ctx context.Context, name string) (*openFile, error) {
 	return f, nil
 }
 
-// removed reports whether a file has no name any more: keeping it open would keep its space allocated. It is
-// called whenever another file is opened.
+// removed reports whether a file has no name any more: keeping it open would keep its space allocated, at most until
+// half as many files were opened as are kept.
 func removed(f *openFile) bool {
 	var stat unix.Stat_t
 	return unix.Fstat(f.fd, &stat) != nil || stat.Nlink == 0

@@ -17,10 +17,33 @@ const textHeader = 16
 // A collection is a list of texts that are returned: copies, charged to the query until the reader is closed.
 type collection struct {
 	reader *Reader
+	known  []string // sorted; omitted from texts
+	next   int      // in known, behind the last one found
+	omit   int      // texts that were omitted
 	texts  []string
 }
 
+// has reports whether a text is known. In ascending order, known texts are found without a search.
+func (c *collection) has(text string) bool {
+	if c.next < len(c.known) && c.known[c.next] == text {
+		c.next++
+		return true
+	}
+	i, ok := slices.BinarySearch(c.known, text)
+	if ok {
+		c.next = i + 1
+	}
+	return ok
+}
+
+// full reports whether there are as many texts as limit, known ones included.
+func (c *collection) full(limit int) bool { return limit > 0 && len(c.texts)+c.omit >= limit }
+
 func (c *collection) add(text string) error {
+	if c.has(text) {
+		c.omit++
+		return nil
+	}
 	if err := c.reader.account.reserve(slab.Values, int64(len(text))+2*textHeader); err != nil {
 		return err
 	}
@@ -94,6 +117,13 @@ func (r *Reader) collect(ctx context.Context, c *collection, p *Postings, pick f
 // all values. limit bounds their number; 0 is no limit. The values are copies, charged to the query until the
 // reader is closed.
 func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...*labels.Matcher) ([]string, error) {
+	return r.MoreLabelValues(ctx, name, nil, limit, ms...)
+}
+
+// MoreLabelValues is LabelValues without known values, which are sorted: where many blocks have the same values, each is
+// copied once, and matchers are evaluated in blocks with unknown values alone. Together with known ones the result has
+// the first values up to limit.
+func (r *Reader) MoreLabelValues(ctx context.Context, name string, known []string, limit int, ms ...*labels.Matcher) ([]string, error) {
 	h, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
@@ -103,9 +133,9 @@ func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...
 		return nil, nil
 	}
 	others := slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name != name })
-	c := collection{reader: r}
+	own := condition{name: name, ms: ms}
+	c := collection{reader: r, known: known}
 	if !others {
-		own := condition{name: name, ms: ms}
 		err := r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, _, _ int64) (bool, error) {
 			if !own.matches(value) {
 				return true, nil
@@ -113,9 +143,20 @@ func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...
 			if err := c.add(value); err != nil {
 				return false, err
 			}
-			return limit <= 0 || len(c.texts) < limit, nil
+			return !c.full(limit), nil
 		})
 		return c.texts, err
+	}
+	if len(known) > 0 {
+		unknown := false
+		err := r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, _, _ int64) (bool, error) {
+			unknown = own.matches(value) && !c.has(value)
+			return !unknown, nil
+		})
+		if err != nil || !unknown {
+			return nil, err
+		}
+		c.next = 0
 	}
 	p, err := r.Postings(ctx, ms...)
 	if err != nil || p.root == nil {
@@ -125,7 +166,7 @@ func (r *Reader) LabelValues(ctx context.Context, name string, limit int, ms ...
 	if int64(p.most)*entryGuess < 4*int64(r.block.meta.Stats.NumSeries)+2*listFrame*int64(n.values) {
 		return r.valuesOfSeries(ctx, &c, name, limit, p)
 	}
-	return r.valuesOfLists(ctx, &c, n, limit, p, condition{name: name, ms: ms})
+	return r.valuesOfLists(ctx, &c, n, limit, p, own)
 }
 
 // valuesOfSeries collects the values of a label from the entries of series.
@@ -176,6 +217,10 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		if !own.matches(value) {
 			return true, nil
 		}
+		if c.has(value) { // whatever its list has
+			c.omit++
+			return !c.full(limit), nil
+		}
 		r.scratch.ranges = r.scratch.ranges[:0]
 		var s selection
 		if err := r.choose(&s, off, size); err != nil {
@@ -186,8 +231,7 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		if err != nil {
 			return false, err
 		}
-		both := intersection{[]stream{&list{its}, &list{refs}}}
-		_, ok := both.seek(0)
+		ok := overlap(its, refs)
 		r.freeAfter(slab.Postings, lent)
 		if !ok {
 			return true, nil
@@ -195,7 +239,20 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		if err := c.add(value); err != nil {
 			return false, err
 		}
-		return limit <= 0 || len(c.texts) < limit, nil
+		return !c.full(limit), nil
 	})
 	return c.texts, err
+}
+
+// overlap reports whether two lists have a reference in common.
+func overlap(a, b []uint32) bool {
+	x, y := list{a}, list{b}
+	for ref, ok := x.seek(0); ok; ref, ok = x.seek(ref) {
+		at, ok := y.seek(ref)
+		if !ok || at == ref {
+			return ok
+		}
+		ref = at
+	}
+	return false
 }
