@@ -215,7 +215,7 @@ func newTrickle(t *testing.T, g *writingGateway) *trickle {
 			select {
 			case <-end:
 				return
-			case <-time.After(20 * time.Millisecond): // a rate of calls
+			case <-time.After(20 * time.Millisecond): // paces: a rate of calls
 			}
 			columns := strings.Repeat(", 1", n%7)
 			if n%50 == 49 {
@@ -330,11 +330,14 @@ func compareReceived(t *testing.T, r *writeReceiver, g *writingGateway, from tim
 			want, got = byMetric(ask(t, g.http, "query_range", form)), byMetric(r.ask(t, "query_range", form))
 			return want.Status == "success" && got.Status == "success" && closeTo(want.Data, got.Data)
 		}
-		if n == 0 { // later ones must not take time
-			deadline := time.Now().Add(testwait.Limit)
-			for !same() && time.Now().Before(deadline) {
+		if n == 0 { // afterwards all was sent
+			testwait.UntilState(t, g.instance+": the receiver has all samples", func() (string, bool) {
+				if same() {
+					return "", true
+				}
 				time.Sleep(200 * time.Millisecond) // polls: another process
-			}
+				return fmt.Sprintf("here %s %s, at the receiver %s %s: %s", want.Status, want.Error, got.Status, got.Error, dissent(want.Data, got.Data)), false
+			})
 		}
 		if !same() {
 			t.Errorf("%s: %s; here %s %s, at the receiver %s %s: %s", g.instance, query, want.Status, want.Error, got.Status, got.Error, dissent(want.Data, got.Data))
