@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/taredb/tare/internal/tracing"
 )
 
 // longURL is the length from which a query is sent as a form instead of in the URL: a quarter of the
@@ -166,7 +164,7 @@ func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*htt
 		return nil, fmt.Errorf("make a request to %s: %w", base.Redacted(), err)
 	}
 	maps.Copy(req.Header, q.header)
-	tracing.Inject(ctx, req.Header)
+	x.f.options.Spans.inject(ctx, req.Header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

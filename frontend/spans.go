@@ -8,9 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/taredb/tare/internal/tracing"
 )
 
 // Spans creates OpenTelemetry spans of requests: one of the request, whose parent is the client's span, and one of
@@ -26,7 +25,8 @@ func (s *Spans) start(ctx context.Context, r *http.Request, rec *Record) (contex
 	if s == nil {
 		return ctx, nil
 	}
-	return s.tracer.Start(tracing.Parent(ctx, r.Header), "http "+rec.Endpoint, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start))
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	return s.tracer.Start(ctx, "http "+rec.Endpoint, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start))
 }
 
 // finish ends the span of a request with the properties of its record, which has no values of labels and no
@@ -54,6 +54,13 @@ func (s *Spans) finish(span trace.Span, rec *Record) {
 	if rec.ErrorText != "" {
 		span.SetStatus(codes.Error, http.StatusText(rec.Status)) // the error's text may quote values
 		span.SetAttributes(attribute.Bool("tare.late", rec.Late))
+	}
+}
+
+// inject sets the headers traceparent and tracestate of a downstream request to its span.
+func (s *Spans) inject(ctx context.Context, h http.Header) {
+	if s != nil {
+		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 	}
 }
 

@@ -11,16 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Parent returns a child of ctx with the client's span, from the headers traceparent and tracestate.
-func Parent(ctx context.Context, h http.Header) context.Context {
-	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(h))
-}
-
-// Inject sets the headers traceparent and tracestate to the span of ctx, if it has one.
-func Inject(ctx context.Context, h http.Header) {
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
-}
-
 // Child starts a child of the span of ctx, and returns a function that ends it. Without a sampled span in ctx it
 // returns ctx, and allocates nothing.
 func Child(ctx context.Context, name string) (_ context.Context, end func()) {
@@ -46,7 +36,8 @@ func (p *Provider) Handler(pattern string, h http.Handler) http.Handler {
 	}
 	tracer := p.Tracer(scope)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, span := tracer.Start(Parent(r.Context(), r.Header), method+" "+route, start...)
+		parent := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := tracer.Start(parent, method+" "+route, start...)
 		defer span.End()
 		counted := &countingWriter{ResponseWriter: w}
 		finished := false
