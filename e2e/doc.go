@@ -23,7 +23,11 @@
 //
 //	commands of README.md, docs and deploy ──> a root of their own: empty directories, host names, tare, MariaDB
 //
-//	HTTP API ──> tare store ──> versitygw, an S3 server, with TLS
+//	HTTP API ──> tare store ──> versitygw, an S3 server, with TLS; fakes of Google's and Azure's APIs
+//
+//	tare serve ──remote write──> Prometheus, Mimir
+//
+//	tare serve, generator ──> bucket <── thanos compact
 //
 // # Limits
 //
