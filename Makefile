@@ -148,7 +148,7 @@ bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
 	.ci/packages mariadbd
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) $(PACKAGES)
 
-bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder; RELAY: flags
+bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder; RELAY: flags (history and TLS: docs/background/benchmarks.md)
 	.ci/packages mariadbd sysbench haproxy
 	mkdir -p bin
 	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)

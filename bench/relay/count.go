@@ -111,7 +111,7 @@ func (l *lab) countCell(ctx context.Context, workload string, threads int, strac
 
 // countUndisturbed runs perf stat during a run, and reads the context switches from /proc.
 func (l *lab) countUndisturbed(ctx context.Context, c *count, w *way, perf string) error {
-	line := l.sysbench(c.workload, c.threads, w.addr).command(l.options.Measured)
+	line := l.sysbench(c.workload, c.threads, w).command(l.options.Measured)
 	file := filepath.Join(l.dir, "perf.csv")
 	if perf != "" {
 		// With -p and a command, perf counts that process while the command runs.
@@ -124,7 +124,9 @@ func (l *lab) countUndisturbed(ctx context.Context, c *count, w *way, perf strin
 	if err != nil {
 		return err
 	}
-	r, err := runSysbench(exec.CommandContext(ctx, line[0], line[1:]...), nil, nil)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Dir = l.dir
+	r, err := runSysbench(cmd, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -183,7 +185,7 @@ func (l *lab) countCalls(ctx context.Context, w *way, workload string, threads i
 	}()
 	var r *result
 	if attached {
-		r, err = l.sysbench(workload, threads, w.addr).run(ctx, l.options.Measured, nil, nil)
+		r, err = l.sysbench(workload, threads, w).run(ctx, l.options.Measured, nil, nil)
 	} else {
 		err = fmt.Errorf("strace does not attach: %s", first)
 	}

@@ -8,7 +8,9 @@
 //
 // # Terms
 //
-//   - A way is a connection from sysbench to the database: direct, haproxy, forwarder or tare.
+//   - A way is a connection from sysbench to the database: direct, haproxy, forwarder or a configuration of
+//     tare (tare: with a log; bare: without log and digests; log; history: in a bucket; both). -ways selects
+//     them.
 //   - A cell is one workload at one number of threads. Its proxies are started for it and stopped after it.
 //   - A round is one run of sysbench over each way, in an order that rotates.
 //
@@ -45,13 +47,23 @@
 // and in separate, undisturbed runs all system calls, context switches and instructions (perf stat, if
 // available and permitted).
 //
+// With direct and haproxy among the ways, the report judges tare's ratios to HAProxy by their goals: the median
+// of the rounds with its 95 % interval, by order statistics. A row counts only if the direct way has at least
+// 1.2 times the best proxy's throughput: a saturated server makes all ratios 1.
+//
 // With -history the ways are tare alone: bare, with a log, with a history in a bucket, and with both; ratios
 // are to bare.
+//
+// With -tls both legs of every way are encrypted. HAProxy expects TLS from the first byte, where MySQL has a
+// greeting in clear: another HAProxy encrypts and decrypts around it. Its CPU time is not counted, but
+// throughput and latency of that way suffer from it.
+//
+// With -collect tare is forced to collect garbage at an interval, which it would do every two minutes otherwise.
 //
 // With -against the ways are another tare binary and tare, started with the same flags; ratios are to the
 // other binary.
 //
 // # Limits
 //
-// It measures no TLS, no prepared statements and no network but the loopback interface.
+// It measures no prepared statements and no network but the loopback interface.
 package main

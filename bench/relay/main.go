@@ -45,16 +45,25 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := testmysql.New(testmysql.WithArgs("--innodb-buffer-pool-size=512M",
-		fmt.Sprintf("--max-connections=%d", maxThreads+50)))
+	settings := []testmysql.Option{testmysql.WithArgs("--innodb-buffer-pool-size=512M",
+		fmt.Sprintf("--max-connections=%d", maxThreads+50))}
+	if o.TLS {
+		settings = append(settings, testmysql.WithTLS())
+	}
+	server, err := testmysql.New(settings...)
 	if err != nil {
 		return fmt.Errorf("start a MariaDB server: %w", err)
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 
 	l := &lab{options: o, tools: t, server: server, dir: dir, log: log}
+	if o.TLS {
+		if err := l.prepareTLS(); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(log, "filling a table of %d rows\n", o.Rows)
-	if err := l.sysbench(o.Workloads[0], 1, server.Addr).prepare(ctx); err != nil {
+	if err := l.sysbench(o.Workloads[0], 1, &way{by: byDirect, addr: server.Addr}).prepare(ctx); err != nil {
 		return err
 	}
 	if o.Count {

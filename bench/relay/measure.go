@@ -20,6 +20,8 @@ type lab struct {
 	server  *testmysql.Server
 	dir     string    // for configurations and logs
 	log     io.Writer // for progress
+
+	certificate, key string // files, for TLS
 }
 
 // A Run is one run of sysbench over one way. Values of the proxy are 0 for the direct way.
@@ -76,7 +78,7 @@ func (l *lab) measureCell(ctx context.Context, workload string, threads int) (ru
 	if l.options.WarmUp > 0 {
 		for _, w := range ways {
 			fmt.Fprintf(l.log, "%s, %d threads, warm-up: %s\n", workload, threads, w.by)
-			if _, err := l.sysbench(workload, threads, w.addr).run(ctx, l.options.WarmUp, nil, nil); err != nil {
+			if _, err := l.sysbench(workload, threads, w).run(ctx, l.options.WarmUp, nil, nil); err != nil {
 				return nil, fmt.Errorf("%s: %w", w.by, err)
 			}
 		}
@@ -105,13 +107,17 @@ func (l *lab) measure(ctx context.Context, w *way, workload string, threads int)
 		m.proxy = w.process.PID()
 		pids = append(pids, m.proxy)
 	}
-	r, err := l.sysbench(workload, threads, w.addr).run(ctx, l.options.Measured,
+	if w.legs != nil {
+		pids = append(pids, w.legs.PID())
+	}
+	stop := l.collect(ctx, w)
+	r, err := l.sysbench(workload, threads, w).run(ctx, l.options.Measured,
 		func(pid int) error {
 			m.all = append(pids, pid)
 			return m.read(&m.before)
 		},
 		func() error { return m.read(&m.after) })
-	if err != nil {
+	if err := errors.Join(err, stop()); err != nil {
 		return Run{}, err
 	}
 	if r.errors > 0 || r.reconnects > 0 {

@@ -24,8 +24,17 @@ type Options struct {
 	CPUs int  `json:"cpus"` // of tare, by --cpus
 	HTTP bool `json:"http"` // enable tare's pages and metrics
 
+	// Ways are the measured ways; see ways.
+	Ways []string `json:"ways"`
+
 	// History compares tare with itself: bare, with its log, with its history, and with both.
 	History bool `json:"history"`
+
+	// TLS encrypts both legs of every way.
+	TLS bool `json:"tls"`
+
+	// Collect is the interval of forced garbage collections in tare; 0: none are forced.
+	Collect time.Duration `json:"collect_ns"`
 
 	JSON  string `json:"-"` // file for all rounds; none if empty
 	Bench string `json:"-"` // file for benchmark lines; none if empty
@@ -35,7 +44,7 @@ type Options struct {
 func parseOptions(args []string) (*Options, error) {
 	o := &Options{}
 	fs := flag.NewFlagSet("relay", flag.ContinueOnError)
-	var workloads, threads string
+	var workloads, threads, ways string
 	var seconds, warmUp int
 	fs.StringVar(&workloads, "workloads", "oltp_point_select,oltp_read_only", "sysbench `workloads`, by comma")
 	fs.StringVar(&threads, "threads", "1,8,256", "`numbers` of threads, by comma")
@@ -48,6 +57,9 @@ func parseOptions(args []string) (*Options, error) {
 	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
 	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
 	fs.BoolVar(&o.History, "history", false, "compare tare serve without log and history, with either and with both, not with others")
+	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, forwarder, tare, bare, log, history, both")
+	fs.BoolVar(&o.TLS, "tls", false, "encrypt both legs of every way")
+	fs.DurationVar(&o.Collect, "collect", 0, "force a garbage collection in tare at this `interval`; implies -http")
 	fs.StringVar(&o.JSON, "json", "", "write all rounds to `file`")
 	fs.StringVar(&o.Bench, "bench", "", "write benchmark lines for benchstat to `file`")
 	fs.BoolVar(&o.Count, "count", false, "count system calls, context switches and instructions instead of measuring time")
@@ -65,6 +77,13 @@ func parseOptions(args []string) (*Options, error) {
 		}
 		o.Threads = append(o.Threads, n)
 	}
+	var err error
+	if o.Ways, err = o.parseWays(ways); err != nil {
+		return nil, err
+	}
+	if o.Collect > 0 {
+		o.HTTP = true
+	}
 	o.Measured = time.Duration(seconds) * time.Second
 	o.WarmUp = time.Duration(warmUp) * time.Second
 	switch {
@@ -80,6 +99,8 @@ func parseOptions(args []string) (*Options, error) {
 		return nil, fmt.Errorf("-count and -history: want one of them")
 	case o.Against != "" && (o.Count || o.History):
 		return nil, fmt.Errorf("-against takes neither -count nor -history")
+	case o.Collect < 0 || o.Collect > 0 && o.Count:
+		return nil, fmt.Errorf("-collect: want an interval, without -count")
 	case o.Count && (o.JSON != "" || o.Bench != ""):
 		return nil, fmt.Errorf("-count writes no -json and no -bench")
 	}

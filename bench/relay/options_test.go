@@ -14,7 +14,7 @@ func TestOptions(t *testing.T) {
 	}
 	want := &Options{
 		Workloads: []string{"oltp_read_write"}, Threads: []int{1, 64}, Rounds: 3, Measured: 2 * time.Second,
-		Rows: 100_000, CPUs: 1, HTTP: true, History: true,
+		Rows: 100_000, CPUs: 1, HTTP: true, History: true, Ways: []string{byBare, byLog, byHistory, byBoth},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
@@ -37,10 +37,41 @@ func TestOptionsRefused(t *testing.T) {
 		{"-count", "-history"},
 		{"-count", "-against", "tare"},
 		{"-history", "-against", "tare"},
+		{"-ways", "direct,tare", "-history"},
+		{"-ways", "direct,tare", "-against", "tare"},
+		{"-ways", "direct,proxysql"},
+		{"-ways", "tare,tare"},
+		{"-ways", "direct,forwarder", "-tls"},
+		{"-collect", "-1s"},
+		{"-collect", "1s", "-count"},
 		{"fast"},
 	} {
 		if _, err := parseOptions(args); err == nil {
 			t.Errorf("accepted %q", args)
+		}
+	}
+}
+
+func TestWays(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []string
+		base string
+		http bool
+	}{
+		{nil, []string{byDirect, byHAProxy, byForwarder, byTare}, byHAProxy, false},
+		{[]string{"-tls"}, []string{byDirect, byHAProxy, byTare}, byHAProxy, false},
+		{[]string{"-against", "tare"}, []string{byAgainst, byTare}, byAgainst, false},
+		{[]string{"-ways", "both,bare,direct,haproxy", "-collect", "1s"}, []string{byBoth, byBare, byDirect, byHAProxy}, byHAProxy, true},
+		{[]string{"-ways", "both,bare"}, []string{byBoth, byBare}, byBare, false},
+		{[]string{"-ways", "both,log"}, []string{byBoth, byLog}, byBoth, false},
+	} {
+		o, err := parseOptions(c.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, o.Ways); diff != "" || o.base() != c.base || o.HTTP != c.http {
+			t.Errorf("%v: base %s, pages %t; ways (-want +got):\n%s", c.args, o.base(), o.HTTP, diff)
 		}
 	}
 }

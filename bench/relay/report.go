@@ -110,7 +110,7 @@ func writeBench(w io.Writer, r *Report) error {
 func writeTable(w io.Writer, r *Report) error {
 	var b strings.Builder
 	v := r.Versions
-	names, base := r.Options.ways()
+	base := r.Options.base()
 	fmt.Fprintf(&b, "%s, %d CPUs (%s), Linux %s. mariadbd %s; ", r.Time.Format(time.DateOnly), r.Machine.CPUs, r.Machine.CPU, r.Machine.Kernel, v["mariadbd"])
 	if base == byHAProxy {
 		fmt.Fprintf(&b, "HAProxy %s; ", v["haproxy"])
@@ -133,7 +133,7 @@ func writeTable(w io.Writer, r *Report) error {
 	for _, workload := range r.Options.Workloads {
 		for _, threads := range r.Options.Threads {
 			of := r.cell(workload, threads, base)
-			for _, by := range names {
+			for _, by := range r.Options.Ways {
 				row(slices.Concat([]string{workload, strconv.Itoa(threads), by}, figures(r.cell(workload, threads, by), of))...)
 			}
 		}
@@ -141,7 +141,12 @@ func writeTable(w io.Writer, r *Report) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if r.Options.History {
+	if r.Options.measures(byDirect, byHAProxy) {
+		if err := r.appendGoals(&b); err != nil {
+			return err
+		}
+	}
+	if r.Options.measures(byBare, byBoth) {
 		r.appendCost(&b)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -159,8 +164,8 @@ func (r *Report) appendCost(b *strings.Builder) {
 			all := ratios(r.cell(workload, threads, byBoth), r.cell(workload, threads, byBare), func(r *Run) float64 { return r.perQuery(r.CPU) })
 			slices.Sort(all)
 			n := len(all) - 1
-			fmt.Fprintf(b, "%s, %d threads: with log and history a statement takes %.3f times the CPU time (quartiles of the rounds %.3f and %.3f; goal %.2f).\n",
-				workload, threads, programs.Median(all), all[n/4], all[n-n/4], maxCost)
+			fmt.Fprintf(b, "%s, %d threads: with log and history a statement takes %.3f times the CPU time (quartiles of the rounds %.3f and %.3f; goal %.2f)%s.\n",
+				workload, threads, programs.Median(all), all[n/4], all[n-n/4], maxCost, r.saturation(workload, threads))
 		}
 	}
 }

@@ -16,7 +16,8 @@ func report() *Report {
 	r := &Report{
 		Time:     time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Versions: map[string]string{"mariadbd": "10.11", "haproxy": "2.6", "sysbench": "1.0", "tare": "v1"},
-		Options:  &Options{Workloads: []string{"oltp_point_select"}, Threads: []int{8}, Rounds: 3, Measured: 10 * time.Second},
+		Options: &Options{Workloads: []string{"oltp_point_select"}, Threads: []int{8}, Rounds: 3, Measured: 10 * time.Second,
+			Ways: []string{byDirect, byHAProxy, byForwarder, byTare}},
 	}
 	r.Machine.Kernel, r.Machine.CPU, r.Machine.CPUs = "6.1", "a CPU", 2
 	for round, slow := range []int64{1, 2, 1} {
@@ -47,6 +48,13 @@ Medians over 3 × 10s. Other processes used 1 % of the CPUs (median; most in one
 | oltp_point_select | 8       | haproxy   | 45000 | 1.00      | 0.50   | 1.25   | 10.00        | 1.00      | 2.50 | 7.50   | 0.75           | 0.25           | 3.0          | 1 %         |
 | oltp_point_select | 8       | forwarder | 40000 | 0.89      | 0.50   | 1.25   | 20.00        | 2.00      | 5.00 | 15.00  | 0.75           | 0.25           | 3.0          | 1 %         |
 | oltp_point_select | 8       | tare      | 35000 | 0.78      | 0.50   | 1.25   | 30.00        | 3.00      | 7.50 | 22.50  | 0.75           | 0.25           | 3.0          | 1 %         |
+
+Ratios to HAProxy: median of the rounds, and the interval that contains it with 95 % probability. A goal is met
+if the better end is within it. Rows whose direct throughput is below 1.2 times the best proxy's do not count.
+
+| workload          | threads | by   | CPU ≤ 1.12       | throughput ≥ 0.98 | p99 ≤ 1.05       | direct × the best proxy |
+| ---               | ---     | ---  | ---              | ---               | ---              | ---                     |
+| oltp_point_select | 8       | tare | 3.00 (3.00–3.00) | 0.78 (0.78–0.78)  | 1.00 (1.00–1.00) | 1.11, does not count    |
 `
 	if diff := cmp.Diff(want, written(t, writeTable, report())); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -71,10 +79,10 @@ func TestRatios(t *testing.T) {
 // TestCost uses a machine that is twice as slow in the second round: ratios are within the same round.
 func TestCost(t *testing.T) {
 	r := report()
-	r.Options.History = true
+	r.Options.Ways = []string{byBare, byLog, byHistory, byBoth}
 	r.Runs = nil
 	for round, slow := range []int64{1, 2, 1, 1} {
-		for i, by := range []string{byBare, byLog, byHistory, byBoth} {
+		for i, by := range r.Options.Ways {
 			cpu := slow * (40_000_000 + int64(i)*500_000)
 			if by == byBoth && round == 3 {
 				cpu *= 3 // a disturbed run
@@ -89,6 +97,59 @@ func TestCost(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the table lacks %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestGoals judges seven rounds: the better end of each interval decides, except where the server is saturated or
+// the rounds are too few.
+func TestGoals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rounds int
+		direct float64 // of HAProxy's throughput
+		tls    bool
+		want   string
+	}{
+		{"counts", 7, 1.5, false, "| 1.20 (1.05–1.35), met | 0.90 (0.75–1.05), met | 1.30 (1.15–1.45), missed | 1.50 |"},
+		{"saturated", 7, 1.19, false, "| 1.20 (1.05–1.35) | 0.90 (0.75–1.05) | 1.30 (1.15–1.45) | 1.19, does not count |"},
+		{"few rounds", 5, 1.5, false, "| 1.15 (1.05–1.25), too few rounds | 0.85 (0.75–0.95), too few rounds | 1.25 (1.15–1.35), too few rounds | 1.50 |"},
+		{"TLS", 7, 1.5, true, "| 1.20 (1.05–1.35), met | 0.90 (0.75–1.05) | 1.30 (1.15–1.45) | 1.50 |"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &Report{Options: &Options{Workloads: []string{"w"}, Threads: []int{8}, Ways: []string{byDirect, byHAProxy, byBoth}, TLS: c.tls}}
+			for i := range c.rounds {
+				run := func(by string, cpu int64, qps, p99 float64) {
+					r.Runs = append(r.Runs, Run{Workload: "w", Threads: 8, Round: i + 1, By: by, Queries: 1, CPU: cpu, QPS: qps, P99: p99})
+				}
+				step := 0.05 * float64(i)
+				run(byDirect, 0, 1000*c.direct, 1)
+				run(byHAProxy, 1000, 1000, 10)
+				run(byBoth, int64(1050+50*i), 1000*(0.75+step), 11.5+10*step)
+			}
+			got := strings.Join(strings.Fields(written(t, func(w io.Writer, r *Report) error {
+				var b strings.Builder
+				err := r.appendGoals(&b)
+				_, _ = io.WriteString(w, b.String())
+				return err
+			}, r)), " ")
+			if !strings.HasSuffix(got, c.want) {
+				t.Errorf("got %s, want the row to end in %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestInterval compares the interval's bounds with those of binomial tables.
+func TestInterval(t *testing.T) {
+	for n, skip := range map[int]int{1: -1, 5: -1, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 20: 5} {
+		var values []float64
+		for i := range n {
+			values = append(values, float64((i*7)%n)) // n values in some order, if 7 does not divide n
+		}
+		got := intervalOf(values)
+		if got.known != (skip >= 0) || skip >= 0 && (got.low != float64(skip) || got.high != float64(n-1-skip)) {
+			t.Errorf("%d rounds: %+v, want %d values outside on each side", n, got, skip)
 		}
 	}
 }

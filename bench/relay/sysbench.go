@@ -24,13 +24,19 @@ const (
 type sysbench struct {
 	program string
 	args    []string // without the command
+	dir     string   // its working directory
 }
 
-func (l *lab) sysbench(workload string, threads int, addr string) *sysbench {
-	return &sysbench{
+func (l *lab) sysbench(workload string, threads int, w *way) *sysbench {
+	s := &sysbench{
 		program: l.tools.sysbench,
-		args:    append(programs.Sysbench(workload, addr, l.options.Rows), "--threads="+strconv.Itoa(threads), "--db-ps-mode=disable", "--histogram=on"),
+		args:    append(programs.Sysbench(workload, w.addr, l.options.Rows), "--threads="+strconv.Itoa(threads), "--db-ps-mode=disable", "--histogram=on"),
+		dir:     l.dir,
 	}
+	if l.options.TLS && w.legs == nil {
+		s.args = append(s.args, "--mysql-ssl=on")
+	}
+	return s
 }
 
 // command returns the command line of the workload for a duration.
@@ -41,7 +47,9 @@ func (s *sysbench) command(d time.Duration) []string {
 
 // prepare creates and fills the table.
 func (s *sysbench) prepare(ctx context.Context) error {
-	if out, err := exec.CommandContext(ctx, s.program, append(slices.Clone(s.args), "prepare")...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, s.program, append(slices.Clone(s.args), "prepare")...)
+	cmd.Dir = s.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("fill the table with sysbench: %w\n%s", err, out)
 	}
 	return nil
@@ -51,7 +59,9 @@ func (s *sysbench) prepare(ctx context.Context) error {
 // ended when they have finished but the process has not exited.
 func (s *sysbench) run(ctx context.Context, d time.Duration, started func(pid int) error, ended func() error) (*result, error) {
 	line := s.command(d)
-	return runSysbench(exec.CommandContext(ctx, line[0], line[1:]...), started, ended)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Dir = s.dir
+	return runSysbench(cmd, started, ended)
 }
 
 // runSysbench runs cmd, which writes sysbench's output.

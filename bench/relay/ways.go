@@ -6,36 +6,83 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/child"
 )
 
-// Ways. Ratios are to byHAProxy, with -history to byBare, with -against to byAgainst.
+// Ways. Ratios are to the first of byHAProxy, byAgainst and byBare that is measured, or else to the first way.
 const (
 	byDirect    = "direct"
 	byHAProxy   = "haproxy"
 	byForwarder = "forwarder"
-	byTare      = "tare"
+	byTare      = "tare" // tare with one log line per statement
 
 	byBare    = "bare"    // tare without log and digests
-	byLog     = "log"     // tare with one log line per statement
+	byLog     = "log"     // the same as byTare, without digests
 	byHistory = "history" // tare with a history in a bucket
-	byBoth    = "both"
+	byBoth    = "both"    // tare with log and history
 
 	byAgainst = "against" // the binary of -against, with the flags of byTare
 )
 
-// ways returns the measured ways, in the order of the tables, and the one that ratios refer to.
-func (o *Options) ways() (all []string, base string) {
+// parseWays returns the ways of -ways or, if it is empty, those that the other options imply.
+func (o *Options) parseWays(list string) ([]string, error) {
 	switch {
+	case list != "" && (o.History || o.Against != ""):
+		return nil, fmt.Errorf("-ways takes neither -history nor -against")
+	case list != "":
+		ways := strings.Split(list, ",")
+		known := []string{byDirect, byHAProxy, byForwarder, byTare, byBare, byLog, byHistory, byBoth}
+		for i, by := range ways {
+			if !slices.Contains(known, by) || slices.Contains(ways[:i], by) {
+				return nil, fmt.Errorf("-ways: %q is unknown or repeated; want some of %s", by, strings.Join(known, ", "))
+			}
+		}
+		if o.TLS && slices.Contains(ways, byForwarder) {
+			return nil, fmt.Errorf("-ways: %s does not decrypt; leave it out with -tls", byForwarder)
+		}
+		return ways, nil
 	case o.History:
-		return []string{byBare, byLog, byHistory, byBoth}, byBare
+		return []string{byBare, byLog, byHistory, byBoth}, nil
 	case o.Against != "":
-		return []string{byAgainst, byTare}, byAgainst
+		return []string{byAgainst, byTare}, nil
+	case o.TLS:
+		return []string{byDirect, byHAProxy, byTare}, nil
 	}
-	return []string{byDirect, byHAProxy, byForwarder, byTare}, byHAProxy
+	return []string{byDirect, byHAProxy, byForwarder, byTare}, nil
+}
+
+// measures reports whether all of the ways are measured.
+func (o *Options) measures(ways ...string) bool {
+	for _, by := range ways {
+		if !slices.Contains(o.Ways, by) {
+			return false
+		}
+	}
+	return true
+}
+
+// base returns the way that ratios refer to.
+func (o *Options) base() string {
+	for _, by := range [...]string{byHAProxy, byAgainst, byBare} {
+		if o.measures(by) {
+			return by
+		}
+	}
+	return o.Ways[0]
+}
+
+// isTare reports whether a way is a configuration of tare.
+func isTare(by string) bool {
+	switch by {
+	case byDirect, byHAProxy, byForwarder, byAgainst:
+		return false
+	}
+	return true
 }
 
 // A way is a connection to the server.
@@ -43,6 +90,8 @@ type way struct {
 	by      string
 	addr    string
 	process *child.Child // nil for byDirect
+	legs    *child.Child // encrypts for a proxy that cannot speak MySQL's TLS; mostly nil
+	http    string       // address of tare's pages; empty: off
 	log     string       // file that grows with each statement; empty for none
 	dir     string       // directory that the process writes to; empty for none
 }
@@ -53,16 +102,15 @@ type tools struct{ sysbench, haproxy, forwarder, tare, against string }
 // findTools finds the installed programs, and builds those of this project into dir.
 func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 	p := tools{against: o.Against}
-	others := !o.History && o.Against == "" // HAProxy and the forwarder
 	var errs [2]error
 	p.sysbench, errs[0] = programs.Look("sysbench")
-	if others {
+	if o.measures(byHAProxy) {
 		p.haproxy, errs[1] = programs.Look("haproxy")
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return tools{}, err
 	}
-	if others {
+	if o.measures(byForwarder) {
 		p.forwarder = filepath.Join(dir, "forwarder")
 		if err := programs.Build(ctx, p.forwarder, ".", "./baseline/forwarder"); err != nil {
 			return tools{}, err
@@ -75,8 +123,7 @@ func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 
 // openWays starts the proxies. The caller closes the ways, also after an error.
 func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
-	names, _ := l.options.ways()
-	for _, by := range names {
+	for _, by := range l.options.Ways {
 		if by == byDirect {
 			ways = append(ways, &way{by: byDirect, addr: l.server.Addr})
 			continue
@@ -86,11 +133,15 @@ func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
 			return ways, err
 		}
 		w, err := l.start(ctx, by, addr)
+		if w != nil {
+			if w.addr == "" {
+				w.addr = addr
+			}
+			ways = append(ways, w)
+		}
 		if err != nil {
 			return ways, err
 		}
-		w.addr = addr
-		ways = append(ways, w)
 	}
 	return ways, nil
 }
@@ -108,37 +159,16 @@ func (l *lab) start(ctx context.Context, by, addr string) (*way, error) {
 func closeWays(ways []*way) error {
 	var errs []error
 	for _, w := range ways {
-		if w.process != nil {
-			errs = append(errs, w.process.Stop(programs.StopGrace))
+		for _, p := range [...]*child.Child{w.legs, w.process} {
+			if p != nil {
+				errs = append(errs, p.Stop(programs.StopGrace))
+			}
 		}
 		if w.dir != "" {
 			errs = append(errs, os.RemoveAll(w.dir))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// haproxyConfig is HAProxy's default configuration, except for mandatory settings and the number of
-// connections. It runs one thread per CPU.
-const haproxyConfig = `global
-    maxconn 4096
-defaults
-    mode tcp
-    timeout connect 5s
-    timeout client 1h
-    timeout server 1h
-listen mysql
-    bind %s
-    server db %s
-`
-
-func (l *lab) startHAProxy(ctx context.Context, addr string) (*way, error) {
-	file := filepath.Join(l.dir, "haproxy.cfg")
-	if err := os.WriteFile(file, fmt.Appendf(nil, haproxyConfig, addr, l.server.Addr), 0o600); err != nil {
-		return nil, err
-	}
-	p, err := programs.Serve(ctx, byHAProxy, addr, l.tools.haproxy, "-db", "-q", "-f", file)
-	return &way{by: byHAProxy, process: p}, err
 }
 
 func (l *lab) startForwarder(ctx context.Context, addr string) (*way, error) {
@@ -161,9 +191,15 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 		return nil, err
 	}
 	w := &way{by: by, dir: dir}
+	if pages != "off" {
+		w.http = pages
+	}
 	args := []string{
 		"serve", "--listen", addr, "--backend", "mysql://" + l.server.Addr,
 		"--http", pages, "--cpus", strconv.Itoa(l.options.CPUs),
+	}
+	if l.options.TLS {
+		args = append(args, "--tls-cert", l.certificate, "--tls-key", l.key, "--client-tls", "required", "--backend-tls", "required")
 	}
 	if by != byBare {
 		args = append(args, "--data-dir", filepath.Join(dir, "data"))
@@ -186,8 +222,6 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	if by == byAgainst {
 		program = l.tools.against
 	}
-	if w.process, err = programs.Serve(ctx, by, addr, program, args...); err != nil {
-		return nil, err
-	}
-	return w, nil
+	w.process, err = programs.Serve(ctx, by, addr, program, args...)
+	return w, err
 }
