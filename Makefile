@@ -87,8 +87,10 @@ race-parser: ## test what depends on the SQL parser and shares memory with the r
 	go test -vet=off -short -race ./internal/memory
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACEPARSER)
 
-lint: $(LINT) ## run the linters of .golangci.yml; check words and names against the glossary
+lint: $(LINT) ## run the linters of .golangci.yml; vet for other platforms; check words and names against the glossary
 	$(LINT) run $(PACKAGES)
+	GOOS=darwin go vet ./...
+	GOARCH=arm64 go vet ./gateway/... ./netloop/...
 	go test -run '^TestHouse$$/^(words|prose)$$' ./internal/archtest
 
 $(LINT):

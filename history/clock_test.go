@@ -189,6 +189,25 @@ func checkOverlaps(t *testing.T, bucketDir string) {
 	}
 }
 
+// A faultySource calls a function once, between two visits of a Collect.
+type faultySource struct {
+	*model
+	visits int // before the call
+	during func()
+}
+
+func (s *faultySource) Collect(visit func(*stmtstats.Sample) error) error {
+	visits := 0
+	return s.model.Collect(func(sample *stmtstats.Sample) error {
+		if visits++; visits > s.visits && s.during != nil {
+			during := s.during
+			s.during = nil
+			during()
+		}
+		return visit(sample)
+	})
+}
+
 // TestClockStepKilled kills the process at each step of the start of another instance label: the next process
 // starts it again, or continues with it, and no call is lost or counted twice.
 func TestClockStepKilled(t *testing.T) {

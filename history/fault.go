@@ -134,7 +134,7 @@ func checkSpace(dir string, need int64) error {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < need {
+	if free := int64(st.Bavail) * int64(st.Bsize); free < need {
 		return fmt.Errorf("%s has %d bytes free, history needs %d: %w", dir, free, need, unix.ENOSPC)
 	}
 	return nil
@@ -146,8 +146,8 @@ func allocateReserve(dir string, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Fallocate(int(f.Fd()), 0, 0, bytes)
-	if errors.Is(err, unix.EOPNOTSUPP) {
+	err = localstate.Allocate(f, bytes)
+	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil // such a file system has no reserve
 	}
 	if err == nil {

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/taredb/tare/internal/localstate"
 )
 
@@ -73,7 +71,7 @@ func openFaults(dir string, state *localstate.Store) (*faultFile, error) {
 	if f.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	if err = unix.Fallocate(int(f.file.Fd()), 0, 0, faultsBytes); err == nil || errors.Is(err, unix.EOPNOTSUPP) {
+	if err = localstate.Allocate(f.file, faultsBytes); err == nil || errors.Is(err, errors.ErrUnsupported) {
 		err = f.save()
 	}
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 	"github.com/taredb/tare/internal/testdir"
 )
 
+// panickedEnv is set in the process of TestChunkWriteFails.
+const panickedEnv = "TARE_TEST_PANICKED"
+
 func TestMain(m *testing.M) {
 	if err := testdir.UseMemory(); err != nil { // heads, ledgers and blocks are synced
 		log.Fatal(err)

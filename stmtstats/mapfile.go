@@ -100,8 +100,8 @@ func mapNew(path string, bytes int64) ([]byte, error) {
 // reserve allocates the file's blocks on the disk: the first use of a page without a block on a full disk
 // would end the process.
 func reserve(f *os.File, bytes int64) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, bytes)
-	if !errors.Is(err, unix.EOPNOTSUPP) {
+	err := localstate.Allocate(f, bytes)
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	zeroes := make([]byte, 1<<20)

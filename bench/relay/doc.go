@@ -63,6 +63,10 @@
 // With -against the ways are another tare binary and tare, started with the same flags; ratios are to the
 // other binary.
 //
+// With -idle it measures no time either: it opens that many connections through tare, each of which executes one
+// statement, and reports the heap, the stacks, the resident bytes and the kernel's memory for sockets. The server
+// runs a thread pool. Each connection requires two open files of tare, so 10,000 require a limit above 20,100.
+//
 // # Limits
 //
 // It measures no prepared statements and no network but the loopback interface.

@@ -45,8 +45,15 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	connections := max(maxThreads, o.Idle)
 	settings := []testmysql.Option{testmysql.WithArgs("--innodb-buffer-pool-size=512M",
-		fmt.Sprintf("--max-connections=%d", maxThreads+50))}
+		fmt.Sprintf("--max-connections=%d", connections+50))}
+	if o.Idle > 0 {
+		if err := raiseFileLimit(connections); err != nil {
+			return err
+		}
+		settings = append(settings, testmysql.WithArgs("--thread-handling=pool-of-threads")) // no thread per connection
+	}
 	if o.TLS {
 		settings = append(settings, testmysql.WithTLS())
 	}
@@ -65,6 +72,9 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	fmt.Fprintf(log, "filling a table of %d rows\n", o.Rows)
 	if err := l.sysbench(o.Workloads[0], 1, &way{by: byDirect, addr: server.Addr}).prepare(ctx); err != nil {
 		return err
+	}
+	if o.Idle > 0 {
+		return l.measureIdle(ctx, out)
 	}
 	if o.Count {
 		counts, err := l.countAll(ctx)

@@ -36,6 +36,9 @@ type Options struct {
 	// Collect is the interval of forced garbage collections in tare; 0: none are forced.
 	Collect time.Duration `json:"collect_ns"`
 
+	// Idle is a number of idle connections, whose memory is measured instead of time; 0: none.
+	Idle int `json:"-"`
+
 	JSON  string `json:"-"` // file for all rounds; none if empty
 	Bench string `json:"-"` // file for benchmark lines; none if empty
 	Count bool   `json:"-"`
@@ -60,6 +63,7 @@ func parseOptions(args []string) (*Options, error) {
 	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, forwarder, tare, bare, log, history, both")
 	fs.BoolVar(&o.TLS, "tls", false, "encrypt both legs of every way")
 	fs.DurationVar(&o.Collect, "collect", 0, "force a garbage collection in tare at this `interval`; implies -http")
+	fs.IntVar(&o.Idle, "idle", 0, "measure the memory of this `number` of idle connections through tare instead of time")
 	fs.StringVar(&o.JSON, "json", "", "write all rounds to `file`")
 	fs.StringVar(&o.Bench, "bench", "", "write benchmark lines for benchstat to `file`")
 	fs.BoolVar(&o.Count, "count", false, "count system calls, context switches and instructions instead of measuring time")
@@ -81,7 +85,7 @@ func parseOptions(args []string) (*Options, error) {
 	if o.Ways, err = o.parseWays(ways); err != nil {
 		return nil, err
 	}
-	if o.Collect > 0 {
+	if o.Collect > 0 || o.Idle > 0 {
 		o.HTTP = true
 	}
 	o.Measured = time.Duration(seconds) * time.Second
@@ -101,6 +105,8 @@ func parseOptions(args []string) (*Options, error) {
 		return nil, fmt.Errorf("-against takes neither -count nor -history")
 	case o.Collect < 0 || o.Collect > 0 && o.Count:
 		return nil, fmt.Errorf("-collect: want an interval, without -count")
+	case o.Idle < 0 || o.Idle > 0 && (o.Count || o.JSON != "" || o.Bench != "" || o.History || len(o.Ways) != 1):
+		return nil, fmt.Errorf("-idle: want a number, one of tare's ways, and neither -count, -json nor -bench")
 	case o.Count && (o.JSON != "" || o.Bench != ""):
 		return nil, fmt.Errorf("-count writes no -json and no -bench")
 	}

@@ -44,6 +44,12 @@ func TestOptionsRefused(t *testing.T) {
 		{"-ways", "direct,forwarder", "-tls"},
 		{"-collect", "-1s"},
 		{"-collect", "1s", "-count"},
+		{"-idle", "-1"},
+		{"-idle", "10", "-count"},
+		{"-idle", "10", "-json", "relay.json"},
+		{"-idle", "10", "-ways", "direct"},
+		{"-idle", "10", "-ways", "tare,both"},
+		{"-idle", "10", "-history"},
 		{"fast"},
 	} {
 		if _, err := parseOptions(args); err == nil {

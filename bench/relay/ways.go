@@ -45,7 +45,12 @@ func (o *Options) parseWays(list string) ([]string, error) {
 		if o.TLS && slices.Contains(ways, byForwarder) {
 			return nil, fmt.Errorf("-ways: %s does not decrypt; leave it out with -tls", byForwarder)
 		}
+		if o.Idle > 0 && !isTare(ways[0]) {
+			return nil, fmt.Errorf("-ways: %s has no connections of tare for -idle", ways[0])
+		}
 		return ways, nil
+	case o.Idle > 0:
+		return []string{byTare}, nil
 	case o.History:
 		return []string{byBare, byLog, byHistory, byBoth}, nil
 	case o.Against != "":
@@ -197,6 +202,9 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	args := []string{
 		"serve", "--listen", addr, "--backend", "mysql://" + l.server.Addr,
 		"--http", pages, "--cpus", strconv.Itoa(l.options.CPUs),
+	}
+	if n := l.options.Idle; n > 0 {
+		args = append(args, "--max-connections", strconv.Itoa(n+idleDials))
 	}
 	if l.options.TLS {
 		args = append(args, "--tls-cert", l.certificate, "--tls-key", l.key, "--client-tls", "required", "--backend-tls", "required")

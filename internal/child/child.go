@@ -32,14 +32,14 @@ type Child struct {
 // is kept for error messages, like that of standard error.
 //
 // The child has a separate process group, so that Ctrl-C reaches only this process and children stop in
-// order; it gets SIGTERM when this process dies.
+// order; on Linux it gets SIGTERM when this process dies.
 func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 	c := &Child{Name: name, Done: make(chan struct{}), cmd: cmd}
 	cmd.Stdout, cmd.Stderr = &c.output, &c.output
 	if line != nil {
 		cmd.Stdout = &lineWriter{line: line}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = attr()
 	started := make(chan error, 1)
 	go func() {
 		// The kernel sends the parent-death signal when the thread that started the child exits, so this

@@ -37,7 +37,7 @@ func newScreen(f *os.File) *screen {
 		}
 		return int(ws.Col), int(ws.Row)
 	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+	if _, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err != nil { // not a terminal
 		return nil
 	}
 	return &screen{out: f, size: size}

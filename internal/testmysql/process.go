@@ -37,16 +37,13 @@ func startProcess(program string, args []string, o owner) (*process, error) {
 	p := &process{exited: make(chan struct{})}
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = w, w
-	// The server gets the signal when the thread that forked it exits, so this thread is kept until the
-	// server has exited. Setpgid limits a terminal's Ctrl-C to the program, which then stops its servers in
-	// order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.SysProcAttr = processAttr()
 	if o.switches {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}
 	}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread()
+		runtime.LockOSThread() // the thread is kept until the server has exited: see processAttr
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		w.Close()

@@ -17,11 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/stmtstats"
 )
-
-// panickedEnv is set in the process of TestChunkWriteFails.
-const panickedEnv = "TARE_TEST_PANICKED"
 
 // smallDisk mounts a file system of the given size for the test.
 func smallDisk(t *testing.T, bytes int) string {
@@ -61,25 +57,6 @@ func fill(t *testing.T, dir string) (free func()) {
 			t.Error(err)
 		}
 	}
-}
-
-// A faultySource calls a function once, between two visits of a Collect.
-type faultySource struct {
-	*model
-	visits int // before the call
-	during func()
-}
-
-func (s *faultySource) Collect(visit func(*stmtstats.Sample) error) error {
-	visits := 0
-	return s.model.Collect(func(sample *stmtstats.Sample) error {
-		if visits++; visits > s.visits && s.during != nil {
-			during := s.during
-			s.during = nil
-			during()
-		}
-		return visit(sample)
-	})
 }
 
 // A diskRig is an archive on a small disk, with a ledger of the completely written rounds.
