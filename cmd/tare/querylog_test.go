@@ -296,8 +296,8 @@ func testBlocked(t *testing.T, server *testmysql.Server) {
 func testFull(t *testing.T, server *testmysql.Server) {
 	dir, disk := t.TempDir(), t.TempDir()
 	file, small := filepath.Join(disk, "query.log"), true
-	if err := syscall.Mount("tare", disk, "tmpfs", 0, "size=256k"); err == nil {
-		t.Cleanup(func() { must(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	if unmount, err := mountSmall(disk, "size=256k"); err == nil {
+		t.Cleanup(func() { must(t, unmount()) })
 	} else {
 		t.Logf("a disk of its own: %v", err)
 		file, small = "/dev/full", false
