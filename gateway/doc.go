@@ -51,7 +51,7 @@
 //
 // A statement whose plan is cached allocates nothing on the heap between its first byte read and its record
 // in the log. It costs four system calls (two reads, two writes), and its part of the loop's waits. With TLS,
-// crypto/tls allocates at most one small object for each record it reads. An idle connection costs some 13
+// crypto/tls allocates at most one small object for each record it reads. An idle connection costs some 7
 // KiB.
 //
 // # What it does not do

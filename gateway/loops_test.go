@@ -8,6 +8,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 )
 
 // slowBackend never responds to "slow", and responds to all other commands with OK.
@@ -122,6 +123,59 @@ func TestReadBuffersAreShared(t *testing.T) {
 	if got := g.readerBytes.Load(); got != want || want > sessions*(clientBuffer+backendBuffer) {
 		t.Errorf("%d bytes of read buffers are accounted, %d are free", got, want)
 	}
+}
+
+// TestWaitingSessionsHaveNoQuery opens more sessions than are active: those that wait for a command have no query,
+// and the account has one for each command that was in progress at the same time.
+func TestWaitingSessionsHaveNoQuery(t *testing.T) {
+	const sessions = 20
+	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), func(o *Options) { o.Loops = 1 })
+	if g.loops.Loops() == 0 {
+		t.Skip("no loops on this platform")
+	}
+	var clients []*mysqlconn.Client
+	for range sessions {
+		clients = append(clients, mustConnect(t, g.addr))
+	}
+	for _, c := range clients {
+		for range 2 {
+			if _, err := exec(t, c, "select 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	idle(t, g)
+	runOnLoop(t, g, func() {
+		var free int64
+		for _, q := range g.readers[0].queries {
+			free += q.charged
+			if q.msg.body != nil || q.plan != nil {
+				t.Error("a free query has a view of a statement")
+			}
+		}
+		g.registry.mu.Lock()
+		defer g.registry.mu.Unlock()
+		for s := range g.registry.sessions {
+			if s.query != nil {
+				t.Error("a waiting session has a query")
+			}
+		}
+		if n := g.queryBytes.Load(); n != free {
+			t.Errorf("%d bytes of queries are accounted, %d are free", n, free)
+		}
+	})
+	for _, c := range clients {
+		c.Close()
+	}
+	testwait.Equal(t, "the sessions to end", 0, g.Sessions)
+}
+
+// runOnLoop runs f on the gateway's only loop, where sessions and free buffers may be read.
+func runOnLoop(t *testing.T, g *rig, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	must(t, g.loops.Go(func(*netloop.Task) { f(); close(done) }, func(*netloop.Conn) {}))
+	testwait.Receive(t, "the loop", done)
 }
 
 // TestLoopsShareNoCounters counts the statements of each loop's sessions in a stripe of the loop's own, live

@@ -4,8 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
@@ -25,8 +23,8 @@ const (
 	tlsLongBytes = 39_000
 )
 
-// sessionBytes returns the fixed cost of a session: its struct, its goroutine, and both connections without
-// their read buffers.
+// sessionBytes returns the fixed cost of a session: its struct, its goroutine, and both connections, without
+// their read buffers and its query.
 func sessionBytes() int64 {
 	n := heapsize.Object(unsafe.Sizeof(session{}), true) + goroutineBytes
 	n += 2 * (heapsize.Object(unsafe.Sizeof(mysqlconn.Conn{}), true) + socketBytes)
@@ -37,10 +35,6 @@ func sessionBytes() int64 {
 // weigh has to recompute the session's cost.
 func (s *session) buffersOf() int {
 	n := s.bufferSize(clientSide) + s.bufferSize(backendSide)
-	for _, size := range s.digester.HeapObjects() {
-		n += size
-	}
-	n += cap(s.tagText) + cap(s.tagEnds) + cap(s.tagList) + cap(s.values) + cap(s.names)
 	n += cap(s.errBuf) + cap(s.salt) + cap(s.user) + cap(s.schema)
 	n += cap(s.sets.text) + cap(s.sets.ends)
 	n += len(s.userName) + len(s.schemaName)
@@ -75,14 +69,7 @@ func (s *session) weigh() {
 	s.weighed = n
 	bytes := sessionBytes()
 	bytes += int64(heapsize.Object(uintptr(s.bufferSize(clientSide)), false) + heapsize.Object(uintptr(s.bufferSize(backendSide)), false))
-	for _, size := range s.digester.HeapObjects() {
-		bytes += int64(heapsize.Object(uintptr(size), false))
-	}
-	bytes += int64(heapsize.Bytes(s.tagText) + heapsize.Array(uintptr(cap(s.tagEnds)), unsafe.Sizeof(int(0)), false) +
-		heapsize.Array(uintptr(cap(s.tagList)), unsafe.Sizeof(querylog.Tag{}), true) +
-		heapsize.Array(uintptr(cap(s.values)), unsafe.Sizeof(mysqlwire.BinaryValue{}), true) +
-		heapsize.Array(uintptr(cap(s.names)), unsafe.Sizeof([]byte(nil)), true) +
-		heapsize.Bytes(s.sets.text) + heapsize.Array(uintptr(cap(s.sets.ends)), unsafe.Sizeof(int32(0)), false))
+	bytes += int64(heapsize.Bytes(s.sets.text) + heapsize.Array(uintptr(cap(s.sets.ends)), unsafe.Sizeof(int32(0)), false))
 	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.Bytes(s.user) + heapsize.Bytes(s.schema) +
 		heapsize.String(s.userName) + heapsize.String(s.schemaName))
 	bytes += s.statements.heapBytes()
@@ -107,7 +94,7 @@ func (s *session) chargeHeap(bytes int64) {
 // structs, private buffers, prepared statements, connections, and the server's index entries. A session's
 // part is updated between its commands.
 func (s *Server) SessionBytes() int64 {
-	n := s.held.Load() + s.readerBytes.Load()
+	n := s.held.Load() + s.readerBytes.Load() + s.queryBytes.Load()
 	s.registry.mu.Lock()
 	n += int64(heapsize.MapOf(heapsize.ShapeWith[*session, struct{}](true, false), s.registry.sessions))
 	s.registry.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// A query is the session's current command with its response, and memory that consecutive statements of the
-// session reuse.
+// A query is a session's current command with its response, and memory that consecutive statements reuse. Sessions
+// that wait for a command have none: see queries.go.
 type query struct {
 	msg      message
 	resp     mysqlwire.Response
@@ -32,6 +32,9 @@ type query struct {
 	tagList    []querylog.Tag
 	values     []mysqlwire.BinaryValue
 	names      [][]byte
+
+	weighed int // bytesOf at the last update of Server.queryBytes
+	charged int64
 }
 
 // received records the arrival time of response bytes.

@@ -9,8 +9,9 @@ import "github.com/taredb/tare/mysqlconn"
 // A session has private read buffers if bytes may be buffered behind the socket, by crypto/tls or in the
 // frames of the compressed protocol, or if it has no loop.
 type readBuffers struct {
-	free [2][][]byte // by side
-	_    [64]byte    // keeps loops apart
+	free    [2][][]byte // by side
+	queries []*query    // free ones
+	_       [64]byte    // keeps loops apart
 }
 
 // maxFreeReads bounds the free buffers kept for each side of a loop's sessions. More are in use while that
@@ -84,8 +85,8 @@ func (s *session) conn(at side) *mysqlconn.Conn {
 }
 
 // awaitBytes waits until a side is readable. Meanwhile it lends the loop the side's read buffer if that is
-// empty and shared; between commands it lends both sides' buffers. It does not allocate if the loop has free
-// buffers.
+// empty and shared; between commands, that is at the client's side, it lends both sides' buffers and the query. It
+// does not allocate if the loop has free ones.
 func (s *session) awaitBytes(at side) {
 	if s.readers == nil {
 		return
@@ -99,7 +100,13 @@ func (s *session) awaitBytes(at side) {
 	if both {
 		s.giveBuffer(backendSide)
 	}
+	if at == clientSide {
+		s.giveQuery()
+	}
 	nc.AwaitRead()
+	if at == clientSide {
+		s.takeQuery()
+	}
 	s.takeBuffer(at)
 	if both {
 		s.takeBuffer(backendSide)

@@ -32,6 +32,7 @@ type Server struct {
 	readers   []readBuffers // by loop
 
 	readerBytes atomic.Int64 // bytes of readers, in use or free
+	queryBytes  atomic.Int64 // bytes of all queries, in use or free
 	metrics     *metrics
 	users       userLimit
 	newcomers   unauthenticated

@@ -11,7 +11,6 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/netloop"
-	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 )
@@ -25,7 +24,7 @@ const (
 // a command, forwards it, relays the response, and records the statement. Only that goroutine uses the
 // fields, except those of control.
 type session struct {
-	query   // the current command: fields that every statement uses
+	*query  // the current command: fields that every statement uses; nil while the session waits for one on its loop
 	control // fields that other goroutines use
 
 	srv      *Server
@@ -125,7 +124,7 @@ const (
 )
 
 func newSession(srv *Server, nc net.Conn) *session {
-	s := &session{srv: srv}
+	s := &session{srv: srv, query: newQuery(srv)}
 	s.client = mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, clientBuffer))
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		s.remote = a.AddrPort()
@@ -199,6 +198,7 @@ func (s *session) close() {
 	s.unshareBuffer(clientSide)
 	s.unshareBuffer(backendSide)
 	s.discardNext()
+	s.dropQuery()
 	s.client.Close()
 	if s.backend != nil {
 		s.backend.Close()
@@ -236,11 +236,7 @@ func (s *session) dropViews() {
 	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {
 		return
 	}
-	s.rec = querylog.Record{}
-	s.resp.Last = nil
-	clear(s.values[:cap(s.values)])
-	clear(s.names[:cap(s.names)])
-	s.digester.Reset(s.mode)
+	s.clear()
 }
 
 // keptDigest is the longest normalized text that stays with an idle session, in bytes.
@@ -249,6 +245,7 @@ const keptDigest = 16 << 10
 // idle marks the session as waiting for a command. It is the last step of a command.
 func (s *session) idle() {
 	s.weigh()
+	s.query.weigh(s.srv)
 	if s.srv.opts.IdleTimeout > 0 {
 		s.idleSince.Store(int64(time.Since(s.srv.started)))
 	}

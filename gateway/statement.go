@@ -425,17 +425,11 @@ func (s *session) trackSchema() {
 
 // beginRecord resets the record for the current statement.
 func (s *session) beginRecord() {
-	s.rec = querylog.Record{
-		Start:        s.msg.start,
-		ConnectionID: uint64(s.connID),
-		Writer:       s.writer,
-		Client:       s.remote,
-		User:         s.userName,
-		Schema:       s.schemaName,
-		Backend:      s.to.Addr,
-		Command:      s.msg.cmd,
-		BytesIn:      s.msg.bytes,
-	}
+	r := &s.rec
+	*r = querylog.Record{} // a literal with the fields would be built on the stack and copied
+	r.Start, r.Command, r.BytesIn = s.msg.start, s.msg.cmd, s.msg.bytes
+	r.ConnectionID, r.Writer, r.Client = uint64(s.connID), s.writer, s.remote
+	r.User, r.Schema, r.Backend = s.userName, s.schemaName, s.to.Addr
 	s.plan, s.failed, s.sent, s.firstByte = nil, nil, time.Time{}, time.Time{}
 	s.unreadable = false
 	s.resp = mysqlwire.Response{}

@@ -1,0 +1,303 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
+)
+
+// A heavy is a client that keeps its loop busy. Each turn of it is one statement.
+type heavy struct {
+	name   string
+	memory int // --statement-memory
+	run    func(c *mysqlconn.Client) error
+}
+
+const (
+	heavyResult    = 64 << 20
+	heavyStatement = 15 << 20
+)
+
+// heavies are the kinds of sessions that could delay the others of their loop.
+func heavies() []heavy {
+	insert := insertPackets(heavyStatement)
+	send := func(c *mysqlconn.Client) error { return roundTrip(c.Conn, insert, anOK) }
+	n := 0
+	return []heavy{
+		{"a long result", 1 << 20, func(c *mysqlconn.Client) error { return readResult(c.Conn, heavyResult) }},
+		{"a streamed statement", 1 << 20, send},
+		{"a buffered statement", 16_777_214, send},
+		{"plan misses", 1 << 20, func(c *mysqlconn.Client) error {
+			n++
+			columns := strings.Repeat(fmt.Sprintf("column_%d + 1, ", n), 1500)
+			return roundTrip(c.Conn, packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "INSERT INTO t SELECT "+columns+"1 FROM t"...)), anOK)
+		}},
+	}
+}
+
+// readResult requests a result of a size, and reads it.
+func readResult(c *mysqlconn.Conn, size int) error {
+	if _, err := c.Write(packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "select long"...))); err != nil {
+		return err
+	}
+	for read := 0; ; {
+		if err := c.Fill(); err != nil {
+			return err
+		}
+		b := c.Buffered()
+		read += len(b)
+		done := read >= size && bytes.HasSuffix(b, anEnd)
+		c.Discard(len(b))
+		if done {
+			return nil
+		}
+	}
+}
+
+// heavyBackend responds to "select long" with heavyResult bytes of rows, and to all else with OK.
+func heavyBackend(n int, c *mysqlconn.Conn) {
+	row := packetBytes(0, bytes.Repeat([]byte("\xfa0123456789"), 1000))
+	var rows []byte
+	for range 250 { // a number of packets whose sequence numbers repeat with 256
+		rows = append(rows, row...)
+	}
+	long := func() error {
+		head := packetBytes(1, []byte{1}, aColumn)
+		if _, err := c.Write(head); err != nil {
+			return err
+		}
+		seq := uint8(3)
+		for sent := 0; sent < heavyResult; sent += len(rows) {
+			for at := 3; at < len(rows); at += len(row) {
+				rows[at] = seq
+				seq++
+			}
+			if _, err := c.Write(rows); err != nil {
+				return err
+			}
+		}
+		end := bytes.Clone(anEnd)
+		_, err := c.Write(packetBytes(seq, end))
+		return err
+	}
+	serveHeavy(c, long)
+}
+
+// serveHeavy reads commands of any length.
+func serveHeavy(c *mysqlconn.Conn, long func() error) {
+	if !scriptLogin(c) {
+		return
+	}
+	for c.Need(mysqlwire.HeaderLen) == nil {
+		h := mysqlwire.ParseHeader(c.Buffered())
+		c.Discard(mysqlwire.HeaderLen)
+		var start []byte
+		for left := h.Len; left > 0; {
+			if len(c.Buffered()) == 0 && c.Fill() != nil {
+				return
+			}
+			b := c.Buffered()[:min(left, len(c.Buffered()))]
+			start = append(start, b[:min(len(b), 40-len(start))]...)
+			left -= len(b)
+			c.Discard(len(b))
+		}
+		var err error
+		switch {
+		case strings.HasPrefix(modesQuery, string(start[1:])) && len(start) > 1:
+			_, err = c.Write(modesResult)
+		case string(start[1:]) == "select long":
+			err = long()
+		case mysqlwire.Command(start[0]) == mysqlwire.ComQuit:
+			return
+		default:
+			_, err = c.Write(anOK)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// work is the progress of a session in bytes: buffered of the client's command or, if that is streamed, forwarded, and
+// relayed to the client.
+func (s *session) work() int {
+	n := len(s.client.Buffered())
+	if s.query != nil && !s.msg.whole {
+		n += int(s.rec.BytesIn)
+	}
+	if s.query != nil {
+		n += int(s.rec.BytesOut)
+	}
+	return n
+}
+
+// TestWorkOfASessionIsBounded has a task share a loop with a session that relays a long result or long statements:
+// between two turns of the task the session moves at most the loop's budget, twice over for a read and a write that
+// each started within it.
+func TestWorkOfASessionIsBounded(t *testing.T) {
+	const most = 2 * 256 << 10 // netloop's budget
+	for _, h := range heavies() {
+		if h.name == "plan misses" {
+			continue // TestPlanMissLeavesItsLoop
+		}
+		t.Run(strings.ReplaceAll(h.name, " ", "-"), func(t *testing.T) {
+			g := startGateway(t, startScript(t, heavyBackend), func(o *Options) {
+				o.Loops, o.Observers, o.StatementMemory = 1, nil, h.memory
+			})
+			if g.loops.Loops() == 0 {
+				t.Skip("no loops on this platform")
+			}
+			c := mustConnect(t, g.addr)
+			idle(t, g) // on the loop
+			var heavy *session
+			g.registry.mu.Lock()
+			for s := range g.registry.sessions {
+				heavy = s
+			}
+			g.registry.mu.Unlock()
+			stop, stopped := make(chan struct{}), make(chan [2]int, 1)
+			must(t, g.loops.Go(func(task *netloop.Task) {
+				longest, turns, last := 0, 0, heavy.work()
+				for {
+					select {
+					case <-stop:
+						stopped <- [2]int{longest, turns}
+						return
+					default:
+					}
+					task.Yield()
+					now := heavy.work()
+					if now > last {
+						longest = max(longest, now-last)
+						turns++
+					}
+					last = now
+				}
+			}, func(*netloop.Conn) {}))
+			must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+			for range 2 {
+				if err := h.run(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(stop)
+			got := testwait.Receive(t, "the task to end", stopped)
+			t.Logf("at most %d bytes between two turns, of which %d saw progress", got[0], got[1])
+			if got[0] > most {
+				t.Errorf("the session moved %d bytes between two turns of another task, want at most %d", got[0], most)
+			}
+			if got[1] < 2*heavyStatement/most {
+				t.Errorf("only %d turns saw progress", got[1])
+			}
+		})
+	}
+}
+
+// TestPlanMissLeavesItsLoop parses statements without a plan, and digests long ones: between the statement's
+// arrival and its record other tasks of the loop get turns.
+func TestPlanMissLeavesItsLoop(t *testing.T) {
+	g := startGateway(t, startScript(t, heavyBackend), func(o *Options) { o.Loops, o.Observers, o.StatementMemory = 1, nil, 16_777_214 })
+	if g.loops.Loops() == 0 {
+		t.Skip("no loops on this platform")
+	}
+	c := mustConnect(t, g.addr)
+	idle(t, g) // on the loop
+	var busy *session
+	g.registry.mu.Lock()
+	for s := range g.registry.sessions {
+		busy = s
+	}
+	g.registry.mu.Unlock()
+	type seen struct{ digesting, planning int }
+	stop, stopped := make(chan struct{}), make(chan seen, 1)
+	must(t, g.loops.Go(func(task *netloop.Task) {
+		var n seen
+		for {
+			select {
+			case <-stop:
+				stopped <- n
+				return
+			default:
+			}
+			task.Yield()
+			// On the loop: the session is suspended, by Block where it has the text and neither waits nor has sent it.
+			if q := busy.query; q != nil && len(q.rec.Text) > 0 && q.sent.IsZero() {
+				if q.rec.Digest == [16]byte{} {
+					n.digesting++
+				} else if q.plan == nil || !q.rec.PlanCached {
+					n.planning++
+				}
+			}
+		}
+	}, func(*netloop.Conn) {}))
+	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	for _, h := range heavies()[2:] {
+		for range 3 {
+			if err := h.run(c); err != nil {
+				t.Fatalf("%s: %v", h.name, err)
+			}
+		}
+	}
+	close(stop)
+	n := testwait.Receive(t, "the task to end", stopped)
+	if n.digesting == 0 || n.planning == 0 {
+		t.Errorf("other tasks had %d turns while long statements were digested, and %d while new ones were parsed, want some", n.digesting, n.planning)
+	}
+}
+
+// BenchmarkNeighbour reports how long another task of the loop waits for its turn beside each kind of heavy
+// session: the 99th percentile and the maximum of the times between two turns in which the session progressed.
+func BenchmarkNeighbour(b *testing.B) {
+	for _, h := range heavies() {
+		b.Run(strings.ReplaceAll(h.name, " ", "-"), func(b *testing.B) {
+			g := startGateway(b, startScript(b, heavyBackend), func(o *Options) {
+				o.Loops, o.Observers, o.StatementMemory = 1, nil, h.memory
+			})
+			c := mustConnect(b, g.addr)
+			var waits []time.Duration
+			var running sync.WaitGroup
+			running.Add(1)
+			stop := make(chan struct{})
+			if err := g.loops.Go(func(task *netloop.Task) {
+				defer running.Done()
+				for last := time.Now(); ; {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					task.Yield()
+					now := time.Now()
+					if d := now.Sub(last); d > 20*time.Microsecond { // the session had a turn
+						waits = append(waits, d)
+					}
+					last = now
+				}
+			}, func(*netloop.Conn) {}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := h.run(c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			close(stop)
+			running.Wait()
+			if len(waits) == 0 {
+				return
+			}
+			slices.Sort(waits)
+			b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds()), "p99-us")
+			b.ReportMetric(float64(waits[len(waits)-1].Microseconds()), "max-us")
+		})
+	}
+}
