@@ -233,7 +233,7 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 			if q := busy.query; q != nil && len(q.rec.Text) > 0 && q.sent.IsZero() {
 				if q.rec.Digest == [16]byte{} {
 					n.digesting++
-				} else if q.plan == nil || !q.rec.PlanCached {
+				} else if !q.rec.PlanCached {
 					n.planning++
 				}
 			}

@@ -204,7 +204,7 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 		"--http", pages, "--cpus", strconv.Itoa(l.options.CPUs),
 	}
 	if n := l.options.Idle; n > 0 {
-		args = append(args, "--max-connections", strconv.Itoa(n+idleDials))
+		args = append(args, "--max-connections", strconv.Itoa(n+idleDials), "--return-idle-memory", idleReturn.String())
 	}
 	if l.options.TLS {
 		args = append(args, "--tls-cert", l.certificate, "--tls-key", l.key, "--client-tls", "required", "--backend-tls", "required")
