@@ -20,7 +20,7 @@ ALLOCATIONS := ./calls ./explain ./gateway ./markers ./mysqlwire ./querylog ./ro
 # The detector compiles every dependency again. Packages that depend on Vitess' parser or a binlog client take half of
 # that time: their tests are in `make race-parser`, a part of `make e2e` and `make soak`.
 RACE := ./slab ./tick ./netloop ./gateway/switchover
-RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEveryLineArrives|TestSlowReader|TestExchangeNeverLeaks|TestSwitchUnderLoad|TestWhileHeld|TestDrain|TestKill|TestOddLogins|TestPanicEndsOneSession|TestReadBuffersAreShared)$$
+RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEveryLineArrives|TestSlowReader|TestExchangeNeverLeaks|TestSwitchUnderLoad|TestWhileHeld|TestDrain|TestKill|TestOddLogins|TestPanicEndsOneSession|TestReadBuffersAreShared|TestWaitingSessionsHaveNoQuery|TestWorkOfASessionIsBounded|TestPlanMissLeavesItsLoop)$$
 RACESOME := ./activeseries ./querylog ./sizegen/bytecache ./stmtstats
 RACEPARSER := ./gateway ./mysqlconn ./sqlplan
 
