@@ -140,6 +140,15 @@ func (s *session) work() int {
 	return n
 }
 
+func onlySession(g *rig) (only *session) {
+	g.registry.mu.Lock()
+	defer g.registry.mu.Unlock()
+	for s := range g.registry.sessions {
+		only = s
+	}
+	return only
+}
+
 // TestWorkOfASessionIsBounded has a task share a loop with a session that relays a long result or long statements:
 // between two turns of the task the session moves at most the loop's budget, twice over for a read and a write that
 // each started within it.
@@ -158,12 +167,7 @@ func TestWorkOfASessionIsBounded(t *testing.T) {
 			}
 			c := mustConnect(t, g.addr)
 			idle(t, g) // on the loop
-			var heavy *session
-			g.registry.mu.Lock()
-			for s := range g.registry.sessions {
-				heavy = s
-			}
-			g.registry.mu.Unlock()
+			heavy := onlySession(g)
 			stop, stopped := make(chan struct{}), make(chan [2]int, 1)
 			must(t, g.loops.Go(func(task *netloop.Task) {
 				longest, turns, last := 0, 0, heavy.work()
@@ -211,12 +215,7 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 	}
 	c := mustConnect(t, g.addr)
 	idle(t, g) // on the loop
-	var busy *session
-	g.registry.mu.Lock()
-	for s := range g.registry.sessions {
-		busy = s
-	}
-	g.registry.mu.Unlock()
+	busy := onlySession(g)
 	type seen struct{ digesting, planning int }
 	stop, stopped := make(chan struct{}), make(chan seen, 1)
 	must(t, g.loops.Go(func(task *netloop.Task) {
@@ -263,13 +262,16 @@ func BenchmarkNeighbour(b *testing.B) {
 				o.Loops, o.Observers, o.StatementMemory = 1, nil, h.memory
 			})
 			c := mustConnect(b, g.addr)
+			testwait.Equal(b, "the session to be on its loop", phaseIdle, func() uint32 { return onlySession(g).phase.Load() })
+			busy := onlySession(g)
 			var waits []time.Duration
 			var running sync.WaitGroup
 			running.Add(1)
 			stop := make(chan struct{})
 			if err := g.loops.Go(func(task *netloop.Task) {
 				defer running.Done()
-				for last := time.Now(); ; {
+				at, done, commands := time.Now(), busy.work(), busy.commands.Load()
+				for {
 					select {
 					case <-stop:
 						return
@@ -277,10 +279,11 @@ func BenchmarkNeighbour(b *testing.B) {
 					}
 					task.Yield()
 					now := time.Now()
-					if d := now.Sub(last); d > 20*time.Microsecond { // the session had a turn
-						waits = append(waits, d)
+					if d, c := busy.work(), busy.commands.Load(); d != done || c != commands { // the session had a turn
+						waits = append(waits, now.Sub(at))
+						done, commands = d, c
 					}
-					last = now
+					at = now
 				}
 			}, func(*netloop.Conn) {}); err != nil {
 				b.Fatal(err)
