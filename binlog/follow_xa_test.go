@@ -96,3 +96,54 @@ func TestSnapshotWaitsForXA(t *testing.T) {
 		}
 	})
 }
+
+// TestFollowXALaterTable follows a table whose rows were copied while an XA transaction with changes of it was
+// prepared, beside another one from before that: the changes of the one are unknown when it is committed.
+func TestFollowXALaterTable(t *testing.T) {
+	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
+		two("CREATE TABLE b (id INT PRIMARY KEY)")
+		later, err := d.Describe(t.Context(), "f", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			name, changes, end string
+			before             bool // the end is before the start of b
+			want               string
+		}{
+			{"commit", "INSERT INTO b VALUES (1)", "COMMIT", false, "was prepared before the rows of the table were copied"},
+			{"both", "INSERT INTO a VALUES (1, 1, 'both'); INSERT INTO b VALUES (2)", "COMMIT", false, "was prepared before the rows of the table were copied"},
+			{"rollback", "INSERT INTO b VALUES (3)", "ROLLBACK", false, ""},
+			{"other table", "INSERT INTO a VALUES (2, 2, 'other')", "COMMIT", false, ""},
+			{"before", "INSERT INTO a VALUES (3, 3, 'before'); INSERT INTO b VALUES (4)", "COMMIT", true, ""},
+		} {
+			from := now(t, d, false)
+			one("XA START 'x'")
+			one(strings.Split(tt.changes, "; ")...)
+			one("XA END 'x'", "XA PREPARE 'x'")
+			two("INSERT INTO c SELECT COALESCE(MAX(id), 0) + 1 FROM c")
+			if tt.before {
+				one("XA " + tt.end + " 'x'")
+			}
+			start := now(t, d, false)
+			c := follow(t, d, FollowOptions{From: from, Tables: append(tables, later), Starts: []Position{{}, start}})
+			if !tt.before {
+				one("XA " + tt.end + " 'x'")
+			}
+			two("INSERT INTO c SELECT MAX(id) + 1 FROM c")
+			var stop *StopError
+			end := now(t, d, false)
+			for b := (ChangeBatch{}); stop == nil && b.Upto.Compare(end) < 0; {
+				if err := c.Next(t.Context(), &b); err != nil && !errors.As(err, &stop) {
+					t.Fatal(err)
+				}
+			}
+			switch {
+			case stop == nil && tt.want != "":
+				t.Errorf("%s: it does not stop", tt.name)
+			case stop != nil && (tt.want == "" || !strings.Contains(stop.Error(), tt.want)):
+				t.Errorf("%s: %v", tt.name, stop)
+			}
+		}
+	})
+}

@@ -99,7 +99,10 @@ func (r *logReader) checkCascade(id uint64, e *event, kind ChangeKind) error {
 		switch {
 		case ref.number < 0 || r.filtered(ref):
 			return r.unloggedCascade(ref, "what "+ref.text+" does to its rows is not logged")
-		case r.before(&r.tables[ref.child]): // its rows are later than the change
+		case r.before(&r.tables[ref.child]): // its rows are later than the change, unless that is only prepared
+			if r.xa != nil && !slices.Contains(r.xa.missed, ref.child) {
+				r.xa.missed = append(r.xa.missed, ref.child)
+			}
 		case m == nil || m.table != ref.parent:
 			return r.unloggedCascade(ref, "what "+ref.text+" does to its rows is not logged, and the table that it refers to is followed from a later position only")
 		default:

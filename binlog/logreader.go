@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -418,6 +417,9 @@ func (r *logReader) tableMap(e *event) error {
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
 	if !ok || r.before(&r.tables[number]) {
 		delete(r.maps, id) // the id is reused
+		if ok {
+			r.skipInXA(id, number)
+		}
 		r.beats.tableMap(id, schema, name)
 		return nil
 	}
@@ -470,7 +472,8 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 		if schema, ok := r.beats.tables[id]; ok {
 			return r.beatRows(schema, rest, kind, compressed)
 		}
-		return nil // the table is not followed
+		r.missInXA(id)
+		return nil // the table is not followed, or later
 	}
 	f := &r.tables[m.table]
 	var rows rowsEvent
@@ -587,14 +590,4 @@ func (r *logReader) stop(reason StopReason, table, what, try string, err error) 
 // unknown returns the error for unreadable data.
 func (r *logReader) unknown(what string, err error) error {
 	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables again with --restart", err)
-}
-
-// savepoint returns the latest savepoint with a name.
-func (r *logReader) savepoint(name []byte) (savepoint, bool) {
-	for i := len(r.savepoints) - 1; i >= 0; i-- {
-		if bytes.EqualFold([]byte(r.savepoints[i].name), name) {
-			return r.savepoints[i], true
-		}
-	}
-	return savepoint{}, false
 }

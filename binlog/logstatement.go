@@ -132,6 +132,16 @@ func (r *logReader) statement(e *event) error {
 	return nil
 }
 
+// savepoint returns the latest savepoint with a name.
+func (r *logReader) savepoint(name []byte) (savepoint, bool) {
+	for i := len(r.savepoints) - 1; i >= 0; i-- {
+		if bytes.EqualFold([]byte(r.savepoints[i].name), name) {
+			return r.savepoints[i], true
+		}
+	}
+	return savepoint{}, false
+}
+
 // rollBackTo removes the rows of a transaction after a savepoint.
 func (r *logReader) rollBackTo(name string) error {
 	if r.xa == nil && r.rows < r.skip {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"unsafe"
 )
@@ -15,6 +16,24 @@ type preparedXA struct {
 	rows    ChangeBatch // its changes
 	size    int         // bytes of rows
 	dropped bool        // its rows are not kept: they are read again at its commit
+
+	early  map[uint64]int // tables at whose start its group is not yet, by the ids of their maps
+	missed []int          // those of them with changes, which are not in rows
+}
+
+// missing returns a table with changes in an XA transaction that were not read, because it was prepared before the
+// table's start, if the current group, its commit, is after that: then neither the table's rows that were copied
+// nor the changes that are read contain them.
+func (r *logReader) missing(x *preparedXA) (f *followedTable, ok bool) {
+	if x == nil {
+		return nil, false
+	}
+	for _, number := range x.missed {
+		if f = &r.tables[number]; !r.before(f) {
+			return f, true
+		}
+	}
+	return nil, false
 }
 
 // startXA starts an XA transaction. In a reader of one prepared transaction, it is treated as a plain
@@ -25,6 +44,27 @@ func (r *logReader) startXA() {
 	}
 	r.xa = &preparedXA{at: r.position()}
 	r.xa.rows.Reset(r.columns, 0)
+}
+
+// skipInXA records that the rows of a table map in an XA transaction are skipped, because the table's start is later.
+func (r *logReader) skipInXA(id uint64, table int) {
+	if r.xa == nil {
+		return
+	}
+	if r.xa.early == nil {
+		r.xa.early = make(map[uint64]int)
+	}
+	r.xa.early[id] = table
+}
+
+// missInXA records that changes of a skipped table map were not read.
+func (r *logReader) missInXA(id uint64) {
+	if r.xa == nil {
+		return
+	}
+	if table, ok := r.xa.early[id]; ok && !slices.Contains(r.xa.missed, table) {
+		r.xa.missed = append(r.xa.missed, table)
+	}
 }
 
 // dropXA discards the current XA transaction.
@@ -100,6 +140,11 @@ func (r *logReader) xaEnd(e *event, s statement) error {
 			"copy the tables again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
 		return r.stopAt(err, r.redacted())
 	default:
+		if f, ok := r.missing(x); ok && !r.ignored() {
+			err := r.stop(StopRolledBack, f.table.FullName(), fmt.Sprintf("XA transaction %s was prepared before the rows of the table were copied, and is committed after that: its rows are unknown", s.name),
+				"copy the table again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
+			return r.stopAt(err, r.redacted())
+		}
 		r.commitXA(e, s.name, x)
 		return nil
 	}

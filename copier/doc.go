@@ -187,7 +187,8 @@
 //	foreign keys are those described            an ALTER of one of the tables stops the copy, and none of them
 //	                                            is resumed after it; keys are compared after the snapshot
 //	a snapshot has no prepared transaction      the snapshot waits up to 10 s until XA RECOVER is empty; a COMMIT of a
-//	                                            transaction whose PREPARE was not read stops the reader (binlog/logxa.go)
+//	                                            transaction whose PREPARE was not read, or is before the snapshot of a
+//	                                            table that it changed, stops the reader (binlog/logxa.go)
 //	a view is not older than the snapshot       rowstream.View.Identity is compared when a view is taken
 //	rows of a chunk have the described form     the definition is compared under the metadata lock of each view
 //

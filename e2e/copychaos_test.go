@@ -50,7 +50,7 @@ var chaosPairs = []struct{ from, to chaosProduct }{
 // the reason before it is restarted.
 func TestCopyChaos(t *testing.T) {
 	rnd := testseed.Rand(t)
-	done := make(map[string]int)
+	done, waits := make(map[string]int), make(map[string][]time.Duration)
 	for round := range *chaosRounds {
 		pair := chaosPairs[round%len(chaosPairs)]
 		wire := rnd.IntN(3) == 0
@@ -63,12 +63,16 @@ func TestCopyChaos(t *testing.T) {
 				t.Skip(why)
 			}
 			c := newChaos(t, pair.from, pair.to, wire)
-			c.done = done
+			c.done, c.waits = done, waits
 			c.round(rnd)
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(done)) {
 		t.Logf("%-22s %4d", name, done[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		w := slices.Sorted(slices.Values(waits[name]))
+		t.Logf("%-40s %4d waits, median %.1f s, longest %.1f s", name, len(w), w[len(w)/2].Seconds(), w[len(w)-1].Seconds())
 	}
 }
 
@@ -86,6 +90,7 @@ type chaos struct {
 	args                    []string
 	lost                    bool           // the log from the copy's position may be purged
 	done                    map[string]int // disturbances, by name
+	waits                   map[string][]time.Duration
 }
 
 func newChaos(t *testing.T, from, to chaosProduct, wire bool) *chaos {
@@ -241,6 +246,7 @@ func (c *chaos) awaitExit(run *child, d disturbance) {
 	select {
 	case <-run.exited:
 		c.t.Logf("    it stopped after %.1f s", time.Since(begun).Seconds())
+		c.waited("stop after "+d.name, begun)
 	case <-time.After(limit):
 		if d.stalls {
 			c.t.Errorf("%s: the copy runs on for %v with a patience of 5 s:\n%s", d.name, limit, run.text())
@@ -248,14 +254,23 @@ func (c *chaos) awaitExit(run *child, d disturbance) {
 	}
 }
 
+// waited records the duration of a wait.
+func (c *chaos) waited(name string, begun time.Time) {
+	c.waits[name] = append(c.waits[name], time.Since(begun))
+}
+
 // finish runs the copy until it has caught up and verified all columns, and compares both sides.
 func (c *chaos) finish() {
 	args := append(slices.Clone(c.args), "--follow-until", "caught-up", "--verify", "--patience", "30s")
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(c.t.Context(), chaosLimit)
+		begun := time.Now()
 		out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 		late := ctx.Err()
 		cancel()
+		if err == nil {
+			c.waited("final run", begun)
+		}
 		text := string(out)
 		if err == nil {
 			if !strings.Contains(text, `"caught_up":true`) {
