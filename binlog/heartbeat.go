@@ -83,16 +83,22 @@ func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	return nil
 }
 
-// CheckHeartbeat returns an error if heartbeats must not be written because of the replication of the server. It
-// writes nothing.
-func (d *Direct) CheckHeartbeat(ctx context.Context, onReplica bool) error {
+// CheckHeartbeat returns the error of WriteHeartbeat if heartbeats must not be written because of the replication of
+// the server, or cannot be because it is read-only or the account lacks privileges. It writes nothing.
+func (d *Direct) CheckHeartbeat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()
-	c, err := connectBeat(ctx, d.Config(), onReplica)
+	c, err := connectBeat(ctx, d.Config(), h.OnReplica)
 	if err != nil {
 		return fmt.Errorf("write a heartbeat: %w", err)
 	}
-	_ = c.Close() // it only read
+	defer c.Close() // it only read
+	b := beatWriter{c: c}
+	for _, s := range h.Schemas {
+		if err := b.check(ctx, s, h); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -128,21 +134,51 @@ func (b *beatWriter) close() {
 	}
 }
 
-// write writes a row, and creates its table if it is missing.
-func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) error {
-	insert := "REPLACE INTO " + beatTable(schema) + " VALUES (" + rowstream.Quote(h.Copy) + ", " + rowstream.Quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
-	_, err := b.c.Exec(ctx, insert)
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) && refused.Number == errNoSuchTable {
-		if _, err = b.c.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+beatTable(schema)+` (
+// beatSQL returns the statement that writes a heartbeat.
+func beatSQL(schema string, h Heartbeat) string {
+	return "REPLACE INTO " + beatTable(schema) + " VALUES (" + rowstream.Quote(h.Copy) + ", " + rowstream.Quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
+}
+
+// createBeatTable returns the statement that creates the table of heartbeats.
+func createBeatTable(schema string) string {
+	return "CREATE TABLE IF NOT EXISTS " + beatTable(schema) + ` (
   copy    varbinary(64) NOT NULL,
   beat    varbinary(128) NOT NULL COMMENT 'random, by which the binary log is recognized',
   written datetime(6) NOT NULL,
   PRIMARY KEY (copy)
-) ENGINE=InnoDB COMMENT='heartbeats of tare copy --follow; dropped at its end'`); err == nil {
-			_, err = b.c.Exec(ctx, insert)
+) ENGINE=InnoDB COMMENT='heartbeats of tare copy --follow; dropped at its end'`
+}
+
+// write writes a row, and creates its table if it is missing.
+func (b *beatWriter) write(ctx context.Context, schema string, h Heartbeat) error {
+	_, err := b.c.Exec(ctx, beatSQL(schema, h))
+	if isNoTable(err) {
+		if _, err = b.c.Exec(ctx, createBeatTable(schema)); err == nil {
+			_, err = b.c.Exec(ctx, beatSQL(schema, h))
 		}
 	}
+	return beatError(err, schema)
+}
+
+// check has the server check the account's privileges and its own state for write, without effect: EXPLAIN needs the
+// privileges of its statement, and PREPARE those to create a table, on MariaDB and MySQL.
+func (b *beatWriter) check(ctx context.Context, schema string, h Heartbeat) error {
+	_, err := b.c.Query(ctx, "EXPLAIN "+beatSQL(schema, h), func(mysqlwire.TextRow) error { return nil })
+	if isNoTable(err) {
+		text := strings.NewReplacer(`\`, `\\`, "'", "''").Replace(createBeatTable(schema)) // PREPARE takes no binary literal
+		_, err = b.c.Exec(ctx, "PREPARE beat FROM '"+text+"'")
+	}
+	return beatError(err, schema)
+}
+
+func isNoTable(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && refused.Number == errNoSuchTable
+}
+
+// beatError returns the error for a server's response to a heartbeat.
+func beatError(err error, schema string) error {
+	var refused *mysqlconn.ServerError
 	switch {
 	case err == nil:
 		return nil

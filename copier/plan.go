@@ -2,6 +2,7 @@ package copier
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -24,8 +25,8 @@ type PlannedTable struct {
 }
 
 // Plan returns what Run would do, or the error that Run would return. It runs all checks of Run, including
-// the snapshot of the source, except the proof that a heartbeat arrives; of that it
-// checks, unless the source is a client of package wire, that heartbeats may be written to the server. It changes nothing on either side.
+// the snapshot of the source, except the proof that a heartbeat arrives; of that it checks, unless the source is a
+// client of package wire, that heartbeats can be written to the server. It changes nothing on either side.
 func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -55,13 +56,14 @@ func (r *run) planFollow(ctx context.Context) error {
 	if err := r.checkFollow(ctx); err != nil {
 		return err
 	}
-	source, ok := r.from.(interface {
-		CheckHeartbeat(ctx context.Context, onReplica bool) error
-	})
-	if !ok || r.o.Heartbeat.Off {
+	heart := r.newHeart(r.from, r.follow.ID+r.o.part, r.tables)
+	if heart == nil || len(r.present()) == 0 {
 		return nil
 	}
-	return source.CheckHeartbeat(ctx, r.o.Heartbeat.OnReplica)
+	if err := heart.Check(ctx); err != nil {
+		return fmt.Errorf("prove that the changes of the source arrive: %w", err)
+	}
+	return nil
 }
 
 func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {

@@ -239,6 +239,18 @@ func (h *Heartbeat) End(ctx context.Context) {
 	}
 }
 
+// Check returns the error with which First fails if the source does not accept heartbeats. It writes nothing. A source
+// over a wire is not checked.
+func (h *Heartbeat) Check(ctx context.Context) error {
+	source, ok := h.o.Source.(interface {
+		CheckHeartbeat(ctx context.Context, h binlog.Heartbeat) error
+	})
+	if !ok {
+		return nil
+	}
+	return source.CheckHeartbeat(ctx, h.heartbeat(1))
+}
+
 // First writes the first heartbeat and reads it from the log. It returns the heartbeat's mark for later
 // positions. It fails, before any row is copied, if heartbeats cannot be written or do not arrive.
 func (h *Heartbeat) First(ctx context.Context, tables []*rowstream.Table) (mark string, err error) {
