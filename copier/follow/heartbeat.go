@@ -260,7 +260,7 @@ func (h *Heartbeat) First(ctx context.Context, tables []*rowstream.Table) (mark 
 	if err != nil {
 		return "", err
 	}
-	number, err := h.beat(ctx)
+	number, err := h.firstBeat(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -279,6 +279,20 @@ func (h *Heartbeat) First(ctx context.Context, tables []*rowstream.Table) (mark 
 	h.sent = nil // it does not prove anything about the target
 	h.mu.Unlock()
 	return b.Upto.Heartbeat, nil
+}
+
+// firstBeat writes the first heartbeat, and repeats it while the source is unreachable or takes too long, until the
+// context ends.
+func (h *Heartbeat) firstBeat(ctx context.Context) (uint64, error) {
+	for {
+		number, err := h.beat(ctx)
+		if err == nil || errors.Is(err, binlog.ErrReadOnly) || !state.IsTransient(err) {
+			return number, err
+		}
+		if !telemetry.Sleep(ctx, retryPause) {
+			return 0, err
+		}
+	}
 }
 
 // CatchUp blocks until the target has everything committed on the source before the call; p is a later end of
