@@ -62,7 +62,7 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 	return s, nil
 }
 
-// Run copies all parts. It returns their reports in the order of the parts, or the error of the part that failed first.
+// Run copies all parts. Nothing is written if two of them have the same table of one server. It returns their reports in the order of the parts, or the error of the part that failed first.
 func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
@@ -75,6 +75,16 @@ func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 			return nil, err
 		}
 		defer end()
+	}
+	options := make([]Options, len(s.parts))
+	for i, p := range s.parts {
+		options[i] = p.o
+	}
+	if err := refuseSharedServers(ctx, options); err != nil {
+		if errors.Is(context.Cause(ctx), ErrAborted) {
+			return nil, ErrAborted
+		}
+		return nil, err
 	}
 	reports := make([]*Report, len(s.parts))
 	var first error

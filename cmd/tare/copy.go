@@ -475,11 +475,11 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 
 // planSplit prints the plan of each part.
 func planSplit(ctx context.Context, parts []copier.Options, asJSON bool, stdout io.Writer) error {
-	for i := range parts {
-		planned, err := copier.Plan(ctx, parts[i])
-		if err != nil {
-			return fmt.Errorf("copy to %s: %w", parts[i].To.Addr, err)
-		}
+	plans, err := copier.PlanSplit(ctx, parts)
+	if err != nil {
+		return err
+	}
+	for i, planned := range plans {
 		if !asJSON {
 			fmt.Fprintf(stdout, "to %s:\n", parts[i].To.Addr)
 			for _, p := range planned {
