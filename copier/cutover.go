@@ -26,6 +26,9 @@ func (r *run) openCutover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.o.handover != nil {
+		return cutover.OpenHandoverPart(ctx, r.to, r.state.Followed(r.source, r.o.Tables), sources, r.state.Lease == nil)
+	}
 	r.cut, err = cutover.Open(ctx, r.o.Cutover, cutover.Copy{
 		Source: r.from, Sources: sources, Target: r.o.To, To: r.to, State: r.state.Followed(r.source, r.o.Tables),
 		Specs: r.o.Tables, Tables: r.tables, Writer: r.newWriter, Follow: r.o.Follow, Restart: r.o.Restart,
@@ -54,10 +57,23 @@ func (r *run) checkCutover(ctx context.Context) error {
 	return r.cut.Check(ctx)
 }
 
+// handedOver reports whether the tables of all parts of a Split are handed over.
+func (r *run) handedOver() bool {
+	if r.o.handover == nil {
+		return false
+	}
+	_, made := r.o.handover.Made()
+	return made
+}
+
 // followAndCut follows the source, and switches a gateway's clients if the copy has a cutover.
 func (r *run) followAndCut(ctx context.Context, f *follow.Follower) error {
 	if r.o.Swap != nil {
 		return r.followAndSwap(ctx, f)
+	}
+	if r.o.handover != nil {
+		part := &cutover.HandoverPart{Source: r.from, State: r.follow, Tables: r.tables, Writer: r.newWriter, Unequal: r.unequal}
+		return r.o.handover.Follow(ctx, r.o.number, part, f, func(ctx context.Context) error { return r.followVerified(ctx, f) })
 	}
 	if r.cut == nil {
 		return r.followVerified(ctx, f)

@@ -130,6 +130,9 @@ type Options struct {
 	part   string                   // distinguishes the heartbeats of the parts of a Split; empty: it is no part
 	mayEnd func(caughtUp bool) bool // decides for UntilCaughtUp whether a part that may end ends; nil: it does
 
+	handover *cutover.Handover // of all parts of a Split; nil: none
+	number   int               // of the part there, from 0
+
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics
 

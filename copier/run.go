@@ -143,7 +143,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.addKeys(ctx); err != nil {
 		return nil, err
 	}
-	if !r.cut.Past() { // a cutover has raised them during the pause
+	if !r.cut.Past() && !r.handedOver() { // a cutover has raised them during the pause
 		if err := r.raiseCounters(ctx); err != nil {
 			return nil, err
 		}

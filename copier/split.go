@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/throttle"
 )
@@ -21,6 +22,8 @@ type Split struct {
 	control string
 	observe func(telemetry.Event)
 	cancel  context.CancelCauseFunc // set by Run
+
+	handover *cutover.Handover // nil: the parts end when they are told to
 
 	mu  sync.Mutex
 	end bool // all parts may end
@@ -80,16 +83,32 @@ func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 	for i, p := range s.parts {
 		options[i] = p.o
 	}
-	if err := refuseSharedServers(ctx, options); err != nil {
-		if errors.Is(context.Cause(ctx), ErrAborted) {
-			return nil, ErrAborted
-		}
+	done, err := s.begin(ctx, options)
+	if err != nil && errors.Is(context.Cause(ctx), ErrAborted) {
+		err = ErrAborted
+	}
+	if err != nil {
 		return nil, err
 	}
 	reports := make([]*Report, len(s.parts))
+	if done {
+		return s.handedOver(reports), nil
+	}
 	var first error
 	var failing sync.Once
-	var running sync.WaitGroup
+	var running, cutting sync.WaitGroup
+	handing, stop := context.WithCancel(ctx)
+	defer stop()
+	if s.handover != nil {
+		cutting.Go(func() {
+			if err := s.handover.Run(handing); err != nil && handing.Err() == nil {
+				failing.Do(func() {
+					first = err
+					s.cancel(err)
+				})
+			}
+		})
+	}
 	for i, p := range s.parts {
 		running.Go(func() {
 			report, err := Run(ctx, p.o)
@@ -105,13 +124,15 @@ func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 		})
 	}
 	running.Wait()
+	stop()
+	cutting.Wait()
 	if first != nil && errors.Is(context.Cause(ctx), ErrAborted) {
 		return nil, ErrAborted
 	}
 	if first != nil {
 		return nil, first
 	}
-	return reports, nil
+	return s.handedOver(reports), nil
 }
 
 // partObserve passes on an event, and reports once that all targets have caught up.

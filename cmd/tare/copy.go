@@ -360,6 +360,10 @@ func printCutover(w io.Writer, c *cutover.Report) error {
 	if c == nil {
 		return nil
 	}
+	if c.Phase == cutover.PhaseHanded {
+		_, err := fmt.Fprintf(w, "handed over: everything before %s of the source's binary log is here\n", c.SourcePosition)
+		return err
+	}
 	text := "clients are at the source: it was told to finish before they were switched\n"
 	if c.Phase != "" {
 		text = "clients are at the target\n"
@@ -442,6 +446,11 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 	split, err := copier.NewSplit(parts, control, func(e telemetry.Event) { screen.observe(e) })
 	if err != nil {
 		return err
+	}
+	if c.Cutover.On {
+		if err := splitHandover(c, split); err != nil {
+			return err
+		}
 	}
 	gateway, err := copyGateway(c)
 	if err != nil {
@@ -547,8 +556,22 @@ func printSplitReports(w io.Writer, parts []copier.Options, reports []*copier.Re
 			}
 		}
 	}
+	if c := reports[0].Cutover; c != nil && c.Phase == cutover.PhaseHanded && !asJSON {
+		fmt.Fprintln(w, "the source is read-only: start the clients with the targets")
+	}
 	if len(errs) > 0 {
 		return &partialError{errors.Join(errs...)}
 	}
 	return nil
+}
+
+// splitHandover makes a split end with a handover.
+func splitHandover(c *config.Copy, split *copier.Split) error {
+	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
+	if err != nil {
+		return err
+	}
+	source := mysqlServer(c.From.MySQL, c.FromTLS, authorities)
+	source.Patience = c.Patience
+	return split.HandOver(cutover.HandoverOptions{Source: source, Lag: c.Cutover.Lag, MaxPause: c.Cutover.Hold, Tries: c.Cutover.Tries})
 }

@@ -72,3 +72,34 @@ func TestCopySplit(t *testing.T) {
 		t.Errorf("reports of %v", reports)
 	}
 }
+
+// TestCopySplitCutover makes the source read-only once both targets have everything, and repeats the command.
+func TestCopySplitCutover(t *testing.T) {
+	from, first, second := testmysql.Start(t, testmysql.WithBinlog()), testmysql.Start(t), testmysql.Start(t)
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	must(t, from.Exec("CREATE OR REPLACE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer INT)", "INSERT INTO shop.orders SELECT seq, seq FROM seq_1_to_100",
+		"CREATE OR REPLACE USER few IDENTIFIED BY '"+testmysql.Password+"'", "GRANT ALL ON shop.* TO few"))
+	account := func(user, addr string) string { return "mysql://" + user + ":" + testmysql.Password + "@" + addr }
+	cutOver := func(user string, code int, args ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		args = append([]string{"copy", "--from", account(user, from.Addr), "--to-shard", account(testmysql.RootUser, first.Addr), "--to-shard", account(testmysql.RootUser, second.Addr), "--tables", "shop.orders",
+			"--shard-by", "shop.orders: hash(customer)", "--follow", "--verify", "--cutover", "--cutover-hold", "20s"}, args...)
+		if got := run(t.Context(), args, &stdout, &stderr); got != code {
+			t.Fatalf("%v: exit code %d: %s", args, got, &stderr)
+		}
+		return stdout.String() + stderr.String()
+	}
+	if out := cutOver("few", 1); !strings.Contains(out, "makes the source read-only at the end, which its account must be permitted to do") {
+		t.Error(out)
+	}
+	for _, want := range []string{"shop.orders: verified in all 2 targets: 100 rows in total\n", ""} {
+		out := cutOver(testmysql.RootUser, 0)
+		if !strings.Contains(out, want) || strings.Count(out, "handed over: everything before ") != 2 || !strings.Contains(out, "the source is read-only: start the clients with the targets\n") {
+			t.Error(out)
+		}
+	}
+	if err := from.Exec("SET @on = IF(@@GLOBAL.read_only, 1, (SELECT 1 UNION SELECT 2))"); err != nil {
+		t.Errorf("the source is not read-only: %v", err)
+	}
+}

@@ -77,7 +77,7 @@ type Cutover struct {
 
 // A Report is the result of a cutover so far.
 type Report struct {
-	Phase          string         `json:"phase"`  // as recorded: cutting, cut, reversing or done; empty: clients are on the source
+	Phase          string         `json:"phase"`  // as recorded: cutting, cut, reversing, done or handed over; empty: clients are on the source
 	Tries          int            `json:"tries"`  // in this run
 	Moved          int            `json:"moved"`  // sessions, by this run
 	Closed         int            `json:"closed"` // sessions that could not be switched, with ClosePinned
@@ -108,7 +108,7 @@ func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
 		return nil, fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
 	case noted.phase != phaseNone && !byGateway && (c.Follow || c.Restart):
 		return nil, fmt.Errorf("a cutover of these tables is recorded as %s: clients may be on the target already, whose rows would be overwritten; "+
-			"repeat its command, with --cutover and --gateway%s", noted.phase, byHand)
+			"repeat its command, with --cutover and its other options%s", noted.phase, byHand)
 	case !byGateway:
 		return nil, nil
 	}

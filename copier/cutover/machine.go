@@ -16,7 +16,14 @@ const (
 	phaseCut       phase = "cut"       // clients write to the target: the source is never followed again
 	phaseReversing phase = "reversing" // likewise, and the target's changes are written back to the source
 	phaseDone      phase = "done"      // the reverse stream is over, if there was one
+
+	// Of a Handover.
+	phaseHanding phase = "handing over" // the source was about to become read-only; the first target's record decides
+	phaseHanded  phase = PhaseHanded    // in the first target: clients may be on the targets, and the source is never followed again
 )
+
+// PhaseHanded is Report.Phase after a Handover.
+const PhaseHanded = "handed over"
 
 // A step is one action of a cutover.
 type step uint8

@@ -24,6 +24,7 @@ type record struct {
 // recorded is the content of a record.
 type recorded struct {
 	phase  phase
+	source binlog.Position // everything before it was in the target
 	target binlog.Position // of the target's log before the first write of a client
 	since  time.Duration   // since the switch was recorded
 }
@@ -36,7 +37,7 @@ func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string
 	for _, source := range sources {
 		former = append(former, s.FormerID(source))
 	}
-	_, err = c.Query(ctx, "SELECT id, version, targets, phase, target_position, TIMESTAMPDIFF(MICROSECOND, switched, UTC_TIMESTAMP(6)) FROM "+
+	_, err = c.Query(ctx, "SELECT id, version, targets, phase, source_position, target_position, TIMESTAMPDIFF(MICROSECOND, switched, UTC_TIMESTAMP(6)) FROM "+
 		s.Cutovers()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		if version, err := strconv.Atoi(string(row[1])); err != nil || version > state.StateVersion {
 			return errors.Join(err, fmt.Errorf("it was written by a later version of Tare (form %s, this one supports %d): use that version", row[1], state.StateVersion))
@@ -50,16 +51,17 @@ func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string
 			return nil
 		}
 		own.phase = phase(row[3])
-		if row[5] != nil {
-			micros, err := strconv.ParseInt(string(row[5]), 10, 64)
+		if row[6] != nil {
+			micros, err := strconv.ParseInt(string(row[6]), 10, 64)
 			if err != nil {
 				return err
 			}
 			own.since = time.Duration(micros) * time.Microsecond
 		}
-		p, err := binlog.ParsePosition(string(row[4]))
-		own.target = p
-		return err
+		var err1, err2 error
+		own.source, err1 = binlog.ParsePosition(string(row[4]))
+		own.target, err2 = binlog.ParsePosition(string(row[5]))
+		return errors.Join(err1, err2)
 	})
 	if state.Absent(err) { // no cutover was started
 		err = nil

@@ -196,7 +196,7 @@ func (s State) CreateCutover(ctx context.Context, c *mysqlconn.Client) error {
   version         int NOT NULL COMMENT 'form of this row',
   source          blob NOT NULL COMMENT 'identity of the server that clients come from',
   targets         longblob NOT NULL COMMENT 'target tables, a line each',
-  phase           varbinary(16) NOT NULL COMMENT 'cutting, cut, reversing or done',
+  phase           varbinary(16) NOT NULL COMMENT 'cutting, cut, reversing, done, handing over or handed over',
   source_position longblob NOT NULL COMMENT 'of its binary log: all before it was in the target at the switch',
   target_position longblob NOT NULL COMMENT 'of the binary log here: what clients write comes after it',
   noted           datetime(6) NOT NULL,

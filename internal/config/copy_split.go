@@ -41,8 +41,14 @@ func (c *Copy) validateSplit() (errs []error) {
 	refuse(c.From.IsDump(), "--to-shard: a dump has no binary log, which makes the parts consistent; load it into one server first")
 	refuse(!c.Follow, "--to-shard requires --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
 		"--follow-until caught-up ends the copy once all targets have caught up")
-	refuse(c.Cutover.On, "--to-shard excludes --cutover: the gateway switches clients to one backend, and does not choose a shard per statement; "+
-		"pause the clients, run tare copy ctl finish, and start them with the new shards (docs/tasks/split-a-table.md)")
+	if c.Cutover.On {
+		refuse(c.From.Tare != "", "--cutover with --to-shard requires --from mysql://: it locks the source's tables, and makes the source read-only")
+		refuse(c.OnReplica, "--cutover with --to-shard excludes --heartbeat-on-replica: making a replica read-only does not stop the writes to its primary")
+		refuse(c.Heartbeat == HeartbeatOff, "--cutover with --to-shard requires heartbeats, which prove that each target has everything: omit --heartbeat off")
+		refuse(c.Cutover.ClosePinned > 0, "--cutover-close-pinned has no effect with --to-shard: the gateway switches clients to one backend, and does not choose a shard per statement")
+		refuse(c.Throttle.Gateway.set() && c.Throttle.MaxP99 == 0, "--cutover with --to-shard uses no --gateway: the gateway switches clients to one backend, and does not choose a shard per statement; "+
+			"the source becomes read-only instead, and clients are then started with the targets (docs/tasks/split-a-table.md)")
+	}
 	refuse(!c.Selection.Empty() || c.users, "--to-shard requires --tables with names: --schema, --users and patterns are not divided")
 	for i, u := range c.Shards {
 		refuse(slices.ContainsFunc(c.Shards[:i], func(other ControlURL) bool { return other.Addr == u.Addr }), fmt.Sprintf("--to-shard names %s twice", u.Addr))
@@ -76,6 +82,6 @@ func (c *Copy) validateSplit() (errs []error) {
 // Part returns the options of the copy to one of several targets.
 func (c *Copy) Part(i int) *Copy {
 	part := *c
-	part.To, part.Tables, part.Control = CopyTarget{MySQL: c.Shards[i]}, c.Split[i], ControlOff
+	part.To, part.Tables, part.Control, part.Cutover.On = CopyTarget{MySQL: c.Shards[i]}, c.Split[i], ControlOff, false
 	return &part
 }
