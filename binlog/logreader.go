@@ -561,7 +561,7 @@ func (r *logReader) image(t *rowstream.Batch, rows *rowsEvent, m *tableMap, f *f
 	}
 	out, ok := f.filter.Apply(r.view)
 	if !ok {
-		return -1, nil
+		return -1, f.filter.Err()
 	}
 	if before && f.before != nil {
 		for i := range out {

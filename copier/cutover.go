@@ -72,7 +72,7 @@ func (r *run) followAndCut(ctx context.Context, f *follow.Follower) error {
 		return r.followAndSwap(ctx, f)
 	}
 	if r.o.handover != nil {
-		part := &cutover.HandoverPart{Source: r.from, State: r.follow, Tables: r.tables, Writer: r.newWriter, Unequal: r.unequal}
+		part := &cutover.HandoverPart{Source: r.from, State: r.follow, Tables: r.tables, Writer: r.newWriter, Unequal: r.unequal, Check: r.checkLookups}
 		return r.o.handover.Follow(ctx, r.o.number, part, f, func(ctx context.Context) error { return r.followVerified(ctx, f) })
 	}
 	if r.cut == nil {

@@ -181,6 +181,14 @@ func (r *run) followChanges(ctx context.Context) error {
 		defer steps.Wait()
 		steps.Go(func() { cutover.Steps(ctx, f, r.from.Addr(), r.o.To.Addr, r.o.Observe) })
 	}
+	if slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return t.Spec.Lookup != nil }) {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel(nil)
+		watching.Go(func() { r.watchLookups(ctx, func(err error) { cancel(endError{err}) }) })
+	}
 	if slices.ContainsFunc(r.tables, (*tabledef.Table).Past) { // following ends at the change of a definition before anything else can be done
 		return f.Run(ctx)
 	}

@@ -38,6 +38,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.meter(control)
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	pacer, losses := o.newPacer(), 0
+	var values newValues
 	var lost time.Time // time of the last loss of the lease
 	for {
 		report, err := runOnce(ctx, &o, pacer, control)
@@ -48,10 +49,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if err != nil && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) && !isEnd(ctx) {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // the first failure may be that of a connection closed by ctx
 		}
-		if err == nil || ctx.Err() != nil || losses == 0 || losses == state.MaxTries || time.Since(lost) > o.Patience || !mayResume(err) {
+		then := "; resuming from the state in the target"
+		switch {
+		case err != nil && ctx.Err() == nil && values.repeat(err):
+			then = "; reading the lookup table again"
+		case err == nil || ctx.Err() != nil || losses == 0 || losses == state.MaxTries || time.Since(lost) > o.Patience || !mayResume(err):
 			return report, err
 		}
-		o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error() + "; resuming from the state in the target"})
+		o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error() + then})
 		if !telemetry.Sleep(ctx, time.Second) {
 			var ended endError
 			if errors.As(context.Cause(ctx), &ended) {
@@ -135,6 +140,11 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if r.o.Follow {
 		if err := r.followChanges(ctx); err != nil {
 			return nil, r.schemaStopped(ctx, err)
+		}
+		if !r.handedOver() { // otherwise they were checked under the locks
+			if err := r.checkLookups(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if r.o.Swap != nil { // the targets have other names now
@@ -296,6 +306,9 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
 		return err
 	}
+	if err := r.keepLookups(ctx); err != nil {
+		return err
+	}
 	for _, t := range r.tables {
 		if err := beginTable(ctx, t, r.to, r.state, r.source, position); err != nil {
 			return err
@@ -361,6 +374,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 		return err
 	}
 	if err := r.refuseSharedTarget(ctx); err != nil {
+		return err
+	}
+	if err := r.loadLookups(ctx); err != nil {
 		return err
 	}
 	for i := range r.o.Tables {

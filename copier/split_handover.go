@@ -3,8 +3,11 @@ package copier
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 )
 
@@ -20,7 +23,12 @@ func (s *Split) HandOver(o cutover.HandoverOptions) (err error) {
 	if err := first.Validate(); err != nil {
 		return err
 	}
-	o.Tables, o.Patience, o.Observe = first.Tables, first.Patience, s.observe
+	o.Tables, o.Patience, o.Observe = slices.Clone(first.Tables), first.Patience, s.observe
+	for i := range first.Tables {
+		if l := first.Tables[i].Lookup; l != nil && !slices.ContainsFunc(o.Tables, func(t tabledef.Spec) bool { return strings.EqualFold(t.Source(), l.Source()) }) {
+			o.Tables = append(o.Tables, tabledef.Spec{Schema: l.Schema, Name: l.Table})
+		}
+	}
 	if s.handover, err = cutover.NewHandover(o, len(s.parts)); err != nil {
 		return err
 	}

@@ -120,7 +120,9 @@ func TestSplitHandover(t *testing.T) {
 			writing.Go(func() { failed[i] = errors.Join(failed[i], w.write(writers, app, rnd.Uint64())) })
 		}
 	}
-	phases := func() []string { return read(t, p.target, "SELECT phase FROM _tare.copy_cutover WHERE targets LIKE 'split%' ORDER BY targets") }
+	phases := func() []string {
+		return read(t, p.target, "SELECT phase FROM _tare.copy_cutover WHERE targets LIKE 'split%' ORDER BY targets")
+	}
 	writable := func() bool { return read(t, p.source, "SELECT @@GLOBAL.read_only + 0")[0] == `["0"]` }
 	write()
 	for range 2 { // interrupted

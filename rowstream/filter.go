@@ -28,6 +28,11 @@ type Condition struct {
 	// Equal by Compare.
 	Shard Shard
 
+	// Lookup, unless nil, selects the rows whose value it assigns to the shard Number, from 0, instead. A value that it does not
+	// have is an error.
+	Lookup *Lookup
+	Number int
+
 	Equal   []byte // nil is NULL, which only equals NULL
 	Compare Comparison
 }
@@ -53,6 +58,7 @@ const (
 type Filter struct {
 	plan    *Plan
 	columns int
+	err     error // the first value without a shard
 	row     mysqlwire.TextRow
 	keys    []byte // text of the shard keys of the current row
 }
@@ -111,7 +117,14 @@ func (f *Filter) Columns() int {
 // allocate.
 func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	for i := range f.plan.Where {
-		if c := &f.plan.Where[i]; !c.matches(row[c.Column]) {
+		c := &f.plan.Where[i]
+		if c.Lookup != nil {
+			if !f.looksUp(c, row[c.Column]) {
+				return nil, false
+			}
+			continue
+		}
+		if !c.matches(row[c.Column]) {
 			return nil, false
 		}
 	}
@@ -137,6 +150,23 @@ func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	}
 	f.row = out
 	return out, true
+}
+
+// looksUp reports whether the lookup assigns a value to the condition's shard, and records an error if it does not have the value.
+func (f *Filter) looksUp(c *Condition, v []byte) bool {
+	shard, known := c.Lookup.Shard(v)
+	if !known && f.err == nil {
+		f.err = &LookupError{Table: c.Lookup.Name, Value: shown(v)}
+	}
+	return known && shard == c.Number
+}
+
+// Err returns a LookupError if a row had a value without a shard. It is to be checked for rows that did not pass.
+func (f *Filter) Err() error { return f.err }
+
+// LooksUp reports whether a condition has a Lookup, which another process does not have.
+func (p *Plan) LooksUp() bool {
+	return p != nil && slices.ContainsFunc(p.Where, func(c Condition) bool { return c.Lookup != nil })
 }
 
 func (c *Condition) matches(v []byte) bool {

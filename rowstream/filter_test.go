@@ -108,10 +108,14 @@ func TestParseShard(t *testing.T) {
 }
 
 func TestAllocs(t *testing.T) {
+	var lookup Lookup
+	if err := lookup.Add([]byte("4711"), 3); err != nil {
+		t.Fatal(err)
+	}
 	in := row("4711", "some text of a row", nil, "3.5", "tab\tand\nnewline")
 	payload := in.AppendTo(nil)
 	plan := Plan{
-		Where: []Condition{{Column: 2}, {Column: 3, Equal: []byte("3.50"), Compare: Number}, {Shard: Shard{1, 1}}},
+		Where: []Condition{{Column: 2}, {Column: 3, Equal: []byte("3.50"), Compare: Number}, {Shard: Shard{1, 1}}, {Lookup: &lookup, Number: 3}},
 		Match: &Predicate{Op: And, Args: []Predicate{
 			{Op: Between, Column: 0, Compare: Number, Values: values("1", "4711.0")},
 			{Op: In, Column: 3, Compare: Double, Values: values("1e0", "35e-1")},

@@ -189,9 +189,11 @@ func (r *reader) filtered(payload []byte, columns int, f *Filter) error {
 	if err := r.view.Decode(payload, columns); err != nil {
 		return err
 	}
-	if out, ok := f.Apply(r.view); ok {
-		r.batch.AppendRow(out)
+	out, ok := f.Apply(r.view)
+	if !ok {
+		return f.Err()
 	}
+	r.batch.AppendRow(out)
 	return nil
 }
 

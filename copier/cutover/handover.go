@@ -60,6 +60,9 @@ type HandoverPart struct {
 	Writer  func() *state.Writer // returns a new writer to the target
 	Unequal func() int           // returns the number of rows known to differ
 
+	// Check returns an error that prevents the handover. It is called while writes are stopped.
+	Check func(context.Context) error
+
 	to     string
 	f      *follow.Follower
 	record record
@@ -306,6 +309,9 @@ func (p *HandoverPart) reach(ctx context.Context, position binlog.Position, limi
 	}
 	if err == nil {
 		err = p.f.Err()
+	}
+	if err == nil {
+		err = p.Check(ctx)
 	}
 	if err == nil {
 		err = state.RaiseCounters(ctx, p.Source, p.Tables, p.notes, limit)

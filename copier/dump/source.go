@@ -278,6 +278,8 @@ func (r *viewReader) pass(ctx context.Context, b *rowstream.Batch, filter *rowst
 		}
 		if out, ok := filter.Apply(r.row); ok {
 			r.out.AppendRow(out)
+		} else if err := filter.Err(); err != nil {
+			return true, err
 		}
 	}
 	return r.out.Rows == 0 || yield(&r.out), nil

@@ -33,6 +33,7 @@ const DefaultStateSchema = "_tare"
 //	copy_follow    one row a copy that follows its source: how far it has come (following.go)
 //	copy_cutover   one row a cutover: how far it is (package copier)
 //	copy_foreign_key one row per foreign key that is to be created after the rows
+//	copy_lookup    one row per target table that a lookup table selects the rows of (lookup.go)
 //	copy_epoch     one row per target table: which run may write to it (lease.go)
 //
 // A chunk is recorded as copied in the transaction that writes its rows, so state and rows

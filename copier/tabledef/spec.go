@@ -21,6 +21,9 @@ type Spec struct {
 	Shard       rowstream.Shard
 	ShardColumn string
 
+	// Lookup, unless nil, selects the rows that a table of the source assigns to one shard.
+	Lookup *Lookup
+
 	// Columns are the columns to copy, in any order, under the same or other names; empty: all, under their
 	// names.
 	Columns []ColumnSpec
@@ -64,6 +67,9 @@ func (s *Spec) Text() string {
 	if s.Shard.Count != 0 {
 		fmt.Fprintf(&b, "; shard %s=%s", s.ShardColumn, s.Shard)
 	}
+	if l := s.Lookup; l != nil {
+		fmt.Fprintf(&b, "; lookup %s in %s.%s=%d/%d", l.Column, l.Schema, l.Table, l.Number+1, l.Count)
+	}
 	if s.Mapping != nil {
 		b.WriteString("; altered by " + s.Mapping.Text)
 	}
@@ -98,6 +104,16 @@ func (s *Spec) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column, er
 			return nil, nil, err
 		}
 		p.Where = append(p.Where, rowstream.Condition{Column: i, Shard: s.Shard})
+	}
+	if s.Lookup != nil {
+		i, err := number(s.Lookup.Column)
+		if err == nil {
+			err = s.Lookup.matches(&t.Columns[i])
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Where = append(p.Where, rowstream.Condition{Column: i, Lookup: s.Lookup.values, Number: s.Lookup.Number})
 	}
 	columns := t.Columns
 	if len(s.Columns) > 0 {

@@ -19,18 +19,19 @@ import (
 //     The condition of target i requires that the value is not less than each bound before i, and less than bound i. So
 //     conditions of two targets exclude each other, and one of them is true, whatever order the bounds are in. NULL
 //     is less than all bounds, as in an index.
+//   - lookup: a table of the source assigns each value to a target; see Lookup.
 //
 // The conditions apply to rows that are read and to both images of a change in the log: a row whose column changes is
 // deleted from one target and inserted into another.
 
 var (
-	splitForm   = regexp.MustCompile(`(?is)^(hash|range)\s*\((.*)\)$`)
+	splitForm   = regexp.MustCompile(`(?is)^(hash|range|lookup)\s*\((.*)\)$`)
 	splitNumber = regexp.MustCompile(`^[+-]?\d+(?:\.\d+)?$`)
 	splitText   = regexp.MustCompile(`^'[^'\\]*'$`)
 )
 
 // AddSplit adds the parts of a table to its specs, one per target, by a clause such as "db.t: hash(id)", "db.t: range(id,
-// 1000, 2000)" with a bound between each two targets, or "db.t: all", which copies all rows to each target.
+// 1000, 2000)" with a bound between each two targets, "db.t: lookup(id, db.shards)", or "db.t: all", which copies all rows to each target.
 func AddSplit(targets [][]Spec, clause string) error {
 	specs := make([]*Spec, len(targets))
 	var text string
@@ -45,7 +46,7 @@ func AddSplit(targets [][]Spec, clause string) error {
 	}
 	m := splitForm.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Errorf("%q is not of the form schema.table: hash(column), range(column, bound, …) or all", clause)
+		return fmt.Errorf("%q is not of the form schema.table: hash(column), range(column, bound, …), lookup(column, schema.table) or all", clause)
 	}
 	column, rest, bounded := strings.Cut(m[2], ",")
 	column = strings.Trim(strings.TrimSpace(column), "`")
@@ -54,6 +55,8 @@ func AddSplit(targets [][]Spec, clause string) error {
 		return fmt.Errorf("%q names no column", clause)
 	case strings.EqualFold(m[1], "range"):
 		return splitByRange(specs, column, clause, rest, bounded)
+	case strings.EqualFold(m[1], "lookup"):
+		return splitByLookup(specs, column, clause, rest)
 	case bounded:
 		return fmt.Errorf("%q: hash has one column; the number of targets is that of --to-shard", clause)
 	}

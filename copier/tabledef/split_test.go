@@ -108,6 +108,9 @@ func TestAddSplitErrors(t *testing.T) {
 		"s.t: range(a, 1, b)":            "neither a number nor text",
 		"s.t: range(a, '1', '2\\' OR 1)": "neither a number nor text",
 		"s.t: list(a)":                   "is not of the form",
+		"s.t: lookup(a)":                 "names the table that assigns values",
+		"s.t: lookup(a, b)":              "names the table that assigns values",
+		"s.t: lookup(, s.b)":             "names no column",
 		"s.t: hash()":                    "names no column",
 		"s.u: hash(a)":                   "which is not copied",
 	} {

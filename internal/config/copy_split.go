@@ -18,7 +18,7 @@ func (c *Copy) declareSplit(s *Set) {
 		Name: "to-shard", Kind: "url", repeats: true,
 		Help: "account on one of several targets, over which the rows are divided by --shard-by, instead of --to; repeated for each target, in the order of the shards",
 	}, parseControlURLs, formatControlURLs)
-	s.Lines(&c.splits, "shard-by", "clause", "how the rows of a table are divided over the targets of --to-shard: 'db.t1: hash(column)', 'db.t1: range(column, 1000, 2000)' with one bound between each two targets, or 'db.t1: all' for all rows in each target; required once per table")
+	s.Lines(&c.splits, "shard-by", "clause", "how the rows of a table are divided over the targets of --to-shard: 'db.t1: hash(column)', 'db.t1: range(column, 1000, 2000)' with one bound between each two targets, 'db.t1: lookup(column, db.shards)' by a table of the source with two columns, a value and the number of its target from 0, or 'db.t1: all' for all rows in each target; required once per table")
 }
 
 // validateSplit computes the tables of each target.
@@ -39,6 +39,7 @@ func (c *Copy) validateSplit() (errs []error) {
 	refuse(len(c.Shards) > maxSplit, fmt.Sprintf("--to-shard is given %d times: at most %d targets are possible", len(c.Shards), maxSplit))
 	refuse(c.To.MySQL.Addr != "" || c.To.IsDump(), "--to and --to-shard: give --to for one target, or --to-shard for each of several")
 	refuse(c.From.IsDump(), "--to-shard: a dump has no binary log, which makes the parts consistent; load it into one server first")
+	refuse(c.From.Tare != "" && slices.ContainsFunc(c.splits, func(s string) bool { return strings.Contains(strings.ToLower(s), "lookup") }), "--shard-by lookup requires --from mysql://: the lookup table is read on the source's server")
 	refuse(!c.Follow, "--to-shard requires --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
 		"--follow-until caught-up ends the copy once all targets have caught up")
 	if c.Cutover.On {

@@ -117,6 +117,9 @@ func (r *Remote) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Cha
 				return nil, fmt.Errorf("follow the binary log: plan of %s: %w", t.FullName(), err)
 			}
 			columns = f.Columns()
+			if o.Plans[i].LooksUp() {
+				return nil, errLookupRemote
+			}
 			m.Plan, m.Match = planMessage(o.Plans[i]), termsOf(o.Plans[i].Match, nil)
 		}
 		if i < len(o.Layouts) && o.Layouts[i] != nil {

@@ -113,6 +113,9 @@ func (r *remoteReader) read(call context.Context, t *rowstream.Table, c rowstrea
 		if o.Plan.Match != nil {
 			return errMatchRemote
 		}
+		if o.Plan.LooksUp() {
+			return errLookupRemote
+		}
 	}
 	ctx, cancel := r.v.during(call)
 	defer cancel() // ends a stream that is not read to its end
@@ -199,6 +202,9 @@ func (r *remoteReader) open(columns int) (err error) {
 	}
 	return r.batch.Check()
 }
+
+// errLookupRemote prevents rows of other shards from passing.
+var errLookupRemote = errors.New("a plan's Lookup does not go across the wire: read from mysql://")
 
 // errMatchRemote prevents rows that a plan excludes from passing.
 var errMatchRemote = errors.New("a plan's Match does not go across the wire: put the condition into Where, which the server evaluates")
