@@ -38,6 +38,9 @@ func (s *Split) HandOver(o cutover.HandoverOptions) (err error) {
 	return nil
 }
 
+// CheckHandover returns an error if the source's account may not stop the writes. It changes nothing.
+func (s *Split) CheckHandover(ctx context.Context) error { return s.handover.Check(ctx) }
+
 // begin runs the checks that precede all parts. It reports done if an earlier run has handed the tables over.
 func (s *Split) begin(ctx context.Context, parts []Options) (done bool, err error) {
 	if err := refuseSharedServers(ctx, parts); err != nil || s.handover == nil {

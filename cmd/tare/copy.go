@@ -436,6 +436,9 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 		parts[i] = o
 	}
 	if once.dryRun {
+		if err := checkHandover(ctx, c, parts); err != nil {
+			return err
+		}
 		return planSplit(ctx, parts, once.json, stdout)
 	}
 	control, err := splitControl(c)
@@ -563,15 +566,4 @@ func printSplitReports(w io.Writer, parts []copier.Options, reports []*copier.Re
 		return &partialError{errors.Join(errs...)}
 	}
 	return nil
-}
-
-// splitHandover makes a split end with a handover.
-func splitHandover(c *config.Copy, split *copier.Split) error {
-	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
-	if err != nil {
-		return err
-	}
-	source := mysqlServer(c.From.MySQL, c.FromTLS, authorities)
-	source.Patience = c.Patience
-	return split.HandOver(cutover.HandoverOptions{Source: source, Lag: c.Cutover.Lag, MaxPause: c.Cutover.Hold, Tries: c.Cutover.Tries})
 }

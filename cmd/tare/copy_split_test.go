@@ -90,6 +90,9 @@ func TestCopySplitCutover(t *testing.T) {
 		}
 		return stdout.String() + stderr.String()
 	}
+	if out := cutOver("few", 1, "--dry-run"); !strings.Contains(out, "makes the source read-only at the end, which its account must be permitted to do") {
+		t.Error(out)
+	}
 	if out := cutOver("few", 1); !strings.Contains(out, "makes the source read-only at the end, which its account must be permitted to do") {
 		t.Error(out)
 	}

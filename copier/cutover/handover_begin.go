@@ -54,6 +54,9 @@ func (h *Handover) Begin(ctx context.Context, targets []HandoverTarget, restart 
 	return false, h.source.check(ctx, h.o.Tables)
 }
 
+// Check returns an error if the account may not stop the writes to the source. It changes nothing.
+func (h *Handover) Check(ctx context.Context) error { return h.source.check(ctx, h.o.Tables) }
+
 // noted returns the record of the handover in a target.
 func (h *Handover) noted(ctx context.Context, t *HandoverTarget) (noted recorded, err error) {
 	c, err := rowstream.Connect(ctx, t.Config)

@@ -39,7 +39,6 @@ func (c *Copy) validateSplit() (errs []error) {
 	refuse(len(c.Shards) > maxSplit, fmt.Sprintf("--to-shard is given %d times: at most %d targets are possible", len(c.Shards), maxSplit))
 	refuse(c.To.MySQL.Addr != "" || c.To.IsDump(), "--to and --to-shard: give --to for one target, or --to-shard for each of several")
 	refuse(c.From.IsDump(), "--to-shard: a dump has no binary log, which makes the parts consistent; load it into one server first")
-	refuse(c.From.Tare != "" && slices.ContainsFunc(c.splits, func(s string) bool { return strings.Contains(strings.ToLower(s), "lookup") }), "--shard-by lookup requires --from mysql://: the lookup table is read on the source's server")
 	refuse(!c.Follow, "--to-shard requires --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
 		"--follow-until caught-up ends the copy once all targets have caught up")
 	if c.Cutover.On {
@@ -74,6 +73,7 @@ func (c *Copy) validateSplit() (errs []error) {
 	}
 	for i := range c.Tables {
 		name := c.Tables[i].Source()
+		refuse(c.From.Tare != "" && parts[0][i].Lookup != nil, "--shard-by lookup requires --from mysql://: the lookup table is read on the source's server")
 		refuse(!named[name] && len(errs) == 0, fmt.Sprintf("--shard-by is missing for %[1]s: such as '%[1]s: hash(id)', or '%[1]s: all' for all rows in each target", name))
 	}
 	c.Split = parts
