@@ -52,6 +52,11 @@ func TestSplitLookup(t *testing.T) {
 		"INSERT INTO shards SELECT seq, seq % 7 % 3 FROM seq_0_to_49", "INSERT INTO shards VALUES (NULL, 2)", "INSERT INTO regions VALUES ('eu', 0), ('us', 1), ('', 2), ('Ä', 1)",
 		"INSERT INTO o SELECT seq, IF(seq % 11, seq % 50, NULL), 'x' FROM seq_1_to_200", "INSERT INTO n SELECT seq, ELT(1 + seq % 4, 'eu', 'us', '', 'Ä') FROM seq_1_to_200")
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS lookup_0", "DROP DATABASE IF EXISTS lookup_1", "DROP DATABASE IF EXISTS lookup_2")
+	t.Cleanup(func() {
+		if err := p.from.Exec("SET GLOBAL read_only = 0"); err != nil {
+			t.Error(err)
+		}
+	})
 	next := 50
 	txns := func(n int) (all []followTxn) {
 		for range n {
@@ -199,9 +204,6 @@ func TestSplitLookup(t *testing.T) {
 			t.Errorf("a handover, changed: %v: %v", change, err)
 		}
 		sqlExec(t, p.source, "UPDATE shards SET shard = 0 WHERE customer = 7")
-	}
-	if err := p.from.Exec("SET GLOBAL read_only = 0"); err != nil {
-		t.Fatal(err)
 	}
 	equal()
 }

@@ -79,6 +79,7 @@ func TestCopySplitCutover(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	must(t, from.Exec("CREATE OR REPLACE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer INT)", "INSERT INTO shop.orders SELECT seq, seq FROM seq_1_to_100",
 		"CREATE OR REPLACE USER few IDENTIFIED BY '"+testmysql.Password+"'", "GRANT ALL ON shop.* TO few"))
+	t.Cleanup(func() { must(t, from.Exec("SET GLOBAL read_only = 0", "DROP USER few")) })
 	account := func(user, addr string) string { return "mysql://" + user + ":" + testmysql.Password + "@" + addr }
 	cutOver := func(user string, code int, args ...string) string {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // HandoverOptions configure a Handover.
@@ -340,11 +341,19 @@ func (e *uncertainError) Error() string {
 // Unwrap returns the cause.
 func (e *uncertainError) Unwrap() error { return e.err }
 
+func deadlocked(err error) bool {
+	var refused *mysqlconn.ServerError
+	return errors.As(err, &refused) && refused.Number == mysqlwire.ErrnoDeadlock
+}
+
 // OpenHandoverPart deletes the record of a handover that was not completed; see Handover.Begin. It returns an error if another kind of
 // cutover is recorded. With check it changes nothing.
 func OpenHandoverPart(ctx context.Context, c *mysqlconn.Client, s *state.Following, sources []string, check bool) error {
 	records := record{s}
 	noted, others, err := records.load(ctx, c, sources)
+	for try := 1; try < state.MaxTries && deadlocked(err); try++ { // parts that share a server
+		noted, others, err = records.load(ctx, c, sources)
+	}
 	switch {
 	case err != nil:
 		return err

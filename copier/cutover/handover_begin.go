@@ -155,14 +155,10 @@ func (r *readOnly) writable(ctx context.Context) (off bool, err error) {
 	return off, err
 }
 
-// variable returns the variable that stops writes. MySQL's super_read_only, which sets read_only too, includes accounts with
-// administrative privileges.
-func variable(c *mysqlconn.Client) string {
-	if rowstream.IsMariaDB(c.ServerVersion) {
-		return "read_only"
-	}
-	return "super_read_only"
-}
+// errMySQL refuses a source on which read_only cannot be set under the locks: a statement that waits for a locked table has a global lock
+// there, for which SET GLOBAL read_only waits.
+var errMySQL = errors.New("the cutover of several targets requires a MariaDB source: MySQL does not become read-only while statements wait for locked tables; " +
+	"leave --cutover out, stop the writes, run tare copy ctl finish, and start the clients with the targets (docs/tasks/split-a-table.md)")
 
 // errNoTable is the server's error for a table that does not exist, to an account that may lock it.
 const errNoTable = 1146
@@ -170,7 +166,10 @@ const errNoTable = 1146
 // check returns an error if the account may not stop the writes. It changes nothing.
 func (r *readOnly) check(ctx context.Context, tables []tabledef.Spec) error {
 	return r.use(ctx, func(c *mysqlconn.Client) error {
-		if _, err := c.Exec(ctx, "SET GLOBAL "+variable(c)+" = @@GLOBAL."+variable(c)); err != nil {
+		if !rowstream.IsMariaDB(c.ServerVersion) {
+			return errMySQL
+		}
+		if _, err := c.Exec(ctx, "SET GLOBAL read_only = @@GLOBAL.read_only"); err != nil {
 			return fmt.Errorf("the cutover of several targets makes the source read-only at the end, which its account must be permitted to do: %w", err)
 		}
 		for i := range tables {
@@ -218,7 +217,7 @@ func (r *readOnly) stop(ctx context.Context, limit time.Duration) error {
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, r.patience, fmt.Errorf("no response within %v", r.patience))
 		defer cancel()
-		_, err = c.Exec(ctx, "SET GLOBAL "+variable(c)+" = 1")
+		_, err = c.Exec(ctx, "SET GLOBAL read_only = 1")
 		return err
 	})
 	var refused *mysqlconn.ServerError
