@@ -31,11 +31,13 @@ func (s State) KeepLookup(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	if err == nil && resumed && !found {
 		err = fmt.Errorf("%w: the values of the lookup table are not recorded; use --restart", ErrState)
 	}
-	if err == nil && resumed {
-		err = spec.Lookup.Extends([]byte(before))
-	}
 	if err != nil {
 		return s.wrapError(spec, err)
+	}
+	if resumed {
+		if err := spec.Lookup.Extends([]byte(before)); err != nil {
+			return err
+		}
 	}
 	now := spec.Lookup.Record()
 	if found && string(now) == before {

@@ -96,7 +96,7 @@ func (l *Lookup) Check(ctx context.Context, c *mysqlconn.Client) error {
 }
 
 // ErrLookupChanged is the cause of the error for a lookup table that no longer assigns a value to the same shard.
-var ErrLookupChanged = errors.New("rows may lie in another shard")
+var ErrLookupChanged = errors.New("rows may be in another shard")
 
 // contains returns an error unless now has all values of before, assigned to the same shards.
 func (l *Lookup) contains(now, before *rowstream.Lookup) (err error) {
