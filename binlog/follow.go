@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -213,3 +214,14 @@ func (e *StopError) Error() string {
 }
 
 func (e *StopError) Unwrap() error { return e.Err }
+
+// stopRows returns the error for rows of a table that were not all read; nil for nil.
+func (r *logReader) stopRows(f *followedTable, err error) error {
+	if err == nil {
+		return nil
+	}
+	if missing := new(rowstream.LookupError); errors.As(err, &missing) {
+		return r.stop(StopUnknown, f.table.FullName(), "a row in the log belongs to no shard", "values may be added while the log is followed", err)
+	}
+	return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table again with --restart", err)
+}

@@ -497,13 +497,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	if err == nil && r.xa != nil {
 		r.holdXA()
 	}
-	if missing := new(rowstream.LookupError); errors.As(err, &missing) {
-		return r.stop(StopUnknown, f.table.FullName(), "a row in the log belongs to no shard", "values may be added while the log is followed", err)
-	}
-	if err != nil {
-		return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table again with --restart", err)
-	}
-	return nil
+	return r.stopRows(f, err)
 }
 
 // change processes one row.
