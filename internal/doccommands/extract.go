@@ -41,6 +41,7 @@ func dataRules() []dataRule {
 		{`^(sum|histogram_quantile)\b|^tare_[a-z_]+\{`, "PromQL"},
 		{` [≈≤] `, "a formula"},
 		{`^(- )?[a-z_]+:( |$)`, "YAML"},
+		{`^CREATE TABLE `, "SQL"},
 	}
 	rules := make([]dataRule, len(table))
 	for i, r := range table {
