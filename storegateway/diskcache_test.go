@@ -129,6 +129,7 @@ func TestDiskCache(t *testing.T) {
 	for range 5 {
 		t.Run("damaged", func(t *testing.T) {
 			s := openCached(t, bucket, dir, dataDir)
+			had := s.disk.Stats().Entries // none if the damage before was in the file's identification
 			path := filepath.Join(dir, "pages")
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -144,8 +145,8 @@ func TestDiskCache(t *testing.T) {
 			if d := cmp.Diff(want, s.responses(t)); d != "" {
 				t.Error(d)
 			}
-			if n := s.disk.Stats().Damaged; n == 0 {
-				t.Error("no damaged page was found")
+			if n := s.disk.Stats().Damaged; n == 0 && had > 0 {
+				t.Errorf("none of %d damaged pages was found", had)
 			}
 			s.written(t)
 		})
