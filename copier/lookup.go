@@ -78,13 +78,13 @@ func (r *run) watchLookups(ctx context.Context, fail func(error)) {
 
 // newValues decides whether a run that has stopped at a value that is missing in a lookup table is repeated, which reads the table
 // again: once per value.
-type newValues struct{ last string }
+type newValues map[string]bool
 
-func (n *newValues) repeat(err error) bool {
+func (n newValues) repeat(err error) bool {
 	var missing *rowstream.LookupError
-	if !errors.As(err, &missing) || missing.Value == n.last {
+	if !errors.As(err, &missing) || n[missing.Value] {
 		return false
 	}
-	n.last = missing.Value
+	n[missing.Value] = true
 	return true
 }

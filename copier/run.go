@@ -38,7 +38,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.meter(control)
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	pacer, losses := o.newPacer(), 0
-	var values newValues
+	values := make(newValues)
 	var lost time.Time // time of the last loss of the lease
 	for {
 		report, err := runOnce(ctx, &o, pacer, control)

@@ -23,7 +23,7 @@ type Split struct {
 	observe func(telemetry.Event)
 	cancel  context.CancelCauseFunc // set by Run
 
-	handover *cutover.Handover // nil: the parts end when they are told to
+	handover *cutover.Handover // nil: a command or UntilCaughtUp ends the parts
 
 	mu  sync.Mutex
 	end bool // all parts may end
@@ -65,7 +65,8 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 	return s, nil
 }
 
-// Run copies all parts. Nothing is written if two of them have the same table of one server. It returns their reports in the order of the parts, or the error of the part that failed first.
+// Run copies all parts. Nothing is written if two of them have the same table of one server. It returns their reports in
+// the order of the parts, or the error of the part that failed first.
 func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)

@@ -74,8 +74,8 @@ func (w *handoverWriter) write(ctx context.Context, cfg mysqlconn.Config, seed u
 }
 
 // TestSplitHandover hands tables over to three targets while clients write to the source: interrupted at random events, with a try that
-// waits too long for a transaction, and in states that a killed run leaves. Clients write on until the source is read-only. Each write
-// that it acknowledged is then in exactly one target, and nothing is applied to the targets again.
+// waits too long for a transaction, and in states that a killed run leaves. Clients write until the source is read-only. Each
+// acknowledged write is then in exactly one target, and the targets are not changed again.
 func TestSplitHandover(t *testing.T) {
 	rnd := testseed.Rand(t)
 	p := newPair(t, "split")

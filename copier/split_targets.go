@@ -71,7 +71,7 @@ func refuseSharedServers(ctx context.Context, parts []Options) error {
 				continue
 			}
 			if table := sharedTable(parts[i].Tables, parts[j].Tables); table != "" {
-				return fmt.Errorf("%s and %s are one server, and the rows of both parts would go to its table %s: each part needs a server of its own; nothing was changed",
+				return fmt.Errorf("%s and %s are one server, and the rows of both parts would go to its table %s: each part requires a separate server; nothing was changed",
 					parts[j].To.Addr, parts[i].To.Addr, table)
 			}
 		}

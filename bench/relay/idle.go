@@ -97,7 +97,7 @@ func (l *lab) idle(ctx context.Context, connections int, f *footprints) (err err
 		}
 		return group.Wait()
 	}
-	if err := open(idleDials); err != nil { // what the first connections alone allocate
+	if err := open(idleDials); err != nil { // allocations of the first connections alone
 		return err
 	}
 	if f.base, err = readSystem(w); err != nil {

@@ -120,7 +120,7 @@ func (l *Lookup) Extends(recorded []byte) error {
 	for len(recorded) > 0 {
 		head, n := binary.Uvarint(recorded)
 		shard, m := binary.Uvarint(recorded[max(n, 0):])
-		if n <= 0 || m <= 0 || head > uint64(len(recorded)) || shard > uint64(l.Count) || head > 0 && uint64(len(recorded)-n-m) < head-1 {
+		if n <= 0 || m <= 0 || head > uint64(len(recorded)) || shard >= uint64(l.Count) || head > 0 && uint64(len(recorded)-n-m) < head-1 {
 			return fmt.Errorf("the recorded values of the lookup table %s are damaged", l.Source())
 		}
 		recorded = recorded[n+m:]

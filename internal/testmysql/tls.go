@@ -51,7 +51,7 @@ func (s *Server) makeCertificates() error {
 		DNSNames:     []string{"localhost"},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // sysbench requires a certificate of its own
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // sysbench requires a client certificate
 	}, ca, key.Public(), caKey)
 	if err != nil {
 		return fmt.Errorf("make the server's certificate: %w", err)
