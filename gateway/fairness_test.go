@@ -206,8 +206,8 @@ func TestWorkOfASessionIsBounded(t *testing.T) {
 	}
 }
 
-// TestPlanMissLeavesItsLoop parses statements without a plan, and digests long ones: between the statement's
-// arrival and its record other tasks of the loop get turns.
+// TestPlanMissLeavesItsLoop parses statements without a plan, digests long ones, and searches the first for reads of
+// diagnostics: between the statement's arrival and its record other tasks of the loop get turns.
 func TestPlanMissLeavesItsLoop(t *testing.T) {
 	g := startGateway(t, startScript(t, heavyBackend), func(o *Options) { o.Loops, o.Observers, o.StatementMemory = 1, nil, 16_777_214 })
 	if g.loops.Loops() == 0 {
@@ -216,7 +216,7 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 	c := mustConnect(t, g.addr)
 	idle(t, g) // on the loop
 	busy := onlySession(g)
-	type seen struct{ digesting, planning int }
+	type seen struct{ searching, digesting, planning int }
 	stop, stopped := make(chan struct{}), make(chan seen, 1)
 	must(t, g.loops.Go(func(task *netloop.Task) {
 		var n seen
@@ -228,6 +228,9 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 			default:
 			}
 			task.Yield()
+			if busy.modesUnknown && busy.phase.Load() == phaseBusy {
+				n.searching++
+			}
 			// On the loop: the session is suspended, by Block where it has the text and neither waits nor has sent it.
 			if q := busy.query; q != nil && len(q.rec.Text) > 0 && q.sent.IsZero() {
 				if q.rec.Digest == [16]byte{} {
@@ -248,8 +251,9 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 	}
 	close(stop)
 	n := testwait.Receive(t, "the task to end", stopped)
-	if n.digesting == 0 || n.planning == 0 {
-		t.Errorf("other tasks had %d turns while long statements were digested, and %d while new ones were parsed, want some", n.digesting, n.planning)
+	if n.searching == 0 || n.digesting == 0 || n.planning == 0 {
+		t.Errorf("other tasks had %d turns while the first long statement was searched, %d while long ones were digested, and %d while new ones were parsed, want some",
+			n.searching, n.digesting, n.planning)
 	}
 }
 

@@ -43,6 +43,48 @@ func (s *session) ensureModes() error {
 	return nil
 }
 
+// readsLastStatement reports whether the command may read the server's diagnostics of the previous statement,
+// which an internal query would replace. A long text is searched outside the loop.
+func (s *session) readsLastStatement() bool {
+	switch {
+	case s.msg.cmd != mysqlwire.ComQuery:
+		return false
+	case len(s.msg.body) < blockText:
+		return mayReadDiagnostics(s.msg.body)
+	}
+	return s.longReadsLastStatement()
+}
+
+func (s *session) longReadsLastStatement() (may bool) {
+	s.task.Block(func() { may = mayReadDiagnostics(s.msg.body) })
+	return may
+}
+
+// mayReadDiagnostics searches for words anywhere in the text, because the modes for reading it are not known.
+func mayReadDiagnostics(text []byte) bool {
+	for i, b := range text {
+		var word string
+		switch b | 0x20 {
+		case 'r':
+			word = "ROW_COUNT"
+		case 'f':
+			word = "FOUND_ROWS"
+		case 'w':
+			word = "WARNING"
+		case 'e':
+			word = "ERROR"
+		case 'd':
+			word = "DIAGNOSTICS"
+		default:
+			continue
+		}
+		if rest := text[i:]; len(rest) >= len(word) && isAny(rest[:len(word)], word) {
+			return true
+		}
+	}
+	return false
+}
+
 // forgetModes marks the modes as unknown: the next statement has no text in logs and is refused by rules
 // about its effects, and the modes are queried before the statement after it.
 func (s *session) forgetModes() {

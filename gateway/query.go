@@ -198,28 +198,3 @@ func (q *query) recordError() {
 func (q *query) keepText() {
 	q.rec.Text = bytes.Clone(q.rec.Text)
 }
-
-// readsLastStatement reports whether the command may read the server's diagnostics of the previous statement,
-// which an internal query would replace. It searches for words anywhere in the text, because the modes for
-// reading the text are not known.
-func (q *query) readsLastStatement() bool {
-	if q.msg.cmd != mysqlwire.ComQuery {
-		return false
-	}
-	for _, word := range [...]string{"row_count", "found_rows", "warning", "error", "diagnostics"} {
-		if containsFold(q.msg.body, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// containsFold reports whether text contains the word, which is of lower-case letters.
-func containsFold(text []byte, word string) bool {
-	for i := 0; i+len(word) <= len(text); i++ {
-		if text[i]|0x20 == word[0] && isAny(text[i:i+len(word)], word) {
-			return true
-		}
-	}
-	return false
-}

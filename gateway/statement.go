@@ -42,15 +42,15 @@ func (s *session) text() error {
 	return s.statement()
 }
 
-// longDigest is the length in bytes from which a text is digested outside the loop.
-const longDigest = 32 << 10
+// blockText is the length in bytes from which a text is read outside the loop.
+const blockText = 32 << 10
 
 // digestWork is the cost of digesting one byte, in bytes of a task's budget.
 const digestWork = 4
 
 // digest digests a statement that is buffered whole.
 func (s *session) digest(sql []byte) (d sqldigest.Digest) {
-	if len(sql) < longDigest {
+	if len(sql) < blockText {
 		return s.digester.Digest(sql, s.mode)
 	}
 	return s.digestLong(sql)
