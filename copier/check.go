@@ -76,8 +76,8 @@ func mayWriteTo(ctx context.Context, t *tabledef.Table, r *run) error {
 	if slices.Contains(r.o.Truncate, t.Spec.Target()) {
 		return nil
 	}
-	known, _, err := r.state.PhaseOf(ctx, r.to, t.Spec)
-	if err != nil || known != "" {
+	known, err := r.state.Known(ctx, r.to, t.Spec)
+	if err != nil || known {
 		return err
 	}
 	found, err := hasRows(ctx, t, r.to)
@@ -132,6 +132,9 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
 	}
 	if err := r.sameCascades(ctx); err != nil {
+		return err
+	}
+	if err := r.checkOwners(ctx); err != nil {
 		return err
 	}
 	for _, t := range r.tables {

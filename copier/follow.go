@@ -38,7 +38,7 @@ func (r *run) startTables(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if t.Start, err = state.Latest(append(followed[t.Spec.Target()], copied)...); err != nil {
+		if t.Start, err = state.Latest(append(followed[t.Spec.StateTarget()], copied)...); err != nil {
 			return fmt.Errorf("follow the changes of %s: %w", t.Spec.Source(), err)
 		}
 	}

@@ -132,6 +132,7 @@ type Options struct {
 
 	handover *cutover.Handover // of all parts of a Split; nil: none
 	number   int               // of the part there, from 0
+	merge    *mergePart        // nil: the copy is no part of a merge
 
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics

@@ -114,12 +114,18 @@ func recallTable(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, o 
 //
 // Indexes and keys that an earlier run has left out stay recorded until the table is recorded again.
 func restartTable(ctx context.Context, t *tabledef.Table, r *run) error {
+	if r.o.merge.emptied() {
+		return nil
+	}
 	if t.Create == "" {
 		if err := recallLeftOut(ctx, t, r); err != nil {
 			return err
 		}
 	}
 	if err := r.state.Empty(ctx, r.to, t.Spec); err != nil {
+		return err
+	}
+	if err := r.state.ForgetOthers(ctx, r.to, t.Spec); err != nil {
 		return err
 	}
 	if t.Create == "" {

@@ -207,7 +207,7 @@ func (r *run) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Pos
 	if err != nil {
 		return copied, err
 	}
-	if positions, ok := followed[spec.Target()]; ok {
+	if positions, ok := followed[spec.StateTarget()]; ok {
 		from, err := state.Latest(append(positions, copied)...)
 		if err != nil {
 			err = fmt.Errorf("follow the changes of %s: %w", spec.Source(), err)

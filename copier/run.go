@@ -115,6 +115,11 @@ type endError struct{ error }
 // run executes all phases. end cancels the work in progress.
 func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, error) {
 	fail := func(err error) { end(endError{err}) }
+	leave, err := r.o.merge.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := r.describe(ctx); err != nil {
 		return nil, err
 	}
@@ -127,6 +132,10 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	r.o.Restart, r.o.Truncate = false, nil // done: a later attempt must not restart again
+	leave()
+	if err := r.o.merge.ready(ctx); err != nil {
+		return nil, err
+	}
 	if r.cut.Past() {
 		if err := r.cut.Finish(ctx); err != nil {
 			return nil, err
@@ -388,6 +397,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 			return err
 		}
 		r.tables = append(r.tables, t)
+	}
+	if err := r.o.merge.sameDefinitions(r.from.Addr(), r.tables); err != nil {
+		return err
 	}
 	if err := r.findCascades(); err != nil {
 		return err

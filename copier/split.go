@@ -21,6 +21,7 @@ type Split struct {
 	parts   []*splitPart
 	control string
 	observe func(telemetry.Event)
+	merges  bool                    // the parts have several sources and one target: see NewMerge
 	cancel  context.CancelCauseFunc // set by Run
 
 	handover *cutover.Handover // nil: a command or UntilCaughtUp ends the parts
@@ -29,9 +30,10 @@ type Split struct {
 	end bool // all parts may end
 }
 
-// A splitPart is the copy to one target.
+// A splitPart is the copy to one target, or of a merge from one source.
 type splitPart struct {
 	o        Options
+	from     string // address of the source of a merge; empty: the parts have one source
 	socket   *Socket
 	caughtUp bool             // has caught up at least once; under Split.mu
 	mayEnd   bool             // under Split.mu
@@ -119,7 +121,7 @@ func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 				return
 			}
 			failing.Do(func() {
-				first = fmt.Errorf("copy to %s: %w", p.o.To.Addr, err)
+				first = fmt.Errorf("copy %s: %w", s.name(p), err)
 				s.cancel(fmt.Errorf("stopped, because another part has failed: %w", first))
 			})
 		})
@@ -138,7 +140,9 @@ func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 
 // partObserve passes on an event, and reports once that all targets have caught up.
 func (s *Split) partObserve(p *splitPart, e telemetry.Event) {
-	e.To = p.o.To.Addr
+	if e.From = p.from; !s.merges {
+		e.To = p.o.To.Addr
+	}
 	s.observe(e)
 	if e.Kind != telemetry.EventCaughtUp {
 		return
@@ -152,7 +156,11 @@ func (s *Split) partObserve(p *splitPart, e telemetry.Event) {
 	}
 	s.mu.Unlock()
 	if all {
-		s.observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: fmt.Sprintf("all %d targets have caught up with the source", len(s.parts))})
+		text := fmt.Sprintf("all %d targets have caught up with the source", len(s.parts))
+		if s.merges {
+			text = fmt.Sprintf("the target has caught up with all %d sources", len(s.parts))
+		}
+		s.observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: text})
 	}
 }
 
@@ -172,7 +180,7 @@ func (s *Split) partMayEnd(p *splitPart, may bool) bool {
 // partEnded records the last status of a part.
 func (s *Split) partEnded(p *splitPart, r *Report) {
 	last := telemetry.IdleStatus()
-	last.To, last.Phase = p.o.To.Addr, telemetry.RunFollowing
+	last.From, last.To, last.Phase = p.from, p.o.To.Addr, telemetry.RunFollowing
 	for i := range r.Tables {
 		t := &r.Tables[i]
 		last.Tables = append(last.Tables, telemetry.TableStatus{
@@ -185,6 +193,14 @@ func (s *Split) partEnded(p *splitPart, r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.last, p.ended = last, true
+}
+
+// name returns the name of a part for messages.
+func (s *Split) name(p *splitPart) string {
+	if s.merges {
+		return "from " + p.from
+	}
+	return "to " + p.o.To.Addr
 }
 
 func (s *Split) lastStatus(p *splitPart) telemetry.Status {
@@ -210,7 +226,7 @@ func (s *Split) change(c throttle.LimitChange) error {
 	var errs []error
 	for _, p := range s.active() {
 		if err := p.socket.current().change(c); err != nil {
-			errs = append(errs, fmt.Errorf("copy to %s: %w", p.o.To.Addr, err))
+			errs = append(errs, fmt.Errorf("copy %s: %w", s.name(p), err))
 		}
 	}
 	return errors.Join(errs...)
@@ -221,13 +237,13 @@ func (s *Split) finish() error {
 	active := s.active()
 	for _, p := range active {
 		if now := p.socket.current().status(); now.Phase != telemetry.RunFollowing || now.Follow == nil {
-			return fmt.Errorf("copy to %s: %w", p.o.To.Addr, errNotYet)
+			return fmt.Errorf("copy %s: %w", s.name(p), errNotYet)
 		}
 	}
 	var errs []error
 	for _, p := range active {
 		if err := p.socket.current().finish(); err != nil {
-			errs = append(errs, fmt.Errorf("copy to %s: %w; run finish again", p.o.To.Addr, err))
+			errs = append(errs, fmt.Errorf("copy %s: %w; run finish again", s.name(p), err))
 		}
 	}
 	return errors.Join(errs...)
@@ -246,18 +262,18 @@ func (s *Split) Status() telemetry.Status {
 			parts[i] = s.lastStatus(p)
 		}
 	}
-	return mergeStatus(parts)
+	return mergeStatus(parts, s.merges)
 }
 
-func mergeStatus(parts []telemetry.Status) telemetry.Status {
+func mergeStatus(parts []telemetry.Status, ofSources bool) telemetry.Status {
 	all := parts[0]
 	all.Parts, all.Tables, all.Waits, all.Progress, all.Verify, all.Follow = parts, []telemetry.TableStatus{}, []telemetry.WaitStatus{}, nil, nil, nil
-	var to []string
+	var from, to []string
 	follows, caughtUp, counted := true, true, true
 	var progress telemetry.CopyProgress
 	for i := range parts {
 		p := &parts[i]
-		to = append(to, p.To)
+		from, to = append(from, p.From), append(to, p.To)
 		if all.From == "" {
 			all.From = p.From
 		}
@@ -271,7 +287,11 @@ func mergeStatus(parts []telemetry.Status) telemetry.Status {
 			all.Throttle = p.Throttle
 		}
 		for _, t := range p.Tables {
-			t.Target = p.To + " " + t.Target
+			if ofSources {
+				t.Source = p.From + " " + t.Source
+			} else {
+				t.Target = p.To + " " + t.Target
+			}
 			all.Tables = append(all.Tables, t)
 		}
 		all.Waits = append(all.Waits, p.Waits...)
@@ -292,7 +312,11 @@ func mergeStatus(parts []telemetry.Status) telemetry.Status {
 			all.Follow = &slowest
 		}
 	}
-	all.To = strings.Join(to, ",")
+	if ofSources {
+		all.From = strings.Join(from, ",")
+	} else {
+		all.To = strings.Join(to, ",")
+	}
 	if counted {
 		progress.Percent /= float64(len(parts))
 		all.Progress = &progress

@@ -110,10 +110,24 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	t := w.run.tables[number]
 	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
 	var rows, bytes int64
+	var conflict state.ConflictWait
+	defer func() {
+		w.writer.Careful = false
+		conflict.End()
+	}()
 	for try, done := 1, false; !done; try++ {
 		var err error
 		if rows, bytes, err = w.tryCopy(ctx, t, c); err == nil {
 			break
+		}
+		if errors.Is(err, state.ErrDuplicate) && !w.writer.Careful {
+			w.writer.Careful = true
+			w.writer.Close() // rolls the transaction back
+			continue
+		}
+		if conflict.Wait(ctx, w.writer, err) {
+			try--
+			continue
 		}
 		if done, err = w.writer.Recover(ctx, &t.Target, c, err, try); err != nil {
 			return w.advised(err)
@@ -174,6 +188,11 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 	for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
 		if err != nil {
 			return 0, state.SourceError{Err: readError(t, err)}
+		}
+		if t.Target.Owned != nil {
+			if err := t.Target.Owned.CheckBatch(b); err != nil {
+				return 0, state.SourceError{Err: readError(t, err)}
+			}
 		}
 		if failed == nil {
 			bytes += int64(len(b.Bytes))

@@ -87,7 +87,7 @@ func (o *SumOptions) where(t *Table) string {
 	}
 	if o.Plan != nil {
 		for _, c := range o.Plan.Where {
-			all = append(all, fmt.Sprintf("COALESCE(CRC32(%s), 0) %% %d = %d", t.Columns[c.Column].ReadExpr(), c.Shard.Count, c.Shard.Index-1))
+			all = append(all, c.Shard.Condition(&t.Columns[c.Column]))
 		}
 	}
 	return strings.Join(all, " AND ")

@@ -14,6 +14,7 @@ import (
 type RowSQL struct {
 	replaceHead string
 	deleteHead  string
+	deleteTail  string
 	wraps       []Wrap
 	key         []keySQL
 	exact       bool
@@ -69,7 +70,7 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 		if len(key) > 1 {
 			k.equal = []string{"(", " AND "}[min(i, 1)] + Ident(c.Name) + "="
 		}
-		s.exact = s.exact && c.exactKey()
+		s.exact = s.exact && c.Exact()
 		s.key = append(s.key, k)
 	}
 	switch len(key) {
@@ -77,13 +78,39 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 		return nil, fmt.Errorf("table %s has no key among its columns", table)
 	case 1:
 		s.deleteHead += Ident(columns[key[0]].Name) + " IN ("
+		s.deleteTail = ")"
 	}
 	return s, nil
 }
 
-// exactKey reports whether two values of the column are equal on the server if and only if they have the same
+// Guarded returns a copy whose DELETE statements delete only rows for which the condition is true. With insert, rows are added by INSERT, which
+// fails where REPLACE deletes other rows.
+func (s *RowSQL) Guarded(condition string, insert bool) *RowSQL {
+	g := *s
+	g.deleteTail += " AND (" + condition + ")"
+	if len(g.key) > 1 {
+		g.deleteHead += "("
+		g.deleteTail = ")" + g.deleteTail
+	}
+	if insert {
+		g.replaceHead = "INSERT" + strings.TrimPrefix(g.replaceHead, "REPLACE")
+	}
+	return &g
+}
+
+// HasKey reports whether no value of the row's key is NULL.
+func (s *RowSQL) HasKey(row mysqlwire.TextRow) bool {
+	for i := range s.key {
+		if row[s.key[i].column] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Exact reports whether two values of the column are equal on the server if and only if they have the same
 // bytes in rows of ReadExpr.
-func (c *Column) exactKey() bool {
+func (c *Column) Exact() bool {
 	switch c.kind() {
 	case kindInteger, kindTemporal, kindBinary, kindBit, kindName:
 		return true
@@ -152,10 +179,7 @@ func (s *RowSQL) AppendKey(dst []byte, row mysqlwire.TextRow, first bool) []byte
 
 // AppendDeleteTail ends a DELETE statement.
 func (s *RowSQL) AppendDeleteTail(dst []byte) []byte {
-	if len(s.key) == 1 {
-		dst = append(dst, ')')
-	}
-	return dst
+	return append(dst, s.deleteTail...)
 }
 
 // AppendKeyBytes appends the key's values with their lengths: the same bytes for equal keys if ExactKey. It

@@ -31,6 +31,11 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 // Has reports whether the rows with this value belong to the shard. It does not allocate.
 func (s Shard) Has(value []byte) bool { return ShardKey(value)%uint32(s.Count) == uint32(s.Index-1) }
 
+// Condition returns the condition in SQL that a column's value belongs to the shard.
+func (s Shard) Condition(c *Column) string {
+	return fmt.Sprintf("COALESCE(CRC32(%s), 0) %% %d = %d", c.ReadExpr(), s.Count, s.Index-1)
+}
+
 // ShardKey returns the number that determines the shard: MySQL's CRC32 of the value's bytes, and 0 for NULL.
 // It does not allocate.
 func ShardKey(value []byte) uint32 { return crc32.ChecksumIEEE(value) }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -91,7 +90,7 @@ type copyFlags struct {
 
 // runCopy copies, or prints the plan of a copy.
 func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logger, stdout, stderr io.Writer) error {
-	if len(c.Shards) > 0 {
+	if len(c.Shards) > 0 || len(c.Sources) > 0 {
 		return runSplit(ctx, c, once, log, stdout, stderr)
 	}
 	o, err := copyOptions(c)
@@ -243,21 +242,6 @@ func copyThrottle(c *config.Copy, authorities *x509.CertPool) throttle.Options {
 		o.Server = mysqlServer(asked, c.FromTLS, authorities)
 	}
 	return o
-}
-
-// copyControl returns the path of the control socket, empty if it is disabled.
-func copyControl(c *config.Copy) (string, error) {
-	switch c.Control {
-	case config.ControlOff:
-		return "", nil
-	case config.ControlAuto:
-		dir, err := copier.ControlDir()
-		if err != nil || len(c.Tables) == 0 {
-			return "", err
-		}
-		return filepath.Join(dir, copier.ControlName(string(c.To.MySQL.Addr), c.Tables)), nil
-	}
-	return c.Control, nil
 }
 
 // remoteOptions returns the options for reading from --from tare://….
@@ -424,29 +408,24 @@ func printVerified(w io.Writer, t copier.TableReport) error {
 	return nil
 }
 
-// runSplit copies tables to several targets, or prints the plans.
+// runSplit copies tables to several targets or from several sources, or prints the plans.
 func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logger, stdout, stderr io.Writer) error {
-	parts := make([]copier.Options, len(c.Shards))
-	for i := range parts {
-		o, err := copyOptions(c.Part(i))
-		if err != nil {
-			return err
-		}
-		o.Restart, o.Truncate, o.Metrics = once.restart, once.truncate, &copier.Metrics{}
-		parts[i] = o
+	parts, err := newCopyParts(c, once)
+	if err != nil {
+		return err
 	}
 	if once.dryRun {
-		if err := checkHandover(ctx, c, parts); err != nil {
+		if err := checkHandover(ctx, c, parts.options); err != nil {
 			return err
 		}
-		return planSplit(ctx, parts, once.json, stdout)
+		return parts.plan(ctx, once.json, stdout)
 	}
 	control, err := splitControl(c)
 	if err != nil {
 		return err
 	}
 	var screen copyScreen
-	split, err := copier.NewSplit(parts, control, func(e telemetry.Event) { screen.observe(e) })
+	split, err := parts.start(control, func(e telemetry.Event) { screen.observe(e) })
 	if err != nil {
 		return err
 	}
@@ -466,9 +445,9 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 		screen = lineScreen(stderr) // bars have a line per table, and here each table is copied several times
 	}
 	screen = pages.recent.of(screen)
-	metrics := make([]prometheus.Collector, len(parts))
-	for i := range parts {
-		metrics[i] = prometheus.WrapCollectorWith(prometheus.Labels{"target": parts[i].To.Addr}, parts[i].Metrics)
+	metrics := make([]prometheus.Collector, len(parts.options))
+	for i := range metrics {
+		metrics[i] = prometheus.WrapCollectorWith(prometheus.Labels{parts.label(): parts.names[i]}, parts.options[i].Metrics)
 	}
 	s := newCopyServer("copy", c.HTTPAccess, metrics[0], log)
 	s.Metrics.MustRegister(metrics[1:]...)
@@ -482,20 +461,74 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 	if err != nil {
 		return copyError(ctx, err)
 	}
-	return printSplitReports(stdout, parts, reports, once.json)
+	return parts.printReports(stdout, reports, once.json)
 }
 
-// planSplit prints the plan of each part.
-func planSplit(ctx context.Context, parts []copier.Options, asJSON bool, stdout io.Writer) error {
-	plans, err := copier.PlanSplit(ctx, parts)
+// copyParts are the parts of a copy to several targets or from several sources.
+type copyParts struct {
+	options []copier.Options
+	names   []string // addresses of the targets or sources
+	merges  bool     // from several sources
+}
+
+func newCopyParts(c *config.Copy, once copyFlags) (*copyParts, error) {
+	p := &copyParts{merges: len(c.Sources) > 0}
+	servers, part := c.Shards, c.Part
+	if p.merges {
+		servers, part = c.Sources, c.SourcePart
+	}
+	for i, u := range servers {
+		o, err := copyOptions(part(i))
+		if err != nil {
+			return nil, err
+		}
+		o.Restart, o.Truncate, o.Metrics = once.restart, once.truncate, &copier.Metrics{}
+		p.options, p.names = append(p.options, o), append(p.names, string(u.Addr))
+	}
+	return p, nil
+}
+
+// start returns the copy of all parts, which has not started.
+func (p *copyParts) start(control string, observe func(telemetry.Event)) (*copier.Split, error) {
+	if p.merges {
+		return copier.NewMerge(p.options, p.names, control, observe)
+	}
+	return copier.NewSplit(p.options, control, observe)
+}
+
+// label returns the name of the label of metrics by which the parts differ.
+func (p *copyParts) label() string {
+	if p.merges {
+		return "source"
+	}
+	return "target"
+}
+
+// heading returns the line above the output about a part.
+func (p *copyParts) heading(i int) string {
+	if p.merges {
+		return "from " + p.names[i] + ":\n"
+	}
+	return "to " + p.names[i] + ":\n"
+}
+
+// plan prints the plan of each part.
+func (p *copyParts) plan(ctx context.Context, asJSON bool, stdout io.Writer) error {
+	var plans [][]copier.PlannedTable
+	var err error
+	if p.merges {
+		plans, err = copier.PlanMerge(ctx, p.options, p.names)
+	} else {
+		plans, err = copier.PlanSplit(ctx, p.options)
+	}
 	if err != nil {
 		return err
 	}
 	for i, planned := range plans {
 		if !asJSON {
-			fmt.Fprintf(stdout, "to %s:\n", parts[i].To.Addr)
-			for _, p := range planned {
-				fmt.Fprintf(stdout, "%s: %s\n", p.Target, p.Spec)
+			fmt.Fprint(stdout, p.heading(i))
+			for _, t := range planned {
+				fmt.Fprintf(stdout, "%s: %s\n", t.Target, t.Spec)
 			}
 		}
 		if err := printPlan(stdout, planned, asJSON); err != nil {
@@ -505,43 +538,31 @@ func planSplit(ctx context.Context, parts []copier.Options, asJSON bool, stdout 
 	return nil
 }
 
-// splitControl returns the path of the control socket of all parts, empty if it is disabled.
-func splitControl(c *config.Copy) (string, error) {
-	if c.Control != config.ControlAuto {
-		return copyControl(c)
-	}
-	dir, err := copier.ControlDir()
-	if err != nil {
-		return "", err
-	}
-	addrs := make([]string, len(c.Shards))
-	for i, u := range c.Shards {
-		addrs[i] = string(u.Addr)
-	}
-	return filepath.Join(dir, copier.ControlName(strings.Join(addrs, ","), c.Tables)), nil
-}
-
-// printSplitReports prints the report of each part and the verified rows of all. It returns an error if rows differ.
-func printSplitReports(w io.Writer, parts []copier.Options, reports []*copier.Report, asJSON bool) error {
+// printReports prints the report of each part and the verified rows of all. It returns an error if rows differ.
+func (p *copyParts) printReports(w io.Writer, reports []*copier.Report, asJSON bool) error {
 	var errs []error
 	for i, r := range reports {
-		to := parts[i].To.Addr
 		if asJSON {
-			if err := json.NewEncoder(w).Encode(struct {
+			line := struct {
 				Event string `json:"event"`
+				From  string `json:"from,omitempty"`
 				To    string `json:"to"`
 				*copier.Report
-			}{"report", to, r}); err != nil {
+			}{Event: "report", To: p.options[i].To.Addr, Report: r}
+			if p.merges {
+				line.From = p.names[i]
+			}
+			if err := json.NewEncoder(w).Encode(line); err != nil {
 				return err
 			}
 		} else {
-			fmt.Fprintf(w, "to %s:\n", to)
+			fmt.Fprint(w, p.heading(i))
 			if err := printCopyReport(w, r, false); err != nil {
 				return err
 			}
 		}
 		if err := verifyError(r); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", to, err))
+			errs = append(errs, fmt.Errorf("%s: %w", p.names[i], err))
 		}
 	}
 	if !asJSON {
@@ -555,7 +576,7 @@ func printSplitReports(w io.Writer, parts []copier.Options, reports []*copier.Re
 				}
 			}
 			if verified {
-				fmt.Fprintf(w, "%s: verified in all %d targets: %s in total\n", reports[0].Tables[i].Source, len(reports), quantity.Of(rows, "row"))
+				fmt.Fprintf(w, "%s: verified in all %d %ss: %s in total\n", reports[0].Tables[i].Source, len(reports), p.label(), quantity.Of(rows, "row"))
 			}
 		}
 	}

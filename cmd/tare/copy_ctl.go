@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -266,4 +268,35 @@ func alterWayText(a *telemetry.AlterStatus) string {
 		return ""
 	}
 	return fmt.Sprintf(", by %s (%s)", a.Way, a.Why)
+}
+
+// copyControl returns the path of the control socket, empty if it is disabled.
+func copyControl(c *config.Copy) (string, error) {
+	switch c.Control {
+	case config.ControlOff:
+		return "", nil
+	case config.ControlAuto:
+		dir, err := copier.ControlDir()
+		if err != nil || len(c.Tables) == 0 {
+			return "", err
+		}
+		return filepath.Join(dir, copier.ControlName(string(c.To.MySQL.Addr), c.Tables)), nil
+	}
+	return c.Control, nil
+}
+
+// splitControl returns the path of the control socket of all parts, empty if it is disabled.
+func splitControl(c *config.Copy) (string, error) {
+	if c.Control != config.ControlAuto || len(c.Sources) > 0 {
+		return copyControl(c)
+	}
+	dir, err := copier.ControlDir()
+	if err != nil {
+		return "", err
+	}
+	addrs := make([]string, len(c.Shards))
+	for i, u := range c.Shards {
+		addrs[i] = string(u.Addr)
+	}
+	return filepath.Join(dir, copier.ControlName(strings.Join(addrs, ","), c.Tables)), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -113,11 +114,11 @@ func jsonScreen(w io.Writer) copyScreen {
 	}}
 }
 
-// eventText formats an event that people should see immediately, with its target if there are several; it is empty for others.
+// eventText formats an event that people should see immediately, with its target or source if there are several; it is empty for others.
 func eventText(e telemetry.Event) string {
 	text := targetEventText(e)
-	if text != "" && e.To != "" {
-		text = e.To + ": " + text
+	if part := cmp.Or(e.From, e.To); text != "" && part != "" {
+		text = part + ": " + text
 	}
 	return text
 }
@@ -193,8 +194,8 @@ func lineScreen(w io.Writer) copyScreen {
 		if now := time.Now(); now.Sub(notified) >= linePause {
 			notified = now
 			if e.Kind == telemetry.EventLag {
-				if e.To != "" {
-					fmt.Fprint(w, e.To+": ")
+				if part := cmp.Or(e.From, e.To); part != "" {
+					fmt.Fprint(w, part+": ")
 				}
 				fmt.Fprintln(w, lagText(e.Lag))
 				return

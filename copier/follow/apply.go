@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -55,7 +56,11 @@ type applier struct {
 type applyTable struct {
 	sql      *rowstream.RowSQL
 	loose    bool                // only the last image of a key is applied, and keys may be distributed
+	owned    *tabledef.Owned     // nil unless several sources have rows of the table
 	cascades []*rowstream.RowSQL // actions of its foreign keys, by the number of the Cascade; nil for keys that are not derived
+
+	// displaced delete the rows of the same source that have a unique key of a new row, before it is inserted; empty if rows are written by REPLACE.
+	displaced []*rowstream.RowSQL
 }
 
 // A keyEntry is the state of a key within a batch.
@@ -79,7 +84,7 @@ type statement struct {
 	from, to int
 	rows     int
 	kind     stmtKind
-	cascade  uint8 // of cascadeRows: number of the Cascade
+	cascade  uint8 // of cascadeRows: number of the Cascade; of displacedRows: of the key
 }
 
 // A stmtKind is the kind of a statement.
@@ -88,7 +93,8 @@ type stmtKind uint8
 const (
 	replaceRows stmtKind = iota
 	deleteRows
-	cascadeRows // the action of a foreign key
+	cascadeRows   // the action of a foreign key
+	displacedRows // DELETE by a unique key, before the rows are inserted
 )
 
 const (
@@ -160,6 +166,11 @@ func (a *applier) plan(b *binlog.ChangeBatch) error {
 			if err := a.readAfter(rows, c.After); err != nil {
 				return err
 			}
+			if o := a.tables[c.Table].owned; o != nil {
+				if err := o.Check(a.after); err != nil {
+					return err
+				}
+			}
 		}
 		if c.Kind == binlog.Cascaded {
 			a.cascade(c)
@@ -195,9 +206,27 @@ func (a *applier) strict(c *binlog.Change) {
 	if c.Before >= 0 && (c.After < 0 || !a.sameKey(sql)) {
 		a.appendKey(s, t, a.before)
 	}
-	if c.After >= 0 {
+	switch {
+	case c.After < 0:
+	case len(a.tables[t].displaced) > 0:
+		a.insertAlone(s, t)
+	default:
 		a.appendRow(s, t, a.after)
 	}
+}
+
+// insertAlone appends the after image as a statement of one row, because two rows of an INSERT may have the same value of a unique key. Before it,
+// the rows of the same source that have one of its keys are deleted.
+func (a *applier) insertAlone(s *script, t int) {
+	for i, k := range a.tables[t].displaced {
+		if k.HasKey(a.after) {
+			first := a.openStatement(s, t, displacedRows, uint8(i))
+			s.text = k.AppendKey(s.text, a.after, first)
+			s.countRow()
+		}
+	}
+	a.appendRow(s, t, a.after)
+	a.closeStatement(s, t)
 }
 
 // cascade appends the action of a foreign key on its table, in order among the changes of that table. It does
@@ -270,15 +299,17 @@ func (a *applier) rehash() {
 	}
 }
 
-// writeKeys writes the statements for the recorded keys: first the deletions, then the rows.
+// writeKeys writes the statements for the recorded keys: first the deletions, then the rows. Before rows that are inserted, their keys are
+// deleted too.
 func (a *applier) writeKeys(b *binlog.ChangeBatch) error {
 	for _, deleted := range [...]bool{true, false} {
 		for i := range a.keys {
 			e := &a.keys[i]
-			if e.deleted != deleted {
+			t := int(e.table)
+			displaces := deleted && len(a.tables[t].displaced) > 0
+			if e.deleted != deleted && !displaces {
 				continue
 			}
-			t := int(e.table)
 			if err := a.readAfter(&b.Tables[t], e.image); err != nil {
 				return err
 			}
@@ -328,6 +359,8 @@ func (a *applier) openStatement(s *script, t int, kind stmtKind, cascade uint8) 
 		s.text = a.tables[t].sql.AppendDeleteHead(s.text)
 	case cascadeRows:
 		s.text = a.tables[t].cascades[cascade].AppendDeleteHead(s.text)
+	case displacedRows:
+		s.text = a.tables[t].displaced[cascade].AppendDeleteHead(s.text)
 	}
 	return true
 }
@@ -343,6 +376,8 @@ func (a *applier) closeStatement(s *script, t int) {
 		s.text = a.tables[t].sql.AppendDeleteTail(s.text)
 	case cascadeRows:
 		s.text = a.tables[t].cascades[last.cascade].AppendDeleteTail(s.text)
+	case displacedRows:
+		s.text = a.tables[t].displaced[last.cascade].AppendDeleteTail(s.text)
 	}
 	last.to = len(s.text)
 	s.open = false

@@ -130,11 +130,16 @@ func New(o Options) (*Follower, error) {
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", t.Spec.Target(), err)
 		}
+		owned := t.Target.Owned
+		var displaced []*rowstream.RowSQL
+		if owned != nil {
+			sql, displaced = owned.Guard(sql), owned.Keys
+		}
 		cascades, err := t.CascadeSQL()
 		if err != nil {
 			return nil, err
 		}
-		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades})
+		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades, owned: owned, displaced: displaced})
 		f.targets = append(f.targets, &t.Target)
 		f.options.Tables = append(f.options.Tables, t.Source)
 		f.options.Plans, f.options.Before = append(f.options.Plans, t.Events), append(f.options.Before, t.Key)

@@ -14,12 +14,19 @@ import (
 // That is correct even after a COMMIT whose response was lost, because the same rows result.
 func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, number int, note *binlog.Position) error {
 	err := w.Connect(ctx)
+	var conflict state.ConflictWait
+	defer conflict.End()
 	for try := 1; ; try++ {
 		if err == nil {
 			err = w.Waiting("changes", func() error { return tryBatch(ctx, w, f, a, number, note) })
 		}
 		if err == nil {
 			return nil
+		}
+		if conflict.Wait(ctx, w, err) {
+			err = w.Connect(ctx)
+			try--
+			continue
 		}
 		if ctx.Err() != nil || !w.Retryable(err) || try == state.MaxTries {
 			return fmt.Errorf("apply changes to %s: %w", w.Cfg.Addr, state.WithAdvice(err))
@@ -44,7 +51,7 @@ func tryBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, num
 		s := a.script(number, t)
 		for i := range s.statements {
 			if err := applyStatement(ctx, w, f.targets[t], s, &s.statements[i]); err != nil {
-				return err
+				return state.Conflict(ctx, w.Conn, f.targets[t], err, s.deletesBefore(i))
 			}
 		}
 	}
@@ -77,4 +84,14 @@ func applyStatement(ctx context.Context, w *state.Writer, t *tabledef.Target, s 
 		class = state.KeysDeleted
 	}
 	return w.Expected(ctx, t, class, res.Warnings)
+}
+
+// deletesBefore returns the statements before the given one that delete rows by their keys, the nearest first.
+func (s *script) deletesBefore(number int) (all [][]byte) {
+	for i := number - 1; i >= 0; i-- {
+		if st := &s.statements[i]; st.kind == deleteRows || st.kind == displacedRows {
+			all = append(all, s.text[st.from:st.to])
+		}
+	}
+	return all
 }

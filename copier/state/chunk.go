@@ -37,11 +37,15 @@ func (w *Writer) Begin(ctx context.Context, t *tabledef.Target) (*ChunkWriter, e
 	c := &ChunkWriter{w: w, t: t}
 	if !w.insert { // LOCAL without REPLACE would mean IGNORE: wrong rows would be dropped with a warning
 		list, set := rowstream.LoadColumns(t.Columns)
-		c.head = "LOAD DATA LOCAL INFILE 'tare' REPLACE INTO TABLE " + t.Spec.TargetSQL() + " " + rowstream.LoadFormat + " " + list + set
+		replace := " REPLACE"
+		if t.Owned != nil && t.Owned.Inserts { // IGNORE: rows with a duplicate key are skipped and counted
+			replace = ""
+		}
+		c.head = "LOAD DATA LOCAL INFILE 'tare'" + replace + " INTO TABLE " + t.Spec.TargetSQL() + " " + rowstream.LoadFormat + " " + list + set
 		return c, nil
 	}
 	c.head = "INSERT INTO "
-	if w.Follows {
+	if w.Follows && (t.Owned == nil || !t.Owned.Inserts) {
 		c.head = "REPLACE INTO "
 	}
 	var list string
@@ -52,6 +56,9 @@ func (w *Writer) Begin(ctx context.Context, t *tabledef.Target) (*ChunkWriter, e
 
 // Write writes a batch.
 func (c *ChunkWriter) Write(ctx context.Context, b *rowstream.Batch) error {
+	if c.w.Careful {
+		return c.writeCarefully(ctx, b)
+	}
 	if c.w.insert {
 		return c.insert(ctx, b)
 	}
@@ -98,6 +105,9 @@ func (c *ChunkWriter) insert(ctx context.Context, b *rowstream.Batch) error {
 		}
 		w.Text = sql
 		res, err := w.Conn.ExecBytes(ctx, sql)
+		if c.t.Owned != nil && isDuplicate(err) {
+			return fmt.Errorf("%w: %w", ErrDuplicate, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -124,6 +134,9 @@ func (c *ChunkWriter) Settle(ctx context.Context) error {
 	res, err := c.w.Conn.EndLoad(ctx)
 	if err != nil {
 		return err
+	}
+	if c.t.Owned != nil && c.t.Owned.Inserts && res.Skipped != 0 {
+		return ErrDuplicate
 	}
 	if res.Records != uint64(c.sent) || res.Skipped != 0 || res.Deleted != 0 && !c.w.Follows {
 		return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", ErrRows, c.sent, res.Records, res.Skipped, res.Deleted)

@@ -39,6 +39,9 @@ const (
 
 const errNoSuchTable = 1146
 
+// errDuplicateEntry is the error of a server for a row whose unique key another row has.
+const errDuplicateEntry = 1062
+
 // Errors of servers whose disk, tablespace or temporary table is full.
 const (
 	errWriteFile  = 3

@@ -47,7 +47,7 @@ func (s State) CreateFollow(ctx context.Context, c *mysqlconn.Client) error {
 func (s State) Followed(source string, tables []tabledef.Spec) *Following {
 	names := make([]string, len(tables))
 	for i := range tables {
-		names[i] = tables[i].Target()
+		names[i] = tables[i].StateTarget()
 	}
 	slices.Sort(names)
 	f := &Following{State: s, Source: source, Targets: strings.Join(names, "\n")}

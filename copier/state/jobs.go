@@ -20,7 +20,7 @@ const maxJobs = 1000
 // A Job is the recorded state of one table that was copied or is being copied to a target. Its JSON is
 // stable.
 type Job struct {
-	Target  string `json:"target"` // schema and table
+	Target  string `json:"target"` // schema and table, and the number of the source if several are merged
 	Source  string `json:"source"` // identity of the server that the rows come from; an address in records of earlier versions
 	Spec    string `json:"spec"`   // the rows and columns; may contain values of a condition
 	Phase   string `json:"phase"`  // copying, indexing or finished
@@ -67,7 +67,7 @@ func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error
 // readJob parses a row of Jobs' statement.
 func readJob(row mysqlwire.TextRow) (Job, error) {
 	j := Job{
-		Target: string(row[0]) + "." + string(row[1]), Source: string(row[3]), Spec: string(row[4]), Phase: string(row[5]),
+		Target: string(row[0]) + "." + strings.TrimSuffix(string(row[1]), " "), Source: string(row[3]), Spec: string(row[4]), Phase: string(row[5]),
 		Indexes: strings.Count(string(row[6]), "\n"), AllCut: string(row[12]) != "0",
 	}
 	var errs [5]error

@@ -120,7 +120,7 @@ func newEpoch() string {
 func (l *Lease) replaceEpochs(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	for _, spec := range specs {
 		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
 			return err
 		}
 	}
@@ -234,9 +234,14 @@ func ExecExact(ctx context.Context, c *mysqlconn.Client, sql string, affected ..
 }
 
 // LockName returns the name of a run's lock on a target table. Such names have at most 64 characters in
-// MySQL, which computes no SHA1 since 9.6.
+// MySQL, which computes no SHA1 since 9.6. If several sources are merged, each has a lock, and that of the first is the one
+// of a copy from a single source.
 func LockName(spec *tabledef.Spec) string {
-	return fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(spec.Target())))
+	name := spec.Target()
+	if spec.Owner != nil && spec.Owner.Source > 0 {
+		name = spec.StateTarget()
+	}
+	return fmt.Sprintf("tare.copy.%x", sha1.Sum([]byte(name)))
 }
 
 func indexLockName(spec *tabledef.Spec) string {

@@ -115,9 +115,9 @@ func (s State) Create(ctx context.Context, c *mysqlconn.Client) error {
 ) ENGINE=InnoDB COMMENT='foreign keys that tare copy is to create after the rows'`)
 }
 
-// RowsOf returns the condition for the rows of one target table.
+// RowsOf returns the condition for the rows of one target table, or of one of its sources if there are several.
 func RowsOf(s *tabledef.Spec) string {
-	return " WHERE target_schema = " + rowstream.Quote(s.ToSchema) + " AND target_table = " + rowstream.Quote(s.ToName)
+	return " WHERE target_schema = " + rowstream.Quote(s.ToSchema) + " AND target_table = " + rowstream.Quote(s.StateName())
 }
 
 // Load returns the records of a target table, or nil if there are none. It waits for transactions that are
@@ -210,7 +210,7 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 			return err
 		}
 		err := ExecExact(ctx, c, "INSERT INTO "+s.Tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(source)+", "+rowstream.Quote(text)+", "+
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(source)+", "+rowstream.Quote(text)+", "+
 			rowstream.Quote(string(tabledef.Copying))+", "+rowstream.Quote(position)+", "+rowstream.Quote(lines.String())+", UTC_TIMESTAMP())", 1)
 		if err != nil {
 			return err
@@ -232,7 +232,7 @@ func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.
 func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		if err := ExecExact(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
 			") ON DUPLICATE KEY UPDATE chunk = chunk"); err != nil {
 			return err
 		}
@@ -354,7 +354,7 @@ func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	}
 	for _, k := range keys {
 		if err := ExecExact(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+rowstream.Quote(k.Name)+", "+rowstream.Quote(k.Definition)+", "+rowstream.Quote(k.Referred)+")", 1); err != nil {
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+rowstream.Quote(k.Name)+", "+rowstream.Quote(k.Definition)+", "+rowstream.Quote(k.Referred)+")", 1); err != nil {
 			return err
 		}
 	}
@@ -389,7 +389,7 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	}
 	return s.Write(ctx, c, spec, func() error {
 		return ExecExact(ctx, c, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+rowstream.Quote(string(text))+", "+rowstream.Quote(d.Upto.String())+", '')", 1, 2)
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+rowstream.Quote(string(text))+", "+rowstream.Quote(d.Upto.String())+", '')", 1, 2)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		return ExecExact(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+", "+strconv.Itoa(k.Number)+")", 1, 2)
+			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+strconv.Itoa(k.Number)+")", 1, 2)
 	})
 }
 

@@ -25,6 +25,7 @@ type Writer struct {
 	Waits    *telemetry.Waits // of the run; may be nil
 	Follows  bool             // rows may displace others, which later applied changes restore
 	Observe  func(telemetry.Event)
+	Careful  bool // chunks of a table with rows of several sources are written row by row: see ErrDuplicate
 
 	Table string // the source table being written, for events; empty: changes of all tables
 	Chunk int    // likewise

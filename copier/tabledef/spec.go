@@ -30,6 +30,9 @@ type Spec struct {
 
 	// Mapping, unless nil, is of a target with another definition in the same server.
 	Mapping *Mapping
+
+	// Owner, unless nil, is of a target table that has rows of several sources.
+	Owner *Owner
 }
 
 // A ColumnSpec is a column and its name in the target.
@@ -69,6 +72,9 @@ func (s *Spec) Text() string {
 	}
 	if l := s.Lookup; l != nil {
 		fmt.Fprintf(&b, "; lookup %s in %s.%s=%d/%d", l.Column, l.Schema, l.Table, l.Number+1, l.Count)
+	}
+	if o := s.Owner; o != nil {
+		fmt.Fprintf(&b, "; from source %d of %d by %s", o.Source+1, len(o.Sources), o.clause)
 	}
 	if s.Mapping != nil {
 		b.WriteString("; altered by " + s.Mapping.Text)

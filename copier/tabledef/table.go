@@ -91,6 +91,11 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 			return nil, err
 		}
 	}
+	if spec.Owner != nil {
+		if err := t.own(there); err != nil {
+			return nil, err
+		}
+	}
 	if !o.KeepIndexes {
 		t.DeferredIndexes = SecondaryIndexes(there)
 	}
@@ -246,6 +251,7 @@ func (t *Table) CopiedAt() (binlog.Position, error) {
 type Target struct {
 	Spec    *Spec
 	Columns []rowstream.Column
+	Owned   *Owned // nil unless several sources have rows of it
 }
 
 // CascadeSQL returns the statements of the actions of the table's foreign keys, by the number of the Cascade;

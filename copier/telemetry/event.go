@@ -55,7 +55,8 @@ type Event struct {
 
 	Text string `json:"text,omitempty"`
 
-	To string `json:"to,omitempty"` // address of the target, if there are several
+	From string `json:"from,omitempty"` // address of the source, if there are several
+	To   string `json:"to,omitempty"`   // address of the target, if there are several
 }
 
 // A NotCopied lists the objects of one kind in a schema of the source that a copy does not include.

@@ -23,7 +23,7 @@ type Status struct {
 	Follow   *FollowStatus   `json:"follow,omitempty"` // if it follows the source
 	Verify   *VerifyStatus   `json:"verify,omitempty"` // if it verifies
 	Alter    *AlterStatus    `json:"alter,omitempty"`  // if it alters a table
-	Parts    []Status        `json:"parts,omitempty"`  // per target, if there are several
+	Parts    []Status        `json:"parts,omitempty"`  // per target or source, if there are several
 }
 
 // StatusVersion is the current Status.Version.

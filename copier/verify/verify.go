@@ -139,6 +139,9 @@ type comparison struct {
 // newComparison prepares the comparison of a table.
 func newComparison(t *tabledef.Table, there *rowstream.Table) (*comparison, error) {
 	c := &comparison{t: t, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
+	if o := t.Target.Owned; o != nil { // the rows of other sources are compared with those
+		c.there.Where = o.Condition()
+	}
 	target := *there
 	target.Key, target.Descending, c.target = nil, t.Source.Descending, &target
 	for i := range t.Target.Columns {

@@ -28,6 +28,9 @@ type Copy struct {
 
 	Tables []tabledef.Spec // with the clauses of the options below
 
+	Sources []ControlURL      // several sources, in place of From
+	Merge   [][]tabledef.Spec // the tables of each of them
+
 	Shards []ControlURL      // several targets, in place of To
 	Split  [][]tabledef.Spec // the tables of each of them
 
@@ -79,6 +82,7 @@ func NewCopy() *Copy {
 		Name: "to", Kind: "url",
 		Help: "account on the target; or file:///directory or s3://bucket/prefix for a dump; required",
 	}, parseCopyTarget, CopyTarget.String)
+	c.declareMerge(s)
 	c.declareSplit(s)
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from; required for a tare:// address that is not loopback")
 	c.FromToken.declare(s, "from-", "token of --from tare://…")
@@ -148,7 +152,7 @@ func (c *Copy) Validate() error {
 	if len(c.Tables) > 0 && c.Selection.Empty() {
 		errs = append(errs, c.Clauses(c.Tables))
 	}
-	errs = append(errs, c.validateSplit()...)
+	errs = append(append(errs, c.validateMerge()...), c.validateSplit()...)
 	return errors.Join(errs...)
 }
 
@@ -173,7 +177,7 @@ func (c *Copy) Clauses(tables []tabledef.Spec) error {
 // Ready returns an error that names missing options.
 func (c *Copy) Ready() error {
 	var errs []error
-	if !c.From.given() {
+	if !c.From.given() && len(c.Sources) == 0 {
 		errs = append(errs, errors.New("--from is required, such as --from mysql://app@db1"))
 	}
 	if c.To.MySQL.Addr == "" && !c.To.IsDump() && len(c.Shards) == 0 {
