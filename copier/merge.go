@@ -72,7 +72,7 @@ func mergeable(parts []Options) error {
 
 // joinParts returns the options of the parts, which know each other.
 func joinParts(parts []Options) []Options {
-	m := &merging{turn: make(chan struct{}, 1), prepared: make([]chan struct{}, len(parts)), first: make(map[string]*rowstream.Table)}
+	m := &merging{turn: make(chan struct{}, 1), applies: make(chan struct{}, 1), prepared: make([]chan struct{}, len(parts)), first: make(map[string]*rowstream.Table)}
 	all := slices.Clone(parts)
 	for i := range all {
 		m.prepared[i] = make(chan struct{})
@@ -84,6 +84,7 @@ func joinParts(parts []Options) []Options {
 // A merging is the state that the parts of a merge share.
 type merging struct {
 	turn     chan struct{}   // a semaphore: acquired while a part is prepared
+	applies  chan struct{}   // follow.Options.Turn
 	prepared []chan struct{} // closed once a part was prepared for the first time
 
 	mu    sync.Mutex
@@ -136,6 +137,14 @@ func awaitClosed(ctx context.Context, done <-chan struct{}) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// applying returns the semaphore for changes that are applied by one part at a time.
+func (p *mergePart) applying() chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.applies
 }
 
 // emptied reports whether another part has emptied the target tables for --restart.

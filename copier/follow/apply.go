@@ -77,6 +77,7 @@ type script struct {
 	text       []byte
 	statements []statement
 	open       bool // the last statement accepts more rows
+	insertion  insertion
 }
 
 // A statement is a part of a script's text.
@@ -84,7 +85,7 @@ type statement struct {
 	from, to int
 	rows     int
 	kind     stmtKind
-	cascade  uint8 // of cascadeRows: number of the Cascade; of displacedRows: of the key
+	cascade  uint8 // of cascadeRows: number of the Cascade
 }
 
 // A stmtKind is the kind of a statement.
@@ -143,6 +144,9 @@ func (a *applier) reset() {
 	for i := range a.scripts {
 		s := &a.scripts[i]
 		s.text, s.statements, s.open = s.text[:0], s.statements[:0], false
+		if s.insertion.count > 0 {
+			s.insertion.reset(len(s.insertion.deletes))
+		}
 		if cap(s.text) > scriptKeep {
 			s.text = nil
 		}
@@ -185,6 +189,7 @@ func (a *applier) plan(b *binlog.ChangeBatch) error {
 	}
 	for w := range a.writers {
 		for t := range a.tables {
+			a.flush(a.script(w, t), t)
 			a.closeStatement(a.script(w, t), t)
 		}
 	}
@@ -204,29 +209,16 @@ func (a *applier) strict(c *binlog.Change) {
 	s := a.script(t%a.writers, t)
 	sql := a.tables[t].sql
 	if c.Before >= 0 && (c.After < 0 || !a.sameKey(sql)) {
+		a.flush(s, t)
 		a.appendKey(s, t, a.before)
 	}
 	switch {
 	case c.After < 0:
 	case len(a.tables[t].displaced) > 0:
-		a.insertAlone(s, t)
+		a.insert(s, t)
 	default:
 		a.appendRow(s, t, a.after)
 	}
-}
-
-// insertAlone appends the after image as a statement of one row, because two rows of an INSERT may have the same value of a unique key. Before it,
-// the rows of the same source that have one of its keys are deleted.
-func (a *applier) insertAlone(s *script, t int) {
-	for i, k := range a.tables[t].displaced {
-		if k.HasKey(a.after) {
-			first := a.openStatement(s, t, displacedRows, uint8(i))
-			s.text = k.AppendKey(s.text, a.after, first)
-			s.countRow()
-		}
-	}
-	a.appendRow(s, t, a.after)
-	a.closeStatement(s, t)
 }
 
 // cascade appends the action of a foreign key on its table, in order among the changes of that table. It does
@@ -359,8 +351,6 @@ func (a *applier) openStatement(s *script, t int, kind stmtKind, cascade uint8) 
 		s.text = a.tables[t].sql.AppendDeleteHead(s.text)
 	case cascadeRows:
 		s.text = a.tables[t].cascades[cascade].AppendDeleteHead(s.text)
-	case displacedRows:
-		s.text = a.tables[t].displaced[cascade].AppendDeleteHead(s.text)
 	}
 	return true
 }
@@ -376,8 +366,6 @@ func (a *applier) closeStatement(s *script, t int) {
 		s.text = a.tables[t].sql.AppendDeleteTail(s.text)
 	case cascadeRows:
 		s.text = a.tables[t].cascades[last.cascade].AppendDeleteTail(s.text)
-	case displacedRows:
-		s.text = a.tables[t].displaced[last.cascade].AppendDeleteTail(s.text)
 	}
 	last.to = len(s.text)
 	s.open = false

@@ -80,6 +80,10 @@ type Options struct {
 	Heartbeat *Heartbeat       // proves the lag; nil: no heartbeats
 	Pace      *throttle.Stream // nil: no throttle
 
+	// Turn, unless nil, is a semaphore that followers of several sources share: one at a time has a transaction that inserts rows into a table with
+	// several unique keys. Such transactions lock rows beside theirs, and would be rolled back in favor of each other.
+	Turn chan struct{}
+
 	Waits   *telemetry.Waits
 	Observe func(telemetry.Event)
 	Count   func(*Counts) // called with the changes of each applied batch

@@ -44,6 +44,14 @@ func applyBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, n
 }
 
 func tryBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, number int, note *binlog.Position) error {
+	if f.o.Turn != nil && a.insertsBeside(number) {
+		select {
+		case f.o.Turn <- struct{}{}:
+			defer func() { <-f.o.Turn }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	if _, err := w.Conn.Exec(ctx, "START TRANSACTION"); err != nil {
 		return err
 	}
