@@ -58,7 +58,7 @@ func AddSplit(targets [][]Spec, clause string) error {
 	case strings.EqualFold(m[1], "lookup"):
 		return splitByLookup(specs, column, clause, rest)
 	case bounded:
-		return fmt.Errorf("%q: hash has one column; the number of targets is that of --to-shard", clause)
+		return fmt.Errorf("%q: hash has one column; the number of shards is that of the servers", clause)
 	}
 	for i, s := range specs {
 		if s.Shard.Count != 0 {
@@ -78,7 +78,7 @@ func splitByRange(specs []*Spec, column, clause, list string, bounded bool) erro
 		}
 	}
 	if len(bounds) != len(specs)-1 {
-		return fmt.Errorf("%q has %d bounds; %d targets need %d: the first has the values below the first bound, the last those from the last bound on",
+		return fmt.Errorf("%q has %d bounds; %d shards need %d: the first has the values below the first bound, the last those from the last bound on",
 			clause, len(bounds), len(specs), len(specs)-1)
 	}
 	for i, b := range bounds {
@@ -90,7 +90,7 @@ func splitByRange(specs []*Spec, column, clause, list string, bounded bool) erro
 		}
 		order, err := compareBounds(bounds[i-1], b)
 		if err == nil && order >= 0 {
-			err = errors.New("bounds must increase, so that no target is without a range")
+			err = errors.New("bounds must increase, so that no shard is without a range")
 		}
 		if err != nil {
 			return fmt.Errorf("%q: bound %s after %s: %w", clause, b, bounds[i-1], err)
