@@ -62,9 +62,9 @@ func PlanMerge(ctx context.Context, parts []Options, names []string) (all [][]Pl
 func mergeable(parts []Options) error {
 	for i := range parts {
 		o := &parts[i]
-		if o.To.Addr != parts[0].To.Addr || !o.Follow || len(o.Tables) != len(parts[0].Tables) ||
+		if o.To.Addr != parts[0].To.Addr || !o.Follow || o.Cutover != nil || len(o.Tables) != len(parts[0].Tables) ||
 			slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Owner == nil || s.Owner.Source != i }) {
-			return errors.New("a part of a merge follows its source to the target of the others, and has owners of the same tables")
+			return errors.New("a part of a merge follows its source to the target of the others, without a cutover, and has owners of the same tables")
 		}
 	}
 	return nil

@@ -98,7 +98,13 @@ func TestApply(t *testing.T) {
 				if err != nil {
 					return err.Error()
 				}
-				tables = append(tables, applyTable{sql: sql, loose: sql.ExactKey() && unique == "", cascades: cascadesOf(t, name, cols, unique)})
+				table := applyTable{sql: sql, loose: sql.ExactKey() && !strings.Contains(unique, "unique "), cascades: cascadesOf(t, name, cols, unique)}
+				if strings.HasPrefix(unique, "owned") {
+					table.guard(t, name, cols, key, unique)
+				} else {
+					table.loose = table.loose && unique == ""
+				}
+				tables = append(tables, table)
 				names, columns = append(names, name), append(columns, len(cols))
 			}
 			a = newApplier(tables, writers)
@@ -130,6 +136,23 @@ func TestApply(t *testing.T) {
 		}
 		return "unknown command " + d.Cmd
 	})
+}
+
+// guard makes the table one that has rows of several sources, by a list such as "owned; unique c".
+func (a *applyTable) guard(t *testing.T, name string, cols []rowstream.Column, key []int, list string) {
+	t.Helper()
+	keys := [][]int{key}
+	if _, c, ok := strings.Cut(list, "unique "); ok {
+		keys = append(keys, []int{slices.IndexFunc(cols, func(col rowstream.Column) bool { return col.Name == c })})
+	}
+	a.sql = a.sql.Guarded("owned", true)
+	for _, k := range keys {
+		sql, err := rowstream.NewRowSQL(name, cols, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.displaced = append(a.displaced, sql.Guarded("owned", true))
+	}
 }
 
 // cascadesOf parses the actions of foreign keys from a list such as "unique p; cascade p, set null q".

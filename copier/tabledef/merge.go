@@ -30,7 +30,7 @@ type Owner struct {
 	Source  int      // the number of this source, from 0
 	Sources []string // addresses, for messages
 
-	clause string
+	clause string   // in one form, which the state records
 	wheres []string // conditions of ranges, by source; nil: rows are owned by the hash of the column
 }
 
@@ -56,8 +56,11 @@ func AddMerge(sources [][]Spec, names []string, clause string) error {
 		if own.Where != "" || own.Shard.Count != 0 || len(own.Columns) > 0 {
 			return fmt.Errorf("%q: a table that is merged is copied whole, without a selection of rows or columns", clause)
 		}
-		column, _, _ := strings.Cut(m[2], ",")
-		o := &Owner{Column: strings.Trim(strings.TrimSpace(column), "`"), Source: i, Sources: names, clause: text}
+		words := strings.Split(m[2], ",")
+		for j := range words {
+			words[j] = strings.Trim(strings.TrimSpace(words[j]), "`")
+		}
+		o := &Owner{Column: words[0], Source: i, Sources: names, clause: strings.ToLower(m[1]) + "(" + strings.Join(words, ", ") + ")"}
 		for j := range split {
 			if part, _, _ := splitClause(split[j], clause); part.Where != "" {
 				o.wheres = append(o.wheres, part.Where)

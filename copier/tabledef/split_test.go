@@ -100,7 +100,7 @@ func TestAddSplitPartition(t *testing.T) {
 func TestAddSplitErrors(t *testing.T) {
 	for clause, want := range map[string]string{
 		"s.t: hash(a, b)":                "hash has one column",
-		"s.t: range(a, 1)":               "1 bounds; 3 targets need 2",
+		"s.t: range(a, 1)":               "1 bounds; 3 shards need 2",
 		"s.t: range(a)":                  "0 bounds",
 		"s.t: range(a, 2, 1)":            "bounds must increase",
 		"s.t: range(a, 1, 1.0)":          "bounds must increase",
@@ -118,5 +118,53 @@ func TestAddSplitErrors(t *testing.T) {
 		if err := AddSplit(targets, clause); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", clause, err, want)
 		}
+	}
+}
+
+// TestMergeClauses checks the owners of rows that clauses give, and clauses that are refused.
+func TestMergeClauses(t *testing.T) {
+	merge := func(change func(*Spec), clauses ...string) ([][]Spec, error) {
+		sources := make([][]Spec, 3)
+		for i := range sources {
+			sources[i] = []Spec{{Schema: "s", Name: "t", ToSchema: "to", ToName: "t"}}
+			change(&sources[i][0])
+		}
+		for _, clause := range clauses {
+			if err := AddMerge(sources, []string{"a:1", "b:2", "c:3"}, clause); err != nil {
+				return nil, err
+			}
+		}
+		return sources, nil
+	}
+	for clause, want := range map[string]string{
+		"s.t: HASH( `a` )":         "table s.t; from source 2 of 3 by hash(a)",
+		"s.t: range(a,10 , 20)":    "table s.t; from source 2 of 3 by range(a, 10, 20)",
+		"s.t: range(a, 'b', 'bb')": "table s.t; from source 2 of 3 by range(a, 'b', 'bb')",
+	} {
+		sources, err := merge(func(*Spec) {}, clause)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &sources[1][0]
+		if got := s.Text(); got != want || s.Where != "" || s.Shard.Count != 0 {
+			t.Errorf("%s: %q, where %q, shard %v", clause, got, s.Where, s.Shard)
+		}
+		if s.Owner.Column != "a" || s.StateTarget() != "to.t from source 2 " || s.Target() != "to.t" {
+			t.Errorf("%s: column %s, state %q", clause, s.Owner.Column, s.StateTarget())
+		}
+	}
+	for clause, want := range map[string]string{
+		"s.t: all":         "does not say which source has which row",
+		"s.t: range(a, 1)": "1 bounds; 3 shards need 2",
+		"s.t: hash(a, b)":  "hash has one column",
+		"s.u: hash(a)":     "not copied",
+		"s.t: id":          "is not of the form",
+	} {
+		if _, err := merge(func(*Spec) {}, clause); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", clause, err)
+		}
+	}
+	if _, err := merge(func(s *Spec) { s.Where = "a > 1" }, "s.t: range(a, 1, 2)"); err == nil || !strings.Contains(err.Error(), "copied whole") {
+		t.Errorf("a condition: %v", err)
 	}
 }
