@@ -62,9 +62,15 @@ func PlanMerge(ctx context.Context, parts []Options, names []string) (all [][]Pl
 func mergeable(parts []Options) error {
 	for i := range parts {
 		o := &parts[i]
-		if o.To.Addr != parts[0].To.Addr || !o.Follow || o.Cutover != nil || len(o.Tables) != len(parts[0].Tables) ||
+		if o.Cutover != nil || o.handover != nil {
+			return errors.New("a merge has no cutover: clients of one server are switched, or writes to one source stopped; end it with Finish while no client writes to the sources")
+		}
+		if slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Lookup != nil }) {
+			return errors.New("a merge has no lookup tables, which are of one source: its tables have an owner by hash or range")
+		}
+		if o.To.Addr != parts[0].To.Addr || !o.Follow || len(o.Tables) != len(parts[0].Tables) ||
 			slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Owner == nil || s.Owner.Source != i }) {
-			return errors.New("a part of a merge follows its source to the target of the others, without a cutover, and has owners of the same tables")
+			return errors.New("a part of a merge follows its source to the target of the others, and has owners of the same tables")
 		}
 	}
 	return nil

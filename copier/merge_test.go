@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -349,6 +350,25 @@ func TestMergeRefused(t *testing.T) {
 	m.refused(t, m.parts(t, "d: hash(id)"), "defined differently", "KEY `v` (`v`)")
 
 	parts := m.parts(t, "l: hash(customer)")
+	for want, change := range map[string]func(*Options){
+		"no cutover": func(o *Options) { o.Cutover = &cutover.Options{} },
+		"no lookup tables": func(o *Options) {
+			o.Tables[0].Lookup = &tabledef.Lookup{Column: "customer", Schema: "merge", Table: "d", Count: 2}
+		},
+		"has owners": func(o *Options) { o.Tables[0].Owner = nil },
+		"follows":    func(o *Options) { o.Follow = false },
+	} {
+		unfit := m.parts(t, "l: hash(customer)")
+		change(&unfit[1])
+		m.refused(t, unfit, want)
+	}
+	s, err := NewMerge(parts, m.names(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.HandOver(cutover.HandoverOptions{Source: root(m.from)}); err == nil || !strings.Contains(err.Error(), "a merge has no handover") {
+		t.Errorf("a handover: %v", err)
+	}
 	if _, err := m.run(t.Context(), parts, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 	return s, nil
 }
 
-// Run copies all parts. Nothing is written if two of them have the same table of one server. It returns their reports in
+// Run copies all parts. Nothing is written if two of them have the same table of one server, unless it is a merge. It returns their reports in
 // the order of the parts, or the error of the part that failed first.
 func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 	ctx, s.cancel = context.WithCancelCause(ctx)

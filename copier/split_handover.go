@@ -14,6 +14,9 @@ import (
 // HandOver makes Run end with a handover: once all targets have caught up, and are compared if the parts verify, the source becomes
 // read-only and all targets have everything that it has. Tables, Patience and Observe of o are set.
 func (s *Split) HandOver(o cutover.HandoverOptions) (err error) {
+	if s.merges {
+		return errors.New("a merge has no handover: it would stop the writes to one of its sources")
+	}
 	for _, p := range s.parts {
 		if p.o.UntilCaughtUp || p.o.Heartbeat.Off || p.o.Heartbeat.OnReplica {
 			return errors.New("the handover of a split needs parts that follow until then, and heartbeats on a source that is no replica")
@@ -43,7 +46,10 @@ func (s *Split) CheckHandover(ctx context.Context) error { return s.handover.Che
 
 // begin runs the checks that precede all parts. It reports done if an earlier run has handed the tables over.
 func (s *Split) begin(ctx context.Context, parts []Options) (done bool, err error) {
-	if err := refuseSharedServers(ctx, parts); err != nil || s.handover == nil {
+	if !s.merges {
+		err = refuseSharedServers(ctx, parts)
+	}
+	if err != nil || s.handover == nil {
 		return false, err
 	}
 	targets := make([]cutover.HandoverTarget, len(parts))

@@ -34,7 +34,7 @@ type Owner struct {
 	wheres []string // conditions of ranges, by source; nil: rows are owned by the hash of the column
 }
 
-// AddMerge adds the owner of a table's rows to its specs, one per source, by a clause as that of AddSplit. names are the addresses of
+// AddMerge adds the owner of a table's rows to its specs, one per source, by a clause with hash or range as that of AddSplit. names are the addresses of
 // the sources.
 func AddMerge(sources [][]Spec, names []string, clause string) error {
 	split := make([][]Spec, len(sources))
@@ -52,6 +52,9 @@ func AddMerge(sources [][]Spec, names []string, clause string) error {
 		m := splitForm.FindStringSubmatch(text)
 		if m == nil {
 			return fmt.Errorf("%q does not say which source has which row; copy a table that is the same on all sources from one of them, with a command of its own", clause)
+		}
+		if strings.EqualFold(m[1], "lookup") {
+			return fmt.Errorf("%q: lookup divides the rows of one source, where the lookup table is; several sources could disagree about it: use hash or range", clause)
 		}
 		if own.Where != "" || own.Shard.Count != 0 || len(own.Columns) > 0 {
 			return fmt.Errorf("%q: a table that is merged is copied whole, without a selection of rows or columns", clause)

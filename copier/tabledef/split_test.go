@@ -154,11 +154,12 @@ func TestMergeClauses(t *testing.T) {
 		}
 	}
 	for clause, want := range map[string]string{
-		"s.t: all":         "does not say which source has which row",
-		"s.t: range(a, 1)": "1 bounds; 3 shards need 2",
-		"s.t: hash(a, b)":  "hash has one column",
-		"s.u: hash(a)":     "not copied",
-		"s.t: id":          "is not of the form",
+		"s.t: all":            "does not say which source has which row",
+		"s.t: range(a, 1)":    "1 bounds; 3 shards need 2",
+		"s.t: lookup(a, s.l)": "several sources could disagree about it: use hash or range",
+		"s.t: hash(a, b)":     "hash has one column",
+		"s.u: hash(a)":        "not copied",
+		"s.t: id":             "is not of the form",
 	} {
 		if _, err := merge(func(*Spec) {}, clause); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", clause, err)
