@@ -39,10 +39,13 @@ MIMIR_VERSION := v1.3.1-0.20260423142704-aced80d74930
 # GOGC of the tests that run without the race detector and the tag invariants: fewer collections; soak has Go's default.
 TESTGOGC ?= 400
 
+# Packages of the relay, for make arm64.
+ARM64 := ./netloop ./mysqlwire ./mysqlconn ./sqldigest ./sqlplan ./querylog ./stmtstats ./slab ./gateway
+
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race race-parser lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -105,9 +108,15 @@ fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on e
 fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, TiDB included after make tidb
 	e2e/run -run '^TestRuleFuzz(Mutants)?$$' -v -timeout 4h -fuzzrules.duration=$(FUZZRULESTIME) -fuzzrules.mutants=-1
 
+# Tests that kill a process of theirs start their own binary, which the kernel cannot.
+arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64 under qemu
+	.ci/packages mariadbd qemu-aarch64
+	GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64 -short -count=1 -timeout 20m -skip '^TestKill' $(ARM64)
+	cd sizegen && GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64 -short -count=1 -timeout 20m ./heapsize
+
 e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	e2e/run
-	$(MAKE) race-parser
+	$(MAKE) race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter
@@ -143,7 +152,7 @@ mimir: ## build Mimir's server into .tools/mimir, for the test of remote write t
 tidb: ## build TiDB's server into .tools/tidb, for the tests that use one
 	.ci/tidb .tools/tidb
 
-screenshots: ## make the pictures of docs/images anew, from the demo in a Chromium
+screenshots: ## make the pictures of docs/images, from the demo in a Chromium
 	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^TestScreenshots$$'
 
 bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each

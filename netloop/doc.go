@@ -54,7 +54,7 @@
 //
 // # Limits
 //
-// Loops are available on Linux, amd64 and arm64. Elsewhere, without loops, and for connections without a
-// descriptor, a task is an ordinary goroutine on the runtime's poller: the contract is the same, except
-// that hungUp is not called, and the scheduler bounds the work.
+// Loops are available on Linux, amd64 and arm64 (make arm64 tests the latter). Elsewhere, without loops, and for
+// connections without a descriptor, a task is an ordinary goroutine on the runtime's poller: the contract is the
+// same, except that hungUp is not called, and the scheduler bounds the work.
 package netloop
