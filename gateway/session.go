@@ -146,6 +146,8 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 	}
 	s.counters.logins.Add(1)
 	s.show()
+	s.client.DropWriteBuffer() // most sessions append no packets after the login
+	s.backend.DropWriteBuffer()
 	s.srv.loggedIn(s)
 	if err := s.srv.loops.Go(s.serve, s.hungUp, onLoop(s.client), onLoop(s.backend)); err != nil {
 		s.srv.opts.Diag.Error("session cannot be served", "error", err)

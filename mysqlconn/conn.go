@@ -278,6 +278,14 @@ func (c *Conn) Flush() error {
 	return err
 }
 
+// DropWriteBuffer releases the buffer of AppendMessage, which keeps its size between messages. Nothing may be appended.
+func (c *Conn) DropWriteBuffer() {
+	if len(c.out) > 0 {
+		panic("BUG: DropWriteBuffer with appended packets")
+	}
+	c.out = nil
+}
+
 // writeParts writes a message in two parts, the first of them short, without copying the second.
 func (c *Conn) writeParts(head, body []byte) error {
 	for size := len(head) + len(body); ; {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -40,22 +41,41 @@ type Conn struct {
 
 	readBy, writeBy atomic.Int64 // deadlines in nanoseconds since the group's start; 0: none
 
-	mu            sync.Mutex // guards the change between loop and inner, and concurrent deadlines
-	on            *Task      // task, for other goroutines
-	inner         net.Conn   // nil on a loop, and once closed
-	local, remote net.Addr
+	mu            sync.Mutex     // guards the change between loop and inner, and concurrent deadlines
+	on            *Task          // task, for other goroutines
+	inner         net.Conn       // nil on a loop, and once closed
+	local, remote netip.AddrPort // of TCP, in place of the larger net.TCPAddr
+	addrs         *[2]net.Addr   // local and remote of other connections
 }
 
 // NewConn returns a Conn that takes ownership of a connection.
 func NewConn(nc net.Conn) *Conn {
-	return &Conn{fd: -1, inner: nc, local: nc.LocalAddr(), remote: nc.RemoteAddr()}
+	c := &Conn{fd: -1, inner: nc}
+	local, ok1 := nc.LocalAddr().(*net.TCPAddr)
+	remote, ok2 := nc.RemoteAddr().(*net.TCPAddr)
+	if ok1 && ok2 {
+		c.local, c.remote = local.AddrPort(), remote.AddrPort()
+	} else {
+		c.addrs = &[2]net.Addr{nc.LocalAddr(), nc.RemoteAddr()}
+	}
+	return c
 }
 
 // LocalAddr implements net.Conn.
-func (c *Conn) LocalAddr() net.Addr { return c.local }
+func (c *Conn) LocalAddr() net.Addr {
+	if c.addrs != nil {
+		return c.addrs[0]
+	}
+	return net.TCPAddrFromAddrPort(c.local)
+}
 
 // RemoteAddr implements net.Conn.
-func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+func (c *Conn) RemoteAddr() net.Addr {
+	if c.addrs != nil {
+		return c.addrs[1]
+	}
+	return net.TCPAddrFromAddrPort(c.remote)
+}
 
 // SyscallConn implements syscall.Conn for a connection that is not on a loop.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
@@ -168,7 +188,8 @@ func (c *Conn) AwaitRead() {
 }
 
 func (c *Conn) failed(op string, errno syscall.Errno) error {
-	return &net.OpError{Op: op, Net: c.remote.Network(), Source: c.local, Addr: c.remote, Err: errno}
+	remote := c.RemoteAddr()
+	return &net.OpError{Op: op, Net: remote.Network(), Source: c.LocalAddr(), Addr: remote, Err: errno}
 }
 
 func (c *Conn) readInner(p []byte) (int, error) {
