@@ -99,16 +99,16 @@ func mayRetry(err error) bool {
 }
 
 // fetchFrom requests a part from one replica.
-func (x *exchange) fetchFrom(ctx context.Context, p *part, u *url.URL) (*http.Response, error) {
+func (x *exchange) fetchFrom(ctx context.Context, p *part, u *url.URL) (resp *http.Response, err error) {
 	ctx, finish := x.f.options.Spans.request(ctx, p, u)
 	o := outcomeFailed
-	defer func() { finish(o) }()
+	defer func() { finish(o, resp) }()
 	req, err := x.newRequest(ctx, p, u)
 	if err != nil {
 		return nil, err
 	}
 	x.asked.Add(1)
-	resp, o, err := x.roundTrip(ctx, p, u, req)
+	resp, o, err = x.roundTrip(ctx, p, u, req)
 	x.f.metrics.asked(o)
 	return resp, err
 }

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// TestSpans expects a span of each request and each attempt at a shard. The downstream gets the attempt's span as
+// TestSpans expects a span of each request and each attempt at a shard, up to the end of its body. The downstream gets the attempt's span as
 // its parent, and the client's decision not to sample.
 func TestSpans(t *testing.T) {
 	memory := tracetest.NewInMemoryExporter()
@@ -36,16 +36,24 @@ func TestSpans(t *testing.T) {
 	spans := memory.GetSpans()
 	names := make(map[string]int)
 	for _, s := range spans {
-		outcome := ""
+		outcome, status, body := "", "", ""
 		for _, a := range s.Attributes {
-			if a.Key == "tare.outcome" || a.Key == "http.response.status_code" {
-				outcome = a.Value.Emit()
+			switch a.Key {
+			case "tare.outcome":
+				outcome = " " + a.Value.Emit()
+			case "http.response.status_code":
+				status = " " + a.Value.Emit()
+			case "tare.bytes_in", "tare.complete":
+				body += " " + a.Value.Emit()
 			}
 			if strings.Contains(a.Value.Emit(), "secret") {
 				t.Errorf("%s: %v", s.Name, a)
 			}
 		}
-		names[s.Name+" "+outcome+" "+s.Status.Code.String()]++
+		if s.Name == "request shard" && (body == "") != (len(s.Events) == 0) {
+			t.Errorf("%s: body%s, events %v", s.Name, body, s.Events)
+		}
+		names[s.Name+outcome+status+body+" "+s.Status.Code.String()]++
 		if s.SpanContext.TraceID().String() != trace {
 			t.Errorf("%s: trace %s", s.Name, s.SpanContext.TraceID())
 		}
@@ -57,7 +65,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: parent %s", s.Name, s.Parent.SpanID())
 		}
 	}
-	if names["http active_series 200 Unset"] != 1 || names["request shard failed Error"] != 1 || names["request shard answered Unset"] != 2 || len(spans) != 4 {
+	if names["http active_series 200 22 Unset"] != 1 || names["request shard failed Error"] != 1 || names["request shard answered 200 11 true Unset"] != 2 || len(spans) != 4 {
 		t.Errorf("spans: %v", names)
 	}
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/stmtstats"
@@ -23,6 +24,8 @@ type File struct {
 	Remote  bool // each read is a request
 	NumRows int  // number of rows
 	texts   int
+
+	reads, bytes atomic.Int64 // of at
 
 	columns [numColumns]column
 }
@@ -40,13 +43,13 @@ func Open(at io.ReaderAt, size int64) (*File, error) {
 	}
 	var head [headerBytes]byte
 	var tail [tailBytes]byte
-	if err := readFull(at, head[:], 0); err != nil {
-		return nil, err
-	}
-	if err := readFull(at, tail[:], size-tailBytes); err != nil {
-		return nil, err
-	}
 	f := &File{at: at, size: size}
+	if err := f.readFull(head[:], 0); err != nil {
+		return nil, err
+	}
+	if err := f.readFull(tail[:], size-tailBytes); err != nil {
+		return nil, err
+	}
 	if err := f.header(head[:]); err != nil {
 		return nil, err
 	}
@@ -56,7 +59,7 @@ func Open(at io.ReaderAt, size int64) (*File, error) {
 		return nil, FormatErrorf("it does not end as one: it may be cut off")
 	}
 	footer := make([]byte, length)
-	if err := readFull(at, footer, size-tailBytes-length); err != nil {
+	if err := f.readFull(footer, size-tailBytes-length); err != nil {
 		return nil, err
 	}
 	if checksum(footer) != le.Uint32(tail[:]) {
@@ -65,8 +68,10 @@ func Open(at io.ReaderAt, size int64) (*File, error) {
 	return f, f.footer(footer, size-tailBytes-length)
 }
 
-func readFull(at io.ReaderAt, b []byte, offset int64) error {
-	n, err := at.ReadAt(b, offset)
+func (f *File) readFull(b []byte, offset int64) error {
+	n, err := f.at.ReadAt(b, offset)
+	f.reads.Add(1)
+	f.bytes.Add(int64(n))
 	if n == len(b) {
 		return nil
 	}
@@ -75,6 +80,9 @@ func readFull(at io.ReaderAt, b []byte, offset int64) error {
 	}
 	return err
 }
+
+// Reads returns the number of reads so far, of a remote file requests, and their bytes.
+func (f *File) Reads() (reads, bytes int64) { return f.reads.Load(), f.bytes.Load() }
 
 // Close closes a file opened by a Store; it does nothing for others.
 func (f *File) Close() error {
@@ -185,7 +193,7 @@ func (f *File) part(column int, from, n int64, dst []byte) ([]byte, error) {
 		dst = make([]byte, end-begin)
 	}
 	dst = dst[:end-begin]
-	if err := readFull(f.at, dst, c.offset+begin); err != nil {
+	if err := f.readFull(dst, c.offset+begin); err != nil {
 		return nil, fmt.Errorf("read column %d of a rollup: %w", column, err)
 	}
 	for at := 0; at < len(dst); at += PageBytes {

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/taredb/tare/internal/spans"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
@@ -44,10 +45,17 @@ func (g *gathering) part(k stmtstats.Key) *rollup.Detail {
 }
 
 // Statement describes a digest of this gateway within a time range, from the same sources as Top.
-func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (*Statement, error) {
+func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (st *Statement, err error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
+	ctx, read := startReading(ctx, "read statement")
+	defer func() {
+		if st != nil {
+			read.set(spans.Source.String(st.Source))
+		}
+		read.finish(err)
+	}()
 	digest, _ := stmtseries.ParseDigest(q.Digest) // Validate has parsed it
 	now := a.archive.Now()
 	p, err := a.planOfStatement(ctx, &q, now)
@@ -81,7 +89,7 @@ func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (*State
 	if err != nil {
 		return nil, fmt.Errorf("statement %s: %w", q.Digest, err)
 	}
-	st := &Statement{Digest: digest, From: p.from, To: p.to, Source: p.source, Notes: p.notes}
+	st = &Statement{Digest: digest, From: p.from, To: p.to, Source: p.source, Notes: p.notes}
 	a.live(ctx, &q, st)
 	if len(g.parts) == 0 {
 		return nil, ErrNoStatement

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/spans"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -14,15 +15,21 @@ import (
 // Ranges of up to six hours are read from the samples and the counters, exact to the second. Longer ranges,
 // and ranges that start before the local samples, are read from rollups of whole hours, and from the counters
 // for the current hour.
-func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (*Top, error) {
+func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (top *Top, err error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
+	ctx, read := startReading(ctx, "rank statements")
+	defer func() {
+		if top != nil {
+			read.set(spans.Source.String(top.Source), spans.Matching.Int(top.Matching))
+		}
+		read.finish(err)
+	}()
 	p, err := a.plan(ctx, planQuery{from: q.From, to: q.To, all: q.AllInstances})
 	if err != nil {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}
-	var top *Top
 	if err := p.try(func() (err error) { top, err = p.top(ctx, &q, a.halved); return err }); err != nil {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}

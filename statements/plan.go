@@ -24,6 +24,7 @@ const shortRange = history.SumsAge
 type planned struct {
 	name       string
 	begin, end time.Time
+	memory     bool       // the file is built from samples or counters
 	fallback   []*planned // used instead if the file cannot be read
 	open       func() (*rollup.File, error)
 }
@@ -55,6 +56,7 @@ func (p *plan) each(ctx context.Context, visit func(*rollup.File, *planned) erro
 		f, err := file.open()
 		if err == nil {
 			err = errors.Join(visit(f, file), f.Close())
+			readingOf(ctx).add(file, f)
 		}
 		if err != nil && ctx.Err() == nil {
 			return &planError{file, err}
@@ -80,6 +82,7 @@ func (p *plan) together(ctx context.Context, visit func([]*openFile) error) (err
 			if endErr := f.Close(); err == nil && endErr != nil {
 				err = f.failed(endErr)
 			}
+			readingOf(ctx).add(f.of, f.File)
 		}
 		if ctx.Err() != nil {
 			err = context.Cause(ctx) // an interrupted read is not an error of the file
@@ -133,7 +136,7 @@ func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned,
 	if err != nil {
 		return nil, err
 	}
-	return &planned{name: name, begin: begin, end: end, open: func() (*rollup.File, error) {
+	return &planned{name: name, begin: begin, end: end, memory: true, open: func() (*rollup.File, error) {
 		return rollup.Open(bytes.NewReader(text), int64(len(text)))
 	}}, nil
 }
@@ -332,7 +335,7 @@ func (a *ArchiveReader) fillTexts(ctx context.Context, rows []rollup.Row, from, 
 func (a *ArchiveReader) texts(ctx context.Context, from, to time.Time, digests ...[16]byte) (map[[16]byte]string, error) {
 	all := make(map[[16]byte]string)
 	for _, part := range a.sampledParts(from, to) {
-		samples := stmtseries.Range{DB: part.Samples, From: from.UnixMilli(), To: to.UnixMilli(), Digests: digests}
+		samples := stmtseries.Range{DB: part.Samples, From: from.UnixMilli(), To: to.UnixMilli(), Digests: digests, Counts: readingOf(ctx).counts()}
 		texts, err := samples.Texts(ctx)
 		if err != nil {
 			return nil, err

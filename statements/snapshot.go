@@ -106,7 +106,7 @@ const refreshed = 3 * history.RefreshAge
 func snapshotAt(ctx context.Context, db *localdb.Database, at int64, digest *[16]byte) (*snapshot, error) {
 	start := localdb.Start(db.Current())
 	for back := stmtseries.Lookback.Milliseconds(); ; back *= 8 {
-		samples := stmtseries.Range{DB: db, From: at - back + 1, To: at}
+		samples := stmtseries.Range{DB: db, From: at - back + 1, To: at, Counts: readingOf(ctx).counts()}
 		if digest != nil {
 			samples.Digests = [][16]byte{*digest}
 		}

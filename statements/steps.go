@@ -38,7 +38,7 @@ func (a *ArchiveReader) walk(ctx context.Context, w *walk, visit func(step)) err
 	for _, part := range a.sampledParts(w.from, w.to) {
 		samples := stmtseries.Range{
 			DB: part.Samples, From: part.from.UnixMilli() - stmtseries.Lookback.Milliseconds() + 1, To: w.to.UnixMilli(),
-			Digests: w.digests, Limit: w.limit,
+			Digests: w.digests, Limit: w.limit, Counts: readingOf(ctx).counts(),
 		}
 		s := &stepper{start: part.from.UnixMilli(), interval: w.interval.Milliseconds(), visit: visit}
 		if err := samples.Read(ctx, w.metrics, s.add); err != nil {

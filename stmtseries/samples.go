@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	promlabel "github.com/prometheus/common/model"
@@ -27,7 +28,12 @@ type Range struct {
 	From, To int64      // Unix milliseconds
 	Digests  [][16]byte // nil: all, Other and Evicted too
 	Limit    int        // maximum number of samples; beyond it reading fails with ErrTooMany. 0: no limit
+
+	Counts *Counts // adds up what is read; nil: nothing is counted
 }
+
+// Counts are numbers of series and samples.
+type Counts struct{ Series, Samples atomic.Int64 }
 
 // Errors of reading.
 var (
@@ -41,6 +47,9 @@ func (r *Range) Read(ctx context.Context, metrics []Metric, visit func(*Samples)
 	s := Samples{H: new(histogram.Histogram), before: new(histogram.Histogram)}
 	if r.Limit > 0 {
 		s.left = &left
+	}
+	if r.Counts != nil {
+		defer func() { r.Counts.Samples.Add(s.read) }()
 	}
 	return r.each(ctx, metrics, func(m Metric, series storage.Series) error {
 		s.Metric, s.series, s.it, s.err = m, series, series.Iterator(s.it), nil
@@ -79,6 +88,9 @@ func (r *Range) each(ctx context.Context, metrics []Metric, visit func(Metric, s
 	for _, m := range metrics {
 		set := q.Select(ctx, false, nil, append(matchers, labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, m.String()))...)
 		for err == nil && set.Next() {
+			if r.Counts != nil {
+				r.Counts.Series.Add(1)
+			}
 			err = visit(m, set.At())
 		}
 		if err = errors.Join(err, set.Err()); err != nil {
@@ -100,7 +112,8 @@ type Samples struct {
 	series storage.Series
 	it     chunkenc.Iterator
 	before *histogram.Histogram
-	left   *int // remaining number of samples; nil: no limit
+	read   int64 // samples, of all series so far
+	left   *int  // remaining number of samples; nil: no limit
 	err    error
 }
 
@@ -122,6 +135,7 @@ func (s *Samples) Next() bool {
 		s.err = errForeign
 		return false
 	}
+	s.read++
 	if s.left != nil {
 		if *s.left--; *s.left < 0 {
 			s.err = ErrTooMany

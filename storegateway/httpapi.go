@@ -255,6 +255,7 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 	e.Endpoint, e.Code = o.Endpoint, CodeOK
 	e.Total, e.Wait = o.Duration, o.Queued
 	e.Series, e.BytesOut = uint64(max(o.Series, 0)), uint64(max(o.Bytes, 0))
+	e.Samples, e.SamplesPeak = o.Read, int64(o.Peak)
 	failed := error(nil)
 	switch {
 	case o.Err != nil:

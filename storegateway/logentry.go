@@ -32,6 +32,10 @@ type LogEntry struct {
 	Chunks   uint64
 	BytesOut uint64 // bytes of the response, before compression
 
+	// Samples are those that PromQL's engine read, and SamplesPeak the most in its memory at once. Spans have them,
+	// the log does not.
+	Samples, SamplesPeak int64
+
 	Code   string // OK, or the class of the error in the terms of gRPC and of the HTTP API
 	Failed bool   // the request failed
 

@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/taredb/tare/internal/spans"
 )
 
 // Spans creates OpenTelemetry spans of finished requests from their log entries and explanations: one of the
@@ -40,14 +42,15 @@ func (s *Spans) Record(parent context.Context, protocol string, e *LogEntry, blo
 	}
 	total := e.Stats.Total()
 	span.SetAttributes(
-		attribute.String("tare.digest", hex.EncodeToString(e.digest[:])), attribute.String("tare.tenant", e.Tenant),
-		attribute.String("tare.code", e.Code), attribute.Int64("tare.series", int64(e.Series)),
-		attribute.Int64("tare.chunks", int64(e.Chunks)), attribute.Int64("tare.bytes_out", int64(e.BytesOut)),
-		attribute.Int("tare.blocks", e.Stats.Blocks), attribute.Int("tare.batches", e.Stats.Batches),
-		attribute.Int64("tare.bytes_planned", e.Stats.PlannedBytes), attribute.Int64("tare.bytes_peak", e.Stats.PeakBytes),
-		attribute.Int64("tare.bytes_allowed", e.Stats.AllowedBytes), attribute.Int64("tare.bytes_cached", total.Cached),
-		attribute.Int64("tare.bytes_disk", total.Disk), attribute.Int64("tare.bytes_memcached", total.Shared),
-		attribute.Int64("tare.bytes_fetched", total.Fetched), attribute.Int64("tare.reads", total.Reads),
+		spans.Digest.String(hex.EncodeToString(e.digest[:])), spans.Tenant.String(e.Tenant),
+		spans.Code.String(e.Code), spans.Series.Int64(int64(e.Series)),
+		spans.Chunks.Int64(int64(e.Chunks)), spans.BytesOut.Int64(int64(e.BytesOut)),
+		spans.Samples.Int64(e.Samples), spans.SamplesPeak.Int64(e.SamplesPeak),
+		spans.Blocks.Int(e.Stats.Blocks), spans.Batches.Int(e.Stats.Batches),
+		spans.BytesPlanned.Int64(e.Stats.PlannedBytes), spans.BytesPeak.Int64(e.Stats.PeakBytes),
+		spans.BytesAllowed.Int64(e.Stats.AllowedBytes), spans.BytesCached.Int64(total.Cached),
+		spans.BytesDisk.Int64(total.Disk), spans.BytesMemcached.Int64(total.Shared),
+		spans.BytesFetched.Int64(total.Fetched), spans.Reads.Int64(total.Reads),
 	)
 	if e.Failed {
 		span.SetStatus(codes.Error, e.Code) // the text of the error may quote values
@@ -61,9 +64,12 @@ func (s *Spans) Record(parent context.Context, protocol string, e *LogEntry, blo
 		cost := b.Read.Total()
 		read.AddEvent("block", trace.WithTimestamp(end), trace.WithAttributes(
 			attribute.String("tare.block", b.ID.String()), attribute.Int64("tare.min_time", b.MinTime), attribute.Int64("tare.max_time", b.MaxTime),
-			attribute.Int64("tare.resolution", int64(b.Resolution)), attribute.Int("tare.batches", b.Batches),
-			attribute.Int64("tare.bytes_planned", b.PlannedBytes), attribute.Int64("tare.bytes_cached", cost.Cached),
-			attribute.Int64("tare.bytes_fetched", cost.Fetched), attribute.Int64("tare.reads", cost.Reads),
+			attribute.Int64("tare.resolution", int64(b.Resolution)), spans.Batches.Int(b.Batches),
+			spans.BytesPlanned.Int64(b.PlannedBytes), spans.BytesCached.Int64(cost.Cached),
+			spans.BytesDisk.Int64(cost.Disk), spans.BytesMemcached.Int64(cost.Shared),
+			spans.BytesFetched.Int64(cost.Fetched), spans.Reads.Int64(cost.Reads),
+			attribute.Int64("tare.postings", b.Read.Refs), attribute.Int64("tare.other_shard", b.Read.Foreign),
+			attribute.Int64("tare.outside_range", b.Read.Outside), attribute.Int64("tare.other_group", b.Read.Dropped),
 		))
 	}
 	read.End(trace.WithTimestamp(end))

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/tracing"
+	"github.com/taredb/tare/internal/spans"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -111,14 +111,14 @@ func (s *Server) servePage(p *page) http.Handler {
 		body, err := s.cache.page(cacheKey(v), s.opts.Now, func() ([]byte, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 			defer cancel()
-			loading, loaded := tracing.Child(ctx, "load page")
+			loading, span := spans.Child(ctx, "load page")
 			data, err := p.load(loading, v)
-			loaded()
+			span.End()
 			if err != nil {
 				return nil, err
 			}
-			_, rendered := tracing.Child(ctx, "render page")
-			defer rendered()
+			_, span = spans.Child(ctx, "render page")
+			defer span.End()
 			return s.execute(p, v, data)
 		})
 		if err != nil {

@@ -121,7 +121,12 @@ func TestTraces(t *testing.T) {
 				t.Fatalf("%s: %s %s", url, response.Status, body)
 			}
 		}
-		request := getRequest(t, serve.http+"/api/v1/query?query=secret(")
+		request := getRequest(t, serve.http+"/api/v1/statements")
+		request.Header.Set("Traceparent", "00-"+trace(6)+"-"+client+"-01")
+		if response, body := do(t, request, ""); response.StatusCode != http.StatusOK {
+			t.Errorf("statements: %s %s", response.Status, body)
+		}
+		request = getRequest(t, serve.http+"/api/v1/query?query=secret(")
 		request.Header.Set("Traceparent", "00-"+trace(5)+"-"+client+"-01")
 		if response, body := do(t, request, ""); response.StatusCode != http.StatusBadRequest {
 			t.Errorf("an invalid expression: %s %s", response.Status, body)
@@ -130,10 +135,11 @@ func TestTraces(t *testing.T) {
 	for n, want := range [][]string{
 		{"tare-frontend http active_series 1", "tare-frontend request shard 2", "tare-serve http active_series 2", "tare-serve request shard 2"},
 		{"tare-serve http query 1", "tare-serve read blocks 1", "tare-serve wait for admission 1"},
-		{"tare-serve GET /queries 1", "tare-serve load page 1", "tare-serve render page 1"},
+		{"tare-serve GET /queries 1", "tare-serve load page 1", "tare-serve rank statements 1", "tare-serve render page 1"},
 		nil,
 		{"tare-store GET / 1", "tare-store load page 1", "tare-store render page 1"},
 		{"tare-serve http query 1", "tare-serve read blocks 1", "tare-serve wait for admission 1"},
+		{"tare-serve GET /api/v1/statements 1", "tare-serve rank statements 1"},
 	} {
 		var got []string
 		for name, spans := range receiver.of(trace(n)) {
@@ -154,7 +160,7 @@ func TestTraces(t *testing.T) {
 	}
 	parents := make(map[string]bool)
 	for _, span := range fleet["tare-frontend request shard"] {
-		if string(span.GetParentSpanId()) != string(top.GetSpanId()) || span.attribute("tare.outcome") != "answered" || span.attribute("tare.shard") == "" {
+		if string(span.GetParentSpanId()) != string(top.GetSpanId()) || span.attribute("tare.outcome") != "answered" || span.attribute("tare.shard") == "" || span.attribute("tare.bytes_in") == "0" {
 			t.Errorf("a shard's span: parent %x, %v", span.GetParentSpanId(), span.GetAttributes())
 		}
 		parents[string(span.GetSpanId())] = true
@@ -168,6 +174,13 @@ func TestTraces(t *testing.T) {
 	page := receiver.of(trace(2))["tare-serve GET /queries"][0]
 	if hex.EncodeToString(page.GetParentSpanId()) != client || page.attribute("http.response.status_code") != "200" || page.attribute("http.route") != "/queries" {
 		t.Errorf("the page's span: parent %x, %v", page.GetParentSpanId(), page.GetAttributes())
+	}
+	for _, key := range []string{"tare.series", "tare.samples", "tare.reads", "tare.bytes_fetched"} {
+		for n, name := range map[int]string{1: "http query", 2: "rank statements", 6: "rank statements"} {
+			if span := receiver.of(trace(n))["tare-serve "+name][0]; span.attribute(key) == "" {
+				t.Errorf("%s: no %s in %v", name, key, span.GetAttributes())
+			}
+		}
 	}
 	for _, spans := range receiver.of(trace(5)) {
 		for _, span := range spans {

@@ -1,5 +1,5 @@
 // Package tracing exports OpenTelemetry spans by OTLP over HTTP: a provider with a bounded queue and a deadline at
-// the end. [Provider.Handler] gives each request of an HTTP handler a span, and [Child] a part of the request. Where a
+// the end. [Provider.Handler] gives each request of an HTTP handler a span. Where a
 // request is measured anyway, its package creates spans from the measurements when the request has finished.
 //
 //	request ── trace.Tracer ── queue (2048 spans; more are dropped) ── POST URL/v1/traces

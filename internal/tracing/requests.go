@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -11,18 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Child starts a child of the span of ctx, and returns a function that ends it. Without a sampled span in ctx it
-// returns ctx, and allocates nothing.
-func Child(ctx context.Context, name string) (_ context.Context, end func()) {
-	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
-		return ctx, func() {}
-	}
-	ctx, child := span.TracerProvider().Tracer(scope).Start(ctx, name)
-	return ctx, func() { child.End() }
-}
-
-// scope is the name of the tracer of Handler and Child.
+// scope is the name of the tracer of Handler.
 const scope = "github.com/taredb/tare/internal/tracing"
 
 // Handler returns a handler with a span for each request to h. Its name is the pattern of http.ServeMux, with a

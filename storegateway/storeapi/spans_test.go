@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -21,7 +22,7 @@ import (
 )
 
 // receiveSpans returns the URL of an OTLP receiver, and a channel of its requests.
-func receiveSpans(t *testing.T) (url string, requests chan *collector.ExportTraceServiceRequest) {
+func receiveSpans(t *testing.T) (receiver string, requests chan *collector.ExportTraceServiceRequest) {
 	t.Helper()
 	requests = make(chan *collector.ExportTraceServiceRequest, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -53,8 +54,8 @@ func TestSpans(t *testing.T) {
 	if _, err := (testblock.Shape{Count: 3, Samples: 5}).Write(dir, testblock.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	url, requests := receiveSpans(t)
-	provider, err := tracing.Open(t.Context(), tracing.Options{URL: url, Service: "tare-store", Log: slog.New(slog.DiscardHandler)})
+	receiver, requests := receiveSpans(t)
+	provider, err := tracing.Open(t.Context(), tracing.Options{URL: receiver, Service: "tare-store", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,19 +81,21 @@ func TestSpans(t *testing.T) {
 	if call("00-"+trace+"-"+client+"-01", &storepb.SeriesRequest{}) == nil {
 		t.Error("a request without matchers succeeded")
 	}
-	query := httptest.NewRequest(http.MethodGet, "/api/v1/labels", http.NoBody)
-	query.Header.Set("Traceparent", "00-"+trace+"-"+client+"-01")
-	w := httptest.NewRecorder()
-	api.ServeHTTP(w, query)
-	if w.Code != http.StatusOK {
-		t.Fatalf("labels: %d %s", w.Code, w.Body)
+	for _, path := range []string{"labels", "query?time=1&query=" + url.QueryEscape(`sum(count_over_time({foo="bar"}[1h]))`)} {
+		query := httptest.NewRequest(http.MethodGet, "/api/v1/"+path, http.NoBody)
+		query.Header.Set("Traceparent", "00-"+trace+"-"+client+"-01")
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, query)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
 	}
 	if err := provider.Close(); err != nil {
 		t.Fatal(err)
 	}
 	close(requests)
 
-	var series, failed, labels, reads int
+	var series, failed, labels, queries, reads int
 	for m := range requests {
 		for _, rs := range m.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {
@@ -111,6 +114,11 @@ func TestSpans(t *testing.T) {
 						}
 					case s.GetName() == "http labels" && isChild:
 						labels++
+					case s.GetName() == "http query" && isChild:
+						queries++
+						if attribute(s, "tare.samples") != 15 || attribute(s, "tare.samples_peak") <= 0 || attribute(s, "tare.blocks") != 1 {
+							t.Errorf("attributes of query: %v", s.GetAttributes())
+						}
 					case s.GetName() == "read blocks" && len(s.GetEvents()) == 1:
 						reads++
 					}
@@ -118,7 +126,7 @@ func TestSpans(t *testing.T) {
 			}
 		}
 	}
-	if series != 1 || failed != 1 || labels != 1 || reads == 0 {
-		t.Errorf("%d spans of Series, %d of failed ones, %d of labels, %d of blocks read; want 1, 1, 1 and some", series, failed, labels, reads)
+	if series != 1 || failed != 1 || labels != 1 || queries != 1 || reads == 0 {
+		t.Errorf("%d spans of Series, %d of failed ones, %d of labels, %d of queries, %d of blocks read; want 1 each and some", series, failed, labels, queries, reads)
 	}
 }
