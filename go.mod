@@ -51,6 +51,7 @@ require (
 	golang.org/x/text v0.41.0
 	google.golang.org/grpc v1.83.2
 	google.golang.org/protobuf v1.36.12
+	k8s.io/api v0.37.0
 	mvdan.cc/sh/v3 v3.12.0
 	vitess.io/vitess v0.24.0
 )
@@ -99,7 +100,6 @@ require (
 	go.opentelemetry.io/otel/sdk/metric v1.46.0 // indirect
 	google.golang.org/genproto v0.0.0-20260715232425-e75dac1f907d // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260904194346-d0f1323225a4 // indirect
-	k8s.io/api v0.37.0 // indirect
 )
 
 require (
