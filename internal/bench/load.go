@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taredb/tare/internal/latency"
+	"github.com/taredb/tare/stmtstats"
 )
 
 // An operation is the unit of a latency measurement.
@@ -20,15 +20,35 @@ const stopGrace = 10 * time.Second
 
 // counts are the results of one period.
 type counts struct {
-	latency    latency.Histogram // of operations, from their due times
-	operations uint64            // including conflicts
+	latency    latencies // of operations, from their due times
+	operations uint64    // including conflicts
 	queries    uint64
 	rows       uint64
 	conflicts  uint64
 }
 
+// latencies are durations with their exact maximum. An open loop records from the due time, so that a stalled server
+// counts (coordinated omission).
+type latencies struct {
+	stmtstats.Histogram
+	longest time.Duration
+}
+
+func (l *latencies) record(d time.Duration) {
+	l.Record(d)
+	l.longest = max(l.longest, d)
+}
+
+// quantile returns a quantile, which is at most the maximum.
+func (l *latencies) quantile(q float64) time.Duration { return min(l.Quantile(q), l.longest) }
+
+func (l *latencies) merge(other *latencies) {
+	l.Merge(&other.Histogram)
+	l.longest = max(l.longest, other.longest)
+}
+
 func (c *counts) merge(other *counts) {
-	c.latency.Merge(&other.latency)
+	c.latency.merge(&other.latency)
 	c.operations += other.operations
 	c.queries += other.queries
 	c.rows += other.rows
@@ -112,7 +132,7 @@ func (l *load) work(t *thread) {
 func (t *thread) count(took time.Duration, queries, rows uint64, conflict bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.now.latency.Record(took)
+	t.now.latency.record(took)
 	t.now.operations++
 	t.now.queries += queries
 	t.now.rows += rows

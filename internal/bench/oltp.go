@@ -208,11 +208,11 @@ func measure(ctx context.Context, l *load, t *target, d time.Duration) (Run, err
 // addTo adds the metrics of latency and throughput. ns/op comes first, as in Go.
 func (c *counts) addTo(run *Run) {
 	h := &c.latency
-	run.add("ns/op", float64(h.Mean()))
-	run.add("p50-ns", float64(h.Quantile(0.5)))
-	run.add("p99-ns", float64(h.Quantile(0.99)))
-	run.add("p99.9-ns", float64(h.Quantile(0.999)))
-	run.add("max-ns", float64(h.Max()))
+	run.add("ns/op", float64(h.Nanos)/float64(max(h.Count(), 1)))
+	run.add("p50-ns", float64(h.quantile(0.5)))
+	run.add("p99-ns", float64(h.quantile(0.99)))
+	run.add("p99.9-ns", float64(h.quantile(0.999)))
+	run.add("max-ns", float64(h.longest))
 	run.add("ops/s", float64(c.operations)/run.Seconds)
 	run.add("queries/s", float64(c.queries)/run.Seconds)
 	run.add("rows/s", float64(c.rows)/run.Seconds)

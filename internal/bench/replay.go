@@ -139,7 +139,7 @@ func (p *player) play(ctx context.Context, c *traceConn) (err error) {
 		queries, rows := p.session.queries, p.session.rows
 		p.session.prepared, p.session.always = st.prepared, st.prepared
 		err := p.session.run(ctx, st.text, st.values...)
-		p.counts.latency.Record(time.Since(due))
+		p.counts.latency.record(time.Since(due))
 		p.counts.operations++
 		p.counts.queries += p.session.queries - queries
 		p.counts.rows += p.session.rows - rows

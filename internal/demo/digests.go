@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/internal/latency"
+	"github.com/taredb/tare/stmtstats"
 )
 
-// maxDigests bounds the table; further statements are counted together as otherID. A digest occupies some 20
+// maxDigests bounds the table; further statements are counted together as otherID. A digest occupies some 10
 // KiB, nearly all of it its histogram.
 const maxDigests = 256
 
@@ -24,7 +24,7 @@ type digestRow struct {
 	calls  uint64
 	rows   uint64 // returned and affected
 	errors uint64
-	times  latency.Histogram
+	times  stmtstats.Histogram
 
 	shown uint64 // calls at the previous snapshot, for the rate
 }
@@ -33,7 +33,7 @@ type digestRow struct {
 type digestTable struct {
 	mu      sync.Mutex
 	rows    map[string]*digestRow // under mu, as all below
-	all     latency.Histogram
+	all     stmtstats.Histogram
 	errors  uint64
 	dropped uint64
 	seen    uint64 // statement records, including dropped ones
@@ -125,7 +125,7 @@ func (t *digestTable) snapshot(since, elapsed time.Duration) snapshot {
 			perSecond: perSecond(row.calls-row.shown, since), firstToLast: perSecond(row.calls, elapsed),
 		}
 		if total := t.all.Sum(); total > 0 {
-			v.share = float64(row.times.Sum()) / float64(total)
+			v.share = row.times.Sum() / total
 		}
 		row.shown = row.calls
 		s.statements += v.perSecond
