@@ -378,3 +378,10 @@ func TestFaultsVersion(t *testing.T) {
 		}
 	}
 }
+
+// ranges returns the recorded ranges, oldest first.
+func (f *faultFile) ranges() []FaultRange {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]FaultRange(nil), f.list.Ranges...)
+}

@@ -143,11 +143,4 @@ func (f *faultFile) lostSeconds(now time.Time) float64 {
 	return seconds
 }
 
-// ranges returns the recorded ranges, oldest first.
-func (f *faultFile) ranges() []FaultRange {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]FaultRange(nil), f.list.Ranges...)
-}
-
 func (f *faultFile) close() error { return f.file.Close() }

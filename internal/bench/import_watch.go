@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/taredb/tare/internal/weigh"
 )
@@ -134,23 +135,17 @@ func (w *importWatch) sample(ctx context.Context) (ImportSample, error) {
 
 // send imports over all connections until the number of bytes is reached.
 func (w *importWatch) send(ctx context.Context, o *ImportOptions, c *connector) error {
-	sending, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	running, sending := errgroup.WithContext(ctx)
 	var granted, nextID atomic.Int64
-	var running sync.WaitGroup
 	for i := range o.Connections {
-		running.Go(func() {
-			if err := w.sendOne(sending, o, c, uint64(i), &granted, &nextID); err != nil {
-				cancel(err)
-			}
-		})
+		running.Go(func() error { return w.sendOne(sending, o, c, uint64(i), &granted, &nextID) })
 	}
-	running.Wait()
-	if ctx.Err() != nil {
+	err := running.Wait()
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err() // not its effect on the current statements
-	}
-	if sending.Err() != nil {
-		return fmt.Errorf("import: %w", context.Cause(sending))
+	case err != nil:
+		return fmt.Errorf("import: %w", err)
 	}
 	return nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"golang.org/x/sync/errgroup"
 )
 
 // maxTraceConns bounds the concurrent connections of a replay.
@@ -57,26 +57,25 @@ func replayOnce(ctx context.Context, tr *trace, cfg *mysql.Config, speed float64
 	if err != nil {
 		return Run{}, err
 	}
-	playing, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	running, playing := errgroup.WithContext(ctx)
 	begin := time.Now()
 	players := make([]player, len(tr.conns))
-	var running sync.WaitGroup
 	for i := range tr.conns {
 		p := &players[i]
 		p.cfg, p.begin, p.speed = cfg, begin, speed
-		running.Go(func() {
+		running.Go(func() error {
 			if err := p.play(playing, &tr.conns[i]); err != nil {
-				cancel(fmt.Errorf("replay connection %d: %w", tr.conns[i].id, err))
+				return fmt.Errorf("replay connection %d: %w", tr.conns[i].id, err)
 			}
+			return nil
 		})
 	}
-	running.Wait()
+	err = running.Wait()
 	if ctx.Err() != nil {
 		return Run{}, ctx.Err() // not its effect on the current statements
 	}
-	if playing.Err() != nil {
-		return Run{}, context.Cause(playing)
+	if err != nil {
+		return Run{}, err
 	}
 	seconds := time.Since(begin).Seconds()
 	to, err := t.read(ctx)
