@@ -21,6 +21,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -208,7 +209,7 @@ func (r *bucketRetainer) read(ctx context.Context, name string) (text []byte, er
 	err = r.current().shipper.do(ctx, func(ctx context.Context) error {
 		text = nil
 		reader, err := r.options.Bucket.Get(ctx, name)
-		if isNotFound(r.options.Bucket, err) {
+		if blocksync.IsObjectNotFound(r.options.Bucket, err) {
 			return nil
 		}
 		if err != nil {
@@ -385,7 +386,7 @@ func (r *bucketRetainer) remove(ctx context.Context, id ulid.ULID) error {
 func (r *bucketRetainer) delete(ctx context.Context, name string) error {
 	err := r.current().shipper.do(ctx, func(ctx context.Context) error {
 		err := r.options.Bucket.Delete(ctx, name)
-		if err == nil || isNotFound(r.options.Bucket, err) {
+		if err == nil || blocksync.IsObjectNotFound(r.options.Bucket, err) {
 			return nil
 		}
 		if ok, there := r.options.Bucket.Exists(ctx, name); there == nil && !ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
 )
 
@@ -88,7 +89,7 @@ func (s *shipper) checkReplaced(ctx context.Context, blocks []tsdb.BlockMeta, se
 		_, err := s.bucket.Attributes(call, path.Join(m.ULID.String(), tsblock.MetaFile))
 		cancel()
 		s.mu.Lock()
-		s.replaced[m.ULID] = isNotFound(s.bucket, err)
+		s.replaced[m.ULID] = blocksync.IsObjectNotFound(s.bucket, err)
 		s.mu.Unlock()
 	}
 }
@@ -206,7 +207,7 @@ func (s *shipper) isThere(ctx context.Context, id ulid.ULID) (bool, error) {
 	found := false
 	err := s.do(ctx, func(ctx context.Context) error {
 		r, err := s.bucket.Get(ctx, name)
-		if isNotFound(s.bucket, err) {
+		if blocksync.IsObjectNotFound(s.bucket, err) {
 			found = false
 			return nil
 		}
@@ -326,15 +327,4 @@ func (s *shipper) once(ctx context.Context, attempt func(context.Context) error)
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	return attempt(ctx)
-}
-
-// isNotFound reports whether err means that an object does not exist. It unwraps err for the bucket, because
-// providers look only through their wrapping.
-func isNotFound(bucket objstore.BucketReader, err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if bucket.IsObjNotFoundErr(err) {
-			return true
-		}
-	}
-	return false
 }

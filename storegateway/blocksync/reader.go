@@ -62,9 +62,9 @@ func missingBlock(err error) (id ulid.ULID, ok bool) {
 	return id, ok
 }
 
-// notFound reports whether a bucket's error means that the object does not exist. Providers unwrap errors of
+// IsObjectNotFound reports whether a bucket's error means that the object does not exist. Providers unwrap errors of
 // github.com/pkg/errors only.
-func notFound(bucket objstore.BucketReader, err error) bool {
+func IsObjectNotFound(bucket objstore.BucketReader, err error) bool {
 	return anyCause(err, bucket.IsObjNotFoundErr)
 }
 
@@ -94,7 +94,7 @@ func (b *bucketReader) do(ctx context.Context, name string, attempt func(context
 			return nil
 		}
 		switch {
-		case notFound(b.bucket, err):
+		case IsObjectNotFound(b.bucket, err):
 			return &missingError{b.bucket.Name(), name, err}
 		case accessDenied(b.bucket, err), errors.Is(err, errTooLong), ctx.Err() != nil:
 			return err

@@ -18,7 +18,7 @@ func newSource(bucket objstore.Bucket, o Options, gone func(), m *metrics) tsblo
 	}
 	s := &watchedSource{
 		Source: tsblock.Bucket[objstore.ObjectAttributes](bucket), bucket: bucket.Name(), gone: gone, metrics: m,
-		notFound: func(err error) bool { return notFound(bucket, err) },
+		notFound: func(err error) bool { return IsObjectNotFound(bucket, err) },
 	}
 	if bucket.Provider() == objstore.FILESYSTEM {
 		s.Source = newFileSource(o.Bucket, s.Source)
