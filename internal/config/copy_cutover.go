@@ -23,7 +23,7 @@ func (o *CopyCutover) declare(s *Set) {
 	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; when it expires they resume where they were, and the cutover is retried")
 	s.Int(&o.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
 	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are awaited before clients are paused; then the gateway closes them; 0: never close, do not switch")
-	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
+	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all, as always with --to-shard")
 }
 
 func (o *CopyCutover) validate(c *Copy) (errs []error) {
