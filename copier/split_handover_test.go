@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/copier/cutover"
-	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
@@ -242,29 +241,4 @@ func TestSplitHandover(t *testing.T) {
 		t.Errorf("the source is writable: %v", err)
 	}
 	compare()
-}
-
-// TestSplitHandoverMySQL refuses a source of MySQL before anything is written.
-func TestSplitHandoverMySQL(t *testing.T) {
-	t.Parallel()
-	testmysql.SkipIfOff(t)
-	from, targets := servers.holdMySQL(t), servers.hold(t)
-	specs := [][]tabledef.Spec{{{Schema: "handed", Name: "o"}}, {{Schema: "handed", Name: "o"}}}
-	if err := tabledef.AddSplit(specs, "handed.o: hash(customer)"); err != nil {
-		t.Fatal(err)
-	}
-	var parts []Options
-	for i, to := range []*testmysql.Server{targets.from, targets.to} {
-		parts = append(parts, Options{From: FromServer(root(from)), To: root(to), Tables: specs[i], Follow: true, Patience: testwait.Limit})
-	}
-	s, err := NewSplit(parts, "", nil)
-	if err == nil {
-		err = s.HandOver(cutover.HandoverOptions{Source: root(from)})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "the cutover of several targets requires a MariaDB source") {
-		t.Error(err)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // HandoverOptions configure a Handover.
@@ -41,6 +42,8 @@ type HandoverOptions struct {
 // targets record that a handover is in progress. Then the source is made read-only, and the first target records that
 // the tables are handed over: this is the point of no return. Before it, each failure releases the lock, makes the
 // source writable again and resumes following; a killed process loses the lock, and the next run does the rest.
+//
+// MySQL is locked as a whole, since it does not become read-only while statements wait for locked tables: see lockMySQL.
 type Handover struct {
 	o      HandoverOptions
 	source readOnly
@@ -197,12 +200,22 @@ func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
 			p.thaw()
 		}
 	}()
-	position, err := parts[0].Source.CurrentPosition(held)
+	all := !rowstream.IsMariaDB(locks.ServerVersion) // the whole server is locked: it takes no heartbeats
+	var position binlog.Position
+	if all {
+		position, err = lockedPosition(held, locks, parts)
+	} else {
+		position, err = parts[0].Source.CurrentPosition(held)
+	}
 	if err != nil {
 		return err
 	}
 	if err := parallel.ForEach(held, len(parts), parts, func(ctx context.Context, p *HandoverPart) error {
-		return p.reach(ctx, position, h.o.MaxPause)
+		catchUp := p.f.CatchUp
+		if all {
+			catchUp = p.f.Reach
+		}
+		return p.reach(ctx, position, catchUp, h.o.MaxPause)
 	}); err != nil {
 		return h.late(held, err, "a target had not reached the source's position")
 	}
@@ -217,17 +230,24 @@ func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
 	if err != nil {
 		return errors.Join(h.late(held, err, "a target had not recorded the handover"), h.forget(whole, parts))
 	}
-	if err := h.source.stop(whole, h.o.MaxPause-time.Since(began)); err != nil {
+	if all {
+		err = h.source.stopLocked(whole, locks)
+	} else {
+		err = h.source.stop(whole, h.o.MaxPause-time.Since(began))
+	}
+	if err != nil {
 		if uncertain := new(uncertainError); errors.As(err, &uncertain) {
 			return err
 		}
 		return errors.Join(fmt.Errorf("make the source read-only: %w", err), h.forget(whole, parts))
 	}
 	// From here on ctx is ignored: clients cannot write anywhere.
-	_, err = locks.Exec(whole, "DO 0")
-	if err != nil {
+	if all {
+		err = h.source.settle(whole, locks, position, began, h.o.MaxPause)
+	} else if _, err = locks.Exec(whole, "DO 0"); err != nil {
 		err = fmt.Errorf("the connection that locked the source's tables was lost: %w", err)
-	} else {
+	}
+	if err == nil {
 		err = h.decide(whole, parts[0], note)
 	}
 	if uncertain := new(uncertainError); errors.As(err, &uncertain) {
@@ -291,10 +311,10 @@ func (h *Handover) late(ctx context.Context, err error, what string) error {
 	return err
 }
 
-// reach blocks until the target has everything that the source has, and suspends following.
-func (p *HandoverPart) reach(ctx context.Context, position binlog.Position, limit time.Duration) error {
+// reach blocks until catchUp has proved that the target has everything that the source has, and suspends following.
+func (p *HandoverPart) reach(ctx context.Context, position binlog.Position, catchUp func(context.Context, binlog.Position) error, limit time.Duration) error {
 	defer p.f.SuspendThrottle()() // writes are stopped: apply without throttling
-	err := p.f.CatchUp(ctx, position)
+	err := catchUp(ctx, position)
 	for err == nil && !p.frozen {
 		var boundary bool
 		if boundary, err = p.f.Freeze(ctx); err != nil {

@@ -155,11 +155,6 @@ func (r *readOnly) writable(ctx context.Context) (off bool, err error) {
 	return off, err
 }
 
-// errMySQL refuses a source on which read_only cannot be set under the locks: a statement that waits for a locked table has a global lock
-// there, for which SET GLOBAL read_only waits.
-var errMySQL = errors.New("the cutover of several targets requires a MariaDB source: MySQL does not become read-only while statements wait for locked tables; " +
-	"leave --cutover out, stop the writes, run tare copy ctl finish, and start the clients with the targets (docs/tasks/split-a-table.md)")
-
 // errNoTable is the server's error for a table that does not exist, to an account that may lock it.
 const errNoTable = 1146
 
@@ -167,7 +162,7 @@ const errNoTable = 1146
 func (r *readOnly) check(ctx context.Context, tables []tabledef.Spec) error {
 	return r.use(ctx, func(c *mysqlconn.Client) error {
 		if !rowstream.IsMariaDB(c.ServerVersion) {
-			return errMySQL
+			return checkMySQL(ctx, c, tables)
 		}
 		if _, err := c.Exec(ctx, "SET GLOBAL read_only = @@GLOBAL.read_only"); err != nil {
 			return fmt.Errorf("the cutover of several targets makes the source read-only at the end, which its account must be permitted to do: %w", err)
@@ -183,11 +178,19 @@ func (r *readOnly) check(ctx context.Context, tables []tabledef.Spec) error {
 	})
 }
 
-// lock locks tables against writes until the connection is closed. It waits for open transactions that have written to them.
+// lock locks tables against writes until the connection is closed. It waits for open transactions that have written to them. MySQL is locked
+// as a whole: see lockMySQL.
 func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.Duration) (*mysqlconn.Client, error) {
 	c, err := rowstream.Connect(ctx, r.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
+	}
+	if !rowstream.IsMariaDB(c.ServerVersion) {
+		if err := lockMySQL(ctx, c, limit); err != nil {
+			_ = c.Close() // it has no locks
+			return nil, err
+		}
+		return c, nil
 	}
 	names := make([]string, len(tables))
 	for i := range tables {
@@ -220,6 +223,12 @@ func (r *readOnly) stop(ctx context.Context, limit time.Duration) error {
 		_, err = c.Exec(ctx, "SET GLOBAL read_only = 1")
 		return err
 	})
+	return r.stopped(ctx, id, err)
+}
+
+// stopped returns the error of a statement of the connection id that makes the server read-only. If it is not known whether it was
+// executed, stopped finds that out.
+func (r *readOnly) stopped(ctx context.Context, id string, err error) error {
 	var refused *mysqlconn.ServerError
 	if err == nil || id == "" || errors.As(err, &refused) && !refused.SafeToRetry() && !state.IsShutdown(refused.Number) {
 		return err

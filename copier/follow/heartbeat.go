@@ -295,6 +295,12 @@ func (h *Heartbeat) firstBeat(ctx context.Context) (uint64, error) {
 	}
 }
 
+// Reach blocks until the target has everything before p, which is a position of the log that the follower reads.
+func (f *Follower) Reach(ctx context.Context, p binlog.Position) error {
+	defer f.o.Waits.Begin("the target to have all that the source has", "", 0)()
+	return f.waitFor(ctx, p)
+}
+
 // CatchUp blocks until the target has everything committed on the source before the call; p is a later end of
 // the log.
 func (f *Follower) CatchUp(ctx context.Context, p binlog.Position) error {
