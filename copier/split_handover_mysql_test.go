@@ -169,9 +169,10 @@ func TestSplitHandoverMySQL(t *testing.T) {
 	sqlExec(t, p.source, "XA COMMIT 'left'", "FLUSH BINARY LOGS")
 
 	// A transaction and statements wait for the lock when the source becomes read-only.
-	open, other, watch := connect(t, app), connect(t, app), connect(t, root(to))
+	open, idle, other, watch := connect(t, app), connect(t, app), connect(t, app), connect(t, root(to))
 	ended := make(chan error, 2)
 	sqlExec(t, open, "BEGIN", "INSERT INTO split.o VALUES (5002, 1, 'open')")
+	sqlExec(t, idle, "XA START 'idle'", "INSERT INTO split.o VALUES (5003, 1, 'idle')", "XA END 'idle'")
 	var locked, following sync.Once
 	reports, err := handOver(t.Context(), longest, func(e telemetry.Event) {
 		switch {
@@ -199,6 +200,9 @@ func TestSplitHandoverMySQL(t *testing.T) {
 	testwait.Group(t, "the writers to be refused or disconnected", &writing)
 	if failed != nil {
 		t.Fatal(failed)
+	}
+	if _, err := idle.Exec(t.Context(), "XA PREPARE 'idle'"); err == nil {
+		t.Error("a transaction was prepared on the read-only source: it could be committed")
 	}
 	for range 2 {
 		if err := testwait.Receive(t, "a statement to be refused", ended); err == nil {
