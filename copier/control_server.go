@@ -34,6 +34,7 @@ var (
 	errNothingWaits = errors.New("it swaps no tables")
 	errNotSwapped   = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
 	errNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
+	errNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase following")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
@@ -72,10 +73,10 @@ type SocketOptions struct {
 
 // OpenSocket listens at a path until Close is called.
 func OpenSocket(path string, o SocketOptions) (*Socket, error) {
-	none := func() error { return errNoCopy }
 	s := &Socket{idle: controlled{
 		status: o.Status, abort: o.Abort, observe: o.Observe,
-		change: func(throttle.LimitChange) error { return errNoCopy }, finish: none, proceed: none, revert: func(bool) error { return errNoCopy },
+		change: func(throttle.LimitChange) error { return errNoCopy }, proceed: func() error { return errNoCopy },
+		finish: func() error { return errNotBack }, revert: func(bool) error { return errNotBack },
 	}}
 	var err error
 	s.end, err = serveControl(path, controlled{

@@ -304,6 +304,28 @@ func TestControlBetweenRuns(t *testing.T) {
 	}
 }
 
+// TestSocketWithoutCopy checks that requests between the copies of a tare alter name the phase to wait for.
+func TestSocketWithoutCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	s, err := OpenSocket(path, SocketOptions{Status: telemetry.IdleStatus, Abort: func() {}, Observe: func(telemetry.Event) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := NewControl(path)
+	defer c.Close()
+	none := 0.0
+	for what, request := range map[string]func() error{
+		errNotBack.Error():             func() error { _, err := c.Revert(t.Context(), false); return err },
+		string(telemetry.RunFollowing): func() error { _, err := c.Finish(t.Context()); return err },
+		errNoCopy.Error():              func() error { _, err := c.Throttle(t.Context(), throttle.LimitChange{Share: &none}); return err },
+	} {
+		if err := request(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %s", err, what)
+		}
+	}
+}
+
 // A fakeStream records a call of Finish.
 type fakeStream struct{ finish bool }
 

@@ -44,10 +44,10 @@ func TestFollowThrottled(t *testing.T) {
 	until(func(e telemetry.Event) bool { return tick.Process().Now() != before })
 	sqlExec(t, p.source, "INSERT INTO a VALUES (2)")
 	until(func(e telemetry.Event) bool {
-		return e.Kind == telemetry.EventThrottle && strings.HasPrefix(e.Text, "changes wait to be applied: stopped by")
+		return e.Kind == telemetry.EventThrottle && strings.HasPrefix(e.Text, "changes wait to be applied: paused by")
 	})
 	s, err := c.Status(t.Context())
-	if err != nil || s.Follow == nil || s.Follow.HeldSeconds <= 0 || s.Follow.Held != "stopped by tare copy ctl throttle" {
+	if err != nil || s.Follow == nil || s.Follow.HeldSeconds <= 0 || s.Follow.Held != "paused by ctl pause or throttle" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if got := read(t, p.target, "SELECT COUNT(*) FROM followheld.a"); got[0] != `["1"]` {

@@ -29,6 +29,6 @@ func ExamplePacer() {
 	w.End()
 	fmt.Printf("%.2f of full speed, stopped: %v\n", p.Status().Share, p.Status().Stopped)
 	// Output:
-	// 0.25 held to 25 % of its speed by tare copy ctl throttle
+	// 0.25 held to 25 % of its speed by ctl throttle
 	// 0.25 of full speed, stopped: false
 }

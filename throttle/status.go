@@ -8,7 +8,7 @@ import (
 // A Status is the rate of a copy, and its reason.
 type Status struct {
 	Share   float64       `json:"share"`   // current rate, a fraction of full speed; 0: paused
-	Most    float64       `json:"most"`    // the maximum rate set by tare copy ctl throttle; 1: unlimited
+	Most    float64       `json:"most"`    // the maximum rate set by ctl throttle; 1: unlimited
 	Stopped bool          `json:"stopped"` // share is 0
 	Reason  string        `json:"reason"`  // why it is not at full speed; empty if it is
 	Limits  []LimitStatus `json:"limits"`

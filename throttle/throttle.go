@@ -198,13 +198,13 @@ func (t *throttle) allowed() float64 {
 func (t *throttle) reason() string {
 	switch {
 	case t.maxRate == 0:
-		return "stopped by tare copy ctl throttle"
+		return "paused by ctl pause or throttle"
 	case len(t.limits) > 0 && !t.looked:
 		return "the limits' first figures are waited for"
 	case t.stopped:
 		return t.because
 	case t.maxRate < t.rate:
-		return fmt.Sprintf("held to %s of its speed by tare copy ctl throttle", percent(t.maxRate))
+		return fmt.Sprintf("held to %s of its speed by ctl throttle", percent(t.maxRate))
 	case t.rate == 1:
 		return ""
 	case t.crossed:
