@@ -36,7 +36,7 @@ func startPrometheusProcess(t *testing.T, dir, config string) (*child, string) {
 	must(t, os.WriteFile(file, []byte(config), 0o600))
 	addr := freeAddr(t)
 	p := startChild(t, exec.Command(program, "--config.file", file, "--web.listen-address", addr, "--storage.tsdb.path", dir,
-		"--storage.tsdb.retention.time", "100y", "--log.level", "warn"), func([]byte) {})
+		"--storage.tsdb.retention.time", "100y", "--query.timeout", "1h", "--log.level", "warn"), func([]byte) {})
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("prometheus:\n%s", p.text())

@@ -112,7 +112,7 @@ func TestStoreMemory(t *testing.T) {
 		t.Logf("%s: Prometheus: %v, peak RSS %d MiB", q.name, took.Round(time.Millisecond), peaks[i]>>20)
 	}
 
-	s := startStore(t, nil, "--bucket", "file://"+dir, "--layout", "prometheus", "--query-timeout", "10m",
+	s := startStore(t, nil, "--bucket", "file://"+dir, "--layout", "prometheus", "--query-timeout", "1h",
 		"--query-bytes", "160MiB", "--process-bytes", "160MiB", "--index-cache-bytes", "16MiB", "--response-bytes", "16MiB")
 	eventually(t, "a ready store", func() bool { return s.ready(t) })
 	for i, q := range queries {
@@ -136,7 +136,7 @@ func TestStoreManyBlocks(t *testing.T) {
 		must(t, err)
 	}
 	s := startStore(t, nil, "--bucket", "file://"+dir, "--layout", "prometheus", "--query-bytes", "32MiB", "--process-bytes", "32MiB",
-		"--query-timeout", "10m")
+		"--query-timeout", "1h")
 	eventually(t, "a ready store", func() bool { return s.ready(t) })
 	var alike, different []string
 	for i := range 10 {
