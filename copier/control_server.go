@@ -34,7 +34,7 @@ var (
 	errNothingWaits = errors.New("it swaps no tables")
 	errNotSwapped   = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
 	errNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
-	errNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase following")
+	errNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase reversing")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 

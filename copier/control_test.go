@@ -317,7 +317,7 @@ func TestSocketWithoutCopy(t *testing.T) {
 	none := 0.0
 	for what, request := range map[string]func() error{
 		errNotBack.Error():             func() error { _, err := c.Revert(t.Context(), false); return err },
-		string(telemetry.RunFollowing): func() error { _, err := c.Finish(t.Context()); return err },
+		string(telemetry.RunReversing): func() error { _, err := c.Finish(t.Context()); return err },
 		errNoCopy.Error():              func() error { _, err := c.Throttle(t.Context(), throttle.LimitChange{Share: &none}); return err },
 	} {
 		if err := request(); err == nil || !strings.Contains(err.Error(), what) {
