@@ -73,7 +73,6 @@ func unrunnable(c doccommands.Command) string {
 		{``, `--web-config-file tls\.yaml`, "needs a certificate and accounts of the reader's; cmd/tare's TestNoTextsAnywhere has them"},
 		{``, `^git clone `, "clones the public repository; the test copies the tree"},
 		{`^docs/start/install\.md$`, `^(sha256sum|tar|install) `, "needs the files of a release; TestRelease builds and checks them"},
-		{``, `^tare alter (ctl |revert |finish |.*--(postpone-cutover|max-p99))`, "needs a copy in progress or its old table, or waits for one of these commands"},
 		{``, `^systemctl `, "needs systemd as init; cmd/tare's TestUnitUser starts the unit's command"},
 		{``, `^tare store --bucket s3://metrics `, "needs Amazon's S3"},
 		{``, `--to 's3://backup`, "needs Amazon's S3; copier's TestDumpZoo has an S3 server"},
@@ -139,6 +138,7 @@ type documented struct {
 	source, target *testmysql.Server
 	servers        map[string]*background // by the port of their pages
 	copying        *background            // a copy that follows
+	altering       *background            // a tare alter that copies
 	token          string                 // of the latest pause
 }
 
@@ -237,14 +237,7 @@ func (d *documented) files(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(in("ca.pem"), cert, 0o600))
 	must(t, os.WriteFile(in("token"), []byte("a token of the test\n"), 0o600))
-	page, err := os.ReadFile("../docs/tasks/block-statements.md")
-	must(t, err)
-	_, rules, _ := strings.Cut(string(page), "```yaml\n")
-	rules, _, ok := strings.Cut(rules, "```\n")
-	if !ok {
-		t.Fatal("docs/tasks/block-statements.md has no configuration")
-	}
-	must(t, os.WriteFile(in("tare.yaml"), []byte(rules), 0o600))
+	must(t, os.WriteFile(in("tare.yaml"), []byte(pageBlock(t, "../docs/tasks/block-statements.md", "yaml")), 0o600))
 }
 
 // forward forwards connections from an address to another until the test ends.
@@ -313,6 +306,7 @@ func (d *documented) pages(t *testing.T) {
 			d.newHome(t)
 			d.reset(t)
 			defer d.stop(t, "")
+			defer d.stopAlter(t)
 			first := true
 			for _, c := range commands {
 				if why := unrunnable(c); why != "" {
@@ -372,6 +366,8 @@ func (d *documented) do(t *testing.T, printed string) {
 			return strings.Contains(route, `"active":"standby"`)
 		})
 		d.finish(t, b)
+	case regexp.MustCompile(`^tare alter (ctl |revert |.*--(postpone-cutover|max-p99))`).MatchString(text):
+		d.alter(t, text)
 	case strings.HasPrefix(text, "tare copy ctl"):
 		if d.copying == nil {
 			d.copying = d.follow(t, d.readersValues("tare copy … --follow --max-p99 20ms --gateway http://127.0.0.1:8316"))
