@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"testing"
 
 	"golang.org/x/sys/unix"
 
@@ -90,11 +93,26 @@ var disturbances = []disturbance{
 		c.full = true
 	}},
 	{name: "full disk of control", may: (*chaos).diskful, do: func(c *chaos) {
-		c.fill(c.files)
+		c.fillForGood(c.files)
 		c.controlRefused()
 	}},
 	{name: "revoke on source", do: func(c *chaos) { c.revoke(c.source) }},
 	{name: "revoke on target", do: func(c *chaos) { c.revoke(c.target) }},
+}
+
+// chaosKinds returns the disturbances that -copychaos.only names.
+func chaosKinds(t *testing.T) (kinds []disturbance) {
+	if *chaosOnly == "" {
+		return disturbances
+	}
+	for name := range strings.SplitSeq(*chaosOnly, ",") {
+		i := slices.IndexFunc(disturbances, func(d disturbance) bool { return d.name == name })
+		if i < 0 {
+			t.Fatalf("-copychaos.only: %q is no disturbance", name)
+		}
+		kinds = append(kinds, disturbances[i])
+	}
+	return kinds
 }
 
 func (c *chaos) wired() bool { return c.reader != nil }
@@ -159,6 +177,38 @@ func (c *chaos) failOver() {
 	c.lost = true
 }
 
+// fillForGood fills a disk that stays full until release is called: a file that is removed, such as the socket
+// of a copy that stops, keeps its inode while a descriptor of it is open.
+func (c *chaos) fillForGood(disk string) {
+	for more := true; more; {
+		before := len(c.kept) + len(c.fillers)
+		c.fill(disk)
+		entries, err := os.ReadDir(disk)
+		must(c.t, err)
+		for _, e := range entries {
+			name := filepath.Join(disk, e.Name())
+			if _, ok := c.kept[name]; ok {
+				continue
+			}
+			fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+			if errors.Is(err, unix.ENOENT) { // removed since
+				continue
+			}
+			must(c.t, err)
+			c.kept[name] = fd
+		}
+		more = len(c.kept)+len(c.fillers) > before
+	}
+}
+
+// release closes the descriptors that fillForGood has opened.
+func (c *chaos) release() {
+	for _, fd := range c.kept {
+		must(c.t, unix.Close(fd))
+	}
+	clear(c.kept)
+}
+
 // fill fills a disk, in bytes or in files.
 func (c *chaos) fill(disk string) {
 	full := func(err error) bool {
@@ -167,8 +217,8 @@ func (c *chaos) fill(disk string) {
 		}
 		return err != nil
 	}
-	for n := 0; ; n++ {
-		f, err := os.Create(filepath.Join(disk, fmt.Sprintf("filler-%d", n)))
+	for {
+		f, err := os.Create(filepath.Join(disk, fmt.Sprintf("filler-%d", len(c.fillers))))
 		if full(err) {
 			return
 		}
