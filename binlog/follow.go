@@ -43,9 +43,14 @@ type Follower interface {
 	// log. It reads all of the log between them.
 	SchemaChanges(ctx context.Context, tables []*rowstream.Table, from, to Position) ([]SchemaChange, error)
 
-	// Heartbeat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates if it is
+	// WriteHeartbeat writes a heartbeat: one row in the HeartbeatTable of each schema, which it creates if it is
 	// missing. For a replica it is written to the replica's primary, and must arrive through replication.
 	WriteHeartbeat(ctx context.Context, h Heartbeat) error
+
+	// CheckHeartbeat returns the error of WriteHeartbeat if heartbeats must not be written because of the
+	// replication of the server, or cannot be because it is read-only or the account lacks privileges. It writes
+	// nothing.
+	CheckHeartbeat(ctx context.Context, h Heartbeat) error
 
 	// DeleteHeartbeat deletes a run's rows, and the tables that no other run uses.
 	DeleteHeartbeat(ctx context.Context, h Heartbeat) error

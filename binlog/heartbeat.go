@@ -83,8 +83,7 @@ func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	return nil
 }
 
-// CheckHeartbeat returns the error of WriteHeartbeat if heartbeats must not be written because of the replication of
-// the server, or cannot be because it is read-only or the account lacks privileges. It writes nothing.
+// CheckHeartbeat implements Follower.
 func (d *Direct) CheckHeartbeat(ctx context.Context, h Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeout, fmt.Errorf("no response within %v", beatTimeout))
 	defer cancel()

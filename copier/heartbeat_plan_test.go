@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestPlanHeartbeat plans and runs copies with accounts that cannot write all of a heartbeat: both are refused for
-// the same reason, and the plan leaves nothing in the source.
+// the same reason, whether the source is read directly or through a service, and the plan leaves nothing in the source.
 func TestPlanHeartbeat(t *testing.T) {
 	onOneServer(t, "beatplan", func(t *testing.T, p *pair) {
 		const beats = "beatplan._tare_heartbeat"
@@ -22,18 +23,26 @@ func TestPlanHeartbeat(t *testing.T) {
 		o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
 		from := root(p.from)
 		from.User = "beating"
-		o.From = FromServer(from)
-		for _, tt := range []struct{ grant, want string }{
-			{"", "INSERT"},
-			{"CREATE, INSERT", "DELETE"},
-			{"CREATE, DELETE", "INSERT"},
-			{"CREATE", "INSERT"},
-			{"CREATE, INSERT, DELETE", ""},
+		for _, tt := range []struct {
+			grant, want string
+			wired       bool
+		}{
+			{"", "INSERT", false},
+			{"CREATE, INSERT", "DELETE", false},
+			{"CREATE, DELETE", "INSERT", false},
+			{"CREATE", "INSERT", false},
+			{"CREATE, INSERT, DELETE", "", false},
+			{"", "INSERT", true},
+			{"CREATE, INSERT", "DELETE", true},
+			{"CREATE, INSERT, DELETE", "", true},
 		} {
-			sqlExec(t, p.source, "DROP USER IF EXISTS beating", "CREATE USER beating IDENTIFIED BY '"+testmysql.Password+"'",
+			sqlExec(t, p.source, "DROP TABLE IF EXISTS "+beats, "DROP USER IF EXISTS beating", "CREATE USER beating IDENTIFIED BY '"+testmysql.Password+"'",
 				"GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT"+replicas+" ON *.* TO beating")
 			if tt.grant != "" {
 				sqlExec(t, p.source, "GRANT "+tt.grant+" ON "+beats+" TO beating")
+			}
+			if o.From = FromServer(from); tt.wired {
+				o.From = overTheWire(t, from, wire.NoCompression)
 			}
 			_, planned := Plan(t.Context(), o)
 			if got := read(t, p.source, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'beatplan' AND TABLE_NAME <> 'a'"); len(got) > 0 {
@@ -43,9 +52,9 @@ func TestPlanHeartbeat(t *testing.T) {
 			for what, err := range map[string]error{"plan": planned, "run": run} {
 				switch {
 				case tt.want == "" && err != nil:
-					t.Errorf("%s with %s: %v", what, tt.grant, err)
+					t.Errorf("%s with %s (over the wire: %v): %v", what, tt.grant, tt.wired, err)
 				case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "GRANT CREATE")):
-					t.Errorf("%s with %q: %v, want it to be refused for %s", what, tt.grant, err, tt.want)
+					t.Errorf("%s with %q (over the wire: %v): %v, want it to be refused for %s", what, tt.grant, tt.wired, err, tt.want)
 				}
 			}
 		}

@@ -25,8 +25,8 @@ type PlannedTable struct {
 }
 
 // Plan returns what Run would do, or the error that Run would return. It runs all checks of Run, including
-// the snapshot of the source, except the proof that a heartbeat arrives; of that it checks, unless the source is a
-// client of package wire, that heartbeats can be written to the server. It changes nothing on either side.
+// the snapshot of the source, except the proof that a heartbeat arrives; of that it checks that heartbeats can be
+// written to the server. It changes nothing on either side.
 func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

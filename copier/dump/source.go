@@ -152,6 +152,9 @@ func (d *Dump) SchemaChanges(context.Context, []*rowstream.Table, binlog.Positio
 // WriteHeartbeat returns an error.
 func (d *Dump) WriteHeartbeat(context.Context, binlog.Heartbeat) error { return errNoLog }
 
+// CheckHeartbeat returns an error.
+func (d *Dump) CheckHeartbeat(context.Context, binlog.Heartbeat) error { return errNoLog }
+
 // DeleteHeartbeat returns an error.
 func (d *Dump) DeleteHeartbeat(context.Context, binlog.Heartbeat) error { return errNoLog }
 

@@ -239,16 +239,9 @@ func (h *Heartbeat) End(ctx context.Context) {
 	}
 }
 
-// Check returns the error with which First fails if the source does not accept heartbeats. It writes nothing. A source
-// over a wire is not checked.
+// Check returns the error with which First fails if the source does not accept heartbeats. It writes nothing.
 func (h *Heartbeat) Check(ctx context.Context) error {
-	source, ok := h.o.Source.(interface {
-		CheckHeartbeat(ctx context.Context, h binlog.Heartbeat) error
-	})
-	if !ok {
-		return nil
-	}
-	return source.CheckHeartbeat(ctx, h.heartbeat(1))
+	return h.o.Source.CheckHeartbeat(ctx, h.heartbeat(1))
 }
 
 // First writes the first heartbeat and reads it from the log. It returns the heartbeat's mark for later

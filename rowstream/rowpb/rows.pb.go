@@ -2907,7 +2907,7 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\xf5\a\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xb6\b\n" +
 	"\x04Rows\x12>\n" +
 	"\bDescribe\x12\x1d.tare.rows.v1.DescribeRequest\x1a\x13.tare.rows.v1.Table\x12F\n" +
 	"\bIdentify\x12\x1d.tare.rows.v1.IdentifyRequest\x1a\x1b.tare.rows.v1.IdentifyReply\x12H\n" +
@@ -2920,7 +2920,8 @@ const file_rowstream_rowpb_rows_proto_rawDesc = "" +
 	"\vCheckFollow\x12 .tare.rows.v1.CheckFollowRequest\x1a\x1e.tare.rows.v1.CheckFollowReply\x12@\n" +
 	"\x06LogEnd\x12\x1b.tare.rows.v1.LogEndRequest\x1a\x19.tare.rows.v1.LogEndReply\x12F\n" +
 	"\bLogBytes\x12\x1d.tare.rows.v1.LogBytesRequest\x1a\x1b.tare.rows.v1.LogBytesReply\x12:\n" +
-	"\x04Beat\x12\x19.tare.rows.v1.BeatRequest\x1a\x17.tare.rows.v1.BeatReply\x12@\n" +
+	"\x04Beat\x12\x19.tare.rows.v1.BeatRequest\x1a\x17.tare.rows.v1.BeatReply\x12?\n" +
+	"\tCheckBeat\x12\x19.tare.rows.v1.BeatRequest\x1a\x17.tare.rows.v1.BeatReply\x12@\n" +
 	"\x06Layout\x12\x1b.tare.rows.v1.LayoutRequest\x1a\x19.tare.rows.v1.TableLayout\x12U\n" +
 	"\rSchemaChanges\x12\".tare.rows.v1.SchemaChangesRequest\x1a .tare.rows.v1.SchemaChangesReply\x12>\n" +
 	"\x06Follow\x12\x1b.tare.rows.v1.FollowRequest\x1a\x15.tare.rows.v1.Changes0\x01B(Z&github.com/taredb/tare/rowstream/rowpbb\x06proto3"
@@ -3023,26 +3024,28 @@ var file_rowstream_rowpb_rows_proto_depIdxs = []int32{
 	22, // 38: tare.rows.v1.Rows.LogEnd:input_type -> tare.rows.v1.LogEndRequest
 	24, // 39: tare.rows.v1.Rows.LogBytes:input_type -> tare.rows.v1.LogBytesRequest
 	26, // 40: tare.rows.v1.Rows.Beat:input_type -> tare.rows.v1.BeatRequest
-	28, // 41: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
-	30, // 42: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
-	33, // 43: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
-	5,  // 44: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
-	3,  // 45: tare.rows.v1.Rows.Identify:output_type -> tare.rows.v1.IdentifyReply
-	7,  // 46: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
-	10, // 47: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
-	12, // 48: tare.rows.v1.Rows.LastKey:output_type -> tare.rows.v1.LastKeyReply
-	17, // 49: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
-	19, // 50: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
-	17, // 51: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
-	21, // 52: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
-	23, // 53: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
-	25, // 54: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
-	27, // 55: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
-	29, // 56: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
-	31, // 57: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
-	37, // 58: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
-	44, // [44:59] is the sub-list for method output_type
-	29, // [29:44] is the sub-list for method input_type
+	26, // 41: tare.rows.v1.Rows.CheckBeat:input_type -> tare.rows.v1.BeatRequest
+	28, // 42: tare.rows.v1.Rows.Layout:input_type -> tare.rows.v1.LayoutRequest
+	30, // 43: tare.rows.v1.Rows.SchemaChanges:input_type -> tare.rows.v1.SchemaChangesRequest
+	33, // 44: tare.rows.v1.Rows.Follow:input_type -> tare.rows.v1.FollowRequest
+	5,  // 45: tare.rows.v1.Rows.Describe:output_type -> tare.rows.v1.Table
+	3,  // 46: tare.rows.v1.Rows.Identify:output_type -> tare.rows.v1.IdentifyReply
+	7,  // 47: tare.rows.v1.Rows.Snapshot:output_type -> tare.rows.v1.SnapshotReply
+	10, // 48: tare.rows.v1.Rows.Cut:output_type -> tare.rows.v1.CutReply
+	12, // 49: tare.rows.v1.Rows.LastKey:output_type -> tare.rows.v1.LastKeyReply
+	17, // 50: tare.rows.v1.Rows.Read:output_type -> tare.rows.v1.Batch
+	19, // 51: tare.rows.v1.Rows.Sum:output_type -> tare.rows.v1.SumReply
+	17, // 52: tare.rows.v1.Rows.SumRows:output_type -> tare.rows.v1.Batch
+	21, // 53: tare.rows.v1.Rows.CheckFollow:output_type -> tare.rows.v1.CheckFollowReply
+	23, // 54: tare.rows.v1.Rows.LogEnd:output_type -> tare.rows.v1.LogEndReply
+	25, // 55: tare.rows.v1.Rows.LogBytes:output_type -> tare.rows.v1.LogBytesReply
+	27, // 56: tare.rows.v1.Rows.Beat:output_type -> tare.rows.v1.BeatReply
+	27, // 57: tare.rows.v1.Rows.CheckBeat:output_type -> tare.rows.v1.BeatReply
+	29, // 58: tare.rows.v1.Rows.Layout:output_type -> tare.rows.v1.TableLayout
+	31, // 59: tare.rows.v1.Rows.SchemaChanges:output_type -> tare.rows.v1.SchemaChangesReply
+	37, // 60: tare.rows.v1.Rows.Follow:output_type -> tare.rows.v1.Changes
+	45, // [45:61] is the sub-list for method output_type
+	29, // [29:45] is the sub-list for method input_type
 	29, // [29:29] is the sub-list for extension type_name
 	29, // [29:29] is the sub-list for extension extendee
 	0,  // [0:29] is the sub-list for field type_name

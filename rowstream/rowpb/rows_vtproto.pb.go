@@ -57,6 +57,9 @@ type RowsClient interface {
 	LogBytes(ctx context.Context, in *LogBytesRequest, opts ...grpc.CallOption) (*LogBytesReply, error)
 	// Beat writes a heartbeat to the source, by which a client sees that the log that it reads is alive.
 	Beat(ctx context.Context, in *BeatRequest, opts ...grpc.CallOption) (*BeatReply, error)
+	// CheckBeat tells whether Beat would be refused, and writes nothing. It is a call of its own, since an older server
+	// would ignore a field of Beat, and write.
+	CheckBeat(ctx context.Context, in *BeatRequest, opts ...grpc.CallOption) (*BeatReply, error)
 	// Layout tells what columns a table has now.
 	Layout(ctx context.Context, in *LayoutRequest, opts ...grpc.CallOption) (*TableLayout, error)
 	// SchemaChanges tells what changes of tables' definitions are in the log between two positions.
@@ -251,6 +254,15 @@ func (c *rowsClient) Beat(ctx context.Context, in *BeatRequest, opts ...grpc.Cal
 	return out, nil
 }
 
+func (c *rowsClient) CheckBeat(ctx context.Context, in *BeatRequest, opts ...grpc.CallOption) (*BeatReply, error) {
+	out := new(BeatReply)
+	err := c.cc.Invoke(ctx, "/tare.rows.v1.Rows/CheckBeat", in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *rowsClient) Layout(ctx context.Context, in *LayoutRequest, opts ...grpc.CallOption) (*TableLayout, error) {
 	out := new(TableLayout)
 	err := c.cc.Invoke(ctx, "/tare.rows.v1.Rows/Layout", in, out, opts...)
@@ -331,6 +343,9 @@ type RowsServer interface {
 	LogBytes(context.Context, *LogBytesRequest) (*LogBytesReply, error)
 	// Beat writes a heartbeat to the source, by which a client sees that the log that it reads is alive.
 	Beat(context.Context, *BeatRequest) (*BeatReply, error)
+	// CheckBeat tells whether Beat would be refused, and writes nothing. It is a call of its own, since an older server
+	// would ignore a field of Beat, and write.
+	CheckBeat(context.Context, *BeatRequest) (*BeatReply, error)
 	// Layout tells what columns a table has now.
 	Layout(context.Context, *LayoutRequest) (*TableLayout, error)
 	// SchemaChanges tells what changes of tables' definitions are in the log between two positions.
@@ -380,6 +395,9 @@ func (UnimplementedRowsServer) LogBytes(context.Context, *LogBytesRequest) (*Log
 }
 func (UnimplementedRowsServer) Beat(context.Context, *BeatRequest) (*BeatReply, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Beat not implemented")
+}
+func (UnimplementedRowsServer) CheckBeat(context.Context, *BeatRequest) (*BeatReply, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method CheckBeat not implemented")
 }
 func (UnimplementedRowsServer) Layout(context.Context, *LayoutRequest) (*TableLayout, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Layout not implemented")
@@ -628,6 +646,24 @@ func _Rows_Beat_Handler(srv interface{}, ctx context.Context, dec func(interface
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Rows_CheckBeat_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BeatRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RowsServer).CheckBeat(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: "/tare.rows.v1.Rows/CheckBeat",
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RowsServer).CheckBeat(ctx, req.(*BeatRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Rows_Layout_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LayoutRequest)
 	if err := dec(in); err != nil {
@@ -727,6 +763,10 @@ var Rows_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Beat",
 			Handler:    _Rows_Beat_Handler,
+		},
+		{
+			MethodName: "CheckBeat",
+			Handler:    _Rows_CheckBeat_Handler,
 		},
 		{
 			MethodName: "Layout",

@@ -45,6 +45,8 @@ func (l *memoryLog) GTIDPosition(context.Context) (binlog.Position, error) { ret
 
 func (l *memoryLog) WriteHeartbeat(context.Context, binlog.Heartbeat) error { return nil }
 
+func (l *memoryLog) CheckHeartbeat(context.Context, binlog.Heartbeat) error { return nil }
+
 func (l *memoryLog) DeleteHeartbeat(context.Context, binlog.Heartbeat) error { return nil }
 
 func (l *memoryLog) Layout(_ context.Context, t *rowstream.Table) ([]int, error) {

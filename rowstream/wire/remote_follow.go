@@ -74,6 +74,17 @@ func (r *Remote) WriteHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
 	return r.beat(ctx, h, false)
 }
 
+// CheckHeartbeat implements Follower. A service of a version that cannot check returns nil.
+func (r *Remote) CheckHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeoutRemote, fmt.Errorf("no response within %v", beatTimeoutRemote))
+	defer cancel()
+	_, err := r.rows.CheckBeat(ctx, beatMessage(h))
+	if status.Code(err) == codes.Unimplemented {
+		return nil
+	}
+	return errorOf(ctx, r.Addr(), err)
+}
+
 // DeleteHeartbeat implements Follower.
 func (r *Remote) DeleteHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
 	return r.beat(ctx, h, true)
@@ -82,8 +93,14 @@ func (r *Remote) DeleteHeartbeat(ctx context.Context, h binlog.Heartbeat) error 
 func (r *Remote) beat(ctx context.Context, h binlog.Heartbeat, end bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeoutRemote, fmt.Errorf("no response within %v", beatTimeoutRemote))
 	defer cancel()
-	_, err := r.rows.Beat(ctx, &rowpb.BeatRequest{Copy: h.Copy, Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica, End: end})
+	m := beatMessage(h)
+	m.End = end
+	_, err := r.rows.Beat(ctx, m)
 	return errorOf(ctx, r.Addr(), err)
+}
+
+func beatMessage(h binlog.Heartbeat) *rowpb.BeatRequest {
+	return &rowpb.BeatRequest{Copy: h.Copy, Run: h.Run, Number: h.Number, Schemas: h.Schemas, OnReplica: h.OnReplica}
 }
 
 var (

@@ -122,18 +122,40 @@ func (s *Service) Beat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatRe
 }
 
 func (s *Service) serveBeat(ctx context.Context, m *rowpb.BeatRequest) error {
-	f, err := s.follower()
-	if err != nil {
+	f, h, err := s.heartbeatOf(m)
+	switch {
+	case err != nil:
 		return err
-	}
-	h := binlog.Heartbeat{Copy: m.GetCopy(), Run: m.GetRun(), Number: m.GetNumber(), Schemas: m.GetSchemas(), OnReplica: m.GetOnReplica()}
-	if h.Run == "" || len(h.Run) > longestRun || h.Copy == "" || len(h.Copy) > longestRun || len(h.Schemas) == 0 || len(h.Schemas) > mostBeatSchemas {
-		return refuse(codes.InvalidArgument, "a heartbeat of run %q in %d schemas", h.Run, len(h.Schemas))
-	}
-	if m.GetEnd() {
+	case m.GetEnd():
 		return f.DeleteHeartbeat(ctx, h)
 	}
 	return f.WriteHeartbeat(ctx, h)
+}
+
+// CheckBeat implements rowpb.RowsServer.
+func (s *Service) CheckBeat(ctx context.Context, m *rowpb.BeatRequest) (*rowpb.BeatReply, error) {
+	c := s.startCall(ctx, "checkbeat", nil)
+	f, h, err := s.heartbeatOf(m)
+	if err == nil {
+		err = f.CheckHeartbeat(ctx, h)
+	}
+	if err := c.finish(err); err != nil {
+		return nil, err
+	}
+	return &rowpb.BeatReply{}, nil
+}
+
+// heartbeatOf returns the heartbeat of a message, and the server that it is for.
+func (s *Service) heartbeatOf(m *rowpb.BeatRequest) (binlog.Follower, binlog.Heartbeat, error) {
+	f, err := s.follower()
+	if err != nil {
+		return nil, binlog.Heartbeat{}, err
+	}
+	h := binlog.Heartbeat{Copy: m.GetCopy(), Run: m.GetRun(), Number: m.GetNumber(), Schemas: m.GetSchemas(), OnReplica: m.GetOnReplica()}
+	if h.Run == "" || len(h.Run) > longestRun || h.Copy == "" || len(h.Copy) > longestRun || len(h.Schemas) == 0 || len(h.Schemas) > mostBeatSchemas {
+		return nil, h, refuse(codes.InvalidArgument, "a heartbeat of run %q in %d schemas", h.Run, len(h.Schemas))
+	}
+	return f, h, nil
 }
 
 // Limits of a heartbeat request.
