@@ -233,7 +233,7 @@ func (r *run) definedBy(ctx context.Context, d *binlog.Direct, from binlog.Posit
 
 // Revert gives a table that was altered by a copy its former definition back, if its old table is kept: it follows the changes since the
 // swap into the old table, compares all rows, and swaps the tables back. The clauses of the options are ignored.
-func Revert(ctx context.Context, o Options) (*Report, error) {
+func Revert(ctx context.Context, o Options) (_ *Report, err error) {
 	r, report, err := openKept(ctx, &o)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func Revert(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer func() { end(err) }()
 	if err := r.revert(ctx, report); err != nil {
 		return nil, aborted(ctx, err)
 	}

@@ -154,7 +154,7 @@ func CheckQueue(ctx context.Context, o Options, entries []QueueEntry) (*QueueRep
 
 // RunQueue alters tables, one after the other, unless an entry is refused. It ends at the first failure, and returns the report too. Old
 // tables are kept as with Options.Detach.
-func RunQueue(ctx context.Context, o Options, entries []QueueEntry, done func(*QueueItem)) (*QueueReport, error) {
+func RunQueue(ctx context.Context, o Options, entries []QueueEntry, done func(*QueueItem)) (_ *QueueReport, err error) {
 	began := time.Now()
 	q, err := newQueue(&o, entries)
 	if err != nil {
@@ -164,7 +164,7 @@ func RunQueue(ctx context.Context, o Options, entries []QueueEntry, done func(*Q
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer func() { end(err) }()
 	if err = q.check(ctx); err == nil {
 		err = q.run(ctx, done)
 	}
@@ -336,18 +336,18 @@ func bareDefinition(create string) string {
 }
 
 // listen opens the control socket, unless it is open. A request to abort ends the context that it returns.
-func (o *Options) listen(ctx context.Context) (_ context.Context, end func(), err error) {
+func (o *Options) listen(ctx context.Context) (_ context.Context, end func(error), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if o.Control == "" || o.socket != nil {
-		return ctx, func() { cancel(nil) }, nil
+		return ctx, func(error) { cancel(nil) }, nil
 	}
 	o.socket, err = copier.OpenSocket(o.Control, copier.SocketOptions{Status: o.Monitor.Status, Abort: func() { cancel(copier.ErrAborted) }, Observe: o.Observe})
 	if err != nil {
 		cancel(err)
 		return nil, nil, err
 	}
-	return ctx, func() {
-		o.socket.Close()
+	return ctx, func(result error) {
+		o.socket.Close(result)
 		cancel(nil)
 	}, nil
 }

@@ -222,7 +222,7 @@ func (r *run) plan() *Plan {
 }
 
 // Run alters the table.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (report *Report, err error) {
 	began := time.Now()
 	r, err := open(ctx, &o)
 	if err != nil {
@@ -233,8 +233,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer end()
-	report, err := r.execute(ctx, began)
+	defer func() { end(err) }()
+	report, err = r.execute(ctx, began)
 	return report, aborted(ctx, err)
 }
 

@@ -89,7 +89,7 @@ func (c *Control) do(ctx context.Context, method, path string, body any) (*telem
 	resp, err := c.client.Do(req)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("no copy listens at %s: it has ended, or was started with another --control-socket", c.path)
+			return nil, notRunning(c.path)
 		}
 		return nil, fmt.Errorf("ask the copy at %s: %w", c.path, errors.Unwrap(err))
 	}

@@ -58,7 +58,7 @@ type controlled struct {
 // reports a status and can be aborted.
 type Socket struct {
 	idle controlled
-	end  func()
+	end  func(error)
 
 	mu      sync.Mutex
 	running *controlled // nil: no copy runs
@@ -91,8 +91,8 @@ func OpenSocket(path string, o SocketOptions) (*Socket, error) {
 	return s, err
 }
 
-// Close stops listening.
-func (s *Socket) Close() { s.end() }
+// Close stops listening, and records the error with which its owner stops; nil: it has finished.
+func (s *Socket) Close(err error) { s.end(err) }
 
 // use directs requests to a copy; nil: none runs.
 func (s *Socket) use(c *controlled) {
@@ -168,24 +168,37 @@ func listenControl(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveControl serves requests at a path until end is called.
-func serveControl(path string, c controlled) (end func(), err error) {
+// serveControl serves requests at a path until end is called with the result of the copy, which it records.
+func serveControl(path string, c controlled) (end func(error), err error) {
 	l, err := listenControl(path)
 	if err != nil {
 		return nil, err
+	}
+	if err := forgetEnded(path); err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	const enough = 10 * time.Second
 	server := httpserver.New(c.handler(), httpserver.Options{Hosts: []string{controlHost}, Log: slog.Default()})
 	server.ReadTimeout, server.WriteTimeout, server.MaxHeaderBytes = enough, enough, 16<<10
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) }) // Shutdown stops it
-	return func() {
+	return func(result error) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
 			_ = server.Close()
 		}
 		serving.Wait()
+		status := c.status()
+		last := Ended{Version: status.Version, PID: status.PID, From: status.From, To: status.To, At: time.Now()}
+		if status.Alter != nil {
+			last.Table = status.Alter.Table
+		}
+		if result != nil {
+			last.Error = result.Error()
+			last.Error = last.Error[:min(len(last.Error), longestEnded)]
+		}
+		recordEnded(path, last) // before the socket is removed: one of the two is always there
 		_ = os.Remove(path)
 	}, nil
 }

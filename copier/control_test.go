@@ -30,7 +30,7 @@ type fakeControlled struct {
 func (f *fakeControlled) controlled() controlled {
 	return controlled{
 		status: func() telemetry.Status {
-			return telemetry.Status{Version: telemetry.StatusVersion, Phase: telemetry.RunCopying, Throttle: f.p.Status()}
+			return telemetry.Status{Version: telemetry.StatusVersion, From: "db1:3306", To: "db2:3306", Phase: telemetry.RunCopying, Throttle: f.p.Status()}
 		},
 		change: f.p.SetLimits, observe: f.observe,
 		abort:  func() { f.reported = append(f.reported, "abort") },
@@ -105,7 +105,7 @@ func TestControl(t *testing.T) {
 	if _, err := c.Abort(ctx); err != nil || len(f.reported) != 1 {
 		t.Errorf("abort: %v, told %v", err, f.reported)
 	}
-	end()
+	end(ErrAborted)
 	const by = " by the owner of the control socket: status "
 	want := []string{
 		"POST /v1/throttle" + by + "200", "POST /v1/resume" + by + "200", "POST /v1/throttle" + by + "409", "POST /v1/throttle" + by + "409",
@@ -114,11 +114,50 @@ func TestControl(t *testing.T) {
 	if !slices.Equal(calls, want) {
 		t.Errorf("recorded calls %q, want %q", calls, want)
 	}
-	if _, err := c.Status(ctx); err == nil || !strings.Contains(err.Error(), "no copy listens at") {
-		t.Errorf("after the end: %v", err)
+	stopped := func(wants ...string) {
+		t.Helper()
+		_, err := c.Status(ctx)
+		last := LastStopped(dir)
+		for _, want := range append(wants, "no copy listens at "+path) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("after the end: %v, want %q", err, want)
+			}
+			if last == nil || !strings.Contains(last.Error(), want) {
+				t.Errorf("the last stop in the directory: %v, want %q", last, want)
+			}
+		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+	stopped("db1:3306 to db2:3306, process 0, stopped at ", ": stopped by ctl abort: the same command resumes from here")
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != filepath.Base(path)+endedSuffix {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+
+	if end, err = serveControl(path, f.controlled()); err != nil {
+		t.Fatal(err)
+	}
+	if e := notRunning(path); e.Last != nil {
+		t.Errorf("the record %v outlives the start of another copy", e.Last)
+	}
+	end(nil)
+	stopped("db1:3306 to db2:3306, process 0, finished at ")
+
+	if err := forgetEnded(path); err != nil { // as a copy does that is killed afterwards
+		t.Fatal(err)
+	}
+	if stale, err = net.Listen("unix", path); err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = stale.Close()
+	stopped("the last one was killed")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Status(ctx); err == nil || !strings.Contains(err.Error(), "none has left a record there") {
+		t.Errorf("where none was started: %v", err)
+	}
+	if last := LastStopped(dir); last != nil {
+		t.Errorf("the last stop in an empty directory: %v", last)
 	}
 }
 
@@ -264,7 +303,7 @@ func TestControlBetweenRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
 	aborted := false
 	c := &control{path: path, abort: func() { aborted = true }}
-	defer c.close()
+	defer c.close(nil)
 	if c.finishes(telemetry.RunReversing) {
 		t.Error("a finish is known before it was requested")
 	}

@@ -27,21 +27,21 @@ import (
 // Run copies tables. If it fails or is stopped, calling it again with the same options resumes the copy.
 // Without Follow, the rows of one run come from one consistent view of the source; a run that resumes takes a
 // new view for the remaining rows.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	control := &control{path: o.Control, socket: o.Socket, abort: func() { end(endError{ErrAborted}) }}
-	defer control.close()
+	defer func() { control.close(resultOf(ctx, err)) }()
 	o.meter(control)
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	pacer, losses := o.newPacer(), 0
 	values := make(newValues)
 	var lost time.Time // time of the last loss of the lease
 	for {
-		report, err := runOnce(ctx, &o, pacer, control)
+		report, err = runOnce(ctx, &o, pacer, control)
 		if errors.Is(err, state.ErrLeaseLost) {
 			lost = time.Now()
 			losses++
@@ -68,6 +68,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		next.Inherit(pacer)
 		pacer = next
 	}
+}
+
+// resultOf returns the error to record for a copy: that of its context if it was interrupted.
+func resultOf(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // isEnd reports whether ctx was canceled to end the copy with an error that is its result.

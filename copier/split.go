@@ -69,7 +69,7 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 
 // Run copies all parts. Nothing is written if two of them have the same table of one server, unless it is a merge. It returns their reports in
 // the order of the parts, or the error of the part that failed first.
-func (s *Split) Run(ctx context.Context) ([]*Report, error) {
+func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	if s.control != "" {
@@ -80,7 +80,7 @@ func (s *Split) Run(ctx context.Context) ([]*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer end()
+		defer func() { end(resultOf(ctx, err)) }()
 	}
 	options := make([]Options, len(s.parts))
 	for i, p := range s.parts {

@@ -59,7 +59,7 @@ type control struct {
 	run       *run               // nil between two runs
 	last      telemetry.Status   // of the previous run
 	finishing telemetry.RunPhase // the phase to finish, in this run or a later one; empty: none
-	end       func()             // closes the socket; nil before the first run
+	end       func(error)        // closes the socket; nil before the first run
 }
 
 // attach directs requests to a run. The first call opens the socket.
@@ -77,7 +77,7 @@ func (c *control) attach(r *run) error {
 	switch {
 	case c.socket != nil:
 		c.socket.use(&all)
-		c.end = func() { c.socket.use(nil) }
+		c.end = func(error) { c.socket.use(nil) }
 	case c.path != "":
 		c.end, err = serveControl(c.path, all)
 	}
@@ -96,12 +96,13 @@ func (c *control) detach() {
 	c.run = nil
 }
 
-func (c *control) close() {
+// close closes the socket after a copy with that result.
+func (c *control) close(result error) {
 	c.mu.Lock()
 	end := c.end
 	c.mu.Unlock()
 	if end != nil {
-		end()
+		end(result)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestRunningAlteration(t *testing.T) {
 		return s
 	}})
 	must(t, err)
-	defer socket.Close()
+	defer socket.Close(nil)
 	c := copiesOf(config.ControlURL{})(t.Context())
 	if len(c.Problems) != 0 || len(c.Running) != 1 || c.Running[0].Alter == nil || c.Running[0].Alter.Table != "shop.notes" {
 		t.Errorf("got %+v", c)

@@ -133,7 +133,11 @@ func (o *ctlFlags) only(cmd *cobra.Command) (string, error) {
 	}
 	switch len(running) {
 	case 0:
-		return "", fmt.Errorf("no running %s found in %s; select one started with --control-socket by --socket", o.what, dir)
+		last := ""
+		if e := copier.LastStopped(dir); e != nil {
+			last = "\n" + e.Error()
+		}
+		return "", fmt.Errorf("no running %s found in %s; select one started with --control-socket by --socket%s", o.what, dir, last)
 	case 1:
 		for path := range running {
 			return path, nil

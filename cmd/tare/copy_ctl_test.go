@@ -127,9 +127,26 @@ func TestCopyCtl(t *testing.T) {
 	if code := testwait.Receive(t, "the copy to finish", ended); code != exitOK || !strings.Contains(stdout.String(), "ctl.t: copied to ctl.t: 100 rows in 1 chunk") {
 		t.Errorf("exit %d: %s%s", code, &stdout, stderr)
 	}
-	if got := ctl(exitFailed, "status"); !strings.Contains(got, "no running copy") {
-		t.Error(got)
+	stopped := func(how string) {
+		t.Helper()
+		for _, args := range [][]string{{"status"}, {"status", "--socket", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tare", sockets[0].Name())}} {
+			if got := ctl(exitFailed, args...); !strings.Contains(got, from.Addr+" to "+to.Addr+", process ") || !strings.Contains(got, how) {
+				t.Errorf("%v: %s, want %q", args, got, how)
+			}
+		}
+		if got := ctl(exitFailed, "status"); !strings.Contains(got, "no running copy") {
+			t.Error(got)
+		}
 	}
+	stopped(" finished at ")
+	must(t, from.Exec("CREATE TABLE ctl.u (id INT PRIMARY KEY)"))
+	must(t, to.Exec("CREATE TABLE ctl.u (id INT PRIMARY KEY)", "INSERT INTO ctl.u VALUES (1)"))
+	refused := []string{"copy", "--from", account(from), "--to", account(to), "--tables", "ctl.u", "--control-socket", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tare", sockets[0].Name())}
+	var errs bytes.Buffer
+	if code := run(t.Context(), refused, io.Discard, &errs); code != exitFailed {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	stopped(": " + strings.TrimPrefix(strings.TrimSpace(errs.String()[strings.LastIndex(errs.String(), "tare copy: "):]), "tare copy: "))
 }
 
 // TestCopyVerify verifies a finished copy, before and after its target was modified.
