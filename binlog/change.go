@@ -88,6 +88,25 @@ type ChangeBatch struct {
 	Room any
 }
 
+// ReleaseWide empties the batch if the rows of a table take more than limit bytes, releases their memory, and reports
+// whether it did.
+func (b *ChangeBatch) ReleaseWide(limit int) bool {
+	wide := false
+	for i := range b.Tables {
+		wide = wide || cap(b.Tables[i].Bytes) > limit
+	}
+	if !wide {
+		return false
+	}
+	for i := range b.Tables {
+		t := &b.Tables[i]
+		t.Reset(t.Columns)
+		t.Shrink(limit)
+	}
+	b.Changes = b.Changes[:0]
+	return true
+}
+
 // Reset empties the batch for tables whose rows have the given numbers of columns, and releases memory beyond
 // limit bytes per table.
 func (b *ChangeBatch) Reset(columns []int, limit int) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -346,7 +346,7 @@ func (c *changes) fill(ctx context.Context) error {
 		}
 	}
 	if c.events != nil && c.events.ReleaseWide() { // its rows are in the batch
-		runtime.GC() // the event is as large as the statement that is allocated next
+		debug.FreeOSMemory() // the event is as large as the rows; a process that follows must not grow by both for good
 	}
 	return nil
 }

@@ -210,12 +210,12 @@ func (c *Client) decodeEOF(payload []byte) (warnings uint32, err error) {
 }
 
 // read reads the next message of a response and skips progress reports.
-func (c *Client) read() ([]byte, error) { return c.readSized(nil) }
+func (c *Client) read() ([]byte, error) { return c.readSized(estimate{}) }
 
 // readSized is read with an estimate of a long message's length.
-func (c *Client) readSized(estimate func([]byte) int) ([]byte, error) {
+func (c *Client) readSized(e estimate) ([]byte, error) {
 	for {
-		payload, err := c.readMessage(c.maxPacket, estimate)
+		payload, err := c.readMessage(c.maxPacket, e)
 		switch {
 		case err != nil:
 			return nil, err

@@ -170,11 +170,17 @@ func (c *Conn) Write(b []byte) (int, error) {
 // sequence numbers must be consecutive from c.Seq. The payload is a view of the buffer, valid until the next
 // read. The buffer grows up to limit bytes as required and does not shrink: meant for logins and control
 // statements, not for results.
-func (c *Conn) ReadMessage(limit int) ([]byte, error) { return c.readMessage(limit, nil) }
+func (c *Conn) ReadMessage(limit int) ([]byte, error) { return c.readMessage(limit, estimate{}) }
 
-// readMessage is ReadMessage with a function that estimates a message's length by its first packet, so that
-// the buffer grows once; nil: it doubles.
-func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, error) {
+// An estimate returns the approximate length of a long message, so that the buffer grows once. The zero value
+// has none, and the buffer doubles.
+type estimate struct {
+	of    func(first []byte) int
+	first int // bytes of the message that of is called with; 0: the first packet
+}
+
+// readMessage is ReadMessage with an estimate.
+func (c *Conn) readMessage(limit int, e estimate) ([]byte, error) {
 	if err := c.Need(mysqlwire.HeaderLen); err != nil {
 		return nil, err
 	}
@@ -192,6 +198,12 @@ func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, 
 			return nil, fmt.Errorf("%w: sequence number %d, want %d", ErrSequence, h.Seq, c.Seq)
 		}
 		c.Seq++
+		long := have == 0 && h.Len == mysqlwire.MaxPayload && e.of != nil
+		if long && e.first > 0 {
+			if err := c.grow(e.first, limit, e); err != nil {
+				return nil, err
+			}
+		}
 		if err := c.need(at+mysqlwire.HeaderLen+h.Len, limit); err != nil {
 			return nil, err
 		}
@@ -200,11 +212,9 @@ func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, 
 			copy(b[at:], b[at+mysqlwire.HeaderLen:])
 			c.w -= mysqlwire.HeaderLen
 		}
-		if have == 0 && h.Len == mysqlwire.MaxPayload && estimate != nil {
-			start := c.r + mysqlwire.HeaderLen
-			size := 2*mysqlwire.HeaderLen + min(estimate(c.buf[start:start+h.Len]), limit)
-			if size > len(c.buf) {
-				c.SwapBuffer(make([]byte, size))
+		if long && e.first == 0 {
+			if err := c.grow(h.Len, limit, e); err != nil {
+				return nil, err
 			}
 		}
 		have += h.Len
@@ -214,6 +224,18 @@ func (c *Conn) readMessage(limit int, estimate func(first []byte) int) ([]byte, 
 			return c.buf[start:c.r:c.r], nil
 		}
 	}
+}
+
+// grow makes the buffer as large as e estimates by the first bytes of a message.
+func (c *Conn) grow(first, limit int, e estimate) error {
+	if err := c.need(mysqlwire.HeaderLen+first, limit); err != nil {
+		return err
+	}
+	start := c.r + mysqlwire.HeaderLen
+	if size := 2*mysqlwire.HeaderLen + min(e.of(c.buf[start:start+first]), limit); size > len(c.buf) {
+		c.SwapBuffer(make([]byte, size))
+	}
+	return nil
 }
 
 // need is Need with a buffer that grows up to limit bytes of payload.

@@ -106,7 +106,7 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	}
 	var payload []byte
 	if err := e.during(ctx, eventStall, func() (err error) {
-		payload, err = e.c.readSized(eventSize)
+		payload, err = e.c.readSized(estimate{of: eventSize, first: eventSizeEnd})
 		return err
 	}); err != nil {
 		return nil, e.fail(err)
@@ -117,10 +117,12 @@ func (e *Events) read(ctx context.Context, wait time.Duration) ([]byte, error) {
 	return payload, nil
 }
 
-// eventSize returns the length of an event from its header, including the byte before it.
+// eventSizeEnd is the end of the length in the header of an event, after the byte before it.
+const eventSizeEnd = 1 + 9 + 4
+
+// eventSize returns the length of an event of several packets from its header, including the byte before it.
 func eventSize(first []byte) int {
-	const sizeAt = 1 + 9
-	return min(1+int(binary.LittleEndian.Uint32(first[sizeAt:])), 64*len(first))
+	return min(1+int(binary.LittleEndian.Uint32(first[eventSizeEnd-4:])), 64*mysqlwire.MaxPayload)
 }
 
 // ReleaseWide releases the buffer of a wide event if all of it was read, and reports whether there was one.

@@ -130,7 +130,7 @@ func (c *Conn) buffered() []byte {
 func (r *Rows) nextSlow(payload []byte) (_ []byte, err error) {
 	if payload == nil {
 		r.narrowed()
-		if payload, err = r.c.readSized(rowSize); err != nil {
+		if payload, err = r.c.readSized(estimate{of: rowSize}); err != nil {
 			return nil, r.fail(err)
 		}
 		if len(payload) > streamBuffer {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"slices"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -134,12 +133,7 @@ func AppendQuoted(dst, v []byte) []byte {
 		dst = append(dst, v...)
 		return append(dst, '\'')
 	}
-	const digits = "0123456789abcdef"
-	dst = append(dst, "x'"...)
-	for _, c := range v {
-		dst = append(dst, digits[c>>4], digits[c&15])
-	}
-	return append(dst, '\'')
+	return append(appendHex(append(dst, "x'"...), v), '\'')
 }
 
 // plainLiteral reports whether v needs no escape between quotes: printable ASCII without quote and backslash.
@@ -203,21 +197,6 @@ func appendWrapped(dst, v []byte, values []Wrap, i int) []byte {
 		dst = AppendQuoted(dst, v)
 	}
 	return append(dst, w.After...)
-}
-
-// GrowInsert grows dst once for a statement of AppendInsert over all of b: a value is written with its bytes,
-// or in hexadecimal digits.
-func GrowInsert(dst []byte, head string, b *Batch) []byte {
-	size := len(head)
-	var row mysqlwire.TextRow
-	for at := 0; at < len(b.Bytes); {
-		var err error
-		if at, err = b.Row(at, &row); err != nil {
-			break // AppendInsert reports it
-		}
-		size += LiteralSize(row)
-	}
-	return slices.Grow(dst, size)
 }
 
 // LiteralSize returns the maximum number of bytes of a row's values in a statement.

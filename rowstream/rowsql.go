@@ -206,12 +206,7 @@ func (k *keySQL) appendValue(dst, v []byte) []byte {
 		dst = append(dst, v...)
 		return append(dst, '\'')
 	}
-	const digits = "0123456789abcdef"
-	dst = append(dst, k.hex...)
-	for _, b := range v {
-		dst = append(dst, digits[b>>4], digits[b&15])
-	}
-	return append(dst, '\'')
+	return append(appendHex(append(dst, k.hex...), v), '\'')
 }
 
 // numberText reports whether v may appear without quotes in a statement.

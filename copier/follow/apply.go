@@ -42,8 +42,10 @@ type applier struct {
 	writers int
 	scripts []script // of writer w for table t at w*len(tables)+t
 
-	before, after mysqlwire.TextRow // the images of the current change, as views
-	wide          bool              // the after image is too long to share a statement
+	batch         *binlog.ChangeBatch // planned last: wide rows are written from it
+	before, after mysqlwire.TextRow   // the images of the current change, as views
+	image         int                 // offset of the after image
+	size          int                 // its length
 
 	// The keys of the current batch's loose tables, as a hash table with open addressing.
 	keys  []keyEntry
@@ -86,6 +88,8 @@ type statement struct {
 	rows     int
 	kind     stmtKind
 	cascade  uint8 // of cascadeRows: number of the Cascade
+	wide     bool  // the text is followed by the row at image, which is not in it
+	image    int   // offset in the rows of the batch
 }
 
 // A stmtKind is the kind of a statement.
@@ -101,6 +105,12 @@ const (
 const (
 	// applyBytes is the approximate length of a statement.
 	applyBytes = 512 << 10
+
+	// sharedRow is the length of the longest row that shares a statement with others.
+	sharedRow = applyBytes / 4
+
+	// streamedRow is the length of a row from which on it is written from the batch, and not from the script.
+	streamedRow = 1 << 20
 
 	// applyKeys is the maximum number of keys in a DELETE. Given many more, servers scan the table instead of
 	// using the index.
@@ -155,9 +165,17 @@ func (a *applier) reset() {
 	clear(a.slots)
 }
 
+// release discards the previous batch and all views of it.
+func (a *applier) release() {
+	a.reset()
+	clear(a.before)
+	clear(a.after)
+}
+
 // plan builds the statements of a batch.
 func (a *applier) plan(b *binlog.ChangeBatch) error {
 	a.reset()
+	a.batch = b
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		rows := &b.Tables[c.Table]
@@ -199,7 +217,7 @@ func (a *applier) plan(b *binlog.ChangeBatch) error {
 // readAfter reads the image to be written.
 func (a *applier) readAfter(rows *rowstream.Batch, at int) error {
 	next, err := rows.Row(at, &a.after)
-	a.wide = next-at > applyBytes/4
+	a.image, a.size = at, next-at
 	return err
 }
 
@@ -319,7 +337,14 @@ func (a *applier) writeKeys(b *binlog.ChangeBatch) error {
 // appendRow appends a row to the open REPLACE, or to a new one.
 func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
 	first := a.openStatement(s, t, replaceRows, 0)
-	if a.wide {
+	if a.size >= streamedRow {
+		last := &s.statements[len(s.statements)-1]
+		last.wide, last.image = true, a.image
+		s.countRow()
+		a.closeStatement(s, t)
+		return
+	}
+	if a.size > sharedRow {
 		s.text = slices.Grow(s.text, rowstream.LiteralSize(row))
 	}
 	s.text = a.tables[t].sql.AppendRow(s.text, row, first)
@@ -337,7 +362,7 @@ func (a *applier) appendKey(s *script, t int, row mysqlwire.TextRow) {
 func (a *applier) openStatement(s *script, t int, kind stmtKind, cascade uint8) (first bool) {
 	if s.open {
 		last := &s.statements[len(s.statements)-1]
-		if last.kind == kind && last.cascade == cascade && last.to-last.from < applyBytes && !(kind == replaceRows && a.wide) && (kind == replaceRows || last.rows < applyKeys) {
+		if last.kind == kind && last.cascade == cascade && last.to-last.from < applyBytes && !(kind == replaceRows && a.size > sharedRow) && (kind == replaceRows || last.rows < applyKeys) {
 			return false
 		}
 		a.closeStatement(s, t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -94,6 +95,9 @@ type Counts [binlog.Delete + 1]int64
 
 // slots is the number of batches in flight: one is read while another is applied.
 const slots = 2
+
+// wideKeep is the largest memory for rows of a table that an applied batch keeps, in bytes.
+const wideKeep = 4 * binlog.DefaultFollowBytes
 
 // Intervals of the follower.
 const (
@@ -371,6 +375,10 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 			ended, err := f.applyThrottled(ctx, s)
 			if ended || err != nil {
 				return err
+			}
+			if s.batch.ReleaseWide(wideKeep) {
+				s.applier.release()
+				debug.FreeOSMemory() // otherwise the next batch comes on top of this one
 			}
 			empty <- s
 		}

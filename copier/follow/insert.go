@@ -44,7 +44,7 @@ func (a *applier) insert(s *script, t int) {
 		i.reset(len(table.displaced))
 	}
 	i.key = table.sql.AppendKeyBytes(i.key[:0], a.after)
-	if i.count > 0 && (a.wide || i.count == applyKeys || len(i.rows) >= applyBytes || i.seen[string(i.key)]) {
+	if i.count > 0 && (a.size > sharedRow || i.count == applyKeys || len(i.rows) >= applyBytes || i.seen[string(i.key)]) {
 		a.flush(s, t)
 	}
 	i.seen[string(i.key)] = true

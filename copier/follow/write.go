@@ -7,6 +7,8 @@ import (
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // applyBatch writes one writer's part of a batch in a transaction, which also records the position *note
@@ -58,7 +60,7 @@ func tryBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, num
 	for t := range a.tables {
 		s := a.script(number, t)
 		for i := range s.statements {
-			if err := applyStatement(ctx, w, f.targets[t], s, &s.statements[i]); err != nil {
+			if err := applyStatement(ctx, w, f.targets[t], a, number, t, &s.statements[i]); err != nil {
 				return state.Conflict(ctx, w.Conn, f.targets[t], err, s.deletesBefore(i))
 			}
 		}
@@ -76,11 +78,34 @@ func tryBatch(ctx context.Context, w *state.Writer, f *Follower, a *applier, num
 	return err
 }
 
-func applyStatement(ctx context.Context, w *state.Writer, t *tabledef.Target, s *script, st *statement) error {
-	if st.to-st.from > w.Limit {
+// applyStatement executes a statement of a writer for a table.
+func applyStatement(ctx context.Context, w *state.Writer, t *tabledef.Target, a *applier, writer, table int, st *statement) error {
+	text := a.script(writer, table).text[st.from:st.to]
+	size := len(text)
+	var row mysqlwire.TextRow
+	if st.wide {
+		if _, err := a.batch.Tables[table].Row(st.image, &row); err != nil {
+			return err
+		}
+		size += a.tables[table].sql.RowSize(row)
+	}
+	if size > w.Limit {
 		return fmt.Errorf("%w: a change to %s is longer than a statement may be (max_allowed_packet %d): raise it in the target", state.ErrRows, t.Spec.Target(), w.Limit+1024)
 	}
-	res, err := w.Conn.ExecBytes(ctx, s.text[st.from:st.to])
+	var res mysqlconn.Result
+	var err error
+	if st.wide {
+		res, err = w.Conn.ExecStream(ctx, size, func(write func([]byte) error) error {
+			if err := write(text); err != nil {
+				return err
+			}
+			var err error
+			w.Text, err = a.tables[table].sql.StreamRow(w.Text[:0], row, write)
+			return err
+		})
+	} else {
+		res, err = w.Conn.ExecBytes(ctx, text)
+	}
 	if err != nil {
 		return fmt.Errorf("write to %s: %w", t.Spec.Target(), err)
 	}

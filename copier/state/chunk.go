@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -90,8 +92,8 @@ func (c *ChunkWriter) insert(ctx context.Context, b *rowstream.Batch) error {
 	w := c.w
 	for at := 0; at < len(b.Bytes); {
 		limit := min(insertBytes, w.Limit/4)
-		if b.Rows == 1 && len(b.Bytes) > limit { // a statement with one row
-			w.Text, limit = rowstream.GrowInsert(w.Text[:0], c.head, b), w.Limit
+		if b.Rows == 1 && len(b.Bytes) > limit {
+			return c.insertWide(ctx, b)
 		}
 		sql, next, n, err := rowstream.AppendInsert(w.Text[:0], c.head, b, at, limit, c.wraps)
 		if err == nil && n == 0 { // likewise
@@ -101,27 +103,65 @@ func (c *ChunkWriter) insert(ctx context.Context, b *rowstream.Batch) error {
 		case err != nil:
 			return err
 		case n == 0:
-			return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", ErrRows, w.Limit+1024)
+			return w.rowTooLong()
 		}
 		w.Text = sql
 		res, err := w.Conn.ExecBytes(ctx, sql)
-		if c.t.Owned != nil && isDuplicate(err) {
-			return fmt.Errorf("%w: %w", ErrDuplicate, err)
+		if err = c.duplicate(err); err == nil {
+			err = c.inserted(ctx, n, res)
 		}
 		if err != nil {
 			return err
 		}
-		if res.AffectedRows < uint64(n) || res.AffectedRows > uint64(n) && !w.Follows {
-			return fmt.Errorf("%w: %d were inserted, it counted %d", ErrRows, n, res.AffectedRows)
-		}
-		if err := w.Expected(ctx, c.t, RowsWritten, res.Warnings); err != nil {
-			return err
-		}
-		c.Rows += int64(n)
 		at = next
 	}
 	w.shrink()
 	return nil
+}
+
+// insertWide inserts the only row of a batch by a statement that is written in pieces.
+func (c *ChunkWriter) insertWide(ctx context.Context, b *rowstream.Batch) error {
+	w := c.w
+	var row mysqlwire.TextRow
+	if _, err := b.Row(0, &row); err != nil {
+		return err
+	}
+	size := rowstream.InsertSize(c.head, row, c.wraps)
+	if size > w.Limit {
+		return w.rowTooLong()
+	}
+	res, err := w.Conn.ExecStream(ctx, size, func(write func([]byte) error) (err error) {
+		w.Text, err = rowstream.StreamInsert(w.Text[:0], c.head, row, c.wraps, write)
+		return err
+	})
+	if err = c.duplicate(err); err == nil {
+		err = c.inserted(ctx, 1, res)
+	}
+	return err
+}
+
+// duplicate returns the error of a statement, as ErrDuplicate if it inserted a key of another source's row.
+func (c *ChunkWriter) duplicate(err error) error {
+	if c.t.Owned != nil && isDuplicate(err) {
+		return fmt.Errorf("%w: %w", ErrDuplicate, err)
+	}
+	return err
+}
+
+// inserted checks the result of a statement that inserts rows.
+func (c *ChunkWriter) inserted(ctx context.Context, n int, res mysqlconn.Result) error {
+	if res.AffectedRows < uint64(n) || res.AffectedRows > uint64(n) && !c.w.Follows {
+		return fmt.Errorf("%w: %d were inserted, it counted %d", ErrRows, n, res.AffectedRows)
+	}
+	if err := c.w.Expected(ctx, c.t, RowsWritten, res.Warnings); err != nil {
+		return err
+	}
+	c.Rows += int64(n)
+	return nil
+}
+
+func (w *Writer) rowTooLong() error {
+	return fmt.Errorf("%w: a row is longer than a statement may be (max_allowed_packet %d): raise it in the target", ErrRows, w.Limit+1024)
 }
 
 // Settle completes the statement in progress, so that its locks are not kept during a pause. The next batch
