@@ -96,7 +96,7 @@ func (c *ChunkWriter) insert(ctx context.Context, b *rowstream.Batch) error {
 			return c.insertWide(ctx, b)
 		}
 		sql, next, n, err := rowstream.AppendInsert(w.Text[:0], c.head, b, at, limit, c.wraps)
-		if err == nil && n == 0 { // likewise
+		if err == nil && n == 0 { // the first row is wide
 			sql, next, n, err = rowstream.AppendInsert(w.Text[:0], c.head, b, at, w.Limit, c.wraps)
 		}
 		switch {
