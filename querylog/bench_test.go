@@ -1,4 +1,4 @@
-package querylog
+package querylog_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/querylog"
 )
 
 // cpu returns the process' CPU time so far, including the writers' goroutines.
@@ -22,11 +24,11 @@ func cpu(b *testing.B) time.Duration {
 func BenchmarkLine(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		r    *Record
+		r    *querylog.Record
 	}{{"query", sample()}, {"binds", prepared()}, {"error", failed()}} {
-		for _, f := range []Format{JSON, Text} {
+		for _, f := range []querylog.Format{querylog.JSON, querylog.Text} {
 			b.Run(c.name+"/"+f.String(), func(b *testing.B) {
-				l := Line{Format: f, MaxBind: DefaultMaxBind, MaxText: DefaultMaxText}
+				l := querylog.Line{Format: f, MaxBind: querylog.DefaultMaxBind, MaxText: querylog.DefaultMaxText}
 				var buf []byte
 				b.ReportAllocs()
 				for b.Loop() {
@@ -44,14 +46,14 @@ func BenchmarkLine(b *testing.B) {
 func BenchmarkLog(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		o    Options
+		o    querylog.Options
 	}{
-		{"ring", Options{}},
-		{"json", Options{Sinks: []SinkOptions{{Path: "/dev/null"}}, RingBytes: -1}},
-		{"json+ring", Options{Sinks: []SinkOptions{{Path: "/dev/null"}}}},
-		{"text", Options{Sinks: []SinkOptions{{Path: "/dev/null", Format: Text}}, RingBytes: -1}},
-		{"sampled out", Options{Sampling: Sampling{SlowerThan: 1 << 40}}},
-		{"limit per digest", Options{Sampling: Sampling{PerDigest: 10}}},
+		{"ring", querylog.Options{}},
+		{"json", querylog.Options{Sinks: []querylog.SinkOptions{{Path: "/dev/null"}}, RingBytes: -1}},
+		{"json+ring", querylog.Options{Sinks: []querylog.SinkOptions{{Path: "/dev/null"}}}},
+		{"text", querylog.Options{Sinks: []querylog.SinkOptions{{Path: "/dev/null", Format: querylog.Text}}, RingBytes: -1}},
+		{"sampled out", querylog.Options{Sampling: querylog.Sampling{SlowerThan: 1 << 40}}},
+		{"limit per digest", querylog.Options{Sampling: querylog.Sampling{PerDigest: 10}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			l := mustNew(b, c.o)
@@ -61,7 +63,7 @@ func BenchmarkLog(b *testing.B) {
 			for b.Loop() {
 				l.Log(r)
 			}
-			l.flush()
+			l.Flush()
 			b.ReportMetric(float64(cpu(b)-was)/float64(b.N), "cpu-ns/op")
 		})
 		b.Run(c.name+"/parallel", func(b *testing.B) {
@@ -84,7 +86,7 @@ func BenchmarkLog(b *testing.B) {
 func BenchmarkWriters(b *testing.B) {
 	for _, by := range []string{"connection", "writer"} {
 		b.Run("by="+by, func(b *testing.B) {
-			l, err := New(Options{Sinks: []SinkOptions{{Path: filepath.Join(b.TempDir(), "query.log")}}})
+			l, err := querylog.New(querylog.Options{Sinks: []querylog.SinkOptions{{Path: filepath.Join(b.TempDir(), "query.log")}}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -93,7 +95,7 @@ func BenchmarkWriters(b *testing.B) {
 			b.ReportAllocs()
 			before := cpu(b)
 			b.RunParallel(func(pb *testing.PB) {
-				r := Record{
+				r := querylog.Record{
 					Start: time.Now(), Total: time.Millisecond, User: "app", Schema: "shop", Backend: "127.0.0.1:3306",
 					StatementType: "select", Digest: [16]byte{1}, Normalized: []byte("SELECT `c` FROM `sbtest1` WHERE `id` = ?"),
 				}

@@ -1,10 +1,9 @@
-package querylog
+package querylog_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/querylog"
 )
 
 // tally counts the lines of a log by kind and the records reported by dropped lines. It fails on anything
@@ -28,7 +28,7 @@ func tally(t *testing.T, b []byte) (statements, dropped uint64) {
 	}
 	for line := range bytes.Lines(b) {
 		var kind, records string
-		f := ParseLine(line)
+		f := querylog.ParseLine(line)
 		for f.Next() {
 			switch string(f.Name()) {
 			case "kind":
@@ -57,7 +57,7 @@ func tally(t *testing.T, b []byte) (statements, dropped uint64) {
 }
 
 // checkSums checks that a sink's counters agree with the logged records and with the lines in its output.
-func checkSums(t *testing.T, st SinkStats, offered uint64, out []byte) {
+func checkSums(t *testing.T, st querylog.SinkStats, offered uint64, out []byte) {
 	t.Helper()
 	statements, dropped := tally(t, out)
 	if st.Offered != offered || st.Written+st.Dropped != offered {
@@ -74,11 +74,11 @@ func checkSums(t *testing.T, st SinkStats, offered uint64, out []byte) {
 // TestSinkBlocked blocks a writer for a minute under load. Log never waits; when the writer continues, the
 // log reports the missing records, and no others are missing.
 func TestSinkBlocked(t *testing.T) {
-	for _, f := range []Format{JSON, Text} {
+	for _, f := range []querylog.Format{querylog.JSON, querylog.Text} {
 		t.Run(f.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTap()
-				l := mustNew(t, Options{Sinks: []SinkOptions{{Writer: w, Format: f, QueueBytes: 256 << 10}}})
+				l := mustNew(t, querylog.Options{Sinks: []querylog.SinkOptions{{Writer: w, Format: f, QueueBytes: 256 << 10}}})
 				r := sample()
 				offered := uint64(0)
 				second := func() {
@@ -120,7 +120,7 @@ func TestWriterFull(t *testing.T) {
 	for room := 0; room < 3000; room += 7 {
 		w := newTap()
 		w.setRoom(room)
-		l, err := New(Options{RingBytes: -1, FlushBytes: 1, Slog: quiet(), Sinks: []SinkOptions{{Writer: w}}})
+		l, err := querylog.New(querylog.Options{RingBytes: -1, FlushBytes: 1, Slog: quiet(), Sinks: []querylog.SinkOptions{{Writer: w}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestWriterFull(t *testing.T) {
 func TestNeverRoom(t *testing.T) {
 	w := newTap()
 	w.setRoom(100)
-	l, err := New(Options{Slog: quiet(), Sinks: []SinkOptions{{Writer: w}}})
+	l, err := querylog.New(querylog.Options{Slog: quiet(), Sinks: []querylog.SinkOptions{{Writer: w}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,10 +159,10 @@ func TestNeverRoom(t *testing.T) {
 // record.
 func TestDevFull(t *testing.T) {
 	var heard bytes.Buffer
-	l, err := New(Options{
+	l, err := querylog.New(querylog.Options{
 		FlushBytes: 1,
 		Slog:       slog.New(slog.NewTextHandler(&heard, nil)),
-		Sinks:      []SinkOptions{{Path: "/dev/full", Name: "full"}},
+		Sinks:      []querylog.SinkOptions{{Path: "/dev/full", Name: "full"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestNamedPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := mustNew(t, Options{FlushBytes: 4 << 10, Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 10}}})
+	l := mustNew(t, querylog.Options{FlushBytes: 4 << 10, Sinks: []querylog.SinkOptions{{Path: path, QueueBytes: 64 << 10}}})
 	const offered = 2000
 	for range offered {
 		l.Log(sample())
@@ -217,35 +217,11 @@ func TestNamedPipe(t *testing.T) {
 	checkSums(t, sinkStats(t, l, path), offered, out.Bytes())
 }
 
-// TestTornFile truncates a batch in a file, as a full disk does, and checks that no partial line remains.
-func TestTornFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "query.log")
-	o, err := openFile(path, DefaultFileMode, Rotation{}, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = o.close() }()
-	if _, err := o.write([]byte("one\ntwo\n")); err != nil {
-		t.Fatal(err)
-	}
-	// The effect of a write that stops after "three\nfo":
-	if _, err := o.f.WriteString("three\nfo"); err != nil {
-		t.Fatal(err)
-	}
-	n, err := o.truncateTorn([]byte("three\nfour\n"), 8, io.ErrShortWrite)
-	if n != len("three\n") || !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("got %d, %v", n, err)
-	}
-	if b, _ := os.ReadFile(path); string(b) != "one\ntwo\nthree\n" {
-		t.Errorf("the file holds %q", b)
-	}
-}
-
 // TestFileRemoved removes the file repeatedly under load: a new one is created, and only batches written to
 // removed files are lost.
 func TestFileRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
-	l := mustNew(t, Options{FlushBytes: 1, Sinks: []SinkOptions{{Path: path}}})
+	l := mustNew(t, querylog.Options{FlushBytes: 1, Sinks: []querylog.SinkOptions{{Path: path}}})
 	r := sample()
 	var all []byte
 	offered := uint64(0)
@@ -276,7 +252,7 @@ func TestFileRemoved(t *testing.T) {
 func TestReopenStorm(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "query.log")
-	l := mustNew(t, Options{FlushBytes: 2000, Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 20}}})
+	l := mustNew(t, querylog.Options{FlushBytes: 2000, Sinks: []querylog.SinkOptions{{Path: path, QueueBytes: 64 << 20}}})
 	const sessions, each = 4, 3000
 	var logging, reopening sync.WaitGroup
 	for id := range sessions {
@@ -335,7 +311,7 @@ func TestReopenFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "query.log")
-	l := mustNew(t, Options{Sinks: []SinkOptions{{Path: path}}})
+	l := mustNew(t, querylog.Options{Sinks: []querylog.SinkOptions{{Path: path}}})
 	l.Log(sample())
 	moved := dir + ".moved"
 	if err := os.Rename(dir, moved); err != nil {
@@ -358,7 +334,7 @@ func TestReopenFails(t *testing.T) {
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()
-		l, err := New(Options{FlushBytes: 1, Sinks: []SinkOptions{{Writer: w}}})
+		l, err := querylog.New(querylog.Options{FlushBytes: 1, Sinks: []querylog.SinkOptions{{Writer: w}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,28 +364,17 @@ func TestCloseGivesUp(t *testing.T) {
 func TestHugeLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()
-		l := mustNew(t, Options{RingBytes: 1 << 20, OriginalText: true, MaxText: 4 << 20, Sinks: []SinkOptions{{Writer: w}}})
+		l := mustNew(t, querylog.Options{RingBytes: 1 << 20, OriginalText: true, MaxText: 4 << 20, Sinks: []querylog.SinkOptions{{Writer: w}}})
 		r := sample()
 		r.Text = bytes.Repeat([]byte("x"), 2<<20)
 		l.Log(r)
 		l.Log(sample())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if b := w.bytes(); len(b) < 2<<20 || bytes.Count(b, newline) != 2 {
-			t.Errorf("got %d bytes, %d lines", len(b), bytes.Count(b, newline))
+		if b := w.bytes(); len(b) < 2<<20 || bytes.Count(b, []byte("\n")) != 2 {
+			t.Errorf("got %d bytes, %d lines", len(b), bytes.Count(b, []byte("\n")))
 		}
-		kept := 0
-		for _, b := range l.store.free {
-			kept = max(kept, cap(b.buf))
-		}
-		for i := range l.stripes {
-			for _, sl := range l.stripes[i].lanes {
-				if sl.b != nil {
-					kept = max(kept, cap(sl.b.buf))
-				}
-			}
-		}
-		if bound := 4 * DefaultFlushBytes; kept > bound {
+		if kept, bound := l.LargestBuffer(), 4*querylog.DefaultFlushBytes; kept > bound {
 			t.Errorf("a buffer of %d bytes is kept, want at most %d", kept, bound)
 		}
 		if st := sinkStats(t, l, "ring"); st.Dropped != 1 || st.Written != 1 {
@@ -423,7 +388,7 @@ func TestHugeLine(t *testing.T) {
 func TestFlushAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTap()
-		l := mustNew(t, Options{Sinks: []SinkOptions{{Writer: w}}})
+		l := mustNew(t, querylog.Options{Sinks: []querylog.SinkOptions{{Writer: w}}})
 		for range 3 {
 			was := len(w.bytes())
 			l.Log(sample())
@@ -437,7 +402,7 @@ func TestFlushAfter(t *testing.T) {
 			if len(w.bytes()) == was {
 				t.Error("not written after a second")
 			}
-			if l.armed.Load() {
+			if l.TimerArmed() {
 				t.Error("the timer is armed with nothing buffered")
 			}
 			time.Sleep(time.Hour)

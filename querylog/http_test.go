@@ -1,24 +1,22 @@
-package querylog
+package querylog_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/querylog"
 )
 
 // get calls l's handler and returns the whole response.
-func get(t *testing.T, l *Logger, query string) (status int, body []byte) {
+func get(t *testing.T, l *querylog.Logger, query string) (status int, body []byte) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
@@ -29,7 +27,7 @@ func get(t *testing.T, l *Logger, query string) (status int, body []byte) {
 
 // TestHistory requests the ring's lines, in both formats, filtered and limited.
 func TestHistory(t *testing.T) {
-	l := mustNew(t, Options{Boot: "b"})
+	l := mustNew(t, querylog.Options{Boot: "b"})
 	for i := range 10 {
 		r := sample()
 		r.Total = time.Duration(i) * time.Millisecond
@@ -71,7 +69,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	l := mustNew(t, Options{})
+	l := mustNew(t, querylog.Options{})
 	for _, query := range []string{"format=xml", "filter=%3D", "for=x", "for=-1s", "limit=0", "limit=x", "history=x", "fro=1s", "for=1s&for=2s"} {
 		if status, body := get(t, l, query); status != http.StatusBadRequest || len(body) < 10 {
 			t.Errorf("%s: status %d: %s", query, status, body)
@@ -82,7 +80,7 @@ func TestBadRequests(t *testing.T) {
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != http.MethodGet {
 		t.Errorf("POST: %d", w.Code)
 	}
-	none := mustNew(t, Options{RingBytes: -1})
+	none := mustNew(t, querylog.Options{RingBytes: -1})
 	if none.Enabled() {
 		t.Error("a logger without sinks and ring is enabled")
 	}
@@ -95,7 +93,7 @@ func TestBadRequests(t *testing.T) {
 // these ten seconds.
 func TestStreamFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := mustNew(t, Options{})
+		l := mustNew(t, querylog.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -118,7 +116,7 @@ func TestStreamFor(t *testing.T) {
 // TestStreamEnds checks that an unlimited stream ends with the logger.
 func TestStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New(Options{})
+		l, err := querylog.New(querylog.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,10 +147,10 @@ func (w *stuckResponse) FlushError() error   { return nil }
 // TestSlowReader stops a reader while the ring is overwritten many times: the lines it receives and the
 // reported number of missed lines add up.
 func TestSlowReader(t *testing.T) {
-	for _, f := range []Format{JSON, Text} {
+	for _, f := range []querylog.Format{querylog.JSON, querylog.Text} {
 		t.Run(f.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := mustNew(t, Options{RingBytes: 64 << 10})
+				l := mustNew(t, querylog.Options{RingBytes: 64 << 10})
 				w := &stuckResponse{tap: *newTap(), header: http.Header{}}
 				release := w.stick()
 				req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?for=1m&format="+f.String(), nil)
@@ -190,7 +188,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestReaderLeaves breaks the connection of a reader: the handler returns.
 func TestReaderLeaves(t *testing.T) {
-	l := mustNew(t, Options{})
+	l := mustNew(t, querylog.Options{})
 	srv := httptest.NewServer(l)
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -222,68 +220,4 @@ func TestReaderLeaves(t *testing.T) {
 		t.Error("the stream ended by itself")
 	}
 	srv.Client().CloseIdleConnections()
-}
-
-// TestRingWraps fills a ring many times with lines that wrap at all offsets: it always contains the newest
-// lines, whole.
-func TestRingWraps(t *testing.T) {
-	for pad := 1; pad < 24; pad++ {
-		const size = 4096
-		r := newRing(size+pad, "b")
-		if len(r.buf) != size {
-			t.Fatalf("a ring of %d bytes has %d", size+pad, len(r.buf))
-		}
-		for i := range 200 {
-			line := fmt.Appendf(nil, "kind:statement\tseq:%d\tpad:%s\n", i, strings.Repeat("x", i*pad%150))
-			r.append(&batch{buf: line, lines: 1})
-			rd := r.attach(true)
-			got, missed, _ := rd.read(nil)
-			rd.detach()
-			if missed != 0 || !bytes.HasSuffix(got, line) {
-				t.Fatalf("ring of %d after line %d: missed %d, ends %q", size, i, missed, got[max(0, len(got)-50):])
-			}
-			tally(t, got)
-			first := fmt.Appendf(nil, "seq:%d\t", r.first)
-			if !bytes.Contains(got[:min(40, len(got))], first) || int(r.next) != i+1 {
-				t.Fatalf("ring of %d after line %d begins %q, want %s", size, i, got[:min(40, len(got))], first)
-			}
-		}
-	}
-}
-
-// A lateResponse accepts a number of bytes, and then the stream's time is over.
-type lateResponse struct {
-	bytes.Buffer
-	most int
-	late func()
-}
-
-func (w *lateResponse) Write(p []byte) (int, error) {
-	n, err := w.Buffer.Write(p)
-	if w.Len() >= w.most {
-		w.late()
-	}
-	return n, err
-}
-
-// TestStreamEndsWithALine lets a stream's time expire while lines are left: the last one is whole, and the
-// others are counted.
-func TestStreamEndsWithALine(t *testing.T) {
-	const lines = 4000
-	line := []byte(`{"kind":"query","text":"` + strings.Repeat("x", 100) + `"}` + "\n")
-	long := append(bytes.Repeat([]byte("y"), 3*pieceBytes), '\n')
-	all := append(bytes.Repeat(line, lines), long...)
-	for _, most := range []int{1, pieceBytes, 3 * pieceBytes, len(all)} {
-		s := streamer{stop: time.Now().Add(time.Hour), deadline: func(time.Time) error { return nil }}
-		w := &lateResponse{most: most, late: func() { s.stop = time.Time{} }}
-		s.w = w
-		n, err := s.writeLines(all)
-		got := w.Bytes()
-		if n != len(got) || !bytes.HasPrefix(all, got) || got[n-1] != '\n' || n > most+len(long)+pieceBytes {
-			t.Errorf("after %d bytes: %d are written, the last ones %q", most, n, got[max(n-10, 0):])
-		}
-		if (err == nil) != (n == len(all)) {
-			t.Errorf("after %d bytes: %d of %d, %v", most, n, len(all), err)
-		}
-	}
 }

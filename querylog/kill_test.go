@@ -1,4 +1,4 @@
-package querylog
+package querylog_test
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/querylog"
 )
 
 // killedEnv makes the test binary the process that TestKill kills: its value is the log's path.
@@ -18,7 +20,7 @@ const killedEnv = "QUERYLOG_TEST_KILLED"
 
 // logUntilKilled logs a hundred records every millisecond, and reports its progress on standard output.
 func logUntilKilled(path string) {
-	l, err := New(Options{Boot: "killed", SeqFile: path + ".seq", FlushAfter: 100 * time.Millisecond, Sinks: []SinkOptions{{Path: path}}})
+	l, err := querylog.New(querylog.Options{Boot: "killed", SeqFile: path + ".seq", FlushAfter: 100 * time.Millisecond, Sinks: []querylog.SinkOptions{{Path: path}}})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -75,7 +77,7 @@ func TestKill(t *testing.T) {
 	seen := map[int64]bool{}
 	var newest int64
 	for line := range bytes.Lines(b) {
-		for f := ParseLine(line); f.Next(); {
+		for f := querylog.ParseLine(line); f.Next(); {
 			if string(f.Name()) == "seq" {
 				seq, err := strconv.ParseInt(string(f.Raw()), 10, 64)
 				if err != nil || seen[seq] {
@@ -102,7 +104,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("%d lines and %d missing, want %d", len(seen), missing, newest)
 	}
 	// The next boot reports their number, including the last ones.
-	l := mustNew(t, Options{Boot: "next", SeqFile: path + ".seq", Sinks: []SinkOptions{{Path: path + ".next"}}})
+	l := mustNew(t, querylog.Options{Boot: "next", SeqFile: path + ".seq", Sinks: []querylog.SinkOptions{{Path: path + ".next"}}})
 	mustClose(t, l)
 	var m struct {
 		Kind     string

@@ -1,4 +1,4 @@
-package querylog
+package querylog_test
 
 import (
 	"bytes"
@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/querylog"
 )
 
 // TestEveryLineArrives logs from several sessions concurrently to a file and searches it for each sequence
 // number.
 func TestEveryLineArrives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
-	l, err := New(Options{Sinks: []SinkOptions{{Path: path, QueueBytes: 64 << 20}}, FlushBytes: 4 << 10})
+	l, err := querylog.New(querylog.Options{Sinks: []querylog.SinkOptions{{Path: path, QueueBytes: 64 << 20}}, FlushBytes: 4 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

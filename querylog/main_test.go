@@ -1,4 +1,4 @@
-package querylog
+package querylog_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -23,8 +24,8 @@ func TestMain(m *testing.M) {
 }
 
 // sample returns a record with most of its fields filled.
-func sample() *Record {
-	return &Record{
+func sample() *querylog.Record {
+	return &querylog.Record{
 		Start:         time.Date(2026, 3, 4, 5, 6, 7, 8009, time.UTC),
 		Total:         1234567,
 		Plan:          800,
@@ -48,7 +49,7 @@ func sample() *Record {
 }
 
 // prepared returns a sample with three bind variables.
-func prepared() *Record {
+func prepared() *querylog.Record {
 	r := sample()
 	r.Command = mysqlwire.ComStmtExecute
 	r.StatementID = 7
@@ -65,7 +66,7 @@ func bind(t mysqlwire.ColumnType, data string) mysqlwire.BinaryValue {
 }
 
 // failed returns a sample that ended in an error.
-func failed() *Record {
+func failed() *querylog.Record {
 	r := prepared()
 	r.RowsReturned = 0
 	r.ErrorNumber, r.SQLState = 1062, "23000"
@@ -74,7 +75,7 @@ func failed() *Record {
 }
 
 // shaped returns a sample with an error whose template is only in its server's list.
-func shaped() *Record {
+func shaped() *querylog.Record {
 	r := failed()
 	r.Server, r.ErrorNumber, r.SQLState = sqldigest.ServerMySQL, 3140, "22032"
 	r.ErrorText = []byte("Invalid JSON text: \"Invalid value.\" at position 12 in value for column 'orders.note'.")
@@ -82,7 +83,7 @@ func shaped() *Record {
 }
 
 // everything returns a sample with all fields filled.
-func everything() *Record {
+func everything() *querylog.Record {
 	r := failed()
 	r.BindNames = [][]byte{nil, nil, []byte("trace")}
 	r.Client = netip.MustParseAddrPort("[2001:db8::7%eth0]:50123")
@@ -91,23 +92,23 @@ func everything() *Record {
 	r.TransactionID = 99
 	r.StatementName, r.StatementID, r.PlanCached = []byte("by_user"), 7, true
 	r.Rule, r.RuleAction = "no drops", "dry-run"
-	r.Tags = []Tag{{[]byte("route"), []byte("/orders")}, {[]byte("app"), []byte("shop")}}
+	r.Tags = []querylog.Tag{{[]byte("route"), []byte("/orders")}, {[]byte("app"), []byte("shop")}}
 	r.PinnedReason = "temporary table"
 	return r
 }
 
 // line returns r in a format.
-func line(r *Record, f Format, red Redaction) []byte {
-	l := Line{Format: f, Redaction: red, OriginalText: true, MaxBind: DefaultMaxBind, MaxText: DefaultMaxText}
+func line(r *querylog.Record, f querylog.Format, red querylog.Redaction) []byte {
+	l := querylog.Line{Format: f, Redaction: red, OriginalText: true, MaxBind: querylog.DefaultMaxBind, MaxText: querylog.DefaultMaxText}
 	l.Begin(nil, r.Kind())
 	r.AppendFields(&l)
 	return l.End()
 }
 
 // mustNew returns a logger that is closed when the test ends.
-func mustNew(t testing.TB, o Options) *Logger {
+func mustNew(t testing.TB, o querylog.Options) *querylog.Logger {
 	t.Helper()
-	l, err := New(o)
+	l, err := querylog.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func mustNew(t testing.TB, o Options) *Logger {
 	return l
 }
 
-func mustClose(t testing.TB, l *Logger) {
+func mustClose(t testing.TB, l *querylog.Logger) {
 	t.Helper()
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func mustClose(t testing.TB, l *Logger) {
 }
 
 // sinkStats returns the counters of the named sink.
-func sinkStats(t testing.TB, l *Logger, name string) SinkStats {
+func sinkStats(t testing.TB, l *querylog.Logger, name string) querylog.SinkStats {
 	t.Helper()
 	for _, s := range l.Stats().Sinks {
 		if s.Name == name {
@@ -131,7 +132,7 @@ func sinkStats(t testing.TB, l *Logger, name string) SinkStats {
 		}
 	}
 	t.Fatalf("no sink %q", name)
-	return SinkStats{}
+	return querylog.SinkStats{}
 }
 
 // A tap is a writer whose state a test sets: open, stuck or full.

@@ -1,9 +1,7 @@
-package querylog
+package querylog_test
 
 import (
-	"cmp"
 	"compress/gzip"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +11,9 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/querylog"
 )
 
 // readLog reads a log file, compressed or not.
@@ -44,38 +45,48 @@ func readLog(t *testing.T, name string) []byte {
 	return b
 }
 
+// rotatedFiles returns the files whose names are path and a time, those under way included.
+func rotatedFiles(t *testing.T, path string) []string {
+	t.Helper()
+	names, err := filepath.Glob(path + ".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
 // TestRotateBySize writes some hundred kilobytes in files of twenty: the files together have all records,
 // none exceeds the size, and the old ones are compressed.
 func TestRotateBySize(t *testing.T) {
-	for _, c := range []Compression{Plain, Gzip, Zstd} {
+	for _, c := range []querylog.Compression{querylog.Plain, querylog.Gzip, querylog.Zstd} {
 		t.Run(c.String(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "query.log")
-			l := mustNew(t, Options{FlushBytes: 2000, Sinks: []SinkOptions{{
-				Path: path, Rotation: Rotation{Bytes: 20_000, Compression: c},
+			l := mustNew(t, querylog.Options{FlushBytes: 2000, Sinks: []querylog.SinkOptions{{
+				Path: path, Rotation: querylog.Rotation{Bytes: 20_000, Compression: c},
 			}}})
 			const offered = 500
 			for range offered {
 				l.Log(sample())
 			}
-			// A second logger processes the rotated files: the first one exits before.
+			// A second logger compresses what the first one had no time for.
 			mustClose(t, l)
-			o, err := openFile(path, DefaultFileMode, Rotation{Bytes: 20_000, Compression: c}, quiet())
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.wg.Wait()
-			if _, err := o.close(); err != nil {
-				t.Fatal(err)
-			}
-			names, err := rotated(path)
-			if err != nil || len(names) < 5 {
-				t.Fatalf("%d rotated files: %v", len(names), err)
+			second := mustNew(t, querylog.Options{Sinks: []querylog.SinkOptions{{Path: path, Rotation: querylog.Rotation{Bytes: 20_000, Compression: c}}}})
+			suffix := map[querylog.Compression]string{querylog.Gzip: ".gz", querylog.Zstd: ".zst"}[c]
+			testwait.Equal(t, "files not yet compressed", 0, func() (plain int) {
+				for _, name := range rotatedFiles(t, path) {
+					if !strings.HasSuffix(name, suffix) {
+						plain++
+					}
+				}
+				return plain
+			})
+			mustClose(t, second)
+			names := rotatedFiles(t, path)
+			if len(names) < 5 {
+				t.Fatalf("%d rotated files", len(names))
 			}
 			var all []byte
 			for _, name := range append(names, path) {
-				if name != path && filepath.Ext(name) != cmp.Or(compressionSuffixes[c], filepath.Ext(name)) {
-					t.Errorf("%s is not compressed", name)
-				}
 				b := readLog(t, name)
 				if len(b) > 20_000 {
 					t.Errorf("%s holds %d bytes", name, len(b))
@@ -83,7 +94,7 @@ func TestRotateBySize(t *testing.T) {
 				all = append(all, b...)
 			}
 			checkSums(t, sinkStats(t, l, path), offered, all)
-			if info, err := os.Stat(names[0]); err != nil || info.Mode().Perm() != DefaultFileMode {
+			if info, err := os.Stat(names[0]); err != nil || info.Mode().Perm() != querylog.DefaultFileMode {
 				t.Errorf("mode %v, %v", info.Mode(), err)
 			}
 		})
@@ -95,7 +106,7 @@ func TestRotateByAge(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(dir, "query.log")
-		l := mustNew(t, Options{Sinks: []SinkOptions{{Path: path, Rotation: Rotation{Age: 24 * time.Hour, Keep: 2}}}})
+		l := mustNew(t, querylog.Options{Sinks: []querylog.SinkOptions{{Path: path, Rotation: querylog.Rotation{Age: 24 * time.Hour, Keep: 2}}}})
 		for range 5 {
 			for range 3 {
 				l.Log(sample())
@@ -104,9 +115,9 @@ func TestRotateByAge(t *testing.T) {
 		}
 		synctest.Wait()
 		mustClose(t, l)
-		names, err := rotated(path)
-		if err != nil || len(names) != 2 {
-			t.Fatalf("%d rotated files, want 2: %v", len(names), err)
+		names := rotatedFiles(t, path)
+		if len(names) != 2 {
+			t.Fatalf("%d rotated files, want 2", len(names))
 		}
 		for _, name := range append(names, path) {
 			if n, _ := tally(t, readLog(t, name)); n != 3 {
@@ -114,51 +125,4 @@ func TestRotateByAge(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestRotatedNames distinguishes the files of a rotation from other files in the directory.
-func TestRotatedNames(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "query.log")
-	at := time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC)
-	for i, want := range []string{
-		"query.log.20260304T050607.089Z", "query.log.20260304T050607.089Z-001", "query.log.20260304T050607.089Z-002",
-	} {
-		name := rotatedPath(path, at)
-		if filepath.Base(name) != want {
-			t.Errorf("got %s, want %s", name, want)
-		}
-		if i == 1 {
-			name += ".zst" // a compressed file occupies the name too
-		}
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, other := range []string{"query.log", "query.log.1", "query.log.20260304T050607.089Z.tmp", "query.log.seq", "other.20260304T050607.089Z"} {
-		if err := os.WriteFile(filepath.Join(dir, other), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	names, err := rotated(path)
-	if err != nil || len(names) != 3 {
-		t.Errorf("got %v, %v", names, err)
-	}
-}
-
-// TestCompressIsCancelled cancels a compression: only the original remains.
-func TestCompressIsCancelled(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "query.log")
-	if err := os.WriteFile(name, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gone := errors.New("gone")
-	ctx, cancel := newCancelled(t, gone)
-	defer cancel()
-	if err := compressFile(ctx, name, Zstd); err == nil {
-		t.Error("got no error")
-	}
-	if names, _ := filepath.Glob(name + "*"); len(names) != 1 || names[0] != name {
-		t.Errorf("left behind: %v", names)
-	}
 }

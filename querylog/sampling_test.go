@@ -1,26 +1,21 @@
-package querylog
+package querylog_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/querylog"
 )
 
-func newCancelled(t *testing.T, cause error) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	return ctx, func() { cancel(nil) }
-}
-
 // sampled logs records to a writer and returns the reasons and factors of the lines.
-func sampled(t *testing.T, s Sampling, records []*Record) (reasons []string, factors []uint64, l *Logger) {
+func sampled(t *testing.T, s querylog.Sampling, records []*querylog.Record) (reasons []string, factors []uint64, l *querylog.Logger) {
 	t.Helper()
 	w := newTap()
-	l, err := New(Options{Sampling: s, Sinks: []SinkOptions{{Writer: w, QueueBytes: 64 << 20}}})
+	l, err := querylog.New(querylog.Options{Sampling: s, Sinks: []querylog.SinkOptions{{Writer: w, QueueBytes: 64 << 20}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +27,7 @@ func sampled(t *testing.T, s Sampling, records []*Record) (reasons []string, fac
 		m := struct {
 			Reason string `json:"emit_reason"`
 			Factor uint64 `json:"sample_factor"`
-		}{emitAll, 1}
+		}{"all", 1}
 		if err := json.Unmarshal(line, &m); err != nil {
 			t.Fatal(err)
 		}
@@ -45,19 +40,19 @@ func TestConditions(t *testing.T) {
 	fast, slow, rows, bad := sample(), sample(), sample(), failed()
 	slow.Total = time.Second
 	rows.RowsReturned = 1000
-	all := []*Record{fast, slow, rows, bad}
+	all := []*querylog.Record{fast, slow, rows, bad}
 	for _, c := range []struct {
 		name string
-		s    Sampling
+		s    querylog.Sampling
 		want []string
 	}{
-		{"everything", Sampling{}, []string{"all", "all", "all", "all"}},
-		{"slow", Sampling{SlowerThan: time.Second}, []string{"slow"}},
-		{"rows", Sampling{MoreRowsThan: 999}, []string{"rows"}},
-		{"not that many rows", Sampling{MoreRowsThan: 1000}, nil},
-		{"errors", Sampling{Errors: true}, []string{"error"}},
-		{"any of three", Sampling{Errors: true, SlowerThan: time.Second, MoreRowsThan: 10}, []string{"slow", "rows", "error"}},
-		{"errors and all others", Sampling{Errors: true, OneIn: 1}, []string{"all", "all", "all", "error"}},
+		{"everything", querylog.Sampling{}, []string{"all", "all", "all", "all"}},
+		{"slow", querylog.Sampling{SlowerThan: time.Second}, []string{"slow"}},
+		{"rows", querylog.Sampling{MoreRowsThan: 999}, []string{"rows"}},
+		{"not that many rows", querylog.Sampling{MoreRowsThan: 1000}, nil},
+		{"errors", querylog.Sampling{Errors: true}, []string{"error"}},
+		{"any of three", querylog.Sampling{Errors: true, SlowerThan: time.Second, MoreRowsThan: 10}, []string{"slow", "rows", "error"}},
+		{"errors and all others", querylog.Sampling{Errors: true, OneIn: 1}, []string{"all", "all", "all", "error"}},
 	} {
 		got, _, _ := sampled(t, c.s, all)
 		if !equal(got, c.want) {
@@ -82,11 +77,11 @@ func equal(a, b []string) bool {
 // deviations wide.
 func TestOneIn(t *testing.T) {
 	const n = 20_000
-	records := make([]*Record, n)
+	records := make([]*querylog.Record, n)
 	for i := range records {
 		records[i] = sample()
 	}
-	_, factors, _ := sampled(t, Sampling{OneIn: 10}, records)
+	_, factors, _ := sampled(t, querylog.Sampling{OneIn: 10}, records)
 	sum := uint64(0)
 	for _, f := range factors {
 		sum += f
@@ -99,7 +94,7 @@ func TestOneIn(t *testing.T) {
 // TestPerDigest logs a frequent digest and a rare one for ten seconds: the rare one is logged each time, the
 // frequent one five times per second, and the factors add up exactly.
 func TestPerDigest(t *testing.T) {
-	var records []*Record
+	var records []*querylog.Record
 	start := sample().Start
 	for second := range 10 {
 		for i := range 100 {
@@ -111,7 +106,7 @@ func TestPerDigest(t *testing.T) {
 			records = append(records, r)
 		}
 	}
-	_, factors, l := sampled(t, Sampling{PerDigest: 5}, records)
+	_, factors, l := sampled(t, querylog.Sampling{PerDigest: 5}, records)
 	sum := uint64(0)
 	for _, f := range factors {
 		sum += f
@@ -131,7 +126,7 @@ func TestManyDigests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50,000 digests take long with the race detector")
 	}
-	var records []*Record
+	var records []*querylog.Record
 	const digests = 50_000
 	for i := range digests {
 		r := sample()
@@ -139,7 +134,7 @@ func TestManyDigests(t *testing.T) {
 		r.Start = r.Start.Add(time.Duration(i) * time.Millisecond)
 		records = append(records, r, r, r)
 	}
-	_, factors, l := sampled(t, Sampling{PerDigest: 1}, records)
+	_, factors, l := sampled(t, querylog.Sampling{PerDigest: 1}, records)
 	sum := uint64(0)
 	for _, f := range factors {
 		sum += f

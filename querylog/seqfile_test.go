@@ -1,10 +1,12 @@
-package querylog
+package querylog_test
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/querylog"
 )
 
 // TestSeqFile runs three boots over one sequence file.
@@ -16,9 +18,9 @@ func TestSeqFile(t *testing.T) {
 		"kind:start\tboot:2\tseq:1\tstart:",
 	} {
 		w := newTap()
-		o := Options{Boot: string(rune('0' + i)), SeqFile: path, Sinks: []SinkOptions{{Writer: w, Format: Text}}}
+		o := querylog.Options{Boot: string(rune('0' + i)), SeqFile: path, Sinks: []querylog.SinkOptions{{Writer: w, Format: querylog.Text}}}
 		l := mustNew(t, o)
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "in use") {
+		if _, err := querylog.New(o); err == nil || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("a second logger on the file: got %v", err)
 		}
 		for range i + 5 {
@@ -46,12 +48,13 @@ func TestSeqFile(t *testing.T) {
 
 // TestForeignSeqFile points at other files: they are rejected and unchanged.
 func TestForeignSeqFile(t *testing.T) {
-	for _, content := range []string{"hello", strings.Repeat("x", seqFileSize)} {
+	const size = 4096 // of a sequence file
+	for _, content := range []string{"hello", strings.Repeat("x", size)} {
 		path := filepath.Join(t.TempDir(), "seq")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(Options{SeqFile: path}); err == nil || !strings.Contains(err.Error(), "not a sequence file") {
+		if _, err := querylog.New(querylog.Options{SeqFile: path}); err == nil || !strings.Contains(err.Error(), "not a sequence file") {
 			t.Errorf("got %v", err)
 		}
 		if b, err := os.ReadFile(path); err != nil || string(b) != content {

@@ -1,4 +1,4 @@
-package querylog
+package querylog_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/querylog"
 )
 
 // discards is a sink's output that discards everything.
@@ -31,15 +32,15 @@ func heapAlloc() int64 {
 func TestHeapBytes(t *testing.T) {
 	for _, k := range []struct {
 		name string
-		opts Options
+		opts querylog.Options
 		text int
 	}{
-		{"ring", Options{}, 100},
-		{"ring and sink", Options{Sinks: []SinkOptions{{Name: "out", Writer: discards{}}}}, 300},
-		{"two formats", Options{Sinks: []SinkOptions{{Name: "out", Writer: discards{}, Format: Text}}}, 300},
-		{"limit per digest", Options{Sampling: Sampling{PerDigest: 5}}, 100},
-		{"long lines", Options{Sinks: []SinkOptions{{Name: "out", Writer: discards{}}}}, 200 << 10},
-		{"no ring", Options{RingBytes: -1, Sinks: []SinkOptions{{Name: "out", Writer: discards{}}}}, 300},
+		{"ring", querylog.Options{}, 100},
+		{"ring and sink", querylog.Options{Sinks: []querylog.SinkOptions{{Name: "out", Writer: discards{}}}}, 300},
+		{"two formats", querylog.Options{Sinks: []querylog.SinkOptions{{Name: "out", Writer: discards{}, Format: querylog.Text}}}, 300},
+		{"limit per digest", querylog.Options{Sampling: querylog.Sampling{PerDigest: 5}}, 100},
+		{"long lines", querylog.Options{Sinks: []querylog.SinkOptions{{Name: "out", Writer: discards{}}}}, 200 << 10},
+		{"no ring", querylog.Options{RingBytes: -1, Sinks: []querylog.SinkOptions{{Name: "out", Writer: discards{}}}}, 300},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			text := make([]byte, k.text)
@@ -48,7 +49,7 @@ func TestHeapBytes(t *testing.T) {
 			}
 			k.opts.FlushAfter = time.Hour
 			idle := heapAlloc()
-			l, err := New(k.opts)
+			l, err := querylog.New(k.opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +63,7 @@ func TestHeapBytes(t *testing.T) {
 			}
 			check("new")
 			for i := range 2000 {
-				l.Log(&Record{ConnectionID: uint64(i), Start: time.Unix(int64(i), 0), Normalized: text})
+				l.Log(&querylog.Record{ConnectionID: uint64(i), Start: time.Unix(int64(i), 0), Normalized: text})
 				if i%100 == 0 {
 					drain(t, l)
 				}
@@ -78,7 +79,7 @@ func TestHeapBytes(t *testing.T) {
 }
 
 // drain waits until the sinks have written their queues.
-func drain(t *testing.T, l *Logger) {
+func drain(t *testing.T, l *querylog.Logger) {
 	t.Helper()
 	testwait.Equal(t, "empty queues of the sinks", 0, func() (queued int) {
 		for _, s := range l.Stats().Sinks {
@@ -92,7 +93,8 @@ func drain(t *testing.T, l *Logger) {
 
 // TestHeapBytesOfReaders checks that stream readers count while they are attached.
 func TestHeapBytesOfReaders(t *testing.T) {
-	l, err := New(Options{})
+	const chunk = 64 << 10 // of lines, which a reader takes at a time
+	l, err := querylog.New(querylog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +104,8 @@ func TestHeapBytesOfReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := l.HeapBytes() - before; got < 2*readChunk {
-		t.Errorf("a reader is accounted with %d bytes, want two chunks of %d", got, readChunk)
+	if got := l.HeapBytes() - before; got < 2*chunk {
+		t.Errorf("a reader is accounted with %d bytes, want two chunks of %d", got, chunk)
 	}
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
