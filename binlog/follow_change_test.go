@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"context"
@@ -10,39 +10,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
-// followServer starts a server with two tables in a separate schema.
-func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *Direct, c *mysqlconn.Client, tables []*rowstream.Table) {
-	t.Helper()
-	server = testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs(args...))
-	d, c = direct(t, root(server)), connect(t, root(server))
-	exec(t, c, "CREATE DATABASE f", "CREATE DATABASE other",
-		"CREATE TABLE f.a (id INT PRIMARY KEY, n INT, s VARCHAR(100))", "CREATE TABLE f.b (id INT PRIMARY KEY, s TEXT)",
-		"CREATE TABLE f.c (id INT PRIMARY KEY)", "CREATE TABLE f.mine (id INT) ENGINE=MyISAM", "CREATE TABLE other.a (id INT PRIMARY KEY)", "USE f")
-	for _, name := range []string{"a", "b"} {
-		table, err := d.Describe(t.Context(), "f", name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tables = append(tables, table)
-	}
-	return server, d, c, tables
-}
-
 // TestFollowBefore reads changes with before images of only the key, without a plan and with one that reads
 // another column.
 func TestFollowBefore(t *testing.T) {
-	_, d, c, tables := followServer(t)
-	from := now(t, d, false)
-	exec(t, c, "INSERT INTO a VALUES (1, 10, 'one'), (2, NULL, 'two')", "UPDATE a SET s = 'changed' WHERE id = 1", "UPDATE a SET id = 3, n = 5 WHERE id = 1", "DELETE FROM a WHERE id = 3")
-	to := now(t, d, false)
+	_, d, c, tables := testrows.FollowServer(t)
+	from := testrows.Now(t, d, false)
+	testrows.Exec(t, c, "INSERT INTO a VALUES (1, 10, 'one'), (2, NULL, 'two')", "UPDATE a SET s = 'changed' WHERE id = 1", "UPDATE a SET id = 3, n = 5 WHERE id = 1", "DELETE FROM a WHERE id = 3")
+	to := testrows.Now(t, d, false)
 	nulls := func(row mysqlwire.TextRow, but int) {
 		for i := range row {
 			if i != but {
@@ -56,17 +39,17 @@ func TestFollowBefore(t *testing.T) {
 	}{
 		"as they are": {key: 0},
 		"by a plan": {key: 1, plan: &rowstream.Plan{
-			Match:  &rowstream.Predicate{Op: rowstream.GreaterOrEqual, Column: 1, Compare: rowstream.Number, Values: values("10")},
+			Match:  &rowstream.Predicate{Op: rowstream.GreaterOrEqual, Column: 1, Compare: rowstream.Number, Values: testrows.Values("10")},
 			Output: []rowstream.Output{{Column: 2}, {Column: 0}},
 		}},
 	} {
-		o := FollowOptions{From: from, Tables: tables, Plans: []*rowstream.Plan{tt.plan}}
-		want := until(t, follow(t, d, o), to)
+		o := binlog.FollowOptions{From: from, Tables: tables, Plans: []*rowstream.Plan{tt.plan}}
+		want := testrows.Until(t, testrows.Follow(t, d, o), to)
 		for i := range want {
-			nulls(want[i].before, tt.key)
+			nulls(want[i].Before, tt.key)
 		}
 		o.Before = [][]int{{tt.key}}
-		if diff := cmp.Diff(texts(want), texts(until(t, follow(t, d, o), to))); diff != "" || len(want) < 2 {
+		if diff := cmp.Diff(testrows.Texts(want), testrows.Texts(testrows.Until(t, testrows.Follow(t, d, o), to))); diff != "" || len(want) < 2 {
 			t.Errorf("%s: %d changes: %s", name, len(want), diff)
 		}
 	}
@@ -78,24 +61,24 @@ func TestFollowLost(t *testing.T) {
 	for _, gtid := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gtid %v", gtid), func(t *testing.T) {
 			t.Parallel()
-			server, d, c, tables := followServer(t)
-			from := now(t, d, gtid)
-			changes := follow(t, d, FollowOptions{From: from, Tables: tables, BatchBytes: 20_000, ServerID: 77})
+			server, d, c, tables := testrows.FollowServer(t)
+			from := testrows.Now(t, d, gtid)
+			changes := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables, BatchBytes: 20_000, ServerID: 77})
 			r := testseed.Rand(t)
 			id := 0
 			write := func() {
-				exec(t, c, "BEGIN")
+				testrows.Exec(t, c, "BEGIN")
 				for range 1 + r.IntN(8) {
 					var rows []string
 					for range 1 + r.IntN(400) {
 						id++
 						rows = append(rows, fmt.Sprintf("(%d, %d, REPEAT('x', %d))", id, id, r.IntN(100)))
 					}
-					exec(t, c, "INSERT INTO a VALUES "+strings.Join(rows, ", "))
+					testrows.Exec(t, c, "INSERT INTO a VALUES "+strings.Join(rows, ", "))
 				}
-				exec(t, c, "COMMIT")
+				testrows.Exec(t, c, "COMMIT")
 			}
-			var b ChangeBatch
+			var b binlog.ChangeBatch
 			next, split, resumed := 0, 0, from
 			read := func() {
 				ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
@@ -103,8 +86,8 @@ func TestFollowLost(t *testing.T) {
 				if err := changes.Next(ctx, &b); err != nil {
 					t.Fatal(err)
 				}
-				for _, s := range changesOf(t, &b) {
-					if next++; s.kind != Insert || string(s.after[0]) != fmt.Sprint(next) {
+				for _, s := range testrows.ChangesOf(t, &b) {
+					if next++; s.Kind != binlog.Insert || string(s.After[0]) != fmt.Sprint(next) {
 						t.Fatalf("change %d is %v", next, s)
 					}
 				}
@@ -128,15 +111,15 @@ func TestFollowLost(t *testing.T) {
 					if err := server.Restart(); err != nil {
 						t.Fatal(err)
 					}
-					c = connect(t, root(server))
-					exec(t, c, "USE f")
+					c = testrows.Connect(t, testrows.Root(server))
+					testrows.Exec(t, c, "USE f")
 					continue
 				}
-				for _, thread := range column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'") {
-					exec(t, c, "KILL "+thread)
+				for _, thread := range testrows.Column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'") {
+					testrows.Exec(t, c, "KILL "+thread)
 				}
 			}
-			to := now(t, d, false)
+			to := testrows.Now(t, d, false)
 			for !b.Boundary || b.Upto.Compare(to) < 0 {
 				read()
 			}
@@ -147,7 +130,7 @@ func TestFollowLost(t *testing.T) {
 				t.Errorf("the end is %v", b.Upto)
 			}
 			if gtid {
-				want := column(t, c, "SELECT @@gtid_binlog_pos")
+				want := testrows.Column(t, c, "SELECT @@gtid_binlog_pos")
 				if b.Upto.GTID != want[0] {
 					t.Errorf("the end is %v, the server's GTID %v", b.Upto, want)
 				}
@@ -157,16 +140,16 @@ func TestFollowLost(t *testing.T) {
 }
 
 func TestFollowEnds(t *testing.T) {
-	server, d, c, tables := followServer(t)
-	from := now(t, d, false)
-	changes := follow(t, d, FollowOptions{From: from, Tables: tables, Heartbeat: 100 * time.Millisecond})
-	var b ChangeBatch
+	server, d, c, tables := testrows.FollowServer(t)
+	from := testrows.Now(t, d, false)
+	changes := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables, Heartbeat: 100 * time.Millisecond})
+	var b binlog.ChangeBatch
 	for !b.Idle {
 		if err := changes.Next(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !b.Boundary || len(b.Changes) != 0 || b.Upto.Compare(now(t, d, false)) != 0 {
+	if !b.Boundary || len(b.Changes) != 0 || b.Upto.Compare(testrows.Now(t, d, false)) != 0 {
 		t.Errorf("at the log's end: %+v", b)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -177,16 +160,16 @@ func TestFollowEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(t, c, "INSERT INTO a VALUES (1, 1, 'x')")
-	end := now(t, d, false)
-	if got := until(t, changes, end); len(got) != 1 {
-		t.Errorf("after a context ended: %v", texts(got))
+	testrows.Exec(t, c, "INSERT INTO a VALUES (1, 1, 'x')")
+	end := testrows.Now(t, d, false)
+	if got := testrows.Until(t, changes, end); len(got) != 1 {
+		t.Errorf("after a context ended: %v", testrows.Texts(got))
 	}
 	if n, err := d.LogBytes(t.Context(), from, end); err != nil || n != int64(end.Offset-from.Offset) {
 		t.Errorf("%d bytes from %v to %v, %v", n, from, end, err)
 	}
-	exec(t, c, "FLUSH BINARY LOGS", "INSERT INTO a VALUES (2, 1, 'x')")
-	later := now(t, d, false)
+	testrows.Exec(t, c, "FLUSH BINARY LOGS", "INSERT INTO a VALUES (2, 1, 'x')")
+	later := testrows.Now(t, d, false)
 	if n, err := d.LogBytes(t.Context(), from, later); err != nil || n <= int64(end.Offset-from.Offset)+int64(later.Offset) {
 		t.Errorf("%d bytes from %v to %v, %v", n, from, later, err)
 	}
@@ -194,21 +177,21 @@ func TestFollowEnds(t *testing.T) {
 		t.Error("bytes from later to before")
 	}
 
-	if got := until(t, changes, later); len(got) != 1 {
-		t.Errorf("in the next file: %v", texts(got))
+	if got := testrows.Until(t, changes, later); len(got) != 1 {
+		t.Errorf("in the next file: %v", testrows.Texts(got))
 	}
 	// A server keeps the files of a connected reader of the log, even a disconnected one, so the purged ones
 	// are older.
-	var gone *StopError
-	for _, from := range []Position{{File: "binlog.000000", Offset: 4}, {File: later.File, Offset: 1 << 20}} {
-		if err := d.CheckFollow(t.Context(), tables, from); !errors.As(err, &gone) || gone.Reason != StopLogGone {
+	var gone *binlog.StopError
+	for _, from := range []binlog.Position{{File: "binlog.000000", Offset: 4}, {File: later.File, Offset: 1 << 20}} {
+		if err := d.CheckFollow(t.Context(), tables, from); !errors.As(err, &gone) || gone.Reason != binlog.StopLogGone {
 			t.Errorf("from %v: %v", from, err)
 		}
-		purged, err := d.Follow(t.Context(), FollowOptions{From: from, Tables: tables})
+		purged, err := d.Follow(t.Context(), binlog.FollowOptions{From: from, Tables: tables})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := purged.Next(t.Context(), &b); !errors.As(err, &gone) || gone.Reason != StopLogGone {
+		if err := purged.Next(t.Context(), &b); !errors.As(err, &gone) || gone.Reason != binlog.StopLogGone {
 			t.Errorf("from %v: %v", from, err)
 		}
 		if err := purged.Close(); err != nil {
@@ -228,11 +211,11 @@ func TestFollowEnds(t *testing.T) {
 	if err := changes.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := testwait.Receive(t, "Next to return", done); !errors.Is(err, ErrClosed) {
+	if err := testwait.Receive(t, "Next to return", done); !errors.Is(err, binlog.ErrClosed) {
 		t.Errorf("closed meanwhile: %v", err)
 	}
 
-	impatient := follow(t, d, FollowOptions{From: later, Tables: tables, Patience: 10 * time.Millisecond})
+	impatient := testrows.Follow(t, d, binlog.FollowOptions{From: later, Tables: tables, Patience: 10 * time.Millisecond})
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -246,10 +229,10 @@ func TestFollowEnds(t *testing.T) {
 }
 
 func TestCheckFollow(t *testing.T) {
-	server, d, c, tables := followServer(t)
-	from := now(t, d, false)
-	exec(t, c, "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES c (id) ON DELETE CASCADE)", "CREATE TABLE packed (id INT PRIMARY KEY, s TEXT COMPRESSED)")
-	check := func(name, want string, d *Direct, tables []*rowstream.Table) {
+	server, d, c, tables := testrows.FollowServer(t)
+	from := testrows.Now(t, d, false)
+	testrows.Exec(t, c, "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES c (id) ON DELETE CASCADE)", "CREATE TABLE packed (id INT PRIMARY KEY, s TEXT COMPRESSED)")
+	check := func(name, want string, d *binlog.Direct, tables []*rowstream.Table) {
 		t.Helper()
 		if err := d.CheckFollow(t.Context(), tables, from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
@@ -265,11 +248,11 @@ func TestCheckFollow(t *testing.T) {
 	old := *tables[0]
 	old.Columns = old.Columns[:2]
 	check("altered since", "not as it was described", d, []*rowstream.Table{&old})
-	check("no grant", "GRANT REPLICATION SLAVE", direct(t, app(server)), tables)
+	check("no grant", "GRANT REPLICATION SLAVE", testrows.Direct(t, testrows.App(server)), tables)
 	for set, want := range map[string]string{"binlog_format = MIXED": "binlog_format", "binlog_row_image = MINIMAL": "binlog_row_image"} {
-		exec(t, c, "SET GLOBAL "+set)
+		testrows.Exec(t, c, "SET GLOBAL "+set)
 		check(set, want, d, tables)
-		exec(t, c, "SET GLOBAL binlog_format = ROW, GLOBAL binlog_row_image = FULL")
+		testrows.Exec(t, c, "SET GLOBAL binlog_format = ROW, GLOBAL binlog_row_image = FULL")
 	}
-	check("no log", "log_bin", direct(t, root(testmysql.Start(t))), tables)
+	check("no log", "log_bin", testrows.Direct(t, testrows.Root(testmysql.Start(t))), tables)
 }

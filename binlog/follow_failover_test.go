@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"errors"
@@ -6,12 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 )
 
 // elsewhere returns a position as reported by another server of the same replication group, where the files
 // have higher numbers.
-func elsewhere(p Position) Position {
+func elsewhere(p binlog.Position) binlog.Position {
 	p.File, p.Offset = "binlog.000099", 1<<30
 	return p
 }
@@ -19,8 +21,8 @@ func elsewhere(p Position) Position {
 // TestFollowFailover reads the log of another server than the one that reported the positions: no group after
 // them is skipped because its file and offset are lower there.
 func TestFollowFailover(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, _ func(...string), tables []*rowstream.Table) {
-		from, err := d.namePosition(t.Context(), now(t, d, false))
+	testrows.XAServers(t, func(t *testing.T, d *binlog.Direct, one, _ func(...string), tables []*rowstream.Table) {
+		from, err := d.NamePosition(t.Context(), testrows.Now(t, d, false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,32 +30,32 @@ func TestFollowFailover(t *testing.T) {
 			t.Fatalf("%s has no GTID", from)
 		}
 		one("INSERT INTO a VALUES (1, 1, 'one')", "INSERT INTO a VALUES (2, 2, 'two')")
-		later, err := d.namePosition(t.Context(), now(t, d, false))
+		later, err := d.NamePosition(t.Context(), testrows.Now(t, d, false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		one("INSERT INTO a VALUES (3, 3, 'three')", "INSERT INTO a VALUES (4, 4, 'four')")
-		to := now(t, d, false)
+		to := testrows.Now(t, d, false)
 		for name, tt := range map[string]struct {
-			start Position
+			start binlog.Position
 			want  []string
 		}{
 			"from the tables' position":      {elsewhere(from), []string{`0 insert -> ["1" "1" "one"].`, `0 insert -> ["2" "2" "two"].`, `0 insert -> ["3" "3" "three"].`, `0 insert -> ["4" "4" "four"].`}},
 			"from before the table's":        {elsewhere(later), []string{`0 insert -> ["3" "3" "three"].`, `0 insert -> ["4" "4" "four"].`}},
 			"from before the table's, known": {later, []string{`0 insert -> ["3" "3" "three"].`, `0 insert -> ["4" "4" "four"].`}},
 		} {
-			got := texts(until(t, follow(t, d, FollowOptions{From: Position{GTID: from.GTID}, Tables: tables, Starts: []Position{tt.start}}), to))
+			got := testrows.Texts(testrows.Until(t, testrows.Follow(t, d, binlog.FollowOptions{From: binlog.Position{GTID: from.GTID}, Tables: tables, Starts: []binlog.Position{tt.start}}), to))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}
 		}
 
 		one("ALTER TABLE a COMMENT 'altered'")
-		_, stop := untilStop(t, d, FollowOptions{From: from, Tables: tables, Defined: []Position{elsewhere(from)}})
-		if stop.Reason != StopSchema {
+		_, stop := testrows.UntilStop(t, d, binlog.FollowOptions{From: from, Tables: tables, Defined: []binlog.Position{elsewhere(from)}})
+		if stop.Reason != binlog.StopSchema {
 			t.Errorf("a change of the definition behind the known one: %v", stop)
 		}
-		found, err := d.SchemaChanges(t.Context(), tables, elsewhere(from), now(t, d, false))
+		found, err := d.SchemaChanges(t.Context(), tables, elsewhere(from), testrows.Now(t, d, false))
 		if err != nil || len(found) != 1 || !found[0].Rows {
 			t.Errorf("changes of the definition behind %s: %v, %v", from, found, err)
 		}
@@ -62,11 +64,11 @@ func TestFollowFailover(t *testing.T) {
 
 func TestPositionOrder(t *testing.T) {
 	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
-	at := func(file string, offset uint64, gtid string) Position {
-		return Position{File: file, Offset: offset, GTID: gtid}
+	at := func(file string, offset uint64, gtid string) binlog.Position {
+		return binlog.Position{File: file, Offset: offset, GTID: gtid}
 	}
 	for name, tt := range map[string]struct {
-		p, q            Position
+		p, q            binlog.Position
 		reaches         bool // p of q
 		before, unknown bool // p and q
 	}{
@@ -93,9 +95,9 @@ func TestPositionOrder(t *testing.T) {
 
 // TestFollowFailoverStop checks the error for a position of another server without a GTID.
 func TestFollowFailoverStop(t *testing.T) {
-	_, d, _, tables := followServer(t)
-	var stop *StopError
-	if err := d.CheckFollow(t.Context(), tables, elsewhere(Position{})); !errors.As(err, &stop) || stop.Reason != StopLogGone {
+	_, d, _, tables := testrows.FollowServer(t)
+	var stop *binlog.StopError
+	if err := d.CheckFollow(t.Context(), tables, elsewhere(binlog.Position{})); !errors.As(err, &stop) || stop.Reason != binlog.StopLogGone {
 		t.Error(err)
 	}
 }

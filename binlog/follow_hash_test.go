@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"strings"
@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -14,22 +16,22 @@ import (
 // the log, one of the engine MEMORY has none.
 func TestFollowHashKeys(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithBinlog())
-	d, c := direct(t, root(s)), connect(t, root(s))
-	exec(t, c, "CREATE DATABASE f", "USE f")
+	d, c := testrows.Direct(t, testrows.Root(s)), testrows.Connect(t, testrows.Root(s))
+	testrows.Exec(t, c, "CREATE DATABASE f", "USE f")
 	definitions := map[string]string{
 		"innodb": "(id INT PRIMARY KEY, s TEXT, UNIQUE KEY s (s)) ENGINE=InnoDB",
 		"myisam": "(id INT PRIMARY KEY, s TEXT, UNIQUE KEY s (s)) ENGINE=MyISAM",
 		"memory": "(id INT PRIMARY KEY, s VARCHAR(9), UNIQUE KEY s (s) USING HASH) ENGINE=MEMORY",
 	}
 	for name, definition := range definitions {
-		exec(t, c, "CREATE TABLE "+name+" "+definition)
+		testrows.Exec(t, c, "CREATE TABLE "+name+" "+definition)
 		table, err := d.Describe(t.Context(), "f", name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		from := now(t, d, true)
-		exec(t, c, "INSERT INTO "+name+" VALUES (1, 'x')", "UPDATE "+name+" SET s = 'y'")
-		got := texts(until(t, follow(t, d, FollowOptions{From: from, Tables: []*rowstream.Table{table}}), now(t, d, true)))
+		from := testrows.Now(t, d, true)
+		testrows.Exec(t, c, "INSERT INTO "+name+" VALUES (1, 'x')", "UPDATE "+name+" SET s = 'y'")
+		got := testrows.Texts(testrows.Until(t, testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}}), testrows.Now(t, d, true)))
 		for i := range got {
 			got[i] = strings.TrimSuffix(got[i], ".")
 		}

@@ -1,172 +1,19 @@
-package binlog
+package binlog_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
-
-// root returns the configuration of an account that may read the log.
-func root(s *testmysql.Server) mysqlconn.Config {
-	cfg := app(s)
-	cfg.User = testmysql.RootUser
-	return cfg
-}
-
-// direct opens a server for the test.
-func direct(t *testing.T, cfg mysqlconn.Config) *Direct {
-	t.Helper()
-	d, err := OpenDirect(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
-}
-
-// now returns the end of the log, with a GTID on demand.
-func now(t *testing.T, d *Direct, gtid bool) Position {
-	t.Helper()
-	end := d.CurrentPosition
-	if gtid {
-		end = d.GTIDPosition
-	}
-	p, err := end(t.Context())
-	if err != nil || gtid && p.GTID == "" {
-		t.Fatalf("the log ends at %v: %v", p, err)
-	}
-	return p
-}
-
-// follow follows tables for the test.
-func follow(t *testing.T, d Follower, o FollowOptions) Changes {
-	t.Helper()
-	if err := d.CheckFollow(t.Context(), o.Tables, o.From); err != nil {
-		t.Fatal(err)
-	}
-	c, err := d.Follow(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
-// A seen is a change with its rows.
-type seen struct {
-	table         int
-	kind          ChangeKind
-	before, after mysqlwire.TextRow
-	last          bool
-}
-
-func (s seen) String() string {
-	text := fmt.Sprintf("%d %v", s.table, s.kind)
-	if s.before != nil {
-		text += fmt.Sprintf(" %q", s.before)
-	}
-	if s.after != nil {
-		text += fmt.Sprintf(" -> %q", s.after)
-	}
-	if s.last {
-		text += "."
-	}
-	return text
-}
-
-// changesOf returns the changes of a batch with copies of their rows.
-func changesOf(t *testing.T, b *ChangeBatch) (all []seen) {
-	t.Helper()
-	for i := range b.Tables {
-		if err := b.Tables[i].Check(); err != nil {
-			t.Fatalf("table %d: %v", i, err)
-		}
-	}
-	images := make([]int, len(b.Tables))
-	image := func(table int32, at int) mysqlwire.TextRow {
-		if at < 0 {
-			return nil
-		}
-		var view, row mysqlwire.TextRow
-		if _, err := b.Tables[table].Row(at, &view); err != nil {
-			t.Fatal(err)
-		}
-		if err := row.Decode(view.AppendTo(nil), len(view)); err != nil {
-			t.Fatal(err)
-		}
-		images[table]++
-		return row
-	}
-	for _, c := range b.Changes {
-		all = append(all, seen{int(c.Table), c.Kind, image(c.Table, c.Before), image(c.Table, c.After), c.LastOfTransaction})
-	}
-	for i, n := range images {
-		if n != b.Tables[i].Rows {
-			t.Errorf("table %d: the changes have %d images, the batch %d rows", i, n, b.Tables[i].Rows)
-		}
-	}
-	return all
-}
-
-// until reads changes up to a position.
-func until(t *testing.T, c Changes, p Position) (all []seen) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
-	defer cancel()
-	var b ChangeBatch
-	for {
-		if err := c.Next(ctx, &b); err != nil {
-			t.Fatalf("after %d changes up to %v: %v", len(all), b.Upto, err)
-		}
-		all = append(all, changesOf(t, &b)...)
-		if b.Boundary && b.Upto.Compare(p) >= 0 {
-			return all
-		}
-	}
-}
-
-// texts returns the changes as text.
-func texts(all []seen) (lines []string) {
-	for _, s := range all {
-		lines = append(lines, s.String())
-	}
-	return lines
-}
-
-// selected returns a table's rows as selected by ReadExpr.
-func selected(t *testing.T, c *mysqlconn.Client, table *rowstream.Table) (rows []mysqlwire.TextRow) {
-	t.Helper()
-	sql, err := table.SelectChunk(rowstream.Chunk{}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Query(t.Context(), sql, func(view mysqlwire.TextRow) error {
-		var row mysqlwire.TextRow
-		err := row.Decode(view.AppendTo(nil), len(view))
-		rows = append(rows, row)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return rows
-}
 
 // A zooColumn is a type with values, as SQL.
 type zooColumn struct {
@@ -277,7 +124,7 @@ func makeZoo(t *testing.T, c *mysqlconn.Client, name string) (names string, rows
 		}
 		most = max(most, len(z.values))
 	}
-	exec(t, c, "CREATE OR REPLACE TABLE "+name+" ("+strings.Join(definitions, ", ")+") ENGINE=InnoDB ROW_FORMAT=DYNAMIC CHARACTER SET latin1")
+	testrows.Exec(t, c, "CREATE OR REPLACE TABLE "+name+" ("+strings.Join(definitions, ", ")+") ENGINE=InnoDB ROW_FORMAT=DYNAMIC CHARACTER SET latin1")
 	nulls := make([]string, len(list))
 	for i := range nulls {
 		nulls[i] = "NULL"
@@ -310,51 +157,51 @@ func TestFollowTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs(args...))
-			d := direct(t, root(server))
-			c := connect(t, app(server))
-			exec(t, c, "CREATE DATABASE zoo")
+			d := testrows.Direct(t, testrows.Root(server))
+			c := testrows.Connect(t, testrows.App(server))
+			testrows.Exec(t, c, "CREATE DATABASE zoo")
 			names, rows := makeZoo(t, c, "zoo.t")
 			table, err := d.Describe(t.Context(), "zoo", "t")
 			if err != nil {
 				t.Fatal(err)
 			}
-			from := now(t, d, true)
-			changes := follow(t, d, FollowOptions{From: from, Tables: []*rowstream.Table{table}})
+			from := testrows.Now(t, d, true)
+			changes := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}})
 			for _, row := range rows {
-				exec(t, c, "INSERT INTO zoo.t ("+names+") VALUES ("+row+")")
+				testrows.Exec(t, c, "INSERT INTO zoo.t ("+names+") VALUES ("+row+")")
 			}
-			want := selected(t, c, table)
-			got := until(t, changes, now(t, d, false))
-			compareImages(t, table, want, got, func(s seen) mysqlwire.TextRow { return s.after })
+			want := testrows.Selected(t, c, table)
+			got := testrows.Until(t, changes, testrows.Now(t, d, false))
+			compareImages(t, table, want, got, func(s testrows.Seen) mysqlwire.TextRow { return s.After })
 
 			// Each row gets the values of the next one.
-			exec(t, c, "CREATE TEMPORARY TABLE zoo.copied AS SELECT id, "+names+" FROM zoo.t")
+			testrows.Exec(t, c, "CREATE TEMPORARY TABLE zoo.copied AS SELECT id, "+names+" FROM zoo.t")
 			var sets []string
 			for column := range strings.SplitSeq(names, ", ") {
 				sets = append(sets, "t."+column+" = o."+column)
 			}
-			exec(t, c, fmt.Sprintf("UPDATE zoo.t JOIN zoo.copied o ON o.id = t.id %% %d + 1 SET %s", len(rows), strings.Join(sets, ", ")))
-			updated := selected(t, c, table)
-			got = until(t, changes, now(t, d, false))
+			testrows.Exec(t, c, fmt.Sprintf("UPDATE zoo.t JOIN zoo.copied o ON o.id = t.id %% %d + 1 SET %s", len(rows), strings.Join(sets, ", ")))
+			updated := testrows.Selected(t, c, table)
+			got = testrows.Until(t, changes, testrows.Now(t, d, false))
 			if len(got) != len(rows) {
 				t.Errorf("%d updates, want %d", len(got), len(rows))
 			}
 			for _, s := range got {
 				id := 0
-				if _, err := fmt.Sscan(string(s.before[0]), &id); err != nil {
+				if _, err := fmt.Sscan(string(s.Before[0]), &id); err != nil {
 					t.Fatal(err)
 				}
-				compareImages(t, table, want[id-1:id], []seen{s}, func(s seen) mysqlwire.TextRow { return s.before })
-				compareImages(t, table, updated[id-1:id], []seen{s}, func(s seen) mysqlwire.TextRow { return s.after })
+				compareImages(t, table, want[id-1:id], []testrows.Seen{s}, func(s testrows.Seen) mysqlwire.TextRow { return s.Before })
+				compareImages(t, table, updated[id-1:id], []testrows.Seen{s}, func(s testrows.Seen) mysqlwire.TextRow { return s.After })
 			}
-			exec(t, c, "DELETE FROM zoo.t")
-			got = until(t, changes, now(t, d, false))
-			compareImages(t, table, updated, got, func(s seen) mysqlwire.TextRow { return s.before })
+			testrows.Exec(t, c, "DELETE FROM zoo.t")
+			got = testrows.Until(t, changes, testrows.Now(t, d, false))
+			compareImages(t, table, updated, got, func(s testrows.Seen) mysqlwire.TextRow { return s.Before })
 		})
 	}
 }
 
-func compareImages(t *testing.T, table *rowstream.Table, want []mysqlwire.TextRow, got []seen, image func(seen) mysqlwire.TextRow) {
+func compareImages(t *testing.T, table *rowstream.Table, want []mysqlwire.TextRow, got []testrows.Seen, image func(testrows.Seen) mysqlwire.TextRow) {
 	t.Helper()
 	if len(want) != len(got) {
 		t.Fatalf("%d changes, want %d", len(got), len(want))

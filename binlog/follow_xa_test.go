@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"errors"
@@ -8,50 +8,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
-// xaServers runs a test about XA on each product; MySQL if it is installed.
-func xaServers(t *testing.T, test func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table)) {
-	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := startOrSkip(t, append(opts, testmysql.WithBinlog())...)
-			d := direct(t, root(server))
-			first, second := connect(t, root(server)), connect(t, root(server))
-			exec1 := func(sql ...string) { exec(t, first, sql...) }
-			exec1("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "CREATE DATABASE f", "USE f", "CREATE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100))", "CREATE TABLE c (id INT PRIMARY KEY)")
-			exec(t, second, "USE f")
-			table, err := d.Describe(t.Context(), "f", "a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, d, exec1, func(sql ...string) { exec(t, second, sql...) }, []*rowstream.Table{table})
-		})
-	}
-}
-
 // TestFollowXALost reads XA transactions over connections that are lost.
 func TestFollowXALost(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
-		from := now(t, d, false)
-		changes := follow(t, d, FollowOptions{From: from, Tables: tables, ServerID: 78}).(*changes)
+	testrows.XAServers(t, func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table) {
+		from := testrows.Now(t, d, false)
+		changes := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables, ServerID: 78})
 		one("XA START 'x'", "INSERT INTO a VALUES (1, 1, 'prepared')", "XA END 'x'", "XA PREPARE 'x'")
 		two("INSERT INTO a VALUES (2, 2, 'between')")
-		var b ChangeBatch
+		var b binlog.ChangeBatch
 		if err := changes.Next(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
-		got := texts(changesOf(t, &b))
-		changes.mu.Lock()
-		if err := changes.disconnect(t.Context(), errors.New("lost")); err != nil {
+		got := testrows.Texts(testrows.ChangesOf(t, &b))
+		if err := binlog.Lose(t.Context(), changes); err != nil {
 			t.Error(err)
 		}
-		changes.mu.Unlock()
 		one("XA COMMIT 'x'")
-		got = append(got, texts(until(t, changes, now(t, d, false)))...)
+		got = append(got, testrows.Texts(testrows.Until(t, changes, testrows.Now(t, d, false)))...)
 		if diff := cmp.Diff([]string{`0 insert -> ["2" "2" "between"].`, `0 insert -> ["1" "1" "prepared"].`}, got); diff != "" {
 			t.Error(diff)
 		}
@@ -61,7 +40,7 @@ func TestFollowXALost(t *testing.T) {
 // TestSnapshotWaitsForXA takes a snapshot while an XA transaction is prepared: it waits for its end, so that
 // the log after it has no commit of an earlier prepared transaction.
 func TestSnapshotWaitsForXA(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
+	testrows.XAServers(t, func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table) {
 		one("XA START 'x'", "INSERT INTO a VALUES (1, 1, 'prepared')", "XA END 'x'", "XA PREPARE 'x'")
 		type taken struct {
 			view rowstream.View
@@ -86,12 +65,12 @@ func TestSnapshotWaitsForXA(t *testing.T) {
 		if strings.Contains(s.view.How(), "XA") {
 			t.Errorf("%s", s.view.How())
 		}
-		from, err := ParsePosition(s.view.Position())
+		from, err := binlog.ParsePosition(s.view.Position())
 		if err != nil {
 			t.Fatal(err)
 		}
 		two("INSERT INTO a VALUES (2, 2, 'later')")
-		if got := texts(until(t, follow(t, d, FollowOptions{From: from, Tables: tables}), now(t, d, false))); len(got) != 1 {
+		if got := testrows.Texts(testrows.Until(t, testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables}), testrows.Now(t, d, false))); len(got) != 1 {
 			t.Errorf("behind the snapshot: %v", got)
 		}
 	})
@@ -100,7 +79,7 @@ func TestSnapshotWaitsForXA(t *testing.T) {
 // TestFollowXALaterTable follows a table whose rows were copied while an XA transaction with changes of it was
 // prepared, beside another one from before that: the changes of the one are unknown when it is committed.
 func TestFollowXALaterTable(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
+	testrows.XAServers(t, func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table) {
 		two("CREATE TABLE b (id INT PRIMARY KEY)")
 		later, err := d.Describe(t.Context(), "f", "b")
 		if err != nil {
@@ -117,7 +96,7 @@ func TestFollowXALaterTable(t *testing.T) {
 			{"other table", "INSERT INTO a VALUES (2, 2, 'other')", "COMMIT", false, ""},
 			{"before", "INSERT INTO a VALUES (3, 3, 'before'); INSERT INTO b VALUES (4)", "COMMIT", true, ""},
 		} {
-			from := now(t, d, false)
+			from := testrows.Now(t, d, false)
 			one("XA START 'x'")
 			one(strings.Split(tt.changes, "; ")...)
 			one("XA END 'x'", "XA PREPARE 'x'")
@@ -125,15 +104,15 @@ func TestFollowXALaterTable(t *testing.T) {
 			if tt.before {
 				one("XA " + tt.end + " 'x'")
 			}
-			start := now(t, d, false)
-			c := follow(t, d, FollowOptions{From: from, Tables: append(tables, later), Starts: []Position{{}, start}})
+			start := testrows.Now(t, d, false)
+			c := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: append(tables, later), Starts: []binlog.Position{{}, start}})
 			if !tt.before {
 				one("XA " + tt.end + " 'x'")
 			}
 			two("INSERT INTO c SELECT MAX(id) + 1 FROM c")
-			var stop *StopError
-			end := now(t, d, false)
-			for b := (ChangeBatch{}); stop == nil && b.Upto.Compare(end) < 0; {
+			var stop *binlog.StopError
+			end := testrows.Now(t, d, false)
+			for b := (binlog.ChangeBatch{}); stop == nil && b.Upto.Compare(end) < 0; {
 				if err := c.Next(t.Context(), &b); err != nil && !errors.As(err, &stop) {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -28,15 +30,15 @@ func xaMany(id string, first, n int, more ...string) []string {
 }
 
 // smallXA keeps rows of XA transactions of up to ten rows, and returns as many in a batch.
-func smallXA(from Position, tables []*rowstream.Table) FollowOptions {
-	return FollowOptions{From: from, Tables: tables, PreparedBytes: 2000, BatchBytes: 1200}
+func smallXA(from binlog.Position, tables []*rowstream.Table) binlog.FollowOptions {
+	return binlog.FollowOptions{From: from, Tables: tables, PreparedBytes: 2000, BatchBytes: 1200}
 }
 
 // unmarked returns changes without the mark of a transaction's last one, which depends on the size of
 // batches.
-func unmarked(all []seen) (lines []string) {
+func unmarked(all []testrows.Seen) (lines []string) {
 	for _, s := range all {
-		s.last = false
+		s.Last = false
 		lines = append(lines, s.String())
 	}
 	return lines
@@ -45,34 +47,34 @@ func unmarked(all []seen) (lines []string) {
 // TestFollowXALarge reads XA transactions with more rows than are kept: the changes are those of a reader
 // that keeps all, and positions to resume from are before the transactions that are prepared or read again.
 func TestFollowXALarge(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
+	testrows.XAServers(t, func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table) {
 		for _, gtid := range []bool{false, true} {
 			one("TRUNCATE TABLE a")
-			from := now(t, d, gtid)
+			from := testrows.Now(t, d, gtid)
 			one(xaMany("'big'", 1, 60, "SAVEPOINT s", "UPDATE a SET n = n + 1 WHERE id <= 3", "ROLLBACK TO s", "UPDATE a SET n = n + 2 WHERE id <= 2",
 				"DELETE FROM a WHERE id = 30")...)
 			one("XA PREPARE 'big'")
-			prepared := now(t, d, false)
+			prepared := testrows.Now(t, d, false)
 			two("INSERT INTO a VALUES (500, 5, 'meanwhile')")
 			two(append(xaMany("'gone', 'b', 7", 100, 60), "XA PREPARE 'gone', 'b', 7", "XA ROLLBACK 'gone', 'b', 7")...)
 			one("XA COMMIT 'big'")
 			one(append(xaMany("'phase'", 200, 60), "XA COMMIT 'phase' ONE PHASE")...)
 			one(append(xaMany("'small'", 300, 10), "XA PREPARE 'small'", "XA COMMIT 'small'", "INSERT INTO a VALUES (1000, 1, 'last')")...)
-			to := now(t, d, false)
-			want := unmarked(until(t, follow(t, d, FollowOptions{From: from, Tables: tables}), to))
+			to := testrows.Now(t, d, false)
+			want := unmarked(testrows.Until(t, testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables}), to))
 			if len(want) < 1+60+3+60+10+1 {
 				t.Fatalf("%d changes", len(want))
 			}
 
-			changes := follow(t, d, smallXA(from, tables))
-			var b ChangeBatch
+			changes := testrows.Follow(t, d, smallXA(from, tables))
+			var b binlog.ChangeBatch
 			var got []string
-			var resume []Position // within the rows that are read again
+			var resume []binlog.Position // within the rows that are read again
 			for !b.Boundary || b.Upto.Compare(to) < 0 {
 				if err := changes.Next(t.Context(), &b); err != nil {
 					t.Fatalf("after %d changes: %v", len(got), err)
 				}
-				got = append(got, unmarked(changesOf(t, &b))...)
+				got = append(got, unmarked(testrows.ChangesOf(t, &b))...)
 				if !b.Boundary && len(got) > 5 {
 					resume = append(resume, b.Upto)
 				}
@@ -86,8 +88,8 @@ func TestFollowXALarge(t *testing.T) {
 			if len(resume) < 4 {
 				t.Fatalf("GTIDs %v: nothing was read again: %d batches end within a transaction", gtid, len(resume))
 			}
-			for _, p := range []Position{resume[0], resume[len(resume)-1]} {
-				again := unmarked(until(t, follow(t, d, smallXA(p, tables)), to))
+			for _, p := range []binlog.Position{resume[0], resume[len(resume)-1]} {
+				again := unmarked(testrows.Until(t, testrows.Follow(t, d, smallXA(p, tables)), to))
 				if len(again) > len(want) || len(again) < 60 || cmp.Diff(want[len(want)-len(again):], again) != "" {
 					t.Errorf("GTIDs %v: from %s: %d changes, which are not the last of those before", gtid, p, len(again))
 				}
@@ -96,40 +98,34 @@ func TestFollowXALarge(t *testing.T) {
 	})
 }
 
-// rereader returns the reader of rows that are read again, or nil.
-func rereader(c *changes) *changes {
-	if c.r.reread == nil {
-		return nil
-	}
-	return c.r.reread.from
-}
-
 // TestFollowXALargeLost loses connections while rows are read again, and then purges their log.
 func TestFollowXALargeLost(t *testing.T) {
-	xaServers(t, func(t *testing.T, d *Direct, one, two func(...string), tables []*rowstream.Table) {
-		from := now(t, d, true)
+	testrows.XAServers(t, func(t *testing.T, d *binlog.Direct, one, two func(...string), tables []*rowstream.Table) {
+		from := testrows.Now(t, d, true)
 		one(append(xaMany("'big'", 1, 60), "XA PREPARE 'big'")...)
 		two("INSERT INTO a VALUES (100, 5, 'meanwhile')")
 		one("XA COMMIT 'big'")
-		to := now(t, d, false)
-		want := unmarked(until(t, follow(t, d, FollowOptions{From: from, Tables: tables}), to))
-		c := follow(t, d, smallXA(from, tables)).(*changes)
-		var b ChangeBatch
+		to := testrows.Now(t, d, false)
+		want := unmarked(testrows.Until(t, testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables}), to))
+		c := testrows.Follow(t, d, smallXA(from, tables))
+		var b binlog.ChangeBatch
 		var got []string
 		lost := 0
 		for !b.Boundary || b.Upto.Compare(to) < 0 {
 			if err := c.Next(t.Context(), &b); err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, unmarked(changesOf(t, &b))...)
-			c.mu.Lock()
-			if again := rereader(c); again != nil && again.events != nil && len(b.Changes) > 0 {
-				lost++
-				if err := again.disconnect(t.Context(), errors.New("lost")); err != nil {
-					t.Error(err)
-				}
+			got = append(got, unmarked(testrows.ChangesOf(t, &b))...)
+			if len(b.Changes) == 0 {
+				continue
 			}
-			c.mu.Unlock()
+			was, err := binlog.LoseReread(t.Context(), c)
+			if err != nil {
+				t.Error(err)
+			}
+			if was {
+				lost++
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || lost < 3 {
 			t.Errorf("%d connections were lost: %s", lost, diff)
@@ -138,9 +134,9 @@ func TestFollowXALargeLost(t *testing.T) {
 		one(append(xaMany("'purged'", 200, 60), "XA PREPARE 'purged'")...)
 		two("FLUSH BINARY LOGS")
 		o := smallXA(to, tables)
-		c = follow(t, d, o).(*changes)
-		last := now(t, d, false)
-		for b = (ChangeBatch{}); !b.Boundary || c.r.position().Compare(last) < 0; {
+		c = testrows.Follow(t, d, o)
+		last := testrows.Now(t, d, false)
+		for b = (binlog.ChangeBatch{}); !b.Boundary || binlog.ReadPosition(c).Compare(last) < 0; {
 			if err := c.Next(t.Context(), &b); err != nil {
 				t.Fatal(err)
 			}
@@ -161,13 +157,13 @@ func TestFollowXALargeLost(t *testing.T) {
 			rest := logs()
 			return strings.Join(rest, " "), rest[0] == files[len(files)-1]
 		})
-		var stop *StopError
+		var stop *binlog.StopError
 		for err := error(nil); stop == nil; err = c.Next(t.Context(), &b) {
 			if err != nil && !errors.As(err, &stop) {
 				t.Fatal(err)
 			}
 		}
-		if stop.Reason != StopLogGone || !strings.Contains(stop.What, "cannot be read again") || stop.Try == "" {
+		if stop.Reason != binlog.StopLogGone || !strings.Contains(stop.What, "cannot be read again") || stop.Try == "" {
 			t.Errorf("without the log of the PREPARE: %v", stop)
 		}
 	})

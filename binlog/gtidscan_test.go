@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -13,12 +14,24 @@ import (
 // no GTID of a position. The scanned GTID equals the server's, over two domains and two files.
 func TestGTIDBehindWideEvent(t *testing.T) {
 	server := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--max-allowed-packet=1M"))
-	cfg := root(server)
-	c := connect(t, cfg)
+	cfg := mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password, Capabilities: mysqlwire.CapLocalFiles}
+	c, err := rowstream.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, sql := range statements {
+			if _, err := c.Exec(t.Context(), sql); err != nil {
+				t.Fatalf("%s: %v", sql, err)
+			}
+		}
+	}
 	if !rowstream.IsMariaDB(c.ServerVersion) {
 		t.Skip("the GTIDs of MySQL need no position in a file")
 	}
-	exec(t, c, "CREATE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, a LONGBLOB, b LONGBLOB)",
+	exec("CREATE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, a LONGBLOB, b LONGBLOB)",
 		"INSERT INTO wide.t VALUES (1, REPEAT('a', 900000), REPEAT('b', 900000))")
 	check := func(server bool) {
 		t.Helper()
@@ -58,12 +71,12 @@ func TestGTIDBehindWideEvent(t *testing.T) {
 		}
 	}
 	check(false)
-	exec(t, c, "SET SESSION gtid_domain_id = 7", "INSERT INTO wide.t VALUES (2, REPEAT('c', 900000), REPEAT('d', 900000))")
+	exec("SET SESSION gtid_domain_id = 7", "INSERT INTO wide.t VALUES (2, REPEAT('c', 900000), REPEAT('d', 900000))")
 	check(false)
-	exec(t, c, "FLUSH BINARY LOGS", "SET SESSION gtid_domain_id = 0", "INSERT INTO wide.t VALUES (3, '', '')")
+	exec("FLUSH BINARY LOGS", "SET SESSION gtid_domain_id = 0", "INSERT INTO wide.t VALUES (3, '', '')")
 	check(true)
 	for i := range 3 {
-		exec(t, c, fmt.Sprintf("UPDATE wide.t SET b = REPEAT('%d', 1000000) WHERE id < 3", i))
+		exec(fmt.Sprintf("UPDATE wide.t SET b = REPEAT('%d', 1000000) WHERE id < 3", i))
 	}
 	check(false)
 }

@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -22,30 +24,11 @@ var beatServers = map[string][]testmysql.Option{
 	},
 }
 
-// startOrSkip starts a server for a test, and skips the test if it requires MySQL and that is not installed.
-func startOrSkip(t *testing.T, options ...testmysql.Option) *testmysql.Server {
-	t.Helper()
-	testmysql.SkipIfOff(t)
-	server, err := testmysql.New(options...)
-	if errors.Is(err, testmysql.ErrNoMySQL) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server
-}
-
 // A beatReader reads the changes of tables and the heartbeats between them.
 type beatReader struct {
 	t       *testing.T
-	changes Changes
-	upto    Position
+	changes binlog.Changes
+	upto    binlog.Position
 	rows    int
 	beat    uint64
 }
@@ -63,7 +46,7 @@ func (r *beatReader) until(number uint64) {
 }
 
 func (r *beatReader) next(ctx context.Context) error {
-	var b ChangeBatch
+	var b binlog.ChangeBatch
 	err := r.changes.Next(ctx, &b)
 	if err == nil {
 		r.upto, r.beat, r.rows = b.Upto, max(r.beat, b.Heartbeat), r.rows+len(b.Changes)
@@ -75,19 +58,19 @@ func (r *beatReader) next(ctx context.Context) error {
 func TestBeatOverLostConnection(t *testing.T) {
 	for name, options := range beatServers {
 		t.Run(name, func(t *testing.T) {
-			server := startOrSkip(t, options...)
+			server := testmysql.StartOrSkip(t, options...)
 			if err := server.Exec("CREATE DATABASE one"); err != nil {
 				t.Fatal(err)
 			}
-			d := direct(t, root(server))
-			h := Heartbeat{Copy: "c1", Run: "r1", Schemas: []string{"one"}}
+			d := testrows.Direct(t, testrows.Root(server))
+			h := binlog.Heartbeat{Copy: "c1", Run: "r1", Schemas: []string{"one"}}
 			for range 3 {
 				h.Number++
 				if err := d.WriteHeartbeat(t.Context(), h); err != nil {
 					t.Fatalf("heartbeat %d: %v", h.Number, err)
 				}
 				var id string
-				if _, err := d.beats.c.Query(t.Context(), "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
+				if _, err := d.BeatConnection().Query(t.Context(), "SELECT CONNECTION_ID()", func(row mysqlwire.TextRow) error {
 					id = string(row[0])
 					return nil
 				}); err != nil {
@@ -106,7 +89,7 @@ func TestBeatOverLostConnection(t *testing.T) {
 func TestHeartbeat(t *testing.T) {
 	for name, options := range beatServers {
 		t.Run(name, func(t *testing.T) {
-			testHeartbeat(t, startOrSkip(t, options...))
+			testHeartbeat(t, testmysql.StartOrSkip(t, options...))
 		})
 	}
 }
@@ -119,7 +102,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		}
 	}
 	run("CREATE DATABASE one", "CREATE DATABASE `two-2`", "CREATE TABLE one.t (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT)", "CREATE TABLE `two-2`.t (id INT PRIMARY KEY)")
-	d := direct(t, root(server))
+	d := testrows.Direct(t, testrows.Root(server))
 	var tables []*rowstream.Table
 	for _, schema := range []string{"one", "two-2"} {
 		table, err := d.Describe(t.Context(), schema, "t")
@@ -128,7 +111,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		}
 		tables = append(tables, table)
 	}
-	h := Heartbeat{Copy: "c1", Run: "r1", Schemas: rowstream.Schemas(tables)}
+	h := binlog.Heartbeat{Copy: "c1", Run: "r1", Schemas: rowstream.Schemas(tables)}
 	beat := func() uint64 {
 		t.Helper()
 		h.Number++
@@ -137,9 +120,9 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		}
 		return h.Number
 	}
-	follow := func(from Position) *beatReader {
+	follow := func(from binlog.Position) *beatReader {
 		t.Helper()
-		c, err := d.Follow(t.Context(), FollowOptions{From: from, Tables: tables, Run: h.Run, Heartbeat: 100 * time.Millisecond})
+		c, err := d.Follow(t.Context(), binlog.FollowOptions{From: from, Tables: tables, Run: h.Run, Heartbeat: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +152,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 	r.until(last)
 	run("FLUSH BINARY LOGS", "INSERT INTO one.t (v) VALUES ('f')")
 	upto := r.upto
-	again, plain := follow(upto), follow(Position{File: upto.File, Offset: upto.Offset, Heartbeat: upto.Heartbeat})
+	again, plain := follow(upto), follow(binlog.Position{File: upto.File, Offset: upto.Offset, Heartbeat: upto.Heartbeat})
 	r.until(beat())
 	for what, other := range map[string]*beatReader{"its text": again, "file and offset": plain} {
 		if other.until(h.Number); other.rows != 1 {
@@ -179,7 +162,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 
 	// The log is reset, and becomes longer than the position.
 	reset := "RESET MASTER"
-	if !rowstream.IsMariaDB(connect(t, root(server)).ServerVersion) {
+	if !rowstream.IsMariaDB(testrows.Connect(t, testrows.Root(server)).ServerVersion) {
 		reset = "RESET BINARY LOGS AND GTIDS"
 	}
 	_ = r.changes.Close()
@@ -190,14 +173,14 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		run(fmt.Sprintf("INSERT INTO one.t (v) VALUES (REPEAT('%d', 2000))", i%10))
 	}
 	run("FLUSH BINARY LOGS", "INSERT INTO one.t (v) VALUES ('g')")
-	for what, from := range map[string]Position{"its text": upto, "file and offset": {File: upto.File, Offset: upto.Offset, Heartbeat: upto.Heartbeat}} {
+	for what, from := range map[string]binlog.Position{"its text": upto, "file and offset": {File: upto.File, Offset: upto.Offset, Heartbeat: upto.Heartbeat}} {
 		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 		r := follow(from)
 		for err = nil; err == nil; {
 			err = r.next(ctx)
 		}
 		cancel()
-		stop := new(StopError)
+		stop := new(binlog.StopError)
 		if !errors.As(err, &stop) || r.rows > 0 {
 			t.Errorf("after the log was started again, from the position by %s on: %d rows and %v, want it to stop", what, r.rows, err)
 		}
@@ -207,7 +190,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 		t.Error(err)
 	}
 	for _, s := range h.Schemas {
-		if _, err := d.Describe(t.Context(), s, HeartbeatTable); !errors.Is(err, rowstream.ErrNoTable) {
+		if _, err := d.Describe(t.Context(), s, binlog.HeartbeatTable); !errors.Is(err, rowstream.ErrNoTable) {
 			t.Errorf("the table of heartbeats in %s after their end: %v, want it to be gone", s, err)
 		}
 	}

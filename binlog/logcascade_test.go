@@ -151,8 +151,16 @@ func TestCascadeRollBack(t *testing.T) {
 }
 
 // listChanges lists the changes of a batch for one table.
+// listChanges returns the changes of a batch as text. It checks that they use all rows of the batch.
 func listChanges(t *testing.T, b *ChangeBatch) string {
 	t.Helper()
+	rows := make([]int, len(b.Tables))
+	for i := range b.Tables {
+		if err := b.Tables[i].Check(); err != nil {
+			t.Fatalf("table %d: %v", i, err)
+		}
+		rows[i] = b.Tables[i].Rows
+	}
 	var all []string
 	for _, c := range b.Changes {
 		text := []byte(c.Kind.String())
@@ -164,6 +172,7 @@ func listChanges(t *testing.T, b *ChangeBatch) string {
 			if _, err := b.Tables[c.Table].Row(at, &row); err != nil {
 				t.Fatal(err)
 			}
+			rows[c.Table]--
 			for _, v := range row {
 				if v == nil {
 					v = []byte("NULL")
@@ -172,6 +181,11 @@ func listChanges(t *testing.T, b *ChangeBatch) string {
 			}
 		}
 		all = append(all, string(text))
+	}
+	for i, n := range rows {
+		if n != 0 {
+			t.Errorf("table %d: %d rows of %d have no change", i, n, b.Tables[i].Rows)
+		}
 	}
 	return strings.Join(all, ", ")
 }

@@ -1,15 +1,16 @@
-package binlog
+package binlog_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -17,12 +18,19 @@ import (
 // cutGroup returns the last group of a log file again, with the next GTID, or a part of it.
 func cutGroup(t *testing.T, log []byte, part int) (last []byte) {
 	t.Helper()
+	// The format of a log file of MariaDB.
+	const (
+		logStart       = 4 // after the magic number
+		eventHeaderLen = 19
+		eventXID       = 16
+		eventMariaGTID = 162
+	)
 	var group []byte
 	for at := logStart; at+eventHeaderLen <= len(log); {
 		size := int(binary.LittleEndian.Uint32(log[at+9:]))
 		e := append([]byte(nil), log[at:at+size]...)
 		at += size
-		switch eventType(e[4]) {
+		switch e[4] {
 		case eventMariaGTID:
 			binary.LittleEndian.PutUint64(e[eventHeaderLen:], binary.LittleEndian.Uint64(e[eventHeaderLen:])+1)
 			binary.LittleEndian.PutUint32(e[size-4:], crc32.ChecksumIEEE(e[:size-4]))
@@ -47,12 +55,12 @@ func TestCutLog(t *testing.T) {
 			if err := s.Exec("CREATE DATABASE cut", "CREATE TABLE cut.a (id INT PRIMARY KEY)"); err != nil {
 				t.Fatal(err)
 			}
-			d := direct(t, root(s))
+			d := testrows.Direct(t, testrows.Root(s))
 			table, err := d.Describe(t.Context(), "cut", "a")
 			if err != nil {
 				t.Fatal(err)
 			}
-			from := now(t, d, true)
+			from := testrows.Now(t, d, true)
 			var base string
 			if err := d.Query(t.Context(), "SELECT @@log_bin_basename", func(row mysqlwire.TextRow) error {
 				base = string(row[0])
@@ -84,9 +92,9 @@ func TestCutLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			insert(11)
-			d = direct(t, root(s))
-			c := follow(t, d, FollowOptions{From: from, Tables: []*rowstream.Table{table}})
-			var b ChangeBatch
+			d = testrows.Direct(t, testrows.Root(s))
+			c := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}})
+			var b binlog.ChangeBatch
 			var got []string
 			for len(got) < 6 {
 				if err := c.Next(t.Context(), &b); err != nil {
@@ -104,66 +112,15 @@ func TestCutLog(t *testing.T) {
 			// The definitions across the cut: the truncated group has no rows.
 			behind := from
 			behind.GTID = ""
-			cutAt := Position{File: from.File, Offset: uint64(len(log))}
+			cutAt := binlog.Position{File: from.File, Offset: uint64(len(log))}
 			if err := s.Exec("DELETE FROM cut.a WHERE id = 11", "ALTER TABLE cut.a ADD COLUMN n INT"); err != nil {
 				t.Fatal(err)
 			}
-			for name, from := range map[string]Position{"with a GTID": from, "without": behind, "where it is cut": cutAt} {
-				found, err := d.SchemaChanges(t.Context(), []*rowstream.Table{table}, from, now(t, d, true))
-				if err != nil || len(found) != 1 || !found[0].Rows || found[0].Kind != ChangeColumns {
+			for name, from := range map[string]binlog.Position{"with a GTID": from, "without": behind, "where it is cut": cutAt} {
+				found, err := d.SchemaChanges(t.Context(), []*rowstream.Table{table}, from, testrows.Now(t, d, true))
+				if err != nil || len(found) != 1 || !found[0].Rows || found[0].Kind != binlog.ChangeColumns {
 					t.Errorf("definitions, from a position %s: %+v, %v", name, found, err)
 				}
-			}
-		})
-	}
-}
-
-// TestCutGroup has a log file end within a group.
-func TestCutGroup(t *testing.T) {
-	list := func(sequence byte) []byte {
-		return append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}, sequence, 0, 0, 0, 0, 0, 0, 0)
-	}
-	for _, test := range []struct {
-		name   string
-		list   []byte // at the start of the next file; nil: none
-		handed bool
-		want   string
-	}{
-		{name: "rolled back", list: list(8)},
-		{name: "committed", list: list(9), want: "counts it as committed"},
-		{name: "unknown", want: "has no end there"},
-		{name: "applied in part", list: list(8), handed: true, want: "a part of it was applied"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			f := described(rowstream.Column{Name: "id", Type: "int", FullType: "int(11)"})
-			r, b := newLogReader(f, "0-1-8")
-			log := &logBuilder{checksum: true, offset: logStart}
-			group := func(sequence byte) []byte {
-				return log.event(eventMariaGTID, []byte{sequence, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
-			}
-			types := []mysqlwire.ColumnType{mysqlwire.TypeLong}
-			table := log.event(eventTableMap, tableMapBody(5, "t", types, nil))
-			row := log.event(eventWriteRows, rowsBody(5, Insert, 1, []byte{0, 7, 0, 0, 0}))
-			feed(t, r, log.event(eventFormat, formatBody(true)), group(9), table, row)
-			if test.handed {
-				r.finishBatch()
-				r.startBatch(b, []int{f.columns()}, 1<<20)
-			}
-			events := [][]byte{log.event(eventRotate, append(make([]byte, 8), "binlog.000002"...)), log.event(eventFormat, formatBody(true))}
-			if test.list != nil {
-				events = append(events, log.event(eventMariaGTIDList, test.list))
-			}
-			var err error
-			for _, e := range append(events, group(9), table, row, log.event(eventXID, make([]byte, 8))) {
-				if _, err = r.read(e); err != nil {
-					break
-				}
-			}
-			if stop := new(StopError); test.want != "" && (!errors.As(err, &stop) || !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
-			if test.want == "" && (err != nil || len(b.Changes) != 1) {
-				t.Errorf("%d changes, %v; want the one of the next file", len(b.Changes), err)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package binlog
+package binlog_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -18,7 +20,7 @@ func TestUnloggedChanges(t *testing.T) {
 	if err := server.Exec("CREATE DATABASE hidden", "CREATE TABLE hidden.t (id INT PRIMARY KEY)", "CREATE DATABASE shown", "CREATE TABLE shown.t (id INT PRIMARY KEY)"); err != nil {
 		t.Fatal(err)
 	}
-	d := direct(t, root(server))
+	d := testrows.Direct(t, testrows.Root(server))
 	table := func(schema string) []*rowstream.Table {
 		t.Helper()
 		x, err := d.Describe(t.Context(), schema, "t")
@@ -57,10 +59,10 @@ func TestUnloggedChanges(t *testing.T) {
 	refused("a snapshot of it over several connections", snapshot(2, hidden), "--workers 1")
 	accepted("a snapshot over one", snapshot(1, hidden))
 
-	if _, err := d.Follow(t.Context(), FollowOptions{From: now, Tables: hidden}); !errors.Is(err, rowstream.ErrNotLogged) {
+	if _, err := d.Follow(t.Context(), binlog.FollowOptions{From: now, Tables: hidden}); !errors.Is(err, rowstream.ErrNotLogged) {
 		t.Errorf("follow without checks before: %v, want it refused", err)
 	}
-	changes, err := d.Follow(t.Context(), FollowOptions{From: now, Tables: shown})
+	changes, err := d.Follow(t.Context(), binlog.FollowOptions{From: now, Tables: shown})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,7 @@ func TestUnloggedChanges(t *testing.T) {
 	if err := server.Exec("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT, RELOAD ON *.* TO '" + testmysql.AppUser + "'@'%'"); err != nil {
 		t.Fatal(err)
 	}
-	limited := direct(t, app(server))
+	limited := testrows.Direct(t, testrows.App(server))
 	refused("follow what may be a replica", limited.CheckFollow(t.Context(), shown, now), "MONITOR")
 	v, err := limited.Snapshot(t.Context(), 2, shown)
 	if err != nil {
@@ -88,12 +90,12 @@ func TestUnloggedChanges(t *testing.T) {
 
 	// Changes that are already being read detect it at the next reconnect.
 	killDumps(t, server)
-	var b ChangeBatch
-	stop := new(StopError)
+	var b binlog.ChangeBatch
+	stop := new(binlog.StopError)
 	for err = nil; err == nil; {
 		err = changes.Next(t.Context(), &b)
 	}
-	if !errors.As(err, &stop) || stop.Reason != StopSettings {
+	if !errors.As(err, &stop) || stop.Reason != binlog.StopSettings {
 		t.Errorf("changes after a reconnect: %v, want StopSettings", err)
 	}
 }

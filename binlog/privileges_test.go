@@ -1,10 +1,11 @@
-package binlog
+package binlog_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 )
 
 // TestDirectPrivileges grants privileges to an account that is connected already: they apply to the next
@@ -13,16 +14,16 @@ func TestDirectPrivileges(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := startOrSkip(t, append(opts, testmysql.WithBinlog())...)
-			admin := connect(t, root(server))
-			exec(t, admin, "CREATE USER late IDENTIFIED BY '"+testmysql.Password+"'")
-			cfg := root(server)
+			server := testmysql.StartOrSkip(t, append(opts, testmysql.WithBinlog())...)
+			admin := testrows.Connect(t, testrows.Root(server))
+			testrows.Exec(t, admin, "CREATE USER late IDENTIFIED BY '"+testmysql.Password+"'")
+			cfg := testrows.Root(server)
 			cfg.User = "late"
-			d := direct(t, cfg)
+			d := testrows.Direct(t, cfg)
 			if p, err := d.CurrentPosition(t.Context()); err == nil || !strings.Contains(err.Error(), "GRANT") {
 				t.Errorf("without privileges: %v, %v", p, err)
 			}
-			exec(t, admin, "GRANT ALL ON *.* TO late")
+			testrows.Exec(t, admin, "GRANT ALL ON *.* TO late")
 			if _, err := d.CurrentPosition(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -1,35 +1,8 @@
 package binlog
 
 import (
-	"context"
-	"errors"
 	"testing"
-
-	"github.com/taredb/tare/internal/testwait"
 )
-
-// untilStop returns the changes read before reading stops.
-func untilStop(t *testing.T, d Follower, o FollowOptions) (got []string, stop *StopError) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
-	defer cancel()
-	changes, err := d.Follow(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = changes.Close() }()
-	var b ChangeBatch
-	for {
-		err := changes.Next(ctx, &b)
-		if errors.As(err, &stop) {
-			return got, stop
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, texts(changesOf(t, &b))...)
-	}
-}
 
 // TestChangeKind classifies statements by their effect on rows.
 func TestChangeKind(t *testing.T) {

@@ -1,4 +1,4 @@
-package rowstream
+package rowstream_test
 
 import (
 	"bytes"
@@ -8,65 +8,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
-func row(values ...any) mysqlwire.TextRow {
-	r := mysqlwire.TextRow{}
-	for _, v := range values {
-		if v == nil {
-			r = append(r, nil)
-			continue
-		}
-		r = append(r, []byte(v.(string)))
-	}
-	return r
-}
-
-func batchOf(rows ...mysqlwire.TextRow) *Batch {
-	b := new(Batch)
-	if len(rows) > 0 {
-		b.Reset(len(rows[0]))
-	}
-	for _, r := range rows {
-		b.AppendRow(r)
-	}
-	return b
-}
-
-func rowsOf(t *testing.T, b *Batch) []mysqlwire.TextRow {
-	t.Helper()
-	var rows []mysqlwire.TextRow
-	for at := 0; at < len(b.Bytes); {
-		var r mysqlwire.TextRow
-		next, err := b.Row(at, &r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, r)
-		at = next
-	}
-	return rows
-}
-
 func TestBatch(t *testing.T) {
-	rows := []mysqlwire.TextRow{row("1", nil, ""), row("2", "x", strings.Repeat("y", 70_000)), row(nil, nil, nil)}
-	b := batchOf(rows...)
+	rows := []mysqlwire.TextRow{testrows.Row("1", nil, ""), testrows.Row("2", "x", strings.Repeat("y", 70_000)), testrows.Row(nil, nil, nil)}
+	b := testrows.BatchOf(rows...)
 	b.AppendPayload(rows[1].AppendTo(nil))
 	want := append(rows, rows[1])
 	if err := b.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, rowsOf(t, b)); diff != "" {
+	if diff := cmp.Diff(want, testrows.RowsOf(t, b)); diff != "" {
 		t.Error(diff)
 	}
 	for cut := range len(b.Bytes) {
-		short := Batch{Columns: b.Columns, Rows: b.Rows, Bytes: b.Bytes[:cut]}
+		short := rowstream.Batch{Columns: b.Columns, Rows: b.Rows, Bytes: b.Bytes[:cut]}
 		if err := short.Check(); !errors.Is(err, mysqlwire.ErrShortPacket) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 	}
-	for _, bad := range []Batch{
+	for _, bad := range []rowstream.Batch{
 		{Columns: 3, Rows: 3, Bytes: b.Bytes},
 		{Columns: 0, Rows: 1},
 		{Columns: 1, Rows: -1},
@@ -80,7 +44,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestShrink(t *testing.T) {
-	b := batchOf(row(strings.Repeat("x", 1<<20)))
+	b := testrows.BatchOf(testrows.Row(strings.Repeat("x", 1<<20)))
 	b.Shrink(1 << 10)
 	if b.Rows != 1 || len(b.Bytes) < 1<<20 {
 		t.Fatal("a batch with rows shrank")
@@ -90,7 +54,7 @@ func TestShrink(t *testing.T) {
 	if cap(b.Bytes) != 0 {
 		t.Errorf("an empty batch keeps %d bytes", cap(b.Bytes))
 	}
-	b.AppendRow(row("x"))
+	b.AppendRow(testrows.Row("x"))
 	b.Reset(1)
 	b.Shrink(1 << 10)
 	if cap(b.Bytes) == 0 {
@@ -145,8 +109,8 @@ func FuzzAppendLoad(f *testing.F) {
 		if null {
 			r[1] = nil
 		}
-		batch := batchOf(r, r)
-		text, err := AppendLoad(nil, batch)
+		batch := testrows.BatchOf(r, r)
+		text, err := rowstream.AppendLoad(nil, batch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,21 +121,21 @@ func FuzzAppendLoad(f *testing.F) {
 }
 
 func FuzzBatch(f *testing.F) {
-	f.Add(batchOf(row("1", nil), row("", "x")).Bytes, 2, 2)
+	f.Add(testrows.BatchOf(testrows.Row("1", nil), testrows.Row("", "x")).Bytes, 2, 2)
 	f.Add([]byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, 1, 1)
 	f.Fuzz(func(t *testing.T, data []byte, columns, rows int) {
 		if columns > 100 || rows > 1000 {
 			return
 		}
-		b := Batch{Columns: columns, Rows: rows, Bytes: data}
-		text, loadErr := AppendLoad(nil, &b)
+		b := rowstream.Batch{Columns: columns, Rows: rows, Bytes: data}
+		text, loadErr := rowstream.AppendLoad(nil, &b)
 		if err := b.Check(); err != nil {
 			return
 		}
 		if loadErr != nil {
 			t.Fatalf("a batch that passes does not load: %v", loadErr)
 		}
-		got := rowsOf(t, &b)
+		got := testrows.RowsOf(t, &b)
 		if len(got) != rows {
 			t.Fatalf("%d rows, want %d", len(got), rows)
 		}
@@ -182,9 +146,9 @@ func FuzzBatch(f *testing.F) {
 }
 
 func TestAppendInsert(t *testing.T) {
-	b := batchOf(row("1", "it's"), row("2", nil), row("3", "x\\y\n\xff"))
-	wraps := []Wrap{{}, {Before: "f(", After: ")"}}
-	stmt, at, rows, err := AppendInsert(nil, "INSERT INTO t VALUES ", b, 0, 1<<20, wraps)
+	b := testrows.BatchOf(testrows.Row("1", "it's"), testrows.Row("2", nil), testrows.Row("3", "x\\y\n\xff"))
+	wraps := []rowstream.Wrap{{}, {Before: "f(", After: ")"}}
+	stmt, at, rows, err := rowstream.AppendInsert(nil, "INSERT INTO t VALUES ", b, 0, 1<<20, wraps)
 	const want = `INSERT INTO t VALUES (_binary'1',f(x'69742773')),(_binary'2',f(NULL)),(_binary'3',f(x'785c790aff'))`
 	if err != nil || string(stmt) != want || rows != 3 || at != len(b.Bytes) {
 		t.Errorf("%s (%d rows, to %d, %v), want %s", stmt, rows, at, err, want)
@@ -193,7 +157,7 @@ func TestAppendInsert(t *testing.T) {
 	// With the smallest limit that fits a row, each statement has one.
 	var got []string
 	for at = 0; at < len(b.Bytes); {
-		stmt, at, rows, err = AppendInsert(nil, "VALUES ", b, at, len("VALUES (_binary'3',x'785c790aff')"), nil)
+		stmt, at, rows, err = rowstream.AppendInsert(nil, "VALUES ", b, at, len("VALUES (_binary'3',x'785c790aff')"), nil)
 		if err != nil || rows != 1 {
 			t.Fatalf("%s: %d rows, %v", stmt, rows, err)
 		}
@@ -202,11 +166,11 @@ func TestAppendInsert(t *testing.T) {
 	if diff := cmp.Diff([]string{"VALUES (_binary'1',x'69742773')", "VALUES (_binary'2',NULL)", "VALUES (_binary'3',x'785c790aff')"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if stmt, at, rows, err = AppendInsert([]byte("kept"), "VALUES ", b, 0, 10, nil); string(stmt) != "kept" || at != 0 || rows != 0 || err != nil {
+	if stmt, at, rows, err = rowstream.AppendInsert([]byte("kept"), "VALUES ", b, 0, 10, nil); string(stmt) != "kept" || at != 0 || rows != 0 || err != nil {
 		t.Errorf("a row past the limit: %q, %d, %d rows, %v", stmt, at, rows, err)
 	}
-	short := &Batch{Columns: 2, Rows: 1, Bytes: []byte{5, 'x'}}
-	if _, _, _, err := AppendInsert(nil, "", short, 0, 100, nil); !errors.Is(err, mysqlwire.ErrShortPacket) {
+	short := &rowstream.Batch{Columns: 2, Rows: 1, Bytes: []byte{5, 'x'}}
+	if _, _, _, err := rowstream.AppendInsert(nil, "", short, 0, 100, nil); !errors.Is(err, mysqlwire.ErrShortPacket) {
 		t.Errorf("a short batch: %v", err)
 	}
 }

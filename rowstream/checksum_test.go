@@ -1,4 +1,4 @@
-package rowstream
+package rowstream_test
 
 import (
 	"fmt"
@@ -13,18 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
+	"github.com/taredb/tare/rowstream"
 )
 
 // TestSumsOfNumbers sums up rows of doubles of all sizes, floats and large SETs in the server and
 // here: each row has the same sum, and no other row has it.
 func TestSumsOfNumbers(t *testing.T) {
-	cfg := app(testmysql.Start(t))
-	c := connect(t, cfg)
+	cfg := testrows.App(testmysql.Start(t))
+	c := testrows.Connect(t, cfg)
 	var members []string
 	for i := range 64 {
 		members = append(members, fmt.Sprintf("'m%d'", i))
 	}
-	exec(t, c, "CREATE OR REPLACE DATABASE sums", "CREATE TABLE sums.t (id INT PRIMARY KEY, d DOUBLE, f FLOAT, n DOUBLE(20,10), s SET("+strings.Join(members, ",")+"))")
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE sums", "CREATE TABLE sums.t (id INT PRIMARY KEY, d DOUBLE, f FLOAT, n DOUBLE(20,10), s SET("+strings.Join(members, ",")+"))")
 	rnd := rand.New(rand.NewPCG(1, 2))
 	values := []float64{0, math.Copysign(0, -1), 1, 1e-17, 1.1e-17, 5e-324, -5e-324, math.MaxFloat64, 0x1p-1022, 0.1, -0.012345678901234567, 1e-10, 1e15, 1e22, 1234567890123456.7}
 	for len(values) < 2000 {
@@ -39,13 +41,13 @@ func TestSumsOfNumbers(t *testing.T) {
 		float := strconv.FormatFloat(float64(float32(math.Remainder(v, 1e30))), 'e', -1, 64)
 		rows = append(rows, fmt.Sprintf("(%d, %s, %s, %.4f, %d)", i, strconv.FormatFloat(v, 'e', -1, 64), float, rnd.NormFloat64()*1e6, rnd.Uint64()>>uint(i%60)))
 	}
-	exec(t, c, "INSERT INTO sums.t VALUES "+strings.Join(rows, ","), "INSERT INTO sums.t (id) VALUES (-1)")
-	table, err := ReadTable(t.Context(), c, "sums", "t")
+	testrows.Exec(t, c, "INSERT INTO sums.t VALUES "+strings.Join(rows, ","), "INSERT INTO sums.t (id) VALUES (-1)")
+	table, err := rowstream.ReadTable(t.Context(), c, "sums", "t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := SumOptions{Columns: []int{1, 2, 3, 4}}
-	list := func(sums iter.Seq2[RowSum, error]) (all []string) {
+	o := rowstream.SumOptions{Columns: []int{1, 2, 3, 4}}
+	list := func(sums iter.Seq2[rowstream.RowSum, error]) (all []string) {
 		t.Helper()
 		for row, err := range sums {
 			if err != nil {
@@ -55,24 +57,24 @@ func TestSumsOfNumbers(t *testing.T) {
 		}
 		return all
 	}
-	there := list(SumRowsOf(t.Context(), c, table, Chunk{}, o))
-	for range SumRowsOf(t.Context(), c, table, Chunk{}, o) { // stops after the first row: the connection stays usable
+	there := list(rowstream.SumRowsOf(t.Context(), c, table, rowstream.Chunk{}, o))
+	for range rowstream.SumRowsOf(t.Context(), c, table, rowstream.Chunk{}, o) { // stops after the first row: the connection stays usable
 		break
 	}
 	if err := c.Ping(t.Context()); err != nil {
 		t.Errorf("after a loop that was left: %v", err)
 	}
-	d, err := OpenDirect(t.Context(), cfg)
+	d, err := rowstream.OpenDirect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	view, err := d.Snapshot(t.Context(), 1, []*Table{table})
+	view, err := d.Snapshot(t.Context(), 1, []*rowstream.Table{table})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = view.Close() }()
-	here := list(SumRead(t.Context(), view.Reader(0), table, Chunk{}, o))
+	here := list(rowstream.SumRead(t.Context(), view.Reader(0), table, rowstream.Chunk{}, o))
 	if diff := cmp.Diff(there, here); diff != "" {
 		t.Errorf("in the server, and here: %s", diff)
 	}

@@ -1,9 +1,11 @@
-package rowstream
+package rowstream_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/rowstream"
 )
 
 func TestAutoIncrement(t *testing.T) {
@@ -13,7 +15,7 @@ func TestAutoIncrement(t *testing.T) {
 		"CREATE TABLE `a` (\n  `id` int COMMENT '\n) AUTO_INCREMENT=5 it''s \\'',\n  KEY `\n) AUTO_INCREMENT=6`\n) ENGINE=InnoDB AUTO_INCREMENT=7\n PARTITION BY": 7,
 		"": 0,
 	} {
-		if got := AutoIncrement(create); got != want {
+		if got := rowstream.AutoIncrement(create); got != want {
 			t.Errorf("%d, want %d: %s", got, want, create)
 		}
 	}
@@ -23,11 +25,11 @@ func TestCreateForeignKeys(t *testing.T) {
 	const head, tail = "CREATE TABLE `t` (\n  `id` int COMMENT ',\n  CONSTRAINT `no` FOREIGN KEY (`x`) REFERENCES `y` (`z`)',\n  PRIMARY KEY (`id`)", "\n) ENGINE=InnoDB\n/*!50100 PARTITION BY"
 	const create = head + ",\n  CONSTRAINT `a``(b` FOREIGN KEY (`x)`, `y,`) REFERENCES `o``s`.`p (` (`a`,`b`) ON DELETE SET NULL ON UPDATE NO ACTION,\n" +
 		"  CONSTRAINT `c` CHECK (`id` > 1),\n  CONSTRAINT `k` FOREIGN KEY (`id`) REFERENCES `t` (`id`)" + tail
-	want := []ForeignKey{
+	want := []rowstream.ForeignKey{
 		{"a`(b", []string{"x)", "y,"}, "o`s", "p (", []string{"a", "b"}, "SET NULL", "NO ACTION"},
 		{"k", []string{"id"}, "", "t", []string{"id"}, "", ""},
 	}
-	got, without, err := CreateForeignKeys(create)
+	got, without, err := rowstream.CreateForeignKeys(create)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Fatal(diff, err)
 	}
@@ -37,12 +39,12 @@ func TestCreateForeignKeys(t *testing.T) {
 	if !got[0].Acts() || got[1].Acts() {
 		t.Error("it is not known which key acts")
 	}
-	again, _, err := CreateForeignKeys("  " + got[0].Definition("`o``s`.`p (`"))
+	again, _, err := rowstream.CreateForeignKeys("  " + got[0].Definition("`o``s`.`p (`"))
 	if diff := cmp.Diff(want[:1], again); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	for _, odd := range []string{"REFERENCES `p` (`a`,`b`)", "REFERENCES `p` (`a`) MATCH FULL", "REFERENCES p (`a`)", "REFERENCES `p` (`a`) ON DELETE EXPLODE"} {
-		if keys, _, err := CreateForeignKeys("CREATE TABLE `t` (\n  CONSTRAINT `a` FOREIGN KEY (`x`) " + odd + "\n)"); err == nil {
+		if keys, _, err := rowstream.CreateForeignKeys("CREATE TABLE `t` (\n  CONSTRAINT `a` FOREIGN KEY (`x`) " + odd + "\n)"); err == nil {
 			t.Errorf("%s: %+v", odd, keys)
 		}
 	}
@@ -52,7 +54,7 @@ func TestCreateKeys(t *testing.T) {
 	const create = "CREATE TABLE `t` (\n  `id` int COMMENT ',\n  KEY `no` (`x`)',\n  PRIMARY KEY (`id`,`b``c`(10) DESC) USING BTREE COMMENT 'x) y',\n" +
 		"  UNIQUE KEY `a\n  KEY ``k`` (b)` (`x`) /*!80000 INVISIBLE */,\n  UNIQUE KEY `e` ((concat(`a`,_utf8mb4',)'))) COMMENT 'it''s IGNORED',\n" +
 		"  KEY `i` (`a`) IGNORED,\n  UNIQUE KEY `o` (`id`,`p` WITHOUT OVERLAPS),\n  FULLTEXT KEY `f` (`t`),\n  CONSTRAINT `c` CHECK (`id` > 1)\n) ENGINE=InnoDB"
-	want := []CreateKey{
+	want := []rowstream.CreateKey{
 		{"PRIMARY KEY", "PRIMARY", []string{"`id`", "`b``c`(10) DESC"}, "USING BTREE COMMENT 'x) y'"},
 		{"UNIQUE KEY", "a\n  KEY `k` (b)", []string{"`x`"}, "/*!80000 INVISIBLE */"},
 		{"UNIQUE KEY", "e", []string{"(concat(`a`,_utf8mb4',)'))"}, "COMMENT 'it''s IGNORED'"},
@@ -60,7 +62,7 @@ func TestCreateKeys(t *testing.T) {
 		{"UNIQUE KEY", "o", []string{"`id`", "`p` WITHOUT OVERLAPS"}, ""},
 		{"FULLTEXT KEY", "f", []string{"`t`"}, ""},
 	}
-	got := CreateKeys(create)
+	got := rowstream.CreateKeys(create)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
 	}

@@ -1,10 +1,14 @@
-package rowstream
+package rowstream_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/taredb/tare/rowstream"
+)
 
 func TestHolds(t *testing.T) {
-	column := func(kind, full, charset string, unsigned bool) *Column {
-		return &Column{Name: "c", Type: kind, FullType: full, Charset: charset, Unsigned: unsigned}
+	column := func(kind, full, charset string, unsigned bool) *rowstream.Column {
+		return &rowstream.Column{Name: "c", Type: kind, FullType: full, Charset: charset, Unsigned: unsigned}
 	}
 	small, number, big := column("smallint", "smallint(6)", "", false), column("int", "int(11)", "", false), column("bigint", "bigint(20)", "", false)
 	unsigned, positive := column("int", "int(10) unsigned", "", true), column("bigint", "bigint(20) unsigned", "", true)
@@ -15,7 +19,7 @@ func TestHolds(t *testing.T) {
 	abc, cb := column("enum", "enum('a','b','c')", "utf8mb4", false), column("enum", "enum('c','b')", "utf8mb4", false)
 	bin, blob := column("varbinary", "varbinary(20)", "", false), column("blob", "blob", "", false)
 	for _, tt := range []struct {
-		c, v *Column
+		c, v *rowstream.Column
 		want bool
 	}{
 		{number, small, true},

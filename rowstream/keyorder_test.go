@@ -106,7 +106,7 @@ func TestKeyOrders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seed := testseed.New(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			s := startOrSkip(t, opts...)
+			s := testmysql.StartOrSkip(t, opts...)
 			c, err := Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package rowstream
+package rowstream_test
 
 import (
 	"bytes"
@@ -6,25 +6,26 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // TestParseLoad parses texts of AppendLoad row by row, and refuses others.
 func TestParseLoad(t *testing.T) {
-	b := Batch{Columns: 2}
+	b := rowstream.Batch{Columns: 2}
 	rows := []mysqlwire.TextRow{
 		{[]byte("a\tb"), nil}, {[]byte(""), []byte(`\N`)}, {[]byte("\n\\\x00"), []byte("N")}, {bytes.Repeat([]byte("x\\"), 300), []byte{0xfb}},
 	}
 	for _, r := range rows {
 		b.AppendRow(r)
 	}
-	text, err := AppendLoad(nil, &b)
+	text, err := rowstream.AppendLoad(nil, &b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := Batch{Columns: 2}
+	got := rowstream.Batch{Columns: 2}
 	used := 0
 	for used < len(text) {
-		n, err := ParseLoad(&got, text[used:], len(got.Bytes)+1) // one row
+		n, err := rowstream.ParseLoad(&got, text[used:], len(got.Bytes)+1) // one row
 		if err != nil || n == 0 {
 			t.Fatal(n, err)
 		}
@@ -33,12 +34,12 @@ func TestParseLoad(t *testing.T) {
 	if got.Rows != len(rows) || !bytes.Equal(got.Bytes, b.Bytes) {
 		t.Errorf("got %d rows %q, want %d rows %q", got.Rows, got.Bytes, b.Rows, b.Bytes)
 	}
-	if n, err := ParseLoad(&got, []byte("a\tb"), 1<<20); n != 0 || err != nil {
+	if n, err := rowstream.ParseLoad(&got, []byte("a\tb"), 1<<20); n != 0 || err != nil {
 		t.Errorf("a row without its end: %d, %v", n, err)
 	}
 	for _, text := range []string{"a\n", "a\tb\tc\n", "\\x\tb\n", "a\\\tb\n", "a\tb\\N\n", "\n"} {
 		before := len(got.Bytes)
-		if n, err := ParseLoad(&got, []byte(text), 1<<20); n != 0 || !errors.Is(err, ErrLoadText) || len(got.Bytes) != before {
+		if n, err := rowstream.ParseLoad(&got, []byte(text), 1<<20); n != 0 || !errors.Is(err, rowstream.ErrLoadText) || len(got.Bytes) != before {
 			t.Errorf("%q: %d, %v", text, n, err)
 		}
 	}
@@ -50,15 +51,15 @@ func FuzzParseLoad(f *testing.F) {
 		f.Add([]byte(text), uint8(2))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, columns uint8) {
-		b := Batch{Columns: int(columns%5) + 1}
-		used, err := ParseLoad(&b, text, 1<<30)
+		b := rowstream.Batch{Columns: int(columns%5) + 1}
+		used, err := rowstream.ParseLoad(&b, text, 1<<30)
 		if err == nil && bytes.IndexByte(text[used:], '\n') >= 0 {
 			t.Errorf("%q: %d bytes parsed, and there are more rows", text, used)
 		}
 		if err := b.Check(); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		again, err := AppendLoad(nil, &b)
+		again, err := rowstream.AppendLoad(nil, &b)
 		if err != nil || !bytes.Equal(again, text[:used]) {
 			t.Errorf("%q was parsed as %q (%v)", text[:used], again, err)
 		}

@@ -1,15 +1,16 @@
-package rowstream
+package rowstream_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // TestLookup selects rows by a lookup, and reports values that it does not have.
 func TestLookup(t *testing.T) {
-	var l Lookup
+	var l rowstream.Lookup
 	l.Name = "db.l"
 	for i, v := range [][]byte{nil, {}, []byte("a"), []byte("\x00'\\")} {
 		if err := l.Add(v, i); err != nil {
@@ -22,7 +23,7 @@ func TestLookup(t *testing.T) {
 	if l.Len() != 4 || l.Bytes() != 4 {
 		t.Errorf("%d values of %d bytes", l.Len(), l.Bytes())
 	}
-	f, err := NewFilter(&Plan{Where: []Condition{{Column: 1, Lookup: &l, Number: 2}}}, 2)
+	f, err := rowstream.NewFilter(&rowstream.Plan{Where: []rowstream.Condition{{Column: 1, Lookup: &l, Number: 2}}}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package rowstream
+package rowstream_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package rowstream
+package rowstream_test
 
 import (
 	"strings"
@@ -7,60 +7,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
-func app(s *testmysql.Server) mysqlconn.Config {
-	return mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password, Capabilities: mysqlwire.CapLocalFiles}
-}
-
-func connect(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
-	t.Helper()
-	c, err := Connect(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
-func exec(t *testing.T, c *mysqlconn.Client, statements ...string) {
-	t.Helper()
-	for _, sql := range statements {
-		if _, err := c.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
-}
-
-// column returns the first column of each row as text.
-func column(t *testing.T, c *mysqlconn.Client, sql string) []string {
-	t.Helper()
-	var got []string
-	if _, err := c.Query(t.Context(), sql, func(row mysqlwire.TextRow) error {
-		got = append(got, string(row[0]))
-		return nil
-	}); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return got
-}
-
 func TestReadTable(t *testing.T) {
-	cfg := app(testmysql.Start(t))
-	c := connect(t, cfg)
-	exec(t, c, "CREATE OR REPLACE DATABASE described",
+	cfg := testrows.App(testmysql.Start(t))
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE described",
 		"CREATE TABLE described.parent (id INT PRIMARY KEY)",
 		"CREATE TABLE described.`a``b é` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, p INT, e ENUM('x','y'), g INT AS (p + 1) STORED, h INT INVISIBLE, v INT AS (p+2) VIRTUAL, FOREIGN KEY f (p) REFERENCES described.parent (id))",
 		"CREATE TRIGGER described.watch BEFORE INSERT ON described.`a``b é` FOR EACH ROW SET NEW.p = 1",
 		"CREATE VIEW described.v AS SELECT 1")
-	table, err := ReadTable(t.Context(), c, "described", "a`b é")
+	table, err := rowstream.ReadTable(t.Context(), c, "described", "a`b é")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +34,15 @@ func TestReadTable(t *testing.T) {
 	if id := table.Columns[0]; !id.Auto || !id.Unsigned || !table.Columns[3].Invisible || table.KeyName != "PRIMARY" || len(table.Triggers) != 1 {
 		t.Errorf("%+v", table)
 	}
-	list, set := LoadColumns(table.Columns)
+	list, set := rowstream.LoadColumns(table.Columns)
 	if want := "(@v0, `p`, @v2, `h`) SET `id` = @v0, `e` = CAST(@v2 AS SIGNED)"; list+set != want {
 		t.Errorf("%s, want %s", list+set, want)
 	}
-	if parent, err := ReadTable(t.Context(), c, "described", "parent"); err != nil || parent.KeyName != "PRIMARY" {
+	if parent, err := rowstream.ReadTable(t.Context(), c, "described", "parent"); err != nil || parent.KeyName != "PRIMARY" {
 		t.Errorf("the table that another refers to: %+v, %v", parent, err)
 	}
-	for name, want := range map[string]string{"v": "it is a view", "nothing": ErrNoTable.Error()} {
-		if _, err := ReadTable(t.Context(), c, "described", name); err == nil || !strings.Contains(err.Error(), want) {
+	for name, want := range map[string]string{"v": "it is a view", "nothing": rowstream.ErrNoTable.Error()} {
+		if _, err := rowstream.ReadTable(t.Context(), c, "described", name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -93,11 +53,11 @@ func TestSnapshot(t *testing.T) {
 	for name, server := range map[string]*testmysql.Server{"binlog": testmysql.Start(t, testmysql.WithBinlog()), "no binlog": testmysql.Start(t)} {
 		for _, user := range []string{testmysql.RootUser, testmysql.AppUser} {
 			t.Run(name+" as "+user, func(t *testing.T) {
-				cfg := app(server)
-				c := connect(t, cfg)
-				exec(t, c, "CREATE OR REPLACE DATABASE snap", "CREATE TABLE snap.t (id INT PRIMARY KEY, n BIGINT) ENGINE=InnoDB", "INSERT INTO snap.t VALUES (1, 0), (2, 0)")
+				cfg := testrows.App(server)
+				c := testrows.Connect(t, cfg)
+				testrows.Exec(t, c, "CREATE OR REPLACE DATABASE snap", "CREATE TABLE snap.t (id INT PRIMARY KEY, n BIGINT) ENGINE=InnoDB", "INSERT INTO snap.t VALUES (1, 0), (2, 0)")
 				stop, stopped := make(chan struct{}), make(chan error)
-				writer := connect(t, cfg)
+				writer := testrows.Connect(t, cfg)
 				go func() {
 					for {
 						select {
@@ -112,16 +72,16 @@ func TestSnapshot(t *testing.T) {
 						}
 					}
 				}()
-				table := &Table{Schema: "snap", Name: "t"}
+				table := &rowstream.Table{Schema: "snap", Name: "t"}
 				cfg.User = user
 				for range 5 {
-					s, err := OpenSnapshot(t.Context(), cfg, 4, []*Table{table})
+					s, err := rowstream.OpenSnapshot(t.Context(), cfg, 4, []*rowstream.Table{table})
 					if err != nil {
 						t.Fatal(err)
 					}
 					sums := map[string]bool{}
-					for _, client := range s.clients {
-						sums[column(t, client, "SELECT GROUP_CONCAT(n) FROM snap.t")[0]] = true
+					for _, client := range s.Clients() {
+						sums[testrows.Column(t, client, "SELECT GROUP_CONCAT(n) FROM snap.t")[0]] = true
 					}
 					if len(sums) != 1 {
 						t.Errorf("by %s the connections see %v", s.How(), sums)

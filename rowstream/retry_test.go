@@ -1,4 +1,4 @@
-package rowstream
+package rowstream_test
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/taredb/tare/rowstream"
 )
 
 // TestRetry succeeds at the third try, and stops at a final error, after the patience and with the context.
@@ -13,7 +15,7 @@ func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		passing := errors.New("it passes")
 		tries := 0
-		if err := Retry(t.Context(), time.Minute, func() error {
+		if err := rowstream.Retry(t.Context(), time.Minute, func() error {
 			if tries++; tries < 3 {
 				return passing
 			}
@@ -21,18 +23,18 @@ func TestRetry(t *testing.T) {
 		}); err != nil || tries != 3 {
 			t.Errorf("%d tries, %v", tries, err)
 		}
-		var gone *ExhaustedError
+		var gone *rowstream.ExhaustedError
 		lasting := errors.New("it lasts")
-		if err := Retry(t.Context(), time.Minute, func() error { return Final(lasting) }); !errors.Is(err, lasting) || errors.As(err, &gone) {
+		if err := rowstream.Retry(t.Context(), time.Minute, func() error { return rowstream.Final(lasting) }); !errors.Is(err, lasting) || errors.As(err, &gone) {
 			t.Errorf("a final error: %v", err)
 		}
 		tries = 0
-		err := Retry(t.Context(), time.Minute, func() error { tries++; return passing })
+		err := rowstream.Retry(t.Context(), time.Minute, func() error { tries++; return passing })
 		if !errors.As(err, &gone) || !errors.Is(err, passing) || err.Error() != "it passes; tried for 1m0s" || tries < 20 {
 			t.Errorf("after %d tries: %v", tries, err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		if err := Retry(ctx, time.Minute, func() error { cancel(lasting); return passing }); !errors.Is(err, lasting) || errors.As(err, &gone) {
+		if err := rowstream.Retry(ctx, time.Minute, func() error { cancel(lasting); return passing }); !errors.Is(err, lasting) || errors.As(err, &gone) {
 			t.Errorf("a context that ends: %v", err)
 		}
 	})

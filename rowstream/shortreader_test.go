@@ -40,7 +40,10 @@ func TestLastKey(t *testing.T) {
 	if err := l.reset(table, &Plan{Output: []Output{{Column: 1, From: ColumnValue}, {Column: 0, From: ColumnValue}}}); err != nil {
 		t.Fatal(err)
 	}
-	b := batchOf(row("\x01\x00", "7"), row("\x01\x02", "8"))
+	b := new(Batch)
+	b.Reset(2)
+	b.AppendRow(mysqlwire.TextRow{[]byte("\x01\x00"), []byte("7")})
+	b.AppendRow(mysqlwire.TextRow{[]byte("\x01\x02"), []byte("8")})
 	if err := l.store(b); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,9 @@ func TestLastKey(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _ = l.store(b) }); n != 0 {
 		t.Errorf("%v allocations per batch", n)
 	}
-	if err := l.store(batchOf(row("\x01", nil))); !errors.Is(err, ErrNullKey) {
+	b.Reset(2)
+	b.AppendRow(mysqlwire.TextRow{[]byte("\x01"), nil})
+	if err := l.store(b); !errors.Is(err, ErrNullKey) {
 		t.Errorf("a key with NULL: %v", err)
 	}
 }

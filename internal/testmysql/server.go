@@ -80,12 +80,32 @@ func Start(t TB, opts ...Option) *Server {
 		t.Fatalf("start a server: %v", err)
 		return nil
 	}
+	closeAfter(t, s)
+	return s
+}
+
+// StartOrSkip is Start for a server that may not be installed: it skips the test if MySQL is missing.
+func StartOrSkip(t TB, opts ...Option) *Server {
+	t.Helper()
+	SkipIfOff(t)
+	s, err := New(opts...)
+	if skipper, ok := t.(interface{ Skipf(string, ...any) }); ok && errors.Is(err, ErrNoMySQL) {
+		skipper.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatalf("start a server: %v", err)
+		return nil
+	}
+	closeAfter(t, s)
+	return s
+}
+
+func closeAfter(t TB, s *Server) {
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("stop the server: %v", err)
 		}
 	})
-	return s
 }
 
 // New starts a server for a program other than a test; the caller closes it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/rowpb"
 )
@@ -25,7 +26,7 @@ func sampleChanges() *binlog.ChangeBatch {
 		c := binlog.Change{Table: table, Kind: kind, Before: -1, After: -1, LastOfTransaction: last}
 		for i, r := range rows {
 			at := len(t.Bytes)
-			t.AppendRow(row(r...))
+			t.AppendRow(testrows.Row(r...))
 			if kind == binlog.Delete || kind == binlog.Update && i == 0 {
 				c.Before = at
 			} else {
@@ -240,7 +241,7 @@ func FuzzChanges(f *testing.F) {
 		if cap(roomOf(b).unpacked) > 1<<20+1<<16 {
 			t.Errorf("%d bytes of room", cap(roomOf(b).unpacked))
 		}
-		changesOf(t, b) // every image is a complete row
+		testrows.ChangesOf(t, b) // every image is a complete row
 		var p changePacker
 		var again binlog.ChangeBatch
 		if err := across(&p, b, &again); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -109,11 +110,11 @@ func eachServer(t *testing.T, cfg mysqlconn.Config, test func(t *testing.T, s ro
 // TestChunks reads tables with keys of many kinds in small chunks: together they are the table in the order
 // of its key.
 func TestChunks(t *testing.T) {
-	cfg := app(testmysql.Start(t))
-	c := connect(t, cfg)
-	exec(t, c, "CREATE OR REPLACE DATABASE chunks")
+	cfg := testrows.App(testmysql.Start(t))
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE chunks")
 	const fill = " SELECT seq, CONCAT(CHAR(97 + seq % 26), IF(seq % 3 = 0, 'É', 'e'), seq % 97), seq * 7919 % 1009, CONCAT('row ', seq) FROM chunks_seq"
-	exec(t, c, "CREATE VIEW chunks.unused AS SELECT 1")
+	testrows.Exec(t, c, "CREATE VIEW chunks.unused AS SELECT 1")
 	tests := []struct{ name, columns, key string }{
 		{"dense", "id INT, a VARCHAR(20), b INT, c TEXT", "PRIMARY KEY (id)"},
 		{"sparse", "id BIGINT, a VARCHAR(20), b INT, c TEXT", "PRIMARY KEY (id)"},
@@ -132,9 +133,9 @@ func TestChunks(t *testing.T) {
 		if tt.name != "nullable" {
 			columns = strings.Replace(columns, ",", " NOT NULL,", 1)
 		}
-		exec(t, c, "CREATE TABLE "+name+" ("+columns+", "+tt.key+") CHARACTER SET utf8mb4")
+		testrows.Exec(t, c, "CREATE TABLE "+name+" ("+columns+", "+tt.key+") CHARACTER SET utf8mb4")
 		spread := map[string]string{"sparse": " * 1000003 - 500000", "unsigned": " + 18446744073709550000"}[tt.name]
-		exec(t, c, "INSERT INTO "+name+strings.Replace(strings.ReplaceAll(fill, "chunks_seq", "test.seq_1_to_1000"), "SELECT seq,", "SELECT seq"+spread+",", 1),
+		testrows.Exec(t, c, "INSERT INTO "+name+strings.Replace(strings.ReplaceAll(fill, "chunks_seq", "test.seq_1_to_1000"), "SELECT seq,", "SELECT seq"+spread+",", 1),
 			"ANALYZE TABLE "+name)
 	}
 	eachServer(t, cfg, func(t *testing.T, s rowstream.Server) {
@@ -161,9 +162,9 @@ func TestChunks(t *testing.T) {
 }
 
 func TestReadFiltered(t *testing.T) {
-	cfg := app(testmysql.Start(t))
-	c := connect(t, cfg)
-	exec(t, c, "CREATE OR REPLACE DATABASE filtered", "CREATE TABLE filtered.t (id INT PRIMARY KEY, a TEXT)",
+	cfg := testrows.App(testmysql.Start(t))
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE filtered", "CREATE TABLE filtered.t (id INT PRIMARY KEY, a TEXT)",
 		"INSERT INTO filtered.t SELECT seq, CONCAT('a', seq) FROM test.seq_1_to_10")
 	eachServer(t, cfg, func(t *testing.T, s rowstream.Server) {
 		table, err := s.Describe(t.Context(), "filtered", "t")
@@ -174,7 +175,7 @@ func TestReadFiltered(t *testing.T) {
 		for i := range 3 {
 			plan := &rowstream.Plan{Where: []rowstream.Condition{{Shard: rowstream.Shard{Index: i + 1, Count: 3}}}, Output: []rowstream.Output{{Column: 1}, {From: rowstream.FixedValue}, {From: rowstream.FixedValue, Value: []byte{}}, {From: rowstream.ShardValue}}}
 			_, got := chunks(t, s, table, 100, rowstream.ReadOptions{Where: "id > 3", Plan: plan})
-			want := column(t, c, fmt.Sprintf("SELECT CONCAT('[\"', a, '\" \"\" \"\" \"', CRC32(id), '\"]') FROM filtered.t WHERE id > 3 AND CRC32(id) %% 3 = %d ORDER BY id", i))
+			want := testrows.Column(t, c, fmt.Sprintf("SELECT CONCAT('[\"', a, '\" \"\" \"\" \"', CRC32(id), '\"]') FROM filtered.t WHERE id > 3 AND CRC32(id) %% 3 = %d ORDER BY id", i))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("shard %d: %s", i+1, diff)
 			}
@@ -189,9 +190,9 @@ func TestReadFiltered(t *testing.T) {
 // TestReader checks successful calls and errors with a reader of each kind.
 func TestReader(t *testing.T) {
 	server := testmysql.Start(t)
-	cfg := app(server)
-	c := connect(t, cfg)
-	exec(t, c, "CREATE OR REPLACE DATABASE readers", "CREATE TABLE readers.t (id INT PRIMARY KEY, a TEXT)",
+	cfg := testrows.App(server)
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE readers", "CREATE TABLE readers.t (id INT PRIMARY KEY, a TEXT)",
 		"INSERT INTO readers.t SELECT seq, REPEAT('x', 100) FROM test.seq_1_to_5000",
 		"CREATE TABLE readers.wide (id INT PRIMARY KEY, a LONGBLOB)",
 		"INSERT INTO readers.wide SELECT seq, IF(seq % 2, REPEAT(CHAR(seq), 100), RANDOM_BYTES(1024)) FROM test.seq_1_to_20",
@@ -295,7 +296,7 @@ func TestReader(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, row := range rowsOf(t, b) {
+				for _, row := range testrows.RowsOf(t, b) {
 					sizes = append(sizes, len(row[1]))
 				}
 			}
@@ -341,16 +342,16 @@ func TestReader(t *testing.T) {
 // killAll kills all connections except the test's.
 func killAll(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
-	for _, id := range column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'app'") {
+	for _, id := range testrows.Column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'app'") {
 		_, _ = c.Exec(t.Context(), "KILL "+id) // it may have ended already
 	}
 }
 
 // TestSameView reads with several readers of one view while rows are written.
 func TestSameView(t *testing.T) {
-	cfg := app(testmysql.Start(t))
-	c := connect(t, cfg)
-	exec(t, c, "CREATE OR REPLACE DATABASE same", "CREATE TABLE same.t (id INT PRIMARY KEY, n INT)", "INSERT INTO same.t SELECT seq, 0 FROM test.seq_1_to_1000")
+	cfg := testrows.App(testmysql.Start(t))
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE same", "CREATE TABLE same.t (id INT PRIMARY KEY, n INT)", "INSERT INTO same.t SELECT seq, 0 FROM test.seq_1_to_1000")
 	eachServer(t, cfg, func(t *testing.T, s rowstream.Server) {
 		table, err := s.Describe(t.Context(), "same", "t")
 		if err != nil {
@@ -362,7 +363,7 @@ func TestSameView(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = view.Close() }()
-		exec(t, c, "UPDATE same.t SET n = n + 1")
+		testrows.Exec(t, c, "UPDATE same.t SET n = n + 1")
 		var readers sync.WaitGroup
 		got := make([][]byte, workers)
 		for i := range workers {

@@ -9,37 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 )
 
-// followServer starts a server with two tables in a separate schema.
-func followServer(t *testing.T, args ...string) (server *testmysql.Server, d *binlog.Direct, c *mysqlconn.Client, tables []*rowstream.Table) {
-	t.Helper()
-	server = testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs(args...))
-	d, c = direct(t, root(server)), connect(t, root(server))
-	exec(t, c, "CREATE DATABASE f", "CREATE DATABASE other",
-		"CREATE TABLE f.a (id INT PRIMARY KEY, n INT, s VARCHAR(100))", "CREATE TABLE f.b (id INT PRIMARY KEY, s TEXT)",
-		"CREATE TABLE f.c (id INT PRIMARY KEY)", "CREATE TABLE f.mine (id INT) ENGINE=MyISAM", "CREATE TABLE other.a (id INT PRIMARY KEY)", "USE f")
-	for _, name := range []string{"a", "b"} {
-		table, err := d.Describe(t.Context(), "f", name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tables = append(tables, table)
-	}
-	return server, d, c, tables
-}
-
 func TestFollowTransactions(t *testing.T) {
-	_, d, c, tables := followServer(t)
+	_, d, c, tables := testrows.FollowServer(t)
 	for _, gtid := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gtid %v", gtid), func(t *testing.T) {
-			exec(t, c, "DELETE FROM a", "DELETE FROM b")
-			from := now(t, d, gtid)
-			exec(t, c, "DROP TABLE IF EXISTS other.b", "ALTER TABLE c DROP COLUMN IF EXISTS a")
-			exec(t, c, "INSERT INTO a VALUES (1, 10, 'x'), (2, 20, NULL)",
+			testrows.Exec(t, c, "DELETE FROM a", "DELETE FROM b")
+			from := testrows.Now(t, d, gtid)
+			testrows.Exec(t, c, "DROP TABLE IF EXISTS other.b", "ALTER TABLE c DROP COLUMN IF EXISTS a")
+			testrows.Exec(t, c, "INSERT INTO a VALUES (1, 10, 'x'), (2, 20, NULL)",
 				"BEGIN", "UPDATE a SET n = 11 WHERE id = 1", "INSERT INTO b VALUES (1, 'é')", "INSERT INTO c (id) VALUES (1) ON DUPLICATE KEY UPDATE id = id", "DELETE FROM a WHERE id = 2", "COMMIT",
 				"INSERT INTO other.a VALUES (1) ON DUPLICATE KEY UPDATE id = id",
 				"BEGIN", "INSERT INTO b VALUES (2, 'kept')", "SAVEPOINT s", "INSERT INTO b VALUES (3, 'gone')", "INSERT INTO mine VALUES (1)", "ROLLBACK TO s", "INSERT INTO b VALUES (4, 'kept')", "COMMIT",
@@ -48,7 +29,7 @@ func TestFollowTransactions(t *testing.T) {
 				"ALTER TABLE c ADD COLUMN IF NOT EXISTS a INT", "CREATE OR REPLACE TABLE other.b (a INT)", "CREATE TEMPORARY TABLE b (id INT)", "INSERT INTO b VALUES (7)", "DROP TEMPORARY TABLE b",
 				"CREATE TABLE IF NOT EXISTS a (x INT)", "ANALYZE TABLE a", "CREATE OR REPLACE VIEW w AS SELECT * FROM a",
 				"REPLACE INTO a VALUES (1, 12, 'z')")
-			to := now(t, d, gtid)
+			to := testrows.Now(t, d, gtid)
 			want := []string{
 				`0 insert -> ["1" "10" "x"]`, `0 insert -> ["2" "20" ""].`,
 				`0 update ["1" "10" "x"] -> ["1" "11" "x"]`, `1 insert -> ["1" "é"]`, `0 delete ["2" "20" ""].`,
@@ -56,24 +37,24 @@ func TestFollowTransactions(t *testing.T) {
 				`0 update ["1" "11" "x"] -> ["1" "12" "z"].`,
 			}
 			for name, f := range followers(t, d) {
-				got := until(t, follow(t, f, binlog.FollowOptions{From: from, Tables: tables}), to)
-				if diff := cmp.Diff(want, texts(got)); diff != "" {
+				got := testrows.Until(t, testrows.Follow(t, f, binlog.FollowOptions{From: from, Tables: tables}), to)
+				if diff := cmp.Diff(want, testrows.Texts(got)); diff != "" {
 					t.Errorf("%s: %s", name, diff)
 				}
 			}
 			// One row per batch: a batch that was returned cannot be undone.
-			changes := follow(t, d, binlog.FollowOptions{From: from, Tables: tables, BatchBytes: 1})
+			changes := testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables, BatchBytes: 1})
 			var b binlog.ChangeBatch
-			var got []seen
+			var got []testrows.Seen
 			var err error
 			for err == nil {
 				if err = changes.Next(t.Context(), &b); err == nil {
-					got = append(got, changesOf(t, &b)...)
+					got = append(got, testrows.ChangesOf(t, &b)...)
 				}
 			}
 			var stop *binlog.StopError
 			if !errors.As(err, &stop) || stop.Reason != binlog.StopRolledBack || len(got) != 7 {
-				t.Errorf("%v, %v", texts(got), err)
+				t.Errorf("%v, %v", testrows.Texts(got), err)
 			}
 		})
 	}
@@ -81,13 +62,13 @@ func TestFollowTransactions(t *testing.T) {
 
 // TestFollowPlan filters and projects both images of each change.
 func TestFollowPlan(t *testing.T) {
-	_, d, c, tables := followServer(t)
-	from := now(t, d, false)
+	_, d, c, tables := testrows.FollowServer(t)
+	from := testrows.Now(t, d, false)
 	plan := &rowstream.Plan{
-		Match:  &rowstream.Predicate{Op: rowstream.GreaterOrEqual, Column: 1, Compare: rowstream.Number, Values: values("10")},
+		Match:  &rowstream.Predicate{Op: rowstream.GreaterOrEqual, Column: 1, Compare: rowstream.Number, Values: testrows.Values("10")},
 		Output: []rowstream.Output{{Column: 2}, {From: rowstream.FixedValue, Value: []byte("f")}, {Column: 0}},
 	}
-	exec(t, c, "INSERT INTO a VALUES (1, 10, 'in'), (2, 9, 'out'), (3, NULL, 'unknown')",
+	testrows.Exec(t, c, "INSERT INTO a VALUES (1, 10, 'in'), (2, 9, 'out'), (3, NULL, 'unknown')",
 		"UPDATE a SET n = 9 WHERE id = 1", "UPDATE a SET n = 10 WHERE id = 2", "UPDATE a SET s = 'still in' WHERE id = 2", "UPDATE a SET s = 'still out' WHERE id = 1",
 		"DELETE FROM a WHERE id <> 2", "DELETE FROM a")
 	want := []string{
@@ -95,7 +76,7 @@ func TestFollowPlan(t *testing.T) {
 		`0 update ["out" "f" "2"] -> ["still in" "f" "2"].`, `0 delete ["still in" "f" "2"].`,
 	}
 	for name, f := range followers(t, d) {
-		got := texts(until(t, follow(t, f, binlog.FollowOptions{From: from, Tables: tables, Plans: []*rowstream.Plan{plan}}), now(t, d, false)))
+		got := testrows.Texts(testrows.Until(t, testrows.Follow(t, f, binlog.FollowOptions{From: from, Tables: tables, Plans: []*rowstream.Plan{plan}}), testrows.Now(t, d, false)))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -105,7 +86,7 @@ func TestFollowPlan(t *testing.T) {
 // TestFollowStops executes statements that cannot be followed: the reader returns the changes before each,
 // stops there, and stops again when it is started from there.
 func TestFollowStops(t *testing.T) {
-	_, d, c, tables := followServer(t)
+	_, d, c, tables := testrows.FollowServer(t)
 	both := followers(t, d)
 	again := []string{"SET SESSION binlog_format = ROW, binlog_row_image = FULL", "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100))"}
 	for _, tt := range []struct {
@@ -127,15 +108,15 @@ func TestFollowStops(t *testing.T) {
 		{binlog.StopSchema, "f.a", []string{"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE f.a"}, "TRUNCATE"},
 		{binlog.StopImage, "f.a", []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE a SET n = 77"}, "binlog_row_image = FULL"},
 	} {
-		exec(t, c, again...)
-		from := now(t, d, false)
-		exec(t, c, "INSERT INTO a VALUES (1, 1, 'before')")
-		at := now(t, d, false)
-		exec(t, c, tt.sql...)
-		exec(t, c, again...)
-		exec(t, c, "INSERT INTO a VALUES (1, 1, 'after')")
+		testrows.Exec(t, c, again...)
+		from := testrows.Now(t, d, false)
+		testrows.Exec(t, c, "INSERT INTO a VALUES (1, 1, 'before')")
+		at := testrows.Now(t, d, false)
+		testrows.Exec(t, c, tt.sql...)
+		testrows.Exec(t, c, again...)
+		testrows.Exec(t, c, "INSERT INTO a VALUES (1, 1, 'after')")
 		for i, from := range []binlog.Position{from, at, from} {
-			changes := follow(t, both[[]string{"direct", "direct", "remote"}[i]], binlog.FollowOptions{From: from, Tables: tables})
+			changes := testrows.Follow(t, both[[]string{"direct", "direct", "remote"}[i]], binlog.FollowOptions{From: from, Tables: tables})
 			var b binlog.ChangeBatch
 			var err error
 			n := 0
@@ -156,11 +137,11 @@ func TestFollowStops(t *testing.T) {
 			}
 		}
 	}
-	exec(t, c, again...)
-	from := now(t, d, false)
-	exec(t, c, "BEGIN", "INSERT INTO a VALUES (1, 1, 'one phase')", "COMMIT", "XA START 'y'", "INSERT INTO a VALUES (2, 2, '')", "XA END 'y'", "XA COMMIT 'y' ONE PHASE",
+	testrows.Exec(t, c, again...)
+	from := testrows.Now(t, d, false)
+	testrows.Exec(t, c, "BEGIN", "INSERT INTO a VALUES (1, 1, 'one phase')", "COMMIT", "XA START 'y'", "INSERT INTO a VALUES (2, 2, '')", "XA END 'y'", "XA COMMIT 'y' ONE PHASE",
 		"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE other.a")
-	if got := until(t, follow(t, d, binlog.FollowOptions{From: from, Tables: tables}), now(t, d, false)); len(got) != 2 {
-		t.Errorf("%v", texts(got))
+	if got := testrows.Until(t, testrows.Follow(t, d, binlog.FollowOptions{From: from, Tables: tables}), testrows.Now(t, d, false)); len(got) != 2 {
+		t.Errorf("%v", testrows.Texts(got))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -25,7 +26,7 @@ type memoryLog struct {
 var _ binlog.Follower = (*memoryLog)(nil)
 
 func newMemoryLog(after func(int) error, changes ...binlog.Change) *memoryLog {
-	l := &memoryLog{memory: newMemory(1, row("1", "2")), after: after}
+	l := &memoryLog{memory: newMemory(1, testrows.Row("1", "2")), after: after}
 	l.b.Upto, l.b.Boundary, l.b.Commit = binlog.Position{File: "binlog.1", Offset: 10}, true, time.Unix(1000, 0)
 	l.b.Changes = changes
 	return l

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
@@ -116,7 +117,7 @@ func (c *cutter) cut(to string) {
 // transactions are read in smaller batches: each change is returned once and in order.
 func TestFollowCut(t *testing.T) {
 	t.Parallel()
-	_, d, c, tables := followServer(t)
+	_, d, c, tables := testrows.FollowServer(t)
 	services := make([]*Service, 2)
 	addrs := make([]string, 2)
 	for i := range services {
@@ -125,8 +126,8 @@ func TestFollowCut(t *testing.T) {
 	way := newCutter(t, addrs[0])
 	r := testseed.Rand(t)
 	remote := open(t, RemoteOptions{Addr: way.addr, Compression: []Compression{NoCompression, Zstd}[r.IntN(2)]})
-	plan := &rowstream.Plan{Match: &rowstream.Predicate{Op: rowstream.NotEqual, Column: 1, Compare: rowstream.Number, Values: values("0")}}
-	changes := follow(t, remote, binlog.FollowOptions{From: now(t, d, false), Tables: tables, Plans: []*rowstream.Plan{plan}, BatchBytes: 3000})
+	plan := &rowstream.Plan{Match: &rowstream.Predicate{Op: rowstream.NotEqual, Column: 1, Compare: rowstream.Number, Values: testrows.Values("0")}}
+	changes := testrows.Follow(t, remote, binlog.FollowOptions{From: testrows.Now(t, d, false), Tables: tables, Plans: []*rowstream.Plan{plan}, BatchBytes: 3000})
 	var b binlog.ChangeBatch
 	id, next, split := 0, 0, 0
 	read := func() {
@@ -135,8 +136,8 @@ func TestFollowCut(t *testing.T) {
 		if err := changes.Next(ctx, &b); err != nil {
 			t.Fatalf("after %d changes: %v", next, err)
 		}
-		for _, s := range changesOf(t, &b) {
-			if next++; s.kind != binlog.Insert || string(s.after[0]) != fmt.Sprint(next) {
+		for _, s := range testrows.ChangesOf(t, &b) {
+			if next++; s.Kind != binlog.Insert || string(s.After[0]) != fmt.Sprint(next) {
 				t.Fatalf("change %d is %v", next, s)
 			}
 		}
@@ -149,7 +150,7 @@ func TestFollowCut(t *testing.T) {
 	}
 	to := addrs[0]
 	for round := range 15 {
-		exec(t, c, "BEGIN")
+		testrows.Exec(t, c, "BEGIN")
 		for range 1 + r.IntN(6) {
 			var rows []string
 			for range 1 + r.IntN(150) {
@@ -159,9 +160,9 @@ func TestFollowCut(t *testing.T) {
 					rows = append(rows, fmt.Sprintf("(%d, 0, 'no')", -id))
 				}
 			}
-			exec(t, c, "INSERT INTO a VALUES "+strings.Join(rows, ", "))
+			testrows.Exec(t, c, "INSERT INTO a VALUES "+strings.Join(rows, ", "))
 		}
-		exec(t, c, "COMMIT")
+		testrows.Exec(t, c, "COMMIT")
 		for range r.IntN(8) {
 			read()
 		}
@@ -173,7 +174,7 @@ func TestFollowCut(t *testing.T) {
 		}
 		way.cut(to)
 	}
-	end := now(t, d, false)
+	end := testrows.Now(t, d, false)
 	for !b.Boundary || b.Upto.Compare(end) < 0 {
 		read()
 	}
@@ -184,7 +185,7 @@ func TestFollowCut(t *testing.T) {
 	// A table that was altered before the stream is requested again is read by its earlier definition, up to
 	// the ALTER.
 	id++
-	exec(t, c, fmt.Sprintf("INSERT INTO a VALUES (%d, 1, 'before')", id), "ALTER TABLE a ADD COLUMN x INT FIRST", "INSERT INTO a VALUES (1, 0, 1, 'after')")
+	testrows.Exec(t, c, fmt.Sprintf("INSERT INTO a VALUES (%d, 1, 'before')", id), "ALTER TABLE a ADD COLUMN x INT FIRST", "INSERT INTO a VALUES (1, 0, 1, 'after')")
 	way.cut(to)
 	var stop *binlog.StopError
 	for stop == nil {
@@ -205,12 +206,12 @@ func TestFollowCut(t *testing.T) {
 
 // TestFollowRemote makes the requests of a copy to a service, besides the changes.
 func TestFollowRemote(t *testing.T) {
-	_, d, c, tables := followServer(t)
+	_, d, c, tables := testrows.FollowServer(t)
 	r := followers(t, d)["remote"]
-	from := now(t, d, false)
-	exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
+	from := testrows.Now(t, d, false)
+	testrows.Exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
 	to, err := r.CurrentPosition(t.Context())
-	if err != nil || to != now(t, d, false) {
+	if err != nil || to != testrows.Now(t, d, false) {
 		t.Errorf("the log ends at %v, %v", to, err)
 	}
 	if n, err := r.LogBytes(t.Context(), from, to); err != nil || n != int64(to.Offset-from.Offset) {
@@ -273,7 +274,7 @@ func TestFollowFlow(t *testing.T) {
 		}
 		return nil
 	})
-	l.updates(1, row("1", strings.Repeat("x", size/2)), row("2", strings.Repeat("y", size/2)))
+	l.updates(1, testrows.Row("1", strings.Repeat("x", size/2)), testrows.Row("2", strings.Repeat("y", size/2)))
 	_, changes := followMemory(t, l, ServiceOptions{}, NoCompression)
 	const most = 3*streamWindow/size + 10
 	var b binlog.ChangeBatch
@@ -313,10 +314,10 @@ func TestFollowErrors(t *testing.T) {
 		}
 		return nil
 	})
-	l.updates(2, row("1", nil), row("2", ""))
+	l.updates(2, testrows.Row("1", nil), testrows.Row("2", ""))
 	s, changes := followMemory(t, l, ServiceOptions{}, Zstd)
 	var b binlog.ChangeBatch
-	if err := changes.Next(t.Context(), &b); err != nil || len(changesOf(t, &b)) != 2 {
+	if err := changes.Next(t.Context(), &b); err != nil || len(testrows.ChangesOf(t, &b)) != 2 {
 		t.Fatalf("%v, %+v", err, b)
 	}
 	err := changes.Next(t.Context(), &b)
@@ -333,7 +334,7 @@ func TestFollowErrors(t *testing.T) {
 
 	// Images out of order could not be located.
 	l = newMemoryLog(nil)
-	l.updates(2, row("1", "2"), row("2", "3"))
+	l.updates(2, testrows.Row("1", "2"), testrows.Row("2", "3"))
 	l.b.Changes[0], l.b.Changes[1] = l.b.Changes[1], l.b.Changes[0]
 	_, changes = followMemory(t, l, ServiceOptions{}, NoCompression)
 	if err := changes.Next(t.Context(), &b); err == nil || !strings.Contains(err.Error(), errImageOrder.Error()) {
@@ -381,7 +382,7 @@ func TestFollowRefused(t *testing.T) {
 	}
 	fails("limit", addr, "rows", "1 streams of changes are open, which is the limit (--max-follows)")
 	fails("token", addr, "rows secret", "the server wants another token")
-	_, plain := serve(t, ServiceOptions{Server: newMemory(1, row("1", "2"))})
+	_, plain := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1", "2"))})
 	fails("no log", plain, "", "the server has rows and no changes to serve")
 	old := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	rowpb.RegisterRowsServer(old, struct{ rowpb.UnimplementedRowsServer }{})
@@ -402,7 +403,7 @@ func TestFollowRemoteAllocs(t *testing.T) {
 	const size = 64 << 10
 	following := func(n int, text string, c Compression) float64 {
 		l := newMemoryLog(nil)
-		l.updates(n, row("1", text), row("2", text))
+		l.updates(n, testrows.Row("1", text), testrows.Row("2", text))
 		_, changes := followMemory(t, l, ServiceOptions{}, c)
 		var b binlog.ChangeBatch
 		next := func() {
@@ -441,7 +442,7 @@ func TestFollowLog(t *testing.T) {
 		}
 		return nil
 	})
-	l.updates(3, row("1", "it's"), row("2", "it's"))
+	l.updates(3, testrows.Row("1", "it's"), testrows.Row("2", "it's"))
 	l.b.Tables = append(l.b.Tables, rowstream.Batch{Columns: 2}) // without changes
 	s, err := NewService(ServiceOptions{Server: l, Log: log})
 	if err != nil {

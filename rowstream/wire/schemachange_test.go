@@ -1,27 +1,25 @@
 package wire
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 )
 
 // TestSchemaChanges finds changes of definitions in the log, with their effect on rows and whether there are
 // rows before them, and follows past those that are included in the description.
 func TestSchemaChanges(t *testing.T) {
-	_, d, c, tables := followServer(t)
-	from := now(t, d, false)
+	_, d, c, tables := testrows.FollowServer(t)
+	from := testrows.Now(t, d, false)
 	first := []string{"INSERT INTO a VALUES (1, 1, 'before')", "ALTER TABLE a ADD COLUMN x INT DEFAULT 7", "INSERT INTO a VALUES (2, 2, 'after', 8)", "CREATE INDEX i ON a (n)"}
-	exec(t, c, first...)
-	to := now(t, d, false)
-	exec(t, c, "ALTER TABLE a DROP COLUMN x", "TRUNCATE TABLE a")
+	testrows.Exec(t, c, first...)
+	to := testrows.Now(t, d, false)
+	testrows.Exec(t, c, "ALTER TABLE a DROP COLUMN x", "TRUNCATE TABLE a")
 	reported := func(all []binlog.SchemaChange) (got []string) {
 		for _, s := range all {
 			got = append(got, fmt.Sprintf("%d: kind %d, rows %v: %s", s.Table, s.Kind, s.Rows, s.SQL))
@@ -30,7 +28,7 @@ func TestSchemaChanges(t *testing.T) {
 	}
 	remote := followers(t, d)["remote"]
 	named, err := d.GTIDPosition(t.Context())
-	if p := now(t, d, rowstream.IsMariaDB(c.ServerVersion)); err != nil || named != p {
+	if p := testrows.Now(t, d, rowstream.IsMariaDB(c.ServerVersion)); err != nil || named != p {
 		t.Errorf("the end with its GTID is %s (%v), want %s", named, err, p)
 	}
 	if p, err := remote.GTIDPosition(t.Context()); err != nil || p != named {
@@ -50,13 +48,13 @@ func TestSchemaChanges(t *testing.T) {
 	}
 
 	// From after the first rows, with the description of the later ones.
-	exec(t, c, "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100), x INT)")
+	testrows.Exec(t, c, "CREATE OR REPLACE TABLE a (id INT PRIMARY KEY, n INT, s VARCHAR(100), x INT)")
 	table, err := d.Describe(t.Context(), "f", "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []binlog.Follower{d, remote} {
-		got, stop := untilStop(t, f, binlog.FollowOptions{From: changes[0].At, Tables: []*rowstream.Table{table}, Defined: []binlog.Position{to}})
+		got, stop := testrows.UntilStop(t, f, binlog.FollowOptions{From: changes[0].At, Tables: []*rowstream.Table{table}, Defined: []binlog.Position{to}})
 		if stop.Reason != binlog.StopSchema || stop.SQL != "ALTER TABLE a DROP COLUMN x" || stop.Change != binlog.ChangeColumns {
 			t.Errorf("it ended with %v", stop)
 		}
@@ -74,47 +72,24 @@ func TestSchemaChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, c, "ALTER TABLE a ADD COLUMN g INT AS (n + 1) STORED AFTER id")
+	testrows.Exec(t, c, "ALTER TABLE a ADD COLUMN g INT AS (n + 1) STORED AFTER id")
 	if layout, err = d.Layout(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	from = now(t, d, false)
-	exec(t, c, "INSERT INTO a (id, n, s, x) VALUES (1, 2, 'c', 4)", "ALTER TABLE a DROP COLUMN g, DROP COLUMN x")
+	from = testrows.Now(t, d, false)
+	testrows.Exec(t, c, "INSERT INTO a (id, n, s, x) VALUES (1, 2, 'c', 4)", "ALTER TABLE a DROP COLUMN g, DROP COLUMN x")
 	for _, f := range []binlog.Follower{d, remote} {
-		past, _ := untilStop(t, f, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{old}, Layouts: [][]int{layout}})
+		past, _ := testrows.UntilStop(t, f, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{old}, Layouts: [][]int{layout}})
 		if diff := cmp.Diff([]string{`0 insert -> ["1" "2" "c" "4"].`}, past); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// untilStop returns the changes read before reading stops.
-func untilStop(t *testing.T, d binlog.Follower, o binlog.FollowOptions) (got []string, stop *binlog.StopError) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
-	defer cancel()
-	changes, err := d.Follow(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = changes.Close() }()
-	var b binlog.ChangeBatch
-	for {
-		err := changes.Next(ctx, &b)
-		if errors.As(err, &stop) {
-			return got, stop
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, texts(changesOf(t, &b))...)
-	}
-}
-
 // TestFollowNames follows a table that is requested under another case of its name than in the log, also one
 // with a given layout.
 func TestFollowNames(t *testing.T) {
-	_, d, c, _ := followServer(t, "--lower-case-table-names=1")
+	_, d, c, _ := testrows.FollowServer(t, "--lower-case-table-names=1")
 	table, err := d.Describe(t.Context(), "F", "A")
 	if err != nil {
 		t.Fatal(err)
@@ -123,13 +98,13 @@ func TestFollowNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := now(t, d, false)
-	exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
-	to := now(t, d, false)
+	from := testrows.Now(t, d, false)
+	testrows.Exec(t, c, "INSERT INTO a VALUES (1, 2, 'x')")
+	to := testrows.Now(t, d, false)
 	for name, f := range followers(t, d) {
 		for _, layouts := range [][][]int{nil, {layout}} {
-			if got := until(t, follow(t, f, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}, Layouts: layouts}), to); len(got) != 1 {
-				t.Errorf("%s, layouts %v: %v", name, layouts, texts(got))
+			if got := testrows.Until(t, testrows.Follow(t, f, binlog.FollowOptions{From: from, Tables: []*rowstream.Table{table}, Layouts: layouts}), to); len(got) != 1 {
+				t.Errorf("%s, layouts %v: %v", name, layouts, testrows.Texts(got))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/rowpb"
 )
@@ -26,8 +27,8 @@ func FuzzRequests(f *testing.F) {
 		&rowpb.SnapshotRequest{Workers: 1, Tables: []*rowpb.Table{table, {Columns: []*rowpb.Column{{Type: "int"}}, Key: []int32{7}}}},
 		&rowpb.SumRequest{Snapshot: 1, Table: table, Columns: []int32{1, 0, 7}, Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Column: 1, ShardIndex: 1, ShardCount: 2}}}},
 		&rowpb.FollowRequest{From: "binlog.1 4", Skip: 2, BatchBytes: 1, PatienceMs: -1, Tables: []*rowpb.FollowedTable{{
-			Table: tableMessage(must(newMemory(1, row("1", "2")).Describe(f.Context(), "d", "t"))),
-			Match: termsOf(&rowstream.Predicate{Op: rowstream.And, Args: []rowstream.Predicate{{Op: rowstream.Not, Args: []rowstream.Predicate{{Op: rowstream.IsNull}}}, {Op: rowstream.In, Column: 1, Values: values("1", "2")}}}, nil),
+			Table: tableMessage(must(newMemory(1, testrows.Row("1", "2")).Describe(f.Context(), "d", "t"))),
+			Match: termsOf(&rowstream.Predicate{Op: rowstream.And, Args: []rowstream.Predicate{{Op: rowstream.Not, Args: []rowstream.Predicate{{Op: rowstream.IsNull}}}, {Op: rowstream.In, Column: 1, Values: testrows.Values("1", "2")}}}, nil),
 		}}},
 		&rowpb.CheckFollowRequest{From: "gtid=x", Tables: []*rowpb.Table{table, {Columns: []*rowpb.Column{{Type: "int"}}, Key: []int32{7}}}},
 		&rowpb.LogBytesRequest{From: "a 1", To: "b"},
@@ -44,8 +45,8 @@ func FuzzRequests(f *testing.F) {
 		}
 		return nil
 	})
-	l.memory = newMemory(2, row("1", "2"), row("2", "3"))
-	l.updates(1, row("1", "2"), row("2", "3"))
+	l.memory = newMemory(2, testrows.Row("1", "2"), testrows.Row("2", "3"))
+	l.updates(1, testrows.Row("1", "2"), testrows.Row("2", "3"))
 	s, err := NewService(ServiceOptions{Server: l})
 	if err != nil {
 		f.Fatal(err)
@@ -121,7 +122,7 @@ func FuzzRequests(f *testing.F) {
 
 // FuzzReceived decodes arbitrary batches in a client.
 func FuzzReceived(f *testing.F) {
-	good := batchOf(row("1", nil), row("", "x"))
+	good := testrows.BatchOf(testrows.Row("1", nil), testrows.Row("", "x"))
 	packed := new(rowpb.Batch)
 	packed.Bytes, packed.Unpacked = pack(good.Bytes, must(newPacker()), nil)
 	f.Add(2, int64(2), good.Bytes, uint32(0))
@@ -133,7 +134,7 @@ func FuzzReceived(f *testing.F) {
 		if r.open(columns) != nil || r.batch.Rows == 0 {
 			return
 		}
-		if got := rowsOf(t, &r.batch); len(got) != int(rows) {
+		if got := testrows.RowsOf(t, &r.batch); len(got) != int(rows) {
 			t.Errorf("%d rows, want %d", len(got), rows)
 		}
 		if cap(r.room) > 1<<20+1<<16 {

@@ -21,6 +21,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/mysqlwire"
@@ -38,7 +39,7 @@ type memory struct {
 }
 
 func newMemory(batches int, rows ...mysqlwire.TextRow) *memory {
-	return &memory{batch: *batchOf(rows...), batches: batches, closed: make(chan struct{}, 100)}
+	return &memory{batch: *testrows.BatchOf(rows...), batches: batches, closed: make(chan struct{}, 100)}
 }
 
 var _ rowstream.Server = (*memory)(nil)
@@ -121,7 +122,7 @@ func view(t testing.TB, s rowstream.Server, workers int) (rowstream.View, *rowst
 }
 
 func TestToken(t *testing.T) {
-	_, addr := serve(t, ServiceOptions{Server: newMemory(1, row("1")), Token: "secret"})
+	_, addr := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1")), Token: "secret"})
 	for _, token := range []string{"", "other", "secre", "secret ", "secretsecret"} {
 		_, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr, Token: token})
 		if err == nil || !strings.Contains(err.Error(), "wants another token") || strings.Contains(err.Error(), "secret") {
@@ -150,8 +151,8 @@ func TestToken(t *testing.T) {
 
 func TestOpenRemoteFails(t *testing.T) {
 	serverTLS, clientTLS := selfSigned(t)
-	_, plain := serve(t, ServiceOptions{Server: newMemory(1, row("1"))})
-	_, encrypted := serve(t, ServiceOptions{Server: newMemory(1, row("1"))}, grpc.Creds(credentials.NewTLS(serverTLS)))
+	_, plain := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1"))})
+	_, encrypted := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1"))}, grpc.Creds(credentials.NewTLS(serverTLS)))
 	for name, o := range map[string]RemoteOptions{
 		"nobody":         {Addr: "127.0.0.1:1"},
 		"no TLS":         {Addr: plain, TLS: clientTLS},
@@ -168,13 +169,13 @@ func TestOpenRemoteFails(t *testing.T) {
 	if _, err := NewService(ServiceOptions{}); err == nil {
 		t.Error("a service of nothing was made")
 	}
-	if _, err := NewService(ServiceOptions{Server: newMemory(1, row("1")), MaxWorkers: -1}); err == nil {
+	if _, err := NewService(ServiceOptions{Server: newMemory(1, testrows.Row("1")), MaxWorkers: -1}); err == nil {
 		t.Error("a service of -1 workers was made")
 	}
 }
 
 func TestLimits(t *testing.T) {
-	s, addr := serve(t, ServiceOptions{Server: newMemory(1, row("1", "2")), MaxSnapshots: 2, MaxWorkers: 3})
+	s, addr := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1", "2")), MaxSnapshots: 2, MaxWorkers: 3})
 	r := open(t, RemoteOptions{Addr: addr})
 	first, table := view(t, r, 3)
 	refused := func(want string, workers int, tables ...*rowstream.Table) {
@@ -198,8 +199,8 @@ func TestLimits(t *testing.T) {
 		"table d.other is not of the snapshot":   readErr(ctx, reader, &rowstream.Table{Schema: "d", Name: "other", Columns: table.Columns}, rowstream.Chunk{}),
 		"there is no worker 3: the snapshot has": readErr(ctx, first.Reader(3), table, rowstream.Chunk{}),
 		"there is no worker -1":                  readErr(ctx, first.Reader(-1), table, rowstream.Chunk{}),
-		"decode a key of 1 columns":              readErr(ctx, reader, table, rowstream.Chunk{After: row("1", "2")}),
-		"a key column is NULL":                   readErr(ctx, reader, table, rowstream.Chunk{Upto: row(nil)}),
+		"decode a key of 1 columns":              readErr(ctx, reader, table, rowstream.Chunk{After: testrows.Row("1", "2")}),
+		"a key column is NULL":                   readErr(ctx, reader, table, rowstream.Chunk{Upto: testrows.Row(nil)}),
 		"refuse it":                              whereErr(ctx, reader, table, "refuse it"),
 		"chunks of 0 bytes":                      cutErr(ctx, reader, table, 0, rowstream.Chunk{}),
 		"there is no chunk -1":                   cutErr(ctx, reader, table, 1, rowstream.Chunk{Number: -1}),
@@ -246,7 +247,7 @@ func cutErr(ctx context.Context, r rowstream.Reader, t *rowstream.Table, bytes i
 
 // TestVanishedClient has a client disconnect while it reads: its view is closed.
 func TestVanishedClient(t *testing.T) {
-	m := newMemory(1<<30, row(strings.Repeat("x", 1000)))
+	m := newMemory(1<<30, testrows.Row(strings.Repeat("x", 1000)))
 	s, addr := serve(t, ServiceOptions{Server: m})
 	r, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr})
 	if err != nil {
@@ -269,7 +270,7 @@ func TestVanishedClient(t *testing.T) {
 
 // TestEndedView ends a view that a stalled client reads.
 func TestEndedView(t *testing.T) {
-	m := newMemory(1<<30, row(strings.Repeat("x", 100_000)))
+	m := newMemory(1<<30, testrows.Row(strings.Repeat("x", 100_000)))
 	_, addr := serve(t, ServiceOptions{Server: m})
 	r := open(t, RemoteOptions{Addr: addr})
 	v, table := view(t, r, 1)
@@ -291,7 +292,7 @@ func TestEndedView(t *testing.T) {
 // TestFlowControl has a slow client: the source is never far ahead of it.
 func TestFlowControl(t *testing.T) {
 	const size = 64 << 10
-	m := newMemory(500, row(strings.Repeat("x", size)))
+	m := newMemory(500, testrows.Row(strings.Repeat("x", size)))
 	_, addr := serve(t, ServiceOptions{Server: m})
 	v, table := view(t, open(t, RemoteOptions{Addr: addr}), 1)
 	const most = 3*streamWindow/size + 10 // the window, its growth for one message, buffers
@@ -313,7 +314,7 @@ func TestFlowControl(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	s, addr := serve(t, ServiceOptions{Server: newMemory(3, row("1"))})
+	s, addr := serve(t, ServiceOptions{Server: newMemory(3, testrows.Row("1"))})
 	r := open(t, RemoteOptions{Addr: addr})
 	v, table := view(t, r, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -343,7 +344,7 @@ func TestServiceLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, addr := serve(t, ServiceOptions{Server: newMemory(3, row("1", "it's")), Log: log})
+	_, addr := serve(t, ServiceOptions{Server: newMemory(3, testrows.Row("1", "it's")), Log: log})
 	v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: Zstd}), 1)
 	if _, err := v.Reader(0).Cut(t.Context(), table, 1, rowstream.Chunk{Number: 4}); err != nil {
 		t.Error(err)
@@ -432,7 +433,7 @@ func TestImpostor(t *testing.T) {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	rowpb.RegisterRowsServer(g, i)
 	r := open(t, RemoteOptions{Addr: listen(t, withHealth(g)), MaxMessage: 1 << 20})
-	good, err := newMemory(1, row("1", "2")).Describe(t.Context(), "d", "t")
+	good, err := newMemory(1, testrows.Row("1", "2")).Describe(t.Context(), "d", "t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +457,7 @@ func TestImpostor(t *testing.T) {
 			t.Errorf("chunk %v was taken", c)
 		}
 	}
-	rowBytes := batchOf(row("1", "2")).Bytes
+	rowBytes := testrows.BatchOf(testrows.Row("1", "2")).Bytes
 	packed := &rowpb.Batch{Columns: 2, Rows: 1, Read: 1, Bytes: bytes.Clone(rowBytes)}
 	packer, err := newPacker()
 	if err != nil {
@@ -498,7 +499,7 @@ func withHealth(g *grpc.Server) *grpc.Server {
 func TestRemoteAllocs(t *testing.T) {
 	const batches, size = 20, 64 << 10
 	reading := func(b *rowstream.Batch, c Compression) float64 {
-		m := newMemory(batches, row("1"))
+		m := newMemory(batches, testrows.Row("1"))
 		m.batch = *b
 		_, addr := serve(t, ServiceOptions{Server: m})
 		v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: c}), 1)
@@ -511,10 +512,10 @@ func TestRemoteAllocs(t *testing.T) {
 			}
 		})
 	}
-	few, many := batchOf(row("1", strings.Repeat("x", size))), new(rowstream.Batch)
+	few, many := testrows.BatchOf(testrows.Row("1", strings.Repeat("x", size))), new(rowstream.Batch)
 	many.Reset(2)
 	for len(many.Bytes) < size {
-		many.AppendRow(row("1", "some text"))
+		many.AppendRow(testrows.Row("1", "some text"))
 	}
 	for _, c := range []Compression{NoCompression, Zstd} {
 		base, got := reading(few, c), reading(many, c)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/mysqlconn"
@@ -23,8 +24,8 @@ import (
 func shortTable(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 	t.Helper()
 	cfg.User = testmysql.RootUser // it sees all transactions
-	c := connect(t, cfg)
-	exec(t, c, "DROP DATABASE IF EXISTS short", "CREATE DATABASE short", "USE short",
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "DROP DATABASE IF EXISTS short", "CREATE DATABASE short", "USE short",
 		"CREATE TABLE t (a BIT(10) NOT NULL, b VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, v INT, pad VARCHAR(300), PRIMARY KEY (a, b))")
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for from := 0; from < 12000; from += 1000 {
@@ -36,7 +37,7 @@ func shortTable(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 			}
 			rows[i] = fmt.Sprintf("(%d, 'k%d', 0, '%x')", (from+i)/12, from+i, pad)
 		}
-		exec(t, c, "INSERT INTO t VALUES "+strings.Join(rows, ", "))
+		testrows.Exec(t, c, "INSERT INTO t VALUES "+strings.Join(rows, ", "))
 	}
 	return c
 }
@@ -45,7 +46,7 @@ func shortTable(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 func eachProduct(t *testing.T, test func(t *testing.T, cfg mysqlconn.Config, s rowstream.Server)) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
-			cfg := app(startOrSkip(t, opts...))
+			cfg := testrows.App(testmysql.StartOrSkip(t, opts...))
 			eachServer(t, cfg, func(t *testing.T, s rowstream.Server) { test(t, cfg, s) })
 		})
 	}
@@ -56,8 +57,8 @@ func eachProduct(t *testing.T, test func(t *testing.T, cfg mysqlconn.Config, s r
 func awaitNoView(t *testing.T, c *mysqlconn.Client) {
 	t.Helper()
 	testwait.Equal(t, "the server to have no transaction", "0", func() string {
-		exec(t, c, "DO SLEEP(0.12)")
-		return column(t, c, "SELECT COUNT(*) FROM information_schema.INNODB_TRX")[0]
+		testrows.Exec(t, c, "DO SLEEP(0.12)")
+		return testrows.Column(t, c, "SELECT COUNT(*) FROM information_schema.INNODB_TRX")[0]
 	})
 }
 
@@ -100,13 +101,13 @@ func TestShortReader(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, row := range rowsOf(t, b) {
+			for _, row := range testrows.RowsOf(t, b) {
 				got = append(got, fmt.Sprintf("%s %s", row[0], row[1]))
 			}
 			if batches++; batches%20 == 0 && pauses < 3 {
 				pauses++
 				awaitNoView(t, c)
-				exec(t, c, fmt.Sprintf("UPDATE t SET v = %d", pauses))
+				testrows.Exec(t, c, fmt.Sprintf("UPDATE t SET v = %d", pauses))
 			}
 		}
 		if pauses != 3 {
@@ -140,7 +141,7 @@ func TestShortViewBound(t *testing.T) {
 		if _, err := r.Cut(t.Context(), table, 1<<10, rowstream.Chunk{}); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, c, "ALTER TABLE t COMMENT = 'idle'") // waits for the view
+		testrows.Exec(t, c, "ALTER TABLE t COMMENT = 'idle'") // waits for the view
 		if _, err := r.Cut(t.Context(), table, 1<<10, rowstream.Chunk{}); err != nil {
 			t.Fatalf("after a comment: %v", err)
 		}
@@ -155,7 +156,7 @@ func TestShortViewBound(t *testing.T) {
 			}
 		}
 		awaitNoView(t, c)
-		exec(t, c, "ALTER TABLE t COMMENT = 'busy'")
+		testrows.Exec(t, c, "ALTER TABLE t COMMENT = 'busy'")
 	})
 }
 
@@ -178,11 +179,11 @@ func TestShortViewAltered(t *testing.T) {
 		if err := read(); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, c, "ALTER TABLE t ADD KEY v (v)") // waits for the view
+		testrows.Exec(t, c, "ALTER TABLE t ADD KEY v (v)") // waits for the view
 		if err := read(); err != nil {
 			t.Errorf("with another index: %v", err)
 		}
-		exec(t, c, "ALTER TABLE t CHANGE v w INT", "ALTER TABLE t ADD COLUMN v INT DEFAULT 7")
+		testrows.Exec(t, c, "ALTER TABLE t CHANGE v w INT", "ALTER TABLE t ADD COLUMN v INT DEFAULT 7")
 		awaitNoView(t, c)
 		testwait.Until(t, "the reader to take another view", func() bool { return read() != nil })
 		if err := read(); !errors.Is(err, rowstream.ErrAltered) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
@@ -27,12 +28,12 @@ func (c *cutter) mute() {
 // the stream without a reader. It takes half a minute.
 func TestSilentPeer(t *testing.T) {
 	l := newMemoryLog(nil)
-	l.updates(1, row("1", strings.Repeat("x", 1000)), row("2", "y"))
+	l.updates(1, testrows.Row("1", strings.Repeat("x", 1000)), testrows.Row("2", "y"))
 	l.pace = 100 * time.Millisecond
 	s, addr := serve(t, ServiceOptions{Server: l})
 	way := newCutter(t, addr)
 	r := open(t, RemoteOptions{Addr: way.addr})
-	changes := follow(t, r, binlog.FollowOptions{From: l.b.Upto, Tables: []*rowstream.Table{must(r.Describe(t.Context(), "d", "t"))}, Patience: time.Minute})
+	changes := testrows.Follow(t, r, binlog.FollowOptions{From: l.b.Upto, Tables: []*rowstream.Table{must(r.Describe(t.Context(), "d", "t"))}, Patience: time.Minute})
 	var b binlog.ChangeBatch
 	for range 3 {
 		if err := changes.Next(t.Context(), &b); err != nil {

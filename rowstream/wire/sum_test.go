@@ -8,15 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
 
 // TestSums computes checksums on the server, through a service, and by reading the rows: all are equal.
 func TestSums(t *testing.T) {
-	cfg := app(testmysql.Start(t))
-	c := connect(t, cfg)
-	exec(t, c, "CREATE OR REPLACE DATABASE sums",
+	cfg := testrows.App(testmysql.Start(t))
+	c := testrows.Connect(t, cfg)
+	testrows.Exec(t, c, "CREATE OR REPLACE DATABASE sums",
 		"CREATE TABLE sums.t (name VARCHAR(20) COLLATE utf8mb4_general_ci, b BIT(9), d DOUBLE, s TEXT, PRIMARY KEY (name, b))",
 		"INSERT INTO sums.t SELECT CONCAT('É', seq DIV 3), seq % 3, seq / 7, IF(seq % 5, REPEAT('s', seq % 50), NULL) FROM test.seq_1_to_9000")
 	eachServer(t, cfg, func(t *testing.T, s rowstream.Server) {

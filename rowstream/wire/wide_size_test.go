@@ -2,5 +2,7 @@
 
 package wire
 
+import "github.com/taredb/tare/internal/testrows"
+
 // wideRows has sizes that `make test` has time for; wide_full_test.go has those of `make e2e`.
-var wideRows = wideTable{wide: 30, narrow: 200_000}
+var wideRows = testrows.WideTable{Wide: 30, Narrow: 200_000}

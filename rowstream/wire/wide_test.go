@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
@@ -12,8 +13,8 @@ import (
 // afterwards no buffer of either side has more capacity than for two batches.
 func TestWideRows(t *testing.T) {
 	server := testmysql.Start(t)
-	table := wideRows.make(t, server)
-	d := direct(t, root(server))
+	table := wideRows.Create(t, server)
+	d := testrows.Direct(t, testrows.Root(server))
 	const bound = 2 * rowstream.DefaultBatchBytes
 	within := func(what string, room []byte) {
 		t.Helper()
@@ -43,7 +44,7 @@ func TestWideRows(t *testing.T) {
 				}
 				most = max(most, cap(b.Bytes))
 			}
-			if rows != int64(wideRows.wide+wideRows.narrow) {
+			if rows != int64(wideRows.Wide+wideRows.Narrow) {
 				t.Fatalf("%d rows", rows)
 			}
 			if most <= bound {

@@ -1,4 +1,4 @@
-package wire
+package testrows
 
 import (
 	"testing"
@@ -7,7 +7,8 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-func row(values ...any) mysqlwire.TextRow {
+// Row returns a row of texts and nils.
+func Row(values ...any) mysqlwire.TextRow {
 	r := mysqlwire.TextRow{}
 	for _, v := range values {
 		if v == nil {
@@ -19,7 +20,8 @@ func row(values ...any) mysqlwire.TextRow {
 	return r
 }
 
-func batchOf(rows ...mysqlwire.TextRow) *rowstream.Batch {
+// BatchOf returns a batch with rows.
+func BatchOf(rows ...mysqlwire.TextRow) *rowstream.Batch {
 	b := new(rowstream.Batch)
 	if len(rows) > 0 {
 		b.Reset(len(rows[0]))
@@ -30,7 +32,8 @@ func batchOf(rows ...mysqlwire.TextRow) *rowstream.Batch {
 	return b
 }
 
-func rowsOf(t *testing.T, b *rowstream.Batch) []mysqlwire.TextRow {
+// RowsOf returns the rows of a batch, as views of it.
+func RowsOf(t testing.TB, b *rowstream.Batch) []mysqlwire.TextRow {
 	t.Helper()
 	var rows []mysqlwire.TextRow
 	for at := 0; at < len(b.Bytes); {
@@ -43,4 +46,13 @@ func rowsOf(t *testing.T, b *rowstream.Batch) []mysqlwire.TextRow {
 		at = next
 	}
 	return rows
+}
+
+// Values returns texts as values of columns.
+func Values(texts ...string) [][]byte {
+	var v [][]byte
+	for _, s := range texts {
+		v = append(v, []byte(s))
+	}
+	return v
 }

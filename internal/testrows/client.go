@@ -1,0 +1,78 @@
+package testrows
+
+import (
+	"testing"
+
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
+)
+
+// App returns the configuration of an account with all privileges on all schemas, and none on the server.
+func App(s *testmysql.Server) mysqlconn.Config {
+	return mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password, Capabilities: mysqlwire.CapLocalFiles}
+}
+
+// Root returns the configuration of an account that may read the log.
+func Root(s *testmysql.Server) mysqlconn.Config {
+	cfg := App(s)
+	cfg.User = testmysql.RootUser
+	return cfg
+}
+
+// Connect opens a connection.
+func Connect(t testing.TB, cfg mysqlconn.Config) *mysqlconn.Client {
+	t.Helper()
+	c, err := rowstream.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Exec executes statements.
+func Exec(t testing.TB, c *mysqlconn.Client, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// Column returns the first column of each row as text.
+func Column(t testing.TB, c *mysqlconn.Client, sql string) []string {
+	t.Helper()
+	var got []string
+	if _, err := c.Query(t.Context(), sql, func(row mysqlwire.TextRow) error {
+		got = append(got, string(row[0]))
+		return nil
+	}); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return got
+}
+
+// Selected returns the rows of a table as they are read for a copy.
+func Selected(t testing.TB, c *mysqlconn.Client, table *rowstream.Table) (rows []mysqlwire.TextRow) {
+	t.Helper()
+	sql, err := table.SelectChunk(rowstream.Chunk{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Query(t.Context(), sql, func(view mysqlwire.TextRow) error {
+		var row mysqlwire.TextRow
+		err := row.Decode(view.AppendTo(nil), len(view))
+		rows = append(rows, row)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
