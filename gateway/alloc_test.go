@@ -1,50 +1,39 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
 )
 
-// packetBytes returns messages as packets with consecutive sequence numbers.
-func packetBytes(seq uint8, payloads ...[]byte) (b []byte) {
-	for _, p := range payloads {
-		b, seq = mysqlwire.AppendPacket(b, p, seq)
-	}
-	return b
-}
-
 var (
-	aColumn = []byte("\x03def\x00\x00\x00\x01c\x00\x0c\x2d\x00\x50\x00\x00\x00\xfd\x00\x00\x00\x00\x00")
-	anEnd   = []byte{mysqlwire.MarkEOF, 0, 0, 2, 0, 0, 0}
-
-	textResult     = packetBytes(1, []byte{1}, aColumn, []byte("\x05hello"), []byte("\x05world"), anEnd)
-	binaryResult   = packetBytes(1, []byte{1}, aColumn, []byte("\x00\x00\x05hello"), anEnd)
-	prepareResult  = packetBytes(1, []byte{0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0}, aColumn, aColumn)
-	errorResult    = packetBytes(1, mysqlwire.NewErr(1146, []byte("Table 'shop.nope' doesn't exist")).AppendTo(nil))
-	anOK           = packetBytes(1, okPacket())
-	fetchResult    = packetBytes(1, []byte("\x00\x00\x05hello"), anEnd)
-	pointSelect    = packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "SELECT c FROM sbtest1 WHERE id=50123"...))
-	errorStatement = packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "SELECT * FROM shop.nope WHERE id IN (1,2,3)"...))
-	executeOne     = packetBytes(0, []byte{byte(mysqlwire.ComStmtExecute), 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 0, 42, 0, 0, 0})
-	fetchOne       = packetBytes(0, []byte{byte(mysqlwire.ComStmtFetch), 1, 0, 0, 0, 10, 0, 0, 0})
-	aPing          = packetBytes(0, []byte{byte(mysqlwire.ComPing)})
+	textResult     = testscript.Packets(1, []byte{1}, testscript.Column, []byte("\x05hello"), []byte("\x05world"), testscript.End)
+	binaryResult   = testscript.Packets(1, []byte{1}, testscript.Column, []byte("\x00\x00\x05hello"), testscript.End)
+	prepareResult  = testscript.Packets(1, []byte{0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0}, testscript.Column, testscript.Column)
+	errorResult    = testscript.Packets(1, mysqlwire.NewErr(1146, []byte("Table 'shop.nope' doesn't exist")).AppendTo(nil))
+	fetchResult    = testscript.Packets(1, []byte("\x00\x00\x05hello"), testscript.End)
+	pointSelect    = testscript.Packets(0, append([]byte{byte(mysqlwire.ComQuery)}, "SELECT c FROM sbtest1 WHERE id=50123"...))
+	errorStatement = testscript.Packets(0, append([]byte{byte(mysqlwire.ComQuery)}, "SELECT * FROM shop.nope WHERE id IN (1,2,3)"...))
+	executeOne     = testscript.Packets(0, []byte{byte(mysqlwire.ComStmtExecute), 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 0, 42, 0, 0, 0})
+	fetchOne       = testscript.Packets(0, []byte{byte(mysqlwire.ComStmtFetch), 1, 0, 0, 0, 10, 0, 0, 0})
+	aPing          = testscript.Packets(0, []byte{byte(mysqlwire.ComPing)})
 )
 
 // cannedBackend selects its response by the command's first byte, without allocating.
 func cannedBackend(_ int, c *mysqlconn.Conn) {
-	if !scriptLogin(c) {
+	if !testscript.Login(c) {
 		return
 	}
 	for {
@@ -56,11 +45,11 @@ func cannedBackend(_ int, c *mysqlconn.Conn) {
 			return
 		}
 		b := c.Buffered()[:mysqlwire.HeaderLen+h.Len]
-		reply := anOK
+		reply := testscript.OKPacket
 		switch mysqlwire.Command(b[4]) {
 		case mysqlwire.ComQuery:
-			if string(b[5:]) == modesQuery {
-				reply = modesResult
+			if string(b[5:]) == testscript.ModesQuery {
+				reply = testscript.ModesResult
 			} else if reply = textResult; b[12] == '*' {
 				reply = errorResult
 			}
@@ -80,23 +69,6 @@ func cannedBackend(_ int, c *mysqlconn.Conn) {
 	}
 }
 
-// roundTrip sends a command and reads its response.
-func roundTrip(c *mysqlconn.Conn, command, want []byte) error {
-	if _, err := c.Write(command); err != nil {
-		return err
-	}
-	if err := c.Need(len(want)); err != nil {
-		return err
-	}
-	got := c.Buffered()
-	ok := string(got) == string(want)
-	c.Discard(len(got))
-	if !ok {
-		return errors.New("another answer than the backend gave")
-	}
-	return nil
-}
-
 // observed counts the records it observes.
 type observed struct{ records atomic.Uint64 }
 
@@ -113,10 +85,10 @@ func TestAllocs(t *testing.T) {
 	}
 	defer func() { must(t, log.Close(context.Background())) }()
 	var seen observed
-	g := startGateway(t, startScript(t, cannedBackend), func(o *Options) { o.Log, o.Observers = log, []Observer{&seen} })
-	c := mustConnect(t, g.addr).Conn
-	prepare := packetBytes(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "SELECT c FROM sbtest1 WHERE id=?"...))
-	if err := roundTrip(c, prepare, prepareResult); err != nil {
+	g := startGateway(t, testscript.Start(t, cannedBackend), func(o *gateway.Options) { o.Log, o.Observers = log, []gateway.Observer{&seen} })
+	c := testscript.MustConnect(t, g.addr).Conn
+	prepare := testscript.Packets(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "SELECT c FROM sbtest1 WHERE id=?"...))
+	if err := testscript.RoundTrip(c, prepare, prepareResult); err != nil {
 		t.Fatal(err)
 	}
 	before := log.Stats().Seq
@@ -129,17 +101,17 @@ func TestAllocs(t *testing.T) {
 		{"prepared", executeOne, binaryResult},
 		{"fetch", fetchOne, fetchResult},
 		{"error", errorStatement, errorResult},
-		{"ping", aPing, anOK},
+		{"ping", aPing, testscript.OKPacket},
 	} {
-		cases = append(cases, alloctest.Case{Name: k.name, Op: func() error { return roundTrip(c, k.command, k.want) }})
+		cases = append(cases, alloctest.Case{Name: k.name, Op: func() error { return testscript.RoundTrip(c, k.command, k.want) }})
 	}
 	alloctest.Run(t, cases)
-	must(t, g.opts.Planner.SetRules([]sqlplan.Rule{
+	must(t, g.planner.SetRules([]sqlplan.Rule{
 		{Name: "dry", Action: sqlplan.ActionBlock, Types: []sqlplan.Type{sqlplan.TypeSelect}, DryRun: true},
 		{Name: "all", Action: sqlplan.ActionAllow, Types: []sqlplan.Type{sqlplan.TypeSelect}},
 	}))
-	alloctest.Run(t, []alloctest.Case{{Name: "text, a dry run's hit", Op: func() error { return roundTrip(c, pointSelect, textResult) }}})
-	if hits := g.opts.Planner.RuleHits(); hits[0].Count < 2000 || hits[1].Count != 0 {
+	alloctest.Run(t, []alloctest.Case{{Name: "text, a dry run's hit", Op: func() error { return testscript.RoundTrip(c, pointSelect, textResult) }}})
+	if hits := g.planner.RuleHits(); hits[0].Count < 2000 || hits[1].Count != 0 {
 		t.Errorf("rule hits are %v", hits)
 	}
 	if log.Stats().Seq-before < 5*2000 {
@@ -158,8 +130,8 @@ func TestAllocsTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend := startScript(t, func(n int, c *mysqlconn.Conn) { cannedTLS(c, cert) })
-	g := startGateway(t, backend, func(o *Options) { o.Observers = nil })
+	backend := testscript.Start(t, func(n int, c *mysqlconn.Conn) { cannedTLS(c, cert) })
+	g := startGateway(t, backend, func(o *gateway.Options) { o.Observers = nil })
 	nc, err := net.Dial("tcp", g.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -172,14 +144,14 @@ func TestAllocsTLS(t *testing.T) {
 	const recordsRead = 4 // client, gateway twice, backend
 	alloctest.Run(t, []alloctest.Case{{
 		Name: "text", PerThousand: recordsRead * 1000,
-		Op: func() error { return roundTrip(c, pointSelect, textResult) },
+		Op: func() error { return testscript.RoundTrip(c, pointSelect, textResult) },
 	}})
 }
 
 func cannedTLS(c *mysqlconn.Conn, cert tls.Certificate) {
 	h := mysqlwire.Handshake{
 		ProtocolVersion: 10, ServerVersion: []byte("8.4.0-script"), ConnectionID: 7,
-		AuthData: []byte("12345678901234567890"), Capabilities: scriptCaps | mysqlwire.CapSSL, Charset: 45,
+		AuthData: []byte("12345678901234567890"), Capabilities: testscript.Capabilities | mysqlwire.CapSSL, Charset: 45,
 		Status: mysqlwire.StatusAutocommit, AuthPlugin: []byte("mysql_native_password"),
 	}
 	if c.WriteMessage(h.AppendTo(nil)) != nil {
@@ -193,14 +165,14 @@ func cannedTLS(c *mysqlconn.Conn, cert tls.Certificate) {
 		return
 	}
 	c.Upgrade(conn)
-	if _, err := c.ReadMessage(1 << 16); err != nil || c.WriteMessage(okPacket()) != nil {
+	if _, err := c.ReadMessage(1 << 16); err != nil || c.WriteMessage(testscript.OK()) != nil {
 		return
 	}
 	c.Seq = 0
 	if _, err := c.ReadMessage(1 << 16); err != nil { // modesQuery
 		return
 	}
-	if _, err := c.Write(modesResult); err != nil {
+	if _, err := c.Write(testscript.ModesResult); err != nil {
 		return
 	}
 	for c.Need(len(pointSelect)) == nil {
@@ -215,7 +187,7 @@ func tlsClient(c *mysqlconn.Conn) (*mysqlconn.Conn, error) {
 	if _, err := c.ReadMessage(1 << 16); err != nil {
 		return nil, err
 	}
-	caps := scriptCaps&^mysqlwire.CapConnectWithDB | mysqlwire.CapSSL
+	caps := testscript.Capabilities&^mysqlwire.CapConnectWithDB | mysqlwire.CapSSL
 	r := mysqlwire.SSLRequest{Capabilities: caps, MaxPacket: 1 << 24, Charset: 45}
 	if err := c.WriteMessage(r.AppendTo(nil)); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -24,9 +25,9 @@ func TestDefaultDeny(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
 	log, err := querylog.New(querylog.Options{Sinks: []querylog.SinkOptions{{Path: path}}})
 	must(t, err)
-	g := startGateway(t, s.Addr, func(o *Options) { o.Log = log })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Log = log })
 	rules := func(dry bool) {
-		must(t, g.opts.Planner.SetRules([]sqlplan.Rule{
+		must(t, g.planner.SetRules([]sqlplan.Rule{
 			{Name: "no-truncate", Action: sqlplan.ActionBlock, Types: []sqlplan.Type{sqlplan.TypeDDL}, DryRun: true},
 			{Name: "a", Action: sqlplan.ActionAllow, Tables: []string{s.Name + ".a"}, DryRun: dry},
 		}))
@@ -75,7 +76,7 @@ func TestDefaultDeny(t *testing.T) {
 }
 
 // ruleHits returns the metric of rule hits, by rule.
-func ruleHits(t *testing.T, s *Server) string {
+func ruleHits(t *testing.T, s *gateway.Server) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	must(t, r.Register(s.Collector()))

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -23,6 +23,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/server"
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -217,7 +219,7 @@ func TestLoginCachingSHA2(t *testing.T) {
 			t.Run(c.name+"/"+driver, func(t *testing.T) {
 				subject := &credentials{passwords: map[string]string{"tare": secret}}
 				back := startWiretap(t, startGoMySQL(t, conf, public, subject))
-				g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = c.mode, ClientTLSPreferred })
+				g := startGateway(t, back.addr, func(o *gateway.Options) { o.Backend.TLS, o.ClientTLS = c.mode, gateway.ClientTLSPreferred })
 				front := startWiretap(t, g.addr)
 				login := pingers(front.addr, c.client)[driver]
 
@@ -248,7 +250,7 @@ func TestLoginCachingSHA2(t *testing.T) {
 					t.Helper()
 					err := login(t.Context(), password)
 					n := errorOf(err).Number
-					if e, ok := serverError(err); ok {
+					if e, ok := testscript.ServerError(err); ok {
 						n = uint16(e.Number)
 					}
 					if n != 1045 {
@@ -282,13 +284,15 @@ func TestLoginCachingSHA2(t *testing.T) {
 func TestForeignPublicKey(t *testing.T) {
 	conf, public := goMySQLKey(t)
 	subject := &credentials{passwords: map[string]string{"tare": secret}}
-	g := startGateway(t, startGoMySQL(t, conf, public, subject), func(o *Options) { o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, ClientTLSPreferred })
+	g := startGateway(t, startGoMySQL(t, conf, public, subject), func(o *gateway.Options) {
+		o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, gateway.ClientTLSPreferred
+	})
 	key, err := mysqlconn.ParsePublicKey(public)
 	must(t, err)
 	_, err = mysqlconn.Dial(t.Context(), mysqlconn.Config{
 		Addr: g.addr, User: "tare", Password: secret, TLSMode: mysqlconn.TLSDisabled, ServerPublicKey: key,
 	})
-	if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "must ask for the public key") {
+	if e, ok := testscript.ServerError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "must ask for the public key") {
 		t.Errorf("got %v, want error 1045 that says what to do", err)
 	}
 }

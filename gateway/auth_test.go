@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -17,7 +17,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -179,7 +181,7 @@ func TestChangeUserMethods(t *testing.T) {
 				}
 			}
 			err = changeUser(t, c, testmysql.AppUser, "wrong", "")
-			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied ||
+			if e, ok := testscript.ServerError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied ||
 				!strings.HasPrefix(e.Message, "Access denied for user 'app'@'127.0.0.1' (using password: YES)") {
 				t.Errorf("wrong password: got %v, want MariaDB's own error 1045", err)
 			}
@@ -256,7 +258,7 @@ func asks(c *mysqlconn.Conn, packets ...[]byte) bool {
 			return false
 		}
 	}
-	return c.WriteMessage(okPacket()) == nil
+	return c.WriteMessage(testscript.OK()) == nil
 }
 
 // TestClearPasswords has a backend without TLS request the password of a client with TLS in every way: the
@@ -287,8 +289,8 @@ func TestClearPasswords(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			back := startWiretap(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
-				if b.WriteMessage(greeting()) != nil {
+			back := startWiretap(t, testscript.Start(t, func(_ int, b *mysqlconn.Conn) {
+				if b.WriteMessage(testscript.Greeting()) != nil {
 					return
 				}
 				if _, err := b.ReadMessage(1 << 16); err != nil {
@@ -296,12 +298,12 @@ func TestClearPasswords(t *testing.T) {
 				}
 				asks(b, c.says...)
 			}))
-			g := startGateway(t, back.addr, func(o *Options) {
+			g := startGateway(t, back.addr, func(o *gateway.Options) {
 				o.Backend.TLS = mysqlconn.TLSDisabled
 				o.DrainTimeout = 100 * time.Millisecond // the gateway lets the backend finish the login, which one does not
 			})
 			_, err := dialObedient(t, g.addr, c.plugin, c.response)
-			e, ok := serverError(err)
+			e, ok := testscript.ServerError(err)
 			switch {
 			case !ok:
 				t.Errorf("got %v, want a refusal", err)
@@ -325,19 +327,19 @@ func TestClearPasswordOnChangeUser(t *testing.T) {
 		{"the client sends it unasked", "mysql_clear_password", []byte(secret)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			back := startWiretap(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
-				if scriptLogin(b) && scriptCommand(b) != nil {
+			back := startWiretap(t, testscript.Start(t, func(_ int, b *mysqlconn.Conn) {
+				if testscript.Login(b) && testscript.Command(b) != nil {
 					asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte("mysql_clear_password")}.AppendTo(nil))
 				}
 			}))
-			g := startGateway(t, back.addr, func(o *Options) { o.Backend.TLS = mysqlconn.TLSDisabled })
+			g := startGateway(t, back.addr, func(o *gateway.Options) { o.Backend.TLS = mysqlconn.TLSDisabled })
 			client, err := dialObedient(t, g.addr, "mysql_native_password", nil)
 			must(t, err)
 			u := mysqlwire.ChangeUser{User: []byte("other"), AuthPlugin: []byte(c.plugin), AuthResponse: c.response, Charset: 45}
 			client.Seq = 0
 			must(t, client.WriteMessage(u.AppendTo(nil, client.caps)))
 			err = client.obey(t)
-			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method mysql_clear_password)") {
+			if e, ok := testscript.ServerError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method mysql_clear_password)") {
 				t.Errorf("got %v, want error 1045 that names the method", err)
 			}
 			if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {
@@ -354,7 +356,7 @@ func TestTransactionsEndWithLogins(t *testing.T) {
 	g := startGateway(t, s.Addr, nil)
 	c := raw(t, g, s, 0)
 	begin := func(i int) uint64 {
-		_, err := exec(t, c, "start transaction")
+		_, err := testscript.Exec(t, c, "start transaction")
 		must(t, err)
 		r, _, _ := g.records.wait(t, i)
 		return r.TransactionID
@@ -397,9 +399,9 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 		RingBytes: -1, OriginalText: true, Sinks: []querylog.SinkOptions{{Name: "test", Writer: &queries}},
 	})
 	must(t, err)
-	talkative := func(mode mysqlconn.TLSMode) func(*Options) {
-		return func(o *Options) {
-			o.Backend.TLS, o.ClientTLS, o.Log = mode, ClientTLSPreferred, log
+	talkative := func(mode mysqlconn.TLSMode) func(*gateway.Options) {
+		return func(o *gateway.Options) {
+			o.Backend.TLS, o.ClientTLS, o.Log = mode, gateway.ClientTLSPreferred, log
 			o.Diag = slog.New(slog.NewTextHandler(&diag, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
 	}
@@ -443,7 +445,7 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 			}
 		}
 	}
-	g = start(startScript(t, func(_ int, b *mysqlconn.Conn) { scriptServe(b) }), mysqlconn.TLSDisabled)
+	g = start(testscript.Start(t, func(_ int, b *mysqlconn.Conn) { testscript.Serve(b) }), mysqlconn.TLSDisabled)
 	if _, err := dialObedient(t, g.addr, "mysql_clear_password", []byte(secret)); err == nil {
 		t.Error("a password in clear was passed on")
 	}

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -66,7 +68,7 @@ func dialAs(t *testing.T, addr, user string, mode mysqlconn.TLSMode, certs ...tl
 func TestRequireSSL(t *testing.T) {
 	secureServers(t, func(t *testing.T, s *testmysql.Server) {
 		must(t, s.Exec("SET GLOBAL require_secure_transport = ON"))
-		own, ok := serverError(dialAs(t, s.Addr, testmysql.AppUser, mysqlconn.TLSDisabled))
+		own, ok := testscript.ServerError(dialAs(t, s.Addr, testmysql.AppUser, mysqlconn.TLSDisabled))
 		must(t, s.Exec("SET GLOBAL require_secure_transport = OFF"))
 		if !ok || own.Number != mysqlwire.ErrnoAccessDenied && own.Number != mysqlwire.ErrnoSecureTransport {
 			t.Fatalf("the server refuses a client without TLS by %v", own)
@@ -74,34 +76,34 @@ func TestRequireSSL(t *testing.T) {
 		for _, c := range []struct {
 			name       string
 			backend    mysqlconn.TLSMode
-			client     ClientTLSMode
+			client     gateway.ClientTLSMode
 			plain, tls mysqlwire.Errno // outcome of the login without and with TLS; 0: it succeeds
 		}{
 			{"mirror", mysqlconn.TLSPreferred, "", mysqlwire.ErrnoAccessDenied, 0},
 			{"backend required", mysqlconn.TLSRequired, "", mysqlwire.ErrnoSecureTransport, 0},
 			{"backend verified", mysqlconn.TLSVerifyIdentity, "", mysqlwire.ErrnoSecureTransport, 0},
-			{"mirror, client required", mysqlconn.TLSPreferred, ClientTLSRequired, mysqlwire.ErrnoSecureTransport, 0},
-			{"explicitly preferred", mysqlconn.TLSRequired, ClientTLSPreferred, 0, 0}, // the server cannot see that the client has no TLS
-			{"explicitly off", mysqlconn.TLSRequired, ClientTLSOff, 0, 1},
-			{"backend off, client required", mysqlconn.TLSDisabled, ClientTLSRequired, mysqlwire.ErrnoSecureTransport, mysqlwire.ErrnoAccessDenied},
+			{"mirror, client required", mysqlconn.TLSPreferred, gateway.ClientTLSRequired, mysqlwire.ErrnoSecureTransport, 0},
+			{"explicitly preferred", mysqlconn.TLSRequired, gateway.ClientTLSPreferred, 0, 0}, // the server cannot see that the client has no TLS
+			{"explicitly off", mysqlconn.TLSRequired, gateway.ClientTLSOff, 0, 1},
+			{"backend off, client required", mysqlconn.TLSDisabled, gateway.ClientTLSRequired, mysqlwire.ErrnoSecureTransport, mysqlwire.ErrnoAccessDenied},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				g := startGateway(t, s.Addr, func(o *Options) {
+				g := startGateway(t, s.Addr, func(o *gateway.Options) {
 					o.Backend.TLS, o.Backend.CAs, o.ClientTLS = c.backend, s.CA, c.client
 				})
 				err := dialAs(t, g.addr, "secure", mysqlconn.TLSDisabled)
 				checkErrno(t, "without TLS", err, c.plain)
-				if e, ok := serverError(err); ok && c.plain == mysqlwire.ErrnoSecureTransport {
+				if e, ok := testscript.ServerError(err); ok && c.plain == mysqlwire.ErrnoSecureTransport {
 					if e.State != "HY000" || !strings.HasPrefix(e.Message, "Connections using insecure transport are prohibited") {
 						t.Errorf("refused by %v, a server refuses by %v", e, own)
 					}
-					if n := g.metrics.refusedInsecure.Load(); n != 1 {
+					if n := g.metric(t, "tare_connections_refused_total", "insecure-transport"); n != 1 {
 						t.Errorf("%d refusals are counted, want 1", n)
 					}
 				}
 				err = dialAs(t, g.addr, "secure", mysqlconn.TLSRequired)
-				if c.client == ClientTLSOff {
-					if _, ok := serverError(err); ok || err == nil {
+				if c.client == gateway.ClientTLSOff {
+					if _, ok := testscript.ServerError(err); ok || err == nil {
 						t.Errorf("with TLS, which is not offered: got %v", err)
 					}
 					return
@@ -116,7 +118,7 @@ func TestRequireSSL(t *testing.T) {
 
 func checkErrno(t *testing.T, what string, err error, want mysqlwire.Errno) {
 	t.Helper()
-	e, ok := serverError(err)
+	e, ok := testscript.ServerError(err)
 	if want == 0 && err != nil || want != 0 && (!ok || e.Number != want) {
 		t.Errorf("%s: got %v, want error %d", what, err, want)
 	}
@@ -125,15 +127,17 @@ func checkErrno(t *testing.T, what string, err error, want mysqlwire.Errno) {
 // TestRequiredWithoutBackendTLS requires TLS of clients in front of a backend without: the gateway cannot
 // mirror TLS and returns an error.
 func TestRequiredWithoutBackendTLS(t *testing.T) {
-	back := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
-	g := startGateway(t, back, func(o *Options) { o.ClientTLS = ClientTLSRequired })
-	_, err := connect(t, g.addr)
-	if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "use --backend-tls off") {
+	back := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
+	g := startGateway(t, back, func(o *gateway.Options) { o.ClientTLS = gateway.ClientTLSRequired })
+	_, err := testscript.Connect(t, g.addr)
+	if e, ok := testscript.ServerError(err); !ok || !strings.Contains(e.Message, "use --backend-tls off") {
 		t.Errorf("got %v, want the reason and what to do", err)
 	}
-	g = startGateway(t, back, func(o *Options) { o.ClientTLS, o.Backend.TLS = ClientTLSRequired, mysqlconn.TLSDisabled })
+	g = startGateway(t, back, func(o *gateway.Options) {
+		o.ClientTLS, o.Backend.TLS = gateway.ClientTLSRequired, mysqlconn.TLSDisabled
+	})
 	must(t, dialAs(t, g.addr, "app", mysqlconn.TLSRequired))
-	_, err = connect(t, g.addr)
+	_, err = testscript.Connect(t, g.addr)
 	checkErrno(t, "without TLS", err, mysqlwire.ErrnoSecureTransport)
 }
 
@@ -182,7 +186,7 @@ func TestClientCertificates(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithTLS())
 	old, fresh := newIssuer(t), newIssuer(t)
 	hour := time.Now().Add(time.Hour)
-	g := startGateway(t, s.Addr, func(o *Options) { o.ClientTLS, o.ClientCAs = ClientTLSVerify, old.pool() })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.ClientTLS, o.ClientCAs = gateway.ClientTLSVerify, old.pool() })
 	login := func(certs ...tls.Certificate) error {
 		return dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSRequired, certs...)
 	}
@@ -204,7 +208,7 @@ func TestClientCertificates(t *testing.T) {
 			t.Errorf("certificate: %s: the client reads %v", c.name, err)
 		}
 	}
-	if n := g.metrics.refusedCertificate.Load(); n != uint64(len(refused)) {
+	if n := g.metric(t, "tare_connections_refused_total", "client-certificate"); n != uint64(len(refused)) {
 		t.Errorf("%d refusals are counted, want %d", n, len(refused))
 	}
 	checkErrno(t, "without TLS", dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSDisabled), mysqlwire.ErrnoSecureTransport)
@@ -231,9 +235,9 @@ func TestClientCertificates(t *testing.T) {
 // TestBackendCAsReload replaces the authorities for verifying the backend.
 func TestBackendCAsReload(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithTLS())
-	g := startGateway(t, s.Addr, func(o *Options) { o.Backend.TLS, o.Backend.CAs = mysqlconn.TLSVerifyCA, newIssuer(t).pool() })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Backend.TLS, o.Backend.CAs = mysqlconn.TLSVerifyCA, newIssuer(t).pool() })
 	err := dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSRequired)
-	if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "certificate") {
+	if e, ok := testscript.ServerError(err); !ok || !strings.Contains(e.Message, "certificate") {
 		t.Errorf("got %v: a client on TLS reads why the backend's TLS failed", err)
 	}
 	must(t, g.SetCertificates(nil, nil, s.CA))
@@ -247,18 +251,18 @@ func TestUnixSocketClients(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		backend mysqlconn.TLSMode
-		client  ClientTLSMode
+		client  gateway.ClientTLSMode
 		want    mysqlwire.Errno
 	}{
 		{"mirror", mysqlconn.TLSPreferred, "", 0},
 		{"backend required", mysqlconn.TLSRequired, "", 0},
-		{"backend off", mysqlconn.TLSDisabled, ClientTLSRequired, 0},
-		{"verify", mysqlconn.TLSRequired, ClientTLSVerify, mysqlwire.ErrnoAccessDenied},
+		{"backend off", mysqlconn.TLSDisabled, gateway.ClientTLSRequired, 0},
+		{"verify", mysqlconn.TLSRequired, gateway.ClientTLSVerify, mysqlwire.ErrnoAccessDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			subject := &credentials{passwords: map[string]string{"tare": secret}}
 			back := startWiretap(t, startGoMySQL(t, conf, public, subject))
-			g := startGateway(t, back.addr, func(o *Options) {
+			g := startGateway(t, back.addr, func(o *gateway.Options) {
 				o.Backend.TLS, o.ClientTLS, o.ClientCAs = c.backend, c.client, x509.NewCertPool()
 			})
 			path := filepath.Join(t.TempDir(), "s")
@@ -271,7 +275,7 @@ func TestUnixSocketClients(t *testing.T) {
 					if err != nil {
 						return
 					}
-					g.accept(nc)
+					g.Accept(nc)
 				}
 			})
 			for range 2 { // by full authentication, then by the fast path
@@ -297,10 +301,10 @@ func TestClearMethodsOfPlainClients(t *testing.T) {
 	cert, err := mysqlconn.SelfSignedCertificate()
 	must(t, err)
 	for _, method := range []string{"mysql_clear_password", "sha256_password", "dialog"} {
-		back := startScript(t, func(_ int, b *mysqlconn.Conn) {
+		back := testscript.Start(t, func(_ int, b *mysqlconn.Conn) {
 			h := mysqlwire.Handshake{
 				ProtocolVersion: 10, ServerVersion: []byte("8.4.0-script"), AuthData: []byte("12345678901234567890"),
-				Capabilities: scriptCaps | mysqlwire.CapSSL, Charset: 45, AuthPlugin: []byte("mysql_native_password"),
+				Capabilities: testscript.Capabilities | mysqlwire.CapSSL, Charset: 45, AuthPlugin: []byte("mysql_native_password"),
 			}
 			if b.WriteMessage(h.AppendTo(nil)) != nil {
 				return
@@ -317,8 +321,10 @@ func TestClearMethodsOfPlainClients(t *testing.T) {
 				asks(b, mysqlwire.AuthSwitchRequest{Plugin: []byte(method), Data: []byte("abcdefghijklmnopqrst\x00")}.AppendTo(nil))
 			}
 		})
-		g := startGateway(t, back, func(o *Options) { o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, ClientTLSPreferred })
-		_, err := connect(t, g.addr)
+		g := startGateway(t, back, func(o *gateway.Options) {
+			o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, gateway.ClientTLSPreferred
+		})
+		_, err := testscript.Connect(t, g.addr)
 		checkErrno(t, method, err, mysqlwire.ErrnoSecureTransport)
 		if err != nil && !strings.Contains(err.Error(), method) {
 			t.Errorf("got %v, which does not name the method", err)

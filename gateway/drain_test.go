@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -16,9 +18,9 @@ import (
 // statement: the first is closed immediately, the others when they finish.
 func TestDrain(t *testing.T) {
 	s := testmysql.Shared(t)
-	g := startGateway(t, s.Addr, func(o *Options) { o.DrainTimeout = 20 * time.Second })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.DrainTimeout = 20 * time.Second })
 	idle, open, running := raw(t, g, s, 0), raw(t, g, s, 0), raw(t, g, s, 0)
-	if _, err := exec(t, open, "begin"); err != nil {
+	if _, err := testscript.Exec(t, open, "begin"); err != nil {
 		t.Fatal(err)
 	}
 	result := make(chan error, 1)
@@ -34,16 +36,16 @@ func TestDrain(t *testing.T) {
 	if err := testwait.Receive(t, "the running statement's result", result); err != nil {
 		t.Errorf("the running statement: %v", err)
 	}
-	if _, err := exec(t, open, "select 1"); err != nil {
+	if _, err := testscript.Exec(t, open, "select 1"); err != nil {
 		t.Errorf("a statement of the open transaction: %v", err)
 	}
-	if _, err := exec(t, open, "commit"); err != nil {
+	if _, err := testscript.Exec(t, open, "commit"); err != nil {
 		t.Errorf("the open transaction's commit: %v", err)
 	}
 	if n := testwait.Receive(t, "Shutdown to return", ended); n != 0 {
 		t.Errorf("Shutdown ended %d sessions, want 0", n)
 	}
-	if _, err := connect(t, g.addr); err == nil {
+	if _, err := testscript.Connect(t, g.addr); err == nil {
 		t.Error("a client was let in after Shutdown")
 	}
 }
@@ -64,9 +66,9 @@ func wantShutdown(t *testing.T, subject string, c *mysqlconn.Client) {
 // reason.
 func TestDrainLimit(t *testing.T) {
 	s := testmysql.Shared(t)
-	g := startGateway(t, s.Addr, func(o *Options) { o.DrainTimeout = 100 * time.Millisecond })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.DrainTimeout = 100 * time.Millisecond })
 	open, running := raw(t, g, s, 0), raw(t, g, s, 0)
-	if _, err := exec(t, open, "begin"); err != nil {
+	if _, err := testscript.Exec(t, open, "begin"); err != nil {
 		t.Fatal(err)
 	}
 	result := make(chan error, 1)
@@ -78,7 +80,7 @@ func TestDrainLimit(t *testing.T) {
 	if n := g.Shutdown(context.Background()); n != 2 {
 		t.Errorf("Shutdown ended %d sessions, want 2", n)
 	}
-	if e, ok := serverError(testwait.Receive(t, "the running statement's result", result)); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "--drain-timeout") {
+	if e, ok := testscript.ServerError(testwait.Receive(t, "the running statement's result", result)); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "--drain-timeout") {
 		t.Errorf("the running statement got %v, want error 1053 that names --drain-timeout", e)
 	}
 	wantShutdown(t, "the open transaction", open)
@@ -86,7 +88,7 @@ func TestDrainLimit(t *testing.T) {
 
 func TestIdleTimeout(t *testing.T) {
 	s := testmysql.Shared(t)
-	g := startGateway(t, s.Addr, func(o *Options) { o.IdleTimeout = 50 * time.Millisecond })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.IdleTimeout = 50 * time.Millisecond })
 	c := raw(t, g, s, 0)
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	c.Seq = 0

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -29,8 +30,8 @@ const (
 
 // heavies are the kinds of sessions that could delay the others of their loop.
 func heavies() []heavy {
-	insert := insertPackets(heavyStatement)
-	send := func(c *mysqlconn.Client) error { return roundTrip(c.Conn, insert, anOK) }
+	insert := testscript.Insert(heavyStatement)
+	send := func(c *mysqlconn.Client) error { return testscript.RoundTrip(c.Conn, insert, testscript.OKPacket) }
 	n := 0
 	return []heavy{
 		{"a long result", 1 << 20, func(c *mysqlconn.Client) error { return readResult(c.Conn, heavyResult) }},
@@ -39,25 +40,25 @@ func heavies() []heavy {
 		{"plan misses", 1 << 20, func(c *mysqlconn.Client) error {
 			n++
 			columns := strings.Repeat(fmt.Sprintf("column_%d + 1, ", n), 1500)
-			return roundTrip(c.Conn, packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "INSERT INTO t SELECT "+columns+"1 FROM t"...)), anOK)
+			return testscript.RoundTrip(c.Conn, testscript.Packets(0, append([]byte{byte(mysqlwire.ComQuery)}, "INSERT INTO t SELECT "+columns+"1 FROM t"...)), testscript.OKPacket)
 		}},
 	}
 }
 
 // readResult requests a result of a size, and reads it.
 func readResult(c *mysqlconn.Conn, size int) error {
-	if _, err := c.Write(packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "select long"...))); err != nil {
+	if _, err := c.Write(testscript.Packets(0, append([]byte{byte(mysqlwire.ComQuery)}, "select long"...))); err != nil {
 		return err
 	}
 	var end []byte // the last bytes, which arrive in one read or in several
-	for read := 0; read < size || !bytes.Equal(end, anEnd); {
+	for read := 0; read < size || !bytes.Equal(end, testscript.End); {
 		if err := c.Fill(); err != nil {
 			return err
 		}
 		b := c.Buffered()
 		read += len(b)
-		end = append(end, b[max(len(b)-len(anEnd), 0):]...)
-		end = end[max(len(end)-len(anEnd), 0):]
+		end = append(end, b[max(len(b)-len(testscript.End), 0):]...)
+		end = end[max(len(end)-len(testscript.End), 0):]
 		c.Discard(len(b))
 	}
 	return nil
@@ -65,13 +66,13 @@ func readResult(c *mysqlconn.Conn, size int) error {
 
 // heavyBackend responds to "select long" with heavyResult bytes of rows, and to all else with OK.
 func heavyBackend(n int, c *mysqlconn.Conn) {
-	row := packetBytes(0, bytes.Repeat([]byte("\xfa0123456789"), 1000))
+	row := testscript.Packets(0, bytes.Repeat([]byte("\xfa0123456789"), 1000))
 	var rows []byte
 	for range 250 { // a number of packets whose sequence numbers repeat with 256
 		rows = append(rows, row...)
 	}
 	long := func() error {
-		head := packetBytes(1, []byte{1}, aColumn)
+		head := testscript.Packets(1, []byte{1}, testscript.Column)
 		if _, err := c.Write(head); err != nil {
 			return err
 		}
@@ -85,8 +86,8 @@ func heavyBackend(n int, c *mysqlconn.Conn) {
 				return err
 			}
 		}
-		end := bytes.Clone(anEnd)
-		_, err := c.Write(packetBytes(seq, end))
+		end := bytes.Clone(testscript.End)
+		_, err := c.Write(testscript.Packets(seq, end))
 		return err
 	}
 	serveHeavy(c, long)
@@ -94,7 +95,7 @@ func heavyBackend(n int, c *mysqlconn.Conn) {
 
 // serveHeavy reads commands of any length.
 func serveHeavy(c *mysqlconn.Conn, long func() error) {
-	if !scriptLogin(c) {
+	if !testscript.Login(c) {
 		return
 	}
 	for c.Need(mysqlwire.HeaderLen) == nil {
@@ -113,13 +114,13 @@ func serveHeavy(c *mysqlconn.Conn, long func() error) {
 		var err error
 		switch {
 		case strings.HasPrefix(modesQuery, string(start[1:])) && len(start) > 1:
-			_, err = c.Write(modesResult)
+			_, err = c.Write(testscript.ModesResult)
 		case string(start[1:]) == "select long":
 			err = long()
 		case mysqlwire.Command(start[0]) == mysqlwire.ComQuit:
 			return
 		default:
-			_, err = c.Write(anOK)
+			_, err = c.Write(testscript.OKPacket)
 		}
 		if err != nil {
 			return
@@ -140,7 +141,7 @@ func (s *session) work() int {
 	return n
 }
 
-func onlySession(g *rig) (only *session) {
+func onlySession(g *inner) (only *session) {
 	g.registry.mu.Lock()
 	defer g.registry.mu.Unlock()
 	for s := range g.registry.sessions {
@@ -159,17 +160,17 @@ func TestWorkOfASessionIsBounded(t *testing.T) {
 			continue // TestPlanMissLeavesItsLoop
 		}
 		t.Run(strings.ReplaceAll(h.name, " ", "-"), func(t *testing.T) {
-			g := startGateway(t, startScript(t, heavyBackend), func(o *Options) {
+			g := startInner(t, testscript.Start(t, heavyBackend), func(o *Options) {
 				o.Loops, o.Observers, o.StatementMemory = 1, nil, h.memory
 			})
 			if g.loops.Loops() == 0 {
 				t.Skip("no loops on this platform")
 			}
-			c := mustConnect(t, g.addr)
-			idle(t, g) // on the loop
+			c := testscript.MustConnect(t, g.addr)
+			awaitIdle(t, g) // on the loop
 			heavy := onlySession(g)
 			stop, stopped := make(chan struct{}), make(chan [2]int, 1)
-			must(t, g.loops.Go(func(task *netloop.Task) {
+			err := g.loops.Go(func(task *netloop.Task) {
 				longest, turns, last := 0, 0, heavy.work()
 				for {
 					select {
@@ -186,8 +187,13 @@ func TestWorkOfASessionIsBounded(t *testing.T) {
 					}
 					last = now
 				}
-			}, func(*netloop.Conn) {}))
-			must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+			}, func(*netloop.Conn) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
 			for range 2 {
 				if err := h.run(c); err != nil {
 					t.Fatal(err)
@@ -209,16 +215,16 @@ func TestWorkOfASessionIsBounded(t *testing.T) {
 // TestPlanMissLeavesItsLoop parses statements without a plan, digests long ones, and searches the first for reads of
 // diagnostics: between the statement's arrival and its record other tasks of the loop get turns.
 func TestPlanMissLeavesItsLoop(t *testing.T) {
-	g := startGateway(t, startScript(t, heavyBackend), func(o *Options) { o.Loops, o.Observers, o.StatementMemory = 1, nil, 16_777_214 })
+	g := startInner(t, testscript.Start(t, heavyBackend), func(o *Options) { o.Loops, o.Observers, o.StatementMemory = 1, nil, 16_777_214 })
 	if g.loops.Loops() == 0 {
 		t.Skip("no loops on this platform")
 	}
-	c := mustConnect(t, g.addr)
-	idle(t, g) // on the loop
+	c := testscript.MustConnect(t, g.addr)
+	awaitIdle(t, g) // on the loop
 	busy := onlySession(g)
 	type seen struct{ searching, digesting, planning int }
 	stop, stopped := make(chan struct{}), make(chan seen, 1)
-	must(t, g.loops.Go(func(task *netloop.Task) {
+	err := g.loops.Go(func(task *netloop.Task) {
 		var n seen
 		for {
 			select {
@@ -240,8 +246,13 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 				}
 			}
 		}
-	}, func(*netloop.Conn) {}))
-	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	}, func(*netloop.Conn) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	for _, h := range heavies()[2:] {
 		for range 3 {
 			if err := h.run(c); err != nil {
@@ -262,10 +273,10 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 func BenchmarkNeighbour(b *testing.B) {
 	for _, h := range heavies() {
 		b.Run(strings.ReplaceAll(h.name, " ", "-"), func(b *testing.B) {
-			g := startGateway(b, startScript(b, heavyBackend), func(o *Options) {
+			g := startInner(b, testscript.Start(b, heavyBackend), func(o *Options) {
 				o.Loops, o.Observers, o.StatementMemory = 1, nil, h.memory
 			})
-			c := mustConnect(b, g.addr)
+			c := testscript.MustConnect(b, g.addr)
 			testwait.Equal(b, "the session to be on its loop", phaseIdle, func() uint32 { return onlySession(g).phase.Load() })
 			busy := onlySession(g)
 			if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -44,7 +46,7 @@ func TestBackendFaults(t *testing.T) {
 			false, mysqlwire.ErrnoNetRead, "read the greeting: unexpected EOF",
 		},
 		{
-			"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(greeting()) },
+			"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(testscript.Greeting()) },
 			false, mysqlwire.ErrnoNetRead, "out of order",
 		},
 		{
@@ -55,16 +57,16 @@ func TestBackendFaults(t *testing.T) {
 			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
 		}, false, mysqlwire.ErrnoHostBlocked, "backend refused the connection with error 1129: see Tare's log"},
 		{"closes after its greeting", func(c *mysqlconn.Conn) {
-			_ = c.WriteMessage(greeting())
+			_ = c.WriteMessage(testscript.Greeting())
 			_, _ = c.ReadMessage(1 << 16)
 		}, false, mysqlwire.ErrnoNetRead, "during authentication: it closed the connection"},
 		{"never answers the login", func(c *mysqlconn.Conn) {
-			_ = c.WriteMessage(greeting())
+			_ = c.WriteMessage(testscript.Greeting())
 			_, _ = c.ReadMessage(1 << 16)
 			_, _ = c.ReadMessage(1 << 16)
 		}, false, mysqlwire.ErrnoNetRead, "no response within 2s (--handshake-timeout)"},
 		{"asks without end", func(c *mysqlconn.Conn) {
-			_ = c.WriteMessage(greeting())
+			_ = c.WriteMessage(testscript.Greeting())
 			for {
 				if _, err := c.ReadMessage(1 << 16); err != nil {
 					return
@@ -75,57 +77,57 @@ func TestBackendFaults(t *testing.T) {
 			}
 		}, false, 0, ""}, // the client may give up first
 		{
-			"closes instead of answering", func(c *mysqlconn.Conn) { scriptCommand(c) }, true,
+			"closes instead of answering", func(c *mysqlconn.Conn) { testscript.Command(c) }, true,
 			mysqlwire.ErrnoNetRead, "during Query: it closed the connection",
 		},
 		{"answers out of order", func(c *mysqlconn.Conn) {
-			scriptCommand(c)
+			testscript.Command(c)
 			c.Seq = 9
-			_ = c.WriteMessage(okPacket())
+			_ = c.WriteMessage(testscript.OK())
 		}, true, mysqlwire.ErrnoMalformedPacket, "out of order"},
 		{"answers nothing in a packet", func(c *mysqlconn.Conn) {
-			scriptCommand(c)
+			testscript.Command(c)
 			_ = c.WriteMessage(nil)
 		}, true, mysqlwire.ErrnoMalformedPacket, "unexpected mysql packet"},
 		{"closes after the column count", func(c *mysqlconn.Conn) {
-			scriptCommand(c)
+			testscript.Command(c)
 			rows(c, []byte{2}, column)
 		}, true, mysqlwire.ErrnoNetRead, "it closed the connection"},
 		{"closes among the rows", func(c *mysqlconn.Conn) {
-			scriptCommand(c)
+			testscript.Command(c)
 			rows(c, []byte{1}, column, []byte{1, 'a'}, []byte{1, 'b'})
 		}, true, mysqlwire.ErrnoNetRead, "it closed the connection"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			backend := startScript(t, func(n int, conn *mysqlconn.Conn) {
+			backend := testscript.Start(t, func(n int, conn *mysqlconn.Conn) {
 				switch {
 				case n != 1:
-					scriptServe(conn)
-				case !c.login || scriptLogin(conn):
+					testscript.Serve(conn)
+				case !c.login || testscript.Login(conn):
 					c.script(conn)
 				}
 			})
-			g := startGateway(t, backend, func(o *Options) {
+			g := startGateway(t, backend, func(o *gateway.Options) {
 				if strings.Contains(c.text, "--handshake-timeout") {
 					o.HandshakeTimeout = 2 * time.Second // the other logins have to finish within it
 				}
 			})
-			other := mustConnect(t, g.addr)
-			faulty, err := connect(t, g.addr)
+			other := testscript.MustConnect(t, g.addr)
+			faulty, err := testscript.Connect(t, g.addr)
 			if c.login {
 				if err != nil {
 					t.Fatalf("login: %v", err)
 				}
-				_, err = exec(t, faulty, "select 1")
+				_, err = testscript.Exec(t, faulty, "select 1")
 			}
-			if got, ok := serverError(err); c.errno == 0 && err == nil || c.errno != 0 && (!ok || got.Number != c.errno || !strings.Contains(got.Message, c.text)) {
+			if got, ok := testscript.ServerError(err); c.errno == 0 && err == nil || c.errno != 0 && (!ok || got.Number != c.errno || !strings.Contains(got.Message, c.text)) {
 				t.Errorf("got %v, want error %d with %q", err, c.errno, c.text)
 			}
-			if _, err := exec(t, other, "select 2"); err != nil {
+			if _, err := testscript.Exec(t, other, "select 2"); err != nil {
 				t.Errorf("the other session: %v", err)
 			}
-			if _, err := exec(t, mustConnect(t, g.addr), "select 3"); err != nil {
+			if _, err := testscript.Exec(t, testscript.MustConnect(t, g.addr), "select 3"); err != nil {
 				t.Errorf("the next session: %v", err)
 			}
 		})
@@ -135,8 +137,8 @@ func TestBackendFaults(t *testing.T) {
 func TestBackendDown(t *testing.T) {
 	const down = "127.0.0.1:1"
 	g := startGateway(t, down, nil)
-	_, err := connect(t, g.addr)
-	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoNetRead ||
+	_, err := testscript.Connect(t, g.addr)
+	if got, ok := testscript.ServerError(err); !ok || got.Number != mysqlwire.ErrnoNetRead ||
 		strings.Contains(got.Message, down) || !strings.Contains(got.Message, "connection refused") {
 		t.Errorf("got %v, want error 1158 that names the reason and not the backend", err)
 	}
@@ -145,14 +147,14 @@ func TestBackendDown(t *testing.T) {
 // TestBackendBreaksOffRow truncates a row: an error packet cannot follow, so the connection is closed, and
 // the record has the error.
 func TestBackendBreaksOffRow(t *testing.T) {
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
-		if scriptLogin(c) && scriptCommand(c) != nil {
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
+		if testscript.Login(c) && testscript.Command(c) != nil {
 			_, _ = c.Write([]byte{1, 0, 0, 1, 1, 4, 0, 0, 2, 3, 'd', 'e', 'f', 100, 0, 0, 3, 99, 'a'})
 		}
 	})
 	g := startGateway(t, backend, nil)
-	c := mustConnect(t, g.addr)
-	if _, err := exec(t, c, "select 1"); err == nil {
+	c := testscript.MustConnect(t, g.addr)
+	if _, err := testscript.Exec(t, c, "select 1"); err == nil {
 		t.Error("half a row passed for an answer")
 	}
 	if rec, _, text := g.records.wait(t, 0); rec.ErrorNumber != uint16(mysqlwire.ErrnoNetRead) || !strings.Contains(text, "lost backend") {
@@ -163,7 +165,7 @@ func TestBackendBreaksOffRow(t *testing.T) {
 // rawLogin logs in and returns the connection for arbitrary bytes.
 func rawLogin(t *testing.T, addr string) *mysqlconn.Conn {
 	t.Helper()
-	c := mustConnect(t, addr)
+	c := testscript.MustConnect(t, addr)
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	c.Seq = 0
 	return c.Conn
@@ -172,8 +174,8 @@ func rawLogin(t *testing.T, addr string) *mysqlconn.Conn {
 // TestClientFaults has clients break the protocol: each receives an error or is disconnected, without effect
 // on others.
 func TestClientFaults(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
-	other := mustConnect(t, g.addr)
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }), nil)
+	other := testscript.MustConnect(t, g.addr)
 	for _, c := range []struct {
 		name  string
 		bytes []byte
@@ -204,7 +206,7 @@ func TestClientFaults(t *testing.T) {
 		_, _ = conn.Write([]byte{100, 0, 0, 0, byte(mysqlwire.ComQuery), 's'})
 		conn.Close()
 	})
-	if _, err := exec(t, other, "select 1"); err != nil {
+	if _, err := testscript.Exec(t, other, "select 1"); err != nil {
 		t.Errorf("the other session: %v", err)
 	}
 }
@@ -212,7 +214,7 @@ func TestClientFaults(t *testing.T) {
 // TestClientNoise sends random bytes to the gateway before and after a login. The outcome for that client
 // does not matter, but the gateway must serve the next one.
 func TestClientNoise(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }), nil)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range 200 {
 		var nc net.Conn
@@ -236,14 +238,14 @@ func TestClientNoise(t *testing.T) {
 		_, _ = nc.Write(noise)
 		nc.Close()
 	}
-	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
+	if _, err := testscript.Exec(t, testscript.MustConnect(t, g.addr), "select 1"); err != nil {
 		t.Errorf("after the noise: %v", err)
 	}
 }
 
 func TestHandshakeTimeout(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }),
-		func(o *Options) { o.HandshakeTimeout = 500 * time.Millisecond })
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }),
+		func(o *gateway.Options) { o.HandshakeTimeout = 500 * time.Millisecond })
 	nc, err := net.Dial("tcp", g.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -261,11 +263,11 @@ func TestHandshakeTimeout(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }),
-		func(o *Options) { o.MaxConnections, o.MaxUserConnections = 3, 2 })
-	first, second := mustConnect(t, g.addr), mustConnect(t, g.addr)
-	_, err := connect(t, g.addr)
-	if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoTooManyUserConnections || got.State != "42000" {
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }),
+		func(o *gateway.Options) { o.MaxConnections, o.MaxUserConnections = 3, 2 })
+	first, second := testscript.MustConnect(t, g.addr), testscript.MustConnect(t, g.addr)
+	_, err := testscript.Connect(t, g.addr)
+	if got, ok := testscript.ServerError(err); !ok || got.Number != mysqlwire.ErrnoTooManyUserConnections || got.State != "42000" {
 		t.Errorf("third connection of a user: %v, want error 1203 (42000)", err)
 	}
 	testwait.Equal(t, "the refused session to end", 2, g.Sessions)
@@ -276,35 +278,35 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer third.Close()
-	if _, err = connect(t, g.addr); err == nil {
+	if _, err = testscript.Connect(t, g.addr); err == nil {
 		t.Error("a fourth connection was let in")
-	} else if got, ok := serverError(err); !ok || got.Number != mysqlwire.ErrnoTooManyConnections {
+	} else if got, ok := testscript.ServerError(err); !ok || got.Number != mysqlwire.ErrnoTooManyConnections {
 		t.Errorf("fourth connection: %v, want error 1040", err)
 	}
 	first.Close()
 	second.Close()
 	testwait.Equal(t, "two sessions to end", 1, g.Sessions)
-	mustConnect(t, g.addr)
+	testscript.MustConnect(t, g.addr)
 }
 
 // TestRules refuses statements by rule: after a short one the session continues; a long one never reaches the
 // backend completely.
 func TestRules(t *testing.T) {
 	got := make(chan string, 10)
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
-		if !scriptLogin(c) {
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
+		if !testscript.Login(c) {
 			return
 		}
-		for p := scriptCommand(c); p != nil; p = scriptCommand(c) {
-			if string(p[1:]) != modesQuery {
+		for p := testscript.Command(c); p != nil; p = testscript.Command(c) {
+			if string(p[1:]) != testscript.ModesQuery {
 				got <- string(p[1:min(20, len(p))])
 			}
-			_ = c.WriteMessage(okPacket())
+			_ = c.WriteMessage(testscript.OK())
 		}
 	})
 	g := startGateway(t, backend, nil)
 	var d sqldigest.Digester
-	err := g.opts.Planner.SetRules([]sqlplan.Rule{
+	err := g.planner.SetRules([]sqlplan.Rule{
 		{Name: "no-drop", Action: sqlplan.ActionBlock, Types: []sqlplan.Type{sqlplan.TypeDDL}, Message: "ask the DBA"},
 		{Name: "by-digest", Action: sqlplan.ActionBlock, Digests: []sqldigest.Digest{d.Digest([]byte("select 1"), 0)}},
 		{Name: "frozen", Action: sqlplan.ActionReadOnly, Tables: []string{"shop.*"}},
@@ -312,7 +314,7 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := mustConnect(t, g.addr)
+	c := testscript.MustConnect(t, g.addr)
 	for _, r := range []struct {
 		sql, text string
 		errno     mysqlwire.Errno
@@ -321,20 +323,20 @@ func TestRules(t *testing.T) {
 		{"select 42", `rule "by-digest"`, mysqlwire.ErrnoSpecificAccessDenied},
 		{"insert into shop.t values (1)", `read-only rule "frozen"`, mysqlwire.ErrnoReadOnly},
 	} {
-		_, err := exec(t, c, r.sql)
-		if e, ok := serverError(err); !ok || e.Number != r.errno || !strings.Contains(e.Message, r.text) {
+		_, err := testscript.Exec(t, c, r.sql)
+		if e, ok := testscript.ServerError(err); !ok || e.Number != r.errno || !strings.Contains(e.Message, r.text) {
 			t.Errorf("%s: %v, want error %d with %q", r.sql, err, r.errno, r.text)
 		}
 	}
-	if _, err := exec(t, c, "select x from shop.t"); err != nil {
+	if _, err := testscript.Exec(t, c, "select x from shop.t"); err != nil {
 		t.Errorf("a statement that no rule refuses: %v", err)
 	}
 	if sql := testwait.Receive(t, "the backend's statement", got); sql != "select x from shop." {
 		t.Errorf("the backend got %q", sql)
 	}
 	long := "insert into shop.t values ('" + strings.Repeat("x", 3<<20) + "')"
-	_, err = exec(t, c, long)
-	if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoReadOnly {
+	_, err = testscript.Exec(t, c, long)
+	if e, ok := testscript.ServerError(err); !ok || e.Number != mysqlwire.ErrnoReadOnly {
 		t.Errorf("a long statement: %v, want error 1290", err)
 	}
 	select {

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -25,19 +28,12 @@ func waiting(t *testing.T, p *pair, c *mysqlconn.Client, sql string) <-chan erro
 		_, err := c.Exec(context.Background(), sql)
 		done <- err
 	}()
-	testwait.Until(t, "a session that is held with "+sql, func() bool { return p.anyPhase(phasePaused) })
+	testwait.Until(t, "a session that is held with "+sql, func() bool { return p.anyIs(func(s gateway.SessionState) bool { return s.Paused }) })
 	return done
 }
 
-func (r *rig) anyPhase(phase uint32) bool {
-	r.registry.mu.Lock()
-	defer r.registry.mu.Unlock()
-	for s := range r.registry.sessions {
-		if s.phase.Load() == phase {
-			return true
-		}
-	}
-	return false
+func (r *rig) anyIs(state func(gateway.SessionState) bool) bool {
+	return slices.ContainsFunc(r.SessionStates(), state)
 }
 
 // TestHoldIsOverByItself has a holder disappear: the paused commands continue after the pause's limit.
@@ -49,7 +45,7 @@ func TestHoldIsOverByItself(t *testing.T) {
 	if _, _, err := p.Switch(t.Context(), "another's", switchover.Standby, false); !errors.Is(err, switchover.ErrNotPaused) {
 		t.Errorf("a switch with another token: %v", err)
 	}
-	p.event(func(m *switchover.Machine) []switchover.Act { return m.Tick(time.Now().Add(20 * time.Second)) }) // the limit passes
+	p.ExpirePause()
 	must(t, testwait.Receive(t, "the held statement's result", done))
 	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, switchover.ErrNotPaused) {
 		t.Errorf("a switch that comes too late: %v", err)
@@ -64,11 +60,11 @@ func TestHoldIsOverByItself(t *testing.T) {
 func TestHoldWaitsForTransactions(t *testing.T) {
 	p := startPair(t, nil)
 	open, other := p.session(t), p.session(t)
-	_, err := exec(t, open, "BEGIN")
+	_, err := testscript.Exec(t, open, "BEGIN")
 	must(t, err)
-	testwait.Until(t, "the session to wait within its transaction", func() bool { return p.anyPhase(phaseOpen) })
+	testwait.Until(t, "the session to wait within its transaction", func() bool { return p.anyIs(func(s gateway.SessionState) bool { return s.Open }) })
 	_, _, err = p.Pause(t.Context(), 50*time.Millisecond)
-	inside, ok := errors.AsType[*InsideError](err)
+	inside, ok := errors.AsType[*gateway.InsideError](err)
 	if !ok || len(inside.Sessions) != 1 || inside.Sessions[0].User != "app" || inside.Sessions[0].Doing != "a transaction is open" {
 		t.Fatalf("a hold over an open transaction: %v", err)
 	}
@@ -81,10 +77,10 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 		token, _, err := p.Pause(context.Background(), 20*time.Second)
 		result <- held{token, err}
 	}()
-	testwait.Until(t, "the hold to start", func() bool { return p.gate.Load()&gatePaused != 0 })
+	testwait.Until(t, "the hold to start", func() bool { return p.Paused() })
 	done := waiting(t, p, other, "INSERT INTO note (id) VALUES (2)")
 	for _, sql := range []string{"INSERT INTO note (id) VALUES (1)", "COMMIT"} {
-		if _, err := exec(t, open, sql); err != nil {
+		if _, err := testscript.Exec(t, open, sql); err != nil {
 			t.Fatalf("%s within a hold: %v", sql, err)
 		}
 	}
@@ -135,7 +131,7 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 	// again.
 	must(t, standby.Kill())
 	for _, c := range sessions {
-		if _, err := exec(t, c, "INSERT INTO note (id) VALUES (1)"); err == nil {
+		if _, err := testscript.Exec(t, c, "INSERT INTO note (id) VALUES (1)"); err == nil {
 			t.Error("a statement succeeded on a server that is down")
 		}
 	}
@@ -146,14 +142,14 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 
 // TestAccounts requires an account for each user that has a session.
 func TestAccounts(t *testing.T) {
-	p := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "", false } })
+	p := startPair(t, func(o *gateway.Options) { o.Password = func(string) (string, bool) { return "", false } })
 	p.session(t)
 	token := p.mustHold(t, 5*time.Second)
 	_, _, err := p.Switch(t.Context(), token, switchover.Standby, true)
 	if err == nil || !strings.Contains(err.Error(), `user "app" is not in the file of accounts`) {
 		t.Errorf("got %v", err)
 	}
-	wrong := startPair(t, func(o *Options) { o.Password = func(string) (string, bool) { return "wrong", true } })
+	wrong := startPair(t, func(o *gateway.Options) { o.Password = func(string) (string, bool) { return "wrong", true } })
 	wrong.session(t)
 	token = wrong.mustHold(t, 5*time.Second)
 	_, _, err = wrong.Switch(t.Context(), token, switchover.Standby, true)
@@ -233,7 +229,7 @@ func TestRouteAPI(t *testing.T) {
 	defer srv.Close()
 	post := func(path, body string, change func(*http.Request)) (int, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+RoutePattern+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+gateway.RoutePattern+path, strings.NewReader(body))
 		must(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		if change != nil {
@@ -268,7 +264,7 @@ func TestRouteAPI(t *testing.T) {
 	if code, body := post("/switch", `{"token":"`+token+`","to":"standby"}`, nil); code != 200 || !strings.Contains(body, `"moved":1`) {
 		t.Errorf("switch: %d %s", code, body)
 	}
-	res, err := srv.Client().Get(srv.URL + RoutePattern)
+	res, err := srv.Client().Get(srv.URL + gateway.RoutePattern)
 	must(t, err)
 	if body := readAll(t, res); !strings.Contains(body, `"active":"standby"`) || !strings.Contains(body, `"stage":"open"`) || !strings.Contains(body, `"pinned":[]`) {
 		t.Errorf("status: %s", body)
@@ -324,10 +320,10 @@ func logInAgain(c *mysqlconn.Client, user, password, schema string) error {
 
 // TestHoldWithoutStandby pauses the clients of a gateway with one server.
 func TestHoldWithoutStandby(t *testing.T) {
-	p := startPair(t, func(o *Options) { o.Standby = nil })
+	p := startPair(t, func(o *gateway.Options) { o.Standby = nil })
 	c := p.session(t)
 	token := p.mustHold(t, 20*time.Second)
-	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, ErrNoStandby) {
+	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, gateway.ErrNoStandby) {
 		t.Errorf("a switch: %v", err)
 	}
 	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -77,6 +78,7 @@ func (p probe) runAll(t *testing.T, addr string) {
 		}
 		return
 	}
+	const maxSpares = 64 // kept by the gateway
 	const together = maxSpares - 4
 	var wg sync.WaitGroup
 	for n := range together {
@@ -129,7 +131,7 @@ func begin(t *testing.T, addr string) (*mysqlconn.Conn, mysqlwire.Handshake) {
 func sendWrongResponse(t *testing.T, c *mysqlconn.Conn, user, plugin string) {
 	t.Helper()
 	r := mysqlwire.HandshakeResponse{
-		Capabilities: scriptCaps &^ mysqlwire.CapConnectWithDB, MaxPacket: 1 << 24, Charset: 45,
+		Capabilities: testscript.Capabilities &^ mysqlwire.CapConnectWithDB, MaxPacket: 1 << 24, Charset: 45,
 		User: []byte(user), AuthPlugin: []byte(plugin), AuthResponse: make([]byte, 20),
 	}
 	must(t, c.WriteMessage(r.AppendTo(nil)))
@@ -138,7 +140,7 @@ func sendWrongResponse(t *testing.T, c *mysqlconn.Conn, user, plugin string) {
 // requestTLS sends an SSLRequest.
 func requestTLS(t *testing.T, c *mysqlconn.Conn) {
 	t.Helper()
-	must(t, c.WriteMessage(mysqlwire.SSLRequest{Capabilities: scriptCaps | mysqlwire.CapSSL, MaxPacket: 1 << 24, Charset: 45}.AppendTo(nil)))
+	must(t, c.WriteMessage(mysqlwire.SSLRequest{Capabilities: testscript.Capabilities | mysqlwire.CapSSL, MaxPacket: 1 << 24, Charset: 45}.AppendTo(nil)))
 }
 
 // awaitLeft waits until the gateway has disconnected a silent client.
@@ -280,10 +282,10 @@ func TestAbandonedLogins(t *testing.T) {
 			if server.ed {
 				kinds = ed25519Kinds()
 			}
-			g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
-			impatient := startGateway(t, s.Addr, func(o *Options) { o.Dial, o.HandshakeTimeout = from2, 150*time.Millisecond })
-			secured := startGateway(t, s.Addr, func(o *Options) {
-				o.Dial, o.Backend.TLS, o.ClientTLS = from2, mysqlconn.TLSRequired, ClientTLSPreferred
+			g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Dial = from2 })
+			impatient := startGateway(t, s.Addr, func(o *gateway.Options) { o.Dial, o.HandshakeTimeout = from2, 150*time.Millisecond })
+			secured := startGateway(t, s.Addr, func(o *gateway.Options) {
+				o.Dial, o.Backend.TLS, o.ClientTLS = from2, mysqlconn.TLSRequired, gateway.ClientTLSPreferred
 			})
 			for _, kind := range kinds {
 				t.Run(kind.name, func(t *testing.T) {
@@ -298,7 +300,7 @@ func TestAbandonedLogins(t *testing.T) {
 					countOne(t, s, 1)
 					kind.runAll(t, g.addr)
 					testwait.Until(t, "the abandoned sessions to end", func() bool { return g.Sessions() == 0 })
-					g.targets[switchover.Backend].spares.flush()
+					g.ForgetServers()
 					if n := countOne(t, s, 2); n != 2 {
 						t.Errorf("%d handshake errors are counted against the gateway's address, want the 2 of the control", n)
 					}
@@ -312,8 +314,8 @@ func TestAbandonedLogins(t *testing.T) {
 				t.Fatalf("a login afterwards: %v", err)
 			}
 			c.Close()
-			if n := strings.Count(s.Log(), dismissedUser); n > len(kinds)**probes/4+2*maxSpares {
-				t.Errorf("%d denied logins of %s in the server's log", n, dismissedUser)
+			if n := strings.Count(s.Log(), leftUser); n > len(kinds)**probes/4+2*64 {
+				t.Errorf("%d denied logins of %s in the server's log", n, leftUser)
 			}
 		})
 	}
@@ -347,34 +349,16 @@ func blockControl(t *testing.T, s *testmysql.Server) {
 	})
 }
 
-// TestSparesAge returns a connection to the pool repeatedly: it is kept no longer than a new one, because the
-// server's login time-out starts at the greeting.
-func TestSparesAge(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), nil)
-	target := g.targets[switchover.Backend]
-	fresh, err := g.openGreeted(t.Context(), target)
-	must(t, err)
-	target.spares.put(fresh)
-	if target.spares.take() != fresh {
-		t.Fatal("a new connection is not kept")
-	}
-	if got, want := fresh.responseDeadline(), fresh.born.Add(spareLife+responseTimeout); !got.Equal(want) {
-		t.Errorf("a client has to answer until %v, want %v", got, want)
-	}
-	fresh.born = fresh.born.Add(-spareLife) // its client took that long
-	target.spares.put(fresh)
-	if g := target.spares.take(); g != nil {
-		t.Errorf("a connection greeted at %v is kept", g.born)
-	}
-}
+// leftUser is the start of the name that a gateway logs in with for a client that has left.
+const leftUser = "tare-client-left-"
 
 // TestLateGreeting has a server greet after the handshake time-out: the gateway logs in with a name without an account,
 // because the server would count a closed connection.
 func TestLateGreeting(t *testing.T) {
 	refused, user := make(chan struct{}), make(chan string, 1)
-	g := startGateway(t, startScript(t, func(_ int, b *mysqlconn.Conn) {
+	g := startGateway(t, testscript.Start(t, func(_ int, b *mysqlconn.Conn) {
 		<-refused
-		if b.WriteMessage(greeting()) != nil {
+		if b.WriteMessage(testscript.Greeting()) != nil {
 			return
 		}
 		var r mysqlwire.HandshakeResponse
@@ -382,13 +366,13 @@ func TestLateGreeting(t *testing.T) {
 			user <- string(r.User)
 		}
 		_ = b.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, Message: []byte("denied")}.AppendTo(nil))
-	}), func(o *Options) { o.HandshakeTimeout = 50 * time.Millisecond })
+	}), func(o *gateway.Options) { o.HandshakeTimeout = 50 * time.Millisecond })
 	_, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: "app", Password: "x"})
 	close(refused)
 	if err == nil {
 		t.Error("the client is logged in")
 	}
-	if u := testwait.Receive(t, "the login", user); !strings.HasPrefix(u, dismissedUser) {
+	if u := testwait.Receive(t, "the login", user); !strings.HasPrefix(u, leftUser) {
 		t.Errorf("logged in as %q", u)
 	}
 }

@@ -1,11 +1,13 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -14,7 +16,7 @@ import (
 // receives the reason, and the transaction is rolled back.
 func TestIdleTimeoutEndsWhatWaits(t *testing.T) {
 	s := testmysql.Shared(t)
-	g := startGateway(t, s.Addr, func(o *Options) { o.IdleTimeout = time.Second }) // the clients have to be faster than this
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.IdleTimeout = time.Second }) // the clients have to be faster than this
 	long := mysqlwire.Header{Len: 4 << 20}.AppendTo(nil)
 	t.Cleanup(func() { testwait.Equal(t, "all sessions to end", 0, g.Sessions) })
 	for _, c := range []struct {
@@ -22,7 +24,7 @@ func TestIdleTimeoutEndsWhatWaits(t *testing.T) {
 		bytes []byte
 		text  string
 	}{
-		{"in a transaction", packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "begin"...)), "no command within an open transaction"},
+		{"in a transaction", testscript.Packets(0, append([]byte{byte(mysqlwire.ComQuery)}, "begin"...)), "no command within an open transaction"},
 		{"within a header", []byte{9, 0}, "no command"},
 		{"within a command", []byte{9, 0, 0, 0, byte(mysqlwire.ComQuery), 's'}, "the rest of a command did not arrive"},
 		{"within a streamed command", append(append(long, byte(mysqlwire.ComQuery)), bytes.Repeat([]byte{'x'}, 1<<20)...), "the rest of a command did not arrive"},

@@ -1,11 +1,11 @@
-package gateway
+package gateway_test
 
 import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 )
 
@@ -39,7 +39,7 @@ func TestCommandsAreJudged(t *testing.T) {
 		{"clone", []byte{byte(mysqlwire.ComClone)}, readOnly, true},
 		{"ping", []byte{byte(mysqlwire.ComPing)}, readOnly, false},
 	} {
-		must(t, g.opts.Planner.SetRules([]sqlplan.Rule{c.rule}))
+		must(t, g.planner.SetRules([]sqlplan.Rule{c.rule}))
 		client := raw(t, g, s, 0)
 		packets := command(t, client, c.body, func(p []byte) bool { return true })
 		refused := false
@@ -53,24 +53,6 @@ func TestCommandsAreJudged(t *testing.T) {
 	}
 }
 
-// TestUserIsResolved compares names as the server resolves them.
-func TestUserIsResolved(t *testing.T) {
-	for _, c := range []struct{ name, charset, want string }{
-		{"app", "latin1", "app"},
-		{"'app'", "utf8mb4", "app"},
-		{"''app''", "utf8mb4", "'app'"},
-		{"'", "utf8mb4", "'"},
-		{"m\xfcller", "latin1", "müller"},
-		{"müller", "utf8mb4", "müller"},
-		{"m\xfc", "sjis", "\xffm\xfc"},
-	} {
-		got := string(appendUser(nil, []byte(c.name), sqldigest.CharsetNamed([]byte(c.charset))))
-		if got != c.want {
-			t.Errorf("%q in %s: %q, want %q", c.name, c.charset, got, c.want)
-		}
-	}
-}
-
 // TestPreparedElsewhere executes statements that were prepared in another schema before the rules existed.
 func TestPreparedElsewhere(t *testing.T) {
 	s := testmysql.Shared(t)
@@ -79,10 +61,10 @@ func TestPreparedElsewhere(t *testing.T) {
 	c := raw(t, g, s, 0)
 	packets := command(t, c, append([]byte{byte(mysqlwire.ComStmtPrepare)}, "select a from secret"...), lastOfPrepare())
 	id := packets[0][1:5]
-	if _, err := exec(t, c, "use mysql"); err != nil {
+	if _, err := testscript.Exec(t, c, "use mysql"); err != nil {
 		t.Fatal(err)
 	}
-	must(t, g.opts.Planner.SetRules([]sqlplan.Rule{{Name: "r", Action: sqlplan.ActionBlock, Tables: []string{s.Name + ".secret"}}}))
+	must(t, g.planner.SetRules([]sqlplan.Rule{{Name: "r", Action: sqlplan.ActionBlock, Tables: []string{s.Name + ".secret"}}}))
 	execute := append(append([]byte{byte(mysqlwire.ComStmtExecute)}, id...), 0, 1, 0, 0, 0)
 	packets = command(t, c, execute, func(p []byte) bool { return true })
 	if packets[0][0] != mysqlwire.MarkErr {

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -41,7 +43,7 @@ func TestNothingLeaks(t *testing.T) {
 	if testing.Short() {
 		cycles = 500
 	}
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) }), func(o *Options) { o.Observers = nil })
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }), func(o *gateway.Options) { o.Observers = nil })
 	cycle := func(i int) error {
 		switch i % 4 {
 		case 0: // before the login
@@ -126,7 +128,7 @@ func TestIdleConnection(t *testing.T) {
 	const connections, allowed = 400, 12 << 10
 	s := testmysql.Shared(t)
 	must(t, s.Exec("SET GLOBAL max_connections = 1000"))
-	g := startGateway(t, s.Addr, func(o *Options) { o.Observers = nil })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Observers = nil })
 	open := func() net.Conn {
 		cfg := s.Config("app")
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -146,8 +148,8 @@ func TestIdleConnection(t *testing.T) {
 	for range connections {
 		conns = append(conns, open())
 	}
-	shared := uint64(g.readerBytes.Load() + g.queryBytes.Load()) // of the loops, up to a bound
-	each := (liveBytes() - before - shared) / connections
+	_, shared := g.HeldBytes() // up to a bound
+	each := (liveBytes() - before - uint64(shared)) / connections
 	t.Logf("an idle connection costs %d bytes of heap and stack (the test's own socket included); the loops share %d", each, shared)
 	if each > allowed {
 		t.Errorf("an idle connection costs %d bytes, want at most %d", each, allowed)

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
 )
 
 // newcomer returns a client that has read the greeting.
@@ -49,36 +50,36 @@ func respond(t *testing.T, c *mysqlconn.Conn, r mysqlwire.HandshakeResponse) []b
 // besides the one that provided the greeting.
 func TestSilentClientsHoldNoBackend(t *testing.T) {
 	var open atomic.Int32
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
 		open.Add(1)
 		defer open.Add(-1)
-		scriptServe(c)
+		testscript.Serve(c)
 	})
 	g := startGateway(t, backend, nil)
-	c := mustConnect(t, g.addr)
+	c := testscript.MustConnect(t, g.addr)
 	for range 20 {
 		newcomer(t, g.addr)
 	}
-	if _, err := exec(t, c, "select 1"); err != nil {
+	if _, err := testscript.Exec(t, c, "select 1"); err != nil {
 		t.Fatal(err)
 	}
 	if n := open.Load(); n != 1 {
 		t.Errorf("%d connections to the backend for one client that is logged in and 20 that are not", n)
 	}
-	if n := g.newcomers.count(); n != 20 {
+	if n := g.newcomers(t); n != 20 {
 		t.Errorf("%d connections count as unauthenticated, want 20", n)
 	}
 }
 
 func TestUnauthenticatedLimits(t *testing.T) {
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
 	for name, c := range map[string]struct {
-		change func(*Options)
+		change func(*gateway.Options)
 		text   string
 	}{
-		"total":       {func(o *Options) { o.MaxUnauthenticated = 3 }, "--max-unauthenticated)"},
-		"per address": {func(o *Options) { o.MaxUnauthenticatedPer = 3 }, "--max-unauthenticated-per-address)"},
-		"open files":  {func(o *Options) { o.OpenFiles = reservedFiles + 3*sessionFiles }, "file descriptors for 3"},
+		"total":       {func(o *gateway.Options) { o.MaxUnauthenticated = 3 }, "--max-unauthenticated)"},
+		"per address": {func(o *gateway.Options) { o.MaxUnauthenticatedPer = 3 }, "--max-unauthenticated-per-address)"},
+		"open files":  {func(o *gateway.Options) { o.OpenFiles = 128 + 3*2 }, "file descriptors for 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startGateway(t, backend, c.change)
@@ -86,17 +87,17 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			for range 3 {
 				last, _ = newcomer(t, g.addr)
 			}
-			_, err := connect(t, g.addr)
-			if e, ok := serverError(err); !ok || e.Number != mysqlwire.ErrnoTooManyConnections || !strings.Contains(e.Message, c.text) {
+			_, err := testscript.Connect(t, g.addr)
+			if e, ok := testscript.ServerError(err); !ok || e.Number != mysqlwire.ErrnoTooManyConnections || !strings.Contains(e.Message, c.text) {
 				t.Errorf("one too many: %v, want error 1040 with %q", err, c.text)
 			}
 			last.Close()
 			testwait.Equal(t, "the client that left to be forgotten", 2, g.Sessions)
-			testwait.Equal(t, "the client that left not to count", 2, g.newcomers.count)
-			mustConnect(t, g.addr)
-			testwait.Equal(t, "the client that is logged in not to count", 2, g.newcomers.count) // it receives its OK earlier
-			if name != "open files" {                                                            // a client that is logged in does not count
-				mustConnect(t, g.addr)
+			testwait.Equal(t, "the client that left not to count", 2, func() int { return g.newcomers(t) })
+			testscript.MustConnect(t, g.addr)
+			testwait.Equal(t, "the client that is logged in not to count", 2, func() int { return g.newcomers(t) }) // it receives its OK earlier
+			if name != "open files" {                                                                               // a client that is logged in does not count
+				testscript.MustConnect(t, g.addr)
 			}
 		})
 	}
@@ -107,19 +108,19 @@ func TestUnauthenticatedLimits(t *testing.T) {
 func TestReady(t *testing.T) {
 	var refuse atomic.Bool
 	var logins atomic.Int32
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
 		if refuse.Load() {
 			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
 			return
 		}
 		logins.Add(1)
-		scriptServe(c)
+		testscript.Serve(c)
 	})
-	for name, control := range map[string]*Account{"control account": {User: "ops"}, "no account": nil} {
+	for name, control := range map[string]*gateway.Account{"control account": {User: "ops"}, "no account": nil} {
 		t.Run(name, func(t *testing.T) {
 			var log lockedBuffer
 			refuse.Store(false)
-			g := startGateway(t, backend, func(o *Options) {
+			g := startGateway(t, backend, func(o *gateway.Options) {
 				o.Control = control
 				o.Diag = slog.New(slog.NewTextHandler(&log, nil))
 			})
@@ -132,7 +133,7 @@ func TestReady(t *testing.T) {
 			}
 			refuse.Store(true)
 			for range 3 {
-				if _, err := connect(t, g.addr); err == nil {
+				if _, err := testscript.Connect(t, g.addr); err == nil {
 					t.Error("a login succeeded at a backend that refuses")
 				}
 				if err := g.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "1129") {
@@ -158,10 +159,10 @@ func TestKillByGreeting(t *testing.T) {
 	for _, sql := range []string{"KILL %", "kill connection %;", "KILL /* by number */ HARD CONNECTION %"} {
 		c, other := raw(t, g, s, 0), raw(t, g, s, 0)
 		sql = strings.ReplaceAll(sql, "%", uintText(c.ConnectionID))
-		if _, err := exec(t, other, sql); err != nil {
+		if _, err := testscript.Exec(t, other, sql); err != nil {
 			t.Errorf("%s: %v", sql, err)
 		}
-		if _, err := exec(t, c, "select 1"); err == nil {
+		if _, err := testscript.Exec(t, c, "select 1"); err == nil {
 			t.Errorf("%s: the connection was not killed", sql)
 		}
 	}
@@ -170,35 +171,23 @@ func TestKillByGreeting(t *testing.T) {
 	if err := other.Send(t.Context(), binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComProcessKill)}, id)); err != nil {
 		t.Errorf("COM_PROCESS_KILL: %v", err)
 	}
-	if _, err := exec(t, c, "select 1"); err == nil {
+	if _, err := testscript.Exec(t, c, "select 1"); err == nil {
 		t.Error("COM_PROCESS_KILL: the connection was not killed")
 	}
-	_, err := exec(t, other, "KILL "+uintText(other.ConnectionID+1000))
-	if e, ok := serverError(err); !ok || e.Number != 1094 {
+	_, err := testscript.Exec(t, other, "KILL "+uintText(other.ConnectionID+1000))
+	if e, ok := testscript.ServerError(err); !ok || e.Number != 1094 {
 		t.Errorf("a number of no connection: %v, want error 1094", err)
 	}
 }
 
 func uintText(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
 
-func TestKilledNumber(t *testing.T) {
-	for sql, want := range map[string]string{
-		"KILL 42": "42", "kill query 42": "42", "KILL SOFT QUERY ID 42 ;": "42", "/* x */ kill /* y */ connection 42 -- z": "42",
-		"KILL 42; KILL 43": "", "KILL USER app": "", "KILL @x": "", "KILL 1+1": "", "select 42": "", "KILL": "",
-	} {
-		start, end, ok := killed([]byte(sql), sqldigest.Mode(0))
-		if got := sql[start:end]; !ok && want != "" || ok && got != want {
-			t.Errorf("%s: got %q, %v, want %q", sql, got, ok, want)
-		}
-	}
-}
-
 // TestServerWithoutLenenc logs clients in at a server that lacks CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA and
 // connection attributes, like TiDB: the handshake response is encoded as the server decodes it.
 func TestServerWithoutLenenc(t *testing.T) {
 	logins := make(chan mysqlwire.HandshakeResponse, 1)
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
-		if c.WriteMessage(greeting()) != nil { // scriptCaps lack both
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
+		if c.WriteMessage(testscript.Greeting()) != nil { // scriptCaps lack both
 			return
 		}
 		p, err := c.ReadMessage(1 << 16)
@@ -207,9 +196,9 @@ func TestServerWithoutLenenc(t *testing.T) {
 			return
 		}
 		logins <- r
-		_ = c.WriteMessage(okPacket())
-		for scriptCommand(c) != nil {
-			_ = c.WriteMessage(okPacket())
+		_ = c.WriteMessage(testscript.OK())
+		for testscript.Command(c) != nil {
+			_ = c.WriteMessage(testscript.OK())
 		}
 	})
 	g := startGateway(t, backend, nil)
@@ -256,20 +245,20 @@ func TestClientWithoutPluginAuth(t *testing.T) {
 // address.
 func TestErrorsBeforeLoginNameNoBackend(t *testing.T) {
 	var n atomic.Int32
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
 		if n.Add(1) == 1 {
-			scriptServe(c)
+			testscript.Serve(c)
 			return
 		}
 		_ = c.SetDeadline(time.Now().Add(-time.Second))
 	})
 	var log lockedBuffer
-	g := startGateway(t, backend, func(o *Options) { o.Diag = slog.New(slog.NewTextHandler(&log, nil)) })
-	mustConnect(t, g.addr)
+	g := startGateway(t, backend, func(o *gateway.Options) { o.Diag = slog.New(slog.NewTextHandler(&log, nil)) })
+	testscript.MustConnect(t, g.addr)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: g.addr, User: "app"})
-	e, ok := serverError(err)
+	e, ok := testscript.ServerError(err)
 	if _, port, _ := net.SplitHostPort(backend); !ok || strings.Contains(e.Message, port) || strings.Contains(e.Message, "127.0.0.1") {
 		t.Errorf("got %v, want an error without the backend's address", err)
 	}

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -14,7 +14,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -158,7 +160,7 @@ func TestTransactionsAreNumbered(t *testing.T) {
 	g := startGateway(t, s.Addr, nil)
 	c := raw(t, g, s, 0)
 	for _, sql := range []string{"select 1", "begin", "select 2", "commit", "select 3", "begin", "rollback"} {
-		if _, err := exec(t, c, sql); err != nil {
+		if _, err := testscript.Exec(t, c, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,8 +218,9 @@ func TestLongMessages(t *testing.T) {
 	g := startGateway(t, s.Addr, nil)
 	c := raw(t, g, s, 0)
 	for i, size := range []int{
-		clientBuffer - 5, clientBuffer - 4, backendBuffer, relayBuffer, DefaultStatementMemory,
-		DefaultStatementMemory + 1, mysqlwire.MaxPayload - 1, mysqlwire.MaxPayload, mysqlwire.MaxPayload + 1, 2 * mysqlwire.MaxPayload,
+		2<<10 - 5, 2<<10 - 4, 4 << 10, 64 << 10, // the buffers of clients, backends and relays
+		gateway.DefaultStatementMemory,
+		gateway.DefaultStatementMemory + 1, mysqlwire.MaxPayload - 1, mysqlwire.MaxPayload, mysqlwire.MaxPayload + 1, 2 * mysqlwire.MaxPayload,
 	} {
 		const head, tail = "select /* c */ '", "' as x"
 		value := strings.Repeat("x", size-1-len(head)-len(tail))
@@ -255,7 +258,7 @@ func TestTooLong(t *testing.T) {
 	if err == nil {
 		t.Fatal("20 MiB passed a server that takes 1 MiB")
 	}
-	if e, ok := serverError(err); ok && e.Number != mysqlwire.ErrnoPacketTooLarge && e.Number != mysqlwire.ErrnoNetRead {
+	if e, ok := testscript.ServerError(err); ok && e.Number != mysqlwire.ErrnoPacketTooLarge && e.Number != mysqlwire.ErrnoNetRead {
 		t.Errorf("got %v, want error 1153 or 2013", err)
 	}
 }
@@ -265,7 +268,7 @@ func TestPreparedStatements(t *testing.T) {
 	g := startGateway(t, s.Addr, nil)
 	c := raw(t, g, s, 0)
 	for _, sql := range []string{"create table t (id int, b longblob)", "insert into t values (1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e')"} {
-		if _, err := exec(t, c, sql); err != nil {
+		if _, err := testscript.Exec(t, c, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,7 +359,7 @@ func TestPreparedStatements(t *testing.T) {
 			}
 		}
 	})
-	if _, err := exec(t, c, "select 1"); err != nil {
+	if _, err := testscript.Exec(t, c, "select 1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -365,7 +368,7 @@ func TestOtherCommands(t *testing.T) {
 	s := testmysql.Shared(t)
 	g := startGateway(t, s.Addr, nil)
 	c := raw(t, g, s, mysqlwire.CapMultiStatements)
-	if _, err := exec(t, c, "create table t (id int, v int)"); err != nil {
+	if _, err := testscript.Exec(t, c, "create table t (id int, v int)"); err != nil {
 		t.Fatal(err)
 	}
 	for _, cmd := range []struct {
@@ -394,7 +397,7 @@ func TestOtherCommands(t *testing.T) {
 			t.Errorf("%s: answer %q", cmd.name, p[0])
 		}
 	}
-	if _, err := exec(t, c, "select 1"); err != nil {
+	if _, err := testscript.Exec(t, c, "select 1"); err != nil {
 		t.Errorf("after all commands: %v", err)
 	}
 }
@@ -404,7 +407,7 @@ func TestSchemaIsFollowed(t *testing.T) {
 	g := startGateway(t, s.Addr, nil)
 	c := raw(t, g, s, 0)
 	for _, sql := range []string{"select 1", "use mysql", "select 2", "use `" + s.Name + "`", "select 3"} {
-		if _, err := exec(t, c, sql); err != nil {
+		if _, err := testscript.Exec(t, c, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -424,7 +427,7 @@ func TestModesAreFollowed(t *testing.T) {
 		`select "a" from (select 1 as a) x`, "set sql_mode = 'ANSI_QUOTES'", `select "a" from (select 1 as a) x`,
 		"set sql_mode = 'NO_BACKSLASH_ESCAPES'", `select 'a\', 'b'`, "set sql_mode = ''", `select 'a\'', 'b'`,
 	} {
-		if _, err := exec(t, c, sql); err != nil {
+		if _, err := testscript.Exec(t, c, sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
@@ -455,7 +458,7 @@ func TestChangeUser(t *testing.T) {
 			t.Fatalf("CHANGE_USER: %q", reply)
 		}
 	}
-	if _, err := exec(t, c, "select current_user()"); err != nil {
+	if _, err := testscript.Exec(t, c, "select current_user()"); err != nil {
 		t.Fatal(err)
 	}
 	if r, _, _ := g.records.wait(t, 0); r.User != "gwother" || r.Schema != "mysql" {
@@ -504,7 +507,7 @@ func TestClientVanishes(t *testing.T) {
 	for _, control := range []bool{false, true} {
 		t.Run(fmt.Sprintf("control %v", control), func(t *testing.T) {
 			killed := make(chan uint32, 1)
-			g := startGateway(t, s.Addr, func(o *Options) {
+			g := startGateway(t, s.Addr, func(o *gateway.Options) {
 				if control {
 					o.Kill = func(_ string, id uint32) error {
 						killed <- id
@@ -514,7 +517,7 @@ func TestClientVanishes(t *testing.T) {
 			})
 			c := raw(t, g, s, 0)
 			connection := backendID(t, g, c)
-			if _, err := exec(t, c, "do 0"); err != nil { // the modes are known from here on
+			if _, err := testscript.Exec(t, c, "do 0"); err != nil { // the modes are known from here on
 				t.Fatal(err)
 			}
 			c.Seq = 0
@@ -556,8 +559,8 @@ func TestTLSIsMirrored(t *testing.T) {
 		{"verify-identity", secure.Addr, secure.Config("app"), mysqlconn.TLSVerifyIdentity, "false", "TLSv1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := startGateway(t, c.addr, func(o *Options) {
-				o.Backend.TLS, o.Backend.CAs, o.ClientTLS = c.mode, secure.CA, ClientTLSPreferred
+			g := startGateway(t, c.addr, func(o *gateway.Options) {
+				o.Backend.TLS, o.Backend.CAs, o.ClientTLS = c.mode, secure.CA, gateway.ClientTLSPreferred
 			})
 			cfg := c.cfg.Clone()
 			cfg.Addr, cfg.TLSConfig = g.addr, c.client
@@ -581,9 +584,11 @@ func TestTLSIsMirrored(t *testing.T) {
 		})
 	}
 	t.Run("verify-ca, unknown authority", func(t *testing.T) {
-		g := startGateway(t, secure.Addr, func(o *Options) { o.Backend.TLS, o.ClientTLS = mysqlconn.TLSVerifyCA, ClientTLSPreferred })
-		_, err := connect(t, g.addr)
-		if e, ok := serverError(err); !ok || !strings.Contains(e.Message, "certificate") {
+		g := startGateway(t, secure.Addr, func(o *gateway.Options) {
+			o.Backend.TLS, o.ClientTLS = mysqlconn.TLSVerifyCA, gateway.ClientTLSPreferred
+		})
+		_, err := testscript.Connect(t, g.addr)
+		if e, ok := testscript.ServerError(err); !ok || !strings.Contains(e.Message, "certificate") {
 			t.Errorf("got %v, want an error about the certificate", err)
 		}
 	})

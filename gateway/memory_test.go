@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -20,15 +22,15 @@ import (
 // swallowingBackend reads commands of any length through a small buffer. It responds to each with OK, and to
 // a PREPARE with a statement without parameters.
 func swallowingBackend(_ int, c *mysqlconn.Conn) {
-	if !scriptLogin(c) {
+	if !testscript.Login(c) {
 		return
 	}
 	prepared := byte(0)
 	for {
-		if n := mysqlwire.HeaderLen + 1 + len(modesQuery); c.Need(mysqlwire.HeaderLen) == nil &&
-			mysqlwire.ParseHeader(c.Buffered()).Len == n-mysqlwire.HeaderLen && c.Need(n) == nil && string(c.Buffered()[5:n]) == modesQuery {
+		if n := mysqlwire.HeaderLen + 1 + len(testscript.ModesQuery); c.Need(mysqlwire.HeaderLen) == nil &&
+			mysqlwire.ParseHeader(c.Buffered()).Len == n-mysqlwire.HeaderLen && c.Need(n) == nil && string(c.Buffered()[5:n]) == testscript.ModesQuery {
 			c.Discard(n)
-			if _, err := c.Write(modesResult); err != nil {
+			if _, err := c.Write(testscript.ModesResult); err != nil {
 				return
 			}
 		}
@@ -54,7 +56,7 @@ func swallowingBackend(_ int, c *mysqlconn.Conn) {
 				left -= n
 			}
 		}
-		reply := okPacket()
+		reply := testscript.OK()
 		switch cmd {
 		case mysqlwire.ComQuit:
 			return
@@ -64,24 +66,10 @@ func swallowingBackend(_ int, c *mysqlconn.Conn) {
 			prepared++
 			reply = []byte{0, prepared, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		}
-		if _, err := c.Write(packetBytes(seq+1, reply)); err != nil {
+		if _, err := c.Write(testscript.Packets(seq+1, reply)); err != nil {
 			return
 		}
 	}
-}
-
-// insertPackets returns an INSERT of size bytes as packets.
-func insertPackets(size int) []byte {
-	var b bytes.Buffer
-	b.WriteByte(byte(mysqlwire.ComQuery))
-	b.WriteString("INSERT INTO import_table (id, payload) VALUES ")
-	for i := 0; b.Len() < size; i++ {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "(%d,'%s')", i, strings.Repeat("x", 100+i%50))
-	}
-	return packetBytes(0, b.Bytes())
 }
 
 // importOnce sends a statement and reads the OK, whose sequence number follows the packets'.
@@ -96,7 +84,7 @@ func importOnce(t *testing.T, c *mysqlconn.Conn, statement []byte) {
 	must(t, err)
 	p, err := c.ReadMessage(1 << 16)
 	must(t, err)
-	if !bytes.Equal(p, okPacket()) {
+	if !bytes.Equal(p, testscript.OK()) {
 		t.Fatalf("reply %x, want an OK", p)
 	}
 	must(t, c.SetDeadline(time.Time{}))
@@ -129,15 +117,15 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			var planner *sqlplan.Planner
-			g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) {
+			g := startGateway(t, testscript.Start(t, swallowingBackend), func(o *gateway.Options) {
 				o.StatementMemory, o.BufferBytes, o.Observers = k.memory, k.kept, nil
 				planner = o.Planner
 			})
-			c := mustConnect(t, g.addr).Conn
+			c := testscript.MustConnect(t, g.addr).Conn
 			heapObjects() // starts the collector's workers
-			statement := insertPackets(2 << 20)
+			statement := testscript.Insert(2 << 20)
 			for range 10 { // lets the caches of session and runtime reach their size
-				importOnce(t, c, insertPackets(32<<10))
+				importOnce(t, c, testscript.Insert(32<<10))
 				planner.Invalidate()
 			}
 			idle(t, g)
@@ -167,10 +155,8 @@ func TestLargeInsertLeavesItsPlan(t *testing.T) {
 func idle(t *testing.T, g *rig) {
 	t.Helper()
 	testwait.Equal(t, "no busy session", 0, func() (busy int) {
-		g.registry.mu.Lock()
-		defer g.registry.mu.Unlock()
-		for s := range g.registry.sessions {
-			if phase := s.phase.Load(); phase != phaseIdle && phase != phaseOpen {
+		for _, s := range g.SessionStates() {
+			if !s.Waiting {
 				busy++
 			}
 		}
@@ -181,11 +167,12 @@ func idle(t *testing.T, g *rig) {
 // TestStreamedStatementIsNotHeld sends a statement of sixteen megabytes through a gateway that buffers one
 // megabyte: a session with its buffers in place allocates no memory for it.
 func TestStreamedStatementIsNotHeld(t *testing.T) {
+	const relaySize = 64 << 10 // of a relay buffer
 	const size = 16 << 20
-	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers = nil })
-	c := mustConnect(t, g.addr).Conn
-	statement := insertPackets(size)
-	importOnce(t, c, insertPackets(2<<20))
+	g := startGateway(t, testscript.Start(t, swallowingBackend), func(o *gateway.Options) { o.Observers = nil })
+	c := testscript.MustConnect(t, g.addr).Conn
+	statement := testscript.Insert(size)
+	importOnce(t, c, testscript.Insert(2<<20))
 	idle(t, g)
 	taken := int64(math.MaxInt64)
 	for range 5 { // the counter covers the process: an allocation by the statement occurs each time
@@ -196,30 +183,30 @@ func TestStreamedStatementIsNotHeld(t *testing.T) {
 	}
 	kept, _ := g.BufferBytes()
 	t.Logf("%d bytes allocated for a statement of %d; relay buffers: %d", taken, len(statement), kept)
-	if taken > relayBuffer {
-		t.Errorf("%d bytes were allocated for a statement of %d bytes, want at most %d", taken, len(statement), relayBuffer)
+	if taken > relaySize {
+		t.Errorf("%d bytes were allocated for a statement of %d bytes, want at most %d", taken, len(statement), relaySize)
 	}
-	if kept > relayBuffer {
-		t.Errorf("%d bytes of relay buffers for a streamed statement, want %d", kept, relayBuffer)
+	if kept > relaySize {
+		t.Errorf("%d bytes of relay buffers for a streamed statement, want %d", kept, relaySize)
 	}
 }
 
 // TestSessionBytes checks the account of sessions' heap bytes: it grows with a session's state and shrinks at
 // its end.
 func TestSessionBytes(t *testing.T) {
-	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers = nil })
+	g := startGateway(t, testscript.Start(t, swallowingBackend), func(o *gateway.Options) { o.Observers = nil })
 	empty := g.SessionBytes()
-	c := mustConnect(t, g.addr).Conn
-	importOnce(t, c, packetBytes(0, append([]byte{byte(mysqlwire.ComQuery)}, "DO 1"...)))
+	c := testscript.MustConnect(t, g.addr).Conn
+	importOnce(t, c, testscript.Packets(0, append([]byte{byte(mysqlwire.ComQuery)}, "DO 1"...)))
 	idle(t, g)
 	one := g.SessionBytes()
-	if want := empty + sessionBytes() + clientBuffer + backendBuffer; one < want || one > want+8<<10 {
+	if want := empty + gateway.NewSessionBytes(); one < want || one > want+8<<10 {
 		t.Errorf("a session is accounted with %d bytes, want %d and its digester", one-empty, want-empty)
 	}
 	text := "SELECT " + strings.Repeat("a_column_of_the_table, ", 400) + "b FROM t"
 	for id := range byte(20) {
-		if err := roundTrip(c, packetBytes(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, text...)),
-			packetBytes(1, []byte{0, id + 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})); err != nil {
+		if err := testscript.RoundTrip(c, testscript.Packets(0, append([]byte{byte(mysqlwire.ComStmtPrepare)}, text...)),
+			testscript.Packets(1, []byte{0, id + 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,18 +215,18 @@ func TestSessionBytes(t *testing.T) {
 		t.Errorf("twenty statements of %d bytes were prepared, and the account grew by %d", len(text), grown)
 	}
 	for id := range byte(20) {
-		if _, err := c.Write(packetBytes(0, []byte{byte(mysqlwire.ComStmtClose), id + 1, 0, 0, 0})); err != nil {
+		if _, err := c.Write(testscript.Packets(0, []byte{byte(mysqlwire.ComStmtClose), id + 1, 0, 0, 0})); err != nil {
 			t.Fatal(err)
 		}
 	}
-	importOnce(t, c, packetBytes(0, []byte{byte(mysqlwire.ComPing)}))
+	importOnce(t, c, testscript.Packets(0, []byte{byte(mysqlwire.ComPing)}))
 	idle(t, g)
 	if left := g.SessionBytes() - one; left > 32<<10 {
 		t.Errorf("the statements were closed, and the account still has %d bytes of them", left)
 	}
 	c.Close()
 	testwait.Equal(t, "the session to end", 0, g.Sessions)
-	if n := g.held.Load(); n != 0 {
+	if n, _ := g.HeldBytes(); n != 0 {
 		t.Errorf("%d bytes are accounted for sessions that have ended", n)
 	}
 }
@@ -248,15 +235,15 @@ func TestSessionBytes(t *testing.T) {
 // neither form.
 func TestIdleSessionsHoldNoText(t *testing.T) {
 	const sessions, length = 20, 512 << 10
-	g := startGateway(t, startScript(t, swallowingBackend), func(o *Options) { o.Observers, o.BufferBytes = nil, 1 })
+	g := startGateway(t, testscript.Start(t, swallowingBackend), func(o *gateway.Options) { o.Observers, o.BufferBytes = nil, 1 })
 	body := append([]byte{byte(mysqlwire.ComQuery)}, "SELECT "...)
 	for i := 0; len(body) < length; i++ {
 		body = fmt.Appendf(body, "column_%d, ", i)
 	}
-	statement := packetBytes(0, append(body, "1"...))
+	statement := testscript.Packets(0, append(body, "1"...))
 	conns := make([]net.Conn, 0, sessions)
 	open := func() {
-		c := mustConnect(t, g.addr).Conn
+		c := testscript.MustConnect(t, g.addr).Conn
 		importOnce(t, c, statement)
 		conns = append(conns, c.NetConn())
 	}

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -19,7 +20,7 @@ import (
 // of the server and this process, and the statements that the server runs, per statement of the client.
 func BenchmarkModes(b *testing.B) {
 	s := testmysql.Start(b)
-	g := startGateway(b, s.Addr, func(o *Options) { o.Observers = nil })
+	g := startGateway(b, s.Addr, func(o *gateway.Options) { o.Observers = nil })
 	const track = "SET session_track_system_variables = 'character_set_client,sql_mode'"
 	for _, c := range []struct {
 		name, addr string

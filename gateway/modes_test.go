@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
@@ -100,18 +101,16 @@ func set(t *testing.T, c *mysqlconn.Client, sql string) {
 func (r *rig) schemaOf(t *testing.T, c *mysqlconn.Client) string {
 	t.Helper()
 	idle(t, r)
-	r.ids.mu.Lock()
-	defer r.ids.mu.Unlock()
-	return r.ids.of[c.ConnectionID].schemaName
+	schema, _ := r.Modes(c.ConnectionID)
+	return schema
 }
 
 // modeOf returns the mode of a client's waiting session.
 func (r *rig) modeOf(t *testing.T, c *mysqlconn.Client) sqldigest.Mode {
 	t.Helper()
 	idle(t, r)
-	r.ids.mu.Lock()
-	defer r.ids.mu.Unlock()
-	return r.ids.of[c.ConnectionID].mode
+	_, mode := r.Modes(c.ConnectionID)
+	return mode
 }
 
 // TestModesQueryIsNotSeen reads the server's diagnostics of the previous statement after statements that make
@@ -128,36 +127,17 @@ func TestModesQueryIsNotSeen(t *testing.T) {
 		return v
 	}
 	for _, sql := range []string{"prepare s from 'insert into t values (1), (2)'", "execute s"} {
-		_, err := exec(t, c, sql)
+		_, err := testscript.Exec(t, c, sql)
 		must(t, err)
 	}
 	if n := value("select Row_Count()"); n != "2" {
 		t.Errorf("ROW_COUNT() is %s after an EXECUTE of two rows", n)
 	}
 	for _, sql := range []string{"prepare s from 'select 1/0'", "execute s"} {
-		_, err := exec(t, c, sql)
+		_, err := testscript.Exec(t, c, sql)
 		must(t, err)
 	}
 	if level := value("show warnings"); level != "Warning" {
 		t.Errorf("SHOW WARNINGS returned %q, want the division's warning", level)
-	}
-}
-
-func TestMayReadDiagnostics(t *testing.T) {
-	for text, want := range map[string]bool{
-		"":                                  false,
-		"INSERT INTO t VALUES (1, 'x')":     false,
-		"SELECT row_coun":                   false,
-		"SELECT ROW_COUNT()":                true,
-		"INSERT INTO t SELECT Found_Rows()": true,
-		"show warnings":                     true,
-		"SELECT @@error_count":              true,
-		"GET DIAGNOSTICS @n = NUMBER":       true,
-		"SELECT rROW_COUNT, FOUND_ROW, WARNINXerro": true,
-		"SELECT FOUND_ROW, WARNIN, ERRO, DIAGNOSTI": false,
-	} {
-		if got := mayReadDiagnostics([]byte(text)); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
 	}
 }

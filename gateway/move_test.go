@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"encoding/binary"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -27,7 +29,7 @@ func TestStateGoesAlong(t *testing.T) {
 		"SET @answer = 42, @word := 'yes'", "SET SESSION group_concat_max_len = 1024 * 8", "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
 		"CREATE TABLE shop.counted (id INT AUTO_INCREMENT PRIMARY KEY)", "INSERT INTO shop.counted VALUES (7)", "INSERT INTO shop.counted VALUES (NULL)", "USE other",
 	} {
-		if _, err := exec(t, c, sql); err != nil {
+		if _, err := testscript.Exec(t, c, sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
@@ -47,7 +49,7 @@ func TestStateGoesAlong(t *testing.T) {
 	if addr := *p.saved.Load(); addr != p.servers[1].Addr {
 		t.Errorf("the route was saved as %s", addr)
 	}
-	if _, err := exec(t, c, "SELECT side FROM note"); err != nil {
+	if _, err := testscript.Exec(t, c, "SELECT side FROM note"); err != nil {
 		t.Fatal(err)
 	}
 	r, _, _ := p.records.wait(t, 17)
@@ -173,7 +175,7 @@ func TestPins(t *testing.T) {
 				testwait.Equal(t, "the session to end", 0, p.Sessions)
 			}()
 			for _, sql := range k.sql {
-				_, _ = exec(t, c, sql)
+				_, _ = testscript.Exec(t, c, sql)
 			}
 			to := switchover.Standby
 			if side, _ := p.Active(); side == to {
@@ -181,7 +183,7 @@ func TestPins(t *testing.T) {
 			}
 			token := p.mustHold(t, 10*time.Second)
 			_, _, err = p.Switch(t.Context(), token, to, false)
-			pinned, is := errors.AsType[*PinnedError](err)
+			pinned, is := errors.AsType[*gateway.PinnedError](err)
 			switch {
 			case k.want == "" && err != nil:
 				t.Errorf("the session was not taken along: %v", err)
@@ -194,7 +196,7 @@ func TestPins(t *testing.T) {
 			if moved, closed, err := p.Switch(t.Context(), token, to, true); err != nil || moved != 0 || closed != 1 {
 				t.Errorf("closing what is pinned: %d moved, %d closed, %v", moved, closed, err)
 			}
-			if _, err := exec(t, c, "SELECT 1"); err == nil {
+			if _, err := testscript.Exec(t, c, "SELECT 1"); err == nil {
 				t.Error("a session that was to be closed was served")
 			}
 		})

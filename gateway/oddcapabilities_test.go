@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -64,7 +65,7 @@ func (h hostCacheServer) start(t *testing.T) (*testmysql.Server, *rig) {
 	}
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
-	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Dial = from2 })
 	must(t, dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSDisabled)) // the gateway learns the method
 	must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
 	countOne(t, s, 1)
@@ -88,27 +89,27 @@ func abandonHello(t *testing.T, addr string, encoded, sent mysqlwire.Capability,
 	defer nc.Close()
 	c := mysqlconn.New(nc)
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-	if _, err := c.ReadMessage(maxLoginPacket); err != nil {
+	if _, err := c.ReadMessage(loginPacket); err != nil {
 		t.Fatal(err)
 	}
 	r := mysqlwire.HandshakeResponse{
 		Capabilities: encoded, MaxPacket: 1 << 24, Charset: charset, User: []byte(testmysql.AppUser), AuthPlugin: []byte(mysqlconn.PluginNative),
-		Database: []byte("test"), AuthResponse: make([]byte, challengeLen), Attrs: []byte("\x03_os\x01x"),
+		Database: []byte("test"), AuthResponse: make([]byte, challengeSize), Attrs: []byte("\x03_os\x01x"),
 	}
 	p := r.AppendTo(nil)
 	p[0], p[1], p[2], p[3] = byte(sent), byte(sent>>8), byte(sent>>16), byte(sent>>24)
 	must(t, c.WriteMessage(p))
-	if p, err = c.ReadMessage(maxLoginPacket); err != nil || p[0] != mysqlwire.MarkEOF {
+	if p, err = c.ReadMessage(loginPacket); err != nil || p[0] != mysqlwire.MarkEOF {
 		return
 	}
 	var sw mysqlwire.AuthSwitchRequest
-	if sw.Decode(p) != nil || sw.Old || len(sw.Data) < challengeLen {
+	if sw.Decode(p) != nil || sw.Old || len(sw.Data) < challengeSize {
 		return
 	}
-	response := mysqlconn.ScrambleNative(testmysql.Password, sw.Data[:challengeLen])
+	response := mysqlconn.ScrambleNative(testmysql.Password, sw.Data[:challengeSize])
 	if string(sw.Plugin) == mysqlconn.PluginSHA2 {
-		response = mysqlconn.ScrambleSHA2(testmysql.Password, sw.Data[:challengeLen])
+		response = mysqlconn.ScrambleSHA2(testmysql.Password, sw.Data[:challengeSize])
 	}
 	must(t, c.WriteMessage(response))
-	_, _ = c.ReadMessage(maxLoginPacket)
+	_, _ = c.ReadMessage(loginPacket)
 }

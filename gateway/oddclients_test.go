@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
@@ -126,8 +127,8 @@ func TestOddClients(t *testing.T) {
 			} else if addr == "" {
 				t.Skip("TARE_TIDB names no server with the account app")
 			}
-			g := startGateway(t, addr, func(o *Options) {
-				o.ClientTLS = ClientTLSPreferred
+			g := startGateway(t, addr, func(o *gateway.Options) {
+				o.ClientTLS = gateway.ClientTLSPreferred
 				if s != nil {
 					o.Dial = from2
 				}
@@ -147,7 +148,7 @@ func TestOddClients(t *testing.T) {
 				checkNoRow(t, s, "SELECT COUNT_HANDSHAKE_ERRORS - 1 FROM performance_schema.host_cache WHERE IP = '127.0.0.2'")
 			}
 			right()
-			if n := g.metrics.panics.Load(); n != 0 {
+			if n := g.metric(t, "tare_session_panics_total"); n != 0 {
 				t.Errorf("%d sessions panicked", n)
 			}
 		})
@@ -207,7 +208,7 @@ func oddClient(t *testing.T, addr string, ed bool, rnd *rand.Rand) {
 // because the server would count them as handshake errors of the gateway's address.
 func TestOddSizes(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithEd25519(), testmysql.WithHostCache())
-	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Dial = from2 })
 	for _, user := range []string{testmysql.AppUser, testmysql.EdUser} {
 		must(t, dialAs(t, g.addr, user, mysqlconn.TLSDisabled)) // the gateway learns the method
 		must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))
@@ -215,7 +216,7 @@ func TestOddSizes(t *testing.T) {
 		for _, size := range []int{0, 1, 2, 19, 21, 32, 63, 65, 128, 300} {
 			nameAccount(t, g.addr, user, func(c *mysqlconn.Conn, _ string) {
 				must(t, c.WriteMessage(make([]byte, size)))
-				p, err := c.ReadMessage(maxLoginPacket)
+				p, err := c.ReadMessage(loginPacket)
 				if err != nil || p[0] != mysqlwire.MarkErr {
 					t.Errorf("%s, a response of %d bytes: %q, %v, want an error", user, size, p, err)
 				}

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
@@ -10,6 +10,15 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+)
+
+// Sizes in bytes of logins, and the name of a method that no server has.
+const (
+	loginPacket   = 64 << 10
+	challengeSize = 20
+	signatureSize = 64
+	parsecSize    = 32 + signatureSize // with the client's challenge
+	noMethod      = "no_such_method"
 )
 
 // An oddLogin is a login, valid or not, and perhaps a COM_CHANGE_USER after it.
@@ -50,7 +59,7 @@ func oddLogins() []oddLogin {
 		{name: "no password of MySQL 4.0", old: true, bare: true, early: true, user: app, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "an old client changes its user", old: true, early: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(ed), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "an old client changes by an odd response", old: true, early: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthResponse: make([]byte, 21), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "a change by the method of MySQL 4.0", user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthPlugin: []byte(oldPassword), Charset: 45}, want: mysqlwire.ErrnoAccessDenied},
+		{name: "a change by the method of MySQL 4.0", user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthPlugin: []byte("mysql_old_password"), Charset: 45}, want: mysqlwire.ErrnoAccessDenied},
 	}
 	for _, charset := range []uint8{35, 54, 56, 60, 128, 183} {
 		odd = append(odd, oddLogin{name: "a character set of more than a byte", user: app, charset: charset, response: 20, want: mysqlwire.ErrnoWrongValueForVar})
@@ -62,7 +71,7 @@ func oddLogins() []oddLogin {
 		}
 		odd = append(odd, oddLogin{name: "an old client's odd response", old: true, early: true, user: app, response: n, want: want})
 	}
-	for _, plugin := range []string{native, oldPassword, "client_ed25519", "other"} {
+	for _, plugin := range []string{native, "mysql_old_password", "client_ed25519", "other"} {
 		odd = append(odd, oddLogin{name: "from an old client's address: " + plugin, early: true, user: app, plugin: plugin, response: 8, want: mysqlwire.ErrnoAccessDenied})
 		for _, user := range []string{app, ed, "nobody", "noone"} {
 			odd = append(odd, oddLogin{
@@ -115,7 +124,7 @@ func (o oddLogin) run(t *testing.T, addr string, maria bool) {
 	defer nc.Close()
 	c := mysqlconn.New(nc)
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-	p, err := c.ReadMessage(maxLoginPacket)
+	p, err := c.ReadMessage(loginPacket)
 	must(t, err)
 	var h mysqlwire.Handshake
 	must(t, h.Decode(p))
@@ -167,7 +176,7 @@ func (o oddLogin) run(t *testing.T, addr string, maria bool) {
 // respond returns a response to native password's challenge; it is wrong for accounts of other methods.
 func (o oddLogin) respond(challenge []byte, size int) []byte {
 	if size < 0 {
-		return mysqlconn.ScrambleNative(testmysql.Password, challenge[:challengeLen])
+		return mysqlconn.ScrambleNative(testmysql.Password, challenge[:challengeSize])
 	}
 	b := make([]byte, size)
 	for i := range b {
@@ -180,7 +189,7 @@ func (o oddLogin) respond(challenge []byte, size int) []byte {
 func (o oddLogin) authenticate(t *testing.T, c *mysqlconn.Conn) []byte {
 	t.Helper()
 	for {
-		p, err := c.ReadMessage(maxLoginPacket)
+		p, err := c.ReadMessage(loginPacket)
 		must(t, err)
 		if p[0] == mysqlwire.MarkAuthMore {
 			if p[1] == mysqlwire.SHA2FullAuth {
@@ -195,14 +204,14 @@ func (o oddLogin) authenticate(t *testing.T, c *mysqlconn.Conn) []byte {
 		must(t, sw.Decode(p))
 		size := o.response
 		if size >= 0 {
-			size = challengeLen
+			size = challengeSize
 		}
 		if string(sw.Plugin) == mysqlconn.PluginEd25519 {
-			size = signatureLen
+			size = signatureSize
 		}
 		response := o.respond(sw.Data, size)
 		if string(sw.Plugin) == mysqlconn.PluginSHA2 && size < 0 {
-			response = mysqlconn.ScrambleSHA2(testmysql.Password, sw.Data[:challengeLen])
+			response = mysqlconn.ScrambleSHA2(testmysql.Password, sw.Data[:challengeSize])
 		}
 		must(t, c.WriteMessage(response))
 	}
@@ -214,7 +223,7 @@ func (o oddLogin) checkSchema(t *testing.T, c *mysqlconn.Conn) {
 	must(t, c.WriteMessage([]byte("\x03SELECT DATABASE() = '"+o.schema+"'")))
 	var last []byte
 	for range 4 { // the number of columns, a column, EOF, the row
-		p, err := c.ReadMessage(maxLoginPacket)
+		p, err := c.ReadMessage(loginPacket)
 		must(t, err)
 		last = append(last[:0], p...)
 	}

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"log/slog"
@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -27,29 +29,29 @@ func (panicking) Observe(r *querylog.Record) {
 func TestPanicEndsOneSession(t *testing.T) {
 	var log lockedBuffer
 	var open atomic.Int32 // connections at the backend
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) {
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
 		open.Add(1)
 		defer open.Add(-1)
-		scriptServe(c)
-	}), func(o *Options) {
-		o.Observers = []Observer{panicking{}}
+		testscript.Serve(c)
+	}), func(o *gateway.Options) {
+		o.Observers = []gateway.Observer{panicking{}}
 		o.Diag = slog.New(slog.NewTextHandler(&log, nil))
 	})
-	other, faulty := mustConnect(t, g.addr), mustConnect(t, g.addr)
-	_, _ = exec(t, faulty, "select '"+strings.Repeat("x", 5000)+"'") // the response was relayed before the panic
-	if _, err := exec(t, faulty, "select 1"); err == nil {
+	other, faulty := testscript.MustConnect(t, g.addr), testscript.MustConnect(t, g.addr)
+	_, _ = testscript.Exec(t, faulty, "select '"+strings.Repeat("x", 5000)+"'") // the response was relayed before the panic
+	if _, err := testscript.Exec(t, faulty, "select 1"); err == nil {
 		t.Error("the session continues after a panic")
 	}
 	for range 3 {
-		if _, err := exec(t, other, "select 2"); err != nil {
+		if _, err := testscript.Exec(t, other, "select 2"); err != nil {
 			t.Errorf("another session: %v", err)
 		}
-		if _, err := exec(t, mustConnect(t, g.addr), "select 3"); err != nil {
+		if _, err := testscript.Exec(t, testscript.MustConnect(t, g.addr), "select 3"); err != nil {
 			t.Errorf("a new session: %v", err)
 		}
 	}
 	// The client's connection is closed earlier.
-	testwait.Equal(t, "the panic to be counted", 1, g.metrics.panics.Load)
+	testwait.Equal(t, "the panic to be counted", 1, func() int { return int(g.metric(t, "tare_session_panics_total")) })
 	testwait.Until(t, "the panic to be logged", func() bool { return strings.Contains(log.String(), "level=ERROR") })
 	g.expectedPanics = 1
 	if text := log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "an observer failed") || !strings.Contains(text, "panic_test.go") {
@@ -60,13 +62,13 @@ func TestPanicEndsOneSession(t *testing.T) {
 // TestStatementMemoryExtremes sends statements of the lengths around the statement memory and
 // the longest packet, with the memory at both ends of what Validate accepts.
 func TestStatementMemoryExtremes(t *testing.T) {
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
-	for _, memory := range []int{minStatementMemory, mysqlwire.MaxPayload - 2, mysqlwire.MaxPayload - 1} {
-		g := startGateway(t, backend, func(o *Options) { o.StatementMemory = memory })
-		c := mustConnect(t, g.addr)
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
+	for _, memory := range []int{16 << 10, mysqlwire.MaxPayload - 2, mysqlwire.MaxPayload - 1} {
+		g := startGateway(t, backend, func(o *gateway.Options) { o.StatementMemory = memory })
+		c := testscript.MustConnect(t, g.addr)
 		for _, n := range []int{memory - 2, memory - 1, memory, memory + 1, mysqlwire.MaxPayload - 1, mysqlwire.MaxPayload, mysqlwire.MaxPayload + 1} {
 			sql := "select '" + strings.Repeat("x", n-len("select ''")-1) + "'" // the command byte counts
-			if _, err := exec(t, c, sql); err != nil {
+			if _, err := testscript.Exec(t, c, sql); err != nil {
 				t.Fatalf("statement memory %d, a command of %d bytes: %v", memory, n, err)
 			}
 		}
@@ -74,30 +76,33 @@ func TestStatementMemoryExtremes(t *testing.T) {
 }
 
 func TestOptionExtremes(t *testing.T) {
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
 	const longest = 1<<63 - 1
-	for name, change := range map[string]func(*Options){
-		"longest time-outs": func(o *Options) {
+	for name, change := range map[string]func(*gateway.Options){
+		"longest time-outs": func(o *gateway.Options) {
 			o.ConnectTimeout, o.HandshakeTimeout, o.IdleTimeout, o.DrainTimeout = longest, longest, longest, longest
 		},
-		"most connections": func(o *Options) { o.MaxConnections, o.MaxUserConnections, o.BufferBytes = longest, longest, longest },
-		"one connection":   func(o *Options) { o.MaxConnections, o.MaxUserConnections, o.BufferBytes = 1, 1, 1 },
+		"most connections": func(o *gateway.Options) {
+			o.MaxConnections, o.MaxUserConnections, o.BufferBytes = longest, longest, longest
+		},
+		"one connection": func(o *gateway.Options) { o.MaxConnections, o.MaxUserConnections, o.BufferBytes = 1, 1, 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startGateway(t, backend, change)
-			if _, err := exec(t, mustConnect(t, g.addr), "select '"+strings.Repeat("x", 2<<20)+"'"); err != nil {
+			if _, err := testscript.Exec(t, testscript.MustConnect(t, g.addr), "select '"+strings.Repeat("x", 2<<20)+"'"); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	for name, change := range map[string]func(*Options){
-		"memory below the least":  func(o *Options) { o.StatementMemory = minStatementMemory - 1 },
-		"memory above the packet": func(o *Options) { o.StatementMemory = mysqlwire.MaxPayload },
-		"negative limit":          func(o *Options) { o.MaxConnections = -1 },
-		"negative time-out":       func(o *Options) { o.IdleTimeout = -1 },
-		"address without a port":  func(o *Options) { o.Backend.Addr = net.IPv4(127, 0, 0, 1).String() },
+	for name, change := range map[string]func(*gateway.Options){
+		"memory below the least":  func(o *gateway.Options) { o.StatementMemory = 16<<10 - 1 },
+		"memory above the packet": func(o *gateway.Options) { o.StatementMemory = mysqlwire.MaxPayload },
+		"negative limit":          func(o *gateway.Options) { o.MaxConnections = -1 },
+		"negative time-out":       func(o *gateway.Options) { o.IdleTimeout = -1 },
+		"address without a port":  func(o *gateway.Options) { o.Backend.Addr = net.IPv4(127, 0, 0, 1).String() },
 	} {
-		o := startGateway(t, backend, nil).opts
+		var o gateway.Options
+		startGateway(t, backend, func(valid *gateway.Options) { o = *valid })
 		change(&o)
 		if err := o.Validate(); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -124,15 +129,15 @@ func (c panickingConn) Read(p []byte) (int, error) {
 func TestPanicInAPipe(t *testing.T) {
 	var armed atomic.Bool
 	dumping := make(chan struct{})
-	g := startGateway(t, startScript(t, func(n int, c *mysqlconn.Conn) {
+	g := startGateway(t, testscript.Start(t, func(n int, c *mysqlconn.Conn) {
 		if n > 0 {
-			scriptServe(c)
+			testscript.Serve(c)
 			return
 		}
-		if !scriptLogin(c) {
+		if !testscript.Login(c) {
 			return
 		}
-		scriptCommand(c)
+		testscript.Command(c)
 		armed.Store(true)
 		_ = c.WriteMessage([]byte{0}) // an event
 		close(dumping)
@@ -147,10 +152,10 @@ func TestPanicInAPipe(t *testing.T) {
 	go func() {
 		defer close(accepted)
 		if nc, err := l.Accept(); err == nil {
-			g.accept(panickingConn{nc, &armed})
+			g.Accept(panickingConn{nc, &armed})
 		}
 	}()
-	c := mustConnect(t, l.Addr().String())
+	c := testscript.MustConnect(t, l.Addr().String())
 	testwait.Receive(t, "the connection to be accepted", accepted)
 	c.Seq = 0
 	if err := c.WriteMessage(mysqlwire.BinlogDump{Offset: 4, File: []byte("log.1")}.AppendTo(nil)); err != nil {
@@ -167,36 +172,32 @@ func TestPanicInAPipe(t *testing.T) {
 	if _, err := c.ReadMessage(1 << 20); err == nil {
 		t.Error("the session continues after a panic")
 	}
-	testwait.Equal(t, "the panic to be counted", 1, g.metrics.panics.Load)
+	testwait.Equal(t, "the panic to be counted", 1, func() int { return int(g.metric(t, "tare_session_panics_total")) })
 	g.expectedPanics = 1
-	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
+	if _, err := testscript.Exec(t, testscript.MustConnect(t, g.addr), "select 1"); err != nil {
 		t.Errorf("a new session: %v", err)
 	}
 }
 
 // TestPanicInAHold checks that commands do not wait for a pause whose goroutine panicked.
 func TestPanicInAHold(t *testing.T) {
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) { scriptServe(c) })
-	g := startGateway(t, backend, func(o *Options) {
-		o.Standby = &Backend{Addr: "127.0.0.1:1"}
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
+	g := startGateway(t, backend, func(o *gateway.Options) {
+		o.Standby = &gateway.Backend{Addr: "127.0.0.1:1"}
 		o.Password = func(string) (string, bool) { return "", true }
 		o.SaveRoute = func(string) error { return nil }
 	})
-	g.registry.mu.Lock()
-	g.registry.sessions[nil] = struct{}{} // reading it panics
-	g.registry.mu.Unlock()
-	_, _, err := g.Pause(t.Context(), MaxPause)
-	g.registry.mu.Lock()
-	delete(g.registry.sessions, nil)
-	g.registry.mu.Unlock()
+	repair := g.BreakRegistry()
+	_, _, err := g.Pause(t.Context(), gateway.MaxPause)
+	repair()
 	if err == nil {
 		t.Error("the hold continues after a panic")
 	}
 	g.expectedPanics = 1
-	if _, err := exec(t, mustConnect(t, g.addr), "select 1"); err != nil {
+	if _, err := testscript.Exec(t, testscript.MustConnect(t, g.addr), "select 1"); err != nil {
 		t.Errorf("a session after the hold: %v", err)
 	}
-	if gate := g.gate.Load(); gate&gatePaused != 0 {
-		t.Errorf("the gate is %b", gate)
+	if g.Paused() {
+		t.Error("commands wait for the end of the pause")
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
@@ -33,20 +33,20 @@ func TestParsec(t *testing.T) {
 		responses [][]byte // the client disconnects after them
 	}{
 		{"leaves before it responds", nil},
-		{"a signature first", [][]byte{make([]byte, parsecLen)}},
+		{"a signature first", [][]byte{make([]byte, parsecSize)}},
 		{"a NUL first", [][]byte{{0}}},
 		{"leaves before it signs", [][]byte{nil}},
 		{"no signature", [][]byte{nil, nil}},
 		{"a NUL for a signature", [][]byte{nil, {0}}},
-		{"a short signature", [][]byte{nil, make([]byte, parsecLen-1)}},
-		{"a long signature", [][]byte{nil, make([]byte, parsecLen+1)}},
+		{"a short signature", [][]byte{nil, make([]byte, parsecSize-1)}},
+		{"a long signature", [][]byte{nil, make([]byte, parsecSize+1)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, change := range []bool{false, true} {
 				conn, _ := switched(t, g.addr, change)
 				for _, response := range c.responses {
 					must(t, conn.WriteMessage(response))
-					_, err := conn.ReadMessage(maxLoginPacket)
+					_, err := conn.ReadMessage(loginPacket)
 					must(t, err)
 				}
 				conn.Close()
@@ -57,10 +57,10 @@ func TestParsec(t *testing.T) {
 	for _, change := range []bool{false, true} {
 		c, challenge := switched(t, g.addr, change)
 		must(t, c.WriteMessage(nil))
-		more, err := c.ReadMessage(maxLoginPacket)
+		more, err := c.ReadMessage(loginPacket)
 		must(t, err)
 		must(t, c.WriteMessage(parsecResponse(t, challenge, more)))
-		if p, err := c.ReadMessage(maxLoginPacket); err != nil || p[0] != mysqlwire.MarkOK {
+		if p, err := c.ReadMessage(loginPacket); err != nil || p[0] != mysqlwire.MarkOK {
 			t.Errorf("a right login, COM_CHANGE_USER %t: %q, %v", change, p, err)
 		}
 		c.Close()
@@ -75,25 +75,25 @@ func switched(t *testing.T, addr string, change bool) (c *mysqlconn.Conn, challe
 		c = dialApp(t, addr).Conn
 		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		c.Seq = 0
-		u := mysqlwire.ChangeUser{User: []byte(parsecUser), Charset: 45, AuthPlugin: []byte(unknownMethod)}
+		u := mysqlwire.ChangeUser{User: []byte(parsecUser), Charset: 45, AuthPlugin: []byte(noMethod)}
 		must(t, c.WriteMessage(u.AppendTo(nil, mysqlwire.CapSecureConnection|mysqlwire.CapPluginAuth)))
 	} else {
 		nc, err := from2(t.Context(), "tcp", addr)
 		must(t, err)
 		c = mysqlconn.New(nc)
 		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-		_, err = c.ReadMessage(maxLoginPacket)
+		_, err = c.ReadMessage(loginPacket)
 		must(t, err)
 		r := mysqlwire.HandshakeResponse{
 			Capabilities: mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapLongPassword,
-			MaxPacket:    1 << 24, Charset: 45, User: []byte(parsecUser), AuthPlugin: []byte(unknownMethod),
+			MaxPacket:    1 << 24, Charset: 45, User: []byte(parsecUser), AuthPlugin: []byte(noMethod),
 		}
 		must(t, c.WriteMessage(r.AppendTo(nil)))
 	}
-	p, err := c.ReadMessage(maxLoginPacket)
+	p, err := c.ReadMessage(loginPacket)
 	must(t, err)
 	var sw mysqlwire.AuthSwitchRequest
-	if err := sw.Decode(p); err != nil || string(sw.Plugin) != pluginParsec {
+	if err := sw.Decode(p); err != nil || string(sw.Plugin) != "parsec" {
 		t.Fatalf("%q requests no parsec: %v", p, err)
 	}
 	return c, bytes.Clone(sw.Data[:32])

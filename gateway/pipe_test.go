@@ -1,4 +1,4 @@
-package gateway
+package gateway_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqlplan"
@@ -17,11 +18,11 @@ import (
 func TestStreamIsWhole(t *testing.T) {
 	const packets, size = 64, 32 << 10
 	payload := make([]byte, size)
-	backend := startScript(t, func(_ int, c *mysqlconn.Conn) {
-		if !scriptLogin(c) {
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
+		if !testscript.Login(c) {
 			return
 		}
-		scriptCommand(c)
+		testscript.Command(c)
 		for range packets {
 			c.AppendMessage(payload)
 		}
@@ -29,7 +30,7 @@ func TestStreamIsWhole(t *testing.T) {
 	})
 	g := startGateway(t, backend, nil)
 	for range 50 {
-		c := mustConnect(t, g.addr)
+		c := testscript.MustConnect(t, g.addr)
 		c.Seq = 0
 		if err := c.WriteMessage(mysqlwire.BinlogDump{Offset: 4, File: []byte("log.1")}.AppendTo(nil)); err != nil {
 			t.Fatal(err)
@@ -52,12 +53,12 @@ func TestRefusedStream(t *testing.T) {
 				mysqlwire.BinlogDumpGTID{}.AppendTo(nil),
 				append([]byte{byte(mysqlwire.ComTableDump)}, "\x04test\x06secret"...),
 			} {
-				must(t, g.opts.Planner.SetRules(nil))
+				must(t, g.planner.SetRules(nil))
 				c := dialApp(t, g.addr)
 				if p := command(t, c, refused, first)[0]; p[0] != mysqlwire.MarkErr {
 					t.Fatalf("%x: %q, want an error", refused[0], p)
 				}
-				must(t, g.opts.Planner.SetRules([]sqlplan.Rule{{Name: "secret", Action: sqlplan.ActionBlock, Tables: []string{"*.secret"}}}))
+				must(t, g.planner.SetRules([]sqlplan.Rule{{Name: "secret", Action: sqlplan.ActionBlock, Tables: []string{"*.secret"}}}))
 				var e mysqlwire.Err
 				must(t, e.Decode(command(t, c, []byte("\x03SELECT * FROM test.secret"), first)[0]))
 				if e.Number != mysqlwire.ErrnoSpecificAccessDenied {
@@ -78,13 +79,13 @@ func TestStreamEndsSession(t *testing.T) {
 			_, g := server.start(t)
 			for _, checksum := range []string{"'NONE'", "NULL"} { // without either, MySQL ends with an error
 				c := dialApp(t, g.addr)
-				_, err := exec(t, c, "SET @master_binlog_checksum = "+checksum+", @source_binlog_checksum = "+checksum)
+				_, err := testscript.Exec(t, c, "SET @master_binlog_checksum = "+checksum+", @source_binlog_checksum = "+checksum)
 				must(t, err)
 				if end := streamEnd(t, c, "CREATE TABLE test.behind (a INT)"); end != mysqlwire.MarkEOF && (end != mysqlwire.MarkErr || checksum != "NULL") {
 					t.Errorf("checksum %s: the stream ends by %#x", checksum, end)
 				}
 			}
-			_, err := exec(t, dialApp(t, g.addr), "CREATE TABLE test.behind (a INT)")
+			_, err := testscript.Exec(t, dialApp(t, g.addr), "CREATE TABLE test.behind (a INT)")
 			must(t, err)
 		})
 	}

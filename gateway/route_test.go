@@ -1,10 +1,11 @@
-package gateway
+package gateway_test
 
 import (
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -29,15 +31,15 @@ type pair struct {
 
 const pairTables = "CREATE TABLE shop.note (id BIGINT PRIMARY KEY, client INT, body VARCHAR(100))"
 
-func startPair(t *testing.T, change func(*Options)) *pair {
+func startPair(t *testing.T, change func(*gateway.Options)) *pair {
 	t.Helper()
 	p := &pair{}
 	for i := range p.servers {
 		p.servers[i] = testmysql.Start(t)
 		must(t, p.servers[i].Exec("CREATE DATABASE shop", pairTables))
 	}
-	p.rig = startGateway(t, p.servers[0].Addr, func(o *Options) {
-		o.Standby = &Backend{Addr: p.servers[1].Addr}
+	p.rig = startGateway(t, p.servers[0].Addr, func(o *gateway.Options) {
+		o.Standby = &gateway.Backend{Addr: p.servers[1].Addr}
 		o.Password = func(user string) (string, bool) { return testmysql.Password, user == testmysql.AppUser }
 		o.SaveRoute = func(addr string) error { p.saved.Store(&addr); return nil }
 		if change != nil {
@@ -77,18 +79,7 @@ func (p *pair) session(t *testing.T) *mysqlconn.Client {
 
 // loggedIn reports whether the session greeted with this number has completed its login.
 func (r *rig) loggedIn(greeted uint32) bool {
-	connection, ok := r.backendsID(greeted)
-	if !ok {
-		return false
-	}
-	r.registry.mu.Lock()
-	defer r.registry.mu.Unlock()
-	for s := range r.registry.sessions {
-		if s.shown.connection.Load() == connection && s.phase.Load() != phaseLogin {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.SessionStates(), func(s gateway.SessionState) bool { return s.Greeted == greeted && s.LoggedIn })
 }
 
 func (p *pair) mustHold(t *testing.T, d time.Duration) string {
@@ -146,7 +137,7 @@ func TestSwitchUnderLoad(t *testing.T) {
 	to := switchover.Standby
 	for range switches {
 		load()
-		token, waited, err := p.Pause(t.Context(), MaxPause)
+		token, waited, err := p.Pause(t.Context(), gateway.MaxPause)
 		must(t, err)
 		moved, _, err := p.Switch(t.Context(), token, to, false)
 		must(t, err)
@@ -233,7 +224,7 @@ func TestRouteNotSaved(t *testing.T) {
 	var p *pair
 	var fails int  // number of next writes that fail
 	var after bool // they fail after writing the file
-	p = startPair(t, func(o *Options) {
+	p = startPair(t, func(o *gateway.Options) {
 		save := o.SaveRoute
 		o.SaveRoute = func(addr string) error {
 			if fails == 0 {

@@ -1,10 +1,11 @@
-package gateway
+package gateway_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -47,14 +48,14 @@ func scriptTiDB(c *mysqlconn.Conn, logins chan<- mysqlwire.HandshakeResponse) {
 		default:
 		}
 	}
-	if c.WriteMessage(okPacket()) != nil {
+	if c.WriteMessage(testscript.OK()) != nil {
 		return
 	}
 	unknown := func() {
 		// The sequence numbers of each response start at 1.
 		_ = c.WriteMessage(mysqlwire.Err{Number: 1243, State: [5]byte{'H', 'Y', '0', '0', '0'}, Message: []byte("Unknown prepared statement handler")}.AppendTo(nil))
 	}
-	for p := scriptCommand(c); p != nil; p = scriptCommand(c) {
+	for p := testscript.Command(c); p != nil; p = testscript.Command(c) {
 		switch mysqlwire.Command(p[0]) {
 		case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtClose:
 			if len(p) < 5 || p[1] != 1 {
@@ -63,7 +64,7 @@ func scriptTiDB(c *mysqlconn.Conn, logins chan<- mysqlwire.HandshakeResponse) {
 		case mysqlwire.ComStmtPrepare:
 			_ = c.WriteMessage([]byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 		default:
-			_ = c.WriteMessage(okPacket())
+			_ = c.WriteMessage(testscript.OK())
 		}
 	}
 }
@@ -91,7 +92,7 @@ func TestTiDBLogin(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			logins := make(chan mysqlwire.HandshakeResponse, 1)
-			g := startGateway(t, startScript(t, func(_ int, conn *mysqlconn.Conn) { scriptTiDB(conn, logins) }), nil)
+			g := startGateway(t, testscript.Start(t, func(_ int, conn *mysqlconn.Conn) { scriptTiDB(conn, logins) }), nil)
 			conn, hello := newcomer(t, g.addr)
 			if extra := hello.Capabilities &^ tidbCaps &^ mysqlwire.CapSSL; extra != 0 {
 				t.Errorf("the greeting offers %#x, which the server does not", uint64(extra))
@@ -132,7 +133,7 @@ func TestTiDBLogin(t *testing.T) {
 // TestUnsolicitedResponse has TiDB respond with errors to commands that have no response. The client receives
 // each before the next command's response, and the session continues.
 func TestUnsolicitedResponse(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) { scriptTiDB(c, nil) }), nil)
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { scriptTiDB(c, nil) }), nil)
 	c := rawLogin(t, g.addr)
 	send := func(payloads ...[]byte) {
 		t.Helper()
@@ -178,7 +179,7 @@ func TestUnsolicitedResponse(t *testing.T) {
 // TestTiDBSwitchesAgain logs in twice to an account whose method differs from the greeting's. TiDB requests
 // the method even if the login names it and has the right response; a client receives one request.
 func TestTiDBSwitchesAgain(t *testing.T) {
-	g := startGateway(t, startScript(t, func(_ int, c *mysqlconn.Conn) {
+	g := startGateway(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
 		_ = c.WriteMessage(tidbGreeting())
 		if _, err := c.ReadMessage(1 << 16); err != nil {
 			return
@@ -189,7 +190,7 @@ func TestTiDBSwitchesAgain(t *testing.T) {
 			_ = c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, Message: p}.AppendTo(nil))
 			return
 		}
-		_ = c.WriteMessage(okPacket())
+		_ = c.WriteMessage(testscript.OK())
 	}), nil)
 	for i := range 3 { // from the second one on, the method is known
 		c, _ := newcomer(t, g.addr)

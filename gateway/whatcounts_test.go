@@ -1,11 +1,11 @@
-package gateway
+package gateway_test
 
 import (
 	"errors"
 	"fmt"
 	"testing"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -25,19 +25,19 @@ type loginEnd struct {
 func TestWhatServersCount(t *testing.T) {
 	ends := []loginEnd{
 		{"empty password", func(c *mysqlconn.Conn, plugin string) {
-			if c.WriteMessage(emptyResponse(plugin)) == nil {
-				_ = finishLogin(c, plugin)
+			if c.WriteMessage(gateway.EmptyResponse(plugin)) == nil {
+				_ = gateway.FinishLogin(c, plugin)
 			}
 		}},
 		{"closed", func(*mysqlconn.Conn, string) {}},
 		{"packet of no method's size", func(c *mysqlconn.Conn, _ string) {
 			_ = c.WriteMessage(make([]byte, 7))
-			_, _ = c.ReadMessage(maxLoginPacket)
+			_, _ = c.ReadMessage(loginPacket)
 		}},
 		{"wrong sequence number", func(c *mysqlconn.Conn, _ string) {
 			c.Seq += 5
 			_ = c.WriteMessage([]byte{0})
-			_, _ = c.ReadMessage(maxLoginPacket)
+			_, _ = c.ReadMessage(loginPacket)
 		}},
 	}
 	const times = 3
@@ -90,7 +90,7 @@ func TestWhatServersCount(t *testing.T) {
 // refuse all clients.
 func TestBlockedAccount(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithHostCache(), testmysql.WithArgs("--max-password-errors=3"), testmysql.WithSetup("CREATE OR REPLACE USER guarded@'%' IDENTIFIED BY 'tare-test'"))
-	g := startGateway(t, s.Addr, func(o *Options) { o.Dial = from2 })
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Dial = from2 })
 	login := func(addr, password string) error {
 		c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: "guarded", Password: password, TLSMode: mysqlconn.TLSDisabled, DialFunc: from2})
 		if err == nil {
@@ -119,7 +119,7 @@ func TestBlockedAccount(t *testing.T) {
 		t.Errorf("%d logins of a blocked account count %d errors against the gateway's address, want 1", logins, counted)
 	}
 	must(t, s.Exec("FLUSH PRIVILEGES"))
-	g.targets[switchover.Backend].blocked.forget()
+	g.ForgetServers()
 	must(t, login(g.addr, testmysql.Password))
 }
 
@@ -130,16 +130,16 @@ func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, stri
 	must(t, err)
 	defer nc.Close()
 	c := mysqlconn.New(nc)
-	p, err := c.ReadMessage(maxLoginPacket)
+	p, err := c.ReadMessage(loginPacket)
 	must(t, err)
 	var hello mysqlwire.Handshake
 	must(t, hello.Decode(p))
 	out := mysqlwire.HandshakeResponse{
 		Capabilities: mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth,
-		MaxPacket:    1 << 24, Charset: hello.Charset, User: []byte(user), AuthPlugin: []byte(unknownMethod),
+		MaxPacket:    1 << 24, Charset: hello.Charset, User: []byte(user), AuthPlugin: []byte(noMethod),
 	}
 	must(t, c.WriteMessage(out.AppendTo(nil)))
-	p, err = c.ReadMessage(maxLoginPacket)
+	p, err = c.ReadMessage(loginPacket)
 	must(t, err)
 	if p[0] == mysqlwire.MarkErr { // MariaDB: the account is blocked
 		return
@@ -151,16 +151,9 @@ func nameAccount(t *testing.T, addr, user string, end func(*mysqlconn.Conn, stri
 	plugin := string(sw.Plugin)
 	if plugin == mysqlconn.PluginSHA2 { // full authentication is requested for a proof
 		must(t, c.WriteMessage(make([]byte, 32)))
-		if p, err = c.ReadMessage(maxLoginPacket); err != nil || p[0] != mysqlwire.MarkAuthMore {
+		if p, err = c.ReadMessage(loginPacket); err != nil || p[0] != mysqlwire.MarkAuthMore {
 			t.Fatalf("the server responds by %q, %v, not a request for the password", p, err)
 		}
 	}
 	end(c, plugin)
-}
-
-// forget makes the next login of each user reach the server.
-func (b *blockedUsers) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.until)
 }

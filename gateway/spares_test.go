@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/testscript"
+	"github.com/taredb/tare/mysqlconn"
+)
+
+// TestSparesAge returns a connection to the pool repeatedly: it is kept no longer than a new one, because the
+// server's login time-out starts at the greeting.
+func TestSparesAge(t *testing.T) {
+	g := startInner(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }), nil)
+	target := g.targets[switchover.Backend]
+	fresh, err := g.openGreeted(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.spares.put(fresh)
+	if target.spares.take() != fresh {
+		t.Fatal("a new connection is not kept")
+	}
+	if got, want := fresh.responseDeadline(), fresh.born.Add(spareLife+responseTimeout); !got.Equal(want) {
+		t.Errorf("a client has to answer until %v, want %v", got, want)
+	}
+	fresh.born = fresh.born.Add(-spareLife) // its client took that long
+	target.spares.put(fresh)
+	if g := target.spares.take(); g != nil {
+		t.Errorf("a connection greeted at %v is kept", g.born)
+	}
+}
