@@ -2,7 +2,6 @@ package alter
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -55,18 +54,7 @@ func newPair(t *testing.T, product string) (primary, replica *database) {
 	var pair [2]*database
 	for i := range pair {
 		options := append([]testmysql.Option{testmysql.WithArgs(fmt.Sprintf("--server-id=%d", 81+i))}, how.options...)
-		server, err := testmysql.New(options...)
-		if errors.Is(err, testmysql.ErrNoMySQL) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := server.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		server := testmysql.StartOrSkip(t, options...)
 		pair[i] = &database{t: t, server: server, product: product, schema: "failover"}
 		pair[i].exec(how.fresh...)
 	}

@@ -99,23 +99,11 @@ func (b *bench) only(t *testing.T, text string, mode sqldigest.Mode, values ...m
 	return s
 }
 
-func startOrSkip(t *testing.T, opts ...testmysql.Option) *testmysql.Server {
-	t.Helper()
-	testmysql.SkipIfOff(t)
-	s, err := testmysql.New(opts...)
-	if errors.Is(err, testmysql.ErrNoMySQL) {
-		t.Skip(err)
-	}
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return s
-}
-
 // TestOnServers runs the tests that need a real server on MariaDB and MySQL.
 func TestOnServers(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
-			s := startOrSkip(t, opts...)
+			s := testmysql.StartOrSkip(t, opts...)
 			rows := func(of string) string {
 				return "INSERT INTO " + of + " SELECT n, n % 100, n % 7 FROM (WITH RECURSIVE x AS (SELECT 1 n UNION ALL SELECT n + 1 FROM x WHERE n < 900) SELECT n FROM x) y"
 			}

@@ -90,12 +90,7 @@ func TestAbandonedAccounts(t *testing.T) {
 					opts = append(opts, testmysql.WithSetup(a.create))
 				}
 			}
-			s, err := testmysql.New(opts...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			s := testmysql.StartOrSkip(t, opts...)
 			g := startGateway(t, s.Addr, nil)
 			right := func(user, addr string) {
 				t.Helper()

@@ -38,12 +38,7 @@ func secureServers(t *testing.T, use func(t *testing.T, s *testmysql.Server)) {
 			opts := append(product.opts, testmysql.WithTLS(), testmysql.WithSetup(
 				"CREATE USER IF NOT EXISTS secure@'%' IDENTIFIED BY 'tare-test' REQUIRE SSL",
 				"CREATE USER IF NOT EXISTS certified@'%' IDENTIFIED BY 'tare-test' REQUIRE X509"))
-			s, err := testmysql.New(opts...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			s := testmysql.StartOrSkip(t, opts...)
 			use(t, s)
 		})
 	}

@@ -271,12 +271,7 @@ func TestAbandonedLogins(t *testing.T) {
 	} {
 		t.Run(server.name, func(t *testing.T) {
 			opts := append(server.opts, testmysql.WithTLS(), testmysql.WithHostCache())
-			s, err := testmysql.New(opts...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			s := testmysql.StartOrSkip(t, opts...)
 			blockControl(t, s)
 			kinds := probeKinds()
 			if server.ed {

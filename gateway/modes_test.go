@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,12 +19,7 @@ func TestModesFollowTheServer(t *testing.T) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			opts = append(opts, testmysql.WithArgs("--sql-mode=ANSI_QUOTES", "--init-connect=SET NAMES gbk"))
-			s, err := testmysql.New(opts...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			s := testmysql.StartOrSkip(t, opts...)
 			g := startGateway(t, s.Addr, nil)
 			for _, sets := range [][]string{
 				{"do 0"}, // the server's settings, and init_connect

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"errors"
 	"net"
 	"testing"
 	"time"
@@ -59,12 +58,7 @@ func hostCacheServers() []hostCacheServer {
 // start starts the server and a gateway, whose address has one handshake error.
 func (h hostCacheServer) start(t *testing.T) (*testmysql.Server, *rig) {
 	t.Helper()
-	s, err := testmysql.New(h.opts...)
-	if errors.Is(err, testmysql.ErrNoMySQL) {
-		t.Skip(err)
-	}
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	s := testmysql.StartOrSkip(t, h.opts...)
 	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Dial = from2 })
 	must(t, dialAs(t, g.addr, testmysql.AppUser, mysqlconn.TLSDisabled)) // the gateway learns the method
 	must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache"))

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"flag"
 	"io"
 	"math/rand/v2"
@@ -116,13 +115,7 @@ func TestOddClients(t *testing.T) {
 			addr := os.Getenv("TARE_TIDB")
 			var s *testmysql.Server
 			if server.opts != nil {
-				var err error
-				s, err = testmysql.New(server.opts...)
-				if errors.Is(err, testmysql.ErrNoMySQL) {
-					t.Skip(err)
-				}
-				must(t, err)
-				t.Cleanup(func() { must(t, s.Close()) })
+				s = testmysql.StartOrSkip(t, server.opts...)
 				addr = s.Addr
 			} else if addr == "" {
 				t.Skip("TARE_TIDB names no server with the account app")

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -55,12 +54,7 @@ func TestWhatServersCount(t *testing.T) {
 		}},
 	} {
 		t.Run(server.name, func(t *testing.T) {
-			s, err := testmysql.New(append(server.opts, testmysql.WithHostCache())...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			s := testmysql.StartOrSkip(t, append(server.opts, testmysql.WithHostCache())...)
 			for i, e := range ends {
 				must(t, s.Exec("TRUNCATE TABLE performance_schema.host_cache", "FLUSH PRIVILEGES"))
 				before := countOne(t, s, 1)

@@ -91,13 +91,7 @@ func (b *bench) normalized(text string) string {
 func onServers(t *testing.T, test func(t *testing.T, s *testmysql.Server), args ...string) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
-			testmysql.SkipIfOff(t)
-			s, err := testmysql.New(append(opts, testmysql.WithPerformanceSchema(), testmysql.WithArgs(args...))...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			s := testmysql.StartOrSkip(t, append(opts, testmysql.WithPerformanceSchema(), testmysql.WithArgs(args...))...)
 			must(t, s.Exec("CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, customer INT, status VARCHAR(10), created DATETIME, `na``me` INT, KEY k (customer, status))",
 				"INSERT INTO orders (customer, status) SELECT n % 10, 'new' FROM (WITH RECURSIVE x AS (SELECT 1 n UNION ALL SELECT n + 1 FROM x WHERE n < 500) SELECT n FROM x) y",
 				"CREATE TABLE items (id INT PRIMARY KEY, n INT)", "ANALYZE TABLE orders"))

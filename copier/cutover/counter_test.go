@@ -1,7 +1,6 @@
 package cutover
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -27,18 +26,7 @@ func TestCounterBack(t *testing.T) {
 }
 
 func testCounterBack(t *testing.T, opts ...testmysql.Option) {
-	server, err := testmysql.New(opts...)
-	if errors.Is(err, testmysql.ErrNoMySQL) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := testmysql.StartOrSkip(t, opts...)
 	cfg := mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password}
 	c, err := rowstream.Connect(t.Context(), cfg)
 	if err != nil {
