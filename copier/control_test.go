@@ -350,7 +350,7 @@ func TestSocketWithoutCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer s.Close(nil)
 	c := NewControl(path)
 	defer c.Close()
 	none := 0.0
