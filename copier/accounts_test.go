@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/accounts"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/telemetry"
@@ -106,7 +107,7 @@ func connectAfter(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 }
 
 // users asks for the accounts, without the table log_1.
-func (p *pair) users(_ *Options, sel *inventory.Selection) {
+func (p *pair) users(_ *copier.Options, sel *inventory.Selection) {
 	sel.Users = true
 	sel.Exclude = []inventory.Pattern{{Schema: p.schema, Name: "log_1"}}
 }
@@ -177,7 +178,7 @@ func TestUsers(t *testing.T) {
 			o := p.schemaOptions(t, p.users)
 			o.Observe = func(e telemetry.Event) { fmt.Fprintf(&output, "%+v\n", e) }
 			o.Workers = 1
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +219,7 @@ func TestUsers(t *testing.T) {
 					t.Errorf("%s is not found to exist", obj)
 				}
 			}
-			if report, err = Run(t.Context(), o); err != nil || report.Accounts.Created != 0 || report.Accounts.Granted != 0 {
+			if report, err = copier.Run(t.Context(), o); err != nil || report.Accounts.Created != 0 || report.Accounts.Granted != 0 {
 				t.Errorf("again: %+v, %v", report.Accounts, err)
 			}
 			p.keepsAccounts(t)
@@ -314,13 +315,13 @@ func (p *pair) keepsAccounts(t *testing.T) {
 	o := p.options()
 	sel := inventory.Selection{Schemas: []string{p.schema}}
 	p.users(&o, &sel)
-	if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "account 'staff_app'@'%': exists in the target with another definition (authentication, limits), and lacks privileges there: if both are the same user, grant them by --grant-existing") ||
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "account 'staff_app'@'%': exists in the target with another definition (authentication, limits), and lacks privileges there: if both are the same user, grant them by --grant-existing") ||
 		strings.Count(err.Error(), "account '") != 1 {
 		t.Fatalf("%v", err)
 	}
-	o = p.schemaOptions(t, p.users, func(_ *Options, sel *inventory.Selection) { sel.GrantExisting = []string{"staff_app@%"} })
+	o = p.schemaOptions(t, p.users, func(_ *copier.Options, sel *inventory.Selection) { sel.GrantExisting = []string{"staff_app@%"} })
 	before := read(t, p.target, "SHOW CREATE USER staff_app")
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +341,7 @@ func (p *pair) keepsAccounts(t *testing.T) {
 	p.sharesRole(t)
 	o = p.schemaOptions(t, p.users)
 	sqlExec(t, p.source, "GRANT INDEX ON staff_1.* TO staff_never")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "account 'staff_never'@'%' or its privileges were altered; run the same command again") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "account 'staff_never'@'%' or its privileges were altered; run the same command again") {
 		t.Errorf("after a change on the source: %v", err)
 	}
 }
@@ -356,10 +357,10 @@ func (p *pair) sharesRole(t *testing.T) {
 	o := p.options()
 	sel := inventory.Selection{Schemas: []string{p.schema}}
 	p.users(&o, &sel)
-	if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "exists in the target, where 'local_user'@'%' holds it and would get its privileges, too") {
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "exists in the target, where 'local_user'@'%' holds it and would get its privileges, too") {
 		t.Fatalf("%v", err)
 	}
-	p.schemaOptions(t, p.users, func(_ *Options, sel *inventory.Selection) { sel.GrantExisting = []string{"staff-reads"} })
+	p.schemaOptions(t, p.users, func(_ *copier.Options, sel *inventory.Selection) { sel.GrantExisting = []string{"staff-reads"} })
 }
 
 // TestUsersAcross copies accounts to the other vendor.
@@ -372,16 +373,16 @@ func TestUsersAcross(t *testing.T) {
 		o := p.options()
 		sel := inventory.Selection{Schemas: []string{"staff_1"}}
 		p.users(&o, &sel)
-		if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "account 'staff_sha'@'%': it authenticates by caching_sha2_password, which MariaDB does not have") ||
+		if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "account 'staff_sha'@'%': it authenticates by caching_sha2_password, which MariaDB does not have") ||
 			!strings.Contains(err.Error(), "'staff_cidr'@'10.1.0.0/16': its host is an address with the length of a prefix") || strings.Count(err.Error(), "\n") != 2 {
 			t.Fatalf("%v", err)
 		}
 		sqlExec(t, p.target, "CREATE USER staff_sha IDENTIFIED BY 'y'")
 		for runs := range 2 {
-			o = p.schemaOptions(t, p.users, func(_ *Options, sel *inventory.Selection) {
+			o = p.schemaOptions(t, p.users, func(_ *copier.Options, sel *inventory.Selection) {
 				sel.GrantExisting, sel.ExcludeUsers = []string{"staff_sha"}, []string{"*@*/16"}
 			})
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil || runs > 0 && (report.Accounts.Created > 0 || report.Accounts.Granted > 0) {
 				t.Fatalf("%+v, %v", report, err)
 			}
@@ -409,21 +410,21 @@ func TestUsersAcross(t *testing.T) {
 	t.Run("to MySQL", func(t *testing.T) {
 		p := staffPair(t, maria.from, mysql, "staff_1", append([]string{"CREATE USER staff_app"}, append(slices.Clone(staff), "CREATE USER staff_native IDENTIFIED BY 'x'", "GRANT SELECT ON staff_1.* TO staff_native",
 			"GRANT DELETE HISTORY, SELECT ON staff_1.t TO staff_open", "CREATE USER staff_ed IDENTIFIED VIA unix_socket", "GRANT SELECT ON staff_1.* TO staff_ed", "SET DEFAULT ROLE staff_writes FOR staff_app")...)...)
-		exclude := func(o *Options, sel *inventory.Selection) {
+		exclude := func(o *copier.Options, sel *inventory.Selection) {
 			p.users(o, sel)
 			sel.ExcludeUsers = []string{"staff_ed@%", "root", "staff_nativ?"}
 		}
 		o := p.options()
 		sel := inventory.Selection{Schemas: []string{"staff_1"}}
 		p.users(&o, &sel)
-		_, err := Resolve(t.Context(), &o, sel)
+		_, err := copier.Resolve(t.Context(), &o, sel)
 		for _, want := range []string{"'staff_native'@'%': it authenticates by mysql_native_password, which MySQL does not have", "auth_socket, which the target has not"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Fatalf("%v, want %s", err, want)
 			}
 		}
 		o = p.schemaOptions(t, exclude)
-		report, err := Run(t.Context(), o)
+		report, err := copier.Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,7 +467,7 @@ func TestUsersSettings(t *testing.T) {
 	})
 	sqlExec(t, p.source, "SET GLOBAL mandatory_roles = 'staff_none,`staff_all`@`%`', GLOBAL activate_all_roles_on_login = ON")
 	sqlExec(t, p.target, "SET GLOBAL partial_revokes = ON")
-	report, err := Run(t.Context(), p.schemaOptions(t, p.users))
+	report, err := copier.Run(t.Context(), p.schemaOptions(t, p.users))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,8 +500,8 @@ func TestUsersRandom(t *testing.T) {
 				t.Fatalf("%s: %v", sql, err)
 			}
 		}
-		o := p.schemaOptions(t, func(_ *Options, sel *inventory.Selection) { sel.Kinds = nil })
-		if _, err := Run(t.Context(), o); err != nil {
+		o := p.schemaOptions(t, func(_ *copier.Options, sel *inventory.Selection) { sel.Kinds = nil })
+		if _, err := copier.Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		sel := &inventory.Selection{Schemas: []string{"crew_1"}, Users: true, ExcludeUsers: []string{"root"}}
@@ -581,18 +582,18 @@ func TestUsersLacking(t *testing.T) {
 	}
 	sel := inventory.Selection{Schemas: []string{"lacks_1"}, Users: true, ExcludeUsers: []string{"app"}}
 	o := p.options()
-	o.From = FromServer(as(root(p.from), "lacks_reader"))
-	if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "GRANT SELECT ON mysql.* to it") {
+	o.From = copier.FromServer(as(root(p.from), "lacks_reader"))
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "GRANT SELECT ON mysql.* to it") {
 		t.Errorf("%v", err)
 	}
 	o = p.options()
 	o.To = as(root(p.to), "lacks_writer")
-	if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "it lacks CREATE USER ON *.*; EVENT, SELECT, SHOW VIEW, TRIGGER ON `lacks_1`.* WITH GRANT OPTION") {
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "it lacks CREATE USER ON *.*; EVENT, SELECT, SHOW VIEW, TRIGGER ON `lacks_1`.* WITH GRANT OPTION") {
 		t.Errorf("%v", err)
 	}
 	sel.ExcludeUsers = []string{"nobody*"}
 	o = p.options()
-	if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "--exclude-users nobody* matches no account") {
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "--exclude-users nobody* matches no account") {
 		t.Errorf("%v", err)
 	}
 }

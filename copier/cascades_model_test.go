@@ -296,7 +296,7 @@ func (m *cascadeModel) follow() error {
 
 func playCascades(seed uint64, mutant cascadeMutant) (*cascadeModel, error) {
 	empty := cascadeState{make(map[int]bool), make(map[int]cascadeRow), make(map[int]int)}
-	m := &cascadeModel{rnd: newRand(seed), mutant: mutant, target: empty.clone()}
+	m := &cascadeModel{rnd: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, target: empty.clone()}
 	now := empty
 	m.states = append(m.states, now.clone())
 	for range 24 {

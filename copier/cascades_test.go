@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
@@ -113,12 +114,12 @@ func TestDeriveCascades(t *testing.T) {
 			t.Fatal(err)
 		}
 		tables := []string{"c", "tree", "p"}
-		options := func() Options {
+		options := func() copier.Options {
 			o := p.into("copied", tables...)
 			o.Follow, o.UntilCaughtUp, o.Patience, o.ChunkBytes, o.Workers = true, true, 20*time.Second, 1024, 1+rnd.IntN(3)
 			return o
 		}
-		if _, err := Plan(t.Context(), options()); err != nil {
+		if _, err := copier.Plan(t.Context(), options()); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
@@ -135,7 +136,7 @@ func TestDeriveCascades(t *testing.T) {
 			writes := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 			written := make(chan error, 1)
 			go func() { written <- writeDerived(t.Context(), p.source, writes, 80) }()
-			_, _ = Run(ctx, o) // it may stop anywhere
+			_, _ = copier.Run(ctx, o) // it may stop anywhere
 			cancel()
 			if err := testwait.Receive(t, "the clients to have written", written); err != nil {
 				t.Fatal(err)
@@ -159,7 +160,7 @@ func TestDeriveCascades(t *testing.T) {
 		}
 		sqlExec(t, p.source, "SET foreign_key_checks = 1", "INSERT INTO tree VALUES (900, NULL)", "INSERT INTO p VALUES (900, 'p'), (901, 'p')",
 			"INSERT INTO c (id, x, y, t) VALUES (90000, 900, 'P', 900), (90001, 901, 'p', 900)", "DELETE FROM tree WHERE id = 900", "DELETE FROM p WHERE a = 901")
-		if _, err := Run(t.Context(), options()); err != nil {
+		if _, err := copier.Run(t.Context(), options()); err != nil {
 			t.Fatal(err)
 		}
 		p.sameKeys(t, tables)
@@ -174,16 +175,16 @@ func TestUnderivable(t *testing.T) {
 	onServers(t, "fk", unloggedProducts, func(t *testing.T, p *pair) {
 		sqlExec(t, p.source, "CREATE TABLE p (id INT PRIMARY KEY)", "CREATE TABLE c (id INT PRIMARY KEY, p INT, CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE)",
 			"CREATE TABLE g (id INT PRIMARY KEY, c INT, CONSTRAINT g_c FOREIGN KEY (c) REFERENCES c (id) ON DELETE CASCADE)", "INSERT INTO p VALUES (1), (2), (3)", "INSERT INTO c VALUES (1, 1), (2, 2)")
-		options := func(tables ...string) Options {
+		options := func(tables ...string) copier.Options {
 			o := p.into("copied", tables...)
 			o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
 			return o
 		}
 		sqlExec(t, p.target, "CREATE TABLE p (id INT PRIMARY KEY)")
-		for want, o := range map[string]Options{
+		for want, o := range map[string]copier.Options{
 			"fk.p, which it refers to, is not followed":                     options("c"),
 			"a row that it deletes makes g_c of fk.g change others":         options("c", "p", "g"),
-			"fk.c is copied in part":                                        func() Options { o := options("c", "p"); o.Tables[0].Where = "id > 1"; return o }(),
+			"fk.c is copied in part":                                        func() copier.Options { o := options("c", "p"); o.Tables[0].Where = "id > 1"; return o }(),
 			"its table computes values from columns that become NULL":       options("gen", "p"),
 			"the columns that it refers to are not unique":                  options("loose", "q"),
 			"it shares a column with shares_q":                              options("shares", "p", "q"),
@@ -197,10 +198,10 @@ func TestUnderivable(t *testing.T) {
 				_, _ = p.source.Exec(t.Context(), "SET SESSION restrict_fk_on_non_standard_key = OFF")
 				sqlExec(t, p.source, "CREATE TABLE IF NOT EXISTS loose (id INT PRIMARY KEY, v INT, CONSTRAINT loose_q FOREIGN KEY (v) REFERENCES q (v) ON DELETE CASCADE)")
 			}
-			if _, err := Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := copier.Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
-			if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
@@ -216,7 +217,7 @@ func TestUnderivable(t *testing.T) {
 		} {
 			o := options("c", "p")
 			o.Restart = true
-			if _, err := Run(t.Context(), o); err != nil {
+			if _, err := copier.Run(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 			checks := "SET foreign_key_checks = 0"
@@ -225,7 +226,7 @@ func TestUnderivable(t *testing.T) {
 			}
 			sqlExec(t, p.source, checks, tt.sql, "SET foreign_key_checks = 1")
 			for range 2 { // it stops there again in the next run
-				_, err := Run(t.Context(), options("c", "p"))
+				_, err := copier.Run(t.Context(), options("c", "p"))
 				var stop *binlog.StopError
 				if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &stop) || !strings.Contains(err.Error(), tt.want)) {
 					t.Errorf("%s: %v, want %q", tt.sql, err, tt.want)

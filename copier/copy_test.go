@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testmysql"
@@ -92,8 +93,8 @@ func newPairAlone(t *testing.T, schema string) *pair {
 	return p
 }
 
-func (p *pair) options(tables ...string) Options {
-	o := Options{From: FromServer(root(p.from)), To: root(p.to)}
+func (p *pair) options(tables ...string) copier.Options {
+	o := copier.Options{From: copier.FromServer(root(p.from)), To: root(p.to)}
 	if p.over != nil {
 		o.From = p.over
 	}
@@ -111,7 +112,7 @@ func overTheWire(t *testing.T, cfg mysqlconn.Config, c wire.Compression) func(co
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = direct.Close() }) // its connection may have been killed
-	return FromRemote(wire.RemoteOptions{Addr: serveRows(t, direct), Compression: c})
+	return copier.FromRemote(wire.RemoteOptions{Addr: serveRows(t, direct), Compression: c})
 }
 
 // serveRows serves a server's rows until the test ends, and returns the address.
@@ -189,10 +190,10 @@ func sortedKeys(rows []string) []string {
 
 // runAfter calls Run after a run that was stopped or killed. It first waits until the server has released
 // that run's lock, which it does when it detects the end of the session.
-func runAfter(t *testing.T, o Options) (report *Report, err error) {
+func runAfter(t *testing.T, o copier.Options) (report *copier.Report, err error) {
 	t.Helper()
 	testwait.Until(t, "the lock of the run before to be released", func() bool {
-		report, err = Run(t.Context(), o)
+		report, err = copier.Run(t.Context(), o)
 		return !errors.Is(err, state.ErrLocked)
 	})
 	return report, err
@@ -209,7 +210,7 @@ func TestCopy(t *testing.T) {
 			sqlExec(t, p.target, "SET GLOBAL local_infile = "+map[string]string{"load": "1", "insert": "0"}[how])
 			o := p.options("a", "empty")
 			o.ChunkBytes = 100_000
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +222,7 @@ func TestCopy(t *testing.T) {
 			}
 
 			// Run again: there is nothing left to do.
-			again, err := Run(t.Context(), o)
+			again, err := copier.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}

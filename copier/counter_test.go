@@ -1,8 +1,9 @@
-package copier
+package copier_test
 
 import (
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -29,7 +30,7 @@ func TestCounters(t *testing.T) {
 				}
 			}
 			for _, want := range []string{"701", "702"} {
-				if _, err := Run(t.Context(), o); err != nil {
+				if _, err := copier.Run(t.Context(), o); err != nil {
 					t.Fatal(err)
 				}
 				o.Observe = nil

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 )
 
@@ -169,7 +170,7 @@ func TestDelayedStatement(t *testing.T) {
 		o.Workers, o.Patience = 1+rnd.IntN(2), 5*time.Second
 		sizes := []int64{8 << 10, 13 << 10, 20 << 10}
 		o.ChunkBytes = sizes[rnd.IntN(3)]
-		_, err := Run(ctx, o)
+		_, err := copier.Run(ctx, o)
 		first := err
 
 		second, end := context.WithCancel(t.Context())
@@ -188,7 +189,7 @@ func TestDelayedStatement(t *testing.T) {
 			n++
 		}
 		stuck := time.AfterFunc(time.Second, d.release) // the run may wait for a lock of the statement's transaction
-		_, err = Run(second, o)
+		_, err = copier.Run(second, o)
 		stuck.Stop()
 		t.Logf("seed %d: %v; %v", seed, first, err)
 		d.close()

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/dump"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/telemetry"
@@ -20,7 +21,7 @@ import (
 )
 
 // interrupted dumps until a number of chunks are written, and returns the options.
-func (p *pair) interrupted(t *testing.T, o Options, to dump.Destination, chunks int64) Options {
+func (p *pair) interrupted(t *testing.T, o copier.Options, to dump.Destination, chunks int64) copier.Options {
 	t.Helper()
 	o.ChunkBytes, o.Workers = 20_000, 2
 	ctx, cancel := context.WithCancel(t.Context())
@@ -32,7 +33,7 @@ func (p *pair) interrupted(t *testing.T, o Options, to dump.Destination, chunks 
 			cancel()
 		}
 	}
-	if _, err := Dump(ctx, stopped, to); err == nil {
+	if _, err := copier.Dump(ctx, stopped, to); err == nil {
 		t.Fatal("the dump finished although it was canceled")
 	}
 	return o
@@ -52,8 +53,8 @@ func TestDumpResumed(t *testing.T) {
 		t.Helper()
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS resume", "DROP DATABASE IF EXISTS _tare")
 		o := p.options("a")
-		o.From, o.Verify = FromDump(to), true
-		report, err := Run(t.Context(), o)
+		o.From, o.Verify = copier.FromDump(to), true
+		report, err := copier.Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,14 +66,14 @@ func TestDumpResumed(t *testing.T) {
 	t.Run("rows have changed", func(t *testing.T) {
 		to, dir := fresh(t)
 		o := p.interrupted(t, p.options("a"), to, 12)
-		o.From, o.To = FromDump(to), root(p.to)
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the dump is unfinished: repeat the command") {
+		o.From, o.To = copier.FromDump(to), root(p.to)
+		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the dump is unfinished: repeat the command") {
 			t.Errorf("loaded an unfinished dump: %v", err)
 		}
 		sqlExec(t, p.source, "UPDATE a SET c = 'changed' WHERE id = 3", "DELETE FROM a WHERE id = 77", "INSERT INTO a (id, c, d) VALUES (0, 'first', 1), (9000, 'last', 2)", "UPDATE a SET d = 5 WHERE id = 400")
 		again := p.options("a")
 		again.ChunkBytes = 20_000
-		report, err := Dump(t.Context(), again, to)
+		report, err := copier.Dump(t.Context(), again, to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestDumpResumed(t *testing.T) {
 				verified.Add(1)
 			}
 		}
-		report, err := Dump(t.Context(), again, to)
+		report, err := copier.Dump(t.Context(), again, to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func TestDumpResumed(t *testing.T) {
 		to, _ := fresh(t)
 		p.interrupted(t, p.options("a"), to, 5)
 		sqlExec(t, p.source, "ALTER TABLE a ADD COLUMN e INT DEFAULT 7 AFTER id")
-		if _, err := Dump(t.Context(), p.options("a"), to); err != nil {
+		if _, err := copier.Dump(t.Context(), p.options("a"), to); err != nil {
 			t.Fatal(err)
 		}
 		load(t, to)
@@ -162,15 +163,15 @@ func TestDumpResumed(t *testing.T) {
 				sqlExec(t, p.source, "ALTER TABLE a COMMENT = 'new'")
 			}
 		}
-		if _, err := Dump(t.Context(), o, to); err == nil || !strings.Contains(err.Error(), "resume.a was altered while its rows were dumped") {
+		if _, err := copier.Dump(t.Context(), o, to); err == nil || !strings.Contains(err.Error(), "resume.a was altered while its rows were dumped") {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-func dumpError(t *testing.T, o Options, to dump.Destination) error {
+func dumpError(t *testing.T, o copier.Options, to dump.Destination) error {
 	t.Helper()
-	_, err := Dump(t.Context(), o, to)
+	_, err := copier.Dump(t.Context(), o, to)
 	return err
 }
 
@@ -208,7 +209,7 @@ func TestDumpUnderLoad(t *testing.T) {
 	o := p.options("a", "b")
 	o.ChunkBytes = 8000
 	before := written.Load()
-	if _, err := Dump(t.Context(), o, to); err != nil {
+	if _, err := copier.Dump(t.Context(), o, to); err != nil {
 		t.Fatal(err)
 	}
 	testwait.Until(t, "the clients to write after the dump", func() bool { return written.Load() > before+100 })
@@ -224,8 +225,8 @@ func TestDumpUnderLoad(t *testing.T) {
 		t.Fatalf("the dump has the position %+v", position)
 	}
 	load := p.options("a", "b")
-	load.From, load.To = FromDump(to), root(replica)
-	if _, err := Run(t.Context(), load); err != nil {
+	load.From, load.To = copier.FromDump(to), root(replica)
+	if _, err := copier.Run(t.Context(), load); err != nil {
 		t.Fatal(err)
 	}
 	c := connect(t, root(replica))
@@ -246,18 +247,18 @@ func TestDumpOverTheWire(t *testing.T) {
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, g INT AS (id * 2) STORED)", "INSERT INTO a (id) SELECT seq FROM seq_1_to_100", "CREATE VIEW v AS SELECT 1")
 	o := p.options("a")
 	o.From = overTheWire(t, root(p.from), wire.Zstd)
-	if inv, err := ResolveDump(t.Context(), &o, inventory.Selection{}); inv != nil || err != nil {
+	if inv, err := copier.ResolveDump(t.Context(), &o, inventory.Selection{}); inv != nil || err != nil {
 		t.Fatal(inv, err)
 	}
 	to := inMemory(t)
-	if _, err := Dump(t.Context(), o, to); err != nil {
+	if _, err := copier.Dump(t.Context(), o, to); err != nil {
 		t.Fatal(err)
 	}
-	load := Options{From: FromDump(to), To: root(p.to), Verify: true}
-	if inv, err := Resolve(t.Context(), &load, inventory.Selection{}); inv != nil || err != nil || len(load.Tables) != 1 {
+	load := copier.Options{From: copier.FromDump(to), To: root(p.to), Verify: true}
+	if inv, err := copier.Resolve(t.Context(), &load, inventory.Selection{}); inv != nil || err != nil || len(load.Tables) != 1 {
 		t.Fatal(inv, err, load.Tables)
 	}
-	if _, err := Run(t.Context(), load); err != nil {
+	if _, err := copier.Run(t.Context(), load); err != nil {
 		t.Fatal(err)
 	}
 	p.same(t, "a")

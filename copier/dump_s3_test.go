@@ -1,9 +1,10 @@
-package copier
+package copier_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
 )
@@ -23,7 +24,7 @@ func TestDumpS3Faults(t *testing.T) {
 	o.ChunkBytes, o.Workers, o.Patience = 10_000, 2, 2*time.Second
 	load := o
 	to.Patience = o.Patience
-	load.From = FromDump(to)
+	load.From = copier.FromDump(to)
 	attempts := func(what string, do func() error) {
 		proxy.Break(testbucket.Rules{Kinds: kinds, Rate: 0.25})
 		defer proxy.Heal()
@@ -41,7 +42,7 @@ func TestDumpS3Faults(t *testing.T) {
 	}
 	finished := false
 	attempts("dumped", func() error {
-		_, err := Dump(t.Context(), o, to)
+		_, err := copier.Dump(t.Context(), o, to)
 		if text, ok := server.Get("nightly/manifest.json"); err != nil && ok { // its response was lost
 			t.Logf("%v, with a manifest of %d bytes", err, len(text))
 			finished = true
@@ -52,7 +53,7 @@ func TestDumpS3Faults(t *testing.T) {
 		return err
 	})
 	attempts("loaded", func() error {
-		_, err := Run(t.Context(), load)
+		_, err := copier.Run(t.Context(), load)
 		return err
 	})
 	p.same(t, "a")

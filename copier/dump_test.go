@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/dump"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/tabledef"
@@ -54,15 +55,15 @@ func inMemory(t *testing.T) dump.Destination {
 }
 
 // dumped dumps the tables of the options, loads them with a verification of all rows, and returns the options of the load.
-func dumped(t *testing.T, o Options, to dump.Destination) Options {
+func dumped(t *testing.T, o copier.Options, to dump.Destination) copier.Options {
 	t.Helper()
-	report, err := Dump(t.Context(), o, to)
+	report, err := copier.Dump(t.Context(), o, to)
 	if err != nil {
 		t.Fatal(err)
 	}
 	load := o
-	load.From, load.Objects, load.Verify = FromDump(to), nil, true
-	loaded, err := Run(t.Context(), load)
+	load.From, load.Objects, load.Verify = copier.FromDump(to), nil, true
+	loaded, err := copier.Run(t.Context(), load)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +135,10 @@ func TestDumpZoo(t *testing.T) {
 }
 
 // resolveDump resolves the schema of the pair for a dump.
-func (p *pair) resolveDump(t *testing.T) Options {
+func (p *pair) resolveDump(t *testing.T) copier.Options {
 	t.Helper()
 	o := p.options()
-	if _, err := ResolveDump(t.Context(), &o, inventory.Selection{Schemas: []string{p.schema}}); err != nil {
+	if _, err := copier.ResolveDump(t.Context(), &o, inventory.Selection{Schemas: []string{p.schema}}); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -147,20 +148,20 @@ func (p *pair) resolveDump(t *testing.T) Options {
 func TestDumpSchema(t *testing.T) {
 	p := newSchemaPair(t, "lending", slices.Concat(rentalShop, mariadbOnly, []string{"CREATE SEQUENCE numbers START WITH 100", "DO NEXTVAL(numbers)", "DELETE FROM staff WHERE id = 2 AND FALSE"})...)
 	to := destination(t, "file://"+t.TempDir())
-	report, err := Dump(t.Context(), p.resolveDump(t), to)
+	report, err := copier.Dump(t.Context(), p.resolveDump(t), to)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(report.Tables) != 9 || report.Position == "" {
 		t.Errorf("%+v", report)
 	}
-	load := Options{From: FromDump(to), To: root(p.to), Verify: true}
+	load := copier.Options{From: copier.FromDump(to), To: root(p.to), Verify: true}
 	for range 2 { // the second run finds everything
 		again := load
-		if _, err := Resolve(t.Context(), &again, inventory.Selection{}); err != nil {
+		if _, err := copier.Resolve(t.Context(), &again, inventory.Selection{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(t.Context(), again); err != nil {
+		if _, err := copier.Run(t.Context(), again); err != nil {
 			t.Fatal(err)
 		}
 		p.sameSchema(t)
@@ -172,10 +173,10 @@ func TestDumpSchema(t *testing.T) {
 	sqlExec(t, p.target, "DROP DATABASE lending", "DROP DATABASE _tare")
 	part := load
 	sel := inventory.Selection{Schemas: []string{"lending"}, Exclude: []inventory.Pattern{{Schema: "lending", Name: "film_text"}, {Schema: "lending", Name: "a_list"}}, Kinds: []inventory.Kind{inventory.View, inventory.Function}}
-	if _, err := Resolve(t.Context(), &part, sel); err != nil {
+	if _, err := copier.Resolve(t.Context(), &part, sel); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := Run(t.Context(), part)
+	loaded, err := copier.Run(t.Context(), part)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,7 @@ func TestDumpSchema(t *testing.T) {
 	} {
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS lending", "DROP DATABASE IF EXISTS _tare")
 		o := load
-		if _, err := Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -219,7 +220,7 @@ func TestDumpDamaged(t *testing.T) {
 	o := p.options("a", "b")
 	o.ChunkBytes = 40_000
 	to := destination(t, "file://"+dir)
-	if _, err := Dump(t.Context(), o, to); err != nil {
+	if _, err := copier.Dump(t.Context(), o, to); err != nil {
 		t.Fatal(err)
 	}
 	names := files(t, dir)
@@ -227,7 +228,7 @@ func TestDumpDamaged(t *testing.T) {
 		t.Fatalf("the dump has only the files %q", names)
 	}
 	load := o
-	load.From = FromDump(to)
+	load.From = copier.FromDump(to)
 	flip := func(at func(n int) int) func(string, []byte) []byte {
 		return func(_ string, text []byte) []byte {
 			text = slices.Clone(text)
@@ -271,7 +272,7 @@ func TestDumpDamaged(t *testing.T) {
 					t.Fatal(err)
 				}
 				sqlExec(t, p.target, "DROP DATABASE IF EXISTS harm", "DROP DATABASE IF EXISTS _tare")
-				_, err = Run(t.Context(), load)
+				_, err = copier.Run(t.Context(), load)
 				if err == nil || !strings.Contains(err.Error(), filepath.Base(name)) {
 					t.Errorf("got %v, want an error about the file", err)
 				}
@@ -288,7 +289,7 @@ func TestDumpDamaged(t *testing.T) {
 		}
 	}
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS harm", "DROP DATABASE IF EXISTS _tare")
-	if _, err := Run(t.Context(), load); err != nil {
+	if _, err := copier.Run(t.Context(), load); err != nil {
 		t.Errorf("the whole dump: %v", err)
 	}
 	p.same(t, "a")

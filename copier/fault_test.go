@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/parallel"
@@ -178,7 +179,7 @@ func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atom
 		o.StateSchema = state
 		o.To.Addr = b.l.Addr().String()
 		o.Workers, o.ChunkBytes, o.Patience = 1, 8000, 5*time.Second
-		report, err := Run(t.Context(), o)
+		report, err := copier.Run(t.Context(), o)
 		if err != nil {
 			if !b.broken.Load() {
 				t.Fatalf("write %d, applied %v: %v", at, applied, err)
@@ -223,9 +224,9 @@ func child() int {
 	config := func(addr string) mysqlconn.Config {
 		return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password}
 	}
-	o := Options{From: FromServer(config(c.From)), To: config(c.To), Tables: []tabledef.Spec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
+	o := copier.Options{From: copier.FromServer(config(c.From)), To: config(c.To), Tables: []tabledef.Spec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
 	if c.Wire != "" {
-		o.From = FromRemote(wire.RemoteOptions{Addr: c.Wire})
+		o.From = copier.FromRemote(wire.RemoteOptions{Addr: c.Wire})
 	}
 	var mu sync.Mutex
 	o.Observe = func(e telemetry.Event) {
@@ -233,7 +234,7 @@ func child() int {
 		defer mu.Unlock()
 		fmt.Println(e.Kind, e.Chunk)
 	}
-	if _, err := Run(context.Background(), o); err != nil {
+	if _, err := copier.Run(context.Background(), o); err != nil {
 		fmt.Println("error", err)
 		return 1
 	}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 )
@@ -77,7 +78,7 @@ func TestFollowBounded(t *testing.T) {
 	ended := make(chan struct{})
 	running.Go(func() {
 		defer close(ended)
-		_, err = Run(t.Context(), o)
+		_, err = copier.Run(t.Context(), o)
 	})
 	select {
 	case <-caughtUp:
@@ -113,7 +114,7 @@ func TestFollowBounded(t *testing.T) {
 		t.Errorf("%d bytes of changes are under way, of %d that were written; want %d at most", n, written, most)
 	}
 	sqlExec(t, holder, "UNLOCK TABLES")
-	c := NewControl(o.Control)
+	c := copier.NewControl(o.Control)
 	defer c.Close()
 	if _, err := c.Finish(t.Context()); err != nil {
 		t.Fatal(err)

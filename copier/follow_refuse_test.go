@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -25,28 +26,28 @@ func TestFollowRefuses(t *testing.T) {
 	const all = "id INT, x INT, y VARCHAR(9) COLLATE utf8mb4_general_ci"
 	for _, tt := range []struct {
 		name, target string
-		change       func(*Options)
+		change       func(*copier.Options)
 		want         string // empty: it is followed
 	}{
 		{
-			"the key is not copied", "CREATE TABLE refused.a (id INT PRIMARY KEY)", func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} },
+			"the key is not copied", "CREATE TABLE refused.a (id INT PRIMARY KEY)", func(o *copier.Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} },
 			"column x of refused.a is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns",
 		},
 		{"a unique key more", table(all, ", UNIQUE KEY y (y)"), nil, "the target has the unique key (y) and the source does not"},
 		{"another prefix", table(all, ", UNIQUE KEY y (y(4), x)"), nil, "the target has the unique key (y(4), x) and the source does not"},
-		{"a column's name", table("`k``1` INT, id INT, x INT", ", UNIQUE KEY (`k``1`)"), func(o *Options) {
+		{"a column's name", table("`k``1` INT, id INT, x INT", ", UNIQUE KEY (`k``1`)"), func(o *copier.Options) {
 			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "x", To: "x"}, {From: "y", To: "k`1"}}
 		}, "is varchar(9) in the source and int(11) in the target"},
 		{
-			"no key", "CREATE TABLE refused.a (id INT NOT NULL, x INT NOT NULL)", func(o *Options) {
+			"no key", "CREATE TABLE refused.a (id INT NOT NULL, x INT NOT NULL)", func(o *copier.Options) {
 				o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "x", To: "x"}}
 			},
 			"the target has no unique key (id, x), which identifies rows in the source",
 		},
 		{"a foreign key", table(all, ", KEY (x), FOREIGN KEY (x) REFERENCES refused.parent (id)"), nil, ""},
-		{"a condition", table(all, ""), func(o *Options) { o.Tables[0].Where = "y = 'a'" }, "only the server can compare text under utf8mb4_general_ci"},
+		{"a condition", table(all, ""), func(o *copier.Options) { o.Tables[0].Where = "y = 'a'" }, "only the server can compare text under utf8mb4_general_ci"},
 		{"the same keys", table(all, ", UNIQUE KEY other (Y(3), x)"), nil, ""},
-		{"names that are not the source's", "CREATE TABLE refused.a (n INT, m INT, PRIMARY KEY (m, n))", func(o *Options) {
+		{"names that are not the source's", "CREATE TABLE refused.a (n INT, m INT, PRIMARY KEY (m, n))", func(o *copier.Options) {
 			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "x", To: "n"}, {From: "id", To: "m"}}
 		}, ""},
 	} {
@@ -57,7 +58,7 @@ func TestFollowRefuses(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&o)
 			}
-			_, err := Plan(t.Context(), o)
+			_, err := copier.Plan(t.Context(), o)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -70,7 +71,7 @@ func TestFollowRefuses(t *testing.T) {
 func TestFollowLater(t *testing.T) {
 	p := newPair(t, "later")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, c VARCHAR(20), KEY k (c))", "INSERT INTO a SELECT seq, 'old' FROM seq_1_to_50")
-	if _, err := Run(t.Context(), p.options("a")); err != nil {
+	if _, err := copier.Run(t.Context(), p.options("a")); err != nil {
 		t.Fatal(err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 1, position = SUBSTRING_INDEX(position, ' gtid', 1)")
@@ -78,7 +79,7 @@ func TestFollowLater(t *testing.T) {
 	o := p.options("a")
 	o.Follow, o.UntilCaughtUp = true, true
 	for _, changes := range []int64{20, 0} { // recorded changes are not applied again
-		report, err := Run(t.Context(), o)
+		report, err := copier.Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,11 +89,11 @@ func TestFollowLater(t *testing.T) {
 		}
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_follow SET version = 99")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("written by a later version of Tare (form 99, this one supports %d)", state.StateVersion)) {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("written by a later version of Tare (form 99, this one supports %d)", state.StateVersion)) {
 		t.Errorf("a later form: got %v", err)
 	}
 	o.Restart = true
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Errorf("begun anew: %v", err)
 	}
 	p.same(t, "a")
@@ -113,12 +114,12 @@ func TestFollowFinish(t *testing.T) {
 		}
 	}
 	var running sync.WaitGroup
-	var report *Report
+	var report *copier.Report
 	var err error
 	ended := make(chan struct{})
 	running.Go(func() {
 		defer close(ended)
-		report, err = Run(t.Context(), o)
+		report, err = copier.Run(t.Context(), o)
 	})
 	select {
 	case <-caughtUp:
@@ -128,7 +129,7 @@ func TestFollowFinish(t *testing.T) {
 		t.Fatal("waited too long for the copy to catch up")
 	}
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, REPEAT('x', 500) FROM seq_1_to_30000", "UPDATE a SET c = 'y' WHERE id % 2 = 0", "DELETE FROM a WHERE id % 3 = 0")
-	control := NewControl(o.Control)
+	control := copier.NewControl(o.Control)
 	defer control.Close()
 	status, controlErr := control.Finish(t.Context())
 	testwait.Group(t, "the copy to finish", &running)

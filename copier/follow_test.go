@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
@@ -244,10 +245,10 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 			killCopy(t, p.target)
 		}
 	}
-	var report *Report
+	var report *copier.Report
 	var err error
 	if disturb {
-		report, err = Run(ctx, o)
+		report, err = copier.Run(ctx, o)
 	} else {
 		report, err = runAfter(t, o)
 	}
@@ -270,7 +271,7 @@ func (p *pair) followRun(t *testing.T, spec followSpec, txns []followTxn, rnd *r
 
 // shortView is the life of a view in tests that interrupt views by pauses. A busy machine needs the time to
 // read through one.
-const shortView = 10 * minViewAge
+const shortView = time.Second
 
 // pauses returns a MayRun that pauses a copy at random, for longer than the life of a shortView.
 func pauses(seed uint64) func() bool {

@@ -1,10 +1,11 @@
-package copier
+package copier_test
 
 import (
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/throttle"
@@ -23,7 +24,7 @@ func TestFollowThrottled(t *testing.T) {
 	o.Observe = func(e telemetry.Event) { events <- e }
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(t.Context(), o)
+		_, err := copier.Run(t.Context(), o)
 		ended <- err
 	}()
 	until := func(is func(telemetry.Event) bool) {
@@ -31,7 +32,7 @@ func TestFollowThrottled(t *testing.T) {
 		awaitEvent(t, events, ended, is)
 	}
 	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventCaughtUp })
-	c := NewControl(o.Control)
+	c := copier.NewControl(o.Control)
 	defer c.Close()
 	stop := 0.0
 	if _, err := c.Throttle(t.Context(), throttle.LimitChange{Share: &stop}); err != nil {

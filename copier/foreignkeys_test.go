@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
@@ -43,7 +44,7 @@ func onServers(t *testing.T, schema string, products map[string]func(*testing.T)
 }
 
 // into returns options that copy the tables to another schema.
-func (p *pair) into(schema string, tables ...string) Options {
+func (p *pair) into(schema string, tables ...string) copier.Options {
 	o := p.options(tables...)
 	for i := range o.Tables {
 		o.Tables[i].ToSchema = schema
@@ -90,12 +91,12 @@ func TestForeignKeys(t *testing.T) {
 			"INSERT INTO tree VALUES (1, 3), (2, 1), (3, 2), (4, NULL)", "INSERT INTO p VALUES (1, 'a'), (2, 'b')",
 			"INSERT INTO `odd``c, (\"` VALUES (1, 2, 'B', 1), (2, NULL, 'no', NULL), (3, 1, 'a', 1)", "INSERT INTO one VALUES (1, 2), (2, 1)", "INSERT INTO two VALUES (1, 2), (2, 1)")
 		tables := []string{oddTable, "two", "one", "tree", "p"}
-		_, err := Run(t.Context(), p.into("copied", tables...))
+		_, err := copier.Run(t.Context(), p.into("copied", tables...))
 		if err == nil || !strings.Contains(err.Error(), "its foreign key kinds refers to copied.kinds, which is not copied and does not exist in the target") {
 			t.Fatalf("a key to nothing: %v", err)
 		}
 		sqlExec(t, p.target, "CREATE TABLE kinds (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY, k INT, CONSTRAINT TO_ONE FOREIGN KEY (k) REFERENCES kinds (id))")
-		if _, err := Run(t.Context(), p.into("copied", tables...)); err == nil || !strings.Contains(err.Error(), "has the name of one of copied.other in the target") {
+		if _, err := copier.Run(t.Context(), p.into("copied", tables...)); err == nil || !strings.Contains(err.Error(), "has the name of one of copied.other in the target") {
 			t.Fatalf("a name that is taken: %v", err)
 		}
 		sqlExec(t, p.target, "DROP TABLE other")
@@ -109,7 +110,7 @@ func TestForeignKeys(t *testing.T) {
 				cancel()
 			}
 		}
-		if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		if _, err := copier.Run(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Fatalf("the run was not stopped: %v", err)
 		}
 		if keys := keysOf(t, p.target, "copied", "two"); len(keys) > 0 {
@@ -125,7 +126,7 @@ func TestForeignKeys(t *testing.T) {
 			t.Errorf("%s: %v", list, rows)
 		}
 		sqlExec(t, p.target, "INSERT INTO kinds VALUES (1)")
-		if _, err := Run(t.Context(), p.into("copied", tables...)); err != nil {
+		if _, err := copier.Run(t.Context(), p.into("copied", tables...)); err != nil {
 			t.Fatal(err)
 		}
 		p.sameKeys(t, tables)
@@ -146,7 +147,7 @@ func TestForeignKeys(t *testing.T) {
 				cancel()
 			}
 		}
-		if _, err := Run(ctx, o); err == nil {
+		if _, err := copier.Run(ctx, o); err == nil {
 			t.Fatal("the run was not stopped")
 		}
 		o = p.into("copied", tables...)
@@ -218,13 +219,13 @@ func TestFollowCascades(t *testing.T) {
 		sqlExec(t, p.source, cascadeTables...)
 		sqlExec(t, p.source, "INSERT INTO tree VALUES (0, NULL), (1, 0), (2, 1)", "INSERT INTO p VALUES (1, 'p'), (2, 'p')", "INSERT INTO c VALUES (1, 1, 'p', 2), (2, 2, 'p', 0)")
 		tables := []string{"c", "tree", "p"}
-		options := func() Options {
+		options := func() copier.Options {
 			o := p.into("copied", tables...)
 			o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
 			return o
 		}
 		if !logsCascades(t, p.source) {
-			_, err := Run(t.Context(), options())
+			_, err := copier.Run(t.Context(), options())
 			if want := "what its foreign keys do to its rows is not logged: tree_up (ON DELETE CASCADE ON UPDATE RESTRICT): a row that it deletes makes"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Fatalf("%v, want %q", err, want)
 			}
@@ -241,7 +242,7 @@ func TestFollowCascades(t *testing.T) {
 				}
 			}
 			o.Workers = 1
-			_, _ = Run(ctx, o) // it may stop anywhere
+			_, _ = copier.Run(ctx, o) // it may stop anywhere
 			cancel()
 			for range 150 {
 				_, err := p.source.Exec(t.Context(), cascadeSQL(rnd))
@@ -275,16 +276,16 @@ func TestFollowKeys(t *testing.T) {
 		sqlExec(t, p.target, "CREATE TABLE p (id INT PRIMARY KEY)", "CREATE TABLE stray (id INT PRIMARY KEY, CONSTRAINT astray FOREIGN KEY (id) REFERENCES p (id))")
 		o := p.into("copied", "c", "p")
 		o.Follow, o.UntilCaughtUp = true, true
-		if _, err := Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the foreign key astray of copied.stray refers to it") {
+		if _, err := copier.Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the foreign key astray of copied.stray refers to it") {
 			t.Fatalf("a table outside of the copy: %v", err)
 		}
 		sqlExec(t, p.target, "DROP TABLE stray")
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := copier.Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		p.sameKeys(t, []string{"c", "p"})
 		sqlExec(t, p.source, "BEGIN", "INSERT INTO p VALUES (4)", "INSERT INTO c VALUES (4, 4, 0)", "UPDATE c SET p = 4 WHERE id = 1", "DELETE FROM p WHERE id = 1", "COMMIT")
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := copier.Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		p.sameKeys(t, []string{"c", "p"})

@@ -1,10 +1,11 @@
-package copier
+package copier_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -26,11 +27,11 @@ func TestGeneratedColumns(t *testing.T) {
 			sqlExec(t, p.target, "DROP DATABASE copied", "CREATE DATABASE copied", "USE copied", "DROP DATABASE IF EXISTS _tare")
 			o := p.into("copied", "plain")
 			o.Verify = true
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil || report.Mismatches() != 0 {
 				t.Fatalf("%s: %+v, %v", how, report, err)
 			}
-			_, err = Run(t.Context(), p.into("copied", "zone"))
+			_, err = copier.Run(t.Context(), p.into("copied", "zone"))
 			if want := "generated columns (g) have other values in the target for 1 rows"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Fatalf("%s: %v, want %q", how, err, want)
 			}
@@ -42,13 +43,13 @@ func TestGeneratedColumns(t *testing.T) {
 			o = p.into("copied", "zone")
 			o.Restart = true
 			o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}, {From: "ts", To: "ts"}}
-			if _, err := Run(t.Context(), o); err != nil {
+			if _, err := copier.Run(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 			sqlExec(t, p.target, "UPDATE _tare.copy_table SET spec = REPLACE(spec, '; columns id, ts', '')")
 			o = p.into("copied", "zone")
 			o.Verify = true
-			report, err = Run(t.Context(), o)
+			report, err = copier.Run(t.Context(), o)
 			if err != nil || report.Mismatches() != 1 || fmt.Sprint(found(report.Tables[0].Verify)) != "[changed 1]" {
 				t.Errorf("%s: %+v, %v", how, report, err)
 			}
@@ -71,7 +72,7 @@ func TestGeneratedDefinitions(t *testing.T) {
 			{"v VARCHAR(20) AS (CONCAT(n)) VIRTUAL, g INT AS (n + id * 2) STORED", ""},
 		} {
 			sqlExec(t, p.target, "DROP TABLE IF EXISTS a", "CREATE TABLE a (id INT PRIMARY KEY, n INT, "+tt.target+")")
-			_, err := Plan(t.Context(), p.into("copied", "a"))
+			_, err := copier.Plan(t.Context(), p.into("copied", "a"))
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%s: %v, want %q", tt.target, err, tt.want)
 			}

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package copier
+package copier_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testwait"
@@ -27,7 +28,7 @@ func TestHeartbeatStall(t *testing.T) {
 				proxy = testproxy.Start(t, p.from.Addr)
 				cfg := root(p.from)
 				cfg.Addr, cfg.Patience = proxy.Addr, patience
-				o.From = FromServer(cfg)
+				o.From = copier.FromServer(cfg)
 			} else {
 				proxy = testproxy.Start(t, p.to.Addr)
 				o.To.Addr = proxy.Addr

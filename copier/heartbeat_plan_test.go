@@ -1,10 +1,11 @@
-package copier
+package copier_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -41,14 +42,14 @@ func TestPlanHeartbeat(t *testing.T) {
 			if tt.grant != "" {
 				sqlExec(t, p.source, "GRANT "+tt.grant+" ON "+beats+" TO beating")
 			}
-			if o.From = FromServer(from); tt.wired {
+			if o.From = copier.FromServer(from); tt.wired {
 				o.From = overTheWire(t, from, wire.NoCompression)
 			}
-			_, planned := Plan(t.Context(), o)
+			_, planned := copier.Plan(t.Context(), o)
 			if got := read(t, p.source, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'beatplan' AND TABLE_NAME <> 'a'"); len(got) > 0 {
 				t.Errorf("%s: the plan has created %v", tt.grant, got)
 			}
-			_, run := Run(t.Context(), o)
+			_, run := copier.Run(t.Context(), o)
 			for what, err := range map[string]error{"plan": planned, "run": run} {
 				switch {
 				case tt.want == "" && err != nil:
@@ -74,9 +75,9 @@ func TestPlanHeartbeatCreate(t *testing.T) {
 		o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
 		from := root(p.from)
 		from.User = "beatless"
-		o.From = FromServer(from)
-		_, planned := Plan(t.Context(), o)
-		_, run := Run(t.Context(), o)
+		o.From = copier.FromServer(from)
+		_, planned := copier.Plan(t.Context(), o)
+		_, run := copier.Run(t.Context(), o)
 		for what, err := range map[string]error{"plan": planned, "run": run} {
 			if err == nil || !strings.Contains(err.Error(), "CREATE command denied") {
 				t.Errorf("%s: %v, want it to be refused for CREATE", what, err)

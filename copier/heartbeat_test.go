@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -17,16 +18,16 @@ import (
 // A following is a copy that follows in the background.
 type following struct {
 	t       *testing.T
-	control *Control
+	control *copier.Control
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	ended   chan struct{}
-	report  *Report
+	report  *copier.Report
 	err     error
 }
 
 // startFollowing starts a copy and waits until the target has caught up.
-func startFollowing(t *testing.T, o Options) *following {
+func startFollowing(t *testing.T, o copier.Options) *following {
 	t.Helper()
 	f := &following{t: t, ended: make(chan struct{})}
 	o.Follow, o.Control = true, filepath.Join(t.TempDir(), "control")
@@ -41,9 +42,9 @@ func startFollowing(t *testing.T, o Options) *following {
 	ctx, f.cancel = context.WithCancel(t.Context())
 	f.running.Go(func() {
 		defer close(f.ended)
-		f.report, f.err = Run(ctx, o)
+		f.report, f.err = copier.Run(ctx, o)
 	})
-	f.control = NewControl(o.Control)
+	f.control = copier.NewControl(o.Control)
 	t.Cleanup(func() {
 		f.cancel()
 		f.control.Close()
@@ -122,14 +123,14 @@ func TestHeartbeatReset(t *testing.T) {
 	source := connect(t, root(from))
 	sqlExec(t, source, "CREATE DATABASE reset", "USE reset", "CREATE TABLE reset.a (id INT PRIMARY KEY AUTO_INCREMENT, v TEXT)", "INSERT INTO reset.a (v) VALUES ('first')")
 	o := p.options("a")
-	o.From = FromServer(root(from))
+	o.From = copier.FromServer(root(from))
 	o.Patience = 20 * time.Second
 	f := startFollowing(t, o)
 	sqlExec(t, source, "INSERT INTO reset.a (v) VALUES ('second')")
 	f.finish()
 	sqlExec(t, source, "INSERT INTO reset.a (v) VALUES ('lost')", "RESET MASTER", "INSERT INTO reset.a (v) SELECT REPEAT('x', 1000) FROM seq_1_to_2000", "INSERT INTO reset.a (v) VALUES ('after')")
 	o.Follow, o.UntilCaughtUp, o.Control, o.Observe = true, true, "", nil
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "RESET MASTER") && !strings.Contains(err.Error(), "log") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "RESET MASTER") && !strings.Contains(err.Error(), "log") {
 		t.Errorf("a run after the log was started again: %v, want it to stop", err)
 	}
 	o.UntilCaughtUp, o.Restart = false, true
@@ -167,12 +168,12 @@ func TestHeartbeatReplica(t *testing.T) {
 	}
 	arrived("a", 1)
 	o := p.options("a")
-	o.From = FromServer(root(replica))
+	o.From = copier.FromServer(root(replica))
 	o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
-	if _, err := Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
+	if _, err := copier.Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
 		t.Errorf("plan of a replica without --heartbeat-on-replica: %v, want it refused", err)
 	}
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
 		t.Fatalf("a replica without --heartbeat-on-replica: %v, want it refused", err)
 	}
 	o.UntilCaughtUp, o.Heartbeat.OnReplica = false, true

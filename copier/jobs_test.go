@@ -1,9 +1,10 @@
-package copier
+package copier_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/rowstream"
 )
@@ -30,7 +31,7 @@ func TestJobs(t *testing.T) {
 	sqlExec(t, p.source, "CREATE TABLE shop.goods (id int PRIMARY KEY, name varchar(20), KEY (name))",
 		"INSERT INTO shop.goods SELECT seq, CONCAT('n', seq) FROM seq_1_to_500")
 	begun := time.Now().Add(-time.Hour) // the times are the server's
-	if _, err := Run(t.Context(), p.options("goods")); err != nil {
+	if _, err := copier.Run(t.Context(), p.options("goods")); err != nil {
 		t.Fatal(err)
 	}
 	jobs := look()

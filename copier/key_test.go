@@ -1,8 +1,10 @@
-package copier
+package copier_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/copier"
 )
 
 // TestKeys copies and follows tables whose keys have unusual names, directions or options, and checks that
@@ -17,7 +19,7 @@ func TestKeys(t *testing.T) {
 		"CREATE TABLE period2 (n INT PRIMARY KEY, id INT, f DATE, t DATE, PERIOD FOR p (f, t), UNIQUE KEY u (id, p WITHOUT OVERLAPS))")
 	o := p.options("descending", "ignored")
 	o.ChunkBytes = 1 << 10
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"descending", "ignored"} {
@@ -25,19 +27,19 @@ func TestKeys(t *testing.T) {
 	}
 	o = p.options("descending", "ignored")
 	o.Follow, o.UntilCaughtUp, o.Restart = true, true, true
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	sqlExec(t, p.source, "UPDATE descending SET c = c + 5000 WHERE a = 3", "DELETE FROM ignored WHERE b > -10", "DELETE FROM descending WHERE a = 4")
 	o.Restart = false
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	p.same(t, "descending")
 	p.same(t, "ignored")
 	for table, want := range map[string]string{"period": "its key PRIMARY is WITHOUT OVERLAPS", "period2": "its key u is WITHOUT OVERLAPS"} {
 		o := p.options(table)
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", table, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -15,7 +16,7 @@ import (
 var errStopHere = errors.New("stopped by the test")
 
 // stopAfter runs a copy with one worker and stops it after the given number of chunks.
-func stopAfter(t *testing.T, o Options, chunks int) {
+func stopAfter(t *testing.T, o copier.Options, chunks int) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -27,7 +28,7 @@ func stopAfter(t *testing.T, o Options, chunks int) {
 			}
 		}
 	}
-	if _, err := Run(ctx, o); !errors.Is(err, errStopHere) {
+	if _, err := copier.Run(ctx, o); !errors.Is(err, errStopHere) {
 		t.Fatalf("the copy ended with %v, want it to be stopped", err)
 	}
 }
@@ -82,7 +83,7 @@ func TestKeyDirections(t *testing.T) {
 			}
 			equalRows(t, p, tt.name)
 			sqlExec(t, p.target, "DELETE FROM copied."+tt.name+" WHERE c = 77")
-			if report, err = Run(t.Context(), o); err != nil || report.Mismatches() != 1 {
+			if report, err = copier.Run(t.Context(), o); err != nil || report.Mismatches() != 1 {
 				t.Errorf("%s: a lost row: %d mismatches, %v", tt.name, report.Mismatches(), err)
 			}
 		}

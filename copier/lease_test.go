@@ -1,16 +1,14 @@
-package copier
+package copier_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -154,7 +152,7 @@ func TestHolderKilled(t *testing.T) {
 			once.Do(func() { killCopy(t, p.target) })
 		}
 	}
-	report, err := Run(context.Background(), o)
+	report, err := copier.Run(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,24 +160,4 @@ func TestHolderKilled(t *testing.T) {
 		t.Errorf("%d snapshots, %+v", snapshots, a)
 	}
 	p.same(t, "a")
-}
-
-// TestMayResume separates errors after which a run resumes from those that need the operator.
-func TestMayResume(t *testing.T) {
-	stop := &binlog.StopError{Reason: binlog.StopSchema, Table: "a.b", What: "altered"}
-	for _, tt := range []struct {
-		err  error
-		want bool
-	}{
-		{state.ErrLeaseLost, true},
-		{fmt.Errorf("wait: %w", state.ErrLocked), true},
-		{io.ErrUnexpectedEOF, true},
-		{errors.Join(stop, state.ErrLeaseLost), false},
-		{fmt.Errorf("follow: %w", errors.Join(stop, io.EOF)), false},
-		{state.ErrState, false},
-	} {
-		if got := mayResume(tt.err); got != tt.want {
-			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
@@ -18,7 +19,7 @@ import (
 )
 
 // lookupOptions returns the options of three parts of the tables o and n, whose targets are schemas of one server.
-func lookupOptions(t *testing.T, p *pair) []Options {
+func lookupOptions(t *testing.T, p *pair) []copier.Options {
 	t.Helper()
 	specs := make([][]tabledef.Spec, 3)
 	for i := range specs {
@@ -31,7 +32,7 @@ func lookupOptions(t *testing.T, p *pair) []Options {
 			t.Fatal(err)
 		}
 	}
-	parts := make([]Options, len(specs))
+	parts := make([]copier.Options, len(specs))
 	for i := range parts {
 		o := p.options()
 		o.Tables, o.Workers, o.ChunkBytes = specs[i], 2, 1<<10
@@ -75,7 +76,7 @@ func TestSplitLookup(t *testing.T) {
 		}
 		return all
 	}
-	split := func(ctx context.Context, change func(*Options), observe func(telemetry.Event)) ([]*Report, error) {
+	split := func(ctx context.Context, change func(*copier.Options), observe func(telemetry.Event)) ([]*copier.Report, error) {
 		t.Helper()
 		parts := lookupOptions(t, p)
 		for i := range parts {
@@ -83,7 +84,7 @@ func TestSplitLookup(t *testing.T) {
 				change(&parts[i])
 			}
 		}
-		s, err := NewSplit(parts, "", observe)
+		s, err := copier.NewSplit(parts, "", observe)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +166,7 @@ func TestSplitLookup(t *testing.T) {
 
 	// A change during a run is found at its end, and under the locks of a handover. The next run has it undone.
 	var once sync.Once
-	_, err = split(t.Context(), func(o *Options) { o.Verify = false }, func(e telemetry.Event) {
+	_, err = split(t.Context(), func(o *copier.Options) { o.Verify = false }, func(e telemetry.Event) {
 		if e.Kind == telemetry.EventSnapshot {
 			once.Do(func() {
 				if err := p.from.Exec("UPDATE lookup.shards SET shard = 1 WHERE customer = 7"); err != nil {
@@ -184,7 +185,7 @@ func TestSplitLookup(t *testing.T) {
 			parts[i].UntilCaughtUp = false
 		}
 		var once sync.Once
-		s, err := NewSplit(parts, "", func(e telemetry.Event) {
+		s, err := copier.NewSplit(parts, "", func(e telemetry.Event) {
 			if change && e.Kind == telemetry.EventSnapshot {
 				once.Do(func() {
 					if err := p.from.Exec("UPDATE lookup.shards SET shard = 1 WHERE customer = 7"); err != nil {

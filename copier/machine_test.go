@@ -2,6 +2,7 @@ package copier
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestMachine(t *testing.T) {
 // table's last chunk, and no worker waits forever.
 func TestMachineRandom(t *testing.T) {
 	for seed := range uint64(300) {
-		rnd := newRand(seed)
+		rnd := rand.New(rand.NewPCG(seed, 1))
 		sizes := make([]int, 1+rnd.IntN(4))
 		progress := make([]tableProgress, len(sizes))
 		for i := range sizes {

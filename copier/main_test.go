@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"errors"

@@ -212,7 +212,7 @@ func (m *mergeModel) equal() error {
 }
 
 func playMerge(seed uint64, mutant mergeMutant) (m *mergeModel, done bool, err error) {
-	m = &mergeModel{rnd: newRand(seed), mutant: mutant}
+	m = &mergeModel{rnd: rand.New(rand.NewPCG(seed, 1)), mutant: mutant}
 	m.write(40)
 	done, err = m.run()
 	return m, done, err

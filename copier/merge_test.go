@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -53,7 +54,7 @@ func (m *mergeServers) both(t *testing.T, statements ...string) {
 func (m *mergeServers) names() []string { return []string{m.from.Addr, m.second.Addr} }
 
 // parts returns the options of the parts for tables with clauses such as "h: hash(tenant)".
-func (m *mergeServers) parts(t *testing.T, clauses ...string) []Options {
+func (m *mergeServers) parts(t *testing.T, clauses ...string) []copier.Options {
 	t.Helper()
 	specs := make([][]tabledef.Spec, 2)
 	for i := range specs {
@@ -67,10 +68,10 @@ func (m *mergeServers) parts(t *testing.T, clauses ...string) []Options {
 			t.Fatal(err)
 		}
 	}
-	parts := make([]Options, 2)
+	parts := make([]copier.Options, 2)
 	for i := range parts {
 		parts[i] = m.options()
-		parts[i].From = FromServer(root([]*testmysql.Server{m.from, m.second}[i]))
+		parts[i].From = copier.FromServer(root([]*testmysql.Server{m.from, m.second}[i]))
 		o := &parts[i]
 		o.Tables, o.Workers, o.ChunkBytes = specs[i], 2, 1<<10
 		o.Follow, o.UntilCaughtUp, o.Verify, o.Patience = true, true, true, testwait.Limit
@@ -79,8 +80,8 @@ func (m *mergeServers) parts(t *testing.T, clauses ...string) []Options {
 }
 
 // run merges.
-func (m *mergeServers) run(ctx context.Context, parts []Options, observe func(telemetry.Event)) ([]*Report, error) {
-	s, err := NewMerge(parts, m.names(), "", observe)
+func (m *mergeServers) run(ctx context.Context, parts []copier.Options, observe func(telemetry.Event)) ([]*copier.Report, error) {
+	s, err := copier.NewMerge(parts, m.names(), "", observe)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +89,9 @@ func (m *mergeServers) run(ctx context.Context, parts []Options, observe func(te
 }
 
 // refused fails the test unless both the plan of a merge and its run fail with an error that contains all texts.
-func (m *mergeServers) refused(t *testing.T, parts []Options, texts ...string) {
+func (m *mergeServers) refused(t *testing.T, parts []copier.Options, texts ...string) {
 	t.Helper()
-	_, planned := PlanMerge(t.Context(), parts, m.names())
+	_, planned := copier.PlanMerge(t.Context(), parts, m.names())
 	_, ran := m.run(t.Context(), parts, nil)
 	for _, err := range []error{planned, ran} {
 		for _, want := range texts {
@@ -247,7 +248,7 @@ func TestMergeConflict(t *testing.T) {
 	sqlExec(t, m.other, fmt.Sprintf("INSERT INTO l VALUES (2, %d), (3, %d)", b[0], b[1]), fmt.Sprintf("INSERT INTO u VALUES (2, %d, 'ANN'), (4, %d, NULL)", b[0], b[1]))
 	// impatient runs the merge until it has met a conflict. The patience, for which a conflict is awaited, is also that for the servers: on a busy
 	// machine a short one may end the merge first.
-	impatient := func(parts []Options) error {
+	impatient := func(parts []copier.Options) error {
 		for patience := time.Second; ; patience *= 2 {
 			for i := range parts {
 				parts[i].Patience = patience
@@ -260,7 +261,7 @@ func TestMergeConflict(t *testing.T) {
 			t.Logf("with a patience of %v: %v", patience, err)
 		}
 	}
-	conflict := func(parts []Options, table, key string) {
+	conflict := func(parts []copier.Options, table, key string) {
 		t.Helper()
 		err := impatient(parts)
 		var e *tabledef.ConflictError
@@ -299,7 +300,7 @@ func TestMergeConflict(t *testing.T) {
 	}
 	all := make(chan struct{})
 	var once sync.Once
-	s, err := NewMerge(both, m.names(), "", func(e telemetry.Event) {
+	s, err := copier.NewMerge(both, m.names(), "", func(e telemetry.Event) {
 		if e.Kind == telemetry.EventCaughtUp && e.From == "" {
 			once.Do(func() { close(all) })
 		}
@@ -321,7 +322,7 @@ func TestMergeConflict(t *testing.T) {
 	testwait.Until(t, "the moved rows to arrive", func() bool {
 		return len(read(t, m.target, fmt.Sprintf("SELECT 1 FROM merge.l JOIN merge.u WHERE l.id = 1 AND l.customer = %d AND u.id = 9", b[2]))) == 1
 	})
-	if err := s.finish(); err != nil {
+	if err := s.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	if err := testwait.Receive(t, "the merge to end", ended); err != nil {
@@ -358,19 +359,19 @@ func TestMergeRefused(t *testing.T) {
 	m.refused(t, m.parts(t, "d: hash(id)"), "defined differently", "KEY `v` (`v`)")
 
 	parts := m.parts(t, "l: hash(customer)")
-	for want, change := range map[string]func(*Options){
-		"no cutover": func(o *Options) { o.Cutover = &cutover.Options{} },
-		"no lookup tables": func(o *Options) {
+	for want, change := range map[string]func(*copier.Options){
+		"no cutover": func(o *copier.Options) { o.Cutover = &cutover.Options{} },
+		"no lookup tables": func(o *copier.Options) {
 			o.Tables[0].Lookup = &tabledef.Lookup{Column: "customer", Schema: "merge", Table: "d", Count: 2}
 		},
-		"has owners": func(o *Options) { o.Tables[0].Owner = nil },
-		"follows":    func(o *Options) { o.Follow = false },
+		"has owners": func(o *copier.Options) { o.Tables[0].Owner = nil },
+		"follows":    func(o *copier.Options) { o.Follow = false },
 	} {
 		unfit := m.parts(t, "l: hash(customer)")
 		change(&unfit[1])
 		m.refused(t, unfit, want)
 	}
-	s, err := NewMerge(parts, m.names(), "", nil)
+	s, err := copier.NewMerge(parts, m.names(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,15 +390,15 @@ func TestMergeRefused(t *testing.T) {
 	if slices.Sort(targets); err != nil || !slices.Contains(targets, "merge.l from source 1") || !slices.Contains(targets, "merge.l from source 2") {
 		t.Errorf("jobs: %v, %v", targets, err)
 	}
-	swapped := []Options{parts[0], parts[1]}
+	swapped := []copier.Options{parts[0], parts[1]}
 	swapped[0].From, swapped[1].From = swapped[1].From, swapped[0].From
 	m.refused(t, swapped, "copy from ") // by its log, or by the rows
 	single := m.options("l")
-	if _, err := Run(t.Context(), single); err == nil || !strings.Contains(err.Error(), "it has rows already") {
+	if _, err := copier.Run(t.Context(), single); err == nil || !strings.Contains(err.Error(), "it has rows already") {
 		t.Errorf("a copy of one source to the merged table: %v", err)
 	}
 	single.Restart = true // the rows are those of copies
-	if _, err := Run(t.Context(), single); err != nil {
+	if _, err := copier.Run(t.Context(), single); err != nil {
 		t.Fatal(err)
 	}
 	m.refused(t, m.parts(t, "l: hash(customer)"), "it has rows already")
@@ -456,7 +457,7 @@ func TestMergeOwners(t *testing.T) {
 		if err := tabledef.AddMerge(specs, []string{"a", "b", "c"}, "merge."+table+": "+c.clause); err != nil {
 			t.Fatal(err)
 		}
-		source, err := FromServer(root(p.to))(t.Context())
+		source, err := copier.FromServer(root(p.to))(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

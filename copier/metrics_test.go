@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"fmt"
@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/throttle"
 )
 
 // gathered returns the values of the metrics, by name and label values.
-func gathered(t *testing.T, m *Metrics) map[string]float64 {
+func gathered(t *testing.T, m *copier.Metrics) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	if err := r.Register(m); err != nil {
@@ -45,8 +46,9 @@ func TestMetricsOfStatus(t *testing.T) {
 	bytes := int64(77)
 	phases := func(now telemetry.RunPhase, more map[string]float64) map[string]float64 {
 		for _, p := range []telemetry.RunPhase{telemetry.RunPreparing, telemetry.RunCopying, telemetry.RunVerifying, telemetry.RunFollowing, telemetry.RunReversing} {
-			more["phase "+string(p)] = truth(p == now)
+			more["phase "+string(p)] = 0
 		}
+		more["phase "+string(now)] = 1
 		return more
 	}
 	for _, tt := range []struct {
@@ -88,9 +90,8 @@ func TestMetricsOfStatus(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := &Metrics{}
-			m.from(func() telemetry.Status { return tt.status })
-			m.now = func() time.Time { return time.Unix(1000, 0) }
+			m := &copier.Metrics{}
+			m.Show(time.Unix(1000, 0), func() telemetry.Status { return tt.status })
 			got := gathered(t, m)
 			maps.DeleteFunc(got, func(name string, v float64) bool { return v == 0 && strings.Contains(name, "_total") })
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -105,7 +106,7 @@ func TestMetrics(t *testing.T) {
 	p := newPair(t, "metered")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a SELECT seq, seq FROM seq_1_to_500")
 	o := p.options("a")
-	o.Metrics = &Metrics{}
+	o.Metrics = &copier.Metrics{}
 	if got := gathered(t, o.Metrics); got["phase preparing"] != 1 || got["rows_total"] != 0 {
 		t.Errorf("before the run: %v", got)
 	}

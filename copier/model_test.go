@@ -455,7 +455,7 @@ func (m *model) history(rounds int) error {
 }
 
 func playModel(seed uint64, mutant mutant) (*model, error) {
-	m := &model{rnd: newRand(seed), mutant: mutant, changes: make([]int, 20)}
+	m := &model{rnd: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, changes: make([]int, 20)}
 	for i := range m.changes {
 		m.changes[i] = m.rnd.IntN(modelKeys)
 	}

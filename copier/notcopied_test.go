@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
 )
@@ -26,7 +27,7 @@ func TestNotCopied(t *testing.T) {
 			events = append(events, e.Text)
 		}
 	}
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestUnverified(t *testing.T) {
 		{verify.Report{Of: 3, Chunks: 3, Undecided: 1}, 2, true},
 		{verify.Report{Of: 3}, 0, true},
 	} {
-		r := Report{Tables: []TableReport{{}, {Verify: &verify.Report{Of: 2, Chunks: 2}}, {Verify: &tt.v}}}
+		r := copier.Report{Tables: []copier.TableReport{{}, {Verify: &verify.Report{Of: 2, Chunks: 2}}, {Verify: &tt.v}}}
 		if compared, of, incomplete := r.Unverified(); incomplete != tt.want || compared != tt.compare+2 || of != 5 {
 			t.Errorf("%+v: %d of %d, %v", tt.v, compared, of, incomplete)
 		}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/rowstream"
 )
@@ -77,7 +78,7 @@ func TestOddKeys(t *testing.T) {
 				names, changes = append(names, tt.name), append(changes, fmt.Sprintf(tt.change, name))
 				continue
 			}
-			if _, err := Plan(t.Context(), p.into("copied", tt.name)); err == nil || !strings.Contains(err.Error(), tt.refused) {
+			if _, err := copier.Plan(t.Context(), p.into("copied", tt.name)); err == nil || !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("%s: %v, want a refusal because of %q", tt.name, err, tt.refused)
 			}
 		}
@@ -85,7 +86,7 @@ func TestOddKeys(t *testing.T) {
 			t.Helper()
 			o := p.into("copied", names...)
 			o.Verify, o.Restart, o.Follow, o.UntilCaughtUp = true, restart, follow, follow
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil || report.Mismatches() != 0 {
 				t.Fatalf("%d rows differ, %v", report.Mismatches(), err)
 			}
@@ -115,7 +116,7 @@ func TestLowerCaseNames(t *testing.T) {
 	for _, name := range []string{"MiXed", "mixed"} {
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS lowered", "DROP DATABASE IF EXISTS Lowered", "DROP DATABASE IF EXISTS _tare")
 		o := p.options(name)
-		o.From = FromServer(root(from))
+		o.From = copier.FromServer(root(from))
 		goesOn(t, o, "")
 		sqlExec(t, source, "INSERT INTO Lowered.mixeD SELECT MAX(id) + 1, 5 FROM MiXed", "UPDATE mixed SET v = v + 1")
 		o.Verify = true

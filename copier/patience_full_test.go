@@ -1,6 +1,6 @@
 //go:build e2e
 
-package copier
+package copier_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testwait"
@@ -44,7 +45,7 @@ func TestPatience(t *testing.T) {
 				} else {
 					o.To.Addr = proxy.Addr
 				}
-				o.From = FromServer(from)
+				o.From = copier.FromServer(from)
 				var once sync.Once
 				o.Observe = func(e telemetry.Event) {
 					if e.Kind == kind {
@@ -59,7 +60,7 @@ func TestPatience(t *testing.T) {
 				}
 				var err error
 				var running sync.WaitGroup
-				running.Go(func() { _, err = Run(t.Context(), o) })
+				running.Go(func() { _, err = copier.Run(t.Context(), o) })
 				testwait.Group(t, "the copy to end", &running)
 				if phase == "indexes" && side == "source" {
 					if err != nil {

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
@@ -17,10 +18,10 @@ import (
 )
 
 // goesOn runs a copy until the target has caught up, or until it fails as expected.
-func goesOn(t *testing.T, o Options, want string) {
+func goesOn(t *testing.T, o copier.Options, want string) {
 	t.Helper()
 	o.Follow, o.UntilCaughtUp = true, true
-	_, err := Run(t.Context(), o)
+	_, err := copier.Run(t.Context(), o)
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 		t.Fatalf("got %v, want %q", err, want)
 	}
@@ -109,7 +110,7 @@ func TestAltered(t *testing.T) {
 				goesOn(t, o, s.want)
 			}
 			last := tt.steps[len(tt.steps)-1].want
-			if _, err := Plan(t.Context(), o); (err == nil) != (last == "") {
+			if _, err := copier.Plan(t.Context(), o); (err == nil) != (last == "") {
 				t.Errorf("a dry run: %v", err)
 			}
 			if last != "" {
@@ -194,7 +195,7 @@ func TestAlteredWhileFollowed(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(t.Context(), o)
+		_, err := copier.Run(t.Context(), o)
 		ended <- err
 	}()
 	select {
@@ -214,7 +215,7 @@ func TestAlteredWhileFollowed(t *testing.T) {
 		t.Errorf("the target has %s rows", got)
 	}
 	o.Observe = nil
-	_, err = Run(t.Context(), o)
+	_, err = copier.Run(t.Context(), o)
 	if err == nil {
 		t.Fatal("it goes on with another definition")
 	}
@@ -233,7 +234,7 @@ func TestAlteredUnrecorded(t *testing.T) {
 	p := newPair(t, "unrecorded")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, price INT, qty INT)", "INSERT INTO a VALUES (1, 10, 2)", "CREATE TABLE b LIKE a")
 	o := p.options("a", "b")
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	sqlExec(t, p.source, "UPDATE a SET price = 11", "CREATE INDEX i ON b (qty)", "INSERT INTO b VALUES (1, 2, 3)")
@@ -244,7 +245,7 @@ func TestAlteredUnrecorded(t *testing.T) {
 	}
 
 	sqlExec(t, p.target, "DROP DATABASE unrecorded", "DROP DATABASE _tare")
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	sqlExec(t, p.source, "UPDATE a SET price = 12", "ALTER TABLE a MODIFY price INT AFTER qty")

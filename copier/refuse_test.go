@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/rowstream"
 )
@@ -23,14 +24,14 @@ func TestRefusals(t *testing.T) {
 		"CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4",
 		"INSERT INTO plain VALUES (1, 'x', 2)")
 	sqlExec(t, p.target, "CREATE DATABASE refused", "USE refused")
-	plain := func(change func(*Options)) Options {
+	plain := func(change func(*copier.Options)) copier.Options {
 		o := p.options("plain")
 		change(&o)
 		return o
 	}
 	tests := []struct {
 		name    string
-		o       Options
+		o       copier.Options
 		target  string // created there before
 		want    string
 		changes bool // the state's tables are created before the error is detected
@@ -49,17 +50,17 @@ func TestRefusals(t *testing.T) {
 		{"another key", p.options("plain"), "CREATE TABLE plain (id INT, a VARCHAR(10), b INT NOT NULL PRIMARY KEY) CHARACTER SET utf8mb4", "ordered by the key", false},
 		{"triggers", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; CREATE TRIGGER tr BEFORE INSERT ON plain FOR EACH ROW SET NEW.b = 0", "has triggers (tr)", false},
 		{"rows", p.options("plain"), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "has rows already", true},
-		{"a column that is none", plain(func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "nix", To: "nix"}} }), "", "table refused.plain has no column nix", false},
-		{"columns without a table", plain(func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} }), "", "create it first", false},
-		{"itself", plain(func(o *Options) { o.To = root(p.from) }), "", "would be copied onto itself", false},
-		{"itself under another name", plain(func(o *Options) {
+		{"a column that is none", plain(func(o *copier.Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "nix", To: "nix"}} }), "", "table refused.plain has no column nix", false},
+		{"columns without a table", plain(func(o *copier.Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} }), "", "create it first", false},
+		{"itself", plain(func(o *copier.Options) { o.To = root(p.from) }), "", "would be copied onto itself", false},
+		{"itself under another name", plain(func(o *copier.Options) {
 			o.To = root(p.from)
 			o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
 		}), "", "would be copied onto itself", false},
-		{"restart with rows of others", plain(func(o *Options) { o.Restart = true }), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "use --restart --truncate refused.plain", true},
-		{"truncate without restart", plain(func(o *Options) { o.Truncate = []string{"refused.plain"} }), "", "--truncate requires --restart", false},
-		{"truncate of another table", plain(func(o *Options) { o.Restart, o.Truncate = true, []string{"refused.plan"} }), "", "not a target table of this copy", false},
-		{"a condition", plain(func(o *Options) { o.Tables[0].Where = "nix > 1" }), "", "Unknown column", true},
+		{"restart with rows of others", plain(func(o *copier.Options) { o.Restart = true }), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "use --restart --truncate refused.plain", true},
+		{"truncate without restart", plain(func(o *copier.Options) { o.Truncate = []string{"refused.plain"} }), "", "--truncate requires --restart", false},
+		{"truncate of another table", plain(func(o *copier.Options) { o.Restart, o.Truncate = true, []string{"refused.plan"} }), "", "not a target table of this copy", false},
+		{"a condition", plain(func(o *copier.Options) { o.Tables[0].Where = "nix > 1" }), "", "Unknown column", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,13 +71,13 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 			before := read(t, p.target, "SHOW DATABASES")
-			if _, err := Plan(t.Context(), tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := copier.Plan(t.Context(), tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("the plan: error %v, want %q", err, tt.want)
 			}
 			if diff := cmp.Diff(before, read(t, p.target, "SHOW DATABASES")); diff != "" {
 				t.Errorf("the plan changed the target: %s", diff)
 			}
-			_, err := Run(t.Context(), tt.o)
+			_, err := copier.Run(t.Context(), tt.o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
@@ -93,40 +94,40 @@ func TestGoingOn(t *testing.T) {
 	p := newPair(t, "again")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, b VARCHAR(10))", "INSERT INTO a SELECT seq, seq FROM seq_1_to_100")
 	o := p.options("a")
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	changed := p.options("a")
 	changed.Tables[0].Where = "id < 50"
-	if _, err := Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "now:  table again.a; where id < 50") {
+	if _, err := copier.Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "now:  table again.a; where id < 50") {
 		t.Errorf("other rows: %v", err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 99")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "later version of Tare") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "later version of Tare") {
 		t.Errorf("a later version: %v", err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 1", "DELETE FROM _tare.copy_chunk WHERE chunk = 0", "INSERT INTO _tare.copy_chunk (target_schema, target_table, chunk) VALUES ('again', 'a', 1)")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 0 is missing") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 0 is missing") {
 		t.Errorf("a state with a hole: %v", err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_chunk SET chunk = 0, upto_key = x'023530'")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "0 is not copied") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "0 is not copied") {
 		t.Errorf("a finished table with a chunk that is not copied: %v", err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_chunk SET copied = 1")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "do not reach the end of the table") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "do not reach the end of the table") {
 		t.Errorf("a finished table whose chunks do not reach its end: %v", err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET phase = 'copying'", "INSERT INTO _tare.copy_chunk (target_schema, target_table, chunk, after_key) VALUES ('again', 'a', 1, x'023630')")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 1 does not start where the one before it ends") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 1 does not start where the one before it ends") {
 		t.Errorf("a state with a gap: %v", err)
 	}
 	sqlExec(t, p.target, "DROP TABLE again.a", "DELETE FROM _tare.copy_chunk")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table does not exist; use --restart") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table does not exist; use --restart") {
 		t.Errorf("a table that is gone: %v", err)
 	}
 	changed.Restart = true
-	if _, err := Run(t.Context(), changed); err != nil {
+	if _, err := copier.Run(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, p.target, "SELECT COUNT(*) FROM again.a"); got[0] != `["49"]` {
@@ -137,22 +138,22 @@ func TestGoingOn(t *testing.T) {
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET phase = 'emptying'")
 	unfinished := changed
 	unfinished.Restart = false
-	for name, run := range map[string]func() error{"run": func() error { _, err := Run(t.Context(), unfinished); return err }, "plan": func() error { _, err := Plan(t.Context(), unfinished); return err }} {
+	for name, run := range map[string]func() error{"run": func() error { _, err := copier.Run(t.Context(), unfinished); return err }, "plan": func() error { _, err := copier.Plan(t.Context(), unfinished); return err }} {
 		if err := run(); err == nil || !strings.Contains(err.Error(), "repeat it with --restart") {
 			t.Errorf("%s: a restart that was killed: %v", name, err)
 		}
 	}
-	if _, err := Run(t.Context(), changed); err != nil {
+	if _, err := copier.Run(t.Context(), changed); err != nil {
 		t.Errorf("a restart after one that was killed: %v", err)
 	}
 
 	// Another running copier keeps this one out.
 	holder := connect(t, root(p.to))
 	read(t, holder, "SELECT GET_LOCK(CONCAT('tare.copy.', SHA1('again.a')), 60)") // the lock of the previous run is released when the server detects the end of its session
-	if _, err := Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
+	if _, err := copier.Run(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
 		t.Errorf("two at once: %v", err)
 	}
-	if _, err := Plan(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
+	if _, err := copier.Plan(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "another tare copy is at work on again.a") {
 		t.Errorf("two at once, planned: %v", err)
 	}
 }
@@ -164,7 +165,7 @@ func TestTruncate(t *testing.T) {
 	sqlExec(t, p.target, "CREATE DATABASE emptied", "CREATE TABLE emptied.a (id INT PRIMARY KEY)", "INSERT INTO emptied.a VALUES (7)")
 	o := p.options("a")
 	o.Restart, o.Truncate = true, []string{"emptied.a"}
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	p.same(t, "a")
@@ -175,14 +176,14 @@ func TestSwapped(t *testing.T) {
 	p := newPair(t, "swapped")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
 	defer sqlExec(t, p.source, "DROP DATABASE IF EXISTS _tare")
-	if _, err := Run(t.Context(), p.options("a")); err != nil {
+	if _, err := copier.Run(t.Context(), p.options("a")); err != nil {
 		t.Fatal(err)
 	}
 	o := p.options("a")
-	o.From, o.To = FromServer(root(p.to)), root(p.from)
+	o.From, o.To = copier.FromServer(root(p.to)), root(p.from)
 	o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
 	o.Restart, o.Truncate = true, []string{"swapped.a"}
-	for name, run := range map[string]func() error{"run": func() error { _, err := Run(t.Context(), o); return err }, "plan": func() error { _, err := Plan(t.Context(), o); return err }} {
+	for name, run := range map[string]func() error{"run": func() error { _, err := copier.Run(t.Context(), o); return err }, "plan": func() error { _, err := copier.Plan(t.Context(), o); return err }} {
 		if err := run(); err == nil || !strings.Contains(err.Error(), "are --from and --to swapped?") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -209,14 +210,14 @@ func TestSpecs(t *testing.T) {
 	}
 	o := p.options()
 	o.Tables = specs
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	want := read(t, p.source, "SELECT id, e, name, 5 FROM specs.a WHERE id > 100 AND id <= 900 AND CRC32(id) % 3 = 1 ORDER BY id")
 	if diff := cmp.Diff(want, read(t, p.target, "SELECT id, label, title, spare FROM other.b ORDER BY id")); diff != "" || len(want) < 200 {
 		t.Errorf("%d rows: %s", len(want), diff)
 	}
-	planned, err := Plan(t.Context(), o)
+	planned, err := copier.Plan(t.Context(), o)
 	if err != nil || len(planned) != 1 || planned[0].Phase != "finished" || planned[0].CopiedBefore != 1 {
 		t.Errorf("%+v, %v", planned, err)
 	}
@@ -237,7 +238,7 @@ func TestPlanChangesNothing(t *testing.T) {
 	p := newPair(t, "planned")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, b INT, KEY k (b))", "INSERT INTO a SELECT seq, 0 FROM seq_1_to_100", "ANALYZE TABLE a")
 	before := read(t, p.target, "SHOW DATABASES")
-	planned, err := Plan(t.Context(), p.options("a"))
+	planned, err := copier.Plan(t.Context(), p.options("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func TestPlanChangesNothing(t *testing.T) {
 		t.Error(diff)
 	}
 	planned[0].RowsEstimate, planned[0].BytesEstimate = 0, 0 // the server's estimates
-	want := []PlannedTable{{Source: "planned.a", Target: "planned.a", Spec: "table planned.a", Create: true, Key: "PRIMARY", Chunks: 1, Indexes: []string{"KEY `k` (`b`)"}, ForeignKeys: []string{}, Phase: "new"}}
+	want := []copier.PlannedTable{{Source: "planned.a", Target: "planned.a", Spec: "table planned.a", Create: true, Key: "PRIMARY", Chunks: 1, Indexes: []string{"KEY `k` (`b`)"}, ForeignKeys: []string{}, Phase: "new"}}
 	if diff := cmp.Diff(want, planned); diff != "" {
 		t.Error(diff)
 	}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -54,7 +55,7 @@ func TestGrowing(t *testing.T) {
 			"UPDATE text SET u = @u - 5000000, id = CONCAT('k', id) WHERE id = 'k0000399'", "UPDATE mixed SET id = id - 1000000 WHERE id = 10 * " + fmt.Sprint(n),
 		}
 	}
-	test := func(t *testing.T, p *pair, source func(o *Options), same func(name string)) {
+	test := func(t *testing.T, p *pair, source func(o *copier.Options), same func(name string)) {
 		all := tables()
 		var names []string
 		for _, name := range []string{"up", "text", "mixed", "sparse", "nothing", "gone"} {
@@ -99,7 +100,7 @@ func TestGrowing(t *testing.T) {
 				write(append(all[e.Table[len(p.schema)+1:]].grow(3*int(e.Rows)+20), changes(chunks)...))
 			}
 		}
-		report, err := Run(ctx, o)
+		report, err := copier.Run(ctx, o)
 		if err != nil {
 			t.Fatal(err, context.Cause(ctx))
 		}
@@ -114,7 +115,7 @@ func TestGrowing(t *testing.T) {
 		}
 	}
 	onOneServer(t, "growinghere", func(t *testing.T, p *pair) {
-		test(t, p, func(o *Options) {
+		test(t, p, func(o *copier.Options) {
 			for i := range o.Tables {
 				o.Tables[i].ToSchema = "copied"
 			}
@@ -127,6 +128,6 @@ func TestGrowing(t *testing.T) {
 	})
 	t.Run("over a wire", func(t *testing.T) {
 		p := newPair(t, "growing")
-		test(t, p, func(o *Options) { o.From = overTheWire(t, root(p.from), wire.NoCompression) }, func(name string) { p.same(t, name) })
+		test(t, p, func(o *copier.Options) { o.From = overTheWire(t, root(p.from), wire.NoCompression) }, func(name string) { p.same(t, name) })
 	})
 }

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/internal/testmysql"
 )
@@ -65,7 +66,7 @@ func TestSchemaBetweenMySQL(t *testing.T) {
 	p.fill(t, slices.Concat(rentalShop, mysqlOnly, []string{
 		"CREATE TABLE functional (a VARCHAR(20) PRIMARY KEY, j JSON, KEY lower ((LOWER(a))))", `INSERT INTO functional VALUES ('A', '{"a": [1, 2, "ü"]}')`,
 	})...)
-	if _, err := Run(t.Context(), p.schemaOptions(t)); err != nil {
+	if _, err := copier.Run(t.Context(), p.schemaOptions(t)); err != nil {
 		t.Fatal(err)
 	}
 	p.sameSchema(t)
@@ -98,7 +99,7 @@ func TestSchemaRoundTrip(t *testing.T) {
 			there.fill(t, slices.Concat(rentalShop, tt.only)...)
 			sqlExec(t, there.target, "SET GLOBAL local_infile = 1, GLOBAL log_bin_trust_function_creators = 1")
 			for range 2 { // the second run finds all objects, which the server has reformatted
-				report, err := Run(t.Context(), there.schemaOptions(t))
+				report, err := copier.Run(t.Context(), there.schemaOptions(t))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -106,7 +107,7 @@ func TestSchemaRoundTrip(t *testing.T) {
 			}
 			back := between(t, via, last, "trip")
 			sqlExec(t, back.target, "SET GLOBAL local_infile = 1")
-			if _, err := Run(t.Context(), back.schemaOptions(t)); err != nil {
+			if _, err := copier.Run(t.Context(), back.schemaOptions(t)); err != nil {
 				t.Fatal(err)
 			}
 			whole := &pair{from: first, to: last, schema: "trip", source: there.source, target: back.target}
@@ -127,17 +128,17 @@ func TestSchemaUntranslated(t *testing.T) {
 	p.fill(t, "CREATE TABLE functional (a VARCHAR(20) PRIMARY KEY, KEY lower ((LOWER(a))))", "CREATE TABLE unenforced (a INT PRIMARY KEY, CHECK (a > 0) NOT ENFORCED)",
 		"CREATE TABLE japanese (id INT PRIMARY KEY, a VARCHAR(20) COLLATE utf8mb4_ja_0900_as_cs)", "CREATE TABLE place (id INT PRIMARY KEY, g POINT NOT NULL SRID 4326)")
 	o := p.options()
-	_, err := Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"strange"}})
+	_, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"strange"}})
 	for _, want := range []string{"index lower is over an expression", "NOT ENFORCED", "no collation utf8mb4_ja_0900_as_cs", "SRID"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	sqlExec(t, p.source, "DROP TABLE functional, unenforced, place", "INSERT INTO japanese VALUES (1, 'はは')", "CREATE TABLE documents (id INT PRIMARY KEY, j JSON)", `INSERT INTO documents VALUES (1, '{"a": [1, 2]}')`)
-	o = p.schemaOptions(t, func(o *Options, _ *inventory.Selection) {
+	o = p.schemaOptions(t, func(o *copier.Options, _ *inventory.Selection) {
 		o.Collations = map[string]string{"utf8mb4_ja_0900_as_cs": "utf8mb4_uca1400_as_cs"}
 	})
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{`["utf8mb4_uca1400_as_cs"]`}, read(t, p.target, "SELECT COLLATION(a) FROM strange.japanese")); diff != "" {
@@ -152,7 +153,7 @@ func TestSchemaUntranslated(t *testing.T) {
 	back.fill(t, "CREATE TABLE padded (id INT PRIMARY KEY, a VARCHAR(20) COLLATE utf8mb4_uca1400_ai_ci)", "CREATE TABLE ids (id UUID PRIMARY KEY)", "CREATE SEQUENCE numbers",
 		"CREATE TABLE numbered (id BIGINT DEFAULT NEXTVAL(numbers) PRIMARY KEY)", "SET SESSION sql_mode = 'ORACLE'", "CREATE PROCEDURE oracle AS BEGIN NULL; END", "SET SESSION sql_mode = DEFAULT")
 	o = back.options()
-	_, err = Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"strange_too"}})
+	_, err = copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"strange_too"}})
 	for _, want := range []string{"--map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci", "type that MySQL has not", "MySQL has no sequences", "takes numbers from a sequence", "sql_mode has ORACLE"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -160,7 +161,7 @@ func TestSchemaUntranslated(t *testing.T) {
 	}
 	sqlExec(t, back.source, "DROP TABLE padded, ids, numbered", "DROP SEQUENCE numbers", "DROP PROCEDURE oracle", "CREATE TABLE documents (id INT PRIMARY KEY, j JSON) CHARACTER SET utf8mb4",
 		`INSERT INTO documents VALUES (1, '{"a":  [1]}')`)
-	if _, err := Run(t.Context(), back.schemaOptions(t)); err != nil {
+	if _, err := copier.Run(t.Context(), back.schemaOptions(t)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"[\"{\\\"a\\\":  [1]}\" \"longtext\" \"json_valid(`j`)\"]"}, read(t, back.target,

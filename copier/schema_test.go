@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
@@ -75,14 +76,14 @@ func (p *pair) fill(t *testing.T, statements ...string) {
 }
 
 // schemaOptions resolves the schema of the pair.
-func (p *pair) schemaOptions(t *testing.T, change ...func(*Options, *inventory.Selection)) Options {
+func (p *pair) schemaOptions(t *testing.T, change ...func(*copier.Options, *inventory.Selection)) copier.Options {
 	t.Helper()
 	o := p.options()
 	sel := inventory.Selection{Schemas: []string{p.schema}}
 	for _, f := range change {
 		f(&o, &sel)
 	}
-	if inv, err := Resolve(t.Context(), &o, sel); err != nil {
+	if inv, err := copier.Resolve(t.Context(), &o, sel); err != nil {
 		if inv != nil {
 			for _, obj := range inv.Objects {
 				t.Logf("%+v", obj)
@@ -183,7 +184,7 @@ func TestSchema(t *testing.T) {
 	})...)
 	o := p.schemaOptions(t)
 	o.Verify = true
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s is not found to exist", obj)
 		}
 	}
-	if report, err = Run(t.Context(), o); err != nil || report.Objects != 0 {
+	if report, err = copier.Run(t.Context(), o); err != nil || report.Objects != 0 {
 		t.Errorf("the second run created %d objects: %v", report.Objects, err)
 	}
 	p.sameSchema(t)
@@ -221,7 +222,7 @@ func TestSchemaLargestFirst(t *testing.T) {
 	o := p.options("not_asked")
 	o.Tables[0].ToName = "renamed"
 	pattern := func(name string) inventory.Pattern { return inventory.Pattern{Schema: "sizes", Name: name} }
-	inv, err := Resolve(t.Context(), &o, inventory.Selection{Tables: []inventory.Pattern{pattern("?_*")}, Exclude: []inventory.Pattern{pattern("*left")}})
+	inv, err := copier.Resolve(t.Context(), &o, inventory.Selection{Tables: []inventory.Pattern{pattern("?_*")}, Exclude: []inventory.Pattern{pattern("*left")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +244,7 @@ func TestSchemaLargestFirst(t *testing.T) {
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	p.same(t, "a_small")
@@ -261,7 +262,7 @@ func TestSchemaRefused(t *testing.T) {
 		"CREATE DATABASE IF NOT EXISTS hand_other", "CREATE TABLE IF NOT EXISTS hand_other.t (id INT PRIMARY KEY)", "CREATE VIEW across AS SELECT id FROM hand_other.t")
 	sqlExec(t, p.target, "CREATE DATABASE hand COLLATE latin1_bin", "CREATE VIEW hand.aview AS SELECT 1", "CREATE PROCEDURE hand.changed() SELECT 2", "CREATE VIEW hand.changed_view AS SELECT 2 AS a")
 	o := p.options()
-	inv, err := Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"hand"}})
+	inv, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"hand"}})
 	if err == nil {
 		t.Fatal("nothing needs a hand")
 	}
@@ -298,19 +299,19 @@ func TestSchemaRefused(t *testing.T) {
 	}
 	sqlExec(t, p.target, "DROP DATABASE hand")
 	o = p.options()
-	inv, err = Resolve(t.Context(), &o, exclude("keyless", "mine", "history", "broken", "theirs", "across"))
+	inv, err = copier.Resolve(t.Context(), &o, exclude("keyless", "mine", "history", "broken", "theirs", "across"))
 	if err == nil || inv.Count(inventory.NeedsHand) != 1 || !strings.Contains(err.Error(), "view hand.of_keyless: it refers to hand.keyless") {
 		t.Fatalf("got %v", err)
 	}
 	o = p.options()
-	if _, err = Resolve(t.Context(), &o, exclude("keyless", "mine", "history", "broken", "theirs", "across", "of_*", "nothing_*")); err == nil || !strings.Contains(err.Error(), "hand.nothing_* matches nothing") {
+	if _, err = copier.Resolve(t.Context(), &o, exclude("keyless", "mine", "history", "broken", "theirs", "across", "of_*", "nothing_*")); err == nil || !strings.Contains(err.Error(), "hand.nothing_* matches nothing") {
 		t.Fatalf("got %v", err)
 	}
 	o = p.options()
-	if _, err = Resolve(t.Context(), &o, exclude("keyless", "mine", "history", "broken", "theirs", "across", "of_*")); err != nil {
+	if _, err = copier.Resolve(t.Context(), &o, exclude("keyless", "mine", "history", "broken", "theirs", "across", "of_*")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, p.target, "SHOW TRIGGERS FROM hand"); len(got) != 1 {
@@ -318,15 +319,15 @@ func TestSchemaRefused(t *testing.T) {
 	}
 	// With triggers in the target nothing is written to it any more.
 	o.Follow = true
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "has triggers (stays)") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "has triggers (stays)") {
 		t.Errorf("following a table with triggers: %v", err)
 	}
 	// What has changed on the source since is an error, not left behind.
-	o = p.schemaOptions(t, func(_ *Options, sel *inventory.Selection) {
+	o = p.schemaOptions(t, func(_ *copier.Options, sel *inventory.Selection) {
 		*sel = exclude("keyless", "mine", "history", "broken", "theirs", "across", "of_*")
 	})
 	sqlExec(t, p.source, "CREATE TABLE hand.late (id INT PRIMARY KEY)", "ALTER PROCEDURE hand.changed COMMENT 'new'")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "table hand.late was created") || !strings.Contains(err.Error(), "procedure hand.changed was altered") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "table hand.late was created") || !strings.Contains(err.Error(), "procedure hand.changed was altered") {
 		t.Errorf("the source has changed: %v", err)
 	}
 	sqlExec(t, p.source, "DROP DATABASE hand_other")
@@ -350,8 +351,8 @@ func TestSchemaPrivileges(t *testing.T) {
 	} {
 		sqlExec(t, p.source, tt.grant)
 		o := p.options()
-		o.From = FromServer(cfg)
-		inv, err := Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"hidden"}})
+		o.From = copier.FromServer(cfg)
+		inv, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"hidden"}})
 		if tt.lacks != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.lacks) {
 				t.Errorf("after %s: %v, want %q", tt.grant, err, tt.lacks)
@@ -367,8 +368,8 @@ func TestSchemaPrivileges(t *testing.T) {
 	}
 	sqlExec(t, p.source, "REVOKE EVENT ON *.* FROM hidden_reader")
 	o := p.options()
-	o.From = FromServer(cfg)
-	inv, err := Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"hidden"}, Kinds: []inventory.Kind{inventory.View}})
+	o.From = copier.FromServer(cfg)
+	inv, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"hidden"}, Kinds: []inventory.Kind{inventory.View}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +395,7 @@ func TestSchemaFollow(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	if !written {
@@ -403,7 +404,7 @@ func TestSchemaFollow(t *testing.T) {
 	p.sameSchema(t)
 	o = p.options()
 	o.Follow, o.Cutover = true, &cutover.Options{}
-	if _, err := Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"chased"}}); err == nil || !strings.Contains(err.Error(), "trigger chased.first: with --cutover") {
+	if _, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"chased"}}); err == nil || !strings.Contains(err.Error(), "trigger chased.first: with --cutover") {
 		t.Errorf("triggers with a cutover: %v", err)
 	}
 }
@@ -456,7 +457,7 @@ func TestSchemaMany(t *testing.T) {
 	if len(o.Tables) != n {
 		t.Fatalf("%d tables are to be copied, of %d", len(o.Tables), n)
 	}
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,9 +468,9 @@ func TestSchemaMany(t *testing.T) {
 }
 
 // runAfterContext is runAfter with a context that ends the run.
-func runAfterContext(ctx context.Context, t *testing.T, o Options) (report *Report, err error) {
+func runAfterContext(ctx context.Context, t *testing.T, o copier.Options) (report *copier.Report, err error) {
 	t.Helper()
-	if report, err = Run(ctx, o); errors.Is(err, state.ErrLocked) && ctx.Err() == nil {
+	if report, err = copier.Run(ctx, o); errors.Is(err, state.ErrLocked) && ctx.Err() == nil {
 		return runAfter(t, o)
 	}
 	return report, err

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
@@ -90,13 +91,13 @@ func TestSplitHandoverMySQL(t *testing.T) {
 	const longest = 20 * time.Second
 	account := root(from)
 	account.User = "split_copy"
-	handOver := func(ctx context.Context, pause time.Duration, observe func(telemetry.Event)) ([]*Report, error) {
+	handOver := func(ctx context.Context, pause time.Duration, observe func(telemetry.Event)) ([]*copier.Report, error) {
 		t.Helper()
 		parts := splitOptions(t, p, clauses...)
 		for i := range parts {
 			parts[i].UntilCaughtUp, parts[i].Verify = false, false
 		}
-		s, err := NewSplit(parts, "", observe)
+		s, err := copier.NewSplit(parts, "", observe)
 		if err == nil {
 			err = s.HandOver(cutover.HandoverOptions{Source: account, Lag: testwait.Limit, MaxPause: pause, Tries: 100})
 		}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
@@ -90,7 +91,7 @@ func TestSplitHandover(t *testing.T) {
 	})
 	clauses := []string{"split.o: hash(customer)", "split.r: range(at, '2026-02-01', '2026-03-01')", "split.all_rows: all"}
 	const longest = 20 * time.Second
-	handOver := func(ctx context.Context, tries int, pause time.Duration, change func(*Options), observe func(telemetry.Event)) ([]*Report, error) {
+	handOver := func(ctx context.Context, tries int, pause time.Duration, change func(*copier.Options), observe func(telemetry.Event)) ([]*copier.Report, error) {
 		t.Helper()
 		parts := splitOptions(t, p, clauses...)
 		for i := range parts {
@@ -99,7 +100,7 @@ func TestSplitHandover(t *testing.T) {
 				change(&parts[i])
 			}
 		}
-		s, err := NewSplit(parts, "", observe)
+		s, err := copier.NewSplit(parts, "", observe)
 		if err == nil {
 			err = s.HandOver(cutover.HandoverOptions{Source: root(p.from), Lag: testwait.Limit, MaxPause: pause, Tries: tries})
 		}
@@ -151,7 +152,7 @@ func TestSplitHandover(t *testing.T) {
 
 	open := connect(t, app)
 	sqlExec(t, open, "BEGIN", "INSERT INTO split.o VALUES (5000, 1, 'open')")
-	_, err := handOver(t.Context(), 1, time.Second, func(o *Options) { o.Verify = false }, nil)
+	_, err := handOver(t.Context(), 1, time.Second, func(o *copier.Options) { o.Verify = false }, nil)
 	if err == nil || !strings.Contains(err.Error(), "lock the source's tables against writes") || !writable() {
 		t.Fatalf("with an open transaction: %v", err)
 	}
@@ -226,10 +227,10 @@ func TestSplitHandover(t *testing.T) {
 	if err != nil || reports[2].Cutover.Phase != cutover.PhaseHanded || strings.Join(phases(), "") != `["handed over"]["handed over"]["handed over"]` {
 		t.Errorf("again: %v, records %v", err, phases())
 	}
-	if _, err := handOver(t.Context(), 1, longest, func(o *Options) { o.Restart = true }, nil); err == nil || !strings.Contains(err.Error(), "--restart would empty tables that clients write to") {
+	if _, err := handOver(t.Context(), 1, longest, func(o *copier.Options) { o.Restart = true }, nil); err == nil || !strings.Contains(err.Error(), "--restart would empty tables that clients write to") {
 		t.Errorf("with --restart: %v", err)
 	}
-	s, err := NewSplit(splitOptions(t, p, clauses...), "", nil)
+	s, err := copier.NewSplit(splitOptions(t, p, clauses...), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

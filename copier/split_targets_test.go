@@ -1,10 +1,11 @@
-package copier
+package copier_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testseed"
 )
@@ -16,7 +17,7 @@ func TestSplitServers(t *testing.T) {
 	rnd := testseed.Rand(t)
 	servers := []string{p.from.Addr, p.to.Addr}
 	for range 40 {
-		var parts []Options
+		var parts []copier.Options
 		var want []string // server and schema of each part
 		n := 2 + rnd.IntN(4)
 		for range n {
@@ -31,7 +32,7 @@ func TestSplitServers(t *testing.T) {
 		}
 		slices.Sort(want)
 		shared := len(slices.Compact(want)) < n
-		err := refuseSharedServers(t.Context(), parts)
+		err := copier.RefuseSharedServers(t.Context(), parts)
 		if refused := err != nil && strings.Contains(err.Error(), " are one server, and the rows of both parts would go to its table "); refused != shared || err != nil && !refused {
 			var got []string
 			for _, o := range parts {

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 )
 
 // splitOptions returns the options of the parts: schemas of one target server stand for servers.
-func splitOptions(t *testing.T, p *pair, clauses ...string) []Options {
+func splitOptions(t *testing.T, p *pair, clauses ...string) []copier.Options {
 	t.Helper()
 	specs := make([][]tabledef.Spec, 3)
 	for i := range specs {
@@ -30,7 +31,7 @@ func splitOptions(t *testing.T, p *pair, clauses ...string) []Options {
 			t.Fatal(err)
 		}
 	}
-	parts := make([]Options, len(specs))
+	parts := make([]copier.Options, len(specs))
 	for i := range parts {
 		o := p.options()
 		o.Tables, o.Workers, o.ChunkBytes = specs[i], 2, 1<<10
@@ -80,7 +81,7 @@ func TestSplit(t *testing.T) {
 		var playing sync.WaitGroup
 		var playErr error
 		begun, caughtUp, n, at := false, 0, 0, 1+rnd.IntN(60)
-		s, err := NewSplit(splitOptions(t, p, clauses...), "", func(e telemetry.Event) {
+		s, err := copier.NewSplit(splitOptions(t, p, clauses...), "", func(e telemetry.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == telemetry.EventSnapshot && !begun {
@@ -114,7 +115,7 @@ func TestSplit(t *testing.T) {
 		}
 	}
 	// The writer has ended: each part catches up with the same changes.
-	s, err := NewSplit(splitOptions(t, p, clauses...), "", nil)
+	s, err := copier.NewSplit(splitOptions(t, p, clauses...), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,11 +158,11 @@ func TestSplitControl(t *testing.T) {
 		"INSERT INTO o SELECT seq, seq FROM seq_1_to_90")
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS split_0", "DROP DATABASE IF EXISTS split_1", "DROP DATABASE IF EXISTS split_2")
 	path := filepath.Join(t.TempDir(), "s")
-	run := func(parts []Options, when func(*Control)) ([]*Report, error) {
+	run := func(parts []copier.Options, when func(*copier.Control)) ([]*copier.Report, error) {
 		t.Helper()
 		all := make(chan struct{})
 		var once sync.Once
-		s, err := NewSplit(parts, path, func(e telemetry.Event) {
+		s, err := copier.NewSplit(parts, path, func(e telemetry.Event) {
 			if e.Kind == telemetry.EventCaughtUp && e.To == "" {
 				once.Do(func() { close(all) })
 			}
@@ -169,7 +170,7 @@ func TestSplitControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var reports []*Report
+		var reports []*copier.Report
 		ended := make(chan error, 1)
 		go func() {
 			var err error
@@ -178,21 +179,21 @@ func TestSplitControl(t *testing.T) {
 		}()
 		if when != nil {
 			testwait.Receive(t, "all targets to catch up", all)
-			c := NewControl(path)
+			c := copier.NewControl(path)
 			defer c.Close()
 			when(c)
 		}
 		err = testwait.Receive(t, "the split to end", ended)
 		return reports, err
 	}
-	options := func() []Options {
+	options := func() []copier.Options {
 		parts := splitOptions(t, p, "split.o: range(customer, 30, 60)", "split.r: hash(id)", "split.all_rows: all")
 		for i := range parts {
 			parts[i].UntilCaughtUp, parts[i].Verify = false, false
 		}
 		return parts
 	}
-	_, err := run(options(), func(c *Control) {
+	_, err := run(options(), func(c *copier.Control) {
 		s, err := c.Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -210,7 +211,7 @@ func TestSplitControl(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !errors.Is(err, ErrAborted) {
+	if !errors.Is(err, copier.ErrAborted) {
 		t.Fatalf("after abort: %v", err)
 	}
 
@@ -226,7 +227,7 @@ func TestSplitControl(t *testing.T) {
 	}
 
 	sqlExec(t, p.source, "UPDATE o SET customer = customer + 30 WHERE id <= 40")
-	reports, err := run(options(), func(c *Control) {
+	reports, err := run(options(), func(c *copier.Control) {
 		if _, err := c.Finish(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
@@ -21,16 +22,16 @@ func TestSourceIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := func(host string) Options {
+	options := func(host string) copier.Options {
 		cfg := root(p.from)
 		cfg.Addr = strings.Replace(cfg.Addr, "127.0.0.1", host, 1)
 		o := p.options("a")
-		o.From, o.Follow, o.UntilCaughtUp = FromServer(cfg), true, true
+		o.From, o.Follow, o.UntilCaughtUp = copier.FromServer(cfg), true, true
 		return o
 	}
 	follow := func(host string, inserts int64) {
 		t.Helper()
-		report, err := Run(t.Context(), options(host))
+		report, err := copier.Run(t.Context(), options(host))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +63,10 @@ func TestSourceIdentity(t *testing.T) {
 	addr := root(p.from).Addr
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 3, source = '"+addr+"'", "UPDATE _tare.copy_follow SET version = 3, source = '"+addr+"', id = '"+f.FormerID(addr)+"'",
 		"DROP TABLE _tare.copy_foreign_key")
-	if _, err := Run(t.Context(), options("localhost")); err == nil || !strings.Contains(err.Error(), "its rows came from "+addr+", not from "+identity) {
+	if _, err := copier.Run(t.Context(), options("localhost")); err == nil || !strings.Contains(err.Error(), "its rows came from "+addr+", not from "+identity) {
 		t.Errorf("the form of an older version, under another address: %v", err)
 	}
-	if _, err := Plan(t.Context(), options("127.0.0.1")); err != nil {
+	if _, err := copier.Plan(t.Context(), options("127.0.0.1")); err != nil {
 		t.Errorf("the plan: %v", err)
 	}
 	sqlExec(t, p.source, "INSERT INTO a VALUES (3, 3)")
@@ -81,14 +82,14 @@ func TestSourceIdentity(t *testing.T) {
 	t.Cleanup(func() { _ = direct.Close() }) // its connection may have been killed
 	addrs := []string{serveRows(t, direct), ""}
 	addrs[1] = strings.Replace(addrs[0], "127.0.0.1", "localhost", 1)
-	from := func(o Options, addr string) Options {
-		o.From = FromRemote(wire.RemoteOptions{Addr: addr})
+	from := func(o copier.Options, addr string) copier.Options {
+		o.From = copier.FromRemote(wire.RemoteOptions{Addr: addr})
 		return o
 	}
 	overWire := func(addr string) {
 		t.Helper()
 		sqlExec(t, p.source, "INSERT INTO a SELECT MAX(id) + 1, 5 FROM a")
-		report, err := Run(t.Context(), from(options("127.0.0.1"), addr))
+		report, err := copier.Run(t.Context(), from(options("127.0.0.1"), addr))
 		if err != nil || report.Follow.Inserts != 1 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -98,7 +99,7 @@ func TestSourceIdentity(t *testing.T) {
 	overWire(addrs[0])
 	overWire(addrs[1])
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET source = 'tare://"+addrs[0]+"'", "UPDATE _tare.copy_follow SET source = 'tare://"+addrs[0]+"'")
-	if _, err := Run(t.Context(), from(options("127.0.0.1"), addrs[1])); err == nil || !strings.Contains(err.Error(), "its rows came from tare://"+addrs[0]+", not from "+identity) {
+	if _, err := copier.Run(t.Context(), from(options("127.0.0.1"), addrs[1])); err == nil || !strings.Contains(err.Error(), "its rows came from tare://"+addrs[0]+", not from "+identity) {
 		t.Errorf("a record of an address, under another one: %v", err)
 	}
 	overWire(addrs[0])
@@ -112,13 +113,13 @@ func TestSourceIdentity(t *testing.T) {
 		sqlExec(t, p.target, form)
 		o = options("127.0.0.1")
 		o.Follow, o.UntilCaughtUp = false, false
-		_, err := Run(t.Context(), o)
+		_, err := copier.Run(t.Context(), o)
 		if err == nil || !strings.Contains(err.Error(), "not from "+identity+" at "+addr) {
 			t.Fatalf("another server: %v", err)
 		}
 		_, out, _ := strings.Cut(err.Error(), "another identity or address, ")
 		sqlExec(t, p.target, strings.TrimSuffix(out, " in the target"))
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := copier.Run(t.Context(), o); err != nil {
 			t.Errorf("after %s: %v", out, err)
 		}
 	}

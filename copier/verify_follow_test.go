@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
@@ -57,7 +58,7 @@ func TestVerifyFollowed(t *testing.T) {
 			t.Logf("%s chunk %d: %s", e.Kind, e.Chunk, e.Text)
 		}
 	}
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,11 +69,11 @@ func TestVerifyFollowed(t *testing.T) {
 
 	// Rows after the start of the last chunk, many more than a chunk has.
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, 0, REPEAT('y', 100) FROM seq_3001_to_9000")
-	if _, err = Run(t.Context(), o); err != nil {
+	if _, err = copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 7 WHERE id = 6000")
-	if report, err = Run(t.Context(), o); err != nil {
+	if report, err = copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	v = report.Tables[0].Verify
@@ -90,7 +91,7 @@ func TestVerifyFollowed(t *testing.T) {
 	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 0 WHERE id = 6000")
 
 	sqlExec(t, p.target, "UPDATE verifyfollowed.a SET n = 7 WHERE id IN (10, 1500)", "DELETE FROM verifyfollowed.a WHERE id = 2990", "INSERT INTO verifyfollowed.a VALUES (0, 0, '')")
-	if report, err = Run(t.Context(), o); err != nil {
+	if report, err = copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	v = report.Tables[0].Verify

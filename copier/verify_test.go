@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
@@ -45,7 +46,7 @@ func TestVerifyFinds(t *testing.T) {
 				o.From = overTheWire(t, root(p.from), wire.Zstd)
 			}
 			o.ChunkBytes, o.Verify = 600_000, true
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +71,7 @@ func TestVerifyFinds(t *testing.T) {
 				"extra -1", "extra 7000", "missing 20", "missing 6000",
 			}
 			for range 2 {
-				if report, err = Run(t.Context(), o); err != nil {
+				if report, err = copier.Run(t.Context(), o); err != nil {
 					t.Fatal(err)
 				}
 				a, k := report.Tables[0].Verify, report.Tables[1].Verify
@@ -110,7 +111,7 @@ func TestVerifyGoesOn(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Run(ctx, interrupted); !errors.Is(err, stopped) && !errors.Is(err, context.Canceled) {
+	if _, err := copier.Run(ctx, interrupted); !errors.Is(err, stopped) && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	report, err := runAfter(t, o)
@@ -121,7 +122,7 @@ func TestVerifyGoesOn(t *testing.T) {
 	if v.Before < 5 || v.Before+v.Chunks != chunks || v.Mismatches() != 0 {
 		t.Errorf("gone on: %+v of %d chunks", v, chunks)
 	}
-	if report, err = Run(t.Context(), o); err != nil || report.Tables[0].Verify.Chunks != chunks || report.Tables[0].Verify.Before != 0 {
+	if report, err = copier.Run(t.Context(), o); err != nil || report.Tables[0].Verify.Chunks != chunks || report.Tables[0].Verify.Before != 0 {
 		t.Errorf("all again: %+v, %v", report, err)
 	}
 }
@@ -138,7 +139,7 @@ func TestVerifyParts(t *testing.T) {
 	s.ToName, s.Where, s.ShardColumn, s.Shard = "b", "id > 100", "c", rowstream.Shard{Index: 1, Count: 2}
 	s.Columns = []tabledef.ColumnSpec{{From: "e", To: "e2"}, {From: "id", To: "number"}}
 	sqlExec(t, p.target, "ALTER TABLE parts.b DROP COLUMN other")
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +147,13 @@ func TestVerifyParts(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	sqlExec(t, p.target, "UPDATE parts.b SET e2 = 3 - (e2 + 0) ORDER BY number LIMIT 1")
-	if report, err = Run(t.Context(), o); err != nil || report.Mismatches() != 1 {
+	if report, err = copier.Run(t.Context(), o); err != nil || report.Mismatches() != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
 
 	o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "e", To: "e2"}}
 	sqlExec(t, p.target, "DROP DATABASE _tare", "CREATE OR REPLACE TABLE parts.b (e2 ENUM('x', 'y'))")
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the column id of its key is not among --columns") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the column id of its key is not among --columns") {
 		t.Errorf("without the key: %v", err)
 	}
 	if got := read(t, p.target, "SELECT COUNT(*) FROM parts.b"); got[0] != `["0"]` {
@@ -165,12 +166,12 @@ func TestVerifyTruncates(t *testing.T) {
 	p := newPair(t, "truncated")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a SELECT seq FROM seq_1_to_3000")
 	o := p.options("a")
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	sqlExec(t, p.target, "DELETE FROM truncated.a WHERE id % 2 = 0", "INSERT INTO truncated.a SELECT seq FROM test.seq_5001_to_7000")
 	o.Verify = true
-	report, err := Run(t.Context(), o)
+	report, err := copier.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,7 @@ func (m *viewModel) follow() error {
 }
 
 func playViews(seed uint64, mutant viewMutant) (*viewModel, error) {
-	m := &viewModel{rnd: newRand(seed), mutant: mutant, target: make(map[int]int)}
+	m := &viewModel{rnd: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, target: make(map[int]int)}
 	rows := make(map[int]int)
 	m.states = append(m.states, maps.Clone(rows))
 	for range 24 {

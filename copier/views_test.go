@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -28,7 +29,7 @@ type heldCopy struct {
 }
 
 // holdCopy starts a copy that is paused after the first chunk of a table.
-func holdCopy(t *testing.T, o Options, table string) *heldCopy {
+func holdCopy(t *testing.T, o copier.Options, table string) *heldCopy {
 	t.Helper()
 	h := &heldCopy{events: make(chan telemetry.Event, 10_000), ended: make(chan error, 1)}
 	var once sync.Once
@@ -42,7 +43,7 @@ func holdCopy(t *testing.T, o Options, table string) *heldCopy {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() {
-		_, err := Run(ctx, o)
+		_, err := copier.Run(ctx, o)
 		close(h.events)
 		h.ended <- err
 	}()
@@ -125,7 +126,7 @@ func TestAlterWhileCopied(t *testing.T) {
 			}
 			sqlExec(t, p.target, "ALTER TABLE views.a ADD COLUMN w INT DEFAULT 7")
 			for range 2 { // the second change stops it again
-				if _, err = Run(t.Context(), o); !errors.As(err, &stop) {
+				if _, err = copier.Run(t.Context(), o); !errors.As(err, &stop) {
 					break
 				}
 			}
@@ -150,12 +151,12 @@ func TestAlterBetweenViews(t *testing.T) {
 	if _, err := h.resume(t); !errors.Is(err, rowstream.ErrAltered) || !strings.Contains(err.Error(), want) {
 		t.Fatalf("after other columns: %v", err)
 	}
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 		t.Fatalf("the next run: %v", err)
 	}
 	o.Restart = true
 	sqlExec(t, p.target, "DROP TABLE views.b")
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	p.sameRows(t, "a", "b")

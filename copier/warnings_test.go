@@ -1,9 +1,10 @@
-package copier
+package copier_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 )
@@ -19,11 +20,11 @@ func TestWarnings(t *testing.T) {
 			sqlExec(t, p.target, "DROP DATABASE copied", "CREATE DATABASE copied", "DROP DATABASE IF EXISTS _tare", "SET GLOBAL local_infile = "+how)
 			o := p.into("copied", "a")
 			o.Follow, o.UntilCaughtUp, o.Verify = true, true, true
-			if _, err := Run(t.Context(), o); err != nil {
+			if _, err := copier.Run(t.Context(), o); err != nil {
 				t.Fatalf("local_infile %s: %v", how, err)
 			}
 			sqlExec(t, p.source, "INSERT IGNORE INTO a VALUES ('four', 4, '')", "UPDATE a SET k = CONCAT(k, '!')", "DELETE FROM a WHERE n = 4")
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil || report.Mismatches() > 0 {
 				t.Errorf("follow after local_infile %s: %+v, %v", how, report, err)
 			}

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 )
@@ -69,12 +70,12 @@ func TestHugeRow(t *testing.T) {
 			t.Errorf("%s: the heap had %d bytes, more than three times the row's %d", what, most, row)
 		}
 	}
-	run := func(o Options) {
+	run := func(o copier.Options) {
 		t.Helper()
 		from := root(p.from)
 		from.MaxPacket, o.To.MaxPacket = 1<<30, 1<<30
-		o.From = FromServer(from)
-		report, err := Run(context.Background(), o)
+		o.From = copier.FromServer(from)
+		report, err := copier.Run(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 //go:build !e2e
 
-package copier
+package copier_test
 
 // Sizes that `make test` has time for; wide_full_test.go has those of `make e2e`.
 const wideRows, thinRows = 8, 10_000

@@ -1,4 +1,4 @@
-package copier
+package copier_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
@@ -143,7 +144,7 @@ func TestZoo(t *testing.T) {
 			if way.how == "wire" {
 				o.From = overTheWire(t, root(p.from), wire.Zstd)
 			}
-			report, err := Run(t.Context(), o)
+			report, err := copier.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,14 +175,14 @@ func TestZoo(t *testing.T) {
 }
 
 // followZoo changes each copied row and follows the changes: the target's rows then come from the binary log.
-func (p *pair) followZoo(t *testing.T, o Options) {
+func (p *pair) followZoo(t *testing.T, o copier.Options) {
 	t.Helper()
 	for _, spec := range o.Tables {
 		sqlExec(t, p.source, "UPDATE "+spec.Name+" SET hidden = hidden + 1")
 		sqlExec(t, p.target, "UPDATE zoo."+spec.Name+" SET last = 'lost'")
 	}
 	o.Follow, o.UntilCaughtUp = true, true
-	if _, err := Run(t.Context(), o); err != nil {
+	if _, err := copier.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 }
