@@ -19,6 +19,7 @@ type health struct {
 	known bool
 	err   error     // nil: the server decided the last login
 	at    time.Time // of the last outcome
+	doubt bool      // a session has lost its connection since
 
 	probe sync.Mutex // one at a time
 }
@@ -27,7 +28,7 @@ type health struct {
 const (
 	readyLife       = 5 * time.Second  // ready, with a control account for the next probe
 	readyLifeDenied = 30 * time.Second // ready; without an account each probe is a denied login in the server's log
-	unreadyLife     = time.Second
+	unreadyLife     = time.Second // also after the loss of a connection
 )
 
 // report records the outcome of a login at t, or of the attempt to connect, and logs changes.
@@ -36,7 +37,7 @@ func (s *Server) report(t *target, err error) {
 	h.mu.Lock()
 	changed := !h.known || (h.err == nil) != (err == nil)
 	first := !h.known
-	h.known, h.err, h.at = true, err, time.Now()
+	h.known, h.err, h.at, h.doubt = true, err, time.Now(), false
 	h.mu.Unlock()
 	switch {
 	case !changed:
@@ -47,10 +48,18 @@ func (s *Server) report(t *target, err error) {
 	}
 }
 
+// lost records that the server closed the connection of a session: it may be down.
+func (h *health) lost() {
+	h.mu.Lock()
+	h.doubt = true
+	h.mu.Unlock()
+}
+
+// last returns the last outcome, and false if it is too old.
 func (h *health) last(life time.Duration) (err error, ok bool) { //nolint:revive // the error is the answer
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err != nil {
+	if h.err != nil || h.doubt {
 		life = unreadyLife
 	}
 	return h.err, h.known && time.Since(h.at) < life

@@ -152,6 +152,28 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestReadyAfterLoss loses the connection of a session to a backend that then refuses logins: Ready does not return the
+// outcome of the last login for long.
+func TestReadyAfterLoss(t *testing.T) {
+	var refuse atomic.Bool
+	lose := make(chan struct{})
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
+		if refuse.Load() {
+			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))
+			return
+		}
+		if testscript.Login(c) {
+			<-lose
+		}
+	})
+	g := startGateway(t, backend, nil)
+	testscript.MustConnect(t, g.addr)
+	must(t, g.Ready(t.Context()))
+	refuse.Store(true)
+	close(lose)
+	testwait.Until(t, "the backend to be unready", func() bool { return g.Ready(t.Context()) != nil })
+}
+
 // TestKillByGreeting kills by the numbers in the greetings, which differ from the backend's.
 func TestKillByGreeting(t *testing.T) {
 	s := testmysql.Shared(t)

@@ -345,8 +345,10 @@ func (s *Server) sessionEnded(ses *session, err error) {
 		return
 	case errors.Is(err, errBackendIdle):
 		s.metrics.backendsGoneIdle.Add(1)
+		ses.to.health.lost()
 	case errors.Is(err, errBackendGone):
 		s.metrics.backendsGone.Add(1)
+		ses.to.health.lost()
 	case errors.Is(err, errProtocol):
 		s.metrics.violations.Add(1)
 	}
