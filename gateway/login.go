@@ -122,6 +122,9 @@ func (l *login) greet(ctx context.Context) (err error) {
 	out.Capabilities = l.offered
 	l.buf = out.AppendTo(l.buf[:0])
 	if err := l.client.WriteMessage(l.buf); err != nil {
+		if isTimeout(err) { // the deadline had passed before: a greeting always fits in the socket's buffer
+			l.client.Seq, l.offered = 0, 0
+		}
 		return l.clientDisconnected(err)
 	}
 	if l.early {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqlplan"
 )
 
 // newcomer returns a client that has read the greeting.
@@ -172,6 +175,48 @@ func TestReadyAfterLoss(t *testing.T) {
 	refuse.Store(true)
 	close(lose)
 	testwait.Until(t, "the backend to be unready", func() bool { return g.Ready(t.Context()) != nil })
+}
+
+// A lateListener accepts connections whose first write ends by its deadline before a byte is written.
+type lateListener struct{ net.Listener }
+
+func (l lateListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return &lateConn{Conn: nc}, err
+}
+
+type lateConn struct {
+	net.Conn
+	written bool
+}
+
+func (c *lateConn) Write(p []byte) (int, error) {
+	if !c.written {
+		c.written = true
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Write(p)
+}
+
+// TestTimeoutBeforeGreeting has the time for a login end just before the greeting is written: the client gets the reason
+// as the first packet, with the sequence number that it expects.
+func TestTimeoutBeforeGreeting(t *testing.T) {
+	planner, err := sqlplan.New(sqlplan.Options{CacheBytes: 1 << 20})
+	must(t, err)
+	log, err := querylog.New(querylog.Options{RingBytes: -1})
+	must(t, err)
+	backend := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
+	g, err := gateway.New(gateway.Options{Backend: gateway.Backend{Addr: backend}, Planner: planner, Log: log, Diag: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(lateListener{l}) }()
+	if _, err = testscript.Connect(t, l.Addr().String()); err == nil || !strings.Contains(err.Error(), "no login within") {
+		t.Errorf("got %v", err)
+	}
+	g.Shutdown(t.Context())
+	must(t, testwait.Receive(t, "Serve to return", served))
 }
 
 // TestKillByGreeting kills by the numbers in the greetings, which differ from the backend's.
