@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,10 +144,36 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// sink keeps the last allocation of allocateUntilEnd.
+var sink atomic.Pointer[[]byte]
+
+// allocateUntilEnd allocates memory until the test ends: what a short load allocates on a busy machine may be less than the
+// difference between two readings of the target, which are subtracted.
+func allocateUntilEnd(t *testing.T) {
+	stop := make(chan struct{})
+	var allocating sync.WaitGroup
+	allocating.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				b := make([]byte, 64<<10)
+				sink.Store(&b)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(stop)
+		allocating.Wait()
+	})
+}
+
 // TestTargetIsWeighed uses this process as the target and checks each of its metrics, and the profiles.
 func TestTargetIsWeighed(t *testing.T) {
 	o := shortOLTP(t, "point-select")
 	o.Target, o.Profile = weighed(t), filepath.Join(t.TempDir(), "new")
+	allocateUntilEnd(t)
 	result, err := OLTP(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
