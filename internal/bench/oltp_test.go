@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/weigh"
 )
 
@@ -157,7 +158,7 @@ func allocateUntilEnd(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(time.Millisecond):
+			case <-time.After(time.Millisecond): // paces: allocations over the whole load
 				b := make([]byte, 64<<10)
 				sink.Store(&b)
 			}
@@ -165,7 +166,7 @@ func allocateUntilEnd(t *testing.T) {
 	})
 	t.Cleanup(func() {
 		close(stop)
-		allocating.Wait()
+		testwait.Group(t, "the allocations to end", &allocating)
 	})
 }
 
