@@ -60,7 +60,7 @@ func (e *NotRunningError) Error() string {
 	return fmt.Sprintf("no copy listens at %s, and none has left a record there: it was started with another --control-socket", e.Path)
 }
 
-// recordEnded records that the copy with a socket has stopped. Without room for the record, clients are only told
+// recordEnded records that the copy with a socket has stopped. Without room for the record, clients only learn
 // that no copy listens.
 func recordEnded(path string, e Ended) {
 	text, err := json.Marshal(e)

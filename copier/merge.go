@@ -76,7 +76,7 @@ func mergeable(parts []Options) error {
 	return nil
 }
 
-// joinParts returns the options of the parts, which know each other.
+// joinParts returns the options of the parts, with the state that they share.
 func joinParts(parts []Options) []Options {
 	m := &merging{turn: make(chan struct{}, 1), applies: make(chan struct{}, 1), prepared: make([]chan struct{}, len(parts)), first: make(map[string]*rowstream.Table)}
 	all := slices.Clone(parts)

@@ -145,7 +145,7 @@ func (r *readOnly) settle(ctx context.Context, locks *mysqlconn.Client, position
 // endWriters disconnects sessions until no transaction has changed rows. No new one does, since the server is locked.
 func endWriters(ctx context.Context, c *mysqlconn.Client) error {
 	for orphaned := 0; ; {
-		if !telemetry.Sleep(ctx, trxPause) { // what the server has cached before the lock is older then
+		if !telemetry.Sleep(ctx, trxPause) { // a list that the server cached before the lock has expired by then
 			return context.Cause(ctx)
 		}
 		var sessions []string

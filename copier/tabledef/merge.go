@@ -18,7 +18,7 @@ import (
 //     another source ends the copy;
 //   - deletes only rows that the clause gives to its source;
 //   - replaces no row of another source. If each unique key has the clause's column, equal keys have the same owner, and
-//     REPLACE replaces only rows of the same source. Otherwise it deletes the rows of its own source that have a key of the
+//     REPLACE replaces only rows of the same source. Otherwise it deletes the rows of the same source that have a key of the
 //     new row, which REPLACE would do, and INSERTs: a row of another source with such a key is a duplicate, which
 //     ends the copy.
 //
@@ -51,7 +51,7 @@ func AddMerge(sources [][]Spec, names []string, clause string) error {
 		}
 		m := splitForm.FindStringSubmatch(text)
 		if m == nil {
-			return fmt.Errorf("%q does not say which source has which row; copy a table that is the same on all sources from one of them, with a command of its own", clause)
+			return fmt.Errorf("%q does not define which rows a source has; copy a table that is the same on all sources from one of them, with a separate command", clause)
 		}
 		if strings.EqualFold(m[1], "lookup") {
 			return fmt.Errorf("%q: lookup divides the rows of one source, where the lookup table is; several sources could disagree about it: use hash or range", clause)

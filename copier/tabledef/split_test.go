@@ -154,7 +154,7 @@ func TestMergeClauses(t *testing.T) {
 		}
 	}
 	for clause, want := range map[string]string{
-		"s.t: all":            "does not say which source has which row",
+		"s.t: all":            "does not define which rows a source has",
 		"s.t: range(a, 1)":    "1 bounds; 3 shards need 2",
 		"s.t: lookup(a, s.l)": "several sources could disagree about it: use hash or range",
 		"s.t: hash(a, b)":     "hash has one column",

@@ -148,8 +148,8 @@ func TestBehind(t *testing.T) {
 // sink keeps the last allocation of allocateUntilEnd.
 var sink atomic.Pointer[[]byte]
 
-// allocateUntilEnd allocates memory until the test ends: what a short load allocates on a busy machine may be less than the
-// difference between two readings of the target, which are subtracted.
+// allocateUntilEnd allocates memory until the test ends. On a busy machine a short load may allocate less than the cost
+// of a reading varies, which is subtracted.
 func allocateUntilEnd(t *testing.T) {
 	stop := make(chan struct{})
 	var allocating sync.WaitGroup
