@@ -1,9 +1,11 @@
 package blocksync
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +92,8 @@ func TestRunSyncs(t *testing.T) {
 	})
 }
 
-// TestRunWhenTheBucketFails expects retries sooner than the interval, with growing pauses.
+// TestRunWhenTheBucketFails expects retries sooner than the interval, with growing pauses, and one line in the log for
+// each change of state.
 func TestRunWhenTheBucketFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := testbucket.NewFailing(objstore.NewInMemBucket())
@@ -98,6 +101,8 @@ func TestRunWhenTheBucketFails(t *testing.T) {
 		bucket.Fail(testbucket.FailRule{Times: -1, How: testbucket.FailError})
 		o := testOptions(t, bucket)
 		o.SyncInterval, o.CallTries = time.Hour, 1
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		start := time.Now()
 		g := runSyncer(t, o)
 		at(start, 2*time.Second)
@@ -112,6 +117,10 @@ func TestRunWhenTheBucketFails(t *testing.T) {
 		at(start, 11*time.Minute)
 		if !g.Ready() || len(g.Blocks()) != 1 || g.Status().Error != "" {
 			t.Errorf("a minute after the bucket is well: ready %t, %+v", g.Ready(), g.Status())
+		}
+		failed, synced := strings.Count(log.String(), "bucket sync failed"), strings.Count(log.String(), "bucket synced")
+		if failed != 1 || synced != 1 {
+			t.Errorf("%d lines of failures, %d of successes, want one each:\n%s", failed, synced, &log)
 		}
 	})
 }

@@ -158,7 +158,7 @@ func (s *Syncer) Status() SyncStatus {
 	return SyncStatus{Layout: s.options.Layout, Shard: s.options.Shard.String()}
 }
 
-// recordSync stores and logs the result of a sync.
+// recordSync stores the result of a sync. It logs the first failure, and the first success after it.
 func (s *Syncer) recordSync(start time.Time, changes syncChanges, err error) {
 	before := s.Status()
 	set := s.current()
@@ -177,7 +177,9 @@ func (s *Syncer) recordSync(start time.Time, changes syncChanges, err error) {
 	}
 	if err != nil {
 		r.Error = err.Error()
-		s.log.Warn("bucket sync failed; known blocks are still served", "error", err, "blocks", r.Blocks)
+		if before.Error == "" { // retries are counted, and the status has the last error
+			s.log.Warn("bucket sync failed; known blocks are still served", "error", err, "blocks", r.Blocks)
+		}
 	} else {
 		r.LastGood = now
 		if before.LastGood.IsZero() || changes != (syncChanges{}) || before.Skipped != r.Skipped || before.Error != "" {
