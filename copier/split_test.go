@@ -128,25 +128,44 @@ func TestSplit(t *testing.T) {
 			t.Errorf("verification: %d rows differ, incomplete: %v", r.Mismatches(), incomplete)
 		}
 	}
-	ranges := []string{"at IS NULL OR at < '2026-02-01'", "at >= '2026-02-01' AND at < '2026-03-01'", "at >= '2026-03-01'"}
+	compareSplit(t, p)
 	var o, r []string
 	for i := range 3 {
 		schema := fmt.Sprintf("split_%d", i)
-		for _, q := range []struct{ want, got string }{
-			{fmt.Sprintf("SELECT * FROM o WHERE CRC32(customer) %% 3 = %d ORDER BY id", i), "SELECT * FROM " + schema + ".o ORDER BY id"},
-			{"SELECT * FROM r WHERE " + ranges[i] + " ORDER BY id", "SELECT * FROM " + schema + ".r ORDER BY id"},
-			{"SELECT * FROM all_rows ORDER BY id", "SELECT * FROM " + schema + ".all_rows ORDER BY id"},
-		} {
-			if d := cmp.Diff(read(t, p.source, q.want), read(t, p.target, q.got)); d != "" {
-				t.Errorf("%s (- source, + target)\n%s", q.got, d)
-			}
-		}
 		o, r = append(o, "SELECT id, customer FROM "+schema+".o"), append(r, "SELECT id FROM "+schema+".r")
 	}
 	for table, union := range map[string]string{"o": strings.Join(o, " UNION ALL "), "r": strings.Join(r, " UNION ALL ")} {
 		want := read(t, p.source, "SELECT COUNT(*), COUNT(DISTINCT id) FROM "+table)
 		if d := cmp.Diff(want, read(t, p.target, "SELECT COUNT(*), COUNT(DISTINCT id) FROM ("+union+") x")); d != "" {
 			t.Errorf("rows of %s in all targets (- source, + targets)\n%s", table, d)
+		}
+	}
+}
+
+// compareSplit compares the source's tables o, r and all_rows with those of the three targets, and expects the rows with
+// the ids in acked in one of the targets' tables o.
+func compareSplit(t *testing.T, p *pair, acked ...string) {
+	t.Helper()
+	ranges := []string{"at IS NULL OR at < '2026-02-01'", "at >= '2026-02-01' AND at < '2026-03-01'", "at >= '2026-03-01'"}
+	have := make(map[string]bool)
+	for i := range 3 {
+		to := fmt.Sprintf("split_%d", i)
+		for _, q := range []struct{ want, got string }{
+			{fmt.Sprintf("SELECT * FROM split.o WHERE CRC32(customer) %% 3 = %d ORDER BY id", i), "SELECT * FROM " + to + ".o ORDER BY id"},
+			{"SELECT * FROM split.r WHERE " + ranges[i] + " ORDER BY id", "SELECT * FROM " + to + ".r ORDER BY id"},
+			{"SELECT * FROM split.all_rows ORDER BY id", "SELECT * FROM " + to + ".all_rows ORDER BY id"},
+		} {
+			if d := cmp.Diff(read(t, p.source, q.want), read(t, p.target, q.got)); d != "" {
+				t.Errorf("%s (- source, + target)\n%s", q.got, d)
+			}
+		}
+		for _, id := range read(t, p.target, "SELECT id FROM "+to+".o") {
+			have[id] = true
+		}
+	}
+	for _, id := range acked {
+		if !have[id] {
+			t.Errorf("row %s was acknowledged and is in no target", id)
 		}
 	}
 }
