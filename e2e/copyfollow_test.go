@@ -212,6 +212,31 @@ func (f *followRound) finish(t *testing.T, args []string) {
 	}
 }
 
+// interrupt starts the copy three times, and each time kills it, its connections, or a server. restarted runs after each
+// restart of the source.
+func (f *followRound) interrupt(t *testing.T, target *testmysql.Server, args []string, rnd *rand.Rand, restarted func()) {
+	t.Helper()
+	for range 3 {
+		c, events := startCopyTo(t, args, f.kept.run(args))
+		awaitEvents(t, c, events, 1+rnd.IntN(30))
+		switch rnd.IntN(4) {
+		case 0:
+			c.end(syscall.SIGKILL)
+		case 1:
+			killCopier(t, f.source)
+		case 2:
+			must(t, target.Kill())
+			must(t, target.Restart())
+		case 3:
+			must(t, f.source.Kill())
+			must(t, f.source.Restart())
+			restarted()
+		}
+		awaitEvents(t, c, events, 3)
+		c.end(syscall.SIGTERM)
+	}
+}
+
 func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKind, rnd *rand.Rand) {
 	t.Helper()
 	f := newFollowRound(t, source, target, kind)
@@ -221,26 +246,10 @@ func copyFollowRound(t *testing.T, source, target *testmysql.Server, kind copyKi
 		"--follow", "--json", "--chunk-bytes", "64KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4)), "--patience", "30s", "--control-socket", "off",
 	}, kind.flags...)
 	f.write(t)
-	for range 3 {
-		c, events := startCopyTo(t, args, f.kept.run(args))
-		awaitEvents(t, c, events, 1+rnd.IntN(30))
-		switch rnd.IntN(4) {
-		case 0:
-			c.end(syscall.SIGKILL)
-		case 1:
-			killCopier(t, source)
-		case 2:
-			must(t, target.Kill())
-			must(t, target.Restart())
-		case 3:
-			must(t, source.Kill())
-			must(t, source.Restart())
-			f.rest()
-			f.write(t)
-		}
-		awaitEvents(t, c, events, 3)
-		c.end(syscall.SIGTERM)
-	}
+	f.interrupt(t, target, args, rnd, func() {
+		f.rest()
+		f.write(t)
+	})
 	f.rest()
 	f.finish(t, args)
 }

@@ -174,24 +174,7 @@ func shortViewRound(t *testing.T, source, target *testmysql.Server, kind copyKin
 	args := copyArgs(source, target, append([]string{"--follow", "--max-view-age", []string{"200ms", "1s"}[rnd.IntN(2)], "--chunk-bytes", "64KiB", "--workers", fmt.Sprint(1 + rnd.IntN(4))}, kind.flags...)...)
 	oldest := watchViews(t, source)
 	writer := startViewWriter(t, source, rnd.Uint64())
-	for range 3 {
-		c, events := startCopyTo(t, args, f.kept.run(args))
-		awaitEvents(t, c, events, 1+rnd.IntN(30))
-		switch rnd.IntN(4) {
-		case 0:
-			c.end(syscall.SIGKILL)
-		case 1:
-			killCopier(t, source)
-		case 2:
-			must(t, target.Kill())
-			must(t, target.Restart())
-		case 3:
-			must(t, source.Kill())
-			must(t, source.Restart())
-		}
-		awaitEvents(t, c, events, 3)
-		c.end(syscall.SIGTERM)
-	}
+	f.interrupt(t, target, args, rnd, func() {})
 	// The rest is copied and followed under writes; then they stop, and both sides are compared.
 	c, events := startCopyTo(t, args, f.kept.run(args))
 	awaitText(t, c, events, `"caught-up"`, "")

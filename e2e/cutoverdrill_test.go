@@ -236,13 +236,6 @@ func (d *drill) strike(m moment) {
 	})
 }
 
-// kill kills a process by SIGKILL.
-func (p *tare) kill() {
-	p.asked = true
-	_ = p.process.Kill() // it may have exited
-	<-p.exited
-}
-
 // ServeHTTP forwards requests to the gateway, and calls strike before and after some.
 func (d *drill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what := path.Base(r.URL.Path)

@@ -54,7 +54,7 @@ func TestFrontendUnderLoad(t *testing.T) {
 		"--diag-format", "json", "--timeout", "20m",
 	})
 	get(t, p.http+"/metrics")
-	idle := residentBytes(t, p.process.Pid, "VmRSS")
+	idle := residentBytes(t, p.cmd.Process.Pid, "VmRSS")
 
 	resp, err := http.Get(p.http + "/api/v1/cardinality/active_series?selector=http_requests_total")
 	must(t, err)
@@ -82,12 +82,12 @@ func TestFrontendUnderLoad(t *testing.T) {
 	if most := int64(loadShards) * loadShardBytes / 4; last > most {
 		t.Errorf("shards sent %d MiB to a client that has stopped, want at most %d", last>>20, most>>20)
 	}
-	stalled := residentBytes(t, p.process.Pid, "VmHWM") - idle
+	stalled := residentBytes(t, p.cmd.Process.Pid, "VmHWM") - idle
 	begin := time.Now()
 	n, err := io.CopyBuffer(body, struct{ io.Reader }{resp.Body}, make([]byte, 256<<10))
 	must(t, err)
 	took := time.Since(begin)
-	peak := residentBytes(t, p.process.Pid, "VmHWM") - idle
+	peak := residentBytes(t, p.cmd.Process.Pid, "VmHWM") - idle
 	t.Logf("%d shards of %d MiB: idle %.1f MiB, with a client that stopped at most %.1f MiB more, to the end %.1f MiB more; shards had sent %d MiB when it stopped; the rest at %.2f GB/s",
 		loadShards, loadShardBytes>>20, mib(idle), mib(stalled), mib(peak), last>>20, float64(n)/took.Seconds()/1e9)
 	if peak > loadMayTake {

@@ -150,9 +150,7 @@ func TestHistory(t *testing.T) {
 		})
 	}
 	eventually(t, "under load", func() bool { return responded[0].Load() > 500 && responded[sessions-1].Load() > 500 })
-	p.asked = true
-	must(t, p.process.Kill())
-	p.wait(t)
+	p.kill()
 	testwait.Group(t, "the clients to stop", &wg)
 	var sum int64
 	for s := range sessions {

@@ -55,9 +55,7 @@ func TestHistoryClockBack(t *testing.T) {
 	eventuallyValue(t, g, old, float64(before)) // the counters continue
 	eventuallyValue(t, g, `sum(increase(tare_queries_total{schema="shop"}[1h])) or vector(0)`, 0)
 
-	g.asked = true
-	must(t, g.process.Kill())
-	g.wait(t)
+	g.kill()
 	g = startTare(t, mariadb.Addr, args...)
 	db = open(t, g.addr, schema)
 	db.SetMaxOpenConns(1)

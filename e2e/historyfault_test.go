@@ -94,9 +94,7 @@ func testFullDiskKilled(t *testing.T, after int) {
 		rounds := metricValue(t, p, "tare_history_rounds_total") + float64(after) - 1
 		eventually(t, "another round", func() bool { return metricValue(t, p, "tare_history_rounds_total") >= rounds })
 	}
-	p.asked = true
-	must(t, p.process.Kill())
-	p.wait(t)
+	p.kill()
 	if after == 0 {
 		must(t, os.Remove(filler))
 	}
@@ -122,9 +120,7 @@ func TestHistoryCompactionKilled(t *testing.T) {
 			must(t, err)
 			return len(parts) > 0 || len(blocksIn(t, series)) >= pastBlocks
 		})
-		g.asked = true
-		must(t, g.process.Kill())
-		g.wait(t)
+		g.kill()
 	}
 	rounds := ledgerRounds(t, filepath.Join(series, "ledger")) // without the files that a process has compared with the bucket and removed
 	g := startTare(t, mariadb.Addr, args...)

@@ -3,23 +3,19 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -80,18 +76,13 @@ func run(m *testing.M) (code int) {
 
 // A tare is one process of the binary.
 type tare struct {
+	*child
 	addr string // for MySQL clients
 	grpc string // for Thanos queriers
 	http string // URL of the pages
 
 	history bool // it writes a history
-	process *os.Process
-	exited  chan struct{} // closed when the process has exited
-	code    int           // exit code; after exited
-	asked   bool          // the test stops it itself
-
-	mu  sync.Mutex
-	log bytes.Buffer // JSON lines; under mu
+	asked   bool // the test stops it itself
 }
 
 // startTare runs `tare serve` in front of the backend.
@@ -114,67 +105,30 @@ func start(t *testing.T, args []string) *tare {
 // startOf is start with another binary.
 func startOf(t *testing.T, program string, args []string) *tare {
 	t.Helper()
-	p := &tare{exited: make(chan struct{}), history: args[0] == "serve" && slices.Contains(args, "--bucket")}
-	r, w := io.Pipe()
-	cmd := exec.Command(program, args...)
-	cmd.Stderr = w
-	// The process must not outlive this one, regardless of its end; the kernel associates that with the
-	// thread that forks, so the thread is kept.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // the exit code is checked later
-			p.code = cmd.ProcessState.ExitCode()
+	type addresses struct{ Msg, Listen, GRPC, HTTP string }
+	reported := make(chan addresses, 1)
+	ready := []string{"listening", "gateway is ready", "store listens", "frontend is ready", "rowstream is ready"}
+	p := &tare{history: args[0] == "serve" && slices.Contains(args, "--bucket")}
+	p.child = startChild(t, exec.Command(program, args...), func(text []byte) {
+		var line addresses
+		if json.Unmarshal(text, &line) != nil || !slices.Contains(ready, line.Msg) {
+			return
 		}
-		w.Close()
-		close(p.exited)
-	}()
-	if err := testwait.Receive(t, "the start of the process", started); err != nil {
-		t.Fatalf("start tare: %v", err)
-	}
-	p.process = cmd.Process
+		select {
+		case reported <- line:
+		default: // a later line: the first one has the addresses
+		}
+	})
 	t.Cleanup(func() { p.stop(t) })
-
-	ready := make(chan bool, 1)
-	go p.readLog(r, ready)
-	if !testwait.Receive(t, "the ready line", ready) {
-		testwait.Receive(t, "the process to exit", p.exited)
-		t.Fatalf("tare ended with code %d before it was ready:\n%s", p.code, p.text())
+	select {
+	case line := <-reported:
+		p.addr, p.grpc, p.http = line.Listen, line.GRPC, line.HTTP
+	case <-p.exited:
+		t.Fatalf("tare ended with code %d before it was ready:\n%s", p.cmd.ProcessState.ExitCode(), p.text())
+	case <-time.After(testwait.Limit):
+		t.Fatal("waited too long for the ready line")
 	}
 	return p
-}
-
-// readLog keeps the log and extracts the addresses.
-func (p *tare) readLog(r io.Reader, ready chan<- bool) {
-	lines := bufio.NewScanner(r)
-	reported := false
-	for lines.Scan() {
-		p.mu.Lock()
-		p.log.Write(lines.Bytes())
-		p.log.WriteByte('\n')
-		p.mu.Unlock()
-		var line struct{ Msg, Listen, GRPC, HTTP string }
-		if reported || json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "gateway is ready" && line.Msg != "store listens" && line.Msg != "frontend is ready" && line.Msg != "rowstream is ready" {
-			continue
-		}
-		p.addr, p.grpc, p.http = line.Listen, line.GRPC, line.HTTP
-		reported = true
-		ready <- true
-	}
-	if !reported {
-		ready <- false
-	}
-}
-
-func (p *tare) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
 }
 
 // stop stops the process gracefully, unless the test has, and fails the test if that does not succeed.
@@ -215,17 +169,13 @@ func (p *tare) end(t *testing.T) (code int) {
 	t.Helper()
 	p.asked = true
 	p.checkHistory(t)
-	_ = p.process.Signal(syscall.SIGTERM) // it may have exited
-	return p.wait(t)
+	return p.child.end(syscall.SIGTERM)
 }
 
-// wait waits for the process, with a time limit.
-func (p *tare) wait(t *testing.T) (code int) {
-	t.Helper()
-	limit := time.AfterFunc(90*time.Second, func() { _ = p.process.Signal(syscall.SIGQUIT) }) // prints its goroutines
-	defer limit.Stop()
-	testwait.Receive(t, "the process to exit", p.exited)
-	return p.code
+// kill kills the process.
+func (p *tare) kill() {
+	p.asked = true
+	p.child.end(syscall.SIGKILL)
 }
 
 // newSchema creates an empty schema that is dropped with the test.

@@ -172,8 +172,7 @@ func (g *writingGateway) run(t *testing.T) {
 // kill kills the gateway and starts it again.
 func (g *writingGateway) kill(t *testing.T) {
 	t.Helper()
-	must(t, g.process.Kill())
-	g.asked = true
+	g.tare.kill()
 	g.run(t)
 }
 

@@ -412,7 +412,7 @@ func (f *ruleFuzz) reload(rules string) {
 	must(f.t, os.WriteFile(f.config, []byte(rules), 0o600))
 	p := f.gateways[false]
 	f.reloads++
-	must(f.t, p.process.Signal(syscall.SIGHUP))
+	must(f.t, p.cmd.Process.Signal(syscall.SIGHUP))
 	testwait.Until(f.t, "the rules to be reloaded", func() bool { return strings.Count(p.text(), `"rules reloaded"`) >= f.reloads })
 }
 

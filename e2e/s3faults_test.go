@@ -92,6 +92,50 @@ func uploadDir(t *testing.T, bucket objstore.Bucket, dir string) (ids []string) 
 	return ids
 }
 
+// randomBlocks are overlapping blocks of random series in a directory.
+type randomBlocks struct {
+	dir        string
+	series     []labels.Labels
+	start, end int64 // of the samples
+}
+
+func newRandomBlocks(t *testing.T, r *rand.Rand) *randomBlocks {
+	t.Helper()
+	o := testblock.RandomOptions{Series: 80, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
+	series := testblock.Random(r, o)
+	b := &randomBlocks{dir: t.TempDir(), start: o.Start, end: o.Start + int64(o.Samples)*o.Step}
+	for from := b.start; from < b.end; from += (b.end - b.start) / 4 {
+		_, err := testblock.Write(b.dir, testblock.Between(series, from, from+(b.end-b.start)/3), testblock.Options{
+			External: map[string]string{"region": "eu"}, ChunkRange: o.ChunkRange(), SegmentBytes: 256 << 10,
+		})
+		must(t, err)
+	}
+	for _, s := range series {
+		b.series = append(b.series, s.Labels)
+	}
+	return b
+}
+
+// A faultyBucket has blocks at an S3 server, behind a proxy that injects faults; healthy is a store over the same
+// blocks in their directory.
+type faultyBucket struct {
+	*randomBlocks
+	ids     []string
+	proxy   *testbucket.Proxy
+	healthy *store
+}
+
+func newFaultyBucket(t *testing.T, r *rand.Rand, seed uint64) *faultyBucket {
+	t.Helper()
+	b := &faultyBucket{randomBlocks: newRandomBlocks(t, r)}
+	server := newS3(t)
+	b.ids = uploadDir(t, openS3(t, server), b.dir)
+	b.proxy = faultProxy(t, server, seed)
+	b.healthy = startStore(t, nil, "--bucket", "file://"+b.dir, "--layout", "thanos")
+	eventually(t, "a ready store", func() bool { return b.healthy.ready(t) })
+	return b
+}
+
 // TestStoreS3Faults runs a store behind a proxy that injects the faults of networks and overloaded servers
 // into its requests to an S3 server, separately and combined. Every response equals that of a store over the
 // same blocks in a directory, or names missing blocks, or is an error that names block and bucket; afterwards
@@ -99,27 +143,10 @@ func uploadDir(t *testing.T, bucket objstore.Bucket, dir string) (ids []string) 
 func TestStoreS3Faults(t *testing.T) {
 	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 1))
-	o := testblock.RandomOptions{Series: 80, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
-	series := testblock.Random(r, o)
-	end := o.Start + int64(o.Samples)*o.Step
-	dir, data := t.TempDir(), t.TempDir()
-	for from := o.Start; from < end; from += (end - o.Start) / 4 {
-		_, err := testblock.Write(dir, testblock.Between(series, from, from+(end-o.Start)/3), testblock.Options{
-			External: map[string]string{"region": "eu"}, ChunkRange: o.ChunkRange(), SegmentBytes: 256 << 10,
-		})
-		must(t, err)
-	}
-	server := newS3(t)
-	ids := uploadDir(t, openS3(t, server), dir)
-	proxy := faultProxy(t, server, seed)
-	var all []labels.Labels
-	for _, s := range series {
-		all = append(all, s.Labels)
-	}
-	healthy := startStore(t, nil, "--bucket", "file://"+dir, "--layout", "thanos")
-	eventually(t, "a ready store", func() bool { return healthy.ready(t) })
+	b := newFaultyBucket(t, r, seed)
+	data := t.TempDir()
 	start := func() *store {
-		s := startStore(t, nil, "--bucket", plainURL(proxy), "--layout", "thanos", "--data-dir", data, "--sync-interval", "2s", "--index-cache-bytes", "1MiB",
+		s := startStore(t, nil, "--bucket", plainURL(b.proxy), "--layout", "thanos", "--data-dir", data, "--sync-interval", "2s", "--index-cache-bytes", "1MiB",
 			"--bucket-timeout", "300ms", "--bucket-tries", "2", "--bucket-hedge", "100ms", "--query-timeout", "5s")
 		eventually(t, "a ready store", func() bool { return s.ready(t) })
 		return s
@@ -131,15 +158,15 @@ func TestStoreS3Faults(t *testing.T) {
 	}
 	total := make(map[testpromql.Outcome]int)
 	for n, rules := range rounds {
-		f := testpromql.Faulty{Bucket: s3Bucket, Blocks: ids, Damaged: slices.Contains(rules.Kinds, testbucket.Flip) || slices.Contains(rules.Kinds, testbucket.Short)}
-		proxy.Break(rules)
+		f := testpromql.Faulty{Bucket: s3Bucket, Blocks: b.ids, Damaged: slices.Contains(rules.Kinds, testbucket.Flip) || slices.Contains(rules.Kinds, testbucket.Short)}
+		b.proxy.Break(rules)
 		if len(rules.Kinds) == 1 && rules.Kinds[0] == testbucket.Lacks {
-			eventually(t, "syncs with lists that lack objects", func() bool { return proxy.Done()[testbucket.Lacks] >= 3 })
+			eventually(t, "syncs with lists that lack objects", func() bool { return b.proxy.Done()[testbucket.Lacks] >= 3 })
 		}
-		probes(t, seed+uint64(n), *s3FaultRequests, all, o.Start, end, healthy.http, tested.http, f, total)
-		proxy.Heal()
+		b.probe(t, seed+uint64(n), *s3FaultRequests, b.healthy, tested, f, total)
+		b.proxy.Heal()
 		f.Over = true
-		probes(t, seed+uint64(n)+100, *s3FaultRequests/4, all, o.Start, end, healthy.http, tested.http, f, nil)
+		b.probe(t, seed+uint64(n)+100, *s3FaultRequests/4, b.healthy, tested, f, nil)
 		if t.Failed() {
 			t.Fatalf("in round %d: %v", n, rules.Kinds)
 		}
@@ -151,7 +178,7 @@ func TestStoreS3Faults(t *testing.T) {
 			tested = start()
 		}
 	}
-	done := proxy.Done()
+	done := b.proxy.Done()
 	t.Logf("faults: %v; responses: %v", done, total)
 	for _, kind := range testbucket.All {
 		if done[kind] == 0 {
@@ -185,9 +212,8 @@ func damageFiles(t *testing.T, r *rand.Rand, dir string) {
 	}))
 }
 
-// probes sends n random requests to two servers, by several clients, and checks the responses of the tested
-// one.
-func probes(t *testing.T, seed uint64, n int, all []labels.Labels, start, end int64, healthy, tested string, f testpromql.Faulty, total map[testpromql.Outcome]int) {
+// probe sends n random requests to two stores, by several clients, and checks the responses of the tested one.
+func (b *randomBlocks) probe(t *testing.T, seed uint64, n int, healthy, tested *store, f testpromql.Faulty, total map[testpromql.Outcome]int) {
 	t.Helper()
 	const clients = 4
 	var mu sync.Mutex
@@ -195,13 +221,13 @@ func probes(t *testing.T, seed uint64, n int, all []labels.Labels, start, end in
 	for c := range uint64(clients) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, c))
-			g := testpromql.New(r, all, start, end)
+			g := testpromql.New(r, b.series, b.start, b.end)
 			for range max(n/clients, 1) {
 				var p testpromql.Probe = g.Request()
 				if r.IntN(4) == 0 {
 					p = g.Read()
 				}
-				outcome, err := compareProbe(t.Context(), p, healthy, tested, f)
+				outcome, err := compareProbe(t.Context(), p, healthy.http, tested.http, f)
 				mu.Lock()
 				if total != nil {
 					total[outcome]++

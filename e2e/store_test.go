@@ -25,13 +25,13 @@ import (
 // A child is a process whose standard error is recorded, and that does not outlive the test.
 type child struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process has exited
+	exited chan struct{} // closed when the process has exited and its log is complete
 
 	mu  sync.Mutex
 	log bytes.Buffer // under mu
 }
 
-// startChild starts a process; line receives each line of its standard error.
+// startChild starts a process; line receives each line of its standard error. It must not wait for the exit.
 func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 	t.Helper()
 	c := &child{cmd: cmd, exited: make(chan struct{})}
@@ -39,7 +39,7 @@ func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 	cmd.Stderr = w
 	// The kernel associates this with the thread that forks, so the thread is kept.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
+	started, logged := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -49,9 +49,11 @@ func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 			_ = cmd.Wait() // the exit code is checked later
 		}
 		w.Close()
+		<-logged
 		close(c.exited)
 	}()
 	go func() {
+		defer close(logged)
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
@@ -61,6 +63,7 @@ func startChild(t *testing.T, cmd *exec.Cmd, line func([]byte)) *child {
 			c.mu.Unlock()
 			line(lines.Bytes())
 		}
+		r.CloseWithError(lines.Err()) // after a line that is too long, the process must not block
 	}()
 	if err := testwait.Receive(t, "the start of the process", started); err != nil {
 		t.Fatalf("start %s: %v", cmd.Path, err)

@@ -14,9 +14,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
-
-	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
@@ -42,27 +39,10 @@ func (s *store) value(t *testing.T, metric string) int {
 func TestStoreDiskCache(t *testing.T) {
 	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 1))
-	o := testblock.RandomOptions{Series: 80, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
-	series := testblock.Random(r, o)
-	end := o.Start + int64(o.Samples)*o.Step
-	dir, data, cache := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "cache")
-	for from := o.Start; from < end; from += (end - o.Start) / 4 {
-		_, err := testblock.Write(dir, testblock.Between(series, from, from+(end-o.Start)/3), testblock.Options{
-			External: map[string]string{"region": "eu"}, ChunkRange: o.ChunkRange(), SegmentBytes: 256 << 10,
-		})
-		must(t, err)
-	}
-	server := newS3(t)
-	ids := uploadDir(t, openS3(t, server), dir)
-	proxy := faultProxy(t, server, seed)
-	var all []labels.Labels
-	for _, s := range series {
-		all = append(all, s.Labels)
-	}
-	healthy := startStore(t, nil, "--bucket", "file://"+dir, "--layout", "thanos")
-	eventually(t, "a ready store", func() bool { return healthy.ready(t) })
+	b := newFaultyBucket(t, r, seed)
+	data, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
 	args := []string{
-		"--bucket", plainURL(proxy), "--layout", "thanos", "--data-dir", data, "--sync-interval", "2s", "--index-cache-bytes", "1MiB",
+		"--bucket", plainURL(b.proxy), "--layout", "thanos", "--data-dir", data, "--sync-interval", "2s", "--index-cache-bytes", "1MiB",
 		"--bucket-timeout", "300ms", "--bucket-tries", "2", "--query-timeout", "5s", "--cache-dir", cache, "--cache-size", "4MiB",
 	}
 	start := func() *store {
@@ -74,12 +54,12 @@ func TestStoreDiskCache(t *testing.T) {
 	warm, damaged := 0, 0
 	for round := range 6 {
 		s := start()
-		f := testpromql.Faulty{Bucket: s3Bucket, Blocks: ids, Damaged: true}
-		proxy.Break(testbucket.Rules{Kinds: testbucket.All, Rate: 0.2})
-		probes(t, seed+uint64(round), 60, all, o.Start, end, healthy.http, s.http, f, nil)
-		proxy.Heal()
+		f := testpromql.Faulty{Bucket: s3Bucket, Blocks: b.ids, Damaged: true}
+		b.proxy.Break(testbucket.Rules{Kinds: testbucket.All, Rate: 0.2})
+		b.probe(t, seed+uint64(round), 60, b.healthy, s, f, nil)
+		b.proxy.Heal()
 		f.Over = true
-		probes(t, seed+uint64(round)+100, 40, all, o.Start, end, healthy.http, s.http, f, nil)
+		b.probe(t, seed+uint64(round)+100, 40, b.healthy, s, f, nil)
 		damaged += s.value(t, "tare_store_disk_cache_damaged_pages_total")
 		if round%2 == 1 { // after a kill, before which nothing was damaged
 			warm += s.value(t, hits)

@@ -146,7 +146,7 @@ func TestStoreFleet(t *testing.T) {
 	whole, sharded := one.startQuerier(t), three.startQuerier(t)
 	for _, f := range []*storeFleet{one, three} {
 		for i, s := range f.instances {
-			t.Logf("instance %d of %d over %d blocks: ready after %s, %.0f MiB resident", i+1, len(f.instances), *fleetBlocks, f.started[i].Round(time.Millisecond), mib(residentBytes(t, s.process.Pid, "VmRSS")))
+			t.Logf("instance %d of %d over %d blocks: ready after %s, %.0f MiB resident", i+1, len(f.instances), *fleetBlocks, f.started[i].Round(time.Millisecond), mib(residentBytes(t, s.cmd.Process.Pid, "VmRSS")))
 		}
 	}
 	labelsOne, minOne, maxOne := storeTimes(t, whole)
@@ -168,7 +168,7 @@ func TestStoreFleet(t *testing.T) {
 	}
 	checkReplaced(t, three, sharded, cases)
 	for i, s := range three.instances {
-		t.Logf("instance %d of 3 after the load: %.0f MiB resident", i+1, mib(residentBytes(t, s.process.Pid, "VmRSS")))
+		t.Logf("instance %d of 3 after the load: %.0f MiB resident", i+1, mib(residentBytes(t, s.cmd.Process.Pid, "VmRSS")))
 	}
 }
 
@@ -215,8 +215,7 @@ func checkReplaced(t *testing.T, f *storeFleet, querier string, cases []fleetCas
 		})
 	}
 	eventually(t, "complete responses before the kill", func() bool { return complete.Load() >= 10 })
-	must(t, f.instances[1].process.Kill())
-	f.instances[1].asked = true
+	f.instances[1].kill()
 	testwait.UntilState(t, "responses without the instance are marked", func() (string, bool) {
 		counts := fmt.Sprintf("%d complete, %d marked, %d refused", complete.Load(), marked.Load(), failed.Load())
 		return counts, marked.Load() >= 20

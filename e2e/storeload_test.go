@@ -96,7 +96,7 @@ type peak struct {
 // watch samples a store's heap and resident memory until end.
 func watch(t *testing.T, s *tare) *peak {
 	t.Helper()
-	process, err := weigh.Open(s.process.Pid)
+	process, err := weigh.Open(s.cmd.Process.Pid)
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	p := &peak{stop: stop, done: make(chan struct{})}

@@ -16,9 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
-	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
@@ -120,20 +117,8 @@ func (s *store) settled(t *testing.T) {
 func TestStoreMemcached(t *testing.T) {
 	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 1))
-	o := testblock.RandomOptions{Series: 80, Samples: 400, Start: 1_700_000_000_000, Step: 15_000}
-	series := testblock.Random(r, o)
-	end := o.Start + int64(o.Samples)*o.Step
-	dir := t.TempDir()
-	for from := o.Start; from < end; from += (end - o.Start) / 4 {
-		_, err := testblock.Write(dir, testblock.Between(series, from, from+(end-o.Start)/3), testblock.Options{
-			External: map[string]string{"region": "eu"}, ChunkRange: o.ChunkRange(), SegmentBytes: 256 << 10,
-		})
-		must(t, err)
-	}
-	var all []labels.Labels
-	for _, s := range series {
-		all = append(all, s.Labels)
-	}
+	b := newRandomBlocks(t, r)
+	dir := b.dir
 	run := func(dir string, args ...string) *store {
 		t.Helper()
 		s := launchStore(t, nil, append([]string{"--bucket", "file://" + dir, "--layout", "thanos"}, args...)...)
@@ -147,7 +132,7 @@ func TestStoreMemcached(t *testing.T) {
 	round := uint64(0)
 	check := func(s *store) {
 		t.Helper()
-		probes(t, seed+round, 60, all, o.Start, end, healthy.http, s.http, testpromql.Faulty{Bucket: dir, Over: true}, nil)
+		b.probe(t, seed+round, 60, healthy, s, testpromql.Faulty{Bucket: dir, Over: true}, nil)
 		s.settled(t)
 		s.checkLog(t)
 		if t.Failed() {

@@ -81,9 +81,7 @@ func TestUpgrade(t *testing.T) {
 		db.Close()
 		eventuallyValue(t, p, count, float64(sent))
 		if step.kill {
-			p.asked = true
-			must(t, p.process.Kill())
-			p.wait(t)
+			p.kill()
 		} else if code := p.end(t); code != 0 {
 			t.Errorf("%s: exit code %d:\n%s", step.name, code, p.text())
 		}
