@@ -1,6 +1,7 @@
 package storegateway_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -11,11 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
@@ -28,20 +31,7 @@ var randomExprs = flag.Int("random-exprs", 150, "expressions of TestRandomPromQL
 func TestRandomPromQL(t *testing.T) {
 	seed := testseed.New(t)
 	w := newTwin(t, seed, nil, selectOptions{})
-	theirs := storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
-		var qs []storage.Querier
-		for _, b := range w.blocks {
-			if !b.OverlapsClosedInterval(mint, maxt) {
-				continue
-			}
-			q, err := tsdb.NewBlockQuerier(b, mint, maxt)
-			if err != nil {
-				return nil, err
-			}
-			qs = append(qs, q)
-		}
-		return storage.NewMergeQuerier(qs, nil, storage.ChainedSeriesMerge), nil
-	})
+	theirs, ours := queryBlocks(w.blocks), w.gateway.Queryable(noTenant)
 	engine := promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, NoStepSubqueryIntervalFn: func(int64) int64 { return 60_000 },
 		Parser: parser.NewParser(parser.Options{ExperimentalDurationExpr: true}),
@@ -86,10 +76,13 @@ func TestRandomPromQL(t *testing.T) {
 			return fmt.Sprintf("%s\n%s", res.Value, strings.Join(warnings, "\n")), false
 		}
 		want, wrong := run(theirs)
-		if got, _ := run(w.gateway.Queryable(noTenant)); got != want {
+		if got, _ := run(ours); got != want {
 			// The engine iterates over the series of a match group, and adds floats, in map order: the result
-			// of such an expression varies from run to run.
-			differs := false
+			// of such an expression varies from run to run. And changes counts the empty buckets that chunks have:
+			// of a sample in two blocks either is right.
+			compactTheirs, _ := run(compacted{theirs})
+			compactOurs, _ := run(compacted{ours})
+			differs := compactTheirs == compactOurs
 			for i := 0; i < 20 && !differs; i++ {
 				again, _ := run(theirs)
 				differs = again != want
@@ -111,6 +104,60 @@ func TestRandomPromQL(t *testing.T) {
 	if *randomExprs >= 100 && failed+empty > *randomExprs*3/4 {
 		t.Errorf("%d of %d expressions have no result", failed+empty, *randomExprs)
 	}
+}
+
+// queryBlocks returns Prometheus' own reader of blocks.
+func queryBlocks(blocks []*tsdb.Block) storage.Queryable {
+	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
+		var qs []storage.Querier
+		for _, b := range blocks {
+			if !b.OverlapsClosedInterval(mint, maxt) {
+				continue
+			}
+			q, err := tsdb.NewBlockQuerier(b, mint, maxt)
+			if err != nil {
+				return nil, err
+			}
+			qs = append(qs, q)
+		}
+		return storage.NewMergeQuerier(qs, nil, storage.ChainedSeriesMerge), nil
+	})
+}
+
+// compacted removes the empty buckets of histograms.
+type compacted struct{ storage.Queryable }
+
+func (c compacted) Querier(mint, maxt int64) (storage.Querier, error) {
+	q, err := c.Queryable.Querier(mint, maxt)
+	return compactedQuerier{q}, err
+}
+
+type compactedQuerier struct{ storage.Querier }
+
+func (c compactedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	return compactedSet{c.Querier.Select(ctx, sorted, hints, matchers...)}
+}
+
+type compactedSet struct{ storage.SeriesSet }
+
+func (c compactedSet) At() storage.Series { return compactedSeries{c.SeriesSet.At()} }
+
+type compactedSeries struct{ storage.Series }
+
+func (c compactedSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator {
+	return compactedIterator{c.Series.Iterator(nil)}
+}
+
+type compactedIterator struct{ chunkenc.Iterator }
+
+func (c compactedIterator) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
+	t, h := c.Iterator.AtHistogram(nil)
+	return t, h.Compact(0)
+}
+
+func (c compactedIterator) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	t, h := c.Iterator.AtFloatHistogram(nil)
+	return t, h.Compact(0)
 }
 
 // allLabels returns the labels of all series.
