@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"fmt"
@@ -7,11 +7,11 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
@@ -21,7 +21,7 @@ import (
 )
 
 // activeSeries returns the series that keep accepts, as text, sorted.
-func activeSeries(a *Active, keep func(labels.Labels) bool) []string {
+func activeSeries(a *history.Active, keep func(labels.Labels) bool) []string {
 	var all []string
 	for ls := range a.ActiveSeries(keep) {
 		all = append(all, ls.String())
@@ -37,7 +37,7 @@ func TestActive(t *testing.T) {
 	now := r.Start.Add(time.Minute)
 	table := openTable(t, stmtstats.Options{Now: func() time.Time { return now }})
 	defer func() { _ = table.Close() }()
-	a, err := NewActive(table, map[string]string{"instance": "gw1", "zone": "eu"}, 20*time.Minute)
+	a, err := history.NewActive(table, map[string]string{"instance": "gw1", "zone": "eu"}, 20*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestNewActiveRefuses(t *testing.T) {
 		"own label":   {map[string]string{"instance": "a", "digest": "b"}, time.Minute},
 		"no time":     {map[string]string{"instance": "a"}, 0},
 	} {
-		if _, err := NewActive(table, c.labels, c.idle); err == nil {
+		if _, err := history.NewActive(table, c.labels, c.idle); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -166,7 +166,7 @@ func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Dura
 }
 
 // shardSeries is activeSeries of one shard.
-func shardSeries(a *Active, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
+func shardSeries(a *history.Active, shard tsblock.Shard, keep func(labels.Labels) bool) []string {
 	var all []string
 	for ls := range a.ActiveShard(shard, keep) {
 		all = append(all, ls.String())
@@ -193,8 +193,8 @@ func TestActiveLikeSlow(t *testing.T) {
 			table := open()
 			defer func() { _ = table.Close() }()
 			given := map[string]string{"instance": "gw1"}
-			begin := func() *Active {
-				a, err := NewActive(table, given, idle)
+			begin := func() *history.Active {
+				a, err := history.NewActive(table, given, idle)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -266,8 +266,9 @@ func TestActiveLikeSlow(t *testing.T) {
 }
 
 // activeBound returns the documented maximum of HeapBytes, plus a constant for small allocations.
-func activeBound(entries int, a *Active) int64 {
-	return int64(entries)*112 + int64(entries*stmtseries.PerKey*24) + updateEntries*int64(unsafe.Sizeof(readKey{})) + 8<<10
+func activeBound(entries int, a *history.Active) int64 {
+	const read = 64 * 120 // entries read under one lock of the table
+	return int64(entries)*112 + int64(entries*stmtseries.PerKey*24) + read + 8<<10
 }
 
 // TestActiveWhileCounted lists series while statements are counted and digests are evicted, and afterwards.
@@ -276,7 +277,7 @@ func TestActiveWhileCounted(t *testing.T) {
 	table := openTable(t, stmtstats.Options{MaxDigests: 200, Now: func() time.Time { return now }, MinIdle: time.Nanosecond, Turnover: time.Nanosecond})
 	defer func() { _ = table.Close() }()
 	given := map[string]string{"instance": "gw1"}
-	a, err := NewActive(table, given, time.Hour)
+	a, err := history.NewActive(table, given, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +314,7 @@ func TestActiveWhileCounted(t *testing.T) {
 // TestActiveAfterClose checks that the Active of a closed table has no series.
 func TestActiveAfterClose(t *testing.T) {
 	table := openTable(t, stmtstats.Options{})
-	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
+	a, err := history.NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,7 @@ func TestActiveBytes(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	table := openTable(t, stmtstats.Options{Now: func() time.Time { return now }})
 	defer func() { _ = table.Close() }()
-	a, err := NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
+	a, err := history.NewActive(table, map[string]string{"instance": "gw1"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +370,7 @@ func BenchmarkActiveSeries(b *testing.B) {
 					table.Observe(records[i])
 				}
 				given := map[string]string{"instance": "gw1"}
-				a, err := NewActive(table, given, time.Hour)
+				a, err := history.NewActive(table, given, time.Hour)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,10 +1,11 @@
-package history
+package history_test
 
 import (
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,97 +14,13 @@ import (
 	"github.com/oklog/ulid/v2"
 	promlabel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
-
-// An hourglass is an archive whose rounds a test runs explicitly, at times that it sets.
-type hourglass struct {
-	*day
-	now     time.Time
-	elapsed time.Duration // by the monotonic clock
-	lossy   bool          // the test removes samples
-}
-
-func newHourglass(t *testing.T, change func(*ArchiveOptions)) *hourglass {
-	t.Helper()
-	h := &hourglass{now: time.UnixMilli(1_700_000_000_000)}
-	h.day = &day{
-		t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir()),
-		engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})}),
-	}
-	o := h.rig.options(h.model)
-	o.Now = func() time.Time { return h.now }
-	o.Elapsed = func() time.Duration { return h.elapsed }
-	o.Interval = 10 * time.Second
-	if change != nil {
-		change(&o)
-	}
-	var err error
-	if h.archive, err = OpenArchive(o); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if found := h.archive.Unexplained(); len(found) > 0 && !h.lossy {
-			t.Errorf("%+v is unexplained", found)
-		}
-		if err := h.archive.Close(); err != nil {
-			t.Error(err)
-		}
-		_ = h.engine.Close()
-	})
-	return h
-}
-
-func (h *hourglass) must(err error) {
-	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-// reopen opens the closed archive again with the same options.
-func (h *hourglass) reopen() {
-	h.t.Helper()
-	h.model.restart()
-	var err error
-	h.archive, err = OpenArchive(h.archive.options)
-	h.must(err)
-}
-
-// reopenIn opens the closed archive with the files in a directory.
-func (h *hourglass) reopenIn(dir string) {
-	h.t.Helper()
-	h.model.restart()
-	o := h.archive.options
-	o.Dir, o.State = dir, nil
-	var err error
-	h.archive, err = OpenArchive(o)
-	h.must(err)
-}
-
-// rolledUp writes an empty rollup of the hour that contains a time, as if all hours up to it had been
-// derived.
-func (h *hourglass) rolledUp(until time.Time) {
-	h.t.Helper()
-	h.must(h.archive.current().rollups.Write(&rollup.Rollup{Start: until.UTC().Truncate(rollup.Hour), Span: rollup.Hour, Last: until.UnixMilli()}))
-}
-
-// round advances the time and writes.
-func (h *hourglass) round(after time.Duration) {
-	h.t.Helper()
-	h.now, h.elapsed = h.now.Add(after), h.elapsed+after
-	if err := h.archive.round(h.t.Context(), false); err != nil {
-		h.t.Fatal(err)
-	}
-}
 
 // TestIncrease evaluates increases, which include a series' first calls because it starts with a 0.
 func TestIncrease(t *testing.T) {
@@ -189,18 +106,18 @@ func TestClockBack(t *testing.T) {
 		h.model.call(1, h.now, time.Second, false)
 		h.round(10 * time.Second)
 	}
-	before := h.archive.current().writer.last
+	before := h.newest()
 	h.now = h.now.Add(-24 * time.Hour)
 	for i := range 10 {
 		h.model.call(1+i, h.now, time.Second, false)
 		h.round(10 * time.Second)
 	}
-	if got := h.archive.current().writer.last - before; got != 10*10_000 {
+	if got := h.newest() - before; got != 10*10_000 {
 		t.Errorf("in 10 intervals time went on by %d ms, want all of them", got)
 	}
 	at := h.archive.Now()
-	if at.UnixMilli() != h.archive.current().writer.last {
-		t.Errorf("the time of queries is %v, want that of the newest samples, %v", at.UnixMilli(), h.archive.current().writer.last)
+	if at.UnixMilli() != h.newest() {
+		t.Errorf("the time of queries is %v, want that of the newest samples, %v", at.UnixMilli(), h.newest())
 	}
 	if got := h.value("sum(tare_queries_total)", at); got != 13 {
 		t.Errorf("with the clock back the sum is %v, want 13", got)
@@ -209,22 +126,22 @@ func TestClockBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.reopen()
-	if got := h.archive.Now().UnixMilli(); got != h.archive.current().writer.last {
-		t.Errorf("after a restart the time of queries is %v, want that of the newest samples, %v", got, h.archive.current().writer.last)
+	if got := h.archive.Now().UnixMilli(); got != h.newest() {
+		t.Errorf("after a restart the time of queries is %v, want that of the newest samples, %v", got, h.newest())
 	}
 	h.model.call(1, h.now, time.Second, false)
 	h.round(10 * time.Second)
-	if got := h.value("sum(tare_queries_total)", time.UnixMilli(h.archive.current().writer.last)); got != 14 {
+	if got := h.value("sum(tare_queries_total)", time.UnixMilli(h.newest())); got != 14 {
 		t.Errorf("after a restart the sum is %v, want 14", got)
 	}
 	h.now = h.now.Add(25 * time.Hour)
 	h.round(0)
 	h.checkSelf()
-	if h.archive.current().writer.last != h.now.UnixMilli() || h.archive.current().writer.counts.ahead.Load() != 0 {
+	if h.newest() != h.now.UnixMilli() || h.metric("clock_ahead_seconds") != 0 {
 		t.Error("the clock has caught up, and time is another")
 	}
-	if h.archive.current().writer.counts.failures.Load() != 0 {
-		t.Errorf("%d failures", h.archive.current().writer.counts.failures.Load())
+	if n := h.metric("write_failures_total"); n != 0 {
+		t.Errorf("%v failures", n)
 	}
 }
 
@@ -245,32 +162,27 @@ func TestRetention(t *testing.T) {
 	three := blocks[2].Size() + blocks[3].Size() + blocks[4].Size() // the newest
 	for _, c := range []struct {
 		what    string
-		keep    retention
+		age     time.Duration
+		bytes   int64
 		safe    int // number of the oldest blocks that are in the bucket
 		deleted int
 		lost    int
 	}{
-		{"nothing is old", retention{age: 100 * BlockRange}, 5, 0, 0},
-		{"two are old", retention{age: 3 * BlockRange}, 5, 2, 0},
-		{"two are old, one is not in the bucket", retention{age: 3 * BlockRange}, 1, 1, 0},
-		{"no bound", retention{}, 5, 0, 0},
-		{"too large", retention{bytes: three + 1}, 5, 2, 0},
-		{"too large, none in the bucket", retention{bytes: three + 1}, 0, 2, 2},
-		{"both", retention{age: 4 * BlockRange, bytes: three + 1}, 1, 2, 1},
+		{"nothing is old", 100 * history.BlockRange, 0, 5, 0, 0},
+		{"two are old", 3 * history.BlockRange, 0, 5, 2, 0},
+		{"two are old, one is not in the bucket", 3 * history.BlockRange, 0, 1, 1, 0},
+		{"no bound", 0, 0, 5, 0, 0},
+		{"too large", 0, three + 1, 5, 2, 0},
+		{"too large, none in the bucket", 0, three + 1, 0, 2, 2},
+		{"both", 4 * history.BlockRange, three + 1, 1, 2, 1},
 	} {
-		c.keep.safe = func(id ulid.ULID) bool {
-			for _, m := range metas[:c.safe] {
-				if m.ULID == id {
-					return true
-				}
-			}
-			return false
+		safe := func(id ulid.ULID) bool {
+			return slices.ContainsFunc(metas[:c.safe], func(m tsdb.BlockMeta) bool { return m.ULID == id })
 		}
-		c.keep.rolled = func(tsdb.BlockMeta) bool { return true }
-		gone := c.keep.expired(blocks)
+		gone := history.Expired(blocks, c.age, c.bytes, safe)
 		lost := 0
 		for id := range gone {
-			if !c.keep.safe(id) {
+			if !safe(id) {
 				lost++
 			}
 		}
@@ -288,31 +200,37 @@ func TestRetention(t *testing.T) {
 // TestClaim checks that a directory with another instance's series is refused, and that a known one is
 // accepted.
 func TestClaim(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "d")
-	if got, err := ReadLabels(dir); got != nil || err != nil {
+	r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"), t.TempDir())
+	if got, err := history.ReadLabels(r.dir); got != nil || err != nil {
 		t.Errorf("a new directory has the labels %v (%v)", got, err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	own := map[string]string{"instance": "a:1"}
-	state := localstate.Open(dir, nil, slog.New(slog.DiscardHandler))
+	open := func(labels map[string]string) (lost uint64, err error) {
+		o := r.options(newModel())
+		o.Labels = labels
+		archive, err := history.OpenArchive(o)
+		if err != nil {
+			return 0, err
+		}
+		lost = archive.Options().State.Counts()["labels"]
+		return lost, archive.Close()
+	}
 	for range 2 {
-		if err := claim(dir, own, state); err != nil {
+		if _, err := open(own); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := claim(dir, map[string]string{"instance": "b:1"}, state)
+	_, err := open(map[string]string{"instance": "b:1"})
 	if err == nil || !strings.Contains(err.Error(), "belongs to") {
 		t.Errorf("another instance gets %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, labelsName), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.dir, "labels.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := claim(dir, own, state); err != nil || state.Counts()[labelsPiece.Name] != 1 {
+	if lost, err := open(own); err != nil || lost != 1 {
 		t.Errorf("a damaged file is not set aside: %v", err)
 	}
-	if got, err := ReadLabels(dir); err != nil || got["instance"] != "a:1" {
+	if got, err := history.ReadLabels(r.dir); err != nil || got["instance"] != "a:1" {
 		t.Errorf("after a damaged file the labels are %v (%v)", got, err)
 	}
 }
@@ -320,8 +238,7 @@ func TestClaim(t *testing.T) {
 // TestShippedBlock reads a block of the bucket with Prometheus' code.
 func TestShippedBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucketDir := t.TempDir()
-		d := &day{t: t, model: newModel(), rig: newRig(t, bucketDir, t.TempDir(), t.TempDir())}
+		d := newDay(t)
 		d.start()
 		for range 4 * 60 {
 			d.model.call(1, time.Now(), time.Second, false)
@@ -332,7 +249,7 @@ func TestShippedBlock(t *testing.T) {
 		if err := d.archive.Close(); err != nil {
 			t.Fatal(err)
 		}
-		dirs, err := filepath.Glob(filepath.Join(bucketDir, "*", "meta.json"))
+		dirs, err := filepath.Glob(filepath.Join(d.rig.bucketDir, "*", "meta.json"))
 		if err != nil || len(dirs) == 0 {
 			t.Fatalf("no block was shipped: %v", err)
 		}
@@ -341,7 +258,7 @@ func TestShippedBlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m := b.Meta(); m.MaxTime-m.MinTime > BlockRange.Milliseconds() || m.Compaction.Level != 1 {
+			if m := b.Meta(); m.MaxTime-m.MinTime > history.BlockRange.Milliseconds() || m.Compaction.Level != 1 {
 				t.Errorf("the block's meta.json is %+v", m)
 			}
 			q, err := tsdb.NewBlockQuerier(b, b.MinTime(), b.MaxTime())

@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
@@ -44,13 +45,13 @@ func (c *clockRig) turn() {
 	for _, k := range keys {
 		c.model.call(k, c.now.Add(every-time.Second), time.Duration(k+1)*time.Millisecond, k == 3)
 	}
-	before := len(c.archive.all())
+	before := len(c.archive.Instances())
 	c.hourglass.round(every)
-	if c.round%5 > 0 && len(c.archive.all()) == before {
+	if c.round%5 > 0 && len(c.archive.Instances()) == before {
 		return
 	}
-	label := c.archive.Labels()[InstanceLabel]
-	if got := c.value(fmt.Sprintf("sum(tare_queries_total{instance=%q})", label), time.UnixMilli(c.archive.current().writer.last)); got != float64(c.model.calls) {
+	label := c.archive.Labels()[history.InstanceLabel]
+	if got := c.value(fmt.Sprintf("sum(tare_queries_total{instance=%q})", label), time.UnixMilli(c.newest())); got != float64(c.model.calls) {
 		c.t.Fatalf("round %d of %s: the sum is %v, want %d", c.round, label, got, c.model.calls)
 	}
 }
@@ -58,11 +59,9 @@ func (c *clockRig) turn() {
 // tend does the archive's background work.
 func (c *clockRig) tend() {
 	c.t.Helper()
-	for _, in := range c.archive.all() {
-		c.must(in.maintainOnce(c.t.Context()))
-		c.must(in.shipper.ship(c.t.Context(), in.db.Current().BlockMetas()))
-		c.must(in.rollups.Work(c.t.Context(), hourSamples{in}, in.settled.Load()))
-	}
+	c.must(c.archive.Maintain(c.t.Context()))
+	c.must(c.archive.Ship(c.t.Context()))
+	c.must(c.archive.RollUp(c.t.Context()))
 	c.must(c.rig.gateway.Sync(c.t.Context()))
 }
 
@@ -139,22 +138,21 @@ func TestClockSteps(t *testing.T) {
 			c.turn()
 			c.tend()
 			h.checkSelf()
-			n := uint64(0)
-			for _, in := range h.archive.all() {
-				if in.past.Load() && (in.db.Current().Head().NumSeries() > 0 || in.rollups.Until().UnixMilli() < localdb.LastTime(in.db.Current())) {
-					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.labels, in.db.Current().Head().NumSeries(), in.rollups.Until())
+			for _, in := range h.archive.Instances() {
+				db := in.Samples.Current()
+				if in.Past && (db.Head().NumSeries() > 0 || in.Rollups.Until().UnixMilli() < localdb.LastTime(db)) {
+					t.Errorf("%v still has %d series in its head, and rollups up to %v", in.Labels, db.Head().NumSeries(), in.Rollups.Until())
 				}
-				n += in.writer.counts.failures.Load()
 			}
 			c.checkRollups()
-			if len(h.archive.all()) != s.instances || n > 0 {
-				t.Errorf("%d instances, %d failures; want %d, none", len(h.archive.all()), n, s.instances)
+			if n, failures := len(h.archive.Instances()), h.metric("write_failures_total"); n != s.instances || failures > 0 {
+				t.Errorf("%d instances, %v failures; want %d, none", n, failures, s.instances)
 			}
 			checkOverlaps(t, h.rig.bucketDir)
 			c.tend() // the bucket has the blocks
-			for _, in := range h.archive.all() {
-				if left := in.db.Current().BlockMetas(); in.past.Load() && len(left) > 0 {
-					t.Errorf("%v still has %d blocks locally", in.labels, len(left))
+			for _, in := range h.archive.Instances() {
+				if left := in.Samples.Current().BlockMetas(); in.Past && len(left) > 0 {
+					t.Errorf("%v still has %d blocks locally", in.Labels, len(left))
 				}
 			}
 			h.checkSelf()
@@ -189,32 +187,13 @@ func checkOverlaps(t *testing.T, bucketDir string) {
 	}
 }
 
-// A faultySource calls a function once, between two visits of a Collect.
-type faultySource struct {
-	*model
-	visits int // before the call
-	during func()
-}
-
-func (s *faultySource) Collect(visit func(*stmtstats.Sample) error) error {
-	visits := 0
-	return s.model.Collect(func(sample *stmtstats.Sample) error {
-		if visits++; visits > s.visits && s.during != nil {
-			during := s.during
-			s.during = nil
-			during()
-		}
-		return visit(sample)
-	})
-}
-
 // TestClockStepKilled kills the process at each step of the start of another instance label: the next process
 // starts it again, or continues with it, and no call is lost or counted twice.
 func TestClockStepKilled(t *testing.T) {
 	for _, killed := range []string{"before the first samples", "after the step", "within the compaction", "before the log is removed", "after the compaction"} {
 		t.Run(strings.ReplaceAll(killed, " ", "-"), func(t *testing.T) {
 			var source *faultySource
-			h := newHourglass(t, func(o *ArchiveOptions) {
+			h := newHourglass(t, func(o *history.ArchiveOptions) {
 				source = &faultySource{model: o.Source.(*model), visits: 3}
 				o.Source, o.Interval = source, time.Minute
 			})
@@ -226,7 +205,7 @@ func TestClockStepKilled(t *testing.T) {
 			copied := filepath.Join(t.TempDir(), "killed")
 			save := func() {
 				if _, err := os.Stat(copied); err != nil {
-					h.must(os.CopyFS(copied, os.DirFS(h.archive.options.Dir)))
+					h.must(os.CopyFS(copied, os.DirFS(h.archive.Options().Dir)))
 				}
 			}
 			h.now = h.now.Add(-48 * time.Hour)
@@ -234,18 +213,17 @@ func TestClockStepKilled(t *testing.T) {
 				source.during = save
 			}
 			c.turn()
-			old := h.archive.all()[0]
 			switch killed {
 			case "after the step":
 				save()
 			case "within the compaction":
-				old.keep.past = func() bool { save(); return true } // called when a block was written
-				h.must(old.maintainOnce(t.Context()))
+				h.archive.DuringCompaction(save)
+				h.must(h.archive.Maintain(t.Context()))
 			case "before the log is removed":
-				h.must(finishHead(old.db.Current()))
+				h.must(history.FinishHead(h.archive.Instances()[0].Samples.Current()))
 				save()
 			case "after the compaction":
-				h.must(old.maintainOnce(t.Context()))
+				h.must(h.archive.Maintain(t.Context()))
 				save()
 			}
 			h.must(h.archive.Close())
@@ -259,7 +237,7 @@ func TestClockStepKilled(t *testing.T) {
 			c.tend()
 			h.checkSelf()
 			c.checkRollups()
-			if n := len(h.archive.all()); n != 2 {
+			if n := len(h.archive.Instances()); n != 2 {
 				t.Errorf("%d instances, want 2", n)
 			}
 			checkOverlaps(t, h.rig.bucketDir)
@@ -273,7 +251,7 @@ func TestInstanceDamaged(t *testing.T) {
 	for _, shipped := range []bool{false, true} {
 		for _, what := range []string{"garbage", "missing"} {
 			t.Run(fmt.Sprintf("%s,shipped=%v", what, shipped), func(t *testing.T) {
-				h := newHourglass(t, func(o *ArchiveOptions) { o.Interval = time.Minute })
+				h := newHourglass(t, func(o *history.ArchiveOptions) { o.Interval = time.Minute })
 				h.day.t, h.lossy = t, true
 				c := &clockRig{hourglass: h, every: time.Minute}
 				for range 67 {
@@ -288,7 +266,7 @@ func TestInstanceDamaged(t *testing.T) {
 					c.tend()
 				}
 				h.must(h.archive.Close())
-				name := filepath.Join(h.archive.options.Dir, instancePrefix+"2", instanceFile)
+				name := filepath.Join(h.archive.Options().Dir, "instance-2", "instance.json")
 				if what == "missing" {
 					h.must(os.Remove(name))
 				} else {
@@ -299,7 +277,7 @@ func TestInstanceDamaged(t *testing.T) {
 				for range 134 {
 					c.turn()
 				}
-				if n := h.archive.options.State.Counts()[instancePiece.Name]; n != 1 {
+				if n := h.archive.Options().State.Counts()["instance"]; n != 1 {
 					t.Errorf("%d instances are reported as lost, want 1", n)
 				}
 				h.now = h.now.Add(10 * 24 * time.Hour)
@@ -311,8 +289,8 @@ func TestInstanceDamaged(t *testing.T) {
 				if shipped {
 					label = "gw-1~3" // the bucket has blocks of the other label
 				}
-				if got := h.archive.Labels()[InstanceLabel]; got != label || h.archive.current().writer.counts.failures.Load() > 0 {
-					t.Errorf("the label is %s with %d failures, want %s", got, h.archive.current().writer.counts.failures.Load(), label)
+				if got := h.archive.Labels()[history.InstanceLabel]; got != label || h.metric("write_failures_total") > 0 {
+					t.Errorf("the label is %s with %v failures, want %s", got, h.metric("write_failures_total"), label)
 				}
 			})
 		}

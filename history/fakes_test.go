@@ -1,24 +1,18 @@
-package history
+package history_test
 
 import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/thanos-io/objstore"
-	"github.com/thanos-io/objstore/providers/filesystem"
 
-	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
 )
 
 // A model is a simple table. Like a table's file, it outlives the archives that read it.
@@ -175,7 +169,26 @@ func (m *model) Each(visit func(*stmtstats.Sample) error) error {
 	return errors.Join(visit(&m.evicted), visit(&m.other))
 }
 
-var _ Source = (*model)(nil)
+var _ history.Source = (*model)(nil)
+
+// A faultySource calls a function once, between two visits of a Collect.
+type faultySource struct {
+	*model
+	visits int // before the call
+	during func()
+}
+
+func (s *faultySource) Collect(visit func(*stmtstats.Sample) error) error {
+	visits := 0
+	return s.model.Collect(func(sample *stmtstats.Sample) error {
+		if visits++; visits > s.visits && s.during != nil {
+			during := s.during
+			s.during = nil
+			during()
+		}
+		return visit(sample)
+	})
+}
 
 // A flakyBucket fails calls, some of which take effect nevertheless, and reports success for others that took
 // effect only in part.
@@ -247,59 +260,3 @@ func (b *flakyBucket) Get(ctx context.Context, name string) (io.ReadCloser, erro
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errFlaky }
-
-// A rig has the environment of an archive.
-type rig struct {
-	dir       string // of the archive
-	bucketDir string
-	bucket    objstore.Bucket
-	gateway   *storegateway.Gateway
-}
-
-func newRig(t testing.TB, bucketDir, dir, index string) *rig {
-	t.Helper()
-	return newRigOf(t, bucketDir, dir, index, slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}))
-}
-
-func newRigOf(t testing.TB, bucketDir, dir, index string, gate *slab.Gate) *rig {
-	t.Helper()
-	bucket, err := filesystem.NewBucket(bucketDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := storegateway.New(storegateway.Options{
-		Options: blocksync.Options{
-			Bucket:      bucket,
-			LocalBucket: bucketDir,
-			Layout:      blocksync.LayoutThanos,
-			DataDir:     index,
-			Cache:       tsblock.NewCache(8 << 20),
-			Pool:        slab.NewPool(slab.PoolOptions{}),
-			Log:         slog.New(slog.DiscardHandler),
-
-			SyncInterval: 10 * time.Minute, // each reads the whole bucket
-		},
-		Gate: gate,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close() })
-	return &rig{dir: dir, bucketDir: bucketDir, bucket: bucket, gateway: g}
-}
-
-func (r *rig) options(source Source) ArchiveOptions {
-	return ArchiveOptions{
-		Source: source, Dir: r.dir, Labels: map[string]string{"instance": "gw-1", "cluster": "eu"},
-		Bucket: r.bucket, Gateway: r.gateway, Interval: time.Minute, Log: slog.New(slog.DiscardHandler),
-	}
-}
-
-func openTable(t testing.TB, o stmtstats.Options) *stmtstats.Table {
-	t.Helper()
-	table, err := stmtstats.OpenTable(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}

@@ -211,9 +211,8 @@ func (in *instance) signalCompaction() {
 	}
 }
 
-// maintainOnce writes finished chunks of the head, compacts it, and deletes expired blocks. The TSDB panics
-// if it cannot write a chunk; the next round then reopens it.
-func (in *instance) maintainOnce(ctx context.Context) (err error) {
+// maintainOnce writes chunks and blocks unless writing has stopped, or is about to.
+func (in *instance) maintainOnce(ctx context.Context) error {
 	in.maintaining.Lock()
 	defer in.maintaining.Unlock()
 	if in.stopped.Load() {
@@ -222,6 +221,12 @@ func (in *instance) maintainOnce(ctx context.Context) (err error) {
 	if err := checkSpace(in.options.Dir, in.spaceNeeded()); err != nil {
 		return nil //nolint:nilerr // the next round stops history and reports it
 	}
+	return in.writeBlocks(ctx)
+}
+
+// writeBlocks writes finished chunks of the head, compacts it, and deletes expired blocks. The TSDB panics if
+// it cannot write a chunk; the next round then reopens it. The caller holds maintaining.
+func (in *instance) writeBlocks(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("write chunks: %v", r)

@@ -1,10 +1,10 @@
-package history
+package history_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sys/unix"
 
-	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/tsblock"
 )
 
 // smallDisk mounts a file system of the given size for the test.
@@ -70,7 +70,7 @@ type diskRig struct {
 
 func newDiskRig(t *testing.T, megabytes int) *diskRig {
 	d := &diskRig{root: smallDisk(t, megabytes<<20), rounds: make(map[int]int)}
-	d.hourglass = newHourglass(t, func(o *ArchiveOptions) {
+	d.hourglass = newHourglass(t, func(o *history.ArchiveOptions) {
 		d.source = &faultySource{model: o.Source.(*model), visits: 5}
 		o.Source, o.Dir, o.ReserveBytes = d.source, filepath.Join(d.root, "series"), 1<<20
 	})
@@ -83,10 +83,10 @@ func (d *diskRig) turn(keys ...int) error {
 	for _, k := range keys {
 		d.model.call(k, d.now.Add(-time.Second), time.Millisecond, false)
 	}
-	if err := d.archive.round(d.t.Context(), false); err != nil {
+	if err := d.archive.Round(d.t.Context()); err != nil {
 		return err
 	}
-	d.ledger = append(d.ledger, moment{at: time.UnixMilli(d.archive.current().writer.last), calls: d.model.calls, errors: d.model.errors, rows: d.model.rows})
+	d.ledger = append(d.ledger, moment{at: time.UnixMilli(d.newest()), calls: d.model.calls, errors: d.model.errors, rows: d.model.rows})
 	for _, k := range keys {
 		d.rounds[k]++
 	}
@@ -131,8 +131,8 @@ func (d *diskRig) fault(keys ...int) (free func()) {
 		d.t.Fatal("a round on a full disk succeeds")
 	}
 	for range 3 {
-		if err := d.turn(keys...); !errors.Is(err, errStopped) {
-			d.t.Fatalf("a round during the fault: %v, want %v", err, errStopped)
+		if err := d.turn(keys...); !errors.Is(err, history.ErrStopped) {
+			d.t.Fatalf("a round during the fault: %v, want %v", err, history.ErrStopped)
 		}
 	}
 	return free
@@ -170,16 +170,16 @@ func TestFullDisk(t *testing.T) {
 			}
 			d.must(d.turn(0, 1, 100))
 			d.checkLedger()
-			faults := d.archive.faults.ranges()
+			faults := d.faults()
 			if len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 50 {
 				t.Errorf("the faults are %+v, want one of 50 s", faults)
 			}
 			const lost = "tare_history_lost_seconds_total"
 			want := "# HELP " + lost + " Length of the ranges without samples after failed writes, across restarts.\n# TYPE " + lost + " counter\n" + lost + " 50\n"
-			if err := testutil.CollectAndCompare(NewArchiveCollector(d.archive), strings.NewReader(want), lost); err != nil {
+			if err := testutil.CollectAndCompare(history.NewArchiveCollector(d.archive), strings.NewReader(want), lost); err != nil {
 				t.Error(err)
 			}
-			if n := d.archive.options.State.Counts()[faultPiece.Name]; killed == "not" && n != 1 {
+			if n := d.archive.Options().State.Counts()["history samples"]; killed == "not" && n != 1 {
 				t.Errorf("%d ranges are reported, want 1", n)
 			}
 		})
@@ -192,15 +192,15 @@ func TestLowSpace(t *testing.T) {
 	for range 5 {
 		d.must(d.turn(0))
 	}
-	db := d.archive.current().db.Current()
+	db := d.db()
 	free := fill(t, d.root)
-	if err := d.turn(0, 1); !errors.Is(err, errStopped) {
-		t.Fatalf("a round on a full disk: %v, want %v", err, errStopped)
+	if err := d.turn(0, 1); !errors.Is(err, history.ErrStopped) {
+		t.Fatalf("a round on a full disk: %v, want %v", err, history.ErrStopped)
 	}
-	d.must(d.archive.current().maintainOnce(t.Context()))
+	d.must(d.archive.Maintain(t.Context()))
 	free()
 	d.must(d.turn(0, 1))
-	if d.archive.current().db.Current() != db || d.archive.current().stopped.Load() {
+	if d.db() != db || d.metric("stopped") != 0 {
 		t.Error("the database was reopened, or history is still stopped")
 	}
 	d.checkLedger()
@@ -217,17 +217,14 @@ func TestFullDiskCompaction(t *testing.T) {
 	free()
 	d.must(d.turn(0, 100))
 	from, copied := filepath.Join(d.root, "series"), filepath.Join(t.TempDir(), "killed")
-	safe := d.archive.current().keep.safe
-	d.archive.current().keep.safe = func(id ulid.ULID) bool {
+	d.archive.DuringCompaction(func() {
 		if _, err := os.Stat(copied); err != nil {
 			d.must(os.CopyFS(copied, os.DirFS(from)))
 		}
-		return safe(id)
-	}
-	d.archive.current().keep.age = time.Millisecond
-	d.must(d.archive.current().maintainOnce(t.Context()))
-	if _, err := os.Stat(copied); err != nil {
-		t.Fatal("no compaction")
+	})
+	d.must(d.archive.Maintain(t.Context()))
+	if blocks, err := filepath.Glob(filepath.Join(copied, "*", tsblock.MetaFile)); err != nil || len(blocks) == 0 {
+		t.Fatalf("no compaction: %v", err)
 	}
 	d.must(d.archive.Close())
 	d.reopenIn(copied)
@@ -269,30 +266,30 @@ func TestReadOnly(t *testing.T) {
 	for range 400 { // several chunks per series
 		d.must(d.turn(0, 1))
 	}
-	in, from := d.archive.current(), filepath.Join(d.root, "series")
-	written := in.writer.last
+	from := filepath.Join(d.root, "series")
+	written := d.newest()
 	restore := readOnly(t, from)
-	if err := in.maintainOnce(t.Context()); err == nil {
+	if err := d.archive.Maintain(t.Context()); err == nil {
 		t.Error("chunks are written to a directory that is read-only")
 	}
-	if err := in.rollups.Work(t.Context(), hourSamples{in}, in.settled.Load()); !errors.Is(err, unix.EROFS) {
+	if err := d.archive.RollUp(t.Context()); !errors.Is(err, unix.EROFS) {
 		t.Errorf("a rollup in a directory that is read-only: %v, want %v", err, unix.EROFS)
 	}
 	for range 5 {
-		if err := d.turn(0, 200); !errors.Is(err, errStopped) {
-			t.Fatalf("a round in a directory that is read-only: %v, want %v", err, errStopped)
+		if err := d.turn(0, 200); !errors.Is(err, history.ErrStopped) {
+			t.Fatalf("a round in a directory that is read-only: %v, want %v", err, history.ErrStopped)
 		}
-		d.must(in.maintainOnce(t.Context()))
+		d.must(d.archive.Maintain(t.Context()))
 	}
-	if in.writer.last != written {
-		t.Errorf("samples up to %d were written, want %d", in.writer.last, written)
+	if d.newest() != written {
+		t.Errorf("samples up to %d were written, want %d", d.newest(), written)
 	}
 	restore()
 	d.must(d.turn(0, 200))
-	d.must(in.maintainOnce(t.Context()))
-	d.must(in.rollups.Work(t.Context(), hourSamples{in}, in.settled.Load()))
+	d.must(d.archive.Maintain(t.Context()))
+	d.must(d.archive.RollUp(t.Context()))
 	d.must(d.turn(0, 200))
-	if faults := d.archive.faults.ranges(); len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 60 {
+	if faults := d.faults(); len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 60 {
 		t.Errorf("the faults are %+v, want one of a minute", faults)
 	}
 	d.kill(from)
@@ -333,22 +330,15 @@ func TestChunkWriteFails(t *testing.T) {
 		d.must(d.turn(keys...))
 	}
 	free := fill(t, d.root)
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("chunks are written to a full disk")
-			}
-		}()
-		d.archive.current().db.Current().ForceHeadMMap()
-	}()
-	cause := errors.New("write chunks: no space left on device")
-	d.archive.current().damage.Store(&cause)
-	if err := d.turn(0, 200); !errors.Is(err, errStopped) {
-		t.Fatalf("a round after a panic: %v, want %v", err, errStopped)
+	if err := d.archive.MaintainUnchecked(t.Context()); err == nil || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
+		t.Errorf("chunks on a full disk: %v, want %v", err, unix.ENOSPC)
+	}
+	if err := d.turn(0, 200); !errors.Is(err, history.ErrStopped) {
+		t.Fatalf("a round after a panic: %v, want %v", err, history.ErrStopped)
 	}
 	free()
 	d.must(d.turn(0, 200))
-	d.must(d.archive.current().maintainOnce(t.Context()))
+	d.must(d.archive.Maintain(t.Context()))
 	d.must(d.turn(0, 200))
 	d.kill(filepath.Join(d.root, "series"))
 	d.checkLedger()
@@ -357,31 +347,34 @@ func TestChunkWriteFails(t *testing.T) {
 // TestFaultsVersion opens a file without a version, which is read, and one of a later version, which is set aside.
 func TestFaultsVersion(t *testing.T) {
 	for version, want := range map[string]float64{"": 5, `"version":1,`: 5, `"version":2,`: 0} {
-		dir := t.TempDir()
-		text := append([]byte("{"+version+`"lostSeconds":5,"ranges":[]}`), bytes.Repeat([]byte{' '}, faultsBytes)...)[:faultsBytes]
-		if err := os.WriteFile(filepath.Join(dir, faultsName), text, 0o600); err != nil {
+		r := newRig(t, t.TempDir(), t.TempDir(), t.TempDir())
+		text := fmt.Appendf(nil, "%-*s", 16<<10, "{"+version+`"lostSeconds":5,"ranges":[]}`) // it has a fixed size
+		if err := os.WriteFile(filepath.Join(r.dir, "faults.json"), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		state := localstate.Open(dir, nil, slog.New(slog.DiscardHandler))
-		f, err := openFaults(dir, state)
+		archive, err := history.OpenArchive(r.options(newModel()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.lostSeconds(time.Now()); got != want {
+		if got := archiveMetric(t, archive, "lost_seconds_total"); got != want {
 			t.Errorf("{%s…: %v seconds, want %v", version, got, want)
 		}
+		state := archive.Options().State
 		if lost := len(state.Losses()) > 0; lost != (want == 0) {
 			t.Errorf("{%s…: losses %v", version, state.Losses())
 		}
-		if err := f.file.Close(); err != nil {
+		if err := archive.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// ranges returns the recorded ranges, oldest first.
-func (f *faultFile) ranges() []FaultRange {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]FaultRange(nil), f.list.Ranges...)
+// faults returns the recorded ranges, oldest first.
+func (d *diskRig) faults() []history.FaultRange {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.archive.Options().Dir, "faults.json"))
+	d.must(err)
+	var file struct{ Ranges []history.FaultRange }
+	d.must(json.Unmarshal(bytes.TrimSpace(text), &file))
+	return file.Ranges
 }

@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"log/slog"
@@ -10,8 +10,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/stmtseries"
 )
 
 // BenchmarkHead writes 20,000 digests for an hour, a tenth of which is called in each round, and reports the
@@ -33,7 +33,7 @@ func benchmarkHead(b *testing.B, digests int) {
 	defer func() { _ = db.Close() }()
 	now := time.UnixMilli(1_700_000_000_000)
 	m := newModel()
-	w, err := newWriter(db, m, stmtseries.NewLabeller(map[string]string{"instance": "gw-1"}), interval, func() time.Time { return now }, func() time.Duration { return 0 })
+	w, err := history.NewHeadWriter(db, m, interval, func() time.Time { return now })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func benchmarkHead(b *testing.B, digests int) {
 		}
 		now = now.Add(interval)
 		start := time.Now()
-		if err := w.round(b.Context(), false); err != nil {
+		if err := w.Round(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		took += time.Since(start)

@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"fmt"
@@ -11,13 +11,12 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/stmtseries"
 )
 
 // TestHeadWeight compares the computed weight of a head with its growth of the heap: with few series and
 // many, after the first round, after an hour, and after chunks were closed.
-// first round, after an hour, and when chunks were closed.
 func TestHeadWeight(t *testing.T) {
 	for _, digests := range []int{200, 600} {
 		db, err := localdb.OpenHead(t.TempDir(), slog.New(slog.DiscardHandler), nil, func([]*tsdb.Block) map[ulid.ULID]struct{} { return nil })
@@ -26,7 +25,7 @@ func TestHeadWeight(t *testing.T) {
 		}
 		now := time.UnixMilli(1_700_000_000_000)
 		m := newModel()
-		w, err := newWriter(db, m, stmtseries.NewLabeller(map[string]string{"instance": "gw-1"}), time.Minute, func() time.Time { return now }, func() time.Duration { return 0 })
+		w, err := history.NewHeadWriter(db, m, time.Minute, func() time.Time { return now })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +41,7 @@ func TestHeadWeight(t *testing.T) {
 				}
 			}
 			now = now.Add(time.Minute)
-			if err := w.round(t.Context(), false); err != nil {
+			if err := w.Round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if round != 0 && round != 60 && round != 150 {
@@ -50,11 +49,10 @@ func TestHeadWeight(t *testing.T) {
 			}
 			db.ForceHeadMMap()
 			grown := heapNow() - empty
-			got, err := weighHead(t.Context(), db.Head())
+			got, err := w.HeapBytes(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			got += w.heapBytes()
 			what := fmt.Sprintf("%d digests, round %d", digests, round)
 			t.Logf("%s: %d series, %d bytes, said to be %d (%+.1f %%)", what, db.Head().NumSeries(), grown, got, 100*float64(got-grown)/float64(grown))
 			if off := float64(got-grown) / float64(grown); off < -0.1 || off > 0.1 {

@@ -1,10 +1,11 @@
-package history
+package history_test
 
 import (
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -36,23 +37,19 @@ func TestRollupAfterFullDisk(t *testing.T) {
 			for _, k := range keys {
 				h.model.call(k, h.now, time.Millisecond, false)
 			}
-			if err := h.archive.round(t.Context(), false); err != nil && !errors.Is(err, errStopped) {
+			if err := h.archive.Round(t.Context()); err != nil && !errors.Is(err, history.ErrStopped) {
 				t.Fatal(err)
 			}
 		}
 	}
 	h.now = h.now.Truncate(time.Hour).Add(20 * time.Minute)
 	rounds(10*time.Minute, 1, 2)
-	reserve := h.archive.options.ReserveBytes
-	h.archive.options.ReserveBytes = 1 << 60 // more than any disk has
+	free := h.archive.FillDisk()
 	rounds(40*time.Minute, 1, 3)
-	h.archive.options.ReserveBytes = reserve
+	free()
 	rounds(time.Hour, 1)
-	in := h.archive.current()
-	if err := in.rollups.Work(t.Context(), hourSamples{in}, in.settled.Load()); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := sumOfRollups(t, in.rollups), uint64(2*60+2*240)+300; got != want {
+	h.must(h.archive.RollUp(t.Context()))
+	if got, want := sumOfRollups(t, h.current().Rollups), uint64(2*60+2*240)+300; got != want {
 		t.Errorf("the rollups have %d calls, want %d", got, want)
 	}
 }

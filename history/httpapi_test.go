@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"io"
@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -22,7 +23,7 @@ func TestLightRequests(t *testing.T) {
 	if err := r.gateway.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	archive, err := OpenArchive(r.options(newModel()))
+	archive, err := history.OpenArchive(r.options(newModel()))
 	if err != nil {
 		t.Fatal(err)
 	}

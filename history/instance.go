@@ -162,33 +162,42 @@ func (in *instance) blockLost(m tsdb.BlockMeta) {
 // shipAll ships new blocks until the context ends.
 func (in *instance) shipAll(ctx context.Context) {
 	for {
-		in.local.Record(in.db.Current().BlockMetas())
-		if err := in.shipper.ship(ctx, in.db.Current().BlockMetas()); err != nil && ctx.Err() == nil {
+		if err := in.shipOnce(ctx); err != nil && ctx.Err() == nil {
 			in.log.Warn("blocks could not be shipped; they are kept and tried again", "error", err)
 		}
-		in.checkReplaced(ctx)
 		if wait(ctx, in.compacted, shipEvery) != nil {
 			return
 		}
 	}
 }
 
-func (in *instance) checkReplaced(ctx context.Context) {
+// shipOnce ships new blocks, and determines which of the shipped ones were deleted from the bucket.
+func (in *instance) shipOnce(ctx context.Context) error {
+	in.local.Record(in.db.Current().BlockMetas())
+	err := in.shipper.ship(ctx, in.db.Current().BlockMetas())
 	in.shipper.checkReplaced(ctx, in.db.Current().BlockMetas(), func(id ulid.ULID) bool { return in.options.Gateway.Serves(noTenant, id) })
+	return err
 }
 
 // rollAll creates rollups as hours end, until the context ends.
 func (in *instance) rollAll(ctx context.Context) {
 	for {
-		if settled := in.settled.Load(); settled > 0 {
-			if err := in.rollups.Work(ctx, hourSamples{in}, settled); err != nil && ctx.Err() == nil {
-				in.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
-			}
+		if err := in.rollOnce(ctx); err != nil && ctx.Err() == nil {
+			in.log.Warn("rollups could not be made, shipped or deleted; it is tried again", "error", err)
 		}
 		if wait(ctx, nil, shipEvery) != nil {
 			return
 		}
 	}
+}
+
+// rollOnce creates the rollups of the hours that are over, ships them and deletes expired ones.
+func (in *instance) rollOnce(ctx context.Context) error {
+	settled := in.settled.Load()
+	if settled == 0 {
+		return nil // no round yet
+	}
+	return in.rollups.Work(ctx, hourSamples{in}, settled)
 }
 
 // round writes the counters of the source. The caller holds flushing.

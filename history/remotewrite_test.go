@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"context"
@@ -133,7 +133,7 @@ func newRemoteRun(t *testing.T, version remotewrite.Version, bytes int) *remoteR
 // open opens a sender, as a process that starts does.
 func (r *remoteRun) open() {
 	r.t.Helper()
-	dir := r.archive.options.Dir
+	dir := r.archive.Options().Dir
 	r.options.File, r.options.State = filepath.Join(dir, "remote-write.json"), localstate.Open(dir, r.options.Now, r.options.Log)
 	var err error
 	r.sender, err = remotewrite.New(r.options)
@@ -164,7 +164,7 @@ func (r *remoteRun) killed(n int) {
 		if written == n && dir == "" {
 			r.copies++
 			dir = filepath.Join(r.t.TempDir(), fmt.Sprint(r.copies))
-			if err := os.CopyFS(dir, os.DirFS(r.archive.options.Dir)); err != nil {
+			if err := os.CopyFS(dir, os.DirFS(r.archive.Options().Dir)); err != nil {
 				r.t.Error(err)
 			}
 			r.receiver.lie = 1
@@ -176,9 +176,7 @@ func (r *remoteRun) killed(n int) {
 	if dir == "" {
 		return // there were fewer requests
 	}
-	r.must(r.archive.current().db.Current().Close())
-	r.must(r.archive.current().ledger.close())
-	r.must(r.archive.faults.close())
+	r.must(r.db().Close())
 	r.reopenIn(dir)
 	r.open()
 }
@@ -250,7 +248,7 @@ func TestRemoteWriteRandom(t *testing.T) {
 			}
 			r.round(10 * time.Second)
 			r.sender.CatchUp(t.Context())
-			want := r.results(localQueryable(r.archive), start)
+			want := r.results(r.current().Samples, start)
 			got := r.results(r.receiver.db, start)
 			for query := range want {
 				if want[query] != got[query] {
@@ -303,9 +301,6 @@ func (r *remoteRun) remoteStep(rnd *rand.Rand) {
 	}
 	r.sender.CatchUp(r.t.Context())
 }
-
-// localQueryable reads the head and blocks of the current instance.
-func localQueryable(a *Archive) storage.Queryable { return a.current().db }
 
 func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")

@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"path"
@@ -18,6 +19,7 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/rollup"
 )
@@ -29,11 +31,11 @@ type retainRig struct {
 	next   int
 }
 
-func newRetainRig(t *testing.T, bucket objstore.Bucket, limits BucketRetention) *retainRig {
+func newRetainRig(t *testing.T, bucket objstore.Bucket, limits history.BucketRetention) *retainRig {
 	t.Helper()
-	h := newHourglass(t, func(o *ArchiveOptions) { o.Bucket, o.Retention = bucket, limits })
+	h := newHourglass(t, func(o *history.ArchiveOptions) { o.Bucket, o.Retention = bucket, limits })
 	h.rolledUp(h.now)
-	h.archive.current().shipper.pause = 0
+	h.archive.LimitCalls(0, 0)
 	return &retainRig{hourglass: h, bucket: bucket}
 }
 
@@ -50,10 +52,12 @@ func (r *retainRig) block(age time.Duration, change func(meta map[string]any)) u
 	r.must(id.SetTime(uint64(r.next)))
 	end := r.now.Add(-age).UnixMilli()
 	meta := map[string]any{
-		"version": 1, "ulid": id, "minTime": end - BlockRange.Milliseconds(), "maxTime": end, "compaction": map[string]any{"level": 1},
+		"version": 1, "ulid": id, "minTime": end - history.BlockRange.Milliseconds(), "maxTime": end, "compaction": map[string]any{"level": 1},
 		"thanos": map[string]any{
-			"version": 1, "source": metaSource, "labels": r.archive.options.Labels,
-			"files": []blockFile{{Name: "index", Bytes: 400}, {Name: "chunks/000001", Bytes: 600}, {Name: "meta.json"}},
+			"version": 1, "source": "tare", "labels": r.archive.Options().Labels,
+			"files": []map[string]any{
+				{"rel_path": "index", "size_bytes": 400}, {"rel_path": "chunks/000001", "size_bytes": 600}, {"rel_path": "meta.json"},
+			},
 		},
 	}
 	if change != nil {
@@ -80,7 +84,25 @@ func (r *retainRig) objects() map[string]bool {
 
 func (r *retainRig) has(id ulid.ULID) (block, mark bool) {
 	names := r.objects()
-	return names[path.Join(id.String(), "meta.json")], names[path.Join(id.String(), markName)]
+	return names[path.Join(id.String(), "meta.json")], names[path.Join(id.String(), "deletion-mark.json")]
+}
+
+// mark returns the deletion mark of a block.
+func (r *retainRig) mark(id ulid.ULID) []byte {
+	r.t.Helper()
+	reader, err := r.bucket.Get(r.t.Context(), path.Join(id.String(), "deletion-mark.json"))
+	r.must(err)
+	text, err := io.ReadAll(reader)
+	r.must(errors.Join(err, reader.Close()))
+	return text
+}
+
+// restart opens the archive again, as another process does, with changed options.
+func (r *retainRig) restart(change func(*history.ArchiveOptions)) {
+	r.t.Helper()
+	r.must(r.archive.Close())
+	r.reopenAs(change)
+	r.archive.LimitCalls(0, 0)
 }
 
 // later advances the time.
@@ -104,7 +126,7 @@ func TestBucketRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, bucket := range retainBuckets(t) {
 		t.Run(name, func(t *testing.T) {
-			r := newRetainRig(t, bucket, BucketRetention{Age: 30 * day, Delay: 48 * time.Hour})
+			r := newRetainRig(t, bucket, history.BucketRetention{Age: 30 * day, Delay: 48 * time.Hour})
 			old, older, young := r.block(31*day, nil), r.block(50*day, nil), r.block(29*day, nil)
 			r.block(0, nil)
 			stays := []ulid.ULID{
@@ -119,31 +141,30 @@ func TestBucketRetention(t *testing.T) {
 				r.put(object, "rollup")
 				return object
 			}
-			oldRollup := roll(r.now.Add(-40*day), r.archive.options.Labels)
+			oldRollup := roll(r.now.Add(-40*day), r.archive.Options().Labels)
 			keptRollups := []string{
-				roll(r.now.Add(-31*day), r.archive.options.Labels), roll(r.now.Add(-40*day), map[string]string{"instance": "gw-2"}),
+				roll(r.now.Add(-31*day), r.archive.Options().Labels), roll(r.now.Add(-40*day), map[string]string{"instance": "gw-2"}),
 			}
 			before := r.objects()
-			r.must(r.archive.retain.once(t.Context()))
+			r.must(r.archive.Retain(t.Context()))
 			for _, id := range []ulid.ULID{old, older} {
 				if block, mark := r.has(id); !block || !mark {
 					t.Errorf("block %s: there %v, marked %v; want both", id, block, mark)
 				}
 			}
 			var mark map[string]any
-			text, err := r.archive.retain.read(t.Context(), path.Join(old.String(), markName))
-			r.must(err)
+			text := r.mark(old)
 			r.must(json.Unmarshal(text, &mark))
 			if mark["id"] != old.String() || mark["version"] != 1.0 || mark["deletion_time"] != float64(r.now.Unix()) {
 				t.Errorf("the mark is %s", text)
 			}
 			r.later(47 * time.Hour)
-			r.must(r.archive.retain.once(t.Context()))
+			r.must(r.archive.Retain(t.Context()))
 			if block, _ := r.has(old); !block {
 				t.Error("deleted before the delay")
 			}
 			r.later(2 * time.Hour)
-			r.must(r.archive.retain.once(t.Context()))
+			r.must(r.archive.Retain(t.Context()))
 			after := r.objects()
 			for object := range before {
 				gone := strings.HasPrefix(object, old.String()) || strings.HasPrefix(object, older.String()) || object == oldRollup
@@ -166,8 +187,8 @@ func TestBucketRetention(t *testing.T) {
 					t.Errorf("%s is deleted", object)
 				}
 			}
-			if n := r.archive.retain.counts.deleted.Load(); n != 2 {
-				t.Errorf("%d blocks deleted, want 2", n)
+			if n := r.metric("retention_deleted_blocks_total"); n != 2 {
+				t.Errorf("%v blocks deleted, want 2", n)
 			}
 		})
 	}
@@ -176,11 +197,11 @@ func TestBucketRetention(t *testing.T) {
 // TestBucketRetentionBytes deletes the oldest blocks beyond a size, removes marks when the limit is raised,
 // and leaves blocks that another process has marked.
 func TestBucketRetentionBytes(t *testing.T) {
-	r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: 2500, Delay: 48 * time.Hour})
+	r := newRetainRig(t, objstore.NewInMemBucket(), history.BucketRetention{Bytes: 2500, Delay: 48 * time.Hour})
 	ids := []ulid.ULID{r.block(90*time.Hour, nil), r.block(80*time.Hour, nil), r.block(70*time.Hour, nil), r.block(0, nil)}
 	foreign := fmt.Sprintf(`{"id":%q,"version":1,"deletion_time":1,"details":"by hand"}`, ids[0])
-	r.put(path.Join(ids[0].String(), markName), foreign)
-	r.must(r.archive.retain.once(t.Context()))
+	r.put(path.Join(ids[0].String(), "deletion-mark.json"), foreign)
+	r.must(r.archive.Retain(t.Context()))
 	var marks []bool
 	for _, id := range ids {
 		_, mark := r.has(id)
@@ -189,15 +210,14 @@ func TestBucketRetentionBytes(t *testing.T) {
 	if !slices.Equal(marks, []bool{true, true, false, false}) {
 		t.Fatalf("marked: %v, want the two oldest", marks)
 	}
-	r.archive.retain.limits.Bytes = 10_000
+	r.restart(func(o *history.ArchiveOptions) { o.Retention.Bytes = 10_000 })
 	r.later(100 * time.Hour)
-	r.must(r.archive.retain.once(t.Context()))
+	r.must(r.archive.Retain(t.Context()))
 	if block, mark := r.has(ids[1]); !block || mark {
 		t.Errorf("with a higher limit: there %v, marked %v; want the mark removed", block, mark)
 	}
-	text, err := r.archive.retain.read(t.Context(), path.Join(ids[0].String(), markName))
-	if err != nil || string(text) != foreign {
-		t.Errorf("the mark of another process is %s (%v)", text, err)
+	if text := r.mark(ids[0]); string(text) != foreign {
+		t.Errorf("the mark of another process is %s", text)
 	}
 }
 
@@ -222,13 +242,13 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			for _, dry := range []bool{true, false} {
 				var log bytes.Buffer
-				r := newRetainRig(t, objstore.NewInMemBucket(), BucketRetention{Bytes: c.limit, Delay: 48 * time.Hour, DryRun: dry})
-				r.archive.log = slog.New(slog.NewTextHandler(&log, nil))
+				r := newRetainRig(t, objstore.NewInMemBucket(), history.BucketRetention{Bytes: c.limit, Delay: 48 * time.Hour, DryRun: dry})
+				r.restart(func(o *history.ArchiveOptions) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 				begin := r.now.Truncate(rollup.Day)
 				r.now = begin.Add(12 * time.Hour) // blocks are created relative to it
 				ids := []ulid.ULID{r.block(40*day, nil), r.block(20*day, nil), r.block(10*day, nil)}
 				put := func(n rollup.Name) string {
-					object := path.Join(rollup.Prefix, rollup.LabelsHash(r.archive.options.Labels), ulid.ULID{1}.String(), n.String())
+					object := path.Join(rollup.Prefix, rollup.LabelsHash(r.archive.Options().Labels), ulid.ULID{1}.String(), n.String())
 					r.put(object, strings.Repeat("x", 600))
 					return object
 				}
@@ -238,7 +258,7 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 					days = append(days, put(rollup.Name{Start: begin.Add(-age).Unix(), Span: rollup.Day}))
 				}
 				hours = append(hours, put(rollup.Name{Start: begin.Unix(), Span: rollup.Hour}))
-				r.must(r.archive.retain.once(t.Context()))
+				r.must(r.archive.Retain(t.Context()))
 				there := r.objects()
 				check := func(what string, objects []string, want []bool) {
 					for i, object := range objects {
@@ -258,15 +278,14 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 						t.Errorf("dry run %v: block %d is marked: %v", dry, i, mark)
 					}
 				}
-				counts := &r.archive.retain.counts
-				if counts.bytes.Load() != 6000 || counts.pending.Load() != int64(pending) {
-					t.Errorf("dry run %v: %d bytes, %d blocks pending; want 6000, %d", dry, counts.bytes.Load(), counts.pending.Load(), pending)
+				if bytes, blocks := r.metric("retention_bytes"), r.metric("retention_pending_blocks"); bytes != 6000 || blocks != float64(pending) {
+					t.Errorf("dry run %v: %v bytes, %v blocks pending; want 6000, %d", dry, bytes, blocks, pending)
 				}
 				if want := fmt.Sprintf("blocks=%d bytes=%d rollups=%d rollup_bytes=%d ", pending, pending*1000, c.rollups, c.free); dry && pending+c.rollups > 0 && !strings.Contains(log.String(), want) {
 					t.Errorf("the dry run logs %s, want %s", log.String(), want)
 				}
-				if !dry && counts.rollups.Load() != uint64(c.rollups) {
-					t.Errorf("%d rollups deleted, want %d", counts.rollups.Load(), c.rollups)
+				if n := r.metric("retention_deleted_rollups_total"); !dry && n != float64(c.rollups) {
+					t.Errorf("%v rollups deleted, want %d", n, c.rollups)
 				}
 			}
 		})
@@ -276,11 +295,11 @@ func TestBucketRetentionRollupBytes(t *testing.T) {
 // TestBucketRetentionRefused changes nothing in a bucket with a compactor, in a dry run, or when the clock
 // jumps.
 func TestBucketRetentionRefused(t *testing.T) {
-	limits := BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour}
+	limits := history.BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour}
 	for _, c := range []struct {
 		name    string
 		change  func(meta map[string]any) // of another block
-		limits  func(*BucketRetention)
+		limits  func(*history.BucketRetention)
 		later   time.Duration
 		refused bool
 	}{
@@ -291,8 +310,8 @@ func TestBucketRetentionRefused(t *testing.T) {
 			foreign("labels", map[string]string{"x": "y"})(m)
 		}, nil, 0, true},
 		{"a downsampled block", foreign("downsample", map[string]any{"resolution": 300_000}), nil, 0, true},
-		{"a dry run", nil, func(b *BucketRetention) { b.DryRun = true }, 0, false},
-		{"a clock ahead", nil, func(b *BucketRetention) { b.Age = 12 * 24 * time.Hour }, 10 * 365 * 24 * time.Hour, false},
+		{"a dry run", nil, func(b *history.BucketRetention) { b.DryRun = true }, 0, false},
+		{"a clock ahead", nil, func(b *history.BucketRetention) { b.Age = 12 * 24 * time.Hour }, 10 * 365 * 24 * time.Hour, false},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			l := limits
@@ -307,12 +326,13 @@ func TestBucketRetentionRefused(t *testing.T) {
 			}
 			before := r.objects()
 			r.later(c.later)
-			err := r.archive.retain.once(t.Context())
-			if errors.Is(err, errCompactor) != c.refused || err != nil && !c.refused || r.archive.retain.counts.refused.Load() != c.refused {
+			err := r.archive.Retain(t.Context())
+			refused := err != nil && strings.Contains(err.Error(), "a compactor owns the bucket")
+			if refused != c.refused || err != nil && !c.refused || r.metric("retention_refused") == 1 != c.refused {
 				t.Errorf("the run returns %v", err)
 			}
-			if l.DryRun && r.archive.retain.counts.pending.Load() != 1 {
-				t.Errorf("a dry run finds %d blocks, want 1", r.archive.retain.counts.pending.Load())
+			if n := r.metric("retention_pending_blocks"); l.DryRun && n != 1 {
+				t.Errorf("a dry run finds %v blocks, want 1", n)
 			}
 			if after := r.objects(); !maps.Equal(before, after) {
 				t.Errorf("the bucket has %v, want %v", after, before)
@@ -340,20 +360,20 @@ func TestBucketRetentionKilled(t *testing.T) {
 	for left := range 4 {
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
 			bucket := &dyingBucket{Bucket: objstore.NewInMemBucket(), left: left}
-			r := newRetainRig(t, bucket, BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour})
+			r := newRetainRig(t, bucket, history.BucketRetention{Age: 240 * time.Hour, Delay: 48 * time.Hour})
 			id := r.block(300*time.Hour, nil)
 			r.block(0, nil)
-			r.must(r.archive.retain.once(t.Context()))
+			r.must(r.archive.Retain(t.Context()))
 			r.later(49 * time.Hour)
-			if err := r.archive.retain.once(t.Context()); !errors.Is(err, errFlaky) {
+			if err := r.archive.Retain(t.Context()); !errors.Is(err, errFlaky) {
 				t.Fatalf("the run returns %v", err)
 			}
 			if block, mark := r.has(id); block != (left == 0) || !mark {
 				t.Errorf("after %d deletions: meta.json %v, mark %v", left, block, mark)
 			}
 			bucket.left = 100
-			r.archive.retain = newBucketRetainer(r.archive) // another process
-			r.must(r.archive.retain.once(t.Context()))
+			r.restart(func(*history.ArchiveOptions) {})
+			r.must(r.archive.Retain(t.Context()))
 			for object := range r.objects() {
 				if strings.HasPrefix(object, id.String()) {
 					t.Errorf("%s is left", object)
@@ -366,36 +386,35 @@ func TestBucketRetentionKilled(t *testing.T) {
 // TestBucketRetentionReaders runs queries while blocks of a bucket are marked and deleted: each returns all
 // samples that it returned before, until the gateway has dropped the block.
 func TestBucketRetentionReaders(t *testing.T) {
-	h := newHourglass(t, func(o *ArchiveOptions) {
+	h := newHourglass(t, func(o *history.ArchiveOptions) {
 		o.Interval, o.LocalAge = time.Minute, 2*time.Hour
-		o.Retention = BucketRetention{Age: 4 * time.Hour, Delay: 2 * time.Hour}
+		o.Retention = history.BucketRetention{Age: 4 * time.Hour, Delay: 2 * time.Hour}
 	})
 	for range 15 * 60 {
 		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 		h.round(time.Minute)
 	}
 	h.rolledUp(h.now)
-	h.must(h.archive.current().maintainOnce(t.Context()))
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
+	h.must(h.archive.Maintain(t.Context()))
+	h.must(h.archive.Ship(t.Context()))
 	h.must(h.rig.gateway.Sync(t.Context()))
-	h.archive.current().settled.Store(h.archive.current().writer.last)
-	h.must(h.archive.current().maintainOnce(t.Context())) // deletes local blocks
-	start := localdb.WholeStart(h.archive.current().db.Current())
+	h.must(h.archive.Maintain(t.Context())) // deletes local blocks
+	start := localdb.WholeStart(h.db())
 	blocks := len(h.rig.gateway.Blocks())
 	if blocks < 5 || start < h.now.Add(-6*time.Hour).UnixMilli() {
 		t.Fatalf("%d blocks in the bucket, local ones since %v", blocks, time.UnixMilli(start))
 	}
 	count := `count_over_time(tare_queries_total[15h])`
 	want := h.value(count, h.now)
-	h.must(h.archive.retain.once(t.Context()))
+	h.must(h.archive.Retain(t.Context()))
 	if got := h.value(count, h.now); got != want || want < 15*60 {
 		t.Errorf("with marks %v samples, want %v", got, want)
 	}
 	at := h.now
 	h.now = h.now.Add(3 * time.Hour)
-	h.must(h.archive.retain.once(t.Context()))
-	if n := h.archive.retain.counts.deleted.Load(); n < 3 {
-		t.Fatalf("%d blocks deleted", n)
+	h.must(h.archive.Retain(t.Context()))
+	if n := h.metric("retention_deleted_blocks_total"); n < 3 {
+		t.Fatalf("%v blocks deleted", n)
 	}
 	// The gateway has not synced: it still lists the blocks. A query is complete, or fails, or has a warning.
 	q, err := h.engine.NewInstantQuery(t.Context(), h.archive.Queryable(), nil, count, at)

@@ -1,10 +1,9 @@
-package history
+package history_test
 
 import (
 	"bytes"
 	"errors"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,38 +11,30 @@ import (
 
 	"github.com/thanos-io/objstore"
 
-	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/testrollup"
 	"github.com/taredb/tare/rollup"
 )
-
-// testStore returns a store of rollups without samples.
-func testStore(t *testing.T, dir string, bucket objstore.Bucket, now time.Time) *rollup.Store {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	state := localstate.Open(t.TempDir(), nil, log)
-	s := newShipper(bucket, t.TempDir(), nil, state, log)
-	s.pause = time.Nanosecond
-	r, err := rollup.OpenStore(rollup.StoreOptions{
-		Dir: dir, Labels: map[string]string{"instance": "gw-1"}, Age: 30 * 24 * time.Hour,
-		Upload: s.bytes, State: state, Now: func() time.Time { return now }, Log: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // TestRollupShip ships to a bucket whose every call may fail in both ways, and restarts the process in
 // between: in the end all rollups are in the bucket, complete, each under one name.
 func TestRollupShip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	bucketDir, dir := t.TempDir(), t.TempDir()
-	real := newRig(t, bucketDir, t.TempDir(), t.TempDir()).bucket
+	rig := newRig(t, t.TempDir(), t.TempDir(), t.TempDir())
+	real := rig.bucket
+	open := func(bucket objstore.Bucket) (*history.Archive, *rollup.Store) {
+		o := rig.options(newModel())
+		o.Bucket, o.Now, o.RollupAge, o.ReserveBytes = bucket, testrollup.Start, 30*24*time.Hour, 1<<20
+		archive, err := history.OpenArchive(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive.LimitCalls(time.Nanosecond, 0)
+		return archive, archive.Instances()[0].Rollups
+	}
 	want := make(map[string][]byte)
 	for round := range 12 {
-		flaky := &flakyBucket{Bucket: real, rand: rng, rate: 0.5}
-		r := testStore(t, dir, flaky, testrollup.Start())
+		archive, r := open(&flakyBucket{Bucket: real, rand: rng, rate: 0.5})
 		if round < 4 {
 			up := testrollup.Random(rng, testrollup.Start().Add(time.Duration(round)*time.Hour), 20)
 			if err := r.Write(up); err != nil {
@@ -65,8 +56,12 @@ func TestRollupShip(t *testing.T) {
 				t.Fatalf("%v is noted as shipped, and differs (%v)", n, err)
 			}
 		}
+		if err := archive.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r := testStore(t, dir, real, testrollup.Start())
+	archive, r := open(real)
+	defer func() { _ = archive.Close() }()
 	err := r.Work(t.Context(), nil, 0)
 	shipped := slices.DeleteFunc(r.List(func(rollup.Name) bool { return true }), func(n rollup.Name) bool { return !r.Shipped(n) })
 	if err != nil || len(shipped) != len(want) {

@@ -1,8 +1,8 @@
-package history
+package history_test
 
 import (
 	"context"
-	stdflag "flag" // the package has a function named flag
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/slab"
@@ -27,7 +28,7 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-var faultRounds = stdflag.Int("s3-fault-rounds", 1, "rounds of TestShipS3Faults and TestMove; from 2 each fault alone too")
+var faultRounds = flag.Int("s3-fault-rounds", 1, "rounds of TestShipS3Faults and TestMove; from 2 each fault alone too")
 
 // s3Bucket opens a bucket behind a proxy.
 func s3Bucket(t *testing.T, p *testbucket.Proxy) objstore.Bucket {
@@ -46,31 +47,17 @@ func s3Bucket(t *testing.T, p *testbucket.Proxy) objstore.Bucket {
 }
 
 // halfBlocks returns the errors of a server's blocks: those with a meta.json must be complete, byte for byte.
-func halfBlocks(t *testing.T, s *testbucket.Server, dir string, blocks []tsdb.BlockMeta) (whole int, wrong []string) {
-	t.Helper()
+func (r *shipRig) halfBlocks(s *testbucket.Server, blocks []tsdb.BlockMeta) (whole int, wrong []string) {
+	r.t.Helper()
 	for _, m := range blocks {
 		prefix := "tsdb/" + m.ULID.String() + "/"
 		if _, ok := s.Get(prefix + tsblock.MetaFile); !ok {
 			continue
 		}
 		whole++
-		files, err := blockFiles(filepath.Join(dir, m.ULID.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		meta, err := thanosMeta(filepath.Join(dir, m.ULID.String()), map[string]string{"instance": "gw-1"}, files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range append(files, blockFile{Name: tsblock.MetaFile}) {
-			want := meta
-			if f.Name != tsblock.MetaFile {
-				if want, err = os.ReadFile(filepath.Join(dir, m.ULID.String(), f.Name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got, _ := s.Get(prefix + f.Name); string(got) != string(want) {
-				wrong = append(wrong, prefix+f.Name)
+		for name, want := range r.objectsOf(m.ULID) {
+			if got, _ := s.Get(prefix + name); !sameObject(name, got, want) {
+				wrong = append(wrong, prefix+name)
 			}
 		}
 	}
@@ -86,7 +73,7 @@ func TestShipS3Faults(t *testing.T) {
 	server := testbucket.NewServer()
 	proxy := testbucket.StartProxy(t, seed, server, server.Get)
 	bucket := s3Bucket(t, proxy)
-	log := slog.New(slog.DiscardHandler)
+	r := newShipRig(t, dir)
 	rounds := []testbucket.Rules{{Kinds: testbucket.All, Rate: 0.3}}
 	for _, kind := range testbucket.All {
 		if *faultRounds > 1 && kind != testbucket.Lacks { // a shipper lists nothing
@@ -95,28 +82,28 @@ func TestShipS3Faults(t *testing.T) {
 	}
 	for _, rules := range rounds {
 		server.Delete("tsdb/")
-		if err := os.RemoveAll(filepath.Join(dir, shippedName)); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, shippedFile)); err != nil {
 			t.Fatal(err)
 		}
 		proxy.Break(rules)
 		for range 3 {
-			s := newShipper(bucket, dir, map[string]string{"instance": "gw-1"}, localstate.Open(dir, nil, log), log) // as after a restart
-			s.pause, s.limit = 0, 200*time.Millisecond
-			failed := s.ship(t.Context(), blocks)
-			whole, wrong := halfBlocks(t, server, dir, blocks)
+			r.open(bucket) // as after a restart
+			r.archive.LimitCalls(0, 200*time.Millisecond)
+			failed := r.archive.Ship(t.Context())
+			r.close()
+			whole, wrong := r.halfBlocks(server, blocks)
 			if len(wrong) > 0 || failed == nil && whole != len(blocks) {
 				t.Fatalf("%v: shipping returns %v, %d of %d blocks have a meta.json; different from the local files: %v", rules.Kinds, failed, whole, len(blocks), wrong)
 			}
-			if ids, err := readShipped(dir); err != nil || len(ids) > whole {
-				t.Fatalf("%v: %d blocks are recorded as shipped (%v), %d are", rules.Kinds, len(ids), err, whole)
+			if ids := readShipped(t, dir); len(ids) > whole {
+				t.Fatalf("%v: %d blocks are recorded as shipped, %d are", rules.Kinds, len(ids), whole)
 			}
 		}
 		proxy.Heal()
-		s := newShipper(bucket, dir, map[string]string{"instance": "gw-1"}, localstate.Open(dir, nil, log), log)
-		if err := s.ship(t.Context(), blocks); err != nil {
+		if _, err := r.shipOnce(bucket); err != nil {
 			t.Fatalf("after %v: %v", rules.Kinds, err)
 		}
-		if whole, wrong := halfBlocks(t, server, dir, blocks); whole != len(blocks) || len(wrong) > 0 {
+		if whole, wrong := r.halfBlocks(server, blocks); whole != len(blocks) || len(wrong) > 0 {
 			t.Errorf("after %v: %d of %d blocks, different: %v", rules.Kinds, whole, len(blocks), wrong)
 		}
 	}
@@ -148,11 +135,11 @@ func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass,
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close() })
-	h := newHourglass(t, func(o *ArchiveOptions) {
+	h := newHourglass(t, func(o *history.ArchiveOptions) {
 		o.Interval, o.LocalAge = time.Minute, 2*time.Hour
 		o.Bucket, o.Gateway = bucket, g
 	})
-	h.archive.current().shipper.pause, h.archive.current().shipper.limit = 0, limit
+	h.archive.LimitCalls(0, limit)
 	h.rig.gateway = g
 	return h, proxy, server
 }
@@ -187,7 +174,6 @@ func TestMove(t *testing.T) {
 		}
 		h.round(time.Minute)
 	}
-	h.archive.current().settled.Store(h.archive.current().writer.last)
 	h.rolledUp(h.now.Add(time.Hour)) // rollups need no further samples
 
 	type question struct {
@@ -231,29 +217,28 @@ func TestMove(t *testing.T) {
 		}
 		return failed
 	}
-	h.must(h.archive.current().maintainOnce(t.Context()))
+	h.must(h.archive.Maintain(t.Context()))
 	wrong("in blocks", false)
 	kinds := slices.DeleteFunc(slices.Clone(testbucket.All), func(f testbucket.Fault) bool { return f == testbucket.Flip || f == testbucket.Short }) // damaged blocks name no bucket
 	proxy.Break(testbucket.Rules{Kinds: kinds, Rate: 0.3})
 	failed, rounds := 0, 3**faultRounds
 	for range rounds {
-		_ = h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()) // it may fail
-		_ = h.rig.gateway.Sync(t.Context())                                                              // it may fail
-		h.archive.current().checkReplaced(t.Context())
-		h.must(h.archive.current().maintainOnce(t.Context())) // deletes local blocks that are served
+		_ = h.archive.Ship(t.Context())         // it may fail
+		_ = h.rig.gateway.Sync(t.Context())     // it may fail
+		h.must(h.archive.Maintain(t.Context())) // deletes local blocks that are served
 		failed += wrong("while shipping", true)
 	}
 	proxy.Heal()
-	h.archive.current().shipper.limit = time.Minute
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
+	h.archive.LimitCalls(0, time.Minute)
+	h.must(h.archive.Ship(t.Context()))
 	for h.rig.gateway.Sync(t.Context()) != nil {
 		if t.Context().Err() != nil {
 			t.Fatal("no sync goes through")
 		}
 	}
-	h.must(h.archive.current().maintainOnce(t.Context()))
+	h.must(h.archive.Maintain(t.Context()))
 	wrong("afterwards", false)
-	if start := localdb.WholeStart(h.archive.current().db.Current()); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
+	if start := localdb.WholeStart(h.db()); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
 		t.Errorf("local data begins at %v; the bucket serves %d blocks: nothing has moved", time.UnixMilli(start), len(h.rig.gateway.Blocks()))
 	}
 	t.Logf("%d of %d results failed; faults: %v", failed, rounds*len(questions), proxy.Done())
@@ -267,30 +252,39 @@ func TestUnlistedBlock(t *testing.T) {
 		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
 		h.round(time.Minute)
 	}
-	h.must(h.archive.current().maintainOnce(t.Context()))
-	h.must(h.archive.current().shipper.ship(t.Context(), h.archive.current().db.Current().BlockMetas()))
+	h.rolledUp(h.now.Add(time.Hour)) // rollups need no further samples
+	h.must(h.archive.Maintain(t.Context()))
+	h.must(h.archive.Ship(t.Context()))
+	blocks := h.db().BlockMetas()
+	old := blocks[:len(blocks)-1] // all of them are older than LocalAge
 	proxy.Break(testbucket.Rules{Kinds: []testbucket.Fault{testbucket.Lacks}, Rate: 1})
 	h.must(h.rig.gateway.Sync(t.Context()))
-	served := 0
-	for _, m := range h.archive.current().db.Current().BlockMetas() {
-		if got, want := h.archive.current().served(m.ULID), h.rig.gateway.Serves(noTenant, m.ULID); got != want {
-			t.Errorf("block %s may be deleted: %v; the gateway serves it: %v", m.ULID, got, want)
-		} else if want {
-			served++
+	h.must(h.archive.Maintain(t.Context()))
+	isLocal := func(id ulid.ULID) bool {
+		return slices.ContainsFunc(h.db().BlockMetas(), func(m tsdb.BlockMeta) bool { return m.ULID == id })
+	}
+	var unserved []ulid.ULID
+	for _, m := range old {
+		served := h.rig.gateway.Serves("", m.ULID)
+		if isLocal(m.ULID) == served {
+			t.Errorf("block %s is local: %v; the gateway serves it: %v", m.ULID, !served, served)
+		}
+		if !served {
+			unserved = append(unserved, m.ULID)
 		}
 	}
-	if n := len(h.archive.current().db.Current().BlockMetas()); served == n || served == 0 {
-		t.Errorf("%d of %d blocks are served", served, n)
+	if n := len(unserved); n == 0 || n == len(old) {
+		t.Fatalf("%d of %d blocks are not served", n, len(old))
 	}
 	proxy.Heal()
 	// A block deleted by a compactor need not be served under its id.
-	first := h.archive.current().db.Current().BlockMetas()[0].ULID
-	server.Delete("tsdb/" + first.String())
+	server.Delete("tsdb/" + unserved[0].String())
 	h.must(h.rig.gateway.Sync(t.Context()))
-	h.archive.current().checkReplaced(t.Context())
-	for _, m := range h.archive.current().db.Current().BlockMetas() {
-		if !h.archive.current().served(m.ULID) {
-			t.Errorf("block %s must be kept", m.ULID)
+	h.must(h.archive.Ship(t.Context()))
+	h.must(h.archive.Maintain(t.Context()))
+	for _, m := range old {
+		if isLocal(m.ULID) {
+			t.Errorf("block %s is still local", m.ULID)
 		}
 	}
 }

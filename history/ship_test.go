@@ -1,11 +1,16 @@
-package history
+package history_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +22,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
-	"github.com/thanos-io/objstore/providers/filesystem"
+	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/tsblock"
 )
 
 // makeBlocks writes n blocks to dir through a head, and returns them.
@@ -35,7 +42,7 @@ func makeBlocks(t *testing.T, dir string, n int) []tsdb.BlockMeta {
 	defer func() { _ = db.Close() }()
 	var h stmtstats.Histogram
 	l := stmtseries.NewLabeller(map[string]string{"instance": "gw-1"})
-	step := BlockRange / 8
+	step := history.BlockRange / 8
 	for i := range 8*n + 12 {
 		at := int64(i+1) * step.Milliseconds()
 		h.Record(time.Duration(i) * time.Millisecond)
@@ -67,17 +74,117 @@ func must(t *testing.T, app storage.AppenderV2, ls labels.Labels, at int64, v fl
 	}
 }
 
-func newTestShipper(t *testing.T, b *flakyBucket, dir string) *shipper {
+// shippedFile lists the blocks of a directory that were shipped.
+const shippedFile = "thanos.shipper.json"
+
+// readShipped returns the shipped blocks; none if there is no list.
+func readShipped(t *testing.T, dir string) []string {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	s := newShipper(b, dir, map[string]string{"instance": "gw-1"}, localstate.Open(dir, nil, log), log)
-	s.pause = 0
-	return s
+	text, err := os.ReadFile(filepath.Join(dir, shippedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Uploaded []string }
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Uploaded
 }
 
-// wantShipped compares every object of the bucket with the blocks.
-func wantShipped(t *testing.T, bucketDir, dir string, blocks []tsdb.BlockMeta) {
+// A shipRig is a directory with blocks, and archives over it, one after the other.
+type shipRig struct {
+	*rig
+	t       *testing.T
+	archive *history.Archive
+}
+
+func newShipRig(t *testing.T, dir string) *shipRig {
 	t.Helper()
+	return &shipRig{rig: newRig(t, t.TempDir(), dir, t.TempDir()), t: t}
+}
+
+// open opens an archive that ships to a bucket, as a process that starts does, without pauses.
+func (r *shipRig) open(bucket objstore.Bucket) {
+	r.t.Helper()
+	o := r.options(newModel())
+	o.Bucket, o.ReserveBytes = bucket, 1<<20
+	var err error
+	if r.archive, err = history.OpenArchive(o); err != nil {
+		r.t.Fatal(err)
+	}
+	r.archive.LimitCalls(0, 0)
+}
+
+// close closes the archive, and returns how many blocks it has shipped.
+func (r *shipRig) close() float64 {
+	r.t.Helper()
+	n := archiveMetric(r.t, r.archive, "blocks_shipped_total")
+	if err := r.archive.Close(); err != nil {
+		r.t.Error(err)
+	}
+	return n
+}
+
+// shipOnce ships by an archive that is opened and closed, and returns how many blocks.
+func (r *shipRig) shipOnce(bucket objstore.Bucket) (float64, error) {
+	r.t.Helper()
+	r.open(bucket)
+	err := r.archive.Ship(r.t.Context())
+	return r.close(), err
+}
+
+// objectsOf returns the objects of a local block in a bucket, by name below the block's.
+func (r *shipRig) objectsOf(id ulid.ULID) map[string][]byte {
+	r.t.Helper()
+	objects := make(map[string][]byte)
+	var files []map[string]any
+	for _, pattern := range []string{"chunks/*", "index", tsblock.MetaFile} {
+		names, err := fs.Glob(os.DirFS(filepath.Join(r.dir, id.String())), pattern)
+		if err != nil || len(names) == 0 {
+			r.t.Fatalf("block %s has no %s (%v)", id, pattern, err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(r.dir, id.String(), name))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			objects[name] = text
+			file := map[string]any{"rel_path": name}
+			if name != tsblock.MetaFile {
+				file["size_bytes"] = len(text)
+			}
+			files = append(files, file)
+		}
+	}
+	var meta map[string]any
+	err := json.Unmarshal(objects[tsblock.MetaFile], &meta)
+	if err == nil {
+		meta["thanos"] = map[string]any{
+			"version": 1, "labels": r.options(nil).Labels, "downsample": map[string]any{"resolution": 0}, "source": "tare", "files": files,
+		}
+		objects[tsblock.MetaFile], err = json.Marshal(meta)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return objects
+}
+
+// sameObject reports whether an object has the given text, or JSON with the same content.
+func sameObject(name string, got, want []byte) bool {
+	if name != tsblock.MetaFile {
+		return bytes.Equal(got, want)
+	}
+	var a, b any
+	return json.Unmarshal(got, &a) == nil && json.Unmarshal(want, &b) == nil && reflect.DeepEqual(a, b)
+}
+
+// wantShipped compares every object of a bucket with the blocks.
+func (r *shipRig) wantShipped(bucketDir string, blocks []tsdb.BlockMeta) {
+	r.t.Helper()
 	var got, want []string
 	err := filepath.WalkDir(bucketDir, func(name string, e os.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
@@ -87,71 +194,47 @@ func wantShipped(t *testing.T, bucketDir, dir string, blocks []tsdb.BlockMeta) {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	for _, m := range blocks {
-		local := filepath.Join(dir, m.ULID.String())
-		files, err := blockFiles(local)
-		if err != nil {
-			t.Fatal(err)
-		}
-		meta, err := thanosMeta(local, map[string]string{"instance": "gw-1"}, files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range append(files, blockFile{Name: "meta.json"}) {
-			want = append(want, filepath.Join(m.ULID.String(), f.Name))
-			text, err := os.ReadFile(filepath.Join(bucketDir, m.ULID.String(), f.Name))
+		for name, original := range r.objectsOf(m.ULID) {
+			want = append(want, filepath.Join(m.ULID.String(), name))
+			text, err := os.ReadFile(filepath.Join(bucketDir, m.ULID.String(), name))
 			if err != nil {
-				t.Fatal(err)
+				r.t.Fatal(err)
 			}
-			original := meta
-			if f.Name != "meta.json" {
-				if original, err = os.ReadFile(filepath.Join(local, f.Name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if string(text) != string(original) {
-				t.Errorf("%s/%s differs from the block's", m.ULID, f.Name)
+			if !sameObject(name, text, original) {
+				r.t.Errorf("%s/%s differs from the block's", m.ULID, name)
 			}
 		}
 	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("the bucket has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		r.t.Errorf("the bucket has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	ids, err := readShipped(dir)
-	if err != nil || len(ids) != len(blocks) {
-		t.Errorf("%d blocks are noted as shipped (%v), want %d", len(ids), err, len(blocks))
+	if ids := readShipped(r.t, r.dir); len(ids) != len(blocks) {
+		r.t.Errorf("%d blocks are noted as shipped, want %d", len(ids), len(blocks))
 	}
 }
 
 // TestShipCrash stops the process at each call to the bucket, which takes effect without a response, and
 // continues with a new one: each block is shipped completely and once.
 func TestShipCrash(t *testing.T) {
-	dir := t.TempDir()
-	blocks := makeBlocks(t, dir, 2)
+	made := t.TempDir()
+	blocks := makeBlocks(t, made, 2)
 	for dead := 1; ; dead++ {
-		bucketDir := t.TempDir()
-		if err := os.RemoveAll(filepath.Join(dir, shippedName)); err != nil {
-			t.Fatal(err)
-		}
-		plain, err := filesystem.NewBucket(bucketDir)
+		r := newShipRig(t, copyOf(t, made))
+		first, died := r.shipOnce(&flakyBucket{Bucket: r.bucket, dead: dead})
+		second, err := r.shipOnce(r.bucket)
 		if err != nil {
-			t.Fatal(err)
-		}
-		first := newTestShipper(t, &flakyBucket{Bucket: plain, dead: dead}, dir)
-		died := first.ship(t.Context(), blocks) != nil
-		second := newTestShipper(t, &flakyBucket{Bucket: plain}, dir)
-		if err := second.ship(t.Context(), blocks); err != nil {
 			t.Fatalf("after a crash at call %d: %v", dead, err)
 		}
-		wantShipped(t, bucketDir, dir, blocks)
-		if n := first.counts.blocks + second.counts.blocks; n > uint64(len(blocks)) {
-			t.Errorf("crash at call %d: %d blocks were shipped, there are %d", dead, n, len(blocks))
+		r.wantShipped(r.bucketDir, blocks)
+		if n := first + second; n > float64(len(blocks)) {
+			t.Errorf("crash at call %d: %v blocks were shipped, there are %d", dead, n, len(blocks))
 		}
-		if !died {
+		if died == nil {
 			if dead < 10 {
 				t.Errorf("shipping took %d calls", dead)
 			}
@@ -160,38 +243,42 @@ func TestShipCrash(t *testing.T) {
 	}
 }
 
+// copyOf returns a copy of a directory.
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 // TestShipFlaky ships to a bucket whose every call may fail, with, without or with partial effect.
 func TestShipFlaky(t *testing.T) {
-	dir := t.TempDir()
-	blocks := makeBlocks(t, dir, 3)
+	made := t.TempDir()
+	blocks := makeBlocks(t, made, 3)
 	for seed := range uint64(12) {
-		bucketDir := t.TempDir()
-		if err := os.RemoveAll(filepath.Join(dir, shippedName)); err != nil {
-			t.Fatal(err)
-		}
-		plain, err := filesystem.NewBucket(bucketDir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := &flakyBucket{Bucket: plain, rand: rand.New(rand.NewPCG(seed, 1)), rate: 0.4}
+		r := newShipRig(t, copyOf(t, made))
+		b := &flakyBucket{Bucket: r.bucket, rand: rand.New(rand.NewPCG(seed, 1)), rate: 0.4}
 		tries := 0
 		for {
-			s := newTestShipper(t, b, dir) // as after a restart
-			if err = s.ship(t.Context(), blocks); err == nil {
+			_, err := r.shipOnce(b) // as after a restart
+			if err == nil {
 				break
 			}
 			// A block that can be read is complete.
 			for _, m := range blocks {
-				if there, _ := newTestShipper(t, &flakyBucket{Bucket: plain}, dir).isThere(t.Context(), m.ULID); there {
-					if files, err := blockFiles(filepath.Join(dir, m.ULID.String())); err != nil {
-						t.Fatal(err)
-					} else {
-						for _, f := range files {
-							info, err := os.Stat(filepath.Join(bucketDir, m.ULID.String(), f.Name))
-							if err != nil || info.Size() != f.Bytes {
-								t.Errorf("seed %d: meta.json is there, and %s is not whole: %v", seed, f.Name, err)
-							}
-						}
+				text, err := os.ReadFile(filepath.Join(r.bucketDir, m.ULID.String(), tsblock.MetaFile))
+				if err != nil {
+					continue
+				}
+				if meta, err := tsblock.ParseMeta(text); err != nil || meta.Thanos.Labels == nil {
+					continue // it is there in part
+				}
+				for name, want := range r.objectsOf(m.ULID) {
+					got, err := os.ReadFile(filepath.Join(r.bucketDir, m.ULID.String(), name))
+					if err != nil || !sameObject(name, got, want) {
+						t.Errorf("seed %d: meta.json is there, and %s is not whole: %v", seed, name, err)
 					}
 				}
 			}
@@ -199,42 +286,41 @@ func TestShipFlaky(t *testing.T) {
 				t.Fatalf("seed %d: never shipped: %v", seed, err)
 			}
 		}
-		wantShipped(t, bucketDir, dir, blocks)
+		r.wantShipped(r.bucketDir, blocks)
 	}
 }
 
 // TestShipOnce checks that blocks that a compactor has replaced are not shipped again.
 func TestShipOnce(t *testing.T) {
-	dir, bucketDir := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
 	blocks := makeBlocks(t, dir, 2)
-	plain, err := filesystem.NewBucket(bucketDir)
-	if err != nil {
+	r := newShipRig(t, dir)
+	if _, err := r.shipOnce(r.bucket); err != nil {
 		t.Fatal(err)
 	}
-	if err := newTestShipper(t, &flakyBucket{Bucket: plain}, dir).ship(t.Context(), blocks); err != nil {
-		t.Fatal(err)
-	}
-	gone := filepath.Join(bucketDir, blocks[0].ULID.String())
+	gone := filepath.Join(r.bucketDir, blocks[0].ULID.String())
 	if err := os.RemoveAll(gone); err != nil {
 		t.Fatal(err)
 	}
-	s := newTestShipper(t, &flakyBucket{Bucket: plain}, dir)
-	if err := s.ship(t.Context(), blocks); err != nil {
+	n, err := r.shipOnce(r.bucket)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(gone); err == nil || s.counts.blocks != 0 {
-		t.Errorf("a block that was removed from the bucket is shipped again (%d)", s.counts.blocks)
+	if _, err := os.Stat(gone); err == nil || n != 0 {
+		t.Errorf("a block that was removed from the bucket is shipped again (%v)", n)
 	}
 
 	// If the record is damaged, the bucket is queried, and its objects are not sent again.
-	if err := os.WriteFile(filepath.Join(dir, shippedName), []byte(`{"version":1,"upl`), 0o600); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, blocks[0].ULID.String())); err != nil {
 		t.Fatal(err)
 	}
-	s = newTestShipper(t, &flakyBucket{Bucket: plain}, dir)
-	if err := s.ship(t.Context(), blocks[1:]); err != nil || s.counts.blocks != 0 {
-		t.Errorf("with a damaged note: %v, %d blocks sent", err, s.counts.blocks)
+	if err := os.WriteFile(filepath.Join(dir, shippedFile), []byte(`{"version":1,"upl`), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if aside, err := filepath.Glob(filepath.Join(dir, localstate.AsideName, "*", shippedName)); err != nil || len(aside) != 1 {
+	if n, err := r.shipOnce(r.bucket); err != nil || n != 0 {
+		t.Errorf("with a damaged note: %v, %v blocks sent", err, n)
+	}
+	if aside, err := filepath.Glob(filepath.Join(dir, localstate.AsideName, "*", shippedFile)); err != nil || len(aside) != 1 {
 		t.Errorf("set aside: %v (%v)", aside, err)
 	}
 }
@@ -243,17 +329,15 @@ func TestShipOnce(t *testing.T) {
 func TestShipEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		blocks := makeBlocks(t, dir, 1)
-		plain, err := filesystem.NewBucket(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := newTestShipper(t, &flakyBucket{Bucket: plain, rand: rand.New(rand.NewPCG(1, 1)), rate: 1}, dir)
-		s.pause = time.Hour
+		makeBlocks(t, dir, 1)
+		r := newShipRig(t, dir)
+		r.open(&flakyBucket{Bucket: r.bucket, rand: rand.New(rand.NewPCG(1, 1)), rate: 1})
+		r.archive.LimitCalls(time.Hour, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
-		if err := s.ship(ctx, blocks); err == nil {
+		if err := r.archive.Ship(ctx); err == nil {
 			t.Error("shipped to a bucket that fails")
 		}
+		r.close()
 	})
 }

@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"encoding/binary"
@@ -8,9 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser"
-
+	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -21,7 +19,7 @@ import (
 func TestSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := func(dir string) *stmtstats.Table {
-			table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: 3 * batchKeys, Dir: dir, Turnover: 10 * time.Minute, Slog: slog.New(slog.DiscardHandler)})
+			table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: 3 * history.CommitKeys, Dir: dir, Turnover: 10 * time.Minute, Slog: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,12 +27,8 @@ func TestSpread(t *testing.T) {
 		}
 		tableDir := t.TempDir()
 		table := open(tableDir)
-		d := &day{
-			t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir()),
-			engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})}),
-			source: table,
-		}
-		defer func() { _ = d.engine.Close() }()
+		d := newDay(t)
+		d.source = table
 		d.start()
 		r := rand.New(rand.NewPCG(3, 4))
 		var calls uint64
