@@ -200,7 +200,7 @@ func TestRetention(t *testing.T) {
 // TestClaim checks that a directory with another instance's series is refused, and that a known one is
 // accepted.
 func TestClaim(t *testing.T) {
-	r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"), t.TempDir())
+	r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"))
 	if got, err := history.ReadLabels(r.dir); got != nil || err != nil {
 		t.Errorf("a new directory has the labels %v (%v)", got, err)
 	}

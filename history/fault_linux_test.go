@@ -16,26 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/tsblock"
 )
-
-// smallDisk mounts a file system of the given size for the test.
-func smallDisk(t *testing.T, bytes int) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small tmpfs requires root")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
-		t.Skipf("no small tmpfs: mount %s: %v", dir, err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // fill writes a file until the disk is full; free removes it.
 func fill(t *testing.T, dir string) (free func()) {
@@ -69,7 +52,7 @@ type diskRig struct {
 }
 
 func newDiskRig(t *testing.T, megabytes int) *diskRig {
-	d := &diskRig{root: smallDisk(t, megabytes<<20), rounds: make(map[int]int)}
+	d := &diskRig{root: testdir.Small(t, megabytes<<20), rounds: make(map[int]int)}
 	d.hourglass = newHourglass(t, func(o *history.ArchiveOptions) {
 		d.source = &faultySource{model: o.Source.(*model), visits: 5}
 		o.Source, o.Dir, o.ReserveBytes = d.source, filepath.Join(d.root, "series"), 1<<20
@@ -347,7 +330,7 @@ func TestChunkWriteFails(t *testing.T) {
 // TestFaultsVersion opens a file without a version, which is read, and one of a later version, which is set aside.
 func TestFaultsVersion(t *testing.T) {
 	for version, want := range map[string]float64{"": 5, `"version":1,`: 5, `"version":2,`: 0} {
-		r := newRig(t, t.TempDir(), t.TempDir(), t.TempDir())
+		r := newRig(t, t.TempDir(), t.TempDir())
 		text := fmt.Appendf(nil, "%-*s", 16<<10, "{"+version+`"lostSeconds":5,"ranges":[]}`) // it has a fixed size
 		if err := os.WriteFile(filepath.Join(r.dir, "faults.json"), text, 0o600); err != nil {
 			t.Fatal(err)

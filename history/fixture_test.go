@@ -16,16 +16,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
-	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
 	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
 )
 
 // A rig has the environment of an archive.
@@ -36,36 +33,16 @@ type rig struct {
 	gateway   *storegateway.Gateway
 }
 
-func newRig(t testing.TB, bucketDir, dir, index string) *rig {
+func newRig(t testing.TB, bucketDir, dir string) *rig {
 	t.Helper()
-	return newRigOf(t, bucketDir, dir, index, slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}))
+	return newRigOf(t, bucketDir, dir, teststore.ForHistory)
 }
 
-func newRigOf(t testing.TB, bucketDir, dir, index string, gate *slab.Gate) *rig {
+// newRigOf is newRig with other options of the gateway.
+func newRigOf(t testing.TB, bucketDir, dir string, change func(*storegateway.Options)) *rig {
 	t.Helper()
-	bucket, err := filesystem.NewBucket(bucketDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := storegateway.New(storegateway.Options{
-		Options: blocksync.Options{
-			Bucket:      bucket,
-			LocalBucket: bucketDir,
-			Layout:      blocksync.LayoutThanos,
-			DataDir:     index,
-			Cache:       tsblock.NewCache(8 << 20),
-			Pool:        slab.NewPool(slab.PoolOptions{}),
-			Log:         slog.New(slog.DiscardHandler),
-
-			SyncInterval: 10 * time.Minute, // each reads the whole bucket
-		},
-		Gate: gate,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close() })
-	return &rig{dir: dir, bucketDir: bucketDir, bucket: bucket, gateway: g}
+	bucket, gateway := teststore.OverDir(t, bucketDir, change)
+	return &rig{dir: dir, bucketDir: bucketDir, bucket: bucket, gateway: gateway}
 }
 
 func (r *rig) options(source history.Source) history.ArchiveOptions {
@@ -109,7 +86,7 @@ func newDay(t *testing.T) *day {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})})
 	t.Cleanup(func() { _ = engine.Close() })
-	return &day{t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir(), t.TempDir()), engine: engine}
+	return &day{t: t, model: newModel(), rig: newRig(t, t.TempDir(), t.TempDir()), engine: engine}
 }
 
 func (d *day) start() {

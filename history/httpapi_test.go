@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -19,7 +20,10 @@ import (
 func TestLightRequests(t *testing.T) {
 	const perQuery, light = 16 << 20, 4 << 20
 	gate := slab.NewGate(slab.GateOptions{Bytes: 2*perQuery + light, PerQuery: perQuery, Light: light})
-	r := newRigOf(t, t.TempDir(), t.TempDir(), t.TempDir(), gate)
+	r := newRigOf(t, t.TempDir(), t.TempDir(), func(o *storegateway.Options) {
+		teststore.ForHistory(o)
+		o.Gate = gate
+	})
 	if err := r.gateway.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

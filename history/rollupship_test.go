@@ -20,7 +20,7 @@ import (
 // between: in the end all rollups are in the bucket, complete, each under one name.
 func TestRollupShip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	rig := newRig(t, t.TempDir(), t.TempDir(), t.TempDir())
+	rig := newRig(t, t.TempDir(), t.TempDir())
 	real := rig.bucket
 	open := func(bucket objstore.Bucket) (*history.Archive, *rollup.Store) {
 		o := rig.options(newModel())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,9 +20,7 @@ import (
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/storegateway/bucketurl"
 	"github.com/taredb/tare/tsblock"
 )
@@ -117,24 +114,10 @@ func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass,
 	server := testbucket.NewServer()
 	proxy := testbucket.StartProxy(t, seed, server, server.Get)
 	bucket := s3Bucket(t, proxy)
-	g, err := storegateway.New(storegateway.Options{
-		Options: blocksync.Options{
-			Bucket:      bucket,
-			PlainBucket: true,
-			Layout:      blocksync.LayoutThanos,
-			DataDir:     t.TempDir(),
-			CallTimeout: limit,
-			CallTries:   2,
-			Cache:       tsblock.NewCache(256 << 10),
-			Pool:        slab.NewPool(slab.PoolOptions{}),
-			Log:         slog.New(slog.DiscardHandler),
-		},
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close() })
+	o := teststore.Options(t, bucket)
+	teststore.ForHistory(&o)
+	o.PlainBucket, o.CallTimeout, o.CallTries, o.Cache = true, limit, 2, tsblock.NewCache(256<<10)
+	g := teststore.New(t, o)
 	h := newHourglass(t, func(o *history.ArchiveOptions) {
 		o.Interval, o.LocalAge = time.Minute, 2*time.Hour
 		o.Bucket, o.Gateway = bucket, g

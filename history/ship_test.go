@@ -103,7 +103,7 @@ type shipRig struct {
 
 func newShipRig(t *testing.T, dir string) *shipRig {
 	t.Helper()
-	return &shipRig{rig: newRig(t, t.TempDir(), dir, t.TempDir()), t: t}
+	return &shipRig{rig: newRig(t, t.TempDir(), dir), t: t}
 }
 
 // open opens an archive that ships to a bucket, as a process that starts does, without pauses.

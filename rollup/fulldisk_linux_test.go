@@ -3,7 +3,6 @@ package rollup_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/internal/testrollup"
 	"github.com/taredb/tare/rollup"
 )
@@ -37,9 +37,6 @@ func (s source) Derive(_ context.Context, start time.Time, _ int64, _ rollup.Car
 // TestFullDisk derives the hours of 100,000 digests on a disk with space for half of one hour. No partial file uses up the space
 // left, and no later hour is derived. Once there is space, all hours equal those derived without the failure.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small tmpfs requires root")
-	}
 	rows := 100_000
 	if testing.Short() {
 		rows = 5000
@@ -50,15 +47,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	bytes := len(testrollup.Encode(t, first))
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", 5*bytes)); err != nil {
-		t.Skipf("no small tmpfs: mount %s: %v", disk, err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	disk := testdir.Small(t, 5*bytes)
 	filler := filepath.Join(disk, "filler")
 	if err := os.WriteFile(filler, make([]byte, 9*bytes/2), 0o600); err != nil {
 		t.Fatal(err)

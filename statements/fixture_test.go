@@ -15,16 +15,12 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
 )
 
 // A rig is a table and the consecutive archives that write it, as after restarts and kills.
@@ -54,28 +50,10 @@ func newRigIn(t testing.TB, bucketDir, name string, digests int) *rig {
 	now := func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	r.table = openTable(t, stmtstats.Options{MaxDigests: digests, Bytes: int64(digests+1000) << 12, Now: now})
 	t.Cleanup(func() { _ = r.table.Close() })
-	bucket, err := filesystem.NewBucket(bucketDir)
-	r.must(err)
-	quiet := slog.New(slog.DiscardHandler)
-	gateway, err := storegateway.New(storegateway.Options{
-		Options: blocksync.Options{
-			Bucket:      bucket,
-			LocalBucket: bucketDir,
-			Layout:      blocksync.LayoutThanos,
-			DataDir:     t.TempDir(),
-			Cache:       tsblock.NewCache(8 << 20),
-			Pool:        slab.NewPool(slab.PoolOptions{}),
-			Log:         quiet,
-
-			SyncInterval: 10 * time.Minute, // each reads the whole bucket
-		},
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
-	})
-	r.must(err)
-	t.Cleanup(func() { _ = gateway.Close() })
+	bucket, gateway := teststore.OverDir(t, bucketDir, teststore.ForHistory)
 	r.options = history.ArchiveOptions{
 		Source: source{r.table, r}, Dir: t.TempDir(), Labels: map[string]string{history.InstanceLabel: name, "cluster": "eu"},
-		Bucket: bucket, Gateway: gateway, Interval: time.Minute, LocalAge: 5 * time.Hour, Now: now, Log: quiet,
+		Bucket: bucket, Gateway: gateway, Interval: time.Minute, LocalAge: 5 * time.Hour, Now: now, Log: slog.New(slog.DiscardHandler),
 	}
 	r.engine = promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})})
 	t.Cleanup(func() { _ = r.engine.Close() })

@@ -11,18 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thanos-io/objstore/providers/filesystem"
-
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
 )
 
 // maxPageBytes bounds a page, uncompressed: the server does not compress.
@@ -73,19 +68,8 @@ func sevenDays(b *testing.B, digests int) (reader *statements.ArchiveReader, now
 	table, err := stmtstats.OpenTable(stmtstats.Options{MaxDigests: digests, Bytes: int64(digests+1000) << 12, Now: clock})
 	must(err)
 	b.Cleanup(func() { _ = table.Close() })
-	dir := b.TempDir()
-	bucket, err := filesystem.NewBucket(dir)
-	must(err)
+	bucket, gateway := teststore.OverDir(b, b.TempDir(), teststore.ForHistory)
 	quiet := slog.New(slog.DiscardHandler)
-	gateway, err := storegateway.New(storegateway.Options{
-		Options: blocksync.Options{
-			Bucket: bucket, LocalBucket: dir, Layout: blocksync.LayoutThanos, DataDir: b.TempDir(),
-			Cache: tsblock.NewCache(8 << 20), Pool: slab.NewPool(slab.PoolOptions{}), Log: quiet,
-		},
-		Gate: slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20}),
-	})
-	must(err)
-	b.Cleanup(func() { _ = gateway.Close() })
 	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: table, Dir: b.TempDir(), Labels: map[string]string{history.InstanceLabel: "gw-1"},
 		Bucket: bucket, Gateway: gateway, Interval: time.Minute, LocalAge: 5 * time.Hour, Now: clock, Log: quiet,

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/thanos-io/objstore"
 
@@ -57,8 +58,9 @@ func New(tb testing.TB, o storegateway.Options) *storegateway.Gateway {
 	return g
 }
 
-// Open returns a gateway that has synced with a directory of blocks. change, if not nil, changes its options.
-func Open(tb testing.TB, dir string, change func(*storegateway.Options)) *storegateway.Gateway {
+// OverDir returns the bucket in a directory and a gateway over it that has not synced. change, if not nil,
+// changes the options of the gateway.
+func OverDir(tb testing.TB, dir string, change func(*storegateway.Options)) (objstore.Bucket, *storegateway.Gateway) {
 	tb.Helper()
 	url, err := bucketurl.Parse("file://" + dir)
 	if err != nil {
@@ -73,7 +75,20 @@ func Open(tb testing.TB, dir string, change func(*storegateway.Options)) *storeg
 	if change != nil {
 		change(&o)
 	}
-	g := New(tb, o)
+	return bucket, New(tb, o)
+}
+
+// ForHistory are options of OverDir: the gateway of an archive.
+func ForHistory(o *storegateway.Options) {
+	o.Layout, o.Cache = blocksync.LayoutThanos, tsblock.NewCache(8<<20)
+	o.SyncInterval = 10 * time.Minute // each reads the whole bucket
+	o.Gate = slab.NewGate(slab.GateOptions{Bytes: 256 << 20, PerQuery: 64 << 20})
+}
+
+// Open returns a gateway that has synced with a directory of blocks. change, if not nil, changes its options.
+func Open(tb testing.TB, dir string, change func(*storegateway.Options)) *storegateway.Gateway {
+	tb.Helper()
+	_, g := OverDir(tb, dir, change)
 	if err := g.Sync(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

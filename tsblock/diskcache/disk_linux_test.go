@@ -11,25 +11,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// smallDisk mounts a tmpfs.
-func smallDisk(t *testing.T, options string) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a small tmpfs requires root")
-	}
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, options); err != nil {
-		t.Skipf("no small tmpfs: mount %s: %v", disk, err)
-	}
-	t.Cleanup(func() { must(t, unix.Unmount(disk, unix.MNT_DETACH)) })
-	return disk
-}
+	"github.com/taredb/tare/internal/testdir"
+)
 
 // TestFullDisk fills a real disk, before the cache is opened or while it stores pages, and frees it.
 func TestFullDisk(t *testing.T) {
-	disk := smallDisk(t, "size=2m")
+	disk := testdir.Small(t, 2<<20)
 	var log logBuffer
 	var now atomic.Int64
 	o := Options{Dir: filepath.Join(disk, "cache"), Bytes: 4 << 20, Log: log.logger(), Now: func() time.Time { return time.Unix(now.Load(), 0) }}
@@ -55,7 +43,7 @@ func TestFullDisk(t *testing.T) {
 func TestOpenOnFailedDisk(t *testing.T) {
 	for _, how := range []string{"full", "read-only"} {
 		t.Run(how, func(t *testing.T) {
-			disk := smallDisk(t, "size=64k")
+			disk := testdir.Small(t, 64<<10)
 			if how == "full" {
 				err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 1<<20), 0o600)
 				if !errors.Is(err, syscall.ENOSPC) {
