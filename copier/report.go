@@ -57,3 +57,41 @@ func (r *Report) Unverified() (compared, of int, incomplete bool) {
 	}
 	return compared, of, incomplete
 }
+
+// report returns the report of a run that has succeeded.
+func (r *run) report() *Report {
+	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied, Objects: r.objects, Accounts: r.accounts}
+	if report.NotCopied == nil {
+		report.NotCopied = []telemetry.NotCopied{}
+	}
+	if r.cut != nil {
+		report.Cutover = r.cut.Report()
+	}
+	if r.snapshot == nil { // clients were switched before this run
+		return report
+	}
+	report.Snapshot, report.Position = r.snapshot.How(), r.snapshot.Position()
+	if s := r.pacer.Status(); len(s.Limits) > 0 {
+		report.Throttle = &s
+	}
+	if r.follower != nil {
+		report.Follow = r.follower.Report()
+	}
+	for i, t := range r.tables {
+		tr := TableReport{
+			Source: t.Spec.Source(), Target: t.Spec.Target(), Rows: r.rows[i],
+			Chunks: r.machine.tables[i].chunks, Before: r.before[i], Indexes: []string{},
+		}
+		for _, x := range t.State.Indexes {
+			tr.Indexes = append(tr.Indexes, string(x))
+		}
+		switch {
+		case i < len(r.verified):
+			tr.Verify = r.verified[i]
+		case r.o.Verify: // the copy was already finished when this run started
+			tr.Verify = &verify.Report{Of: tr.Chunks, Different: []verify.ChunkMismatch{}}
+		}
+		report.Tables = append(report.Tables, tr)
+	}
+	return report
+}

@@ -145,50 +145,61 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	if r.cut.Past() {
-		if err := r.cut.Finish(ctx); err != nil {
-			return nil, err
-		}
-		return r.report(), nil
+		err = r.cut.Finish(ctx)
+	} else {
+		err = r.transfer(ctx, fail)
 	}
-	r.setPhase(telemetry.RunCopying)
-	if err := r.copyKept(ctx, fail); err != nil {
-		return nil, err
-	}
-	if r.o.Follow {
-		if err := r.followChanges(ctx); err != nil {
-			return nil, r.schemaStopped(ctx, err)
-		}
-		if !r.handedOver() { // otherwise they were checked under the locks
-			if err := r.checkLookups(ctx); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if r.o.Swap != nil { // the targets have other names now
-		return r.report(), nil
-	}
-	if err := r.addKeys(ctx); err != nil {
-		return nil, err
-	}
-	if !r.cut.Past() && !r.handedOver() { // a cutover has raised them during the pause
-		if err := r.raiseCounters(ctx); err != nil {
-			return nil, err
-		}
-		if err := r.createLast(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if r.o.Verify && !r.o.Follow {
-		r.setPhase(telemetry.RunVerifying)
-		var err error
-		if r.verified, err = verify.Once(ctx, r.verifyOptions()); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.sameObjects(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return r.report(), nil
+}
+
+// transfer copies the rows, follows their changes, and completes the targets.
+func (r *run) transfer(ctx context.Context, fail func(error)) error {
+	r.setPhase(telemetry.RunCopying)
+	if err := r.copyKept(ctx, fail); err != nil {
+		return err
+	}
+	if err := r.followToEnd(ctx); err != nil {
+		return err
+	}
+	if r.o.Swap != nil { // the targets have other names now
+		return nil
+	}
+	return inOrder(ctx, r.addKeys, r.completeSchemas, r.verifyCopied, r.sameObjects)
+}
+
+// followToEnd follows the changes until following ends, if the options request it.
+func (r *run) followToEnd(ctx context.Context) error {
+	if !r.o.Follow {
+		return nil
+	}
+	if err := r.followChanges(ctx); err != nil {
+		return r.schemaStopped(ctx, err)
+	}
+	if r.handedOver() { // the lookups were checked under the locks
+		return nil
+	}
+	return r.checkLookups(ctx)
+}
+
+// completeSchemas raises the counters and sequences and creates the triggers, unless a cutover did so during the pause.
+func (r *run) completeSchemas(ctx context.Context) error {
+	if r.cut.Past() || r.handedOver() {
+		return nil
+	}
+	return inOrder(ctx, r.raiseCounters, r.createLast)
+}
+
+// verifyCopied compares the rows of a copy that has not followed changes, if the options request it.
+func (r *run) verifyCopied(ctx context.Context) (err error) {
+	if !r.o.Verify || r.o.Follow {
+		return nil
+	}
+	r.setPhase(telemetry.RunVerifying)
+	r.verified, err = verify.Once(ctx, r.verifyOptions())
+	return err
 }
 
 // A run is one attempt at a copy.
@@ -540,43 +551,6 @@ func (r *run) notify(event func(*machine)) {
 	defer r.mu.Unlock()
 	event(r.machine)
 	r.changed.Broadcast()
-}
-
-func (r *run) report() *Report {
-	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied, Objects: r.objects, Accounts: r.accounts}
-	if report.NotCopied == nil {
-		report.NotCopied = []telemetry.NotCopied{}
-	}
-	if r.cut != nil {
-		report.Cutover = r.cut.Report()
-	}
-	if r.snapshot == nil { // clients were switched before this run
-		return report
-	}
-	report.Snapshot, report.Position = r.snapshot.How(), r.snapshot.Position()
-	if s := r.pacer.Status(); len(s.Limits) > 0 {
-		report.Throttle = &s
-	}
-	if r.follower != nil {
-		report.Follow = r.follower.Report()
-	}
-	for i, t := range r.tables {
-		tr := TableReport{
-			Source: t.Spec.Source(), Target: t.Spec.Target(), Rows: r.rows[i],
-			Chunks: r.machine.tables[i].chunks, Before: r.before[i], Indexes: []string{},
-		}
-		for _, x := range t.State.Indexes {
-			tr.Indexes = append(tr.Indexes, string(x))
-		}
-		switch {
-		case i < len(r.verified):
-			tr.Verify = r.verified[i]
-		case r.o.Verify: // the copy was already finished when this run started
-			tr.Verify = &verify.Report{Of: tr.Chunks, Different: []verify.ChunkMismatch{}}
-		}
-		report.Tables = append(report.Tables, tr)
-	}
-	return report
 }
 
 // boundRows finds the last keys of the tables that are still to be copied.

@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -265,18 +266,17 @@ func (s *Split) Status() telemetry.Status {
 	return mergeStatus(parts, s.merges)
 }
 
+// mergeStatus returns the status of all parts together: see Split.Status. ofSources: the parts have several sources and
+// one target, not one source and several targets.
 func mergeStatus(parts []telemetry.Status, ofSources bool) telemetry.Status {
 	all := parts[0]
-	all.Parts, all.Tables, all.Waits, all.Progress, all.Verify, all.Follow = parts, []telemetry.TableStatus{}, []telemetry.WaitStatus{}, nil, nil, nil
-	var from, to []string
-	follows, caughtUp, counted := true, true, true
-	var progress telemetry.CopyProgress
+	all.Parts, all.Tables, all.Waits = parts, mergeTables(parts, ofSources), []telemetry.WaitStatus{}
+	all.Progress, all.Verify, all.Follow = mergeProgress(parts), mergeVerify(parts), mergeFollow(parts)
+	from, to := make([]string, len(parts)), make([]string, len(parts))
 	for i := range parts {
 		p := &parts[i]
-		from, to = append(from, p.From), append(to, p.To)
-		if all.From == "" {
-			all.From = p.From
-		}
+		from[i], to[i] = p.From, p.To
+		all.From = cmp.Or(all.From, p.From)
 		if all.Started.IsZero() || !p.Started.IsZero() && p.Started.Before(all.Started) {
 			all.Started = p.Started
 		}
@@ -286,48 +286,79 @@ func mergeStatus(parts []telemetry.Status, ofSources bool) telemetry.Status {
 		if p.Throttle.Share < all.Throttle.Share || p.Throttle.Stopped {
 			all.Throttle = p.Throttle
 		}
-		for _, t := range p.Tables {
-			if ofSources {
-				t.Source = p.From + " " + t.Source
-			} else {
-				t.Target = p.To + " " + t.Target
-			}
-			all.Tables = append(all.Tables, t)
-		}
 		all.Waits = append(all.Waits, p.Waits...)
-		if v := p.Verify; v != nil {
-			if all.Verify == nil {
-				all.Verify = &telemetry.VerifyStatus{}
-			}
-			all.Verify.Chunks, all.Verify.Compared = all.Verify.Chunks+v.Chunks, all.Verify.Compared+v.Compared
-			all.Verify.Waiting, all.Verify.Mismatches = all.Verify.Waiting+v.Waiting, all.Verify.Mismatches+v.Mismatches
-		}
-		if counted = counted && p.Progress != nil; counted {
-			addProgress(&progress, p.Progress)
-		}
-		follows = follows && p.Follow != nil
-		caughtUp = caughtUp && p.Follow != nil && p.Follow.CaughtUp
-		if follows && (all.Follow == nil || laterLag(p.Follow, all.Follow)) {
-			slowest := *p.Follow
-			all.Follow = &slowest
-		}
 	}
 	if ofSources {
 		all.From = strings.Join(from, ",")
 	} else {
 		all.To = strings.Join(to, ",")
 	}
-	if counted {
-		progress.Percent /= float64(len(parts))
-		all.Progress = &progress
-	}
-	if all.Follow != nil {
-		all.Follow.CaughtUp = caughtUp
-	}
-	if !follows {
-		all.Follow = nil
+	return all
+}
+
+// mergeTables returns the tables of all parts, with the address of the part before the name of its source or target.
+func mergeTables(parts []telemetry.Status, ofSources bool) []telemetry.TableStatus {
+	all := []telemetry.TableStatus{}
+	for i := range parts {
+		p := &parts[i]
+		for _, t := range p.Tables {
+			if ofSources {
+				t.Source = p.From + " " + t.Source
+			} else {
+				t.Target = p.To + " " + t.Target
+			}
+			all = append(all, t)
+		}
 	}
 	return all
+}
+
+// mergeVerify returns the sums over the parts that are compared, or nil if there are none.
+func mergeVerify(parts []telemetry.Status) *telemetry.VerifyStatus {
+	var sum *telemetry.VerifyStatus
+	for i := range parts {
+		v := parts[i].Verify
+		if v == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &telemetry.VerifyStatus{}
+		}
+		sum.Chunks, sum.Compared = sum.Chunks+v.Chunks, sum.Compared+v.Compared
+		sum.Waiting, sum.Mismatches = sum.Waiting+v.Waiting, sum.Mismatches+v.Mismatches
+	}
+	return sum
+}
+
+// mergeProgress returns the sums over the parts and the mean of their percentages, or nil if the progress of a part is unknown.
+func mergeProgress(parts []telemetry.Status) *telemetry.CopyProgress {
+	sum := &telemetry.CopyProgress{}
+	for i := range parts {
+		if parts[i].Progress == nil {
+			return nil
+		}
+		addProgress(sum, parts[i].Progress)
+	}
+	sum.Percent /= float64(len(parts))
+	return sum
+}
+
+// mergeFollow returns the status of the part with the largest lag, or nil unless all parts follow.
+func mergeFollow(parts []telemetry.Status) *telemetry.FollowStatus {
+	slowest, caughtUp := parts[0].Follow, true
+	for i := range parts {
+		f := parts[i].Follow
+		if f == nil {
+			return nil
+		}
+		if laterLag(f, slowest) {
+			slowest = f
+		}
+		caughtUp = caughtUp && f.CaughtUp
+	}
+	all := *slowest
+	all.CaughtUp = caughtUp
+	return &all
 }
 
 // addProgress adds the progress of a part; the percentages are summed.

@@ -15,59 +15,14 @@ import (
 
 // refuseSharedServers returns an error if two parts write to the same table of the same server, which may have several
 // addresses. Parts may have different tables of one server. It changes nothing.
-//
-// All connections request one user lock: a server that refuses it has granted it to an earlier connection. Nodes of a
-// cluster have separate user locks; there the lease of the tables refuses the second part.
 func refuseSharedServers(ctx context.Context, parts []Options) error {
-	var there []*mysqlconn.Client
-	defer func() {
-		for _, c := range there {
-			_ = c.Close() // it only had a lock
-		}
-	}()
-	name := rowstream.Quote("tare.split." + rand.Text())
-	request := func(c *mysqlconn.Client) (granted bool, err error) {
-		v, err := rowstream.QueryValue(ctx, c, "SELECT GET_LOCK("+name+", 0)")
-		if err == nil && v != "0" && v != "1" {
-			err = errors.New("the server grants no user lock")
-		}
-		return v == "1", err
-	}
-	servers := make([]int, len(parts)) // for each part the first part at its server
-	for i := range parts {
-		granted := false
-		c, err := connectTarget(ctx, &parts[i])
-		if err == nil {
-			there = append(there, c)
-			servers[i] = i
-			granted, err = request(c)
-		}
-		for j := 0; err == nil && !granted; j++ {
-			if j == i {
-				err = errors.New("the user lock is held by a session that is not known")
-				break
-			}
-			if servers[j] != j {
-				continue
-			}
-			if _, err = rowstream.QueryValue(ctx, there[j], "SELECT RELEASE_LOCK("+name+")"); err != nil {
-				break
-			}
-			if granted, err = request(c); err == nil && granted {
-				servers[i] = j
-				_, err = rowstream.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+name+")")
-			}
-			if _, again := request(there[j]); err == nil {
-				err = again
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("find out whether the targets are different servers: %s: %w", parts[i].To.Addr, err)
-		}
+	first, err := firstAtServer(ctx, parts)
+	if err != nil {
+		return err
 	}
 	for i := range parts {
 		for j := range parts[:i] {
-			if servers[i] != servers[j] {
+			if first[i] != first[j] {
 				continue
 			}
 			if table := sharedTable(parts[i].Tables, parts[j].Tables); table != "" {
@@ -77,6 +32,95 @@ func refuseSharedServers(ctx context.Context, parts []Options) error {
 		}
 	}
 	return nil
+}
+
+// firstAtServer returns for each part the number of the first part with the same server as its target.
+func firstAtServer(ctx context.Context, parts []Options) ([]int, error) {
+	p := serverProbe{lock: rowstream.Quote("tare.split." + rand.Text())}
+	defer p.close()
+	for i := range parts {
+		if err := p.add(ctx, &parts[i]); err != nil {
+			return nil, fmt.Errorf("find out whether the targets are different servers: %s: %w", parts[i].To.Addr, err)
+		}
+	}
+	return p.first, nil
+}
+
+// A serverProbe finds targets that are the same server. All its connections request one user lock: a server that refuses
+// it has granted it to an earlier connection. Nodes of a cluster have separate user locks; there the lease of the tables
+// refuses the second part.
+type serverProbe struct {
+	lock  string // quoted name
+	conns []*mysqlconn.Client
+	first []int // for each connection the first one to its server, which has the lock
+}
+
+// add connects to the target of the next part and finds the first connection to its server.
+func (p *serverProbe) add(ctx context.Context, o *Options) error {
+	c, err := connectTarget(ctx, o)
+	if err != nil {
+		return err
+	}
+	number := len(p.conns)
+	p.conns = append(p.conns, c)
+	granted, err := p.request(ctx, c)
+	if err == nil && !granted {
+		number, err = p.findHolder(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	p.first = append(p.first, number)
+	return nil
+}
+
+// findHolder returns the number of the earlier connection that has the lock of the server of c.
+func (p *serverProbe) findHolder(ctx context.Context, c *mysqlconn.Client) (int, error) {
+	for number, first := range p.first {
+		if first != number { // it does not have the lock
+			continue
+		}
+		if same, err := p.sameServer(ctx, p.conns[number], c); err != nil || same {
+			return number, err
+		}
+	}
+	return 0, errors.New("the user lock is held by a session that is not known")
+}
+
+// sameServer reports whether c is granted the lock once holder has released it. Afterwards holder has it again.
+func (p *serverProbe) sameServer(ctx context.Context, holder, c *mysqlconn.Client) (bool, error) {
+	if err := p.release(ctx, holder); err != nil {
+		return false, err
+	}
+	granted, err := p.request(ctx, c)
+	if granted {
+		err = p.release(ctx, c)
+	}
+	if _, again := p.request(ctx, holder); err == nil {
+		err = again
+	}
+	return granted, err
+}
+
+// request requests the lock without waiting for it.
+func (p *serverProbe) request(ctx context.Context, c *mysqlconn.Client) (granted bool, err error) {
+	v, err := rowstream.QueryValue(ctx, c, "SELECT GET_LOCK("+p.lock+", 0)")
+	if err == nil && v != "0" && v != "1" {
+		err = errors.New("the server grants no user lock")
+	}
+	return err == nil && v == "1", err
+}
+
+func (p *serverProbe) release(ctx context.Context, c *mysqlconn.Client) error {
+	_, err := rowstream.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+p.lock+")")
+	return err
+}
+
+// close closes all connections, which releases the locks.
+func (p *serverProbe) close() {
+	for _, c := range p.conns {
+		_ = c.Close() // it only had a lock
+	}
 }
 
 // connectTarget connects to the target of a part within its patience.

@@ -15,12 +15,10 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/cutover"
 	"github.com/taredb/tare/copier/dump"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/storegateway/bucketurl"
 )
@@ -217,30 +215,4 @@ func objectName(o *inventory.Object) string {
 		name += " on " + o.Table
 	}
 	return visible.Line(name)
-}
-
-// splitHandover makes a split end with a handover.
-func splitHandover(c *config.Copy, split *copier.Split) error {
-	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
-	if err != nil {
-		return err
-	}
-	source := mysqlServer(c.From.MySQL, c.FromTLS, authorities)
-	source.Patience = c.Patience
-	return split.HandOver(cutover.HandoverOptions{Source: source, Lag: c.Cutover.Lag, MaxPause: c.Cutover.Hold, Tries: c.Cutover.Tries})
-}
-
-// checkHandover returns an error if the source's account may not stop the writes at the end.
-func checkHandover(ctx context.Context, c *config.Copy, parts []copier.Options) error {
-	if !c.Cutover.On {
-		return nil
-	}
-	split, err := copier.NewSplit(parts, "", nil)
-	if err == nil {
-		err = splitHandover(c, split)
-	}
-	if err != nil {
-		return err
-	}
-	return split.CheckHandover(ctx)
 }

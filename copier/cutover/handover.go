@@ -14,10 +14,8 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
 )
 
 // HandoverOptions configure a Handover.
@@ -135,8 +133,7 @@ func (h *Handover) Run(ctx context.Context) error {
 		if err == nil {
 			err = h.try(ctx, parts)
 		}
-		var uncertain *uncertainError
-		if err == nil || ctx.Err() != nil || errors.As(err, &uncertain) {
+		if err == nil || ctx.Err() != nil || isUncertain(err) {
 			return err
 		}
 		tried++
@@ -179,136 +176,6 @@ func (h *Handover) wait(ctx context.Context) ([]*HandoverPart, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// try hands the tables over, or leaves clients at the source and returns why.
-func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
-	h.trying.Lock()
-	defer h.trying.Unlock()
-	began := time.Now()
-	held, cancel := context.WithDeadline(ctx, began.Add(h.o.MaxPause))
-	defer cancel()
-	whole := context.WithoutCancel(ctx)
-	h.notify("writes to the source's tables are stopped, for at most %v", h.o.MaxPause)
-	locks, err := h.source.lock(held, h.o.Tables, h.o.MaxPause)
-	if err != nil {
-		return h.late(held, err, "the source's tables were not locked against writes")
-	}
-	defer func() { _ = locks.Close() }() // the server releases the locks
-	defer func() {
-		for _, p := range parts {
-			p.thaw()
-		}
-	}()
-	all := !rowstream.IsMariaDB(locks.ServerVersion) // the whole server is locked: it takes no heartbeats
-	var position binlog.Position
-	if all {
-		position, err = lockedPosition(held, locks, parts)
-	} else {
-		position, err = parts[0].Source.CurrentPosition(held)
-	}
-	if err != nil {
-		return err
-	}
-	if err := parallel.ForEach(held, len(parts), parts, func(ctx context.Context, p *HandoverPart) error {
-		catchUp := p.f.CatchUp
-		if all {
-			catchUp = p.f.Reach
-		}
-		return p.reach(ctx, position, catchUp, h.o.MaxPause)
-	}); err != nil {
-		return h.late(held, err, "a target had not reached the source's position")
-	}
-	note := func(ctx context.Context, p *HandoverPart, phase phase) error {
-		err := p.notes.Retry(ctx, func() error { return p.record.recordHandover(ctx, p.notes.Conn, position, phase) })
-		if err != nil {
-			err = fmt.Errorf("%s: %w", p.to, err)
-		}
-		return err
-	}
-	err = parallel.ForEach(held, len(parts), parts, func(ctx context.Context, p *HandoverPart) error { return note(ctx, p, phaseHanding) })
-	if err != nil {
-		return errors.Join(h.late(held, err, "a target had not recorded the handover"), h.forget(whole, parts))
-	}
-	if all {
-		err = h.source.stopLocked(whole, locks)
-	} else {
-		err = h.source.stop(whole, h.o.MaxPause-time.Since(began))
-	}
-	if err != nil {
-		if uncertain := new(uncertainError); errors.As(err, &uncertain) {
-			return err
-		}
-		return errors.Join(fmt.Errorf("make the source read-only: %w", err), h.forget(whole, parts))
-	}
-	// From here on ctx is ignored: clients cannot write anywhere.
-	if all {
-		err = h.source.settle(whole, locks, position, began, h.o.MaxPause)
-	} else if _, err = locks.Exec(whole, "DO 0"); err != nil {
-		err = fmt.Errorf("the connection that locked the source's tables was lost: %w", err)
-	}
-	if err == nil {
-		err = h.decide(whole, parts[0], note)
-	}
-	if uncertain := new(uncertainError); errors.As(err, &uncertain) {
-		return err
-	}
-	if err != nil {
-		if released := h.source.release(whole); released != nil {
-			return &uncertainError{fmt.Errorf("%w; and the source could not be made writable again: %w", err, released)}
-		}
-		return errors.Join(err, h.forget(whole, parts))
-	}
-	for _, p := range parts[1:] {
-		if err := note(whole, p, phaseHanded); err != nil {
-			h.notify("not recorded by all targets, which the next run repeats: %v", err)
-		}
-	}
-	for _, p := range parts {
-		p.f.Seal()
-		p.frozen = false
-	}
-	pause := time.Since(began)
-	h.mu.Lock()
-	h.made = true
-	h.report.Phase, h.report.SourcePosition, h.report.PauseSeconds = string(phaseHanded), position.String(), pause.Seconds()
-	h.mu.Unlock()
-	h.notify("the source is read-only, and each of the %d targets has everything before %s; it took %v", len(parts), position, pause.Round(time.Millisecond))
-	return nil
-}
-
-// decide records in the first target that the tables are handed over.
-func (h *Handover) decide(ctx context.Context, first *HandoverPart, note func(context.Context, *HandoverPart, phase) error) error {
-	err := note(ctx, first, phaseHanded)
-	if err == nil {
-		return nil
-	}
-	var noted recorded
-	readErr := first.notes.Retry(ctx, func() (err error) {
-		noted, _, err = first.record.load(ctx, first.notes.Conn, nil)
-		return err
-	})
-	switch {
-	case readErr != nil:
-		return &uncertainError{errors.Join(err, readErr)}
-	case noted.phase == phaseHanded:
-		return nil
-	}
-	return err
-}
-
-// forget deletes the records of a try that has failed.
-func (h *Handover) forget(ctx context.Context, parts []*HandoverPart) error {
-	return parallel.ForEach(ctx, len(parts), parts, func(ctx context.Context, p *HandoverPart) error {
-		return p.notes.Retry(ctx, func() error { return p.record.forget(ctx, p.notes.Conn) })
-	})
-}
-
-func (h *Handover) late(ctx context.Context, err error, what string) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%s when the %v of --cutover-hold were over: %w", what, h.o.MaxPause, err)
-	}
-	return err
 }
 
 // reach blocks until catchUp has proved that the target has everything that the source has, and suspends following.
@@ -360,6 +227,11 @@ func (e *uncertainError) Error() string {
 
 // Unwrap returns the cause.
 func (e *uncertainError) Unwrap() error { return e.err }
+
+func isUncertain(err error) bool {
+	var uncertain *uncertainError
+	return errors.As(err, &uncertain)
+}
 
 func deadlocked(err error) bool {
 	var refused *mysqlconn.ServerError

@@ -177,41 +177,55 @@ func (a *applier) plan(b *binlog.ChangeBatch) error {
 	a.reset()
 	a.batch = b
 	for i := range b.Changes {
-		c := &b.Changes[i]
-		rows := &b.Tables[c.Table]
-		if c.Before >= 0 {
-			if _, err := rows.Row(c.Before, &a.before); err != nil {
-				return err
-			}
-		}
-		if c.After >= 0 {
-			if err := a.readAfter(rows, c.After); err != nil {
-				return err
-			}
-			if o := a.tables[c.Table].owned; o != nil {
-				if err := o.Check(a.after); err != nil {
-					return err
-				}
-			}
-		}
-		if c.Kind == binlog.Cascaded {
-			a.cascade(c)
-		} else if a.tables[c.Table].loose {
-			a.recordKeys(c)
-		} else {
-			a.strict(c)
+		if err := a.planChange(b, &b.Changes[i]); err != nil {
+			return err
 		}
 	}
 	if err := a.writeKeys(b); err != nil {
 		return err
 	}
-	for w := range a.writers {
-		for t := range a.tables {
-			a.flush(a.script(w, t), t)
-			a.closeStatement(a.script(w, t), t)
+	a.closeScripts()
+	return nil
+}
+
+// planChange reads the images of a change, and appends its statements or records its keys.
+func (a *applier) planChange(b *binlog.ChangeBatch, c *binlog.Change) error {
+	rows, table := &b.Tables[c.Table], &a.tables[c.Table]
+	if c.Before >= 0 {
+		if _, err := rows.Row(c.Before, &a.before); err != nil {
+			return err
 		}
 	}
+	if c.After >= 0 {
+		if err := a.readAfter(rows, c.After); err != nil {
+			return err
+		}
+		if table.owned != nil {
+			if err := table.owned.Check(a.after); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case c.Kind == binlog.Cascaded:
+		a.cascade(c)
+	case table.loose:
+		a.recordKeys(c)
+	default:
+		a.strict(c)
+	}
 	return nil
+}
+
+// closeScripts completes the last statement of each script.
+func (a *applier) closeScripts() {
+	for w := range a.writers {
+		for t := range a.tables {
+			s := a.script(w, t)
+			a.flush(s, t)
+			a.closeStatement(s, t)
+		}
+	}
 }
 
 // readAfter reads the image to be written.
