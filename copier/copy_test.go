@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +14,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
@@ -122,22 +121,7 @@ func serveRows(t *testing.T, server rowstream.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := service.NewServer()
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := g.Serve(l); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		g.Stop()
-		testwait.Group(t, "Serve to return", &serving)
-	})
-	return l.Addr().String()
+	return testgrpc.Serve(t, service.NewServer())
 }
 
 // same fails the test unless a table has the same definition and rows on both sides.

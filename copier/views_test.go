@@ -15,8 +15,8 @@ import (
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -72,16 +72,6 @@ func (h *heldCopy) resume(t *testing.T) (kinds []telemetry.EventKind, err error)
 	return kinds, err
 }
 
-// awaitNoView waits until a server has no transaction. The server refreshes its list of them only if it was
-// not queried for 0.1 s.
-func awaitNoView(t *testing.T, c *mysqlconn.Client) {
-	t.Helper()
-	testwait.Equal(t, "the source to have no transaction", `["0"]`, func() string {
-		sqlExec(t, c, "DO SLEEP(0.12)")
-		return read(t, c, "SELECT COUNT(*) FROM information_schema.INNODB_TRX")[0]
-	})
-}
-
 func (p *pair) viewTables(t *testing.T) {
 	t.Helper()
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+p.schema, "DROP DATABASE IF EXISTS _tare")
@@ -113,7 +103,7 @@ func TestAlterWhileCopied(t *testing.T) {
 			o := p.options("a", "b")
 			o.Follow, o.UntilCaughtUp, o.Workers, o.ChunkBytes, o.MaxViewAge = true, true, 1, 1<<18, 300*time.Millisecond
 			h := holdCopy(t, o, "views.b")
-			awaitNoView(t, p.source)
+			testrows.AwaitNoTransaction(t, p.source)
 			sqlExec(t, p.source, "SET SESSION lock_wait_timeout = 60", "ALTER TABLE a ADD COLUMN w INT DEFAULT 7", "ALTER TABLE b ADD KEY v (v(9))",
 				"UPDATE b SET id = id + 100000, u = NULL WHERE id % 3 = 0", "UPDATE b SET u = id + 1 WHERE id % 3 = 2 AND id > 100", "DELETE FROM a WHERE id % 7 = 0")
 			kinds, err := h.resume(t)

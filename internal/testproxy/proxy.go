@@ -19,6 +19,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	stalled chan struct{} // closed when bytes may pass; nil if not stalled
+	silent  *atomic.Bool  // of the connections since the last Silence
 	conns   map[net.Conn]bool
 	closed  bool
 }
@@ -30,7 +31,7 @@ func Start(tb testing.TB, upstream string) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, listener: l, conns: make(map[net.Conn]bool)}
+	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, listener: l, silent: new(atomic.Bool), conns: make(map[net.Conn]bool)}
 	p.running.Go(p.accept)
 	tb.Cleanup(p.close)
 	return p
@@ -56,6 +57,15 @@ func (p *Proxy) Resume() {
 		close(p.stalled)
 		p.stalled = nil
 	}
+}
+
+// Silence makes the existing connections forward nothing more, not even their end, as a firewall does that has lost its
+// state. Later connections are unaffected.
+func (p *Proxy) Silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent.Store(true)
+	p.silent = new(atomic.Bool)
 }
 
 // Cut closes all connections.
@@ -132,7 +142,7 @@ func (p *Proxy) serve(client net.Conn) {
 	defer p.remove(client)
 	p.pass()
 	p.mu.Lock()
-	upstream := p.upstream
+	upstream, silent := p.upstream, p.silent
 	p.mu.Unlock()
 	server, err := net.Dial("tcp", upstream)
 	if err != nil || !p.add(server) {
@@ -140,14 +150,19 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.remove(server)
 	var back sync.WaitGroup
-	back.Go(func() { p.forward(client, server) })
-	p.forward(server, client)
+	back.Go(func() { p.forward(client, server, silent) })
+	p.forward(server, client, silent)
 	back.Wait()
 }
 
-// forward copies bytes until one side is closed, and closes the other.
-func (p *Proxy) forward(to, from net.Conn) {
-	defer func() { _ = to.Close() }()
+// forward copies bytes until one side is closed, and closes the other. Once silent is set, it discards the bytes and does
+// not close.
+func (p *Proxy) forward(to, from net.Conn, silent *atomic.Bool) {
+	defer func() {
+		if !silent.Load() {
+			_ = to.Close()
+		}
+	}()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
@@ -155,7 +170,7 @@ func (p *Proxy) forward(to, from net.Conn) {
 			p.Stall()
 		}
 		p.pass()
-		if n > 0 {
+		if n > 0 && !silent.Load() {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}

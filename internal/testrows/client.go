@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -75,4 +76,14 @@ func Selected(t testing.TB, c *mysqlconn.Client, table *rowstream.Table) (rows [
 		t.Fatal(err)
 	}
 	return rows
+}
+
+// AwaitNoTransaction waits until the server has no transaction. The account requires the privilege PROCESS. The server
+// refreshes its list of transactions only if it was not queried for 0.1 s.
+func AwaitNoTransaction(t testing.TB, c *mysqlconn.Client) {
+	t.Helper()
+	testwait.Equal(t, "the server to have no transaction", "0", func() string {
+		Exec(t, c, "DO SLEEP(0.12)")
+		return Column(t, c, "SELECT COUNT(*) FROM information_schema.INNODB_TRX")[0]
+	})
 }

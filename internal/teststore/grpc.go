@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/storegateway/storepb"
@@ -21,26 +21,17 @@ import (
 // Dial serves a gRPC server on a port of the loopback interface and returns a connection to it.
 func Dial(tb testing.TB, s *grpc.Server, options ...grpc.DialOption) *grpc.ClientConn {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	addr := testgrpc.Serve(tb, s)
 	options = append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 	}, options...)
-	c, err := grpc.NewClient(l.Addr().String(), options...)
+	c, err := grpc.NewClient(addr, options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			tb.Error(err)
-		}
-		s.Stop()
-		if err := testwait.Receive(tb, "Serve to return", done); err != nil {
 			tb.Error(err)
 		}
 	})

@@ -1,0 +1,2 @@
+// Package testgrpc serves gRPC servers for tests.
+package testgrpc
