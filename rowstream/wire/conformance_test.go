@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -17,47 +16,29 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/tick"
 )
 
 // serve serves a server over gRPC until the test ends.
-func serve(t testing.TB, o ServiceOptions, options ...grpc.ServerOption) (*Service, string) {
+func serve(t testing.TB, o wire.ServiceOptions, options ...grpc.ServerOption) (*wire.Service, string) {
 	t.Helper()
-	s, err := NewService(o)
+	s, err := wire.NewService(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, listen(t, s.NewServer(options...))
+	return s, testgrpc.Serve(t, s.NewServer(options...))
 }
 
-// listen runs a gRPC server until the test ends.
-func listen(t testing.TB, g *grpc.Server) (addr string) {
+func open(t testing.TB, o wire.RemoteOptions) *wire.Remote {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := g.Serve(l); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		g.Stop()
-		testwait.Group(t, "Serve to return", &serving)
-	})
-	return l.Addr().String()
-}
-
-func open(t testing.TB, o RemoteOptions) *Remote {
-	t.Helper()
-	r, err := OpenRemote(t.Context(), o)
+	r, err := wire.OpenRemote(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,15 +76,56 @@ func eachServer(t *testing.T, cfg mysqlconn.Config, test func(t *testing.T, s ro
 	for name, open := range map[string]func(t *testing.T) rowstream.Server{
 		"direct": direct,
 		"remote": func(t *testing.T) rowstream.Server {
-			_, addr := serve(t, ServiceOptions{Server: direct(t)})
-			return open(t, RemoteOptions{Addr: addr})
+			_, addr := serve(t, wire.ServiceOptions{Server: direct(t)})
+			return open(t, wire.RemoteOptions{Addr: addr})
 		},
 		"remote packed": func(t *testing.T) rowstream.Server {
-			_, addr := serve(t, ServiceOptions{Server: direct(t), Token: "rows"}, grpc.Creds(credentials.NewTLS(serverTLS)))
-			return open(t, RemoteOptions{Addr: addr, Token: "rows", TLS: clientTLS, Compression: Zstd})
+			_, addr := serve(t, wire.ServiceOptions{Server: direct(t), Token: "rows"}, grpc.Creds(credentials.NewTLS(serverTLS)))
+			return open(t, wire.RemoteOptions{Addr: addr, Token: "rows", TLS: clientTLS, Compression: wire.Zstd})
 		},
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// chunks cuts a table and reads each chunk; every value is returned as text.
+func chunks(t *testing.T, server rowstream.Server, table *rowstream.Table, bytes int64, o rowstream.ReadOptions) (cut []rowstream.Chunk, rows []string) {
+	t.Helper()
+	s, err := server.Snapshot(t.Context(), 1, []*rowstream.Table{table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r := s.Reader(0)
+	next := rowstream.Chunk{}
+	for {
+		c, err := r.Cut(t.Context(), table, bytes, next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Number != len(cut) {
+			t.Fatalf("chunk %d comes as number %d", len(cut), c.Number)
+		}
+		cut = append(cut, c)
+		for b, err := range r.Read(t.Context(), table, c, o) {
+			if err == nil {
+				err = b.Check()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range testrows.RowsOf(t, b) {
+				rows = append(rows, fmt.Sprintf("%q", row))
+			}
+		}
+		if c.Upto == nil {
+			return cut, rows
+		}
+		next = rowstream.Chunk{Number: c.Number + 1, After: c.Upto}
 	}
 }
 

@@ -1,14 +1,19 @@
-package wire
+package wire_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestLogErrorText redacts a server's error by the message list of that server: each text is in the list of
@@ -31,23 +36,34 @@ func TestLogErrorText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused := &mysqlconn.ServerError{Number: c.number, Message: c.message, Version: c.version}
-		e := &LogEntry{Call: "read", Err: fmt.Sprintf("read a chunk: %v%s", refused, c.behind), Code: "Unknown"}
-		e.setServerError(refused)
-		log.LogEntry(e)
+		m := testrows.NewMemory(1, testrows.Row("1"))
+		m.Err = fmt.Errorf("read a chunk: %w%s", &mysqlconn.ServerError{Number: c.number, Message: c.message, Version: c.version}, c.behind)
+		_, addr := serve(t, wire.ServiceOptions{Server: m, Log: log})
+		v, table := view(t, open(t, wire.RemoteOptions{Addr: addr}), 1)
+		var refused *mysqlconn.ServerError
+		if err := readErr(t.Context(), v.Reader(0), table, rowstream.Chunk{}); !errors.As(err, &refused) || refused.Number != c.number {
+			t.Errorf("%v, want error %d", err, c.number)
+		}
 		if err := log.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got := httptest.NewRecorder()
-		log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?limit=1", nil))
-		var line struct {
-			Text string `json:"error_text"`
+		log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?for=0s", nil))
+		var texts []string
+		for b := range bytes.Lines(got.Body.Bytes()) {
+			var line struct {
+				Call string
+				Text string `json:"error_text"`
+			}
+			if err := json.Unmarshal(b, &line); err != nil {
+				t.Fatalf("%v: %s", err, b)
+			}
+			if line.Call == "read" {
+				texts = append(texts, line.Text)
+			}
 		}
-		if err := json.Unmarshal(got.Body.Bytes(), &line); err != nil {
-			t.Fatalf("%v: %s", err, got.Body)
-		}
-		if line.Text != c.want {
-			t.Errorf("%s, error %d %s%s: %q, want %q", c.version, c.number, c.message, c.behind, line.Text, c.want)
+		if len(texts) != 1 || texts[0] != c.want {
+			t.Errorf("%s, error %d %s%s: %q, want %q", c.version, c.number, c.message, c.behind, texts, c.want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"bytes"
@@ -6,19 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testgrpc"
+	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
@@ -26,106 +23,22 @@ import (
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/rowpb"
+	"github.com/taredb/tare/rowstream/wire"
 )
-
-// A cutter forwards connections to an address, until it cuts them.
-type cutter struct {
-	addr string // of its listener
-
-	mu    sync.Mutex
-	to    string
-	conns []net.Conn
-	muted *atomic.Bool // of the connections since the last silence: they forward nothing any more
-}
-
-func newCutter(t *testing.T, to string) *cutter {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cutter{addr: l.Addr().String(), to: to, muted: new(atomic.Bool)}
-	var passing sync.WaitGroup
-	passing.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", c.target())
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			muted := c.keep(in, out)
-			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
-				passing.Go(func() {
-					_, _ = io.Copy(mutable{way[0], muted}, way[1])
-					if !muted.Load() {
-						_ = way[0].Close()
-					}
-				})
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		c.cut(c.target())
-		testwait.Group(t, "the passing goroutines", &passing)
-	})
-	return c
-}
-
-func (c *cutter) target() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.to
-}
-
-func (c *cutter) keep(conns ...net.Conn) (muted *atomic.Bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.conns = append(c.conns, conns...)
-	return c.muted
-}
-
-// A mutable is a writer that discards everything once it is muted.
-type mutable struct {
-	io.Writer
-	muted *atomic.Bool
-}
-
-func (m mutable) Write(b []byte) (int, error) {
-	if m.muted.Load() {
-		return len(b), nil
-	}
-	return m.Writer.Write(b)
-}
-
-// cut cuts all connections; later ones go to the address.
-func (c *cutter) cut(to string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.to = to
-	for _, conn := range c.conns {
-		_ = conn.Close()
-	}
-	c.conns = nil
-}
 
 // TestFollowCut repeatedly cuts the connection to the service, and drains the service, while large and small
 // transactions are read in smaller batches: each change is returned once and in order.
 func TestFollowCut(t *testing.T) {
 	t.Parallel()
 	_, d, c, tables := testrows.FollowServer(t)
-	services := make([]*Service, 2)
+	services := make([]*wire.Service, 2)
 	addrs := make([]string, 2)
 	for i := range services {
-		services[i], addrs[i] = serve(t, ServiceOptions{Server: d})
+		services[i], addrs[i] = serve(t, wire.ServiceOptions{Server: d})
 	}
-	way := newCutter(t, addrs[0])
+	way := testproxy.Start(t, addrs[0])
 	r := testseed.Rand(t)
-	remote := open(t, RemoteOptions{Addr: way.addr, Compression: []Compression{NoCompression, Zstd}[r.IntN(2)]})
+	remote := open(t, wire.RemoteOptions{Addr: way.Addr, Compression: []wire.Compression{wire.NoCompression, wire.Zstd}[r.IntN(2)]})
 	plan := &rowstream.Plan{Match: &rowstream.Predicate{Op: rowstream.NotEqual, Column: 1, Compare: rowstream.Number, Values: testrows.Values("0")}}
 	changes := testrows.Follow(t, remote, binlog.FollowOptions{From: testrows.Now(t, d, false), Tables: tables, Plans: []*rowstream.Plan{plan}, BatchBytes: 3000})
 	var b binlog.ChangeBatch
@@ -172,7 +85,8 @@ func TestFollowCut(t *testing.T) {
 				t.Errorf("%d snapshots are left", left)
 			}
 		}
-		way.cut(to)
+		way.SetUpstream(to)
+		way.Cut()
 	}
 	end := testrows.Now(t, d, false)
 	for !b.Boundary || b.Upto.Compare(end) < 0 {
@@ -186,7 +100,8 @@ func TestFollowCut(t *testing.T) {
 	// the ALTER.
 	id++
 	testrows.Exec(t, c, fmt.Sprintf("INSERT INTO a VALUES (%d, 1, 'before')", id), "ALTER TABLE a ADD COLUMN x INT FIRST", "INSERT INTO a VALUES (1, 0, 1, 'after')")
-	way.cut(to)
+	way.SetUpstream(to)
+	way.Cut()
 	var stop *binlog.StopError
 	for stop == nil {
 		err := changes.Next(t.Context(), &b)
@@ -259,7 +174,7 @@ func TestFollowRemote(t *testing.T) {
 		t.Error(err)
 	}
 	for _, layout := range [][]int{{0, 1}, {0, 1, 2, 3}, {0, 2, 1}, {0, 1, -2, 2}, {}} {
-		if _, err := r.Follow(t.Context(), binlog.FollowOptions{From: from, Tables: tables[:1], Layouts: [][]int{layout}}); err == nil || !strings.Contains(err.Error(), errTableLayout.Error()) {
+		if _, err := r.Follow(t.Context(), binlog.FollowOptions{From: from, Tables: tables[:1], Layouts: [][]int{layout}}); err == nil || !strings.Contains(err.Error(), "a layout that is none of the table's") {
 			t.Errorf("layout %v: %v", layout, err)
 		}
 	}
@@ -268,29 +183,29 @@ func TestFollowRemote(t *testing.T) {
 // TestFollowFlow has a slow client: changes that it does not read wait at the source.
 func TestFollowFlow(t *testing.T) {
 	const size, batches = 64 << 10, 300
-	l := newMemoryLog(func(n int) error {
+	l := testrows.NewMemoryLog(func(n int) error {
 		if n == batches {
-			return errWait
+			return testrows.ErrWait
 		}
 		return nil
 	})
-	l.updates(1, testrows.Row("1", strings.Repeat("x", size/2)), testrows.Row("2", strings.Repeat("y", size/2)))
-	_, changes := followMemory(t, l, ServiceOptions{}, NoCompression)
-	const most = 3*streamWindow/size + 10
+	l.Updates(1, testrows.Row("1", strings.Repeat("x", size/2)), testrows.Row("2", strings.Repeat("y", size/2)))
+	_, changes := followMemory(t, l, wire.ServiceOptions{}, wire.NoCompression)
+	const most = 3*wire.StreamWindow/size + 10
 	var b binlog.ChangeBatch
 	for taken := int64(1); taken <= batches; taken++ {
 		if err := changes.Next(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
-		if ahead := l.taken.Load() - taken; ahead > most {
+		if ahead := l.Taken.Load() - taken; ahead > most {
 			t.Fatalf("the source is %d batches ahead", ahead)
 		}
-		if len(b.Changes) != 1 || !bytes.Equal(b.Tables[0].Bytes, l.b.Tables[0].Bytes) || b.Upto != l.b.Upto || !b.Commit.Equal(l.b.Commit) || !b.Boundary || b.Idle {
+		if len(b.Changes) != 1 || !bytes.Equal(b.Tables[0].Bytes, l.Changes.Tables[0].Bytes) || b.Upto != l.Changes.Upto || !b.Commit.Equal(l.Changes.Commit) || !b.Boundary || b.Idle {
 			t.Fatalf("batch %d: %+v", taken, b)
 		}
 	}
-	if l.asked.Heartbeat != binlog.DefaultHeartbeat || l.asked.Patience != 10*time.Millisecond || l.asked.BatchBytes != binlog.DefaultFollowBytes || l.asked.ServerID != 0 {
-		t.Errorf("the server was asked for %+v", l.asked)
+	if l.Asked.Heartbeat != binlog.DefaultHeartbeat || l.Asked.Patience != 10*time.Millisecond || l.Asked.BatchBytes != binlog.DefaultFollowBytes || l.Asked.ServerID != 0 {
+		t.Errorf("the server was asked for %+v", l.Asked)
 	}
 	done := make(chan error, 1)
 	go func() { done <- changes.Next(t.Context(), &b) }()
@@ -308,14 +223,14 @@ func TestFollowFlow(t *testing.T) {
 // TestFollowErrors checks that the source's errors keep their types.
 func TestFollowErrors(t *testing.T) {
 	stop := &binlog.StopError{Reason: binlog.StopSchema, At: binlog.Position{File: "binlog.1", Offset: 10, GTID: "0-1-5"}, Table: "d.t", What: "it was altered", Try: "copy it anew", Err: errors.New("beneath")}
-	l := newMemoryLog(func(n int) error {
+	l := testrows.NewMemoryLog(func(n int) error {
 		if n == 1 {
 			return stop
 		}
 		return nil
 	})
-	l.updates(2, testrows.Row("1", nil), testrows.Row("2", ""))
-	s, changes := followMemory(t, l, ServiceOptions{}, Zstd)
+	l.Updates(2, testrows.Row("1", nil), testrows.Row("2", ""))
+	s, changes := followMemory(t, l, wire.ServiceOptions{}, wire.Zstd)
 	var b binlog.ChangeBatch
 	if err := changes.Next(t.Context(), &b); err != nil || len(testrows.ChangesOf(t, &b)) != 2 {
 		t.Fatalf("%v, %+v", err, b)
@@ -328,45 +243,38 @@ func TestFollowErrors(t *testing.T) {
 	if again := changes.Next(t.Context(), &b); !errors.Is(again, err) || len(b.Changes) != 0 {
 		t.Errorf("once more: %v", again)
 	}
-	if st := s.Stats(); st.Follows != 1 || st.FailedFollows != 1 || st.Changes != 2 || st.ChangeBytes != int64(len(l.b.Tables[0].Bytes)) || st.ChangeSent == 0 {
+	if st := s.Stats(); st.Follows != 1 || st.FailedFollows != 1 || st.Changes != 2 || st.ChangeBytes != int64(len(l.Changes.Tables[0].Bytes)) || st.ChangeSent == 0 {
 		t.Errorf("%+v", st)
 	}
 
 	// Images out of order could not be located.
-	l = newMemoryLog(nil)
-	l.updates(2, testrows.Row("1", "2"), testrows.Row("2", "3"))
-	l.b.Changes[0], l.b.Changes[1] = l.b.Changes[1], l.b.Changes[0]
-	_, changes = followMemory(t, l, ServiceOptions{}, NoCompression)
-	if err := changes.Next(t.Context(), &b); err == nil || !strings.Contains(err.Error(), errImageOrder.Error()) {
+	l = testrows.NewMemoryLog(nil)
+	l.Updates(2, testrows.Row("1", "2"), testrows.Row("2", "3"))
+	l.Changes.Changes[0], l.Changes.Changes[1] = l.Changes.Changes[1], l.Changes.Changes[0]
+	_, changes = followMemory(t, l, wire.ServiceOptions{}, wire.NoCompression)
+	if err := changes.Next(t.Context(), &b); err == nil || !strings.Contains(err.Error(), "the images of a batch of changes are not in the order of the changes") {
 		t.Errorf("%v", err)
 	}
 }
 
-// dialOptions returns the options of a client without health checks.
-func dialOptions(token string) []grpc.DialOption {
-	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(vtcodec.Codec{}))}
-	if token != "" {
-		options = append(options, grpc.WithPerRPCCredentials(newTokenCredential(token)))
-	}
-	return options
-}
-
 // TestFollowRefused checks services that serve no changes, no more streams, or not this client.
 func TestFollowRefused(t *testing.T) {
-	wait := func(int) error { return errWait }
-	l := newMemoryLog(wait)
-	s, changes := followMemory(t, l, ServiceOptions{MaxFollows: 1, Token: "rows"}, NoCompression)
+	wait := func(int) error { return testrows.ErrWait }
+	l := testrows.NewMemoryLog(wait)
+	s, addr := serve(t, wire.ServiceOptions{Server: l, MaxFollows: 1, Token: "rows"})
+	changes := followAt(t, addr, wire.RemoteOptions{Token: "rows"})
 	if got := s.Stats().Following; got != 1 {
 		t.Errorf("%d streams", got)
 	}
-	addr := changes.(*remoteChanges).r.o.Addr
-	table := must(l.Describe(t.Context(), "d", "t"))
-	at := binlog.FollowOptions{From: l.b.Upto, Tables: []*rowstream.Table{table}, Patience: time.Millisecond}
+	table := describe(t, l)
+	at := binlog.FollowOptions{From: l.Changes.Upto, Tables: []*rowstream.Table{table}, Patience: time.Millisecond}
 	fails := func(name, addr, token, want string) {
 		t.Helper()
-		conn := must(grpc.NewClient("passthrough:///"+addr, dialOptions(token)...))
+		r, conn, err := wire.OpenUnchecked(addr, token)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer func() { _ = conn.Close() }()
-		r := &Remote{o: RemoteOptions{Addr: addr}, conn: conn, rows: rowpb.NewRowsClient(conn)}
 		for what, err := range map[string]error{
 			"follow": func() error { _, err := r.Follow(t.Context(), at); return err }(),
 			"check":  r.CheckFollow(t.Context(), at.Tables, at.From),
@@ -382,11 +290,11 @@ func TestFollowRefused(t *testing.T) {
 	}
 	fails("limit", addr, "rows", "1 streams of changes are open, which is the limit (--max-follows)")
 	fails("token", addr, "rows secret", "the server wants another token")
-	_, plain := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1", "2"))})
+	_, plain := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(1, testrows.Row("1", "2"))})
 	fails("no log", plain, "", "the server has rows and no changes to serve")
 	old := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	rowpb.RegisterRowsServer(old, struct{ rowpb.UnimplementedRowsServer }{})
-	fails("old", listen(t, old), "", "the reader is too old for this: update the tare rowstream there")
+	fails("old", testgrpc.Serve(t, old), "", "the reader is too old for this: update the tare rowstream there")
 
 	var b binlog.ChangeBatch
 	if left := s.Drain(t.Context()); left != 0 {
@@ -401,10 +309,10 @@ func TestFollowRefused(t *testing.T) {
 // message and not per change.
 func TestFollowRemoteAllocs(t *testing.T) {
 	const size = 64 << 10
-	following := func(n int, text string, c Compression) float64 {
-		l := newMemoryLog(nil)
-		l.updates(n, testrows.Row("1", text), testrows.Row("2", text))
-		_, changes := followMemory(t, l, ServiceOptions{}, c)
+	following := func(n int, text string, c wire.Compression) float64 {
+		l := testrows.NewMemoryLog(nil)
+		l.Updates(n, testrows.Row("1", text), testrows.Row("2", text))
+		_, changes := followMemory(t, l, wire.ServiceOptions{}, c)
 		var b binlog.ChangeBatch
 		next := func() {
 			if err := changes.Next(t.Context(), &b); err != nil || len(b.Changes) != n {
@@ -421,7 +329,7 @@ func TestFollowRemoteAllocs(t *testing.T) {
 		return got
 	}
 	const many = size / 32
-	for _, c := range []Compression{NoCompression, Zstd} {
+	for _, c := range []wire.Compression{wire.NoCompression, wire.Zstd} {
 		base, got := following(1, strings.Repeat("x", size/2), c), following(many, "some text", c)
 		t.Logf("a batch of one change: %v allocations, of %d: %v", base, many, got)
 		if perChange := (got - base) / many; perChange > 0.1 { // on a busy machine a batch costs up to 70 more: emptied pools are filled again
@@ -436,21 +344,21 @@ func TestFollowLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newMemoryLog(func(n int) error {
+	l := testrows.NewMemoryLog(func(n int) error {
 		if n == 100 { // no more records than the ring stores
-			return errWait
+			return testrows.ErrWait
 		}
 		return nil
 	})
-	l.updates(3, testrows.Row("1", "it's"), testrows.Row("2", "it's"))
-	l.b.Tables = append(l.b.Tables, rowstream.Batch{Columns: 2}) // without changes
-	s, err := NewService(ServiceOptions{Server: l, Log: log})
+	l.Updates(3, testrows.Row("1", "it's"), testrows.Row("2", "it's"))
+	l.Changes.Tables = append(l.Changes.Tables, rowstream.Batch{Columns: 2}) // without changes
+	s, err := wire.NewService(wire.ServiceOptions{Server: l, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.recordPause = 0
-	r := open(t, RemoteOptions{Addr: listen(t, s.NewServer())})
-	table := must(r.Describe(t.Context(), "d", "t"))
+	s.SetRecordPause(0)
+	r := open(t, wire.RemoteOptions{Addr: testgrpc.Serve(t, s.NewServer())})
+	table := describe(t, r)
 	changes, err := r.Follow(t.Context(), binlog.FollowOptions{From: binlog.Position{File: "binlog.1", Offset: 4}, Tables: []*rowstream.Table{table, table}})
 	if err != nil {
 		t.Fatal(err)
@@ -466,7 +374,7 @@ func TestFollowLog(t *testing.T) {
 	if _, err := r.CurrentPosition(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.LogBytes(t.Context(), l.b.Upto, l.b.Upto); err == nil {
+	if _, err := r.LogBytes(t.Context(), l.Changes.Upto, l.Changes.Upto); err == nil {
 		t.Error("there is no such log")
 	}
 	if err := log.Close(t.Context()); err != nil {
@@ -489,7 +397,7 @@ func TestFollowLog(t *testing.T) {
 		case "follow":
 			follows++
 			sum += m.Changes
-			if m.From != at || m.Table != "d.t,d.t" || m.Code != "OK" || m.Bytes != m.Changes*int64(len(l.b.Tables[0].Bytes))/3 {
+			if m.From != at || m.Table != "d.t,d.t" || m.Code != "OK" || m.Bytes != m.Changes*int64(len(l.Changes.Tables[0].Bytes))/3 {
 				t.Errorf("from %s: %s", at, line)
 			}
 			at = m.Upto

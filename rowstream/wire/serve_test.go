@@ -1,17 +1,14 @@
-package wire
+package wire_test
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"iter"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,7 +17,9 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
@@ -28,92 +27,23 @@ import (
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/rowpb"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
-// A memory is a Server whose tables all have the same shape, and whose rows are generated as they are read.
-type memory struct {
-	batch   rowstream.Batch // returned by each read
-	batches int             // number of batches per read
-	handed  atomic.Int64    // batches that were read
-	closed  chan struct{}
-}
-
-func newMemory(batches int, rows ...mysqlwire.TextRow) *memory {
-	return &memory{batch: *testrows.BatchOf(rows...), batches: batches, closed: make(chan struct{}, 100)}
-}
-
-var _ rowstream.Server = (*memory)(nil)
-
-func (m *memory) Addr() string { return "memory" }
-
-func (m *memory) Identity(context.Context) (string, error) { return "", nil }
-
-func (m *memory) Close() error { return nil }
-
-func (m *memory) ShortView(context.Context, string, *rowstream.Table, time.Duration) (rowstream.View, error) {
-	return nil, errors.New("it is in memory")
-}
-
-func (m *memory) Describe(_ context.Context, schema, name string) (*rowstream.Table, error) {
-	t := &rowstream.Table{Schema: schema, Name: name, Key: []int{0}, KeyName: "PRIMARY", Engine: "InnoDB"}
-	for i := range m.batch.Columns {
-		t.Columns = append(t.Columns, rowstream.Column{Name: string(rune('a' + i)), Type: "int", FullType: "int"})
-	}
-	return t, nil
-}
-
-func (m *memory) Snapshot(context.Context, int, []*rowstream.Table) (rowstream.View, error) {
-	return memoryView{m}, nil
-}
-
-type memoryView struct{ m *memory }
-
-func (memoryView) How() string { return "memory" }
-
-func (memoryView) Position() string { return "binlog.1 4" }
-
-func (memoryView) Identity() string { return "" }
-
-func (v memoryView) Reader(int) rowstream.ViewReader { return memoryReader{m: v.m} }
-
-func (v memoryView) Close() error { v.m.closed <- struct{}{}; return nil }
-
-// A memoryReader has no sums.
-type memoryReader struct {
-	rowstream.ViewReader
-	m *memory
-}
-
-func (r memoryReader) Cut(_ context.Context, _ *rowstream.Table, _ int64, from rowstream.Chunk) (rowstream.Chunk, error) {
-	return rowstream.Chunk{Number: from.Number, After: from.After, Upto: mysqlwire.TextRow{[]byte("9")}}, nil
-}
-
-func (r memoryReader) Read(ctx context.Context, _ *rowstream.Table, _ rowstream.Chunk, o rowstream.ReadOptions) iter.Seq2[*rowstream.Batch, error] {
-	return func(yield func(*rowstream.Batch, error) bool) {
-		if strings.HasPrefix(o.Where, "refuse") {
-			yield(nil, errors.New(o.Where))
-			return
-		}
-		for range r.m.batches {
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
-				return
-			}
-			if *o.Count += int64(r.m.batch.Rows); !yield(&r.m.batch, nil) {
-				return
-			}
-			r.m.handed.Add(1)
-		}
-	}
-}
-
-// view takes a view of one table.
-func view(t testing.TB, s rowstream.Server, workers int) (rowstream.View, *rowstream.Table) {
+// describe describes the table d.t.
+func describe(t testing.TB, s rowstream.Server) *rowstream.Table {
 	t.Helper()
 	table, err := s.Describe(t.Context(), "d", "t")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return table
+}
+
+// view takes a view of the table d.t.
+func view(t testing.TB, s rowstream.Server, workers int) (rowstream.View, *rowstream.Table) {
+	t.Helper()
+	table := describe(t, s)
 	v, err := s.Snapshot(t.Context(), workers, []*rowstream.Table{table})
 	if err != nil {
 		t.Fatal(err)
@@ -122,14 +52,14 @@ func view(t testing.TB, s rowstream.Server, workers int) (rowstream.View, *rowst
 }
 
 func TestToken(t *testing.T) {
-	_, addr := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1")), Token: "secret"})
+	_, addr := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(1, testrows.Row("1")), Token: "secret"})
 	for _, token := range []string{"", "other", "secre", "secret ", "secretsecret"} {
-		_, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr, Token: token})
+		_, err := wire.OpenRemote(t.Context(), wire.RemoteOptions{Addr: addr, Token: token})
 		if err == nil || !strings.Contains(err.Error(), "wants another token") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}
-	r := open(t, RemoteOptions{Addr: addr, Token: "secret"})
+	r := open(t, wire.RemoteOptions{Addr: addr, Token: "secret"})
 	v, _ := view(t, r, 1)
 	if v.Position() != "binlog.1 4" || v.How() != "memory" {
 		t.Errorf("%q, %q", v.How(), v.Position())
@@ -151,9 +81,9 @@ func TestToken(t *testing.T) {
 
 func TestOpenRemoteFails(t *testing.T) {
 	serverTLS, clientTLS := selfSigned(t)
-	_, plain := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1"))})
-	_, encrypted := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1"))}, grpc.Creds(credentials.NewTLS(serverTLS)))
-	for name, o := range map[string]RemoteOptions{
+	_, plain := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(1, testrows.Row("1"))})
+	_, encrypted := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(1, testrows.Row("1"))}, grpc.Creds(credentials.NewTLS(serverTLS)))
+	for name, o := range map[string]wire.RemoteOptions{
 		"nobody":         {Addr: "127.0.0.1:1"},
 		"no TLS":         {Addr: plain, TLS: clientTLS},
 		"TLS":            {Addr: encrypted},
@@ -161,22 +91,23 @@ func TestOpenRemoteFails(t *testing.T) {
 		"too large":      {Addr: plain, MaxMessage: 1 << 40},
 		"no such server": {Addr: "nowhere.invalid:1"},
 	} {
-		if r, err := OpenRemote(t.Context(), o); err == nil {
+		if r, err := wire.OpenRemote(t.Context(), o); err == nil {
 			t.Errorf("%s: it opened", name)
 			_ = r.Close()
 		}
 	}
-	if _, err := NewService(ServiceOptions{}); err == nil {
+	if _, err := wire.NewService(wire.ServiceOptions{}); err == nil {
 		t.Error("a service of nothing was made")
 	}
-	if _, err := NewService(ServiceOptions{Server: newMemory(1, testrows.Row("1")), MaxWorkers: -1}); err == nil {
+	if _, err := wire.NewService(wire.ServiceOptions{Server: testrows.NewMemory(1, testrows.Row("1")), MaxWorkers: -1}); err == nil {
 		t.Error("a service of -1 workers was made")
 	}
 }
 
 func TestLimits(t *testing.T) {
-	s, addr := serve(t, ServiceOptions{Server: newMemory(1, testrows.Row("1", "2")), MaxSnapshots: 2, MaxWorkers: 3})
-	r := open(t, RemoteOptions{Addr: addr})
+	m := testrows.NewMemory(1, testrows.Row("1", "2"))
+	s, addr := serve(t, wire.ServiceOptions{Server: m, MaxSnapshots: 2, MaxWorkers: 3})
+	r := open(t, wire.RemoteOptions{Addr: addr})
 	first, table := view(t, r, 3)
 	refused := func(want string, workers int, tables ...*rowstream.Table) {
 		t.Helper()
@@ -215,8 +146,8 @@ func TestLimits(t *testing.T) {
 	if err := readErr(ctx, second.Reader(0), table, rowstream.Chunk{}); err == nil {
 		t.Error("a view that is closed was read")
 	}
-	testwait.Receive(t, "the view to be closed", s.o.Server.(*memory).closed)
-	stranger := &remoteReader{v: &remoteView{r: r, id: 7, life: ctx}}
+	testwait.Receive(t, "the view to be closed", m.Closed)
+	stranger := wire.DetachedReader(ctx, r, 7)
 	if err := readErr(ctx, stranger, table, rowstream.Chunk{}); err == nil || !strings.Contains(err.Error(), "the snapshot has ended") {
 		t.Error(err)
 	}
@@ -247,9 +178,9 @@ func cutErr(ctx context.Context, r rowstream.Reader, t *rowstream.Table, bytes i
 
 // TestVanishedClient has a client disconnect while it reads: its view is closed.
 func TestVanishedClient(t *testing.T) {
-	m := newMemory(1<<30, testrows.Row(strings.Repeat("x", 1000)))
-	s, addr := serve(t, ServiceOptions{Server: m})
-	r, err := OpenRemote(t.Context(), RemoteOptions{Addr: addr})
+	m := testrows.NewMemory(1<<30, testrows.Row(strings.Repeat("x", 1000)))
+	s, addr := serve(t, wire.ServiceOptions{Server: m})
+	r, err := wire.OpenRemote(t.Context(), wire.RemoteOptions{Addr: addr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +193,7 @@ func TestVanishedClient(t *testing.T) {
 	if err == nil {
 		t.Error("a closed connection was read to its end")
 	}
-	testwait.Receive(t, "the view to be closed", m.closed)
+	testwait.Receive(t, "the view to be closed", m.Closed)
 	if left := s.Drain(t.Context()); left != 0 {
 		t.Errorf("%d snapshots are left", left)
 	}
@@ -270,18 +201,18 @@ func TestVanishedClient(t *testing.T) {
 
 // TestEndedView ends a view that a stalled client reads.
 func TestEndedView(t *testing.T) {
-	m := newMemory(1<<30, testrows.Row(strings.Repeat("x", 100_000)))
-	_, addr := serve(t, ServiceOptions{Server: m})
-	r := open(t, RemoteOptions{Addr: addr})
+	m := testrows.NewMemory(1<<30, testrows.Row(strings.Repeat("x", 100_000)))
+	_, addr := serve(t, wire.ServiceOptions{Server: m})
+	r := open(t, wire.RemoteOptions{Addr: addr})
 	v, table := view(t, r, 1)
-	stalled := &remoteReader{v: &remoteView{r: r, id: v.(*remoteView).id, life: t.Context()}} // its stream continues after the view's end
+	stalled := wire.DetachedReader(t.Context(), r, wire.SnapshotID(v)) // its stream continues after the view's end
 	ended := false
 	var err error
 	for _, err = range stalled.Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
 		if !ended {
 			ended = true
 			_ = v.Close()
-			testwait.Receive(t, "the view to be closed though its rows are not read", m.closed)
+			testwait.Receive(t, "the view to be closed though its rows are not read", m.Closed)
 		}
 	}
 	if err == nil {
@@ -292,10 +223,10 @@ func TestEndedView(t *testing.T) {
 // TestFlowControl has a slow client: the source is never far ahead of it.
 func TestFlowControl(t *testing.T) {
 	const size = 64 << 10
-	m := newMemory(500, testrows.Row(strings.Repeat("x", size)))
-	_, addr := serve(t, ServiceOptions{Server: m})
-	v, table := view(t, open(t, RemoteOptions{Addr: addr}), 1)
-	const most = 3*streamWindow/size + 10 // the window, its growth for one message, buffers
+	m := testrows.NewMemory(500, testrows.Row(strings.Repeat("x", size)))
+	_, addr := serve(t, wire.ServiceOptions{Server: m})
+	v, table := view(t, open(t, wire.RemoteOptions{Addr: addr}), 1)
+	const most = 3*wire.StreamWindow/size + 10 // the window, its growth for one message, buffers
 	taken := int64(0)
 	for _, err := range v.Reader(0).Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{}) {
 		if err != nil {
@@ -303,7 +234,7 @@ func TestFlowControl(t *testing.T) {
 		}
 		taken++
 		for range 20 {
-			if ahead := m.handed.Load() - taken; ahead > most {
+			if ahead := m.Handed.Load() - taken; ahead > most {
 				t.Fatalf("the source is %d batches ahead", ahead)
 			}
 		}
@@ -314,8 +245,8 @@ func TestFlowControl(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	s, addr := serve(t, ServiceOptions{Server: newMemory(3, testrows.Row("1"))})
-	r := open(t, RemoteOptions{Addr: addr})
+	s, addr := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(3, testrows.Row("1"))})
+	r := open(t, wire.RemoteOptions{Addr: addr})
 	v, table := view(t, r, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -334,7 +265,7 @@ func TestDrain(t *testing.T) {
 	if left := s.Drain(t.Context()); left != 0 {
 		t.Errorf("%d snapshots are left", left)
 	}
-	if got, want := s.Stats(), (ServiceStats{Reads: 1, Rows: 3, Bytes: 6, Sent: 6}); got != want {
+	if got, want := s.Stats(), (wire.ServiceStats{Reads: 1, Rows: 3, Bytes: 6, Sent: 6}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -344,8 +275,8 @@ func TestServiceLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, addr := serve(t, ServiceOptions{Server: newMemory(3, testrows.Row("1", "it's")), Log: log})
-	v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: Zstd}), 1)
+	_, addr := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(3, testrows.Row("1", "it's")), Log: log})
+	v, table := view(t, open(t, wire.RemoteOptions{Addr: addr, Compression: wire.Zstd}), 1)
 	if _, err := v.Reader(0).Cut(t.Context(), table, 1, rowstream.Chunk{Number: 4}); err != nil {
 		t.Error(err)
 	}
@@ -386,8 +317,8 @@ func TestServiceLog(t *testing.T) {
 			}
 		}
 	}
-	e := &LogEntry{Call: "read", Table: "d.t", Chunk: 1, From: "a 1", Upto: "a 2", Changes: 3, Rows: 2, Err: "no", Number: 5, Code: "Unknown"}
-	for _, name := range LogFields() {
+	e := &wire.LogEntry{Call: "read", Table: "d.t", Chunk: 1, From: "a 1", Upto: "a 2", Changes: 3, Rows: 2, Err: "no", Number: 5, Code: "Unknown"}
+	for _, name := range wire.LogFields() {
 		if v := e.FieldValue(name); v.IsText && len(v.Text) == 0 {
 			t.Errorf("%s is empty", name)
 		}
@@ -427,29 +358,59 @@ func (i *impostor) Read(_ *rowpb.ReadRequest, s rowpb.Rows_ReadServer) error {
 	return nil
 }
 
+// sent returns the table d.t and a compressed batch of rows as a service sends them.
+func sent(t testing.TB, rows ...mysqlwire.TextRow) (*rowpb.Table, *rowpb.Batch) {
+	t.Helper()
+	_, addr := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(1, rows...)})
+	_, conn, err := wire.OpenUnchecked(addr, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	client := rowpb.NewRowsClient(conn)
+	table, err := client.Describe(t.Context(), &rowpb.DescribeRequest{Schema: "d", Name: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := client.Snapshot(t.Context(), &rowpb.SnapshotRequest{Workers: 1, Tables: []*rowpb.Table{table}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := snapshot.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := client.Read(t.Context(), &rowpb.ReadRequest{Snapshot: taken.Id, Table: table, Chunk: &rowpb.Chunk{}, Compression: rowpb.Compression_COMPRESSION_ZSTD})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := read.Recv()
+	if err != nil || batch.Unpacked == 0 {
+		t.Fatalf("a batch of %d bytes, %v", batch.GetUnpacked(), err)
+	}
+	return table, batch
+}
+
 // TestImpostor has a server return invalid responses: each is refused.
 func TestImpostor(t *testing.T) {
 	i := &impostor{}
 	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	rowpb.RegisterRowsServer(g, i)
-	r := open(t, RemoteOptions{Addr: listen(t, withHealth(g)), MaxMessage: 1 << 20})
-	good, err := newMemory(1, testrows.Row("1", "2")).Describe(t.Context(), "d", "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := open(t, wire.RemoteOptions{Addr: testgrpc.Serve(t, withHealth(g)), MaxMessage: 1 << 20})
+	good, packed := sent(t, testrows.Row("1", "2"))
 	for _, change := range []func(*rowpb.Table){
 		func(m *rowpb.Table) { m.Name = "u" },
 		func(m *rowpb.Table) { m.Key = []int32{2} },
 		func(m *rowpb.Table) { m.Key = []int32{-1} },
 		func(m *rowpb.Table) { m.Columns[0].Type = "blurb" },
 	} {
-		i.table = tableMessage(good)
+		i.table = proto.Clone(good).(*rowpb.Table)
 		change(i.table)
 		if _, err := r.Describe(t.Context(), "d", "t"); err == nil {
 			t.Errorf("%v was taken", i.table)
 		}
 	}
-	i.table = tableMessage(good)
+	i.table = proto.Clone(good).(*rowpb.Table)
 	v, table := view(t, r, 1)
 	for _, c := range []*rowpb.Chunk{nil, {Number: 4}, {Number: 5, Upto: []byte{9}}, {Number: 5, Upto: []byte{mysqlwire.MarkLocalInfile}}} {
 		i.cut = c
@@ -458,12 +419,6 @@ func TestImpostor(t *testing.T) {
 		}
 	}
 	rowBytes := testrows.BatchOf(testrows.Row("1", "2")).Bytes
-	packed := &rowpb.Batch{Columns: 2, Rows: 1, Read: 1, Bytes: bytes.Clone(rowBytes)}
-	packer, err := newPacker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed.Bytes, packed.Unpacked = pack(packed.Bytes, packer, nil)
 	for name, b := range map[string]*rowpb.Batch{
 		"short":           {Columns: 2, Rows: 1, Read: 1, Bytes: rowBytes[:3]},
 		"long":            {Columns: 2, Rows: 1, Read: 1, Bytes: append(rowBytes[:len(rowBytes):len(rowBytes)], 0)},
@@ -498,11 +453,11 @@ func withHealth(g *grpc.Server) *grpc.Server {
 // not per row.
 func TestRemoteAllocs(t *testing.T) {
 	const batches, size = 20, 64 << 10
-	reading := func(b *rowstream.Batch, c Compression) float64 {
-		m := newMemory(batches, testrows.Row("1"))
-		m.batch = *b
-		_, addr := serve(t, ServiceOptions{Server: m})
-		v, table := view(t, open(t, RemoteOptions{Addr: addr, Compression: c}), 1)
+	reading := func(b *rowstream.Batch, c wire.Compression) float64 {
+		m := testrows.NewMemory(batches, testrows.Row("1"))
+		m.Batch = *b
+		_, addr := serve(t, wire.ServiceOptions{Server: m})
+		v, table := view(t, open(t, wire.RemoteOptions{Addr: addr, Compression: c}), 1)
 		defer func() { _ = v.Close() }()
 		r := v.Reader(0)
 		return testing.AllocsPerRun(5, func() {
@@ -517,7 +472,7 @@ func TestRemoteAllocs(t *testing.T) {
 	for len(many.Bytes) < size {
 		many.AppendRow(testrows.Row("1", "some text"))
 	}
-	for _, c := range []Compression{NoCompression, Zstd} {
+	for _, c := range []wire.Compression{wire.NoCompression, wire.Zstd} {
 		base, got := reading(few, c), reading(many, c)
 		t.Logf("%d rows: %v allocations, %d rows: %v", batches, base, batches*many.Rows, got)
 		if perRow := (got - base) / float64(batches*many.Rows); perRow > 0.01 {

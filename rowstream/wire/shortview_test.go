@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
@@ -17,6 +18,7 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/rowpb"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // shortTable creates a table with two key columns, one of which is BIT, and 12,000 rows, more than a
@@ -50,16 +52,6 @@ func eachProduct(t *testing.T, test func(t *testing.T, cfg mysqlconn.Config, s r
 			eachServer(t, cfg, func(t *testing.T, s rowstream.Server) { test(t, cfg, s) })
 		})
 	}
-}
-
-// awaitNoView waits until a server has no transaction. The server refreshes its list of them only if it was
-// not queried for 0.1 s.
-func awaitNoView(t *testing.T, c *mysqlconn.Client) {
-	t.Helper()
-	testwait.Equal(t, "the server to have no transaction", "0", func() string {
-		testrows.Exec(t, c, "DO SLEEP(0.12)")
-		return testrows.Column(t, c, "SELECT COUNT(*) FROM information_schema.INNODB_TRX")[0]
-	})
 }
 
 // shortReader returns a reader through views of an age. patience is how long views may make no progress: on a
@@ -106,7 +98,7 @@ func TestShortReader(t *testing.T) {
 			}
 			if batches++; batches%20 == 0 && pauses < 3 {
 				pauses++
-				awaitNoView(t, c)
+				testrows.AwaitNoTransaction(t, c)
 				testrows.Exec(t, c, fmt.Sprintf("UPDATE t SET v = %d", pauses))
 			}
 		}
@@ -155,7 +147,7 @@ func TestShortViewBound(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		awaitNoView(t, c)
+		testrows.AwaitNoTransaction(t, c)
 		testrows.Exec(t, c, "ALTER TABLE t COMMENT = 'busy'")
 	})
 }
@@ -184,7 +176,7 @@ func TestShortViewAltered(t *testing.T) {
 			t.Errorf("with another index: %v", err)
 		}
 		testrows.Exec(t, c, "ALTER TABLE t CHANGE v w INT", "ALTER TABLE t ADD COLUMN v INT DEFAULT 7")
-		awaitNoView(t, c)
+		testrows.AwaitNoTransaction(t, c)
 		testwait.Until(t, "the reader to take another view", func() bool { return read() != nil })
 		if err := read(); !errors.Is(err, rowstream.ErrAltered) {
 			t.Errorf("with other columns: %v, want %v", err, rowstream.ErrAltered)
@@ -211,7 +203,7 @@ func TestShortViewElsewhere(t *testing.T) {
 func TestShortViewOldService(t *testing.T) {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(vtcodec.Codec{}))
 	rowpb.RegisterRowsServer(g, &impostor{})
-	r := open(t, RemoteOptions{Addr: listen(t, withHealth(g))})
+	r := open(t, wire.RemoteOptions{Addr: testgrpc.Serve(t, withHealth(g))})
 	_, err := r.ShortView(t.Context(), "", &rowstream.Table{Schema: "d", Name: "t"}, time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("a service without limits: %v", err)

@@ -1,46 +1,39 @@
 //go:build e2e
 
-package wire
+package wire_test
 
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
-
-// mute makes all existing connections forward nothing any more, not even their end.
-func (c *cutter) mute() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.muted.Store(true)
-	c.muted = new(atomic.Bool)
-}
 
 // TestSilentPeer makes the connection between a copy and a service silent, as a firewall does that has
 // dropped its state. Each side detects it: the client continues over a new connection, and the service ends
 // the stream without a reader. It takes half a minute.
 func TestSilentPeer(t *testing.T) {
-	l := newMemoryLog(nil)
-	l.updates(1, testrows.Row("1", strings.Repeat("x", 1000)), testrows.Row("2", "y"))
-	l.pace = 100 * time.Millisecond
-	s, addr := serve(t, ServiceOptions{Server: l})
-	way := newCutter(t, addr)
-	r := open(t, RemoteOptions{Addr: way.addr})
-	changes := testrows.Follow(t, r, binlog.FollowOptions{From: l.b.Upto, Tables: []*rowstream.Table{must(r.Describe(t.Context(), "d", "t"))}, Patience: time.Minute})
+	l := testrows.NewMemoryLog(nil)
+	l.Updates(1, testrows.Row("1", strings.Repeat("x", 1000)), testrows.Row("2", "y"))
+	l.Pace = 100 * time.Millisecond
+	s, addr := serve(t, wire.ServiceOptions{Server: l})
+	way := testproxy.Start(t, addr)
+	r := open(t, wire.RemoteOptions{Addr: way.Addr})
+	changes := testrows.Follow(t, r, binlog.FollowOptions{From: l.Changes.Upto, Tables: []*rowstream.Table{describe(t, r)}, Patience: time.Minute})
 	var b binlog.ChangeBatch
 	for range 3 {
 		if err := changes.Next(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	way.mute()
+	way.Silence()
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	for s.Stats().Follows == 0 {

@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestSums computes checksums on the server, through a service, and by reading the rows: all are equal.
@@ -62,17 +63,16 @@ func TestSums(t *testing.T) {
 		if _, err := rowstream.SumChunk(t.Context(), r, table, rowstream.Chunk{}, rowstream.SumOptions{Columns: []int{0}, Where: "nonsense = 1"}); err == nil || !strings.Contains(err.Error(), "nonsense") {
 			t.Errorf("a condition that is none: %v", err)
 		}
-		remote, ok := r.(*remoteReader)
-		if !ok {
+		if _, remote := s.(*wire.Remote); !remote {
 			return
 		}
 		for want, o := range map[string]rowstream.SumOptions{
 			"column number 4 is out of range": {Columns: []int{4}}, "column number -1 is out of range": {Columns: []int{-1}}, "no columns": {},
 			"condition 0: column number 7": {Columns: []int{0}, Plan: &rowstream.Plan{Where: []rowstream.Condition{{Column: 7, Shard: rowstream.Shard{Index: 1, Count: 2}}}}},
 		} {
-			_, err := remote.SumChunk(t.Context(), table, rowstream.Chunk{}, o)
+			_, err := r.SumChunk(t.Context(), table, rowstream.Chunk{}, o)
 			var rowsErr error
-			for _, rowsErr = range remote.SumRows(t.Context(), table, rowstream.Chunk{}, o) {
+			for _, rowsErr = range r.SumRows(t.Context(), table, rowstream.Chunk{}, o) {
 				break
 			}
 			for _, err := range []error{err, rowsErr} {

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package wire
+package wire_test
 
 import "github.com/taredb/tare/internal/testrows"
 

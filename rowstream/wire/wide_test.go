@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/rowstream/wire"
 )
 
 // TestWideRows reads rows of 1 MiB and then many of 100 bytes through a service, compressed and uncompressed:
@@ -16,18 +17,20 @@ func TestWideRows(t *testing.T) {
 	table := wideRows.Create(t, server)
 	d := testrows.Direct(t, testrows.Root(server))
 	const bound = 2 * rowstream.DefaultBatchBytes
-	within := func(what string, room []byte) {
+	within := func(side string, rooms map[string]int) {
 		t.Helper()
-		if cap(room) > bound {
-			t.Errorf("%s: room for %d bytes is kept, want at most %d", what, cap(room), bound)
+		for what, room := range rooms {
+			if room > bound {
+				t.Errorf("%s's %s: room for %d bytes is kept, want at most %d", side, what, room, bound)
+			}
 		}
 	}
 	for _, how := range []string{"remote", "remote packed"} {
 		t.Run(how, func(t *testing.T) {
-			service, addr := serve(t, ServiceOptions{Server: d})
-			o := RemoteOptions{Addr: addr}
+			service, addr := serve(t, wire.ServiceOptions{Server: d})
+			o := wire.RemoteOptions{Addr: addr}
 			if how == "remote packed" {
-				o.Compression = Zstd
+				o.Compression = wire.Zstd
 			}
 			s := open(t, o)
 			view, err := s.Snapshot(t.Context(), 1, []*rowstream.Table{table})
@@ -50,16 +53,16 @@ func TestWideRows(t *testing.T) {
 			if most <= bound {
 				t.Errorf("no batch had room for more than %d bytes: nothing is shown", most)
 			}
-			remote := r.(*remoteReader)
-			within("the client's message", remote.message.Bytes)
-			within("the client's unpacked batch", remote.room)
-			within("the client's batch", remote.batch.Bytes)
-			for _, served := range service.snapshots {
-				w := served.workers[0]
-				testwait.Receive(t, "the worker to be idle", w.turn) // its server has released it
-				within("the service's packed batch", w.packed)
-				within("the service's message", w.batch.Bytes)
-				w.turn <- struct{}{}
+			within("the client", wire.ReaderRoom(r))
+			workers := 0
+			service.EachWorker(func(turn chan struct{}, room func() map[string]int) {
+				workers++
+				testwait.Receive(t, "the worker to be idle", turn) // its server has released it
+				within("the service", room())
+				turn <- struct{}{}
+			})
+			if workers != 1 {
+				t.Errorf("the service has %d workers", workers)
 			}
 		})
 	}

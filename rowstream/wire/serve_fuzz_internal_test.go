@@ -27,7 +27,7 @@ func FuzzRequests(f *testing.F) {
 		&rowpb.SnapshotRequest{Workers: 1, Tables: []*rowpb.Table{table, {Columns: []*rowpb.Column{{Type: "int"}}, Key: []int32{7}}}},
 		&rowpb.SumRequest{Snapshot: 1, Table: table, Columns: []int32{1, 0, 7}, Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Column: 1, ShardIndex: 1, ShardCount: 2}}}},
 		&rowpb.FollowRequest{From: "binlog.1 4", Skip: 2, BatchBytes: 1, PatienceMs: -1, Tables: []*rowpb.FollowedTable{{
-			Table: tableMessage(must(newMemory(1, testrows.Row("1", "2")).Describe(f.Context(), "d", "t"))),
+			Table: tableMessage(must(testrows.NewMemory(1, testrows.Row("1", "2")).Describe(f.Context(), "d", "t"))),
 			Match: termsOf(&rowstream.Predicate{Op: rowstream.And, Args: []rowstream.Predicate{{Op: rowstream.Not, Args: []rowstream.Predicate{{Op: rowstream.IsNull}}}, {Op: rowstream.In, Column: 1, Values: testrows.Values("1", "2")}}}, nil),
 		}}},
 		&rowpb.CheckFollowRequest{From: "gtid=x", Tables: []*rowpb.Table{table, {Columns: []*rowpb.Column{{Type: "int"}}, Key: []int32{7}}}},
@@ -39,14 +39,14 @@ func FuzzRequests(f *testing.F) {
 		}
 		f.Add(i, b)
 	}
-	l := newMemoryLog(func(n int) error {
+	l := testrows.NewMemoryLog(func(n int) error {
 		if n == 2 {
 			return errors.New("that was all")
 		}
 		return nil
 	})
-	l.memory = newMemory(2, testrows.Row("1", "2"), testrows.Row("2", "3"))
-	l.updates(1, testrows.Row("1", "2"), testrows.Row("2", "3"))
+	l.Memory = testrows.NewMemory(2, testrows.Row("1", "2"), testrows.Row("2", "3"))
+	l.Updates(1, testrows.Row("1", "2"), testrows.Row("2", "3"))
 	s, err := NewService(ServiceOptions{Server: l})
 	if err != nil {
 		f.Fatal(err)
@@ -55,7 +55,7 @@ func FuzzRequests(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s.snapshots[1] = newServed(f.Context(), memoryView{l.memory}, 2, tables)
+	s.snapshots[1] = newServed(f.Context(), l.Memory.View(), 2, tables)
 	f.Fuzz(func(t *testing.T, kind int, data []byte) {
 		var err error
 		var sent []*rowpb.Batch
