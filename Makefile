@@ -36,7 +36,7 @@ MARIADB := $(CURDIR)/.tools/mariadb-11.8
 # A commit of April 2026: the Go proxy has no version by the name of a release.
 MIMIR_VERSION := v1.3.1-0.20260423142704-aced80d74930
 
-# GOGC of the tests that run without the race detector and the tag invariants: fewer collections; soak has Go's default.
+# GOGC of the tests that run without the race detector and the tag invariants: fewer collections. A part of soak has Go's default.
 TESTGOGC ?= 400
 
 # Packages of the relay, for make arm64.
@@ -74,7 +74,7 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
 
-soak: ## make test and race-parser ROUNDS (20) times, half of them under load; failed rounds are kept in bin/soak
+soak: ## make test ROUNDS (20) times, half of them two at a time; failed rounds are kept in bin/soak
 	.ci/soak $(ROUNDS)
 
 invariants: ## test with the tag invariants, long tests too
