@@ -252,21 +252,22 @@ func (b *Block) writeTable(ctx context.Context, t *tableWriter, toc *contents) e
 	return nil
 }
 
-// lastList returns the size of a postings list that no other list follows. It returns 0 if the bytes are not
-// a list; readers of the list report the error.
+// lastList returns the size of a postings list that no other list follows: the rest of its section, if the
+// length that the list starts with says so too. No checksum protects that length. If they differ, it returns 0: readers
+// of the list then take its size from its length, and report an error if the bytes are not a list.
 func (b *Block) lastList(ctx context.Context, off int64, h *header) (int64, error) {
-	if off+4 > h.size-indexTOC {
+	size := h.postings.to - off
+	if size < listFrame || off+4 > h.size-indexTOC {
 		return 0, nil
 	}
 	var length [4]byte
 	if err := b.readIndex(ctx, length[:], off); err != nil {
 		return 0, err
 	}
-	n := 4 + int64(binary.BigEndian.Uint32(length[:])) + 4
-	if off+n > h.size-indexTOC {
+	if size != 4+int64(binary.BigEndian.Uint32(length[:]))+4 {
 		return 0, nil
 	}
-	return n, nil
+	return size, nil
 }
 
 // sortTable writes a table that may be unsorted, and keeps all of it in memory. Of two entries for one value

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/slab"
@@ -128,6 +130,60 @@ func TestDamagedOnTheWay(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLengthDamagedOnTheWay flips a third of the bits of each read of four bytes: the lengths of the sections of an index, and of
+// its last postings list, which no checksum protects. A damaged length may fail one query, and never stays in the
+// index header.
+func TestLengthDamagedOnTheWay(t *testing.T) {
+	r := newRefetchTest(t)
+	query := func(b *Block) ([]row, error) {
+		reader := b.Reader(r.quota)
+		defer reader.Close()
+		p, err := reader.Postings(t.Context(), labels.MustNewMatcher(labels.MatchRegexp, "unique", ".+")) // all lists of the last name
+		if err != nil {
+			return nil, err
+		}
+		return readRows(t.Context(), reader.Series(p, Select{MinTime: math.MinInt64, MaxTime: math.MaxInt64}))
+	}
+	lengths, damaged := 0, 0
+	count := &noisySource{memorySource: r.source, noise: func(_ int, dst []byte, n int, err error) (int, error) {
+		if len(dst) == 4 {
+			lengths++
+		}
+		return n, err
+	}}
+	want, err := query(r.open(t, count, t.TempDir()))
+	if err != nil || len(want) < 100 || lengths < 3 {
+		t.Fatalf("%d series, %d lengths: %v", len(want), lengths, err)
+	}
+	for damage := 1; damage <= lengths; damage++ {
+		for bit := damage % 3; bit < 32; bit += 3 {
+			read := 0
+			s := &noisySource{memorySource: r.source, noise: func(_ int, dst []byte, n int, err error) (int, error) {
+				if len(dst) == 4 {
+					if read++; read == damage {
+						dst[bit/8] ^= 1 << (bit % 8)
+						damaged++
+					}
+				}
+				return n, err
+			}}
+			b := r.open(t, s, t.TempDir())
+			if _, err := query(b); err != nil && !isCorrupt(err) {
+				t.Errorf("length %d, bit %d: %v", damage, bit, err)
+			}
+			got, err := query(b)
+			if err != nil {
+				t.Errorf("length %d, bit %d: the second query: %v", damage, bit, err)
+			} else if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("length %d, bit %d (- undamaged, + damaged)\n%s", damage, bit, d)
+			}
+		}
+	}
+	if damaged < 10*lengths {
+		t.Errorf("only %d reads of %d lengths were damaged", damaged, lengths)
 	}
 }
 
