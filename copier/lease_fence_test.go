@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/binlog"
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testwait"
@@ -149,4 +150,55 @@ func takeOver(t *testing.T, p *pair, l *state.Lease, holder, c *mysqlconn.Client
 	if _, _, err := p.acquire(t, "a"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestStateDeadlock has the server end a read of the state in a deadlock with another run: it is repeated.
+func TestStateDeadlock(t *testing.T) {
+	p := newPair(t, "deadlock")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, t VARCHAR(500))", "INSERT INTO a SELECT seq, REPEAT('x', 500) FROM seq_1_to_50")
+	o := p.options("a")
+	o.ChunkBytes = 1 << 10
+	if _, err := copier.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	const chunks = "_tare.copy_chunk"
+	want := len(read(t, p.target, "SELECT 1 FROM "+chunks))
+	if want < 2 {
+		t.Fatalf("%d chunks", want)
+	}
+	// The other transaction has changed rows: of the two, the server rolls back the read.
+	other, watch := connect(t, root(p.to)), connect(t, root(p.to))
+	sqlExec(t, other, "START TRANSACTION", "UPDATE "+chunks+" SET row_count = row_count + 1 WHERE target_schema = 'deadlock' AND target_table = 'a' AND chunk > 0")
+	var loaded *tabledef.Recorded
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		loaded, err = state.State{Schema: state.DefaultStateSchema}.Load(t.Context(), p.target, &tabledef.Spec{Schema: "deadlock", Name: "a", ToSchema: "deadlock", ToName: "a"}, 1)
+		done <- err
+	}()
+	testwait.Until(t, "the read to wait for the other transaction", func() bool {
+		select {
+		case err := <-done:
+			t.Fatalf("the read of %v has not waited: %v", loaded, err)
+		default:
+		}
+		return len(read(t, watch, "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT chunk, after_key%' AND TIME_MS > 200")) > 0
+	})
+	before := deadlocks(t, watch)
+	sqlExec(t, other, "UPDATE "+chunks+" SET row_count = row_count + 1 WHERE target_schema = 'deadlock' AND target_table = 'a' AND chunk = 0", "ROLLBACK")
+	if err := testwait.Receive(t, "the read of the state", done); err != nil {
+		t.Fatal(err)
+	}
+	if len(loaded.Chunks) != want {
+		t.Errorf("%d chunks were read, want %d", len(loaded.Chunks), want)
+	}
+	if n := deadlocks(t, watch); n == before {
+		t.Error("the server has resolved no deadlock")
+	}
+}
+
+// deadlocks returns the number of deadlocks that a server has resolved.
+func deadlocks(t *testing.T, c *mysqlconn.Client) string {
+	t.Helper()
+	return read(t, c, "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")[0]
 }

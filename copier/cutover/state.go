@@ -32,6 +32,20 @@ type recorded struct {
 // load returns the record of this copy, and the target tables that cutovers of other copies have in common
 // with it. It waits for a transaction that is still being committed or rolled back.
 func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string) (own recorded, others []string, err error) {
+	err = state.RepeatDeadlocked(func() error {
+		own, others, err = s.loadOnce(ctx, c, sources)
+		return err
+	})
+	if state.Absent(err) { // no cutover was started
+		err = nil
+	}
+	if err != nil {
+		return own, nil, fmt.Errorf("read from schema %s of the target how far the cutover is: %w", s.Schema, err)
+	}
+	return own, others, nil
+}
+
+func (s *record) loadOnce(ctx context.Context, c *mysqlconn.Client, sources []string) (own recorded, others []string, err error) {
 	mine := strings.Split(s.Targets, "\n")
 	var former []string // ids of older versions of the state
 	for _, source := range sources {
@@ -63,13 +77,7 @@ func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string
 		own.target, err2 = binlog.ParsePosition(string(row[5]))
 		return errors.Join(err1, err2)
 	})
-	if state.Absent(err) { // no cutover was started
-		err = nil
-	}
-	if err != nil {
-		return own, nil, fmt.Errorf("read from schema %s of the target how far the cutover is: %w", s.Schema, err)
-	}
-	return own, others, nil
+	return own, others, err
 }
 
 // recordCutting records that a switch is about to be requested.

@@ -70,11 +70,14 @@ func (f *Following) Where() string { return " WHERE id = " + rowstream.Quote(f.I
 // transaction that is still being committed or rolled back.
 func (f *Following) Position(ctx context.Context, c *mysqlconn.Client) (p binlog.Position, err error) {
 	version := 0
-	_, err = c.Query(ctx, "SELECT version, position FROM "+f.Follows()+f.Where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
-		var err1, err2 error
-		version, err1 = strconv.Atoi(string(row[0]))
-		p, err2 = binlog.ParsePosition(string(row[1]))
-		return errors.Join(err1, err2)
+	err = RepeatDeadlocked(func() error {
+		_, err := c.Query(ctx, "SELECT version, position FROM "+f.Follows()+f.Where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
+			var err1, err2 error
+			version, err1 = strconv.Atoi(string(row[0]))
+			p, err2 = binlog.ParsePosition(string(row[1]))
+			return errors.Join(err1, err2)
+		})
+		return err
 	})
 	if err == nil && version > StateVersion {
 		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one supports %d): use that version", version, StateVersion)

@@ -119,18 +119,18 @@ func newEpoch() string {
 // replaceEpochs replaces the epoch of the tables, and revokes that of the earlier runs for all of their tables.
 func (l *Lease) replaceEpochs(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	for _, spec := range specs {
-		if _, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch"); err != nil {
+		err := RepeatDeadlocked(func() error {
+			_, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
+				rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch")
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
-	for try := 1; ; try++ {
-		err := transaction(ctx, c, func() error { return l.replace(ctx, c, specs) })
-		var refused *mysqlconn.ServerError
-		if err == nil || !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoDeadlock || try == MaxTries {
-			return err
-		}
-	}
+	return RepeatDeadlocked(func() error {
+		return transaction(ctx, c, func() error { return l.replace(ctx, c, specs) })
+	})
 }
 
 // replace is the body of take's transaction.
@@ -191,13 +191,21 @@ func (l *Lease) Confirm(ctx context.Context, c *mysqlconn.Client) error {
 // Write runs do in a transaction that commits only while the run has its epoch. A transaction that the server rolls back for the sake of
 // another run's is repeated.
 func (l *Lease) Write(ctx context.Context, c *mysqlconn.Client, do func() error) error {
-	for try := 1; ; try++ {
-		err := transaction(ctx, c, func() error {
+	return RepeatDeadlocked(func() error {
+		return transaction(ctx, c, func() error {
 			if err := l.Check(ctx, c); err != nil {
 				return err
 			}
 			return do()
 		})
+	})
+}
+
+// RepeatDeadlocked calls do, a whole transaction or a statement outside of one, again while the server rolls it back for
+// the sake of another run's: parts of a split, or of a merge, record their states in the same tables at the same time.
+func RepeatDeadlocked(do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
 		var refused *mysqlconn.ServerError
 		if !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoDeadlock || try == MaxTries {
 			return err

@@ -24,9 +24,12 @@ func (s State) KeepLookup(ctx context.Context, c *mysqlconn.Client, spec *tabled
 		return err
 	}
 	before, found := "", false
-	_, err := c.Query(ctx, "SELECT entries FROM "+s.lookups()+RowsOf(spec)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
-		before, found = string(row[0]), true
-		return nil
+	err := RepeatDeadlocked(func() error {
+		_, err := c.Query(ctx, "SELECT entries FROM "+s.lookups()+RowsOf(spec)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
+			before, found = string(row[0]), true
+			return nil
+		})
+		return err
 	})
 	if err == nil && resumed && !found {
 		err = fmt.Errorf("%w: the values of the lookup table are not recorded; use --restart", ErrState)

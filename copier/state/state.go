@@ -123,6 +123,17 @@ func RowsOf(s *tabledef.Spec) string {
 // Load returns the records of a target table, or nil if there are none. It waits for transactions that are
 // still being committed or rolled back.
 func (s State) Load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keyColumns int) (t *tabledef.Recorded, err error) {
+	err = RepeatDeadlocked(func() error {
+		t, err = s.load(ctx, c, spec, keyColumns)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the state of %s in the target: %w", spec.Target(), err)
+	}
+	return t, nil
+}
+
+func (s State) load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keyColumns int) (t *tabledef.Recorded, err error) {
 	version := 0
 	_, err = c.Query(ctx, "SELECT version, source, spec, phase, indexes, started, position FROM "+s.Tables()+RowsOf(spec)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		t = &tabledef.Recorded{Source: string(row[1]), Spec: string(row[2]), Phase: tabledef.Phase(row[3]), Started: string(row[5]), Position: string(row[6])}
@@ -146,10 +157,7 @@ func (s State) Load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spe
 			t.Keys, err = s.LoadKeys(ctx, c, spec)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the state of %s in the target: %w", spec.Target(), err)
-	}
-	return t, nil
+	return t, err
 }
 
 // loadChunks reads a table's chunks. It waits for transactions that are still being committed or rolled back.
