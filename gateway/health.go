@@ -28,7 +28,7 @@ type health struct {
 const (
 	readyLife       = 5 * time.Second  // ready, with a control account for the next probe
 	readyLifeDenied = 30 * time.Second // ready; without an account each probe is a denied login in the server's log
-	unreadyLife     = time.Second // also after the loss of a connection
+	unreadyLife     = time.Second      // also after the loss of a connection
 )
 
 // report records the outcome of a login at t, or of the attempt to connect, and logs changes.

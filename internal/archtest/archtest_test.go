@@ -36,6 +36,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
 		"floors": archtest.Floors,
 		"sizes":  archtest.Sizes,
+		"format": archtest.Formats,
 		"crowds": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			text, err := os.ReadFile("testdata/crowds.txt")
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"path"
@@ -34,6 +35,24 @@ func Sizes(t *Tree) ([]Finding, error) {
 				name, fmt.Sprintf("%d lines, at most %d", n, maxLines),
 				"split it by concept, one noun a file",
 			})
+		}
+	}
+	return findings, nil
+}
+
+// Formats checks that Go files are formatted as gofmt does it. Files in testdata may be anything.
+func Formats(t *Tree) ([]Finding, error) {
+	var findings []Finding
+	for _, name := range t.Files {
+		if !strings.HasSuffix(name, ".go") || strings.Contains("/"+name, "/testdata/") {
+			continue
+		}
+		text, err := t.read(name)
+		if err != nil {
+			return nil, err
+		}
+		if formatted, err := format.Source(text); err != nil || !bytes.Equal(formatted, text) {
+			findings = append(findings, Finding{name, "not formatted", "run gofmt -w on it"})
 		}
 	}
 	return findings, nil
