@@ -460,12 +460,17 @@ func TestRemoteAllocs(t *testing.T) {
 		v, table := view(t, open(t, wire.RemoteOptions{Addr: addr, Compression: c}), 1)
 		defer func() { _ = v.Close() }()
 		r := v.Reader(0)
-		return testing.AllocsPerRun(5, func() {
+		read := func() {
 			var n int64
 			if err := drop(r.Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{Count: &n})); n != int64(batches*b.Rows) || err != nil {
 				t.Errorf("%d rows, %v", n, err)
 			}
-		})
+		}
+		got := testing.AllocsPerRun(5, read)
+		for range 4 { // garbage collections empty the pools in between: up to 70 allocations a batch
+			got = min(got, testing.AllocsPerRun(5, read))
+		}
+		return got
 	}
 	few, many := testrows.BatchOf(testrows.Row("1", strings.Repeat("x", size))), new(rowstream.Batch)
 	many.Reset(2)
