@@ -20,7 +20,10 @@ const killedEnv = "QUERYLOG_TEST_KILLED"
 
 // logUntilKilled logs a hundred records every millisecond, and reports its progress on standard output.
 func logUntilKilled(path string) {
-	l, err := querylog.New(querylog.Options{Boot: "killed", SeqFile: path + ".seq", FlushAfter: 100 * time.Millisecond, Sinks: []querylog.SinkOptions{{Path: path}}})
+	l, err := querylog.New(querylog.Options{
+		Boot: "killed", SeqFile: path + ".seq", FlushAfter: 100 * time.Millisecond,
+		Sinks: []querylog.SinkOptions{{Path: path, QueueBytes: 64 << 20}}, // a disk or CPU that is busy for a tenth of a second drops no records
+	})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
