@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // shortImport returns options for an import of a second.
@@ -106,9 +107,20 @@ func TestImportLeavesNoTable(t *testing.T) {
 	checkDropped(t, o.DSN, "an import")
 
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	o.Bytes, o.Connections = 1<<40, 1
-	time.AfterFunc(100*time.Millisecond, cancel)
-	if _, err := Import(ctx, o); !errors.Is(err, context.Canceled) {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Import(ctx, o)
+		ended <- err
+	}()
+	s := connectTest(t, o.DSN)
+	testwait.Until(t, "the import's first rows", func() bool {
+		n, err := s.runInt(t.Context(), "SELECT COUNT(*) FROM "+importTable)
+		return err == nil && n > 0
+	})
+	cancel()
+	if err := testwait.Receive(t, "the import to end", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	checkDropped(t, o.DSN, "an import that was interrupted")

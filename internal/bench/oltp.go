@@ -176,14 +176,16 @@ func prepareTables(ctx context.Context, o *OLTPOptions, c *connector, w *workloa
 	}, nil
 }
 
+var errNoOperation = errors.New("no operation ended")
+
 // measure measures one run under continuous load.
 func measure(ctx context.Context, l *load, t *target, d time.Duration) (Run, error) {
 	from, err := t.read(ctx)
 	if err != nil {
 		return Run{}, err
 	}
-	l.cut() // discards earlier results
-	begin := time.Now()
+	begin := time.Now() // the run contains the time between the cuts: a pause of this goroutine alone makes no thread busier than the run
+	l.cut()             // discards earlier results
 	if err := l.wait(ctx, d); err != nil {
 		return Run{}, err
 	}
@@ -191,10 +193,10 @@ func measure(ctx context.Context, l *load, t *target, d time.Duration) (Run, err
 	if err != nil {
 		return Run{}, err
 	}
-	seconds := time.Since(begin).Seconds()
 	c := l.cut()
+	seconds := time.Since(begin).Seconds()
 	if c.operations == 0 {
-		return Run{}, fmt.Errorf("no operation ended within %v: measure for longer", d)
+		return Run{}, fmt.Errorf("%w within %v: measure for longer", errNoOperation, d)
 	}
 	run := Run{Seconds: seconds, Operations: c.operations}
 	c.addTo(&run)

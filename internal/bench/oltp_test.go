@@ -34,10 +34,7 @@ func TestEveryWorkload(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				o := shortOLTP(t, name)
 				o.Prepared, o.Count, o.Drop = prepared, 2, true
-				r, err := OLTP(t.Context(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := runOLTP(t, o)
 				if r.Name != "OLTP/"+name || r.Threads != 3 || len(r.Runs) != 2 {
 					t.Errorf("got %s-%d with %d runs, want OLTP/%s-3 with 2", r.Name, r.Threads, len(r.Runs), name)
 				}
@@ -175,10 +172,7 @@ func TestTargetIsWeighed(t *testing.T) {
 	o := shortOLTP(t, "point-select")
 	o.Target, o.Profile = weighed(t), filepath.Join(t.TempDir(), "new")
 	allocateUntilEnd(t)
-	result, err := OLTP(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := runOLTP(t, o)
 	run := &result.Runs[0]
 	for _, unit := range []string{"CPU-ns/query", "GCCPU/s", "KB/s", "allocs/s", "B/query", "allocs/query", "RSS-bytes"} {
 		if v, ok := run.value(unit); !ok || v <= 0 {
@@ -201,10 +195,7 @@ func TestTargetIsWeighed(t *testing.T) {
 
 // TestWithoutATargetNothingIsMadeUp checks that metrics that were not measured are absent.
 func TestWithoutATargetNothingIsMadeUp(t *testing.T) {
-	result, err := OLTP(t.Context(), shortOLTP(t, "point-select"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := runOLTP(t, shortOLTP(t, "point-select"))
 	for _, unit := range []string{"UserCPU/s", "GCCPU/s", "KB/s", "RSS-bytes", "behind-ns"} {
 		if v, ok := result.Runs[0].value(unit); ok {
 			t.Errorf("%s is %v without a target in a closed loop", unit, v)
@@ -216,9 +207,7 @@ func TestWithoutATargetNothingIsMadeUp(t *testing.T) {
 func TestFailuresEndTheBenchmark(t *testing.T) {
 	t.Run("a table that is too small", func(t *testing.T) {
 		o := shortOLTP(t, "point-select")
-		if _, err := OLTP(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		runOLTP(t, o)
 		o.Rows = 400
 		if _, err := OLTP(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sbtest1 has 300 rows") {
 			t.Errorf("got %v, want an error about the table's 300 rows", err)
@@ -261,9 +250,7 @@ func TestFailuresEndTheBenchmark(t *testing.T) {
 // back and counts as a conflict, not a failure.
 func TestConflictsAreCounted(t *testing.T) {
 	o := shortOLTP(t, "point-select")
-	if _, err := OLTP(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	runOLTP(t, o)
 	holder, s := connectTest(t, o.DSN), connectTest(t, o.DSN)
 	for _, stmt := range []string{"BEGIN", "UPDATE sbtest1 SET k = 1 WHERE id = 7"} {
 		if err := holder.run(t.Context(), stmt); err != nil {
