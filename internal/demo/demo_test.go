@@ -1,8 +1,10 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -53,12 +55,36 @@ func cast(t *testing.T, misbehave string) string {
 	return filepath.Join(dir, "tare")
 }
 
+// freeHTTP returns an address for the gateway's pages that no other process gets until the test ends, not even a demo of
+// another run of the tests on this machine: each would take the default address.
+func freeHTTP(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.CloseOnExec(fd)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	err = errors.Join(syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1), // the gateway may listen on it
+		syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(a.(*syscall.SockaddrInet4).Port))
+}
+
 func misbehaves(how string) bool { return os.Getenv("DEMO_MISBEHAVE") == how }
 
-func untilTerminated() {
+// untilTerminated catches SIGTERM from now on, and returns a function that waits for it. The demo may terminate a
+// process as soon as it has said something.
+func untilTerminated() (wait func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTERM)
-	<-c
+	return func() { <-c }
 }
 
 func die(words string) {
@@ -67,6 +93,7 @@ func die(words string) {
 }
 
 func playEngine() {
+	wait := untilTerminated()
 	switch {
 	case misbehaves("engine dies"):
 		die("out of memory")
@@ -75,21 +102,23 @@ func playEngine() {
 	default:
 		fmt.Println(`{"address":"127.0.0.1:1","database":"shop","rows":10000}`)
 	}
-	untilTerminated()
+	wait()
 }
 
 func playWorkload() {
 	if misbehaves("workload dies") {
 		die("cannot connect")
 	}
+	wait := untilTerminated()
 	fmt.Println(`{"statements":0,"errors":0,"expected_errors":0}`)
-	untilTerminated()
+	wait()
 	fmt.Println(`{"statements":40,"errors":0,"expected_errors":20}`)
 }
 
 // playGateway serves the pages of a gateway. Its log has a statement that takes 1 ms and one that fails after
 // 3 ms, twenty times each, and 2 dropped records.
 func playGateway(args []string) {
+	wait := untilTerminated()
 	if os.Getenv("TARE_LISTEN") != "" {
 		die("the user's settings reached the demo's gateway")
 	}
@@ -145,7 +174,7 @@ func playGateway(args []string) {
 			die(err.Error())
 		}
 	}()
-	untilTerminated()
+	wait()
 }
 
 // ownChildren returns the running child processes of this process.

@@ -19,7 +19,7 @@ import (
 // does not depend on the machine.
 func TestJSONIsTheDocumentedResult(t *testing.T) {
 	var out, progress bytes.Buffer
-	o := Options{For: time.Millisecond, JSON: true, Tare: cast(t, ""), Stdout: &out, Stderr: &progress}
+	o := Options{For: time.Millisecond, JSON: true, HTTP: freeHTTP(t), Tare: cast(t, ""), Stdout: &out, Stderr: &progress}
 	if err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestJSONIsTheDocumentedResult(t *testing.T) {
 // TestSummaryWithoutTerminal checks that the text contains no terminal escape sequences.
 func TestSummaryWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
-	if err := Run(t.Context(), Options{For: time.Millisecond, Tare: cast(t, ""), Stdout: &out, Stderr: io.Discard}); err != nil {
+	if err := Run(t.Context(), Options{For: time.Millisecond, HTTP: freeHTTP(t), Tare: cast(t, ""), Stdout: &out, Stderr: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -107,7 +107,7 @@ func TestInterrupted(t *testing.T) {
 			defer cancel()
 			// The hints are the first output after all processes have started.
 			out := &onWrite{do: cancel}
-			err := Run(ctx, Options{For: c.wait, Tare: cast(t, ""), Stdout: out, Stderr: io.Discard})
+			err := Run(ctx, Options{For: c.wait, HTTP: freeHTTP(t), Tare: cast(t, ""), Stdout: out, Stderr: io.Discard})
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -154,7 +154,7 @@ func TestPartsThatFail(t *testing.T) {
 		"stream breaks off":     {"read the query log stream", "unexpected EOF"},
 	} {
 		t.Run(misbehave, func(t *testing.T) {
-			err := Run(t.Context(), Options{For: time.Hour, Tare: cast(t, misbehave), Stdout: io.Discard, Stderr: io.Discard})
+			err := Run(t.Context(), Options{For: time.Hour, HTTP: freeHTTP(t), Tare: cast(t, misbehave), Stdout: io.Discard, Stderr: io.Discard})
 			if err == nil {
 				t.Fatal("the demo ended without an error")
 			}
