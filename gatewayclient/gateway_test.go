@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// down is an address without a listener; another process could take one that was listened on.
+const down = "127.0.0.1:1"
+
 // TestGatewayRoute calls gateways with various responses: errors advise what to do and contain no password.
 func TestGatewayRoute(t *testing.T) {
 	status, body := http.StatusOK, ""
@@ -20,6 +23,7 @@ func TestGatewayRoute(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}))
+	defer server.Close()
 	g := New(&Gateway{URL: strings.Replace(server.URL, "http://", "http://me:hunter2@", 1) + "/"})
 	defer g.Close()
 	body = `{"held": true, "token": "abc"}`
@@ -41,8 +45,9 @@ func TestGatewayRoute(t *testing.T) {
 			t.Errorf("%d %s: %v, want %q", c.status, c.body, err, c.want)
 		}
 	}
-	server.Close()
-	if _, err := g.Route(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "connection refused") {
+	gone := New(&Gateway{URL: "http://me:hunter2@" + down})
+	defer gone.Close()
+	if _, err := gone.Route(t.Context()); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a gateway that is gone: %v", err)
 	}
 }
@@ -122,6 +127,8 @@ func TestP99(t *testing.T) {
 	}
 	code = http.StatusUnauthorized
 	fails("requires an account (401): use --gateway-token-file, or")
-	s.Close()
+	gone := New(&Gateway{URL: "http://me:hunter2@" + down})
+	defer gone.Close()
+	g = gone
 	fails("connection refused")
 }
