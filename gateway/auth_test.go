@@ -26,9 +26,9 @@ import (
 )
 
 // logIn calls logInOnce, and again if the driver mistook the last byte of a client_ed25519 challenge, a zero,
-// for a terminator, which happens once in 256 logins.
+// for a terminator, which happens once in 256 logins: all attempts end so once in 10^14.
 func logIn(ctx context.Context, cfg *mysql.Config) (user string, err error) {
-	for range 3 {
+	for range 6 {
 		if user, err = logInOnce(ctx, cfg); !errors.Is(err, mysql.ErrMalformPkt) {
 			break
 		}
