@@ -31,7 +31,7 @@ func onIncidents(t *testing.T, test func(t *testing.T, i *incident)) {
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			testmysql.SkipIfOff(t)
-			s, err := testmysql.New(append(opts, testmysql.WithPerformanceSchema())...)
+			s, err := testmysql.New(append(opts, testmysql.WithPerformanceSchema(), testmysql.WithArgs("--innodb-lock-wait-timeout=600"))...)
 			if errors.Is(err, testmysql.ErrNoMySQL) {
 				t.Skip(err)
 			}
