@@ -73,7 +73,7 @@ func TestDrainLimit(t *testing.T) {
 	}
 	result := make(chan error, 1)
 	go func() {
-		_, err := running.Exec(context.Background(), "select sleep(5)")
+		_, err := running.Exec(context.Background(), "select sleep(60)")
 		result <- err
 	}()
 	g.awaitQueries(t, 2)

@@ -64,7 +64,7 @@ func TestBackendFaults(t *testing.T) {
 			_ = c.WriteMessage(testscript.Greeting())
 			_, _ = c.ReadMessage(1 << 16)
 			_, _ = c.ReadMessage(1 << 16)
-		}, false, mysqlwire.ErrnoNetRead, "no response within 2s (--handshake-timeout)"},
+		}, false, mysqlwire.ErrnoNetRead, "no response within 5s (--handshake-timeout)"},
 		{"asks without end", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(testscript.Greeting())
 			for {
@@ -110,7 +110,7 @@ func TestBackendFaults(t *testing.T) {
 			})
 			g := startGateway(t, backend, func(o *gateway.Options) {
 				if strings.Contains(c.text, "--handshake-timeout") {
-					o.HandshakeTimeout = 2 * time.Second // the other logins have to finish within it
+					o.HandshakeTimeout = 5 * time.Second // the other logins have to finish within it
 				}
 			})
 			other := testscript.MustConnect(t, g.addr)

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -43,13 +44,6 @@ type recorder struct {
 	list []querylog.Record
 	text []string // normalized text of each record
 	errs []string
-	more *sync.Cond
-}
-
-func newRecorder() *recorder {
-	r := &recorder{}
-	r.more = sync.NewCond(&r.mu)
-	return r
 }
 
 func (r *recorder) Observe(rec *querylog.Record) {
@@ -58,23 +52,18 @@ func (r *recorder) Observe(rec *querylog.Record) {
 	r.list = append(r.list, *rec)
 	r.text = append(r.text, string(rec.Normalized))
 	r.errs = append(r.errs, string(rec.ErrorText))
-	r.more.Broadcast()
 }
 
 // wait returns the record with index i as soon as it exists.
 func (r *recorder) wait(t *testing.T, i int) (querylog.Record, string, string) {
 	t.Helper()
-	stop := time.AfterFunc(10*time.Second, func() { r.more.Broadcast() })
-	defer stop.Stop()
-	until := time.Now().Add(10 * time.Second)
+	testwait.UntilState(t, fmt.Sprintf("%d records", i+1), func() (string, bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return fmt.Sprintf("%q", r.text), len(r.list) > i
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.list) <= i {
-		if time.Now().After(until) {
-			t.Fatalf("%d records after 10 s, want %d: %q", len(r.list), i+1, r.text)
-		}
-		r.more.Wait()
-	}
 	return r.list[i], r.text[i], r.errs[i]
 }
 
@@ -130,7 +119,7 @@ func startGateway(t testing.TB, backend string, change func(*gateway.Options)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{records: newRecorder()}
+	r := &rig{records: &recorder{}}
 	o := gateway.Options{
 		Backend: gateway.Backend{Addr: backend}, Planner: planner, Log: log, Observers: []gateway.Observer{r.records},
 		Diag: slog.New(slog.DiscardHandler),

@@ -40,7 +40,7 @@ func (r *rig) anyIs(state func(gateway.SessionState) bool) bool {
 func TestHoldIsOverByItself(t *testing.T) {
 	p := startPair(t, nil)
 	c := p.session(t)
-	token := p.mustHold(t, 20*time.Second)
+	token := p.mustHold(t, gateway.MaxPause)
 	done := waiting(t, p, c, "INSERT INTO note (id) VALUES (1)")
 	if _, _, err := p.Switch(t.Context(), "another's", switchover.Standby, false); !errors.Is(err, switchover.ErrNotPaused) {
 		t.Errorf("a switch with another token: %v", err)
@@ -62,7 +62,9 @@ func TestHoldWaitsForTransactions(t *testing.T) {
 	open, other := p.session(t), p.session(t)
 	_, err := testscript.Exec(t, open, "BEGIN")
 	must(t, err)
-	testwait.Until(t, "the session to wait within its transaction", func() bool { return p.anyIs(func(s gateway.SessionState) bool { return s.Open }) })
+	testwait.Until(t, "the session to wait within its transaction, and the other one for its first command", func() bool {
+		return p.anyIs(func(s gateway.SessionState) bool { return s.Open }) && !p.anyIs(func(s gateway.SessionState) bool { return !s.Waiting })
+	})
 	_, _, err = p.Pause(t.Context(), 50*time.Millisecond)
 	inside, ok := errors.AsType[*gateway.InsideError](err)
 	if !ok || len(inside.Sessions) != 1 || inside.Sessions[0].User != "app" || inside.Sessions[0].Doing != "a transaction is open" {
@@ -103,7 +105,7 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 	from := port(t, sessions[0])
 	fails := func(why string) {
 		t.Helper()
-		token := p.mustHold(t, 5*time.Second)
+		token := p.mustHold(t, gateway.MaxPause)
 		done := waiting(t, p, sessions[0], "DO 1")
 		if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %q", err, why)
@@ -144,14 +146,14 @@ func TestNothingMovesToABrokenStandby(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	p := startPair(t, func(o *gateway.Options) { o.Password = func(string) (string, bool) { return "", false } })
 	p.session(t)
-	token := p.mustHold(t, 5*time.Second)
+	token := p.mustHold(t, gateway.MaxPause)
 	_, _, err := p.Switch(t.Context(), token, switchover.Standby, true)
 	if err == nil || !strings.Contains(err.Error(), `user "app" is not in the file of accounts`) {
 		t.Errorf("got %v", err)
 	}
 	wrong := startPair(t, func(o *gateway.Options) { o.Password = func(string) (string, bool) { return "wrong", true } })
 	wrong.session(t)
-	token = wrong.mustHold(t, 5*time.Second)
+	token = wrong.mustHold(t, gateway.MaxPause)
 	_, _, err = wrong.Switch(t.Context(), token, switchover.Standby, true)
 	if err == nil || !strings.Contains(err.Error(), "1045") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("got %v", err)
@@ -162,7 +164,7 @@ func TestAccounts(t *testing.T) {
 func TestWhileHeld(t *testing.T) {
 	p := startPair(t, nil)
 	leaves, stays := p.session(t), p.session(t)
-	token := p.mustHold(t, 20*time.Second)
+	token := p.mustHold(t, gateway.MaxPause)
 	left := waiting(t, p, leaves, "INSERT INTO note (id) VALUES (1)")
 	must(t, leaves.Conn.Close())
 	if err := testwait.Receive(t, "the result of the client that hung up", left); err == nil {
@@ -189,7 +191,7 @@ func TestWhileHeld(t *testing.T) {
 		t.Errorf("%d rows of a client that left before its statement was sent", n)
 	}
 
-	p.mustHold(t, 20*time.Second)
+	p.mustHold(t, gateway.MaxPause)
 	done := waiting(t, p, stays, "INSERT INTO note (id) VALUES (2)")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -256,7 +258,7 @@ func TestRouteAPI(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d and %q", k.name, code, body, k.code, k.want)
 		}
 	}
-	code, body := post("/hold", `{"for":"10s"}`, nil)
+	code, body := post("/hold", `{"for":"30s"}`, nil)
 	if code != 200 {
 		t.Fatalf("hold: %d %s", code, body)
 	}
@@ -322,7 +324,7 @@ func logInAgain(c *mysqlconn.Client, user, password, schema string) error {
 func TestHoldWithoutStandby(t *testing.T) {
 	p := startPair(t, func(o *gateway.Options) { o.Standby = nil })
 	c := p.session(t)
-	token := p.mustHold(t, 20*time.Second)
+	token := p.mustHold(t, gateway.MaxPause)
 	if _, _, err := p.Switch(t.Context(), token, switchover.Standby, false); !errors.Is(err, gateway.ErrNoStandby) {
 		t.Errorf("a switch: %v", err)
 	}

@@ -16,7 +16,7 @@ import (
 // receives the reason, and the transaction is rolled back.
 func TestIdleTimeoutEndsWhatWaits(t *testing.T) {
 	s := testmysql.Shared(t)
-	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.IdleTimeout = time.Second }) // the clients have to be faster than this
+	g := startGateway(t, s.Addr, func(o *gateway.Options) { o.IdleTimeout = 5 * time.Second }) // the clients have to be faster than this
 	long := mysqlwire.Header{Len: 4 << 20}.AppendTo(nil)
 	t.Cleanup(func() { testwait.Equal(t, "all sessions to end", 0, g.Sessions) })
 	for _, c := range []struct {

@@ -70,7 +70,7 @@ func TestWithoutLoops(t *testing.T) {
 			c.AppendMessage(make([]byte, 100_000))
 			_ = c.Flush()
 		}
-	}), func(o *gateway.Options) { o.Loops, o.IdleTimeout = -1, 2*time.Second })
+	}), func(o *gateway.Options) { o.Loops = -1 })
 	if n := g.Loops().Loops(); n != 0 {
 		t.Fatalf("%d loops", n)
 	}
@@ -85,7 +85,9 @@ func TestWithoutLoops(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testwait.Equal(t, "the idle session to end", 0, g.Sessions)
+	impatient := startGateway(t, testscript.Start(t, slowBackend), func(o *gateway.Options) { o.Loops, o.IdleTimeout = -1, 50*time.Millisecond })
+	testscript.MustConnect(t, impatient.addr)
+	testwait.Equal(t, "the idle session to end", 0, impatient.Sessions)
 	last := testscript.MustConnect(t, g.addr)
 	ended := make(chan int, 1)
 	go func() { ended <- g.Shutdown(context.Background()) }()

@@ -50,7 +50,7 @@ func must(t *testing.T, err error) {
 func raw(t *testing.T, g *rig, s *testmysql.Schema, caps mysqlwire.Capability) *mysqlconn.Client {
 	t.Helper()
 	cfg := s.Config("app")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{
 		Addr: g.addr, User: cfg.User, Password: cfg.Passwd, Database: s.Name,

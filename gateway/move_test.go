@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
@@ -181,7 +180,7 @@ func TestPins(t *testing.T) {
 			if side, _ := p.Active(); side == to {
 				to = switchover.Backend
 			}
-			token := p.mustHold(t, 10*time.Second)
+			token := p.mustHold(t, gateway.MaxPause)
 			_, _, err = p.Switch(t.Context(), token, to, false)
 			pinned, is := errors.AsType[*gateway.PinnedError](err)
 			switch {

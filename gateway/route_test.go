@@ -91,7 +91,7 @@ func (p *pair) mustHold(t *testing.T, d time.Duration) string {
 
 func (p *pair) mustSwitch(t *testing.T, to switchover.Side) {
 	t.Helper()
-	_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), to, false)
+	_, _, err := p.Switch(t.Context(), p.mustHold(t, gateway.MaxPause), to, false)
 	must(t, err)
 }
 
@@ -252,7 +252,7 @@ func TestRouteNotSaved(t *testing.T) {
 	} {
 		p.saved.Store(new(string))
 		fails, after = tt.fails, tt.after
-		_, _, err := p.Switch(t.Context(), p.mustHold(t, 10*time.Second), switchover.Standby, false)
+		_, _, err := p.Switch(t.Context(), p.mustHold(t, gateway.MaxPause), switchover.Standby, false)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v", tt, err)
 		}
