@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/taredb/tare/internal/visible"
@@ -131,7 +132,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // the rest repeats the URL
 		}
-		if strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "first record does not look like a TLS handshake") {
+		if notHTTP(err.Error()) {
 			err = &NotHTTPError{c.base.Host}
 		}
 		return nil, fmt.Errorf("request %s of %s: %w", req.URL.Path, c.base.Host, err)
@@ -148,6 +149,13 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 		return nil, &StatusError{Code: resp.StatusCode, Host: c.base.Host, Path: req.URL.Path, Text: refusal(text), credentials: c.credentials}
 	}
 	return text, nil
+}
+
+// notHTTP reports whether net/http's error says that the server's first bytes are not HTTP. A MySQL server greets
+// its clients, so the bytes may arrive before the request is sent: then the error is the last one.
+func notHTTP(text string) bool {
+	return slices.ContainsFunc([]string{"malformed HTTP", "first record does not look like a TLS handshake", "readLoopPeekFailLocked: %!w(<nil>)"},
+		func(of string) bool { return strings.Contains(text, of) })
 }
 
 // refusal returns the server's reason: the error of a JSON object, or the text.
