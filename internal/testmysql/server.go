@@ -57,6 +57,7 @@ type Server struct {
 	owner   owner
 	dir     *workDir
 	process *process
+	port    net.PacketConn // reserves the port while the process does not run: see reservePort
 }
 
 // serversEnv, set to "off", skips the tests that require a server.
@@ -158,6 +159,9 @@ func (s *Server) launchAnywhere() error {
 		if err := l.Close(); err != nil {
 			return fmt.Errorf("find a free port: %w", err)
 		}
+		if !s.reservePort() {
+			continue
+		}
 		if l, err = net.Listen("tcp", s.Addr); err != nil || l.Close() != nil {
 			continue // taken
 		}
@@ -166,6 +170,17 @@ func (s *Server) launchAnywhere() error {
 		}
 	}
 	return errPortTaken
+}
+
+// reservePort reserves the port of the address until Close, by the UDP port of the same number, which no server uses: no server of another
+// program that uses this package gets it between Stop and Restart. It reports whether no other one has reserved it.
+func (s *Server) reservePort() bool {
+	if s.port != nil {
+		_ = s.port.Close() // of another address
+	}
+	var err error
+	s.port, err = net.ListenPacket("udp", s.Addr)
+	return err == nil
 }
 
 // launch starts the process on the server's address and runs the setup statements.
@@ -293,6 +308,9 @@ func (s *Server) Close() error {
 	var err error
 	if s.process != nil {
 		err = s.Kill() // the data is not read again
+	}
+	if s.port != nil {
+		err = errors.Join(err, s.port.Close())
 	}
 	return errors.Join(err, s.dir.remove())
 }
