@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -108,22 +109,26 @@ func killDumps(t *testing.T, server *testmysql.Server) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(context.WithoutCancel(t.Context()), "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
 	var ids []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+	testwait.Until(t, "a reader of the server's log", func() bool { // the server may not yet have executed its command, which has no response
+		ids = nil
+		rows, err := db.QueryContext(context.WithoutCancel(t.Context()), "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'")
+		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil || len(ids) == 0 {
-		t.Fatalf("the server has no readers of its log (%v)", err)
-	}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return len(ids) > 0
+	})
 	for _, id := range ids {
 		if err := server.Exec("KILL " + id); err != nil {
 			t.Fatal(err)
