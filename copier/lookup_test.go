@@ -84,11 +84,13 @@ func TestSplitLookup(t *testing.T) {
 				change(&parts[i])
 			}
 		}
-		s, err := copier.NewSplit(parts, "", observe)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.Run(ctx)
+		return runSplit(t, func() ([]*copier.Report, error) {
+			s, err := copier.NewSplit(parts, "", observe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Run(ctx)
+		})
 	}
 	for range 4 {
 		ctx, cancel := context.WithCancel(t.Context())

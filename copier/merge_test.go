@@ -177,7 +177,7 @@ func TestMerge(t *testing.T) {
 		var playing sync.WaitGroup
 		var playErr [2]error
 		begun, caughtUp, n, at := false, 0, 0, 1+rnd.IntN(80)
-		reports, err := m.run(ctx, m.parts(t, clauses...), func(e telemetry.Event) {
+		observe := func(e telemetry.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == telemetry.EventSnapshot && !begun {
@@ -194,7 +194,8 @@ func TestMerge(t *testing.T) {
 			if n++; n == at && !last {
 				cancel()
 			}
-		})
+		}
+		reports, err := runSplit(t, func() ([]*copier.Report, error) { return m.run(ctx, m.parts(t, clauses...), observe) })
 		cancel()
 		testwait.Group(t, "the writers to finish", &playing)
 		if err := errors.Join(playErr[:]...); err != nil {

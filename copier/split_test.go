@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testwait"
@@ -39,6 +40,16 @@ func splitOptions(t *testing.T, p *pair, clauses ...string) []copier.Options {
 		parts[i] = o
 	}
 	return parts
+}
+
+// runSplit is runAfter for splits and merges.
+func runSplit(t *testing.T, run func() ([]*copier.Report, error)) (reports []*copier.Report, err error) {
+	t.Helper()
+	testwait.Until(t, "the locks of the run before to be released", func() bool {
+		reports, err = run()
+		return !errors.Is(err, state.ErrLocked)
+	})
+	return reports, err
 }
 
 // splitTxns returns transactions that move rows between the parts, into and out of NULL, and change their keys.
@@ -81,7 +92,7 @@ func TestSplit(t *testing.T) {
 		var playing sync.WaitGroup
 		var playErr error
 		begun, caughtUp, n, at := false, 0, 0, 1+rnd.IntN(60)
-		s, err := copier.NewSplit(splitOptions(t, p, clauses...), "", func(e telemetry.Event) {
+		observe := func(e telemetry.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == telemetry.EventSnapshot && !begun {
@@ -94,11 +105,14 @@ func TestSplit(t *testing.T) {
 			if n++; n == at && !last {
 				cancel()
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-		reports, err := s.Run(ctx)
+		reports, err := runSplit(t, func() ([]*copier.Report, error) {
+			s, err := copier.NewSplit(splitOptions(t, p, clauses...), "", observe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Run(ctx)
+		})
 		cancel()
 		testwait.Group(t, "the writer to finish", &playing)
 		if playErr != nil {
