@@ -61,7 +61,7 @@ func TestDumpS3Faults(t *testing.T) {
 	for _, n := range proxy.Done() {
 		faults += n
 	}
-	if faults < 10 {
+	if faults < 3 { // of about 30: less than 10 happen once in 100,000 runs
 		t.Errorf("only %d faults: %v", faults, proxy.Done())
 	}
 }
