@@ -119,9 +119,13 @@ func TestShared(t *testing.T) {
 	if n := len(get(t, foreign, o, upTo(210)...)) + len(get(t, second, objectOf("tenant/01B"), upTo(210)...)); n > 0 {
 		t.Errorf("%d pages of another bucket or block", n)
 	}
-	for i, s := range running {
-		if s.Keys() == 0 {
-			t.Errorf("server %d has no pages", i)
+	placed := make(map[string]int)
+	for p := range want {
+		placed[first.pick(o, p).name]++
+	}
+	for _, s := range running {
+		if n := s.Keys(); n != placed[s.Addr] {
+			t.Errorf("%s has %d pages, %d are placed there", s.Addr, n, placed[s.Addr])
 		}
 	}
 }
