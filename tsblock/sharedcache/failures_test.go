@@ -33,6 +33,16 @@ func (l *logText) count(s string) int {
 	return strings.Count(l.text.String(), s)
 }
 
+// setTimeout changes the time-out of all calls. No call may be in progress.
+func (c *Cache) setTimeout(d time.Duration) {
+	for _, s := range c.servers {
+		s.timeout, s.client.Timeout, s.client.ConnectTimeout = d, d, d
+	}
+}
+
+// hasty is a time-out that calls are expected to exceed.
+const hasty = 100 * time.Millisecond
+
 // TestFailures stops and stalls a server in turn. It is soon not called any more, and called again when it works;
 // each change is logged once.
 func TestFailures(t *testing.T) {
@@ -44,12 +54,13 @@ func TestFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := testmemcached.Start(t)
 			var log logText
-			c := open(t, Options{Servers: []string{s.Addr}, Timeout: time.Second, Retry: 50 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			c := open(t, Options{Servers: []string{s.Addr}, Retry: 50 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			o := objectOf("01A")
 			c.Set(o, 0, pageOf(0, PageSize))
 			c.written(t)
 			testwait.Until(t, "a hit", func() bool { return len(get(t, c, o, 0)) == 1 })
 			fail(s)
+			c.setTimeout(hasty)
 			testwait.Until(t, "a pause", func() bool {
 				if n := len(get(t, c, o, 0)); n > 0 {
 					t.Fatalf("%d pages of a server that does not respond", n)
@@ -66,6 +77,7 @@ func TestFailures(t *testing.T) {
 			})
 			c.Set(o, 1, pageOf(1, PageSize))
 			c.written(t)
+			c.setTimeout(patient)
 			s.Resume()
 			if name == "stopped" {
 				s.Restart(t)
@@ -84,7 +96,7 @@ func TestFailures(t *testing.T) {
 // TestStalledReads stalls reads of a server whose writes succeed: they do not keep it from being paused.
 func TestStalledReads(t *testing.T) {
 	s := testmemcached.Start(t)
-	c := open(t, Options{Servers: []string{s.Addr}, Timeout: time.Second, Retry: time.Hour})
+	c := open(t, Options{Servers: []string{s.Addr}, Retry: time.Hour})
 	s.StallReads()
 	o := objectOf("01A")
 	for i := range breakerFailures {
@@ -95,7 +107,9 @@ func TestStalledReads(t *testing.T) {
 			c.Set(o, p, pageOf(p, 100))
 		}
 		c.written(t)
+		c.setTimeout(hasty)
 		get(t, c, o, 0)
+		c.setTimeout(patient)
 	}
 	if st := c.Stats(); st.Paused() != 1 || st.Stored == 0 {
 		t.Errorf("%+v", st)
