@@ -40,11 +40,13 @@ func writeMixed(t *testing.T, r *rand.Rand) *mixedBucket {
 	b := &mixedBucket{dir: t.TempDir()}
 	start := int64(1_700_006_400_000)
 	o := testblock.RandomOptions{Series: 40, Samples: 8 * mixedPeriod / 60_000, Start: start, Step: 60_000}
-	b.series = slices.DeleteFunc(testblock.Random(r, o), func(s testblock.Series) bool {
-		return slices.ContainsFunc(s.Samples, func(x testblock.Sample) bool {
-			return x.H != nil || x.FH != nil
+	for len(b.series) == 0 { // all of them can be histograms
+		b.series = slices.DeleteFunc(testblock.Random(r, o), func(s testblock.Series) bool {
+			return slices.ContainsFunc(s.Samples, func(x testblock.Sample) bool {
+				return x.H != nil || x.FH != nil
+			})
 		})
-	})
+	}
 	for _, s := range b.series {
 		for i := range s.Samples {
 			if math.IsInf(s.Samples[i].V, 0) { // an average of infinities is none
