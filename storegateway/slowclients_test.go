@@ -175,7 +175,7 @@ func TestStalledHTTP(t *testing.T) {
 // client that takes no data for WriteTimeout is disconnected, so that the next query is admitted.
 func TestStalledUnbuffered(t *testing.T) {
 	g := slowStore(t)
-	api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: 50 * time.Millisecond, ResponseBytes: 1})
+	api, target := slowServer(t, g, storegateway.HTTPOptions{WriteTimeout: 500 * time.Millisecond, ResponseBytes: 1})
 	const stalled = 5
 	for range stalled {
 		stall(t, target)
