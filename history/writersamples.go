@@ -320,7 +320,7 @@ func (w *writer) findOrphans() error {
 		it = set.At().Iterator(it)
 		live, isCalls := false, set.At().Labels().Get(promlabel.MetricNameLabel) == stmtseries.Queries.String()
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
-			if live = !isStale(it, kind); live && isCalls {
+			if live = !isStale(it, kind); live && isCalls && kind == chunkenc.ValFloat {
 				t, v := it.At()
 				w.previous[set.At().Labels().Hash()] = callsAt{t, uint64(v)}
 			}

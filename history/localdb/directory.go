@@ -37,6 +37,11 @@ var (
 	blockPiece = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
 )
 
+// errUndefined is why head chunks are set aside after the log has lost records. A chunk has the number of a series
+// instead of its labels. The database gives the numbers of lost records to other series, and its next start would
+// take the chunks for theirs.
+var errUndefined = errors.New("the write-ahead log has lost records, which may define the series of these chunks")
+
 // A Directory has the files of the database. Open opens the database in whatever state they are.
 type Directory struct {
 	Path  string
@@ -64,16 +69,32 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 	short := l.shortened()
 	if err := l.checkCheckpoint(); err != nil {
-		// The database repairs only segments. Head chunks belong to series that the log defines.
+		// The database repairs only segments.
 		if err := errors.Join(head.replace(err), wal.replace(err)); err != nil {
+			return nil, err
+		}
+	}
+	chunks := DirBytes(head.dir) > 0
+	if len(short) > 0 && chunks && !head.reported {
+		if err := head.replace(errUndefined); err != nil {
 			return nil, err
 		}
 	}
 	// Head chunks first: they can be rebuilt from the log, and are useless without it.
 	repairs := []*part{head, wal}
+	if head.reported {
+		repairs = repairs[1:]
+	}
 	for {
 		metrics := prometheus.NewRegistry()
 		db, err := OpenHead(l.Path, l.Log, metrics, expired)
+		if err == nil && corruptions(metrics, walDamage) > 0 && chunks && !head.reported {
+			wal.keepRemoved(true)
+			if err := errors.Join(db.Close(), head.replace(errUndefined)); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if err == nil {
 			wal.keepRemoved(corruptions(metrics, walDamage) > 0)
 			head.keepRemoved(corruptions(metrics, memDamage) > 0)
