@@ -38,7 +38,16 @@ func TestHedge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			requests := 0
-			second := make(chan struct{}) // closed when the second request has arrived
+			// Closed when these requests have arrived. The hedge is sent after the responses of the other shards, which wait for the first request:
+			// otherwise the hedge could arrive before it.
+			first, second := make(chan struct{}), make(chan struct{})
+			others := func(w http.ResponseWriter, r *http.Request, shard string) {
+				select {
+				case <-first:
+				case <-r.Context().Done():
+				}
+				ok(w, r, shard)
+			}
 			responded := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
 			slow := func(w http.ResponseWriter, r *http.Request, shard string) {
 				mu.Lock()
@@ -47,6 +56,7 @@ func TestHedge(t *testing.T) {
 				mu.Unlock()
 				switch n {
 				case 0:
+					close(first)
 					if c.arrived {
 						<-second
 					}
@@ -60,7 +70,7 @@ func TestHedge(t *testing.T) {
 					t.Errorf("request %d for one shard", n+1)
 				}
 			}
-			replies := []shardResponse{onlyShard("2_of_4", slow, ok), onlyShard("2_of_4", slow, ok)}
+			replies := []shardResponse{onlyShard("2_of_4", slow, others), onlyShard("2_of_4", slow, others)}
 			if c.members {
 				replies = replies[:1]
 			}
