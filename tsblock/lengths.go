@@ -9,16 +9,34 @@ const maxEstimate = 64 << 10
 // short chunks were read so far from being read twice when it has longer ones.
 const leastEstimate = 1280
 
-// chunkLengths estimates the length of a block's chunks from those that were read. Concurrent loads may miss
-// each other's updates, which only makes the estimates less precise.
+// chunkLengths estimates the length of a block's chunks from those that were read. A load adds all of its chunks at
+// once: what the next one reads does not depend on which range arrived first. Concurrent loads may miss each other's
+// updates, which only makes the estimates less precise.
 type chunkLengths struct {
 	average, longest atomic.Int64 // in bytes; 0 before the first chunk
 }
 
-// learn records that n chunks of a range took the given bytes, and the longest of them. The average follows a
-// range by an eighth of the difference, and the longest decays by a sixteenth, so that neither keeps the
-// value of an exception.
-func (l *chunkLengths) learn(n, bytes, longest int64) {
+// A loadLengths has the number of chunks of a load, their bytes, and the length of the longest.
+type loadLengths struct {
+	n, bytes, longest atomic.Int64
+}
+
+// add adds the chunks of a range.
+func (l *loadLengths) add(n, bytes, longest int64) {
+	l.n.Add(n)
+	l.bytes.Add(bytes)
+	for {
+		before := l.longest.Load()
+		if longest <= before || l.longest.CompareAndSwap(before, longest) {
+			return
+		}
+	}
+}
+
+// learn records the chunks of a load. The average follows it by an eighth of the difference, and the longest decays
+// by a sixteenth, so that neither keeps the value of an exception.
+func (l *chunkLengths) learn(of *loadLengths) {
+	n, bytes, longest := of.n.Load(), of.bytes.Load(), of.longest.Load()
 	if n == 0 {
 		return
 	}

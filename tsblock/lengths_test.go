@@ -12,28 +12,33 @@ import (
 
 func TestChunkLengths(t *testing.T) {
 	var l chunkLengths
+	learn := func(n, bytes, longest int64) {
+		var load loadLengths
+		load.add(n, bytes, longest)
+		l.learn(&load)
+	}
 	if l.mean(7) != 7 || l.estimate() != DefaultEstimate {
 		t.Errorf("before anything is read: %d and %d", l.mean(7), l.estimate())
 	}
-	l.learn(0, 0, 0)
+	learn(0, 0, 0)
 	if l.mean(7) != 7 {
 		t.Errorf("after no chunk at all: %d", l.mean(7))
 	}
-	l.learn(10, 500, 80)
+	learn(10, 500, 80)
 	if l.mean(7) != 50 || l.estimate() != leastEstimate {
 		t.Errorf("short ones: %d and %d", l.mean(7), l.estimate())
 	}
-	l.learn(1, 16050, 16050)
+	learn(1, 16050, 16050)
 	if l.mean(7) != 2050 || l.estimate() != 16050+16050/4 {
 		t.Errorf("one long one: %d and %d", l.mean(7), l.estimate())
 	}
 	for range 100 {
-		l.learn(10, 500, 80)
+		learn(10, 500, 80)
 	}
 	if l.mean(7) > 60 || l.estimate() != leastEstimate {
 		t.Errorf("short ones again: %d and %d", l.mean(7), l.estimate())
 	}
-	l.learn(1, 1<<30, 1<<30)
+	learn(1, 1<<30, 1<<30)
 	if l.estimate() != maxEstimate {
 		t.Errorf("a huge one: %d", l.estimate())
 	}

@@ -83,7 +83,9 @@ type chunkLoad struct {
 	ranges []Range
 	places []location // of ranges in slabs
 	cached cachedBlock
-	usage  Usage
+
+	lengths loadLengths
+	usage   Usage
 }
 
 // A segmentName is the object name of a chunk file.
@@ -199,6 +201,7 @@ func (l *chunkLoad) run(ctx context.Context) error {
 	if err != nil {
 		return l.failed(err)
 	}
+	l.block.lengths.learn(&l.lengths)
 	l.finish()
 	return nil
 }

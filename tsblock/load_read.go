@@ -174,7 +174,7 @@ func (l *chunkLoad) decode(ctx context.Context, i int, b []byte, usage *Usage) e
 		longest = max(longest, int64(size))
 	}
 	usage.Touched += touched
-	l.block.lengths.learn(chunks, touched, longest)
+	l.lengths.add(chunks, touched, longest)
 	return nil
 }
 
