@@ -166,8 +166,8 @@ func TestStateDeadlock(t *testing.T) {
 	if want < 2 {
 		t.Fatalf("%d chunks", want)
 	}
-	// The other transaction has changed rows: of the two, the server rolls back the read. By its statistics the server might scan the whole
-	// table for the rows, and lock the first one too.
+	// The other transaction has changed rows: of the two, the server rolls back the read. Without FORCE INDEX, the
+	// server may scan the whole table and lock the first row too.
 	other, watch := connect(t, root(p.to)), connect(t, root(p.to))
 	sqlExec(t, other, "START TRANSACTION", "UPDATE "+chunks+" FORCE INDEX (PRIMARY) SET row_count = row_count + 1 WHERE target_schema = 'deadlock' AND target_table = 'a' AND chunk > 0")
 	var loaded *tabledef.Recorded

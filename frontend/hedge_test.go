@@ -38,8 +38,8 @@ func TestHedge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			requests := 0
-			// Closed when these requests have arrived. The hedge is sent after the responses of the other shards, which wait for the first request:
-			// otherwise the hedge could arrive before it.
+			// Closed when these requests have arrived. A hedge is sent after the responses of the other shards. These wait
+			// for the first request, so that it arrives before the hedge.
 			first, second := make(chan struct{}), make(chan struct{})
 			others := func(w http.ResponseWriter, r *http.Request, shard string) {
 				select {

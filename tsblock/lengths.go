@@ -9,9 +9,9 @@ const maxEstimate = 64 << 10
 // short chunks were read so far from being read twice when it has longer ones.
 const leastEstimate = 1280
 
-// chunkLengths estimates the length of a block's chunks from those that were read. A load adds all of its chunks at
-// once: what the next one reads does not depend on which range arrived first. Concurrent loads may miss each other's
-// updates, which only makes the estimates less precise.
+// chunkLengths estimates the length of a block's chunks from those that were read. A load updates it once, after its
+// last range: the next plan is independent of the order in which ranges arrive. Concurrent loads may miss each
+// other's updates, which only makes the estimates less precise.
 type chunkLengths struct {
 	average, longest atomic.Int64 // in bytes; 0 before the first chunk
 }

@@ -37,9 +37,9 @@ var (
 	blockPiece = localstate.Piece{Name: "block", Lost: "the samples of this block, unless the bucket has it"}
 )
 
-// errUndefined is why head chunks are set aside after the log has lost records. A chunk has the number of a series
-// instead of its labels. The database gives the numbers of lost records to other series, and its next start would
-// take the chunks for theirs.
+// errUndefined is the cause for which head chunks are set aside after the log has lost records. A chunk refers to its
+// series by number. The database reuses the numbers of lost records, and at its next start would add the chunks to
+// the new series.
 var errUndefined = errors.New("the write-ahead log has lost records, which may define the series of these chunks")
 
 // A Directory has the files of the database. Open opens the database in whatever state they are.

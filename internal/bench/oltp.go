@@ -184,7 +184,7 @@ func measure(ctx context.Context, l *load, t *target, d time.Duration) (Run, err
 	if err != nil {
 		return Run{}, err
 	}
-	begin := time.Now() // the run contains the time between the cuts: a pause of this goroutine alone makes no thread busier than the run
+	begin := time.Now() // before the first cut, as the end is after the last: no thread is busier than the run
 	l.cut()             // discards earlier results
 	if err := l.wait(ctx, d); err != nil {
 		return Run{}, err

@@ -151,8 +151,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 	return text, nil
 }
 
-// notHTTP reports whether net/http's error says that the server's first bytes are not HTTP. A MySQL server greets
-// its clients, so the bytes may arrive before the request is sent: then the error is the last one.
+// notHTTP reports whether an error of net/http says that the server's first bytes are not HTTP. A MySQL server sends
+// the first packet, which may arrive before the request is written: then the error is the last one of the list.
 func notHTTP(text string) bool {
 	return slices.ContainsFunc([]string{"malformed HTTP", "first record does not look like a TLS handshake", "readLoopPeekFailLocked: %!w(<nil>)"},
 		func(of string) bool { return strings.Contains(text, of) })

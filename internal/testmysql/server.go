@@ -172,8 +172,9 @@ func (s *Server) launchAnywhere() error {
 	return errPortTaken
 }
 
-// reservePort reserves the port of the address until Close, by the UDP port of the same number, which no server uses: no server of another
-// program that uses this package gets it between Stop and Restart. It reports whether no other one has reserved it.
+// reservePort reserves the port of the address until Close, so that no other program that uses this package gets it
+// between Stop and Restart. The reservation is the UDP port of the same number, which database servers do not use. It
+// returns false if another program has it.
 func (s *Server) reservePort() bool {
 	if s.port != nil {
 		_ = s.port.Close() // of another address
