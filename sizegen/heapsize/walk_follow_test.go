@@ -186,7 +186,8 @@ func TestInside(t *testing.T) {
 		next  = unsafe.Offsetof(object{}.next)
 	)
 	charged := int64(heapsize.Object(whole, true))
-	a, b := new(object), new(object)
+	// The functions below keep them on the heap: a stack that grows during a walk is moved.
+	a, b, more := new(object), new(object), make([]int32, 8)
 	for _, c := range []struct {
 		name string
 		walk func(w *heapsize.Walk)
@@ -206,12 +207,11 @@ func TestInside(t *testing.T) {
 			w.Inside(unsafe.Pointer(&b.next), unsafe.Sizeof(b.next), next, whole, true)
 		}, 2 * charged},
 		{"an array of more", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, make([]int32, 0, 8), 4, array, whole, false)
+			heapsize.InsideSlice(w, more, 4, array, whole, false)
 		}, int64(heapsize.Object(32, false))},
 		{"the end of an array of more", func(w *heapsize.Walk) {
-			s := make([]int32, 8)
-			heapsize.InsideSlice(w, s[6:], 4, array, whole, false)
-			heapsize.InsideSlice(w, s, 4, array, whole, false)
+			heapsize.InsideSlice(w, more[6:], 4, array, whole, false)
+			heapsize.InsideSlice(w, more, 4, array, whole, false)
 		}, int64(heapsize.Object(32, false))},
 	} {
 		var w heapsize.Walk
@@ -253,17 +253,15 @@ func TestInsideStarts(t *testing.T) {
 }
 
 // TestInsideSeparate walks slices that a caller takes for parts of objects of 112 bytes: separate arrays,
-// on pages with others of which some cannot be such parts, and arrays of a variable. All but a few are charged alone.
+// on pages with others of which some cannot be such parts, and arrays of a variable. All are charged alone.
 func TestInsideSeparate(t *testing.T) {
 	const whole = 112
 	var w heapsize.Walk
-	var arrays [1000][]int64
-	for i := range arrays {
-		arrays[i] = make([]int64, 2)
-		heapsize.InsideSlice(&w, arrays[i], 2, 64, whole, true)
+	arrays := crowded(t, 1000, 2*8192/whole) // twice as many as such parts fit on a page
+	for _, array := range arrays {
+		heapsize.InsideSlice(&w, array, 2, 64, whole, true)
 	}
-	// A page with a single one of them may remain.
-	if got, want := w.Finish(), int64(len(arrays)*16); got < want || got > want+2*whole {
+	if got, want := w.Finish(), int64(len(arrays)*16); got != want {
 		t.Errorf("%d slices with separate arrays are charged %d bytes, want %d", len(arrays), got, want)
 	}
 	if strconv.IntSize == 32 {
@@ -276,6 +274,31 @@ func TestInsideSeparate(t *testing.T) {
 			t.Errorf("two elements of a variable, from %d, are charged %d bytes", i, got)
 		}
 	}
+}
+
+// crowded allocates at least n arrays, on pages of 8 KiB with at least least of them each. It fills the free
+// places on other pages of the heap first.
+func crowded(t *testing.T, n, least int) [][]int64 {
+	t.Helper()
+	const most = 1 << 20
+	var arrays [][]int64
+	pages := make(map[uintptr][][]int64)
+	for range most {
+		array := make([]int64, 2)
+		page := uintptr(unsafe.Pointer(&array[0])) / 8192
+		pages[page] = append(pages[page], array)
+		switch on := pages[page]; {
+		case len(on) == least:
+			arrays = append(arrays, on...)
+		case len(on) > least:
+			arrays = append(arrays, array)
+		}
+		if len(arrays) >= n {
+			return arrays
+		}
+	}
+	t.Fatalf("of %d arrays, %d are on pages with at least %d of them, want %d", most, len(arrays), least, n)
+	return nil
 }
 
 // variables are no part of the heap.
