@@ -18,7 +18,7 @@ ALLOCATIONS := ./calls ./explain ./gateway ./markers ./mysqlwire ./querylog ./ro
 
 # Where goroutines share memory and a run is short; of the other packages, the tests that share it. `make race` has all.
 # The detector compiles every dependency again. Packages that depend on Vitess' parser or a binlog client take half of
-# that time: their tests are in `make race-parser`, a part of `make e2e` and `make soak`.
+# that time: their tests are in `make race-parser`, a part of `make e2e`.
 RACE := ./slab ./tick ./netloop ./gateway/switchover
 RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEveryLineArrives|TestSlowReader|TestExchangeNeverLeaks|TestSwitchUnderLoad|TestWhileHeld|TestDrain|TestKill|TestOddLogins|TestPanicEndsOneSession|TestReadBuffersAreShared|TestWaitingSessionsHaveNoQuery|TestWorkOfASessionIsBounded|TestPlanMissLeavesItsLoop)$$
 RACESOME := ./activeseries ./querylog ./sizegen/bytecache ./stmtstats

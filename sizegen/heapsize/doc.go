@@ -47,8 +47,9 @@
 // captures (an object of their sizes plus one word for the code, if there are any), or the goroutines that
 // wait on a channel. An object that is reached only by a pointer into its middle is charged as stated by
 // [Walk.Inside]. The package cannot distinguish heap memory from constants, boxes of constants and
-// package-level variables: all are charged as if they were on the heap, never too little. It does not count
-// the allocator's overhead: span descriptors, free slots of partly used spans, stacks.
+// package-level variables: all are charged as if they were on the heap, never too little. So are objects on a
+// goroutine's stack, and one that is reached again after the stack has grown, and so has been moved, is charged
+// twice. The allocator's overhead is not counted: span descriptors, free slots of partly used spans, stacks.
 //
 // # Specification
 //
