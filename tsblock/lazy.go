@@ -50,9 +50,11 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 	f.waiters++
 	l.mu.Unlock()
 
+	var err error
 	select {
 	case <-f.done:
 	case <-ctx.Done():
+		err = context.Cause(ctx) // not the load's error: that of the cancellation below
 	}
 	l.mu.Lock()
 	f.waiters--
@@ -63,12 +65,10 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 		}
 	}
 	l.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.value, f.err
-	default:
-		return nil, context.Cause(ctx)
+	if err != nil {
+		return nil, err
 	}
+	return f.value, f.err
 }
 
 // run loads once and notifies the waiters.
