@@ -54,7 +54,7 @@ func (l *lazyFile[T]) get(ctx context.Context, loads chan struct{}) (*T, error) 
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		err = context.Cause(ctx) // not the load's error: that of the cancellation below
+		err = context.Cause(ctx) // the load's error may be that of the cancellation below
 	}
 	l.mu.Lock()
 	f.waiters--

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/testwait"
 )
@@ -56,5 +57,26 @@ func TestCancelledLoad(t *testing.T) {
 	}
 	if n := most.Load(); n != 1 {
 		t.Errorf("%d loads ran at once", n)
+	}
+}
+
+// TestTimedOutLoad has a load that ends as soon as its only caller, which times out, cancels it: the caller reports
+// its own time-out.
+func TestTimedOutLoad(t *testing.T) {
+	var l lazyFile[int]
+	loads := make(chan struct{}, 1)
+	loads <- struct{}{} // the load waits until it is cancelled
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	flight := &flight[int]{done: make(chan struct{})}
+	own, cancelLoad := context.WithCancel(t.Context())
+	flight.cancel = func() {
+		cancelLoad()
+		<-flight.done
+	}
+	l.flight, l.latest = flight, flight.done
+	go l.run(own, flight, loads)
+	if _, err := l.get(ctx, loads); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the caller that timed out: %v", err)
 	}
 }

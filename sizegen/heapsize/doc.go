@@ -47,9 +47,10 @@
 // captures (an object of their sizes plus one word for the code, if there are any), or the goroutines that
 // wait on a channel. An object that is reached only by a pointer into its middle is charged as stated by
 // [Walk.Inside]. The package cannot distinguish heap memory from constants, boxes of constants and
-// package-level variables: all are charged as if they were on the heap, never too little. So are objects on a
-// goroutine's stack, and one that is reached again after the stack has grown, and so has been moved, is charged
-// twice. The allocator's overhead is not counted: span descriptors, free slots of partly used spans, stacks.
+// package-level variables: all are charged as if they were on the heap, never too little. An object on a
+// goroutine's stack is charged too, and charged again if it is reached a second time after the stack has grown,
+// because a growing stack is moved. The allocator's overhead is not counted: span descriptors, free slots of
+// partly used spans, stacks.
 //
 // # Specification
 //

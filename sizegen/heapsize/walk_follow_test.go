@@ -186,7 +186,7 @@ func TestInside(t *testing.T) {
 		next  = unsafe.Offsetof(object{}.next)
 	)
 	charged := int64(heapsize.Object(whole, true))
-	// The functions below keep them on the heap: a stack that grows during a walk is moved.
+	// They are on the heap because the functions below refer to them. A stack that grows during the walk would be moved.
 	a, b, more := new(object), new(object), make([]int32, 8)
 	for _, c := range []struct {
 		name string
@@ -276,8 +276,8 @@ func TestInsideSeparate(t *testing.T) {
 	}
 }
 
-// crowded allocates at least n arrays, on pages of 8 KiB with at least least of them each. It fills the free
-// places on other pages of the heap first.
+// crowded allocates at least n arrays of 16 bytes, of which at least least are on each page of 8 KiB. Arrays that
+// fill free places elsewhere in the heap are not among them.
 func crowded(t *testing.T, n, least int) [][]int64 {
 	t.Helper()
 	const most = 1 << 20
