@@ -27,6 +27,7 @@ func TestRowstream(t *testing.T) {
 		"INSERT INTO rowstream.t SELECT seq, REPEAT('a', 100) FROM test.seq_1_to_5000"))
 	must(t, to.Exec("DROP DATABASE IF EXISTS rowstream", "DROP DATABASE IF EXISTS _tare"))
 	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir()) // for the record of the copy's end
 	file := func(name string) string { return filepath.Join(dir, name) }
 	certificate, err := mysqlconn.SelfSignedCertificate()
 	must(t, err)
