@@ -72,7 +72,7 @@ func TestTimedOutLoad(t *testing.T) {
 	own, cancelLoad := context.WithCancel(t.Context())
 	flight.cancel = func() {
 		cancelLoad()
-		<-flight.done
+		testwait.Receive(t, "the load to end", flight.done)
 	}
 	l.flight, l.latest = flight, flight.done
 	go l.run(own, flight, loads)

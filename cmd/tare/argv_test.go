@@ -58,7 +58,7 @@ func TestSecretsInArguments(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=TestSecretsInArguments", "--", "--control", "mysql://tare:hidden1@db", "--token", "hidden2", "--from-token=hidden3")
-	cmd.Env = append(os.Environ(), "TARE_TEST_ARGS=1", "TMPDIR="+t.TempDir()) // it is killed: what TestMain creates there is left behind
+	cmd.Env = append(os.Environ(), "TARE_TEST_ARGS=1", "TMPDIR="+t.TempDir()) // a killed process does not remove its files
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
