@@ -129,6 +129,7 @@ e2e: mariadb ## run the binary under real clients, drivers and sysbench
 	go test -tags e2e -count=1 -timeout 15m -run '^TestOpenAPIResponses$$' ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
 	go test -count=1 -timeout 15m -run '^TestRandomPromQL$$' ./storegateway -random-exprs 20000
+	cd bench/promapi && go test -count=1 -timeout 15m ./... # the same responses as Prometheus' own handlers
 	go test -count=1 -timeout 15m -short -tags invariants -run '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -count=1 -timeout 15m -run '^TestS3Faults$$' ./storegateway -s3-fault-requests 100
 	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./storegateway -churn-series 20000 -churn-generations 6

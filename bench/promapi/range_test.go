@@ -120,7 +120,7 @@ func BenchmarkRangeQuery(b *testing.B) {
 			}
 			defer db.Close()
 			db.DisableCompactions()
-			plain := parser.NewParser(parser.Options{})
+			plain := parser.NewParser(parser.Options{ExperimentalDurationExpr: true}) // as Prometheus v3.15
 			askRange(b, prometheusAPI(b, withoutExemplars{db}, newEngine(maxSamples, plain), plain), q.expr)
 		})
 		b.Run("query="+q.name+"/api=store", func(b *testing.B) {

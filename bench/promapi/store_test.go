@@ -129,7 +129,7 @@ func newStorePair(t testing.TB, maxSamples int) (theirs, ours http.Handler) {
 		}
 	})
 	ours = storeAPI(t, g, maxSamples)
-	plain := parser.NewParser(parser.Options{})
+	plain := parser.NewParser(parser.Options{ExperimentalDurationExpr: true}) // as Prometheus v3.15
 	return prometheusAPI(t, withoutExemplars{db}, newEngine(maxSamples, plain), plain), ours
 }
 
