@@ -22,9 +22,11 @@ type backing struct {
 	r      *run
 	report *Report
 
-	once  sync.Once
-	wish  chan struct{} // closed when the operator has chosen an end
-	drops bool          // of the old table, rather than a swap back; set before wish is closed
+	once   sync.Once     // of the end
+	wish   chan struct{} // closed when the operator has chosen an end
+	drops  bool          // of the old table, rather than a swap back; set before wish is closed
+	closed bool          // the window for a revert is over; set under once
+	over   time.Time     // the end of the window for a revert; zero: there is none
 }
 
 func (r *run) newBacking(report *Report) *backing {
@@ -36,22 +38,24 @@ func (b *backing) revert(lossy bool) error {
 	if loses := b.r.job.Kept.Lossy; len(loses) > 0 && !lossy {
 		return fmt.Errorf("revert %s: values could be lost: %s; --lossy-revert reverts nevertheless", b.r.s.FullName(), strings.Join(loses, "; "))
 	}
-	b.choose(false)
-	return nil
+	return b.choose(false)
 }
 
 // finish has the old table dropped.
 func (b *backing) finish() error {
-	b.choose(true)
-	return nil
+	return b.choose(true)
 }
 
 // choose sets the end. The first choice counts.
-func (b *backing) choose(drops bool) {
+func (b *backing) choose(drops bool) error {
 	b.once.Do(func() {
 		b.drops = drops
 		close(b.wish)
 	})
+	if b.closed {
+		return errWindowOver
+	}
+	return nil
 }
 
 // follow follows changes until the old table has the name of the table again, or is dropped. finish is for requests over the control
@@ -69,7 +73,10 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 		finish = b.finish
 	}
 	r.o.Monitor.step(telemetry.StepBack)
-	r.notify("changes of %s go back to %s.%s%s; tare alter ctl revert swaps the tables back, tare alter ctl finish drops the old one", r.s.FullName(), r.s.Schema, r.s.old(), r.job.until())
+	if !b.over.IsZero() {
+		r.notify("changes of %s go back to %s.%s until %s, and this command runs on until then; tare alter ctl revert swaps the tables back, tare alter ctl finish drops the old one",
+			r.s.FullName(), r.s.Schema, r.s.old(), b.over.UTC().Format(secondText))
+	}
 	copied, err := copier.Run(ctx, copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.backSpec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
@@ -77,6 +84,10 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 		Proceed: func() error { return errors.New("the tables are swapped") },
 		Revert:  b.revert, Finish: finish, Swap: b.end,
 	})
+	if errors.Is(err, errWindowOver) {
+		r.notify("the window for a revert is over; tare alter revert still swaps the tables back, while the binary log is there, until %s.%s is dropped", r.s.Schema, r.s.old())
+		return nil
+	}
 	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
 		if closesWay(err) {
@@ -155,7 +166,11 @@ func (b *backing) end(ctx context.Context, c *copier.Swapping) error {
 	return w.run(ctx, c)
 }
 
-// await blocks until an end is chosen, by the operator or by the time.
+// errWindowOver ends following changes back.
+var errWindowOver = errors.New("the window for a revert is over")
+
+// await blocks until an end is chosen, by the operator or by the time. It returns errWindowOver if the old table is kept for longer than
+// the window.
 func (b *backing) await(ctx context.Context, c *copier.Swapping) error {
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -167,13 +182,25 @@ func (b *backing) await(ctx context.Context, c *copier.Swapping) error {
 			return context.Cause(ctx)
 		case <-poll.C:
 			if b.r.job.over() {
-				b.choose(true)
+				_ = b.choose(true) // or the operator's choice
+			}
+			if !b.over.IsZero() && time.Now().After(b.over) {
+				return b.close()
 			}
 			if err := c.Err(); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// close ends the window for a revert, unless the operator has chosen another end.
+func (b *backing) close() error {
+	b.once.Do(func() { b.closed = true })
+	if b.closed {
+		return errWindowOver
+	}
+	return nil
 }
 
 // settle drops the tables that are left, and reports the state of the old table.

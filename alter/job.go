@@ -36,12 +36,15 @@ type kept struct {
 // over reports whether the old table may be dropped.
 func (j *job) over() bool { return j.Kept != nil && time.Now().After(j.Kept.Until) }
 
+// secondText is the format of times in messages.
+const secondText = "2006-01-02 15:04:05 UTC"
+
 // until returns the time until which the old table is kept, for messages.
 func (j *job) until() string {
 	if j.Kept == nil {
 		return ""
 	}
-	return " until " + j.Kept.Until.UTC().Format("2006-01-02 15:04:05 UTC")
+	return " until " + j.Kept.Until.UTC().Format(secondText)
 }
 
 // keptUntil returns the time until which the old table is kept; zero: it is not.

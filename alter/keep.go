@@ -18,8 +18,8 @@ import (
 // are those of the table since. The record of the finished copy becomes that of the way back, so that package copier resumes it like any
 // copy that has all rows:
 //
-//	swap ──> turn: state of the way back ──> changes followed ──> revert: rows compared, swapped back
-//	                                                         └──> kept for long enough, or finish: old table dropped
+//	swap ──> turn: state of the way back ──> kept for long enough, or finish: old table dropped
+//	                                     └──> revert, or a window for it: changes followed ──> rows compared, swapped back
 //
 // After a kill, the next run derives the stage from the tables that exist (see findStage).
 
@@ -97,7 +97,7 @@ func (r *run) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// keep keeps the old table of a swap for as long as the options say, and follows changes back into it.
+// keep keeps the old table of a swap for as long as the options say, and follows changes back into it during the window for a revert.
 func (r *run) keep(ctx context.Context, report *Report) error {
 	if err := dropSentry(ctx, r.c, r.s); err != nil {
 		return err
@@ -118,10 +118,11 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	report.Copy.Kept = Kept{State: KeptKept, Until: k.Until.UTC().Format(time.RFC3339), NoWay: k.Closed, Lossy: k.Lossy}
 	r.monitorOld(&report.Copy.Kept)
 	r.o.Swapped(report)
-	if k.Closed != "" || r.o.Detach {
+	if k.Closed != "" || r.o.RevertWindow == 0 {
 		return nil
 	}
 	b := r.newBacking(report)
+	b.over = time.Now().Add(r.o.RevertWindow)
 	if err := b.follow(ctx, nil); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFollowed, again(err, "run the same command again to resume, or tare alter revert --table "+r.s.FullName()))
 	}

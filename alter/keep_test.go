@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -45,11 +46,9 @@ func (d *database) revert(clauses, table string, number int) Kept {
 	}
 	w := d.write(table, rows, s)
 	o := d.options(table, clauses)
-	o.AlwaysCopy, o.Workers, o.Detach = true, 2, number%3 == 2
-	if o.Detach {
-		o.Control = ""
-	} else {
-		o.Control = t.TempDir() + "/s"
+	o.AlwaysCopy, o.Workers = true, 2
+	if number%3 != 2 {
+		o.RevertWindow, o.Control = time.Hour, t.TempDir()+"/s"
 	}
 	kept := d.alterAndStop(o, w, number)
 	if kept.NoWay != "" {
@@ -118,10 +117,10 @@ func (d *database) alterAndStop(o Options, w *writer, number int) (kept Kept) {
 	if kept.State != KeptKept || kept.Until == "" {
 		t.Errorf("kept %+v", kept)
 	}
-	if !o.Detach && kept.NoWay == "" {
+	if o.RevertWindow > 0 && kept.NoWay == "" {
 		cancel(errStop)
 	}
-	if err := testwait.Receive(t, "the run to end", ended); !o.Detach && kept.NoWay == "" && !errors.Is(err, ErrNotFollowed) || kept.NoWay != "" && err != nil {
+	if err := testwait.Receive(t, "the run to end", ended); o.RevertWindow > 0 && kept.NoWay == "" && !errors.Is(err, ErrNotFollowed) || kept.NoWay != "" && err != nil {
 		t.Errorf("got %v", err)
 	}
 	d.awaitWrites(w, 10+number%10)
@@ -169,7 +168,7 @@ func TestRevertRunning(t *testing.T) {
 		}
 		w := d.write("t", 50, s)
 		o := d.options("t", s.Text)
-		o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+		o.AlwaysCopy, o.RevertWindow, o.Control = true, time.Hour, t.TempDir()+"/s"
 		o.Monitor = &Monitor{}
 		metrics := prometheus.NewRegistry()
 		metrics.MustRegister(o.Monitor)
@@ -239,7 +238,7 @@ func TestRevertReconnects(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		d.fillForms("t", 50)
 		o := d.options("t", "ADD COLUMN note INT")
-		o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+		o.AlwaysCopy, o.RevertWindow, o.Control = true, time.Hour, t.TempDir()+"/s"
 		swapped, ended := make(chan *Report, 1), make(chan error, 1)
 		o.Swapped = func(r *Report) { swapped <- r }
 		go func() {
@@ -297,13 +296,13 @@ func phaseOf(t *testing.T, g prometheus.Gatherer) string {
 func TestKeepEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		for table, prepare := range map[string]func(o *Options, c *copier.Control){
-			"once":  func(o *Options, _ *copier.Control) { o.KeepOld = 0 },
-			"over":  func(o *Options, _ *copier.Control) { o.KeepOld = 2e9 },
+			"once":  func(o *Options, _ *copier.Control) { o.KeepOld, o.RevertWindow = 0, 0 },
+			"over":  func(o *Options, _ *copier.Control) { o.KeepOld, o.RevertWindow = 2*time.Second, 2*time.Second },
 			"asked": func(*Options, *copier.Control) {},
 		} {
 			d.fillForms(table, 20)
 			o := d.options(table, "MODIFY small INT")
-			o.AlwaysCopy, o.Detach, o.Control = true, false, t.TempDir()+"/s"
+			o.AlwaysCopy, o.RevertWindow, o.Control = true, time.Hour, t.TempDir()+"/s"
 			control := copier.NewControl(o.Control)
 			defer control.Close()
 			prepare(&o, control)
@@ -330,6 +329,39 @@ func TestKeepEnds(t *testing.T) {
 			}
 			if n := d.value(d.connect(), "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+d.schema+"' AND TABLE_NAME LIKE '%tare%"+table+"'"); n != "0" {
 				t.Errorf("%s: %s tables are left", table, n)
+			}
+		}
+	})
+}
+
+// TestRevertWindow has the window for a revert end before the old table is dropped: the run ends, and a later one reverts from the binary log.
+func TestRevertWindow(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.fillForms("t", 20)
+		o := d.options("t", "ADD COLUMN note INT")
+		o.AlwaysCopy, o.RevertWindow = true, 500*time.Millisecond
+		report, err := Run(t.Context(), o)
+		if err != nil || report.Copy.Kept.State != KeptKept {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		c := d.connect()
+		if err := d.execOn(c, "UPDATE t SET n = 77 WHERE id = 3"); err != nil {
+			t.Fatal(err)
+		}
+		o.RevertWindow = 0
+		if report, err = Run(t.Context(), o); err != nil || report.Copy.Kept.State != KeptKept {
+			t.Errorf("the same command again: %+v, %v", report, err)
+		}
+		if report, err = Revert(t.Context(), o); err != nil || report.Copy.Kept.State != KeptReverted {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		if n := d.value(c, "SELECT n FROM t WHERE id = 3"); n != "77" {
+			t.Errorf("n is %s", n)
+		}
+		for window, keep := range map[time.Duration]time.Duration{-1: 1, 2: 1} {
+			o.RevertWindow, o.KeepOld = window, keep
+			if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "a revert window of ") {
+				t.Errorf("%v of %v: %v", window, keep, err)
 			}
 		}
 	})
@@ -386,7 +418,7 @@ func TestAlteredWhileFollowed(t *testing.T) {
 			}
 			execute("CREATE TABLE "+table+" (id INT PRIMARY KEY, small INT, big INT)", "INSERT INTO "+table+" VALUES (1, 1, 1)")
 			o := d.options(table, "ADD COLUMN note INT")
-			o.AlwaysCopy, o.Detach, o.Control, o.Monitor = true, false, t.TempDir()+"/s", &Monitor{}
+			o.AlwaysCopy, o.RevertWindow, o.Control, o.Monitor = true, time.Hour, t.TempDir()+"/s", &Monitor{}
 			swapped, ended := make(chan *Report, 1), make(chan error, 1)
 			o.Swapped = func(r *Report) { swapped <- r }
 			go func() {

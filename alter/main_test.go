@@ -129,7 +129,7 @@ func (d *database) value(c *mysqlconn.Client, sql string) string {
 
 // options are those for a table of the schema.
 func (d *database) options(table, clauses string) Options {
-	return Options{On: d.config(), Schema: d.schema, Table: table, Clauses: clauses, KeepOld: time.Hour, Detach: true, Observe: func(e telemetry.Event) {
+	return Options{On: d.config(), Schema: d.schema, Table: table, Clauses: clauses, KeepOld: time.Hour, Observe: func(e telemetry.Event) {
 		if e.Kind == telemetry.EventAlter || e.Kind == telemetry.EventRetry {
 			d.t.Log(e.Text)
 		}

@@ -49,13 +49,13 @@ type Options struct {
 	Restart  bool // discard an unfinished copy of the table first
 	Postpone bool // swap the tables only when the control socket is told to
 
-	// KeepOld is how long the old table of a copy is kept, and changes of the new one are followed back into it, so that Revert is
-	// possible. 0: it is dropped at once.
+	// KeepOld is how long the old table of a copy is kept for Revert, which follows the changes since the swap into it. 0: it is dropped
+	// at once.
 	KeepOld time.Duration
 
-	// Detach has Run return after the swap, instead of following changes back while the old table is kept. The same run, and Revert,
-	// follow those that were made since.
-	Detach bool
+	// RevertWindow is how long Run follows changes back into the old table after the swap, so that a revert is ready at once: at most
+	// KeepOld. 0: Run returns after the swap.
+	RevertWindow time.Duration
 
 	socket *copier.Socket // open for Control; nil: not yet
 
@@ -84,6 +84,10 @@ func (o *Options) Validate() error {
 	switch {
 	case o.KeepOld < 0:
 		return fmt.Errorf("an old table that is kept for %v: use 0 or more", o.KeepOld)
+	case o.RevertWindow < 0:
+		return fmt.Errorf("a revert window of %v: use 0 or more", o.RevertWindow)
+	case o.RevertWindow > o.KeepOld:
+		return fmt.Errorf("a revert window of %v: the old table is kept for %v; raise --keep-old", o.RevertWindow, o.KeepOld)
 	case o.Schema == "" || o.Table == "":
 		return errors.New("no table to alter")
 	case o.AlwaysCopy && o.NeverCopy:

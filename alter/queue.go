@@ -126,7 +126,7 @@ func newQueue(o *Options, entries []QueueEntry) (*queue, error) {
 func (q *queue) options(i int) Options {
 	o := *q.o
 	o.Schema, o.Table, o.Clauses = q.entries[i].Schema, q.entries[i].Table, q.entries[i].Clauses
-	o.Detach, o.Swapped = true, nil
+	o.RevertWindow, o.Swapped = 0, nil
 	return o
 }
 
@@ -153,7 +153,7 @@ func CheckQueue(ctx context.Context, o Options, entries []QueueEntry) (*QueueRep
 }
 
 // RunQueue alters tables, one after the other, unless an entry is refused. It ends at the first failure, and returns the report too. Old
-// tables are kept as with Options.Detach.
+// tables are kept, and no changes are followed back into them.
 func RunQueue(ctx context.Context, o Options, entries []QueueEntry, done func(*QueueItem)) (_ *QueueReport, err error) {
 	began := time.Now()
 	q, err := newQueue(&o, entries)
@@ -302,7 +302,7 @@ func (k *queued) done(r *run) (why string, err error) {
 	is := definition(r.t.Create)
 	switch {
 	case k.Done != nil && is == k.Definition:
-		return "an earlier run has done it at " + k.Done.Format("2006-01-02 15:04:05 UTC"), nil
+		return "an earlier run has done it at " + k.Done.Format(secondText), nil
 	case k.Done != nil || is == k.Before:
 		return "", nil
 	case k.After != "" && bareDefinition(is) == k.After:
@@ -316,7 +316,7 @@ func (k *queued) changed(r *run) string {
 	if k == nil || k.Done == nil || k.Clauses != r.s.Text {
 		return ""
 	}
-	return "; an earlier run has done it at " + k.Done.Format("2006-01-02 15:04:05 UTC") + ", and the definition has changed since"
+	return "; an earlier run has done it at " + k.Done.Format(secondText) + ", and the definition has changed since"
 }
 
 // definition returns a definition without the counter of AUTO_INCREMENT.

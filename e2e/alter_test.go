@@ -230,7 +230,7 @@ func TestAlterRevertKilled(t *testing.T) {
 			for range 2 {
 				kills += alterKilled(t, kept, rnd)
 			}
-			alterToEnd(t, append(kept, "--detach"))
+			alterToEnd(t, kept)
 			revert := []string{"alter", "revert", "--on", "mysql://copier:" + testmysql.Password + "@" + s.Addr, "--table", "reverted.t", "--json", "--control-socket", "off", "--patience", "30s"}
 			for range 3 {
 				kills += alterKilled(t, revert, rnd)
@@ -263,7 +263,7 @@ func TestAlterThroughGateway(t *testing.T) {
 		args := func(n int, more ...string) []string {
 			return alterArgs(s, "paused.t", fmt.Sprintf("ADD COLUMN c%d INT DEFAULT %[1]d FIRST", n), append([]string{"--control-socket", "off", "--gateway", gateway.http}, more...)...)
 		}
-		stdout := mustRun(t, "", binary, args(0, "--keep-old", "1h", "--detach")...)
+		stdout := mustRun(t, "", binary, args(0, "--keep-old", "1h")...)
 		if !strings.Contains(stdout, `"gateway_pauses":1,`) {
 			t.Errorf("the report is %s", stdout[max(0, len(stdout)-4000):])
 		}

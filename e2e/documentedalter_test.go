@@ -45,7 +45,7 @@ func (d *documented) alter(t *testing.T, text string) {
 		begin(text)
 	case strings.HasPrefix(text, "tare alter revert"):
 		d.reset(t)
-		d.run(t, modify+" --detach")
+		d.run(t, modify)
 		d.run(t, text)
 	case !strings.HasPrefix(text, "tare alter ctl"):
 		begin(text)

@@ -37,8 +37,8 @@ func newAlterCommand() *cobra.Command {
 CLAUSES are those of an ALTER TABLE, as one argument. The server is asked to do it at once (INSTANT), or in place without
 blocking writes if the table is small or no rows are written. Otherwise the rows are copied into a shadow table with the new
 definition, which follows all changes, is compared with the table row by row, and takes its name. No client waits for longer than
-about --max-lock-wait at a time. The old table follows the new one for --keep-old, so that tare alter revert can swap them back. After
-kill -9 the same command resumes. tare alter lint prints what an ALTER TABLE would do. See docs/tasks/alter-a-table.md.
+about --max-lock-wait at a time. The old table is kept for --keep-old, so that tare alter revert can swap them back. After kill -9 the
+same command resumes. tare alter lint prints what an ALTER TABLE would do. See docs/tasks/alter-a-table.md.
 
 Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 		Example: `  tare alter --on mysql://app:secret@db1 --table shop.orders 'ADD COLUMN note VARCHAR(200), DROP INDEX k'
@@ -71,7 +71,6 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "print what would be done, as tare alter lint does")
 	cmd.Flags().BoolVar(&once.restart, "restart", false, "discard an unfinished copy of the table, and start again")
 	cmd.Flags().BoolVar(&once.postpone, "postpone-cutover", false, "when the rows are copied, keep the shadow table current until tare alter ctl cutover")
-	cmd.Flags().BoolVar(&once.detach, "detach", false, "exit after the swap; the same command, or tare alter revert, follows changes back later, from the binary log")
 	cmd.AddCommand(newAlterLintCommand(), newAlterRevertCommand(), newAlterFinishCommand(), newAlterCtlCommand())
 	return cmd
 }
@@ -169,7 +168,7 @@ type alterFlags struct {
 	json, dryRun          bool
 	alwaysCopy, neverCopy bool
 	restart, postpone     bool
-	detach, lossyRevert   bool
+	lossyRevert           bool
 
 	log   *slog.Logger // set by connection
 	pages copyPages
@@ -223,7 +222,7 @@ func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[s
 	o = c.Options()
 	o.On = mysqlServer(c.On, c.OnTLS, authorities)
 	o.AlwaysCopy, o.NeverCopy, o.Restart, o.Postpone = f.alwaysCopy, f.neverCopy, f.restart, f.postpone
-	o.Detach, o.LossyRevert = f.detach, f.lossyRevert
+	o.LossyRevert = f.lossyRevert
 	for _, replica := range c.Throttle.Replicas {
 		o.Throttle.Replicas = append(o.Throttle.Replicas, mysqlServer(replica, c.OnTLS, authorities))
 	}

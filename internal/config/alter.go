@@ -31,7 +31,7 @@ type Alter struct {
 	MaxViewAge  time.Duration
 	Patience    time.Duration
 
-	KeepOld time.Duration
+	KeepOld, RevertWindow time.Duration
 
 	HTTPAccess
 
@@ -58,7 +58,8 @@ func NewAlter() *Alter {
 	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
 	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so how long undo log is kept for it")
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
-	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept, and changes are followed back into it for tare alter revert; 0: it is dropped at once")
+	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: it is dropped at once")
+	s.Duration(&c.RevertWindow, "revert-window", "0", "how long the command runs on after the swap, and follows changes back into the old table, so that a revert is ready at once: at most --keep-old; 0: it exits after the swap")
 	c.Throttle.declareAlter(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
@@ -84,6 +85,9 @@ func (c *Alter) Validate() error {
 	}
 	if c.MaxLockWait < time.Second || c.MaxLockWait%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("--max-lock-wait %v: servers count whole seconds; use 1s or more", c.MaxLockWait))
+	}
+	if c.RevertWindow > c.KeepOld {
+		errs = append(errs, fmt.Errorf("--revert-window %v: the old table is kept for %v; raise --keep-old", c.RevertWindow, c.KeepOld))
 	}
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
@@ -113,6 +117,9 @@ func (c *Alter) Ready() error {
 	if c.On.Addr == "" {
 		errs = append(errs, errors.New("--on is required, such as --on mysql://app@db1"))
 	}
+	if c.RevertWindow > 0 && c.Queue {
+		errs = append(errs, errors.New("--revert-window and --queue exclude each other: tare alter revert reverts a table of a queue"))
+	}
 	switch {
 	case c.table == "" && !c.Queue:
 		errs = append(errs, errors.New("--table is required, such as --table shop.orders"))
@@ -126,7 +133,7 @@ func (c *Alter) Ready() error {
 func (c *Alter) Options() alter.Options {
 	o := alter.Options{
 		Schema: c.Schema, Table: c.Table, MaxLockWait: c.MaxLockWait, LockTries: c.LockTries, MaxInplace: int64(c.MaxInplace), Patience: c.Patience,
-		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld,
+		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld, RevertWindow: c.RevertWindow,
 	}
 	if c.MaxInplace == 0 {
 		o.MaxInplace = -1
