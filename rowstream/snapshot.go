@@ -190,6 +190,21 @@ func (s *Snapshot) start(ctx context.Context) error {
 	return nil
 }
 
+// InSnapshot calls do, whose statements over the connection read the rows of one point in time.
+func InSnapshot(ctx context.Context, c *mysqlconn.Client, do func() error) error {
+	for _, sql := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	if err := do(); err != nil {
+		_, _ = c.Exec(ctx, "ROLLBACK") // a lost connection does so too
+		return err
+	}
+	_, err := c.Exec(ctx, "COMMIT")
+	return err
+}
+
 // alone takes a snapshot over one connection, without a lock.
 func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
 	if len(s.clients) != 1 {

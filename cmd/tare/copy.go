@@ -17,6 +17,7 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/cutover"
+	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
@@ -163,10 +164,13 @@ func verifyError(report *copier.Report) error {
 	return &partialError{errors.New(strings.Join(text, "; "))}
 }
 
-// copyError adds advice on how to resume to an error.
+// copyError returns the error of a command that copies rows. Rows that are copied, but not known to be equal, are a part of the work.
 func copyError(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errInterrupted) {
+	switch {
+	case errors.Is(context.Cause(ctx), errInterrupted):
 		return context.Canceled
+	case errors.As(err, new(*verify.UnexplainedError)):
+		return &partialError{err}
 	}
 	return err
 }

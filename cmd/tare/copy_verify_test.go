@@ -1,12 +1,30 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/verify"
 )
+
+// TestUnexplainedExitCode checks that sums that differ without differing rows are not a failure that the same command repeats.
+func TestUnexplainedExitCode(t *testing.T) {
+	unexplained := &verify.UnexplainedError{Table: "shop.orders", Chunk: 3, Upto: []string{"9", "x"}}
+	for _, err := range []error{unexplained, fmt.Errorf("alter shop.orders by a copy: %w", unexplained)} {
+		var text strings.Builder
+		if code := report(t.Context(), &text, "tare copy", copyError(t.Context(), err)); code != exitPartial {
+			t.Errorf("exit code %d for %v", code, err)
+		}
+		if want := "sums differ, rows do not: chunk 3 of shop.orders (up to key (9, x)): the source has 0 rows"; !strings.Contains(text.String(), want) {
+			t.Errorf("%s, want %s", text.String(), want)
+		}
+		if code := report(t.Context(), &text, "tare alter", alterError(t.Context(), err)); code != exitPartial {
+			t.Errorf("tare alter: exit code %d for %v", code, err)
+		}
+	}
+}
 
 // TestVerifyError checks the last line of copies whose verification found differences or did not read all
 // rows.

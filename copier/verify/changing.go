@@ -62,9 +62,7 @@ func (c *Changing) Compare(ctx context.Context, source, target *mysqlconn.Client
 			return err
 		}
 		for key := range keys {
-			a, inSource := here[key]
-			b, inTarget := there[key]
-			if inSource != inTarget || a != b {
+			if here[key] != there[key] {
 				return fmt.Errorf("%w: a row of %s that changed in every comparison before", ErrDiffer, of.t.Spec.Source())
 			}
 		}
@@ -76,7 +74,7 @@ func (c *Changing) Compare(ctx context.Context, source, target *mysqlconn.Client
 }
 
 // sumsOf returns the sums of rows by their encoded keys.
-func sumsOf(ctx context.Context, conn *mysqlconn.Client, t *rowstream.Table, o rowstream.SumOptions, keys map[string]bool) (map[string]uint64, error) {
+func sumsOf(ctx context.Context, conn *mysqlconn.Client, t *rowstream.Table, o rowstream.SumOptions, keys map[string]bool) (map[string]rowstream.Checksum, error) {
 	var conditions []string
 	for key := range keys {
 		tuple, err := rowstream.DecodeKey([]byte(key), len(t.Key))
@@ -90,12 +88,14 @@ func sumsOf(ctx context.Context, conn *mysqlconn.Client, t *rowstream.Table, o r
 		conditions = append(conditions, "("+condition+")")
 	}
 	o.Where = strings.Join(conditions, " OR ")
-	sums := make(map[string]uint64)
+	sums := make(map[string]rowstream.Checksum) // one row per key, where it is unique
 	for row, err := range rowstream.SumRowsOf(ctx, conn, t, rowstream.Chunk{}, o) {
 		if err != nil {
 			return nil, err
 		}
-		sums[string(rowstream.EncodeKey(row.Key))] = row.Sum
+		key := string(rowstream.EncodeKey(row.Key))
+		sum := sums[key]
+		sums[key] = rowstream.Checksum{Rows: sum.Rows + 1, Sum: sum.Sum ^ row.Sum}
 	}
 	return sums, nil
 }

@@ -130,7 +130,7 @@ func (v *Following) comparePass(ctx context.Context, w *worker) error {
 				failing = time.Now()
 				continue
 			}
-			if ctx.Err() != nil || errors.Is(err, follow.ErrEnded) || time.Since(failing) > v.o.Patience {
+			if ctx.Err() != nil || errors.Is(err, follow.ErrEnded) || errors.As(err, new(*UnexplainedError)) || time.Since(failing) > v.o.Patience {
 				return err
 			}
 			w.writer.Table, w.writer.Chunk = v.o.Tables[k.table].Spec.Source(), k.chunk.Number
@@ -241,7 +241,7 @@ func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k r
 		Source: sumReport(l.source), Target: sumReport(l.target), Rows: []RowMismatch{},
 	}
 	if l.source != l.target {
-		if err := w.narrow(ctx, c, k, l.found, &l.counts); err != nil {
+		if l.target, err = w.narrow(ctx, c, k, l.source, l.found, &l.counts); err != nil {
 			return nil, err
 		}
 	}

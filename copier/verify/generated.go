@@ -62,20 +62,30 @@ func Generated(ctx context.Context, view rowstream.ViewReader, to *mysqlconn.Cli
 		return err
 	}
 	rows := make(map[string]uint64)
+	var read UnexplainedError
 	for row, err := range rowstream.SumRows(ctx, view, c.t.Source, k, c.source) {
 		if err != nil {
 			return state.SourceError{Err: err}
 		}
 		rows[string(rowstream.EncodeKey(row.Key))] = row.Sum
+		read.SourceRows.Rows++
+		read.SourceRows.Sum ^= row.Sum
 	}
 	n := 0
 	for row, err := range rowstream.SumRowsOf(ctx, to, c.target, k, c.there) {
 		if err != nil {
 			return err
 		}
+		read.TargetRows.Rows++
+		read.TargetRows.Sum ^= row.Sum
 		if was, ok := rows[string(rowstream.EncodeKey(row.Key))]; ok && was != row.Sum {
 			n++
 		}
+	}
+	if n == 0 {
+		read.Table, read.Chunk, read.After, read.Upto = t.Spec.Source(), k.Number, keyText(k.After), keyText(k.Upto)
+		read.Source, read.Target = source, target
+		return fmt.Errorf("%w: generated columns: %w", state.ErrRows, &read)
 	}
 	var names []string
 	for _, number := range c.source.Columns {
