@@ -42,10 +42,15 @@ TESTGOGC ?= 400
 # Packages of the relay, for make arm64.
 ARM64 := ./netloop ./mysqlwire ./mysqlconn ./sqldigest ./sqlplan ./querylog ./stmtstats ./slab ./gateway
 
+# Flags of make conformance, such as -conformance.servers=mysql -conformance.suites=json,gcol; the servers with their suites.
+CONFORMANCE ?=
+SUITES := mariadb-10.11 mariadb-11.8 mysql
+CONFORM := go test -tags e2e -count=1 -v -timeout 12h ./e2e/conformance -args
+
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -114,8 +119,9 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 	GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64 -short -count=1 -timeout 20m -skip '^TestKill' $(ARM64)
 	cd sizegen && GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64 -short -count=1 -timeout 20m ./heapsize
 
-e2e: mariadb ## run the binary under real clients, drivers and sysbench
+e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	e2e/run
+	$(CONFORM) -conformance.sample 50
 	$(MAKE) race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
@@ -143,6 +149,12 @@ e2e-mariadb: mariadb ## run tests of the gateway, copies, alters and server coun
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysqlconn ./gateway ./alter ./serverstats
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./copier
 	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^(TestGoSQLDriver|TestRuleFuzz)$$/^(MariaDB)?$$'
+
+conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
+	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance $(CONFORMANCE)
+
+suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
+	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done
 
 mariadb: ## unpack MariaDB 11.8 into .tools/mariadb-11.8, for the tests that use several servers
 	.ci/unpack mariadb $(MARIADB) || [ $$? = 3 ]
