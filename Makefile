@@ -112,6 +112,8 @@ fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on e
 
 fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, TiDB included after make tidb
 	e2e/run -run '^TestRuleFuzz(Mutants)?$$' -v -timeout 4h -fuzzrules.duration=$(FUZZRULESTIME) -fuzzrules.mutants=-1
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 4h -run '^TestNames$$' -v ./gateway -names-duration $(FUZZRULESTIME) -names-workers 16
+	[ ! -x $(MARIADB)/bin/mariadbd ] || PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 4h -run '^TestNames$$/^MariaDB$$' -v ./gateway -names-duration $(FUZZRULESTIME) -names-workers 16
 
 # Tests that kill a process of theirs start their own binary, which the kernel cannot.
 arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64 under qemu
@@ -143,6 +145,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./sqlplan -heap-mib 32
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestNames$$/^MySQL$$' ./gateway -names-duration 1m -names-workers 8
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
 e2e-mariadb: mariadb ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8

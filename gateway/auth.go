@@ -73,6 +73,12 @@ func (a *authentication) ok(p []byte) error {
 			return err
 		}
 	}
+	if a.userUnknown() {
+		var err error
+		if p, err = a.learnUser(p); err != nil {
+			return err
+		}
+	}
 	if !a.changesUser {
 		a.srv.publish(a.session)
 	}
@@ -80,6 +86,19 @@ func (a *authentication) ok(p []byte) error {
 		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	return nil
+}
+
+// learnUser resolves the user that the backend has let in, and returns its OK packet.
+func (a *authentication) learnUser(ok []byte) ([]byte, error) {
+	ok = bytes.Clone(ok)
+	a.releaseMethod() // of the name in the login
+	switch tooMany, err := a.resolveUser(a.backend.Fill); {
+	case err != nil:
+		return nil, a.refuse(a.backendError("the query for the user's name", err))
+	case tooMany != nil:
+		return nil, a.refuse(tooMany)
+	}
+	return ok, nil
 }
 
 func (a *authentication) failed(p []byte) error {

@@ -236,7 +236,7 @@ func (s *session) initDB() error {
 		return err
 	}
 	if s.resp.Errno == 0 {
-		s.setSchema(name)
+		s.nameSchema(name)
 	}
 	return nil
 }
@@ -273,14 +273,11 @@ func (s *session) changeUser() error {
 	if err := l.checkClearResponse(u.AuthPlugin, u.AuthResponse, s.backend.IsTLS()); err != nil {
 		return err
 	}
-	if !s.srv.users.transfer(string(s.user), string(appendUser(nil, u.User, sqldigest.CharsetOfCollation(u.Charset)))) {
-		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, fmt.Sprintf(
-			"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
-			u.User, s.srv.opts.MaxUserConnections))
+	if !s.srv.users.transfer(string(s.user), string(appendUser(nil, u.User))) {
+		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, s.tooManyConnections(u.User).msg)
 	}
 	user, schema := slices.Clone(s.user), slices.Clone(s.schema)
-	s.user = appendUser(s.user[:0], u.User, sqldigest.CharsetOfCollation(u.Charset))
-	s.schema = append(s.schema[:0], u.Database...)
+	s.user, s.schema = appendUser(s.user[:0], u.User), appendSchema(s.schema[:0], u.Database)
 	plugin := append([]byte(nil), u.AuthPlugin...)
 	if err := s.sendChangeUser(&u); err != nil {
 		return err

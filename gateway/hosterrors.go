@@ -69,7 +69,7 @@ func (l *login) refuseMiscounted() error {
 	}
 	// MariaDB counts a schema name that is not valid in the login's character set; in COM_INIT_DB it does
 	// not.
-	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isASCII(l.response.Database) {
+	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isPlain(l.response.Database) {
 		l.schemaLater = append([]byte(nil), l.response.Database...)
 		l.response.Database = nil
 	}

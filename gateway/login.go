@@ -12,7 +12,6 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
 )
 
 // maxLoginPacket bounds one packet of a login from either side, in bytes.
@@ -210,10 +209,10 @@ func (l *login) readLogin() error {
 	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {
 		return l.greetEarly()
 	}
-	l.user = appendUser(l.user[:0], l.response.User, sqldigest.CharsetOfCollation(uint16(l.response.Charset)))
+	l.user = appendUser(l.user[:0], l.response.User)
 	l.schema = l.schema[:0]
 	if l.caps.Has(mysqlwire.CapConnectWithDB) {
-		l.schema = append(l.schema, l.response.Database...)
+		l.schema = appendSchema(l.schema, l.response.Database)
 	}
 	return nil
 }
@@ -258,9 +257,7 @@ func (l *login) admit() error {
 		l.entered = true
 		return nil
 	}
-	return l.refuse(&clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
-		"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
-		l.user, l.srv.opts.MaxUserConnections)})
+	return l.refuse(l.tooManyConnections(l.response.User))
 }
 
 // clientDisconnected ends a login whose client did not respond.

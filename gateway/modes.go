@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/sqldigest"
 )
 
-const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, DATABASE()"
+const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY)"
 
 // ensureModes queries the backend for the default schema and the modes that decide how text is read, if they are
 // not known: after a login, where the server's settings apply, and after a statement whose text does not
@@ -19,26 +19,47 @@ func (s *session) ensureModes() error {
 		return nil
 	}
 	if s.readsLastStatement() {
-		s.forgetModes()
 		return nil
 	}
 	s.modesUnknown = false
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
+	if s.userUnknown() {
+		if err := s.resolveLate(); err != nil {
+			return err
+		}
+	}
 	if err := s.internalQuery(modesQuery); err != nil {
 		return s.writeFailed(err)
 	}
 	row, _, err := s.readInternalRow(s.fillBackend)
-	var broken *protocolError
 	switch {
-	case errors.As(err, &broken):
-		return s.backendBroken(broken.err)
 	case err != nil:
-		return err
+		return s.internalFailed(err)
 	case row == nil: // for example an account whose password has expired
 		s.forgetModes()
 	default:
 		s.setMode(s.mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1]))
-		s.setSchema(row[2])
+		s.reportSchema(row[2])
+	}
+	return nil
+}
+
+// internalFailed returns the end of a session that could not read the response to an internal query.
+func (s *session) internalFailed(err error) error {
+	if broken, ok := errors.AsType[*protocolError](err); ok {
+		return s.backendBroken(broken.err)
+	}
+	return err
+}
+
+// resolveLate resolves the user of a session after its login.
+func (s *session) resolveLate() error {
+	tooMany, err := s.resolveUser(s.fillBackend)
+	switch {
+	case err != nil:
+		return s.internalFailed(err)
+	case tooMany != nil:
+		return s.violation(s.msg.seq+1, tooMany.errno, tooMany.msg)
 	}
 	return nil
 }

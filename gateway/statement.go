@@ -386,7 +386,7 @@ func (s *session) follow(effects sqlplan.Effect) {
 	}
 	if effects.Has(sqlplan.EffectUse) {
 		if name, ok := usedSchema(sql, s.mode); ok && s.plan.Type() == sqlplan.TypeUse {
-			s.setSchema(name)
+			s.nameSchema(name)
 		} else {
 			s.forgetModes() // a prepared statement, or one of several statements
 		}
@@ -418,7 +418,7 @@ func (s *session) trackSchema() {
 	}
 	for it := ok.StateChanges(); it.Next(); {
 		if c := it.Change(); c.Type == mysqlwire.StateSchema {
-			s.setSchema(c.Value)
+			s.reportSchema(c.Value)
 		}
 	}
 }

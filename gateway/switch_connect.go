@@ -202,9 +202,22 @@ func (s *session) replay(ctx context.Context, n *next, here sessionState) error 
 	return nil
 }
 
-func useSchema(ctx context.Context, c *mysqlconn.Client, name string) error {
-	if err := c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, name...)); err != nil {
-		return fmt.Errorf("use schema %s: %w", name, err)
+// useSchema selects a schema by its name in UTF-8.
+func useSchema(ctx context.Context, c *mysqlconn.Client, name string) (err error) {
+	steps := []func() error{func() error { return c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, name...)) }}
+	if !isPlain([]byte(name)) {
+		set := func(sql string) func() error {
+			return func() error { _, err := c.Exec(ctx, sql); return err }
+		}
+		steps = []func() error{
+			set("SET @_tare_charset = @@character_set_client, character_set_client = utf8mb4"), steps[0],
+			set("SET character_set_client = @_tare_charset, @_tare_charset = NULL"),
+		}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return fmt.Errorf("use schema %s: %w", name, err)
+		}
 	}
 	return nil
 }
@@ -318,7 +331,7 @@ func stateQuery(maria bool) string {
 			b.WriteString(", IFNULL(@@session." + name + ", '')")
 		}
 	}
-	b.WriteString(") AS s, DATABASE() AS d, @@session.last_insert_id AS i")
+	b.WriteString(") AS s, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY) AS d, @@session.last_insert_id AS i")
 	return b.String()
 }
 

@@ -59,7 +59,7 @@ func (a *analysis) within(patterns []tablePattern) bool {
 		return false
 	}
 	for _, t := range a.tables.list {
-		if !slices.ContainsFunc(patterns, func(p tablePattern) bool { return p.covers(t.schema, t.name) }) {
+		if !slices.ContainsFunc(patterns, func(p tablePattern) bool { return p.covers(t) }) {
 			return false
 		}
 	}
@@ -68,16 +68,16 @@ func (a *analysis) within(patterns []tablePattern) bool {
 
 // covers reports whether the pattern certainly matches a table, even if an empty schema or name represents
 // any.
-func (p tablePattern) covers(schema, name string) bool {
-	return coversName(p.schema, schema) && coversName(p.table, name)
+func (p tablePattern) covers(t tableRef) bool {
+	return coversName(p.schema, t.schema, t.unsureSchema) && coversName(p.table, t.name, t.unsureName)
 }
 
 // coversName is globName for patterns that have to match every possible reading.
-func coversName(pattern, name string) bool {
+func coversName(pattern, name string, unsure bool) bool {
 	if pattern == "*" {
 		return true
 	}
-	if name == "" || !isASCII(name) || !globMatch(pattern, name) {
+	if name == "" || unsure || !isASCII(name) || !globMatch(pattern, name) {
 		return false
 	}
 	kw := sqldigest.LookupKeyword(name)

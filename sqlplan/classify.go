@@ -104,7 +104,7 @@ func (a *analysis) skipWrapper(lo, hi int) int {
 	a.wrapped = true
 	a.compound(lo, hi)
 	for i := lo + 2; i < hi; i++ {
-		if choosesEngine(a.name(i)) || !isASCII(a.name(i)) {
+		if choosesEngine(a.name(i)) || a.mayEqual(a.name(i)) {
 			a.hide()
 		}
 		if a.is(i, "for") {

@@ -75,14 +75,14 @@ func contentTables(schema string) []string {
 }
 
 // contentTable reports whether the table is one of contentTables. An empty schema represents any.
-func contentTable(schema, name string) bool {
+func (a *analysis) contentTable(schema, name string) bool {
 	name = lowerASCII(name)
 	for _, s := range contentSchemas() {
-		if schema != "" && !mayBe(lowerASCII(schema), s) {
+		if schema != "" && !a.mayBe(lowerASCII(schema), s) {
 			continue
 		}
 		for _, t := range contentTables(s) {
-			if mayBe(name, t) {
+			if a.mayBe(name, t) {
 				return true
 			}
 		}
@@ -94,7 +94,7 @@ func contentTable(schema, name string) bool {
 // be in one of the schemas.
 func (a *analysis) reachContent() {
 	for _, t := range a.tables.list {
-		a.anyTable = a.anyTable || contentTable(t.schema, t.name)
+		a.anyTable = a.anyTable || a.contentTable(t.schema, t.name)
 	}
 	if a.parsed {
 		return
@@ -104,7 +104,7 @@ func (a *analysis) reachContent() {
 			continue
 		}
 		for i := range a.toks {
-			a.anyTable = a.anyTable || contentTable(s, a.anyName(i))
+			a.anyTable = a.anyTable || a.contentTable(s, a.anyName(i))
 		}
 	}
 }
@@ -112,11 +112,11 @@ func (a *analysis) reachContent() {
 // mayResolveIn reports whether a name in the text may be resolved in the schema: it is the default schema, is
 // named in the text, or the text selects another.
 func (a *analysis) mayResolveIn(schema string) bool {
-	if a.tables.schema == "" || mayBe(lowerASCII(a.tables.schema), schema) {
+	if a.tables.schema == "" || a.mayBe(lowerASCII(a.tables.schema), schema) {
 		return true
 	}
 	for i := range a.toks {
-		if a.is(i, "use") || mayBe(a.anyName(i), schema) {
+		if a.is(i, "use") || a.mayBe(a.anyName(i), schema) {
 			return true
 		}
 	}

@@ -322,8 +322,6 @@ func (a *analysis) callEffects(i, hi int) {
 		}
 	case "found_rows", "row_count":
 		a.effects |= EffectLastResult
-	case "load_file":
-		a.anyTable = true
 	case "nextval", "setval":
 		a.effects |= EffectSequence
 		a.sequence = true
@@ -331,9 +329,7 @@ func (a *analysis) callEffects(i, hi int) {
 		a.effects |= EffectLastResult
 		a.sequence = true
 	}
-	if name := a.name(i); !isASCII(name) {
-		a.anyTable = a.anyTable || mayBe(name, "load_file")
-	}
+	a.anyTable = a.anyTable || a.mayBe(a.name(i), "load_file")
 	if a.toks[i].kind == kindQuoted && sqldigest.LookupKeyword(a.name(i)) != 0 {
 		// In quotes it is not a function of the grammar, such as COUNT, but a stored one of that name.
 		a.tables.unknownCall = true

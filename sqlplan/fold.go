@@ -35,8 +35,3 @@ func mayMatch(pattern, name string) bool {
 	}
 	return at[len(name)]
 }
-
-// mayBe reports whether the server may take the name for the word, which is in lower-case ASCII.
-func mayBe(name, word string) bool {
-	return name == word || !isASCII(name) && mayMatch(word, name)
-}

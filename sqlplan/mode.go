@@ -91,7 +91,7 @@ func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	default:
 		return 0, false
 	}
-	if !isASCII(text) {
+	if !isASCII(text) || !plain(text, 0) {
 		return 0, false // servers equate é with e
 	}
 	for name := range strings.SplitSeq(text, ",") {

@@ -160,7 +160,7 @@ func (p *Planner) refuse(j job, own Scope) Refusal {
 // text, digest, scope, schema, user, mode and state.
 func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	var a analysis
-	a.tables.schema, a.tables.server = string(j.Schema), j.Mode.Server()
+	a.tables.schema, a.tables.server, a.tables.charset = string(j.Schema), j.Mode.Server(), j.Mode.Charset()
 	text := j.Text
 	if !j.whole {
 		text = j.SQL[:min(len(j.SQL), p.opts.MaxParse)]

@@ -43,7 +43,7 @@ func (a *analysis) supplied(i int) bool {
 	if a.isOp(i+1, ".") {
 		schema = a.name(i)
 	}
-	return schema == "" || schema == "sys" || schema == "mysql"
+	return schema == "" || a.mayBe(schema, "sys") || a.mayBe(schema, "mysql")
 }
 
 // setEngine hides a SET of the default storage engine, unless tables of that engine never access another

@@ -294,7 +294,7 @@ func (a *analysis) touches(r *compiledRule) bool {
 	}
 	schema, source := a.source()
 	for _, p := range r.tables {
-		if r.Action != ActionReadOnly && source != "" && p.matches(schema, source) {
+		if r.Action != ActionReadOnly && source != "" && p.matches(tableRef{schema: schema, name: source}) {
 			return true
 		}
 	}
@@ -306,7 +306,7 @@ func (a *analysis) touches(r *compiledRule) bool {
 			continue
 		}
 		for _, p := range r.tables {
-			if p.matches(t.schema, t.name) {
+			if p.matches(t) {
 				return true
 			}
 		}
@@ -316,8 +316,8 @@ func (a *analysis) touches(r *compiledRule) bool {
 
 // matches reports whether the pattern covers a table. An empty schema (none was selected) represents any, an
 // empty name the whole schema.
-func (p tablePattern) matches(schema, name string) bool {
-	return (schema == "" || globName(p.schema, schema)) && (name == "" || globName(p.table, name))
+func (p tablePattern) matches(t tableRef) bool {
+	return (t.schema == "" || t.unsureSchema || globName(p.schema, t.schema)) && (t.name == "" || t.unsureName || globName(p.table, t.name))
 }
 
 // globName is globMatch for a name in normalized text. There a synonym has been replaced by its keyword, even

@@ -151,7 +151,7 @@ func (a *analysis) setEffects(lo, hi int) (readOnly bool) {
 	readOnly = true
 	a.assignments(lo, hi, func(as assignment) {
 		a.scanEffects(as.lo, as.hi)
-		if as.kind == assignSystem && !isASCII(as.name) {
+		if as.kind == assignSystem && a.mayEqual(as.name) {
 			a.hide() // no variable has such a name, and servers equate it with one
 			a.remode, readOnly = true, false
 			return

@@ -206,13 +206,14 @@ func (a *analysis) mentions(patterns []tablePattern) bool {
 			if name == "" {
 				continue
 			}
-			if globName(p.schema, name) {
+			unsure := !plain(name, a.tables.charset)
+			if unsure || globName(p.schema, name) {
 				if wholeSchema {
 					return true
 				}
 				schema = true
 			}
-			table = table || globName(p.table, name)
+			table = table || unsure || globName(p.table, name)
 		}
 		if schema && table {
 			return true

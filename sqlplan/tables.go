@@ -33,31 +33,44 @@ func (a Access) String() string {
 type tableSet struct {
 	schema string // for unqualified names
 	list   []tableRef
-	index  map[[2]string]int
+	index  map[tableKey]int
 
 	unknownCall bool // a function that is not built in is called
 	server      sqldigest.Server
+	charset     sqldigest.Charset // of the names in the text
+}
+
+// A tableKey distinguishes the tables: a default schema is not the same as an equal name in the text.
+type tableKey struct {
+	schema, name string
+	unsure       bool
 }
 
 type tableRef struct {
 	schema, name string // name "" represents the whole schema
 	access       Access
+
+	// The server may have read another name than the text has: see plain. The session's default schema is known.
+	unsureSchema, unsureName bool
 }
 
 func (s *tableSet) add(schema, name string, access Access) {
+	unsure := schema != "" && !plain(schema, s.charset)
 	if schema == "" {
 		schema = s.schema
 	}
-	k := [2]string{schema, name}
+	k := tableKey{schema, name, unsure}
 	if i, ok := s.index[k]; ok {
 		s.list[i].access |= access
 		return
 	}
 	if s.index == nil {
-		s.index = make(map[[2]string]int)
+		s.index = make(map[tableKey]int)
 	}
 	s.index[k] = len(s.list)
-	s.list = append(s.list, tableRef{schema: schema, name: name, access: access})
+	s.list = append(s.list, tableRef{
+		schema: schema, name: name, access: access, unsureSchema: unsure, unsureName: !plain(name, s.charset),
+	})
 }
 
 func (s *tableSet) addName(t sqlparser.TableName, access Access) {
