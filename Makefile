@@ -210,7 +210,6 @@ origins: ## repeat the measurements of the changes that Tare comes from, old aga
 generate: ## write the generated code and documentation again
 	go generate ./...
 	go test -count=1 ./cmd/tare -rewrite
-	go test -count=1 -run TestMessageList ./internal/archtest -rewrite
 	go test -count=1 ./internal/archtest/drawing -rewrite
 
 clean: ## remove what was built

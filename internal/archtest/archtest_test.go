@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/taredb/tare/internal/archtest"
 )
 
@@ -102,31 +100,5 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			}
 			return archtest.Escapes(t, ledger, string(text))
 		},
-	}
-}
-
-// TestMessageList compares testdata/messages.txt with the errors and log lines of the code, so that reviewers
-// see a changed message beside all others.
-func TestMessageList(t *testing.T) {
-	const list = "testdata/messages.txt"
-	tree, err := archtest.Load("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := archtest.MessageList(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *rewrite {
-		if err := os.WriteFile(list, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(got), want); diff != "" {
-		t.Errorf("%s is stale; run make generate (-file +code):\n%s", list, diff)
 	}
 }

@@ -16,10 +16,9 @@ var messageCalls = []string{"Errorf", "New", "Info", "Warn", "Error", "Debug", "
 // messageFields are the user-visible fields of errors.
 var messageFields = []string{"Message", "Try", "What", "msg", "try", "what"}
 
-// A message is a text shown by the program, with its file.
+// A message is a text shown by the program.
 type message struct {
 	where string // file:line
-	file  string
 	text  string
 }
 
@@ -37,7 +36,7 @@ func messages(t *Tree) ([]message, error) {
 		for n := range ast.Preorder(f.File) {
 			for _, e := range shownTexts(n) {
 				if s, ok := constantText(e); ok && strings.Contains(s, " ") {
-					all = append(all, message{fmt.Sprintf("%s:%d", f.name, f.line(e)), f.name, s})
+					all = append(all, message{fmt.Sprintf("%s:%d", f.name, f.line(e)), s})
 				}
 			}
 		}
@@ -121,29 +120,4 @@ func Messages(t *Tree) ([]Finding, error) {
 		}
 	}
 	return findings, nil
-}
-
-// MessageList returns all messages, one per line under the name of its package, for reading them on one page.
-func MessageList(t *Tree) (string, error) {
-	all, err := messages(t)
-	if err != nil {
-		return "", err
-	}
-	byPackage := make(map[string][]string)
-	var names []string
-	for _, m := range all {
-		dir := path.Dir(m.file)
-		if byPackage[dir] == nil {
-			names = append(names, dir)
-		}
-		byPackage[dir] = append(byPackage[dir], strconv.Quote(m.text))
-	}
-	slices.Sort(names)
-	var b strings.Builder
-	for _, name := range names {
-		texts := byPackage[name]
-		slices.Sort(texts)
-		fmt.Fprintf(&b, "# %s\n%s\n\n", name, strings.Join(slices.Compact(texts), "\n"))
-	}
-	return b.String(), nil
 }
