@@ -209,6 +209,7 @@ func (b *backing) settle(ctx context.Context) error {
 	k.Until, k.NoWay, k.Lossy = "", "", r.job.Kept.Lossy
 	if k.State = KeptDropped; !b.drops {
 		k.State = KeptReverted
+		r.o.hooks.emit(HookEvent{Event: HookReverted, PauseSeconds: b.report.Copy.PauseSeconds})
 		if len(k.Lossy) > 0 {
 			k.Altered = r.s.Schema + "." + r.s.reverted()
 		}

@@ -109,10 +109,16 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	o := copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: clock.observe,
+		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status,
+		Observe: func(e telemetry.Event) {
+			if clock.observe(e); e.Kind == telemetry.EventDone {
+				r.o.hooks.emit(HookEvent{Event: HookRowsCopied, Rows: e.Rows})
+			}
+		},
 		Proceed: gate.open,
 		Swap: func(ctx context.Context, c *copier.Swapping) error {
 			clock.lap(&report.Copy.Durations.Compare)
+			r.o.hooks.emit(HookEvent{Event: HookReady})
 			if err := gate.wait(ctx, c, w.postponed); err != nil {
 				return err
 			}

@@ -91,6 +91,9 @@ func (d *directer) alter(ctx context.Context, w Way) error {
 		_, err := d.c.Exec(ctx, sql)
 		took := time.Since(began)
 		d.o.Monitor.tried(began, err)
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), d.kill(ctx))
+		}
 		if !lockTimeout(err) {
 			return err
 		}

@@ -235,6 +235,8 @@ func (r *run) definedBy(ctx context.Context, d *binlog.Direct, from binlog.Posit
 // Revert gives a table that was altered by a copy its former definition back, if its old table is kept: it follows the changes since the
 // swap into the old table, compares all rows, and swaps the tables back. The clauses of the options are ignored.
 func Revert(ctx context.Context, o Options) (_ *Report, err error) {
+	defer o.withHooks()()
+	defer func() { o.hooks.failed(err) }()
 	r, report, err := openKept(ctx, &o)
 	if err != nil {
 		return nil, err

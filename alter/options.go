@@ -57,7 +57,12 @@ type Options struct {
 	// KeepOld. 0: Run returns after the swap.
 	RevertWindow time.Duration
 
+	// OnEvent is a shell command that is executed with a HookEvent on its standard input, for at most HookTimeout each. The alteration
+	// does not wait for it, but Run does before it returns. Empty: none.
+	OnEvent string
+
 	socket *copier.Socket // open for Control; nil: not yet
+	hooks  *hooks         // of OnEvent; nil: not yet
 
 	LossyRevert bool // Revert even if values are lost
 

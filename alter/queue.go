@@ -156,6 +156,8 @@ func CheckQueue(ctx context.Context, o Options, entries []QueueEntry) (*QueueRep
 // tables are kept, and no changes are followed back into them.
 func RunQueue(ctx context.Context, o Options, entries []QueueEntry, done func(*QueueItem)) (_ *QueueReport, err error) {
 	began := time.Now()
+	defer o.withHooks()()
+	defer func() { o.hooks.failed(err) }()
 	q, err := newQueue(&o, entries)
 	if err != nil {
 		return nil, err
@@ -335,13 +337,22 @@ func bareDefinition(create string) string {
 	return strings.Join(lines, "\n")
 }
 
-// listen opens the control socket, unless it is open. A request to abort ends the context that it returns.
+// listen opens the control socket, unless it is open. A request to abort or to cancel ends the context that it returns.
 func (o *Options) listen(ctx context.Context) (_ context.Context, end func(error), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if o.Control == "" || o.socket != nil {
 		return ctx, func(error) { cancel(nil) }, nil
 	}
-	o.socket, err = copier.OpenSocket(o.Control, copier.SocketOptions{Status: o.Monitor.Status, Abort: func() { cancel(copier.ErrAborted) }, Observe: o.Observe})
+	o.socket, err = copier.OpenSocket(o.Control, copier.SocketOptions{
+		Status: o.Monitor.Status, Abort: func() { cancel(copier.ErrAborted) }, Observe: o.Observe,
+		Cancel: func() error {
+			if o.Monitor.status().Old != nil {
+				return errTooLate
+			}
+			cancel(ErrCancelled)
+			return nil
+		},
+	})
 	if err != nil {
 		cancel(err)
 		return nil, nil, err

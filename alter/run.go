@@ -224,6 +224,8 @@ func (r *run) plan() *Plan {
 // Run alters the table.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	began := time.Now()
+	defer o.withHooks()()
+	defer func() { o.hooks.failed(err) }()
 	r, err := open(ctx, &o)
 	if err != nil {
 		return nil, err
@@ -245,12 +247,18 @@ func (r *run) execute(ctx context.Context, began time.Time) (*Report, error) {
 	swapped := r.o.Swapped
 	r.o.Swapped = func(report *Report) {
 		report.Seconds = time.Since(began).Seconds()
+		c := report.Copy
+		r.o.hooks.emit(HookEvent{Event: HookSwapped, Old: c.Old, Until: c.Kept.Until, PauseSeconds: c.PauseSeconds})
 		swapped(report)
 	}
+	r.o.hooks.emit(HookEvent{Event: HookStarted})
 	if err := r.alter(ctx, report); err != nil {
-		return nil, err
+		return nil, r.cancelled(ctx, err)
 	}
 	report.Seconds = time.Since(began).Seconds()
+	if report.Copy == nil {
+		r.o.hooks.emit(HookEvent{Event: HookAltered})
+	}
 	r.o.Monitor.step(telemetry.StepDone)
 	return report, nil
 }

@@ -58,6 +58,11 @@ func (c *Control) Abort(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/abort", nil)
 }
 
+// Cancel stops an alteration, which removes all that it has created.
+func (c *Control) Cancel(ctx context.Context) (*telemetry.Status, error) {
+	return c.do(ctx, http.MethodPost, "/v1/cancel", nil)
+}
+
 // Finish stops a copy that follows its source as soon as the target has caught up with the source.
 func (c *Control) Finish(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/finish", nil)

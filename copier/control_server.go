@@ -35,6 +35,7 @@ var (
 	errNotSwapped   = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
 	errNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
 	errNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase reversing")
+	errNoCancel     = errors.New("only tare alter is cancelled: abort stops a copy, and tare copy --restart discards it")
 	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
@@ -48,6 +49,7 @@ type controlled struct {
 	abort  func()
 	finish func() error
 
+	cancel  func() error           // nil: it cannot be
 	proceed func() error           // nil: nothing waits for it
 	revert  func(lossy bool) error // nil: nothing is swapped
 
@@ -68,6 +70,7 @@ type Socket struct {
 type SocketOptions struct {
 	Status  func() telemetry.Status
 	Abort   func()
+	Cancel  func() error          // stops the owner, which removes what it has done
 	Observe func(telemetry.Event) // called for each request that changes something
 }
 
@@ -83,6 +86,7 @@ func OpenSocket(path string, o SocketOptions) (*Socket, error) {
 		status:  func() telemetry.Status { return s.current().status() },
 		change:  func(c throttle.LimitChange) error { return s.current().change(c) },
 		abort:   func() { s.current().abort() },
+		cancel:  o.Cancel,
 		finish:  func() error { return s.current().finish() },
 		proceed: func() error { return s.current().proceedNow() },
 		revert:  func(lossy bool) error { return s.current().revertNow(lossy) },
@@ -108,6 +112,13 @@ func (s *Socket) current() *controlled {
 		return s.running
 	}
 	return &s.idle
+}
+
+func (c *controlled) cancelNow() error {
+	if c.cancel == nil {
+		return errNoCancel
+	}
+	return c.cancel()
 }
 
 func (c *controlled) proceedNow() error {
@@ -247,6 +258,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 			response(w, nil) // respond before abort closes the socket
 			c.abort()
 		},
+		"POST /v1/cancel":  func(w http.ResponseWriter, _ *http.Request) { response(w, c.cancelNow()) },
 		"POST /v1/finish":  func(w http.ResponseWriter, _ *http.Request) { response(w, c.finish()) },
 		"POST /v1/cutover": func(w http.ResponseWriter, _ *http.Request) { response(w, c.proceedNow()) },
 		"POST /v1/revert": func(w http.ResponseWriter, r *http.Request) {

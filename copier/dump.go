@@ -120,7 +120,7 @@ func (o *Options) withSource(ctx context.Context, to dump.Destination, do func(d
 	if r.from, err = r.connectSource(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
-	to.Patience = o.Patience
+	to.Patience, to.Observe = o.Patience, o.Observe
 	return do(dump.Options{
 		From: r.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Workers: o.Workers, ChunkBytes: o.ChunkBytes,
 		Verify: o.Verify, Restart: o.Restart, Waits: o.waits, Observe: o.Observe,

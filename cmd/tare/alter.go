@@ -47,7 +47,10 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
   tare alter --on mysql://app@db1 --queue tonight.txt`,
 		Args: func(cmd *cobra.Command, args []string) error { return once.arguments(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if once.queue != "" {
+			switch {
+			case once.cancel:
+				return once.runCancel(cmd, options, given)
+			case once.queue != "":
 				return once.runQueue(cmd, options, given)
 			}
 			o, err := once.options(cmd, options, given, args)
@@ -69,9 +72,10 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 	once.bind(cmd)
 	cmd.Flags().StringVar(&once.queue, "queue", "", "alter several tables, one after the other: a `file` with lines such as shop.orders: ADD COLUMN note VARCHAR(200)")
 	cmd.Flags().BoolVar(&once.dryRun, "dry-run", false, "print what would be done, as tare alter lint does")
+	cmd.Flags().BoolVar(&once.cancel, "cancel", false, "remove an unfinished copy of --table that no command works on: its shadow table and its state; no clauses")
 	cmd.Flags().BoolVar(&once.restart, "restart", false, "discard an unfinished copy of the table, and start again")
 	cmd.Flags().BoolVar(&once.postpone, "postpone-cutover", false, "when the rows are copied, keep the shadow table current until tare alter ctl cutover")
-	cmd.AddCommand(newAlterLintCommand(), newAlterRevertCommand(), newAlterFinishCommand(), newAlterCtlCommand())
+	cmd.AddCommand(newAlterLintCommand(), newAlterRevertCommand(), newAlterFinishCommand(), newAlterListCommand(), newAlterCleanupCommand(), newAlterCtlCommand())
 	return cmd
 }
 
@@ -168,6 +172,7 @@ type alterFlags struct {
 	json, dryRun          bool
 	alwaysCopy, neverCopy bool
 	restart, postpone     bool
+	cancel                bool
 	lossyRevert           bool
 
 	log   *slog.Logger // set by connection
@@ -486,6 +491,7 @@ Without --socket, the only running one of this user is selected.`,
 		o.plain("cutover", "Swap the tables of one with --postpone-cutover, as soon as all rows are equal", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Proceed(cmd.Context())
 		}),
+		newAlterCtlCancelCommand(&o),
 		o.plain("abort", "Stop it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Abort(cmd.Context())
 		}),

@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/mysqlwire"
@@ -167,6 +171,44 @@ func TestBucketFails(t *testing.T) {
 	d.Patience = time.Minute
 	if _, err := d.load(t.Context(), File{Name: "b", Size: 4}, nil); !errors.Is(err, ErrDamaged) || !errors.Is(err, errMissing) {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// A fullDisk is a bucket whose next uploads fail for lack of space.
+type fullDisk struct {
+	objstore.Bucket
+	left int
+}
+
+func (b *fullDisk) Upload(ctx context.Context, name string, r io.Reader, o ...objstore.ObjectUploadOption) error {
+	if b.left--; b.left >= 0 {
+		return fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: name, Err: syscall.ENOSPC})
+	}
+	return b.Bucket.Upload(ctx, name, r, o...)
+}
+
+// TestFullDisk reports a full disk at the first try, once per file, and resumes when there is space.
+func TestFullDisk(t *testing.T) {
+	var said []string
+	d := &Destination{Bucket: &fullDisk{Bucket: objstore.NewInMemBucket(), left: 3}, Name: "file:///dump", Patience: time.Minute, Observe: func(e telemetry.Event) {
+		said = append(said, string(e.Kind)+": "+e.Text)
+	}}
+	f, err := d.put(t.Context(), "a", []byte("text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "retry: the disk of file:///dump is full: free space there") || !strings.Contains(said[0], "no space left on device") {
+		t.Errorf("said %q", said)
+	}
+	if _, err := d.load(t.Context(), f, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.load(t.Context(), File{Name: "b", Size: 4}, nil); !errors.Is(err, errMissing) || len(said) != 1 {
+		t.Errorf("a missing file: %v, said %q", err, said)
+	}
+	d.Patience, d.Bucket.(*fullDisk).left = time.Millisecond, 1000
+	if _, err := d.put(t.Context(), "c", nil); !errors.Is(err, syscall.ENOSPC) || len(said) != 2 {
+		t.Errorf("%v, said %q", err, said)
 	}
 }
 

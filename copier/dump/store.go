@@ -11,10 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -25,6 +28,8 @@ type Destination struct {
 	Dir    string // the local directory of the bucket, whose files are flushed to disk; empty: it has none
 
 	Patience time.Duration // how long a bucket that does not respond is awaited; 0: DefaultPatience
+
+	Observe func(telemetry.Event) // is called when an operation fails and is repeated; nil: it is not
 }
 
 // DefaultPatience is the default of Destination.Patience.
@@ -40,6 +45,7 @@ const slowest = 128 << 10
 func (d *Destination) retry(ctx context.Context, bytes int64, try func(context.Context) error) error {
 	patience := cmp.Or(d.Patience, DefaultPatience)
 	limit := patience + time.Duration(bytes/slowest)*time.Second
+	said := ""
 	return rowstream.Retry(ctx, patience, func() error {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 		defer cancel()
@@ -47,8 +53,26 @@ func (d *Destination) retry(ctx context.Context, bytes int64, try func(context.C
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
+		said = d.repeats(err, said, patience)
 		return err
 	})
+}
+
+// repeats reports an operation that has failed and is repeated, unless the error is the same as before: its text is said. It returns the
+// text of the error.
+func (d *Destination) repeats(err error, said string, patience time.Duration) string {
+	var permanent *backoff.PermanentError
+	if err == nil || errors.As(err, &permanent) || d.Observe == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s: %v; it is tried again for %v", d.Name, err, patience)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		text = fmt.Sprintf("the disk of %s is full: free space there, or dump to another one; writing is tried again for %v: %v", d.Name, patience, err)
+	}
+	if text != said {
+		d.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: text})
+	}
+	return text
 }
 
 // put uploads a file, and flushes it to disk.

@@ -22,6 +22,7 @@ type Alter struct {
 
 	Schema, Table string
 	Queue         bool // several tables are altered, which a file names
+	Whole         bool // the command is about all tables of the server
 
 	MaxLockWait time.Duration
 	LockTries   int
@@ -32,6 +33,7 @@ type Alter struct {
 	Patience    time.Duration
 
 	KeepOld, RevertWindow time.Duration
+	OnEvent               string // shell command
 
 	HTTPAccess
 
@@ -60,6 +62,7 @@ func NewAlter() *Alter {
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
 	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: it is dropped at once")
 	s.Duration(&c.RevertWindow, "revert-window", "0", "how long the command runs on after the swap, and follows changes back into the old table, so that a revert is ready at once: at most --keep-old; 0: it exits after the swap")
+	s.String(&c.OnEvent, "on-event", "command", "", "shell command for each event (started, rows_copied, ready_to_swap, swapped, altered, reverted, failed), with the event as a line of JSON on its standard input; killed after 30s")
 	c.Throttle.declareAlter(s)
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
@@ -121,7 +124,9 @@ func (c *Alter) Ready() error {
 		errs = append(errs, errors.New("--revert-window and --queue exclude each other: tare alter revert reverts a table of a queue"))
 	}
 	switch {
-	case c.table == "" && !c.Queue:
+	case c.table != "" && c.Whole:
+		errs = append(errs, errors.New("--table has no effect: the command is about all tables of the server"))
+	case c.table == "" && !c.Queue && !c.Whole:
 		errs = append(errs, errors.New("--table is required, such as --table shop.orders"))
 	case c.table != "" && c.Queue:
 		errs = append(errs, errors.New("--table and --queue exclude each other: each line of a queue names its table"))
@@ -133,7 +138,7 @@ func (c *Alter) Ready() error {
 func (c *Alter) Options() alter.Options {
 	o := alter.Options{
 		Schema: c.Schema, Table: c.Table, MaxLockWait: c.MaxLockWait, LockTries: c.LockTries, MaxInplace: int64(c.MaxInplace), Patience: c.Patience,
-		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld, RevertWindow: c.RevertWindow,
+		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld, RevertWindow: c.RevertWindow, OnEvent: c.OnEvent,
 	}
 	if c.MaxInplace == 0 {
 		o.MaxInplace = -1
