@@ -3,12 +3,9 @@ package gateway
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"net/netip"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -184,15 +181,6 @@ const (
 	sessionFiles  = 2
 	reservedFiles = 128
 )
-
-// openFiles returns the process's limit on open files.
-func openFiles() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur > math.MaxInt32 {
-		return math.MaxInt32
-	}
-	return int(limit.Cur)
-}
 
 // boundByFiles limits the number of sessions to what the limit on open files allows, and warns if that is
 // less than configured.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
@@ -103,7 +104,7 @@ func (o *Options) Validate() error {
 	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, DefaultHandshakeTimeout)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
 	o.StatementMemory = cmp.Or(o.StatementMemory, DefaultStatementMemory)
-	o.OpenFiles = cmp.Or(o.OpenFiles, openFiles())
+	o.OpenFiles = cmp.Or(o.OpenFiles, connlimit.OpenFiles())
 	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
 	o.Loops = cmp.Or(o.Loops, max(runtime.GOMAXPROCS(0)-1, 1))
 	errs := []error{o.Backend.validate("backend")}

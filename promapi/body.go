@@ -58,7 +58,13 @@ func (c *call) limitBody() {
 func (c *call) badBody(err error) *Error {
 	e := badData(err)
 	_, large := errors.AsType[*http.MaxBytesError](err)
+	status, ok := errors.AsType[interface { // of a server that has no memory for the body
+		error
+		StatusCode() int
+	}](err)
 	switch {
+	case ok:
+		e.Type, e.Status = Unavailable, status.StatusCode()
 	case large:
 		e.Status = http.StatusRequestEntityTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):

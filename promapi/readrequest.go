@@ -35,6 +35,12 @@ func (q *readQuery) selectHints() *storage.SelectHints {
 	return &storage.SelectHints{Start: max(q.hints.Start, q.start), End: min(q.hints.End, q.end), Step: q.hints.Step}
 }
 
+// Limits of a request. Each query is a selection, each matcher possibly an expression to compile.
+const (
+	maxReadQueries  = 100
+	maxReadMatchers = 1000
+)
+
 // Response types (ReadRequest.ResponseType).
 const (
 	formSamples = 0
@@ -115,17 +121,21 @@ func (f *field) requireType(typ protowire.Type) error {
 
 // decodeReadRequest decodes a ReadRequest. It skips unknown fields. The result shares no memory with b.
 func decodeReadRequest(b []byte) (*readRequest, error) {
-	r := new(readRequest)
+	r, matchers := new(readRequest), 0
 	err := eachField(b, func(f field) error {
 		switch f.num {
 		case 1:
 			if err := f.requireType(protowire.BytesType); err != nil {
 				return err
 			}
-			q, err := decodeReadQuery(f.bytes)
+			if len(r.queries) == maxReadQueries {
+				return fmt.Errorf("more than %d queries: send several requests", maxReadQueries)
+			}
+			q, err := decodeReadQuery(f.bytes, maxReadMatchers-matchers)
 			if err != nil {
 				return fmt.Errorf("query %d: %w", len(r.queries), err)
 			}
+			matchers += len(q.matchers)
 			r.queries = append(r.queries, q)
 		case 2:
 			if f.typ == protowire.VarintType {
@@ -152,7 +162,8 @@ func decodeReadRequest(b []byte) (*readRequest, error) {
 	return r, nil
 }
 
-func decodeReadQuery(b []byte) (readQuery, error) {
+// decodeReadQuery decodes a query with at most the given number of matchers.
+func decodeReadQuery(b []byte, most int) (readQuery, error) {
 	var q readQuery
 	err := eachField(b, func(f field) error {
 		want := protowire.VarintType
@@ -171,6 +182,9 @@ func decodeReadQuery(b []byte) (readQuery, error) {
 		case 2:
 			q.end = int64(f.value)
 		case 3:
+			if len(q.matchers) == most {
+				return fmt.Errorf("more than %d matchers in a request: use regular expressions or several requests", maxReadMatchers)
+			}
 			m, err := decodeMatcher(f.bytes)
 			if err != nil {
 				return err

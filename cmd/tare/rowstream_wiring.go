@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -31,7 +32,7 @@ func newRowstreamService(cfg *config.Rowstream, log *slog.Logger) *rowstreamServ
 	s := &rowstreamService{cfg: cfg}
 	s.Server = server.New(server.Options{
 		Name: "rowstream", Server: cfg.Server, Build: thisBuild(), Log: log,
-		Listen: cfg.Listen, Purpose: "copies (--listen)", Unit: "snapshots",
+		Listen: cfg.Listen, Purpose: "copies (--listen)", MaxConnections: server.MaxGRPCConnections, Unit: "snapshots",
 		Alive: func() { s.rows.Stats() },
 	})
 	return s
@@ -50,7 +51,7 @@ func (s *rowstreamService) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options := s.Panics.ServerOptions()
+	options := append(s.Panics.ServerOptions(), grpc.ConnectionTimeout(10*time.Second), grpc.MaxHeaderListSize(64<<10))
 	c, err := server.LoadServerTLS("--tls", s.cfg.TLSCert, s.cfg.TLSKey, s.cfg.TLSClientCA)
 	if err != nil {
 		return err

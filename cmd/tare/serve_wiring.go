@@ -23,6 +23,7 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
@@ -86,6 +87,7 @@ func (s *service) Check() error {
 		Backend:               gateway.Backend{Addr: string(s.cfg.Backend), TLS: s.cfg.BackendTLS},
 		Planner:               s.planner,
 		MaxConnections:        s.cfg.MaxConnections,
+		OpenFiles:             connlimit.OpenFiles() - s.HTTPFiles(),
 		MaxUserConnections:    s.cfg.MaxUserConnections,
 		MaxUnauthenticated:    s.cfg.MaxUnauthenticated,
 		MaxUnauthenticatedPer: s.cfg.MaxUnauthenticatedPerAddress,

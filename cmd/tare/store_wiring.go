@@ -15,7 +15,6 @@ import (
 	"github.com/thanos-io/objstore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
@@ -62,7 +61,7 @@ func newStoreService(cfg config.Store, log *slog.Logger) *storeService {
 	s := &storeService{cfg: cfg}
 	s.Server = server.New(server.Options{
 		Name: "store", Server: cfg.Server, Build: thisBuild(), Log: log,
-		Listen: cfg.GRPC, Purpose: "queriers (--grpc)", DrainHTTP: true, Unit: "queries",
+		Listen: cfg.GRPC, Purpose: "queriers (--grpc)", MaxConnections: server.MaxGRPCConnections, DrainHTTP: true, Unit: "queries",
 		Reload: s.reload, Alive: func() { s.gateway.Gate().Stats() },
 	})
 	return s
@@ -212,10 +211,7 @@ func sharedCacheBytes(c *sharedcache.Cache) int64 {
 
 func (s *storeService) openGRPC() error {
 	storeapi.RegisterSnappy()
-	options := []grpc.ServerOption{
-		// Queriers keep connections for long and ping them.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	}
+	options := server.GRPCLimits()
 	c, err := server.ReloadingServerTLS("--grpc-tls", s.cfg.GRPCCert, s.cfg.GRPCKey, s.cfg.GRPCClientCA, s.Log)
 	if err != nil {
 		return err

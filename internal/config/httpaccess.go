@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,19 +24,24 @@ type HTTPAccess struct {
 	WebConfigFile string
 	AccountsFile  string
 	AllowedHosts  []string // host names of HTTP besides localhost and addresses
+	HTTPConns     int      // limit of connections, and of requests in flight
 }
 
 func (h *HTTPAccess) declare(s *Set) {
 	s.String(&h.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; its accounts are operators that see statement texts; this or --web-accounts-file is required when --http is not loopback")
 	s.String(&h.AccountsFile, "web-accounts-file", "file", "", "accounts of --http with roles: YAML, each with role (metrics, viewer or operator), texts, and password or token_sha256; re-read when it changes")
 	s.allowedHosts(&h.AllowedHosts)
+	s.Int(&h.HTTPConns, "http-max-connections", strconv.Itoa(DefaultHTTPConns), 2, "connections of --http, and requests in flight; one client address may have half; at most an eighth of the limit on open files")
 }
+
+// DefaultHTTPConns is the default of --http-max-connections.
+const DefaultHTTPConns = 512
 
 // validate reports options without effect, and a server that is open to other machines.
 func (h *HTTPAccess) validate() (errs []error) {
 	if h.HTTP == "" {
 		for name, given := range map[string]bool{
-			"--http-allowed-hosts": len(h.AllowedHosts) > 0, "--web-config-file": h.WebConfigFile != "", "--web-accounts-file": h.AccountsFile != "",
+			"--http-max-connections": h.HTTPConns != DefaultHTTPConns, "--http-allowed-hosts": len(h.AllowedHosts) > 0, "--web-config-file": h.WebConfigFile != "", "--web-accounts-file": h.AccountsFile != "",
 		} {
 			if given {
 				errs = append(errs, fmt.Errorf("%s has no effect with --http off", name))
@@ -53,20 +59,21 @@ func (h *HTTPAccess) validate() (errs []error) {
 // allowedHosts declares the host names of the pages.
 func (s *Set) allowedHosts(p *[]string) {
 	declare(s, p, Option{
-		Name: "http-allowed-hosts", Kind: "name,…",
-		Help: "host names under which --http is reached, besides localhost, IP addresses and the host in --http: requests with other names in Host or Origin are refused, which stops DNS rebinding",
+		Name: "http-allowed-hosts", Kind: "name[:port],…",
+		Help: "host names under which --http is reached, besides localhost, IP addresses and the host in --http, with the port that browsers use unless that is 80 or 443: requests with other names in Host or Origin are refused, which stops DNS rebinding",
 	}, parseHosts, func(names []string) string { return strings.Join(names, ",") })
 }
 
-// parseHosts parses host names without scheme and port, separated by commas.
+// parseHosts parses host names without scheme, possibly with a port, separated by commas.
 func parseHosts(s string) ([]string, error) {
 	names, err := parseNames(s)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if strings.ContainsAny(name, ":/@*[] \t") {
-			return nil, fmt.Errorf("want host names separated by commas, without scheme and port, such as tare.example.com, not %q", name)
+	for _, given := range names {
+		name, port, found := strings.Cut(given, ":")
+		if _, err := strconv.ParseUint(port, 10, 16); found && err != nil || name == "" || strings.ContainsAny(name, "/@*[] \t") {
+			return nil, fmt.Errorf("want host names separated by commas, without scheme, such as tare.example.com or tare.example.com:8443, not %q", given)
 		}
 	}
 	return names, nil

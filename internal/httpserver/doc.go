@@ -1,3 +1,3 @@
 // Package httpserver creates the HTTP servers of all subcommands: each refuses the requests of other sites, survives
-// panics of its handlers, and has a deadline for the head of a request.
+// panics of its handlers, bounds the requests in flight, and has deadlines for the head and the body of a request.
 package httpserver

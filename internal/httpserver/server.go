@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/panics"
 )
 
@@ -14,8 +15,9 @@ type Options struct {
 	// Requests with other names are refused.
 	Hosts []string
 
-	Log    *slog.Logger     // required
-	Panics *panics.Reporter // logs and counts requests that panic; nil: they are logged
+	InFlight *connlimit.Limit // of requests; those above it are refused with 503. nil: none
+	Log      *slog.Logger     // required
+	Panics   *panics.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
 // New returns a server that serves a handler behind the guard.
@@ -23,10 +25,16 @@ func New(h http.Handler, o Options) *http.Server {
 	if o.Panics == nil {
 		o.Panics = panics.NewReporter(o.Log)
 	}
+	h = newGuard(o.Hosts).wrap(h)
+	if o.InFlight != nil {
+		h = o.InFlight.Handler(h)
+	}
 	return &http.Server{
-		Handler:           o.Panics.Handler(newGuard(o.Hosts).wrap(h)),
+		Handler:           o.Panics.Handler((&bodies{most: BodyBytes}).wrap(h)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    128 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64, WriteByteTimeout: time.Minute},
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 }

@@ -22,6 +22,8 @@ func (s *Server) OpenWeb(o web.Options, owners ...memory.Owner) error {
 		return err
 	}
 	o.Title, o.Gate, o.Log, o.Panics = "tare "+s.Name, gate, s.Log, s.Panics
+	o.InFlight = s.inFlight
+	s.Metrics.MustRegister(gate)
 	o.Hosts, o.ConfigFile, o.Build = s.Hosts(), s.WebConfigFile, s.Build.Prometheus()
 	if o.Gatherer == nil {
 		o.Gatherer = s.Metrics

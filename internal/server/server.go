@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/querylog"
@@ -33,6 +34,9 @@ type Options struct {
 	// option in errors: "queriers (--grpc)".
 	Listen  config.Address
 	Purpose string
+
+	// MaxConnections bounds the connections of Listen; 0: the service does.
+	MaxConnections int
 
 	// DrainHTTP reports whether HTTP requests are the service's work, which is drained. Otherwise pages are
 	// served until the drain is over.
@@ -56,6 +60,8 @@ type Server struct {
 
 	// Listener is the protocol's listener; nil if it is off, like HTTPListener.
 	Listener, HTTPListener net.Listener
+
+	inFlight *connlimit.Limit // of HTTP requests; nil if HTTP is off
 
 	ledger *memory.Ledger // nil before OpenWeb
 	parts  []func(context.Context) error
@@ -162,16 +168,43 @@ func (s *Server) check(svc Service) error {
 }
 
 func (s *Server) listen() (err error) {
+	limits := make(map[string]*connlimit.Limit)
 	if s.Listen != "" {
 		if s.Listener, err = listen(s.Purpose, s.Listen); err != nil {
 			return err
 		}
+		if s.MaxConnections > 0 {
+			limits["grpc_connections"] = connlimit.New(share(s.MaxConnections))
+			s.Listener = limits["grpc_connections"].Listener(s.Listener)
+		}
 	}
 	if s.HTTP != "" {
-		s.HTTPListener, err = listen("HTTP (--http)", s.HTTP)
+		if s.HTTPListener, err = listen("HTTP (--http)", s.HTTP); err != nil {
+			return err
+		}
+		n := s.HTTPFiles()
+		if n < s.HTTPConns {
+			s.Log.Warn("open files limit is low: fewer HTTP connections are accepted than --http-max-connections",
+				"limit", connlimit.OpenFiles(), "accepted", n)
+		}
+		limits["http_connections"], s.inFlight = connlimit.New(n), connlimit.New(n)
+		limits["http_requests"] = s.inFlight
+		s.HTTPListener = limits["http_connections"].Listener(s.HTTPListener)
 	}
-	return err
+	s.Metrics.MustRegister(connlimit.Collector(limits))
+	return nil
 }
+
+// HTTPFiles returns the file descriptors that HTTP connections may use.
+func (s *Server) HTTPFiles() int {
+	if s.HTTP == "" {
+		return 0
+	}
+	return share(s.HTTPConns)
+}
+
+// share returns n connections, or fewer so that most of the process's file descriptors are left to others.
+func share(n int) int { return max(2, min(n, connlimit.OpenFiles()/8)) }
 
 // listen listens on a TCP address. purpose appears in errors, and names the option with the address.
 func listen(purpose string, addr config.Address) (net.Listener, error) {
