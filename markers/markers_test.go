@@ -276,7 +276,7 @@ func TestAPI(t *testing.T) {
 	blind, err := access.NewGate(accounts, discard())
 	must(t, err)
 	deny := func(w http.ResponseWriter, _ *http.Request, d access.Denial) { w.WriteHeader(d.Status) }
-	full := access.NewOpenGate(nil, discard()).Require(access.For(access.Viewer), s.Handler(), deny)
+	full := access.NewOpenGate(discard()).Require(access.For(access.Viewer), s.Handler(), deny)
 	textless := blind.Require(access.For(access.Viewer), s.Handler(), deny)
 	call := func(h http.Handler, method, target, body string) (int, string) {
 		w := httptest.NewRecorder()

@@ -59,7 +59,7 @@ func TestEveryRouteDeclaresARole(t *testing.T) {
 	}
 	s := New(o)
 	h := s.Handler()
-	seen := make(map[access.Need]int)
+	seen, attempts := make(map[access.Need]int), 0
 	for _, e := range s.Endpoints() {
 		if strings.HasSuffix(e.Path, "/profile") || strings.HasSuffix(e.Path, "/trace") {
 			continue // they take seconds
@@ -82,7 +82,9 @@ func TestEveryRouteDeclaresARole(t *testing.T) {
 			}
 		}
 		for _, wrong := range []string{"", "nobody", "dba"} {
+			attempts++
 			r := httptest.NewRequest(e.Method, path, nil)
+			r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:4711", attempts/250, attempts%250) // wrong passwords are limited per address
 			if wrong != "" {
 				r.SetBasicAuth(wrong, "guess")
 			}
@@ -179,7 +181,7 @@ func TestWarnIfOpen(t *testing.T) {
 	}
 	const open, clear = "without accounts is open to other machines", "without TLS is open to other machines"
 	certificate := config("tls.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem}\n")
-	both := config("both.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem}\nbasic_auth_users: {dba: hash}\n")
+	both := config("both.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem}\nbasic_auth_users: {dba: "+testHash+"}\n")
 	clients := config("clients.yaml", "tls_server_config: {cert_file: a.pem, key_file: b.pem, client_auth_type: RequireAndVerifyClientCert}\n")
 	for _, c := range []struct {
 		ip, config string
@@ -193,7 +195,7 @@ func TestWarnIfOpen(t *testing.T) {
 		{"0.0.0.0", certificate, false, open},
 		{"0.0.0.0", both, false, ""},
 		{"0.0.0.0", clients, false, ""},
-		{"0.0.0.0", config("users.yaml", "basic_auth_users: {dba: hash}\n"), false, clear},
+		{"0.0.0.0", config("users.yaml", "basic_auth_users: {dba: "+testHash+"}\n"), false, clear},
 		{"0.0.0.0", "", true, clear},
 		{"0.0.0.0", certificate, true, ""},
 	} {
@@ -221,9 +223,12 @@ func TestCheckConfig(t *testing.T) {
 		}
 		return path
 	}
-	const hash = "$2a$10$lJ1ERyKhvJ6lVMCIQVGFVe5scJESI0VG/AMrRa45Kq9Tw3N17y9c."
-	users := write("users.yaml", "basic_auth_users:\n  dba: "+hash+"\n")
-	accounts := write("accounts.yaml", "dba: {role: operator, password: "+hash+"}\n")
+	users := write("users.yaml", "basic_auth_users:\n  dba: "+testHash+"\n")
+	accounts := write("accounts.yaml", "dba: {role: operator, password: "+testHash+"}\n")
+	others := write("others.yaml", "")
+	if err := os.Chmod(others, 0o602); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ config, accounts, want string }{
 		{"", "", ""},
 		{users, "", ""},
@@ -231,14 +236,19 @@ func TestCheckConfig(t *testing.T) {
 		{users, accounts, "excludes basic_auth_users"},
 		{"nope.yaml", "", "--web-config-file: "},
 		{"", "nope.yaml", "--web-accounts-file: read accounts: "},
+		{write("typo.yaml", "basic_auth_user: {dba: secret}\n"), "", "line 1: want the web configuration"},
+		{others, "", "can be written by every user"},
 	} {
 		err := CheckConfig(c.config, c.accounts)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%q and %q: %v, want %q", c.config, c.accounts, err, c.want)
 		}
 	}
 	g, err := NewGate(users, "", slog.New(slog.DiscardHandler))
-	if err != nil || !g.Open() {
-		t.Errorf("a gate without a file of accounts: %v", err)
+	if err != nil || g.Open() {
+		t.Errorf("a gate with accounts of a web configuration: %v", err)
 	}
 }
+
+// testHash is a bcrypt hash.
+const testHash = "$2a$10$lJ1ERyKhvJ6lVMCIQVGFVe5scJESI0VG/AMrRa45Kq9Tw3N17y9c."

@@ -19,7 +19,7 @@ import (
 // TestGuard expects the same decision for every method and path.
 func TestGuard(t *testing.T) {
 	o := testOptions()
-	o.Hosts = []string{"Tare.example.com"}
+	o.Hosts = []string{"Tare.example.com", "ports.example.com:8443"}
 	o.Routes = []Route{NewRoute(access.For(access.Operator), "/api/v1/route/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, 200, "changed") })).Fallback()}
 	h := New(o).http.Handler
 	for _, c := range []struct {
@@ -49,6 +49,10 @@ func TestGuard(t *testing.T) {
 		{"no origin", "127.0.0.1:8316", []string{"Origin", "null"}, false},
 		{"a frame of another site", "127.0.0.1:8316", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, false},
 		{"a proxy that keeps the origin", "127.0.0.1:8316", []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://tare.example.com"}, true},
+		{"another port of an allowed name", "127.0.0.1:8316", []string{"Origin", "https://tare.example.com:3000"}, false},
+		{"an allowed name with a port", "ports.example.com:8443", nil, true},
+		{"a proxy on a port", "127.0.0.1:8316", []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://ports.example.com:8443"}, true},
+		{"the proxy's host without its port", "127.0.0.1:8316", []string{"Origin", "https://ports.example.com"}, false},
 	} {
 		for _, at := range []string{
 			"GET /", "HEAD /", "GET /metrics", "GET /-/healthy", "GET /-/ready", "GET /assets/app.js", "GET /api/v1/live", "GET /debug/querylog",

@@ -105,6 +105,9 @@ func (s *Server) add(mux *http.ServeMux, r Route) {
 // deny responds to an account that may not call an endpoint.
 func (s *Server) deny(w http.ResponseWriter, r *http.Request, d access.Denial) {
 	try := []string{"Log in with such an account.", "Ask the operator for a change in --web-accounts-file."}
+	if d.Status == http.StatusTooManyRequests {
+		try = []string{"Wait, then log in with the right password.", "Look at the log for the address and the account of failed logins."}
+	}
 	s.fail(w, r, &problem{Status: d.Status, What: d.Text(r.URL.Path), Try: try})
 }
 

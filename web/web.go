@@ -14,10 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/taredb/tare/frontend"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/httpserver"
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics"
@@ -91,11 +91,12 @@ type Options struct {
 	// ConfigFile is exporter-toolkit's web configuration with TLS and accounts; "" for none.
 	ConfigFile string
 
-	// Gate determines the accounts and their permissions, see NewGate; nil: every client is an operator.
-	Gate   *access.Gate
-	Traces *tracing.Provider // creates spans of requests; nil: there are none
-	Log    *slog.Logger
-	Panics *panics.Reporter // logs and counts requests that panic; nil: they are logged
+	// Gate determines the accounts and their permissions, see NewGate; nil: that of ConfigFile.
+	Gate     *access.Gate
+	InFlight *connlimit.Limit  // of requests; nil: none
+	Traces   *tracing.Provider // creates spans of requests; nil: there are none
+	Log      *slog.Logger
+	Panics   *panics.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
 // A Server serves HTTP.
@@ -103,6 +104,7 @@ type Server struct {
 	opts    Options
 	http    *http.Server
 	gate    *access.Gate
+	broken  error // of Options.ConfigFile: every request fails, and Serve returns it
 	routes  []Route
 	nav     []page // pages of the navigation
 	cache   pageCache
@@ -119,14 +121,18 @@ func New(o Options) *Server {
 	if o.Panics == nil {
 		o.Panics = panics.NewReporter(o.Log)
 	}
-	if o.Gate == nil {
-		o.Gate = access.NewOpenGate(nil, o.Log)
+	var broken error
+	if o.Gate == nil && o.ConfigFile != "" {
+		o.Gate, broken = access.NewUsersGate(o.ConfigFile, usersOf, o.Log)
 	}
-	s := &Server{opts: o, gate: o.Gate}
+	if o.Gate == nil {
+		o.Gate = access.NewOpenGate(o.Log)
+	}
+	s := &Server{opts: o, gate: o.Gate, broken: broken}
 	if o.Weight != nil {
 		s.weigher = newWeigher(o.Weight.Statements, o.Now())
 	}
-	s.http = httpserver.New(s.Handler(), httpserver.Options{Hosts: o.Hosts, Log: o.Log, Panics: o.Panics})
+	s.http = httpserver.New(s.Handler(), httpserver.Options{Hosts: o.Hosts, InFlight: o.InFlight, Log: o.Log, Panics: o.Panics})
 	return s
 }
 
@@ -136,10 +142,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return err
 	}
 	s.warnIfOpen(l.Addr())
-	noSystemd := false
-	flags := toolkit.FlagConfig{WebSystemdSocket: &noSystemd, WebConfigFile: &s.opts.ConfigFile}
-	// Its log has only two lines: the address and whether there is TLS.
-	err := toolkit.Serve(l, s.http, &flags, slog.New(slog.DiscardHandler))
+	err := configFile(s.opts.ConfigFile).serve(l, s.http)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -157,6 +160,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Handler returns the handler of all routes. Each route declares the role that it requires.
 func (s *Server) Handler() http.Handler {
+	if s.broken != nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			plain(w, http.StatusInternalServerError, "the web configuration cannot be read")
+		})
+	}
 	mux := http.NewServeMux()
 	s.nav, s.routes = nil, nil
 	viewer := access.For(access.Viewer)

@@ -32,7 +32,7 @@ type entry struct {
 // accounts is the content of a file.
 type accounts struct {
 	entries map[string]*entry
-	dummy   []byte // compared with the passwords of unknown accounts, at the cost of known ones
+	cost    int // the highest of a password's hash; 0: no account has a password
 }
 
 // fileEntry is an account in the file.
@@ -45,12 +45,25 @@ type fileEntry struct {
 
 // CheckFile returns the problems of a file of accounts. Errors contain no hash.
 func CheckFile(path string) error {
-	_, err := load(path)
+	_, err := load(path, parse)
 	return err
 }
 
 // load reads a file of accounts.
-func load(path string) (*accounts, error) {
+func load(path string, parse func([]byte) (*accounts, error)) (*accounts, error) {
+	text, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("read accounts: %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// ReadFile reads a file that decides who has access: it must not be writable by every user, and have at most 1 MiB.
+func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read accounts: %w", err)
@@ -70,11 +83,7 @@ func load(path string) (*accounts, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("read accounts: %s is larger than %d bytes", path, maxFile)
 	}
-	a, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("read accounts: %s: %w", path, err)
-	}
-	return a, nil
+	return text, nil
 }
 
 func parse(text []byte) (*accounts, error) {
@@ -92,7 +101,6 @@ func parse(text []byte) (*accounts, error) {
 		return nil, errors.New("no accounts: want lines such as grafana: {role: viewer, texts: false, password: <bcrypt hash>}")
 	}
 	a := &accounts{entries: make(map[string]*entry, len(file))}
-	cost := 0
 	var errs []error
 	for name, given := range file {
 		if given == nil {
@@ -103,25 +111,32 @@ func parse(text []byte) (*accounts, error) {
 			errs = append(errs, fmt.Errorf("account %q: %w", name, err))
 			continue
 		}
-		if e.password != nil {
-			c, _ := bcrypt.Cost(e.password) // checked by entry
-			cost = max(cost, c)
-		}
-		a.entries[name] = e
+		a.add(name, e)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return a, a.addDummy(cost)
+	return a, errors.Join(errs...)
 }
 
-// addDummy makes unknown names take as long as the most expensive known one.
-func (a *accounts) addDummy(cost int) (err error) {
-	if cost == 0 {
-		return nil // no account has a password
+func (a *accounts) add(name string, e *entry) {
+	if e.password != nil {
+		c, _ := bcrypt.Cost(e.password) // checked by entry
+		a.cost = max(a.cost, c)
 	}
-	a.dummy, err = bcrypt.GenerateFromPassword([]byte("no account has this hash"), cost)
-	return err
+	a.entries[name] = e
+}
+
+// operators returns accounts that are operators and see statement texts.
+func operators(hashes map[string]string) (*accounts, error) {
+	a := &accounts{entries: make(map[string]*entry, len(hashes))}
+	var errs []error
+	for name, hash := range hashes {
+		e, err := (&fileEntry{Role: Operator.String(), Texts: true, Password: hash}).entry(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("account %q: %w", name, err))
+			continue
+		}
+		a.add(name, e)
+	}
+	return a, errors.Join(errs...)
 }
 
 func (f *fileEntry) entry(name string) (*entry, error) {

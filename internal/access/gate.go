@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -15,20 +17,22 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/taredb/tare/internal/connlimit"
 )
 
 // A Gate authenticates requests and enforces what endpoints require.
 type Gate struct {
-	path     string
+	path     string // "": open
+	parse    func([]byte) (*accounts, error)
 	log      *slog.Logger
-	outer    func(*http.Request) string // see NewOpenGate
 	accounts atomic.Pointer[accounts]
 
 	mu     sync.Mutex // guards the file's version
 	loaded version
 
+	logins logins
 	salt   [sha256.Size]byte
-	turn   chan struct{} // locked during a bcrypt comparison, which takes a CPU for up to a second
 	cached struct {
 		sync.Mutex
 		keys map[[sha256.Size]byte]struct{} // of correct credentials
@@ -45,14 +49,30 @@ type version struct {
 }
 
 // NewGate returns a Gate with the accounts of a file.
-func NewGate(path string, log *slog.Logger) (*Gate, error) {
-	g := &Gate{path: path, log: log, turn: make(chan struct{}, 1)}
+func NewGate(path string, log *slog.Logger) (*Gate, error) { return newGate(path, parse, log) }
+
+// NewUsersGate returns a Gate whose accounts are the names and bcrypt hashes that users returns for the content of a
+// file. All are operators that see statement texts. Without any account the Gate is open; accounts that were there
+// are not removed by a file without any.
+func NewUsersGate(path string, users func([]byte) (map[string]string, error), log *slog.Logger) (*Gate, error) {
+	return newGate(path, func(text []byte) (*accounts, error) {
+		hashes, err := users(text)
+		if err != nil {
+			return nil, err
+		}
+		return operators(hashes)
+	}, log)
+}
+
+func newGate(path string, parse func([]byte) (*accounts, error), log *slog.Logger) (*Gate, error) {
+	g := &Gate{path: path, parse: parse, log: log}
+	g.logins.init(log)
 	if _, err := rand.Read(g.salt[:]); err != nil {
 		return nil, fmt.Errorf("read accounts: %w", err)
 	}
 	g.cached.keys = make(map[[sha256.Size]byte]struct{})
 	v, _ := stat(path) // before the file is read, whose error load returns
-	a, err := load(path)
+	a, err := load(path, parse)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +81,15 @@ func NewGate(path string, log *slog.Logger) (*Gate, error) {
 	return g, nil
 }
 
-// NewOpenGate returns a Gate without accounts: every client is an operator with statement texts. outer
-// returns the name of an account that was authenticated before the request reached the Gate, or "".
-func NewOpenGate(outer func(*http.Request) string, log *slog.Logger) *Gate {
-	return &Gate{outer: outer, log: log}
+// NewOpenGate returns a Gate without accounts: every client is an operator with statement texts.
+func NewOpenGate(log *slog.Logger) *Gate {
+	g := &Gate{log: log}
+	g.logins.init(log)
+	return g
 }
 
 // Open reports whether the Gate has no accounts.
-func (g *Gate) Open() bool { return g.path == "" }
+func (g *Gate) Open() bool { return g.path == "" || len(g.accounts.Load().entries) == 0 }
 
 func stat(path string) (version, error) {
 	info, err := os.Stat(path)
@@ -90,7 +111,10 @@ func (g *Gate) refresh() *accounts {
 		return g.accounts.Load() // already logged
 	}
 	g.loaded = v
-	a, err := load(g.path)
+	a, err := load(g.path, g.parse)
+	if err == nil && len(a.entries) == 0 && !g.Open() {
+		err = errors.New("it has no accounts any more: restart to serve every client")
+	}
 	if err != nil {
 		g.log.Error("HTTP accounts unchanged: their file cannot be read", "file", g.path, "error", err)
 		return g.accounts.Load()
@@ -100,78 +124,97 @@ func (g *Gate) refresh() *accounts {
 	return a
 }
 
-// identify returns the account of a request, and whether its credentials are valid.
-func (g *Gate) identify(r *http.Request) (Account, bool) {
-	if g.Open() {
-		all := Account{Name: Anonymous, Role: Operator, Texts: true}
-		if g.outer != nil {
-			if name := g.outer(r); name != "" {
-				all.Name = name
-			}
-		}
-		return all, true
+// identify returns the account of a request, and why it has none.
+func (g *Gate) identify(r *http.Request) (Account, verdict) {
+	if g.path == "" {
+		return everyone(), accepted
 	}
 	known := g.refresh()
+	if len(known.entries) == 0 {
+		return everyone(), accepted
+	}
 	headers := r.Header.Values("Authorization")
 	if len(headers) == 0 {
 		if e := known.entries[Anonymous]; e != nil {
-			return e.Account, true
+			return e.Account, accepted
 		}
-		return Account{Name: Anonymous}, true
+		return Account{Name: Anonymous}, accepted
 	}
-	if len(headers) > 1 {
-		return Account{Name: Anonymous}, false
+	account, v, name := Account{Name: Anonymous}, wrong, ""
+	if len(headers) == 1 {
+		if scheme, token, ok := strings.Cut(headers[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
+			account, v = known.byToken(token)
+		} else if user, password, ok := r.BasicAuth(); ok {
+			name = user
+			account, v = g.byPassword(r.Context(), known, connlimit.AddressOf(r.RemoteAddr), user, password)
+		}
 	}
-	if scheme, token, ok := strings.Cut(headers[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return known.byToken(token)
+	if v != accepted {
+		g.logins.failed(r.RemoteAddr, name, v)
 	}
-	if user, password, ok := r.BasicAuth(); ok {
-		return g.byPassword(r.Context(), known, user, password)
-	}
-	return Account{Name: Anonymous}, false
+	return account, v
 }
+
+// everyone is the account of every client of an open Gate.
+func everyone() Account { return Account{Name: Anonymous, Role: Operator, Texts: true} }
 
 // byToken compares with every token, so that its time depends only on their number.
-func (a *accounts) byToken(token string) (Account, bool) {
+func (a *accounts) byToken(token string) (Account, verdict) {
 	given := sha256.Sum256([]byte(token))
-	found := Account{Name: Anonymous}
-	ok := false
+	found, v := Account{Name: Anonymous}, wrong
 	for _, e := range a.entries {
 		if e.hasToken && subtle.ConstantTimeCompare(given[:], e.token[:]) == 1 {
-			found, ok = e.Account, true
+			found, v = e.Account, accepted
 		}
 	}
-	return found, ok
+	return found, v
 }
 
-// byPassword compares with the hash of a user, or with a dummy at the same cost.
-func (g *Gate) byPassword(ctx context.Context, known *accounts, user, password string) (Account, bool) {
+// byPassword compares with the hash of a user, or with none at the same cost.
+func (g *Gate) byPassword(ctx context.Context, known *accounts, from netip.Addr, user, password string) (Account, verdict) {
 	denied := Account{Name: Anonymous}
+	if known.cost == 0 {
+		return denied, wrong // no account has a password
+	}
 	e := known.entries[user]
-	hash := known.dummy
-	valid := e != nil && e.password != nil
-	if valid {
+	var hash []byte
+	if e != nil {
 		hash = e.password
 	}
-	if hash == nil {
-		return denied, false
-	}
 	key := g.key(user, hash, password)
-	if valid && g.isCached(key) {
-		return e.Account, true
+	if hash != nil && g.isCached(key) {
+		return e.Account, accepted
 	}
-	select {
-	case g.turn <- struct{}{}:
-	case <-ctx.Done():
-		return denied, false
-	}
-	err := bcrypt.CompareHashAndPassword(hash, []byte(password))
-	<-g.turn
-	if !valid || err != nil {
-		return denied, false
+	v := g.logins.check(ctx, from, func() bool { return known.matches(hash, password) })
+	if v != accepted {
+		return denied, v
 	}
 	g.cache(key)
-	return e.Account, true
+	return e.Account, accepted
+}
+
+// matches compares a password with a hash, or with none if hash is nil. A mismatch takes as long as one of the
+// account with the most expensive hash.
+func (a *accounts) matches(hash []byte, password string) bool {
+	least := bcrypt.MinCost
+	if hash != nil {
+		least, _ = bcrypt.Cost(hash) // checked by entry
+		if bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil {
+			return true
+		}
+	} else {
+		compareNone(least, password)
+	}
+	for cost := least; cost < a.cost; cost++ { // 2^least + 2^least + … + 2^(a.cost-1) = 2^a.cost
+		compareNone(cost, password)
+	}
+	return false
+}
+
+// compareNone takes as long as the comparison with a hash of a cost.
+func compareNone(cost int, password string) {
+	hash := fmt.Sprintf("$2a$%02d$%s", cost, strings.Repeat(".", 53)) // the hash of no known password
+	_ = bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
 }
 
 // key returns a hash of credentials that is useless outside this process.

@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
+
+	"github.com/taredb/tare/internal/connlimit"
 )
 
 // A Denial is the reason for refusing a request.
 type Denial struct {
-	Status  int // 401 or 403
+	Status  int // 401, 403 or 429
 	Account Account
 	Need    Need
 }
 
 // Text returns the error for the client, with the role that the path requires.
 func (d Denial) Text(path string) string {
+	if d.Status == http.StatusTooManyRequests {
+		return "Too many wrong passwords came from this address: try again in " + loginPause.String() + "."
+	}
 	if d.Status == http.StatusUnauthorized {
 		return fmt.Sprintf("%s requires an account with %s.", path, d.Need)
 	}
@@ -25,18 +31,18 @@ func (d Denial) Text(path string) string {
 	return fmt.Sprintf("%s requires %s; the account %q has the role %s.", path, d.Need, d.Account.Name, d.Account.Role)
 }
 
-// Require returns h protected by a Need. Refused requests are passed to deny, after the headers of a 401 are
-// set. Calls that change state are logged, even refused ones.
+// Require returns h protected by a Need. Refused requests are passed to deny, after the headers of a 401 or 429
+// are set. Calls that change state are logged, even refused ones.
 func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *http.Request, Denial)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		account, valid := g.identify(r)
+		account, v := g.identify(r)
 		r = r.WithContext(context.WithValue(r.Context(), accountKey{}, account))
 		if n.changes {
 			recorder := &StatusWriter{ResponseWriter: w}
 			w = recorder
 			defer g.record(r, account, recorder)
 		}
-		if valid && account.May(n) {
+		if v == accepted && account.May(n) {
 			h.ServeHTTP(w, r)
 			if recorder, ok := w.(*StatusWriter); ok {
 				recorder.Returned()
@@ -44,10 +50,15 @@ func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *h
 			return
 		}
 		d := Denial{Status: http.StatusForbidden, Account: account, Need: n}
-		if !valid || account.Name == Anonymous {
+		switch {
+		case v == throttled:
+			d.Status = http.StatusTooManyRequests
+			w.Header().Set("Retry-After", strconv.Itoa(int(loginPause.Seconds())))
+		case v == wrong || account.Name == Anonymous:
 			d.Status = http.StatusUnauthorized
 			w.Header().Set("WWW-Authenticate", `Basic realm="tare", charset="UTF-8"`)
 		}
+		connlimit.CloseUnread(w, r)
 		deny(w, r, d)
 	})
 }
