@@ -48,12 +48,20 @@ func openFile(path string, mode fs.FileMode, r Rotation, log *slog.Logger) (*fil
 
 func (o *file) open() (*os.File, error) {
 	how := os.O_WRONLY
-	if info, err := os.Stat(o.path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+	info, err := os.Stat(o.path)
+	created := errors.Is(err, fs.ErrNotExist)
+	if err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		how = os.O_RDWR // opening a pipe without a reader must not block: it is a slow sink
 	}
 	f, err := os.OpenFile(o.path, how|os.O_APPEND|os.O_CREATE, o.mode)
 	if err != nil {
 		return nil, fmt.Errorf("open query log: %w", err)
+	}
+	if created {
+		err = f.Chmod(o.mode) // whatever the process's umask is
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open query log: %w", err), f.Close())
 	}
 	return f, nil
 }

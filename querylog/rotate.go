@@ -168,7 +168,9 @@ func compressFile(ctx context.Context, name string, c Compression) (err error) {
 			err = errors.Join(err, os.Remove(temp))
 		}
 	}()
-	err = compress(ctx, out, in, c)
+	if err = out.Chmod(info.Mode().Perm()); err == nil { // whatever the process's umask is
+		err = compress(ctx, out, in, c)
+	}
 	if err == nil {
 		err = out.Sync()
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -81,6 +82,7 @@ func start(cmd *cobra.Command, options config.Command, diag *config.Diag, given 
 	if err := options.Ready(); err != nil {
 		return nil, &usageError{err: err, try: cmd.CommandPath() + " --help"}
 	}
+	syscall.Umask(int(diag.Umask))
 	log := diag.Logger(cmd.ErrOrStderr())
 	for _, w := range warnings {
 		log.Warn(w) //nolint:sloglint // the configuration says it whole

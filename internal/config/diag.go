@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 )
 
@@ -16,11 +18,15 @@ const (
 	DiagJSON DiagFormat = "json"
 )
 
-// Diag are the options of Tare's log on standard error.
+// Diag are the options of the process itself: its log on standard error, and the permissions of files.
 type Diag struct {
 	Format DiagFormat
 	Level  slog.Level
+	Umask  fs.FileMode // permissions that created files and directories never have
 }
+
+// defaultUmask makes files and directories accessible to their owner only.
+const defaultUmask = "0077"
 
 // diagLevels are the names of slog's levels.
 const diagLevels = "debug|info|warn|error"
@@ -31,6 +37,19 @@ func (d *Diag) declare(s *Set) {
 		Name: "diag-level", Kind: diagLevels, Default: "info",
 		Help: "lowest level of Tare's diagnostic log",
 	}, parseLevel, func(l slog.Level) string { return strings.ToLower(l.String()) })
+	declare(s, &d.Umask, Option{
+		Name: "umask", Kind: "mode", Default: defaultUmask,
+		Help: "permissions that created files and directories do not have: dumps, blocks, rollups and other state contain rows and statement texts; 0027 lets the group read them",
+	}, parseUmask, formatFileMode)
+}
+
+// parseUmask parses octal digits that leave the owner all permissions.
+func parseUmask(s string) (fs.FileMode, error) {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || n > 0o077 {
+		return 0, fmt.Errorf("want octal digits from 0000 to 0077, not %q", s)
+	}
+	return fs.FileMode(n), nil
 }
 
 func parseLevel(text string) (slog.Level, error) {

@@ -12,14 +12,16 @@ import (
 // A guard refuses requests that another site made a browser send, regardless of their method. A browser sends
 // no credentials of this server with them, but a server on loopback requires none.
 type guard struct {
-	names map[string]bool // host names of this server, in lower case, besides localhost
+	names   map[string]bool // host names of this server, in lower case, besides localhost
+	origins map[string]bool // the same with their ports, as in an Origin header: without one, the scheme's
 }
 
 func newGuard(names []string) *guard {
-	g := &guard{names: make(map[string]bool, len(names))}
+	g := &guard{names: make(map[string]bool, len(names)), origins: make(map[string]bool, len(names))}
 	for _, name := range names {
 		if name != "" {
 			g.names[hostName(name)] = true
+			g.origins[strings.ToLower(name)] = true
 		}
 	}
 	return g
@@ -35,7 +37,7 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 				"use an IP address or localhost, or add the name to --http-allowed-hosts")
 		case !g.ownPage(r):
 			forbid(w, "refuse the request: it comes from a page of another site: "+
-				"behind a proxy, add the proxy's host name to --http-allowed-hosts")
+				"behind a proxy, add the proxy's host name to --http-allowed-hosts, with its port unless that is 80 or 443")
 		default:
 			h.ServeHTTP(w, r)
 		}
@@ -69,13 +71,13 @@ func (g *guard) ownPage(r *http.Request) bool {
 }
 
 // ownOrigin reports whether an Origin header names this server: by the Host header's name and port, or by an
-// allowed name, as behind a proxy.
+// allowed name and port, as behind a proxy. Another port of the same host is another server.
 func (g *guard) ownOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
 		return false // "null" is an unknown origin
 	}
-	return strings.EqualFold(u.Host, host) || g.names[hostName(u.Host)]
+	return strings.EqualFold(u.Host, host) || g.origins[strings.ToLower(u.Host)]
 }
 
 // hostName returns the host of host or host:port, in lower case, without brackets and final dot.
