@@ -152,13 +152,7 @@ func (s *session) command() error {
 	}
 	s.plan, s.failed = nil, nil
 	if e := s.judge(); e != nil {
-		s.counters.refused.Add(1)
-		if !s.msg.whole {
-			_ = s.sendError(s.msg.seq+1, e, true)
-			return errRefused
-		}
-		s.consume()
-		return s.sendError(s.msg.seq+1, e, true)
+		return s.refuse(e)
 	}
 	switch s.msg.cmd {
 	case mysqlwire.ComInitDB:

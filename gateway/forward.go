@@ -21,11 +21,11 @@ func (s *session) forward(t *longStatement) error {
 		}
 		return nil
 	}
-	return s.stream(t)
+	return s.stream(t, false)
 }
 
-// stream forwards a command that is longer than its buffered part.
-func (s *session) stream(t *longStatement) error {
+// stream forwards or discards a command that is longer than its buffered part.
+func (s *session) stream(t *longStatement, discard bool) error {
 	h := mysqlwire.ParseHeader(s.client.Buffered())
 	p := packets{left: h.Len, last: h.Len < mysqlwire.MaxPayload}
 	at := mysqlwire.HeaderLen
@@ -46,7 +46,10 @@ func (s *session) stream(t *longStatement) error {
 		}
 		s.msg.size = 0
 		s.msg.body = nil
-		if err := s.forwardClient(n); err != nil {
+		if discard {
+			s.client.Discard(n)
+			s.rec.BytesIn += uint64(n)
+		} else if err := s.forwardClient(n); err != nil {
 			return err
 		}
 		if p.done {

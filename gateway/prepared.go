@@ -107,6 +107,21 @@ func (p *prepared) find(body []byte) *preparedStatement {
 	return p.byID[id]
 }
 
+// forgetLast records that the last PREPARE failed: there is no last prepared statement.
+func (p *prepared) forgetLast() { p.last = mysqlwire.LastPreparedID }
+
+// refuseExecution records an execution that the server does not receive: it may lack parameter types that the
+// client sends with it.
+func (st *preparedStatement) refuseExecution(m *message, caps mysqlwire.Capability) {
+	st.cursor = false
+	st.params.ClearLong()
+	if m.cmd == mysqlwire.ComStmtBulkExecute {
+		st.untyped = st.untyped || bulkSendsTypes(m.body)
+	} else if _, sent := st.typesAt(m.body, caps); sent {
+		st.untyped = true
+	}
+}
+
 // statementID returns the statement number in the body of a command, or 0 if the body is too short.
 func statementID(body []byte) uint32 {
 	if len(body) < 5 {

@@ -15,11 +15,15 @@ func (s *session) relay() error {
 	for {
 		b := s.backend.Buffered()
 		n, ev, err := s.resp.Scan(b)
+		out := b[:n]
+		if ev == mysqlwire.EventDone && s.failed != nil {
+			out = s.withoutSignal(out)
+		}
 		if n > 0 {
-			if _, werr := s.client.Write(b[:n]); werr != nil {
+			if _, werr := s.client.Write(out); werr != nil {
 				return s.clientGone(werr)
 			}
-			s.rec.BytesOut += uint64(n)
+			s.rec.BytesOut += uint64(len(out))
 			s.backend.Discard(n)
 		}
 		if err != nil {

@@ -148,6 +148,11 @@ func (s *session) statement() error {
 	if e := s.refusal(); e != nil {
 		return s.refuseStatement(e)
 	}
+	return s.pass()
+}
+
+// pass forwards the planned statement and relays its response.
+func (s *session) pass() error {
 	var err error
 	var kill []byte
 	if s.plan.Type() == sqlplan.TypeKill && s.msg.cmd == mysqlwire.ComQuery {
@@ -162,23 +167,6 @@ func (s *session) statement() error {
 		s.afterStatement()
 	}
 	s.record(err)
-	return err
-}
-
-// refuseStatement sends an error in response to the current command; the session continues.
-func (s *session) refuseStatement(e *clientError) error {
-	s.counters.refused.Add(1)
-	s.failed = e
-	err := s.sendError(s.msg.seq+1, e, true)
-	s.record(nil)
-	return err
-}
-
-// respondError sends an error of the gateway in response to the current command.
-func (s *session) respondError(e *clientError) error {
-	s.failed = e
-	err := s.sendError(s.msg.seq+1, e, true)
-	s.record(nil)
 	return err
 }
 
@@ -271,7 +259,7 @@ func (s *session) execution() error {
 	}
 	s.rec.Digest, s.rec.Normalized, s.rec.NormalizedCut = st.digest, st.text, st.cut
 	s.rec.StatementID, s.unreadable = st.id, st.unreadable
-	if st.moved {
+	if st.moved || st.untyped {
 		if e := s.translate(st); e != nil {
 			return s.respondError(e)
 		}
@@ -297,9 +285,13 @@ func (s *session) execution() error {
 	default:
 		st.unread = true
 	}
-	err := s.statement()
-	st.cursor = s.resp.Status.Has(mysqlwire.StatusCursorExists)
 	s.longOpen = false
+	if e := s.refusal(); e != nil {
+		st.refuseExecution(&s.msg, s.caps)
+		return s.refuseStatement(e)
+	}
+	err := s.pass()
+	st.cursor = s.resp.Status.Has(mysqlwire.StatusCursorExists)
 	return err
 }
 
@@ -329,8 +321,11 @@ const maxKeptValues = 256
 // afterStatement applies a statement's effects to the session.
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
+		if s.msg.cmd == mysqlwire.ComStmtPrepare {
+			s.statements.forgetLast()
+		}
 		// Statements before the failed one may have had effects.
-		if s.resp.Results > 1 || s.changesModes() || s.plan.Effects().Any(readingEffects) {
+		if s.changesModes() || s.plan.Effects().Any(readingEffects) {
 			s.forgetModes()
 		}
 		s.trackFailed()

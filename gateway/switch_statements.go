@@ -21,7 +21,7 @@ var (
 	errOpenCursor     = errors.New("a cursor is open")
 	errUnread         = errors.New("a prepared statement was executed in bulk, or with values too large to be read")
 	errOtherModes     = errors.New("a statement was prepared under another sql_mode or character set than is set now")
-	errUnknownTypes   = &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare took this session to another server, which needs the types of a long statement's parameters again: prepare it again"}
+	errUnknownTypes   = &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare has to send the types of a statement's parameters again and does not have them: prepare it again"}
 	errUnknownPrepare = &clientError{errno: mysqlwire.ErrnoUnknownStatement, msg: "Unknown prepared statement"}
 )
 
@@ -75,18 +75,19 @@ func (p *prepared) number() uint32 {
 	}
 }
 
-// translate changes the number in the current command, and adds the parameter types if the server has not
-// received them.
+// translate changes the number in the current command if the session has moved, and adds the parameter types if
+// the server has not received them.
 func (s *session) translate(st *preparedStatement) *clientError {
-	binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
+	if st.moved {
+		binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
+	}
 	if !st.untyped {
 		return nil
 	}
 	switch s.msg.cmd {
 	case mysqlwire.ComStmtExecute:
 	case mysqlwire.ComStmtBulkExecute:
-		const sendsTypes = 128
-		if len(s.msg.body) >= 7 && binary.LittleEndian.Uint16(s.msg.body[5:])&sendsTypes != 0 {
+		if bulkSendsTypes(s.msg.body) {
 			st.untyped = false
 			return nil
 		}
@@ -100,12 +101,18 @@ func (s *session) translate(st *preparedStatement) *clientError {
 		return nil
 	}
 	types := st.params.AppendTypes(nil, s.caps)
-	if at == 0 || !s.msg.whole || len(types) == 0 || len(s.msg.body)+len(types) >= mysqlwire.MaxPayload {
+	if st.unread || at == 0 || !s.msg.whole || len(types) == 0 || len(s.msg.body)+len(types) >= mysqlwire.MaxPayload {
 		return errUnknownTypes
 	}
 	s.insertTypes(at, types)
 	st.untyped = false
 	return nil
+}
+
+// bulkSendsTypes reports whether a COM_STMT_BULK_EXECUTE contains the parameter types.
+func bulkSendsTypes(body []byte) bool {
+	const sendsTypes, flagsAt = 128, 5
+	return len(body) >= flagsAt+2 && binary.LittleEndian.Uint16(body[flagsAt:])&sendsTypes != 0
 }
 
 // insertTypes inserts the parameter types into the current EXECUTE, whose flag for them is at offset at.
