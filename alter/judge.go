@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -203,18 +204,18 @@ func (j *judge) fill(ctx context.Context, most int) (rows int64, err error) {
 	for i := range j.t.Columns {
 		names[i] = j.t.Columns[i].Name
 	}
-	const lenient = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
-	for _, sql := range []string{
-		lenient, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), rowstream.Idents(names), j.t.SQLName(), most),
-		"SET SESSION sql_mode = @@GLOBAL.sql_mode",
-	} {
-		result, err := j.c.Exec(ctx, sql)
-		if err != nil {
-			return 0, fmt.Errorf("copy a sample of %s into the probe: %w", j.t.FullName(), err)
-		}
-		rows += int64(result.AffectedRows)
+	err = session.Set(ctx, j.c, session.Usual(j.c, "sql_mode")...)
+	var result mysqlconn.Result
+	if err == nil {
+		result, err = j.c.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), rowstream.Idents(names), j.t.SQLName(), most))
 	}
-	return rows, nil
+	if err == nil {
+		err = session.Set(ctx, j.c, serversOwn("sql_mode"))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("copy a sample of %s into the probe: %w", j.t.FullName(), err)
+	}
+	return int64(result.AffectedRows), nil
 }
 
 // sample measures at which rate rows are written.

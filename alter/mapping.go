@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -196,11 +197,14 @@ func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value 
 	}
 	for _, sql := range []string{
 		"DROP TABLE IF EXISTS " + d.name, "CREATE TABLE " + d.name + " (tare_row INT PRIMARY KEY) ENGINE=InnoDB" + charset, "INSERT INTO " + d.name + " VALUES (1)",
-		"ALTER TABLE " + d.name + " ADD COLUMN " + line, "SET SESSION time_zone = '+00:00'",
+		"ALTER TABLE " + d.name + " ADD COLUMN " + line,
 	} {
 		if _, err := d.c.Exec(ctx, sql); err != nil {
 			return nil, err
 		}
+	}
+	if err := session.Set(ctx, d.c, session.Usual(d.c, "time_zone")...); err != nil {
+		return nil, err
 	}
 	_, err = d.c.Query(ctx, "SELECT "+column.ReadExpr()+" FROM "+d.name, func(row mysqlwire.TextRow) error {
 		value = slices.Clone(row[0])
@@ -209,10 +213,11 @@ func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value 
 		}
 		return nil
 	})
-	for _, sql := range []string{"SET SESSION time_zone = @@GLOBAL.time_zone", "DROP TABLE " + d.name} {
-		if _, other := d.c.Exec(ctx, sql); err == nil {
-			err = other
-		}
+	if other := session.Set(ctx, d.c, serversOwn("time_zone")); err == nil {
+		err = other
+	}
+	if _, other := d.c.Exec(ctx, "DROP TABLE "+d.name); err == nil {
+		err = other
 	}
 	return value, err
 }

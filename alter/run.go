@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -151,7 +152,7 @@ func (r *run) lock(ctx context.Context) error {
 	if got != "1" {
 		return fmt.Errorf("%w on %s: wait for it, or stop it; while it follows changes back, use tare alter ctl revert, or finish", ErrBusy, r.s.FullName())
 	}
-	if _, err := r.c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil { // it may be idle for as long as a copy takes
+	if err := session.Set(ctx, r.c, session.Int("wait_timeout", 31536000)); err != nil { // it may be idle for as long as a copy takes
 		return fmt.Errorf("prepare the connection to the server: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -18,17 +19,13 @@ const Schema = "_tare"
 
 // connect opens a connection that executes an ALTER TABLE as a client's would be: with the server's own sql_mode and time zone.
 func connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, error) {
-	c, err := rowstream.Connect(ctx, cfg)
+	c, err := rowstream.Connect(ctx, cfg, serversOwn("sql_mode"), serversOwn("time_zone"))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
-	_, err = c.Exec(ctx, "SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone, foreign_key_checks = 1")
-	format := ""
-	if err == nil {
-		format, err = rowstream.QueryValue(ctx, c, "SELECT @@binlog_format")
-	}
+	format, err := rowstream.QueryValue(ctx, c, "SELECT @@binlog_format")
 	if err == nil && format != "STATEMENT" { // which such transactions cannot be logged in
-		_, err = c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED") // so that INSERT … SELECT locks no rows that it reads
+		err = session.ReadCommitted(ctx, c) // so that INSERT … SELECT locks no rows that it reads
 	}
 	if err != nil {
 		_ = c.Close() // nothing was done
@@ -36,6 +33,9 @@ func connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, erro
 	}
 	return c, nil
 }
+
+// serversOwn is the value of a variable that the server gives to the sessions of clients.
+func serversOwn(name string) session.Value { return session.Value{Name: name, SQL: "@@GLOBAL." + name} }
 
 // checkMode refuses clauses that the server would parse otherwise than this package does.
 func checkMode(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
@@ -53,8 +53,7 @@ func checkMode(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 
 // setLockWait bounds how long statements of the connection wait for a metadata lock, and so how long clients wait behind them.
 func setLockWait(ctx context.Context, c *mysqlconn.Client, limit time.Duration) error {
-	_, err := c.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int(limit/time.Second))))
-	if err != nil {
+	if err := session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit)); err != nil {
 		return fmt.Errorf("bound the wait for metadata locks: %w", err)
 	}
 	return nil

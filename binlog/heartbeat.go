@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -217,15 +218,13 @@ func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
 func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*mysqlconn.Client, error) {
 	seen := []string{cfg.Addr}
 	for {
-		c, err := rowstream.Connect(ctx, cfg)
+		c, err := rowstream.Connect(ctx, cfg, session.Int("lock_wait_timeout", beatLockWait), session.Int("innodb_lock_wait_timeout", beatLockWait))
 		if err != nil {
 			return nil, err
 		}
 		next, err := primaryOf(ctx, c, onReplica)
 		if err == nil && next == "" {
-			if _, err = c.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d, innodb_lock_wait_timeout = %d", beatLockWait, beatLockWait)); err == nil {
-				return c, nil
-			}
+			return c, nil
 		}
 		_ = c.Close() // it only read
 		switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/storegateway/bucketurl"
 )
 
@@ -111,7 +111,7 @@ func TestDumpZoo(t *testing.T) {
 				zooTable(t, p.source, name, tt.types[from:min(from+zooColumns, len(tt.types))])
 				o.Tables = append(o.Tables, tabledef.Spec{Schema: "zoo", Name: name})
 			}
-			sqlExec(t, p.source, rowstream.Session)
+			sqlExec(t, p.source, testrows.Session)
 			to := inMemory(t)
 			if !tt.s3 {
 				to = destination(t, "file://"+t.TempDir())

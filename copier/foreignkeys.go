@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -216,11 +217,11 @@ func addMissingKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client)
 		return nil
 	}
 	// MySQL 8.4 and later refuse keys to columns that are not unique, which the source permitted.
-	_, err = c.Exec(ctx, "SET SESSION restrict_fk_on_non_standard_key = OFF")
+	err = session.Set(ctx, c, session.Int("restrict_fk_on_non_standard_key", 0))
 	if refused := new(mysqlconn.ServerError); err != nil && !errors.As(err, &refused) {
 		return err
 	}
-	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 1"); err != nil {
+	if err := session.Set(ctx, c, session.Int("foreign_key_checks", 1)); err != nil {
 		return err
 	}
 	_, err = c.Exec(ctx, "ALTER TABLE "+t.Spec.TargetSQL()+" "+strings.Join(parts, ", "))
@@ -229,7 +230,7 @@ func addMissingKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client)
 	} else if err != nil {
 		err = fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.Spec.Target(), err)
 	}
-	if _, offErr := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err == nil {
+	if offErr := session.Set(ctx, c, session.Int("foreign_key_checks", 0)); err == nil {
 		err = offErr
 	}
 	return err

@@ -20,6 +20,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
 )
@@ -389,11 +390,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if err := r.findSource(ctx); err != nil {
 		return err
 	}
-	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
+	// Without checks of foreign keys, a table can be truncated to which others refer.
+	if r.to, err = rowstream.Connect(ctx, r.o.To, session.Int("foreign_key_checks", 0)); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
-	}
-	if _, err := r.to.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil { // allows truncating a table that others refer to
-		return fmt.Errorf("prepare the connection to the target: %w", err)
 	}
 	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
 		return err

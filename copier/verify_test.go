@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
 )
@@ -53,7 +54,7 @@ func TestVerifyFinds(t *testing.T) {
 			if report.Mismatches() != 0 || report.Tables[0].Verify.Rows != 6000 || report.Tables[0].Verify.Chunks < 5 {
 				t.Fatalf("right after the copy: %+v", report.Tables[0].Verify)
 			}
-			sqlExec(t, p.target, "USE verified", rowstream.Session,
+			sqlExec(t, p.target, "USE verified", testrows.Session,
 				"UPDATE a SET b = CONCAT(REPEAT('b', 999), 'c') WHERE id = 10",
 				"DELETE FROM a WHERE id IN (20, 6000)",
 				"INSERT INTO a (id, n) VALUES (-1, 0), (7000, 0)",

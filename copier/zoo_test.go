@@ -9,8 +9,8 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/wire"
 )
 
@@ -135,8 +135,8 @@ func TestZoo(t *testing.T) {
 		zooTable(t, p.source, name, zoo[from:min(from+zooColumns, len(zoo))])
 		o.Tables = append(o.Tables, tabledef.Spec{Schema: "zoo", Name: name})
 	}
-	o.Verify = true                         // it must find no mismatch
-	sqlExec(t, p.source, rowstream.Session) // times are compared in UTC
+	o.Verify = true                        // it must find no mismatch
+	sqlExec(t, p.source, testrows.Session) // times are compared in UTC
 	for _, way := range []struct{ how, localInfile string }{{"load", "1"}, {"insert", "0"}, {"wire", "1"}, {"follow", "1"}} {
 		t.Run(way.how, func(t *testing.T) {
 			sqlExec(t, p.target, "SET GLOBAL local_infile = "+way.localInfile)

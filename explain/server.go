@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 )
@@ -46,13 +47,13 @@ func (s *server) connect(ctx context.Context) (*sql.Conn, error) {
 // prepare sets the format of plans, and prevents the evaluation of subqueries.
 func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
 	if s.client.Server().Kind == sqldigest.ServerMariaDB {
-		if _, err := conn.ExecContext(ctx, "SET SESSION expensive_subquery_limit = 0"); err != nil {
+		if err := serverstats.Set(ctx, conn, session.Int("expensive_subquery_limit", 0)); err != nil {
 			return fmt.Errorf("limit the session: %w", err)
 		}
 		return nil
 	}
 	// Older servers have no other format.
-	if _, err := conn.ExecContext(ctx, "SET SESSION explain_json_format_version = 1"); err != nil && serverstats.ErrorNumber(err) != 1193 {
+	if err := serverstats.Set(ctx, conn, session.Int("explain_json_format_version", 1)); err != nil && serverstats.ErrorNumber(err) != 1193 {
 		return fmt.Errorf("choose the format of plans: %w", err)
 	}
 	return nil

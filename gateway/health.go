@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	mysqlsession "github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -107,7 +108,7 @@ func (s *Server) probe(ctx context.Context, t *target) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ConnectTimeout+s.opts.HandshakeTimeout)
 	defer cancel()
-	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{
+	c, err := mysqlsession.OpenBare(ctx, mysqlconn.Config{
 		Addr: t.Addr, User: s.opts.Control.User, Password: s.opts.Control.Password,
 		TLSMode: t.TLS, TLS: &tls.Config{RootCAs: t.tls.Load().RootCAs}, DialFunc: s.opts.Dial,
 	})

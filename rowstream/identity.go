@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -47,7 +47,7 @@ func (d *Direct) Identity(ctx context.Context) (identity string, err error) {
 }
 
 // IsMariaDB reports whether a server's version is MariaDB's.
-func IsMariaDB(version string) bool { return strings.Contains(strings.ToLower(version), "mariadb") }
+func IsMariaDB(version string) bool { return session.IsMariaDB(version) }
 
 // A Querier is a server whose own tables can be queried.
 type Querier interface {

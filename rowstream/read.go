@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -40,6 +41,8 @@ type reader struct {
 	batch  Batch
 	wide   Batch // one row in the connection's buffer
 	view   mysqlwire.TextRow
+
+	rowsRead int64 // of the current chunk
 }
 
 // Workers returns the number of concurrent readers.
@@ -106,6 +109,7 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o *ReadOptions, yi
 		return err
 	}
 	r.empty(columns, o.BatchBytes)
+	r.rowsRead = 0
 	more := true
 	if stream.Columns != len(t.Columns) {
 		err = fmt.Errorf("the rows have %d columns, the table had %d when it was described: it has been altered", stream.Columns, len(t.Columns))
@@ -115,7 +119,30 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o *ReadOptions, yi
 	if closeErr := stream.Close(); err == nil && more {
 		err = closeErr
 	}
+	if err == nil && more {
+		err = r.count(ctx, t, c, o.Where)
+	}
 	return err
+}
+
+// ErrShort means that a server has sent fewer or more rows than it counts in the same view.
+var ErrShort = errors.New("the server sent another number of rows than it counts")
+
+// count compares the number of rows read with that of the server in the same view, so that no limit of a session, a
+// proxy or a server can shorten a chunk unnoticed. A count of rows that were just read reads no file.
+func (r *reader) count(ctx context.Context, t *Table, c Chunk, where string) error {
+	conditions, err := t.conditions(c, where)
+	if err != nil {
+		return err
+	}
+	n, err := QueryValue(ctx, r.s.clients[r.worker], "SELECT COUNT(*) FROM "+t.SQLName()+t.forceIndex()+conditions)
+	if err != nil {
+		return fmt.Errorf("count the rows: %w", err)
+	}
+	if n != strconv.FormatInt(r.rowsRead, 10) {
+		return fmt.Errorf("%w: %d sent, %s counted: a limit of the server or of a proxy applies to the session", ErrShort, r.rowsRead, n)
+	}
+	return nil
 }
 
 // admit counts a row, and waits for the throttle.
@@ -144,6 +171,7 @@ func (r *reader) rows(ctx context.Context, stream *mysqlconn.Rows, filter *Filte
 		if err != nil {
 			return true, err
 		}
+		r.rowsRead++
 		if err := o.admit(ctx); err != nil {
 			return true, err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -178,7 +179,6 @@ type shortView struct {
 	*Snapshot
 	*Expiry
 	cfg mysqlconn.Config
-	id  string // of the connection
 }
 
 // ShortView implements Server.
@@ -205,12 +205,7 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 	if err := checkIdentity(ctx, c, v.identity); err != nil {
 		return err
 	}
-	var err error
-	if v.id, err = QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err != nil {
-		return err
-	}
 	for _, sql := range []string{
-		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 		"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 		"SELECT 1 FROM " + t.SQLName() + " LIMIT 0", // the metadata lock lasts as long as the transaction
 	} {
@@ -237,16 +232,13 @@ const killTimeout = 5 * time.Second
 // writes to it.
 func (v *shortView) cut() {
 	_ = v.clients[0].Conn.Close() // the view is lost in any case
-	if v.id == "" {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.life), killTimeout)
 	defer cancel()
-	c, err := mysqlconn.Dial(ctx, v.cfg)
+	c, err := session.OpenBare(ctx, v.cfg)
 	if err != nil {
 		return // the server is unreachable
 	}
-	_, _ = c.Exec(ctx, "KILL "+v.id) // the connection may have ended already
+	_, _ = c.Exec(ctx, fmt.Sprintf("KILL %d", v.clients[0].ConnectionID)) // the connection may have ended already
 	_ = c.Close()
 }
 

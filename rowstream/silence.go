@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -33,21 +35,17 @@ const (
 
 // watchSilence bounds how long the server of a connection may be silent without executing a command:
 // DefaultPatience, unless cfg has another value.
-func watchSilence(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config) error {
+func watchSilence(c *mysqlconn.Client, cfg mysqlconn.Config) {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
-	id, err := QueryValue(ctx, c, "SELECT CONNECTION_ID()") // that of the greeting may be a proxy's
-	if err != nil {
-		return err
-	}
+	id := strconv.FormatUint(uint64(c.ConnectionID), 10)
 	c.Watch(min(cfg.Patience/3+time.Millisecond, mostSilence), cfg.Patience, func(ctx context.Context) error { return isAtWork(ctx, cfg, id) })
-	return nil
 }
 
 // isAtWork returns an error unless a server is known to execute a command of a connection.
 func isAtWork(ctx context.Context, cfg mysqlconn.Config, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, aliveTimeout, fmt.Errorf("it does not respond over another connection within %v", aliveTimeout))
 	defer cancel()
-	c, err := mysqlconn.Dial(ctx, cfg)
+	c, err := session.OpenReader(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -84,9 +85,6 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 			return nil, err
 		}
 		s.clients = append(s.clients, c)
-		if _, err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
-			return nil, err
-		}
 	}
 	if n > 1 && len(tables) > 0 {
 		if err := s.mayShare(ctx, tables); err != nil {
@@ -116,47 +114,21 @@ func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Tab
 	panic("BUG: no way to a snapshot")
 }
 
-// Connect opens a connection with the settings that reading and writing rows need.
-func Connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, error) {
+// Connect opens a session with the settings of package session, or own ones, whose server may be silent only
+// while it executes a statement.
+func Connect(ctx context.Context, cfg mysqlconn.Config, own ...session.Value) (*mysqlconn.Client, error) {
 	limit := connectTimeout
 	if cfg.Patience > 0 {
 		limit = min(limit, cfg.Patience)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response from %s within %v", cfg.Addr, limit))
 	defer cancel()
-	c, err := mysqlconn.Dial(ctx, cfg)
+	c, err := session.Open(ctx, cfg, own...)
 	if err != nil {
 		return nil, err
 	}
-	for _, sql := range []string{Session, "SET SESSION net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 86400"} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			_ = c.Close()
-			return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
-		}
-	}
-	err = showAll(ctx, c)
-	if err == nil {
-		err = watchSilence(ctx, c, cfg)
-	}
-	if err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("prepare the connection to %s: %w", cfg.Addr, err)
-	}
+	watchSilence(c, cfg)
 	return c, nil
-}
-
-// showAll makes MySQL show the primary keys that it generated for tables without one, which administrators
-// may have hidden.
-func showAll(ctx context.Context, c *mysqlconn.Client) error {
-	if IsMariaDB(c.ServerVersion) {
-		return nil
-	}
-	_, err := c.Exec(ctx, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
-		return nil // before MySQL 8.0.30, or another server: it generates none
-	}
-	return err
 }
 
 // mayShare returns an error for a snapshot over several connections of a server that has a binary log but
@@ -271,16 +243,13 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 		s.how = "no tables"
 		return true, s.start(ctx)
 	}
-	holder, err := Connect(ctx, cfg)
+	holder, err := Connect(ctx, cfg, session.Int("lock_wait_timeout", lockWait))
 	if err != nil {
 		return false, err
 	}
 	defer func() { // the lock ends with the connection
 		err = errors.Join(err, holder.Close())
 	}()
-	if _, err := holder.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", lockWait)); err != nil {
-		return false, err
-	}
 	if s.how, err = lock(ctx, holder, tables); err != nil {
 		return false, errors.Join(err, s.unseen)
 	}

@@ -35,11 +35,6 @@ func (t *Table) FullName() string { return t.Schema + "." + t.Name }
 // SQLName returns the table's name with its schema, quoted for statements.
 func (t *Table) SQLName() string { return Ident(t.Schema) + "." + Ident(t.Name) }
 
-// Session has the settings required of each connection that reads or writes rows: times in UTC, bytes without
-// conversion, and no rule that refuses values which another server has accepted.
-const Session = `SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',` +
-	` character_set_client = utf8mb4, character_set_connection = utf8mb4, character_set_results = NULL`
-
 // ErrNoTable means that a table does not exist, or that the user may not see it.
 var ErrNoTable = errors.New("there is no such table, or the user may not see it")
 
@@ -52,7 +47,7 @@ func ParseTable(text string) (schema, name string, err error) {
 	return schema, name, nil
 }
 
-// ReadTable describes a table over a connection with the settings of Session.
+// ReadTable describes a table over a connection of Connect.
 func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*Table, error) {
 	t := &Table{Schema: schema, Name: name}
 	for _, step := range []func(context.Context, *mysqlconn.Client) error{

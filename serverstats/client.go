@@ -9,6 +9,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/mysqlconn"
+	mysqlsession "github.com/taredb/tare/mysqlconn/session"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -93,24 +96,74 @@ func (c *Client) limit(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("read version: %w", err)
 	}
 	c.server = sqldigest.ParseServer(version)
-	settings := []string{fmt.Sprintf("SET SESSION lock_wait_timeout = %d, innodb_lock_wait_timeout = %d", lockWait, lockWait)}
+	limits := []mysqlsession.Value{mysqlsession.Int("lock_wait_timeout", lockWait), mysqlsession.Int("innodb_lock_wait_timeout", lockWait)}
 	switch c.server.Kind {
 	case sqldigest.ServerMySQL:
-		settings = append(settings, fmt.Sprintf("SET SESSION max_execution_time = %d", statementTime.Milliseconds()))
+		limits = append(limits, mysqlsession.Int("max_execution_time", statementTime.Milliseconds()))
 	case sqldigest.ServerMariaDB:
-		settings = append(settings, fmt.Sprintf("SET SESSION max_statement_time = %g", statementTime.Seconds()))
+		limits = append(limits, mysqlsession.Value{Name: "max_statement_time", SQL: fmt.Sprintf("%g", statementTime.Seconds())})
 	default:
 		return ErrServer
 	}
-	for _, text := range settings {
-		if _, err := conn.ExecContext(ctx, text); err != nil {
-			if ErrorNumber(err) == unknownVariable {
-				return ErrServer
-			}
-			return fmt.Errorf("limit the session: %w", err)
-		}
+	err := mysqlsession.Prepare(ctx, overSQL(conn), version, limits...)
+	if ErrorNumber(err) == unknownVariable {
+		return ErrServer
+	}
+	if err != nil {
+		return fmt.Errorf("limit the session: %w", err)
 	}
 	return nil
+}
+
+// Set sets variables of a session of Conn and reads them back.
+func Set(ctx context.Context, conn *sql.Conn, values ...mysqlsession.Value) error {
+	return mysqlsession.SetOver(ctx, overSQL(conn), values...)
+}
+
+// overSQL executes the statements of package session over a connection of database/sql.
+func overSQL(conn *sql.Conn) mysqlsession.Pipeline {
+	return func(ctx context.Context, statements []string, each func(int, mysqlwire.TextRow) error) error {
+		for i, text := range statements {
+			if err := queryText(ctx, conn, text, func(row mysqlwire.TextRow) error { return each(i, row) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// queryText calls each with the rows of a statement.
+func queryText(ctx context.Context, conn *sql.Conn, text string, each func(mysqlwire.TextRow) error) error {
+	rows, err := conn.QueryContext(ctx, text)
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) {
+		return &mysqlconn.ServerError{Number: mysqlwire.Errno(refused.Number), State: string(refused.SQLState[:]), Message: refused.Message}
+	}
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		row, to := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return err
+		}
+		values := make(mysqlwire.TextRow, len(columns))
+		for i := range row {
+			values[i] = row[i]
+		}
+		if err := each(values); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Numbers of errors of the server.
@@ -125,6 +178,10 @@ func ErrorNumber(err error) uint16 {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
 		return e.Number
+	}
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) {
+		return uint16(refused.Number)
 	}
 	return 0
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	mysqlsession "github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -114,7 +115,7 @@ func (r *Reader) tryLocks(ctx context.Context, now time.Time) (found []LockWait,
 	}
 	defer conn.Close()
 	// The start times of transactions are in the system's time zone.
-	if _, err := conn.ExecContext(ctx, "SET SESSION time_zone = 'SYSTEM'"); err != nil {
+	if err := Set(ctx, conn, mysqlsession.Value{Name: "time_zone", SQL: "'SYSTEM'"}); err != nil {
 		return nil, "", fmt.Errorf("set time zone: %w", err)
 	}
 	edges, note, err := readEdges(ctx, conn, r.client.Server().Kind, r.opts.TablesOf)

@@ -121,10 +121,6 @@ func (r *Reader) readTables(ctx context.Context, names []string, now time.Time) 
 		return nil, err
 	}
 	defer conn.Close()
-	// MySQL caches these statistics for a day; others have no such variable.
-	if _, err := conn.ExecContext(ctx, "SET SESSION information_schema_stats_expiry = 0"); err != nil && ErrorNumber(err) != unknownVariable {
-		return nil, fmt.Errorf("read current statistics: %w", err)
-	}
 	var all []Table
 	for _, name := range names {
 		schema, table, ok := strings.Cut(name, ".")

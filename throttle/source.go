@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -34,7 +35,7 @@ type sqlSource struct {
 
 func (s *sqlSource) value(ctx context.Context) (v float64, err error) {
 	if s.c == nil {
-		if s.c, err = mysqlconn.Dial(ctx, s.cfg); err != nil {
+		if s.c, err = session.OpenReader(ctx, s.cfg); err != nil {
 			return 0, err
 		}
 	}

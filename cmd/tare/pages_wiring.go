@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/web"
@@ -131,7 +132,7 @@ func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
 }
 
 func jobsOf(ctx context.Context, target config.ControlURL) ([]state.Job, error) {
-	client, err := mysqlconn.Dial(ctx, mysqlServer(target, mysqlconn.TLSPreferred, nil))
+	client, err := session.OpenReader(ctx, mysqlServer(target, mysqlconn.TLSPreferred, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/copier/dialect"
 	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -182,7 +183,7 @@ func (p *Plan) Create(ctx context.Context, c *Creator) error {
 // begin reads the accounts of the target, and prepares the session.
 func (p *Plan) begin(ctx context.Context, c *Creator) (there *server, err error) {
 	if p.vendor == dialect.MariaDB { // where GRANT would create an account that was dropped meanwhile
-		if _, err := c.Conn.Exec(ctx, "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_CREATE_USER')"); err != nil {
+		if err := session.Set(ctx, c.Conn, session.Value{Name: "sql_mode", SQL: "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_AUTO_CREATE_USER'"}); err != nil {
 			return nil, fmt.Errorf("in the target: %w", err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -196,16 +196,16 @@ func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.
 	for i := range tables {
 		names[i] = rowstream.Ident(tables[i].Schema) + "." + rowstream.Ident(tables[i].Name) + " READ"
 	}
-	for _, sql := range []string{"SET SESSION lock_wait_timeout = " + wholeSeconds(limit), "LOCK TABLES " + strings.Join(names, ", ")} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			_ = c.Close() // it has no locks
-			return nil, fmt.Errorf("lock the source's tables against writes: %w", err)
-		}
+	err = session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit))
+	if err == nil {
+		_, err = c.Exec(ctx, "LOCK TABLES "+strings.Join(names, ", "))
+	}
+	if err != nil {
+		_ = c.Close() // it has no locks
+		return nil, fmt.Errorf("lock the source's tables against writes: %w", err)
 	}
 	return c, nil
 }
-
-func wholeSeconds(d time.Duration) string { return strconv.Itoa(max(1, int(math.Ceil(d.Seconds())))) }
 
 // stop makes the server read-only. It returns nil only if it certainly is, and an uncertainError if it may be.
 func (r *readOnly) stop(ctx context.Context, limit time.Duration) error {
@@ -214,7 +214,7 @@ func (r *readOnly) stop(ctx context.Context, limit time.Duration) error {
 		if id, err = rowstream.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err != nil {
 			return rowstream.Final(err)
 		}
-		if _, err = c.Exec(ctx, "SET SESSION lock_wait_timeout = "+wholeSeconds(limit)); err != nil {
+		if err = session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit)); err != nil {
 			id = ""
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -58,10 +59,12 @@ func checkMySQL(ctx context.Context, c *mysqlconn.Client, tables []tabledef.Spec
 
 // lockMySQL stops all writes to the server until the connection is closed.
 func lockMySQL(ctx context.Context, c *mysqlconn.Client, limit time.Duration) error {
-	for _, sql := range []string{"SET SESSION lock_wait_timeout = " + wholeSeconds(limit), "FLUSH TABLES WITH READ LOCK"} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("lock the source against writes: %w", err)
-		}
+	err := session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit))
+	if err == nil {
+		_, err = c.Exec(ctx, "FLUSH TABLES WITH READ LOCK")
+	}
+	if err != nil {
+		return fmt.Errorf("lock the source against writes: %w", err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -101,29 +102,43 @@ func (c *Creator) create(ctx context.Context, o *Object) error {
 // as executes the statement that creates an object, with the settings that the object keeps.
 func (c *Creator) as(ctx context.Context, o *Object, schema, text string) error {
 	t := &o.target.Context
-	set := "SET SESSION sql_mode = " + rowstream.Quote(t.SQLMode)
+	values := []session.Value{{Name: "sql_mode", SQL: rowstream.Quote(t.SQLMode)}}
 	if o.Kind == View || o.Kind == Sequence {
-		set = "SET SESSION sql_mode = ''"
+		values[0].SQL = "''"
 	}
 	if t.Client != "" {
-		set += ", character_set_client = " + t.Client + ", character_set_results = NULL, collation_connection = " + t.Connection
+		values = append(values, session.Value{Name: "character_set_client", SQL: rowstream.Quote(t.Client)},
+			session.Value{Name: "collation_connection", SQL: rowstream.Quote(t.Connection)})
 	}
 	if t.TimeZone != "" {
-		set += ", time_zone = " + rowstream.Quote(t.TimeZone)
+		values = append(values, session.Value{Name: "time_zone", SQL: rowstream.Quote(t.TimeZone)})
 	}
-	for _, sql := range []string{"USE " + rowstream.Ident(schema), set} {
-		if err := c.exec(ctx, o, sql); err != nil {
-			return err
-		}
+	if err := c.exec(ctx, o, "USE "+rowstream.Ident(schema)); err != nil {
+		return err
+	}
+	if err := c.set(ctx, o, values); err != nil {
+		return err
 	}
 	err := c.exec(ctx, o, text)
+	if restored := c.set(ctx, o, session.Usual(c.Conn, "sql_mode", "time_zone", "character_set_client", "character_set_connection")); err == nil {
+		err = restored
+	}
 	// Servers leave the names of the default schema out of the text of views.
-	for _, sql := range []string{rowstream.Session, "USE information_schema"} {
-		if restored := c.exec(ctx, o, sql); err == nil {
-			err = restored
-		}
+	if restored := c.exec(ctx, o, "USE information_schema"); err == nil {
+		err = restored
 	}
 	return err
+}
+
+func (c *Creator) set(ctx context.Context, o *Object, values []session.Value) error {
+	err := c.Check(ctx)
+	if err == nil {
+		err = session.Set(ctx, c.Conn, values...)
+	}
+	if err != nil {
+		return fmt.Errorf("create %s in the target: %w", o, err)
+	}
+	return nil
 }
 
 func (c *Creator) exec(ctx context.Context, o *Object, sql string) error {

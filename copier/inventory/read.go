@@ -170,11 +170,6 @@ func (r *reader) readSchema(ctx context.Context, schema, collation string) error
 }
 
 func (r *reader) readTables(ctx context.Context, schema string) error {
-	if r.inv.Source == dialect.MySQL { // whose statistics are a day old by default, counters included
-		if err := r.q.Query(ctx, "SET SESSION information_schema_stats_expiry = 0", nil); err != nil {
-			return err
-		}
-	}
 	r.comments = make(map[string]string)
 	var sequences, invalid []*Object
 	err := r.q.Query(ctx, "SELECT TABLE_NAME, TABLE_TYPE, TABLE_ROWS, DATA_LENGTH, AUTO_INCREMENT, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES"+

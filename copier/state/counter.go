@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -44,14 +45,14 @@ func raiseCounter(ctx context.Context, c *mysqlconn.Client, l *Lease, spec *tabl
 		return err
 	}
 	return WithIndexLock(ctx, c, l, spec, limit, func() error {
-		for _, sql := range []string{
-			fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int(limit.Seconds()))),
-			"ALTER TABLE " + spec.TargetSQL() + " AUTO_INCREMENT = " + strconv.FormatUint(counter, 10),
-			"SET SESSION lock_wait_timeout = DEFAULT",
-		} {
-			if _, err := c.Exec(ctx, sql); err != nil {
-				return err
-			}
+		if err := session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit)); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, "ALTER TABLE "+spec.TargetSQL()+" AUTO_INCREMENT = "+strconv.FormatUint(counter, 10)); err != nil {
+			return err
+		}
+		if err := session.Set(ctx, c, session.Usual(c, "lock_wait_timeout")...); err != nil {
+			return err
 		}
 		now, err := targetCounter(ctx, c, spec)
 		if err == nil && now < counter {

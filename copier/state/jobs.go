@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -41,7 +42,7 @@ type Job struct {
 // each row of the chunks' table once, which suits pages but not polling.
 func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error) {
 	s := State{Schema: cmp.Or(schema, DefaultStateSchema)}
-	if _, err := c.Exec(ctx, "SET SESSION TRANSACTION READ ONLY"); err != nil {
+	if err := session.ReadOnly(ctx, c); err != nil {
 		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(s.Schema), err)
 	}
 	jobs := []Job{}

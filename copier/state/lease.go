@@ -14,6 +14,7 @@ import (
 
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -76,7 +77,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 		}
 	}
 	// The holder is idle until the copy ends.
-	if _, err := c.Exec(ctx, "SET SESSION wait_timeout = 31536000"); err != nil {
+	if err := session.Set(ctx, c, session.Int("wait_timeout", 31536000)); err != nil {
 		return nil, fmt.Errorf("prepare the lease on the target tables: %w", err)
 	}
 	var err error

@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -106,7 +107,7 @@ func (w *Writer) Connect(ctx context.Context) error {
 	}
 	cfg := w.Cfg
 	cfg.Capabilities |= mysqlwire.CapLocalFiles
-	c, err := rowstream.Connect(ctx, cfg)
+	c, err := rowstream.Connect(ctx, cfg, session.Int("foreign_key_checks", 0))
 	if err != nil {
 		return err
 	}
@@ -130,10 +131,7 @@ func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 	if err := w.State.Lease.Confirm(ctx, c); err != nil {
 		return err
 	}
-	if _, err := c.Exec(ctx, "SET SESSION foreign_key_checks = 0"); err != nil {
-		return err
-	}
-	_, err := c.Exec(ctx, fmt.Sprintf("SET SESSION max_error_count = %d", mostWarnings))
+	err := session.Set(ctx, c, session.Int("max_error_count", mostWarnings))
 	var refused *mysqlconn.ServerError
 	if err != nil && !errors.As(err, &refused) {
 		return err
@@ -245,6 +243,5 @@ func (w *Writer) readCommitted(ctx context.Context, c *mysqlconn.Client) error {
 	if refused {
 		return nil
 	}
-	_, err := c.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-	return err
+	return session.ReadCommitted(ctx, c)
 }

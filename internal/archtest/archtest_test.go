@@ -68,6 +68,13 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			}
 			return archtest.Servers(t, "internal/archtest/testdata/servers.txt", string(text))
 		},
+		"sessions": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			text, err := os.ReadFile("testdata/sessions.txt")
+			if err != nil {
+				return nil, err
+			}
+			return archtest.Sessions(t, "internal/archtest/testdata/sessions.txt", string(text))
+		},
 		"goroutines": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			text, err := os.ReadFile("testdata/goroutines.txt")
 			if err != nil {

@@ -101,6 +101,10 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 		found, err := archtest.Servers(tree, "servers.txt", string(text))
 		note("servers", found, err)
 	}
+	if text, err := os.ReadFile(filepath.Join(dir, "sessions.txt")); err == nil {
+		found, err := archtest.Sessions(tree, "sessions.txt", string(text))
+		note("sessions", found, err)
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "goroutines.txt")); err == nil {
 		found, err := archtest.Goroutines(tree, "goroutines.txt", string(text))
 		note("goroutines", found, err)

@@ -22,6 +22,10 @@ func Root(s *testmysql.Server) mysqlconn.Config {
 	return cfg
 }
 
+// Session restores the settings of a connection that tests change.
+const Session = `SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',` +
+	` character_set_client = utf8mb4, character_set_connection = utf8mb4, character_set_results = NULL`
+
 // Connect opens a connection.
 func Connect(t testing.TB, cfg mysqlconn.Config) *mysqlconn.Client {
 	t.Helper()
