@@ -13,7 +13,7 @@ import (
 func TestCount(t *testing.T) {
 	server := testmysql.Start(t)
 	c := testrows.Connect(t, testrows.Root(server))
-	testrows.Exec(t, c, "CREATE DATABASE counted", "CREATE TABLE counted.t (id INT PRIMARY KEY)", "INSERT INTO counted.t SELECT seq FROM seq_1_to_100")
+	testrows.Exec(t, c, "CREATE DATABASE counted", "USE counted", "CREATE TABLE counted.t (id INT PRIMARY KEY)", "INSERT INTO counted.t SELECT seq FROM seq_1_to_100")
 	table, err := rowstream.ReadTable(t.Context(), c, "counted", "t")
 	if err != nil {
 		t.Fatal(err)
