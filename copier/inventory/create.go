@@ -79,6 +79,9 @@ func (c *Creator) create(ctx context.Context, o *Object) error {
 	if o.Kind == Schema {
 		return c.exec(ctx, o, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(o.Schema)+" COLLATE "+o.target.Context.Database)
 	}
+	if c.Conn.Capabilities.Has(mysqlwire.CapMultiStatements) {
+		panic("BUG: inventory: a definition could have a second statement")
+	}
 	there, err := c.read(ctx, o, o.Schema)
 	if err != nil {
 		return err

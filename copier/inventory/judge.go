@@ -202,6 +202,9 @@ func sequenceOptions(text string) string { return sequenceStart.ReplaceAllString
 
 // translate sets the object's definition in the target.
 func (o *Object) translate(t *dialect.Translator) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
 	d := Definition{Context: o.Context}
 	if d.Text, err = t.Body(o.Definition); err != nil {
 		return err

@@ -1,0 +1,86 @@
+package inventory
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDefinitions checks headers as servers print them, and texts that a lying source could return instead.
+func TestDefinitions(t *testing.T) {
+	object := func(k Kind, text string) Object {
+		return Object{Kind: k, Schema: "s", Name: "x", Table: "t", Definer: "app@%", Definition: text, Context: Context{
+			SQLMode: "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION", Client: "utf8mb4", Connection: "utf8mb4_general_ci", Database: "utf8mb4_uca1400_ai_ci",
+		}}
+	}
+	const by = "CREATE DEFINER=`app`@`%` "
+	for _, c := range []struct {
+		kind   Kind
+		text   string
+		change func(*Object)
+		want   string // part of the error; "": none
+	}{
+		{View, "CREATE ALGORITHM=UNDEFINED DEFINER=`app`@`%` SQL SECURITY DEFINER VIEW `s`.`x` AS select 1 AS `1`", nil, ""},
+		{View, "CREATE ALGORITHM=MERGE DEFINER=`app`@`%` SQL SECURITY INVOKER VIEW `x` (`a``,b`,`as`) AS select ';' AS `a`,2", nil, ""},
+		{View, "CREATE DEFINER=`app`@`%` VIEW `x``` AS select 1", func(o *Object) { o.Name = "x`" }, ""},
+		{Function, by + "FUNCTION `x`(`a` int) RETURNS int(11)\nBEGIN DELETE FROM y; RETURN 1; END", nil, ""},
+		{Function, `CREATE DEFINER="app"@"%" FUNCTION "x"() RETURNS int RETURN 1`, func(o *Object) { o.Context.SQLMode = "ANSI_QUOTES" }, ""},
+		{Function, by + "AGGREGATE FUNCTION `x`(a INT) RETURNS int(11)\nRETURN 1", nil, ""},
+		{Procedure, by + "PROCEDURE `x`()\nSELECT 1", nil, ""},
+		{Procedure, "CREATE DEFINER=`boss` PROCEDURE `x`()\nSELECT 1", func(o *Object) { o.Definer = "boss@" }, ""},
+		{Trigger, by + "TRIGGER `x` BEFORE INSERT ON `t` FOR EACH ROW SET new.a=1", nil, ""},
+		{Trigger, by + "trigger s.x after update on s.t for each row set @a = 1", nil, ""},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR STARTS '2026-01-01 00:00:00' ON COMPLETION PRESERVE ENABLE DO SELECT 1", nil, ""},
+		{Sequence, "CREATE SEQUENCE `s`.`x` start with 1 minvalue 1 maxvalue 9 increment by 1 cache 1000 nocycle ENGINE=InnoDB", func(o *Object) { o.Definer = "" }, ""},
+
+		{View, "DROP DATABASE important", nil, "CREATE is expected"},
+		{Function, "DROP DATABASE important", nil, "CREATE is expected"},
+		{View, "CREATE TABLE x AS SELECT 1", func(o *Object) { o.Definer = "" }, "VIEW is expected"},
+		{View, by + "VIEW `s`.`y` AS select 1", nil, "name"},
+		{View, by + "VIEW `mysql`.`x` AS select 1", nil, "schema"},
+		{View, by + "VIEW `x` AS select 1; DROP DATABASE important", nil, "second statement"},
+		{View, by + "VIEW `x` AS select 1 /*!; DROP DATABASE important */", nil, "servers execute"},
+		{View, "CREATE /*!50000 DEFINER=`app`@`%` */ VIEW `x` AS select 1", nil, "definer"},
+		{View, "CREATE DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `x` AS select 1", nil, "definer"},
+		{View, "CREATE SQL SECURITY DEFINER VIEW `x` AS select 1", nil, "definer"},
+		{View, by + "VIEW `x` INTO OUTFILE '/tmp/x' AS select 1", nil, "AS is expected"},
+		{Function, by + "FUNCTION `x` RETURNS STRING SONAME 'evil.so'", nil, "( is expected"},
+		{Function, "CREATE DEFINER=`root`@`%` FUNCTION `x`() RETURNS int RETURN 1", nil, "definer"},
+		{Procedure, by + "FUNCTION `x`() RETURNS int RETURN 1", nil, "PROCEDURE is expected"},
+		{Trigger, by + "TRIGGER `x` BEFORE INSERT ON `u` FOR EACH ROW SET new.a=1", nil, "name"},
+		{Trigger, by + "TRIGGER `x` BEFORE INSERT ON `mysql`.`t` FOR EACH ROW SET new.a=1", nil, "schema"},
+		{Trigger, by + "TRIGGER `x` BEFORE INSERT; DROP DATABASE important", nil, "ON is expected"},
+		{Event, by + "EVENT `x` DO DROP DATABASE important", nil, "ON SCHEDULE is expected"},
+		{Sequence, "CREATE SEQUENCE `x`; DROP DATABASE important", func(o *Object) { o.Definer = "" }, "second statement"},
+		{Sequence, "CREATE USER x", func(o *Object) { o.Definer = "" }, "SEQUENCE is expected"},
+		{Function, "", nil, "CREATE is expected"},
+
+		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Client = "utf8mb4, sql_log_bin = 0" }, "no name of one"},
+		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Connection = "a'b" }, "no name of one"},
+		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Database = "utf8; DROP DATABASE x" }, "no name of one"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR DO SELECT 1", func(o *Object) { o.Context.TimeZone = "'; DROP" }, "time zone"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR DO SELECT 1", func(o *Object) { o.Context.TimeZone = "+05:30" }, ""},
+		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.SQLMode = "NEW_MODE" }, "unknown"},
+	} {
+		o := object(c.kind, c.text)
+		if c.change != nil {
+			c.change(&o)
+		}
+		err := o.check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s: %v, want %q", c.kind, c.text, err, c.want)
+		}
+	}
+}
+
+// FuzzDefinition checks that no text panics, and that an accepted one begins with CREATE.
+func FuzzDefinition(f *testing.F) {
+	f.Add("CREATE DEFINER=`app`@`%` FUNCTION `x`() RETURNS int RETURN 1", uint8(0))
+	f.Add("CREATE DEFINER=`app`@`%` TRIGGER `x` BEFORE INSERT ON `t` FOR EACH ROW SET new.a=1", uint8(2))
+	f.Fuzz(func(t *testing.T, text string, kind uint8) {
+		kinds := []Kind{Function, Procedure, Trigger, Event, View, Sequence}
+		o := Object{Kind: kinds[int(kind)%len(kinds)], Schema: "s", Name: "x", Table: "t", Definer: "app@%", Definition: text}
+		if o.check() == nil && !strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "CREATE") {
+			t.Errorf("accepted %q", text)
+		}
+	})
+}
