@@ -3,6 +3,7 @@ package dump
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -119,7 +120,17 @@ type chunkReader struct {
 	file  []byte
 	text  []byte // decompressed, from used on not parsed yet
 	used  int
+	left  int64 // bytes that the chunk's files may still decompress to
 	batch rowstream.Batch
+}
+
+// errTooLong reports files that decompress to more than the manifest allows.
+var errTooLong = errors.New("it decompresses to more bytes than the chunk has by the manifest")
+
+// begin starts a chunk, which bounds the bytes that its files decompress to: escapes double a value at most, and each has
+// an end.
+func (r *chunkReader) begin(k *Chunk, columns int) {
+	r.left = 2*k.Bytes + (k.Rows+1)*int64(columns+1)*4
 }
 
 func newChunkReader(from *Destination) (*chunkReader, error) {
@@ -183,6 +194,9 @@ func (r *chunkReader) fill() (ended bool, err error) {
 	for len(r.text) < cap(r.text) {
 		n, err := r.zip.Read(r.text[len(r.text):cap(r.text)])
 		r.text = r.text[:len(r.text)+n]
+		if r.left -= int64(n); r.left < 0 {
+			return false, errTooLong
+		}
 		if err == io.EOF { //nolint:errorlint // the decoder's own end, which it never wraps
 			return true, nil
 		}

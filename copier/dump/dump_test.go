@@ -15,6 +15,7 @@ import (
 
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testbucket"
@@ -80,6 +81,7 @@ func TestAllocs(t *testing.T) {
 		}},
 		{Name: "1,000 rows of a file: what the bucket allocates for it", PerThousand: 25_000, Op: func() error {
 			n := 0
+			r.begin(&Chunk{Rows: rows, Bytes: int64(len(b.Bytes))}, 2)
 			_, err := r.read(t.Context(), files[0], 2, rowstream.DefaultBatchBytes, func(b *rowstream.Batch) (bool, error) {
 				n += b.Rows
 				return true, nil
@@ -134,6 +136,7 @@ func TestChunkFiles(t *testing.T) {
 			defer r.close()
 			for _, size := range []int{1, 1000, 1 << 20} {
 				var got []byte
+				r.begin(&Chunk{Bytes: int64(len(want)), Rows: int64(len(want))}, 2)
 				for _, f := range files {
 					if _, err := r.read(t.Context(), f, 2, size, func(b *rowstream.Batch) (bool, error) {
 						got = append(got, b.Bytes...)
@@ -302,6 +305,47 @@ func TestManifest(t *testing.T) {
 		if _, err := Open(t.Context(), *d); err == nil || !strings.Contains(err.Error(), step.want) {
 			t.Errorf("got %v, want %q", err, step.want)
 		}
+	}
+}
+
+// TestChunkExpands expects a file that decompresses to more than its chunk has to be an error before it takes memory.
+func TestChunkExpands(t *testing.T) {
+	to := memory()
+	w, err := newChunkWriter(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(func(int) string { return "chunk" })
+	huge := &rowstream.Batch{}
+	huge.Reset(2)
+	huge.AppendRow(mysqlwire.TextRow{[]byte("1"), make([]byte, 64<<20)})
+	if err := w.write(t.Context(), huge); err != nil {
+		t.Fatal(err)
+	}
+	files, err := w.end(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newChunkReader(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	r.begin(&Chunk{Rows: 10, Bytes: 1000}, 2)
+	_, err = r.read(t.Context(), files[0], 2, rowstream.DefaultBatchBytes, func(*rowstream.Batch) (bool, error) { return true, nil })
+	if !errors.Is(err, errTooLong) || cap(r.text) > 2*keptBytes {
+		t.Errorf("%v after %d bytes of text", err, cap(r.text))
+	}
+}
+
+// TestNullObject expects a manifest with a null among its objects to be damaged.
+func TestNullObject(t *testing.T) {
+	text, err := (&Manifest{Objects: []*inventory.Object{nil}}).encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decodeManifest(text); !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -25,6 +25,9 @@ const (
 	partialName  = "manifest.partial.json"
 )
 
+// maxChunkBytes bounds the bytes of a chunk's rows: more than a chunk can have.
+const maxChunkBytes = 1 << 40
+
 // Errors of dumps that cannot be loaded.
 var (
 	ErrUnfinished = errors.New("the dump is unfinished")
@@ -136,6 +139,11 @@ func decodeManifest(text []byte) (*Manifest, error) {
 	if err := json.Unmarshal(e.Dump, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+	for i, o := range m.Objects {
+		if o == nil {
+			return nil, fmt.Errorf("%w: object %d is null", ErrDamaged, i)
+		}
+	}
 	for i, t := range m.Tables {
 		if t == nil {
 			return nil, fmt.Errorf("%w: table %d is null", ErrDamaged, i)
@@ -178,6 +186,9 @@ func (t *Table) checkChunks() error {
 	for i, c := range t.Chunks {
 		if c == nil {
 			return fmt.Errorf("chunk %d is null", i)
+		}
+		if c.Rows < 0 || c.Bytes < 0 || max(c.Rows, c.Bytes) > maxChunkBytes {
+			return fmt.Errorf("chunk %d has %d rows of %d bytes", i, c.Rows, c.Bytes)
 		}
 		if !sameKey(after, c.After) || i > 0 && after == nil {
 			return fmt.Errorf("chunk %d does not start at the end of the previous one", i)

@@ -245,6 +245,7 @@ func (r *viewReader) read(ctx context.Context, t *rowstream.Table, c rowstream.C
 		o.BatchBytes = rowstream.DefaultBatchBytes
 	}
 	var rows int64
+	r.files.begin(k, len(t.Columns))
 	for _, f := range k.Files {
 		more, err := r.files.read(ctx, f, len(t.Columns), o.BatchBytes, func(b *rowstream.Batch) (bool, error) {
 			rows += int64(b.Rows)
