@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/taredb/tare/internal/accept"
 )
 
 // An Encoding is a compression of bodies, by its name in HTTP.
@@ -158,36 +161,12 @@ func encodingOf(header string) (Encoding, error) {
 // chooseEncoding returns the encoding that a request prefers, by its Accept-Encoding. ok is false if it
 // accepts none.
 func chooseEncoding(h http.Header) (e Encoding, ok bool) {
-	ranges := parseAccept(h.Values("Accept-Encoding"))
+	ranges := accept.Parse(h.Values("Accept-Encoding"))
 	best := 0
 	for _, candidate := range encodings {
-		if q := encodingWeight(ranges, candidate); q > best {
+		if q := accept.Encoding(ranges, cmp.Or(string(candidate), accept.Identity)); q > best {
 			e, best = candidate, q
 		}
 	}
 	return e, best > 0
-}
-
-// encodingWeight returns the weight of e in a request, in thousandths (RFC 9110, section 12.5.3).
-func encodingWeight(ranges []acceptRange, e Encoding) int {
-	name := string(e)
-	if e == Identity {
-		name = "identity"
-	}
-	rest := -1
-	for _, r := range ranges {
-		switch {
-		case r.name == name, e == Gzip && r.name == "x-gzip":
-			return r.q
-		case r.name == "*":
-			rest = r.q
-		}
-	}
-	switch {
-	case e == Identity && rest != 0:
-		return 1 // acceptable unless refused; named encodings are preferred
-	case rest > 0:
-		return rest
-	}
-	return 0
 }

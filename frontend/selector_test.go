@@ -3,6 +3,8 @@ package frontend
 import (
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/internal/accept"
 )
 
 // FuzzSelector expects a parsed selector to select the same after formatting, with its shard, and no panic.
@@ -60,16 +62,16 @@ func FuzzAccept(f *testing.F) {
 		if ok && e.Validate() != nil {
 			t.Errorf("%q chooses %q", text, e)
 		}
-		for _, r := range parseAccept([]string{text}) {
-			if r.q < 0 || r.q > 1000 {
-				t.Errorf("%q has weight %d", text, r.q)
+		for _, r := range accept.Parse([]string{text}) {
+			if r.Q < 0 || r.Q > 1000 {
+				t.Errorf("%q has weight %d", text, r.Q)
 			}
-			if ok && r.name == string(e) && r.q > 0 {
+			if ok && r.Name == string(e) && r.Q > 0 {
 				return
 			}
 		}
-		for _, r := range parseAccept([]string{text}) {
-			if ok && e != Identity && r.name == string(e) && r.q == 0 {
+		for _, r := range accept.Parse([]string{text}) {
+			if ok && e != Identity && r.Name == string(e) && r.Q == 0 {
 				t.Errorf("%q chooses %q, which it refuses", text, e)
 			}
 		}

@@ -55,6 +55,24 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
+// TestLikeMarkersOutOfOrder expects a marker that stands for several like ones to have the least time and the greatest
+// end, in whatever order they are reported.
+func TestLikeMarkersOutOfOrder(t *testing.T) {
+	s := open(t, Options{})
+	for _, m := range []Marker{
+		{Time: noon.Add(20 * time.Second), End: noon.Add(9 * time.Minute)},
+		{Time: noon, End: noon.Add(time.Second)},
+		{Time: noon.Add(30 * time.Second)},
+	} {
+		m.Kind, m.Title = KindPause, "deploy"
+		s.Add(m)
+	}
+	got := s.Between(noon.Add(8*time.Minute), noon.Add(time.Hour), 10)
+	if len(got) != 1 || got[0].Count != 3 || !got[0].Time.Equal(noon) || !got[0].End.Equal(noon.Add(9*time.Minute)) {
+		t.Errorf("%+v, want one marker of three from noon for nine minutes", got)
+	}
+}
+
 // statement returns the record of a statement as created by the gateway.
 func statement(typ, sql string) *querylog.Record {
 	var d sqldigest.Digester

@@ -97,7 +97,7 @@ func (s *Store) Add(m Marker) Marker {
 	s.added[m.Kind]++
 	if last := s.like(&m); last != nil {
 		last.Count = max(last.Count, 1) + 1
-		last.End = m.End
+		last.Time, last.End = earlier(last.Time, m.Time), later(last.End, m.End)
 		m = *last
 	} else {
 		m.ID = s.nextID
@@ -112,6 +112,20 @@ func (s *Store) Add(m Marker) Marker {
 		s.opts.Added(m)
 	}
 	return m
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func (s *Store) complete(m Marker) Marker {

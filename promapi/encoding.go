@@ -3,12 +3,12 @@ package promapi
 import (
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/taredb/tare/internal/accept"
 )
 
 // An encoding is a content coding (RFC 9110, section 8.4.1).
@@ -34,30 +34,15 @@ func (e encoding) String() string {
 // negotiate returns the coding that a client's Accept-Encoding prefers (RFC 9110, section 12.5.3). It prefers
 // zstd between equals, which compresses more at a lower cost.
 func negotiate(h http.Header) encoding {
-	best, bestQ := identity, 0.0
-	weight := func(e encoding, q float64) {
-		if q > bestQ || q == bestQ && q > 0 && e > best {
-			best, bestQ = e, q
-		}
+	values := h.Values("Accept-Encoding")
+	if len(values) == 0 {
+		return identity
 	}
-	for _, line := range h.Values("Accept-Encoding") {
-		for item := range strings.SplitSeq(line, ",") {
-			name, params, _ := strings.Cut(item, ";")
-			q := 1.0
-			if v, ok := strings.CutPrefix(strings.TrimSpace(params), "q="); ok {
-				var err error
-				if q, err = strconv.ParseFloat(v, 64); err != nil || !(q >= 0 && q <= 1) {
-					continue
-				}
-			}
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "gzip", "x-gzip":
-				weight(gzipped, q)
-			case "zstd":
-				weight(zstandard, q)
-			case "identity":
-				weight(identity, q)
-			}
+	ranges := accept.Parse(values)
+	best, most := identity, 0
+	for _, e := range [...]encoding{zstandard, gzipped, identity} {
+		if q := accept.Encoding(ranges, e.String()); q > most {
+			best, most = e, q
 		}
 	}
 	return best

@@ -22,7 +22,10 @@ func TestNegotiate(t *testing.T) {
 		"GZIP ; q=0.3":                       gzipped,
 		"br":                                 identity,
 		"gzip;q=2, zstd;q=x, identity;q=0.1": identity,
-		"*":                                  identity,
+		"*":                                  zstandard,
+		"gzip;Q=0":                           identity,
+		"gzip;x=1;q=0":                       identity,
+		"gzip;q=":                            identity,
 	} {
 		if got := negotiate(http.Header{"Accept-Encoding": {accept}}); got != want {
 			t.Errorf("%q: got %v, want %v", accept, got, want)
