@@ -111,7 +111,7 @@ func (a *authentication) failed(p []byte) error {
 		a.to.blocked.add(a.user, refused.msg)
 	}
 	_ = a.client.WriteMessage(p)
-	return fmt.Errorf("%w: %w: %w", errDenied, refused, errReported)
+	return fmt.Errorf("%w: %w", errDenied, refused)
 }
 
 // round relays one backend packet that is neither OK nor ERR, and the client's response to it.

@@ -9,7 +9,7 @@ import (
 
 // Errors that end sessions.
 var (
-	errClientDisconnected = errors.New("the client left")
+	errClientDisconnected = errors.New("the client disconnected")
 	errQuit               = errors.New("the client quit")
 	errBackendGone        = errors.New("the backend closed the connection during a command")
 	errBackendIdle        = errors.New("the backend closed the connection")
@@ -19,7 +19,6 @@ var (
 	errProtocol           = errors.New("the client broke the protocol")
 	errDenied             = errors.New("the backend refused the login")
 	errNotMoved           = errors.New("the session could not go to the other server")
-	errReported           = errors.New("the client was told")
 )
 
 // A clientError is an error that is sent to the client in an ERR packet.

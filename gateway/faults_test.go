@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -19,8 +20,9 @@ import (
 	"github.com/taredb/tare/sqlplan"
 )
 
-// TestBackendFaults makes the backend fail at each stage of its second connection: the client receives an
-// error that names the fault, and the first connection continues.
+// TestBackendFaults makes the backend fail at each stage of its second connection: a login receives an error
+// that names the fault; a command ends without a packet, with the fault in its record. The first connection
+// continues.
 func TestBackendFaults(t *testing.T) {
 	rows := func(c *mysqlconn.Conn, packets ...[]byte) {
 		for _, p := range packets {
@@ -121,7 +123,16 @@ func TestBackendFaults(t *testing.T) {
 				}
 				_, err = testscript.Exec(t, faulty, "select 1")
 			}
-			if got, ok := testscript.ServerError(err); c.errno == 0 && err == nil || c.errno != 0 && (!ok || got.Number != c.errno || !strings.Contains(got.Message, c.text)) {
+			got, ok := testscript.ServerError(err)
+			switch {
+			case c.login:
+				if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("got %v, want the end of the connection", err)
+				}
+				if rec, _, text := g.records.wait(t, 0); rec.ErrorNumber != uint16(c.errno) || !rec.ErrorOwn || !strings.Contains(text, c.text) {
+					t.Errorf("record has error %d %q, want %d with %q", rec.ErrorNumber, text, c.errno, c.text)
+				}
+			case c.errno == 0 && err == nil || c.errno != 0 && (!ok || got.Number != c.errno || !strings.Contains(got.Message, c.text)):
 				t.Errorf("got %v, want error %d with %q", err, c.errno, c.text)
 			}
 			if _, err := testscript.Exec(t, other, "select 2"); err != nil {

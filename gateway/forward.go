@@ -102,18 +102,17 @@ func (p *packets) walk(b []byte, at int, t *longStatement) (n int, err error) {
 // writeFailed handles a failed write to the backend. A server that refuses a message, for example for its
 // size, sends an error before it closes; that error is relayed. The remaining bytes from the client are then
 // discarded for a short time, because closing with unread bytes would destroy the error on its way to the
-// client.
+// client. Without such an error the connection is closed: see backendGone.
 func (s *session) writeFailed(err error) error {
 	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
 	for s.backend.Fill() == nil && len(s.backend.Buffered()) < s.backend.Size() {
 		continue
 	}
-	if b := s.backend.Buffered(); isErrorPacket(b) {
-		_, _ = s.client.Write(b)
-	} else {
-		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		_ = s.backendGone(err)
+	b := s.backend.Buffered()
+	if !isErrorPacket(b) {
+		return s.backendGone(err)
 	}
+	_, _ = s.client.Write(b)
 	s.drainClient()
 	return fmt.Errorf("%w: pass a command on: %w", errBackendGone, err)
 }

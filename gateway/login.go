@@ -45,7 +45,7 @@ type login struct {
 	clientCAs     *x509.CertPool // authorities for the client's certificate
 }
 
-// run logs the client in. If an error was sent to the client, the returned error has errReported in its chain.
+// run logs the client in. An error sent to the client is a *clientError.
 func (l *login) run(ctx context.Context) error {
 	l.deadline = time.Now().Add(l.srv.opts.HandshakeTimeout)
 	if err := l.setDeadlines(l.deadline, 0); err != nil {
@@ -300,5 +300,5 @@ func (l *login) refuse(e *clientError) error {
 	}
 	_ = l.client.SetDeadline(time.Now().Add(time.Second))
 	_ = l.sendError(l.client.Seq, e, l.offered != 0)
-	return fmt.Errorf("%w: %w", e, errReported)
+	return e
 }

@@ -525,7 +525,7 @@ func TestClientVanishes(t *testing.T) {
 			g.awaitQueries(t, 2)
 			c.NetConn().Close()
 			testwait.Equal(t, "the session to end without its client", 0, g.Sessions)
-			if r, _, text := g.records.wait(t, 1); r.ErrorNumber == 0 || !strings.Contains(text, "client left") {
+			if r, _, text := g.records.wait(t, 1); r.ErrorNumber == 0 || !strings.Contains(text, "client disconnected") {
 				t.Errorf("record: error %d %q", r.ErrorNumber, text)
 			}
 			if control {

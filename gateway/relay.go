@@ -69,24 +69,24 @@ func (s *session) fillBackend() error {
 	}
 }
 
-// backendGone reports to the client that the backend closed the connection within a command.
+// backendGone ends a session whose backend closed the connection within a command. The client's connection is
+// closed without a packet, as the server would close it: after an error packet drivers and pools keep the
+// connection for later statements. The reason is in the record and the log.
 func (s *session) backendGone(err error) error {
 	reason := err
 	if errors.Is(err, io.EOF) {
 		reason = errors.New("it closed the connection")
 	}
-	e := &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+	s.failed = &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 		"Tare lost backend %s during %s: %v", s.to.Addr, s.msg.cmd, reason)}
-	s.endWith(e)
-	return fmt.Errorf("%w: %w", errBackendGone, e)
+	return fmt.Errorf("%w: %w", errBackendGone, s.failed)
 }
 
-// backendBroken reports to the client that the backend violates the protocol.
+// backendBroken ends a session whose backend violates the protocol, as backendGone does.
 func (s *session) backendBroken(err error) error {
-	e := &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
+	s.failed = &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
 		"Tare got a malformed response from backend %s to %s: %v", s.to.Addr, s.msg.cmd, err)}
-	s.endWith(e)
-	return fmt.Errorf("%w: %w", errBackendGone, e)
+	return fmt.Errorf("%w: %w", errBackendGone, s.failed)
 }
 
 // endWith sends an error as the end of the response if the response is at a packet boundary; otherwise it can
@@ -114,7 +114,7 @@ func (s *session) killStatement() {
 	}
 	s.task.Block(func() {
 		if err := s.srv.opts.Kill(s.to.Addr, s.connID); err != nil {
-			s.srv.opts.Diag.Warn("the statement of a client that left cannot be killed",
+			s.srv.opts.Diag.Warn("kill of the statement of a disconnected client failed",
 				"backend", s.to.Addr, "connection", s.connID, "error", err)
 			return
 		}

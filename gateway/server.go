@@ -120,7 +120,7 @@ func (s *Server) Serve(l net.Listener) error {
 			return fmt.Errorf("accept clients on %s: %w", l.Addr(), err)
 		}
 		wait = min(max(2*wait, 5*time.Millisecond), time.Second)
-		s.opts.Diag.Error("a client cannot be accepted; trying again", "error", err, "after", wait)
+		s.opts.Diag.Error("accept of a client failed; retrying", "error", err, "after", wait)
 		select {
 		case <-time.After(wait):
 		case <-s.ctx.Done():
@@ -328,7 +328,7 @@ func (s *Server) sweep() {
 func (s *Server) loginFailed(ses *session, err error) {
 	s.metrics.loginFailures.Add(1)
 	if errors.Is(err, errClientDisconnected) {
-		s.opts.Diag.Debug("client left before its login", "client", ses.remote, "error", err)
+		s.opts.Diag.Debug("client disconnected before its login", "client", ses.remote, "error", err)
 		return
 	}
 	s.loginLog.log(s.opts.Diag, "login failed", "client", ses.remote, "user", string(ses.user), "error", err)
@@ -341,7 +341,7 @@ func (s *Server) sessionEnded(ses *session, err error) {
 		return
 	case errors.Is(err, errClientDisconnected):
 		s.metrics.clientsLeft.Add(1)
-		s.opts.Diag.Debug("client left without saying so", "client", ses.remote, "connection", ses.connID, "error", err)
+		s.opts.Diag.Debug("client disconnected without COM_QUIT", "client", ses.remote, "connection", ses.connID, "error", err)
 		return
 	case errors.Is(err, errBackendIdle):
 		s.metrics.backendsGoneIdle.Add(1)

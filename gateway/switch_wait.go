@@ -82,12 +82,11 @@ func (s *session) waitPaused(h *pause) error {
 func (s *session) interruptedPaused() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
-		return fmt.Errorf("%w: while it was held", errClientDisconnected)
+		return fmt.Errorf("%w: during a pause", errClientDisconnected)
 	case causes&causeDrainLimit != 0:
-		return s.endPaused(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was held"}, errDrained)
+		return s.endPaused(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was paused"}, errDrained)
 	case causes&causeBackendGone != 0 && s.next == nil:
-		return s.endPaused(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
-			"Tare lost backend %s while the session was held", s.to.Addr)}, errBackendIdle)
+		return fmt.Errorf("%w: during a pause", errBackendIdle) // without a packet: see backendGone
 	}
 	return nil
 }
