@@ -67,6 +67,9 @@ func (a *authentication) ok(p []byte) error {
 		return a.refuse(a.backendError("authentication", err))
 	}
 	a.recordStatus(ok.Status)
+	if a.proof != nil { // the server has not requested another method
+		a.to.methods.learn(a.user, a.plugin)
+	}
 	if len(a.schemaLater) > 0 {
 		var err error
 		if p, err = a.useSchema(); err != nil {

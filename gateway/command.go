@@ -85,6 +85,7 @@ func (s *session) waitClient(n int) error {
 			continue
 		}
 		if errors.Is(err, io.EOF) && len(s.client.Buffered()) == 0 {
+			s.relayEnd()
 			return errClientDisconnected
 		}
 		return fmt.Errorf("%w: within a command: %w", errClientDisconnected, err)

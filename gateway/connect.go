@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/taredb/tare/mysqlconn"
@@ -22,14 +21,15 @@ const unknownMethod = "tare_asks_anew"
 const responseTimeout = 5 * time.Second
 
 // connect assigns the login a greeted connection to the active server.
-func (l *login) connect(ctx context.Context) (err error) {
-	if l.to, err = l.waitLogin(); err != nil {
-		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
-	}
-	if hasDisconnected(l.client.Socket()) {
-		return errClientDisconnected
-	}
+func (l *login) connect(ctx context.Context) error {
 	g, err := l.srv.acquire(ctx, l.to)
+	for range maxTakenIDs {
+		if err != nil || l.srv.ids.take(g.hello.ConnectionID, l.session) {
+			break
+		}
+		l.srv.dismissLater(g)
+		g, err = l.srv.openGreeted(ctx, l.to)
+	}
 	if err != nil {
 		return l.refuse(l.unreachable(err))
 	}
@@ -42,15 +42,46 @@ func (l *login) connect(ctx context.Context) (err error) {
 	return l.setDeadlines(l.deadline, 0)
 }
 
+// maxTakenIDs bounds the connections opened for one login because the ids of earlier ones are those of other clients.
+const maxTakenIDs = 8
+
+// followSwitch replaces the connection that greeted the client if the gateway pauses, which may take longer than the
+// server waits for a login, or has switched to another server meanwhile. The client then responds to another challenge, and
+// the id in its greeting is not the server's.
+func (l *login) followSwitch(ctx context.Context) error {
+	gate := l.srv.gate.Load()
+	if gate == l.lane {
+		return nil
+	}
+	if !l.caps.Has(mysqlwire.CapPluginAuth) {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Tare is switching to another server: connect again"})
+	}
+	l.srv.dismissLater(l.greeted) // not a spare: its id is in the client's greeting
+	l.greeted, l.backend, l.switched = nil, nil, true
+	l.peer.Store(nil)
+	var err error
+	if l.to, err = l.waitLogin(); err != nil {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
+	}
+	if hasLeft(l.client) {
+		return errClientDisconnected
+	}
+	if err := l.connect(ctx); err != nil {
+		return err
+	}
+	return l.checkGreeting()
+}
+
 // unreachable returns the error for a client if there is no greeted connection.
 func (l *login) unreachable(err error) *clientError {
 	e := &clientError{errno: mysqlwire.ErrnoNetRead, detail: fmt.Errorf("backend %s: %w", l.to.Addr, err)}
 	refused, ok := errors.AsType[*refusedError](err)
+	greeting, isGreeting := errors.AsType[*greetingError](err)
 	switch {
+	case isGreeting:
+		e.msg = "Tare got no greeting from its backend: " + greeting.reason()
 	case !ok && isTimeout(err):
-		e.msg = "Tare cannot connect to its backend: timeout"
-	case !ok && errors.Is(err, io.EOF):
-		e.msg = "Tare lost its backend during its greeting: it closed the connection"
+		e.msg = fmt.Sprintf("Tare cannot connect to its backend: timeout after %v (--connect-timeout)", l.srv.opts.ConnectTimeout)
 	case !ok:
 		e.msg = "Tare cannot connect to its backend: " + publicReason(err)
 	case refused.Number == mysqlwire.ErrnoTooManyConnections:
@@ -61,8 +92,8 @@ func (l *login) unreachable(err error) *clientError {
 	return e
 }
 
-// checkGreeting compares the capabilities offered to the client, taken from an earlier greeting, with those
-// of the server it is connected to.
+// checkGreeting compares the capabilities offered to the client, taken from the greeting of another connection, with
+// those of the server it is connected to.
 func (l *login) checkGreeting() error {
 	const loginOnly = mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs | mysqlwire.CapSSL | mysqlwire.CapLongPassword
 	offers := l.hello.Capabilities & knownCapabilities
@@ -152,7 +183,7 @@ func (l *login) logInBackend() error {
 		return err
 	}
 	out.Capabilities = l.backendCaps()
-	if l.greeted != nil && hasDisconnected(l.client.Socket()) {
+	if l.greeted != nil && hasLeft(l.client) {
 		return errClientDisconnected // before the account is named
 	}
 	l.greeted = nil
@@ -186,9 +217,18 @@ func (l *login) outcome(err error) error {
 	return nil
 }
 
-// challenge requests the client's response to the challenge in the backend's greeting, by the account's
-// method. It returns unknownMethod if the method is not known.
+// challenge returns the client's response to the challenge in the backend's greeting: the one in its login if that is by
+// the account's method or the method is not known, otherwise requested by the account's method. It returns unknownMethod if
+// the login has none and the method is not known.
 func (l *login) challenge(a *authentication) (method string, response []byte, err error) {
+	if method = l.responded(); method != "" {
+		if response, err = l.sized(method, l.response.AuthResponse, false); err != nil {
+			return "", nil, err
+		}
+		a.plugin, a.proof = method, response
+		a.salt = append(a.salt[:0], l.hello.AuthData...)
+		return method, response, nil
+	}
 	method, l.queriesMethod = l.to.methods.of(l.user, time.Now().Add(responseTimeout/2)) // the remaining time is for the client
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
 		return unknownMethod, nil, nil // the greeting's challenge fits these two methods only
@@ -216,10 +256,29 @@ func (l *login) challenge(a *authentication) (method string, response []byte, er
 
 const challengeLen = 20
 
-// boundResponse sets a deadline for a response that needs no person.
+// responded returns the method of the response in the client's login, if it is one to the greeting's challenge and the
+// account is not known to use another method; otherwise "".
+func (l *login) responded() string {
+	method := string(l.response.AuthPlugin)
+	switch n := len(l.response.AuthResponse); {
+	case l.switched || len(l.hello.AuthData) != challengeLen:
+		return ""
+	case method == mysqlconn.PluginSHA2, method == mysqlconn.PluginNative && (n <= 1 || n == challengeLen):
+	default:
+		return ""
+	}
+	if known := l.to.methods.known(l.user); known != "" && known != method {
+		return ""
+	}
+	return method
+}
+
+// boundResponse sets a deadline for a response that needs no person. The server's time limit for a login starts with its
+// greeting.
 func (l *login) boundResponse(method string) {
-	t := time.Now().Add(responseTimeout)
-	if g := l.greeted; g != nil && g.responseDeadline().Before(t) {
+	l.asked = time.Now()
+	t := l.asked.Add(responseTimeout)
+	if g := l.greeted; g != nil {
 		t = g.responseDeadline()
 	}
 	if !provesWithoutSecret(method) || !l.deadline.IsZero() && t.After(l.deadline) {
@@ -235,6 +294,7 @@ func (l *login) recycleBackend() {
 	switch {
 	case l.backend == nil:
 	case l.greeted != nil:
+		l.srv.ids.remove(l.session)
 		l.to.spares.put(l.greeted)
 		l.greeted, l.backend = nil, nil
 		l.peer.Store(nil)

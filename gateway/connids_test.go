@@ -1,28 +1,44 @@
 package gateway
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
-// TestConnIDsAreSigned numbers sessions until the numbers wrap around: they are positive in 32 bits with a
-// sign, and recognized.
-func TestConnIDsAreSigned(t *testing.T) {
-	var ids connIDs
-	for _, last := range []uint32{0, 5, firstConnID - 2, firstConnID - 1, 2*firstConnID - 1, math.MaxUint32 - 1, math.MaxUint32} {
-		ids.last = last
-		id := ids.next()
-		if int32(id) <= 0 || id < firstConnID {
-			t.Errorf("after %d: number %d", last, id)
-		}
-		s := &session{to: &target{}}
-		ids.add(id, s)
-		s.shown.connection.Store(7)
-		if n, ok := ids.backendID(uint64(id), s); !ok || n != 7 {
-			t.Errorf("number %d is the backend's %d, %t", id, n, ok)
+// TestConnIDs moves a session from an id to another: it is found by its client's id on its current server only, and no
+// other session takes one of its ids.
+func TestConnIDs(t *testing.T) {
+	here, there := &target{side: 0}, &target{side: 1}
+	ids := connIDs{moving: true}
+	newSession := func(greeted, now uint32, at *target) *session {
+		s := &session{to: at}
+		s.connID = now
+		s.shown.greeted.Store(greeted)
+		s.shown.connection.Store(now)
+		s.side.Store(uint32(at.side))
+		return s
+	}
+	moved, other := newSession(12, 57, there), newSession(13, 13, there)
+	if !ids.take(12, moved) || !ids.take(57, moved) || !ids.take(13, other) || !ids.take(13, other) {
+		t.Error("a free id cannot be taken")
+	}
+	if ids.take(12, other) || ids.take(57, other) {
+		t.Error("an id of another session is taken")
+	}
+	if now, ok := ids.moved(12, other); !ok || now != 57 {
+		t.Errorf("id 12 is %d now, %t; want 57", now, ok)
+	}
+	for _, id := range []uint64{57, 13, 14, 1<<32 | 12} {
+		if now, ok := ids.moved(id, other); ok {
+			t.Errorf("id %d is replaced by %d", id, now)
 		}
 	}
-	if _, ok := ids.backendID(1<<32|firstConnID|6, &session{to: &target{}}); ok {
-		t.Error("a number of more than 32 bits is recognized")
+	if now, ok := ids.moved(12, newSession(14, 14, here)); ok {
+		t.Errorf("id 12 is replaced by %d on another server", now)
+	}
+	ids.remove(moved)
+	if !ids.take(12, other) || !ids.take(57, other) {
+		t.Error("the ids of a session that ended cannot be taken")
+	}
+	ids = connIDs{}
+	if !ids.take(12, moved) || !ids.take(12, other) || len(ids.of) != 0 {
+		t.Error("ids are kept although sessions cannot move")
 	}
 }

@@ -20,14 +20,17 @@
 //	client ◄── relay, from buffer to buffer: mysqlwire.Response ◄──────── backend
 //	              └──► record ──► querylog, live, metrics, observers
 //
-// A client is greeted by a copy of the backend's last greeting, with a challenge and a connection number of
-// the gateway. After its login is read, the gateway opens a connection to the backend and sends the client
-// the backend's challenge in an AuthSwitchRequest: no password is kept, and every account works unchanged.
-// TLS is mirrored, so every method works verbatim; auth.go has the exceptions where only one of the two
-// connections uses TLS. The account of a client that disconnects early is mostly not known to the backend
-// yet, and the backend connection serves the next login (spares). The gateway closes no connection in the
-// middle of a login, because servers count that against its address. KILL takes the numbers of the gateway's
-// greetings (connids.go).
+// When a client connects, the gateway opens a connection to the backend and relays its greeting, with the
+// connection id and the challenge: no password is kept, every account works unchanged, and the id names the
+// session in every statement. TLS is mirrored, so every method works verbatim; auth.go has the exceptions where
+// only one of the two connections uses TLS. If a client disconnects or is silent, its backend connection serves
+// the next client (spares) or logs in with a name without an account. The gateway closes no connection in the
+// middle of a login, because servers count that against its address. Only a session that has moved has another
+// id than its client knows (connids.go).
+//
+// The end of a connection is relayed too. If the backend closes it, the client's is closed without a packet. If
+// the client closes its sending side, its commands are executed, and the backend's is closed after the last one
+// (hangup.go).
 //
 // Commands up to Options.StatementMemory are buffered whole and forwarded in one write. Longer ones pass
 // through a small buffer in pieces and are digested on the way; the last piece waits until the rules have

@@ -23,18 +23,12 @@ type SessionState struct {
 
 // SessionStates returns the states of all sessions.
 func (s *Server) SessionStates() (all []SessionState) {
-	greeted := make(map[*session]uint32)
-	s.ids.mu.Lock()
-	for id, ses := range s.ids.of {
-		greeted[ses] = id
-	}
-	s.ids.mu.Unlock()
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
 	for ses := range s.registry.sessions {
 		phase := ses.phase.Load()
 		all = append(all, SessionState{
-			Greeted: greeted[ses], Connection: ses.shown.connection.Load(), LoggedIn: phase != phaseLogin,
+			Greeted: ses.shown.greeted.Load(), Connection: ses.shown.connection.Load(), LoggedIn: phase != phaseLogin,
 			Waiting: phase == phaseIdle || phase == phaseOpen, Open: phase == phaseOpen, Paused: phase == phasePaused,
 		})
 	}
@@ -43,10 +37,18 @@ func (s *Server) SessionStates() (all []SessionState) {
 
 // Modes returns the default schema and the mode of a waiting session.
 func (s *Server) Modes(greeted uint32) (schema string, mode sqldigest.Mode) {
-	s.ids.mu.Lock()
-	defer s.ids.mu.Unlock()
-	return s.ids.of[greeted].schemaName, s.ids.of[greeted].mode
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	for ses := range s.registry.sessions {
+		if ses.shown.greeted.Load() == greeted {
+			return ses.schemaName, ses.mode
+		}
+	}
+	return "", 0
 }
+
+// SetAbandonAfter replaces the time after which a statement of a client that has closed its sending side is killed.
+func (s *Server) SetAbandonAfter(d time.Duration) { s.abandonAfter = d }
 
 // Accept serves a client's connection.
 func (s *Server) Accept(nc net.Conn) { s.accept(nc) }

@@ -38,22 +38,22 @@ func TestBackendFaults(t *testing.T) {
 		errno  mysqlwire.Errno
 		text   string
 	}{
-		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoNetRead, "during its greeting: it closed the connection"},
+		{"closes before its greeting", func(*mysqlconn.Conn) {}, false, mysqlwire.ErrnoNetRead, "no greeting from its backend: it closed the connection before its greeting"},
 		{
 			"greets with garbage", func(c *mysqlconn.Conn) { _ = c.WriteMessage([]byte("HTTP/1.1 400 Bad Request")) },
-			false, mysqlwire.ErrnoNetRead, "read the greeting: decode handshake",
+			false, mysqlwire.ErrnoNetRead, "it is not a MySQL server, but a server of an unknown protocol",
 		},
 		{
 			"breaks off its greeting", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{70, 0, 0, 0, 10, '8'}) },
-			false, mysqlwire.ErrnoNetRead, "read the greeting: unexpected EOF",
+			false, mysqlwire.ErrnoNetRead, "no greeting from its backend: unexpected EOF",
 		},
 		{
 			"greets with a wrong sequence number", func(c *mysqlconn.Conn) { c.Seq = 3; _ = c.WriteMessage(testscript.Greeting()) },
-			false, mysqlwire.ErrnoNetRead, "out of order",
+			false, mysqlwire.ErrnoNetRead, "it is not a MySQL server, but a server of an unknown protocol",
 		},
 		{
 			"greets with a giant", func(c *mysqlconn.Conn) { _, _ = c.Write([]byte{0, 0, 0x80, 0, 10}) },
-			false, mysqlwire.ErrnoNetRead, "larger than its limit",
+			false, mysqlwire.ErrnoNetRead, "it is not a MySQL server, but a server of an unknown protocol",
 		},
 		{"refuses with its own words", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(mysqlwire.Err{Number: 1129, Message: []byte("Host is blocked")}.AppendTo(nil))

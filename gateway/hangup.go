@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ const (
 	causeDrain                          // Tare shuts down: end between commands outside transactions
 	causeDrainLimit                     // Tare shuts down: end now
 	causeMove                           // sessions move to the other side
+	causeAbandoned                      // the client has closed its sending side, and its last statement only reads
 )
 
 // side identifies one of the two connections of a session.
@@ -60,7 +62,7 @@ func (s *session) wake(cause uint32) {
 	if cause&(causeBackendGone|causeIdle|causeDrain|causeDrainLimit|causeMove) != 0 {
 		_ = s.client.SetReadDeadline(past)
 	}
-	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeDrainLimit) != 0 {
+	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeAbandoned|causeDrainLimit) != 0 {
 		_ = b.SetReadDeadline(past)
 		_ = b.SetWriteDeadline(time.Now().Add(lastWrite))
 	}
@@ -165,8 +167,10 @@ func (s *session) interruptedBusy() error {
 func (s *session) interruptedRelay() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
+		return s.clientHungUp()
+	case causes&causeAbandoned != 0:
 		s.killStatement()
-		return fmt.Errorf("%w: while its statement was running", errClientDisconnected)
+		return fmt.Errorf("%w: %v before its statement was killed", errClientDisconnected, s.srv.abandonAfter)
 	case causes&causeDrainLimit != 0:
 		s.killStatement()
 		s.endWith(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
@@ -175,6 +179,71 @@ func (s *session) interruptedRelay() error {
 	}
 	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
 }
+
+// clientHungUp handles a client that hangs up while its statement runs. If the connection is closed, the session ends. A
+// client that has closed its sending side may read on, and the server executes what it sent before: so does the gateway. The
+// two differ only when bytes are sent to a closed connection.
+func (s *session) clientHungUp() error {
+	s.causes.And(^causeClientGone)
+	if onLoop(s.client).Closed() {
+		s.killStatement()
+		return fmt.Errorf("%w: while its statement was running", errClientDisconnected)
+	}
+	s.halfClosed = true
+	return s.clearDeadlines(causeDrain | causeIdle | causeMove)
+}
+
+// passEnd closes the sending side of the backend connection if the client has closed its own and all of its commands were
+// forwarded: a server that waits, as for a lock of GET_LOCK, checks it. With an account for KILL, a statement that only reads
+// is killed later.
+func (s *session) passEnd() {
+	notified := false
+	for s.client.Room() > 0 { // the client's last bytes have arrived
+		err := s.client.Fill()
+		if isTimeout(err) {
+			return
+		}
+		if err != nil {
+			notified = errors.Is(err, io.EOF)
+			break
+		}
+	}
+	if s.client.Room() == 0 || len(s.client.Buffered()) > s.msg.size {
+		return // more commands follow
+	}
+	s.halfClosed = false
+	s.endBackend(notified)
+	if s.srv.opts.Kill != nil && s.plan != nil && s.plan.ReadOnly() {
+		time.AfterFunc(s.srv.abandonAfter, func() { s.interrupt(causeAbandoned) })
+	}
+}
+
+// endBackend closes the sending side of the backend connection. notified reports that the client's end was no truncation:
+// with TLS it sent a notice, to which MySQL responds.
+func (s *session) endBackend(notified bool) {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if conn, ok := s.backend.NetConn().(*tls.Conn); ok && notified && s.client.IsTLS() {
+		_ = conn.CloseWrite()
+	}
+	_ = onLoop(s.backend).CloseWrite()
+}
+
+// relayEnd closes the sending side of the backend connection after the client has closed its own, and relays the server's
+// last bytes: MySQL sends an error.
+func (s *session) relayEnd() {
+	if s.task == nil || onLoop(s.client).Closed() {
+		return
+	}
+	s.endBackend(true)
+	s.relayRemaining()
+}
+
+// abandonAfter is the time that a statement which only reads may run after its client has closed its sending side, with an
+// account for KILL. Servers check as often whether the client of a statement that waits has.
+const abandonAfter = 5 * time.Second
 
 // notifyShutdown notifies an idle client that Tare shuts down.
 func (s *session) notifyShutdown(why string) error {

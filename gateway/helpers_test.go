@@ -17,7 +17,6 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
@@ -167,22 +166,3 @@ func startGateway(t testing.TB, backend string, change func(*gateway.Options)) *
 const scriptCaps = mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysqlwire.CapConnectWithDB |
 	mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapTransactions |
 	mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults | mysqlwire.CapLocalFiles | mysqlwire.CapDeprecateEOF
-
-// backendsID returns the backend's number of the connection that was greeted with id.
-func (r *rig) backendsID(greeted uint32) (uint32, bool) {
-	for _, s := range r.SessionStates() {
-		if s.Greeted == greeted {
-			return s.Connection, true
-		}
-	}
-	return 0, false
-}
-
-func backendID(t *testing.T, r *rig, c *mysqlconn.Client) uint32 {
-	t.Helper()
-	id, ok := r.backendsID(c.ConnectionID)
-	if !ok {
-		t.Fatalf("no session was greeted with number %d", c.ConnectionID)
-	}
-	return id
-}

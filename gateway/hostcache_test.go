@@ -130,9 +130,14 @@ func begin(t *testing.T, addr string) (*mysqlconn.Conn, mysqlwire.Handshake) {
 // sendWrongResponse sends a login with a wrong response.
 func sendWrongResponse(t *testing.T, c *mysqlconn.Conn, user, plugin string) {
 	t.Helper()
+	sendResponse(t, c, user, plugin, make([]byte, 20))
+}
+
+func sendResponse(t *testing.T, c *mysqlconn.Conn, user, plugin string, response []byte) {
+	t.Helper()
 	r := mysqlwire.HandshakeResponse{
 		Capabilities: testscript.Capabilities &^ mysqlwire.CapConnectWithDB, MaxPacket: 1 << 24, Charset: 45,
-		User: []byte(user), AuthPlugin: []byte(plugin), AuthResponse: make([]byte, 20),
+		User: []byte(user), AuthPlugin: []byte(plugin), AuthResponse: response,
 	}
 	must(t, c.WriteMessage(r.AppendTo(nil)))
 }
@@ -171,8 +176,8 @@ func probeKinds() []probe {
 			c.Close()
 		}},
 		{"leaves after its login", 0, func(t *testing.T, addr string) {
-			c, _ := begin(t, addr)
-			sendWrongResponse(t, c, "guarded", "mysql_native_password")
+			c, h := begin(t, addr)
+			sendResponse(t, c, "guarded", mysqlconn.PluginNative, mysqlconn.ScrambleNative(testmysql.Password, h.AuthData))
 			c.Close()
 		}},
 		{"leaves after the auth switch", 0, func(t *testing.T, addr string) {

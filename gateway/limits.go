@@ -57,33 +57,6 @@ func (u *unauthenticated) count() int {
 	return u.total
 }
 
-// earlyAddresses are the addresses of clients without CLIENT_PLUGIN_AUTH. Such a client responds only to the
-// challenge of its greeting, which therefore has to be the backend's.
-type earlyAddresses struct {
-	mu    sync.Mutex
-	until map[netip.Addr]time.Time
-}
-
-const (
-	maxEarly  = 256 // addresses
-	earlyLife = time.Hour
-)
-
-func (e *earlyAddresses) has(addr netip.Addr) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return time.Now().Before(e.until[addr])
-}
-
-func (e *earlyAddresses) add(addr netip.Addr) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.until == nil || len(e.until) >= maxEarly {
-		e.until = make(map[netip.Addr]time.Time)
-	}
-	e.until[addr] = time.Now().Add(earlyLife)
-}
-
 // A logLimit bounds log lines about events that any client can cause: it passes a few in each window and
 // counts the rest in the next window's first line.
 type logLimit struct {

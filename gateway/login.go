@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -26,18 +25,17 @@ const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression 
 // the bit that announces them, are not offered.
 const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.CapCapabilityExtension)
 
-// A login takes a session from an accepted socket to the first command. It greets the client with the
-// backend's last greeting, reads the client's login, connects to the backend, and relays its challenge and
-// the client's response, so it keeps no password. A client that sends nothing occupies no connection to the
-// backend.
+// A login takes a session from an accepted socket to the first command. It connects to the backend, relays its
+// greeting with the connection id and the challenge, and the client's response, so it keeps no password.
 type login struct {
 	*session
 	deadline      time.Time
-	early         bool     // the client lacks CLIENT_PLUGIN_AUTH: the backend's original greeting is relayed
-	compresses    bool     // the client sets CLIENT_COMPRESS, which is not offered
-	queriesMethod bool     // this login determines the user's authentication method
-	schemaLater   []byte   // selected after the login
-	greeted       *greeted // the backend's connection, until bytes are sent on it
+	asked         time.Time // the client was sent the challenge that it has to respond to
+	switched      bool      // another connection to the backend than the one that greeted the client is used
+	compresses    bool      // the client sets CLIENT_COMPRESS, which is not offered
+	queriesMethod bool      // this login determines the user's authentication method
+	schemaLater   []byte    // selected after the login
+	greeted       *greeted  // the backend's connection, until bytes are sent on it
 	hello         mysqlwire.Handshake
 	response      mysqlwire.HandshakeResponse
 	buf           []byte         // payloads under construction
@@ -81,43 +79,25 @@ func (l *login) steps(ctx context.Context) error {
 	if err := l.admit(); err != nil {
 		return err
 	}
-	if l.backend == nil {
-		if err := l.connect(ctx); err != nil {
-			return err
-		}
-	}
-	if err := l.checkGreeting(); err != nil {
+	if err := l.followSwitch(ctx); err != nil {
 		return err
 	}
 	return l.logInBackend()
 }
 
-// greet sends a greeting with the backend's version and the capabilities that the gateway supports.
+// greet connects to the backend and relays its greeting, with the capabilities that the gateway supports.
 func (l *login) greet(ctx context.Context) (err error) {
 	if l.to, err = l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
 	}
-	var out mysqlwire.Handshake
-	if l.early = l.srv.early.has(l.remote.Addr()); l.early {
-		if err := l.connect(ctx); err != nil {
-			return err
-		}
-		out = l.hello
-	} else {
-		known, err := l.lastGreeting(ctx)
-		if err != nil {
-			return l.refuse(l.unreachable(err))
-		}
-		out = *known
-		if out.AuthData, err = newChallenge(); err != nil {
-			return l.refuse(&clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare has no random numbers: " + err.Error()})
-		}
-		l.greetedID = l.srv.ids.next()
-		out.ConnectionID = l.greetedID
-	}
-	if l.offered, err = l.offer(out.Capabilities); err != nil {
+	if err := l.connect(ctx); err != nil {
 		return err
 	}
+	if l.offered, err = l.offer(l.hello.Capabilities); err != nil {
+		return err
+	}
+	l.shown.greeted.Store(l.connID)
+	out := l.hello
 	out.Capabilities = l.offered
 	l.buf = out.AppendTo(l.buf[:0])
 	if err := l.client.WriteMessage(l.buf); err != nil {
@@ -126,9 +106,7 @@ func (l *login) greet(ctx context.Context) (err error) {
 		}
 		return l.clientDisconnected(err)
 	}
-	if l.early {
-		l.boundResponse("")
-	}
+	l.boundResponse("")
 	return nil
 }
 
@@ -151,31 +129,6 @@ func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error
 	return offered, nil
 }
 
-// lastGreeting returns the server's last greeting. If there is none, it connects to the server.
-func (l *login) lastGreeting(ctx context.Context) (*mysqlwire.Handshake, error) {
-	if known := l.to.greeting.Load(); known != nil {
-		return known, nil
-	}
-	g, err := l.srv.openGreeted(ctx, l.to)
-	if err != nil {
-		return nil, err
-	}
-	l.to.spares.put(g) // for this login or another
-	return l.to.greeting.Load(), nil
-}
-
-// newChallenge returns random bytes that are neither NUL nor above 127, as in servers' challenges.
-func newChallenge() ([]byte, error) {
-	b := make([]byte, challengeLen)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
-	for i := range b {
-		b[i] = b[i]%('~'-'!') + '!'
-	}
-	return b, nil
-}
-
 // readLogin reads the client's handshake response, through TLS if the client requests it.
 func (l *login) readLogin() error {
 	payload, err := l.client.ReadExactly(maxLoginPacket)
@@ -188,7 +141,11 @@ func (l *login) readLogin() error {
 		}
 	}
 	l.own = append(l.own[:0], payload...) // the next read overwrites the buffer
-	if err := l.response.Decode(l.own); err != nil {
+	err = l.response.Decode(l.own)
+	if errors.Is(err, mysqlwire.ErrPre41) {
+		return l.refuse(tooOld())
+	}
+	if err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if err := l.checkClient(); err != nil {
@@ -206,23 +163,12 @@ func (l *login) readLogin() error {
 	if !l.caps.Has(mysqlwire.CapSecureConnection) { // before MySQL 4.1: MySQL counts such a login as a handshake error
 		return l.refuse(tooOld())
 	}
-	if !l.caps.Has(mysqlwire.CapPluginAuth) && !l.early {
-		return l.greetEarly()
-	}
 	l.user = appendUser(l.user[:0], l.response.User)
 	l.schema = l.schema[:0]
 	if l.caps.Has(mysqlwire.CapConnectWithDB) {
 		l.schema = appendSchema(l.schema, l.response.Database)
 	}
 	return nil
-}
-
-// greetEarly refuses a client without CLIENT_PLUGIN_AUTH, which accepts no challenge but its greeting's, and
-// arranges that the backend greets its next connection.
-func (l *login) greetEarly() error {
-	l.srv.early.add(l.remote.Addr())
-	return l.refuse(&clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Tare needs a client with CLIENT_PLUGIN_AUTH (MySQL 5.5.7 or later); " +
-		"it makes an exception for the address that this client connects from: connect again"})
 }
 
 // startTLS responds to the client's SSLRequest and reads the handshake response through TLS.
@@ -265,7 +211,7 @@ func (l *login) clientDisconnected(err error) error {
 	if isTimeout(err) {
 		limit := fmt.Sprintf("%v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
 		if time.Now().Before(l.deadline) {
-			limit = responseTimeout.String()
+			limit = time.Since(l.asked).Round(time.Second).String()
 		}
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: no login within " + limit})
 	}

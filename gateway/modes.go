@@ -143,6 +143,8 @@ func (s *session) internalQuery(sql string) error {
 // readInternalRow reads the response to internalQuery; fill reads more of it. The row is a view of the buffer, valid until the
 // next read; it is nil if the server responded with something else.
 func (s *session) readInternalRow(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
+	s.internal = true
+	defer func() { s.internal = false }()
 	var r mysqlwire.Response
 	for done := false; !done; {
 		if err := fill(); err != nil {

@@ -31,8 +31,7 @@ type oddLogin struct {
 	plugin   string
 	schema   string
 	charset  uint8
-	response int  // bytes of a wrong response; -1: a right one
-	early    bool // from an address of clients without CLIENT_PLUGIN_AUTH
+	response int // bytes of a wrong response; -1: a right one
 	change   *mysqlwire.ChangeUser
 	leave    bool // disconnect after COM_CHANGE_USER, without reading
 	want     mysqlwire.Errno
@@ -52,13 +51,13 @@ func oddLogins() []oddLogin {
 		{name: "a schema that is not ASCII", caps: withSchema, user: app, schema: "\x81\xff", charset: 11, response: -1, want: 1300},
 		{name: "a schema that does not exist", caps: withSchema, user: app, schema: "où", response: -1, want: mysqlwire.ErrnoUnknownDatabase},
 		{name: "a schema that exists", caps: withSchema, user: app, schema: "donnée", response: -1},
-		{name: "an old client", old: true, early: true, user: app, response: -1},
-		{name: "an old client's schema", caps: withSchema, old: true, early: true, user: app, schema: "donnée", response: -1},
-		{name: "an old client of ed25519", old: true, early: true, user: ed, response: 20, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "a password of MySQL 4.0", old: true, bare: true, early: true, user: app, response: 8, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "no password of MySQL 4.0", old: true, bare: true, early: true, user: app, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "an old client changes its user", old: true, early: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(ed), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "an old client changes by an odd response", old: true, early: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthResponse: make([]byte, 21), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
+		{name: "an old client", old: true, user: app, response: -1},
+		{name: "an old client's schema", caps: withSchema, old: true, user: app, schema: "donnée", response: -1},
+		{name: "an old client of ed25519", old: true, user: ed, response: 20, want: mysqlwire.ErrnoAuthNotSupported},
+		{name: "a password of MySQL 4.0", old: true, bare: true, user: app, response: 8, want: mysqlwire.ErrnoAuthNotSupported},
+		{name: "no password of MySQL 4.0", old: true, bare: true, user: app, want: mysqlwire.ErrnoAuthNotSupported},
+		{name: "an old client changes its user", old: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(ed), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
+		{name: "an old client changes by an odd response", old: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthResponse: make([]byte, 21), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "a change by the method of MySQL 4.0", user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthPlugin: []byte("mysql_old_password"), Charset: 45}, want: mysqlwire.ErrnoAccessDenied},
 	}
 	for _, charset := range []uint8{35, 54, 56, 60, 128, 183} {
@@ -69,10 +68,10 @@ func oddLogins() []oddLogin {
 		if n == 1 {
 			want = mysqlwire.ErrnoAccessDenied
 		}
-		odd = append(odd, oddLogin{name: "an old client's odd response", old: true, early: true, user: app, response: n, want: want})
+		odd = append(odd, oddLogin{name: "an old client's odd response", old: true, user: app, response: n, want: want})
 	}
 	for _, plugin := range []string{native, "mysql_old_password", "client_ed25519", "other"} {
-		odd = append(odd, oddLogin{name: "from an old client's address: " + plugin, early: true, user: app, plugin: plugin, response: 8, want: mysqlwire.ErrnoAccessDenied})
+		odd = append(odd, oddLogin{name: "a login of 8 bytes: " + plugin, user: app, plugin: plugin, response: 8, want: mysqlwire.ErrnoAccessDenied})
 		for _, user := range []string{app, ed, "nobody", "noone"} {
 			odd = append(odd, oddLogin{
 				name: "a change that is left: " + plugin, user: app, response: -1, leave: true,
@@ -90,7 +89,6 @@ func TestOddLogins(t *testing.T) {
 		t.Run(server.name, func(t *testing.T) {
 			server.opts = append(server.opts, testmysql.WithSetup("CREATE DATABASE IF NOT EXISTS `donnée` CHARACTER SET utf8mb4", "GRANT ALL ON *.* TO app@'%'"))
 			s, g := server.start(t)
-			oddLogin{old: true, early: true, user: "app", want: mysqlwire.ErrnoAuthNotSupported}.run(t, g.addr, true) // the address is registered for early clients
 			var changes []oddLogin
 			for _, odd := range oddLogins() {
 				if odd.change != nil {
@@ -115,11 +113,7 @@ func TestOddLogins(t *testing.T) {
 }
 
 func (o oddLogin) run(t *testing.T, addr string, maria bool) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
-	if o.early {
-		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3)}
-	}
-	nc, err := d.DialContext(t.Context(), "tcp", addr)
+	nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	must(t, err)
 	defer nc.Close()
 	c := mysqlconn.New(nc)

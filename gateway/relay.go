@@ -53,6 +53,9 @@ func (s *session) relay() error {
 // fillBackend reads more of the response.
 func (s *session) fillBackend() error {
 	for {
+		if s.halfClosed && !s.internal {
+			s.passEnd()
+		}
 		s.awaitBytes(backendSide)
 		err := s.backend.Fill()
 		switch {
@@ -73,6 +76,9 @@ func (s *session) fillBackend() error {
 // closed without a packet, as the server would close it: after an error packet drivers and pools keep the
 // connection for later statements. The reason is in the record and the log.
 func (s *session) backendGone(err error) error {
+	if s.ended {
+		return fmt.Errorf("%w: while its statement was running", errClientDisconnected)
+	}
 	reason := err
 	if errors.Is(err, io.EOF) {
 		reason = errors.New("it closed the connection")

@@ -36,10 +36,11 @@ type Server struct {
 	metrics     *metrics
 	users       userLimit
 	newcomers   unauthenticated
-	maxByFiles  int // maximum sessions
-	early       earlyAddresses
-	ids         connIDs
-	loginLog    logLimit
+
+	abandonAfter time.Duration // see the constant
+	maxByFiles   int           // maximum sessions
+	ids          connIDs
+	loginLog     logLimit
 
 	deniedControl sync.Once
 	transactions  atomic.Uint64 // the last transaction number used
@@ -66,15 +67,17 @@ func New(o Options) (*Server, error) {
 		o.Certificate = &cert
 	}
 	s := &Server{
-		opts:      o,
-		started:   time.Now(),
-		buffers:   newBufferPool(o.BufferBytes),
-		metrics:   newMetrics(max(o.Loops, 0)),
-		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
-		newcomers: unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
-		registry:  registry{sessions: make(map[*session]struct{})},
+		opts:         o,
+		started:      time.Now(),
+		buffers:      newBufferPool(o.BufferBytes),
+		metrics:      newMetrics(max(o.Loops, 0)),
+		users:        userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
+		abandonAfter: abandonAfter,
+		newcomers:    unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
+		registry:     registry{sessions: make(map[*session]struct{})},
 	}
 	s.switcher.registry, s.addrs[switchover.Backend] = &s.registry, o.Backend.Addr
+	s.ids.moving = o.Standby != nil
 	s.save, s.diag, s.switcher.panics = o.SaveRoute, o.Diag, &s.metrics.panics
 	s.clientTLS.Store(o.ClientTLS.config(o.Certificate, o.ClientCAs))
 	s.targets[switchover.Backend] = newTarget(o.Backend, switchover.Backend)
@@ -195,9 +198,7 @@ func (s *Server) removeSession(ses *session) {
 	if ses.newcomer {
 		s.newcomers.release(ses.remote.Addr())
 	}
-	if ses.greetedID != 0 {
-		s.ids.remove(ses.greetedID)
-	}
+	s.ids.remove(ses)
 	s.registry.mu.Lock()
 	delete(s.registry.sessions, ses)
 	s.registry.mu.Unlock()
@@ -242,14 +243,10 @@ func (s *Server) loggedIn(ses *session) {
 	s.newcomers.release(ses.remote.Addr())
 }
 
-// publish registers the session under the number in its client's greeting, before the client receives the OK
-// of its login.
+// publish shows the session's connection id, before the client receives the OK of its login.
 func (s *Server) publish(ses *session) {
 	ses.shown.connection.Store(ses.connID)
 	ses.side.Store(uint32(ses.to.side))
-	if ses.greetedID != 0 {
-		s.ids.add(ses.greetedID, ses)
-	}
 }
 
 // Shutdown stops the server: it accepts no new clients and closes sessions that are idle and outside

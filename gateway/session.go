@@ -51,6 +51,10 @@ type session struct {
 	identity // cold: written at logins
 	moving   // cold: fields for moving to another server
 
+	halfClosed bool // the client has closed its sending side; commands may be left
+	ended      bool // and all of its commands were forwarded
+	internal   bool // the backend executes an internal query
+
 	borrowed bool // the client side's buffer belongs to the pool
 	relaying bool // the backend side's buffer belongs to the pool
 	ownRead  [2][]byte
@@ -69,9 +73,7 @@ type identity struct {
 
 	offered mysqlwire.Capability // to the client
 	caps    mysqlwire.Capability // with the client, and so with the backend
-	connID  uint32               // the backend's number of the connection, as its KILL takes it
-
-	greetedID uint32 // number in the client's greeting; 0: connID
+	connID  uint32               // the backend's id of the connection
 
 	charset   uint8  // collation of the client's login
 	maxPacket uint32 // bytes; announced by the client
@@ -99,7 +101,8 @@ type control struct {
 
 // shown is a session as the API presents it.
 type shown struct {
-	connection atomic.Uint32
+	connection atomic.Uint32 // the backend's id; 0 before the login
+	greeted    atomic.Uint32 // the id in the client's greeting: connection, unless the session has moved
 	user       atomic.Pointer[string]
 }
 

@@ -154,12 +154,8 @@ func (s *session) statement() error {
 // pass forwards the planned statement and relays its response.
 func (s *session) pass() error {
 	var err error
-	var kill []byte
 	if s.plan.Type() == sqlplan.TypeKill && s.msg.cmd == mysqlwire.ComQuery {
-		kill = s.kill()
-	}
-	if kill != nil {
-		err = s.exchangeAs(kill)
+		err = s.kill()
 	} else {
 		err = s.exchange()
 	}

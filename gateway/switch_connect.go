@@ -40,6 +40,7 @@ type moving struct {
 func (s *session) discardNext() {
 	if n := s.next; n != nil {
 		s.next = nil
+		s.srv.ids.drop(n.conn.ConnectionID, s)
 		s.task.Block(func() { n.conn.Close() })
 	}
 }
@@ -109,7 +110,15 @@ func (s *session) connect(ctx context.Context, to *target) error {
 // connectLike sets s.next, in the state of the session's current connection.
 func (s *session) connectLike(ctx context.Context, to *target, here sessionState) (err error) {
 	n := &next{to: to}
-	if n.conn, err = s.logInNext(ctx, to); err != nil {
+	n.conn, err = s.logInNext(ctx, to)
+	for range maxTakenIDs {
+		if err != nil || s.srv.ids.take(n.conn.ConnectionID, s) {
+			break
+		}
+		n.conn.Close()
+		n.conn, err = s.logInNext(ctx, to)
+	}
+	if err != nil {
 		return err
 	}
 	maria := strings.Contains(n.conn.ServerVersion, "MariaDB")
@@ -125,6 +134,7 @@ func (s *session) connectLike(ctx context.Context, to *target, here sessionState
 		err = n.conn.SetDeadline(time.Time{})
 	}
 	if err != nil {
+		s.srv.ids.drop(n.conn.ConnectionID, s)
 		n.conn.Conn.Close()
 		var pinned *pin
 		if errors.As(err, &pinned) {
@@ -269,6 +279,9 @@ func (s *session) switchConn(side switchover.Side) error {
 	s.causes.And(^causeBackendGone)
 	s.to, s.lane = n.to, laneOf(side)
 	s.side.Store(uint32(side))
+	if s.connID != s.shown.greeted.Load() {
+		s.srv.ids.drop(s.connID, s)
+	}
 	s.connID = n.conn.ConnectionID
 	s.moved = true
 	s.show()

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -28,10 +29,6 @@ type target struct {
 	Backend
 	side switchover.Side
 	tls  atomic.Pointer[tls.Config]
-
-	// greeting is the server's last greeting: clients are greeted with its version and capabilities before a
-	// connection to the server is opened for them.
-	greeting atomic.Pointer[mysqlwire.Handshake]
 
 	methods methods
 	blocked blockedUsers
@@ -59,10 +56,13 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the server refused the connection: %d: %s", e.Number, e.Message)
 }
 
-// acquire returns a greeted connection to t: a spare one if there is one.
+// acquire returns a greeted connection to t: a spare one if there is one that the server has not closed.
 func (s *Server) acquire(ctx context.Context, t *target) (*greeted, error) {
-	if g := t.spares.take(); g != nil {
-		return g, nil
+	for g := t.spares.take(); g != nil; g = t.spares.take() {
+		if !hasLeft(g.conn) {
+			return g, nil
+		}
+		g.conn.Close()
 	}
 	return s.openGreeted(ctx, t)
 }
@@ -74,7 +74,6 @@ func (s *Server) openGreeted(ctx context.Context, t *target) (*greeted, error) {
 		s.report(t, err)
 		return nil, err
 	}
-	t.greeting.Store(&g.hello)
 	return g, nil
 }
 
@@ -98,7 +97,7 @@ func (s *Server) dialGreeted(ctx context.Context, t *target) (*greeted, error) {
 		nc.Close()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the greeting: %w", err)
+		return nil, err
 	}
 	return g, nil
 }
@@ -117,6 +116,11 @@ func (s *Server) dismissLate(g *greeted) error {
 	return g.dismiss()
 }
 
+// dismissLater dismisses a connection without waiting.
+func (s *Server) dismissLater(g *greeted) {
+	s.sweeping.Go(func() { _ = panics.Guard(g.dismiss) })
+}
+
 // dial opens a connection to a server.
 func (s *Server) dial(ctx context.Context, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ConnectTimeout)
@@ -128,30 +132,89 @@ func (s *Server) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// read reads the greeting.
+// A greetingError reports that a server did not send the greeting of a MySQL server.
+type greetingError struct {
+	err    error
+	sent   []byte // its first bytes; nil if they are a greeting in part, or there are none
+	waited time.Duration
+}
+
+func (e *greetingError) Unwrap() error { return e.err }
+
+func (e *greetingError) Error() string {
+	if e.sent == nil {
+		return "read the greeting: " + e.reason()
+	}
+	return fmt.Sprintf("read the greeting: %s: it sent %q: %v", e.reason(), e.sent, e.err)
+}
+
+// reason returns the reason without the server's bytes, for a client that is not logged in.
+func (e *greetingError) reason() string {
+	switch {
+	case e.sent != nil:
+		return "it is not a MySQL server, but " + kindOf(e.sent)
+	case isTimeout(e.err):
+		return fmt.Sprintf("it sent nothing within %v (--handshake-timeout); is it a MySQL server?", e.waited)
+	case errors.Is(e.err, io.EOF):
+		return "it closed the connection before its greeting"
+	}
+	return publicReason(e.err)
+}
+
+// firstBytes are those of the messages by which servers of other protocols start, or respond to silence.
+func firstBytes() map[string]string {
+	return map[string]string{
+		"SSH-": "an SSH server", "HTTP/": "an HTTP server", "\x15\x03": "a TLS server (MySQL's greeting is sent before TLS)",
+		"220": "an FTP or SMTP server", "-ERR": "a Redis server", "* OK": "an IMAP server", "+OK": "a POP3 server",
+		"\x05\x00\x00\x00\x0b": "MySQL's X Protocol: use the port of the classic protocol (3306 by default)",
+	}
+}
+
+// kindOf names the server that sent b.
+func kindOf(b []byte) string {
+	for prefix, kind := range firstBytes() {
+		if bytes.HasPrefix(b, []byte(prefix)) {
+			return kind
+		}
+	}
+	return "a server of an unknown protocol"
+}
+
+// maxFirstBytes bounds the bytes in a greetingError.
+const maxFirstBytes = 40
+
+// read reads the greeting. The error is a *refusedError or a *greetingError.
 func (g *greeted) read() error {
+	began := time.Now()
 	payload, err := g.conn.ReadMessage(maxLoginPacket)
 	if err != nil {
-		return err
+		e := &greetingError{err: err, waited: time.Since(began).Round(time.Millisecond)}
+		b := g.conn.Buffered()
+		if errors.Is(err, mysqlconn.ErrSequence) || errors.Is(err, mysqlconn.ErrTooLarge) || len(b) > mysqlwire.HeaderLen && b[mysqlwire.HeaderLen] != handshakeVersion {
+			e.sent = bytes.Clone(b[:min(len(b), maxFirstBytes)])
+		}
+		return e
 	}
 	if len(payload) > 0 && payload[0] == mysqlwire.MarkErr {
 		refused := &refusedError{}
-		if err := refused.Decode(payload); err != nil {
-			return err
+		if err = refused.Decode(payload); err == nil {
+			refused.Message = bytes.Clone(refused.Message)
+			return refused
 		}
-		refused.Message = bytes.Clone(refused.Message)
-		return refused
+	} else if err = g.hello.Decode(payload); err == nil {
+		if !g.hello.Capabilities.Has(mysqlwire.CapProtocol41) {
+			return &greetingError{err: errors.New("the server speaks the protocol from before MySQL 4.1")}
+		}
+		g.hello.ServerVersion = bytes.Clone(g.hello.ServerVersion)
+		g.hello.AuthPlugin = bytes.Clone(g.hello.AuthPlugin)
+		return nil
 	}
-	if err := g.hello.Decode(payload); err != nil {
-		return err
-	}
-	if !g.hello.Capabilities.Has(mysqlwire.CapProtocol41) {
-		return errors.New("the server speaks the protocol from before MySQL 4.1")
-	}
-	g.hello.ServerVersion = bytes.Clone(g.hello.ServerVersion)
-	g.hello.AuthPlugin = bytes.Clone(g.hello.AuthPlugin)
-	return nil
+	sent := mysqlwire.Header{Len: len(payload)}.AppendTo(nil)
+	return &greetingError{err: err, sent: append(sent, payload[:min(len(payload), maxFirstBytes)]...)}
 }
+
+// handshakeVersion is the first byte of a greeting.
+const handshakeVersion = 10
 
 // dismissedUser is a prefix of user names without an account: see dismiss.
 const dismissedUser = "tare-client-left-"
@@ -358,6 +421,13 @@ func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) 
 	}
 }
 
+// known returns the user's method, or "".
+func (m *methods) known(user []byte) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byUser[string(user)]
+}
+
 // finish wakes the other logins of the user.
 func (m *methods) finish(user []byte) {
 	m.mu.Lock()
@@ -375,7 +445,9 @@ func (m *methods) learn(user []byte, plugin string) {
 	if m.byUser == nil || len(m.byUser) >= maxMethods {
 		m.byUser = make(map[string]string)
 	}
-	m.byUser[string(user)] = plugin
+	if m.byUser[string(user)] != plugin {
+		m.byUser[string(user)] = plugin
+	}
 }
 
 // publicReason returns the reason of a backend failure without the backend's address, for a client that is
@@ -393,7 +465,10 @@ func publicReason(err error) string {
 	return err.Error()
 }
 
-// hasDisconnected reports whether the peer has closed a connection and no byte of it is unread.
+// hasLeft reports whether the peer has closed a connection and no byte of it is unread.
+func hasLeft(c *mysqlconn.Conn) bool { return len(c.Buffered()) == 0 && hasDisconnected(c.Socket()) }
+
+// hasDisconnected reports whether the peer has closed a connection and no byte of it is unread in its socket.
 func hasDisconnected(nc net.Conn) (left bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

@@ -130,6 +130,9 @@ func readError(err error) error {
 // Size returns the size of the read buffer in bytes.
 func (c *Conn) Size() int { return len(c.buf) }
 
+// Room returns the number of bytes that Fill can read without moving the buffered ones.
+func (c *Conn) Room() int { return len(c.buf) - c.w }
+
 // SwapBuffer makes c read into buf, copies unconsumed bytes to it, and returns the old buffer. buf must have
 // room for the buffered bytes.
 func (c *Conn) SwapBuffer(buf []byte) (old []byte) {

@@ -20,7 +20,8 @@ type readiness uint8
 const (
 	isReadable readiness = 1 << iota
 	isWritable
-	isHungUp
+	isHungUp // the peer has closed its sending side, or the connection
+	isClosed // the connection is closed in both directions: it was reset, or a peer on a Unix socket has closed it
 )
 
 // A Conn is a connection of a task. Until a loop has taken it over, and again after Detach, it delegates to
@@ -168,6 +169,22 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 
 // Ready reports whether Read would not suspend the task.
 func (c *Conn) Ready() bool { return c.task == nil || c.ready&isReadable != 0 }
+
+// Closed reports whether the connection is known to be closed in both directions, so that a write would fail. A peer that
+// closed its sending side only, or a TCP connection that has not been written to since, is not closed. For a connection
+// that is not on a loop it reports false.
+func (c *Conn) Closed() bool { return c.task != nil && c.ready&isClosed != 0 }
+
+// CloseWrite closes the sending side of the connection: the peer reads the bytes written before and then the end.
+func (c *Conn) CloseWrite() error {
+	if c.task != nil {
+		return shutdownWrite(c.fd)
+	}
+	if nc, ok := c.inner.(interface{ CloseWrite() error }); ok {
+		return nc.CloseWrite()
+	}
+	return errNoDescriptor
+}
 
 // AwaitRead suspends the task until Read would not suspend it: there are bytes, the peer has hung up, or the
 // read deadline has passed, which Read then reports. It lets a caller choose a buffer late. For a connection

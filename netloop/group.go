@@ -53,7 +53,7 @@ func New(o Options) (*Group, error) {
 func (g *Group) Loops() int { return len(g.loops) }
 
 // Go runs body as a task with the given connections on the loop with the fewest tasks. When the peer of a
-// connection closes its side, the loop calls hungUp, once per connection and possibly before the task has
+// connection closes its side, the loop calls hungUp, once, again if the connection is then closed in both directions (Conn.Closed), possibly before the task has
 // read all bytes: hungUp must not block and must not use the connections, but it may set deadlines.
 //
 // Without loops, and if a connection has no descriptor, the task is an ordinary goroutine that uses the

@@ -151,7 +151,7 @@ func (l *loop) handle(id uint64, is readiness) {
 	if c == nil {
 		return
 	}
-	first := is&isHungUp != 0 && c.ready&isHungUp == 0
+	first := is&^c.ready&(isHungUp|isClosed) != 0
 	c.ready |= is
 	t := c.task
 	if first && t.hung != nil {

@@ -97,6 +97,9 @@ func (p *poller) event(i int) (id uint64, is readiness) {
 	if ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		is |= isHungUp
 	}
+	if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		is |= isClosed
+	}
 	return uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32, is
 }
 
@@ -140,5 +143,7 @@ func returnDescriptor(fd int32) (net.Conn, error) {
 	defer f.Close()
 	return net.FileConn(f)
 }
+
+func shutdownWrite(fd int32) error { return unix.Shutdown(int(fd), unix.SHUT_WR) }
 
 func closeDescriptor(fd int32) error { return unix.Close(int(fd)) }
