@@ -50,7 +50,7 @@ CONFORM := go test -tags e2e -count=1 -v -timeout 12h ./e2e/conformance -args
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -124,6 +124,7 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	$(CONFORM) -conformance.sample 50
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m ./e2e/settings
 	$(MAKE) race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
@@ -151,7 +152,11 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 e2e-mariadb: mariadb ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysqlconn ./gateway ./alter ./serverstats
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./copier
+	PATH="$(MARIADB)/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./e2e/settings
 	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^(TestGoSQLDriver|TestRuleFuzz)$$/^(MariaDB)?$$'
+
+settings: ## every value of every variable that servers have, under tare copy, dump and alter; resumes in bin/settings.txt; SETTINGS: flags
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -v -timeout 72h ./e2e/settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)
 
 conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
 	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance $(CONFORMANCE)
