@@ -82,13 +82,14 @@ func (d *database) fillForms(table string, rows int) {
 
 // A writer writes to a table until it is stopped, and counts what the server has acknowledged.
 type writer struct {
-	counts map[int]int // by id: the expected value of n
-	gone   map[int]bool
-	writes atomic.Int64
-	turns  int // that have ended
-	stop   chan struct{}
-	done   sync.WaitGroup
-	err    error
+	counts  map[int]int // by id: the expected value of n
+	gone    map[int]bool
+	writes  atomic.Int64
+	turns   int           // that have ended
+	longest time.Duration // of a statement
+	stop    chan struct{}
+	done    sync.WaitGroup
+	err     error
 
 	altered *Statement // whose names are tried after those of formTable; nil: those alone
 	news    bool       // the last statement had the new names
@@ -119,7 +120,9 @@ func (w *writer) start(d *database, table string, rows int) {
 				return
 			case <-pace.C:
 			}
+			began := time.Now()
 			w.turn(d, c, table, w.turns, rows)
+			w.longest = max(w.longest, time.Since(began))
 			w.writes.Add(1)
 		}
 	})

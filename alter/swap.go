@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/taredb/tare/binlog"
@@ -12,7 +11,6 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/gatewayclient"
-	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
@@ -78,9 +76,6 @@ func (w *swapper) record(ctx context.Context, c *copier.Swapping, s *sessions) e
 	return w.before(ctx, s.observer, p)
 }
 
-// errLost is the end of a RENAME whose effect is unknown.
-var errLost = errors.New("the connection was lost while the tables were renamed; run the same command again: it finds out whether they were")
-
 // postponed reports that a swap is postponed.
 func (w *swapper) postponed() {
 	w.o.Monitor.step(telemetry.StepPostponed)
@@ -123,11 +118,14 @@ func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
 	}
 }
 
+// errUnguarded means that the tables were renamed although this process has not permitted it.
+var errUnguarded = errors.New("the tables were renamed before all changes were applied: another session has dropped the sentry, so that changes may be missing; compare the tables")
+
 // mayPass reports whether another try may succeed: a lock was not granted in time, or the sentry has done its work.
 func mayPass(err error) bool {
 	const exists = 1050
 	var refused *mysqlconn.ServerError
-	return !errors.Is(err, errLost) && (!errors.As(err, &refused) || refused.SafeToRetry() || refused.Number == exists)
+	return !errors.Is(err, errUnguarded) && !errors.As(err, new(lostError)) && (!errors.As(err, &refused) || refused.SafeToRetry() || refused.Number == exists)
 }
 
 func (w *swapper) notify(format string, a ...any) {
@@ -149,33 +147,6 @@ func (w *swapper) ready(ctx context.Context, c *copier.Swapping) error {
 	}
 }
 
-// sessions are those of a try, which may break them when its time is over. The observer watches the other two.
-type sessions struct{ keeper, switcher, observer *mysqlconn.Client }
-
-func (w *swapper) open(ctx context.Context) (*sessions, error) {
-	var s sessions
-	for _, c := range []**mysqlconn.Client{&s.keeper, &s.switcher, &s.observer} {
-		var err error
-		if *c, err = rowstream.Connect(ctx, w.o.On); err == nil {
-			err = setLockWait(ctx, *c, w.o.MaxLockWait)
-		}
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-	}
-	return &s, nil
-}
-
-// close ends the sessions, and with them their locks.
-func (s *sessions) close() {
-	for _, c := range []*mysqlconn.Client{s.keeper, s.switcher, s.observer} {
-		if c != nil {
-			_ = c.Close()
-		}
-	}
-}
-
 // try swaps the tables, or leaves all as it was.
 func (w *swapper) try(ctx context.Context, c *copier.Swapping) error {
 	s, err := w.open(ctx)
@@ -188,58 +159,20 @@ func (w *swapper) try(ctx context.Context, c *copier.Swapping) error {
 		return err
 	}
 	defer release()
+	if err := s.limit(ctx, w.o.MaxLockWait); err != nil {
+		return err
+	}
 	if w.maria {
-		return w.behindSentry(ctx, c, s)
+		err = w.behindSentry(ctx, c, s)
+	} else {
+		err = w.underLocks(ctx, c, s)
 	}
-	return w.underLocks(ctx, c, s)
-}
-
-// within bounds what is done while clients wait.
-func (w *swapper) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, w.o.MaxLockWait, fmt.Errorf("it was not done within the %v of --max-lock-wait", w.o.MaxLockWait))
-}
-
-// asked is a statement that a session executes while others are at work.
-type asked struct{ done chan error }
-
-func ask(ctx context.Context, c *mysqlconn.Client, sql string) *asked {
-	a := &asked{done: make(chan error, 1)}
-	go func() {
-		a.done <- panics.Guard(func() error {
-			_, err := c.Exec(ctx, sql)
-			return err
-		})
-	}()
-	return a
-}
-
-// waiting blocks until the switcher waits for a table's lock. It returns the error of the statement if that has ended instead.
-func (s *sessions) waiting(ctx context.Context, a *asked) error {
-	for {
-		state, err := rowstream.QueryValue(ctx, s.observer, fmt.Sprintf("SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = %d", s.switcher.ConnectionID))
-		if err != nil {
-			return err
-		}
-		if strings.HasPrefix(state, "Waiting for table metadata lock") {
-			return nil
-		}
-		select {
-		case err := <-a.done:
-			if err == nil {
-				err = errors.New("it did not wait for the table's lock, which was lost")
-			}
-			a.done <- err
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	return w.outcome(ctx, s, err)
 }
 
 // underLocks is the way of MySQL.
 func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *sessions) error {
-	locked, cancel, err := w.lock(ctx, s.keeper, "LOCK TABLES "+w.s.SQLName()+" READ")
+	locked, cancel, err := w.lock(ctx, s, "LOCK TABLES "+w.s.SQLName()+" READ")
 	if err != nil {
 		return err
 	}
@@ -268,23 +201,14 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 	return lost(err)
 }
 
-// lost marks the error of a RENAME whose effect is unknown.
-func lost(err error) error {
-	var refused *mysqlconn.ServerError
-	if err == nil || errors.As(err, &refused) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errLost, err)
-}
-
 // lock locks the table. The context that it returns ends when clients would wait for too long.
-func (w *swapper) lock(ctx context.Context, c *mysqlconn.Client, sql string) (context.Context, context.CancelFunc, error) {
+func (w *swapper) lock(ctx context.Context, s *sessions, sql string) (context.Context, context.CancelFunc, error) {
 	began := time.Now()
-	if _, err := c.Exec(ctx, sql); err != nil {
+	if _, err := s.keeper.Exec(ctx, sql); err != nil {
 		w.report.LockWaits = append(w.report.LockWaits, time.Since(began).Seconds())
 		return nil, nil, fmt.Errorf("lock %s: %w", w.s.FullName(), err)
 	}
-	locked, cancel := w.within(ctx)
+	locked, cancel := s.within(ctx, w.o.MaxLockWait)
 	return locked, cancel, nil
 }
 
@@ -309,7 +233,7 @@ func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessi
 	if _, err := s.observer.Exec(ctx, "CREATE TABLE "+sentry+" (tare_sentry INT PRIMARY KEY) ENGINE=InnoDB COMMENT='"+sentryComment+"'"); err != nil {
 		return fmt.Errorf("create the sentry of %s: %w", w.s.FullName(), err)
 	}
-	locked, cancel, err := w.lock(ctx, s.keeper, "LOCK TABLES "+table+" WRITE, "+sentry+" WRITE")
+	locked, cancel, err := w.lock(ctx, s, "LOCK TABLES "+table+" WRITE, "+sentry+" WRITE")
 	if err != nil {
 		return err
 	}
@@ -337,7 +261,7 @@ func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessi
 	case dropped:
 		return lost(renamed)
 	case renamed == nil:
-		return fmt.Errorf("%w: the sentry was dropped by another session", errLost)
+		return errUnguarded
 	}
 	return errors.Join(err, unlockErr)
 }
@@ -364,7 +288,7 @@ func (w *swapper) queued(ctx context.Context, s *sessions, a *asked) error {
 				return fmt.Errorf("it did not wait for the table's lock: %w", err)
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case <-time.After(time.Millisecond):
+			case <-time.After(pollLocks):
 			}
 		}
 	}

@@ -183,7 +183,8 @@ type shortView struct {
 
 // ShortView implements Server.
 func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (_ View, err error) {
-	c, err := Connect(ctx, d.cfg)
+	// The server ends the transaction if this process cannot: see cut.
+	c, err := Connect(ctx, d.cfg, session.Seconds("wait_timeout", 2*limit), session.Seconds("net_write_timeout", 2*limit))
 	if err != nil {
 		return nil, fmt.Errorf("take a view of %s: %w", t.FullName(), err)
 	}

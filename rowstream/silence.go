@@ -31,6 +31,7 @@ const DefaultPatience = time.Minute
 const (
 	processID      = 0
 	processCommand = 4
+	processState   = 6
 )
 
 // watchSilence bounds how long the server of a connection may be silent without executing a command:

@@ -19,9 +19,9 @@ const (
 	// log.
 	matchTries = 30
 
-	// lockWait is the lock wait timeout in seconds for a lock on all tables. Later statements queue behind
-	// the waiting lock, so it gives up early and tries again.
-	lockWait = 3
+	// lockWait bounds the wait for a lock on all tables, and the idle time of the session that has it. Later
+	// statements queue behind the waiting lock, so it gives up early and tries again.
+	lockWait = 3 * time.Second
 
 	// lockTries is the maximum number of attempts to acquire a lock.
 	lockTries = 10
@@ -243,18 +243,27 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 		s.how = "no tables"
 		return true, s.start(ctx)
 	}
-	holder, err := Connect(ctx, cfg, session.Int("lock_wait_timeout", lockWait))
+	holder, err := Connect(ctx, cfg)
 	if err != nil {
 		return false, err
 	}
 	defer func() { // the lock ends with the connection
 		err = errors.Join(err, holder.Close())
 	}()
+	if err := LimitLocks(ctx, holder, lockWait, lockWait); err != nil {
+		return false, err
+	}
 	if s.how, err = lock(ctx, holder, tables); err != nil {
 		return false, errors.Join(err, s.unseen)
 	}
-	if err := s.start(ctx); err != nil || s.unseen != nil {
-		return err == nil, err
+	if err := s.start(ctx); err != nil {
+		return false, err
+	}
+	if _, err := holder.Exec(ctx, "DO 0"); err != nil {
+		return false, fmt.Errorf("the connection that blocked writers was lost: %w", err)
+	}
+	if s.unseen != nil {
+		return true, nil
 	}
 	s.position, err = CurrentPosition(ctx, holder)
 	return true, err

@@ -36,8 +36,8 @@ func newAlterCommand() *cobra.Command {
 
 CLAUSES are those of an ALTER TABLE, as one argument. The server is asked to do it at once (INSTANT), or in place without
 blocking writes if the table is small or no rows are written. Otherwise the rows are copied into a shadow table with the new
-definition, which follows all changes, is compared with the table row by row, and takes its name. No client waits for longer than
-about --max-lock-wait at a time. The old table is kept for --keep-old, so that tare alter revert can swap them back. After kill -9 the
+definition, which follows all changes, is compared with the table row by row, and takes its name. No client waits for
+longer than twice --max-lock-wait at a time, also if this command is stopped or cut off meanwhile: the server ends its sessions. The old table is kept for --keep-old, so that tare alter revert can swap them back. After kill -9 the
 same command resumes. tare alter lint prints what an ALTER TABLE would do. See docs/tasks/alter-a-table.md.
 
 Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,

@@ -179,30 +179,27 @@ func (r *readOnly) check(ctx context.Context, tables []tabledef.Spec) error {
 }
 
 // lock locks tables against writes until the connection is closed. It waits for open transactions that have written to them. MySQL is locked
-// as a whole: see lockMySQL.
+// as a whole: see lockMySQL. The server closes the connection if it is idle for longer than limit, as when this process is stopped, and in
+// MySQL settleLeast later.
 func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.Duration) (*mysqlconn.Client, error) {
 	c, err := rowstream.Connect(ctx, r.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
-	if !rowstream.IsMariaDB(c.ServerVersion) {
-		if err := lockMySQL(ctx, c, limit); err != nil {
-			_ = c.Close() // it has no locks
-			return nil, err
-		}
-		return c, nil
-	}
 	names := make([]string, len(tables))
 	for i := range tables {
 		names[i] = rowstream.Ident(tables[i].Schema) + "." + rowstream.Ident(tables[i].Name) + " READ"
 	}
-	err = session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit))
-	if err == nil {
-		_, err = c.Exec(ctx, "LOCK TABLES "+strings.Join(names, ", "))
+	sql, idle := "LOCK TABLES "+strings.Join(names, ", "), limit
+	if !rowstream.IsMariaDB(c.ServerVersion) {
+		sql, idle = lockMySQL, limit+settleLeast
+	}
+	if err = rowstream.LimitLocks(ctx, c, limit, idle); err == nil {
+		_, err = c.Exec(ctx, sql)
 	}
 	if err != nil {
 		_ = c.Close() // it has no locks
-		return nil, fmt.Errorf("lock the source's tables against writes: %w", err)
+		return nil, fmt.Errorf("lock the source against writes: %w", err)
 	}
 	return c, nil
 }
@@ -235,14 +232,14 @@ func (r *readOnly) stopped(ctx context.Context, id string, err error) error {
 	}
 	off := false
 	unknown := rowstream.Retry(ctx, r.patience, func() error {
-		running := ""
+		running := false
 		if err := r.use(ctx, func(c *mysqlconn.Client) (err error) {
-			running, err = rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = "+id)
+			_, running, err = rowstream.SessionState(ctx, c, id)
 			return err
 		}); err != nil {
 			return err
 		}
-		if running != "0" {
+		if running {
 			return fmt.Errorf("connection %s may still be executing it", id)
 		}
 		var err error

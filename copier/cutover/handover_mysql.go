@@ -10,7 +10,6 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -58,16 +57,7 @@ func checkMySQL(ctx context.Context, c *mysqlconn.Client, tables []tabledef.Spec
 }
 
 // lockMySQL stops all writes to the server until the connection is closed.
-func lockMySQL(ctx context.Context, c *mysqlconn.Client, limit time.Duration) error {
-	err := session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit))
-	if err == nil {
-		_, err = c.Exec(ctx, "FLUSH TABLES WITH READ LOCK")
-	}
-	if err != nil {
-		return fmt.Errorf("lock the source against writes: %w", err)
-	}
-	return nil
-}
+const lockMySQL = "FLUSH TABLES WITH READ LOCK"
 
 // lockedPosition returns the end of the log of the server that is locked, which must be the server whose log the parts read.
 func lockedPosition(ctx context.Context, locks *mysqlconn.Client, parts []*HandoverPart) (p binlog.Position, err error) {

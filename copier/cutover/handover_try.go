@@ -96,7 +96,7 @@ func (t *handoverTry) recordHanding(held, whole context.Context) error {
 func (t *handoverTry) stopSource(ctx context.Context) (err error) {
 	if t.serverLocked {
 		err = t.h.source.stopLocked(ctx, t.locks)
-	} else {
+	} else if err = t.locked(ctx); err == nil {
 		err = t.h.source.stop(ctx, t.h.o.MaxPause-time.Since(t.began))
 	}
 	if err == nil || isUncertain(err) {
@@ -126,6 +126,11 @@ func (t *handoverTry) provePosition(ctx context.Context) error {
 	if t.serverLocked {
 		return t.h.source.settle(ctx, t.locks, t.position, t.began, t.h.o.MaxPause)
 	}
+	return t.locked(ctx)
+}
+
+// locked returns an error if the connection with the locks was lost. Its idle time, which the server bounds, counts again from now.
+func (t *handoverTry) locked(ctx context.Context) error {
 	if _, err := t.locks.Exec(ctx, "DO 0"); err != nil {
 		return fmt.Errorf("the connection that locked the source's tables was lost: %w", err)
 	}

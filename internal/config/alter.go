@@ -53,7 +53,7 @@ func NewAlter() *Alter {
 	tlsMode(s, &c.OnTLS, "on-tls", "TLS towards --on")
 	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); those of the system when empty")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
-	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is given up and retried: whole seconds, 1s or more")
+	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is given up and retried: whole seconds, 1s or more; the server itself ends what waits or locks for longer than twice that, also when this process is stopped or cut off")
 	s.Int(&c.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
 	s.Bytes(&c.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table, with its indexes, that the server may rebuild or index in place, which replicas execute as one statement; 0: none")
 	s.Int(&c.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")

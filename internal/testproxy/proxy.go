@@ -1,6 +1,7 @@
 package testproxy
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"sync"
@@ -22,6 +23,34 @@ type Proxy struct {
 	silent  *atomic.Bool  // of the connections since the last Silence
 	conns   map[net.Conn]bool
 	closed  bool
+	at      *point // nil: none
+}
+
+// A point is where a test acts.
+type point struct {
+	text  []byte
+	after bool
+	do    func()
+}
+
+// At calls do once, when a client sends bytes that contain text: before the proxy forwards them or, with after, when it has forwarded
+// them and not yet read a response.
+func (p *Proxy) At(text string, after bool, do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = &point{[]byte(text), after, do}
+}
+
+// reached returns the point that the bytes of a client reach, if any.
+func (p *Proxy) reached(sent []byte) *point {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.at
+	if at == nil || !bytes.Contains(sent, at.text) {
+		return nil
+	}
+	p.at = nil
+	return at
 }
 
 // Start starts a proxy to a server, which ends with the test.
@@ -150,14 +179,14 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.remove(server)
 	var back sync.WaitGroup
-	back.Go(func() { p.forward(client, server, silent) })
-	p.forward(server, client, silent)
+	back.Go(func() { p.forward(client, server, silent, false) })
+	p.forward(server, client, silent, true)
 	back.Wait()
 }
 
 // forward copies bytes until one side is closed, and closes the other. Once silent is set, it discards the bytes and does
 // not close.
-func (p *Proxy) forward(to, from net.Conn, silent *atomic.Bool) {
+func (p *Proxy) forward(to, from net.Conn, silent *atomic.Bool, sent bool) {
 	defer func() {
 		if !silent.Load() {
 			_ = to.Close()
@@ -169,11 +198,21 @@ func (p *Proxy) forward(to, from net.Conn, silent *atomic.Bool) {
 		if left := p.left.Add(int64(-n)); left <= 0 && left+int64(n) > 0 {
 			p.Stall()
 		}
+		var at *point
+		if sent {
+			at = p.reached(buf[:n])
+		}
+		if at != nil && !at.after {
+			at.do()
+		}
 		p.pass()
 		if n > 0 && !silent.Load() {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
+		}
+		if at != nil && at.after {
+			at.do()
 		}
 		if err != nil {
 			return
