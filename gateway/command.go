@@ -22,6 +22,8 @@ type message struct {
 	seq   uint8     // sequence number of its last packet
 	start time.Time // when it was buffered whole or, if it is longer than the buffer, when its first part was
 	bytes uint64    // received from the client, headers included; 0 if the message is not buffered whole
+
+	cursor mysqlwire.CursorUse // of an execution
 }
 
 // awaitCommand waits for the next command and reads it, up to the statement memory. forward passes on the
@@ -44,28 +46,36 @@ func (s *session) awaitCommand() error {
 		return s.violation(0, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
 			"Got packets out of order: a command starts with sequence number 0, not %d", h.Seq))
 	}
-	if h.Len == 0 {
-		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: a command of no bytes")
-	}
-	total := mysqlwire.HeaderLen + h.Len
 	s.msg.whole = h.Len < mysqlwire.MaxPayload && h.Len <= s.srv.opts.StatementMemory
-	if !s.msg.whole {
-		total = min(total, relayBuffer)
+	room := relayBuffer
+	if s.msg.whole {
+		room = mysqlwire.HeaderLen + h.Len
 	}
+	if err := s.bufferCommand(room); err != nil {
+		return err
+	}
+	s.msg.start = time.Now()
+	s.msg.cmd = mysqlwire.ComSleep // servers take a command of no bytes for it
+	if h.Len > 0 {
+		s.msg.cmd = mysqlwire.Command(s.msg.body[0])
+	}
+	if s.msg.whole {
+		s.msg.bytes = uint64(s.msg.size) // for longer commands, counted while they are forwarded
+	}
+	return nil
+}
+
+// bufferCommand reads the command's first packet, up to n bytes.
+func (s *session) bufferCommand(n int) error {
+	total := min(mysqlwire.HeaderLen+mysqlwire.ParseHeader(s.client.Buffered()).Len, n)
 	if total > s.client.Size() {
 		s.borrowClient(total)
 	}
 	if err := s.readRest(total); err != nil {
 		return err
 	}
-	s.msg.start = time.Now()
-	b := s.client.Buffered()
 	s.msg.size = total
-	s.msg.body = b[mysqlwire.HeaderLen:total:total]
-	s.msg.cmd = mysqlwire.Command(s.msg.body[0])
-	if s.msg.whole {
-		s.msg.bytes = uint64(total) // for longer commands, counted while they are forwarded
-	}
+	s.msg.body = s.client.Buffered()[mysqlwire.HeaderLen:total:total]
 	return nil
 }
 
@@ -164,10 +174,10 @@ func (s *session) command() error {
 		return s.processKill()
 	case mysqlwire.ComSetOption:
 		return s.setOption()
-	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID:
+	case mysqlwire.ComBinlogDump, mysqlwire.ComBinlogDumpGTID, mysqlwire.ComSubscribeGroup:
 		return s.pipe()
 	case mysqlwire.ComClone: // starts the clone protocol; afterwards the server reads commands again
-		return s.violation(s.msg.seq+1, mysqlwire.ErrnoUnknownCommand, "Tare does not relay COM_CLONE: name the server itself in CLONE INSTANCE FROM")
+		return s.sendError(s.msg.seq+1, errClone, true)
 	default:
 		return s.exchange()
 	}
@@ -179,6 +189,7 @@ func (s *session) exchange() error {
 		return err
 	}
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+	s.resp.Cursor = s.msg.cursor
 	return s.relay()
 }
 

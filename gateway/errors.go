@@ -38,6 +38,8 @@ func (e *clientError) Error() string {
 	return s
 }
 
+var errClone = &clientError{errno: mysqlwire.ErrnoUnknownCommand, msg: "Tare does not relay COM_CLONE: name the server itself in CLONE INSTANCE FROM"}
+
 // maxErrorText is the maximum length of the message in an ERR packet, in bytes; MySQL's clients truncate
 // longer ones.
 const maxErrorText = 512

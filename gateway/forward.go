@@ -141,8 +141,8 @@ func isErrorPacket(b []byte) bool {
 		mysqlwire.ParseHeader(b).Len == len(b)-mysqlwire.HeaderLen
 }
 
-// pipe relays both directions uninspected until either ends. The response to a BINLOG DUMP is a stream, after
-// which servers close the connection. A server that refuses the command reads the next one, which has to be
+// pipe relays both directions uninspected until either ends. The response to a BINLOG DUMP or to the subscription
+// of group replication is a stream, after which servers close the connection. A server that refuses the command reads the next one, which has to be
 // checked and recorded like any other.
 func (s *session) pipe() error {
 	if err := s.forward(nil); err != nil {

@@ -16,10 +16,8 @@ import (
 // maxLoginPacket bounds one packet of a login from either side, in bytes.
 const maxLoginPacket = 64 << 10
 
-// maskedCapabilities are never negotiated, because the gateway inspects the traffic: compression would hide
-// it, and with optional metadata a result's first byte may look like an OK packet's.
-const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression |
-	mysqlwire.CapOptionalMetadata | mysqlwire.CapMariaComMulti
+// maskedCapabilities are never negotiated, because the gateway inspects the traffic, which compression would hide.
+const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression | mysqlwire.CapMariaComMulti
 
 // knownCapabilities are the bits whose effect on the protocol the gateway knows. Bits of future servers, and
 // the bit that announces them, are not offered.

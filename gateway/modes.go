@@ -168,22 +168,37 @@ func (s *session) readInternalRow(fill func() error) (row mysqlwire.TextRow, sta
 
 // modesRow returns the single row in the response to modesQuery.
 func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
-	skip := 4 // the column count and three definitions
+	var h mysqlwire.ResultHeader
+	p, b, err := cutPacket(b)
+	if err == nil {
+		err = h.Decode(p, s.caps)
+	}
+	skip := 3 // definitions
+	if h.NoDefinitions {
+		skip = 0
+	}
 	if !s.caps.Has(mysqlwire.CapDeprecateEOF) {
 		skip++
 	}
-	for range skip {
-		if len(b) < mysqlwire.HeaderLen {
-			return nil, fmt.Errorf("response to the gateway's query: %w", mysqlwire.ErrShortPacket)
+	for range skip + 1 {
+		if err == nil {
+			p, b, err = cutPacket(b)
 		}
-		b = b[min(len(b), mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len):]
 	}
-	if len(b) < mysqlwire.HeaderLen {
-		return nil, fmt.Errorf("response to the gateway's query: %w", mysqlwire.ErrShortPacket)
+	if err == nil {
+		err = row.Decode(p, 3)
 	}
-	end := min(len(b), mysqlwire.HeaderLen+mysqlwire.ParseHeader(b).Len)
-	if err := row.Decode(b[mysqlwire.HeaderLen:end], 3); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("response to the gateway's query: %w", err)
 	}
 	return row, nil
+}
+
+// cutPacket returns the payload of the first packet in b and the bytes after it.
+func cutPacket(b []byte) (payload, rest []byte, err error) {
+	if len(b) < mysqlwire.HeaderLen || len(b)-mysqlwire.HeaderLen < mysqlwire.ParseHeader(b).Len {
+		return nil, nil, mysqlwire.ErrShortPacket
+	}
+	end := mysqlwire.HeaderLen + mysqlwire.ParseHeader(b).Len
+	return b[mysqlwire.HeaderLen:end], b[end:], nil
 }

@@ -56,6 +56,7 @@ type preparedStatement struct {
 	rules               uint64 // the epoch of the rules that plan was created under
 	paramCount, columns uint16
 	cursor              bool // open: it has unfetched rows
+	cursored            bool // an execution has opened one
 	unread              bool // an execution could not be decoded: the parameter types may have changed
 
 	// moved: the command's id has to be changed. untyped: the server has not received the parameter types
@@ -136,6 +137,19 @@ func (p *prepared) close(body []byte) {
 		p.heap -= st.heap
 		delete(p.byID, st.id)
 	}
+}
+
+// cursorUse returns the use of a cursor by the execution in body; st is nil if its statement is unknown.
+func cursorUse(body []byte, st *preparedStatement, maria bool) mysqlwire.CursorUse {
+	const flagsAt = 5 // after the command and the number
+	switch {
+	case mysqlwire.Command(body[0]) != mysqlwire.ComStmtExecute:
+	case len(body) > flagsAt && mysqlwire.ExecuteFlags(body[flagsAt]).Has(mysqlwire.ExecuteReadOnlyCursor):
+		return mysqlwire.CursorRequested
+	case st != nil && st.cursored && !maria:
+		return mysqlwire.CursorKept
+	}
+	return mysqlwire.CursorUnused
 }
 
 // longData records a parameter whose value was sent by COM_STMT_SEND_LONG_DATA.

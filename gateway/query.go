@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -193,8 +194,15 @@ func (q *query) recordError() {
 	}
 }
 
-// keepText copies the text of the current statement out of the client's buffer, which the client's next
-// packets overwrite.
-func (q *query) keepText() {
-	q.rec.Text = bytes.Clone(q.rec.Text)
+// keepViews copies the record's views of the client's buffer, which the client's next packets overwrite.
+func (q *query) keepViews() {
+	r := &q.rec
+	r.Text, r.StatementName = bytes.Clone(r.Text), bytes.Clone(r.StatementName)
+	r.Binds, r.BindNames = slices.Clone(r.Binds), slices.Clone(r.BindNames)
+	for i := range r.Binds {
+		r.Binds[i].Data = bytes.Clone(r.Binds[i].Data)
+	}
+	for i := range r.BindNames {
+		r.BindNames[i] = bytes.Clone(r.BindNames[i])
+	}
 }

@@ -130,12 +130,12 @@ func (s *session) killStatement() {
 
 // infile relays a LOCAL INFILE: the client's packets through the empty one.
 func (s *session) infile() error {
-	s.keepText()
+	s.keepViews()
 	s.consume()
 	if s.client.Size() < relayBuffer {
 		s.borrowClient(relayBuffer)
 	}
-	seq, left := s.resp.NextSeq(), 0
+	seq, left, long := s.resp.NextSeq(), 0, false
 	for {
 		b := s.client.Buffered()
 		n := 0
@@ -152,11 +152,11 @@ func (s *session) infile() error {
 			}
 			seq++
 			n += mysqlwire.HeaderLen
-			if left = h.Len; left == 0 {
-				done = true
-				s.resp.ResumeInfile(seq)
-			}
+			left = h.Len
+			done = left == 0 && !long // an empty packet after a full one ends that message, not the file
+			long = h.Len == mysqlwire.MaxPayload
 			if done {
+				s.resp.ResumeInfile(seq)
 				return s.forwardClient(n)
 			}
 		}

@@ -28,7 +28,7 @@ func (s *session) text() error {
 	}
 	sql, err := s.sqlOf(s.msg.body)
 	if err != nil {
-		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+		return s.malformedQuery()
 	}
 	s.rec.Text = sql
 	s.planText(sql, s.digest(sql), true)
@@ -40,6 +40,15 @@ func (s *session) text() error {
 		return s.prepareElsewhere()
 	}
 	return s.statement()
+}
+
+// malformedQuery serves a COM_QUERY whose query attributes cannot be decoded: the server receives one without any
+// bytes in its place, and refuses it with its own error.
+func (s *session) malformedQuery() error {
+	s.sent = time.Now()
+	err := s.exchangeAs([]byte{byte(mysqlwire.ComQuery)})
+	s.record(err)
+	return err
 }
 
 // blockText is the length in bytes from which a text is read outside the loop.
@@ -170,6 +179,12 @@ func (s *session) pass() error {
 // and its last piece is sent after the rules allowed it.
 func (s *session) longText() error {
 	sql, err := s.sqlOf(s.msg.body)
+	if err != nil { // query attributes may be longer than the buffer
+		if err := s.bufferCommand(s.srv.opts.StatementMemory); err != nil {
+			return err
+		}
+		sql, err = s.sqlOf(s.msg.body)
+	}
 	if err != nil {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
@@ -238,6 +253,7 @@ func (s *session) execution() error {
 	s.beginRecord()
 	s.followRules()
 	st := s.statements.find(s.msg.body)
+	s.msg.cursor = cursorUse(s.msg.body, st, s.maria)
 	if st == nil { // unknown to the backend too, or past the bound on kept statements
 		s.rec.StatementID = statementID(s.msg.body)
 		if s.statements.lost && s.srv.opts.Planner.HasRules() {
@@ -287,7 +303,8 @@ func (s *session) execution() error {
 		return s.refuseStatement(e)
 	}
 	err := s.pass()
-	st.cursor = s.resp.Status.Has(mysqlwire.StatusCursorExists)
+	st.cursor = s.resp.CursorOpen
+	st.cursored = st.cursored || st.cursor
 	return err
 }
 

@@ -139,7 +139,7 @@ func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) 
 				err = fmt.Errorf("%w: a result of %d columns", mysqlwire.ErrMalformedPacket, h.Columns)
 			}
 			if err == nil {
-				err = c.readRows(int(h.Columns), result, row, &rowErr)
+				err = c.readRows(h, result, row, &rowErr)
 			}
 		}
 		if err != nil || !c.Status.Has(mysqlwire.StatusMoreResults) {
@@ -152,8 +152,9 @@ func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) 
 const maxColumns = 1 << 16
 
 // readRows reads column definitions and rows up to the packet that ends them.
-func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRow) error, rowErr *error) error {
-	if err := c.skipDefinitions(columns); err != nil {
+func (c *Client) readRows(h mysqlwire.ResultHeader, result *Result, row func(mysqlwire.TextRow) error, rowErr *error) error {
+	columns := int(h.Columns)
+	if err := c.skipDefinitions(columns, h.NoDefinitions); err != nil {
 		return err
 	}
 	deprecateEOF := c.Capabilities.Has(mysqlwire.CapDeprecateEOF)
@@ -182,8 +183,11 @@ func (c *Client) readRows(columns int, result *Result, row func(mysqlwire.TextRo
 	}
 }
 
-// skipDefinitions reads past the definitions of a result's columns.
-func (c *Client) skipDefinitions(columns int) error {
+// skipDefinitions reads past the definitions of a result's columns, unless none are sent, and the EOF after them.
+func (c *Client) skipDefinitions(columns int, none bool) error {
+	if none {
+		columns = 0
+	}
 	if !c.Capabilities.Has(mysqlwire.CapDeprecateEOF) {
 		columns++ // an EOF
 	}

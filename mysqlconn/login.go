@@ -114,7 +114,7 @@ func (c *Client) Prepare(ctx context.Context, sql []byte) (ok mysqlwire.PrepareO
 			if n == 0 {
 				continue
 			}
-			if err := c.skipDefinitions(int(n)); err != nil {
+			if err := c.skipDefinitions(int(n), ok.NoDefinitions); err != nil {
 				return err
 			}
 		}

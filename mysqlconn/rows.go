@@ -93,7 +93,7 @@ func (r *Rows) readHeader() error {
 		return fmt.Errorf("%w: a result of %d columns", mysqlwire.ErrMalformedPacket, h.Columns)
 	}
 	r.Columns = int(h.Columns)
-	return r.c.skipDefinitions(r.Columns)
+	return r.c.skipDefinitions(r.Columns, h.NoDefinitions)
 }
 
 // Next returns the payload of the next row, a view that is valid until the next call, or io.EOF after the

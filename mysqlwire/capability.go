@@ -32,7 +32,7 @@ const (
 	CapExpiredPasswords    Capability = 1 << 22
 	CapSessionTrack        Capability = 1 << 23
 	CapDeprecateEOF        Capability = 1 << 24
-	CapOptionalMetadata    Capability = 1 << 25 // a first byte 00 of a result looks like OK
+	CapOptionalMetadata    Capability = 1 << 25 // a flag after the column count, and in PREPARE's response: 0 = no definitions follow
 	CapZstdCompression     Capability = 1 << 26
 	CapQueryAttributes     Capability = 1 << 27
 	CapMultiFactorAuth     Capability = 1 << 28

@@ -40,6 +40,7 @@ const (
 	ComBinlogDumpGTID   Command = 0x1E
 	ComResetConnection  Command = 0x1F
 	ComClone            Command = 0x20
+	ComSubscribeGroup   Command = 0x21 // MySQL: the connection becomes a stream of group replication
 	ComStmtBulkExecute  Command = 0xFA // MariaDB
 )
 

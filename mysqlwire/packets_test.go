@@ -174,7 +174,7 @@ var samples = []struct {
 	{codec: "eof", title: "bare", payload: "fe"},
 	{codec: "result header", title: "300 columns", payload: "fc 2c01"},
 	{codec: "result header", title: "cached definitions", caps: CapMariaCacheMetadata, payload: "02 00"},
-	{codec: "result header", title: "optional definitions", caps: CapOptionalMetadata, payload: "01 02"},
+	{codec: "result header", title: "optional definitions", caps: CapOptionalMetadata, payload: "02 01"},
 	{codec: "column definition", title: "plain", payload: "03646566 0473686f70 0174 0174 026964 026964 0c 3f00 0b000000 03 0342 00 0000"},
 	{codec: "column definition", title: "uuid", caps: CapMariaExtendedTypeInfo, payload: "03646566 00 00 00 0175 00 06 00 04 75756964 0c 2d00 90000000 fe 0000 00 0000"},
 	{codec: "column definition", title: "default NULL", payload: "03646566 0473686f70 0174 0174 026964 026964 0c 3f00 0b000000 03 0000 00 0000 fb"},

@@ -1,9 +1,6 @@
 package mysqlwire
 
-import (
-	"errors"
-	"math"
-)
+import "errors"
 
 // InspectMax is the number of payload bytes that Scan inspects of a packet that begins or ends a result; the
 // first InspectMax bytes of longer ones suffice. A relay's buffer must have at least HeaderLen + InspectMax
@@ -36,24 +33,38 @@ var (
 type respState uint8
 
 const (
-	respDone       respState = iota // complete
-	respFirst                       // OK, ERR, a local file request or a column count
-	respColumns                     // column definitions
-	respColumnsEOF                  // the EOF after them
-	respRows                        // rows up to EOF, OK or ERR
-	respFields                      // definitions up to EOF (COM_FIELD_LIST)
-	respPrepare                     // the response of COM_STMT_PREPARE
-	respParams                      // parameter definitions
-	respParamsEOF
-	respPrepColumns
-	respPrepColumnsEOF
-	respSimple // one OK, EOF or ERR
-	respText   // one packet of any kind (COM_STATISTICS)
+	respDone        respState = iota // complete
+	respFirst                        // OK, EOF, ERR, a local file request or a column count
+	respFile                         // the rest of a local file request
+	respColumns                      // column definitions, with the EOF after them
+	respKept                         // after the definitions, with CursorKept and CapDeprecateEOF
+	respRows                         // rows up to EOF, OK or ERR
+	respFields                       // definitions up to EOF (COM_FIELD_LIST)
+	respPrepare                      // the response of COM_STMT_PREPARE
+	respParams                       // parameter definitions, with the EOF after them
+	respPrepColumns                  // column definitions of a PREPARE, with the EOF after them
+	respSimple                       // one OK, EOF or ERR
+	respText                         // one packet of any kind (COM_STATISTICS)
+)
+
+// CursorUse is what an execution means by StatusCursorExists: servers set that flag in any command during which
+// a cursor was open, also one of a stored routine.
+type CursorUse uint8
+
+// The uses of cursors.
+const (
+	// CursorUnused : the flag has no meaning.
+	CursorUnused CursorUse = iota
+	// CursorRequested : the execution's flags include ExecuteReadOnlyCursor.
+	CursorRequested
+	// CursorKept : they do not, but those of an earlier execution on a MySQL server did. The server may open a
+	// cursor again, and then ends the response with an OK after the definitions.
+	CursorKept
 )
 
 // A Response tracks the packets of one command's response by their first bytes, without parsing rows: it
 // detects the end of the response and counts rows and results. Begin starts it; Scan processes the bytes as
-// they arrive.
+// they arrive. docs/reference/responses.md has the ends of all responses, as servers send them.
 //
 //	Begin ─► Scan(b) ─► EventMore ─► forward b[:n], read more ─► Scan …
 //	                 ─► EventInfile ─► relay the file ─► ResumeInfile ─► Scan …
@@ -64,13 +75,21 @@ type Response struct {
 	caps  Capability
 	state respState
 	next  uint8 // sequence number of the next packet
-	query bool  // COM_QUERY: a first byte FB requests a local file
+	multi bool  // StatusMoreResults has its meaning
+	more  bool  // the current result is that of output parameters: another one follows
+
+	// Cursor is set after Begin for COM_STMT_EXECUTE.
+	Cursor CursorUse
+
+	// CursorOpen reports that the rows are fetched by COM_STMT_FETCH.
+	CursorOpen bool
 
 	skip uint32 // payload bytes of the current packet not yet seen
 	long bool   // the current packet is MaxPayload long: the next one continues it
 
-	left    uint64 // definitions not yet seen
+	left    uint64 // with CapDeprecateEOF: definitions not yet seen
 	columns uint16 // PREPARE: column definitions after the parameters
+	bare    bool   // PREPARE: no definitions are sent
 
 	// Properties of the response. Counters add up over all results of the command.
 	Rows         uint64
@@ -96,10 +115,8 @@ type Response struct {
 func (r *Response) Begin(cmd Command, caps Capability, next uint8) {
 	*r = Response{caps: caps, next: next, state: respSimple}
 	switch cmd {
-	case ComQuery:
-		r.state, r.query = respFirst, true
-	case ComStmtExecute, ComStmtBulkExecute, ComProcessInfo:
-		r.state = respFirst
+	case ComQuery, ComStmtExecute, ComStmtBulkExecute, ComProcessInfo:
+		r.state, r.multi = respFirst, true
 	case ComStmtFetch:
 		r.state = respRows
 	case ComStmtPrepare:
@@ -110,6 +127,10 @@ func (r *Response) Begin(cmd Command, caps Capability, next uint8) {
 		r.state = respText
 	case ComStmtClose, ComStmtSendLongData, ComQuit:
 		r.state = respDone
+	default:
+		if cmd > ComClone { // unknown: any response
+			r.state, r.multi = respFirst, true
+		}
 	}
 }
 
@@ -143,8 +164,14 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 				return n, EventMore, nil
 			}
 		}
-		if r.state == respDone && !r.long {
-			return n, EventDone, nil
+		if !r.long {
+			switch r.state {
+			case respDone:
+				return n, EventDone, nil
+			case respFile:
+				r.state = respFirst
+				return n, EventInfile, nil
+			}
 		}
 		if len(b)-n < HeaderLen {
 			return n, EventMore, nil
@@ -170,19 +197,11 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 			return n, EventMore, nil
 		}
 		payload = payload[:want:want]
-		ev, err := r.packet(h, payload)
-		if err != nil {
+		if err := r.packet(h, payload); err != nil {
 			return n, EventMore, err
 		}
 		r.accept(h)
 		n += HeaderLen
-		if ev == EventInfile {
-			if r.skip > 0 { // the file's name: at most InspectMax bytes, complete
-				n += int(r.skip)
-				r.skip = 0
-			}
-			return n, ev, nil
-		}
 	}
 }
 
@@ -194,185 +213,205 @@ func (r *Response) accept(h Header) {
 }
 
 // packet advances the state by one packet, given the first bytes of its payload.
-func (r *Response) packet(h Header, p []byte) (Event, error) {
-	if r.state == respText {
+func (r *Response) packet(h Header, p []byte) error {
+	if r.state == respText && (len(p) == 0 || p[0] != MarkErr) {
 		r.state = respDone
-		return EventMore, nil
+		return nil
 	}
 	if len(p) == 0 {
-		return EventMore, ErrUnexpectedPacket
+		return ErrUnexpectedPacket
 	}
-	if p[0] == 0xFF {
-		return r.failed(h, p)
+	if p[0] == MarkErr {
+		return r.failed(p)
 	}
 	switch r.state {
 	case respFirst:
-		return r.first(h, p)
+		return r.first(p)
+	case respKept:
+		if r.isBareOK(p) {
+			r.CursorOpen = true
+			return r.endResult(p)
+		}
+		r.state = respRows
+		return r.row(h, p)
 	case respRows:
-		return EventMore, r.row(h, p)
+		return r.row(h, p)
 	case respColumns, respParams, respPrepColumns:
-		r.definition()
-		return EventMore, nil
-	case respColumnsEOF, respParamsEOF, respPrepColumnsEOF:
-		return EventMore, r.definitionsEOF(p)
+		return r.definition(h, p)
 	case respFields:
-		if p[0] == 0xFE && h.Len < MaxPayload {
-			return EventMore, r.endResult(p)
+		if p[0] == MarkEOF && h.Len < MaxPayload {
+			return r.endResult(p)
 		}
-		return EventMore, nil
+		return nil
 	case respPrepare:
-		return EventMore, r.prepared(p)
+		return r.prepared(p)
 	case respSimple:
-		if p[0] != 0x00 && p[0] != 0xFE {
-			return EventMore, ErrUnexpectedPacket
+		if p[0] != MarkOK && p[0] != MarkEOF {
+			return ErrUnexpectedPacket
 		}
-		if err := r.endResult(p); err != nil {
-			return EventMore, err
-		}
-		r.state = respDone
-		return EventMore, nil
+		return r.endResult(p)
 	}
 	panic("BUG: a response in no state")
 }
 
 // failed handles an ERR packet, which ends the response, or a progress report, which does not.
-func (r *Response) failed(h Header, p []byte) (Event, error) {
+func (r *Response) failed(p []byte) error {
 	if len(p) < 3 {
-		return EventMore, ErrUnexpectedPacket
+		return ErrUnexpectedPacket
 	}
 	errno := uint16(p[1]) | uint16(p[2])<<8
 	if errno == 0xFFFF { // MariaDB's progress report
-		return EventMore, nil
-	}
-	if h.Len >= MaxPayload {
-		return EventMore, ErrUnexpectedPacket
+		return nil
 	}
 	r.Errno, r.Last = errno, p
 	r.Results++
 	r.state = respDone
-	return EventMore, nil
+	return nil
 }
 
 // first handles the packet that determines the kind of result.
-func (r *Response) first(h Header, p []byte) (Event, error) {
-	switch {
-	case p[0] == 0x00:
-		return EventMore, r.endResult(p)
-	case p[0] == lenencNull && r.query:
-		if h.Len > InspectMax {
-			return EventMore, ErrUnexpectedPacket
-		}
-		return EventInfile, nil
+func (r *Response) first(p []byte) error {
+	switch p[0] {
+	case MarkOK, MarkEOF: // EOF: of SHUTDOWN, for example
+		return r.endResult(p)
+	case MarkLocalInfile: // of EXECUTE too, on MariaDB
+		r.state = respFile
+		return nil
 	}
 	count, n := LenencInt(p)
-	if n == 0 || count == 0 || count > math.MaxUint16 {
-		return EventMore, ErrUnexpectedPacket
+	if n == 0 || count == 0 {
+		return ErrUnexpectedPacket
 	}
-	definitions := true
-	if r.caps.Has(CapMariaCacheMetadata) {
-		if len(p) <= n {
-			return EventMore, ErrUnexpectedPacket
-		}
-		definitions = p[n] != 0
+	r.left, r.state = count, respColumns
+	if r.caps&headerFlag != 0 && len(p) > n && p[n] == 0 { // no definitions
+		r.left = 0
+		r.counted()
 	}
-	r.left = count
-	switch {
-	case definitions:
-		r.state = respColumns
-	case r.caps.Has(CapDeprecateEOF):
-		r.state = respRows
-	default:
-		r.state = respColumnsEOF
-	}
-	return EventMore, nil
+	return nil
 }
 
-// definition counts down one definition and sets the state after the last one.
-func (r *Response) definition() {
-	if r.left--; r.left > 0 {
-		return
+// definition handles a packet among definitions. Without CapDeprecateEOF an EOF ends them, not their number:
+// PREPARE counts them in 16 bits, and MariaDB's ANALYZE of a SELECT with a cursor sends those of two results.
+func (r *Response) definition(h Header, p []byte) error {
+	if r.caps.Has(CapDeprecateEOF) {
+		r.left--
+		r.counted()
+		return nil
 	}
-	noEOF := r.caps.Has(CapDeprecateEOF)
 	switch {
-	case r.state == respColumns && noEOF:
-		r.state = respRows
-	case r.state == respColumns:
-		r.state = respColumnsEOF
-	case r.state == respParams && noEOF:
-		r.preparedColumns()
-	case r.state == respParams:
-		r.state = respParamsEOF
-	case noEOF:
-		r.state = respDone
-	default:
-		r.state = respPrepColumnsEOF
+	case p[0] == MarkEOF && h.Len < maxEOF:
+		r.definitionsEOF(p)
+	case p[0] == MarkOK && r.state == respColumns: // see CursorKept
+		r.CursorOpen = true
+		return r.endResult(p)
 	}
+	return nil
+}
+
+// counted sets the state after the last definition, with CapDeprecateEOF.
+func (r *Response) counted() {
+	switch {
+	case r.left > 0 || !r.caps.Has(CapDeprecateEOF):
+	case r.state == respColumns && r.Cursor == CursorKept:
+		r.state = respKept
+	case r.state == respColumns:
+		r.state = respRows
+	case r.state == respParams:
+		r.preparedColumns()
+	default:
+		r.state = respDone
+	}
+}
+
+// isBareOK reports whether p is the OK of a result without rows, rather than a binary row, which may have the same
+// first byte.
+func (r *Response) isBareOK(p []byte) bool {
+	var ok OK
+	return p[0] == MarkOK && ok.Decode(p, r.caps) == nil && ok.AffectedRows == 0 && ok.LastInsertID == 0 && len(ok.Info) == 0
 }
 
 // definitionsEOF handles the EOF packet after definitions.
-func (r *Response) definitionsEOF(p []byte) error {
-	if p[0] != 0xFE || len(p) >= 9 {
-		return ErrUnexpectedPacket
-	}
+func (r *Response) definitionsEOF(p []byte) {
 	if len(p) >= 5 {
 		r.setStatus(p[3:])
 	}
 	switch {
-	case r.state == respParamsEOF:
+	case r.state == respParams:
 		r.preparedColumns()
-	case r.state == respPrepColumnsEOF:
+	case r.state == respPrepColumns:
 		r.state = respDone
-	case r.Status.Has(StatusCursorExists): // the rows are fetched by COM_STMT_FETCH
+	case r.opensCursor():
+		r.CursorOpen = true
 		r.Results++
 		r.state = respDone
 	default:
+		r.more = r.Status.Has(StatusPSOutParams | StatusMoreResults)
 		r.state = respRows
 	}
-	return nil
+}
+
+// opensCursor reports whether a result without rows, with the last status, is that of a cursor. Another result
+// follows those of a CALL, which opens no cursor for the client.
+func (r *Response) opensCursor() bool {
+	return r.Cursor == CursorRequested && r.Status.Has(StatusCursorExists) && !r.Status.Has(StatusMoreResults)
 }
 
 // row handles a packet among the rows that begins with FE: their end, or a row with a first value of 16 MiB
 // or more.
 func (r *Response) row(h Header, p []byte) error {
-	limit := 9
+	limit := maxEOF
 	if r.caps.Has(CapDeprecateEOF) {
 		limit = MaxPayload
 	}
-	if p[0] == 0xFE && h.Len < limit {
-		return r.endResult(p)
+	if p[0] != MarkEOF || h.Len >= limit {
+		r.Rows++
+		return nil
 	}
-	r.Rows++
+	if err := r.endResult(p); err != nil {
+		return err
+	}
+	r.CursorOpen = r.Rows == 0 && r.opensCursor()
 	return nil
 }
 
 // prepared handles the first packet of the response to a PREPARE.
 func (r *Response) prepared(p []byte) error {
-	if p[0] != 0x00 || len(p) < 12 {
+	if p[0] != MarkOK || len(p) < 12 {
 		return ErrUnexpectedPacket
 	}
 	r.StatementID = uint32(p[1]) | uint32(p[2])<<8 | uint32(p[3])<<16 | uint32(p[4])<<24
 	r.columns = uint16(p[5]) | uint16(p[6])<<8
 	r.Params = uint16(p[7]) | uint16(p[8])<<8
 	r.Warnings += uint32(p[10]) | uint32(p[11])<<8
+	r.bare = r.caps.Has(CapOptionalMetadata) && len(p) > 12 && p[12] == 0
 	r.Results++
+	r.preparedDefinitions(respParams, r.Params)
 	if r.Params == 0 {
 		r.preparedColumns()
-		return nil
 	}
-	r.left, r.state = uint64(r.Params), respParams
 	return nil
 }
 
 func (r *Response) preparedColumns() {
-	r.left, r.state = uint64(r.columns), respPrepColumns
+	r.preparedDefinitions(respPrepColumns, r.columns)
 	if r.columns == 0 {
 		r.state = respDone
 	}
 }
 
-// endResult handles the OK or EOF packet that ends one result. Its status reports whether another result follows.
+// preparedDefinitions sets the state before n definitions of a PREPARE.
+func (r *Response) preparedDefinitions(state respState, n uint16) {
+	r.left, r.state = uint64(n), state
+	if r.bare {
+		r.left = 0
+		r.counted()
+	}
+}
+
+// endResult handles the OK or EOF packet that ends one result. Its status reports whether another result follows;
+// MySQL's EOF after output parameters does not, only the one after their definitions.
 func (r *Response) endResult(p []byte) error {
-	if p[0] == 0xFE && len(p) < 7 { // EOF: warnings, status
+	if p[0] == MarkEOF && len(p) < 7 { // EOF: warnings, status
 		r.Last = nil
 		if len(p) >= 5 {
 			r.Warnings += uint32(p[1]) | uint32(p[2])<<8
@@ -383,9 +422,10 @@ func (r *Response) endResult(p []byte) error {
 	}
 	r.Results++
 	r.state = respDone
-	if r.Status.Has(StatusMoreResults) && r.SeenStatus {
+	if r.multi && (r.more || r.SeenStatus && r.Status.Has(StatusMoreResults)) {
 		r.state = respFirst
 	}
+	r.more = false
 	return nil
 }
 

@@ -11,17 +11,18 @@ type ResultHeader struct {
 	NoDefinitions bool
 }
 
+// headerFlag are the capabilities that add a flag after the column count: 0 = no definitions follow. MySQL's manual
+// has CapOptionalMetadata's before the count; its servers send it after.
+const headerFlag = CapMariaCacheMetadata | CapOptionalMetadata
+
 // Decode reads a result's header by the connection's capabilities. The caller has checked the first byte: OK,
 // ERR and the LOCAL INFILE request may be sent instead. It does not allocate.
 func (h *ResultHeader) Decode(payload []byte, caps Capability) error {
 	const what = "result header"
 	c := cursor{rest: payload}
 	*h = ResultHeader{}
-	if caps.Has(CapOptionalMetadata) {
-		h.NoDefinitions = c.u8() == 0
-	}
 	h.Columns = c.lenenc()
-	if caps.Has(CapMariaCacheMetadata) {
+	if caps&headerFlag != 0 {
 		h.NoDefinitions = c.u8() == 0
 	}
 	if c.more() {
@@ -36,11 +37,8 @@ func (h ResultHeader) AppendTo(dst []byte, caps Capability) []byte {
 	if !h.NoDefinitions {
 		follow = 1
 	}
-	if caps.Has(CapOptionalMetadata) {
-		dst = append(dst, follow)
-	}
 	dst = AppendLenencInt(dst, h.Columns)
-	if caps.Has(CapMariaCacheMetadata) {
+	if caps&headerFlag != 0 {
 		dst = append(dst, follow)
 	}
 	return dst
