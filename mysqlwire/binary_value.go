@@ -112,10 +112,17 @@ func (v BinaryValue) AppendTo(dst []byte) []byte {
 	return append(dst, v.Data...)
 }
 
+// Numeric reports whether v has the type of an integer or float, and whether Data has all bytes of one.
+func (v BinaryValue) Numeric() (numeric, whole bool) {
+	form := valueForms[v.Type]
+	numeric = form >= form1 && form <= form8
+	return numeric, numeric && len(v.Data) >= 1<<(form-form1)
+}
+
 // bits returns the value of an integer, sign-extended if it is signed, or the bits of a float. ok is false
-// for NULL and for other types.
+// for NULL, for other types, and for a value that is shorter than its type.
 func (v BinaryValue) bits() (bits uint64, ok bool) {
-	if v.Data == nil {
+	if _, whole := v.Numeric(); !whole {
 		return 0, false
 	}
 	switch valueForms[v.Type] {
@@ -136,8 +143,6 @@ func (v BinaryValue) bits() (bits uint64, ok bool) {
 		}
 	case form8:
 		bits = binary.LittleEndian.Uint64(v.Data)
-	default:
-		return 0, false
 	}
 	return bits, true
 }
@@ -179,7 +184,7 @@ func (v BinaryValue) Float64() (f float64, ok bool) {
 
 // AppendText appends v in the form of the text protocol, with two differences: floats have the fewest digits
 // that parse to the same value, and NULL is the word. It appends nothing for a long value, whose bytes are
-// elsewhere. The error is always nil; it makes v an encoding.TextAppender. It does not allocate when dst has
+// elsewhere, and 0 for a number that is shorter than its type. The error is always nil; it makes v an encoding.TextAppender. It does not allocate when dst has
 // room.
 func (v BinaryValue) AppendText(dst []byte) ([]byte, error) {
 	if v.IsNull() {

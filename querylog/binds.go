@@ -109,7 +109,12 @@ func appendTypeName(dst []byte, t mysqlwire.ColumnType) []byte {
 	return strconv.AppendUint(dst, uint64(t), 16)
 }
 
+// appendBindValue appends a value. One that is too short for its type, which no server or client sends, is written
+// like a string.
 func (l *Line) appendBindValue(b []byte, v *mysqlwire.BinaryValue) []byte {
+	if numeric, whole := v.Numeric(); numeric && !whole {
+		return l.appendBindText(b, v)
+	}
 	switch v.Type {
 	case mysqlwire.TypeTiny, mysqlwire.TypeShort, mysqlwire.TypeYear, mysqlwire.TypeLong,
 		mysqlwire.TypeInt24, mysqlwire.TypeLongLong:
@@ -131,6 +136,10 @@ func (l *Line) appendBindValue(b []byte, v *mysqlwire.BinaryValue) []byte {
 		b, _ = v.AppendText(b) // digits and separators only
 		return append(b, '"')
 	}
+	return l.appendBindText(b, v)
+}
+
+func (l *Line) appendBindText(b []byte, v *mysqlwire.BinaryValue) []byte {
 	data := v.Data
 	if l.MaxBind > 0 {
 		data = cutText(data, l.MaxBind)

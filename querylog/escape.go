@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -47,8 +49,15 @@ func plainLen(b []byte) int {
 
 func plain(c byte) bool { return c >= ' ' && c < 0x7F && c != '"' && c != '\\' }
 
+// unsafeRune reports whether r, which is no ASCII character, may change how a line is displayed: it is a control
+// character (C1), a format character, of which those that set the direction of text are a part, or a separator of
+// lines or paragraphs.
+func unsafeRune(r rune) bool {
+	return r < 0xA0 || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
+}
+
 // appendJSONString appends b, which must be valid UTF-8, as a JSON string. Control
-// characters, C1 ones included, are escaped, so that a line shown on a terminal stays text.
+// characters and those of unsafeRune are escaped, so that a line shown on a terminal stays text.
 func appendJSONString(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	n := plainLen(b)
@@ -69,9 +78,13 @@ func appendJSONEscaped(dst, b []byte) []byte {
 		}
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRune(b[i:])
-			if r < 0xA0 {
+			if unsafeRune(r) {
 				dst = append(dst, b[start:i]...)
-				dst = append(dst, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+				if hi, lo := utf16.EncodeRune(r); r > 0xFFFF {
+					dst = appendJSONUnit(appendJSONUnit(dst, hi), lo)
+				} else {
+					dst = appendJSONUnit(dst, r)
+				}
 				start = i + size
 			}
 			i += size
@@ -88,7 +101,7 @@ func appendJSONEscaped(dst, b []byte) []byte {
 		case '\t':
 			dst = append(dst, '\\', 't')
 		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+			dst = appendJSONUnit(dst, rune(c))
 		}
 		i++
 		start = i
@@ -96,9 +109,14 @@ func appendJSONEscaped(dst, b []byte) []byte {
 	return append(dst, b[start:]...)
 }
 
+// appendJSONUnit appends the escape of one UTF-16 code unit.
+func appendJSONUnit(dst []byte, u rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[u>>12&15], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
+}
+
 // AppendEscaped appends b as the value of a text field: tab, line feed, carriage return and backslash become
-// \t, \n, \r and \\; other control characters and bytes that are not UTF-8 become \xHH. The result is UTF-8
-// without control characters, and AppendUnescaped reverses it. It does not allocate if dst has room.
+// \t, \n, \r and \\; other control characters, those of unsafeRune and bytes that are not UTF-8 become \xHH. The
+// result is UTF-8 without control characters, and AppendUnescaped reverses it. It does not allocate if dst has room.
 func AppendEscaped(dst, b []byte) []byte {
 	n := plainLen(b)
 	dst = append(dst, b[:n]...)
@@ -117,7 +135,7 @@ func AppendEscaped(dst, b []byte) []byte {
 		if c >= utf8.RuneSelf {
 			var r rune
 			r, size = utf8.DecodeRune(b[i:])
-			if r >= 0xA0 && (r != utf8.RuneError || size > 1) {
+			if !unsafeRune(r) && (r != utf8.RuneError || size > 1) {
 				i += size
 				continue
 			}
