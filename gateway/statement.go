@@ -294,6 +294,8 @@ func (s *session) execution() error {
 		return err
 	case s.msg.cmd == mysqlwire.ComStmtExecute && s.msg.whole:
 		s.bind(st)
+	case s.msg.cmd == mysqlwire.ComStmtExecute:
+		s.keepTypes(st)
 	default:
 		st.unread = true
 	}
@@ -325,6 +327,15 @@ func (s *session) bind(st *preparedStatement) {
 	st.params.Values, st.params.Names = nil, nil
 	if cap(s.values) > maxKeptValues {
 		s.values, s.names = nil, nil
+	}
+}
+
+// keepTypes keeps the parameter types of an execution that is longer than the statement memory, for later ones that do
+// not repeat them. They are at its start.
+func (s *session) keepTypes(st *preparedStatement) {
+	var e mysqlwire.StmtExecute
+	if e.Decode(s.msg.body) != nil || st.params.DecodeTypes(&e, s.caps) != nil {
+		st.unread = true
 	}
 }
 

@@ -63,35 +63,14 @@ func (p *StmtParams) isLong(i int) bool {
 // once p has had as many parameters.
 func (p *StmtParams) Decode(e *StmtExecute, caps Capability) error {
 	defer p.ClearLong()
-	p.Values, p.Names = p.Values[:0], p.Names[:0]
-	named := caps.Has(CapQueryAttributes)
-	if p.count == 0 && !(named && e.Flags.Has(ExecuteParamCount)) {
-		return nil
-	}
 	const what = "stmt execute"
 	c := cursor{rest: e.Params}
-	n := p.count
-	if named {
-		v := c.lenenc()
-		if v < uint64(p.count) || v > maxParams {
-			return malformed(what, "wrong number of parameters")
-		}
-		n = int(v)
+	n, nulls, err := p.head(&c, e.Flags, caps)
+	if err != nil {
+		return err
 	}
 	if n == 0 {
 		return c.done(what)
-	}
-	nulls := c.bytes((n + 7) / 8)
-	if sent := c.u8(); sent != 0 {
-		if err := p.decodeTypes(&c, n, named); err != nil {
-			return err
-		}
-	}
-	if c.short {
-		return shortIn(what)
-	}
-	if len(p.types) != n {
-		return malformed(what, "types of the parameters were never sent")
 	}
 	p.Values = slices.Grow(p.Values, n)
 	for i, t := range p.types {
@@ -107,6 +86,54 @@ func (p *StmtParams) Decode(e *StmtExecute, caps Capability) error {
 		return malformed(what, "bytes after the last parameter")
 	}
 	return nil
+}
+
+// DecodeTypes keeps the types of an execution whose values are not needed: e.Params is the start of the parameters. It
+// forgets the types, and returns an error, if e.Params does not have all of them.
+func (p *StmtParams) DecodeTypes(e *StmtExecute, caps Capability) error {
+	defer p.ClearLong()
+	c := cursor{rest: e.Params}
+	_, _, err := p.head(&c, e.Flags, caps)
+	if err != nil {
+		p.types = p.types[:0]
+	}
+	p.Names = p.Names[:0]
+	return err
+}
+
+// head reads the parameters up to the first value: it returns their number and the NULL bitmap.
+func (p *StmtParams) head(c *cursor, flags ExecuteFlags, caps Capability) (n int, nulls []byte, err error) {
+	p.Values, p.Names = p.Values[:0], p.Names[:0]
+	named := caps.Has(CapQueryAttributes)
+	if p.count == 0 && !(named && flags.Has(ExecuteParamCount)) {
+		c.rest = nil
+		return 0, nil, nil
+	}
+	const what = "stmt execute"
+	n = p.count
+	if named {
+		v := c.lenenc()
+		if v < uint64(p.count) || v > maxParams {
+			return 0, nil, malformed(what, "wrong number of parameters")
+		}
+		n = int(v)
+	}
+	if n == 0 {
+		return 0, nil, nil
+	}
+	nulls = c.bytes((n + 7) / 8)
+	if sent := c.u8(); sent != 0 {
+		if err := p.decodeTypes(c, n, named); err != nil {
+			return 0, nil, err
+		}
+	}
+	if c.short {
+		return 0, nil, shortIn(what)
+	}
+	if len(p.types) != n {
+		return 0, nil, malformed(what, "types of the parameters were never sent")
+	}
+	return n, nulls, nil
 }
 
 // maxParams is the maximum number of parameters of a statement: PREPARE counts them in 16 bits. The same
