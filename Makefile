@@ -135,6 +135,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
 	go test -count=1 -timeout 15m -run '^Test(Advice.*|WalkAgainstHeap)$$' ./sizegen/internal/gen ./sizegen/subjects/sqlast -all
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestFailover$$' ./alter -all-failovers
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(Open|ServersMode)$$' ./mysqlconn/session ./alter
 	go test -tags e2e -count=1 -timeout 15m -run '^TestOpenAPIResponses$$' ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
 	go test -count=1 -timeout 15m -run '^TestRandomPromQL$$' ./storegateway -random-exprs 20000

@@ -3,6 +3,7 @@ package alter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -195,6 +196,31 @@ func TestRefusesCopy(t *testing.T) {
 		}
 		if n := d.value(d.connect(), "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+d.schema+"' AND TABLE_NAME LIKE '%tare_new%'"); n != "0" {
 			t.Errorf("%s shadows are left", n)
+		}
+	})
+}
+
+// TestServersMode alters by a copy, and reverts, on a server whose sql_mode prints definitions in another dialect.
+func TestServersMode(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		modes := []string{"ANSI"}
+		if d.product == "MariaDB" {
+			modes = append(modes, "ORACLE", "MSSQL", "MYSQL40")
+		}
+		before := d.value(d.connect(), "SELECT @@GLOBAL.sql_mode")
+		t.Cleanup(func() { d.exec("SET GLOBAL sql_mode = '" + before + "'") })
+		for i, mode := range modes {
+			table := fmt.Sprintf("t%d", i)
+			d.fillForms(table, 20)
+			d.exec("SET GLOBAL sql_mode = '" + mode + "'")
+			o := d.options(table, "MODIFY small BIGINT")
+			o.AlwaysCopy, o.LossyRevert = true, true
+			if _, err := Run(t.Context(), o); err != nil {
+				t.Errorf("%s: %v", mode, err)
+			} else if _, err := Revert(t.Context(), o); err != nil {
+				t.Errorf("%s: revert: %v", mode, err)
+			}
+			d.exec("SET GLOBAL sql_mode = '" + before + "'")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -50,14 +51,31 @@ func ParseTable(text string) (schema, name string, err error) {
 // ReadTable describes a table over a connection of Connect.
 func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*Table, error) {
 	t := &Table{Schema: schema, Name: name}
+	if err := t.read(ctx, c); err != nil {
+		return nil, fmt.Errorf("describe table %s: %w", t.FullName(), err)
+	}
+	return t, nil
+}
+
+// read reads the description in the form in which it is parsed, whatever the session's sql_mode is: some modes quote names
+// otherwise, leave options out, or have other names of types.
+func (t *Table) read(ctx context.Context, c *mysqlconn.Client) error {
+	mode, err := QueryValue(ctx, c, "SELECT @@SESSION.sql_mode")
+	if err != nil {
+		return err
+	}
+	err = session.Set(ctx, c, session.Usual(c, "sql_mode")...)
 	for _, step := range []func(context.Context, *mysqlconn.Client) error{
 		t.readTable, t.readColumns, t.readCreate, t.readKey, t.readTriggers,
 	} {
-		if err := step(ctx, c); err != nil {
-			return nil, fmt.Errorf("describe table %s: %w", t.FullName(), err)
+		if err == nil {
+			err = step(ctx, c)
 		}
 	}
-	return t, nil
+	if restored := session.Set(ctx, c, session.Value{Name: "sql_mode", SQL: Quote(mode)}); err == nil {
+		err = restored
+	}
+	return err
 }
 
 // SchemaCondition returns the condition for the rows of an information_schema view about the table.
