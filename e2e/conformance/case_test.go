@@ -96,9 +96,8 @@ const (
 )
 
 const (
-	limitDirect  = 90 * time.Second
-	limitThrough = 180 * time.Second // a slow machine is no hang
-	moreDirect   = 4                 // direct legs of a case that differs, to find nondeterminism
+	timeLimit  = 90 * time.Second // of a direct leg; through the gateway, at most, and 30 s longer than 10 times the direct one
+	moreDirect = 4                // direct legs of a case that differs, to find nondeterminism
 )
 
 // judge runs a case's legs.
@@ -107,7 +106,7 @@ func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, er
 	started := time.Now()
 	defer func() { v.Seconds = float64(time.Since(started).Milliseconds()) / 1000 }()
 	exclude := func(format string, a ...any) { v.Verdict, v.Reason = excluded, fmt.Sprintf(format, a...) }
-	direct, err := r.leg(ctx, c, false)
+	direct, err := r.leg(ctx, c, "", timeLimit)
 	switch {
 	case errors.Is(err, errServerOptions) && len(c.test.opts) > 0:
 		exclude("the server does not start with the test's options")
@@ -124,24 +123,24 @@ func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, er
 		exclude("reaches the limit of %s directly", direct.limit)
 		return v, nil
 	}
-	through, err := r.leg(ctx, c, true)
+	through, err := r.leg(ctx, c, c.profile, min(timeLimit, 30*time.Second+10*direct.took))
 	if err != nil {
 		return v, err
 	}
 	kept := strings.ReplaceAll(c.String(), "/", "-")
 	ok := false
-	if v.Accepted, ok = same(direct, through); ok {
+	if v.Accepted, ok = same(c.test, direct, through); ok {
 		if direct.code != 0 {
 			err = save(filepath.Join(keep, "early", kept), direct, through)
 		}
 		return v, err
 	}
 	for range moreDirect {
-		again, err := r.leg(ctx, c, false)
+		again, err := r.leg(ctx, c, "", timeLimit)
 		if err != nil {
 			return v, err
 		}
-		if v.Accepted, ok = same(again, through); ok {
+		if v.Accepted, ok = same(c.test, again, through); ok {
 			return v, nil
 		}
 		if !again.equal(direct) {
@@ -153,19 +152,18 @@ func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, er
 	return v, save(filepath.Join(keep, "different", kept), direct, through)
 }
 
-// leg runs a case once, on a server in the state of a fresh one.
-func (r *rig) leg(ctx context.Context, c *testCase, through bool) (*leg, error) {
+// leg runs a case once, on a server in the state of a fresh one: directly, or through the gateway of a profile.
+func (r *rig) leg(ctx context.Context, c *testCase, profile string, limit time.Duration) (*leg, error) {
 	if err := r.ready(ctx, c.test.opts); err != nil {
 		return nil, err
 	}
-	port, limit := r.server.Port(), limitDirect
-	var g *gateway
-	if through {
-		var err error
-		if g, err = r.through(ctx, c.profile); err != nil {
+	port := r.server.Port()
+	if profile != "" {
+		g, err := r.through(ctx, profile)
+		if err != nil {
 			return nil, err
 		}
-		port, limit = g.port, limitThrough
+		port = g.port
 	}
 	l, err := r.run(ctx, c, port, limit)
 	if err != nil {

@@ -162,8 +162,6 @@ protocol=tcp
 port=%d
 loose-character-sets-dir=%s
 %s
-[mysqldump]
-result-file=
 [mysqltest]
 loose-disable-ssl-verify-server-cert
 [mysqlbinlog]
@@ -176,7 +174,7 @@ func (r *rig) programArgs(c *testCase, port int) []string {
 	args := []string{
 		"--defaults-file=" + r.clientFile(), "--silent", "--tmpdir=" + filepath.Join(r.vardir, "tmp"),
 		"--logdir=" + filepath.Join(r.vardir, "log"), "--database=test", "--user=root", "--password=",
-		"--host=127.0.0.1", "--protocol=tcp", "--max-connect-retries=20", "--port=" + strconv.Itoa(port), "--tail-lines=0",
+		"--host=127.0.0.1", "--protocol=tcp", "--max-connect-retries=20", "--port=" + strconv.Itoa(port), "--tail-lines=10000",
 		"--timer-file=" + filepath.Join(r.vardir, "log", "timer"),
 	}
 	if c.protocol != "plain" {
@@ -215,25 +213,12 @@ func (r *rig) environment(c *testCase, port int) []string {
 		"MYISAMCHK": tool("myisamchk"), "MYISAMPACK": tool("myisampack"), "MARIA_CHK": tool("aria_chk"), "MARIA_PACK": tool("aria_pack"),
 		"MYSQL_MY_PRINT_DEFAULTS": tool("my_print_defaults"), "IBD2SDI": tool("ibd2sdi"),
 	}
-	for _, so := range s.plugins() {
-		name := strings.ToUpper(strings.TrimSuffix(so, ".so"))
-		env[name+"_SO"], env[name] = so, so
+	for name, so := range s.plugins {
+		env[name] = so
 	}
 	var list []string
 	for name, value := range env {
 		list = append(list, name+"="+value)
 	}
 	return list
-}
-
-// plugins returns the file names of the server's plugins.
-func (s *suiteDir) plugins() (names []string) {
-	files, err := filepath.Glob(filepath.Join(s.root, "usr/lib/mysql/plugin/*.so"))
-	if err != nil {
-		panic("BUG: " + err.Error()) // the pattern is a constant
-	}
-	for _, f := range files {
-		names = append(names, filepath.Base(f))
-	}
-	return names
 }

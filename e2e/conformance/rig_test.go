@@ -304,7 +304,7 @@ func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
 	}
 	args := append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", "mysql://" + r.server.Addr, "--diag-format", "json",
-		"--data-dir", filepath.Join(dir, "data"), "--drain-timeout", "1s",
+		"--data-dir", filepath.Join(dir, "data"), "--drain-timeout", "1s", "--handshake-timeout", "2m",
 	}, profiles[profile](r, dir)...)
 	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	if err != nil {

@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,7 +22,8 @@ type suiteDir struct {
 	share string // of character sets and messages
 	mysql bool   // MySQL rather than MariaDB
 
-	reasons map[string]string // why a file's tests are left out, by path
+	plugins map[string]string // file names of the server's plugins, by the variables of the suite's runner
+	files   map[string]facts  // by path
 }
 
 // openSuite returns the suite in .tools/NAME-suite.
@@ -30,7 +32,7 @@ func openSuite(tools, name string) (*suiteDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suiteDir{name: name, root: root, mysql: name == "mysql", reasons: map[string]string{}}
+	s := &suiteDir{name: name, root: root, mysql: name == "mysql", plugins: map[string]string{}, files: map[string]facts{}}
 	for _, dir := range []string{"usr/share/mysql/mysql-test", "usr/share/mariadb/mariadb-test", "usr/lib/mysql-test"} {
 		if _, err := os.Stat(filepath.Join(root, dir, "include")); err == nil {
 			s.tests = filepath.Join(root, dir)
@@ -44,7 +46,19 @@ func openSuite(tools, name string) (*suiteDir, error) {
 	if s.tests == "" || s.share == "" {
 		return nil, fmt.Errorf("find the test suite of %s in %s: unpack it with .ci/unpack", name, root)
 	}
-	return s, nil
+	plugins, err := filepath.Glob(filepath.Join(root, "usr/lib/mysql/plugin/*.so"))
+	for _, so := range plugins {
+		name := filepath.Base(so)
+		variable := strings.ToUpper(strings.TrimSuffix(name, ".so"))
+		s.plugins[variable+"_SO"], s.plugins[strings.TrimPrefix(variable, "HA_")+"_SO"] = name, name
+	}
+	return s, err
+}
+
+// facts are what a file and those that it sources require.
+type facts struct {
+	left string   // the reason why its tests are left out, or ""
+	opts []string // options of the server
 }
 
 // program returns the path of the first program that the suite has.
@@ -88,7 +102,7 @@ func (s *suiteDir) find(suites []string, wanted *regexp.Regexp) ([]*suiteTest, e
 			}
 			t, err := s.test(suite, dir, path)
 			if err == nil && wanted.MatchString(t.suite+"."+t.name) {
-				t.left = s.exclude(t)
+				s.require(t)
 				tests = append(tests, t)
 			}
 			return err
@@ -100,7 +114,7 @@ func (s *suiteDir) find(suites []string, wanted *regexp.Regexp) ([]*suiteTest, e
 	return tests, nil
 }
 
-// test returns one test with its options.
+// test returns one test, without what it requires.
 func (s *suiteDir) test(suite, suiteRoot, path string) (*suiteTest, error) {
 	dir := filepath.Dir(path)
 	if filepath.Base(dir) == "t" {
@@ -114,16 +128,38 @@ func (s *suiteDir) test(suite, suiteRoot, path string) (*suiteTest, error) {
 		}
 		t.suite = rel
 	}
-	base := strings.TrimSuffix(path, ".test")
-	for _, file := range []string{filepath.Join(dir, "suite.opt"), filepath.Join(filepath.Dir(path), "suite.opt"), base + ".opt", base + "-master.opt"} {
-		text, err := os.ReadFile(file)
-		if err == nil {
-			t.opts = append(t.opts, strings.Fields(string(text))...)
-		}
-	}
-	t.opts = slices.DeleteFunc(t.opts, func(o string) bool { return o == "--force-restart" })
 	return t, nil
 }
+
+// require sets a test's options, and the rule that leaves it out.
+func (s *suiteDir) require(t *suiteTest) {
+	base, files := strings.TrimSuffix(t.path, ".test"), filepath.Dir(t.path)
+	required := s.scan(t.path, t.dir)
+	t.opts = slices.Clone(required.opts)
+	for _, file := range []string{filepath.Join(t.dir, "suite.opt"), filepath.Join(files, "suite.opt"), base + ".opt", base + "-master.opt"} {
+		t.opts = append(t.opts, s.options(file)...)
+	}
+	if t.left = s.exclude(t, base, files); t.left == "" {
+		t.left = required.left
+	}
+}
+
+// options returns the options of the server in a file, with the names of plugins.
+func (s *suiteDir) options(file string) []string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	expanded := pluginVariable.ReplaceAllStringFunc(string(text), func(v string) string {
+		if so := s.plugins[v[1:]]; so != "" {
+			return so
+		}
+		return v
+	})
+	return slices.DeleteFunc(strings.Fields(expanded), func(o string) bool { return o == "--force-restart" })
+}
+
+var pluginVariable = regexp.MustCompile(`\$\w+_SO\b`)
 
 // exclusions leave out tests by words in their text, or in that of the files that they source.
 var exclusions = []struct {
@@ -141,9 +177,8 @@ var exclusions = []struct {
 	{"needs a Windows, Valgrind or embedded build", []string{"include/windows.inc", "include/have_valgrind.inc", "include/is_embedded.inc"}},
 }
 
-// exclude returns the reason why a test is left out, or "".
-func (s *suiteDir) exclude(t *suiteTest) string {
-	base, files := strings.TrimSuffix(t.path, ".test"), filepath.Dir(t.path)
+// exclude returns the reason why a test's files leave it out, or "".
+func (s *suiteDir) exclude(t *suiteTest, base, files string) string {
 	if disabled, err := os.ReadFile(filepath.Join(files, "disabled.def")); err == nil &&
 		regexp.MustCompile(`(?m)^\s*(\w+\.)?`+regexp.QuoteMeta(t.name)+`\s*:`).Match(disabled) {
 		return "disabled by the suite"
@@ -165,7 +200,7 @@ func (s *suiteDir) exclude(t *suiteTest) string {
 			return "has options other than the server's, or of its files and ports"
 		}
 	}
-	return s.scan(t.path, t.dir)
+	return ""
 }
 
 // notServers are options in a test's files that are the test runner's, or that would hide the server from this one.
@@ -174,21 +209,23 @@ var notServers = regexp.MustCompile(`^--(timezone|testcase-timeout|default-tz|re
 
 var sources = regexp.MustCompile(`(?i)^\s*(?:--\s*)?source\s+([^;\s$]+)`)
 
-// scan returns the first of the exclusions that a test's file matches, or one that it sources.
-func (s *suiteDir) scan(path, suite string) string {
-	if reason, ok := s.reasons[path]; ok {
-		return reason
+// scan returns what a file requires, with the files that it sources.
+func (s *suiteDir) scan(path, suite string) facts {
+	if f, ok := s.files[path]; ok {
+		return f
 	}
-	s.reasons[path] = "" // of a file that sources itself
+	s.files[path] = facts{} // of a file that sources itself
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return ""
+		return facts{}
 	}
-	text := string(data)
+	text, f := string(data), facts{}
+	if filepath.Ext(path) == ".inc" {
+		f.opts = s.options(strings.TrimSuffix(path, ".inc") + ".opt")
+	}
 	for _, x := range exclusions {
-		if slices.ContainsFunc(x.words, func(w string) bool { return strings.Contains(text, w) }) {
-			s.reasons[path] = x.reason
-			return x.reason
+		if f.left == "" && slices.ContainsFunc(x.words, func(w string) bool { return strings.Contains(text, w) }) {
+			f.left = x.reason
 		}
 	}
 	for line := range strings.Lines(text) {
@@ -201,12 +238,16 @@ func (s *suiteDir) scan(path, suite string) string {
 			if _, err := os.Stat(file); err != nil {
 				continue
 			}
-			if reason := s.scan(file, suite); reason != "" {
-				s.reasons[path] = reason
-				return reason
+			sourced := s.scan(file, suite)
+			f.left = cmp.Or(f.left, sourced.left)
+			for _, o := range sourced.opts {
+				if !slices.Contains(f.opts, o) {
+					f.opts = append(f.opts, o)
+				}
 			}
 			break
 		}
 	}
-	return ""
+	s.files[path] = f
+	return f
 }
