@@ -28,6 +28,16 @@ var acceptances = []acceptance{
 		tests:  regexp.MustCompile(`^main\.change_user$`),
 		ends:   regexp.MustCompile(`At line \d+: The value of com_select changed during change_user`),
 	},
+	{
+		reason:  "counters of the server: the gateway reads the session's SQL mode after a login",
+		tests:   regexp.MustCompile(`^main\.(grant_cache|grant_cache_no_prot|query_cache|query_cache_notembedded)$`),
+		pattern: regexp.MustCompile(`^Qcache_not_cached\t\d+\n`),
+	},
+	{
+		reason: "documented: an account that the server blocked after wrong passwords stays refused for 10 s",
+		tests:  regexp.MustCompile(`^main\.max_password_errors$`),
+		ends:   regexp.MustCompile(`good_pass' failed: ER_USER_IS_BLOCKED \(4150\)`),
+	},
 }
 
 // same reports whether a leg through the gateway has the result of a direct one, but for acceptances, and their reasons.

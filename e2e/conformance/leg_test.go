@@ -52,7 +52,7 @@ func (l *leg) reason() string {
 
 // run runs a case through an address of its server, or of a gateway.
 func (r *rig) run(ctx context.Context, c *testCase, port int, limit time.Duration) (*leg, error) {
-	record, log := filepath.Join(r.vardir, "run", "recorded"), filepath.Join(r.vardir, "log", c.test.name+".log")
+	record, log := filepath.Join(r.vardir, "run", "recorded.result"), filepath.Join(r.vardir, "log", c.test.name+".log")
 	for _, path := range []string{record, log} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -144,15 +144,9 @@ func (r *rig) clientFile() string { return filepath.Join(r.vardir, "my.cnf") }
 
 // clientConfig returns the configuration of the programs that tests start, which is that of the suite's runner.
 func (r *rig) clientConfig(c *testCase, port int) string {
-	tls := "loose-skip-ssl\n"
+	tls := map[bool]string{false: "loose-skip-ssl", true: "ssl\nloose-disable-ssl-verify-server-cert"}
 	if r.suite.mysql {
-		tls = "loose-ssl-mode=DISABLED\n"
-	}
-	if c.profile == "tls" {
-		tls = "ssl\nloose-disable-ssl-verify-server-cert\n"
-		if r.suite.mysql {
-			tls = "loose-ssl-mode=REQUIRED\n"
-		}
+		tls = map[bool]string{false: "loose-ssl-mode=DISABLED", true: "loose-ssl-mode=REQUIRED"}
 	}
 	return fmt.Sprintf(`[client]
 user=root
@@ -162,11 +156,9 @@ protocol=tcp
 port=%d
 loose-character-sets-dir=%s
 %s
-[mysqltest]
-loose-disable-ssl-verify-server-cert
 [mysqlbinlog]
 disable-force-if-open
-`, port, filepath.Join(r.suite.share, "charsets"), tls)
+`, port, filepath.Join(r.suite.share, "charsets"), tls[c.profile == "tls"])
 }
 
 // programArgs returns the arguments of each start of the test program.

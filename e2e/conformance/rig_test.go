@@ -164,13 +164,18 @@ func (r *rig) ready(ctx context.Context, opts []string) error {
 var errServerOptions = errors.New("start a server with the test's options")
 
 // accounts returns statements that replace the accounts by that of the suites.
-func (s *suiteDir) accounts() []string {
-	return []string{
-		"CREATE USER root@localhost IDENTIFIED BY ''", "GRANT ALL PRIVILEGES ON *.* TO root@localhost WITH GRANT OPTION",
-		"GRANT PROXY ON ''@'' TO root@localhost WITH GRANT OPTION",
-		"DROP USER " + testmysql.AppUser + "@'%'", "DROP USER " + testmysql.RootUser + "@'%'",
-		"DROP DATABASE IF EXISTS test", "CREATE DATABASE test", "CREATE DATABASE IF NOT EXISTS mtr",
+func (s *suiteDir) accounts() (statements []string) {
+	grant := func(account string) {
+		statements = append(statements, "CREATE USER "+account+" IDENTIFIED BY ''", "GRANT ALL PRIVILEGES ON *.* TO "+account+" WITH GRANT OPTION")
 	}
+	grant("root@localhost")
+	if s.mysql { // which does not resolve the address on every machine, and whose first account alone grants proxies
+		grant("root@127.0.0.1")
+	} else {
+		statements = append(statements, "GRANT PROXY ON ''@'' TO root@localhost WITH GRANT OPTION")
+	}
+	return append(statements, "DROP USER "+testmysql.AppUser+"@'%'", "DROP USER "+testmysql.RootUser+"@'%'",
+		"DROP DATABASE IF EXISTS test", "CREATE DATABASE test", "CREATE DATABASE IF NOT EXISTS mtr")
 }
 
 // install creates the suite's own procedures, which tests call and which check the state.
