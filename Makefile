@@ -164,7 +164,7 @@ settings: ## every value of every variable that servers have, under tare copy, d
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -v -timeout 72h ./e2e/settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)
 
 conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
-	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance $(CONFORMANCE)
+	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance -conformance.corpus $(CONFORMANCE)
 
 suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
 	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done

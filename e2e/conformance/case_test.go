@@ -95,10 +95,8 @@ const (
 	excluded  = "excluded"
 )
 
-const (
-	timeLimit  = 90 * time.Second // of a direct leg; through the gateway, at most, and 30 s longer than 10 times the direct one
-	moreDirect = 4                // direct legs of a case that differs, to find nondeterminism
-)
+// moreDirect are the direct legs that follow a difference, to find nondeterminism.
+const moreDirect = 4
 
 // judge runs a case's legs.
 func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, error) {
@@ -106,7 +104,7 @@ func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, er
 	started := time.Now()
 	defer func() { v.Seconds = float64(time.Since(started).Milliseconds()) / 1000 }()
 	exclude := func(format string, a ...any) { v.Verdict, v.Reason = excluded, fmt.Sprintf(format, a...) }
-	direct, err := r.leg(ctx, c, "", timeLimit)
+	direct, err := r.leg(ctx, c, "", *flagLimit)
 	switch {
 	case errors.Is(err, errServerOptions) && len(c.test.opts) > 0:
 		exclude("the server does not start with the test's options")
@@ -123,7 +121,7 @@ func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, er
 		exclude("reaches the limit of %s directly", direct.limit)
 		return v, nil
 	}
-	through, err := r.leg(ctx, c, c.profile, min(timeLimit, 30*time.Second+10*direct.took))
+	through, err := r.leg(ctx, c, c.profile, *flagLimit+3*direct.took)
 	if err != nil {
 		return v, err
 	}
@@ -136,7 +134,7 @@ func (r *rig) judge(ctx context.Context, c *testCase, keep string) (*verdict, er
 		return v, err
 	}
 	for range moreDirect {
-		again, err := r.leg(ctx, c, "", timeLimit)
+		again, err := r.leg(ctx, c, "", *flagLimit)
 		if err != nil {
 			return v, err
 		}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,6 +34,7 @@ var (
 	flagSample    = flag.Int("conformance.sample", 0, "cases of each server, chosen by the seed; 0: all")
 	flagShard     = flag.String("conformance.shard", "0/1", "the part I/N of the cases")
 	flagWorkers   = flag.Int("conformance.workers", 2, "concurrent cases")
+	flagLimit     = flag.Duration("conformance.limit", 90*time.Second, "time of a direct leg; through the gateway, three times what that took are added")
 	flagDir       = flag.String("conformance.dir", "", "directory of the journal, of the results that differ, and of the table; a temporary one when empty")
 	flagTare      = flag.String("conformance.tare", "", "another tare binary")
 )
@@ -144,7 +146,10 @@ func (s *suiteDir) work(ctx context.Context, dir string, todo <-chan *testCase, 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.close() }()
+	defer func() {
+		_ = r.close()
+		r.socket.Close()
+	}()
 	for c := range todo {
 		v, err := r.judge(ctx, c, keep)
 		if err != nil {
@@ -155,7 +160,7 @@ func (s *suiteDir) work(ctx context.Context, dir string, todo <-chan *testCase, 
 		}
 		report(v)
 	}
-	return r.close()
+	return errors.Join(r.close(), addCorpus(filepath.Join(keep, s.name+"-statements.jsonl"), r.texts))
 }
 
 // A journal is the file of all verdicts.

@@ -73,6 +73,7 @@ func (r *rig) run(ctx context.Context, c *testCase, port int, limit time.Duratio
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second // of programs that the test left behind
+	r.target.Store(int64(port))
 	started := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the test program: %w", err)
@@ -154,11 +155,12 @@ password=
 host=localhost
 protocol=tcp
 port=%d
+socket=%s
 loose-character-sets-dir=%s
 %s
 [mysqlbinlog]
 disable-force-if-open
-`, port, filepath.Join(r.suite.share, "charsets"), tls[c.profile == "tls"])
+`, port, r.socket.Addr(), filepath.Join(r.suite.share, "charsets"), tls[c.profile == "tls"])
 }
 
 // programArgs returns the arguments of each start of the test program.
@@ -166,7 +168,7 @@ func (r *rig) programArgs(c *testCase, port int) []string {
 	args := []string{
 		"--defaults-file=" + r.clientFile(), "--silent", "--tmpdir=" + filepath.Join(r.vardir, "tmp"),
 		"--logdir=" + filepath.Join(r.vardir, "log"), "--database=test", "--user=root", "--password=",
-		"--host=127.0.0.1", "--protocol=tcp", "--max-connect-retries=20", "--port=" + strconv.Itoa(port), "--tail-lines=10000",
+		"--host=127.0.0.1", "--protocol=tcp", "--max-connect-retries=20", "--socket=" + r.socket.Addr().String(), "--port=" + strconv.Itoa(port), "--tail-lines=10000",
 		"--timer-file=" + filepath.Join(r.vardir, "log", "timer"),
 	}
 	if c.protocol != "plain" {
@@ -192,7 +194,7 @@ func (r *rig) environment(c *testCase, port int) []string {
 		"MYSQL_BINDIR": s.root, "MYSQL_BASEDIR": s.root, "MYSQL_SHAREDIR": s.share, "MYSQL_LIBDIR": s.root + "/usr/lib",
 		"MYSQL_CHARSETSDIR": s.share + "/charsets", "CHARSETSDIR": s.share + "/charsets",
 		"SECURE_LOAD_PATH": s.tests + "/std_data", "MTR_SUITE_DIR": c.test.dir, "MTR_TEST_NAME": c.test.name, "MTR_PERL": "/usr/bin/perl",
-		"MASTER_MYPORT": p, "DEFAULT_MASTER_PORT": p, "SERVER_MYPORT_1": p, "MASTER_MYSOCK": r.server.Socket, "MYSQL_TCP_PORT": p,
+		"MASTER_MYPORT": p, "DEFAULT_MASTER_PORT": p, "SERVER_MYPORT_1": p, "MASTER_MYSOCK": r.socket.Addr().String(), "MYSQL_TCP_PORT": p,
 		"MTR_MAX_PARALLEL": "1", "MTR_BUILD_THREAD": "1", "MYSQL_TEST_ROOT": "1", "DEFAULT_ENGINE": "InnoDB", "BIG_TEST": "",
 		"MYSQL": client("mariadb", "mysql"), "MYSQL_SLAVE": client("mariadb", "mysql"), "EXE_MYSQL": tool("mariadb", "mysql"),
 		"MYSQL_DUMP": client("mariadb-dump", "mysqldump"), "MYSQL_CHECK": client("mariadb-check", "mysqlcheck"),

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -41,6 +42,10 @@ type rig struct {
 	db       *sql.DB
 	fresh    string              // state of the server when it was started
 	gateways map[string]*gateway // by profile
+	texts    map[string]bool     // statements in the query logs so far
+
+	socket net.Listener // of test programs that connect by a Unix socket, to target
+	target atomic.Int64 // port of the current leg
 }
 
 // A gateway is one process of tare.
@@ -62,7 +67,7 @@ var profiles = map[string]func(*rig, string) []string{
 func (r *rig) everything(dir string) []string {
 	return []string{
 		"--config", r.config, "--log-file", filepath.Join(dir, "query.log"), "--log-redact", "none", "--log-original",
-		"--log-rotate-size", "64MiB", "--log-rotate-keep", "3", "--bucket", "file://" + filepath.Join(dir, "bucket"),
+		"--bucket", "file://" + filepath.Join(dir, "bucket"),
 	}
 }
 
@@ -74,7 +79,7 @@ const rulesOfNothing = `serve:
 
 // newRig creates the directories of a rig.
 func newRig(s *suiteDir, dir string) (*rig, error) {
-	r := &rig{suite: s, vardir: filepath.Join(dir, "var"), kept: filepath.Join(dir, "tare"), config: filepath.Join(dir, "rules.yaml")}
+	r := &rig{suite: s, vardir: filepath.Join(dir, "var"), kept: filepath.Join(dir, "tare"), config: filepath.Join(dir, "rules.yaml"), texts: map[string]bool{}}
 	for _, sub := range []string{"tmp", "log", "run"} {
 		path := filepath.Join(r.vardir, sub)
 		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o777)); err != nil { // the server writes there too
@@ -89,7 +94,36 @@ func newRig(s *suiteDir, dir string) (*rig, error) {
 	for dir := r.vardir; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
 		err = errors.Join(err, os.Chmod(dir, 0o755)) // the server has another user
 	}
+	if err == nil {
+		r.socket, err = net.Listen("unix", filepath.Join(r.vardir, "socket"))
+	}
+	if err == nil {
+		go r.forward()
+	}
 	return r, err
+}
+
+// forward connects the clients of the socket to the address of the current leg, until the socket is closed. The gateway
+// itself has no Unix socket.
+func (r *rig) forward() {
+	for {
+		client, err := r.socket.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.FormatInt(r.target.Load(), 10)))
+		if err != nil {
+			client.Close()
+			continue
+		}
+		for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
+			go func() {
+				_, _ = io.Copy(ends[1], ends[0]) // until either end closes
+				ends[0].Close()
+				ends[1].Close()
+			}()
+		}
+	}
 }
 
 // serverArgs returns the options that the suite's own runner starts servers with.
@@ -279,6 +313,9 @@ func (r *rig) settle(ctx context.Context) (crashed bool, err error) {
 func (r *rig) close() (err error) {
 	for profile, g := range r.gateways {
 		err = errors.Join(err, g.stop(profile))
+		if g.log != "" {
+			err = errors.Join(err, checkLog(g.log, r.texts))
+		}
 	}
 	r.gateways = nil
 	if r.db != nil {

@@ -3,8 +3,8 @@
 package conformance
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -22,8 +22,10 @@ type suiteDir struct {
 	share string // of character sets and messages
 	mysql bool   // MySQL rather than MariaDB
 
-	plugins map[string]string // file names of the server's plugins, by the variables of the suite's runner
-	files   map[string]facts  // by path
+	plugins map[string]string          // file names of the server's plugins, by the variables of the suite's runner
+	facts   map[string]facts           // of files, by path
+	lists   map[string]map[string]bool // names of disabled tests, by the path of their list
+	exists  map[string]bool            // all files of the suites, by path
 }
 
 // openSuite returns the suite in .tools/NAME-suite.
@@ -32,7 +34,7 @@ func openSuite(tools, name string) (*suiteDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suiteDir{name: name, root: root, mysql: name == "mysql", plugins: map[string]string{}, files: map[string]facts{}}
+	s := &suiteDir{name: name, root: root, mysql: name == "mysql", plugins: map[string]string{}, facts: map[string]facts{}, exists: map[string]bool{}, lists: map[string]map[string]bool{}}
 	for _, dir := range []string{"usr/share/mysql/mysql-test", "usr/share/mariadb/mariadb-test", "usr/lib/mysql-test"} {
 		if _, err := os.Stat(filepath.Join(root, dir, "include")); err == nil {
 			s.tests = filepath.Join(root, dir)
@@ -52,7 +54,10 @@ func openSuite(tools, name string) (*suiteDir, error) {
 		variable := strings.ToUpper(strings.TrimSuffix(name, ".so"))
 		s.plugins[variable+"_SO"], s.plugins[strings.TrimPrefix(variable, "HA_")+"_SO"] = name, name
 	}
-	return s, err
+	return s, errors.Join(err, filepath.WalkDir(s.tests, func(path string, _ fs.DirEntry, err error) error {
+		s.exists[path] = true
+		return err
+	}))
 }
 
 // facts are what a file and those that it sources require.
@@ -89,11 +94,11 @@ func (s *suiteDir) find(suites []string, wanted *regexp.Regexp) ([]*suiteTest, e
 		dir := filepath.Join(s.tests, "suite", suite)
 		if suite == "main" {
 			dir = filepath.Join(s.tests, "main")
-			if _, err := os.Stat(dir); err != nil {
+			if !s.exists[dir] {
 				dir = filepath.Join(s.tests, "t")
 			}
 		}
-		if _, err := os.Stat(dir); err != nil {
+		if !s.exists[dir] {
 			continue // not every server has every suite
 		}
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -146,6 +151,9 @@ func (s *suiteDir) require(t *suiteTest) {
 
 // options returns the options of the server in a file, with the names of plugins.
 func (s *suiteDir) options(file string) []string {
+	if !s.exists[file] {
+		return nil
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil
@@ -179,20 +187,17 @@ var exclusions = []struct {
 
 // exclude returns the reason why a test's files leave it out, or "".
 func (s *suiteDir) exclude(t *suiteTest, base, files string) string {
-	if disabled, err := os.ReadFile(filepath.Join(files, "disabled.def")); err == nil &&
-		regexp.MustCompile(`(?m)^\s*(\w+\.)?`+regexp.QuoteMeta(t.name)+`\s*:`).Match(disabled) {
-		return "disabled by the suite"
-	}
-	if list, err := os.ReadFile(filepath.Join(s.tests, "collections", "disabled.def")); err == nil &&
-		bytes.Contains(list, []byte("\n"+t.suite+"."+t.name+" ")) {
-		return "disabled by the suite"
+	for _, list := range []string{filepath.Join(files, "disabled.def"), filepath.Join(s.tests, "collections", "disabled.def")} {
+		if s.disabled(list)[t.name] || s.disabled(list)[t.suite+"."+t.name] {
+			return "disabled by the suite"
+		}
 	}
 	for _, end := range []string{".cnf", "-slave.opt", "-master.sh", "-slave.sh", ".sh"} {
-		if _, err := os.Stat(base + end); err == nil {
+		if s.exists[base+end] {
 			return "has its own configuration of several servers"
 		}
 	}
-	if _, err := os.Stat(filepath.Join(filepath.Dir(base), "my.cnf")); err == nil {
+	if s.exists[filepath.Join(filepath.Dir(base), "my.cnf")] {
 		return "has its own configuration of several servers"
 	}
 	for _, o := range t.opts {
@@ -203,6 +208,23 @@ func (s *suiteDir) exclude(t *suiteTest, base, files string) string {
 	return ""
 }
 
+// disabled returns the names of tests in a suite's list of those that do not work.
+func (s *suiteDir) disabled(list string) map[string]bool {
+	if names, ok := s.lists[list]; ok {
+		return names
+	}
+	names := map[string]bool{}
+	if text, err := os.ReadFile(list); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, _, ok := strings.Cut(line, ":"); ok {
+				names[strings.Fields(name + " @")[0]] = true
+			}
+		}
+	}
+	s.lists[list] = names
+	return names
+}
+
 // notServers are options in a test's files that are the test runner's, or that would hide the server from this one.
 var notServers = regexp.MustCompile(`^--(timezone|testcase-timeout|default-tz|result-file|config-file|nowarnings|skip-core|` +
 	`port|socket|bind-address|datadir|tmpdir|skip-networking|skip-grant-tables|bootstrap|initialize|init-file)\b`)
@@ -211,10 +233,10 @@ var sources = regexp.MustCompile(`(?i)^\s*(?:--\s*)?source\s+([^;\s$]+)`)
 
 // scan returns what a file requires, with the files that it sources.
 func (s *suiteDir) scan(path, suite string) facts {
-	if f, ok := s.files[path]; ok {
+	if f, ok := s.facts[path]; ok {
 		return f
 	}
-	s.files[path] = facts{} // of a file that sources itself
+	s.facts[path] = facts{} // of a file that sources itself
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return facts{}
@@ -235,7 +257,7 @@ func (s *suiteDir) scan(path, suite string) facts {
 		}
 		for _, dir := range []string{s.tests, suite, filepath.Dir(path)} {
 			file := filepath.Join(dir, m[1])
-			if _, err := os.Stat(file); err != nil {
+			if !s.exists[file] {
 				continue
 			}
 			sourced := s.scan(file, suite)
@@ -248,6 +270,6 @@ func (s *suiteDir) scan(path, suite string) facts {
 			break
 		}
 	}
-	s.files[path] = f
+	s.facts[path] = f
 	return f
 }
