@@ -12,8 +12,8 @@ import (
 func TestAllForms(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		forms := readForms(t, d.product, false)
-		if len(forms) < 60 {
-			t.Errorf("%d forms, want 60 or more", len(forms))
+		if len(forms) < 120 {
+			t.Errorf("%d forms, want 120 or more", len(forms))
 		}
 		for i, f := range forms {
 			t.Run(f.clauses, func(t *testing.T) {

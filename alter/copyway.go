@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ func refuseCopy(s *Statement, t *rowstream.Table, references []string, version s
 	const longest = 64 // characters of a name
 	switch {
 	case len(t.Key) == 0:
-		return "it has no primary or unique key of columns that are never NULL, by which rows could be followed"
+		return keyless(t)
 	case len(t.Triggers) > 0:
 		return "it has triggers (" + strings.Join(t.Triggers, ", ") + "), which would stay with the old table"
 	case len(references) > 0:
@@ -56,6 +57,44 @@ func refuseCopy(s *Statement, t *rowstream.Table, references []string, version s
 		}
 	}
 	return ""
+}
+
+// keyless returns the reason why no key of a table identifies rows for a copy.
+func keyless(t *rowstream.Table) string {
+	var reasons []string
+	for _, k := range rowstream.CreateKeys(t.Create) {
+		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
+			continue
+		}
+		name := k.Name
+		if k.Kind == "PRIMARY KEY" {
+			name = "PRIMARY"
+		}
+		reasons = append(reasons, "key "+name+" "+unusable(t, &k))
+	}
+	if len(reasons) == 0 {
+		return "it has no primary or unique key, by which rows could be followed"
+	}
+	return "it has no key by which rows could be followed: " + strings.Join(reasons, "; ")
+}
+
+// unusable returns what a unique key has that chunks cannot have.
+func unusable(t *rowstream.Table, k *rowstream.CreateKey) string {
+	for _, part := range k.Parts {
+		name := strings.TrimSuffix(part, " DESC")
+		n := slices.IndexFunc(t.Columns, func(c rowstream.Column) bool { return strings.EqualFold(rowstream.Ident(c.Name), name) })
+		switch {
+		case n < 0 && strings.HasSuffix(name, ")") && strings.HasPrefix(name, "`"):
+			return "is of a prefix, " + name
+		case n < 0:
+			return "is of a value that is computed, " + name
+		case t.Columns[n].Nullable:
+			return "has the column " + name + ", which can be NULL"
+		case t.Columns[n].Type == "enum" || t.Columns[n].Type == "set" || t.Columns[n].Type == "json":
+			return "has the column " + name + " of the type " + strings.ToUpper(t.Columns[n].Type) + ", which is sorted otherwise than SQL compares it"
+		}
+	}
+	return "is invisible or ignored"
 }
 
 // findReferences finds the foreign keys of the table, and those of others that refer to it.
@@ -85,10 +124,10 @@ func before(version string, major, minor, patch int) bool {
 // copy alters the table by a copy of its rows, and resumes one that was interrupted.
 func (r *run) copy(ctx context.Context, report *Report) error {
 	if reason := refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); reason != "" {
-		return fmt.Errorf("alter %s by a copy: %s", r.s.FullName(), reason)
+		return fmt.Errorf("alter %s by a copy: %s%s", r.s.FullName(), reason, r.plain())
 	}
 	if r.g != nil && r.g.CopyRefused != "" {
-		return fmt.Errorf("alter %s by a copy: %s", r.s.FullName(), r.g.CopyRefused)
+		return fmt.Errorf("alter %s by a copy: %s%s", r.s.FullName(), r.g.CopyRefused, r.plain())
 	}
 	shadow, m, err := r.prepareShadow(ctx)
 	if err != nil {
@@ -132,7 +171,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
 		if errors.Is(err, state.ErrRows) {
-			err = fmt.Errorf("%w; a value does not fit the new definition, as an ALTER TABLE in strict mode would report: correct the rows and repeat the command, or discard it with --restart", err)
+			err = fmt.Errorf("%w; a value does not fit the new definition without a change: correct the rows and repeat the command, or discard it by tare alter --cancel", err)
 		}
 		return fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
 	}

@@ -19,7 +19,10 @@ import (
 )
 
 // A form is a line of the table of forms.
-type form struct{ servers, clauses, refused string }
+type form struct {
+	servers, clauses, refused string
+	fails                     bool // a plain ALTER TABLE is refused for the same reason
+}
 
 // readForms returns the forms for a product. Those that are marked are returned where few is set.
 func readForms(t *testing.T, product string, few bool) (forms []form) {
@@ -34,7 +37,11 @@ func readForms(t *testing.T, product string, few bool) (forms []form) {
 		}
 		servers, rest, _ := strings.Cut(line, " ")
 		clauses, refused, _ := strings.Cut(rest, "=>")
-		f := form{servers, strings.TrimSpace(clauses), strings.TrimSpace(refused)}
+		other, failure, fails := strings.Cut(rest, "=!")
+		if fails {
+			clauses, refused = other, failure
+		}
+		f := form{servers, strings.TrimSpace(clauses), strings.TrimSpace(refused), fails}
 		mark := map[string]byte{"MariaDB": 'M', "MySQL": 'Y'}[product]
 		if (servers[0] == '*' || servers[0] == mark) && (!few || strings.HasSuffix(servers, "!")) {
 			forms = append(forms, f)
@@ -317,6 +324,13 @@ func (d *database) form(f form, table string) {
 		if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(f.refused)) {
 			t.Errorf("got %v, want %q", err, f.refused)
 		}
+		plain := d.plainAlter(table, f.clauses)
+		switch {
+		case !f.fails && plain != nil:
+			t.Errorf("a plain ALTER TABLE fails: %v", plain)
+		case f.fails && (plain == nil || !strings.Contains(strings.ToLower(plain.Error()), strings.ToLower(f.refused))):
+			t.Errorf("a plain ALTER TABLE: %v, want %q", plain, f.refused)
+		}
 		return
 	}
 	if err != nil {
@@ -326,11 +340,7 @@ func (d *database) form(f form, table string) {
 		t.Errorf("report %+v", report)
 	}
 	twin := "_tare_old_" + table
-	c := d.connect()
-	if _, err := c.Exec(t.Context(), "SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Exec(t.Context(), "ALTER TABLE "+twin+" "+f.clauses); err != nil {
+	if err := d.plainAlter(twin, f.clauses); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := d.create(table), d.create(twin); got != want {
@@ -346,6 +356,15 @@ func (d *database) form(f form, table string) {
 	if len(got) != len(want) || len(got) < 50 {
 		t.Errorf("%d rows, want %d", len(got), len(want))
 	}
+}
+
+// plainAlter executes an ALTER TABLE as a client would.
+func (d *database) plainAlter(table, clauses string) error {
+	c := d.connect()
+	if err := d.execOn(c, "SET SESSION sql_mode = @@GLOBAL.sql_mode, time_zone = @@GLOBAL.time_zone"); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.execOn(c, "ALTER TABLE "+table+" "+clauses)
 }
 
 // TestSwapUnderLoad alters a table while clients write to it before, during and after the swap: nothing that was acknowledged is lost.

@@ -51,6 +51,7 @@ type Judgement struct {
 	SampleRows  int64    `json:"sample_rows"`    // rows that were written to measure the rate
 	Seconds     float64  `json:"copy_seconds"`   // that writing all rows would take at that rate, without indexes; 0: unknown
 	Replication string   `json:"replication"`    // what replicas do
+	Plain       string   `json:"plain_alter"`    // the ALTER TABLE that does it where a copy is refused; empty: a copy is not refused
 	CopyRefused string   `json:"copy_refused"`   // why the rows cannot be copied to a shadow table; empty: they can
 	Revert      WayBack  `json:"revert"`         // how a copy could be reverted
 	Notes       []string `json:"notes"`          // differences between the copy and a plain ALTER TABLE

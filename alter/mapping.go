@@ -66,64 +66,121 @@ func mapped(m *tabledef.Mapping, from string) *tabledef.MappedColumn {
 	return nil
 }
 
-// sameKey returns an error unless the key by which rows are followed identifies them in the target, too.
+// sameKey returns an error unless the rows of the target can be found by the key that orders those of the source.
 func sameKey(m *tabledef.Mapping, source, target *rowstream.Table) error {
 	var names []string
 	for _, k := range source.Key {
 		c := mapped(m, source.Columns[k].Name)
 		if c == nil {
-			return fmt.Errorf("column %s is of the key by which changes are followed, and cannot be dropped", source.Columns[k].Name)
+			return fmt.Errorf("column %s is of the key by which rows are copied and compared, and cannot be dropped", source.Columns[k].Name)
 		}
 		names = append(names, rowstream.Ident(c.Column.Name))
 	}
 	for _, k := range rowstream.CreateKeys(target.Create) {
-		if (k.Kind == "PRIMARY KEY" || k.Kind == "UNIQUE KEY") && slices.EqualFunc(k.Parts, names, func(part, name string) bool {
-			return strings.EqualFold(strings.TrimSuffix(part, " DESC"), name)
-		}) {
+		if indexesRows(&k, names) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the key (%s), by which changes are followed, must remain a primary or unique key", strings.Join(names, ", "))
+	return fmt.Errorf("no index of the new definition starts with (%s), the key by which rows are copied and compared: add one", strings.Join(names, ", "))
 }
 
-// safeKeys returns an error for unique keys by which rows could be equal that are not in the source.
+// indexesRows reports whether the server finds rows by their columns in an index.
+func indexesRows(k *rowstream.CreateKey, names []string) bool {
+	if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" && k.Kind != "KEY" || k.Hidden() || len(k.Parts) < len(names) {
+		return false
+	}
+	return slices.EqualFunc(k.Parts[:len(names)], names, func(part, name string) bool { return strings.EqualFold(strings.TrimSuffix(part, " DESC"), name) })
+}
+
+// A newKeyError is the reason against a copy to a table with a unique key that the source does not have.
+type newKeyError struct {
+	name  string
+	parts []string // of the key, as the target has them
+}
+
+func (e *newKeyError) Error() string {
+	return fmt.Sprintf("the key %s (%s) is unique and new, and rows with equal values would replace each other while they are copied: add it by a separate ALTER TABLE", e.name, strings.Join(e.parts, ", "))
+}
+
+// safeKeys returns an error for unique keys by which rows could be equal that are not in the source, and where no key that identifies rows in
+// both is left.
 func safeKeys(m *tabledef.Mapping, source, target *rowstream.Table) error {
 	had := uniqueKeys(m, source)
+	identified := false
 	for _, k := range rowstream.CreateKeys(target.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}
-		if !had[strings.ToLower(strings.Join(k.Parts, ","))] {
-			return fmt.Errorf("the key %s is unique and new, and rows with equal values would replace each other while they are copied: add it by a separate ALTER TABLE", k.Name)
+		parts := make([]string, len(k.Parts))
+		for i, part := range k.Parts {
+			parts[i] = strings.ToLower(strings.TrimSuffix(part, " DESC"))
 		}
-		for i := range m.Columns {
-			c := &m.Columns[i]
+		never := neverNull(m, source, parts)
+		identifies := slices.ContainsFunc(had, func(old []string) bool { return neverNull(m, source, old) && containsAll(parts, old) })
+		identified = identified || identifies && never
+		if !identifies && !slices.ContainsFunc(had, func(old []string) bool { return slices.Equal(old, parts) }) {
+			return &newKeyError{k.Name, k.Parts}
+		}
+		if err := sameEqualities(m, source, &k); err != nil {
+			return err
+		}
+	}
+	if !identified {
+		return fmt.Errorf("no unique key of the new definition has all columns of one of the old definition that are never NULL, such as (%s): rows could not be followed", strings.Join(keyNames(source), ", "))
+	}
+	return nil
+}
+
+func keyNames(t *rowstream.Table) (names []string) {
+	for _, k := range t.Key {
+		names = append(names, t.Columns[k].Name)
+	}
+	return names
+}
+
+func containsAll(parts, old []string) bool {
+	return !slices.ContainsFunc(old, func(part string) bool { return !slices.Contains(parts, part) })
+}
+
+// neverNull reports whether the parts of a key are whole columns of the source, by the target's names in lower case, that are never NULL.
+func neverNull(m *tabledef.Mapping, source *rowstream.Table, parts []string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool {
+		return !slices.ContainsFunc(m.Columns, func(c tabledef.MappedColumn) bool {
 			n := tabledef.ColumnNumber(source, c.From)
-			if n < 0 || !slices.ContainsFunc(k.Parts, func(part string) bool {
-				return strings.Contains(strings.ToLower(part), strings.ToLower(rowstream.Ident(c.Column.Name)))
-			}) {
-				continue
-			}
-			if !sameEquality(&source.Columns[n], &c.Column) {
-				return fmt.Errorf("column %s is of the unique key %s, and its values would be equal by other rules as %s %s", c.Column.Name, k.Name, c.Column.FullType, c.Column.Collation)
-			}
+			return n >= 0 && strings.ToLower(rowstream.Ident(c.Column.Name)) == part && !source.Columns[n].Nullable
+		})
+	})
+}
+
+// sameEqualities returns an error if values of the columns of a unique key are equal by other rules than in the source.
+func sameEqualities(m *tabledef.Mapping, source *rowstream.Table, k *rowstream.CreateKey) error {
+	for i := range m.Columns {
+		c := &m.Columns[i]
+		n := tabledef.ColumnNumber(source, c.From)
+		if n < 0 || !slices.ContainsFunc(k.Parts, func(part string) bool {
+			return strings.Contains(strings.ToLower(part), strings.ToLower(rowstream.Ident(c.Column.Name)))
+		}) {
+			continue
+		}
+		if !sameEquality(&source.Columns[n], &c.Column) {
+			return fmt.Errorf("column %s is of the unique key %s, and its values would be equal by other rules as %s %s", c.Column.Name, k.Name, c.Column.FullType, c.Column.Collation)
 		}
 	}
 	return nil
 }
 
-// uniqueKeys returns the parts of the source's unique keys, in lower case, by the names that the columns have in the target.
-func uniqueKeys(m *tabledef.Mapping, source *rowstream.Table) map[string]bool {
-	all := make(map[string]bool)
+// uniqueKeys returns the parts of the source's unique keys, in lower case and without directions, by the names that the columns have in the
+// target.
+func uniqueKeys(m *tabledef.Mapping, source *rowstream.Table) (all [][]string) {
 	for _, k := range rowstream.CreateKeys(source.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}
 		parts := make([]string, len(k.Parts))
 		for i, part := range k.Parts {
-			parts[i] = mappedPart(m, strings.ToLower(part))
+			parts[i] = mappedPart(m, strings.ToLower(strings.TrimSuffix(part, " DESC")))
 		}
-		all[strings.Join(parts, ",")] = true
+		all = append(all, parts)
 	}
 	return all
 }
@@ -241,4 +298,52 @@ func constantDefault(line string) bool {
 		}
 	}
 	return true
+}
+
+// duplicates adds to a refusal of a new unique key which values of it are there more than once now.
+func (r *run) duplicates(ctx context.Context, m *tabledef.Mapping, refused error) string {
+	var key *newKeyError
+	if !errors.As(refused, &key) {
+		return refused.Error()
+	}
+	list := make([]string, len(key.parts))
+	for i, part := range key.parts {
+		if list[i] = sourcePart(m, part); list[i] == "" {
+			return refused.Error()
+		}
+	}
+	const limit = 10 // seconds
+	first := "SELECT /*+ MAX_EXECUTION_TIME(" + fmt.Sprint(limit*1000) + ") */ "
+	if rowstream.IsMariaDB(r.c.ServerVersion) {
+		first = "SET STATEMENT max_statement_time = " + fmt.Sprint(limit) + " FOR SELECT "
+	}
+	var found []string
+	_, err := r.c.Query(ctx, first+"CONCAT_WS(', ', QUOTE("+strings.Join(list, "), QUOTE(")+")), COUNT(*) FROM "+r.s.SQLName()+" WHERE "+strings.Join(list, " IS NOT NULL AND ")+" IS NOT NULL GROUP BY "+
+		strings.Join(list, ", ")+" HAVING COUNT(*) > 1 LIMIT 3", func(row mysqlwire.TextRow) error {
+		found = append(found, fmt.Sprintf("%.60s (%s rows)", row[0], row[1]))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%v; whether values of it are there more than once is unknown: %v", refused, err)
+	case len(found) == 0:
+		return refused.Error() + "; no value of it is there more than once now"
+	}
+	return fmt.Sprintf("%v; values of it are there more than once now, so that it cannot be added before they are corrected: %s", refused, strings.Join(found, ", "))
+}
+
+// sourcePart returns a part of a key of the target as an expression over the source; empty: it is none of a column of it.
+func sourcePart(m *tabledef.Mapping, part string) string {
+	part = strings.TrimSuffix(part, " DESC")
+	for _, c := range m.Columns {
+		rest, ok := strings.CutPrefix(strings.ToLower(part), strings.ToLower(rowstream.Ident(c.Column.Name)))
+		switch {
+		case !ok || c.From == "":
+		case rest == "":
+			return rowstream.Ident(c.From)
+		case strings.HasPrefix(rest, "("):
+			return "LEFT(" + rowstream.Ident(c.From) + ", " + strings.Trim(rest, "()") + ")"
+		}
+	}
+	return ""
 }

@@ -133,11 +133,14 @@ func (r *run) judge(ctx context.Context) (err error) {
 		return err
 	}
 	if r.g.CopyRefused = refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); r.g.CopyRefused == "" && j.after != nil {
-		if _, err := r.mapping(ctx, j.after, make(map[string][]byte)); err != nil {
-			r.g.CopyRefused = err.Error()
+		if m, err := r.mapping(ctx, j.after, make(map[string][]byte)); err != nil {
+			r.g.CopyRefused = r.duplicates(ctx, m, err)
 		} else if _, r.g.Revert, err = r.wayBack(ctx, r.t, j.after, make(map[string][]byte)); err != nil {
 			return err
 		}
+	}
+	if r.g.CopyRefused != "" && r.g.Whole.Error == "" {
+		r.g.Plain = alters(r.s.SQLName(), r.s.Clauses, plainAlgorithm(&r.g.Whole))
 	}
 	r.g.Notes = append(r.g.Notes, checkNotes(r.t, r.c.ServerVersion)...)
 	return nil
@@ -217,9 +220,34 @@ func Lint(ctx context.Context, o Options) (*Plan, error) {
 func (r *run) plan() *Plan {
 	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
 	if p.Way, p.Why = r.o.choose(r.g); p.Way == WayCopy && r.g.CopyRefused != "" {
-		p.Way, p.Why = WayNone, p.Why+"; and a copy is refused: "+r.g.CopyRefused
+		p.Way, p.Why = WayNone, p.Why+"; and a copy is refused: "+r.g.CopyRefused+r.plain()
 	}
 	return p
+}
+
+// plainAlgorithm returns the clauses of the best algorithm that a probe has shown.
+func plainAlgorithm(v *Verdict) string {
+	for _, a := range attempts {
+		if a.algorithm == v.Algorithm && a.lock == v.Lock {
+			return a.sql
+		}
+	}
+	return ""
+}
+
+// plain returns the part of an error that names the ALTER TABLE which does what a copy does not; empty: none is known.
+func (r *run) plain() string {
+	if r.g == nil || r.g.Plain == "" {
+		return ""
+	}
+	effect := ""
+	switch {
+	case r.g.Whole.Lock == "shared":
+		effect = ", and blocks writes meanwhile"
+	case r.g.Whole.Lock == "none":
+		effect = ", while writes continue"
+	}
+	return "; the server does it by " + r.g.Plain + effect
 }
 
 // Run alters the table.

@@ -16,12 +16,13 @@ type PlannedTable struct {
 	Create        bool     `json:"create"` // the target has no such table yet
 	Key           string   `json:"key"`    // name of the index along which chunks are cut
 	RowsEstimate  int64    `json:"rows_estimate"`
-	BytesEstimate int64    `json:"bytes_estimate"` // by the source's statistics, without indexes
-	Chunks        int      `json:"chunks"`         // estimated number
-	CopiedBefore  int      `json:"copied_before"`  // chunks copied by earlier runs
-	Indexes       []string `json:"indexes"`        // indexes created after the rows
-	ForeignKeys   []string `json:"foreign_keys"`   // foreign keys created after the rows
-	Phase         string   `json:"phase"`          // "new", or the phase reached by an earlier run
+	BytesEstimate int64    `json:"bytes_estimate"`  // by the source's statistics, without indexes
+	Chunks        int      `json:"chunks"`          // estimated number
+	CopiedBefore  int      `json:"copied_before"`   // chunks copied by earlier runs
+	Indexes       []string `json:"indexes"`         // indexes created after the rows
+	ForeignKeys   []string `json:"foreign_keys"`    // foreign keys created after the rows
+	Phase         string   `json:"phase"`           // "new", or the phase reached by an earlier run
+	Notes         []string `json:"notes,omitempty"` // values that the target has in another form
 }
 
 // Plan returns what Run would do, or the error that Run would return. It runs all checks of Run, including
@@ -71,6 +72,11 @@ func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {
 		Source: t.Spec.Source(), Target: t.Spec.Target(), Spec: t.Spec.Text(), Create: t.Create != "", Key: t.Source.KeyName,
 		RowsEstimate: t.Source.RowsEstimate, BytesEstimate: t.Source.BytesEstimate, Chunks: int(t.Source.BytesEstimate/chunkBytes) + 1,
 		Indexes: []string{}, ForeignKeys: []string{}, Phase: "new",
+	}
+	for i := range t.Target.Columns {
+		if c := &t.Target.Columns[i]; c.Type == "json" && t.Target.Typed == nil {
+			p.Notes = append(p.Notes, "column "+c.Name+": documents are copied as text, in which DECIMAL, DATE, TIME, DATETIME, unsigned and binary values become plain numbers and strings")
+		}
 	}
 	later, keys := t.DeferredIndexes, t.Keys
 	if t.State != nil {

@@ -135,6 +135,15 @@ func (t *Table) conditions(c Chunk, where string) (string, error) {
 	return " WHERE " + strings.Join(all, " AND "), nil
 }
 
+// ChunkCondition returns the condition that a row is in a chunk.
+func (t *Table) ChunkCondition(c Chunk) (string, error) {
+	where, err := t.conditions(c, "")
+	if where == "" {
+		where = " WHERE TRUE"
+	}
+	return strings.TrimPrefix(where, " WHERE "), err
+}
+
 // forceIndex returns the clause that makes the server use the key's index for ranges.
 func (t *Table) forceIndex() string {
 	if t.KeyName == "" {

@@ -25,6 +25,10 @@ type Column struct {
 	// Write is SQL around a value that is written to the column, where that is not a matter of the type: of a column whose
 	// values come from one of another type. The zero Wrap: it is.
 	Write Wrap `json:"-"`
+
+	// Zero says that Write keeps the number 0 of an ENUM, and that all other numbers of it are members of the new one. So a value that is no
+	// member is that number.
+	Zero bool `json:"-"`
 }
 
 // A kind is a group of types whose values are read, written and compared in the same way, without loss.

@@ -17,6 +17,8 @@ type Conversion struct {
 	// by which rows of one definition are summed up.
 	From, To string
 
+	Zero bool // see Column.Zero
+
 	// UTC says that the conversion depends on the time zone of the session, and is the same only in a server whose zone is UTC.
 	UTC bool
 }
@@ -233,6 +235,13 @@ func convertOrdinal(from, to *Column) (c Conversion, err error) {
 		return c, errUnknownConversion
 	}
 	c = Conversion{Write: wrap, From: utf8Text(s), To: utf8Text(t)}
+	if from.Type == "enum" && to.Type == "enum" {
+		others, err := membersOf(to.FullType)
+		if err != nil {
+			return c, err
+		}
+		c.Zero = !slices.ContainsFunc(members, func(m string) bool { return !slices.Contains(others, m) })
+	}
 	if from.Type == "set" && to.Type == "set" {
 		others, err := membersOf(to.FullType)
 		if err != nil {

@@ -32,6 +32,7 @@ func TestConvertColumn(t *testing.T) {
 		{from: enum, to: other, want: Conversion{
 			Write: Wrap{"ELT(1+", ", '', _utf8mb4 x'61', _utf8mb4 x'69742773')"},
 			From:  "CONVERT(CAST(`c` AS CHAR) USING utf8mb4)", To: "CONVERT(CAST(`c` AS CHAR) USING utf8mb4)",
+			Zero: true,
 		}},
 		{from: column("point", "point", ""), to: column("blob", "blob", ""), err: errUnknownConversion},
 		{from: column("bit", "bit(5)", ""), to: column("bit", "bit(9)", ""), err: errUnknownConversion},

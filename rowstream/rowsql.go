@@ -14,6 +14,7 @@ import (
 type RowSQL struct {
 	replaceHead string
 	deleteHead  string
+	deleteFrom  int // of the condition in deleteHead
 	deleteTail  string
 	wraps       []Wrap
 	key         []keySQL
@@ -47,6 +48,7 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 		deleteHead:  "DELETE FROM " + table + " WHERE ",
 		wraps:       wraps, exact: true,
 	}
+	s.deleteFrom = len(s.deleteHead)
 	for i, n := range key {
 		c := &columns[n]
 		if !c.keyable() {
@@ -95,6 +97,13 @@ func (s *RowSQL) Guarded(condition string, insert bool) *RowSQL {
 	if insert {
 		g.replaceHead = "INSERT" + strings.TrimPrefix(g.replaceHead, "REPLACE")
 	}
+	return &g
+}
+
+// Headed returns a copy whose DELETE statements start with other SQL than the name of the table, up to the condition on its keys.
+func (s *RowSQL) Headed(head string) *RowSQL {
+	g := *s
+	g.deleteHead = head + s.deleteHead[s.deleteFrom:]
 	return &g
 }
 

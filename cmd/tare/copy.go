@@ -289,6 +289,9 @@ func printPlan(w io.Writer, planned []copier.PlannedTable, asJSON bool) error {
 		for _, k := range p.ForeignKeys {
 			fmt.Fprintf(w, "%s: created after the rows: %s\n", p.Target, k)
 		}
+		for _, note := range p.Notes {
+			fmt.Fprintf(w, "%s: %s\n", p.Source, note)
+		}
 	}
 	_, err := fmt.Fprintln(w, "dry run: nothing was changed")
 	return err

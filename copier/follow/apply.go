@@ -59,6 +59,7 @@ type applyTable struct {
 	sql      *rowstream.RowSQL
 	loose    bool                // only the last image of a key is applied, and keys may be distributed
 	owned    *tabledef.Owned     // nil unless several sources have rows of the table
+	typed    *rowstream.RowSQL   // writes documents of rows that were replaced; nil: there are none
 	cascades []*rowstream.RowSQL // actions of its foreign keys, by the number of the Cascade; nil for keys that are not derived
 
 	// displaced delete the rows of the same source that have a unique key of a new row, before it is inserted; empty if rows are written by REPLACE.
@@ -78,7 +79,8 @@ type keyEntry struct {
 type script struct {
 	text       []byte
 	statements []statement
-	open       bool // the last statement accepts more rows
+	typed      []byte // the keys of the open REPLACE, for the statement that writes its documents
+	open       bool   // the last statement accepts more rows
 	insertion  insertion
 }
 
@@ -100,6 +102,7 @@ const (
 	deleteRows
 	cascadeRows   // the action of a foreign key
 	displacedRows // DELETE by a unique key, before the rows are inserted
+	typedRows     // has the server write the documents of the rows of the statement before
 )
 
 const (
@@ -157,6 +160,7 @@ func (a *applier) reset() {
 		if s.insertion.count > 0 {
 			s.insertion.reset(len(s.insertion.deletes))
 		}
+		s.typed = s.typed[:0]
 		if cap(s.text) > scriptKeep {
 			s.text = nil
 		}
@@ -351,6 +355,9 @@ func (a *applier) writeKeys(b *binlog.ChangeBatch) error {
 // appendRow appends a row to the open REPLACE, or to a new one.
 func (a *applier) appendRow(s *script, t int, row mysqlwire.TextRow) {
 	first := a.openStatement(s, t, replaceRows, 0)
+	if typed := a.tables[t].typed; typed != nil {
+		s.typed = typed.AppendKey(s.typed, row, first)
+	}
 	if a.size >= streamedRow {
 		last := &s.statements[len(s.statements)-1]
 		last.wide, last.image = true, a.image
@@ -376,7 +383,7 @@ func (a *applier) appendKey(s *script, t int, row mysqlwire.TextRow) {
 func (a *applier) openStatement(s *script, t int, kind stmtKind, cascade uint8) (first bool) {
 	if s.open {
 		last := &s.statements[len(s.statements)-1]
-		if last.kind == kind && last.cascade == cascade && last.to-last.from < applyBytes && !(kind == replaceRows && a.size > sharedRow) && (kind == replaceRows || last.rows < applyKeys) {
+		if last.kind == kind && last.cascade == cascade && last.to-last.from < applyBytes && !(kind == replaceRows && a.size > sharedRow) && (kind == replaceRows && a.tables[t].typed == nil || last.rows < applyKeys) {
 			return false
 		}
 		a.closeStatement(s, t)
@@ -408,6 +415,12 @@ func (a *applier) closeStatement(s *script, t int) {
 	}
 	last.to = len(s.text)
 	s.open = false
+	if typed := a.tables[t].typed; typed != nil && last.kind == replaceRows {
+		from, rows := last.to, last.rows
+		s.text = typed.AppendDeleteTail(append(typed.AppendDeleteHead(s.text), s.typed...))
+		s.statements = append(s.statements, statement{from: from, to: len(s.text), rows: rows, kind: typedRows})
+		s.typed = s.typed[:0]
+	}
 }
 
 // countRow counts another row of the open statement.

@@ -147,7 +147,7 @@ func New(o Options) (*Follower, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.tables = append(f.tables, applyTable{sql: sql, loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades, owned: owned, displaced: displaced})
+		f.tables = append(f.tables, applyTable{sql: sql, typed: t.Target.Typed.SQL(sql), loose: sql.ExactKey() && len(t.Unique) == 1 && cascades == nil, cascades: cascades, owned: owned, displaced: displaced})
 		f.targets = append(f.targets, &t.Target)
 		f.options.Tables = append(f.options.Tables, t.Source)
 		f.options.Plans, f.options.Before = append(f.options.Plans, t.Events), append(f.options.Before, t.Key)

@@ -113,7 +113,7 @@ func applyStatement(ctx context.Context, w *state.Writer, t *tabledef.Target, a 
 		return fmt.Errorf("%w: %d were written to %s, it counted %d", state.ErrRows, st.rows, t.Spec.Target(), res.AffectedRows)
 	}
 	class := state.RowsWritten
-	if st.kind != replaceRows {
+	if st.kind != replaceRows && st.kind != typedRows {
 		class = state.KeysDeleted
 	}
 	return w.Expected(ctx, t, class, res.Warnings)

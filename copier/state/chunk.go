@@ -187,11 +187,30 @@ func (c *ChunkWriter) Settle(ctx context.Context) error {
 
 // Commit records the chunk as copied, after Settle, and commits.
 func (c *ChunkWriter) Commit(ctx context.Context, k rowstream.Chunk) error {
+	if err := c.writeTyped(ctx, k); err != nil {
+		return err
+	}
 	if err := c.w.State.copied(ctx, c.w.Conn, c.t.Spec, k, c.Rows); err != nil {
 		return err
 	}
 	_, err := c.w.Conn.Exec(ctx, "COMMIT")
 	return err
+}
+
+// writeTyped has the server write the documents of the chunk's rows.
+func (c *ChunkWriter) writeTyped(ctx context.Context, k rowstream.Chunk) error {
+	if c.t.Typed == nil || c.Rows == 0 {
+		return nil
+	}
+	sql, err := c.t.Typed.Chunk(k)
+	if err != nil {
+		return err
+	}
+	res, err := c.w.Conn.Exec(ctx, sql)
+	if err != nil {
+		return fmt.Errorf("write the JSON documents of %s: %w", c.t.Spec.Target(), err)
+	}
+	return c.w.Expected(ctx, c.t, RowsWritten, res.Warnings)
 }
 
 // Abort abandons a statement in progress by closing its connection.

@@ -32,17 +32,25 @@ var allowedWarnings = [...]allowedWarning{
 	// WARN_DATA_TRUNCATED: an ENUM got the number 0. The source has it too, in rows where a value that is no
 	// member was stored.
 	{"1265", RowsWritten, func(c *rowstream.Column, text string) bool {
-		return c.Type == "enum" && c.Write == (rowstream.Wrap{}) && strings.Contains(text, "column '"+c.Name+"' at row ")
+		return c.Type == "enum" && (c.Write == (rowstream.Wrap{}) || c.Zero) && strings.Contains(text, "column '"+c.Name+"' at row ")
 	}},
 	// ER_WARN_DEPRECATED_SYNTAX, MySQL: the character set of a column, which literals of its keys name.
 	{"1287", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {
 		return c.Charset != "" && strings.HasPrefix(text, "'"+c.Charset+"' is deprecated")
 	}},
+	// ER_WARN_DEPRECATED_DATETIME_DELIMITER and ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER, MySQL: a text that becomes a date has other
+	// delimiters than - and :, which an ALTER TABLE accepts with this warning.
+	{"4095", RowsWritten, isConvertedText}, {"4096", RowsWritten, isConvertedText},
 	// ER_DEPRECATED_UTF8_ALIAS, MySQL before 8.0.30: likewise, for a column with the character set that it
 	// calls utf8.
 	{"3719", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {
 		return c.Charset == "utf8" && strings.HasPrefix(text, "'utf8' is currently an alias")
 	}},
+}
+
+// isConvertedText reports whether a column's values are text that is converted to another type, and a warning is about a delimiter in it.
+func isConvertedText(c *rowstream.Column, text string) bool {
+	return c.Charset != "" && c.Write != (rowstream.Wrap{}) && strings.HasPrefix(text, "Delimiter ") && strings.Contains(text, "deprecated")
 }
 
 // harmlessWarning reports whether a row of SHOW WARNINGS is expected for a statement of the class on the

@@ -41,7 +41,7 @@ func (m *Mapping) plan(t *rowstream.Table) (*rowstream.Plan, []rowstream.Column,
 		}
 		p.Output = append(p.Output, rowstream.Output{Column: n})
 		column := t.Columns[n]
-		column.Name, column.Auto, column.Write = c.Column.Name, c.Column.Auto, c.Conversion.Write
+		column.Name, column.Auto, column.Write, column.Zero = c.Column.Name, c.Column.Auto, c.Conversion.Write, c.Conversion.Zero
 		columns = append(columns, column)
 	}
 	return p, columns, nil

@@ -85,7 +85,7 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", spec.Source(), err)
 	}
-	t.Written = there
+	t.Written, t.Target.Typed = there, t.typed(there)
 	if o.Follow {
 		if err := t.followable(there); err != nil {
 			return nil, err
@@ -252,6 +252,7 @@ type Target struct {
 	Spec    *Spec
 	Columns []rowstream.Column
 	Owned   *Owned // nil unless several sources have rows of it
+	Typed   *Typed // nil unless documents are written by the server
 }
 
 // CascadeSQL returns the statements of the actions of the table's foreign keys, by the number of the Cascade;

@@ -76,8 +76,9 @@ func (t *Table) sameUnique() error {
 			}
 		}
 	}
+	identities := t.identities(source)
 	for _, u := range t.Unique {
-		if !slices.ContainsFunc(source, u.equal) {
+		if !slices.ContainsFunc(source, u.equal) && !slices.ContainsFunc(identities, u.contains) {
 			return fmt.Errorf("follow %s: the target has the unique key %v and the source does not: changes that are applied could replace other rows; drop it, or add it to the source",
 				t.Spec.Target(), u)
 		}
@@ -86,10 +87,45 @@ func (t *Table) sameUnique() error {
 	for _, k := range t.Key {
 		own = append(own, keyPart{column: t.Target.Columns[k].Name})
 	}
-	if !slices.ContainsFunc(t.Unique, own.equal) {
-		return fmt.Errorf("follow %s: the target has no unique key %v, which identifies rows in the source: add it", t.Spec.Target(), own)
+	if slices.ContainsFunc(t.Unique, own.equal) {
+		return nil
 	}
-	return nil
+	for _, u := range t.Unique {
+		if key := t.keyOf(u); key != nil && slices.ContainsFunc(identities, u.contains) {
+			t.Key = key
+			return nil
+		}
+	}
+	return fmt.Errorf("follow %s: the target has no unique key %v, which identifies rows in the source: add it", t.Spec.Target(), own)
+}
+
+// identities returns those of the source's unique keys, by the target's names, that have whole columns alone which are never NULL: two rows of
+// the source are never equal in them. They are of use for a target with another definition alone.
+func (t *Table) identities(source []uniqueKey) (all []uniqueKey) {
+	if t.Spec.Mapping == nil {
+		return nil
+	}
+	for _, u := range source {
+		if t.keyOf(u) != nil {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// keyOf returns the columns of a key of the target as numbers of the columns that are written; nil if not all are whole columns of the source
+// that are never NULL.
+func (t *Table) keyOf(u uniqueKey) (key []int) {
+	for _, p := range u {
+		n := slices.IndexFunc(t.Target.Columns, func(c rowstream.Column) bool {
+			return p.rest == "" && p.column != "" && strings.EqualFold(c.Name, p.column)
+		})
+		if n < 0 || t.Target.Columns[n].Nullable || t.Plan != nil && t.Plan.Output != nil && t.Plan.Output[n].From != rowstream.ColumnValue {
+			return nil
+		}
+		key = append(key, n)
+	}
+	return key
 }
 
 // A uniqueKey has the columns of a unique index.
@@ -108,6 +144,13 @@ func (u uniqueKey) String() string {
 
 func (u uniqueKey) equal(v uniqueKey) bool {
 	return slices.EqualFunc(u, v, func(p, q keyPart) bool { return strings.EqualFold(p.column, q.column) && p.rest == q.rest })
+}
+
+// contains reports whether a key has all columns of v: its values differ where those of v do.
+func (u uniqueKey) contains(v uniqueKey) bool {
+	return !slices.ContainsFunc(v, func(p keyPart) bool {
+		return !slices.ContainsFunc(u, func(q keyPart) bool { return strings.EqualFold(p.column, q.column) && p.rest == q.rest })
+	})
 }
 
 // uniquePart matches a column of an index, with the length of a prefix.
