@@ -18,7 +18,7 @@ const pollLocks = 10 * time.Millisecond
 // sessions are those of a try. The observer watches the other two, which lock the table or wait for its lock.
 //
 // The server bounds how long they do, so that clients do not wait for this process if it is stopped or cut off. A watchdog each ends
-// them at 1.8 × --max-lock-wait after the lock was requested, at which time this process gives up by itself if it can (within). A
+// them at 1.8 × --max-lock-wait after the lock was requested, at which time this process has given up, if it can (within). A
 // session that is ended is no danger at any step: see swap.go. Should the watchdogs themselves be ended, the limits of the sessions
 // remain, which count again from each statement.
 type sessions struct {
