@@ -160,7 +160,11 @@ func (q *query) refusal() *clientError {
 	why := q.plan.Message()
 	switch verdict {
 	case sqlplan.VerdictDenied:
-		return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: "Tare refused this statement: no allow rule matches it"}
+		msg := "Tare refused this statement: no allow rule matches it"
+		if why := q.plan.Lacking(); why != "" {
+			msg += "; " + why
+		}
+		return &clientError{errno: mysqlwire.ErrnoSpecificAccessDenied, msg: msg}
 	case sqlplan.VerdictReadOnly:
 		if why == "" {
 			why = "only statements that change nothing may pass"

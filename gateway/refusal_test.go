@@ -60,7 +60,7 @@ type memory struct {
 	kept bool         // a refusal changes less than the server's error does
 }
 
-// memories are the rows of the table in docs/tasks/block-statements.md.
+// memories are the rows of the table in docs/reference/refusals.md.
 func memories() []memory {
 	q := func(texts ...string) (all [][]byte) {
 		for _, sql := range texts {

@@ -9,7 +9,7 @@ func (a *analysis) statementEffects(t Type, lo, next, hi int) (readOnly bool) {
 	case TypeSelect, TypeDeallocate, TypeKill, TypeLoad, TypeUpdate, TypeDelete, TypeAnalyze, TypeDo:
 		return a.plainEffects(t)
 	case TypeInsert, TypeReplace:
-		a.effects |= EffectInsertID
+		a.insertEffects(t, next, hi)
 		return false
 	case TypeDDL:
 		a.ddlEffects(lo, next, hi)
@@ -77,11 +77,29 @@ func (a *analysis) plainEffects(t Type) (readOnly bool) {
 	case TypeDeallocate:
 		a.effects |= EffectPrepare
 	case TypeAnalyze:
-		a.effects |= EffectImplicitCommit
+		a.effects |= EffectImplicitCommit | EffectAdmin
 	case TypeLoad:
-		a.effects |= EffectInsertID
+		a.effects |= EffectInsertID | EffectRowInsert
+	case TypeUpdate:
+		a.effects |= EffectRowUpdate
+	case TypeDelete:
+		a.effects |= EffectRowDelete
+	case TypeKill:
+		a.effects |= EffectAdmin
 	}
 	return t == TypeSelect || t == TypeDo || t == TypeDeallocate
+}
+
+func (a *analysis) insertEffects(t Type, next, hi int) {
+	a.effects |= EffectInsertID | EffectRowInsert
+	if t == TypeReplace {
+		a.effects |= EffectRowDelete
+	}
+	for i := next; i+1 < hi; i++ {
+		if a.is(i, "on") && a.is(i+1, "duplicate") {
+			a.effects |= EffectRowUpdate
+		}
+	}
 }
 
 func (a *analysis) ddlEffects(lo, next, hi int) {
@@ -198,7 +216,7 @@ func (a *analysis) explainEffects(lo, next, hi int) (readOnly bool) {
 }
 
 func (a *analysis) flushEffects(next, hi int) {
-	a.effects |= EffectImplicitCommit
+	a.effects |= EffectImplicitCommit | EffectAdmin
 	for i := next; i < hi; i++ {
 		switch a.word(i) {
 		case "table", "tables", "lock", "export":
@@ -224,6 +242,7 @@ func (a *analysis) otherEffects(lo int) (readOnly bool) {
 	case "signal", "resignal":
 		return true
 	}
+	a.effects |= EffectAdmin
 	return false
 }
 
@@ -329,7 +348,10 @@ func (a *analysis) callEffects(i, hi int) {
 		a.effects |= EffectLastResult
 		a.sequence = true
 	}
-	a.anyTable = a.anyTable || a.mayBe(a.name(i), "load_file")
+	if a.mayBe(a.name(i), "load_file") {
+		a.anyTable = true
+		a.effects |= EffectFileRead
+	}
 	if a.toks[i].kind == kindQuoted && sqldigest.LookupKeyword(a.name(i)) != 0 {
 		// In quotes it is not a function of the grammar, such as COUNT, but a stored one of that name.
 		a.tables.unknownCall = true

@@ -21,7 +21,12 @@ func (a *analysis) conclude() {
 	switch a.typ {
 	case TypeBegin, TypeCommit, TypeRollback, TypeSavepoint, TypeUse, TypeUnlock, TypeDeallocate, TypeKill, TypeXA:
 		a.parsed = !a.opaque && a.depth == 0 // they name no table in any form
-	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeLoad, TypeMulti:
+	case TypeLoad:
+		if a.depth > 0 { // of a column list, or of a call
+			a.effects |= EffectFunction
+		}
+		a.readOnly = false
+	case TypeSelect, TypeInsert, TypeReplace, TypeUpdate, TypeDelete, TypeMulti:
 		a.effects |= EffectFunction
 		a.readOnly = false
 	case TypeSet, TypeDo, TypeExplain, TypeShow:
@@ -51,7 +56,8 @@ func (a *analysis) plan() *Plan {
 		b = appendPosition(b, at-last)
 		last = at
 	}
-	p.literals = uint32(len(a.literals))
+	p.literals, p.literalsEnd = uint32(len(a.literals)), uint32(len(b))
+	b = append(b, a.lacking...)
 	p.arena = unsafe.String(unsafe.SliceData(b), len(b))
 	if a.readOnly {
 		p.flags |= flagReadOnly

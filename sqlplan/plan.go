@@ -17,7 +17,7 @@ import (
 //sizegen:root
 type Plan struct {
 	// arena contains the tables, then the hints, then the literals' positions, encoded by appendTable,
-	// appendHint and appendPosition.
+	// appendHint and appendPosition, and for a statement without a matching allow rule what one lacks.
 	arena string
 
 	// rule is the rule that refuses the statement, or would as a dry run; nil if none does. The gateway's
@@ -33,7 +33,7 @@ type Plan struct {
 	// that a redacted statement hides.
 	literals uint32
 
-	tablesEnd, hintsEnd uint32 // offsets into arena
+	tablesEnd, hintsEnd, literalsEnd uint32 // offsets into arena
 
 	// bytes is the heap cost of the plan, charged by the cache; it is constant.
 	bytes uint32
@@ -86,6 +86,10 @@ func (p *Plan) Message() string {
 	}
 	return p.rule.Message
 }
+
+// Lacking returns the words that an allow rule lacks to match the statement: "rule "shop" requires effects: [row-locks]
+// for it". It is "" if no allow rule is that close.
+func (p *Plan) Lacking() string { return p.arena[p.literalsEnd:] }
 
 // A Table is a table that a statement names. Its strings are views of the plan and keep its arena
 // alive.
@@ -143,7 +147,7 @@ func (p *Plan) Literals() int { return int(p.literals) }
 func (p *Plan) LiteralPositions() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		pos := 0
-		for s := p.arena[p.hintsEnd:]; s != ""; {
+		for s := p.arena[p.hintsEnd:p.literalsEnd]; s != ""; {
 			var d uint64
 			d, s = cutUvarint(s)
 			pos += int(d)

@@ -166,7 +166,8 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 		text = j.SQL[:min(len(j.SQL), p.opts.MaxParse)]
 	}
 	a.scan(text, j.Mode)
-	if j.divergent || j.Mode.Unknown() || !j.whole && (!j.Complete || len(text) < len(j.SQL)) {
+	a.unsure = j.divergent || j.Mode.Unknown()
+	if a.unsure || !j.whole && (!j.Complete || len(text) < len(j.SQL)) {
 		a.hide()
 	}
 	a.classify()
@@ -179,8 +180,11 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	} else {
 		p.counts.unparsed.Add(1)
 	}
-	plan := a.plan()
 	rule, verdict := s.rules.evaluate(j.Statement, &a)
+	if verdict != VerdictDenied {
+		a.lacking = ""
+	}
+	plan := a.plan()
 	plan.rule, plan.verdict = rule, verdict
 	p.detach(plan)
 	if a.listItems > p.opts.MaxListItems {

@@ -24,7 +24,13 @@ func (a *analysis) reach(t Type, next, hi int) {
 			a.anyTable = a.anyTable || a.is(i, "read") // of the table named by an earlier OPEN
 		}
 	case TypeLoad:
-		a.anyTable = a.anyTable || !a.is(next+1, "local") && !a.is(next+2, "local") // the file may be a table's
+		if !a.is(next+1, "local") && !a.is(next+2, "local") {
+			a.anyTable = true // the file may be a table's
+			a.effects |= EffectFileRead
+		}
+		if a.has("replace", next, hi) {
+			a.effects |= EffectRowDelete
+		}
 	case TypeShow:
 		a.anyTable = a.anyTable || a.showsContent(next, hi)
 	case TypeExplain:

@@ -63,11 +63,12 @@ func ParseAction(name string) (Action, error) {
 //     statements run by EXECUTE, the truncated part of a statement, and a statement in an unknown mode
 //     (sqldigest.Mode.Unknown) have every table and type.
 //
-// If any rule has ActionAllow, a statement that matches none of these rules is refused. Such a rule matches a
-// statement that was parsed completely, whose tables are all in Tables and whose types, including those of
-// nested statements, are all in Types. It does not match an unparsed statement and, if it has Tables or
-// Types, a statement that calls a stored function. Rules of the other actions refuse statements even if an
-// allow rule matches.
+// If any rule has ActionAllow, a statement that matches none of these rules is refused. One with neither Types nor
+// Tables matches every statement of its Users, and of its Digests if the text is read with certainty. Any other
+// matches a statement whose tables are all in Tables and known exactly, whose types, including those of nested
+// statements, are all in Types, and whose effects are implied by Types or in Effects. It matches no statement
+// with hidden text and none that defines stored code. Rules of the other actions refuse statements even if an allow
+// rule matches.
 //
 // Other calls execute stored text and are judged by their type only. A view counts as itself, not as the
 // underlying tables.
@@ -83,6 +84,9 @@ type Rule struct {
 	Tables []string
 	// Types lists statement types.
 	Types []Type
+	// Effects lists effects. For an allowing rule they are permitted in addition to those that its Types imply;
+	// another one matches a statement that may have one of them.
+	Effects []Effect
 	// Users lists user names, without host, compared byte by byte with the name as resolved by the server, in
 	// UTF-8.
 	Users []string
@@ -106,8 +110,11 @@ func (r *Rule) Validate() error {
 	if r.Action < ActionBlock || r.Action > ActionAllow {
 		bad("action is neither block nor read-only nor allow")
 	}
-	if r.Action == ActionBlock && len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0 {
-		bad("blocks every statement: give digests, tables, types or users")
+	if r.Action == ActionBlock && len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Effects)+len(r.Users) == 0 {
+		bad("blocks every statement: give digests, tables, types, effects or users")
+	}
+	if r.Action == ActionAllow && len(r.Effects) > 0 && len(r.Tables)+len(r.Types) == 0 {
+		bad("allows effects of no statement: effects permit more to the statements of types or tables, so give one of them")
 	}
 	if r.Action == ActionAllow && len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0 {
 		bad("allows every statement: give digests, tables, types or users")
@@ -131,6 +138,11 @@ func (r *Rule) Validate() error {
 	for _, t := range r.Types {
 		if t >= typeCount {
 			bad("statement type %d does not exist", uint8(t))
+		}
+	}
+	for _, e := range r.Effects {
+		if e == 0 || e >= effectsEnd {
+			bad("effect %d does not exist", uint64(e))
 		}
 	}
 	if slices.Contains(r.Users, "") {
@@ -189,6 +201,7 @@ type ruleSet struct {
 type compiledRule struct {
 	Rule
 	types  typeSet
+	effect Effect // the union of Effects
 	tables []tablePattern
 	hits   *atomic.Uint64
 }
@@ -215,6 +228,9 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 		c.Users = slices.Clone(r.Users)
 		for _, t := range r.Types {
 			c.types.add(t)
+		}
+		for _, e := range r.Effects {
+			c.effect |= e
 		}
 		for _, p := range r.Tables {
 			schema, table, _ := strings.Cut(lowerASCII(p), ".")
@@ -243,12 +259,20 @@ func (r *compiledRule) names(user []byte) bool {
 func (s *ruleSet) evaluate(st *Statement, a *analysis) (*compiledRule, Verdict) {
 	var dry *compiledRule
 	allowed := false
+	a.lacking = ""
 	for i := range s.rules {
 		r := &s.rules[i]
 		switch v := r.verdict(st, a); {
 		case r.Action == ActionAllow:
 			// A dry-run allow rule counts only if all allow rules are dry runs.
-			allowed = allowed || r.DryRun == s.deny.DryRun && r.allows(st, a)
+			if allowed || r.DryRun != s.deny.DryRun {
+				break
+			}
+			ok, types, effects := r.allows(st, a)
+			allowed = ok
+			if a.lacking == "" && types|typeSet(effects) != 0 {
+				a.lacking = lacking(r.Name, types, effects)
+			}
 		case v == VerdictPass:
 		case !r.DryRun:
 			return r, v
@@ -276,6 +300,7 @@ func (r *compiledRule) verdict(st *Statement, a *analysis) Verdict {
 	case len(r.Users) > 0 && !r.names(st.User),
 		len(r.Digests) > 0 && !slices.Contains(r.Digests, st.Digest),
 		r.types != 0 && !a.opaque && a.types&r.types == 0,
+		r.effect != 0 && !a.opaque && a.ruleEffects()&r.effect == 0,
 		len(r.tables) > 0 && !a.touches(r):
 		return VerdictPass
 	case r.Action == ActionBlock:

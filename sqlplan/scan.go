@@ -48,7 +48,10 @@ type analysis struct {
 	wrapped  bool // inside SET STATEMENT … FOR
 	routine  bool // creates something with a body
 	sequence bool // reads or advances a sequence, which the parser treats as a column
+	unsure   bool // the text may be read in two ways
 	anyTable bool // may read any table: a file, statistics or an earlier statement decides which
+
+	lacking string // the words that an allow rule lacks to match it
 
 	tables tableSet
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"strings"
 )
 
 // A Type is the kind of a statement, by its verb.
@@ -90,7 +91,7 @@ func (s *typeSet) add(t Type) { *s |= 1 << t }
 // tracking uses it: a session may change its backend connection only if no effect would be lost.
 //
 // An effect is possible, without a value: literals are not part of a statement's digest.
-type Effect uint32
+type Effect uint64
 
 const (
 	// EffectSessionVar : sets a session system variable.
@@ -152,6 +153,16 @@ const (
 	EffectFile
 	// EffectSchema : changes a schema or accounts; knowledge about tables is out of date.
 	EffectSchema
+	// EffectRowInsert : inserts rows.
+	EffectRowInsert
+	// EffectRowUpdate : changes rows: UPDATE, INSERT … ON DUPLICATE KEY UPDATE.
+	EffectRowUpdate
+	// EffectRowDelete : deletes rows: DELETE, REPLACE, LOAD DATA … REPLACE.
+	EffectRowDelete
+	// EffectFileRead : reads a file on the server: LOAD_FILE(), LOAD DATA and LOAD XML without LOCAL.
+	EffectFileRead
+	// EffectAdmin : administers the server or maintains tables: FLUSH, KILL, OPTIMIZE TABLE, SHUTDOWN, replication.
+	EffectAdmin
 	// EffectUnknown : may have any effect: CALL, a statement in a variable, text that could not be
 	// classified.
 	EffectUnknown
@@ -163,7 +174,8 @@ var effectNames = [...]string{
 	"session-var", "global-var", "sql-mode", "charset", "autocommit", "tx-mode", "user-var-write",
 	"user-var-read", "temp-table", "table-locks", "named-lock", "row-locks", "begin", "commit", "rollback",
 	"savepoint", "implicit-commit", "xa", "use", "prepare", "handler", "role", "insert-id", "last-result",
-	"found-rows", "sequence", "function", "file", "schema", "unknown",
+	"found-rows", "sequence", "function", "file", "schema", "row-insert", "row-update", "row-delete",
+	"file-read", "admin", "unknown",
 }
 
 // Has reports whether all of other is in e.
@@ -188,7 +200,7 @@ func (e Effect) AppendText(dst []byte) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		first = false
-		if n := bits.TrailingZeros32(uint32(i)); n < len(effectNames) {
+		if n := bits.TrailingZeros64(uint64(i)); n < len(effectNames) {
 			dst = append(dst, effectNames[n]...)
 		} else {
 			dst = fmt.Appendf(dst, "Effect(%d)", n)
@@ -197,8 +209,29 @@ func (e Effect) AppendText(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// ParseEffect returns the effect with the given name in rules.
+func ParseEffect(name string) (Effect, error) {
+	for i, n := range effectNames {
+		if n == name {
+			return 1 << i, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown effect %q: want %s", name, strings.Join(effectNames[:], ", "))
+}
+
+// AllEffects yields every effect in the order of its declaration.
+func AllEffects() iter.Seq[Effect] {
+	return func(yield func(Effect) bool) {
+		for i := range effectNames {
+			if !yield(1 << i) {
+				return
+			}
+		}
+	}
+}
+
 // effectsOnlySession are the effects that change or read only the session: they do not make a statement a
 // writer.
 const effectsOnlySession = EffectSessionVar | EffectSQLMode | EffectCharset | EffectAutocommit | EffectTxMode |
 	EffectUserVarWrite | EffectUserVarRead | EffectBegin | EffectCommit | EffectRollback | EffectSavepoint |
-	EffectUse | EffectLastResult | EffectFoundRows | EffectRole
+	EffectUse | EffectLastResult | EffectFoundRows | EffectRole | EffectFileRead

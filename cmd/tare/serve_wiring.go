@@ -49,6 +49,7 @@ type service struct {
 	labels  map[string]string // of the history; nil without a bucket
 	bucket  objstore.Bucket   // until the history takes it over
 	planner *sqlplan.Planner
+	rules   []config.Rule // in force; written by reload
 	plans   *memory.PlanCache
 	gateway *gateway.Server
 
@@ -64,7 +65,7 @@ type service struct {
 }
 
 func newService(cfg config.Serve, log *slog.Logger) *service {
-	s := &service{cfg: cfg, backend: &backendState{}}
+	s := &service{cfg: cfg, rules: cfg.Rules, backend: &backendState{}}
 	s.Server = server.New(server.Options{
 		Name: "serve", Server: cfg.Server, Build: thisBuild(), Log: log,
 		Listen: cfg.Listen, Purpose: "MySQL clients (--listen)", Unit: "sessions",
@@ -306,6 +307,13 @@ func planRules(rules []config.Rule, dryRun bool) ([]sqlplan.Rule, error) {
 			}
 			p.Types = append(p.Types, t)
 		}
+		for _, text := range r.Effects {
+			e, err := sqlplan.ParseEffect(text)
+			if err != nil {
+				bad(err)
+			}
+			p.Effects = append(p.Effects, e)
+		}
 		if err := p.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", r.Place, err))
 		}
@@ -372,19 +380,25 @@ func (s *service) awaitReady(ctx context.Context) error {
 func (s *service) reload() {
 	s.reloadAccounts()
 	s.reloadCertificates()
-	fresh, err := s.cfg.ReloadRules()
+	fresh, err := s.cfg.Reload(s.rules)
 	if err == nil {
 		var rules []sqlplan.Rule
-		if rules, err = planRules(fresh, s.cfg.RulesDryRun); err == nil {
+		if rules, err = planRules(fresh.Rules, s.cfg.RulesDryRun); err == nil {
 			err = s.planner.SetRules(rules)
 		}
 	}
 	if err != nil {
-		s.Log.Error("the rules stay as they were", "error", err)
+		s.Log.Error("rules not reloaded; the old ones stay in force", "error", err)
 		return
 	}
-	s.Log.Info("rules reloaded", "rules", len(fresh))
-	s.markers.add(markers.KindRules, fmt.Sprintf("Rules reloaded: %d", len(fresh)), "")
+	s.rules = fresh.Rules
+	c := fresh.Changes
+	s.Log.Info("rules reloaded", "rules", len(fresh.Rules), "added", c.Added, "removed", c.Removed, "changed", c.Changed)
+	if len(fresh.Restart) > 0 {
+		s.Log.Warn("changed options take effect at the next start", "options", fresh.Restart)
+	}
+	s.markers.add(markers.KindRules, fmt.Sprintf("Rules reloaded: %d (%d added, %d removed, %d changed)",
+		len(fresh.Rules), len(c.Added), len(c.Removed), len(c.Changed)), "")
 }
 
 // register registers the metrics of the parts.

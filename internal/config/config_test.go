@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -333,34 +334,59 @@ func TestPrintReadsBack(t *testing.T) {
 	}
 }
 
-func TestReloadRules(t *testing.T) {
-	path := file(t, "serve:\n  cpus: 1\n")
-	c := config.NewServe()
-	if _, err := c.Load(config.Input{Flags: map[string]string{"config": path}}); err != nil {
-		t.Fatal(err)
-	}
+// TestReload reloads files without rules, with other ones, and with other options.
+func TestReload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tare.yaml")
 	write := func(text string) {
+		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("serve:\n  cpus: 2\n  rules:\n  - {name: a, action: read-only, tables: [shop.orders]}\n")
-	rules, err := c.ReloadRules()
+	const rule = "    - {name: %s, action: block, types: [%s]}\n"
+	rules := func(pairs ...string) string {
+		text := "serve:\n  rules:\n"
+		for i := 0; i < len(pairs); i += 2 {
+			text += fmt.Sprintf(rule, pairs[i], pairs[i+1])
+		}
+		return text
+	}
+	write(rules("a", "ddl", "b", "set", "c", "do"))
+	c := config.NewServe()
+	if _, err := c.Load(config.Input{Flags: map[string]string{"config": path, "cpus": "3"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "# nothing\n", "serve:\n", "serve:\n  rules:\n", "store: {}\n", "serve:\n  cpus: 2\n", "serve:\n  rules:\n    - {name: a, act", rules("a", "ddl") + "  unknown: 1\n"} {
+		write(text)
+		if r, err := c.Reload(c.Rules); err == nil {
+			t.Errorf("%q was accepted: %+v", text, r)
+		}
+	}
+	write("serve:\n  rules: []\n")
+	if r, err := c.Reload(c.Rules); err != nil || len(r.Rules) != 0 || len(r.Changes.Removed) != 3 {
+		t.Errorf("an empty list: %+v, %v", r, err)
+	}
+	write(rules("d", "kill", "c", "do", "a", "ddl", "e", "do") + "  max-connections: 7\n  cpus: 5\n  control: mysql://u:secret@db\n")
+	r, err := c.Reload(c.Rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []config.Rule{{Name: "a", Action: config.RuleReadOnly, Tables: []string{"shop.orders"}, Place: path + ":4"}}
-	if diff := cmp.Diff(want, rules); diff != "" {
-		t.Errorf("rules (-want +got):\n%s", diff)
+	want := config.RuleChanges{Added: []string{"d", "e"}, Removed: []string{"b"}, Changed: []string{"c", "a"}}
+	if diff := cmp.Diff(want, r.Changes); diff != "" {
+		t.Errorf("changes: %s", diff)
 	}
-	if c.CPUs != 1 || c.Rules != nil {
-		t.Errorf("reloading the rules changed the options: %d CPUs, rules %v", c.CPUs, c.Rules)
+	if diff := cmp.Diff([]string{"control", "max-connections"}, r.Restart); diff != "" {
+		t.Errorf("options that require a restart: %s", diff) // cpus is a flag, which wins
 	}
-	write("serve:\n  rules:\n  - {name: a}\n")
-	if _, err := c.ReloadRules(); err == nil {
-		t.Error("accepted a rule without an action")
+	write(rules("a", "drop"))
+	if r, err := c.Reload(c.Rules); err != nil || !slices.Equal(r.Changes.Changed, []string{"a"}) {
+		t.Errorf("another type: %+v, %v", r, err)
 	}
-	if rules, err := config.NewServe().ReloadRules(); rules != nil || err != nil {
-		t.Errorf("without a file: got %v, %v", rules, err)
+	write("serve:\n")
+	if r, err := c.Reload(nil); err != nil || r.Rules != nil {
+		t.Errorf("no rules before and after: %+v, %v", r, err)
+	}
+	if r, err := config.NewServe().Reload(nil); err != nil || r.Rules != nil {
+		t.Errorf("without a file: %+v, %v", r, err)
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -77,10 +78,21 @@ func (o Origin) label(name string) string {
 	return o.Place
 }
 
+// changed returns the names of the options whose values differ, in the order of their declaration.
+func (s *Set) changed(fresh *Set) (names []string) {
+	for i, o := range s.options {
+		if !o.value.equal(fresh.options[i].value) {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
 // A value is a typed field that text can be parsed into.
 type value interface {
 	parse(text string) error
 	text() string
+	equal(value) bool // of the same option in another Set
 }
 
 // field is the value of a field of type T.
@@ -98,6 +110,8 @@ func (f field[T]) parse(text string) error {
 	*f.p = v
 	return nil
 }
+
+func (f field[T]) equal(other value) bool { return reflect.DeepEqual(*f.p, *other.(field[T]).p) }
 
 func (f field[T]) text() string { return f.format(*f.p) }
 

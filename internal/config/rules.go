@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -36,6 +37,7 @@ type Rule struct {
 	Digests []string   `json:"digests,omitempty" yaml:"digests,omitempty"`
 	Tables  []string   `json:"tables,omitempty" yaml:"tables,omitempty"`
 	Types   []string   `json:"types,omitempty" yaml:"types,omitempty"`
+	Effects []string   `json:"effects,omitempty" yaml:"effects,omitempty"`
 	Users   []string   `json:"users,omitempty" yaml:"users,omitempty"`
 	Message string     `json:"message,omitempty" yaml:"message,omitempty"` // for the client
 
@@ -44,16 +46,17 @@ type Rule struct {
 }
 
 const rulesHelp = "statements to refuse or allow: a list of name, action (block, read-only or allow), mode (enforce or dry-run), " +
-	"any of digests, tables, types and users, and the message for the client"
+	"any of digests, tables, types, effects and users, and the message for the client"
 
 // decodeRules decodes the list of rules.
 func decodeRules(path string, node *yaml.Node) (rules []Rule, errs []error) {
 	if isNull(node) {
-		return nil, nil
+		return nil, nil // no list; an empty one is not nil
 	}
 	if node.Kind != yaml.SequenceNode {
 		return nil, []error{fmt.Errorf("%s:%d: rules: want a list", path, node.Line)}
 	}
+	rules = []Rule{}
 	for _, item := range node.Content {
 		r, wrong := decodeRule(path, resolve(item))
 		if slices.ContainsFunc(rules, func(other Rule) bool { return other.Name == r.Name }) {
@@ -98,11 +101,13 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 			r.Tables, err = list(p)
 		case "types":
 			r.Types, err = list(p)
+		case "effects":
+			r.Effects, err = list(p)
 		case "users":
 			r.Users, err = list(p)
 		default:
 			err = p.errorf("unknown key %q in a rule%s", p.key,
-				spelling.Suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "users", "message"}))
+				spelling.Suggest(p.key, []string{"name", "action", "mode", "digests", "tables", "types", "effects", "users", "message"}))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -114,11 +119,48 @@ func decodeRule(path string, node *yaml.Node) (Rule, []error) {
 		errs = append(errs, fmt.Errorf("%s: a rule needs a name", r.Place))
 	case r.Action == "":
 		errs = append(errs, fmt.Errorf("%s: rule %q needs an action: block, read-only or allow", r.Place, r.Name))
-	case len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Users) == 0:
-		errs = append(errs, fmt.Errorf("%s: rule %q matches every statement: give it digests, tables, types or users", r.Place, r.Name))
+	case len(r.Digests)+len(r.Tables)+len(r.Types)+len(r.Effects)+len(r.Users) == 0:
+		errs = append(errs, fmt.Errorf("%s: rule %q matches every statement: give it digests, tables, types, effects or users", r.Place, r.Name))
 	}
 	return r, errs
 }
+
+// A RuleChanges names the rules that differ between two lists.
+type RuleChanges struct {
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+	Changed []string `json:"changed"`
+}
+
+// CompareRules returns the changes from the rules before to those after. A rule that was only moved is a changed one if
+// its position among the rules of both lists differs.
+func CompareRules(before, after []Rule) (c RuleChanges) {
+	var kept [2][]Rule // rules of both lists, in the order of each
+	for _, r := range before {
+		if slices.ContainsFunc(after, r.sameName) {
+			kept[0] = append(kept[0], r)
+		} else {
+			c.Removed = append(c.Removed, r.Name)
+		}
+	}
+	for _, r := range after {
+		if slices.ContainsFunc(before, r.sameName) {
+			kept[1] = append(kept[1], r)
+		} else {
+			c.Added = append(c.Added, r.Name)
+		}
+	}
+	for i, r := range kept[1] {
+		old := kept[0][slices.IndexFunc(kept[0], r.sameName)]
+		old.Place = r.Place
+		if !reflect.DeepEqual(old, r) || kept[0][i].Name != r.Name {
+			c.Changed = append(c.Changed, r.Name)
+		}
+	}
+	return c
+}
+
+func (r *Rule) sameName(other Rule) bool { return r.Name == other.Name }
 
 func scalar(p pair) (string, error) {
 	if p.value.Kind != yaml.ScalarNode || p.value.Value == "" {

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -54,8 +53,10 @@ type Serve struct {
 	Server
 
 	History     History
-	Rules       []Rule
+	Rules       []Rule // nil if the file has no such list
 	RulesDryRun bool
+
+	again func() (*Serve, error) // repeats Load with the same flags and environment; a func prints no secrets
 }
 
 // OnOff is the mode of a part that can be switched off.
@@ -127,6 +128,11 @@ func (c *Serve) Ready() error { return nil }
 
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Serve) Load(in Input) (warnings []string, err error) {
+	c.again = func() (*Serve, error) {
+		fresh := NewServe()
+		_, err := fresh.Load(in)
+		return fresh, err
+	}
 	warnings, err = c.load(in, c.Validate)
 	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
 		warnings = append(warnings, "--data-dir has no effect without --bucket, --log-file or --standby: no other option keeps files there")
@@ -191,19 +197,27 @@ func (c *Serve) validateStandby() (errs []error) {
 	return errs
 }
 
-// ReloadRules reloads the rules of the configuration file; the other options are unchanged. Without a file
-// there are no rules.
-func (c *Serve) ReloadRules() ([]Rule, error) {
+// A Reload is a newly read configuration, compared with the current one.
+type Reload struct {
+	Rules   []Rule
+	Changes RuleChanges
+
+	// Restart are the names of changed options, which take effect at a restart.
+	Restart []string
+}
+
+// Reload reads the configuration file again and compares it with the current options and the given rules. A file that
+// is empty or has no rules is an error while there are rules: it may be truncated.
+func (c *Serve) Reload(current []Rule) (*Reload, error) {
 	if c.ConfigFile == "" {
-		return nil, nil
+		return &Reload{}, nil
 	}
-	text, err := os.ReadFile(c.ConfigFile)
+	fresh, err := c.again()
 	if err != nil {
-		return nil, fmt.Errorf("read rules: %w", err)
+		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	fresh := NewServe()
-	if errs := fresh.set.parseFile(c.ConfigFile, text); errors.Join(errs...) != nil {
-		return nil, fmt.Errorf("read rules: %w", errors.Join(errs...))
+	if fresh.Rules == nil && len(current) > 0 {
+		return nil, fmt.Errorf("%s has no rules in its section serve, and %d are in force: write rules: [] for no rules", c.ConfigFile, len(current))
 	}
-	return fresh.Rules, nil
+	return &Reload{Rules: fresh.Rules, Changes: CompareRules(current, fresh.Rules), Restart: c.set.changed(fresh.set)}, nil
 }
