@@ -447,8 +447,8 @@ func (m *responseMatrix) checkPage(t *testing.T) {
 		}
 	}
 	for key, end := range m.ends {
-		if _, label, _ := strings.Cut(key, " "); strings.HasPrefix(label, "byte ") && end != "ERR" && !slices.Contains(answeredBytes, label) {
-			t.Errorf("the command %s is answered with %s", label, end)
+		if _, label, _ := strings.Cut(key, " "); strings.HasPrefix(label, "byte ") && end != "ERR" && !slices.Contains(respondingBytes, label) {
+			t.Errorf("the response to the command %s ends with %s", label, end)
 		}
 	}
 	if *rewriteResponses {
@@ -456,8 +456,8 @@ func (m *responseMatrix) checkPage(t *testing.T) {
 	}
 }
 
-// answeredBytes are the commands of otherCommands that servers answer otherwise than by an error.
-var answeredBytes = []string{"byte 02", "byte 03", "byte 04", "byte 07", "byte 09", "byte 0A", "byte 0D", "byte 0E"}
+// respondingBytes are the commands of otherCommands whose response may be another than an error.
+var respondingBytes = []string{"byte 02", "byte 03", "byte 04", "byte 07", "byte 09", "byte 0A", "byte 0D", "byte 0E"}
 
 // TestLocalInfilePackets sends a file whose parts are as long as a packet can be, so that an empty packet ends a part
 // and not the file, and a server's request for one by each command that may have it.
