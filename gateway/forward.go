@@ -27,25 +27,28 @@ func (s *session) forward(t *longStatement) error {
 // stream forwards or discards a command that is longer than its buffered part.
 func (s *session) stream(t *longStatement, discard bool) error {
 	h := mysqlwire.ParseHeader(s.client.Buffered())
-	p := packets{left: h.Len, last: h.Len < mysqlwire.MaxPayload}
-	at := mysqlwire.HeaderLen
+	p := packets{size: h.Len, left: h.Len, last: h.Len < mysqlwire.MaxPayload}
+	at, sent := mysqlwire.HeaderLen, false
 	for {
 		b := s.client.Buffered()
 		n, err := p.walk(b, at, t)
 		if err != nil {
 			return s.violation(p.seq+1, mysqlwire.ErrnoPacketsOutOfOrder, err.Error())
 		}
+		s.msg.size, s.msg.body = 0, nil
 		at = 0
-		if p.done {
+		switch {
+		case p.done:
 			s.msg.seq = p.seq
 			if t != nil {
-				if err := t.before(); err != nil {
-					return err
+				if e := t.before(); e != nil {
+					return s.refuseLong(t, e, b[:n], p.size, sent)
 				}
 			}
+		case t != nil:
+			at = min(n, heldBack)
+			n -= at
 		}
-		s.msg.size = 0
-		s.msg.body = nil
 		if discard {
 			s.client.Discard(n)
 			s.rec.BytesIn += uint64(n)
@@ -55,15 +58,20 @@ func (s *session) stream(t *longStatement, discard bool) error {
 		if p.done {
 			return nil
 		}
+		sent = sent || n > 0
 		if err := s.fillClient(); err != nil {
 			return err
 		}
 	}
 }
 
+// heldBack is the number of bytes of a long statement that are forwarded only once the rules have allowed it.
+const heldBack = 64
+
 // packets follows a message over the packets it is split into.
 type packets struct {
-	left int   // payload bytes of the current packet still to come
+	size int   // payload bytes of the current packet
+	left int   // those of them still to come
 	last bool  // the current packet is the message's last
 	seq  uint8 // of the current packet
 	done bool
@@ -94,7 +102,7 @@ func (p *packets) walk(b []byte, at int, t *longStatement) (n int, err error) {
 			//nolint:staticcheck // it begins as the server's own message for error 1156 does
 			return n, fmt.Errorf("Got packets out of order: sequence number %d within a command, want %d", h.Seq, p.seq+1)
 		}
-		p.seq, p.left, p.last = h.Seq, h.Len, h.Len < mysqlwire.MaxPayload
+		p.seq, p.size, p.left, p.last = h.Seq, h.Len, h.Len, h.Len < mysqlwire.MaxPayload
 		n += mysqlwire.HeaderLen
 	}
 }

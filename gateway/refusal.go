@@ -45,6 +45,11 @@ func (s *session) refuse(e *clientError) error {
 	if err := s.discardRest(); err != nil {
 		return err
 	}
+	return s.endRefused(drop, e)
+}
+
+// endRefused has the server fail, and responds to the current command, which was read.
+func (s *session) endRefused(drop [][]byte, e *clientError) error {
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // the sequence number of an error
 	seq := s.msg.seq + 1
 	if sql := s.severalStatements(); sql != nil {
@@ -112,17 +117,17 @@ func (s *session) failAtServer(commands [][]byte, e *clientError) error {
 		return s.writeFailed(err)
 	}
 	for _, c := range commands {
-		if err := s.skipResponse(mysqlwire.Command(c[0])); err != nil {
+		if err := s.skipResponse(mysqlwire.Command(c[0]), 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// skipResponse reads the response to a command of the gateway's, and discards it.
-func (s *session) skipResponse(cmd mysqlwire.Command) error {
+// skipResponse reads the response to a command, whose first packet has sequence number seq, and discards it.
+func (s *session) skipResponse(cmd mysqlwire.Command, seq uint8) error {
 	var r mysqlwire.Response
-	for r.Begin(cmd, s.caps, 1); ; {
+	for r.Begin(cmd, s.caps, seq); ; {
 		n, ev, err := r.Scan(s.backend.Buffered())
 		s.backend.Discard(n)
 		switch {
@@ -174,7 +179,7 @@ func (s *session) discardRest() error {
 func (s *session) severalStatements() []byte {
 	sql := s.rec.Text
 	switch {
-	case s.msg.cmd != mysqlwire.ComQuery, !s.msg.whole, s.plan.Type() != sqlplan.TypeMulti, !s.takesSeveral(),
+	case s.msg.cmd != mysqlwire.ComQuery, !s.msg.whole, s.msg.body == nil, s.plan.Type() != sqlplan.TypeMulti, !s.takesSeveral(),
 		s.unreadable, s.mode.Unknown(), s.mode.Server().Kind == sqldigest.ServerTiDB,
 		bytes.Contains(sql, []byte("/*!")), bytes.Contains(sql, []byte("/*M!")), // a comment may contain a semicolon
 		len(s.msg.body)+len(signalEnd) >= mysqlwire.MaxPayload:
@@ -296,4 +301,51 @@ func (s *session) withoutSignal(b []byte) []byte {
 	}
 	s.failed = nil
 	return b
+}
+
+// unterminated makes a text that ends with it, and with spaces, one that servers cannot parse, wherever it begins: in
+// a string or name in any quotes, after a backslash, in a comment or between tokens. It opens a string, a
+// name or a comment that is not closed.
+const unterminated = "\n'\"`/*"
+
+// refuseLong refuses a statement whose last piece is the end of the client's buffer, and whose last packet has
+// size bytes. If the server has received the pieces before, it receives the last one as a text that it cannot
+// parse. Of several statements it might execute the first ones, and of a statement before a semicolon that
+// one: the session ends without the last piece.
+func (s *session) refuseLong(t *longStatement, e *clientError, piece []byte, size int, sent bool) error {
+	s.counters.refused.Add(1)
+	s.failed = e
+	if sent {
+		several := s.msg.cmd == mysqlwire.ComQuery && s.takesSeveral() && t.semicolon && s.mode.Server().Kind != sqldigest.ServerTiDB
+		if several || !spoil(piece, size) {
+			_ = s.sendError(s.msg.seq+1, e, true)
+			return fmt.Errorf("%w: %w", errRefused, e)
+		}
+		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+		if err := s.forwardClient(len(piece)); err != nil {
+			return err
+		}
+		if err := s.skipResponse(s.msg.cmd, s.msg.seq+1); err != nil {
+			return err
+		}
+	} else {
+		s.client.Discard(len(piece))
+		s.rec.BytesIn += uint64(len(piece))
+	}
+	return s.endRefused(s.dropped(), e)
+}
+
+// spoil overwrites the payload in the last piece of a command, whose last packet has size bytes, with
+// unterminated and spaces. It reports whether there is room.
+func spoil(piece []byte, size int) bool {
+	text := unterminated
+	last := max(0, len(piece)-size)
+	for _, payload := range [...][]byte{piece[:max(0, last-mysqlwire.HeaderLen)], piece[last:]} {
+		k := copy(payload, text)
+		text = text[k:]
+		for i := k; i < len(payload); i++ {
+			payload[i] = ' '
+		}
+	}
+	return text == ""
 }

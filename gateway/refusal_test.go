@@ -313,7 +313,7 @@ func receive(t *testing.T, c *mysqlconn.Client, cmd mysqlwire.Command) (text str
 	t.Helper()
 	var r mysqlwire.Response
 	var all []byte
-	for r.Begin(cmd, c.Capabilities, 1); !r.Done(); {
+	for r.Begin(cmd, c.Capabilities, max(1, c.Seq)); !r.Done(); { // after the packets of the command
 		n, _, err := r.Scan(c.Buffered())
 		if err != nil {
 			t.Fatalf("%v after %q in the response to %v", err, all, cmd)
@@ -354,4 +354,45 @@ func values(p []byte) string {
 		all, rest = append(all, string(rest[1:1+n])), rest[1+n:]
 	}
 	return fmt.Sprintf("%q", all)
+}
+
+// TestLongRefusal refuses statements that are longer than the statement memory, also in several packets and in
+// pieces that end anywhere: nothing is executed and the session continues.
+func TestLongRefusal(t *testing.T) {
+	for name, opts := range refusalServers(t) {
+		t.Run(name, func(t *testing.T) {
+			r := startRefusals(t, append(opts, testmysql.WithArgs("--max-allowed-packet=64M")))
+			c := r.connect(t, r.addr, testmysql.AppUser, 0)
+			defer c.Close()
+			send(t, c, append([]byte{byte(mysqlwire.ComSetOption)}, 1, 0))
+			receive(t, c, mysqlwire.ComSetOption)
+			send(t, c, prepare("select length(?) from hidden.secret"))
+			_, _, id := receive(t, c, mysqlwire.ComStmtPrepare)
+			must(t, r.planner.SetRules([]sqlplan.Rule{{Name: "hidden", Action: sqlplan.ActionBlock, Tables: []string{"hidden.*"}}}))
+			open := []string{"'%s", `"%s`, "1 /* %s", "1 + `%s", "1 -- %s", "1 + ((%s", `'\%s`, "'%s;", "'%s' ; -- %s"}
+			for i, size := range []int{1 << 20, 3 << 20, mysqlwire.MaxPayload - 1, mysqlwire.MaxPayload, mysqlwire.MaxPayload + 1, 2*mysqlwire.MaxPayload - 1} {
+				for _, cmd := range []mysqlwire.Command{mysqlwire.ComQuery, mysqlwire.ComStmtPrepare, mysqlwire.ComStmtExecute} {
+					p := append([]byte{byte(cmd)}, "insert into hidden.secret (b) values (1), ("...)
+					text := open[(i+int(cmd))%len(open)]
+					p = append(p, strings.ReplaceAll(text, "%s", strings.Repeat("x", 1+(size-len(p)-len(text))/strings.Count(text, "%s")))...)
+					if cmd == mysqlwire.ComStmtExecute {
+						p = append(onStatement(cmd, id, 0, 1, 0, 0, 0, 0, 1, 0xFD, 0, 0xFD, 0, 0, 0), bytes.Repeat([]byte{'x'}, size)...)
+					}
+					send(t, c, p)
+					if text, e, _ := receive(t, c, cmd); e.Number != mysqlwire.ErrnoSpecificAccessDenied {
+						t.Fatalf("%v of %d bytes: %.300s", cmd, size, text)
+					}
+					send(t, c, query("show errors"))
+					if text, _, _ := receive(t, c, mysqlwire.ComQuery); !strings.Contains(text, "Tare refused") {
+						t.Errorf("%v of %d bytes: errors %s", cmd, size, text)
+					}
+				}
+			}
+			must(t, r.planner.SetRules(nil))
+			send(t, c, query("select count(*) from hidden.secret"))
+			if text, _, _ := receive(t, c, mysqlwire.ComQuery); !strings.Contains(text, `["2"]`) {
+				t.Errorf("after refused statements the table has %s", text)
+			}
+		})
+	}
 }

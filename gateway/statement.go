@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"fmt"
+	"bytes"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -190,7 +190,7 @@ func (s *session) longText() error {
 	}
 	s.digester.Reset(s.mode)
 	err = s.forward(&longStatement{session: s, skip: len(s.msg.body) - len(sql), keep: s.srv.opts.Log.OriginalText()})
-	if err == nil {
+	if err == nil && s.failed == nil {
 		s.sent = time.Now()
 		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
 		if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
@@ -208,12 +208,13 @@ func (s *session) longText() error {
 }
 
 // A longStatement is a statement that is forwarded in pieces. see is called for each piece after the first
-// packet header; before is called once all pieces were seen and the last one has not been forwarded yet. An
-// error there keeps the backend from receiving the whole statement, and so from executing it.
+// packet header; before is called once all pieces were seen and the last one has not been forwarded yet.
 type longStatement struct {
 	*session
 	skip int // bytes before the text
 	keep int // bytes of the text to keep for the log
+
+	semicolon bool // in the text, which may be several statements
 }
 
 func (l *longStatement) see(p []byte) {
@@ -221,6 +222,7 @@ func (l *longStatement) see(p []byte) {
 	l.skip -= k
 	p = p[k:]
 	_, _ = l.digester.Write(p)
+	l.semicolon = l.semicolon || bytes.IndexByte(p, ';') >= 0
 	l.task.Spend(digestWork * len(p))
 	if room := l.keep - len(l.rec.Text); room > 0 {
 		l.rec.Text = append(l.rec.Text, p[:min(room, len(p))]...)
@@ -228,21 +230,13 @@ func (l *longStatement) see(p []byte) {
 	l.rec.TextBytes += len(p)
 }
 
-func (l *longStatement) before() error {
+// before returns the refusal of the statement, or nil.
+func (l *longStatement) before() *clientError {
 	arrived := time.Now()
 	digest := l.digester.Sum()
 	l.planText(l.digester.Text(), digest, false)
 	l.rec.Plan = l.sent.Sub(arrived)
-	e := l.refusal()
-	if e == nil {
-		return nil
-	}
-	// The backend has most of the statement and waits for the rest, which is never sent: both connections are
-	// closed here.
-	l.counters.refused.Add(1)
-	l.failed = e
-	_ = l.sendError(l.msg.seq+1, e, true)
-	return fmt.Errorf("%w: %w", errRefused, e)
+	return l.refusal()
 }
 
 // execution serves the commands that execute prepared statements or fetch their rows.
