@@ -148,11 +148,8 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal)$$' ./gateway -all-refusals
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
-<<<<<<< HEAD
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestNames$$/^MySQL$$' ./gateway -names-duration 1m -names-workers 8
-=======
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestResponseEnds$$' ./gateway
->>>>>>> f216eb81 (mysqlwire, gateway: a response ends where its command says)
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
 e2e-mariadb: mariadb ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
