@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/rowstream"
 )
 
 // A zooTable is a table of MySQL's types with values at the boundaries of their ranges. Each has a column
@@ -201,7 +200,10 @@ func session(t *testing.T, s *testmysql.Server, more ...string) *sql.Conn {
 	t.Cleanup(func() { db.Close() })
 	conn, err := db.Conn(t.Context())
 	must(t, err)
-	for _, text := range append([]string{rowstream.Session}, more...) {
+	for _, text := range append([]string{
+		"SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",
+		"SET SESSION character_set_client = utf8mb4, character_set_connection = utf8mb4, character_set_results = NULL",
+	}, more...) {
 		_, err := conn.ExecContext(t.Context(), text)
 		must(t, err)
 	}
