@@ -1,3 +1,5 @@
+//go:build e2e
+
 // Package settings tests that no variable that a server's sessions inherit, or that can be set while it runs, changes what
 // tare copy, dump and alter do: each is set to each of its other values, as the server lists them, and the commands end
 // with equal rows or refuse, naming the variable.
