@@ -37,6 +37,7 @@ type weightData struct {
 	Off         string  // deviation of Owned from Now.Live
 	Charts      []template.HTML
 	Losses      []localstate.Loss
+	Reload      *Reload // nil: none yet
 }
 
 func (s *Server) weight(_ context.Context, v *view) (any, error) {
@@ -66,6 +67,9 @@ func (s *Server) weight(_ context.Context, v *view) (any, error) {
 	}
 	if source.Losses != nil {
 		d.Losses = source.Losses()
+	}
+	if source.Reload != nil {
+		d.Reload = source.Reload()
 	}
 	if len(looks) > 2 {
 		d.Charts = weightCharts(looks)
@@ -133,6 +137,8 @@ type WeightSource struct {
 	StatementName string
 
 	Losses func() []localstate.Loss // local state that could not be used; nil: not shown
+
+	Reload func() *Reload // the last reload, nil if there was none; a nil func: not shown
 }
 
 // A weighing is a measurement of the process: counters since its start, and current sizes.

@@ -91,6 +91,12 @@ func partOptions(full bool) Options {
 			return []memory.OwnerBytes{{Owner: "sessions", Bytes: 25}, {Owner: hostile, Bytes: 75}}
 		},
 		Statements: func() uint64 { return 7 }, StatementName: "command",
+		Reload: func() *Reload {
+			if !full {
+				return nil
+			}
+			return &Reload{Rules: 4, Added: []string{"shop", hostile}, Changed: []string{"old"}, Restart: []string{"listen"}}
+		},
 	}
 	return o
 }
@@ -125,7 +131,7 @@ func TestParts(t *testing.T) {
 		{"/series", []string{"<b>3</b> active series", "tare_queries_total", "SELECT secret", "schema=\"shop\""}, []string{"No active series"}},
 		{"/copies", []string{"finished", "3,000", "where card", "1 of 4, more to come", "confirmed 0.2 s ago, 4 KiB of binary log", "throttled", "rows differ", "Unreadable"}, []string{"is running (searched", "/run/tare", "--copies"}},
 		{"/store", []string{"sync failed", "meta", "level 1", "3 MiB", "loaded"}, []string{"The bucket has not been synced yet"}},
-		{"/weight", []string{"Per command", "Heap by owner", "75 %", "start with the third measurement"}, nil},
+		{"/weight", []string{"Per command", "Heap by owner", "75 %", "start with the third measurement", "4 rules in force", "Rules added", "Rules changed", "<code>--listen</code>"}, nil},
 	} {
 		code, body, _ := request(t, full, "GET", c.path)
 		for _, want := range c.full {

@@ -66,17 +66,18 @@ func (s *service) password(user string) (string, bool) {
 }
 
 // reloadAccounts re-reads the file of accounts.
-func (s *service) reloadAccounts() {
+func (s *service) reloadAccounts() error {
 	if s.cfg.Standby == "" {
-		return
+		return nil
 	}
 	fresh, err := config.LoadAccounts(s.cfg.StandbyAccounts)
 	if err != nil {
 		s.Log.Error("the accounts for the standby stay as they were", "error", err)
-		return
+		return fmt.Errorf("reload --standby-%w", err)
 	}
 	s.accounts.Store(&fresh)
 	s.Log.Info("accounts for the standby reloaded", "accounts", len(fresh))
+	return nil
 }
 
 // routeAPI returns the API for pausing and switching sessions.

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
@@ -26,9 +27,9 @@ func loadCertificates(cfg config.Serve) (c certificates, err error) {
 }
 
 // reloadCertificates re-reads the TLS files. Open connections keep their certificates.
-func (s *service) reloadCertificates() {
+func (s *service) reloadCertificates() error {
 	if s.cfg.TLSCert == "" && s.cfg.TLSClientCA == "" && s.cfg.BackendTLSCA == "" {
-		return
+		return nil
 	}
 	c, err := loadCertificates(s.cfg)
 	if err == nil {
@@ -36,7 +37,8 @@ func (s *service) reloadCertificates() {
 	}
 	if err != nil {
 		s.Log.Error("certificates not reloaded; the old ones stay in use", "error", err)
-		return
+		return fmt.Errorf("reload certificates: %w", err)
 	}
 	s.Log.Info("certificates reloaded")
+	return nil
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
-	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
@@ -43,15 +42,16 @@ const gcPercent = 50
 // A service is the parts of tare serve.
 type service struct {
 	*server.Server
-	cfg     config.Serve
-	options gateway.Options
-	backend *backendState
-	labels  map[string]string // of the history; nil without a bucket
-	bucket  objstore.Bucket   // until the history takes it over
-	planner *sqlplan.Planner
-	rules   []config.Rule // in force; written by reload
-	plans   *memory.PlanCache
-	gateway *gateway.Server
+	cfg      config.Serve
+	options  gateway.Options
+	backend  *backendState
+	labels   map[string]string // of the history; nil without a bucket
+	bucket   objstore.Bucket   // until the history takes it over
+	planner  *sqlplan.Planner
+	rules    []config.Rule              // in force; written by reload
+	reloaded atomic.Pointer[web.Reload] // the last one; nil: none yet
+	plans    *memory.PlanCache
+	gateway  *gateway.Server
 
 	accounts atomic.Pointer[config.Accounts] // for the standby
 	switched atomic.Pointer[savedRoute]      // the last switch; nil: none
@@ -69,7 +69,7 @@ func newService(cfg config.Serve, log *slog.Logger) *service {
 	s.Server = server.New(server.Options{
 		Name: "serve", Server: cfg.Server, Build: thisBuild(), Log: log,
 		Listen: cfg.Listen, Purpose: "MySQL clients (--listen)", Unit: "sessions",
-		Reload: s.reload, Alive: func() { s.gateway.Sessions() },
+		Reload: func() { s.reload("") }, Alive: func() { s.gateway.Sessions() },
 	})
 	return s
 }
@@ -240,8 +240,8 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Series:         s.active,
 		Copies:         copiesOf(s.cfg.Copies),
 		Store:          s.history.status(),
-		Weight:         &web.WeightSource{Statements: s.gateway.Commands, StatementName: "command", Losses: s.Data.Losses},
-		Routes:         append(routes, s.routeAPI()...),
+		Weight:         &web.WeightSource{Statements: s.gateway.Commands, StatementName: "command", Losses: s.Data.Losses, Reload: s.reloaded.Load},
+		Routes:         append(append(routes, s.routeAPI()...), s.reloadRoute()),
 		Statements:     s.history.statements(),
 		SeriesMatchers: s.history.seriesMatchers(),
 		Latest:         s.latest,
@@ -374,31 +374,6 @@ func (s *service) awaitReady(ctx context.Context) error {
 		s.Log.Info("gateway is ready", attrs...)
 	}
 	return nil
-}
-
-// reload re-reads the rules, the accounts for the standby and the certificates.
-func (s *service) reload() {
-	s.reloadAccounts()
-	s.reloadCertificates()
-	fresh, err := s.cfg.Reload(s.rules)
-	if err == nil {
-		var rules []sqlplan.Rule
-		if rules, err = planRules(fresh.Rules, s.cfg.RulesDryRun); err == nil {
-			err = s.planner.SetRules(rules)
-		}
-	}
-	if err != nil {
-		s.Log.Error("rules not reloaded; the old ones stay in force", "error", err)
-		return
-	}
-	s.rules = fresh.Rules
-	c := fresh.Changes
-	s.Log.Info("rules reloaded", "rules", len(fresh.Rules), "added", c.Added, "removed", c.Removed, "changed", c.Changed)
-	if len(fresh.Restart) > 0 {
-		s.Log.Warn("changed options take effect at the next start", "options", fresh.Restart)
-	}
-	s.markers.add(markers.KindRules, fmt.Sprintf("Rules reloaded: %d (%d added, %d removed, %d changed)",
-		len(fresh.Rules), len(c.Added), len(c.Removed), len(c.Changed)), "")
 }
 
 // register registers the metrics of the parts.

@@ -15,8 +15,11 @@ func (s *Server) notify(message string) {
 	}
 }
 
-// notifyReload calls f, which re-reads a part of the configuration, between the two messages of a reload.
-func (s *Server) notifyReload(f func()) {
+// NotifyReload calls f, which re-reads a part of the configuration, between the two messages of a reload. Reloads run one
+// after the other.
+func (s *Server) NotifyReload(f func()) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
 	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	f()
 	s.notify(daemon.SdNotifyReady)

@@ -65,7 +65,7 @@ func TestNotify(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 		done := false
-		s.notifyReload(func() { done = true })
+		s.NotifyReload(func() { done = true })
 		if got := m.hear(t); !regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]*\n$`).MatchString(got) {
 			t.Errorf("%s: a reload starts with %q", name, got)
 		}
@@ -83,7 +83,7 @@ func TestNotifyNone(t *testing.T) {
 		s := testServer(&log)
 		s.notify("READY=1")
 		reloaded := false
-		s.notifyReload(func() { reloaded = true })
+		s.NotifyReload(func() { reloaded = true })
 		must(t, s.watchdog(t.Context())) // WATCHDOG_USEC is not set
 		if !reloaded {
 			t.Errorf("%q: nothing was reloaded", name)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
@@ -62,6 +63,8 @@ type Server struct {
 	Listener, HTTPListener net.Listener
 
 	inFlight *connlimit.Limit // of HTTP requests; nil if HTTP is off
+
+	reloading sync.Mutex
 
 	ledger *memory.Ledger // nil before OpenWeb
 	parts  []func(context.Context) error
@@ -120,7 +123,7 @@ func Run(ctx context.Context, svc Service) error {
 	}
 	defer onSignal(syscall.SIGUSR1, s.reopenLog)()
 	if s.Reload != nil {
-		defer onSignal(syscall.SIGHUP, func() { s.notifyReload(s.Reload) })()
+		defer onSignal(syscall.SIGHUP, func() { s.NotifyReload(s.Reload) })()
 	}
 	status := svc.Announce()
 	running, failed := errgroup.WithContext(ctx)
