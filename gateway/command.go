@@ -207,6 +207,9 @@ func (s *session) statementCommand() error {
 		s.statements.close(s.msg.body)
 		s.longOpen = false
 	}
+	if s.statements.stale && s.statements.noLast(s.msg.body) {
+		return s.unknownStatement()
+	}
 	if s.statements.moved {
 		if st == nil {
 			return s.unknownStatement()

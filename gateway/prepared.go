@@ -19,6 +19,7 @@ type prepared struct {
 	top   uint32 // the highest id the client has received, once the session has moved
 	moved bool   // the server's ids differ from the client's
 	lost  bool   // a statement was not kept
+	stale bool   // the server has a last prepared statement, although a later PREPARE failed
 	bytes int    // size of texts and parameter types
 	heap  int    // bytes that the statements take on the heap, without the map
 }
@@ -67,7 +68,7 @@ type preparedStatement struct {
 // add records a statement that was prepared with the given number of parameters. It clones the slices of
 // view.
 func (p *prepared) add(params uint16, view preparedStatement) {
-	p.last = view.id
+	p.last, p.stale = view.id, false
 	if p.byID == nil {
 		p.byID = make(map[uint32]*preparedStatement)
 	}
@@ -108,8 +109,18 @@ func (p *prepared) find(body []byte) *preparedStatement {
 	return p.byID[id]
 }
 
-// forgetLast records that the last PREPARE failed: there is no last prepared statement.
-func (p *prepared) forgetLast() { p.last = mysqlwire.LastPreparedID }
+// forgetLast records that the last PREPARE failed with an error of the server: there is no last prepared statement.
+// A server whose limit of prepared statements is reached keeps the one before, which a pipelined execution would run.
+func (p *prepared) forgetLast(errno uint16) {
+	p.last, p.stale = mysqlwire.LastPreparedID, errno == errnoMaxPrepared
+}
+
+const errnoMaxPrepared = 1461 // ER_MAX_PREPARED_STMT_COUNT_REACHED
+
+// noLast reports whether the body of a command names the last prepared statement and there is none.
+func (p *prepared) noLast(body []byte) bool {
+	return p.last == mysqlwire.LastPreparedID && statementID(body) == mysqlwire.LastPreparedID
+}
 
 // refuseExecution records an execution that the server does not receive: it may lack parameter types that the
 // client sends with it.
@@ -136,6 +147,9 @@ func (p *prepared) close(body []byte) {
 		p.bytes -= st.kept
 		p.heap -= st.heap
 		delete(p.byID, st.id)
+	}
+	if id := statementID(body); id == p.last || id == mysqlwire.LastPreparedID {
+		p.last = mysqlwire.LastPreparedID
 	}
 }
 

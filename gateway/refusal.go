@@ -117,27 +117,32 @@ func (s *session) failAtServer(commands [][]byte, e *clientError) error {
 		return s.writeFailed(err)
 	}
 	for _, c := range commands {
-		if err := s.skipResponse(mysqlwire.Command(c[0]), 1); err != nil {
+		errno, err := s.skipResponse(mysqlwire.Command(c[0]), 1)
+		if err != nil {
 			return err
+		}
+		if c[0] == byte(mysqlwire.ComStmtPrepare) {
+			s.statements.forgetLast(errno)
 		}
 	}
 	return nil
 }
 
-// skipResponse reads the response to a command, whose first packet has sequence number seq, and discards it.
-func (s *session) skipResponse(cmd mysqlwire.Command, seq uint8) error {
+// skipResponse reads the response to a command, whose first packet has sequence number seq, and discards it. It
+// returns the number of the response's error.
+func (s *session) skipResponse(cmd mysqlwire.Command, seq uint8) (errno uint16, err error) {
 	var r mysqlwire.Response
 	for r.Begin(cmd, s.caps, seq); ; {
 		n, ev, err := r.Scan(s.backend.Buffered())
 		s.backend.Discard(n)
 		switch {
 		case err != nil:
-			return s.backendBroken(err)
+			return 0, s.backendBroken(err)
 		case ev == mysqlwire.EventDone:
-			return nil
+			return r.Errno, nil
 		}
 		if err := s.fillBackend(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
@@ -325,7 +330,7 @@ func (s *session) refuseLong(t *longStatement, e *clientError, piece []byte, siz
 		if err := s.forwardClient(len(piece)); err != nil {
 			return err
 		}
-		if err := s.skipResponse(s.msg.cmd, s.msg.seq+1); err != nil {
+		if _, err := s.skipResponse(s.msg.cmd, s.msg.seq+1); err != nil {
 			return err
 		}
 	} else {

@@ -409,3 +409,46 @@ func TestLongRefusal(t *testing.T) {
 		})
 	}
 }
+
+// TestLastPrepared refuses a PREPARE after more statements than are kept, and when the server's limit of prepared
+// statements is reached: there is no last prepared statement, and the one before it is not executed.
+func TestLastPrepared(t *testing.T) {
+	r := startRefusals(t, nil)
+	must(t, r.Exec("set global max_prepared_stmt_count = 20000"))
+	must(t, r.planner.SetRules([]sqlplan.Rule{{Name: "hidden", Action: sqlplan.ActionBlock, Tables: []string{"hidden.*"}}}))
+	for _, m := range []struct {
+		prepared int
+		limit    string
+	}{{1, "set global max_prepared_stmt_count = 20000"}, {16<<10 + 1, "do 1"}, {1, "set global max_prepared_stmt_count = 1"}} {
+		if m.prepared > 1 && !*allRefusals {
+			continue
+		}
+		must(t, r.Exec("delete from test.t"))
+		c := r.connect(t, r.addr, testmysql.AppUser, 0)
+		for range m.prepared {
+			send(t, c, prepare("insert into t (b) values (5)"))
+			receive(t, c, mysqlwire.ComStmtPrepare)
+		}
+		must(t, r.Exec(m.limit))
+		for _, p := range [][]byte{
+			prepare("delete from hidden.secret"), onStatement(mysqlwire.ComStmtExecute, last, 0, 1, 0, 0, 0),
+			onStatement(mysqlwire.ComStmtReset, last), onStatement(mysqlwire.ComStmtFetch, last, 1, 0, 0, 0),
+		} {
+			send(t, c, p)
+			text, e, _ := receive(t, c, mysqlwire.Command(p[0]))
+			want := mysqlwire.ErrnoUnknownStatement
+			if p[0] == byte(mysqlwire.ComStmtPrepare) {
+				want = mysqlwire.ErrnoSpecificAccessDenied
+			}
+			if e.Number != want {
+				t.Errorf("%d statements, %s: %v: %s, want error %d", m.prepared, m.limit, mysqlwire.Command(p[0]), text, want)
+			}
+		}
+		send(t, c, query("select count(*) from t"))
+		if text, _, _ := receive(t, c, mysqlwire.ComQuery); !strings.Contains(text, `["0"]`) {
+			t.Errorf("%d statements, %s: rows %s", m.prepared, m.limit, text)
+		}
+		c.Close()
+		must(t, r.Exec("set global max_prepared_stmt_count = 20000"))
+	}
+}

@@ -250,11 +250,11 @@ func (s *session) execution() error {
 	s.msg.cursor = cursorUse(s.msg.body, st, s.maria)
 	if st == nil { // unknown to the backend too, or past the bound on kept statements
 		s.rec.StatementID = statementID(s.msg.body)
-		if s.statements.lost && s.srv.opts.Planner.HasRules() {
+		if s.statements.lost && s.srv.opts.Planner.HasRules() && !s.statements.noLast(s.msg.body) {
 			return s.refuseWithoutText()
 		}
 		s.sent = time.Now()
-		if s.statements.moved {
+		if s.statements.moved || s.statements.stale && s.statements.noLast(s.msg.body) {
 			err := s.unknownStatement()
 			s.record(err)
 			return err
@@ -340,7 +340,7 @@ const maxKeptValues = 256
 func (s *session) afterStatement() {
 	if s.resp.Errno != 0 {
 		if s.msg.cmd == mysqlwire.ComStmtPrepare {
-			s.statements.forgetLast()
+			s.statements.forgetLast(s.resp.Errno)
 		}
 		// Statements before the failed one may have had effects.
 		if s.changesModes() || s.plan.Effects().Any(readingEffects) {
