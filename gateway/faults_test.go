@@ -193,7 +193,6 @@ func TestClientFaults(t *testing.T) {
 		errno mysqlwire.Errno // 0: closed without an error
 	}{
 		{"a wrong sequence number", []byte{1, 0, 0, 5, byte(mysqlwire.ComPing)}, mysqlwire.ErrnoPacketsOutOfOrder},
-		{"an empty command", []byte{0, 0, 0, 0}, mysqlwire.ErrnoMalformedPacket},
 		{"a login that is none", []byte{3, 0, 0, 0, byte(mysqlwire.ComChangeUser), 'a', 'b'}, mysqlwire.ErrnoMalformedPacket},
 		{"HTTP", []byte("GET / HTTP/1.1\r\nHost: tare\r\n\r\n"), mysqlwire.ErrnoPacketsOutOfOrder},
 	} {

@@ -94,10 +94,10 @@ func Command(c *mysqlconn.Conn) []byte {
 	for {
 		c.Seq = 0
 		p, err := c.ReadMessage(64 << 20)
-		if err != nil || p[0] == byte(mysqlwire.ComQuit) {
+		if err != nil || len(p) > 0 && p[0] == byte(mysqlwire.ComQuit) {
 			return nil
 		}
-		if string(p[1:]) != ModesQuery {
+		if len(p) == 0 || string(p[1:]) != ModesQuery {
 			return p
 		}
 		if _, err := c.Write(ModesResult); err != nil {
