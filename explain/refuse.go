@@ -23,7 +23,7 @@ var (
 )
 
 // allowed are the effects that do not occur under EXPLAIN.
-const allowed = sqlplan.EffectInsertID | sqlplan.EffectFoundRows
+const allowed = sqlplan.EffectInsertID | sqlplan.EffectFoundRows | sqlplan.EffectRowInsert | sqlplan.EffectRowUpdate | sqlplan.EffectRowDelete
 
 // waiting matches calls of built-in functions that can run long independently of the rows read.
 var waiting = regexp.MustCompile("(?i)\\b(sleep|benchmark|load_file|get_lock|is_free_lock|release_lock|release_all_locks|master_pos_wait|source_pos_wait|" +
