@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ func TestBlockedSessionLeavesItsLoop(t *testing.T) {
 	leaving.Seq = 0
 	must(t, leaving.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "slow"...)))
 	g.awaitQueries(t, 1)
+	must(t, leaving.Socket().(*net.TCPConn).SetLinger(0)) // resets the connection
 	leaving.Conn.Close()
 	testwait.Receive(t, "the statement to be killed", killing)
 	for range 10 {
