@@ -65,6 +65,6 @@ func (s *service) reloadRoute() web.Route {
 		if result.Error != "" {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
-		_ = json.NewEncoder(w).Encode(result) // the client is gone
+		_ = json.NewEncoder(w).Encode(result) // the client may have disconnected
 	}))
 }
