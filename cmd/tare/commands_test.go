@@ -117,6 +117,9 @@ func (c *documented) check(t *testing.T, call doccommands.Call) (skipped string,
 		return "", c.checkMake(call.Args[1:])
 	case "go":
 		return c.checkGo(call)
+	case "e2e/run":
+		call.Args = append([]string{"go", "test", "./e2e"}, call.Args[1:]...)
+		return c.checkGo(call)
 	case "promtool":
 		return c.checkPromtool(call)
 	default:
