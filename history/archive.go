@@ -177,53 +177,104 @@ type Archive struct {
 	start    func(*instance) // under flushing: starts the background work of an instance; nil before Run
 
 	mu        sync.RWMutex
-	instances []*instance // under mu: the oldest first, the current one last
+	instances []*instance // under mu: the oldest first, the current one last; none while the archive waits
+	waiting   error       // under mu: why the directory is not open
 }
 
-// OpenArchive opens the history in a directory and replays its write-ahead log. Run starts writing.
+// OpenArchive opens the history in a directory and replays its write-ahead log. Run starts writing. If the machine
+// prevents it, by a full disk for example, the archive waits: it has no samples, and Run opens the directory at the
+// first interval at which that is possible.
 func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
-	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create history directory: %w", err)
 	}
 	if o.State == nil {
 		o.State = localstate.Open(o.Dir, o.Now, o.Log)
 	}
 	a := &Archive{options: o, log: o.Log, opened: o.Now()}
-	if err := claim(o.Dir, o.Labels, o.State); err != nil {
-		return nil, err
-	}
-	if err := a.makeSpace(); err != nil {
-		return nil, err
-	}
-	records, err := a.readInstances()
-	if err != nil {
-		return nil, errors.Join(err, a.faults.close())
-	}
-	for i, r := range records {
-		in, err := a.openInstance(r, i < len(records)-1)
-		if err != nil {
-			return nil, errors.Join(err, a.closeInstances(), a.faults.close())
-		}
-		a.instances = append(a.instances, in)
-	}
 	a.retain = newBucketRetainer(a)
 	a.queryable = newQueryable(a, o.Gateway.QueryableExcept(
 		func(context.Context) (string, error) { return noTenant, nil }, a.hasLocal))
-	w := a.current().writer
-	w.counts.ahead.Store(w.last - o.Now().UnixMilli())
-	if ahead := time.Duration(w.counts.ahead.Load()) * time.Millisecond; ahead > o.Interval {
-		o.Log.Warn("the clock was set back: samples continue after the newest one", "ahead", ahead)
+	if err := a.open(); localstate.OfMachine(err) {
+		o.Log.Error("history waits; statements are counted", "dir", o.Dir, "err", err)
+		a.waiting = err
+	} else if err != nil {
+		return nil, err
 	}
 	return a, nil
 }
 
-// current returns the instance that is written to.
+// open opens all instances in the directory.
+func (a *Archive) open() error {
+	o := &a.options
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return fmt.Errorf("create history directory: %w", err)
+	}
+	if err := claim(o.Dir, o.Labels, o.State); err != nil {
+		return err
+	}
+	faults, err := a.makeSpace()
+	if err != nil {
+		return err
+	}
+	records, err := a.readInstances()
+	if err != nil {
+		return errors.Join(err, faults.close())
+	}
+	var instances []*instance
+	for i, r := range records {
+		in, err := a.openInstance(r, i < len(records)-1)
+		if err != nil {
+			return errors.Join(err, closeAll(instances), faults.close())
+		}
+		instances = append(instances, in)
+	}
+	w := instances[len(instances)-1].writer
+	w.counts.ahead.Store(w.last - o.Now().UnixMilli())
+	if ahead := time.Duration(w.counts.ahead.Load()) * time.Millisecond; ahead > o.Interval {
+		o.Log.Warn("the clock was set back: samples continue after the newest one", "ahead", ahead)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faults, a.instances = faults, instances
+	return nil
+}
+
+// reopen opens the directory of an archive that waits. The caller holds flushing.
+func (a *Archive) reopen() error {
+	if err := a.open(); err != nil {
+		return fmt.Errorf("%w: %w", errStopped, err)
+	}
+	if err := a.faults.start(a.opened, a.Waiting()); err != nil { // the first complete round ends it
+		a.log.Error("history fault not recorded", "err", err)
+	}
+	a.mu.Lock()
+	a.waiting = nil
+	a.mu.Unlock()
+	a.options.Source.MarkAllChanged()
+	if a.start != nil {
+		for _, in := range a.all() {
+			a.start(in)
+		}
+	}
+	a.log.Info("history opened", "dir", a.options.Dir, "waited_since", a.opened.UTC())
+	return nil
+}
+
+// Waiting returns why the directory could not be opened yet; nil if it is open.
+func (a *Archive) Waiting() error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.waiting
+}
+
+// current returns the instance that is written to; nil while the archive waits.
 func (a *Archive) current() *instance {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
+	if len(a.instances) == 0 {
+		return nil
+	}
 	return a.instances[len(a.instances)-1]
 }
 
@@ -241,7 +292,12 @@ func (a *Archive) Options() ArchiveOptions { return a.options }
 func (a *Archive) Opened() time.Time { return a.opened }
 
 // Labels returns the labels of the series that are written now.
-func (a *Archive) Labels() map[string]string { return maps.Clone(a.current().labels) }
+func (a *Archive) Labels() map[string]string {
+	if in := a.current(); in != nil {
+		return maps.Clone(in.labels)
+	}
+	return maps.Clone(a.options.Labels)
+}
 
 // SeriesMatchers returns PromQL matchers of the labels that all series have.
 func (a *Archive) SeriesMatchers() (matchers []string) {
@@ -264,36 +320,46 @@ func (a *Archive) SeriesMatchers() (matchers []string) {
 // the query of the context (storegateway.WithQuery), or to a new query that waits for admission.
 func (a *Archive) Queryable() storage.Queryable { return a.queryable }
 
-// makeSpace allocates the reserve for a full disk. Replaying the log writes chunks in goroutines of the TSDB
-// whose panics cannot be recovered, so it needs free space.
-func (a *Archive) makeSpace() (err error) {
+// makeSpace allocates the reserve for a full disk and opens the file of faults. Replaying the log writes chunks in
+// goroutines of the TSDB whose panics cannot be recovered, so it needs free space.
+func (a *Archive) makeSpace() (*faultFile, error) {
 	dir, bytes := a.options.Dir, a.options.ReserveBytes
 	if checkSpace(dir, 2*bytes) != nil {
 		if err := os.Remove(filepath.Join(dir, reserveName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+			return nil, err
 		}
 	}
 	if err := checkSpace(dir, bytes/2); err != nil {
-		return err
+		return nil, err
 	}
-	if a.faults, err = openFaults(dir, a.options.State); err != nil {
-		return err
+	faults, err := openFaults(dir, a.options.State)
+	if err != nil {
+		return nil, err
 	}
 	if checkSpace(dir, 2*bytes) != nil {
-		return nil
+		return faults, nil
 	}
 	if err := allocateReserve(dir, bytes); err != nil {
 		a.log.Warn("history reserve not allocated", "err", err)
 	}
-	return nil
+	return faults, nil
 }
 
 // lostSeconds returns the length of all ranges without samples after failed writes.
-func (a *Archive) lostSeconds() float64 { return a.faults.lostSeconds(a.options.Now()) }
+func (a *Archive) lostSeconds() float64 {
+	if a.Waiting() != nil {
+		return a.options.Now().Sub(a.opened).Seconds()
+	}
+	return a.faults.lostSeconds(a.options.Now())
+}
 
 // Ahead returns how far the samples are ahead of a clock that was set back; 0 if they are not.
 func (a *Archive) Ahead() time.Duration {
-	return time.Duration(max(0, a.current().writer.counts.ahead.Load())) * time.Millisecond
+	in := a.current()
+	if in == nil {
+		return 0
+	}
+	return time.Duration(max(0, in.writer.counts.ahead.Load())) * time.Millisecond
 }
 
 // Now returns the time of samples written now: that of the clock, unless the clock was set back.
@@ -351,6 +417,11 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 	if a.closed {
 		return nil
 	}
+	if a.Waiting() != nil {
+		if err := a.reopen(); err != nil {
+			return err
+		}
+	}
 	in := a.current()
 	if a.tooFarAhead(in) {
 		next, err := a.startInstance(ctx, in)
@@ -370,14 +441,17 @@ func (a *Archive) Close() error {
 	if a.closed {
 		return nil
 	}
-	err := a.current().round(context.Background(), false)
 	a.closed = true
-	return errors.Join(err, a.closeInstances(), a.faults.close())
+	if a.Waiting() != nil {
+		return nil
+	}
+	err := a.current().round(context.Background(), false)
+	return errors.Join(err, closeAll(a.all()), a.faults.close())
 }
 
-func (a *Archive) closeInstances() error {
+func closeAll(instances []*instance) error {
 	var errs []error
-	for _, in := range a.all() {
+	for _, in := range instances {
 		errs = append(errs, in.close())
 	}
 	return errors.Join(errs...)

@@ -122,6 +122,9 @@ type archiveSums struct {
 
 func (a *Archive) sums() *archiveSums {
 	in := a.current()
+	if in == nil {
+		return &archiveSums{stopped: true}
+	}
 	n := &archiveSums{
 		number: int64(in.number), written: in.writer.counts.lastWritten.Load(), round: time.Duration(in.writer.counts.lastNanos.Load()), stopped: in.stopped.Load(),
 	}

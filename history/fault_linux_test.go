@@ -189,6 +189,80 @@ func TestLowSpace(t *testing.T) {
 	d.checkLedger()
 }
 
+// TestFullAtStart opens an archive on a full disk, and on one that is read-only: it waits, serves what it can, and
+// writes everything that was counted meanwhile once that is possible.
+func TestFullAtStart(t *testing.T) {
+	for name, prevent := range map[string]func(d *diskRig, dir string) (restore func()){
+		"full": func(d *diskRig, dir string) func() {
+			d.must(os.RemoveAll(filepath.Join(dir, "reserve"))) // its space would be used
+			return fill(t, d.root)
+		},
+		"read-only": func(_ *diskRig, dir string) func() { return readOnly(t, dir) },
+	} {
+		for _, earlier := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/earlier=%t", name, earlier), func(t *testing.T) {
+				d := newDiskRig(t, 48)
+				dir := filepath.Join(d.root, "series")
+				for range 5 {
+					d.must(d.turn(0, 1))
+				}
+				d.must(d.archive.Close())
+				if !earlier {
+					d.ledger, d.rounds = nil, make(map[int]int)
+					d.must(os.RemoveAll(dir))
+					d.must(os.Mkdir(dir, 0o700))
+				}
+				restore := prevent(d, dir)
+				d.reopen()
+				for range 3 {
+					if err := d.turn(0, 100); !errors.Is(err, history.ErrStopped) {
+						t.Fatalf("a round: %v, want %v", err, history.ErrStopped)
+					}
+				}
+				a := d.archive
+				if a.Waiting() == nil || d.metric("stopped") != 1 || len(a.Instances()) != 0 || a.Ahead() != 0 || len(a.ClockSteps()) != 0 ||
+					a.Keys() != 0 || !a.Whole().IsZero() || a.Sums(d.now.Add(-time.Hour), d.now) != nil || a.HeapBytes() != 0 ||
+					a.Labels()[history.InstanceLabel] == "" || len(a.SeriesMatchers()) == 0 {
+					t.Error("the archive does not wait")
+				}
+				q, err := d.engine.NewInstantQuery(t.Context(), a.Queryable(), nil, "tare_queries_total", d.now)
+				d.must(err)
+				if r := q.Exec(t.Context()); r.Err != nil || !strings.Contains(fmt.Sprint(r.Warnings), "local samples are not read") {
+					t.Errorf("a query meanwhile: %v, warnings %v", r.Err, r.Warnings)
+				}
+				restore()
+				d.must(d.turn(0, 100, 102))
+				if a.Waiting() != nil || d.metric("stopped") != 0 {
+					t.Error("the archive still waits")
+				}
+				for range 5 {
+					d.must(d.turn(0, 1, 100))
+				}
+				d.checkLedger()
+				if faults := d.faults(); len(faults) != 1 || faults[0].To.Unix()-faults[0].From.Unix() != 40 {
+					t.Errorf("the faults are %+v, want one of 40 s", faults)
+				}
+				d.kill(dir)
+				d.must(d.turn(0, 1, 100))
+				d.checkLedger()
+			})
+		}
+	}
+}
+
+// TestNeverOpened closes an archive that waits.
+func TestNeverOpened(t *testing.T) {
+	d := newDiskRig(t, 48)
+	d.must(d.archive.Close())
+	d.must(os.RemoveAll(filepath.Join(d.root, "series", "reserve")))
+	defer fill(t, d.root)()
+	d.reopen()
+	if d.archive.Waiting() == nil {
+		t.Fatal("the archive does not wait")
+	}
+	d.must(d.archive.Close())
+}
+
 // TestFullDiskCompaction kills the process within a compaction, after a fault whose samples are still in the
 // head.
 func TestFullDiskCompaction(t *testing.T) {

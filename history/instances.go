@@ -117,14 +117,21 @@ func (a *Archive) Instances() []Instance {
 
 // Whole returns a time before which all calls are in samples; zero before the first round.
 func (a *Archive) Whole() time.Time {
-	if whole := a.current().whole.Load(); whole > 0 {
-		return time.UnixMilli(whole)
+	if in := a.current(); in != nil {
+		if whole := in.whole.Load(); whole > 0 {
+			return time.UnixMilli(whole)
+		}
 	}
 	return time.Time{}
 }
 
 // Keys returns the number of Keys visited by the newest round.
-func (a *Archive) Keys() int64 { return a.current().writer.counts.keys.Load() }
+func (a *Archive) Keys() int64 {
+	if in := a.current(); in != nil {
+		return in.writer.counts.keys.Load()
+	}
+	return 0
+}
 
 // A ClockStep is a step back of the clock that started another instance label.
 type ClockStep struct {
@@ -135,10 +142,11 @@ type ClockStep struct {
 // ClockSteps returns all clock steps, the oldest first.
 func (a *Archive) ClockSteps() (steps []ClockStep) {
 	all := a.all()
-	for i, in := range all[1:] {
+	for i := 1; i < len(all); i++ {
+		in := all[i]
 		steps = append(steps, ClockStep{
 			From: time.UnixMilli(in.ended).UTC(), To: time.UnixMilli(in.base).UTC(),
-			Before: all[i].labels[InstanceLabel], After: in.labels[InstanceLabel],
+			Before: all[i-1].labels[InstanceLabel], After: in.labels[InstanceLabel],
 		})
 	}
 	return steps

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/taredb/tare/history/localdb"
 )
@@ -49,6 +51,13 @@ func (a *Archive) hasLocal(id ulid.ULID) bool {
 
 // Querier implements storage.Queryable.
 func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
+	if cause := q.archive.Waiting(); cause != nil {
+		bucket, err := q.bucket.Querier(mint, maxt)
+		if err != nil {
+			return nil, err
+		}
+		return &waitingQuerier{bucket, annotations.New().Add(fmt.Errorf("incomplete result: local samples are not read: %w", cause))}, nil
+	}
 	var queriers []storage.Querier
 	failed := func(err error) (storage.Querier, error) {
 		for _, q := range queriers {

@@ -91,6 +91,12 @@ func (r *bucketRetainer) run(ctx context.Context) {
 		return
 	}
 	for {
+		if r.Waiting() != nil {
+			if wait(ctx, nil, r.options.Interval) != nil {
+				return
+			}
+			continue
+		}
 		if err := r.once(ctx); err != nil && ctx.Err() == nil {
 			r.counts.failures.Add(1)
 			r.log.Warn("bucket retention failed; it is retried", "err", err)

@@ -57,7 +57,11 @@ func (t *sums) store(at int64) {
 
 // Sums returns the sums of a time range, from the newest one before its start to the newest in it.
 func (a *Archive) Sums(from, to time.Time) []Sum {
-	t := &a.current().writer.sums
+	in := a.current()
+	if in == nil {
+		return nil
+	}
+	t := &in.writer.sums
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept := append([]Sum(nil), t.kept...)

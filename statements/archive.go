@@ -1,6 +1,7 @@
 package statements
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -88,7 +89,12 @@ func NewArchiveReader(a *history.Archive, t *stmtstats.Table) *ArchiveReader {
 	return &ArchiveReader{archive: a, table: t, options: a.Options(), few: fewMinutes, halved: halvedRows}
 }
 
-// current returns the instance that is written to.
+// waitingNote describes a result while the archive waits: samples cannot be read.
+func waitingNote(cause error) string {
+	return fmt.Sprintf("the history is not open: %v; these are the counts in memory", cause)
+}
+
+// current returns the instance that is written to. The archive does not wait.
 func (a *ArchiveReader) current() *history.Instance {
 	all := a.archive.Instances()
 	return &all[len(all)-1]

@@ -49,6 +49,13 @@ func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (st *St
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
+	if cause := a.archive.Waiting(); cause != nil {
+		st, err := TableReader{a.table}.Statement(ctx, q)
+		if err == nil {
+			st.Notes = append(st.Notes, waitingNote(cause))
+		}
+		return st, err
+	}
 	ctx, read := startReading(ctx, "read statement")
 	defer func() {
 		if st != nil {

@@ -19,6 +19,13 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (top *Top, err erro
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
+	if cause := a.archive.Waiting(); cause != nil {
+		top, err := TableReader{a.table}.Top(ctx, q)
+		if err == nil {
+			top.Notes = append(top.Notes, waitingNote(cause))
+		}
+		return top, err
+	}
 	ctx, read := startReading(ctx, "rank statements")
 	defer func() {
 		if top != nil {

@@ -66,7 +66,8 @@ var (
 )
 
 // openHistory opens the history in the data directory, which is not required without a bucket. The caller has
-// checked the options; if the directory is unusable for another reason, statements are counted in memory.
+// checked the options. With a full disk or the like, statements are counted and the history opens later; if the
+// directory is unusable for another reason, statements are counted in memory.
 func openHistory(s *server.Server, cfg config.History, labels map[string]string, bucket objstore.Bucket) (*historyService, error) {
 	h := &historyService{server: s, cfg: cfg, registry: server.EmptyRegistry(), bucket: bucket, labels: labels}
 	if !cfg.Enabled() {
@@ -96,14 +97,18 @@ func (h *historyService) open() error {
 		{filepath.Join(dir, "series"), historyDirPiece},
 		{filepath.Join(dir, "bucket"), indexHeadersPiece},
 	} {
-		if err := h.server.Data.State.Dir(d.path, localstate.File{Piece: d.piece}); err != nil {
+		if err := h.server.Data.State.Dir(d.path, localstate.File{Piece: d.piece}); err != nil && !localstate.OfMachine(err) {
 			return fmt.Errorf("create history directory: %w", err)
 		}
 	}
-	if err := h.openTable(tableDir, h.server.Data.State); err != nil {
+	err := h.openTable(tableDir, h.server.Data.State)
+	if localstate.OfMachine(err) {
+		h.server.Log.Error("digests are counted in memory until the next start", "dir", tableDir, "err", err)
+		err = h.openTable("", nil)
+	}
+	if err != nil {
 		return err
 	}
-	var err error
 	light := int64(h.cfg.ProcessBytes) / lightPart
 	if h.disk, err = openDiskCache(h.cfg.DiskCache, h.server.Log); err != nil { // the history does without it
 		h.server.Log.Warn("history has no disk cache until the next start", "dir", h.cfg.DiskCache.Dir, "err", err)

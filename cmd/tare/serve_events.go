@@ -52,6 +52,12 @@ func (h *historyService) events() []web.Event {
 	st := h.table.Stats()
 	var all []web.Event
 	if h.archive != nil {
+		if cause := h.archive.Waiting(); cause != nil {
+			all = append(all, web.Event{
+				Time: h.archive.Opened(), Name: "History waits", Grave: true,
+				Text: fmt.Sprintf("%v. Statements are counted; samples are written as soon as that is possible, without a restart.", cause),
+			})
+		}
 		if ahead := h.archive.Ahead(); ahead > h.cfg.Interval {
 			all = append(all, web.Event{
 				Time: h.archive.Now(), Name: "Clock set back", Grave: true,

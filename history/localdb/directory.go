@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,7 +103,7 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 			l.Record(db.BlockMetas())
 			return db, nil
 		}
-		if ofMachine(err) || len(repairs) == 0 {
+		if localstate.OfMachine(err) || len(repairs) == 0 {
 			wal.keepRemoved(false)
 			head.keepRemoved(false)
 			return nil, err
@@ -124,17 +123,10 @@ func (l *Directory) Reopen(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	case err == nil:
 		l.Record(db.BlockMetas()) // the repair has shortened the log
 		return db, nil
-	case ofMachine(err):
+	case localstate.OfMachine(err):
 		return nil, err
 	}
 	return l.Open(expired)
-}
-
-// ofMachine reports whether an error concerns the machine rather than the files.
-func ofMachine(err error) bool {
-	return slices.ContainsFunc([]error{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
-	}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // corruptions returns the value of a counter of the database.
@@ -164,7 +156,7 @@ func (l *Directory) checkBlocks() error {
 			continue
 		}
 		if err := l.checkBlock(id, recorded[filepath.Join(l.Path, e.Name())].Bytes); err != nil {
-			if ofMachine(err) {
+			if localstate.OfMachine(err) {
 				return fmt.Errorf("open block %s: %w", id, err)
 			}
 			l.State.SetAside(filepath.Join(l.Path, e.Name()), blockPiece, err)
