@@ -11,7 +11,7 @@ import (
 // TestAllForms is TestForms with every form.
 func TestAllForms(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
-		forms := readForms(t, d.product, false)
+		forms := readForms(t, d.product)
 		if len(forms) < 120 {
 			t.Errorf("%d forms, want 120 or more", len(forms))
 		}
@@ -32,7 +32,7 @@ func TestRevertAllForms(t *testing.T) {
 		var mu sync.Mutex
 		ways := make(map[string]int)
 		t.Run("forms", func(t *testing.T) {
-			for i, f := range readForms(t, d.product, false) {
+			for i, f := range readForms(t, d.product) {
 				if f.refused != "" {
 					continue
 				}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,108 +34,129 @@ func (d *database) nothingLeft(table, was string) {
 	}
 }
 
+// A cancelledStep is a step in which an alteration is cancelled.
+type cancelledStep struct {
+	name    string
+	event   func(telemetry.Event) bool
+	prepare func(*Options)
+	holds   bool // another session has used the table in a transaction
+}
+
 // TestCancel cancels alterations over their control sockets in each step, and without a process after they were stopped in it.
 func TestCancel(t *testing.T) {
+	trying := func(e telemetry.Event) bool { return strings.Contains(e.Text, "next try in") }
 	onBoth(t, func(t *testing.T, d *database) {
-		d.fillForms("t", 300)
-		was := d.create("t")
-		for _, step := range []struct {
-			name    string
-			event   func(telemetry.Event) bool
-			prepare func(*Options)
-			holds   bool // another session has used the table in a transaction
-		}{
+		for _, step := range []cancelledStep{
 			{name: "copying", event: func(e telemetry.Event) bool { return e.Kind == telemetry.EventChunk }},
 			{name: "following", event: func(e telemetry.Event) bool { return e.Kind == telemetry.EventCaughtUp }},
 			{name: "postponed", event: func(e telemetry.Event) bool { return strings.Contains(e.Text, "postponed") }, prepare: func(o *Options) { o.Postpone = true }},
-			{name: "swapping", event: func(e telemetry.Event) bool { return strings.Contains(e.Text, "next try in") }, holds: true},
-			{name: "altering", event: func(e telemetry.Event) bool { return strings.Contains(e.Text, "next try in") }, holds: true, prepare: func(o *Options) { o.AlwaysCopy = false }},
+			{name: "swapping", event: trying, holds: true},
+			{name: "altering", event: trying, holds: true, prepare: func(o *Options) { o.AlwaysCopy = false }},
 		} {
 			for _, running := range []bool{true, false} {
 				if !running && step.name == "altering" {
 					continue // it has created nothing
 				}
-				o := d.options("t", "ADD COLUMN note INT")
-				o.AlwaysCopy, o.ChunkBytes, o.Control = true, 4<<10, t.TempDir()+"/s"
-				if step.prepare != nil {
-					step.prepare(&o)
-				}
-				c := d.connect()
-				if step.holds {
-					for _, sql := range []string{"START TRANSACTION", "SELECT COUNT(*) FROM t"} {
-						if err := d.execOn(c, sql); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				ctx, stop := context.WithCancelCause(t.Context())
-				control := copier.NewControl(o.Control)
-				var once sync.Once
-				there, gone := make(chan struct{}), make(chan struct{})
-				o.Observe = func(e telemetry.Event) {
-					if step.event(e) {
-						once.Do(func() {
-							close(there)
-							if !running {
-								stop(errStop)
-							}
-							<-gone
-						})
-					}
-				}
-				ended := make(chan error, 1)
-				go func() {
-					_, err := Run(ctx, o)
-					ended <- err
-				}()
-				testwait.Receive(t, "the step "+step.name, there)
-				var err error
-				if running {
-					_, err = control.Cancel(t.Context())
-				}
-				close(gone)
-				if err != nil {
-					t.Errorf("%s: %v", step.name, err)
-				}
-				if err := testwait.Receive(t, "the run to end in "+step.name, ended); running && !errors.Is(err, ErrCancelled) || !running && err == nil {
-					t.Errorf("%s: %v", step.name, err)
-				}
-				if step.holds {
-					if err := d.execOn(c, "ROLLBACK"); err != nil {
-						t.Error(err)
-					}
-				}
-				if !running {
-					all, err := List(t.Context(), o)
-					if err != nil || len(all) == 0 || all[len(all)-1].State != ListedCopying || !strings.Contains(all[len(all)-1].Text(), "no process works on it") {
-						t.Errorf("%s: listed %+v, %v", step.name, all, err)
-					}
-					if clauses, err := Cancel(t.Context(), o); err != nil || clauses != o.Clauses {
-						t.Errorf("%s: cancelled %q, %v", step.name, clauses, err)
-					}
-				}
-				control.Close()
-				stop(nil)
-				d.nothingLeft("t", was)
+				t.Run(fmt.Sprintf("%s running %t", step.name, running), func(t *testing.T) {
+					t.Parallel()
+					newDatabase(t, d.product).cancel(&step, running)
+				})
 			}
 		}
-		o := d.options("t", "ADD COLUMN note INT")
-		if _, err := Cancel(t.Context(), o); err == nil || !strings.Contains(err.Error(), "nothing to cancel") {
-			t.Errorf("cancelled twice: %v", err)
+	})
+}
+
+// cancel cancels an alteration in a step.
+func (d *database) cancel(step *cancelledStep, running bool) {
+	t := d.t
+	d.fillForms("t", 300)
+	was := d.create("t")
+	o := d.options("t", "ADD COLUMN note INT")
+	o.AlwaysCopy, o.ChunkBytes, o.Control = true, 4<<10, t.TempDir()+"/s"
+	if step.prepare != nil {
+		step.prepare(&o)
+	}
+	c := d.connect()
+	if step.holds {
+		for _, sql := range []string{"START TRANSACTION", "SELECT COUNT(*) FROM t"} {
+			if err := d.execOn(c, sql); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	control := copier.NewControl(o.Control)
+	defer control.Close()
+	var once sync.Once
+	there, gone := make(chan struct{}), make(chan struct{})
+	o.Observe = func(e telemetry.Event) {
+		if step.event(e) {
+			once.Do(func() {
+				close(there)
+				if !running {
+					stop(errStop)
+				}
+				<-gone
+			})
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, o)
+		ended <- err
+	}()
+	testwait.Receive(t, "the step "+step.name, there)
+	var err error
+	if running {
+		_, err = control.Cancel(t.Context())
+	}
+	close(gone)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := testwait.Receive(t, "the run to end", ended); running && !errors.Is(err, ErrCancelled) || !running && err == nil {
+		t.Error(err)
+	}
+	if step.holds {
+		if err := d.execOn(c, "ROLLBACK"); err != nil {
+			t.Error(err)
+		}
+	}
+	if !running {
+		all, err := List(t.Context(), o)
+		own := slices.IndexFunc(all, func(l Listed) bool { return l.Table == d.schema+".t" })
+		if err != nil || own < 0 || all[own].State != ListedCopying || !strings.Contains(all[own].Text(), "no process works on it") {
+			t.Errorf("listed %+v, %v", all, err)
+		}
+		if clauses, err := Cancel(t.Context(), o); err != nil || clauses != o.Clauses {
+			t.Errorf("cancelled %q, %v", clauses, err)
+		}
+	}
+	d.nothingLeft("t", was)
+	if _, err := Cancel(t.Context(), o); err == nil || !strings.Contains(err.Error(), "nothing to cancel") {
+		t.Errorf("cancelled twice: %v", err)
+	}
+}
+
+// TestCancelTooLate cancels an alteration whose tables are swapped.
+func TestCancelTooLate(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.fillForms("t", 20)
+		o := d.options("t", "ADD COLUMN note INT")
 		o.AlwaysCopy = true
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Cancel(t.Context(), o); !errors.Is(err, errTooLate) {
-			t.Errorf("after the swap: %v", err)
+			t.Error(err)
 		}
 	})
 }
 
 // TestCleanup drops the old tables whose time is over, and no others.
 func TestCleanup(t *testing.T) {
-	onBoth(t, func(t *testing.T, d *database) {
+	aloneOnBoth(t, func(t *testing.T, d *database) {
 		for table, keep := range map[string]time.Duration{"over": time.Millisecond, "kept": time.Hour} {
 			d.fillForms(table, 5)
 			o := d.options(table, "ADD COLUMN note INT")

@@ -68,6 +68,7 @@ func TestResume(t *testing.T) {
 
 // TestSwappedBefore has a run find the tables swapped by one that was killed before it could record that.
 func TestSwappedBefore(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, "MariaDB")
 	d.exec("CREATE TABLE "+d.schema+".t (id INT PRIMARY KEY, a INT)", "CREATE TABLE "+d.schema+"._tare_old_t (id INT PRIMARY KEY)")
 	o := d.options("t", "ADD COLUMN a INT")
@@ -109,6 +110,7 @@ func TestSwappedBefore(t *testing.T) {
 
 // TestGate has rows of the shadow changed by another client: the tables are not swapped, until the copy is discarded.
 func TestGate(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, "MariaDB")
 	d.fillForms("t", 50)
 	o := d.options("t", "MODIFY small INT")
@@ -202,7 +204,7 @@ func TestRefusesCopy(t *testing.T) {
 
 // TestServersMode alters by a copy, and reverts, on a server whose sql_mode prints definitions in another dialect.
 func TestServersMode(t *testing.T) {
-	onBoth(t, func(t *testing.T, d *database) {
+	aloneOnBoth(t, func(t *testing.T, d *database) {
 		modes := []string{"ANSI"}
 		if d.product == "MariaDB" {
 			modes = append(modes, "ORACLE", "MSSQL", "MYSQL40")

@@ -43,7 +43,7 @@ func TestLint(t *testing.T) {
 			}
 		}
 		c := d.connect()
-		if left := d.value(c, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_tare' AND TABLE_NAME LIKE 'alter%probe%'"); left != "0" {
+		if left := d.value(c, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_tare' AND TABLE_NAME LIKE '"+newJudge(c, &Statement{Schema: d.schema, Table: "t"}, nil).name+"%'"); left != "0" {
 			t.Errorf("%s probes are left", left)
 		}
 	})

@@ -3,6 +3,7 @@ package alter
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,8 +28,9 @@ var freezes = map[string][]string{
 // its packets does: clients write on before it thaws, since the server ends its sessions. Afterwards it completes the swap, or the
 // same command does, and nothing that was acknowledged is lost.
 func TestSwapFrozen(t *testing.T) {
-	rnd := testseed.Rand(t)
+	seed := testseed.New(t)
 	onBoth(t, func(t *testing.T, d *database) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
 		type freeze struct {
 			text          string
 			after, revert bool

@@ -74,6 +74,7 @@ func (d *database) jsonRows(table, js string) []string {
 
 // TestTypedJSON alters and reverts tables with documents of typed values by copies, while they change: each value keeps its type.
 func TestTypedJSON(t *testing.T) {
+	t.Parallel()
 	rnd := testseed.Rand(t)
 	d := newDatabase(t, "MySQL")
 	for number, tt := range []struct{ key, clauses string }{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +14,15 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestRevert alters a table by copies while a client writes to it, and reverts that.
+// TestRevert alters tables by copies while a client writes to them, and reverts that.
 func TestRevert(t *testing.T) {
+	seed := testseed.New(t)
 	onBoth(t, func(t *testing.T, d *database) {
-		for i, f := range readForms(t, d.product, true) {
+		for i, f := range sampleForms(t, rand.New(rand.NewPCG(seed, 1)), d.product) {
 			if f.refused != "" {
 				continue
 			}

@@ -2,9 +2,13 @@ package alter
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,14 +21,32 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // tests wait for servers most of the time
+		if err := parallel.Value.Set("6"); err != nil {
+			panic(err)
+		}
+	}
 	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"))
 }
 
 // servers are those of all tests: a MariaDB and a MySQL, each with a binary log.
 var servers struct {
-	mu      sync.Mutex
-	started map[string]*testmysql.Server
-	schemas int
+	mariaDB, mySQL starting
+	schemas        atomic.Int64
+}
+
+// A starting is a server that the first test starts.
+type starting struct {
+	once   sync.Once
+	server *testmysql.Server
+	err    error
+}
+
+// of returns the server of a product.
+func (s *starting) of(product string) (*testmysql.Server, error) {
+	s.once.Do(func() { s.server, s.err = testmysql.New(products[product]...) })
+	return s.server, s.err
 }
 
 // withServers are the package's tests, after which the servers end.
@@ -32,8 +54,11 @@ type withServers struct{ tests testmysql.Runner }
 
 func (w withServers) Run() int {
 	code := w.tests.Run()
-	for _, server := range servers.started {
-		if err := server.Close(); err != nil {
+	for _, s := range []*starting{&servers.mariaDB, &servers.mySQL} {
+		if s.server == nil {
+			continue
+		}
+		if err := s.server.Close(); err != nil {
 			fmt.Fprintf(os.Stderr, "stop the servers: %v\n", err)
 			code = max(code, 1)
 		}
@@ -47,8 +72,19 @@ var products = map[string][]testmysql.Option{
 	"MySQL":   {testmysql.WithBinlog(), testmysql.WithMySQL()},
 }
 
-// onBoth runs a test on a MariaDB and a MySQL, each with a new schema.
+// onBoth runs a test on a MariaDB and a MySQL, each with a new schema, beside other tests.
 func onBoth(t *testing.T, do func(t *testing.T, d *database)) {
+	t.Parallel()
+	for product := range products {
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			do(t, newDatabase(t, product))
+		})
+	}
+}
+
+// aloneOnBoth is onBoth for tests that others on the same server would disturb, or be disturbed by.
+func aloneOnBoth(t *testing.T, do func(t *testing.T, d *database)) {
 	for product := range products {
 		t.Run(product, func(t *testing.T) { do(t, newDatabase(t, product)) })
 	}
@@ -64,25 +100,18 @@ type database struct {
 
 func newDatabase(t *testing.T, product string) *database {
 	t.Helper()
-	servers.mu.Lock()
-	defer servers.mu.Unlock()
-	server := servers.started[product]
-	if server == nil {
-		var err error
-		server, err = testmysql.New(products[product]...)
-		if errors.Is(err, testmysql.ErrNoMySQL) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if servers.started == nil {
-			servers.started = make(map[string]*testmysql.Server)
-		}
-		servers.started[product] = server
+	start := &servers.mariaDB
+	if product == "MySQL" {
+		start = &servers.mySQL
 	}
-	servers.schemas++
-	d := &database{t: t, server: server, product: product, schema: fmt.Sprintf("alter_%d", servers.schemas)}
+	server, err := start.of(product)
+	if errors.Is(err, testmysql.ErrNoMySQL) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &database{t: t, server: server, product: product, schema: fmt.Sprintf("alter_%d", servers.schemas.Add(1))}
 	d.exec("CREATE DATABASE " + d.schema + " CHARACTER SET utf8mb4")
 	t.Cleanup(func() { d.exec("DROP DATABASE " + d.schema) })
 	return d
