@@ -46,6 +46,7 @@ func (s *session) stream(t *longStatement, discard bool) error {
 				}
 			}
 		case t != nil:
+			discard = discard || s.refusedParts(b[:n], p.size-p.left, sent)
 			at = min(n, heldBack)
 			n -= at
 		}
@@ -58,7 +59,7 @@ func (s *session) stream(t *longStatement, discard bool) error {
 		if p.done {
 			return nil
 		}
-		sent = sent || n > 0
+		sent = sent || n > 0 && !discard
 		if err := s.fillClient(); err != nil {
 			return err
 		}

@@ -28,8 +28,9 @@ type query struct {
 	lastByte   time.Time    // the response's last read
 	failed     *clientError // the gateway's response
 	sqlState   string
-	divergent  bool // the text may be read in two ways: sqldigest.Digester.Divergent
-	unreadable bool // the statement was read in an unknown mode: it is logged without text
+	parts      *parts // of a text longer than the statement memory, if rules judge its statements one by one
+	divergent  bool   // the text may be read in two ways: sqldigest.Digester.Divergent
+	unreadable bool   // the statement was read in an unknown mode: it is logged without text
 	tagText    []byte
 	tagEnds    []int
 	tagList    []querylog.Tag

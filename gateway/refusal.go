@@ -84,8 +84,14 @@ func (s *session) dropped() [][]byte {
 		const id = 4
 		return [][]byte{append([]byte{byte(mysqlwire.ComStmtReset)}, s.msg.body[1:1+id]...)}
 	case mysqlwire.ComQuery:
-		if s.plan.Type() == sqlplan.TypePrepare {
+		switch {
+		case s.parts != nil:
+			return s.droppedName(nil, s.parts.digester.Text())
+		case s.plan.Type() != sqlplan.TypePrepare:
+		case s.msg.whole:
 			return s.droppedName(nil, s.rec.Text)
+		default:
+			return s.droppedName(nil, s.rec.Normalized)
 		}
 	}
 	return nil
@@ -184,8 +190,8 @@ func (s *session) discardRest() error {
 func (s *session) severalStatements() []byte {
 	sql := s.rec.Text
 	switch {
-	case s.msg.cmd != mysqlwire.ComQuery, !s.msg.whole, s.msg.body == nil, s.plan.Type() != sqlplan.TypeMulti, !s.takesSeveral(),
-		s.unreadable, s.mode.Unknown(), s.mode.Server().Kind == sqldigest.ServerTiDB,
+	case s.msg.cmd != mysqlwire.ComQuery, !s.msg.whole, s.msg.body == nil, s.plan.Type() != sqlplan.TypeMulti, !s.executesSeveral(),
+		s.unreadable, s.mode.Unknown(),
 		bytes.Contains(sql, []byte("/*!")), bytes.Contains(sql, []byte("/*M!")), // a comment may contain a semicolon
 		len(s.msg.body)+len(signalEnd) >= mysqlwire.MaxPayload:
 		return nil
@@ -298,59 +304,20 @@ func (s *session) executeAllowed(allowed []byte, at int, plan *sqlplan.Plan) (en
 	return false, nil
 }
 
-// withoutSignal returns the end of a refused text's response without the error of signalEnd. Another end is the
-// result of the command.
+// atRefused reports whether the error that ended a refused text's response is in place of the refused statement.
+func (s *session) atRefused() bool {
+	if s.parts != nil {
+		return s.parts.failed(&s.resp)
+	}
+	return s.resp.Errno == errnoAtPart
+}
+
+// withoutSignal returns the end of a refused text's response without the error in place of the refused statement.
+// Another end is the result of the command.
 func (s *session) withoutSignal(b []byte) []byte {
-	if s.resp.Errno == errnoAtPart {
+	if s.atRefused() {
 		return b[:len(b)-mysqlwire.HeaderLen-len(s.resp.Last)]
 	}
 	s.failed = nil
 	return b
-}
-
-// unterminated makes a text that ends with it, and with spaces, one that servers cannot parse, wherever it begins: in
-// a string or name in any quotes, after a backslash, in a comment or between tokens. It opens a string, a
-// name or a comment that is not closed.
-const unterminated = "\n'\"`/*"
-
-// refuseLong refuses a statement whose last piece is the end of the client's buffer, and whose last packet has
-// size bytes. If the server has received the pieces before, it receives the last one as a text that it cannot
-// parse. Of several statements it might execute the first ones, and of a statement before a semicolon that
-// one: the session ends without the last piece.
-func (s *session) refuseLong(t *longStatement, e *clientError, piece []byte, size int, sent bool) error {
-	s.counters.refused.Add(1)
-	s.failed = e
-	if sent {
-		several := s.msg.cmd == mysqlwire.ComQuery && s.takesSeveral() && t.semicolon && s.mode.Server().Kind != sqldigest.ServerTiDB
-		if several || !spoil(piece, size) {
-			_ = s.sendError(s.msg.seq+1, e, true)
-			return fmt.Errorf("%w: %w", errRefused, e)
-		}
-		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if err := s.forwardClient(len(piece)); err != nil {
-			return err
-		}
-		if _, err := s.skipResponse(s.msg.cmd, s.msg.seq+1); err != nil {
-			return err
-		}
-	} else {
-		s.client.Discard(len(piece))
-		s.rec.BytesIn += uint64(len(piece))
-	}
-	return s.endRefused(s.dropped(), e)
-}
-
-// spoil overwrites the payload in the last piece of a command, whose last packet has size bytes, with
-// unterminated and spaces. It reports whether there is room.
-func spoil(piece []byte, size int) bool {
-	text := unterminated
-	last := max(0, len(piece)-size)
-	for _, payload := range [...][]byte{piece[:max(0, last-mysqlwire.HeaderLen)], piece[last:]} {
-		k := copy(payload, text)
-		text = text[k:]
-		for i := k; i < len(payload); i++ {
-			payload[i] = ' '
-		}
-	}
-	return text == ""
 }

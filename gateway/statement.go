@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -122,7 +121,7 @@ func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Sco
 	s.rec.PlanCached = s.plan != nil
 	if s.plan == nil {
 		s.makePlan(&sqlplan.Statement{
-			SQL: sql, Complete: complete, Text: s.rec.Normalized, Digest: s.rec.Digest,
+			SQL: sql, Complete: complete, Judged: s.parts != nil, Text: s.rec.Normalized, Digest: s.rec.Digest,
 			Scope: scope, Schema: schema, User: s.user, Mode: mode,
 		})
 	}
@@ -173,70 +172,6 @@ func (s *session) pass() error {
 	}
 	s.record(err)
 	return err
-}
-
-// longText serves a statement that is longer than the statement memory: it is digested while it is forwarded,
-// and its last piece is sent after the rules allowed it.
-func (s *session) longText() error {
-	sql, err := s.sqlOf(s.msg.body)
-	if err != nil { // query attributes may be longer than the buffer
-		if err := s.bufferCommand(s.srv.opts.StatementMemory); err != nil {
-			return err
-		}
-		sql, err = s.sqlOf(s.msg.body)
-	}
-	if err != nil {
-		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
-	}
-	s.digester.Reset(s.mode)
-	err = s.forward(&longStatement{session: s, skip: len(s.msg.body) - len(sql), keep: s.srv.opts.Log.OriginalText()})
-	if err == nil && s.failed == nil {
-		s.sent = time.Now()
-		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
-			err = s.renumber()
-		}
-		if err == nil {
-			err = s.relay()
-		}
-		if err == nil {
-			s.afterStatement()
-		}
-	}
-	s.record(err)
-	return err
-}
-
-// A longStatement is a statement that is forwarded in pieces. see is called for each piece after the first
-// packet header; before is called once all pieces were seen and the last one has not been forwarded yet.
-type longStatement struct {
-	*session
-	skip int // bytes before the text
-	keep int // bytes of the text to keep for the log
-
-	semicolon bool // in the text, which may be several statements
-}
-
-func (l *longStatement) see(p []byte) {
-	k := min(l.skip, len(p))
-	l.skip -= k
-	p = p[k:]
-	_, _ = l.digester.Write(p)
-	l.semicolon = l.semicolon || bytes.IndexByte(p, ';') >= 0
-	l.task.Spend(digestWork * len(p))
-	if room := l.keep - len(l.rec.Text); room > 0 {
-		l.rec.Text = append(l.rec.Text, p[:min(room, len(p))]...)
-	}
-	l.rec.TextBytes += len(p)
-}
-
-// before returns the refusal of the statement, or nil.
-func (l *longStatement) before() *clientError {
-	arrived := time.Now()
-	digest := l.digester.Sum()
-	l.planText(l.digester.Text(), digest, false)
-	l.rec.Plan = l.sent.Sub(arrived)
-	return l.refusal()
 }
 
 // execution serves the commands that execute prepared statements or fetch their rows.
@@ -444,7 +379,7 @@ func (s *session) beginRecord() {
 	r.ConnectionID, r.Writer, r.Client = uint64(s.connID), s.writer, s.remote
 	r.User, r.Schema, r.Backend = s.userName, s.schemaName, s.to.Addr
 	s.plan, s.failed, s.sent, s.firstByte = nil, nil, time.Time{}, time.Time{}
-	s.unreadable = false
+	s.unreadable, s.parts = false, nil
 	s.resp = mysqlwire.Response{}
 }
 

@@ -42,6 +42,8 @@ type Digester struct {
 	afterString uint64      // value of pushed after a string literal
 	signs       int         // in the last token, if that is tokUnary
 	semicolon   bool        // a semicolon has to precede the next token
+	split, cut  bool        // a semicolon ends the run of WriteStatement; it has
+	rest        bool        // carry has what follows that semicolon
 	before      wordBefore  // the last token, if it is a keyword
 	quotedWord  bool        // the last token lost its quotes: a word that is not reserved
 	rows        bool        // the statement concerns rows, which have names: SELECT, UPDATE and the like
@@ -99,6 +101,7 @@ func (d *Digester) Reset(m Mode) {
 	d.top = 2
 	d.pushed, d.afterString = 1, 0
 	d.semicolon, d.spilled, d.summed = false, false, false
+	d.cut, d.rest = false, false
 	d.before, d.rows, d.quotedWord = 0, false, false
 	d.limit = d.maxText() + spillRoom
 	d.soft = min(d.limit, cap(d.buf)-minRoom)
@@ -134,6 +137,41 @@ func (d *Digester) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// WriteStatement is Write up to the first semicolon that is not part of another token. It returns the number of bytes
+// of p that it read, and reports whether it found a semicolon. Then the statement is complete, and Next starts the one
+// after it; call it again until it finds none, also after all of p.
+func (d *Digester) WriteStatement(p []byte) (n int, ended bool) {
+	if d.summed {
+		return len(p), false
+	}
+	d.split = true
+	i := 0
+	for d.ncarry > 0 && (i < len(p) || d.rest) && !d.cut {
+		d.rest = false
+		i += d.writeCarried(p[i:])
+	}
+	if !d.cut {
+		from := i
+		if i = d.run(p, from, len(p), false); !d.cut && i < len(p) {
+			d.ncarry += copy(d.carry[d.ncarry:], p[i:])
+			i = len(p)
+		}
+	}
+	d.split = false
+	d.mark(p[:i])
+	return i, d.cut
+}
+
+// Next starts the statement after the one that WriteStatement has found the end of, and returns the number of bytes of
+// it that were read. Servers read it from its start: a comment that contains the semicolon has ended.
+func (d *Digester) Next() (read int) {
+	read = d.ncarry
+	d.Reset(d.s.mode)
+	d.ncarry, d.rest = read, read > 0
+	d.mark(d.carry[:read])
+	return read
+}
+
 // writeCarried continues the token in carry, and returns the number of bytes of p consumed.
 func (d *Digester) writeCarried(p []byte) int {
 	held := d.ncarry
@@ -142,6 +180,9 @@ func (d *Digester) writeCarried(p []byte) int {
 	if i >= held {
 		d.ncarry = 0
 		return i - held
+	}
+	if d.cut {
+		n = held // a caller has the rest of p
 	}
 	// The token is still undecided: all of p is in carry, which has room for any token that has to be held
 	// back, with its lookahead.
@@ -154,8 +195,10 @@ func (d *Digester) Sum() Digest {
 	if d.summed {
 		return d.digest
 	}
-	d.run(d.carry[:d.ncarry], 0, d.ncarry, true)
-	d.ncarry = 0
+	if !d.cut {
+		d.run(d.carry[:d.ncarry], 0, d.ncarry, true)
+		d.ncarry = 0
+	}
 	switch d.open {
 	case openName, openWord, openVariable, openVarString:
 		d.endName()

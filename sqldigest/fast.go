@@ -154,6 +154,7 @@ loop:
 			}
 		case clSemi:
 			d.semicolon, before = last != tokStart, beforeOther
+			d.cut = d.split
 			i = end
 			break loop
 		default:

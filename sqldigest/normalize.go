@@ -5,7 +5,7 @@ import "bytes"
 // run normalizes the tokens of b that start in b[i:stop], and returns the offset after the last one. If final
 // is false, that may be less than stop: b alone does not decide the token there.
 func (d *Digester) run(b []byte, i, stop int, final bool) int {
-	for i < stop {
+	for i < stop && !d.cut {
 		if d.open != openNone {
 			i = d.resume(b, i)
 			continue
@@ -35,6 +35,7 @@ func (d *Digester) run(b []byte, i, stop int, final bool) int {
 func (d *Digester) token(b []byte, i, end int, kind Kind, word uint16, open bool) int {
 	if kind == KindOperator && b[i] == ';' {
 		d.semicolon = d.peek(1) != tokStart
+		d.cut = d.split
 		return end
 	}
 	if d.semicolon {

@@ -4,13 +4,14 @@ package sqlplan
 // parses no expressions: it searches for words in positions where they are unambiguous, and assumes the more
 // severe meaning where they are not.
 func (a *analysis) classify() {
-	n := 0
+	n, several := 0, false
 	for lo := 0; lo < len(a.toks); {
 		hi := lo
 		for hi < len(a.toks) && !a.isOp(hi, ";") {
 			hi++
 		}
 		if hi > lo {
+			several = several || n > 0 && !a.routine
 			if n > 0 && a.remode {
 				// The server reads the rest with another sql_mode or character set than the lexer did.
 				a.hide()
@@ -24,13 +25,32 @@ func (a *analysis) classify() {
 	case n == 0:
 		a.typ = TypeOther
 		a.readOnly = true
-	case n > 1 && !a.routine:
+	case several:
 		a.typ = TypeMulti
 		a.readOnly = false
 	}
 	a.types.add(a.typ)
 	if a.opaque {
 		a.readOnly = false
+	}
+}
+
+// follow prepares the analysis of a statement that follows others in a text: it is classified as in a text of them all.
+func (a *analysis) follow(after After) {
+	if after == 0 {
+		return
+	}
+	if after&AfterRoutine == 0 {
+		a.types.add(TypeMulti)
+	}
+	if after&AfterUse != 0 {
+		a.tables.schema = ""
+	}
+	if after&AfterModes != 0 {
+		a.hide()
+	}
+	if after&AfterRoutine != 0 {
+		a.routine, a.typ = true, TypeDDL
 	}
 }
 

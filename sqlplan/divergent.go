@@ -8,3 +8,23 @@ func (s Scope) Divergent() Scope {
 	}
 	return s
 }
+
+// After is what the statements before one of several in a text, separated by semicolons, mean for it.
+type After uint8
+
+const (
+	// AfterAny : there is such a statement.
+	AfterAny After = 1 << iota
+	// AfterUse : one may change the default schema.
+	AfterUse
+	// AfterModes : one may change how the rest of the text is read.
+	AfterModes
+	// AfterRoutine : one creates stored code, which the rest may belong to.
+	AfterRoutine
+)
+
+// After returns the scope of a statement that follows others in a text.
+func (s Scope) After(a After) Scope {
+	s[0] ^= byte(a)
+	return s
+}

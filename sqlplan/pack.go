@@ -65,5 +65,16 @@ func (a *analysis) plan() *Plan {
 	if a.parsed {
 		p.flags |= flagParsed
 	}
+	for i := range a.toks {
+		if a.is(i, "use") {
+			p.flags |= flagUse
+		}
+	}
+	if a.remode || a.opaque {
+		p.flags |= flagModes
+	}
+	if a.routine {
+		p.flags |= flagRoutine
+	}
 	return p
 }

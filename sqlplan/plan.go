@@ -54,6 +54,10 @@ const (
 	flagReadOnly planFlags = 1 << iota
 	// flagParsed is for the coverage counter in the metrics and for the page of largest plans.
 	flagParsed
+	// flagUse, flagModes and flagRoutine are for the plans of statements after it in the same text.
+	flagUse
+	flagModes
+	flagRoutine
 )
 
 // Type returns the statement's type.
@@ -70,6 +74,9 @@ func (p *Plan) ReadOnly() bool { return p.flags&flagReadOnly != 0 }
 // Parsed reports whether the tables are exact: the statement was parsed completely. Otherwise the lexer
 // classified it, and its effects are the possible ones.
 func (p *Plan) Parsed() bool { return p.flags&flagParsed != 0 }
+
+// After returns what the statement means for one after it in the same text.
+func (p *Plan) After() After { return AfterAny | After(p.flags/flagUse)*AfterUse }
 
 // Verdict returns the rules' verdict and the name of the rule that refuses, or would as a dry run.
 func (p *Plan) Verdict() (v Verdict, rule string) {

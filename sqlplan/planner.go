@@ -21,11 +21,16 @@ type Statement struct {
 	SQL []byte
 	// Complete reports that SQL is whole.
 	Complete bool
+	// Judged reports that the statements of SQL, which may be a prefix, were planned one by one: its part past the
+	// prefix counts for the effects, and not for the verdict.
+	Judged bool
+	// After is set for one of several statements of a text that follows others.
+	After After
 	// Text is the normalized text, as far as the digester kept it.
 	Text []byte
 	// Digest is the digest of the whole normalized text.
 	Digest sqldigest.Digest
-	// Scope is ScopeOf(Schema, User, Mode), or the result of its method Divergent.
+	// Scope is ScopeOf(Schema, User, Mode), or the result of its methods After and Divergent.
 	Scope        Scope
 	Schema, User []byte
 	Mode         sqldigest.Mode
@@ -107,7 +112,7 @@ func (p *Planner) Plan(st Statement) *Plan {
 	defer p.epoch.RUnlock()
 	s := p.state.Load()
 	j := job{Statement: &st, whole: isWhole(&st)}
-	own := s.scopeOf(st.Schema, st.User, st.Mode)
+	own := s.scopeOf(st.Schema, st.User, st.Mode).After(st.After)
 	j.divergent = st.Scope == own.Divergent() || sqldigest.Divergent(st.SQL, st.Mode)
 	if why := p.refuse(j, own); why != keep {
 		p.counts.refused[why].Add(1)
@@ -167,11 +172,13 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	}
 	a.scan(text, j.Mode)
 	a.unsure = j.divergent || j.Mode.Unknown()
-	if a.unsure || !j.whole && (!j.Complete || len(text) < len(j.SQL)) {
+	cut := !j.whole && (!j.Complete || len(text) < len(j.SQL))
+	if a.unsure || cut && !j.Judged {
 		a.hide()
 	}
+	a.follow(j.After)
 	a.classify()
-	if j.whole && len(text) <= p.opts.MaxParse {
+	if j.whole && j.After == 0 && len(text) <= p.opts.MaxParse {
 		p.parse(&a)
 	}
 	a.conclude()
@@ -183,6 +190,9 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	rule, verdict := s.rules.evaluate(j.Statement, &a)
 	if verdict != VerdictDenied {
 		a.lacking = ""
+	}
+	if cut {
+		a.effects, a.readOnly, a.remode = a.effects|EffectUnknown|EffectSQLMode, false, true
 	}
 	plan := a.plan()
 	plan.rule, plan.verdict = rule, verdict

@@ -46,8 +46,11 @@ func (a *analysis) reach(t Type, next, hi int) {
 // statement in an argument, or access the table that an argument names.
 func (a *analysis) supplied(i int) bool {
 	schema := lowerASCII(a.tables.schema)
-	if a.isOp(i+1, ".") {
+	switch {
+	case a.isOp(i+1, "."):
 		schema = a.name(i)
+	case a.has("use", 0, i): // a statement before it selects another
+		schema = ""
 	}
 	return schema == "" || a.mayBe(schema, "sys") || a.mayBe(schema, "mysql")
 }
