@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/taredb/tare/explain"
-	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -30,7 +30,9 @@ func ExampleProber() {
 	text := "SELECT * FROM `orders` WHERE `customer` = ?"
 	digest := sqldigest.OfText([]byte(text))
 	p, err := explain.New(explain.Options{
-		Account: serverstats.Account{User: "tare", Password: "secret", Addr: func() string { return "127.0.0.1:3306" }},
+		Login: func() mysqlconn.Config {
+			return mysqlconn.Config{Addr: "127.0.0.1:3306", User: "tare", Password: "secret"}
+		},
 		Candidates: func(context.Context) ([]explain.Candidate, error) {
 			return []explain.Candidate{{Digest: digest, Schema: "shop", Text: text}}, nil
 		},

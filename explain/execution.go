@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,7 +142,7 @@ func (e *execution) keep(r *querylog.Record) {
 
 // statement returns the text to explain and its values, or the reason why there is none. mode is the
 // server's.
-func (c *candidate) statement(mode sqldigest.Mode) (schema, text string, args []any, err error) {
+func (c *candidate) statement(mode sqldigest.Mode) (schema, text string, values []mysqlwire.BinaryValue, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := &c.execution
@@ -164,35 +165,9 @@ func (c *candidate) statement(mode sqldigest.Mode) (schema, text string, args []
 	if d.Digest([]byte(text), mode) != sqldigest.Digest(c.Digest) || d.Divergent() {
 		return schema, "", nil, errMode
 	}
-	for i := range e.binds {
-		args = append(args, argument(&e.binds[i]))
+	for _, v := range e.binds { // the execution is overwritten by the next one
+		v.Data = bytes.Clone(v.Data)
+		values = append(values, v)
 	}
-	return schema, text, args, nil
-}
-
-// argument converts a bind value for the driver.
-func argument(v *mysqlwire.BinaryValue) any {
-	if v.IsNull() {
-		return nil
-	}
-	switch v.Type {
-	case mysqlwire.TypeTiny, mysqlwire.TypeShort, mysqlwire.TypeYear, mysqlwire.TypeLong, mysqlwire.TypeInt24, mysqlwire.TypeLongLong:
-		if v.Unsigned {
-			if u, ok := v.Uint64(); ok {
-				return u
-			}
-		}
-		if i, ok := v.Int64(); ok {
-			return i
-		}
-	case mysqlwire.TypeFloat, mysqlwire.TypeDouble:
-		if f, ok := v.Float64(); ok {
-			return f
-		}
-	case mysqlwire.TypeDate, mysqlwire.TypeNewDate, mysqlwire.TypeDatetime, mysqlwire.TypeTimestamp, mysqlwire.TypeTime:
-		if text, err := v.AppendText(nil); err == nil {
-			return string(text)
-		}
-	}
-	return string(v.Data)
+	return schema, text, values, nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/teststmt"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
@@ -71,7 +72,7 @@ func newBench(t *testing.T, addr, user string) *bench {
 	t.Helper()
 	b := &bench{now: noon}
 	p, err := New(Options{
-		Account:    serverstats.Account{User: user, Password: testmysql.Password, Addr: func() string { return addr }},
+		Login:      func() mysqlconn.Config { return mysqlconn.Config{Addr: addr, User: user, Password: testmysql.Password} },
 		Candidates: func(context.Context) ([]Candidate, error) { return b.all, nil },
 		Changed:    func(_ sqldigest.Digest, c Change) { b.changes = append(b.changes, c) },
 		Now:        func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler),
@@ -290,7 +291,9 @@ func testServerProblems(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) 
 		t.Errorf("%d attempts within 5 s, want 1", away.counts[resultFailed])
 	}
 	wrong := newBench(t, s.Addr, testmysql.RootUser)
-	wrong.server.client = serverstats.NewClient(serverstats.Account{User: testmysql.RootUser, Password: "wrong", Addr: func() string { return s.Addr }})
+	wrong.server.client = serverstats.NewClient(func() mysqlconn.Config {
+		return mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: "wrong"}
+	})
 	if got := wrong.only(t, text, mode); !strings.Contains(got.Why, "1045") {
 		t.Errorf("with a wrong password: %+v", got)
 	}
@@ -379,23 +382,23 @@ func TestExecutions(t *testing.T) {
 	b.all = []Candidate{c}
 	b.refresh(t.Context())
 	of := (*b.candidates.Load())[c.Digest]
-	want := func(why error, args ...any) {
+	want := func(why error, args ...mysqlwire.BinaryValue) {
 		t.Helper()
 		_, got, values, err := of.statement(0)
-		if err != why || !slices.Equal(values, args) || why == nil && got != string(c.Text) && got != text { //nolint:errorlint // a sentinel
+		if err != why || !reflect.DeepEqual(values, args) || why == nil && got != string(c.Text) && got != text { //nolint:errorlint // a sentinel
 			t.Errorf("%q %v, %v, want %v, %v", got, values, err, args, why)
 		}
 	}
 	b.Observe(executed(c, "", time.Second, longlong(1), mysqlwire.BinaryValue{}))
-	want(nil, int64(1), nil)
+	want(nil, longlong(1), mysqlwire.BinaryValue{})
 	b.Observe(executed(c, "", time.Millisecond, longlong(2), longlong(3)))
-	want(nil, int64(1), nil)
+	want(nil, longlong(1), mysqlwire.BinaryValue{})
 	b.Observe(executed(c, "", 2*time.Second, longlong(4), longlong(5)))
-	want(nil, int64(4), int64(5))
+	want(nil, longlong(4), longlong(5))
 	later := executed(c, "", time.Millisecond, longlong(6), longlong(7))
 	later.Start = noon.Add(recent)
 	b.Observe(later)
-	want(nil, int64(6), int64(7))
+	want(nil, longlong(6), longlong(7))
 	slow := func(values ...mysqlwire.BinaryValue) {
 		b.Observe(executed(c, "", of.duration()+time.Second, values...))
 	}
@@ -419,7 +422,7 @@ func TestExecutions(t *testing.T) {
 	prepare.Command = mysqlwire.ComStmtPrepare
 	b.Observe(prepare)
 	slow(longlong(8), longlong(9))
-	want(nil, int64(8), int64(9))
+	want(nil, longlong(8), longlong(9))
 }
 
 func (c *candidate) duration() time.Duration { return time.Duration(c.slowest.Load()) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
@@ -47,7 +48,7 @@ const (
 
 // Options configures a Prober.
 type Options struct {
-	Account    serverstats.Account
+	Login      func() mysqlconn.Config                    // how to log in to the server that clients currently use
 	Kill       func(addr string, id uint32) error         // kills a connection of the account; nil: it ends by its time limit
 	Candidates func(context.Context) ([]Candidate, error) // statements with most load, the heaviest first
 	Changed    func(digest sqldigest.Digest, c Change)    // called when the server chooses another plan; may be nil
@@ -118,8 +119,8 @@ const (
 
 // New returns a Prober that is idle before Run.
 func New(o Options) (*Prober, error) {
-	if o.Log == nil || o.Candidates == nil || o.Account.Addr == nil {
-		return nil, errors.New("BUG: explain: options without log, candidates or address")
+	if o.Log == nil || o.Candidates == nil || o.Login == nil {
+		return nil, errors.New("BUG: explain: options without log, candidates or login")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -128,7 +129,7 @@ func New(o Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Prober{opts: o, planner: planner, server: server{client: serverstats.NewClient(o.Account), kill: o.Kill}, budget: MaxPerMinute, counts: make(map[string]uint64)}, nil
+	return &Prober{opts: o, planner: planner, server: server{client: serverstats.NewClient(o.Login), kill: o.Kill}, budget: MaxPerMinute, counts: make(map[string]uint64)}, nil
 }
 
 // Run explains candidates until ctx is done.

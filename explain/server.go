@@ -1,13 +1,15 @@
 package explain
 
 import (
+	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlconn/session"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 )
@@ -32,28 +34,28 @@ type server struct {
 func (s *server) close() { s.client.Close() }
 
 // connect returns a connection with the settings of EXPLAIN.
-func (s *server) connect(ctx context.Context) (*sql.Conn, error) {
+func (s *server) connect(ctx context.Context) (*mysqlconn.Client, error) {
 	conn, err := s.client.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.prepare(ctx, conn); err != nil {
-		_ = conn.Close()
+		s.client.Release()
 		return nil, err
 	}
 	return conn, nil
 }
 
 // prepare sets the format of plans, and prevents the evaluation of subqueries.
-func (s *server) prepare(ctx context.Context, conn *sql.Conn) error {
+func (s *server) prepare(ctx context.Context, conn *mysqlconn.Client) error {
 	if s.client.Server().Kind == sqldigest.ServerMariaDB {
-		if err := serverstats.Set(ctx, conn, session.Int("expensive_subquery_limit", 0)); err != nil {
+		if err := session.Set(ctx, conn, session.Int("expensive_subquery_limit", 0)); err != nil {
 			return fmt.Errorf("limit the session: %w", err)
 		}
 		return nil
 	}
 	// Older servers have no other format.
-	if err := serverstats.Set(ctx, conn, session.Int("explain_json_format_version", 1)); err != nil && serverstats.ErrorNumber(err) != 1193 {
+	if err := session.Set(ctx, conn, session.Int("explain_json_format_version", 1)); err != nil && serverstats.ErrorNumber(err) != 1193 {
 		return fmt.Errorf("choose the format of plans: %w", err)
 	}
 	return nil
@@ -70,8 +72,8 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	schema, text, args, err := c.statement(s.mode())
+	defer s.client.Release()
+	schema, text, values, err := c.statement(s.mode())
 	if err != nil {
 		return nil, refused{err}
 	}
@@ -79,25 +81,20 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 		return nil, err
 	}
 	if schema != "" {
-		if _, err := conn.ExecContext(ctx, "USE "+quoteName(schema)); err != nil {
+		if _, err := conn.Exec(ctx, "USE "+quoteName(schema)); err != nil {
 			return nil, fmt.Errorf("choose schema: %w", err)
 		}
-	}
-	var id uint32
-	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
-		return nil, fmt.Errorf("read connection number: %w", err)
 	}
 	begin := "START TRANSACTION READ ONLY"
 	if c.writes { // servers refuse to explain a change in a read-only transaction
 		begin = "START TRANSACTION"
 	}
-	if _, err := conn.ExecContext(ctx, begin); err != nil {
+	if _, err := conn.Exec(ctx, begin); err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	var out []byte
-	err = conn.QueryRowContext(ctx, "EXPLAIN FORMAT=JSON "+text, args...).Scan(&out)
-	if _, rollback := conn.ExecContext(ctx, "ROLLBACK"); rollback != nil {
-		s.abandon(id)
+	out, err := planOf(ctx, conn, text, values)
+	if _, rollback := conn.Exec(ctx, "ROLLBACK"); rollback != nil {
+		s.abandon(conn.ConnectionID)
 		err = errors.Join(err, fmt.Errorf("roll back: %w", rollback))
 	}
 	if err != nil {
@@ -108,6 +105,35 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 		return nil, refused{err}
 	}
 	return plan, nil
+}
+
+// planOf returns the text of a statement's plan.
+func planOf(ctx context.Context, conn *mysqlconn.Client, text string, values []mysqlwire.BinaryValue) (plan []byte, err error) {
+	text = "EXPLAIN FORMAT=JSON " + text
+	if len(values) == 0 {
+		_, err = conn.Query(ctx, text, func(row mysqlwire.TextRow) error {
+			plan = bytes.Clone(row[0])
+			return nil
+		})
+		return plan, err
+	}
+	prepared, err := conn.Prepare(ctx, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.CloseStatement(prepared.StatementID) }() // the next command reports a lost connection
+	if int(prepared.Params) != len(values) {
+		return nil, refused{errNoValues}
+	}
+	_, err = conn.Execute(ctx, prepared.StatementID, values, func(payload []byte) error {
+		var row mysqlwire.BinaryRow
+		err := row.Decode(payload, []mysqlwire.ValueType{{Type: mysqlwire.TypeVarString}})
+		if err == nil {
+			plan = bytes.Clone(row[0].Data)
+		}
+		return err
+	})
+	return plan, err
 }
 
 // abandon closes a connection that may be busy, and kills it: a server notices a closed connection only when
@@ -121,7 +147,7 @@ func (s *server) abandon(id uint32) {
 }
 
 // baseTables fails unless all tables exist and are not views: a view may call stored functions.
-func baseTables(ctx context.Context, conn *sql.Conn, schema string, tables []string) error {
+func baseTables(ctx context.Context, conn *mysqlconn.Client, schema string, tables []string) error {
 	for _, t := range tables {
 		in, name, ok := strings.Cut(t, ".")
 		if !ok {
@@ -130,13 +156,16 @@ func baseTables(ctx context.Context, conn *sql.Conn, schema string, tables []str
 		if strings.EqualFold(in, "information_schema") { // whose names have no case
 			return refused{errView}
 		}
-		var kind string
-		err := conn.QueryRowContext(ctx, "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?", in, name).Scan(&kind)
+		kind := ""
+		_, err := conn.Query(ctx, "SELECT table_type FROM information_schema.tables WHERE table_schema = "+session.Quote(in)+" AND table_name = "+session.Quote(name), func(row mysqlwire.TextRow) error {
+			kind = string(row[0])
+			return nil
+		})
 		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return refused{errGone}
 		case err != nil:
 			return fmt.Errorf("read kind of table: %w", err)
+		case kind == "":
+			return refused{errGone}
 		case kind != "BASE TABLE" && kind != "SYSTEM VERSIONED":
 			return refused{errView}
 		}
@@ -162,7 +191,7 @@ func reason(err error) (why error, ofServer bool) { //nolint:revive // the error
 	}
 	switch n := serverstats.ErrorNumber(err); n {
 	case 0:
-		return errors.New("the server cannot be reached with the --control account"), true
+		return serverstats.Unreachable(err), true
 	case 1045, 1698, 1044, 1049:
 		return fmt.Errorf("the server refuses the --control account (error %d)", n), n != 1044 && n != 1049
 	case 1142, 1143, 1227, 1370, 1345:

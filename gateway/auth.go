@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/rsa"
 	"fmt"
 	"time"
 
@@ -240,8 +241,13 @@ func (a *authentication) toBackend(p []byte) error {
 
 // clearToRSA runs full authentication by caching_sha2_password for a client with TLS and a backend without:
 // the client sends its password in clear text, and the gateway forwards it encrypted with the backend's
-// public key.
+// public key. If no key is trusted, the client is not asked for its password.
 func (a *authentication) clearToRSA(p []byte) error {
+	trusted := a.to.Key
+	if trusted.Key == nil && !trusted.Request {
+		refused := &mysqlconn.ServerKeyError{Options: trusted.Options}
+		return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: "Tare does not pass the password to its backend: " + refused.Error()})
+	}
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
@@ -251,29 +257,40 @@ func (a *authentication) clearToRSA(p []byte) error {
 	}
 	secret := string(bytes.TrimSuffix(password, []byte{0}))
 	clear(password)
-	if err := a.toBackend([]byte{mysqlwire.SHA2RequestKey}); err != nil {
-		return err
-	}
-	reply, err := a.backend.ReadMessage(maxLoginPacket)
-	if err != nil {
-		return a.refuse(a.backendError("the request for its public key", err))
-	}
-	var key mysqlwire.AuthMoreData
-	if err := key.Decode(reply); err != nil {
-		if len(reply) > 0 && reply[0] == mysqlwire.MarkErr {
-			return a.failed(reply)
+	public := trusted.Key
+	if public == nil {
+		if public, err = a.requestKey(); err != nil {
+			return err
 		}
-		return a.refuse(a.backendError("the request for its public key", err))
-	}
-	public, err := mysqlconn.ParsePublicKey(key.Data)
-	if err != nil {
-		return a.refuse(a.backendError("the request for its public key", err))
 	}
 	sealed, err := mysqlconn.EncryptPassword(secret, a.salt, public)
 	if err != nil {
 		return a.refuse(a.backendError("encrypting the password with its public key", err))
 	}
 	return a.toBackend(sealed)
+}
+
+// requestKey requests the backend's public key.
+func (a *authentication) requestKey() (*rsa.PublicKey, error) {
+	if err := a.toBackend([]byte{mysqlwire.SHA2RequestKey}); err != nil {
+		return nil, err
+	}
+	reply, err := a.backend.ReadMessage(maxLoginPacket)
+	var key mysqlwire.AuthMoreData
+	if err == nil {
+		if err = key.Decode(reply); err != nil && len(reply) > 0 && reply[0] == mysqlwire.MarkErr {
+			return nil, a.failed(reply)
+		}
+	}
+	var public *rsa.PublicKey
+	if err == nil {
+		a.pending = true
+		public, err = mysqlconn.ParsePublicKey(key.Data)
+	}
+	if err != nil {
+		return nil, a.refuse(a.backendError("the request for its public key", err))
+	}
+	return public, nil
 }
 
 // rsaToClear runs full authentication by caching_sha2_password for a client without TLS and a backend with

@@ -186,7 +186,7 @@ func pingers(addr string, security mysqlconn.TLSMode) map[string]func(ctx contex
 			return db.PingContext(ctx)
 		},
 		"mysqlconn": func(ctx context.Context, password string) error {
-			c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: addr, User: "tare", Password: password, TLSMode: security})
+			c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: addr, User: "tare", Password: password, TLSMode: security, ServerKey: mysqlconn.ServerKey{Request: true}})
 			if err != nil {
 				return err
 			}
@@ -219,7 +219,9 @@ func TestLoginCachingSHA2(t *testing.T) {
 			t.Run(c.name+"/"+driver, func(t *testing.T) {
 				subject := &credentials{passwords: map[string]string{"tare": secret}}
 				back := startWiretap(t, startGoMySQL(t, conf, public, subject))
-				g := startGateway(t, back.addr, func(o *gateway.Options) { o.Backend.TLS, o.ClientTLS = c.mode, gateway.ClientTLSPreferred })
+				g := startGateway(t, back.addr, func(o *gateway.Options) {
+					o.Backend.TLS, o.Backend.Key.Request, o.ClientTLS = c.mode, true, gateway.ClientTLSPreferred
+				})
 				front := startWiretap(t, g.addr)
 				login := pingers(front.addr, c.client)[driver]
 
@@ -290,7 +292,7 @@ func TestForeignPublicKey(t *testing.T) {
 	key, err := mysqlconn.ParsePublicKey(public)
 	must(t, err)
 	_, err = mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: g.addr, User: "tare", Password: secret, TLSMode: mysqlconn.TLSDisabled, ServerPublicKey: key,
+		Addr: g.addr, User: "tare", Password: secret, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Key: key},
 	})
 	if e, ok := testscript.ServerError(err); !ok || e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "must ask for the public key") {
 		t.Errorf("got %v, want error 1045 that says what to do", err)

@@ -299,7 +299,7 @@ func TestClearPasswords(t *testing.T) {
 				asks(b, c.says...)
 			}))
 			g := startGateway(t, back.addr, func(o *gateway.Options) {
-				o.Backend.TLS = mysqlconn.TLSDisabled
+				o.Backend.TLS, o.Backend.Key.Request = mysqlconn.TLSDisabled, true
 				o.DrainTimeout = 100 * time.Millisecond // the gateway lets the backend finish the login, which one does not
 			})
 			_, err := dialObedient(t, g.addr, c.plugin, c.response)
@@ -401,7 +401,7 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 	must(t, err)
 	talkative := func(mode mysqlconn.TLSMode) func(*gateway.Options) {
 		return func(o *gateway.Options) {
-			o.Backend.TLS, o.ClientTLS, o.Log = mode, gateway.ClientTLSPreferred, log
+			o.Backend.TLS, o.Backend.Key.Request, o.ClientTLS, o.Log = mode, true, gateway.ClientTLSPreferred, log
 			o.Diag = slog.New(slog.NewTextHandler(&diag, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
 	}

@@ -108,10 +108,14 @@ func (s *Server) probe(ctx context.Context, t *target) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ConnectTimeout+s.opts.HandshakeTimeout)
 	defer cancel()
-	c, err := mysqlsession.OpenBare(ctx, mysqlconn.Config{
+	cfg := mysqlconn.Config{
 		Addr: t.Addr, User: s.opts.Control.User, Password: s.opts.Control.Password,
-		TLSMode: t.TLS, TLS: &tls.Config{RootCAs: t.tls.Load().RootCAs}, DialFunc: s.opts.Dial,
-	})
+		TLSMode: t.TLS, TLS: &tls.Config{RootCAs: t.tls.Load().RootCAs}, ServerKey: t.Key, DialFunc: s.opts.Dial,
+	}
+	if mode := s.opts.Control.TLS; mode != nil {
+		cfg.TLSMode = *mode
+	}
+	c, err := mysqlsession.OpenBare(ctx, cfg)
 	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok && refused.Number == mysqlwire.ErrnoAccessDenied {
 		s.deniedControl.Do(func() {
 			s.opts.Diag.Warn("the --control account is denied at the backend", "addr", t.Addr, "error", err)

@@ -25,6 +25,9 @@ type Backend struct {
 	Addr string            // host:port
 	TLS  mysqlconn.TLSMode // TLSPreferred: like the client's connection, so that every login relays verbatim
 	CAs  *x509.CertPool    // for the verifying modes; nil: the system's
+
+	// Key encrypts passwords that clients send over TLS to a server without.
+	Key mysqlconn.ServerKey
 }
 
 // Options configures a Server.
@@ -86,7 +89,10 @@ type Options struct {
 }
 
 // An Account is a user of the servers.
-type Account struct{ User, Password string }
+type Account struct {
+	User, Password string
+	TLS            *mysqlconn.TLSMode // nil: that of the server
+}
 
 // Defaults of Options.
 const (

@@ -157,7 +157,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 		return nil, fmt.Errorf("connect to %s: %w", to.Addr, dialReason(err))
 	}
 	login := mysqlconn.Login{
-		User: string(s.user), Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket,
+		User: string(s.user), Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket, ServerKey: to.Key,
 	}
 	if to.TLS.Required() || to.TLS == mysqlconn.TLSPreferred && s.client.IsTLS() {
 		login.TLS = to.tls.Load()

@@ -1,7 +1,6 @@
 package mysqlconn
 
 import (
-	"crypto/rsa"
 	"errors"
 	"fmt"
 
@@ -21,13 +20,13 @@ const (
 var (
 	// ErrPlainLeg reports that the server requests the password in clear text on a connection without
 	// encryption.
-	ErrPlainLeg = errors.New("the password would leave in clear on a plain connection: " +
+	ErrPlainLeg = errors.New("the server asks for the password in clear on a connection without TLS: " +
 		"use tls mode required or better")
 
 	// ErrClearText reports that the server requests the password in clear text and that Config does not allow
 	// that.
-	ErrClearText = errors.New("the server asks for the password in clear: " +
-		"set AllowClearText if it is trusted with it")
+	ErrClearText = errors.New("the server asks for the password in clear, which is not allowed: " +
+		"use an account with another authentication method")
 
 	errNeedResponse = errors.New("the server requests a response that the method does not define")
 )
@@ -53,9 +52,9 @@ const (
 // An exchange is the client's side of one authentication method: bytes in, bytes out.
 type exchange struct {
 	password  string
-	secure    bool           // TLS or a unix socket
-	clearText bool           // Config.AllowClearText
-	key       *rsa.PublicKey // Config.ServerPublicKey
+	secure    bool // TLS or a unix socket
+	clearText bool // Config.AllowClearText
+	key       ServerKey
 
 	plugin    string
 	challenge []byte
@@ -121,15 +120,17 @@ func (x *exchange) next(data []byte) ([]byte, error) {
 }
 
 // fullPassword returns the password for sending: unchanged over TLS, otherwise encrypted. If the key is
-// missing, it returns the byte ask to request it.
+// to be requested, it returns the byte ask.
 func (x *exchange) fullPassword(ask byte) ([]byte, error) {
 	switch {
 	case x.password == "" || x.secure:
 		x.state = authDone
 		return x.clear()
-	case x.key != nil:
+	case x.key.Key != nil:
 		x.state = authDone
-		return EncryptPassword(x.password, x.challenge, x.key)
+		return EncryptPassword(x.password, x.challenge, x.key.Key)
+	case !x.key.Request:
+		return nil, &ServerKeyError{x.key.Options}
 	}
 	x.state = authWantKey
 	return []byte{ask}, nil

@@ -13,7 +13,36 @@ import (
 // keyPairBits is the size of a KeyPair, as MySQL generates its own.
 const keyPairBits = 2048
 
-// ParsePublicKey parses the PEM public key that a server sends on request.
+// A ServerKey specifies the RSA key that encrypts a password without TLS, as sha256_password and
+// caching_sha2_password request. With the zero value such logins fail with a *ServerKeyError.
+type ServerKey struct {
+	// Key is known in advance: another server cannot decrypt the password.
+	Key *rsa.PublicKey
+
+	// Request accepts the key that the server presents. It protects from eavesdropping; an impostor presents
+	// its own key and gets the password.
+	Request bool
+
+	// Options are the names of the options for Key and Request, for errors; zero: the fields are named.
+	Options [2]string
+}
+
+// A ServerKeyError reports that a server requests the password on a connection without TLS, encrypted with its
+// public key, and that no key is trusted.
+type ServerKeyError struct {
+	Options [2]string // of the ServerKey
+}
+
+func (e *ServerKeyError) Error() string {
+	names := e.Options
+	if names == [2]string{} {
+		names = [2]string{"ServerKey.Key", "ServerKey.Request"}
+	}
+	return "the server asks for the password on a connection without TLS: use TLS, or trust its public key, by " + names[0] +
+		" or, where no other server can respond in its place, by " + names[1]
+}
+
+// ParsePublicKey parses the PEM public key that a server sends on request, and keeps in public_key.pem.
 func ParsePublicKey(text []byte) (*rsa.PublicKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {

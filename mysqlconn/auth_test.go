@@ -126,7 +126,7 @@ func TestExchangeNeverLeaks(t *testing.T) {
 		if plugin == PluginEd25519 {
 			challenge = challenge32
 		}
-		x := &exchange{password: password, clearText: true}
+		x := &exchange{password: password, clearText: true, key: ServerKey{Request: true}}
 		resp, err := x.start(plugin, challenge)
 		if bytes.Contains(resp, []byte(password)) {
 			t.Errorf("%s: the first answer holds the password", plugin)

@@ -30,6 +30,9 @@ type Client struct {
 	row       mysqlwire.TextRow
 }
 
+// Broken reports whether all further commands fail with ErrBroken.
+func (c *Client) Broken() bool { return c.broken }
+
 // A Result is the outcome of a statement.
 type Result struct {
 	AffectedRows uint64 // of all results together
@@ -70,7 +73,23 @@ func (c *Client) ExecBytes(ctx context.Context, sql []byte) (Result, error) {
 // Query is Exec with a function that is called for each row. The row's values are valid until it returns; if
 // it returns an error, the remaining rows are discarded and Query returns the error.
 func (c *Client) Query(ctx context.Context, sql string, row func(mysqlwire.TextRow) error) (Result, error) {
-	return c.command(ctx, "execute", mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities), row)
+	return c.command(ctx, "execute", mysqlwire.AppendQuery(nil, []byte(sql), c.Capabilities), c.texts(row))
+}
+
+// An eachRow receives the payload of a row. err means that it is malformed.
+type eachRow func(payload []byte, columns int) (rowErr, err error)
+
+// texts returns the function that decodes the rows of the text protocol for row.
+func (c *Client) texts(row func(mysqlwire.TextRow) error) eachRow {
+	if row == nil {
+		return nil
+	}
+	return func(payload []byte, columns int) (rowErr, err error) {
+		if err := c.row.Decode(payload, columns); err != nil {
+			return nil, err
+		}
+		return row(c.row), nil
+	}
 }
 
 // Close sends COM_QUIT and closes the connection.
@@ -85,12 +104,12 @@ func (c *Client) Close() error {
 }
 
 // command sends a command and reads all results of its response.
-func (c *Client) command(ctx context.Context, what string, payload []byte, row func(mysqlwire.TextRow) error) (Result, error) {
+func (c *Client) command(ctx context.Context, what string, payload []byte, row eachRow) (Result, error) {
 	return c.commandBy(ctx, what, func() error { return c.WriteMessage(payload) }, row)
 }
 
 // commandBy is command with a custom write function.
-func (c *Client) commandBy(ctx context.Context, what string, write func() error, row func(mysqlwire.TextRow) error) (Result, error) {
+func (c *Client) commandBy(ctx context.Context, what string, write func() error, row eachRow) (Result, error) {
 	if c.broken {
 		return Result{}, ErrBroken
 	}
@@ -119,7 +138,7 @@ func (c *Client) commandBy(ctx context.Context, what string, write func() error,
 }
 
 // readResults reads results up to the last one. rowErr is the error of the row function.
-func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) (rowErr, err error) {
+func (c *Client) readResults(result *Result, row eachRow) (rowErr, err error) {
 	for {
 		payload, err := c.read()
 		if err != nil {
@@ -152,7 +171,7 @@ func (c *Client) readResults(result *Result, row func(mysqlwire.TextRow) error) 
 const maxColumns = 1 << 16
 
 // readRows reads column definitions and rows up to the packet that ends them.
-func (c *Client) readRows(h mysqlwire.ResultHeader, result *Result, row func(mysqlwire.TextRow) error, rowErr *error) error {
+func (c *Client) readRows(h mysqlwire.ResultHeader, result *Result, row eachRow, rowErr *error) error {
 	columns := int(h.Columns)
 	if err := c.skipDefinitions(columns, h.NoDefinitions); err != nil {
 		return err
@@ -176,10 +195,9 @@ func (c *Client) readRows(h mysqlwire.ResultHeader, result *Result, row func(mys
 		if row == nil || *rowErr != nil {
 			continue
 		}
-		if err := c.row.Decode(payload, columns); err != nil {
+		if *rowErr, err = row(payload, columns); err != nil {
 			return err
 		}
-		*rowErr = row(c.row)
 	}
 }
 

@@ -2,7 +2,6 @@ package mysqlconn
 
 import (
 	"context"
-	"crypto/rsa"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -41,8 +40,7 @@ type Config struct {
 	// requests it, but only over TLS or a Unix socket.
 	AllowClearText bool
 
-	// ServerPublicKey encrypts the password on connections without TLS; nil: Dial requests the server's key.
-	ServerPublicKey *rsa.PublicKey
+	ServerKey ServerKey // encrypts the password on connections without TLS
 
 	Charset   uint8 // collation id; 0 means DefaultCharset
 	MaxPacket int   // bytes; 0 means DefaultMaxPacket

@@ -90,7 +90,7 @@ func (c *Client) login(ctx context.Context, cfg *Config) error {
 
 	x := &exchange{
 		password: cfg.Password, secure: c.IsTLS() || cfg.network() == "unix",
-		clearText: cfg.AllowClearText, key: cfg.ServerPublicKey,
+		clearText: cfg.AllowClearText, key: cfg.ServerKey,
 	}
 	if plugin == "" || !knowsPlugin(plugin) {
 		plugin = PluginNative // the server switches to the account's method
@@ -115,7 +115,7 @@ func (c *Client) maybeTLS(ctx context.Context, cfg *Config, server mysqlwire.Cap
 		cfg.TLSMode == TLSPreferred && (cfg.network() == "unix" || !server.Has(mysqlwire.CapSSL)):
 		return nil
 	case !server.Has(mysqlwire.CapSSL):
-		return fmt.Errorf("tls mode is %v, but the server offers no TLS", cfg.TLSMode)
+		return &TLSError{fmt.Errorf("tls mode is %v, but the server offers no TLS", cfg.TLSMode)}
 	}
 	r.Capabilities |= mysqlwire.CapSSL
 	request := mysqlwire.SSLRequest{Capabilities: r.Capabilities, MaxPacket: r.MaxPacket, Charset: r.Charset}

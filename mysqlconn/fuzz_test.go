@@ -53,7 +53,7 @@ func FuzzServer(f *testing.F) {
 		r.said.Reset(said)
 		c, err := Dial(t.Context(), Config{
 			Addr: "replay:3306", User: "tare", Password: password, AllowClearText: true,
-			TLSMode: TLSMode(mode % uint8(len(tlsModes))), MaxPacket: 1 << 20,
+			TLSMode: TLSMode(mode % uint8(len(tlsModes))), MaxPacket: 1 << 20, ServerKey: ServerKey{Request: mode > 127},
 			DialFunc: func(context.Context, string, string) (net.Conn, error) { return r, nil },
 		})
 		if err == nil {

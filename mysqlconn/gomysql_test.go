@@ -36,7 +36,7 @@ func (c credentials) GetCredential(user string) (string, bool, error) {
 }
 
 // startGoMySQL serves logins by go-mysql's server with the given default method until the test ends.
-func startGoMySQL(t *testing.T, method string) string {
+func startGoMySQL(t *testing.T, method string) (addr string, own *rsa.PublicKey) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -84,17 +84,41 @@ func startGoMySQL(t *testing.T, method string) string {
 		_ = l.Close()
 		testwait.Group(t, "the server's goroutines", &wg)
 	})
-	return l.Addr().String()
+	return l.Addr().String(), &key.PublicKey
 }
 
 func TestLoginGoMySQL(t *testing.T) {
 	for _, method := range []string{PluginNative, PluginSHA2, PluginSHA256} {
 		for _, mode := range []TLSMode{TLSDisabled, TLSRequired} {
 			t.Run(method+"/"+mode.String(), func(t *testing.T) {
-				addr := startGoMySQL(t, method)
+				addr, key := startGoMySQL(t, method)
+				own, err := NewKeyPair()
+				if err != nil {
+					t.Fatal(err)
+				}
+				requires := method != PluginNative && mode == TLSDisabled
+				login := func(key ServerKey) error {
+					c, err := Dial(t.Context(), Config{Addr: addr, User: "tare", Password: "secret", TLSMode: mode, ServerKey: key})
+					if err != nil {
+						return err
+					}
+					return c.Close()
+				}
+				err = login(ServerKey{})
+				if _, ok := errors.AsType[*ServerKeyError](err); ok != requires || err != nil && !ok {
+					t.Errorf("without a key: %v", err)
+				}
+				addr, key = startGoMySQL(t, method) // which has not cached the password
+				if err := login(ServerKey{Key: &own.private.PublicKey}); (err == nil) == requires {
+					t.Errorf("with another key: %v", err)
+				}
+				if err := login(ServerKey{Key: key}); err != nil {
+					t.Errorf("with its key: %v", err)
+				}
+				addr, _ = startGoMySQL(t, method)
 				// The second login of caching_sha2_password takes the fast path.
 				for range 2 {
-					c, err := Dial(t.Context(), Config{Addr: addr, User: "tare", Password: "secret", TLSMode: mode})
+					c, err := Dial(t.Context(), Config{Addr: addr, User: "tare", Password: "secret", TLSMode: mode, ServerKey: ServerKey{Request: true}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -118,7 +142,7 @@ func TestLoginGoMySQL(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				_, err := Dial(t.Context(), Config{Addr: addr, User: "tare", Password: "wrong", TLSMode: mode})
+				_, err = Dial(t.Context(), Config{Addr: addr, User: "tare", Password: "wrong", TLSMode: mode, ServerKey: ServerKey{Request: true}})
 				var refused *ServerError
 				if !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoAccessDenied {
 					t.Errorf("wrong password: got %v, want error 1045", err)

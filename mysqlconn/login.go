@@ -20,6 +20,8 @@ type Login struct {
 	// TLS is the configuration for TLS; nil: no TLS.
 	TLS *tls.Config
 
+	ServerKey ServerKey // encrypts the password without TLS
+
 	Attributes map[string]string // connection attributes, added to Tare's own
 }
 
@@ -67,7 +69,7 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 	if plugin == "" || !knowsPlugin(plugin) || !wanted.Has(mysqlwire.CapPluginAuth) {
 		plugin = PluginNative
 	}
-	x := &exchange{password: l.Password, secure: l.TLS != nil}
+	x := &exchange{password: l.Password, secure: l.TLS != nil, key: l.ServerKey}
 	challenge = append([]byte(nil), challenge...) // the TLS handshake overwrites the buffer
 	if l.TLS != nil {
 		request := mysqlwire.SSLRequest{Capabilities: wanted, MaxPacket: r.MaxPacket, Charset: r.Charset}

@@ -27,7 +27,7 @@ func (c *Client) Pipeline(ctx context.Context, statements []string, row func(sta
 		for i := range statements {
 			c.Seq = 1
 			var result Result
-			ofRow, err := c.readResults(&result, func(r mysqlwire.TextRow) error { return row(i, r) })
+			ofRow, err := c.readResults(&result, c.texts(func(r mysqlwire.TextRow) error { return row(i, r) }))
 			if rowErr == nil {
 				rowErr = ofRow
 			}

@@ -110,6 +110,14 @@ func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	return nil
 }
 
+// A TLSError reports that a server does not have TLS as required: none, or another certificate.
+type TLSError struct{ Err error }
+
+func (e *TLSError) Error() string { return e.Err.Error() }
+
+// Unwrap implements errors.Unwrap.
+func (e *TLSError) Unwrap() error { return e.Err }
+
 // StartTLS starts TLS on a client connection: it sends the SSLRequest, which must be the next packet, and
 // performs the TLS handshake. Bytes that the server sent before are an error: they did not come through TLS.
 func (c *Conn) StartTLS(ctx context.Context, r mysqlwire.SSLRequest, config *tls.Config) error {
@@ -121,7 +129,7 @@ func (c *Conn) StartTLS(ctx context.Context, r mysqlwire.SSLRequest, config *tls
 	}
 	t := tls.Client(c.NetConn(), config)
 	if err := t.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("tls handshake: %w", err)
+		return &TLSError{fmt.Errorf("tls handshake: %w", err)}
 	}
 	c.Upgrade(t)
 	return nil

@@ -2,12 +2,11 @@ package serverstats
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/mysqlconn"
 	mysqlsession "github.com/taredb/tare/mysqlconn/session"
@@ -29,24 +28,23 @@ const (
 // ErrServer is returned for servers other than MySQL from 5.7.8 and MariaDB.
 var ErrServer = errors.New("only MySQL from 5.7.8 and MariaDB are supported")
 
-// An Account is a login for the servers.
-type Account struct {
-	User, Password string
-	Addr           func() string // of the server that clients currently use
-}
-
 // A Client connects to the server behind a gateway, with at most one connection at a time. Each statement has limits on
 // its time and its waits for locks. It is not safe for concurrent use.
 type Client struct {
-	account Account
+	login func() mysqlconn.Config
 
-	addr   string // address of db
-	db     *sql.DB
+	conn   *mysqlconn.Client // in use; nil between Release and Conn
+	addr   string            // of the last connection
 	server sqldigest.Server
+
+	mu    sync.Mutex
+	idle  *mysqlconn.Client // guarded by mu, as the next
+	timer *time.Timer       // closes idle
 }
 
-// NewClient returns a Client that is not connected yet.
-func NewClient(a Account) *Client { return &Client{account: a} }
+// NewClient returns a Client that is not connected yet. login returns how to log in to the server that clients currently
+// use.
+func NewClient(login func() mysqlconn.Config) *Client { return &Client{login: login} }
 
 // Addr returns the address of the last connection.
 func (c *Client) Addr() string { return c.addr }
@@ -56,43 +54,67 @@ func (c *Client) Server() sqldigest.Server { return c.server }
 
 // Close closes the connection.
 func (c *Client) Close() {
-	if c.db != nil {
-		_ = c.db.Close() // nothing is pending
-		c.db = nil
+	for _, conn := range []*mysqlconn.Client{c.takeIdle(), c.conn} {
+		if conn != nil {
+			conn.Close()
+		}
 	}
+	c.conn = nil
 }
 
-// Conn returns a connection with the limits set. Closing it makes it available for the next call.
-func (c *Client) Conn(ctx context.Context) (*sql.Conn, error) {
-	if addr := c.account.Addr(); c.db == nil || addr != c.addr {
-		c.Close()
-		cfg := mysql.NewConfig()
-		cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.TLSConfig = c.account.User, c.account.Password, "tcp", addr, "preferred"
-		cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = CallTime, CallTime, CallTime
-		cfg.Logger = &mysql.NopLogger{}
-		connector, err := mysql.NewConnector(cfg)
-		if err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
-		}
-		c.db, c.addr = sql.OpenDB(connector), addr
-		c.db.SetMaxOpenConns(1)
-		c.db.SetConnMaxIdleTime(idleTime)
+// Conn returns the connection, with the limits set, until Release.
+func (c *Client) Conn(ctx context.Context) (*mysqlconn.Client, error) {
+	login := c.login()
+	c.conn = c.takeIdle()
+	if c.conn != nil && login.Addr == c.addr && c.limit(ctx) == nil {
+		return c.conn, nil
 	}
-	conn, err := c.db.Conn(ctx)
+	c.Close()
+	ctx, cancel := context.WithTimeout(ctx, CallTime)
+	defer cancel()
+	conn, err := mysqlsession.OpenBare(ctx, login)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if err := c.limit(ctx, conn); err != nil {
-		_ = conn.Close()
+	c.conn, c.addr = conn, login.Addr
+	if err := c.limit(ctx); err != nil {
+		c.Close()
 		return nil, err
 	}
-	return conn, nil
+	return c.conn, nil
+}
+
+// Release ends the use of the connection, which is kept for the next Conn for a while.
+func (c *Client) Release() {
+	if c.conn == nil || c.conn.Broken() {
+		c.Close()
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle, c.conn = c.conn, nil
+	c.timer = time.AfterFunc(idleTime, func() {
+		if conn := c.takeIdle(); conn != nil {
+			conn.Close()
+		}
+	})
+}
+
+// takeIdle returns the idle connection, which is then the caller's; nil if there is none.
+func (c *Client) takeIdle() *mysqlconn.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn := c.idle
+	if c.idle = nil; c.timer != nil {
+		c.timer.Stop()
+	}
+	return conn
 }
 
 // limit checks the server and sets the limits of a session. A server that lacks them is not used.
-func (c *Client) limit(ctx context.Context, conn *sql.Conn) error {
+func (c *Client) limit(ctx context.Context) error {
 	var version string
-	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+	if err := queryRow(ctx, c.conn, "SELECT VERSION(), CONNECTION_ID()", &version, &c.conn.ConnectionID); err != nil { // the greeting may be a proxy's
 		return fmt.Errorf("read version: %w", err)
 	}
 	c.server = sqldigest.ParseServer(version)
@@ -105,7 +127,7 @@ func (c *Client) limit(ctx context.Context, conn *sql.Conn) error {
 	default:
 		return ErrServer
 	}
-	err := mysqlsession.Prepare(ctx, overSQL(conn), version, limits...)
+	err := mysqlsession.Renew(ctx, c.conn, limits...)
 	if ErrorNumber(err) == unknownVariable {
 		return ErrServer
 	}
@@ -115,55 +137,82 @@ func (c *Client) limit(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Set sets variables of a session of Conn and reads them back.
-func Set(ctx context.Context, conn *sql.Conn, values ...mysqlsession.Value) error {
-	return mysqlsession.SetOver(ctx, overSQL(conn), values...)
+// query calls read for each row of a statement.
+func query(ctx context.Context, conn *mysqlconn.Client, text string, read func(row mysqlwire.TextRow) error) error {
+	size := 0
+	_, err := conn.Query(ctx, text, func(row mysqlwire.TextRow) error {
+		size += rowBytes
+		for _, v := range row {
+			size += len(v)
+		}
+		if size > maxReply {
+			return errReply
+		}
+		return read(row)
+	})
+	return err
 }
 
-// overSQL executes the statements of package session over a connection of database/sql.
-func overSQL(conn *sql.Conn) mysqlsession.Pipeline {
-	return func(ctx context.Context, statements []string, each func(int, mysqlwire.TextRow) error) error {
-		for i, text := range statements {
-			if err := queryText(ctx, conn, text, func(row mysqlwire.TextRow) error { return each(i, row) }); err != nil {
-				return err
-			}
-		}
-		return nil
+const (
+	maxReply = 32 << 20 // bytes of the rows of a statement; all statements have fewer, whatever the server counts
+	rowBytes = 256      // charged for a row in addition
+)
+
+var errReply = fmt.Errorf("the server returned more than %d MiB", maxReply>>20)
+
+// queryRow reads the only row of a statement.
+func queryRow(ctx context.Context, conn *mysqlconn.Client, text string, to ...any) error {
+	none := true
+	err := query(ctx, conn, text, func(row mysqlwire.TextRow) error {
+		none = false
+		return scan(row, to...)
+	})
+	if err == nil && none {
+		err = errNoRow
 	}
+	return err
 }
 
-// queryText calls each with the rows of a statement.
-func queryText(ctx context.Context, conn *sql.Conn, text string, each func(mysqlwire.TextRow) error) error {
-	rows, err := conn.QueryContext(ctx, text)
-	var refused *mysql.MySQLError
-	if errors.As(err, &refused) {
-		return &mysqlconn.ServerError{Number: mysqlwire.Errno(refused.Number), State: string(refused.SQLState[:]), Message: refused.Message}
+var errNoRow = errors.New("the server returned no row")
+
+// scan stores the values of a row in variables. NULL is stored as the zero value.
+func scan(row mysqlwire.TextRow, to ...any) error {
+	if len(row) != len(to) {
+		return fmt.Errorf("%d columns instead of %d", len(row), len(to))
 	}
-	if err != nil {
-		return err
+	for i, v := range to {
+		text := string(row[i])
+		if s, ok := v.(*string); ok {
+			*s = text
+			continue
+		}
+		if row[i] == nil {
+			text = "0"
+		}
+		var err error
+		switch v := v.(type) {
+		case *bool:
+			*v = text != "0"
+		case *uint32:
+			var n uint64
+			n, err = strconv.ParseUint(text, 10, 32)
+			*v = uint32(n)
+		case *uint64:
+			*v, err = strconv.ParseUint(text, 10, 64)
+		case *int:
+			*v, err = strconv.Atoi(text)
+		case *int64:
+			*v, err = strconv.ParseInt(text, 10, 64)
+		case *float64:
+			*v, err = strconv.ParseFloat(text, 64)
+		default:
+			panic(fmt.Sprintf("BUG: serverstats: scan into a %T", v))
+		}
+		if err != nil {
+			return fmt.Errorf("column %d: %w", i+1, err)
+		}
 	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-		row, to := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
-		for i := range row {
-			to[i] = &row[i]
-		}
-		if err := rows.Scan(to...); err != nil {
-			return err
-		}
-		values := make(mysqlwire.TextRow, len(columns))
-		for i := range row {
-			values[i] = row[i]
-		}
-		if err := each(values); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return nil
 }
 
 // Numbers of errors of the server.
@@ -175,15 +224,22 @@ const (
 
 // ErrorNumber returns the number of a server's error, 0 for other errors.
 func ErrorNumber(err error) uint16 {
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
-		return e.Number
-	}
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) {
 		return uint16(refused.Number)
 	}
 	return 0
+}
+
+// Unreachable returns the reason why a connection failed that is not an error of the server, for operators.
+func Unreachable(err error) error {
+	if key, ok := errors.AsType[*mysqlconn.ServerKeyError](err); ok {
+		return key
+	}
+	if secure, ok := errors.AsType[*mysqlconn.TLSError](err); ok {
+		return secure
+	}
+	return errors.New("the server cannot be reached with the --control account")
 }
 
 // reason describes an error for operators without the server's text, which may contain parts of statements.
@@ -193,7 +249,7 @@ func reason(err error) string {
 	}
 	switch n := ErrorNumber(err); n {
 	case 0:
-		return "the server cannot be reached with the --control account"
+		return Unreachable(err).Error()
 	case 1045, 1698, 1049:
 		return fmt.Sprintf("the server refuses the --control account (error %d)", n)
 	case 1044, 1142, 1143, 1227:

@@ -3,12 +3,14 @@ package serverstats
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/mysqlconn"
+	mysqlsession "github.com/taredb/tare/mysqlconn/session"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -133,40 +135,39 @@ type readRow struct {
 }
 
 // readDigests reads the rows that were called recently, those with the most time first.
-func readDigests(ctx context.Context, conn *sql.Conn, addr string, at time.Time) (*reading, error) {
+func readDigests(ctx context.Context, conn *mysqlconn.Client, addr string, at time.Time) (*reading, error) {
 	r := &reading{at: at, addr: addr}
 	var now float64
-	if err := conn.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(6))").Scan(&now); err != nil {
+	if err := queryRow(ctx, conn, "SELECT UNIX_TIMESTAMP(NOW(6))", &now); err != nil {
 		return nil, fmt.Errorf("read time: %w", err)
 	}
 	r.server = unixTime(now)
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf("SELECT SCHEMA_NAME, DIGEST, UNIX_TIMESTAMP(FIRST_SEEN), %s FROM performance_schema.events_statements_summary_by_digest"+
-		" WHERE DIGEST IS NULL OR LAST_SEEN >= NOW() - INTERVAL %d SECOND ORDER BY SUM_TIMER_WAIT DESC LIMIT %d", columns, recentSeconds, maxRows+1))
-	if err != nil {
-		return nil, fmt.Errorf("read digests: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var schema, digest sql.NullString
+	err := query(ctx, conn, fmt.Sprintf("SELECT SCHEMA_NAME, DIGEST, UNIX_TIMESTAMP(FIRST_SEEN), %s FROM performance_schema.events_statements_summary_by_digest"+
+		" WHERE DIGEST IS NULL OR LAST_SEEN >= NOW() - INTERVAL %d SECOND ORDER BY SUM_TIMER_WAIT DESC LIMIT %d", columns, recentSeconds, maxRows+1), func(row mysqlwire.TextRow) error {
+		var id rowID
 		var first float64
 		var c Counts
-		to := []any{&schema, &digest, &first}
+		to := []any{&id.schema, &id.digest, &first}
 		for _, f := range c.fields() {
 			to = append(to, f)
 		}
-		if err := rows.Scan(to...); err != nil {
-			return nil, fmt.Errorf("read digests: %w", err)
+		if err := scan(row, to...); err != nil {
+			return err
 		}
 		switch {
-		case !digest.Valid:
+		case row[1] == nil:
 			r.other = &c
 		case len(r.rows) == maxRows:
 			r.cut = true
 		default:
-			r.rows = append(r.rows, readRow{rowID{schema.String, digest.String}, unixTime(first), c})
+			r.rows = append(r.rows, readRow{id, unixTime(first), c})
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read digests: %w", err)
 	}
-	return r, rows.Err()
+	return r, nil
 }
 
 func unixTime(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
@@ -314,7 +315,7 @@ func (s *Statement) last() Interval {
 type texts map[string]struct{ sample, normalized string }
 
 // readTexts reads the texts of rows.
-func readTexts(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKind, wanted []string) (texts, error) {
+func readTexts(ctx context.Context, conn *mysqlconn.Client, server sqldigest.ServerKind, wanted []string) (texts, error) {
 	all := make(texts)
 	if len(wanted) == 0 {
 		return all, nil
@@ -323,31 +324,28 @@ func readTexts(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKind,
 	if server == sqldigest.ServerMariaDB {
 		sample = "NULL"
 	}
-	query := func(sample string) (*sql.Rows, error) {
-		args := make([]any, len(wanted))
-		for i, digest := range wanted {
-			args[i] = digest
-		}
-		return conn.QueryContext(ctx, "SELECT DIGEST, "+sample+", DIGEST_TEXT FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST IN (?"+
-			strings.Repeat(", ?", len(wanted)-1)+")", args...)
+	digests := make([]string, len(wanted))
+	for i, digest := range wanted {
+		digests[i] = mysqlsession.Quote(digest)
 	}
-	rows, err := query(sample)
+	read := func(sample string) error {
+		return query(ctx, conn, "SELECT DIGEST, "+sample+", DIGEST_TEXT FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST IN ("+
+			strings.Join(digests, ", ")+")", func(row mysqlwire.TextRow) error {
+			var digest string
+			var t struct{ sample, normalized string }
+			err := scan(row, &digest, &t.sample, &t.normalized)
+			all[digest] = t
+			return err
+		})
+	}
+	err := read(sample)
 	if ErrorNumber(err) == unknownColumn { // MySQL before 8.0
-		rows, err = query("NULL")
+		err = read("NULL")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read texts of digests: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var digest string
-		var sample, normalized sql.NullString
-		if err := rows.Scan(&digest, &sample, &normalized); err != nil {
-			return nil, fmt.Errorf("read texts of digests: %w", err)
-		}
-		all[digest] = struct{ sample, normalized string }{sample.String, normalized.String}
-	}
-	return all, rows.Err()
+	return all, nil
 }
 
 const unknownColumn = 1054

@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/serverstats"
 )
 
 // A Reader reads what the server counts of statements.
 func ExampleReader() {
 	r, err := serverstats.New(serverstats.Options{
-		Account: serverstats.Account{User: "tare", Password: "secret", Addr: func() string { return "127.0.0.1:3306" }},
-		Log:     slog.Default(),
+		Login: func() mysqlconn.Config {
+			return mysqlconn.Config{Addr: "127.0.0.1:3306", User: "tare", Password: "secret"}
+		},
+		Log: slog.Default(),
 	})
 	if err != nil {
 		fmt.Println(err)

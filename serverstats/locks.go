@@ -3,13 +3,14 @@ package serverstats
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -105,7 +106,7 @@ func pileUps(edges []edge) []pileUp {
 }
 
 // readEdges reads the waits for row and metadata locks. The note is the reason for which some have no holder.
-func readEdges(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKind, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
+func readEdges(ctx context.Context, conn *mysqlconn.Client, server sqldigest.ServerKind, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
 	if server == sqldigest.ServerMySQL {
 		edges, err = queryEdges(ctx, conn, RowLock, rowWaitsMySQL)
 	} else {
@@ -156,26 +157,23 @@ var (
 		LIMIT %[1]d`, maxEdges, "'EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE', 'SHARED_READ_ONLY'")
 )
 
-func queryEdges(ctx context.Context, conn *sql.Conn, kind LockKind, query string) ([]edge, error) {
-	rows, err := conn.QueryContext(ctx, query)
+func queryEdges(ctx context.Context, conn *mysqlconn.Client, kind LockKind, text string) ([]edge, error) {
+	var all []edge
+	err := query(ctx, conn, text, func(row mysqlwire.TextRow) error {
+		e := edge{kind: kind}
+		var schema, table string
+		err := scan(row, &e.waiter, &e.holder, &schema, &table)
+		e.table = tableName(schema, table)
+		all = append(all, e)
+		return err
+	})
 	if n := ErrorNumber(err); n == noSuchTable || n == unknownTable { // of another version
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read waits for locks: %w", err)
 	}
-	defer rows.Close()
-	var all []edge
-	for rows.Next() {
-		e := edge{kind: kind}
-		var schema, table sql.NullString
-		if err := rows.Scan(&e.waiter, &e.holder, &schema, &table); err != nil {
-			return nil, fmt.Errorf("read waits for locks: %w", err)
-		}
-		e.table = tableName(schema.String, table.String)
-		all = append(all, e)
-	}
-	return all, rows.Err()
+	return all, nil
 }
 
 // tableName joins schema and table; without a schema the table is "`schema`.`table`".
@@ -190,24 +188,24 @@ func tableName(schema, table string) string {
 
 // metadataOfMariaDB reads the waits for metadata locks from the plugin metadata_lock_info, which has no requested locks:
 // those are the tables of the waiting statements.
-func metadataOfMariaDB(ctx context.Context, conn *sql.Conn, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
+func metadataOfMariaDB(ctx context.Context, conn *mysqlconn.Client, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
 	type waiter struct {
 		id     uint32
 		tables []string
 		ddl    bool
 	}
 	var waiters []waiter
-	err = queryRows(ctx, conn, func(scan func(...any) error) error {
+	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
 		var w waiter
-		var schema, text sql.NullString
-		if err := scan(&w.id, &schema, &text); err != nil {
+		var schema, text string
+		if err := scan(row, &w.id, &schema, &text); err != nil {
 			return err
 		}
 		var d sqldigest.Digester
-		d.Digest([]byte(text.String), sqldigest.Mode(0))
+		d.Digest([]byte(text), sqldigest.Mode(0))
 		verb, _, _ := strings.Cut(string(d.Text()), " ")
 		w.ddl = !slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "("}, verb)
-		w.tables = tablesOf(string(d.Text()), schema.String)
+		w.tables = tablesOf(string(d.Text()), schema)
 		waiters = append(waiters, w)
 		return nil
 	}, fmt.Sprintf("SELECT ID, DB, INFO FROM information_schema.processlist WHERE STATE = 'Waiting for table metadata lock' LIMIT %d", maxEdges))
@@ -215,10 +213,10 @@ func metadataOfMariaDB(ctx context.Context, conn *sql.Conn, tablesOf func(text, 
 		return nil, "", err
 	}
 	waits := func(id uint32) bool { return slices.ContainsFunc(waiters, func(w waiter) bool { return w.id == id }) }
-	err = queryRows(ctx, conn, func(scan func(...any) error) error {
+	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
 		var holder uint32
 		var mode, schema, table string
-		if err := scan(&holder, &mode, &schema, &table); err != nil {
+		if err := scan(row, &holder, &mode, &schema, &table); err != nil {
 			return err
 		}
 		name := schema + "." + table
@@ -236,19 +234,12 @@ func metadataOfMariaDB(ctx context.Context, conn *sql.Conn, tablesOf func(text, 
 	return edges, "", err
 }
 
-// queryRows calls read for each row.
-func queryRows(ctx context.Context, conn *sql.Conn, read func(scan func(...any) error) error, query string, args ...any) error {
-	rows, err := conn.QueryContext(ctx, query, args...)
-	if err != nil {
+// querySessions calls read for each row of a statement about sessions.
+func querySessions(ctx context.Context, conn *mysqlconn.Client, read func(row mysqlwire.TextRow) error, text string) error {
+	if err := query(ctx, conn, text, read); err != nil {
 		return fmt.Errorf("read sessions: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := read(rows.Scan); err != nil {
-			return fmt.Errorf("read sessions: %w", err)
-		}
-	}
-	return rows.Err()
+	return nil
 }
 
 // A session is a session of the server.
@@ -260,22 +251,22 @@ type session struct {
 }
 
 // readSessions reads sessions by their connections.
-func readSessions(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKind, ids []uint32) (map[uint32]session, error) {
-	query := "SELECT ID, USER, HOST, COMMAND, TIME, INFO FROM information_schema.processlist WHERE ID IN "
+func readSessions(ctx context.Context, conn *mysqlconn.Client, server sqldigest.ServerKind, ids []uint32) (map[uint32]session, error) {
+	text := "SELECT ID, USER, HOST, COMMAND, TIME, INFO FROM information_schema.processlist WHERE ID IN "
 	if server == sqldigest.ServerMySQL {
-		query = "SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_INFO FROM performance_schema.threads WHERE PROCESSLIST_ID IN "
+		text = "SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_COMMAND, PROCESSLIST_TIME, PROCESSLIST_INFO FROM performance_schema.threads WHERE PROCESSLIST_ID IN "
 	}
 	all := make(map[uint32]session)
-	err := queryRows(ctx, conn, func(scan func(...any) error) error {
+	err := querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
 		var id uint32
-		var user, host, command, text sql.NullString
-		var seconds sql.NullFloat64
-		if err := scan(&id, &user, &host, &command, &seconds, &text); err != nil {
-			return err
-		}
-		all[id] = session{user.String, host.String, command.String == "Sleep", time.Duration(max(seconds.Float64, 0) * float64(time.Second)), text.String}
-		return nil
-	}, query+list(ids))
+		var s session
+		var command string
+		var seconds float64
+		err := scan(row, &id, &s.user, &s.host, &command, &seconds, &s.text)
+		s.idle, s.running = command == "Sleep", time.Duration(max(seconds, 0)*float64(time.Second))
+		all[id] = s
+		return err
+	}, text+list(ids))
 	return all, err
 }
 
@@ -283,29 +274,23 @@ func readSessions(ctx context.Context, conn *sql.Conn, server sqldigest.ServerKi
 type transaction struct{ age, wait time.Duration }
 
 // readTransactions reads the transactions of connections.
-func readTransactions(ctx context.Context, conn *sql.Conn, ids []uint32) (map[uint32]transaction, error) {
+func readTransactions(ctx context.Context, conn *mysqlconn.Client, ids []uint32) (map[uint32]transaction, error) {
 	all := make(map[uint32]transaction)
-	err := queryRows(ctx, conn, func(scan func(...any) error) error {
+	err := querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
 		var id uint32
-		var age, wait sql.NullInt64
-		if err := scan(&id, &age, &wait); err != nil {
-			return err
-		}
-		all[id] = transaction{max(time.Duration(age.Int64)*time.Microsecond, 0), max(time.Duration(wait.Int64)*time.Microsecond, 0)}
-		return nil
+		var age, wait int64
+		err := scan(row, &id, &age, &wait)
+		all[id] = transaction{max(time.Duration(age)*time.Microsecond, 0), max(time.Duration(wait)*time.Microsecond, 0)}
+		return err
 	}, "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)), TIMESTAMPDIFF(MICROSECOND, trx_wait_started, NOW(6))"+
 		" FROM information_schema.innodb_trx WHERE trx_mysql_thread_id IN "+list(ids))
 	return all, err
 }
 
 // lastStatement returns the text of a session's statement, the running one or the last; "" if the server does not keep it.
-func lastStatement(ctx context.Context, conn *sql.Conn, id uint32) (text string, err error) {
-	err = queryRows(ctx, conn, func(scan func(...any) error) error {
-		var t sql.NullString
-		err := scan(&t)
-		text = t.String
-		return err
-	}, "SELECT s.SQL_TEXT FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID WHERE t.PROCESSLIST_ID = ? ORDER BY s.EVENT_ID LIMIT 1", id)
+func lastStatement(ctx context.Context, conn *mysqlconn.Client, id uint32) (text string, err error) {
+	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error { return scan(row, &text) }, fmt.Sprintf(
+		"SELECT s.SQL_TEXT FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID WHERE t.PROCESSLIST_ID = %d ORDER BY s.EVENT_ID LIMIT 1", id))
 	return text, err
 }
 

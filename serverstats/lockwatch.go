@@ -2,11 +2,11 @@ package serverstats
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/taredb/tare/mysqlconn"
 	mysqlsession "github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/sqldigest"
 )
@@ -113,9 +113,9 @@ func (r *Reader) tryLocks(ctx context.Context, now time.Time) (found []LockWait,
 	if err != nil {
 		return nil, "", err
 	}
-	defer conn.Close()
+	defer r.client.Release()
 	// The start times of transactions are in the system's time zone.
-	if err := Set(ctx, conn, mysqlsession.Value{Name: "time_zone", SQL: "'SYSTEM'"}); err != nil {
+	if err := mysqlsession.Set(ctx, conn, mysqlsession.Value{Name: "time_zone", SQL: "'SYSTEM'"}); err != nil {
 		return nil, "", fmt.Errorf("set time zone: %w", err)
 	}
 	edges, note, err := readEdges(ctx, conn, r.client.Server().Kind, r.opts.TablesOf)
@@ -133,7 +133,7 @@ func (r *Reader) tryLocks(ctx context.Context, now time.Time) (found []LockWait,
 }
 
 // describe reads the holder and some of the waiting sessions of a pile-up.
-func (r *Reader) describe(ctx context.Context, conn *sql.Conn, p pileUp, now time.Time) (LockWait, error) {
+func (r *Reader) describe(ctx context.Context, conn *mysqlconn.Client, p pileUp, now time.Time) (LockWait, error) {
 	ids := append([]uint32{p.holder}, p.waiters[:min(len(p.waiters), maxWaiting)]...)
 	sessions, err := readSessions(ctx, conn, r.client.Server().Kind, ids)
 	if err != nil {

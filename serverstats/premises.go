@@ -2,8 +2,9 @@ package serverstats
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+
+	"github.com/taredb/tare/mysqlconn"
 )
 
 // A premise is a condition under which the server counts statements completely.
@@ -41,14 +42,14 @@ var premises = []premise{
 }
 
 // checkPremises returns a problem if nothing is counted, and otherwise the premises that do not hold.
-func checkPremises(ctx context.Context, conn *sql.Conn) (problem string, notes []string, err error) {
+func checkPremises(ctx context.Context, conn *mysqlconn.Client) (problem string, notes []string, err error) {
 	for _, p := range premises {
-		var violated sql.NullInt64
-		if err := conn.QueryRowContext(ctx, p.query).Scan(&violated); err != nil {
+		var violated int64
+		if err := queryRow(ctx, conn, p.query, &violated); err != nil {
 			return "", nil, fmt.Errorf("check the performance schema: %w", err)
 		}
 		switch {
-		case violated.Int64 == 0:
+		case violated == 0:
 		case p.stops:
 			return p.says, nil, nil
 		default:
@@ -59,12 +60,12 @@ func checkPremises(ctx context.Context, conn *sql.Conn) (problem string, notes [
 }
 
 // readLimits reads the server's bounds of texts.
-func readLimits(ctx context.Context, conn *sql.Conn) (l limits, err error) {
-	err = conn.QueryRowContext(ctx, "SELECT LEAST(@@max_digest_length, @@performance_schema_max_digest_length)").Scan(&l.digest)
+func readLimits(ctx context.Context, conn *mysqlconn.Client) (l limits, err error) {
+	err = queryRow(ctx, conn, "SELECT LEAST(@@max_digest_length, @@performance_schema_max_digest_length)", &l.digest)
 	if err != nil {
 		return l, fmt.Errorf("read the bounds of texts: %w", err)
 	}
-	err = conn.QueryRowContext(ctx, "SELECT @@performance_schema_max_sql_text_length").Scan(&l.sample)
+	err = queryRow(ctx, conn, "SELECT @@performance_schema_max_sql_text_length", &l.sample)
 	if ErrorNumber(err) == unknownVariable { // of an older server, which has no samples
 		return l, nil
 	}

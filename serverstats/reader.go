@@ -12,14 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/sqldigest"
 )
 
 // Options configures a Reader.
 type Options struct {
-	Account Account
-	Now     func() time.Time // nil: the system's
-	Log     *slog.Logger
+	Login func() mysqlconn.Config // how to log in to the server that clients currently use
+	Now   func() time.Time        // nil: the system's
+	Log   *slog.Logger
 
 	// Slow returns the number of sessions whose statement takes unusually long; nil: locks are not read.
 	Slow func() int
@@ -73,14 +74,14 @@ const maxPause = 5 * time.Minute
 
 // New returns a Reader that is idle before Run.
 func New(o Options) (*Reader, error) {
-	if o.Log == nil || o.Account.Addr == nil || o.Slow != nil && o.TablesOf == nil {
-		return nil, errors.New("BUG: serverstats: options without log, address or tables")
+	if o.Log == nil || o.Login == nil || o.Slow != nil && o.TablesOf == nil {
+		return nil, errors.New("BUG: serverstats: options without log, login or tables")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return &Reader{
-		opts: o, client: NewClient(o.Account), requests: make(chan tableRequest, maxRequests),
+		opts: o, client: NewClient(o.Login), requests: make(chan tableRequest, maxRequests),
 		digests: newDigests(), tables: make(map[string]Table), counts: make(map[string]uint64),
 	}, nil
 }
@@ -155,7 +156,7 @@ func (r *Reader) tryStatements(ctx context.Context, now time.Time) (problem stri
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
+	defer r.client.Release()
 	problem, notes, err := checkPremises(ctx, conn)
 	if err != nil || problem != "" {
 		return problem, err

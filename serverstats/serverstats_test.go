@@ -16,6 +16,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -42,8 +43,10 @@ func newBench(t *testing.T, s *testmysql.Server, user string) *bench {
 	t.Helper()
 	b := &bench{now: noon}
 	r, err := New(Options{
-		Account: Account{User: user, Password: testmysql.Password, Addr: func() string { return s.Addr }},
-		Now:     func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler),
+		Login: func() mysqlconn.Config {
+			return mysqlconn.Config{Addr: s.Addr, User: user, Password: testmysql.Password}
+		},
+		Now: func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler),
 	})
 	must(t, err)
 	b.Reader = r
@@ -305,8 +308,10 @@ func TestRights(t *testing.T) {
 func TestTables(t *testing.T) {
 	onServers(t, func(t *testing.T, s *testmysql.Server) {
 		r, err := New(Options{
-			Account: Account{User: testmysql.RootUser, Password: testmysql.Password, Addr: func() string { return s.Addr }},
-			Log:     slog.New(slog.DiscardHandler),
+			Login: func() mysqlconn.Config {
+				return mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password}
+			},
+			Log: slog.New(slog.DiscardHandler),
 		})
 		must(t, err)
 		late, cancel := context.WithCancel(t.Context())

@@ -2,11 +2,14 @@ package serverstats
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/mysqlconn"
+	mysqlsession "github.com/taredb/tare/mysqlconn/session"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 const (
@@ -120,7 +123,7 @@ func (r *Reader) readTables(ctx context.Context, names []string, now time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer r.client.Release()
 	var all []Table
 	for _, name := range names {
 		schema, table, ok := strings.Cut(name, ".")
@@ -136,49 +139,49 @@ func (r *Reader) readTables(ctx context.Context, names []string, now time.Time) 
 }
 
 // readTable reads the statistics of a table and its indexes.
-func readTable(ctx context.Context, conn *sql.Conn, t *Table) error {
-	var engine sql.NullString
-	var rows, data, index sql.NullInt64
-	err := conn.QueryRowContext(ctx, "SELECT ENGINE, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH FROM information_schema.tables WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
-		t.Schema, t.Name).Scan(&engine, &rows, &data, &index)
-	if errors.Is(err, sql.ErrNoRows) {
+func readTable(ctx context.Context, conn *mysqlconn.Client, t *Table) error {
+	of := " WHERE TABLE_SCHEMA = " + mysqlsession.Quote(t.Schema) + " AND TABLE_NAME = " + mysqlsession.Quote(t.Name)
+	var rows, data, index int64
+	err := queryRow(ctx, conn, "SELECT ENGINE, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH FROM information_schema.tables"+of, &t.Engine, &rows, &data, &index)
+	if errors.Is(err, errNoRow) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read statistics of a table: %w", err)
 	}
-	t.Missing, t.Engine = false, engine.String
-	t.Rows, t.DataBytes, t.IndexBytes = uint64(max(rows.Int64, 0)), uint64(max(data.Int64, 0)), uint64(max(index.Int64, 0))
-	all, err := conn.QueryContext(ctx, "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, CARDINALITY FROM information_schema.statistics"+
-		" WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX", t.Schema, t.Name)
+	t.Missing = false
+	t.Rows, t.DataBytes, t.IndexBytes = uint64(max(rows, 0)), uint64(max(data, 0)), uint64(max(index, 0))
+	err = query(ctx, conn, "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, CARDINALITY FROM information_schema.statistics"+of+
+		" ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX", t.addColumn)
 	if err != nil {
 		return fmt.Errorf("read indexes: %w", err)
 	}
-	defer all.Close()
-	for all.Next() {
-		var name string
-		var many bool
-		var column sql.NullString
-		var cardinality sql.NullInt64
-		if err := all.Scan(&name, &many, &column, &cardinality); err != nil {
-			return fmt.Errorf("read indexes: %w", err)
-		}
-		n := len(t.Indexes)
-		if n == 0 || t.Indexes[n-1].Name != name {
-			if n == maxIndexes {
-				break
-			}
-			t.Indexes = append(t.Indexes, Index{Name: name, Unique: !many})
-			n++
-		}
-		i := &t.Indexes[n-1]
-		if !column.Valid {
-			column.String = "(expression)"
-		}
-		i.Columns = append(i.Columns, column.String)
-		i.Cardinality = uint64(max(cardinality.Int64, 0))
+	return nil
+}
+
+// addColumn adds a column to its index.
+func (t *Table) addColumn(row mysqlwire.TextRow) error {
+	var name, column string
+	var many bool
+	var cardinality int64
+	if err := scan(row, &name, &many, &column, &cardinality); err != nil {
+		return err
 	}
-	return all.Err()
+	n := len(t.Indexes)
+	if n == 0 || t.Indexes[n-1].Name != name {
+		if n == maxIndexes {
+			return nil
+		}
+		t.Indexes = append(t.Indexes, Index{Name: name, Unique: !many})
+		n++
+	}
+	i := &t.Indexes[n-1]
+	if row[2] == nil {
+		column = "(expression)"
+	}
+	i.Columns = append(i.Columns, column)
+	i.Cardinality = uint64(max(cardinality, 0))
+	return nil
 }
 
 // bytes returns the bytes charged for the table.

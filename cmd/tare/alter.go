@@ -21,7 +21,6 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -220,16 +219,16 @@ func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[s
 	if f.log, err = start(cmd, c, &c.Diag, given); err != nil {
 		return o, err
 	}
-	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
+	on, err := loadLeg(c.OnTLS, "--tls-ca", c.TLSCA, &c.OnKey)
 	if err != nil {
 		return o, err
 	}
 	o = c.Options()
-	o.On = mysqlServer(c.On, c.OnTLS, authorities)
+	o.On = on.server(c.On)
 	o.AlwaysCopy, o.NeverCopy, o.Restart, o.Postpone = f.alwaysCopy, f.neverCopy, f.restart, f.postpone
 	o.LossyRevert = f.lossyRevert
 	for _, replica := range c.Throttle.Replicas {
-		o.Throttle.Replicas = append(o.Throttle.Replicas, mysqlServer(replica, c.OnTLS, authorities))
+		o.Throttle.Replicas = append(o.Throttle.Replicas, on.server(replica))
 	}
 	if o.Throttle.MaxThreadsRunning > 0 {
 		o.Throttle.Server = o.On

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlconn/session"
 )
@@ -14,22 +16,55 @@ import (
 // killTimeout bounds one KILL, including connecting.
 const killTimeout = 5 * time.Second
 
+// maxControlPacket bounds a row that the control account reads, in bytes.
+const maxControlPacket = 16 << 20
+
 // errnoNoSuchThread is the server's error for a KILL of a connection that does not exist.
 const errnoNoSuchThread = 1094
 
-// newKiller returns a function that kills a connection on a server through the control account: at the
-// account's address for the backend, at the server's for another one. A connection that no longer exists is
-// not an error.
-func newKiller(c config.ControlURL, backend config.Address) func(addr string, connectionID uint32) error {
-	cfg := mysqlServer(c, mysqlconn.TLSPreferred, nil)
+// A leg is how connections to a kind of server are protected.
+type leg struct {
+	mode        mysqlconn.TLSMode
+	authorities *x509.CertPool // nil: the system's
+	key         mysqlconn.ServerKey
+}
+
+// loadLeg returns a leg with the authorities of an option's file, and a key.
+func loadLeg(mode mysqlconn.TLSMode, option, file string, key *config.ServerKey) (l leg, err error) {
+	l.mode = mode
+	if l.authorities, err = server.LoadCAs(option, file); err != nil {
+		return l, err
+	}
+	l.key, err = key.Load()
+	return l, err
+}
+
+// server returns how to log in to a server.
+func (l leg) server(u config.ControlURL) mysqlconn.Config {
+	return mysqlconn.Config{
+		Addr: string(u.Addr), User: u.User, Password: u.Password.Reveal(),
+		TLSMode: l.mode, TLS: server.ClientTLS(l.authorities), ServerKey: l.key, MaxPacket: 1 << 30,
+	}
+}
+
+// controlAt returns the login of the control account at a server: at the account's address for the backend, at the
+// server's for another one.
+func (s *service) controlAt(addr string) mysqlconn.Config {
+	cfg := leg{s.cfg.SideTLS(s.cfg.ControlTLS), s.backendCAs.Load(), s.options.Backend.Key}.server(s.cfg.Control)
+	cfg.MaxPacket = maxControlPacket
+	if addr != string(s.cfg.Backend) {
+		cfg.Addr = addr
+	}
+	return cfg
+}
+
+// newKiller returns a function that kills a connection on a server through the control account. A connection that
+// no longer exists is not an error.
+func newKiller(controlAt func(addr string) mysqlconn.Config) func(addr string, connectionID uint32) error {
 	return func(addr string, id uint32) error {
-		cfg := cfg
-		if addr != string(backend) {
-			cfg.Addr = addr
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
-		conn, err := session.OpenBare(ctx, cfg)
+		conn, err := session.OpenBare(ctx, controlAt(addr))
 		if err == nil {
 			_, err = conn.Exec(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
 			err = errors.Join(err, conn.Close())

@@ -3,7 +3,6 @@ package main
 import (
 	"testing"
 
-	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 )
@@ -17,15 +16,15 @@ func TestKillerTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer victim.Close()
-	account := config.ControlURL{Addr: config.Address(s.Addr), User: testmysql.AppUser, Password: config.NewSecret(testmysql.Password)}
-	kill := newKiller(account, config.Address(s.Addr))
+	account := mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password}
+	kill := newKiller(func(string) mysqlconn.Config { return account })
 	for i := range 2 {
 		if err := kill(s.Addr, victim.ConnectionID); err != nil {
 			t.Errorf("KILL %d: %v", i, err)
 		}
 	}
-	account.Password = config.NewSecret("wrong")
-	if newKiller(account, config.Address(s.Addr))(s.Addr, 1) == nil {
+	account.Password = "wrong"
+	if kill(s.Addr, 1) == nil {
 		t.Error("a KILL with a wrong password is no error")
 	}
 }

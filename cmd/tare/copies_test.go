@@ -17,14 +17,14 @@ func TestCopiesWithoutAccount(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	const down = "127.0.0.1:1"
 	target := config.ControlURL{User: "watcher", Password: config.NewSecret("hunter2"), Addr: down}
-	c := copiesOf(target)(t.Context())
+	c := copiesOf(target, func() leg { return leg{} })(t.Context())
 	if len(c.Problems) != 1 || strings.Contains(c.Problems[0], "hunter2") || !strings.Contains(c.Problems[0], down) {
 		t.Errorf("problems: %q", c.Problems)
 	}
 	if c.Target != down || len(c.Jobs)+len(c.Running) != 0 || len(c.Sockets) != 2 || !strings.HasPrefix(c.Sockets[0], dir) {
 		t.Errorf("copies: %+v", c)
 	}
-	if c := copiesOf(config.ControlURL{})(t.Context()); c.Target != "" || len(c.Problems) != 0 {
+	if c := copiesOf(config.ControlURL{}, nil)(t.Context()); c.Target != "" || len(c.Problems) != 0 {
 		t.Errorf("without a target: %+v", c)
 	}
 }
@@ -41,7 +41,7 @@ func TestRunningAlteration(t *testing.T) {
 	}})
 	must(t, err)
 	defer socket.Close(nil)
-	c := copiesOf(config.ControlURL{})(t.Context())
+	c := copiesOf(config.ControlURL{}, nil)(t.Context())
 	if len(c.Problems) != 0 || len(c.Running) != 1 || c.Running[0].Alter == nil || c.Running[0].Alter.Table != "shop.notes" {
 		t.Errorf("got %+v", c)
 	}

@@ -176,24 +176,28 @@ func copyError(ctx context.Context, err error) error {
 }
 
 func copyOptions(c *config.Copy) (copier.Options, error) {
-	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
+	fromLeg, err := loadLeg(c.FromTLS, "--tls-ca", c.TLSCA, &c.FromKey)
 	if err != nil {
 		return copier.Options{}, err
 	}
-	source := mysqlServer(c.From.MySQL, c.FromTLS, authorities)
+	toLeg, err := loadLeg(c.ToTLS, "--tls-ca", c.TLSCA, &c.ToKey)
+	if err != nil {
+		return copier.Options{}, err
+	}
+	source := fromLeg.server(c.From.MySQL)
 	source.Patience = c.Patience
 	from := copier.FromServer(source)
 	if c.From.Tare != "" {
-		remote, err := remoteOptions(c, authorities)
+		remote, err := remoteOptions(c, fromLeg.authorities)
 		if err != nil {
 			return copier.Options{}, err
 		}
 		from = copier.FromRemote(remote)
 	}
 	o := copier.Options{
-		From: from, To: mysqlServer(c.To.MySQL, c.ToTLS, authorities), Tables: c.Tables,
+		From: from, To: toLeg.server(c.To.MySQL), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, authorities),
+		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, fromLeg),
 	}
 	gateway, err := copyGateway(c)
 	if err != nil {
@@ -232,17 +236,17 @@ func throttleGateway(t *config.CopyThrottle) (g gatewayclient.Gateway, err error
 }
 
 // copyThrottle returns the limits and the servers to poll: with the TLS options of the source.
-func copyThrottle(c *config.Copy, authorities *x509.CertPool) throttle.Options {
+func copyThrottle(c *config.Copy, source leg) throttle.Options {
 	o := c.Throttle.Options()
 	for _, replica := range c.Throttle.Replicas {
-		o.Replicas = append(o.Replicas, mysqlServer(replica, c.FromTLS, authorities))
+		o.Replicas = append(o.Replicas, source.server(replica))
 	}
 	if o.MaxThreadsRunning > 0 || o.Query != "" {
 		asked := c.Throttle.Server
 		if asked.Addr == "" {
 			asked = c.From.MySQL
 		}
-		o.Server = mysqlServer(asked, c.FromTLS, authorities)
+		o.Server = source.server(asked)
 	}
 	return o
 }

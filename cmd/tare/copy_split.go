@@ -15,7 +15,6 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
-	"github.com/taredb/tare/internal/server"
 )
 
 // runSplit copies tables to several targets or from several sources, or prints the plans.
@@ -212,11 +211,11 @@ func verifiedRows(reports []*copier.Report, table int) (rows int64, ok bool) {
 
 // splitHandover makes a split end with a handover.
 func splitHandover(c *config.Copy, split *copier.Split) error {
-	authorities, err := server.LoadCAs("--tls-ca", c.TLSCA)
+	from, err := loadLeg(c.FromTLS, "--tls-ca", c.TLSCA, &c.FromKey)
 	if err != nil {
 		return err
 	}
-	source := mysqlServer(c.From.MySQL, c.FromTLS, authorities)
+	source := from.server(c.From.MySQL)
 	source.Patience = c.Patience
 	return split.HandOver(cutover.HandoverOptions{Source: source, Lag: c.Cutover.Lag, MaxPause: c.Cutover.Hold, Tries: c.Cutover.Tries})
 }

@@ -98,7 +98,7 @@ const copiesTimeout = 5 * time.Second
 
 // copiesOf returns a function that finds copies and alterations: those of this user that run on this machine
 // and, if an account on the target is given, those recorded there. It connects for each call and keeps no state.
-func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
+func copiesOf(target config.ControlURL, through func() leg) func(context.Context) web.Copies {
 	return func(ctx context.Context) web.Copies {
 		ctx, cancel := context.WithTimeout(ctx, copiesTimeout)
 		defer cancel()
@@ -124,15 +124,15 @@ func copiesOf(target config.ControlURL) func(context.Context) web.Copies {
 		if target.Addr != "" {
 			var err error
 			c.Target = string(target.Addr)
-			c.Jobs, err = jobsOf(ctx, target)
+			c.Jobs, err = jobsOf(ctx, through().server(target))
 			problem(err)
 		}
 		return c
 	}
 }
 
-func jobsOf(ctx context.Context, target config.ControlURL) ([]state.Job, error) {
-	client, err := session.OpenReader(ctx, mysqlServer(target, mysqlconn.TLSPreferred, nil))
+func jobsOf(ctx context.Context, target mysqlconn.Config) ([]state.Job, error) {
+	client, err := session.OpenReader(ctx, target)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/web"
 )
@@ -43,7 +41,7 @@ func (s *rowstreamService) Check() error { return nil }
 
 // Open implements server.Service.
 func (s *rowstreamService) Open(ctx context.Context) error {
-	authorities, err := server.LoadCAs("--from-ca", s.cfg.FromCA)
+	from, err := loadLeg(s.cfg.FromTLS, "--from-ca", s.cfg.FromCA, &s.cfg.FromKey)
 	if err != nil {
 		return err
 	}
@@ -67,7 +65,7 @@ func (s *rowstreamService) Open(ctx context.Context) error {
 	if err := s.OpenQueryLog(); err != nil {
 		return err
 	}
-	if s.source, err = binlog.OpenDirect(ctx, mysqlServer(s.cfg.From, s.cfg.FromTLS, authorities)); err != nil {
+	if s.source, err = binlog.OpenDirect(ctx, from.server(s.cfg.From)); err != nil {
 		return fmt.Errorf("connect to --from: %w", err)
 	}
 	if s.rows, err = wire.NewService(wire.ServiceOptions{
@@ -84,14 +82,6 @@ func (s *rowstreamService) Open(ctx context.Context) error {
 	})
 	s.Metrics.MustRegister(newRowstreamCollector(s.rows))
 	return s.OpenWeb(web.Options{Ready: s.source.Ping, LogColumns: wire.LogColumns(), Rows: s.rows.Stats, Weight: &web.WeightSource{}})
-}
-
-// mysqlServer returns how to connect to a server for rows.
-func mysqlServer(u config.ControlURL, mode mysqlconn.TLSMode, authorities *x509.CertPool) mysqlconn.Config {
-	return mysqlconn.Config{
-		Addr: string(u.Addr), User: u.User, Password: u.Password.Reveal(),
-		TLSMode: mode, TLS: server.ClientTLS(authorities), MaxPacket: 1 << 30,
-	}
 }
 
 // Announce implements server.Service.

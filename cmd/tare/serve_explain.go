@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
@@ -30,8 +31,8 @@ func (s *service) openExplain() error {
 	}
 	var err error
 	s.explain, err = explain.New(explain.Options{
-		Account: s.controlAccount(),
-		Kill:    s.options.Kill,
+		Login: s.controlLogin,
+		Kill:  s.options.Kill,
 		Candidates: func(ctx context.Context) ([]explain.Candidate, error) {
 			return heaviest(ctx, counted, s.history.now())
 		},
@@ -47,9 +48,13 @@ func (s *service) openExplain() error {
 	return nil
 }
 
-// controlAccount returns the login of the control account.
-func (s *service) controlAccount() serverstats.Account {
-	return serverstats.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), Addr: s.controlAddr}
+// controlLogin returns the login of the control account at the sessions' server.
+func (s *service) controlLogin() mysqlconn.Config {
+	addr := string(s.cfg.Backend)
+	if s.cfg.Standby != "" {
+		_, addr = s.gateway.Active()
+	}
+	return s.controlAt(addr)
 }
 
 // openServerCounts creates the Reader of the server's counts; it is nil without the account or HTTP, or if digests are not
@@ -60,7 +65,7 @@ func (s *service) openServerCounts() (err error) {
 	}
 	var busy *gateway.BusyWatch
 	s.counts, err = serverstats.New(serverstats.Options{
-		Account: s.controlAccount(),
+		Login: s.controlLogin,
 		Slow: func() int { // called by Run only, which starts after the gateway was created
 			if busy == nil {
 				busy = s.gateway.NewBusyWatch()
@@ -136,17 +141,6 @@ func (s *service) watchRises() {
 	h.rises = web.NewRiseWatch(h.statements(), h.archive.Now, s.Log)
 	s.Metrics.MustRegister(h.rises)
 	s.Go(h.rises.Run)
-}
-
-// controlAddr returns the address of the control account's logins: its configured address for the backend,
-// otherwise that of the sessions' server.
-func (s *service) controlAddr() string {
-	if s.cfg.Standby != "" {
-		if _, addr := s.gateway.Active(); addr != string(s.cfg.Backend) {
-			return addr
-		}
-	}
-	return string(s.cfg.Control.Addr)
 }
 
 // heaviest returns the statements with most load.

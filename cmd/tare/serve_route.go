@@ -50,7 +50,9 @@ func (s *service) setRoute(o *gateway.Options) error {
 	if !saved.At.IsZero() {
 		s.switched.Store(&saved)
 	}
-	o.Standby = &gateway.Backend{Addr: string(s.cfg.Standby), TLS: o.Backend.TLS, CAs: o.Backend.CAs}
+	standby := o.Backend
+	standby.Addr = string(s.cfg.Standby)
+	o.Standby = &standby
 	o.Password = s.password
 	o.SaveRoute = s.saveRoute
 	if saved.Address == string(s.cfg.Standby) {

@@ -35,6 +35,9 @@ func (s *service) reloadCertificates() error {
 	if err == nil {
 		err = s.gateway.SetCertificates(c.own, c.clientCAs, c.backendCAs)
 	}
+	if err == nil {
+		s.backendCAs.Store(c.backendCAs)
+	}
 	if err != nil {
 		s.Log.Error("certificates not reloaded; the old ones stay in use", "error", err)
 		return fmt.Errorf("reload certificates: %w", err)

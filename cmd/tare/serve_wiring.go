@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ import (
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
@@ -52,6 +54,9 @@ type service struct {
 	reloaded atomic.Pointer[web.Reload] // the last one; nil: none yet
 	plans    *memory.PlanCache
 	gateway  *gateway.Server
+
+	backendCAs atomic.Pointer[x509.CertPool] // nil: the system's; written by a reload
+	copiesKey  mysqlconn.ServerKey
 
 	accounts atomic.Pointer[config.Accounts] // for the standby
 	switched atomic.Pointer[savedRoute]      // the last switch; nil: none
@@ -107,9 +112,16 @@ func (s *service) Check() error {
 		return err
 	}
 	o.Certificate, o.ClientCAs, o.Backend.CAs = certs.own, certs.clientCAs, certs.backendCAs
+	s.backendCAs.Store(certs.backendCAs)
+	if o.Backend.Key, err = s.cfg.BackendKey.Load(); err != nil {
+		return err
+	}
+	if s.copiesKey, err = s.cfg.CopiesKey.Load(); err != nil {
+		return err
+	}
 	if s.cfg.Control.Addr != "" {
-		o.Kill = newKiller(s.cfg.Control, s.cfg.Backend)
-		o.Control = &gateway.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal()}
+		o.Kill = newKiller(s.controlAt)
+		o.Control = &gateway.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), TLS: s.cfg.ControlTLS}
 	}
 	if s.cfg.Standby != "" {
 		if _, err := config.LoadAccounts(s.cfg.StandbyAccounts); err != nil {
@@ -238,7 +250,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Plans:          s.plans.Largest,
 		LogColumns:     querylog.RecordColumns(),
 		Series:         s.active,
-		Copies:         copiesOf(s.cfg.Copies),
+		Copies:         copiesOf(s.cfg.Copies, s.copiesLeg),
 		Store:          s.history.status(),
 		Weight:         &web.WeightSource{Statements: s.gateway.Commands, StatementName: "command", Losses: s.Data.Losses, Reload: s.reloaded.Load},
 		Routes:         append(append(routes, s.routeAPI()...), s.reloadRoute()),
@@ -252,6 +264,11 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Events:         s.events,
 		Traces:         s.traces,
 	}, s.heapOwners()...)
+}
+
+// copiesLeg returns how the connection to the target of --copies is protected.
+func (s *service) copiesLeg() leg {
+	return leg{s.cfg.SideTLS(s.cfg.CopiesTLS), s.backendCAs.Load(), s.copiesKey}
 }
 
 // addParts adds the parts that run until the drain is over.

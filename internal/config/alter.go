@@ -18,6 +18,7 @@ type Alter struct {
 
 	On    ControlURL
 	OnTLS mysqlconn.TLSMode
+	OnKey ServerKey
 	TLSCA string // file; "" for the system's authorities
 
 	Schema, Table string
@@ -51,6 +52,7 @@ func NewAlter() *Alter {
 	s := newSet("alter", &c.ConfigFile)
 	s.Control(&c.On, "on", "account on the server: mysql://user:password@host:port; required")
 	tlsMode(s, &c.OnTLS, "on-tls", "TLS towards --on")
+	c.OnKey.declare(s, "on")
 	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); those of the system when empty")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
 	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is given up and retried: whole seconds, 1s or more; the server itself ends what waits or locks for longer than twice that, also when this process is stopped or cut off")
@@ -95,6 +97,7 @@ func (c *Alter) Validate() error {
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
 	}
+	errs = append(errs, c.OnKey.validate())
 	errs = append(errs, c.HTTPAccess.validate()...)
 	return errors.Join(append(errs, c.Throttle.validate(CopySource{}, true)...)...)
 }

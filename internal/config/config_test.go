@@ -159,7 +159,7 @@ func TestValidate(t *testing.T) {
 		{"tls-client-ca=ca.pem client-tls=verify", ""},
 		{"client-tls=off tls-cert=c.pem tls-key=k.pem", "--tls-cert has no effect with --client-tls off"},
 		{"client-tls=off backend-tls=required", ""},
-		{"backend-tls-ca=ca.pem", "--backend-tls-ca requires --backend-tls verify-ca or verify-identity"},
+		{"backend-tls-ca=ca.pem", "--backend-tls-ca requires --backend-tls, --control-tls or --copies-tls verify-ca or verify-identity"},
 		{"backend-tls-ca=ca.pem backend-tls=verify-ca", ""},
 		{"http=0.0.0.0:8316", "--http 0.0.0.0:8316 is open to other machines"},
 		{"http=:8316", "--http :8316 is open to other machines"},

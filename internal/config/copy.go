@@ -22,6 +22,7 @@ type Copy struct {
 	From           CopySource
 	To             CopyTarget
 	FromTLS, ToTLS mysqlconn.TLSMode
+	FromKey, ToKey ServerKey
 	FromToken      Token           // for tare://
 	Compress       CopyCompression // for tare://
 	TLSCA          string          // file; "": the system's authorities
@@ -85,9 +86,11 @@ func NewCopy() *Copy {
 	c.declareMerge(s)
 	c.declareSplit(s)
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from; required for a tare:// address that is not loopback")
+	c.FromKey.declare(s, "from")
 	c.FromToken.declare(s, "from-", "token of --from tare://…")
 	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for networks slower than about 100 MB/s", WireNone, WireZstd)
 	tlsMode(s, &c.ToTLS, "to-tls", "TLS towards --to")
+	c.ToKey.declare(s, "to")
 	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify both servers with (PEM); those of the system when empty")
 	s.String(&c.tables, "tables", "list", "", "tables to copy: db.t1,db.t2, db.t1=other.t2 under another name, or patterns such as 'db.ord_*'; this or --schema is required")
 	s.Lines(&c.schemas, "schema", "name", "schemas to copy with all of their objects, comma separated; can be repeated")
@@ -135,6 +138,24 @@ func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
 		mysqlconn.ParseTLSMode, mysqlconn.TLSMode.String)
 }
 
+// sideTLS declares the TLS mode of a connection of tare serve beside those of clients; nil is the backend's.
+func sideTLS(s *Set, p **mysqlconn.TLSMode, name, help string) {
+	const backend = "backend"
+	declare(s, p, Option{Name: name, Kind: backend + "|preferred|disabled|required|verify-ca|verify-identity", Default: backend, Help: help + "; backend: as --backend-tls, where mirror is preferred"},
+		func(text string) (*mysqlconn.TLSMode, error) {
+			if text == backend {
+				return nil, nil
+			}
+			mode, err := mysqlconn.ParseTLSMode(text)
+			return &mode, err
+		}, func(mode *mysqlconn.TLSMode) string {
+			if mode == nil {
+				return backend
+			}
+			return mode.String()
+		})
+}
+
 // Load sets every option and validates them together.
 func (c *Copy) Load(in Input) (warnings []string, err error) {
 	return c.load(in, c.Validate)
@@ -153,6 +174,7 @@ func (c *Copy) Validate() error {
 		errs = append(errs, c.Clauses(c.Tables))
 	}
 	errs = append(append(errs, c.validateMerge()...), c.validateSplit()...)
+	errs = append(errs, c.FromKey.validate(), c.ToKey.validate())
 	return errors.Join(errs...)
 }
 
@@ -255,6 +277,9 @@ func (c *Copy) validateWire() []error {
 			errs = append(errs, errors.New("--compress is for --from tare:// alone: mysql:// sends rows as they are, and dumps are always compressed"))
 		}
 		return errs
+	}
+	if c.FromKey.given() {
+		errs = append(errs, errors.New("--from-public-key and --from-get-public-key are for --from mysql:// alone: tare rowstream has a token"))
 	}
 	if c.FromTLS == mysqlconn.TLSPreferred && !c.From.Tare.Loopback() {
 		errs = append(errs, fmt.Errorf("--from %s: say whether it speaks TLS: --from-tls verify-identity (or verify-ca, required), or --from-tls disabled", c.From))

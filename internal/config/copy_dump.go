@@ -55,6 +55,7 @@ func (c *Copy) validateDump() (errs []error) {
 	refuse(c.users, "--users: a dump has no accounts, since their authentication strings are secrets; copy them from server to server, or create them by hand")
 	if writes {
 		refuse(c.ToTLS != mysqlconn.TLSPreferred, "--to-tls has no effect on a dump")
+		refuse(c.ToKey.given(), "--to-public-key and --to-get-public-key have no effect on a dump")
 		refuse(c.StateSchema != state.DefaultStateSchema, "--state-schema has no effect on a dump: its progress is in its directory")
 		refuse(c.KeepIndexes, "--keep-indexes has no effect on a dump: give it when the dump is loaded")
 		refuse(len(c.Collations) > 0, "--map-collation has no effect on a dump: give it when the dump is loaded")
@@ -67,6 +68,7 @@ func (c *Copy) validateDump() (errs []error) {
 		return errs
 	}
 	refuse(c.FromTLS != mysqlconn.TLSPreferred, "--from-tls has no effect on a dump: parameters of its URL are for TLS to the bucket")
+	refuse(c.FromKey.given(), "--from-public-key and --from-get-public-key have no effect on a dump")
 	refuse(len(c.wheres) > 0, "--where: a dump is no server that evaluates SQL; give it when the dump is written, or select rows by --only-shard")
 	refuse(c.ChunkBytes != copier.DefaultChunkBytes, "--chunk-bytes has no effect: the chunks are those of the dump")
 	return errs

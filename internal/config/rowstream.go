@@ -20,6 +20,7 @@ type Rowstream struct {
 	From    ControlURL
 	FromTLS mysqlconn.TLSMode
 	FromCA  string // file; "": the system's authorities
+	FromKey ServerKey
 
 	Listen Address
 
@@ -40,6 +41,7 @@ func NewRowstream() *Rowstream {
 	s := newSet("rowstream", &c.ConfigFile)
 	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port; required; SELECT is enough, with REPLICATION SLAVE and REPLICATION CLIENT for --follow; every client that may connect can read what the account can")
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
+	c.FromKey.declare(s, "from")
 	s.String(&c.FromCA, "from-ca", "file", "", "CA certificates to verify --from with (PEM); those of the system when empty")
 	s.Address(&c.Listen, "listen", "127.0.0.1:3319", "address for tare copy --from tare://…")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8319", "address for metrics, health and the query log; off for none")
@@ -91,6 +93,7 @@ func (c *Rowstream) Validate() error {
 	if !c.Listen.Loopback() && c.TLSClientCA == "" && !c.Token.given() && c.TLSCert == "" {
 		errs = append(errs, fmt.Errorf("--listen %s is open to other machines: it needs --tls-cert or --token-file, better both", c.Listen))
 	}
+	errs = append(errs, c.FromKey.validate())
 	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.HTTP == c.Listen && !strings.HasSuffix(string(c.HTTP), ":0") {
 		errs = append(errs, errors.New("--http and --listen are the same address"))

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,10 @@ type Serve struct {
 	TLSClientCA     string                // file
 	BackendTLS      mysqlconn.TLSMode
 	BackendTLSCA    string // file; "": the system's authorities
+	BackendKey      ServerKey
+	ControlTLS      *mysqlconn.TLSMode // nil: BackendTLS
+	CopiesTLS       *mysqlconn.TLSMode // nil: BackendTLS
+	CopiesKey       ServerKey
 
 	PlanCacheBytes     Bytes
 	StatementMemory    Bytes
@@ -91,7 +96,11 @@ func NewServe() *Serve {
 	declareWords(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
 		word[mysqlconn.TLSMode]{"mirror", mysqlconn.TLSPreferred}, word[mysqlconn.TLSMode]{"off", mysqlconn.TLSDisabled}, word[mysqlconn.TLSMode]{"required", mysqlconn.TLSRequired},
 		word[mysqlconn.TLSMode]{"verify-ca", mysqlconn.TLSVerifyCA}, word[mysqlconn.TLSMode]{"verify-identity", mysqlconn.TLSVerifyIdentity})
-	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend with (PEM); those of the system when empty")
+	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend and the target of --copies with (PEM); those of the system when empty")
+	c.BackendKey.declare(s, "backend")
+	sideTLS(s, &c.ControlTLS, "control-tls", "TLS towards the backend with the account of --control")
+	sideTLS(s, &c.CopiesTLS, "copies-tls", "TLS towards the target of --copies")
+	c.CopiesKey.declare(s, "copies")
 	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
 	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
 	s.Bytes(&c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags, for What differs on the page of a statement; 8MiB covers about half an hour; 0: none")
@@ -152,9 +161,16 @@ func (c *Serve) Validate() error {
 	if c.TLSCert != "" && c.ClientTLS == gateway.ClientTLSOff {
 		errs = append(errs, errors.New("--tls-cert has no effect with --client-tls off"))
 	}
-	if c.BackendTLSCA != "" && c.BackendTLS != mysqlconn.TLSVerifyCA && c.BackendTLS != mysqlconn.TLSVerifyIdentity {
-		errs = append(errs, errors.New("--backend-tls-ca requires --backend-tls verify-ca or verify-identity"))
+	if c.BackendTLSCA != "" && !c.verifies() {
+		errs = append(errs, errors.New("--backend-tls-ca requires --backend-tls, --control-tls or --copies-tls verify-ca or verify-identity"))
 	}
+	if c.ControlTLS != nil && c.Control.Addr == "" {
+		errs = append(errs, errors.New("--control-tls has no effect without --control"))
+	}
+	if (c.CopiesTLS != nil || c.CopiesKey.given()) && c.Copies.Addr == "" {
+		errs = append(errs, errors.New("--copies-tls, --copies-public-key and --copies-get-public-key have no effect without --copies"))
+	}
+	errs = append(errs, c.BackendKey.validate(), c.CopiesKey.validate())
 	if b := int64(c.CallSampleBytes); b != 0 && (b < calls.MinBytes || b > calls.MaxBytes) {
 		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0, or %s to %s", c.CallSampleBytes, Bytes(calls.MinBytes), Bytes(calls.MaxBytes)))
 	}
@@ -174,6 +190,22 @@ func (c *Serve) Validate() error {
 	}
 	errs = append(errs, c.History.validate()...)
 	return errors.Join(append(errs, c.Log.validate())...)
+}
+
+// verifies reports whether the certificate of a server is verified.
+func (c *Serve) verifies() bool {
+	return slices.ContainsFunc([]*mysqlconn.TLSMode{&c.BackendTLS, c.ControlTLS, c.CopiesTLS}, func(m *mysqlconn.TLSMode) bool {
+		return m != nil && (*m == mysqlconn.TLSVerifyCA || *m == mysqlconn.TLSVerifyIdentity)
+	})
+}
+
+// SideTLS returns the TLS mode of a connection beside those of clients: that of its option, or of the backend's, whose
+// mirror is preferred, as there is no client.
+func (c *Serve) SideTLS(own *mysqlconn.TLSMode) mysqlconn.TLSMode {
+	if own != nil {
+		return *own
+	}
+	return c.BackendTLS
 }
 
 // CountsDigests reports whether calls are counted by digest: for a history, or for HTTP clients.

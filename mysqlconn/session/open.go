@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
 )
 
 // Open connects to a server and logs in, as mysqlconn.Dial, and prepares the session: it has the values of the
@@ -33,7 +32,7 @@ func open(ctx context.Context, cfg mysqlconn.Config, restricted bool, own []Valu
 	if err != nil {
 		return nil, err
 	}
-	id, version, err := prepare(ctx, c.Pipeline, c.ServerVersion, restricted, own)
+	id, version, err := prepare(ctx, c, c.ServerVersion, restricted, own)
 	if err != nil {
 		_ = c.Close() // nothing was done
 		return nil, fmt.Errorf("prepare the session at %s: %w", cfg.Addr, err)
@@ -42,14 +41,10 @@ func open(ctx context.Context, cfg mysqlconn.Config, restricted bool, own []Valu
 	return c, nil
 }
 
-// A Pipeline executes statements in order and calls row for the rows of all, as mysqlconn.Client.Pipeline. The
-// error of a refused statement is a *mysqlconn.ServerError.
-type Pipeline func(ctx context.Context, statements []string, row func(statement int, r mysqlwire.TextRow) error) error
-
-// Prepare is what OpenReader does with a session that another client of MySQL has opened, to a server of a
-// version.
-func Prepare(ctx context.Context, send Pipeline, version string, own ...Value) error {
-	_, _, err := prepare(ctx, send, version, false, own)
+// Renew restores the settings of a session of OpenReader for another use: it sets again what an earlier use may
+// have changed.
+func Renew(ctx context.Context, c *mysqlconn.Client, own ...Value) error {
+	_, _, err := prepare(ctx, c, c.ServerVersion, false, own)
 	return err
 }
 
@@ -59,24 +54,24 @@ const mostTries = 64
 
 // prepare sets the values of the table for the kind of server, and own. It returns the connection's number and
 // the version, which are not those of a proxy.
-func prepare(ctx context.Context, send Pipeline, greeted string, restricted bool, own []Value) (id uint32, version string, err error) {
+func prepare(ctx context.Context, c *mysqlconn.Client, greeted string, restricted bool, own []Value) (id uint32, version string, err error) {
 	values := valuesOf(greeted, restricted, own)
 	for range mostTries {
 		b := batch{values: values}
-		err := b.run(ctx, send)
+		err := b.run(ctx, c)
 		if name := unknownVariable(err, values); name != "" && !isIn(own, name) {
 			values = without(values, name)
 			continue
 		}
 		if err != nil {
-			return 0, "", b.blame(ctx, send, err)
+			return 0, "", b.blame(ctx, c, err)
 		}
 		if IsMariaDB(b.version) != IsMariaDB(greeted) { // the greeting was a proxy's
 			greeted = b.version
 			values = valuesOf(greeted, restricted, own)
 			continue
 		}
-		return b.id, b.version, b.check(ctx, send)
+		return b.id, b.version, b.check(ctx, c)
 	}
 	return 0, "", fmt.Errorf("the server refuses the settings one after the other, %d times", mostTries)
 }

@@ -58,23 +58,19 @@ func ofTransactions(c *mysqlconn.Client, name, value string) Value {
 	return Value{Name: "transaction_" + name, SQL: value}
 }
 
+// Quote returns a text as a literal for sessions of this package, whose sql_mode has escapes by backslashes.
+func Quote(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}
+
 // Set sets variables of a session and reads them back in the same round trip. One that did not take is an
 // error with its name.
 func Set(ctx context.Context, c *mysqlconn.Client, values ...Value) error {
-	return set(ctx, c.Pipeline, values)
-}
-
-// SetOver is Set for a session that another client of MySQL has opened.
-func SetOver(ctx context.Context, send Pipeline, values ...Value) error {
-	return set(ctx, send, values)
-}
-
-func set(ctx context.Context, send Pipeline, values []Value) error {
 	b := batch{values: values}
-	if err := b.run(ctx, send); err != nil {
+	if err := b.run(ctx, c); err != nil {
 		return fmt.Errorf("set %s: %w", names(values), err)
 	}
-	return b.check(ctx, send)
+	return b.check(ctx, c)
 }
 
 // Usual returns the values that Open gives to variables on the server of c, to restore them.
@@ -106,7 +102,7 @@ type reading struct{ got, want string }
 const leading = 2
 
 // run sets the values except restricted ones, and reads all of them.
-func (b *batch) run(ctx context.Context, send Pipeline) error {
+func (b *batch) run(ctx context.Context, c *mysqlconn.Client) error {
 	var set, read strings.Builder
 	read.WriteString("SELECT VERSION(), CONNECTION_ID()")
 	for _, v := range b.values {
@@ -123,7 +119,7 @@ func (b *batch) run(ctx context.Context, send Pipeline) error {
 		statements = []string{"SET " + set.String(), read.String()}
 	}
 	b.got = b.got[:0]
-	err := send(ctx, statements, func(_ int, row mysqlwire.TextRow) error { return b.row(row) })
+	err := c.Pipeline(ctx, statements, func(_ int, row mysqlwire.TextRow) error { return b.row(row) })
 	if err == nil && len(b.got) != len(b.values) {
 		err = errors.New("the server returned no row with the session's variables")
 	}
@@ -132,7 +128,7 @@ func (b *batch) run(ctx context.Context, send Pipeline) error {
 
 // blame returns the error of a refused batch with the name of the variable that the server refuses: its own
 // text may have no name.
-func (b *batch) blame(ctx context.Context, send Pipeline, err error) error {
+func (b *batch) blame(ctx context.Context, c *mysqlconn.Client, err error) error {
 	var refused *mysqlconn.ServerError
 	if !errors.As(err, &refused) {
 		return err
@@ -141,7 +137,7 @@ func (b *batch) blame(ctx context.Context, send Pipeline, err error) error {
 		if v.restricted {
 			continue
 		}
-		if err := send(ctx, []string{"SET @@SESSION." + v.Name + " = " + v.SQL}, nil); err != nil {
+		if err := c.Pipeline(ctx, []string{"SET @@SESSION." + v.Name + " = " + v.SQL}, nil); err != nil {
 			return fmt.Errorf("set %s = %s: %w", v.Name, v.SQL, err)
 		}
 	}
@@ -174,7 +170,7 @@ func text(v []byte) string {
 }
 
 // check returns an error unless all values are as wanted, after setting the restricted ones that are not.
-func (b *batch) check(ctx context.Context, send Pipeline) error {
+func (b *batch) check(ctx context.Context, c *mysqlconn.Client) error {
 	for i, v := range b.values {
 		r := b.got[i]
 		switch {
@@ -183,7 +179,7 @@ func (b *batch) check(ctx context.Context, send Pipeline) error {
 			return fmt.Errorf("%s is %q after it was set to %q: init_connect, a proxy or a limit of the server changes it", v.Name, r.got, r.want)
 		default:
 			v.restricted = false
-			err := set(ctx, send, []Value{v})
+			err := Set(ctx, c, v)
 			var refused *mysqlconn.ServerError
 			if errors.As(err, &refused) {
 				err = fmt.Errorf("%s is %q, %q is needed, and the account may not set it: %w; SET GLOBAL %s = %s on the server, or grant the privilege",

@@ -1,0 +1,126 @@
+package testscript
+
+import (
+	"bytes"
+	"crypto/tls"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// What an Impostor learns of a client's password, in order.
+const (
+	LearnedNothing  = "nothing"
+	LearnedLogin    = "login" // the user's name, and a response to a challenge if the method has one
+	LearnedPassword = "password"
+)
+
+// An Impostor takes the place of a server: it has another certificate or none, requests the password by a method
+// of its choice, presents its own RSA key, and refuses every login.
+type Impostor struct {
+	Certificate *tls.Certificate // nil: it offers no TLS
+	Method      string           // requested of every client
+	Password    string           // the one to learn
+	Key         *mysqlconn.KeyPair
+
+	mu      sync.Mutex
+	learned string
+	plain   bytes.Buffer // bytes received without TLS
+}
+
+// Start serves until the test ends.
+func (i *Impostor) Start(t testing.TB) (addr string) {
+	t.Helper()
+	i.learned = LearnedNothing
+	return Start(t, func(_ int, c *mysqlconn.Conn) { i.serve(c) })
+}
+
+// Learned returns what was learned from all clients, and whether a listener on the network has seen the password.
+func (i *Impostor) Learned() (learned string, listener bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.learned, bytes.Contains(i.plain.Bytes(), []byte(i.Password))
+}
+
+// received records a packet.
+func (i *Impostor) received(c *mysqlconn.Conn, p []byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.learned == LearnedNothing {
+		i.learned = LearnedLogin
+	}
+	if bytes.Contains(p, []byte(i.Password)) {
+		i.learned = LearnedPassword
+	}
+	if !c.IsTLS() {
+		i.plain.Write(p)
+	}
+}
+
+func (i *Impostor) serve(c *mysqlconn.Conn) {
+	h := mysqlwire.Handshake{
+		ProtocolVersion: 10, ServerVersion: []byte("8.4.0"), ConnectionID: 7, AuthData: []byte("12345678901234567890"),
+		Capabilities: Capabilities | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs, Charset: 45,
+		Status: mysqlwire.StatusAutocommit, AuthPlugin: []byte(mysqlconn.PluginNative),
+	}
+	if i.Certificate != nil {
+		h.Capabilities |= mysqlwire.CapSSL
+	}
+	if c.WriteMessage(h.AppendTo(nil)) != nil {
+		return
+	}
+	p, err := c.ReadExactly(1 << 16)
+	if err == nil && mysqlwire.IsSSLRequest(p) && i.Certificate != nil {
+		conn := tls.Server(c.Socket(), &tls.Config{Certificates: []tls.Certificate{*i.Certificate}})
+		if conn.Handshake() != nil {
+			return
+		}
+		c.Upgrade(conn)
+		p, err = c.ReadMessage(1 << 16)
+	}
+	if err != nil {
+		return
+	}
+	i.received(c, p)
+	i.authenticate(c)
+	_ = c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, HasState: true, State: [5]byte{'2', '8', '0', '0', '0'}, Message: []byte("Access denied")}.AppendTo(nil))
+}
+
+// authenticate requests the password.
+func (i *Impostor) authenticate(c *mysqlconn.Conn) {
+	challenge := []byte("abcdefghijklmnopqrst\x00")
+	if i.Method == mysqlconn.PluginEd25519 {
+		challenge = []byte("abcdefghijklmnopqrstuvwxyz012345")
+	}
+	p, ok := i.round(c, mysqlwire.AuthSwitchRequest{Plugin: []byte(i.Method), Data: challenge}.AppendTo(nil))
+	if ok && i.Method == mysqlconn.PluginSHA2 {
+		p, ok = i.round(c, []byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth})
+	}
+	if ok && len(p) == 1 && slices.Contains([]byte{mysqlwire.SHA2RequestKey, mysqlwire.SHA256RequestKey}, p[0]) {
+		p, ok = i.round(c, mysqlwire.AuthMoreData{Data: i.Key.PublicPEM()}.AppendTo(nil))
+	}
+	if !ok {
+		return
+	}
+	if text, err := i.Key.DecryptPassword(p, challenge); err == nil && text == i.Password {
+		i.mu.Lock()
+		i.learned = LearnedPassword
+		i.mu.Unlock()
+	}
+}
+
+func (i *Impostor) round(c *mysqlconn.Conn, say []byte) (p []byte, ok bool) {
+	if c.WriteMessage(say) != nil {
+		return nil, false
+	}
+	p, err := c.ReadMessage(1 << 16)
+	if err != nil {
+		return nil, false
+	}
+	p = bytes.Clone(p)
+	i.received(c, p)
+	return p, true
+}
