@@ -264,7 +264,7 @@ func unreported(file, damage string) bool {
 }
 
 // variable matches the parts of names that differ between files of one kind: ids of blocks, times.
-var variable = regexp.MustCompile(`[0-9A-Z]{26}|\d{4}-\d\d-\d\d(T\d\d)?|\d{13}`)
+var variable = regexp.MustCompile(`[0-9A-Z]{26}|\d{8}\b|\d{4}-\d\d-\d\d(T\d\d)?|\d{13}`)
 
 // TestDamagedDataDir damages a file of each kind of a data directory: the gateway serves MySQL, reports
 // the loss, and stops cleanly. With -all-damages it damages all files, each in every way.
