@@ -178,7 +178,7 @@ func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atom
 		o := p.into(schema, "a")
 		o.StateSchema = state
 		o.To.Addr = b.l.Addr().String()
-		o.Workers, o.ChunkBytes, o.Patience = 1, 8000, 5*time.Second
+		o.Workers, o.ChunkBytes, o.Patience = 1, 1<<10, 5*time.Second
 		report, err := copier.Run(t.Context(), o)
 		if err != nil {
 			if !b.broken.Load() {

@@ -110,7 +110,7 @@ func TestKeyDirectionsOverTheWire(t *testing.T) {
 	o.ChunkBytes, o.Follow, o.UntilCaughtUp, o.Verify = 1<<10, true, true, true
 	stopAfter(t, o, 5)
 	report, err := runAfter(t, o)
-	if err != nil || report.Mismatches() != 0 || report.Tables[0].Chunks < 20 {
+	if err != nil || report.Mismatches() != 0 || report.Tables[0].Chunks < 12 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	p.same(t, "a")

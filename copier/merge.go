@@ -189,7 +189,7 @@ func (r *run) checkOwners(ctx context.Context) error {
 			continue
 		}
 		reader := r.snapshot.Reader(0)
-		c, err := reader.Cut(ctx, t.Source, DefaultChunkBytes, rowstream.Chunk{})
+		c, err := tabledef.CutRows(ctx, reader, t.Source, new(tabledef.Sizing).Next(t.Source, 0, DefaultChunkBytes), rowstream.Chunk{})
 		if err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ func newCopyDescs() *copyDescs {
 	return &copyDescs{
 		phase:    desc("phase", "1 for the phase of the copy, 0 for the others.", "phase"),
 		rows:     desc("rows", "Rows of all tables in the target, copied by this run and those before it."),
-		estimate: desc("rows_estimate", "Rows of all tables in the source, by its statistics."),
+		estimate: desc("rows_estimate", "Rows of all tables in the source, estimated by its statistics and the rows copied."),
 		progress: desc("progress_ratio", "Fraction of the rows that are copied; 1: all."),
 		rate:     desc("throttle_rate", "Fraction of full speed that the throttle allows; 0: the copy is paused."),
 		held:     desc("throttle_held_seconds_total", "Time for which a limit has held the copy back.", "limit"),

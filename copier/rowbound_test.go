@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,12 +36,13 @@ func (g *growing) grow(rows int) (all []string) {
 // whose other rows change meanwhile. The copy of the rows ends with the rows that existed when it started,
 // and the others come from the log.
 func TestGrowing(t *testing.T) {
+	pad := strings.Repeat("x", 50) // chunks of some 16 rows
 	tables := func() map[string]*growing {
 		return map[string]*growing{
-			"up":      {create: "(id INT PRIMARY KEY, u INT, UNIQUE KEY u (u))", insert: "INSERT INTO up VALUES (%[1]d, -%[1]d)", before: 400},
-			"text":    {create: "(id VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, u INT, UNIQUE KEY u (u))", insert: "INSERT INTO text VALUES ('K%07[1]d', %[1]d)", before: 400},
-			"mixed":   {create: "(a INT NOT NULL, id INT NOT NULL, u INT, PRIMARY KEY (a, id DESC))", insert: "INSERT INTO mixed VALUES (%[1]d DIV 50, %[1]d, 0)", before: 400},
-			"sparse":  {create: "(id BIGINT PRIMARY KEY, u INT)", insert: "INSERT INTO sparse VALUES (%[1]d * 1000003, %[1]d)", before: 400},
+			"up":      {create: "(id INT PRIMARY KEY, u INT, pad CHAR(50) DEFAULT '" + pad + "', UNIQUE KEY u (u))", insert: "INSERT INTO up (id, u) VALUES (%[1]d, -%[1]d)", before: 400},
+			"text":    {create: "(id VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, u INT, pad CHAR(50) DEFAULT '" + pad + "', UNIQUE KEY u (u))", insert: "INSERT INTO text (id, u) VALUES ('K%07[1]d', %[1]d)", before: 400},
+			"mixed":   {create: "(a INT NOT NULL, id INT NOT NULL, u INT, pad CHAR(50) DEFAULT '" + pad + "', PRIMARY KEY (a, id DESC))", insert: "INSERT INTO mixed (a, id, u) VALUES (%[1]d DIV 50, %[1]d, 0)", before: 400},
+			"sparse":  {create: "(id BIGINT PRIMARY KEY, u INT, pad CHAR(50) DEFAULT '" + pad + "')", insert: "INSERT INTO sparse (id, u) VALUES (%[1]d * 1000003, %[1]d)", before: 400},
 			"nothing": {create: "(id INT PRIMARY KEY, u INT)", insert: "INSERT INTO nothing VALUES (%[1]d, 0)"},
 			"gone": {
 				create: "(id INT PRIMARY KEY, u INT)", insert: "INSERT INTO gone VALUES (%[1]d, 0)", before: 100,

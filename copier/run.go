@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlconn/session"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
 )
@@ -240,8 +241,13 @@ type run struct {
 	machine *machine
 	err     error // the first error
 	rows    []int64
-	bytes   []int64 // by this run
-	before  []int
+	bytes   []int64           // by this run
+	sizes   []tabledef.Sizing // of the chunks
+
+	lastKeys  []mysqlwire.TextRow  // of the tables; nil: unknown
+	estimates []telemetry.Estimate // under mu: of their rows
+
+	before []int
 
 	rowsBefore []int64   // under mu: copied by earlier runs
 	copying    time.Time // under mu: when copying rows started
@@ -454,15 +460,19 @@ func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef
 
 // copy runs the workers until the machine returns stop.
 func (r *run) copy(ctx context.Context) error {
+	r.findLastKeys(ctx)
 	r.mu.Lock() // status may be requested concurrently
 	r.changed.L = &r.mu
 	progress := make([]tableProgress, len(r.tables))
 	r.rows, r.bytes, r.before = make([]int64, len(r.tables)), make([]int64, len(r.tables)), make([]int, len(r.tables))
+	r.estimates = make([]telemetry.Estimate, len(r.tables))
 	for i, t := range r.tables {
 		progress[i], r.rows[i] = progressOf(t)
 		r.before[i] = progress[i].done
+		r.resumeEstimate(i, t)
 	}
 	r.rowsBefore, r.copying = slices.Clone(r.rows), time.Now()
+	r.sizes = make([]tabledef.Sizing, len(r.tables))
 	r.machine = newMachine(progress, r.o.Workers)
 	r.mu.Unlock()
 	for i, t := range r.tables {

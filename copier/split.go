@@ -332,7 +332,7 @@ func mergeVerify(parts []telemetry.Status) *telemetry.VerifyStatus {
 
 // mergeProgress returns the sums over the parts and the mean of their percentages, or nil if the progress of a part is unknown.
 func mergeProgress(parts []telemetry.Status) *telemetry.CopyProgress {
-	sum := &telemetry.CopyProgress{}
+	sum := &telemetry.CopyProgress{RowsDeviation: new(int64)}
 	for i := range parts {
 		if parts[i].Progress == nil {
 			return nil
@@ -366,6 +366,11 @@ func addProgress(sum, p *telemetry.CopyProgress) {
 	sum.Percent += p.Percent
 	sum.Rows, sum.RowsEstimate = sum.Rows+p.Rows, sum.RowsEstimate+p.RowsEstimate
 	sum.RowsPerSecond, sum.BytesPerSecond = sum.RowsPerSecond+p.RowsPerSecond, sum.BytesPerSecond+p.BytesPerSecond
+	if p.RowsDeviation == nil || sum.RowsDeviation == nil {
+		sum.RowsDeviation = nil
+	} else {
+		*sum.RowsDeviation += *p.RowsDeviation
+	}
 	if p.ETASeconds != nil && (sum.ETASeconds == nil || *p.ETASeconds > *sum.ETASeconds) {
 		sum.ETASeconds = p.ETASeconds
 	}

@@ -33,6 +33,11 @@ func (r *run) status() telemetry.Status {
 		if r.machine != nil {
 			m := &r.machine.tables[i]
 			ts.Phase, ts.Rows, ts.Bytes, ts.Chunks, ts.ChunksCopied = string(m.phase), r.rows[i], r.bytes[i], m.chunks, m.done
+			if c := r.count(i); c.Copied {
+				ts.RowsEstimate, ts.RowsDeviation = c.Rows, new(int64)
+			} else if c.Sampled {
+				ts.RowsEstimate, ts.RowsDeviation = c.Estimate, &c.Deviation
+			}
 		}
 		s.Tables = append(s.Tables, ts)
 	}
@@ -190,8 +195,8 @@ func (r *run) progress() *telemetry.CopyProgress {
 	}
 	var rows, bytes int64
 	counts := make([]telemetry.TableCount, len(r.tables))
-	for i, t := range r.tables {
-		counts[i] = telemetry.TableCount{Rows: r.rows[i], Estimate: t.Source.RowsEstimate, Copied: r.machine.tables[i].phase != tabledef.Copying}
+	for i := range r.tables {
+		counts[i] = r.count(i)
 		rows += r.rows[i] - r.rowsBefore[i]
 		bytes += r.bytes[i]
 	}

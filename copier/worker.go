@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
@@ -24,6 +25,8 @@ type worker struct {
 	writer   *state.Writer
 	throttle *tick.Throttle
 	pace     *throttle.Pace
+
+	paused time.Duration // of the current chunk's time: the throttle required it
 }
 
 func newWorker(r *run, number int) *worker {
@@ -93,7 +96,9 @@ func (w *worker) do(ctx context.Context, s step) error {
 // time.
 func (w *worker) cut(ctx context.Context, number int) error {
 	t := w.run.tables[number]
-	c, err := t.Bound.Cut(ctx, w.reader, t, w.run.o.ChunkBytes, w.run.nextChunk(number))
+	next := w.run.nextChunk(number)
+	rows := w.run.sizes[number].Next(t.Source, next.Number, w.run.o.ChunkBytes)
+	c, err := t.Bound.Cut(ctx, w.reader, t, rows, next)
 	if err != nil {
 		return readError(t, err)
 	}
@@ -101,7 +106,12 @@ func (w *worker) cut(ctx context.Context, number int) error {
 	if err := w.writer.Retry(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
 		return err
 	}
-	w.run.notify(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
+	w.run.notify(func(m *machine) {
+		if c.Number == 0 {
+			w.run.estimates[number].Begin(t.Source, c.Upto, w.run.lastKeys[number])
+		}
+		m.wasCut(number, c, c.Upto == nil)
+	})
 	return nil
 }
 
@@ -117,7 +127,10 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	}()
 	for try, done := 1, false; !done; try++ {
 		var err error
+		began := time.Now()
+		w.paused = 0
 		if rows, bytes, err = w.tryCopy(ctx, t, c); err == nil {
+			w.run.sizes[number].Copied(c.Number, rows, bytes, time.Since(began)-w.paused)
 			break
 		}
 		if errors.Is(err, state.ErrDuplicate) && !w.writer.Careful {
@@ -136,6 +149,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	w.run.mu.Lock()
 	w.run.rows[number] += rows
 	w.run.bytes[number] += bytes
+	w.run.estimates[number].Add(c, rows)
 	progress := w.run.progress()
 	w.run.mu.Unlock()
 	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
@@ -206,7 +220,9 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 			failed = chunk.Settle(ctx)
 		}
 		end()
+		began := time.Now()
 		err = w.pace.Wait(ctx)
+		w.paused += time.Since(began)
 		if moved, end = moving(); err != nil {
 			return 0, state.SourceError{Err: err}
 		}

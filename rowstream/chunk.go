@@ -192,12 +192,15 @@ const denseSpread = 4
 // the chunk that reaches it is the last one. A table without a key is one chunk.
 func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
 	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}, end: from.Upto}
-	k.rows = max(1, bytes/max(1, t.RowBytes()))
+	k.size(bytes)
 	if err := k.findDense(ctx, c); err != nil {
 		return nil, fmt.Errorf("cut table %s into chunks: %w", t.FullName(), err)
 	}
 	return k, nil
 }
+
+// size sets the size of the next chunks.
+func (k *Chunker) size(bytes int64) { k.rows = max(1, bytes/max(1, k.t.RowBytes())) }
 
 // RowBytes returns the number of bytes per row by the server's estimate.
 func (t *Table) RowBytes() int64 {
@@ -205,6 +208,18 @@ func (t *Table) RowBytes() int64 {
 		return 1 << 10
 	}
 	return max(16, t.BytesEstimate/t.RowsEstimate)
+}
+
+// MaxRowBytes returns how many bytes a row has at most, by the definition; 0: a column has no small bound.
+func (t *Table) MaxRowBytes() (all int64) {
+	for i := range t.Columns {
+		n := t.Columns[i].maxBytes()
+		if n == 0 {
+			return 0
+		}
+		all += n
+	}
+	return all
 }
 
 // findDense determines whether ranges can be computed arithmetically.
@@ -249,9 +264,9 @@ func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, e
 	switch {
 	case len(k.t.Key) == 0:
 	case k.dense:
-		chunk.Upto = k.nextDense()
+		chunk.Upto, err = k.nextDense(ctx, c)
 	default:
-		chunk.Upto, err = k.nextByOffset(ctx, c)
+		chunk.Upto, err = k.nextByOffset(ctx, c, k.rows)
 	}
 	if err != nil {
 		return Chunk{}, fmt.Errorf("cut chunk %d of %s: %w", chunk.Number, k.t.FullName(), err)
@@ -261,17 +276,40 @@ func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, e
 	return chunk, nil
 }
 
-func (k *Chunker) nextDense() mysqlwire.TextRow {
+// probedRows is how many rows show whether the next keys are close together: the estimate by which they are may be wrong.
+const probedRows = 1000
+
+// nextDense adds the target number of rows to the last key, unless the next keys are further apart than that.
+func (k *Chunker) nextDense(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
 	if k.max <= k.last || uint64(k.max-k.last) <= uint64(k.rows) {
-		return nil // the remaining rows
+		return nil, nil // the remaining rows
+	}
+	probed := min(k.rows, probedRows)
+	key, last, err := k.nextInteger(ctx, c, probed)
+	if err != nil || key == nil {
+		return nil, err
+	}
+	if uint64(last-k.last) > 2*uint64(probed) {
+		if key, last, err = k.nextInteger(ctx, c, k.rows); key != nil {
+			k.last = last
+		}
+		return key, err
 	}
 	k.last += k.rows
-	return mysqlwire.TextRow{strconv.AppendInt(nil, k.last, 10)}
+	return mysqlwire.TextRow{strconv.AppendInt(nil, k.last, 10)}, nil
 }
 
-// nextByOffset queries the key at a distance of the target number of rows.
-func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
-	sql, err := k.offsetSQL()
+// nextInteger is nextByOffset for a key that is one integer, which it returns too.
+func (k *Chunker) nextInteger(ctx context.Context, c *mysqlconn.Client, rows int64) (key mysqlwire.TextRow, n int64, err error) {
+	if key, err = k.nextByOffset(ctx, c, rows); err == nil && key != nil {
+		n, err = strconv.ParseInt(string(key[0]), 10, 64)
+	}
+	return key, n, err
+}
+
+// nextByOffset queries the key at a distance of a number of rows.
+func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client, rows int64) (mysqlwire.TextRow, error) {
+	sql, err := k.offsetSQL(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +321,8 @@ func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client) (mysqlw
 	return key, err
 }
 
-func (k *Chunker) offsetSQL() (string, error) {
+func (k *Chunker) offsetSQL(rows int64) (string, error) {
 	conditions, err := k.t.conditions(Chunk{After: k.next.After, Upto: k.end}, "")
 	return "SELECT " + k.t.keyExprs() + " FROM " + k.t.SQLName() + k.t.forceIndex() + conditions +
-		" ORDER BY " + k.t.keyOrder() + " LIMIT " + strconv.FormatInt(k.rows-1, 10) + ", 1", err
+		" ORDER BY " + k.t.keyOrder() + " LIMIT " + strconv.FormatInt(rows-1, 10) + ", 1", err
 }

@@ -162,3 +162,23 @@ func (c *Column) keyLiteral(v []byte) (string, error) {
 	}
 	return string(AppendQuoted(nil, v)), nil
 }
+
+// maxBytes returns how many bytes a value has at most in a row; 0: the type has no small bound.
+func (c *Column) maxBytes() int64 {
+	const number, length, perChar = 26, 3, 4 // the longest text of a number or a time, the length before a value, a character
+	var n int64
+	if _, size, ok := strings.Cut(c.FullType, "("); ok {
+		_, _ = fmt.Sscan(size, &n) // members of an ENUM are no number
+	}
+	switch c.Type {
+	case "char", "varchar":
+		return length + perChar*max(1, n)
+	case "binary", "varbinary":
+		return length + max(1, n)
+	}
+	switch c.kind() {
+	case kindText, kindBinary, kindJSON, kindName:
+		return 0
+	}
+	return length + max(number, n+3) // zerofill, DECIMAL(65,30)
+}

@@ -164,7 +164,7 @@ func checkKeyOrder(t *testing.T, c *mysqlconn.Client, rnd *rand.Rand, k randomKe
 		cutter.dense = false
 		var got [][]string
 		for done := false; !done; {
-			sql, err := cutter.offsetSQL()
+			sql, err := cutter.offsetSQL(cutter.rows)
 			if err != nil {
 				t.Fatal(err)
 			}

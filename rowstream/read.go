@@ -66,6 +66,7 @@ func (s *Snapshot) chunker(ctx context.Context, c *mysqlconn.Client, t *Table, b
 	k := s.chunkers[t]
 	s.mu.Unlock()
 	if k != nil && !k.ended && k.next.Number == from.Number {
+		k.size(bytes)
 		return k, nil
 	}
 	k, err := NewChunker(ctx, c, t, bytes, from)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
@@ -24,6 +25,14 @@ const (
 func (w *writer) readRows(ctx context.Context) error {
 	for _, t := range w.tables {
 		w.o.Observe(telemetry.Event{Kind: telemetry.EventTable, Table: t.spec.Source(), Chunks: t.before, RowsEstimate: t.source.RowsEstimate})
+	}
+	for _, t := range w.tables {
+		if len(t.source.Key) > 0 {
+			t.last, _ = w.view.Reader(0).LastKey(ctx, t.source) // an error recurs when rows are read
+		}
+		if len(t.out.Chunks) > 0 {
+			t.estimate.Begin(t.source, t.out.Chunks[0].Upto, t.last)
+		}
 	}
 	w.started = time.Now()
 	ctx, cancel := context.WithCancel(ctx)
@@ -166,12 +175,15 @@ func (k *worker) cut(ctx context.Context, t *tableRun) (int, error) {
 		from.After = t.out.Chunks[from.Number-1].Upto
 	}
 	w.mu.Unlock()
-	c, err := k.reader.Cut(ctx, t.source, w.o.ChunkBytes, from)
+	c, err := tabledef.CutRows(ctx, k.reader, t.source, t.sizing.Next(t.source, from.Number, w.o.ChunkBytes), from)
 	if err != nil {
 		return 0, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if c.Number == 0 {
+		t.estimate.Begin(t.source, c.Upto, t.last)
+	}
 	t.out.Chunks = append(t.out.Chunks, &Chunk{After: c.After, Upto: c.Upto, Files: []File{}})
 	t.cutting, t.cut = false, c.Upto == nil
 	t.left++
@@ -214,6 +226,7 @@ func (k *worker) dump(ctx context.Context, t *tableRun, number int, c *Chunk) er
 	if err != nil {
 		return err
 	}
+	t.sizing.Copied(number, sum.Rows, bytes, 0) // no lock is kept, whatever the time
 	*c = Chunk{After: c.After, Upto: c.Upto, Done: true, Rows: sum.Rows, Bytes: bytes, Sum: rowSum(sum.Sum), Files: []File{}}
 	files, err := k.files.end(ctx)
 	if err != nil {
@@ -276,6 +289,7 @@ func (w *writer) done(t *tableRun, number int, c *Chunk, kind telemetry.EventKin
 	t.out.Chunks[number] = c
 	t.left--
 	t.rows += c.Rows
+	t.estimate.Add(c.bounds(number), c.Rows)
 	if kind == telemetry.EventChunk {
 		w.rows, w.bytes = w.rows+c.Rows, w.bytes+c.Bytes
 	}
@@ -292,7 +306,8 @@ func (w *writer) done(t *tableRun, number int, c *Chunk, kind telemetry.EventKin
 func (w *writer) progress() *telemetry.CopyProgress {
 	counts := make([]telemetry.TableCount, len(w.tables))
 	for i, t := range w.tables {
-		counts[i] = telemetry.TableCount{Rows: t.rows, Estimate: t.source.RowsEstimate, Copied: t.cut && t.left == 0}
+		counts[i] = t.estimate.Count(t.rows, t.source)
+		counts[i].Copied = t.cut && t.left == 0
 	}
 	return telemetry.NewCopyProgress(counts, w.rows, w.bytes, time.Since(w.started))
 }

@@ -102,6 +102,10 @@ type tableRun struct {
 	left    int   // chunks that are cut and not finished
 	rows    int64
 	before  int
+	sizing  tabledef.Sizing
+
+	last     mysqlwire.TextRow // the last key; nil: unknown
+	estimate telemetry.Estimate
 }
 
 // Write writes a dump. If it fails or is stopped, calling it again with the same options resumes it: the rows are of a new snapshot then,

@@ -16,14 +16,14 @@ type RowBound struct {
 	Last  mysqlwire.TextRow // nil: the table was empty
 }
 
-// Cut cuts a table's next chunk within the bound. The last chunk is recorded without an end: following fills
+// Cut cuts a table's next chunk of about as many rows within the bound. The last chunk is recorded without an end: following fills
 // it.
-func (b *RowBound) Cut(ctx context.Context, reader rowstream.Reader, t *Table, bytes int64, from rowstream.Chunk) (rowstream.Chunk, error) {
+func (b *RowBound) Cut(ctx context.Context, reader rowstream.Reader, t *Table, rows int64, from rowstream.Chunk) (rowstream.Chunk, error) {
 	if b.Empty() {
 		return from, nil
 	}
 	from.Upto = b.Last
-	return reader.Cut(ctx, t.Source, bytes, from)
+	return CutRows(ctx, reader, t.Source, rows, from)
 }
 
 // Empty reports whether there is no row to copy.

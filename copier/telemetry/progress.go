@@ -7,9 +7,13 @@ import (
 
 // A CopyProgress is the progress of copying rows, over all tables.
 type CopyProgress struct {
-	Percent        float64 `json:"percent"` // by the server's estimate of rows; 100 when all are copied
-	Rows           int64   `json:"rows"`
-	RowsEstimate   int64   `json:"rows_estimate"`
+	Percent      float64 `json:"percent"` // by the estimate of rows; 100 when all are copied
+	Rows         int64   `json:"rows"`
+	RowsEstimate int64   `json:"rows_estimate"`
+
+	// RowsDeviation is by how much the estimate may be wrong; null: that is unknown, because it is the server's for a table.
+	RowsDeviation *int64 `json:"rows_deviation"`
+
 	RowsPerSecond  float64 `json:"rows_per_second"` // average of this run
 	BytesPerSecond float64 `json:"bytes_per_second"`
 
@@ -20,24 +24,38 @@ type CopyProgress struct {
 
 // Text returns the progress, for messages.
 func (p *CopyProgress) Text() string {
-	text := fmt.Sprintf("%.1f %%, %d of about %d rows, %.0f rows/s, %.1f MB/s", p.Percent, p.Rows, p.RowsEstimate, p.RowsPerSecond, p.BytesPerSecond/1e6)
-	if p.ETASeconds != nil {
-		text += fmt.Sprintf(", %v left", time.Duration(*p.ETASeconds*float64(time.Second)).Round(time.Second))
+	of, left := fmt.Sprintf("about %d", p.RowsEstimate), ""
+	if p.RowsDeviation != nil {
+		of = fmt.Sprintf("%d ± %d", p.RowsEstimate, *p.RowsDeviation)
 	}
-	return text
+	if p.ETASeconds != nil {
+		left = ", " + seconds(*p.ETASeconds)
+		if p.RowsDeviation != nil && p.RowsPerSecond > 0 && *p.RowsDeviation > 0 {
+			left += " ± " + seconds(float64(*p.RowsDeviation)/p.RowsPerSecond)
+		}
+		left += " left"
+	}
+	return fmt.Sprintf("%.1f %%, %d of %s rows, %.0f rows/s, %.1f MB/s%s", p.Percent, p.Rows, of, p.RowsPerSecond, p.BytesPerSecond/1e6, left)
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
 // A TableCount is the progress of a table in rows.
 type TableCount struct {
 	Rows, Estimate int64
 	Copied         bool // all rows are copied
+
+	Sampled   bool  // the estimate is that of the copied rows, and not the server's
+	Deviation int64 // then: by how much it may be wrong
 }
 
 // NewCopyProgress computes the progress from the tables' counts and from the rows and bytes of this run.
 func NewCopyProgress(tables []TableCount, rows, bytes int64, elapsed time.Duration) *CopyProgress {
 	p := &CopyProgress{}
-	var left int64
-	all := true
+	var left, deviation int64
+	all, sampled := true, true
 	for _, t := range tables {
 		p.Rows += t.Rows
 		if t.Copied {
@@ -47,6 +65,11 @@ func NewCopyProgress(tables []TableCount, rows, bytes int64, elapsed time.Durati
 		all = false
 		p.RowsEstimate += max(t.Rows, t.Estimate)
 		left += max(0, t.Estimate-t.Rows)
+		deviation += t.Deviation
+		sampled = sampled && t.Sampled
+	}
+	if sampled {
+		p.RowsDeviation = &deviation
 	}
 	switch {
 	case all:

@@ -53,12 +53,15 @@ const (
 type TableStatus struct {
 	Source       string `json:"source"`
 	Target       string `json:"target"`
-	Phase        string `json:"phase"` // copying, indexing or finished
-	Rows         int64  `json:"rows"`  // in the target, by this run and earlier ones
-	RowsEstimate int64  `json:"rows_estimate"`
-	Bytes        int64  `json:"bytes"`         // copied by this run
-	Chunks       int    `json:"chunks"`        // cut so far
-	ChunksCopied int    `json:"chunks_copied"` // copied so far
+	Phase        string `json:"phase"`         // copying, indexing or finished
+	Rows         int64  `json:"rows"`          // in the target, by this run and earlier ones
+	RowsEstimate int64  `json:"rows_estimate"` // corrected by the copied rows
+
+	RowsDeviation *int64 `json:"rows_deviation"` // by how much that may be wrong; null: the estimate is the server's
+
+	Bytes        int64 `json:"bytes"`         // copied by this run
+	Chunks       int   `json:"chunks"`        // cut so far
+	ChunksCopied int   `json:"chunks_copied"` // copied so far
 }
 
 // A FollowStatus is the progress of a copy that follows its source.

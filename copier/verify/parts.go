@@ -22,6 +22,18 @@ type partedChunk struct {
 	differs, undecided bool // in at least one part
 }
 
+// partRows returns how many rows a part of a chunk has: those of the largest chunk, which was sized by its bytes. The rows that a filter has left do not
+// show how many were read.
+func partRows(t *tabledef.Table, now *tabledef.Recorded, bytes int64) (rows int64) {
+	for _, k := range now.Chunks {
+		rows = max(rows, k.Rows)
+	}
+	if t.Spec.Where != "" || t.Plan != nil || rows == 0 {
+		rows = max(rows, new(tabledef.Sizing).Next(t.Source, 0, bytes), bytes/t.Source.RowBytes())
+	}
+	return rows
+}
+
 // part cuts the next part. An open-ended chunk is cut up to the last key that the table had at the first cut:
 // otherwise a table that grows faster than it is compared would have no last part.
 func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *partedChunk) (part rowstream.Chunk, last bool, err error) {
@@ -29,9 +41,9 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 	if err := w.pace.Begin(ctx); err != nil {
 		return part, false, err
 	}
-	bytes := v.o.ChunkBytes
+	rows := c.rows
 	if k.chunk.Upto != nil {
-		bytes *= 2 // it stays whole unless it has grown
+		rows *= 2 // it stays whole unless it has grown
 	}
 	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
 		reader, from := view.Reader(0), k.rest
@@ -43,7 +55,7 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 		if from.Upto == nil {
 			from.Upto = k.end
 		}
-		part, err = reader.Cut(ctx, c.t.Source, bytes, from)
+		part, err = tabledef.CutRows(ctx, reader, c.t.Source, rows, from)
 		return err
 	})
 	if last = part.Upto == nil; last {

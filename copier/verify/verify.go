@@ -134,6 +134,7 @@ type comparison struct {
 	target *rowstream.Table // with the key of the source, under the target's names
 	source rowstream.SumOptions
 	there  rowstream.SumOptions
+	rows   int64 // that a part of a chunk has
 }
 
 // newComparison prepares the comparison of a table.
@@ -270,6 +271,7 @@ func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int
 	if err != nil {
 		return err
 	}
+	c.rows = partRows(t, now, v.o.ChunkBytes)
 	verified := make(map[int]bool)
 	if !all {
 		if verified, err = v.o.State.LoadVerified(ctx, to, t.Spec); err != nil {

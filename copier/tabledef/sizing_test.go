@@ -1,0 +1,62 @@
+package tabledef
+
+import (
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/rowstream"
+)
+
+// TestSizing grows chunks to the bytes that are requested, whatever the statistics say, and bounds their time.
+func TestSizing(t *testing.T) {
+	const target = 16 << 20
+	table := func(rowBytes int64) *rowstream.Table { // by the statistics
+		return &rowstream.Table{Columns: []rowstream.Column{{Type: "text", FullType: "text"}}, RowsEstimate: 1000, BytesEstimate: 1000 * rowBytes}
+	}
+	for _, tt := range []struct {
+		name              string
+		estimate, rowSize int64
+		perRow            time.Duration
+		kept              int64 // one of as many rows, by a filter
+		rows              int64 // in the end; 0: as many as have the bytes
+	}{
+		{"right", 200, 200, 10 * time.Microsecond, 1, 0},
+		{"rows missing from the statistics", 256 << 10, 100, 10 * time.Microsecond, 1, 0},
+		{"bytes missing from the statistics", 16, 8000, 10 * time.Microsecond, 1, 0},
+		{"slow", 100, 100, time.Millisecond, 1, 5000},
+		{"few rows are left by a filter", 200, 200, 10 * time.Microsecond, 1000, 0},
+		{"no row is left by a filter", 200, 200, 10 * time.Microsecond, 1 << 30, 0},
+	} {
+		var s Sizing
+		chunks, rows := 0, int64(0)
+		for ; chunks < 12; chunks++ {
+			rows = s.Next(table(tt.estimate), chunks, target)
+			if got := rows * tt.rowSize; got > target*101/100 {
+				t.Errorf("%s: chunk %d has %d bytes", tt.name, chunks, got)
+			}
+			left := rows / tt.kept
+			s.Copied(chunks, left, left*tt.rowSize, time.Duration(rows)*tt.perRow)
+		}
+		want := tt.rows
+		if want == 0 {
+			want = target / tt.rowSize
+		}
+		if rows < want*9/10 || rows > want*11/10 {
+			t.Errorf("%s: %d rows after %d chunks, want %d", tt.name, rows, chunks, want)
+		}
+	}
+	var s Sizing
+	s.Copied(0, 1000, 1000*100, time.Millisecond)
+	s.Copied(1, 1000, 1000*100000, time.Millisecond) // rows are larger from here on
+	if rows := s.Next(table(100), 2, target); rows > 2*target/100000 {
+		t.Errorf("%d rows of 100 kB", rows)
+	}
+	if s.Copied(3, 0, 0, time.Second); s.Next(table(10), 4, 10) != 1 {
+		t.Error("a chunk has no row")
+	}
+	narrow := table(1 << 20) // by the statistics
+	narrow.Columns = []rowstream.Column{{Type: "int", FullType: "int(11)"}, {Type: "varchar", FullType: "varchar(20)"}}
+	if rows := new(Sizing).Next(narrow, 0, target); rows < 100_000 || rows*narrow.MaxRowBytes() > target {
+		t.Errorf("%d rows of at most %d bytes in the first chunk", rows, narrow.MaxRowBytes())
+	}
+}
