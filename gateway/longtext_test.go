@@ -57,10 +57,11 @@ func long(rnd *rand.Rand, text string, size int) []byte {
 	}
 	many := []string{"do 'x; -- '; ", "set @b = 1 /* ; */; ", "select 1; ", "do /* ' */ 1;\n"}
 	var b strings.Builder
-	for n := size / strings.Count(text, "MANY"); b.Len() < n; {
+	room := size / strings.Count(text, "MANY")
+	for i := 0; b.Len() < room; i++ {
 		b.WriteString(many[rnd.IntN(len(many))])
-		if b.Len() < n/2 { // most of the bytes are in few statements
-			b.WriteString("set @a = '" + strings.Repeat("x", n/20) + "'; ")
+		if i%500 == 0 { // most of the bytes are in few statements
+			b.WriteString("set @a = '" + strings.Repeat("x", room/25) + "'; ")
 		}
 	}
 	return query(strings.ReplaceAll(text, "MANY", b.String()))

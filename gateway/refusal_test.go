@@ -312,7 +312,7 @@ func play(t *testing.T, c *mysqlconn.Client, m memory, pipelined bool, deny, per
 
 func send(t *testing.T, c *mysqlconn.Client, payload []byte) {
 	t.Helper()
-	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, c.SetDeadline(time.Now().Add(2*time.Minute)))
 	c.Seq = 0
 	must(t, c.WriteMessage(payload))
 }

@@ -1,16 +1,67 @@
 package sqlplan
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/sqldigest"
 )
 
-// TestEffectsPage compares docs/reference/rule-effects.md with the effects and the types that imply them.
+const effectsPage = "../docs/reference/rule-effects.md"
+
+var rewriteEffects = flag.Bool("rewrite-effects", false, "write the table of statements into "+effectsPage)
+
+// TestEffectsByStatement plans the statements of testdata/commands.txt and compares the table of their types and effects on
+// the page.
+func TestEffectsByStatement(t *testing.T) {
+	const begin = "| command | statement | type | effects |\n|---|---|---|---|\n"
+	text, err := os.ReadFile(effectsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, old, ok := strings.Cut(string(text), begin)
+	if !ok {
+		t.Fatalf("%s has no table of statements", effectsPage)
+	}
+	commands, err := os.ReadFile("testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlanner(t)
+	var b strings.Builder
+	for line := range strings.Lines(string(commands)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 3 || f[2] == "" {
+			continue
+		}
+		c := client{schema: "shop", mode: sqldigest.Mode(0).WithServer(sqldigest.ParseServer("9.7.0"))}
+		if strings.HasPrefix(f[1], "10") {
+			c.mode = sqldigest.Mode(0).WithServer(sqldigest.ParseServer("10.11.19-MariaDB"))
+		}
+		plan := p.Plan(c.statement(p, f[2]))
+		a := analysis{effects: plan.Effects(), typ: plan.Type()}
+		effects := strings.ReplaceAll(a.ruleEffects().String(), ",", ", ")
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", f[0], strings.ReplaceAll(f[2], "`", ""), plan.Type(), effects)
+	}
+	if *rewriteEffects {
+		if err := os.WriteFile(effectsPage, []byte(page+begin+b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != b.String() {
+		t.Errorf("the table of %s differs: go test ./sqlplan -run TestEffectsByStatement -rewrite-effects\n%s", effectsPage, b.String())
+	}
+}
+
+// TestEffectsPage compares the page with the effects and the types that imply them.
 func TestEffectsPage(t *testing.T) {
-	text, err := os.ReadFile("../docs/reference/rule-effects.md")
+	text, err := os.ReadFile(effectsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
