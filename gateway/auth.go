@@ -86,6 +86,9 @@ func (a *authentication) ok(p []byte) error {
 	if !a.changesUser {
 		a.srv.publish(a.session)
 	}
+	if a.pre41 {
+		p = a.appendPre41(nil, ok)
+	}
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
@@ -114,7 +117,11 @@ func (a *authentication) failed(p []byte) error {
 	if e.Number == mysqlwire.ErrnoUserBlocked && !a.changesUser {
 		a.to.blocked.add(a.user, refused.msg)
 	}
-	_ = a.client.WriteMessage(p)
+	if a.pre41 {
+		_ = a.sendError(a.client.Seq, refused, false)
+	} else {
+		_ = a.client.WriteMessage(p)
+	}
 	return fmt.Errorf("%w: %w", errDenied, refused)
 }
 
@@ -166,7 +173,8 @@ func (a *authentication) round(p []byte) error {
 }
 
 // switchMethod handles an AuthSwitchRequest. It reports whether the client's response to the same challenge
-// was known and sent to the backend.
+// was known and sent to the backend. MariaDB's secure_auth forbids mysql_old_password for clients that name
+// mysql_native_password: if such a client's method was replaced, its next login names the method.
 func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	var sw mysqlwire.AuthSwitchRequest
 	if err := sw.Decode(p); err != nil {
@@ -180,11 +188,18 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 		a.proof = nil
 		return true, a.toBackend(proof)
 	}
+	named := a.response.AuthPlugin
+	if a.changesUser {
+		named = []byte(a.plugin)
+	}
 	if err := a.startMethod(plugin, sw.Data); err != nil {
 		return false, err
 	}
+	if plugin == oldPassword && !sw.Old && isNative(named) {
+		return false, a.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: the server has not checked whether it permits the account's old authentication method; connect again"})
+	}
 	if !sw.Old && !a.caps.Has(mysqlwire.CapPluginAuth) {
-		return false, a.refuse(tooOld())
+		return false, a.refuse(a.tooOld())
 	}
 	return false, nil
 }

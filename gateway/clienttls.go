@@ -3,8 +3,10 @@ package gateway
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/taredb/tare/mysqlwire"
 )
@@ -120,4 +122,57 @@ func (l *login) verifyClient() error {
 		return fmt.Errorf("verify the client's certificate: %w", err)
 	}
 	return nil
+}
+
+// A recordConn is a client's connection below TLS. It follows the records that the client sends: crypto/tls does not report
+// whether the last one was the notice of the end (close_notify).
+type recordConn struct {
+	net.Conn
+	header [recordHeader]byte // of the current record, or of the last one
+	read   int                // bytes of header
+	left   int                // bytes of the current record after the header
+}
+
+// Sizes and types of TLS records.
+const (
+	recordHeader = 5 // type, version, length
+	recordAlert  = 21
+	recordData   = 23
+	sealedAlert  = 2 + 1 + 16 // an alert of TLS 1.3: level and description, its type, the tag
+)
+
+// Read implements net.Conn.
+func (c *recordConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	for b := p[:n]; len(b) > 0; {
+		if c.left == 0 && c.read == recordHeader {
+			c.read = 0
+		}
+		k := copy(c.header[c.read:], b)
+		c.read, b = c.read+k, b[k:]
+		if k > 0 && c.read == recordHeader {
+			c.left = int(binary.BigEndian.Uint16(c.header[3:]))
+		}
+		k = min(c.left, len(b))
+		c.left, b = c.left-k, b[k:]
+	}
+	return n, err
+}
+
+// endsWithAlert reports whether the last record is complete and an alert. No record of a command is as short as TLS 1.3's.
+func (c *recordConn) endsWithAlert() bool {
+	if c.left > 0 || c.read < recordHeader {
+		return false
+	}
+	return c.header[0] == recordAlert || c.header[0] == recordData && binary.BigEndian.Uint16(c.header[3:]) == sealedAlert
+}
+
+// notifiedEnd reports whether a client that uses TLS sent a notice before it closed its sending side.
+func (s *session) notifiedEnd() bool {
+	conn, ok := s.client.NetConn().(*tls.Conn)
+	if !ok {
+		return false
+	}
+	records, ok := conn.NetConn().(*recordConn)
+	return ok && records.endsWithAlert()
 }

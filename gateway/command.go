@@ -322,7 +322,7 @@ func (s *session) changeUser() error {
 // first: if the session has moved, the gateway requests the new server's challenge by naming a method that no
 // account has.
 func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
-	again, caps := *u, s.caps
+	again, caps := *u, s.caps|mysqlwire.CapSecureConnection
 	switch {
 	case s.moved && !s.caps.Has(mysqlwire.CapPluginAuth):
 		return s.violation(1, mysqlwire.ErrnoHandshake, fmt.Sprintf(

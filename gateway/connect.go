@@ -137,7 +137,7 @@ func (l *login) backendCaps() mysqlwire.Capability {
 	if l.backend.IsTLS() {
 		caps |= mysqlwire.CapSSL
 	}
-	caps |= l.hello.Capabilities & mysqlwire.CapPluginAuth // see addAuthMethod
+	caps |= l.hello.Capabilities & (mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection) // see addAuthMethod
 	if len(l.schemaLater) > 0 {
 		caps &^= mysqlwire.CapConnectWithDB
 	}
@@ -260,6 +260,9 @@ const challengeLen = 20
 // account is not known to use another method; otherwise "".
 func (l *login) responded() string {
 	method := string(l.response.AuthPlugin)
+	if isNative(l.response.AuthPlugin) {
+		method = mysqlconn.PluginNative
+	}
 	switch n := len(l.response.AuthResponse); {
 	case l.switched || len(l.hello.AuthData) != challengeLen:
 		return ""
@@ -267,10 +270,11 @@ func (l *login) responded() string {
 	default:
 		return ""
 	}
-	if known := l.to.methods.known(l.user); known != "" && known != method {
-		return ""
+	known := l.to.methods.known(l.user)
+	if known == "" || known == method || known == oldPassword && method == mysqlconn.PluginNative {
+		return method // MariaDB decides by this method whether secure_auth forbids the old one
 	}
-	return method
+	return ""
 }
 
 // boundResponse sets a deadline for a response that needs no person. The server's time limit for a login starts with its

@@ -43,6 +43,8 @@ func halfCloses() []halfClose {
 		{"an error among inserts", with("INSERT INTO nowhere VALUES (1)", "INSERT INTO half VALUES (8)")},
 		{"long inserts", []string{long, "DO SLEEP(0.2)", long, long, ""}},
 		{"many", append(bytesOf(with(five...), 40), "")},
+		{"selects and COM_QUIT", []string{"SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4", "SELECT SLEEP(0.3), 42", ""}},
+		{"selects after one that takes a while", []string{"SELECT SLEEP(0.3), 42", "SELECT 1", "SELECT SLEEP(0.3), 43"}},
 	}
 }
 
@@ -130,6 +132,8 @@ func TestHalfClose(t *testing.T) {
 			killing := startGateway(t, s.Addr, func(o *gateway.Options) {
 				o.Kill = func(_ string, id uint32) error { return s.Exec(fmt.Sprintf("KILL CONNECTION %d", id)) }
 			})
+			// A lone statement that only reads would be killed at once; of clients that sent several commands, none is.
+			killing.SetAbandonAfter(time.Millisecond)
 			for _, h := range halfCloses() {
 				for _, way := range []struct {
 					mode   mysqlconn.TLSMode
@@ -137,6 +141,9 @@ func TestHalfClose(t *testing.T) {
 				}{{mysqlconn.TLSDisabled, false}, {mysqlconn.TLSRequired, false}, {mysqlconn.TLSRequired, true}} {
 					want, rows := h.run(t, s.Addr, way.mode, way.notify, count)
 					for what, g := range map[string]*rig{"": plain, ", with an account for KILL": killing} {
+						if g == killing && h.name == "a select that takes a while" {
+							continue
+						}
 						got, gotRows := h.run(t, g.addr, way.mode, way.notify, count)
 						if gotRows != rows || !h.same(trimReadError(got), trimReadError(want), way.mode) {
 							t.Errorf("%s, TLS %v %v%s: %s and %d bytes; directly %s and %d bytes", h.name, way.mode, way.notify, what, gotRows, len(got), rows, len(want))

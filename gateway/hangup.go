@@ -195,37 +195,38 @@ func (s *session) clientHungUp() error {
 
 // passEnd closes the sending side of the backend connection if the client has closed its own and all of its commands were
 // forwarded: a server that waits, as for a lock of GET_LOCK, checks it. With an account for KILL, a statement that only reads
-// is killed later.
+// is killed later: a client that has disconnected cannot be told from one that reads on until bytes are sent to it. But one
+// that had sent several commands before it closed its side, COM_QUIT included, reads on; if it disconnects, TCP's keepalive
+// reports it.
 func (s *session) passEnd() {
-	notified := false
 	for s.client.Room() > 0 { // the client's last bytes have arrived
 		err := s.client.Fill()
 		if isTimeout(err) {
 			return
 		}
 		if err != nil {
-			notified = errors.Is(err, io.EOF)
 			break
 		}
 	}
 	if s.client.Room() == 0 || len(s.client.Buffered()) > s.msg.size {
-		return // more commands follow
+		s.pipelines = true // more commands follow
+		return
 	}
 	s.halfClosed = false
-	s.endBackend(notified)
-	if s.srv.opts.Kill != nil && s.plan != nil && s.plan.ReadOnly() {
+	s.endBackend()
+	if s.srv.opts.Kill != nil && !s.pipelines && s.plan != nil && s.plan.ReadOnly() {
 		time.AfterFunc(s.srv.abandonAfter, func() { s.interrupt(causeAbandoned) })
 	}
 }
 
-// endBackend closes the sending side of the backend connection. notified reports that the client's end was no truncation:
-// with TLS it sent a notice, to which MySQL responds.
-func (s *session) endBackend(notified bool) {
+// endBackend closes the sending side of the backend connection as the client has closed its own. With TLS a notice comes
+// before the end if the client sent one: MySQL responds to it, and MariaDB takes it for bytes of a client that is there.
+func (s *session) endBackend() {
 	if s.ended {
 		return
 	}
 	s.ended = true
-	if conn, ok := s.backend.NetConn().(*tls.Conn); ok && notified && s.client.IsTLS() {
+	if conn, ok := s.backend.NetConn().(*tls.Conn); ok && s.notifiedEnd() {
 		_ = conn.CloseWrite()
 	}
 	_ = onLoop(s.backend).CloseWrite()
@@ -237,7 +238,7 @@ func (s *session) relayEnd() {
 	if s.task == nil || onLoop(s.client).Closed() {
 		return
 	}
-	s.endBackend(true)
+	s.endBackend()
 	s.relayRemaining()
 }
 

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -15,6 +17,9 @@ import (
 
 // oldPassword is the method of MySQL 4.0. MariaDB counts a login that names it for an account of another method.
 const oldPassword = "mysql_old_password"
+
+// isNative reports whether a client names mysql_native_password, as servers compare names.
+func isNative(plugin []byte) bool { return bytes.EqualFold(plugin, []byte(mysqlconn.PluginNative)) }
 
 // pluginParsec is MariaDB's method of an empty response followed by a signature. MariaDB counts a wrong
 // signature as a handshake error, but not a disconnect: see finishLogin.
@@ -107,8 +112,13 @@ func (l *login) addAuthMethod(out *mysqlwire.HandshakeResponse) (err error) {
 	return err
 }
 
-func tooOld() *clientError {
-	return &clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Client does not support authentication protocol requested by server; consider upgrading the client"}
+// tooOld returns the server's error for a client of an older protocol.
+func (s *session) tooOld() *clientError {
+	product := "MySQL"
+	if s.maria {
+		product = "MariaDB"
+	}
+	return &clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Client does not support authentication protocol requested by server; consider upgrading " + product + " client"}
 }
 
 // readableChange returns a COM_CHANGE_USER that the server does not count as an error, and the capabilities
@@ -118,11 +128,41 @@ func (s *session) readableChange(u mysqlwire.ChangeUser) (mysqlwire.ChangeUser, 
 	valid := len(u.AuthResponse) == 0 || len(u.AuthResponse) == challengeLen && s.caps.Has(mysqlwire.CapSecureConnection)
 	switch {
 	case !s.caps.Has(mysqlwire.CapPluginAuth) && !valid:
-		return u, 0, s.violation(1, mysqlwire.ErrnoAuthNotSupported, tooOld().msg)
+		return u, 0, s.violation(1, mysqlwire.ErrnoAuthNotSupported, s.tooOld().msg)
 	case !s.caps.Has(mysqlwire.CapPluginAuth):
 		u.AuthPlugin = []byte(mysqlconn.PluginNative)
-	case !valid || string(u.AuthPlugin) != mysqlconn.PluginNative:
+	case !valid || !isNative(u.AuthPlugin):
 		u.AuthPlugin, u.AuthResponse = []byte(unknownMethod), nil
 	}
-	return u, s.caps | mysqlwire.CapPluginAuth, nil
+	return u, s.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection, nil // of the login at the server: see backendCaps
+}
+
+// Clients of the protocol from before MySQL 4.1 are health checks, such as HAProxy's "mysql-check user … pre-41": they log in
+// without a password and quit. MariaDB accepts that. The gateway logs them in to the server by the present protocol, in which
+// the server does not count an account of another method as a handshake error (addAuthMethod), and executes nothing for them.
+
+// readPre41 completes the response of such a client by what the login at the server has.
+func (l *login) readPre41() {
+	l.pre41 = true
+	l.response.Capabilities = l.response.Capabilities&(mysqlwire.CapConnectWithDB|mysqlwire.CapTransactions) | mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword
+	l.response.Charset = l.hello.Charset
+}
+
+// appendPre41 appends an OK packet as such a client reads it.
+func (l *login) appendPre41(dst []byte, ok mysqlwire.OK) []byte {
+	return ok.AppendTo(dst, l.caps&mysqlwire.CapTransactions)
+}
+
+// quitPre41 serves such a client until it quits.
+func (s *session) quitPre41() {
+	_ = s.setDeadlines(time.Now().Add(s.srv.opts.HandshakeTimeout), 0)
+	s.client.Seq = 0
+	p, err := s.client.ReadMessage(maxLoginPacket)
+	if err == nil && (len(p) == 0 || mysqlwire.Command(p[0]) != mysqlwire.ComQuit) {
+		_ = s.sendError(s.client.Seq, &clientError{
+			errno: mysqlwire.ErrnoAuthNotSupported, msg: "Tare executes no commands of clients from before MySQL 4.1; upgrade the client",
+		}, false)
+	}
+	s.backend.Seq = 0
+	_ = s.backend.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
 }

@@ -141,9 +141,8 @@ func (l *login) readLogin() error {
 	l.own = append(l.own[:0], payload...) // the next read overwrites the buffer
 	err = l.response.Decode(l.own)
 	if errors.Is(err, mysqlwire.ErrPre41) {
-		return l.refuse(tooOld())
-	}
-	if err != nil {
+		l.readPre41()
+	} else if err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: " + err.Error()})
 	}
 	if err := l.checkClient(); err != nil {
@@ -158,8 +157,8 @@ func (l *login) readLogin() error {
 	l.compresses = l.response.Capabilities.Has(mysqlwire.CapCompress)
 	l.response.Capabilities &= l.offered
 	l.caps = l.response.Capabilities
-	if !l.caps.Has(mysqlwire.CapSecureConnection) { // before MySQL 4.1: MySQL counts such a login as a handshake error
-		return l.refuse(tooOld())
+	if !l.caps.Has(mysqlwire.CapSecureConnection) && (!l.maria || len(l.response.AuthResponse) > 0) {
+		return l.refuse(l.tooOld()) // servers would count it as a handshake error
 	}
 	l.user = appendUser(l.user[:0], l.response.User)
 	l.schema = l.schema[:0]
@@ -182,7 +181,7 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 		})
 	}
 	config := l.srv.clientTLS.Load()
-	conn := tls.Server(l.client.Socket(), config)
+	conn := tls.Server(&recordConn{Conn: l.client.Socket()}, config)
 	if err := conn.Handshake(); err != nil {
 		return nil, l.clientDisconnected(fmt.Errorf("TLS handshake: %w", err))
 	}
@@ -243,6 +242,6 @@ func (l *login) refuse(e *clientError) error {
 		e = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: Tare takes no new connections"}
 	}
 	_ = l.client.SetDeadline(time.Now().Add(time.Second))
-	_ = l.sendError(l.client.Seq, e, l.offered != 0)
+	_ = l.sendError(l.client.Seq, e, l.offered != 0 && !l.pre41)
 	return e
 }

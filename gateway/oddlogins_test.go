@@ -55,7 +55,7 @@ func oddLogins() []oddLogin {
 		{name: "an old client's schema", caps: withSchema, old: true, user: app, schema: "donnée", response: -1},
 		{name: "an old client of ed25519", old: true, user: ed, response: 20, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "a password of MySQL 4.0", old: true, bare: true, user: app, response: 8, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "no password of MySQL 4.0", old: true, bare: true, user: app, want: mysqlwire.ErrnoAuthNotSupported},
+		{name: "no password of MySQL 4.0", old: true, bare: true, user: app, want: mysqlwire.ErrnoAccessDenied},
 		{name: "an old client changes its user", old: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(ed), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "an old client changes by an odd response", old: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthResponse: make([]byte, 21), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "a change by the method of MySQL 4.0", user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthPlugin: []byte("mysql_old_password"), Charset: 45}, want: mysqlwire.ErrnoAccessDenied},

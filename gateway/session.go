@@ -52,6 +52,7 @@ type session struct {
 	moving   // cold: fields for moving to another server
 
 	halfClosed bool // the client has closed its sending side; commands may be left
+	pipelines  bool // and there were commands left when it did
 	ended      bool // and all of its commands were forwarded
 	internal   bool // the backend executes an internal query
 
@@ -81,6 +82,7 @@ type identity struct {
 	user      []byte
 	entered   bool // counted in Server.users
 	newcomer  bool // counted in Server.newcomers
+	pre41     bool // the client speaks the protocol from before MySQL 4.1
 
 	userName, schemaName string // user and schema, for records
 }
@@ -148,6 +150,10 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 		return false
 	}
 	s.counters.logins.Add(1)
+	if s.pre41 {
+		s.quitPre41()
+		return false
+	}
 	s.show()
 	s.client.DropWriteBuffer() // most sessions append no packets after the login
 	s.backend.DropWriteBuffer()

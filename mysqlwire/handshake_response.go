@@ -6,7 +6,7 @@ import (
 )
 
 // ErrPre41 reports a client of the protocol before MySQL 4.1, with 16 capability bits and passwords hashed in
-// 8 bytes, which is not supported.
+// 8 bytes.
 var ErrPre41 = errors.New("client speaks the protocol from before MySQL 4.1")
 
 // A HandshakeResponse is the client's response to the greeting: its user, its response to the challenge, and
@@ -28,14 +28,18 @@ type HandshakeResponse struct {
 	ZstdLevel    uint8  // with CapZstdCompression
 }
 
-// Decode reads a response by the capabilities in it. It returns ErrPre41 for older clients. It does not
-// allocate.
+// Decode reads a response by the capabilities in it. It does not allocate. For a client of the protocol before MySQL 4.1
+// it returns ErrPre41, with Capabilities, MaxPacket, User, AuthResponse and Database as they are in that packet.
 func (h *HandshakeResponse) Decode(payload []byte) error {
 	const what = "handshake response"
 	c := cursor{rest: payload}
 	*h = HandshakeResponse{}
 	var err error
-	if h.Capabilities, h.MaxPacket, h.Charset, err = decodeClientHello(&c, what); err != nil {
+	h.Capabilities, h.MaxPacket, h.Charset, err = decodeClientHello(&c, what)
+	if err == ErrPre41 { //nolint:errorlint // it is not wrapped
+		return h.decodePre41(payload)
+	}
+	if err != nil {
 		return err
 	}
 	h.User = c.nul()
@@ -60,6 +64,22 @@ func (h *HandshakeResponse) Decode(payload []byte) error {
 		h.ZstdLevel = c.u8()
 	}
 	return c.done(what)
+}
+
+// decodePre41 reads the response of a client from before MySQL 4.1: "Protocol::HandshakeResponse320".
+func (h *HandshakeResponse) decodePre41(payload []byte) error {
+	c := cursor{rest: payload}
+	h.Capabilities, h.MaxPacket = Capability(c.u16()), uint32(c.u16())
+	h.MaxPacket |= uint32(c.u8()) << 16
+	h.User = c.nul()
+	h.AuthResponse = c.nulOrRest()
+	if h.Capabilities.Has(CapConnectWithDB) {
+		h.Database = c.nulOrRest()
+	}
+	if err := c.done("handshake response"); err != nil {
+		return err
+	}
+	return ErrPre41
 }
 
 // AppendTo appends the payload of h, encoded by h.Capabilities. AuthResponse must fit its
