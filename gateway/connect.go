@@ -23,7 +23,7 @@ const responseTimeout = 5 * time.Second
 // connect assigns the login a greeted connection to the active server.
 func (l *login) connect(ctx context.Context) error {
 	g, err := l.srv.acquire(ctx, l.to)
-	for range maxTakenIDs {
+	for range l.srv.ids.attempts() {
 		if err != nil || l.srv.ids.take(g.hello.ConnectionID, l.session) {
 			break
 		}
@@ -41,9 +41,6 @@ func (l *login) connect(ctx context.Context) error {
 	l.setMode(l.mode.WithServer(sqldigest.ParseServer(string(l.hello.ServerVersion))))
 	return l.setDeadlines(l.deadline, 0)
 }
-
-// maxTakenIDs bounds the connections opened for one login because the ids of earlier ones are those of other clients.
-const maxTakenIDs = 8
 
 // followSwitch replaces the connection that greeted the client if the gateway pauses, which may take longer than the
 // server waits for a login, or has switched to another server meanwhile. The client then responds to another challenge, and

@@ -39,6 +39,14 @@ func (c *connIDs) take(id uint32, s *session) bool {
 	return true
 }
 
+// attempts returns how many connections a login may open until it has one whose id no other session has. A server counts its
+// ids up, so each id in the set is met once.
+func (c *connIDs) attempts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return 8 + len(c.of)
+}
+
 // remove removes the ids of s.
 func (c *connIDs) remove(s *session) {
 	c.drop(s.shown.greeted.Load(), s)

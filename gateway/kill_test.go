@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
@@ -142,6 +143,57 @@ func TestKillForms(t *testing.T) {
 				t.Error("COM_PROCESS_KILL: the connection was not killed")
 			}
 		})
+	}
+}
+
+// TestKillAfterSwitch kills sessions that were switched to another server, by the ids of their greetings in every form: a form
+// kills that session or is the error of a server that has no such connection, and never kills another session. The second
+// server counts through the first one's ids, as servers that were started together do.
+func TestKillAfterSwitch(t *testing.T) {
+	p := startPair(t, nil)
+	for _, s := range p.servers {
+		must(t, s.Exec("GRANT ALL ON *.* TO app@'%'"))
+	}
+	forms := killForms()
+	victims := make([]*mysqlconn.Client, len(forms))
+	greeted := make(map[string]bool)
+	for i := range victims {
+		victims[i] = p.session(t)
+		greeted[uintText(victims[i].ConnectionID)] = true
+	}
+	p.mustSwitch(t, switchover.Standby)
+	for i, v := range victims {
+		id := value(t, v, "SELECT CONNECTION_ID()")
+		if greeted[id] && id != uintText(v.ConnectionID) {
+			t.Errorf("victim %d has the id %s of another one's greeting", i, id)
+		}
+	}
+	killers := p.open(t, func(c *mysql.Config) { c.MultiStatements = true })
+	alive, killed := len(victims), 0
+	for i, form := range forms {
+		errno := killerError(form.run(t.Context(), killers, victims[i].ConnectionID))
+		switch errno {
+		case 0:
+			alive, killed = alive-1, killed+1
+			testwait.Until(t, form.text+" to end its session", func() bool { return !p.loggedIn(victims[i].ConnectionID) })
+		case 1094:
+		default:
+			if direct := killerError(form.run(t.Context(), openAt(t, p.servers[1].Addr), 1<<31)); errno != direct {
+				t.Errorf("%s: error %d, directly %d", form.text, errno, direct)
+			}
+		}
+		sessions := 0
+		for _, v := range victims {
+			if p.loggedIn(v.ConnectionID) {
+				sessions++
+			}
+		}
+		if sessions != alive {
+			t.Fatalf("%s: error %d, and %d sessions are left of %d", form.text, errno, sessions, alive)
+		}
+	}
+	if killed < 12 {
+		t.Errorf("%d forms kill the session, want at least the 12 lone KILL statements of plain numbers", killed)
 	}
 }
 

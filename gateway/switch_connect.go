@@ -111,7 +111,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 func (s *session) connectLike(ctx context.Context, to *target, here sessionState) (err error) {
 	n := &next{to: to}
 	n.conn, err = s.logInNext(ctx, to)
-	for range maxTakenIDs {
+	for range s.srv.ids.attempts() {
 		if err != nil || s.srv.ids.take(n.conn.ConnectionID, s) {
 			break
 		}
