@@ -3,6 +3,7 @@ package mysqlconn
 import (
 	"fmt"
 
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -14,12 +15,14 @@ type ServerError struct {
 	Version string // of the server; empty before its greeting
 }
 
-// Error returns the number, the SQLSTATE and the server's message.
+// Error returns the number, the SQLSTATE and the server's message in one line, without hidden characters: it may have
+// been chosen by an impostor, and be printed on a terminal.
 func (e *ServerError) Error() string {
+	text := visible.Line(e.Message)
 	if e.State == "" {
-		return fmt.Sprintf("server error %d: %s", e.Number, e.Message)
+		return fmt.Sprintf("server error %d: %s", e.Number, text)
 	}
-	return fmt.Sprintf("server error %d (%s): %s", e.Number, e.State, e.Message)
+	return fmt.Sprintf("server error %d (%s): %s", e.Number, visible.Line(e.State), text)
 }
 
 // SafeToRetry reports whether the server did nothing, so that a retry may succeed and cannot repeat an

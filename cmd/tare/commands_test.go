@@ -313,3 +313,35 @@ func TestDocumentedCommandsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestNegativeDurations gives each option of each command that is a duration a negative value, which the error names.
+func TestNegativeDurations(t *testing.T) {
+	tried := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+		if !cmd.Runnable() {
+			return
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "duration" {
+				return
+			}
+			tried++
+			args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"=-1s")
+			if cmd.ValidateArgs(nil) != nil {
+				args = append(args, "x")
+			}
+			var out bytes.Buffer
+			if code := run(t.Context(), args, &out, &out); code != exitUsage || !strings.Contains(out.String(), "--"+f.Name+" -1s: want a duration") {
+				t.Errorf("%q: exit %d: %s", args, code, &out)
+			}
+		})
+	}
+	visit(newRootCommand())
+	if tried < 40 {
+		t.Errorf("%d options: the test finds too few", tried)
+	}
+}

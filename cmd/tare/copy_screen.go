@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/copier/tabledef"
@@ -20,6 +19,7 @@ import (
 	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/web"
 )
@@ -98,7 +98,7 @@ func newCopyScreen(tables []tabledef.Spec, asJSON bool, stdout, stderr io.Writer
 	if asJSON {
 		return jsonScreen(stdout)
 	}
-	if f, ok := stderr.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+	if f := terminal(stderr); f != nil {
 		return barScreen(f, tables)
 	}
 	return lineScreen(stderr)
@@ -120,7 +120,7 @@ func eventText(e telemetry.Event) string {
 	if part := cmp.Or(e.From, e.To); text != "" && part != "" {
 		text = part + ": " + text
 	}
-	return text
+	return visible.Line(text)
 }
 
 func targetEventText(e telemetry.Event) string {
@@ -270,7 +270,7 @@ func barScreen(w *os.File, specs []tabledef.Spec) copyScreen {
 func newBars(w io.Writer, specs []tabledef.Spec, width func() int, now func() time.Time) *bars {
 	b := &bars{out: w, width: width, now: now}
 	for _, spec := range specs {
-		b.tables = append(b.tables, &tableBar{name: spec.Schema + "." + spec.Name, started: now()})
+		b.tables = append(b.tables, &tableBar{name: visible.Line(spec.Schema + "." + spec.Name), started: now()})
 	}
 	return b
 }
@@ -278,7 +278,7 @@ func newBars(w io.Writer, specs []tabledef.Spec, width func() int, now func() ti
 // observe updates the bars, and prints events for people above them.
 func (b *bars) observe(e telemetry.Event) {
 	b.mu.Lock()
-	if i := slices.IndexFunc(b.tables, func(t *tableBar) bool { return t.name == e.Table }); i >= 0 {
+	if i := slices.IndexFunc(b.tables, func(t *tableBar) bool { return t.name == visible.Line(e.Table) }); i >= 0 {
 		t := b.tables[i]
 		switch e.Kind {
 		case telemetry.EventTable:

@@ -34,6 +34,9 @@ The ceiling of about 1,500 statements per second is the embedded engine's, not T
 				return fmt.Errorf("find this program: %w", err)
 			}
 			o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if screen := terminal(o.Stdout); screen != nil {
+				o.Stdout = screen
+			}
 			return demo.Run(cmd.Context(), o)
 		},
 	}

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
+	"github.com/mattn/go-isatty"
+
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // Exit codes that scripts rely on. A subcommand that completes part of its work exits with 3; 2 is left to
@@ -37,6 +41,18 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
+
+// terminal returns the terminal behind an output of a command, to draw on; nil if it is none. What is drawn is not
+// escaped.
+func terminal(w io.Writer) *os.File {
+	if escaping, ok := w.(*visible.Writer); ok {
+		w = escaping.Unwrap()
+	}
+	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		return f
+	}
+	return nil
+}
 
 // report prints an error as "command: message", line by line, and returns the exit code.
 func report(ctx context.Context, w io.Writer, command string, err error) int {

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/config"
@@ -230,6 +232,43 @@ func TestImpostorsOfCommands(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHostileErrors runs commands against a server whose error would change what a terminal shows.
+func TestHostileErrors(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	var every strings.Builder
+	for r := rune(0); r <= 0xffff; r++ {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			every.WriteRune(r)
+		}
+	}
+	i := &testscript.Impostor{Method: mysqlconn.PluginNative, Password: accountPassword, Message: "no\n\x1b]0;owned\a\x1b[2J\rtare: all is well\n" + every.String() + "\xff"}
+	account := "mysql://app:x@" + i.Start(t)
+	for _, args := range [][]string{
+		{"copy", "--from", account, "--to", "file://" + t.TempDir(), "--tables", "a.b"},
+		{"copy", "--from", account, "--to", "file://" + t.TempDir(), "--tables", "a.b", "--json"},
+		{"alter", "--on", account, "--table", "a.b", "ADD COLUMN n INT"},
+		{"alter", "list", "--on", account},
+		{"rowstream", "--from", account, "--listen", "127.0.0.1:0", "--http", "off"},
+		{"rowstream", "--from", account, "--listen", "127.0.0.1:0", "--http", "off", "--diag-format", "json"},
+		{"copy", "--from", "mysql://a@b", "--to", "file:///x", "--tables", "a.b", "--where", "\x1b[2J\u202e"}, // an argument is echoed
+	} {
+		var out bytes.Buffer
+		if code := run(t.Context(), args, &out, &out); code == exitOK {
+			t.Errorf("%q: exit 0", args)
+		}
+		for line := range strings.Lines(out.String()) {
+			if strings.HasPrefix(line, "tare: all") || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool {
+				return r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+			}) || !utf8.ValidString(line) {
+				t.Errorf("%q prints %q", args, line)
+			}
+		}
+		if len(args) < 9 && !strings.Contains(out.String(), "owned") {
+			t.Errorf("%q does not print the error: %q", args, &out)
+		}
 	}
 }
 

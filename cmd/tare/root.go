@@ -11,22 +11,28 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/internal/spelling"
+	"github.com/taredb/tare/internal/visible"
 )
 
-// run executes a command line and returns the process's exit code.
+// run executes a command line and returns the process's exit code. All output of commands goes through a
+// visible.Writer: names and errors of servers have no effect on a terminal.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	started := false // the command line was valid
 	root := newRootCommand()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(visible.NewWriter(stdout))
+	root.SetErr(visible.NewWriter(stderr))
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := noNegativeDuration(cmd)
+		started = err == nil
+		return err
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = &usageError{err: err, try: cmd.CommandPath() + " --help"}
 	}
-	return report(ctx, stderr, cmd.CommandPath(), err)
+	return report(ctx, cmd.ErrOrStderr(), cmd.CommandPath(), err)
 }
 
 func newRootCommand() *cobra.Command {
@@ -63,6 +69,16 @@ func newHelpCommand() *cobra.Command {
 			return of.Help()
 		},
 	}
+}
+
+// noNegativeDuration returns an error for a flag that is a negative duration, which no command has a meaning for.
+func noNegativeDuration(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "duration" && strings.HasPrefix(f.Value.String(), "-") {
+			err = errors.Join(err, fmt.Errorf("--%s %s: want a duration such as 250ms, 30s or 2h", f.Name, f.Value))
+		}
+	})
+	return err
 }
 
 // flagError adds the flag that was probably meant to an error about an unknown one.

@@ -63,6 +63,9 @@ TARE_TOP_PASSWORD, or --token-file or the variable TARE_TOP_TOKEN.`,
 			}
 			defer o.Client.Close()
 			o.Stdout, o.In = cmd.OutOrStdout(), keyboard(cmd.InOrStdin(), cmd.OutOrStdout())
+			if o.In != nil {
+				o.Stdout = terminal(o.Stdout)
+			}
 			return top.Run(cmd.Context(), *o)
 		},
 	}
@@ -116,7 +119,7 @@ func keyboard(in io.Reader, out io.Writer) *os.File {
 	if !ok || !isatty.IsTerminal(keys.Fd()) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	if screen, ok := out.(*os.File); !ok || !isatty.IsTerminal(screen.Fd()) {
+	if terminal(out) == nil {
 		return nil
 	}
 	return keys

@@ -85,6 +85,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"module": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.StandsAlone(t, "sizegen", "1.25", "subjects")
 		},
+		"outputs":  archtest.Outputs,
 		"roads":    archtest.Roads,
 		"security": archtest.Security,
 		"prose":    archtest.Prose,

@@ -79,7 +79,7 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 			lines = append(lines, check+": "+f.String()+"\n")
 		}
 	}
-	for _, check := range []string{"floors", "sizes", "format", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "prose", "words", "paths", "roads"} {
+	for _, check := range []string{"floors", "sizes", "format", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "prose", "words", "paths", "roads", "outputs"} {
 		found, err := checks()[check](tree)
 		note(check, found, err)
 	}

@@ -2,6 +2,7 @@ package testscript
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"slices"
 	"sync"
@@ -21,10 +22,11 @@ const (
 // An Impostor takes the place of a server: it has another certificate or none, requests the password by a method
 // of its choice, presents its own RSA key, and refuses every login.
 type Impostor struct {
-	Certificate *tls.Certificate // nil: it offers no TLS
-	Method      string           // requested of every client
-	Password    string           // the one to learn
-	Key         *mysqlconn.KeyPair
+	Certificate *tls.Certificate   // nil: it offers no TLS
+	Method      string             // requested of every client
+	Password    string             // the one to learn
+	Key         *mysqlconn.KeyPair // nil: none is presented
+	Message     string             // of the refusal; "": Access denied
 
 	mu      sync.Mutex
 	learned string
@@ -86,7 +88,7 @@ func (i *Impostor) serve(c *mysqlconn.Conn) {
 	}
 	i.received(c, p)
 	i.authenticate(c)
-	_ = c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, HasState: true, State: [5]byte{'2', '8', '0', '0', '0'}, Message: []byte("Access denied")}.AppendTo(nil))
+	_ = c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, HasState: true, State: [5]byte{'2', '8', '0', '0', '0'}, Message: []byte(cmp.Or(i.Message, "Access denied"))}.AppendTo(nil))
 }
 
 // authenticate requests the password.
@@ -102,7 +104,7 @@ func (i *Impostor) authenticate(c *mysqlconn.Conn) {
 	if ok && len(p) == 1 && slices.Contains([]byte{mysqlwire.SHA2RequestKey, mysqlwire.SHA256RequestKey}, p[0]) {
 		p, ok = i.round(c, mysqlwire.AuthMoreData{Data: i.Key.PublicPEM()}.AppendTo(nil))
 	}
-	if !ok {
+	if !ok || i.Key == nil {
 		return
 	}
 	if text, err := i.Key.DecryptPassword(p, challenge); err == nil && text == i.Password {
