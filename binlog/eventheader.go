@@ -165,24 +165,6 @@ func (q *query) decode(body []byte) error {
 	return nil
 }
 
-// harmless reports whether events of the type change no rows: those that describe the log, comments, and
-// those that precede a statement that is logged as text.
-func (t eventType) harmless() bool {
-	switch t {
-	case eventStop, eventRotate, eventFormat, eventHeartbeat, eventHeartbeat2, eventMariaGTIDList, eventStartEncryption:
-		return true
-	case 5, 13, 14: // INTVAR, RAND, USER_VAR
-		return true
-	case 9, 11, eventBeginLoad: // APPEND_BLOCK, DELETE_FILE
-		return true
-	case 28, 29, 35, 36, 37: // IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE
-		return true
-	case 160, 161: // ANNOTATE_ROWS, BINLOG_CHECKPOINT
-		return true
-	}
-	return false
-}
-
 // isRows reports whether the event has rows, their kind, the version of the format, and whether they are
 // compressed by MariaDB.
 func (t eventType) isRows() (kind ChangeKind, version int, compressed, ok bool) {

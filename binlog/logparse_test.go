@@ -3,7 +3,6 @@ package binlog
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -155,25 +154,5 @@ func TestIgnoredStatement(t *testing.T) {
 	}
 	if err := statement(r, "UPDATE g.u SET other = 1"); err == nil {
 		t.Error("another statement is passed over")
-	}
-}
-
-// TestUnknownEvents stops at events of unknown types, unless the server marks them as ignorable.
-func TestUnknownEvents(t *testing.T) {
-	for kind := range 256 {
-		r, _ := newLogReader(described(intColumn), "")
-		log := &logBuilder{offset: 4}
-		e := log.event(eventType(kind), make([]byte, 60))
-		_, err := r.read(e)
-		known := eventType(kind).harmless() || err == nil || !errors.Is(err, errEventType)
-		if unknown := slices.Contains([]int{0, 1, 6, 7, 8, 10, 12, 20, 21, 22}, kind) || kind > 42 && kind < 160 || kind > 171; unknown == known {
-			t.Errorf("type %d: %v", kind, err)
-		}
-		binary.LittleEndian.PutUint16(e[17:], eventIgnorable)
-		if r, _ := newLogReader(described(intColumn), ""); !known {
-			if _, err := r.read(e); err != nil {
-				t.Errorf("type %d that may be ignored: %v", kind, err)
-			}
-		}
 	}
 }

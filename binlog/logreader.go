@@ -260,7 +260,7 @@ func (r *logReader) event(e *event) error {
 	case eventIncident:
 		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables again with --restart", nil)
 	}
-	if !e.kind.harmless() && e.flags&eventIgnorable == 0 {
+	if !e.kind.known() && e.flags&eventIgnorable == 0 {
 		return r.unknown(fmt.Sprintf("an event of type %d", e.kind), errEventType)
 	}
 	return nil
