@@ -46,11 +46,12 @@ ARM64 := ./netloop ./mysqlwire ./mysqlconn ./sqldigest ./sqlplan ./querylog ./st
 CONFORMANCE ?=
 SUITES := mariadb-10.11 mariadb-11.8 mysql
 CONFORM := go test -tags e2e -count=1 -v -timeout 12h ./e2e/conformance -args
+BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs$$' ./e2e/conformance -args
 
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -124,6 +125,7 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	$(CONFORM) -conformance.sample 50
+	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m ./e2e/settings
 	$(MAKE) race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
@@ -164,6 +166,9 @@ settings: ## every value of every variable that servers have, under tare copy, d
 
 conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
 	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance -conformance.corpus $(CONFORMANCE)
+
+binlog-oracle: suites ## compare a million row events of each server's binary log with its own program's reading; resumes in bin/conformance; CONFORMANCE: flags
+	$(BINLOGORACLE) -conformance.dir $(CURDIR)/bin/conformance -conformance.binlog 1000000 $(CONFORMANCE)
 
 suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
 	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done

@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if binary = *flagTare; binary == "" {
+	if binary = *flagTare; binary == "" && *flagRowEvents == 0 {
 		binary = filepath.Join(dir, "tare")
 		if out, err := exec.Command("go", "build", "-o", binary, "github.com/taredb/tare/cmd/tare").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)

@@ -29,6 +29,13 @@
 // After each leg the state of the server is compared, by the suite's own check, with that of a fresh one. Where it
 // differs the server is replaced, so that each leg finds the same state.
 //
+// # Binary logs
+//
+// TestBinaryLogs (`make binlog-oracle`) runs tests of the suites directly on servers that write their binary log in each of
+// their forms, and then random statements on tables of all types. The logs are compared by TestServersReaders of package
+// binlog, and removed; binlog.jsonl in the directory of -conformance.dir has the counts, and makes a run resumable. Logs
+// that differ are kept beside it.
+//
 // # Limits
 //
 // Tests that stop or reconfigure the server, need replication, a debug build or hours are left out by the rules in
