@@ -27,6 +27,7 @@ type Clause struct {
 
 	named      bool   // it names a constraint, which the probe has under another name or not at all
 	index      bool   // it builds an index
+	checked    bool   // it adds a foreign key, for which the server copies the table
 	refused    string // why no way is known for it; empty: none
 	notByCopy  string // why the copy does not support it; empty: it does
 	partitions bool   // it starts with PARTITION BY or REMOVE PARTITIONING, before which no comma stands
@@ -170,18 +171,22 @@ func (s *Statement) option(c *Clause, option sqlparser.AlterOption) error {
 		for _, column := range o.Columns {
 			s.added[column.Name.Lowered()] = true
 			c.index = c.index || column.Type.Options != nil && column.Type.Options.KeyOpt != sqlparser.ColKeyNone
+			c.column(column)
 		}
 	case *sqlparser.DropColumn:
 		s.dropped[o.Name.Name.Lowered()] = true
 	case *sqlparser.ChangeColumn:
 		s.rename(o.OldColumn.Name.Lowered(), o.NewColDefinition.Name.Lowered())
+		c.column(o.NewColDefinition)
+	case *sqlparser.ModifyColumn:
+		c.column(o.NewColDefinition)
 	case *sqlparser.RenameColumn:
 		s.rename(o.OldName.Name.Lowered(), o.NewName.Name.Lowered())
 	case *sqlparser.AddIndexDefinition:
 		c.index = true
 	case *sqlparser.AddConstraintDefinition:
 		if _, ok := o.ConstraintDefinition.Details.(*sqlparser.ForeignKeyDefinition); ok {
-			c.refused = "foreign keys are validated by the server, which locks the table: execute this ALTER TABLE yourself"
+			c.foreignKey()
 		}
 	case *sqlparser.DropKey:
 		switch o.Type {
@@ -196,12 +201,27 @@ func (s *Statement) option(c *Clause, option sqlparser.AlterOption) error {
 		c.refused = "the algorithm and the lock are chosen by tare alter: leave it out, or use --always-copy or --never-copy"
 	case *sqlparser.TablespaceOperation, *sqlparser.Validation, *sqlparser.KeyState, *sqlparser.OrderByOption:
 		c.refused = "it changes no definition: execute this ALTER TABLE yourself"
-	case *sqlparser.ModifyColumn, *sqlparser.AlterColumn, *sqlparser.AlterIndex, *sqlparser.AlterCharset, *sqlparser.RenameIndex,
+	case *sqlparser.AlterColumn, *sqlparser.AlterIndex, *sqlparser.AlterCharset, *sqlparser.RenameIndex,
 		*sqlparser.Force, sqlparser.TableOptions:
 	default:
 		return fmt.Errorf("%T is not supported", option)
 	}
 	return nil
+}
+
+// foreignKeys is what servers do when they add one.
+const foreignKeys = "the server checks all rows for the foreign key, for which it copies the table"
+
+// foreignKey marks the clause as one that adds a foreign key.
+func (c *Clause) foreignKey() {
+	c.checked, c.notByCopy = true, "a copy writes rows without checks of foreign keys, so that rows without a parent would not be found"
+}
+
+// column adds what the definition of a column does.
+func (c *Clause) column(column *sqlparser.ColumnDefinition) {
+	if o := column.Type.Options; o != nil && o.Reference != nil {
+		c.foreignKey()
+	}
 }
 
 func (s *Statement) rename(from, to string) {

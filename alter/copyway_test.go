@@ -202,6 +202,42 @@ func TestRefusesCopy(t *testing.T) {
 	})
 }
 
+// TestForeignKeys adds foreign keys: the dry run and the command name the reason and the ALTER TABLE of the server, which does it while writes are blocked, and which
+// refuses to do it in place.
+func TestForeignKeys(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for i, clauses := range []string{"ADD CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id)", "ADD COLUMN q INT REFERENCES parent (id)", "MODIFY a BIGINT, ADD FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE"} {
+			table := fmt.Sprintf("child%d", i)
+			d.exec("CREATE TABLE IF NOT EXISTS "+d.schema+".parent (id INT PRIMARY KEY)", "CREATE TABLE "+d.schema+"."+table+" (id INT PRIMARY KEY, a INT, p INT)")
+			o := d.options(table, clauses)
+			plain := "ALTER TABLE `" + d.schema + "`.`" + table + "` ALGORITHM=COPY, " + clauses
+			p, err := Lint(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{foreignKeys, "rows without a parent would not be found", "the server does it by " + plain + ", and blocks writes meanwhile"} {
+				if _, err := Run(t.Context(), o); p.Way != WayNone || !strings.Contains(p.Why, want) || err == nil || strings.HasPrefix(want, "the server does") && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: by %s: %s; %v; want %q", clauses, p.Way, p.Why, err, want)
+				}
+			}
+			c := d.connect()
+			if _, ok := unsupported(d.execOn(c, "ALTER TABLE "+table+" ALGORITHM=INPLACE, "+clauses)); !ok {
+				t.Errorf("%s: the server does it in place", clauses)
+			}
+			if err := d.execOn(c, plain); err != nil {
+				t.Errorf("%s: %v", plain, err)
+			}
+			if n := d.value(c, "SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = '"+d.schema+"' AND TABLE_NAME = '"+table+"'"); n != "1" {
+				t.Errorf("%s: %s foreign keys", clauses, n)
+			}
+			p, err = Lint(t.Context(), d.options(table, "MODIFY id BIGINT"))
+			if err != nil || p.Way != WayNone || !strings.Contains(p.Why, "foreign keys refer from or to it") || !strings.Contains(p.Why, "; the server does it by ALTER TABLE `") {
+				t.Errorf("a table with a foreign key: %+v, %v", p, err)
+			}
+		}
+	})
+}
+
 // TestServersMode alters by a copy, and reverts, on a server whose sql_mode prints definitions in another dialect.
 func TestServersMode(t *testing.T) {
 	aloneOnBoth(t, func(t *testing.T, d *database) {

@@ -101,20 +101,18 @@ func (j *judge) judge(ctx context.Context) (*Judgement, error) {
 	if _, err := j.fill(ctx, 100); err != nil {
 		return nil, err
 	}
-	var whole []Clause
-	for _, c := range j.s.Clauses {
-		if !c.named {
-			whole = append(whole, c)
-		}
-	}
-	if g.Whole = (Verdict{Algorithm: Unknown, Lock: "unknown"}); len(whole) == len(j.s.Clauses) {
-		var err error
-		if g.Whole, err = j.try(ctx, whole); err != nil {
+	var err error
+	switch has := func(is func(Clause) bool) bool { return slices.ContainsFunc(j.s.Clauses, is) }; {
+	case has(func(c Clause) bool { return c.checked }):
+		g.Whole = Verdict{Algorithm: Copied, Lock: "shared", Why: foreignKeys}
+	case has(func(c Clause) bool { return c.named }):
+		g.Whole = Verdict{Algorithm: Unknown, Lock: "unknown"}
+	default:
+		if g.Whole, err = j.try(ctx, j.s.Clauses); err != nil {
 			return nil, err
 		}
 	}
-	if g.Whole.Error == "" && g.Whole.Algorithm != Unknown {
-		var err error
+	if g.Whole.Error == "" && g.Whole.Algorithm != Unknown && g.Whole.Why != foreignKeys {
 		if j.after, err = rowstream.ReadTable(ctx, j.c, Schema, j.name); err != nil {
 			return nil, err
 		}
@@ -238,7 +236,10 @@ func (j *judge) sample(ctx context.Context, g *Judgement) (err error) {
 func (j *judge) clauses(ctx context.Context, g *Judgement) error {
 	for _, c := range j.s.Clauses {
 		v := Verdict{Algorithm: Unknown, Lock: "unknown", Why: "it names a constraint, which the probe does not have under that name"}
-		if !c.named {
+		switch {
+		case c.checked:
+			v = Verdict{Algorithm: Copied, Lock: "shared", Why: foreignKeys}
+		case !c.named:
 			var err error
 			if v, err = j.try(ctx, []Clause{c}); err != nil {
 				return err
