@@ -158,7 +158,11 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		Swap: func(ctx context.Context, c *copier.Swapping) error {
 			clock.lap(&report.Copy.Durations.Compare)
 			r.o.hooks.emit(HookEvent{Event: HookReady})
-			if err := gate.wait(ctx, c, w.postponed); err != nil {
+			waited, err := gate.wait(ctx, c, w.postponed)
+			if err == nil && waited {
+				err = c.CompareAgain(ctx)
+			}
+			if err != nil {
 				return err
 			}
 			return w.run(ctx, c)
@@ -340,11 +344,11 @@ func (g *gate) open() error {
 	return nil
 }
 
-// wait blocks until the gate is open. It calls postponed if that takes a request.
-func (g *gate) wait(ctx context.Context, c *copier.Swapping, postponed func()) error {
+// wait blocks until the gate is open. If that takes a request it calls postponed, and returns true.
+func (g *gate) wait(ctx context.Context, c *copier.Swapping, postponed func()) (waited bool, err error) {
 	select {
 	case <-g.pass:
-		return nil
+		return false, nil
 	default:
 	}
 	postponed()
@@ -353,12 +357,12 @@ func (g *gate) wait(ctx context.Context, c *copier.Swapping, postponed func()) e
 	for {
 		select {
 		case <-g.pass:
-			return nil
+			return true, nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return true, context.Cause(ctx)
 		case <-poll.C:
 			if err := c.Err(); err != nil {
-				return err
+				return true, err
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/internal/testwait"
@@ -132,6 +133,69 @@ func TestGate(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Errorf("with --restart: %v", err)
 	}
+}
+
+// TestComparedAgain has rows of the shadow changed by another client while the swap is postponed: those of chunks in which the table changes too are found before the
+// swap, and the others are not compared again.
+func TestComparedAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for i, tt := range []struct {
+			key, changed, damaged string
+			chunks                string
+			differ                bool
+		}{
+			{"INT", "id = 1", "id = 2", "1 of ", true},
+			{"INT", "id IN (1, 4000)", "id = 3999", "2 of ", true},
+			{"INT", "id = 1", "id = 2000", "1 of ", false},
+			{"INT", "id = -1", "id = 2000", "", false}, // there is none
+			{"VARCHAR(20)", "id = '1'", "id = '2000'", "", true},
+		} {
+			table := fmt.Sprintf("t%d", i)
+			values := make([]string, 4000)
+			for n := range values {
+				values[n] = fmt.Sprintf("('%d', 0, 0)", n+1)
+			}
+			d.exec("CREATE TABLE "+d.schema+"."+table+" (id "+tt.key+" PRIMARY KEY, small SMALLINT, n INT)", "INSERT INTO "+d.schema+"."+table+" VALUES "+strings.Join(values, ", "))
+			o := d.options(table, "MODIFY small INT")
+			o.AlwaysCopy, o.Postpone, o.Control, o.ChunkBytes = true, true, t.TempDir()+"/s", 8<<10
+			equal, again := make(chan struct{}, 1), make(chan string, 1)
+			o.Observe = func(e telemetry.Event) {
+				if strings.Contains(e.Text, "postponed") {
+					equal <- struct{}{}
+				} else if text, ok := strings.CutPrefix(e.Text, "comparing "); ok {
+					again <- text
+				}
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := Run(t.Context(), o)
+				ended <- err
+			}()
+			select {
+			case <-equal:
+			case err := <-ended:
+				t.Fatal(err)
+			}
+			d.exec("UPDATE "+d.schema+"."+table+" SET n = 1 WHERE "+tt.changed, "UPDATE "+d.schema+"._tare_new_"+table+" SET small = 7 WHERE "+tt.damaged)
+			control := copier.NewControl(o.Control)
+			if tt.changed != "id = -1" {
+				testwait.Until(t, "the change to arrive", func() bool {
+					return d.value(d.connect(), "SELECT MAX(n) FROM _tare_new_"+table) == "1"
+				})
+			}
+			if _, err := control.Proceed(t.Context()); err != nil {
+				t.Error(err)
+			}
+			control.Close()
+			if err := testwait.Receive(t, "the run to end", ended); errors.Is(err, verify.ErrDiffer) != tt.differ || !tt.differ && err != nil {
+				t.Errorf("%s, %s: %v", tt.key, tt.changed, err)
+			}
+			close(again)
+			if text := <-again; !strings.HasPrefix(text, tt.chunks) || tt.changed == "id = -1" && text != "" {
+				t.Errorf("%s, %s: compared %s", tt.key, tt.changed, text)
+			}
+		}
+	})
 }
 
 // TestSwapWaits has a client hold the table's lock while the tables are swapped: nothing is swapped, and the next run resumes.

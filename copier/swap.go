@@ -65,7 +65,25 @@ func (s *Swapping) Position() (binlog.Position, error) {
 }
 
 // CompareRows compares all rows, of a copy without Verify. It returns verify.ErrDiffer if some differ.
-func (s *Swapping) CompareRows(ctx context.Context) error { return s.run.compareRows(ctx, s) }
+func (s *Swapping) CompareRows(ctx context.Context) error { return s.run.compareRows(ctx, s, nil) }
+
+// CompareAgain compares the chunks again whose rows have changed since the comparison started. It returns verify.ErrDiffer if some differ.
+func (s *Swapping) CompareAgain(ctx context.Context) error {
+	changed := s.f.Changed()
+	n, of := 0, 0
+	for _, table := range changed {
+		for _, is := range table {
+			if of++; is {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	s.run.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("comparing %d of %d chunks again, whose rows have changed since they were compared", n, of)})
+	return s.run.compareRows(ctx, s, changed)
+}
 
 // RaiseCounters raises the target's AUTO_INCREMENT counters to those of the source.
 func (s *Swapping) RaiseCounters(ctx context.Context, limit time.Duration) error {
@@ -157,23 +175,27 @@ func (r *run) swap(ctx context.Context, s *Swapping) error {
 		return err
 	}
 	if r.o.Verify {
-		if err := r.compareRows(ctx, s); err != nil {
+		if err := r.compareRows(ctx, s, nil); err != nil {
 			return err
 		}
 	}
 	return r.o.Swap(ctx, s)
 }
 
-// compareRows compares all rows. Those that change in every comparison remain to be compared by Swapping.Compare.
-func (r *run) compareRows(ctx context.Context, s *Swapping) error {
+// compareRows compares all rows, or those of some chunks. Those that change in every comparison remain to be compared by Swapping.Compare.
+func (r *run) compareRows(ctx context.Context, s *Swapping, only [][]bool) error {
+	o := r.verifyOptions()
+	o.Only, o.Track = only, only == nil
 	for pass := 1; ; pass++ {
-		reports, changing, err := verify.NewFollowing(r.verifyOptions(), s.f).Pass(ctx)
+		reports, changing, err := verify.NewFollowing(o, s.f).Pass(ctx)
 		if err != nil {
 			return fmt.Errorf("verify while following: %w", err)
 		}
-		r.mu.Lock()
-		r.verified = reports
-		r.mu.Unlock()
+		if only == nil {
+			r.mu.Lock()
+			r.verified = reports
+			r.mu.Unlock()
+		}
 		for _, v := range reports {
 			if v.Mismatches() > 0 {
 				return fmt.Errorf("%w: missing %d, only in the target %d, with other values %d, of %d rows; the tables are not swapped",
@@ -181,7 +203,8 @@ func (r *run) compareRows(ctx context.Context, s *Swapping) error {
 			}
 		}
 		switch n, complete := changing.Rows(); {
-		case n == 0 && complete:
+		case n == 0 && complete: // also of the rows that changed in every comparison before, which are of these chunks
+			s.changing = nil
 			return nil
 		case complete:
 			s.changing = changing

@@ -42,6 +42,8 @@ type applier struct {
 	writers int
 	scripts []script // of writer w for table t at w*len(tables)+t
 
+	tracker *tracker // of the planned changes; nil: none
+
 	batch         *binlog.ChangeBatch // planned last: wide rows are written from it
 	before, after mysqlwire.TextRow   // the images of the current change, as views
 	image         int                 // offset of the after image
@@ -209,6 +211,9 @@ func (a *applier) planChange(b *binlog.ChangeBatch, c *binlog.Change) error {
 				return err
 			}
 		}
+	}
+	if a.tracker != nil {
+		a.tracker.record(c, a.before, a.after)
 	}
 	switch {
 	case c.Kind == binlog.Cascaded:

@@ -62,6 +62,8 @@ type Follower struct {
 	reconnected time.Time       // when the log was last requested again; used only by the reading goroutine
 
 	counts Counts // used only by the applying goroutine
+
+	tracker tracker
 }
 
 // Options select the changes to apply, the position to start from, and the writers.
@@ -298,7 +300,9 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 
 	full, empty := make(chan *slot, slots), make(chan *slot, slots)
 	for range slots {
-		empty <- &slot{applier: newApplier(f.tables, len(f.writers))}
+		a := newApplier(f.tables, len(f.writers))
+		a.tracker = &f.tracker
+		empty <- &slot{applier: a}
 	}
 	var others sync.WaitGroup
 	defer others.Wait()

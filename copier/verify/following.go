@@ -118,6 +118,9 @@ func (v *Following) comparePass(ctx context.Context, w *worker) error {
 	v.mu.Lock()
 	v.status.Chunks = len(v.queue)
 	v.mu.Unlock()
+	if v.o.Track {
+		v.f.Track(v.ranges())
+	}
 	for {
 		next, ok := v.next()
 		if !ok {

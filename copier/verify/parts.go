@@ -3,7 +3,10 @@ package verify
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 
+	"github.com/taredb/tare/copier/follow"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -32,6 +35,39 @@ func partRows(t *tabledef.Table, now *tabledef.Recorded, bytes int64) (rows int6
 		rows = max(rows, new(tabledef.Sizing).Next(t.Source, 0, bytes), bytes/t.Source.RowBytes())
 	}
 	return rows
+}
+
+// ranges returns the chunks of the queue, which has all.
+func (v *Following) ranges() []follow.Ranges {
+	all := make([]follow.Ranges, len(v.o.Tables))
+	for i, c := range v.comparisons {
+		all[i].Column = c.integerKey()
+	}
+	for _, k := range v.queue {
+		r := &all[k.table]
+		r.Chunks++
+		if r.Column < 0 || k.chunk.Upto == nil {
+			continue
+		}
+		v, err := strconv.ParseInt(string(k.chunk.Upto[0]), 10, 64)
+		if r.Upto = append(r.Upto, v); err != nil {
+			r.Column = -1
+		}
+	}
+	return all
+}
+
+// integerKey returns the column of the target that has the first one of the source's key, in ascending order; -1: it is no integer.
+func (c *comparison) integerKey() int {
+	t := c.t.Source
+	if len(t.Key) == 0 || len(t.Descending) > 0 && t.Descending[0] {
+		return -1
+	}
+	switch t.Columns[t.Key[0]].Type {
+	case "tinyint", "smallint", "mediumint", "int", "bigint":
+		return slices.Index(c.source.Columns[:len(c.t.Target.Columns)], t.Key[0])
+	}
+	return -1
 }
 
 // part cuts the next part. An open-ended chunk is cut up to the last key that the table had at the first cut:

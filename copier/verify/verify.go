@@ -37,6 +37,9 @@ type Options struct {
 	MaxViewAge time.Duration // of views of the source while following
 	Patience   time.Duration // how long to wait for an unreachable server while following
 
+	Only  [][]bool // the chunks to compare while following, by table and number; nil: all
+	Track bool     // the follower records which chunks change from the start of a pass on
+
 	Pacer   *throttle.Pacer
 	Observe func(telemetry.Event)
 	Started func(progress func() *telemetry.VerifyStatus) // called before the first comparison
@@ -282,6 +285,9 @@ func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, k := range now.Chunks {
+		if v.o.Only != nil && !v.o.Only[number][k.Number] {
+			continue
+		}
 		if verified[k.Number] {
 			report.Before++
 			continue
