@@ -158,22 +158,20 @@ func TestComparedAgain(t *testing.T) {
 			d.exec("CREATE TABLE "+d.schema+"."+table+" (id "+tt.key+" PRIMARY KEY, small SMALLINT, n INT)", "INSERT INTO "+d.schema+"."+table+" VALUES "+strings.Join(values, ", "))
 			o := d.options(table, "MODIFY small INT")
 			o.AlwaysCopy, o.Postpone, o.Control, o.ChunkBytes = true, true, t.TempDir()+"/s", 8<<10
-			equal, again := make(chan struct{}, 1), make(chan string, 1)
+			again := ""
+			steps := make(chan error, 2) // all rows are equal, and the end
 			o.Observe = func(e telemetry.Event) {
 				if strings.Contains(e.Text, "postponed") {
-					equal <- struct{}{}
+					steps <- nil
 				} else if text, ok := strings.CutPrefix(e.Text, "comparing "); ok {
-					again <- text
+					again = text
 				}
 			}
-			ended := make(chan error, 1)
 			go func() {
 				_, err := Run(t.Context(), o)
-				ended <- err
+				steps <- err
 			}()
-			select {
-			case <-equal:
-			case err := <-ended:
+			if err := testwait.Receive(t, "all rows to be equal", steps); err != nil {
 				t.Fatal(err)
 			}
 			d.exec("UPDATE "+d.schema+"."+table+" SET n = 1 WHERE "+tt.changed, "UPDATE "+d.schema+"._tare_new_"+table+" SET small = 7 WHERE "+tt.damaged)
@@ -187,12 +185,11 @@ func TestComparedAgain(t *testing.T) {
 				t.Error(err)
 			}
 			control.Close()
-			if err := testwait.Receive(t, "the run to end", ended); errors.Is(err, verify.ErrDiffer) != tt.differ || !tt.differ && err != nil {
+			if err := testwait.Receive(t, "the run to end", steps); errors.Is(err, verify.ErrDiffer) != tt.differ || !tt.differ && err != nil {
 				t.Errorf("%s, %s: %v", tt.key, tt.changed, err)
 			}
-			close(again)
-			if text := <-again; !strings.HasPrefix(text, tt.chunks) || tt.changed == "id = -1" && text != "" {
-				t.Errorf("%s, %s: compared %s", tt.key, tt.changed, text)
+			if !strings.HasPrefix(again, tt.chunks) || tt.changed == "id = -1" && again != "" {
+				t.Errorf("%s, %s: compared %s", tt.key, tt.changed, again)
 			}
 		}
 	})
