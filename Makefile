@@ -114,6 +114,7 @@ fuzz-log: ## run random statements on followed tables for FUZZLOGTIME (10m) on e
 fuzz-rules: ## try to evade the rules for FUZZRULESTIME (10m) on each server, TiDB included after make tidb
 	e2e/run -run '^TestRuleFuzz(Mutants)?$$' -v -timeout 4h -fuzzrules.duration=$(FUZZRULESTIME) -fuzzrules.mutants=-1
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 4h -run '^TestNames$$' -v ./gateway -names-duration $(FUZZRULESTIME) -names-workers 16
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 4h -run '^TestAllowEffects$$' -v ./gateway -all-refusals -allow-duration $(FUZZRULESTIME)
 	[ ! -x $(MARIADB)/bin/mariadbd ] || PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 4h -run '^TestNames$$/^MariaDB$$' -v ./gateway -names-duration $(FUZZRULESTIME) -names-workers 16
 
 # Tests that kill a process of theirs start their own binary, which the kernel cannot.
@@ -124,6 +125,7 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 
 e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	e2e/run
+	$(CONFORM) -conformance.fixed
 	$(CONFORM) -conformance.sample 50
 	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m ./e2e/settings
@@ -148,7 +150,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
 	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./sqlplan -heap-mib 32
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|LastPrepared)$$' ./gateway -all-refusals
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|LongSeveral|LastPrepared)$$' ./gateway -all-refusals
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestNames$$/^MySQL$$' ./gateway -names-duration 1m -names-workers 8
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestResponseEnds$$' ./gateway

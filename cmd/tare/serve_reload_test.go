@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,5 +82,53 @@ func TestReload(t *testing.T) {
 	reload(http.StatusOK, "", web.Reload{Removed: []string{"a"}})
 	if code, _ := call("GET", "/-/reload"); code != http.StatusMethodNotAllowed && code != http.StatusNotFound {
 		t.Errorf("GET has the status %d", code)
+	}
+}
+
+// TestReloadIsNotForAll reloads as several accounts and from pages of other origins: only an operator's own request
+// changes the rules.
+func TestReloadIsNotForAll(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tare.yaml")
+	options := "serve:\n  listen: 127.0.0.1:0\n  http: 127.0.0.1:0\n  data-dir: " + filepath.Join(dir, "data") + "\n  web-accounts-file: " + accountsFile(t) + "\n"
+	must(t, os.WriteFile(file, []byte(options+"  rules:\n    - {name: a, action: block, types: [ddl]}\n"), 0o600))
+	o := config.NewServe()
+	_, err := o.Load(config.Input{Flags: map[string]string{"config": file}})
+	must(t, err)
+	s := opened(t, newService(*o, slog.New(slog.DiscardHandler)))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go func() { _ = s.Web.Serve(l) }() // until the service is closed
+	must(t, os.WriteFile(file, []byte(options+"  rules: []\n"), 0o600))
+	for _, c := range []struct {
+		user, password string
+		header         []string
+		want           int
+	}{
+		{"", "", nil, http.StatusUnauthorized},
+		{"dba", "wrong", nil, http.StatusUnauthorized},
+		{"nobody", "weight", nil, http.StatusUnauthorized},
+		{"guest", "weight", nil, http.StatusForbidden},
+		{"viewer", "weight", nil, http.StatusForbidden},
+		{"metrics", "weight", nil, http.StatusForbidden},
+		{"dba", "weight", []string{"Origin", "https://elsewhere.example"}, http.StatusForbidden},
+		{"dba", "weight", []string{"Origin", "null"}, http.StatusForbidden},
+		{"dba", "weight", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		{"dba", "weight", nil, http.StatusOK},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/-/reload", nil)
+		must(t, err)
+		if c.user != "" {
+			r.SetBasicAuth(c.user, c.password)
+		}
+		if c.header != nil {
+			r.Header.Set(c.header[0], c.header[1])
+		}
+		response, err := http.DefaultClient.Do(r)
+		must(t, err)
+		must(t, response.Body.Close())
+		if rules := s.planner.HasRules(); response.StatusCode != c.want || rules != (c.want != http.StatusOK) {
+			t.Errorf("as %q with %q: %s, want %d; rules in force %v", c.user, c.header, response.Status, c.want, rules)
+		}
 	}
 }

@@ -32,6 +32,7 @@ var (
 	flagProtocols = flag.String("conformance.protocols", "", "protocols of every test: "+strings.Join(protocols, ",")+"; when empty, plain and one other each")
 	flagProfiles  = flag.String("conformance.profiles", "bare,full,tls", "profiles, of which each case has one")
 	flagSample    = flag.Int("conformance.sample", 0, "cases of each server, chosen by the seed; 0: all")
+	flagFixed     = flag.Bool("conformance.fixed", false, "run the cases of fixedCases only")
 	flagShard     = flag.String("conformance.shard", "0/1", "the part I/N of the cases")
 	flagWorkers   = flag.Int("conformance.workers", 2, "concurrent cases")
 	flagLimit     = flag.Duration("conformance.limit", 90*time.Second, "time of a direct leg; through the gateway, three times what that took are added")
@@ -102,6 +103,9 @@ func TestConformance(t *testing.T) {
 		must(t, err)
 		table.left[server] = map[string]int{}
 		cases := s.cases(server, tests, table.left[server])
+		if *flagFixed {
+			cases = fixed(t, server, tests)
+		}
 		runCases(t, suite, cases, journal, dir)
 		for _, c := range cases {
 			table.add(journal.verdicts[c.String()])
@@ -113,6 +117,34 @@ func TestConformance(t *testing.T) {
 	for _, v := range table.different {
 		t.Errorf("%s differs: see %s", v, filepath.Join(dir, "different"))
 	}
+}
+
+// fixedCases are run in every end-to-end test: those that once differed, and others of the same kinds.
+var fixedCases = []string{
+	"mariadb-10.11/main/keywords/plain/bare", "mariadb-10.11/main/lotofstack/plain/bare", "mariadb-10.11/main/ctype_ucs2_uca/plain/tls", "mariadb-10.11/main/ctype_utf16_uca/plain/full",
+	"mariadb-10.11/main/ctype_utf32_uca/plain/bare", "mariadb-10.11/main/ctype_utf8_uca/plain/tls", "mariadb-10.11/main/ctype_utf8mb4_uca/plain/bare", "mariadb-10.11/engines/funcs/ld_bit/ps/full",
+	"mariadb-10.11/main/failed_auth_3909/plain/tls", "mariadb-10.11/main/multi_statement/plain/full", "mariadb-10.11/main/select_found/plain/full",
+	"mariadb-11.8/main/keywords/plain/bare", "mariadb-11.8/main/lotofstack/plain/full", "mariadb-11.8/main/multi_statement/plain/tls", "mariadb-11.8/engines/funcs/ld_bit/ps/full",
+	"mysql/main/multi_statement/plain/full", "mysql/main/select_found/plain/tls", "mysql/main/keywords/plain/bare", "mysql/engines/funcs/ld_bit/plain/bare", "mysql/engines/funcs/ld_bit/ps/full",
+}
+
+// fixed returns the cases of fixedCases of a server.
+func fixed(t *testing.T, server string, tests []*suiteTest) (list []*testCase) {
+	for _, name := range fixedCases {
+		at, profile := filepath.Split(name)
+		at, protocol := filepath.Split(filepath.Clean(at))
+		of, at, _ := strings.Cut(filepath.Clean(at), "/")
+		if of != server {
+			continue
+		}
+		i := slices.IndexFunc(tests, func(x *suiteTest) bool { return x.suite+"/"+x.name == at })
+		if i < 0 {
+			t.Errorf("%s has no test %s", server, at)
+			continue
+		}
+		list = append(list, &testCase{server, tests[i], protocol, profile})
+	}
+	return list
 }
 
 // runCases runs those cases that the journal has no final verdict of, by several workers.
