@@ -452,3 +452,34 @@ func TestLastPrepared(t *testing.T) {
 		must(t, r.Exec("set global max_prepared_stmt_count = 20000"))
 	}
 }
+
+// TestPreparedLimit prepares a statement when the server's limit of prepared statements is reached: directly, the number of
+// the last prepared statement then executes the one before, through the gateway none.
+func TestPreparedLimit(t *testing.T) {
+	for name, opts := range refusalServers(t) {
+		if name == "MySQL" {
+			continue // has no number of the last prepared statement
+		}
+		t.Run(name, func(t *testing.T) {
+			r := startRefusals(t, opts)
+			for addr, want := range map[string]string{r.Server.Addr: `["5"]`, r.addr: "error 1243 "} {
+				r.reset(t)
+				must(t, r.Exec("set global max_prepared_stmt_count = 1"))
+				c := r.connect(t, addr, testmysql.AppUser, 0)
+				saw := ""
+				for _, p := range [][]byte{
+					prepare("insert into t (b) values (5)"), prepare("select 1"), onStatement(mysqlwire.ComStmtExecute, last, 0, 1, 0, 0, 0), query("select b from t where b > 3"),
+				} {
+					send(t, c, p)
+					text, _, _ := receive(t, c, mysqlwire.Command(p[0]))
+					saw += text + "\n"
+				}
+				c.Close()
+				if !strings.Contains(saw, "error 1461 ") || !strings.Contains(saw, want) || strings.Contains(saw, `["5"]`) == strings.Contains(saw, "error 1243 ") {
+					t.Errorf("want %s:\n%s", want, saw)
+				}
+				must(t, r.Exec("set global max_prepared_stmt_count = 20000"))
+			}
+		})
+	}
+}
