@@ -12,6 +12,9 @@ import (
 	"github.com/taredb/tare/internal/httpclient"
 )
 
+// maxP99 is the greatest plausible latency, a day, in microseconds.
+const maxP99 = 24 * 60 * 60 * 1e6
+
 // requestTimeout bounds a request to a gateway, in addition to the duration of a pause.
 const requestTimeout = 5 * time.Second
 
@@ -164,6 +167,9 @@ func (c *Client) P99(ctx context.Context) (time.Duration, error) {
 	}
 	if err := json.Unmarshal(text, &live); err != nil || live.P99 == nil {
 		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", c.http.Host())
+	}
+	if *live.P99 < 0 || *live.P99 > maxP99 {
+		return 0, fmt.Errorf("%s reports a p99 of %g µs, which is no latency: is it a tare serve?", c.http.Host(), *live.P99)
 	}
 	return time.Duration(*live.P99 * float64(time.Microsecond)), nil
 }

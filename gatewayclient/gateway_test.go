@@ -132,3 +132,36 @@ func TestP99(t *testing.T) {
 	g = gone
 	fails("connection refused")
 }
+
+// FuzzResponses returns arbitrary responses to each request: an error, or values within their bounds.
+func FuzzResponses(f *testing.F) {
+	var code int
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}))
+	f.Cleanup(server.Close)
+	g := New(&Gateway{URL: server.URL})
+	f.Cleanup(g.Close)
+	for _, text := range []string{`{"p99_us": 12.5}`, `{"p99_us": -1}`, `{"p99_us": 1e300}`, `{"token": "a", "moved": -1, "pinned": [null]}`, "<html>", "", `{"error": "\u001b[2J"}`} {
+		f.Add(uint16(200), text)
+		f.Add(uint16(409), text)
+	}
+	f.Fuzz(func(t *testing.T, status uint16, text string) {
+		code, body = 200+int(status)%400, text
+		if p99, err := g.P99(t.Context()); err == nil && (p99 < 0 || p99 > 24*time.Hour) {
+			t.Errorf("%q is a p99 of %v", text, p99)
+		}
+		for name, call := range map[string]func() error{
+			"route":   func() error { _, err := g.Route(t.Context()); return err },
+			"hold":    func() error { _, err := g.Pause(t.Context(), time.Second); return err },
+			"switch":  func() error { _, err := g.Switch(t.Context(), "a", "standby", false); return err },
+			"release": func() error { return g.Release(t.Context(), "a") },
+		} {
+			if err := call(); err != nil && len(err.Error()) > 4096 {
+				t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
+			}
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -386,6 +387,71 @@ func FuzzManifest(f *testing.F) {
 			}
 			for range v.Reader(0).Read(context.Background(), table.Shape, c, rowstream.ReadOptions{}) {
 			}
+		}
+	})
+}
+
+// FuzzChunkFile reads arbitrary files of a chunk with the right checksum: an error, or rows within the chunk's size, and
+// never memory beyond it.
+func FuzzChunkFile(f *testing.F) {
+	to := memory()
+	w, err := newChunkWriter(to)
+	if err != nil {
+		f.Fatal(err)
+	}
+	w.begin(func(int) string { return "chunk" })
+	rows := &rowstream.Batch{}
+	rows.Reset(2)
+	for i := range 100 {
+		rows.AppendRow(mysqlwire.TextRow{[]byte(strconv.Itoa(i)), bytes.Repeat([]byte{'\t', 0, '\\'}, i)})
+	}
+	if err := w.write(f.Context(), rows); err != nil {
+		f.Fatal(err)
+	}
+	files, err := w.end(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, err := to.load(f.Context(), files[0], nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text, uint16(100), uint16(20000), uint8(2))
+	f.Add(text[:len(text)/2], uint16(1), uint16(0), uint8(1))
+	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x01, 0x00, 0x00}, uint16(1), uint16(1), uint8(3))
+	r, err := newChunkReader(to)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(r.close)
+	f.Fuzz(func(t *testing.T, text []byte, rows, size uint16, columns uint8) {
+		file, err := to.put(t.Context(), "chunk", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &Chunk{Rows: int64(rows), Bytes: int64(size)}
+		wide := 1 + int(columns%8)
+		r.begin(k, wide)
+		allowed, got := r.left, int64(0)
+		_, err = r.read(t.Context(), file, wide, rowstream.DefaultBatchBytes, func(b *rowstream.Batch) (bool, error) {
+			var row mysqlwire.TextRow
+			for at := 0; at < len(b.Bytes); {
+				next, err := b.Row(at, &row)
+				if err != nil {
+					return false, err
+				}
+				for _, v := range row {
+					got += int64(len(v))
+				}
+				at = next
+			}
+			return true, nil
+		})
+		if err == nil && got > allowed {
+			t.Errorf("%d bytes of values of %d", got, allowed)
+		}
+		if cap(r.text) > 4*keptBytes {
+			t.Errorf("%d bytes are kept", cap(r.text))
 		}
 	})
 }
