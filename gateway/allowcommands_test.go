@@ -46,12 +46,10 @@ func readCommands(t *testing.T) (head string, all []countedCommand) {
 // without privileges: the server parses it and counts it as that command. Through the gateway an allow rule with users
 // only lets all of them pass, one with the type select and a table two.
 func TestDefaultDenyCommands(t *testing.T) {
-	servers := refusalServers(t)
-	servers["MySQL"] = []testmysql.Option{testmysql.WithMySQL()}
-	for name, options := range servers {
+	for name, options := range refusalServers(t) {
 		t.Run(name, func(t *testing.T) {
 			s := testmysql.StartOrSkip(t, options...)
-			must(t, s.Exec("create user nobody@'%' identified by '"+testmysql.Password+"'", "create database shop"))
+			must(t, s.Exec("create user plain@'%' identified by '"+testmysql.Password+"'", "create database shop"))
 			if !strings.HasPrefix(name, "MySQL") {
 				must(t, s.Exec("set global sql_mode = ORACLE"))
 				must(t, s.Exec("create package shop.x as procedure p(); end"))
@@ -72,7 +70,7 @@ func TestDefaultDenyCommands(t *testing.T) {
 				}
 			}
 			for _, rule := range []sqlplan.Rule{
-				{Name: "users", Action: sqlplan.ActionAllow, Users: []string{"nobody"}},
+				{Name: "users", Action: sqlplan.ActionAllow, Users: []string{"plain"}},
 				{Name: "select", Action: sqlplan.ActionAllow, Types: []sqlplan.Type{sqlplan.TypeSelect}, Tables: []string{"shop.t"}},
 			} {
 				must(t, g.planner.SetRules([]sqlplan.Rule{rule}))
@@ -88,10 +86,10 @@ func TestDefaultDenyCommands(t *testing.T) {
 	}
 }
 
-// asNobody runs f with a connection of an account without privileges.
-func asNobody(t *testing.T, addr string, f func(query func(sql string, row func(mysqlwire.TextRow)) error)) {
+// unprivileged runs f with a connection of an account without privileges.
+func unprivileged(t *testing.T, addr string, f func(query func(sql string, row func(mysqlwire.TextRow)) error)) {
 	t.Helper()
-	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: "nobody", Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled})
+	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: "plain", Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}})
 	must(t, err)
 	defer c.Close()
 	f(func(sql string, row func(mysqlwire.TextRow)) error {
@@ -111,7 +109,7 @@ func asNobody(t *testing.T, addr string, f func(query func(sql string, row func(
 
 func valueOf(t *testing.T, addr, sql string) (value string) {
 	t.Helper()
-	asNobody(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) {
+	unprivileged(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) {
 		must(t, query(sql, func(r mysqlwire.TextRow) { value = string(r[0]) }))
 	})
 	return value
@@ -119,14 +117,14 @@ func valueOf(t *testing.T, addr, sql string) (value string) {
 
 func execute(t *testing.T, addr, sql string) (err error) {
 	t.Helper()
-	asNobody(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) { err = query(sql, nil) })
+	unprivileged(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) { err = query(sql, nil) })
 	return err
 }
 
 // counts returns the names of the commands that the server counts.
 func counts(t *testing.T, addr string) (names []string) {
 	t.Helper()
-	asNobody(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) {
+	unprivileged(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) {
 		must(t, query(`SHOW GLOBAL STATUS LIKE 'Com\_%'`, func(r mysqlwire.TextRow) { names = append(names, strings.TrimPrefix(string(r[0]), "Com_")) }))
 	})
 	return names
@@ -187,7 +185,7 @@ func writeCommands(t *testing.T, head string, list []countedCommand, version str
 func countedAs(t *testing.T, addr string, c countedCommand) error {
 	before, after := map[string]string{}, map[string]string{}
 	var failed error
-	asNobody(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) {
+	unprivileged(t, addr, func(query func(string, func(mysqlwire.TextRow)) error) {
 		const status = `SHOW SESSION STATUS LIKE 'Com\_%'`
 		if strings.Contains(c.name, "package") {
 			must(t, query("SET sql_mode = ORACLE", nil))

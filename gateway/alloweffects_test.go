@@ -88,7 +88,7 @@ func TestAllowEffects(t *testing.T) {
 				}
 			}
 			t.Log(seen)
-			if seen["passed"] == 0 || seen["refused"] == 0 || *allowDuration >= time.Minute && len(seen) < 11 {
+			if seen["passed"] == 0 || seen["refused"] == 0 || seen["passed"]+seen["refused"] > 10_000 && len(seen) < 11 {
 				t.Errorf("too little was seen: %v", seen)
 			}
 		})
@@ -118,7 +118,7 @@ func startEffects(t *testing.T, opts []testmysql.Option) *effectsRig {
 func (e *effectsRig) connect(t *testing.T, addr string) *mysqlconn.Client {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults,
+		Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}, Capabilities: mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults,
 	})
 	must(t, err)
 	return c

@@ -187,7 +187,7 @@ func (r *refusalRig) reset(t *testing.T) {
 func (r *refusalRig) connect(t *testing.T, addr, user string, caps mysqlwire.Capability) *mysqlconn.Client {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: addr, User: user, Password: testmysql.Password, Database: "test", TLSMode: mysqlconn.TLSDisabled,
+		Addr: addr, User: user, Password: testmysql.Password, Database: "test", TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true},
 		Capabilities: mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults | mysqlwire.CapPSMultiResults | caps,
 	})
 	must(t, err)
