@@ -36,7 +36,7 @@ func (s *suiteDir) logTables() [][]logColumn {
 			{"DATETIME", "TIMESTAMP(" + randomDay + ") + INTERVAL RAND() * 86400 SECOND"}, {"DATETIME(3)", "IF(RAND() < 0.1, 0, " + randomDay + " + INTERVAL RAND() * 86400e6 MICROSECOND)"},
 			{"TIMESTAMP NULL", "FROM_UNIXTIME(1 + RAND() * 2147483646)"}, {"TIMESTAMP(6) NULL", "IF(RAND() < 0.1, 0, FROM_UNIXTIME(1 + RAND() * 2147483646))"},
 		}, {
-			{"CHAR(10)", "LEFT(" + randomText + ", 10)"}, {"CHAR(200) CHARACTER SET utf8mb4", randomText}, {"BINARY(20)", "LEFT(" + randomBytes + ", 20)"}, {"VARCHAR(50) CHARACTER SET utf8mb4", "LEFT(" + randomText + ", 50)"},
+			{"CHAR(10)", "LEFT(" + randomText + ", 10)"}, {"CHAR(100) CHARACTER SET utf8mb4", randomText}, {"BINARY(20)", "LEFT(" + randomBytes + ", 20)"}, {"VARCHAR(50) CHARACTER SET utf8mb4", "LEFT(" + randomText + ", 50)"},
 			{"VARCHAR(1000)", randomText}, {"VARBINARY(300)", randomBytes}, {"ENUM('a','b','c')", "1 + FLOOR(RAND() * 3)"}, {"SET('1','2','3','4','5','6','7','8','9')", "FLOOR(RAND() * 512)"},
 		}, {
 			{"TINYTEXT", randomText}, {"TEXT CHARACTER SET utf8mb4", randomText}, {"MEDIUMTEXT", randomText}, {"LONGTEXT", randomText},
@@ -46,7 +46,7 @@ func (s *suiteDir) logTables() [][]logColumn {
 	document := "JSON_OBJECT('n', FLOOR(RAND() * 1e6) - 5e5, 'd', RAND() * POW(10, FLOOR(RAND() * 40) - 20), 's', " + randomText + ", 'a', JSON_ARRAY(true, NULL, SHA2(RAND(), 256), " + random64 + "))"
 	if s.mysql {
 		return append(tables, []logColumn{
-			{"JSON", document}, {"JSON", "JSON_OBJECT('t', CAST(SEC_TO_TIME((RAND() - 0.5) * 9e5) AS TIME(6)), 'd', CAST(" + randomDay + " AS DATE), 'c', CAST(RAND() * 100 AS DECIMAL(20,10)), 'b', " + randomBytes + ")"},
+			{"JSON", document}, {"JSON", "JSON_OBJECT('t', CAST(SEC_TO_TIME((RAND() - 0.5) * 9e5) AS TIME(6)), 'd', CAST(" + randomDay + " AS DATE), 'e', TIMESTAMP(" + randomDay + ") + INTERVAL RAND() * 86400 SECOND, 'c', CAST(RAND() * 100 AS DECIMAL(20,10)), 'b', " + randomBytes + ")"},
 			{"VECTOR(2)", "UNHEX(CONCAT('0000', LPAD(HEX(FLOOR(RAND() * 32000)), 4, '0'), '0000803F'))"}, {"INT AS (1) VIRTUAL", ""}, {"INT AS (2) STORED", ""},
 		})
 	}
