@@ -350,6 +350,9 @@ func (p *logPrinter) print(e *event, end uint32) error {
 		if id == dummyTable {
 			break
 		}
+		if version == 2 {
+			p.partitions(e.body[10:len(e.body)-len(rest)], kind)
+		}
 		if err := p.rowsEvent(id, kind, rest, compressed, e.kind == eventPartialUpdate); err != nil {
 			return err
 		}
@@ -366,6 +369,19 @@ func (p *logPrinter) print(e *event, end uint32) error {
 
 // dummyTable is the table of the event without rows that ends a statement.
 const dummyTable = 0xFFFFFF
+
+// partitions writes the line of MySQL's partition numbers before the rows of an event, which a reader skips.
+func (p *logPrinter) partitions(extra []byte, kind ChangeKind) {
+	const partitions = 1 // the first byte
+	if len(extra) < 3 || extra[0] != partitions {
+		return
+	}
+	p.rows.WriteString("### Extra row info for partitioning: ")
+	if kind == Update && len(extra) >= 5 {
+		fmt.Fprintf(p.rows, "source_partition: %d target_", binary.LittleEndian.Uint16(extra[3:]))
+	}
+	fmt.Fprintf(p.rows, "partition: %d\n", binary.LittleEndian.Uint16(extra[1:]))
+}
 
 // statement writes the lines of a statement that look as those of rows.
 func (p *logPrinter) statement(e *event) error {
