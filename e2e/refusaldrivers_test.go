@@ -3,11 +3,16 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // A refusalClient is a driver with its scenario: statements that are refused between others.
@@ -16,6 +21,7 @@ type refusalClient struct {
 	prepare func(*testing.T)
 	run     []string // command, before the address
 	options []string // after the schema
+	wire    []string // commands of which it sends one for the last prepared statement after a refused PREPARE, to MariaDB
 }
 
 const refusalMessage = "secrets are kept"
@@ -45,7 +51,8 @@ func TestRefusalDrivers(t *testing.T) {
 }
 
 func refuseDriver(t *testing.T, c refusalClient, s matrixServer, rules string) {
-	p := startTare(t, s.addr, "--config", rules)
+	log := filepath.Join(t.TempDir(), "wire.log")
+	p := startTare(t, s.addr, "--config", rules, "--log-file", log)
 	var saw [2]string
 	for i, at := range []struct{ addr, user string }{{s.addr, "limited"}, {p.addr, s.accounts[0]}} {
 		must(t, s.exec("drop database if exists matrix", "create database matrix", "create table matrix.things (a int auto_increment primary key, b int)",
@@ -67,6 +74,15 @@ func refuseDriver(t *testing.T, c refusalClient, s matrixServer, rules string) {
 			t.Errorf("%s: %d of 3 rows are left\n%s", c.name, secrets, stdout)
 		}
 	}
+	if strings.HasPrefix(s.name, "MariaDB") {
+		for _, command := range c.wire {
+			testwait.Until(t, command+" of the last prepared statement in the log", func() bool {
+				text, err := os.ReadFile(log)
+				must(t, err)
+				return lastPrepared(text, command)
+			})
+		}
+	}
 	if strings.Count(saw[1], "refused 1227 ") < 3 || !strings.Contains(saw[1], refusalMessage) {
 		t.Errorf("the application does not see the refusal:\n%s", saw[1])
 	}
@@ -76,6 +92,21 @@ func refuseDriver(t *testing.T, c refusalClient, s matrixServer, rules string) {
 	if direct, through := withoutRefusal(saw[0]), withoutRefusal(saw[1]); direct != through {
 		t.Errorf("through Tare it differs: %s", difference(through, direct))
 	}
+}
+
+// lastPrepared reports whether a log has the command with the number of the last prepared statement, and its error.
+func lastPrepared(text []byte, command string) bool {
+	for line := range bytes.Lines(text) {
+		var r struct {
+			Command     string `json:"command"`
+			StatementID uint32 `json:"statement_id"`
+			ErrorNumber int    `json:"error_number"`
+		}
+		if json.Unmarshal(line, &r) == nil && r.Command == command && r.StatementID == mysqlwire.LastPreparedID && r.ErrorNumber == int(mysqlwire.ErrnoUnknownStatement) {
+			return true
+		}
+	}
+	return false
 }
 
 // refusalError is the part of a transcript that depends on what refused the statement: number, and text to the line's end.
@@ -107,7 +138,7 @@ func refusalClients(t *testing.T) []refusalClient {
 		{name: "mysql2", prepare: clients["mysql2"], run: []string{"node", "testdata/refusal.mjs"}},
 		{name: "Connector/J", prepare: java, run: []string{"java", "Refusal", "mysql"}, options: []string{""}},
 		{name: "Connector/J, rewritten batches", prepare: java, run: []string{"java", "Refusal", "mysql"}, options: []string{"&rewriteBatchedStatements=true"}},
-		{name: "MariaDB Connector/J", prepare: java, run: []string{"java", "Refusal", "mariadb"}, options: []string{"&useBulkStmts=true"}},
-		{name: "Connector/C", prepare: connectorC, run: []string{filepath.Join(dir, "refusal")}},
+		{name: "MariaDB Connector/J", prepare: java, run: []string{"java", "Refusal", "mariadb"}, options: []string{"&useBulkStmts=true"}, wire: []string{"Execute", "Bulk Execute"}},
+		{name: "Connector/C", prepare: connectorC, run: []string{filepath.Join(dir, "refusal")}, wire: []string{"Execute", "Bulk Execute"}},
 	}
 }
