@@ -5,11 +5,10 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -90,11 +89,7 @@ func floods() []flood {
 		}),
 		web("HTTP/2 on the HTTP/1 port", 50, func(_ context.Context, conn net.Conn) error { return hold(conn, http2.ClientPreface) }),
 		web("random bytes", 50, func(_ context.Context, conn net.Conn) error {
-			b := make([]byte, 4096)
-			for i := range b {
-				b[i] = byte(rand.Uint32())
-			}
-			return hold(conn, string(b))
+			return hold(conn, randomBytes())
 		}),
 		web("TLS handshakes on the clear port", 50, func(ctx context.Context, conn net.Conn) error {
 			return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
@@ -103,7 +98,7 @@ func floods() []flood {
 			return f.request(ctx, http.MethodGet, "/", "wrong", nil, nil)
 		}},
 		{"wrong tokens", 50, often, func(ctx context.Context, f *flooded) error {
-			return f.request(ctx, http.MethodGet, "/", "", http.Header{"Authorization": {"Bearer " + fmt.Sprint(rand.Uint64())}}, nil)
+			return f.request(ctx, http.MethodGet, "/", "", http.Header{"Authorization": {"Bearer " + rand.Text()}}, nil)
 		}},
 		{"reloads by a viewer", 50, often, func(ctx context.Context, f *flooded) error {
 			return f.request(ctx, http.MethodPost, "/-/reload", "viewer", nil, nil)
@@ -152,6 +147,11 @@ func readHeader() http.Header {
 
 // Bodies that are made once.
 var (
+	randomBytes = sync.OnceValue(func() string {
+		b := make([]byte, 4096)
+		_, _ = rand.Read(b) // never fails
+		return string(b)
+	})
 	largeForm  = sync.OnceValue(func() string { return strings.Repeat("a", 10380902) })
 	snappyBomb = sync.OnceValue(func() []byte { return snappy.Encode(nil, make([]byte, 100<<20)) })
 	gzipBomb   = sync.OnceValue(func() []byte {

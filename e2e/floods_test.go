@@ -27,6 +27,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 )
 
 var (
@@ -67,7 +68,7 @@ func floodClient() int {
 		}
 		f.pace = rate.NewLimiter(fl.rate, max(1, int(fl.rate)/10))
 		go func() {
-			for range time.Tick(50 * time.Millisecond) {
+			for range time.Tick(50 * time.Millisecond) { // paces: the reports of a process that is killed
 				fmt.Println(f.rounds.Load(), f.failed.Load())
 			}
 		}()
@@ -214,8 +215,8 @@ func pointSelects(t *testing.T, addr, schema string, length time.Duration, load 
 			}
 		})
 	}
-	clients.Wait()
-	loads.Wait()
+	testwait.Group(t, "the clients", &clients)
+	testwait.Group(t, "the flood", &loads)
 	if len(times) < 10 {
 		t.Fatalf("%d point selects in %v", len(times), length)
 	}
