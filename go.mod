@@ -1,6 +1,6 @@
 module github.com/taredb/tare
 
-go 1.26.2
+go 1.26.5
 
 require (
 	charm.land/bubbletea/v2 v2.1.1

@@ -1,6 +1,6 @@
 module github.com/taredb/tare/bench
 
-go 1.26.2
+go 1.26.5
 
 require (
 	github.com/bytedance/sonic v1.15.0

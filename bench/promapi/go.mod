@@ -1,6 +1,6 @@
 module github.com/taredb/tare/bench/promapi
 
-go 1.26.2
+go 1.26.5
 
 require (
 	github.com/golang/snappy v1.0.0

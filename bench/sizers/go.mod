@@ -1,6 +1,6 @@
 module github.com/taredb/tare/bench/sizers
 
-go 1.26.2
+go 1.26.5
 
 require (
 	github.com/DmitriyVTitov/size v1.5.0
