@@ -51,12 +51,16 @@ func matrixClients(t *testing.T) []matrixClient {
 }
 
 func installPython(t *testing.T, dir string) {
-	mustRun(t, "", "python3", append([]string{
-		"-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--target", dir,
-	}, pythonDrivers...)...)
+	pipInstall(t, dir, pythonDrivers)
 	t.Setenv("PYTHONPATH", dir)
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	t.Setenv("PYTHONIOENCODING", "utf-8")
+}
+
+func pipInstall(t *testing.T, dir string, packages []string) {
+	mustRun(t, "", "python3", append([]string{
+		"-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--target", dir,
+	}, packages...)...)
 }
 
 func installNode(t *testing.T, dir string) {
@@ -65,12 +69,16 @@ func installNode(t *testing.T, dir string) {
 }
 
 func installJava(t *testing.T, dir string) {
-	for _, driver := range javaDrivers {
-		mustRun(t, "", "mvn", "--quiet", "--batch-mode", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy", "-Dartifact="+driver, "-DoutputDirectory="+dir)
-	}
+	mavenCopy(t, dir, javaDrivers)
 	mustRun(t, "", "javac", "-d", dir, "testdata/Driver.java")
 	t.Setenv("CLASSPATH", dir+":"+filepath.Join(dir, "*"))
 	t.Setenv("JAVA_TOOL_OPTIONS", "") // a JVM would report them
+}
+
+func mavenCopy(t *testing.T, dir string, artifacts []string) {
+	for _, artifact := range artifacts {
+		mustRun(t, "", "mvn", "--quiet", "--batch-mode", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy", "-Dartifact="+artifact, "-DoutputDirectory="+dir)
+	}
 }
 
 // runScript runs a program of testdata.
