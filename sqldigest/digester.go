@@ -139,7 +139,7 @@ func (d *Digester) Write(p []byte) (int, error) {
 
 // WriteStatement is Write up to the first semicolon that is not part of another token. It returns the number of bytes
 // of p that it read, and reports whether it found a semicolon. Then the statement is complete, and Next starts the one
-// after it; call it again until it finds none, also after all of p.
+// after it; call it again until it finds none, also after all of p. It may not find one that is the text's last byte.
 func (d *Digester) WriteStatement(p []byte) (n int, ended bool) {
 	if d.summed {
 		return len(p), false

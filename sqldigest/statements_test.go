@@ -38,7 +38,8 @@ func FuzzStatements(f *testing.F) {
 				}
 				start = at
 			}
-			if got, want := d.Sum(), one.Digest(sql[start:], m); got != want || firstSemicolon(sql[start:], m) != -1 {
+			end := firstSemicolon(sql[start:], m) // the last byte may be in a token that Sum ends
+			if got, want := d.Sum(), one.Digest(sql[start:], m); got != want || end != -1 && end != len(sql)-start {
 				t.Fatalf("in pieces of %d, at the end %q: %q, want %q", size, sql[start:], d.Text(), one.Text())
 			}
 		}
