@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	flagRowEvents = flag.Int("conformance.binlog", 0, "row events of each server that TestBinaryLogs compares at least; 0: off")
+	flagRowEvents = flag.Int("conformance.binlog", 0, "about how many row events of each server TestBinaryLogs compares; 0: off")
 	flagLogCases  = flag.Int("conformance.binlog-cases", 0, "tests of the suites for TestBinaryLogs, chosen by the seed; 0: all. Generated statements add what is missing")
 )
 

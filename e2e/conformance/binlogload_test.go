@@ -56,10 +56,11 @@ func (s *suiteDir) logTables() [][]logColumn {
 	})
 }
 
-// generatedRows are the statements of one round of generated statements, each with a row event.
+// generatedRows are the most statements of one round of generated statements, each with a row event.
 const generatedRows = 50_000
 
-// generate compares logs of random statements until enough row events have been compared.
+// generate compares logs of random statements, in equal parts for each form, until about enough row events have been compared:
+// partial updates are not counted.
 func (l *logRun) generate(ctx context.Context, forms []logForm) error {
 	compared := 0
 	for _, r := range l.done {
@@ -68,7 +69,8 @@ func (l *logRun) generate(ctx context.Context, forms []logForm) error {
 	if compared >= *flagRowEvents {
 		return nil
 	}
-	rounds := (*flagRowEvents-compared)/generatedRows/len(forms) + 1
+	size := min(generatedRows, (*flagRowEvents-compared)/len(forms)+1)
+	rounds := (*flagRowEvents-compared)/size/len(forms) + 1
 	for i, form := range forms {
 		for round := 0; round < rounds && compared < *flagRowEvents; round++ {
 			name := fmt.Sprintf("generated %d, %d.%d", l.seed, i, round)
@@ -78,7 +80,7 @@ func (l *logRun) generate(ctx context.Context, forms []logForm) error {
 			if err := l.start(ctx, form, nil); err != nil {
 				return err
 			}
-			if err := l.load(ctx, l.seed+uint64(round), min(generatedRows, *flagRowEvents-compared)); err != nil {
+			if err := l.load(ctx, l.seed+uint64(round), min(size, *flagRowEvents-compared)); err != nil {
 				return err
 			}
 			if err := l.compare(ctx, form, name); err != nil {
