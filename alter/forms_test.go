@@ -358,7 +358,7 @@ func (d *database) form(f form, table string) {
 		t.Fatal(err)
 	}
 	if report.Way != WayCopy || report.Copy.Tables[0].Verify.Mismatches() != 0 || report.Copy.Tables[0].Verify.Incomplete() {
-		t.Errorf("report %+v", report)
+		t.Errorf("report %+v: %+v", report, report.Copy.Tables[0].Verify)
 	}
 	twin := "_tare_old_" + table
 	if err := d.plainAlter(twin, f.clauses); err != nil {

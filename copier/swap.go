@@ -108,8 +108,18 @@ func (s *Swapping) Compare(ctx context.Context, source *mysqlconn.Client) error 
 	if err := s.changing.Compare(ctx, source, s.writer.Conn); err != nil {
 		return fmt.Errorf("compare the rows that changed in every comparison: %w", err)
 	}
-	s.changing = nil
+	s.decided()
 	return nil
+}
+
+// decided records that the rows which changed in every comparison are equal.
+func (s *Swapping) decided() {
+	s.changing = nil
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	for _, v := range s.run.verified {
+		v.Undecided = 0
+	}
 }
 
 // Thaw resumes following after Reach.
@@ -204,7 +214,7 @@ func (r *run) compareRows(ctx context.Context, s *Swapping, only [][]bool) error
 		}
 		switch n, complete := changing.Rows(); {
 		case n == 0 && complete: // also of the rows that changed in every comparison before, which are of these chunks
-			s.changing = nil
+			s.decided()
 			return nil
 		case complete:
 			s.changing = changing
