@@ -259,6 +259,7 @@ func TestUnixSocketClients(t *testing.T) {
 			back := startWiretap(t, startGoMySQL(t, conf, public, subject))
 			g := startGateway(t, back.addr, func(o *gateway.Options) {
 				o.Backend.TLS, o.ClientTLS, o.ClientCAs = c.backend, c.client, x509.NewCertPool()
+				o.Backend.Key.Request = true
 			})
 			path := filepath.Join(t.TempDir(), "s")
 			l, err := net.Listen("unix", path)

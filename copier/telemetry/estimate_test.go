@@ -40,7 +40,7 @@ func TestEstimate(t *testing.T) {
 			table.Key = append(table.Key, i)
 		}
 		within, estimates := 0, 0
-		for range 15 {
+		for range 100 {
 			rows := 2000 + rnd.IntN(3000)
 			keys := make([]mysqlwire.TextRow, rows)
 			for i := range keys {
@@ -76,7 +76,7 @@ func TestEstimate(t *testing.T) {
 				}
 			}
 		}
-		if within < estimates*85/100 { // those of few chunks are off more often
+		if within < estimates*82/100 { // about 90 percent; those of a table are alike, so that a few tables say little
 			t.Errorf("%s: %d of %d estimates are within their deviation", tt.name, within, estimates)
 		}
 	}
