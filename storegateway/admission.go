@@ -138,14 +138,14 @@ var (
 )
 
 // RetryMode reports how to retry a request that failed before it sent any data: because the process had no free
-// bytes for it to grow, or because it read a block that has left the bucket, or that is damaged and is skipped
-// then. RetryMode blocks until a sync has found the current blocks.
+// bytes for it to grow, or because it read a block that has left the bucket. In the second case RetryMode blocks
+// until a sync has found the current blocks.
 func (g *Gateway) RetryMode(ctx context.Context, err error) promapi.RetryMode {
 	if errors.Is(err, slab.ErrShort) {
 		return promapi.RetryLarger
 	}
-	switch repeat, served := g.ResyncAfter(ctx, err); {
-	case !repeat:
+	switch resynced, served := g.ResyncAfter(ctx, err); {
+	case !resynced:
 		return promapi.NoRetry
 	case served:
 		return promapi.RetryLarger

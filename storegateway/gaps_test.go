@@ -77,51 +77,6 @@ func TestMissingBlocks(t *testing.T) {
 	}
 }
 
-// TestDamagedBlocks overwrites parts of the middle block's files: the first query that reads them, and all requests
-// after it, return the samples of the other blocks and name this one; with PartialDeny they fail.
-func TestDamagedBlocks(t *testing.T) {
-	for way, c := range map[string]struct {
-		file     string
-		from, to float64 // the part that is overwritten
-	}{
-		"start of the index":  {indexName, 0, 0.01},
-		"middle of the index": {indexName, 0.3, 0.7},
-		"end of the index":    {indexName, 0.95, 1},
-		"whole index":         {indexName, 0, 1},
-		"start of the chunks": {"chunks/000001", 0, 0.01},
-		"all chunks":          {"chunks/000001", 0.001, 1},
-	} {
-		t.Run(way, func(t *testing.T) {
-			dir := t.TempDir()
-			ids := gapBlocks(t, dir, nil)
-			name := filepath.Join(dir, ids[1], c.file)
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := rand.NewChaCha8([32]byte{1})
-			if _, err := r.Read(text[int(c.from*float64(len(text))):int(c.to*float64(len(text)))]); err != nil {
-				t.Fatal(err)
-			}
-			write(t, name, string(text))
-			for _, partial := range []storegateway.Partial{storegateway.PartialWarn, storegateway.PartialDeny} {
-				g := teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout, o.Partial = blocksync.LayoutPrometheus, partial })
-				base := newHTTPServer(t, g, nil)
-				const whole = "/api/v1/query?time=1700005900&query="
-				code, first := getJSON(t, base+whole+url.QueryEscape(`count(count_over_time({__name__!=""}[2h]))`), "")
-				want := map[storegateway.Partial]int{storegateway.PartialWarn: http.StatusOK, storegateway.PartialDeny: http.StatusServiceUnavailable}[partial]
-				if code != want || !strings.Contains(fmt.Sprint(first), ids[1]) || !strings.Contains(fmt.Sprint(first), string(blocksync.SkipDamaged)) {
-					t.Errorf("the first query with %s: %d %v", partial, code, first)
-				}
-				checkMissing(t, g, ids[1], blocksync.SkipDamaged, false, partial == storegateway.PartialDeny)
-				if blocks := g.Blocks(); len(blocks) != 2 {
-					t.Errorf("%d blocks are served, want 2", len(blocks))
-				}
-			}
-		})
-	}
-}
-
 func checkMissing(t *testing.T, g *storegateway.Gateway, id string, reason blocksync.SkipReason, timeless, denied bool) {
 	t.Helper()
 	base := newHTTPServer(t, g, nil)

@@ -94,7 +94,6 @@ const (
 	SkipMarked       SkipReason = "deletion-mark" // marked for deletion longer than the delay
 	SkipAccessDenied SkipReason = "access-denied" // the bucket lists it but refuses to return it
 	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; retried at the next sync
-	SkipDamaged      SkipReason = "damaged"       // queries found corrupt bytes in it twice; tried again after an hour
 	SkipOtherShard   SkipReason = "other-shard"   // served by another process; counted, not listed
 	SkipTimeRange    SkipReason = "time-range"    // all its samples are outside Options.Times
 )
@@ -102,7 +101,7 @@ const (
 // skipReasons are all reasons, for the metric.
 var skipReasons = [...]SkipReason{
 	SkipNoMeta, SkipUploading, SkipIncomplete, SkipCorruptMeta, SkipDownsampled,
-	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipDamaged, SkipOtherShard, SkipTimeRange,
+	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipOtherShard, SkipTimeRange,
 }
 
 // A verdict is an error that keeps a block from being served and that an immediate retry would not change.

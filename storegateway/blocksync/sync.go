@@ -58,18 +58,10 @@ func (s *Syncer) lock(ctx context.Context) error {
 
 func (s *Syncer) unlock() { <-s.syncing }
 
-// ResyncAfter resyncs if err reports an object that is not in the bucket, or a block that is damaged: it is skipped from
-// then on if it was before. It reports whether a request may be repeated, and if so, whether the object's block is still
-// served: then an object of the block is missing for good, or its deletion has just started. A request cannot read a
-// block a second time that is no longer served.
-func (s *Syncer) ResyncAfter(ctx context.Context, err error) (repeat, served bool) {
-	if b := s.damagedBlock(err); b != nil {
-		if !s.damages.found(b, err, time.Now()) {
-			return true, false
-		}
-		s.log.Error("block skipped: it is damaged", "block", b.id, "for", damageFor, "err", err)
-		return s.Resync(ctx) == nil, s.current().has(b.id)
-	}
+// ResyncAfter resyncs if err reports an object that is not in the bucket. It reports whether it did, and if
+// so, whether the object's block is still served: then an object of the block is missing for good, or its
+// deletion has just started. A request cannot read a block a second time that is no longer served.
+func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served bool) {
 	if !IsNotFound(err) || s.Resync(ctx) != nil {
 		return false, false
 	}
@@ -316,9 +308,7 @@ func (s *tenantSync) syncBlock(ctx context.Context, id ulid.ULID, f *found) {
 	b := s.old.byID[id]
 	var err error
 	var times blockTimes
-	if damaged, of := s.syncer.damages.skip(id, time.Now()); damaged != nil {
-		times, err = of, damaged
-	} else if b != nil {
+	if b != nil {
 		times = blockTimes{true, b.minTime, b.maxTime, b.external}
 		err = s.recheck(ctx, b, f)
 	} else if known, ok := s.outside[id]; ok && s.result.times.outside(known) {

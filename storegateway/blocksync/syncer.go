@@ -155,8 +155,6 @@ type Syncer struct {
 	emptySince time.Time     // when the bucket was first listed as empty; zero: it is not
 
 	headerLoads chan struct{} // one slot per concurrent load of a header
-
-	damages damages
 }
 
 // New returns a Syncer. It serves nothing before the first sync of Run.

@@ -235,7 +235,6 @@ func (c *call) retry(ctx context.Context, run func(context.Context) error) error
 	for repeated := false; ; {
 		err := run(ctx)
 		if f, ok := errors.AsType[finalError](err); ok {
-			c.api.gateway.FoundDamage(f.error)
 			return f.error
 		}
 		how := c.api.gateway.RetryMode(ctx, err)
