@@ -209,7 +209,7 @@ func (s *Statement) option(c *Clause, option sqlparser.AlterOption) error {
 	return nil
 }
 
-// foreignKeys is what servers do when they add one.
+// foreignKeys is the reason why servers copy a table to add a foreign key.
 const foreignKeys = "the server checks all rows for the foreign key, for which it copies the table"
 
 // foreignKey marks the clause as one that adds a foreign key.
@@ -217,7 +217,7 @@ func (c *Clause) foreignKey() {
 	c.checked, c.notByCopy = true, "a copy writes rows without checks of foreign keys, so that rows without a parent would not be found"
 }
 
-// column adds what the definition of a column does.
+// column marks the clause if the definition of a column adds a foreign key.
 func (c *Clause) column(column *sqlparser.ColumnDefinition) {
 	if o := column.Type.Options; o != nil && o.Reference != nil {
 		c.foreignKey()

@@ -78,7 +78,7 @@ func keyless(t *rowstream.Table) string {
 	return "it has no key by which rows could be followed: " + strings.Join(reasons, "; ")
 }
 
-// unusable returns what a unique key has that chunks cannot have.
+// unusable returns the reason why chunks cannot be cut by a unique key.
 func unusable(t *rowstream.Table, k *rowstream.CreateKey) string {
 	for _, part := range k.Parts {
 		name := strings.TrimSuffix(part, " DESC")

@@ -19,7 +19,7 @@ const maxEventType = 172
 var eventTypes = [256]struct {
 	name   string
 	effect eventEffect
-	why    string // what is read, or why it is skipped, or why the reader stops
+	why    string // the content that is read, or the reason for a skip or a stop
 }{
 	0:                      {"UNKNOWN_EVENT", eventStops, "of no log"},
 	1:                      {"START_EVENT_V3", eventStops, "of logs before 5.0"},

@@ -37,7 +37,7 @@ type readersReport struct {
 	Differences []string       `json:"differences"` // the first of each file
 }
 
-// TestServersReaders decodes log files, and compares with what the server's own program prints of them: each event's type
+// TestServersReaders decodes log files, and compares with the output of the server's own program: each event's type
 // and end, and each row's table, columns and values, byte by byte. The values are rendered in the program's form
 // (serversprint_test.go). Every event is read by a logReader too, which must know its type.
 func TestServersReaders(t *testing.T) {
@@ -93,7 +93,7 @@ func (r *readersReport) compare(path string, maria bool) error {
 	return err
 }
 
-// compareTo compares a file with what the program printed of it.
+// compareTo compares a file with the program's output for it.
 func (r *readersReport) compareTo(file io.Reader, maria bool, printed io.Reader) error {
 	out, in := io.Pipe()
 	p := &logPrinter{report: r, maria: maria, rows: bufio.NewWriterSize(in, 1<<16), maps: map[uint64]*printedTable{}}
@@ -110,8 +110,8 @@ func (r *readersReport) compareTo(file io.Reader, maria bool, printed io.Reader)
 	return compareHeaders(headers, p.headers)
 }
 
-// TestPrintedLogs does as TestServersReaders with small logs of tables of all types, and what the servers' programs print
-// of them, of which the lines of events and rows are kept.
+// TestPrintedLogs repeats TestServersReaders with small logs of tables of all types. Of the programs' output, the lines of
+// events and rows are kept.
 func TestPrintedLogs(t *testing.T) {
 	for _, name := range []string{"mariadb-10.11", "mariadb-11.8", "mysql-9.7"} {
 		log, err := os.Open(filepath.Join("testdata", "printed", name+".binlog"))

@@ -141,7 +141,7 @@ func (s *session) readableChange(u mysqlwire.ChangeUser) (mysqlwire.ChangeUser, 
 // without a password and quit. MariaDB accepts that. The gateway logs them in to the server by the present protocol, in which
 // the server does not count an account of another method as a handshake error (addAuthMethod), and executes nothing for them.
 
-// readPre41 completes the response of such a client by what the login at the server has.
+// readPre41 completes the response of such a client with the fields of the login at the server.
 func (l *login) readPre41() {
 	l.pre41 = true
 	l.response.Capabilities = l.response.Capabilities&(mysqlwire.CapConnectWithDB|mysqlwire.CapTransactions) | mysqlwire.CapProtocol41 | mysqlwire.CapLongPassword

@@ -9,7 +9,7 @@ func (s Scope) Divergent() Scope {
 	return s
 }
 
-// After is what the statements before one of several in a text, separated by semicolons, mean for it.
+// After is the effect of the statements of a text on a later statement of it; semicolons separate them.
 type After uint8
 
 const (

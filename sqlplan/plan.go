@@ -75,7 +75,7 @@ func (p *Plan) ReadOnly() bool { return p.flags&flagReadOnly != 0 }
 // classified it, and its effects are the possible ones.
 func (p *Plan) Parsed() bool { return p.flags&flagParsed != 0 }
 
-// After returns what the statement means for one after it in the same text.
+// After returns the effect of the statement on later ones of the same text.
 func (p *Plan) After() After { return AfterAny | After(p.flags/flagUse)*AfterUse }
 
 // Verdict returns the rules' verdict and the name of the rule that refuses, or would as a dry run.

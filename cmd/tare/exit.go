@@ -42,7 +42,7 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// terminal returns the terminal behind an output of a command, to draw on; nil if it is none. What is drawn is not
+// terminal returns the terminal behind an output of a command, to draw on; nil if it is none. Drawings are not
 // escaped.
 func terminal(w io.Writer) *os.File {
 	if escaping, ok := w.(*visible.Writer); ok {

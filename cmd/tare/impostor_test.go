@@ -68,7 +68,7 @@ func (a *authority) sign(t *testing.T, name string) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// impostors are the servers that take another one's place, by what they have.
+// impostors returns the certificates and keys of servers that take another one's place.
 func impostors(t *testing.T) (a *authority, certificates map[string]*tls.Certificate, key *mysqlconn.KeyPair) {
 	t.Helper()
 	a = newAuthority(t)
@@ -182,7 +182,7 @@ func attempts() (all []tried) {
 func TestImpostorsOfCommands(t *testing.T) {
 	a, certificates, pair := impostors(t)
 	s := testmysql.Shared(t)
-	must(t, s.Exec("CREATE TABLE impostors (id INT PRIMARY KEY)"))
+	must(t, s.Exec("CREATE TABLE IF NOT EXISTS impostors (id INT PRIMARY KEY)"))
 	table := s.Name + ".impostors"
 	source := "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + s.Addr
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -278,7 +278,7 @@ func TestImpostorsOfServe(t *testing.T) {
 	for _, try := range attempts() {
 		flags := func(addr string) map[string]string {
 			account := "mysql://app:" + accountPassword + "@" + addr
-			all := map[string]string{"backend": addr, "control": account, "copies": account, "client-tls": "preferred"}
+			all := map[string]string{"backend": addr, "control": account, "copies": account, "client-tls": "preferred", "cpus": "1"} // each gateway raises GOMAXPROCS above its loops
 			if try.tls != "" {
 				all["backend-tls"] = try.tls
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // reload re-reads the rules, the accounts for the standby and the certificates, for an HTTP account if it has a name.
-// What cannot be read stays as it was.
+// Unreadable ones stay as they were.
 func (s *service) reload(account string) *web.Reload {
 	fresh, err := s.reloadRules(account)
 	err = errors.Join(s.reloadAccounts(), s.reloadCertificates(), err)

@@ -137,7 +137,7 @@ type comparison struct {
 	target *rowstream.Table // with the key of the source, under the target's names
 	source rowstream.SumOptions
 	there  rowstream.SumOptions
-	rows   int64 // that a part of a chunk has
+	rows   int64 // of a part of a chunk
 }
 
 // newComparison prepares the comparison of a table.
@@ -285,7 +285,7 @@ func (v *verifier) prepare(ctx context.Context, to *mysqlconn.Client, number int
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i, k := range now.Chunks {
-		if v.o.Only != nil && !v.o.Only[number][k.Number] {
+		if v.o.Only != nil && !v.o.Only[number][i] {
 			continue
 		}
 		if verified[k.Number] {

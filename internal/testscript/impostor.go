@@ -12,7 +12,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// What an Impostor learns of a client's password, in order.
+// Results of Impostor.Learned, in ascending order.
 const (
 	LearnedNothing  = "nothing"
 	LearnedLogin    = "login" // the user's name, and a response to a challenge if the method has one
@@ -40,7 +40,7 @@ func (i *Impostor) Start(t testing.TB) (addr string) {
 	return Start(t, func(_ int, c *mysqlconn.Conn) { i.serve(c) })
 }
 
-// Learned returns what was learned from all clients, and whether a listener on the network has seen the password.
+// Learned returns the result over all clients, and whether a listener on the network has seen the password.
 func (i *Impostor) Learned() (learned string, listener bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
