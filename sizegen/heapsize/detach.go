@@ -27,7 +27,7 @@ func (w *Walk) String(s *string) {
 // countString records the bytes of s, which are not moved.
 func (w *Walk) countString(s string) {
 	if data := unsafe.Pointer(unsafe.StringData(s)); len(s) > 1 || len(s) == 1 && !static(data) {
-		w.visit(span{addr: uintptr(data), size: uintptr(len(s))})
+		w.enter(data, span{size: uintptr(len(s)), sliced: true})
 	}
 }
 

@@ -17,7 +17,8 @@
 //
 //	a type known beforehand                           a value with pointers inside
 //	Object, Array, Boxed, Chan, ShapeOf               Walk.Enter, String, WalkSlice, WalkMap …
-//	            │                                                 │  visited by address
+//	            │                                                 │  visited by address; the runtime
+//	            │                                                 │  names the object of each
 //	            ▼                                                 ▼
 //	  classes: learned from slice growth ◄──────────── Finish: strings detached, spans merged,
 //	  of the running program, once                     each object charged once
@@ -45,15 +46,16 @@
 // The package does not find the objects that a value points to: the code that leads the Walk does, preferably
 // generated. It does not see the unexported fields of other packages' types, the variables that a closure
 // captures (an object of their sizes plus one word for the code, if there are any), or the goroutines that
-// wait on a channel. An object that is reached only by a pointer into its middle is charged as stated by
-// [Walk.Inside]. The package cannot distinguish heap memory from constants, boxes of constants and
-// package-level variables: all are charged as if they were on the heap, never too little. An object on a
-// goroutine's stack is charged too, and charged again if it is reached a second time after the stack has grown,
+// wait on a channel. An object that is reached only by a pointer into its middle is charged as a whole, and
+// [Walk.Check] reports it: what its other fields point to is not walked. Constants, package-level variables and memory
+// of cgo or mmap are not on the heap: they are not charged, and [Walk.Outside] counts them. An object on a
+// goroutine's stack is charged, and charged again if it is reached a second time after the stack has grown,
 // because a growing stack is moved. The allocator's overhead is not counted: span descriptors, free slots of
 // partly used spans, stacks.
 //
 // # Specification
 //
 // The behavior described is that of Go's runtime: runtime/malloc.go and runtime/msize.go for classes, headers
-// and pages, internal/runtime/maps for maps, runtime/iface.go for boxes, runtime/chan.go for channels.
+// and pages, findObject in runtime/mbitmap.go for the object of an address (kept for other packages:
+// go.dev/issue/67401), internal/runtime/maps for maps, runtime/iface.go for boxes, runtime/chan.go for channels.
 package heapsize

@@ -9,6 +9,7 @@ func (w *Walk) visit(s span) bool {
 	if w.index[i] != 0 {
 		return false
 	}
+	w.settled = false
 	w.spans = append(w.spans, s)
 	w.index[i] = uint32(len(w.spans))
 	return true

@@ -1,9 +1,7 @@
 package heapsize
 
 import (
-	"cmp"
 	"reflect"
-	"slices"
 	"unsafe"
 )
 
@@ -37,25 +35,43 @@ type Walk struct {
 	strings []stringRef
 	after   []func()
 	pending []pending
-	depth   int  // of nested calls of Follow
-	apart   bool // a span is apart
+	depth   int // of nested calls of Follow
 
 	// Caches by type, independent of the value: they survive Reset.
 	typeNames map[reflect.Type]string
 	layouts   map[layoutPair]bool
-	added     uintptr
-	total     int64
+
+	added   uintptr
+	total   int64
+	settled bool // sum and found are those of spans
+	sum     uintptr
+	found   findings
 }
 
 // A span is one visited range of memory.
 type span struct {
 	addr, size uintptr
-	whole      uint32 // bytes of the object that it is a part of, if known
-	pointers   bool
-	apart      bool // it cannot be a part of such an object
+	before     uint32 // bytes of its object in front of it
+	units      uint32 // size of its object, in units of 8 bytes
+	slack      uint32 // bytes of its object behind it that are known to be unused
+	kind       spanKind
+	pointers   bool // of its type
+	scanned    bool // its object may hold pointers
+	sliced     bool // reached by a slice
 }
 
-func (s span) end() uintptr { return s.addr + s.size }
+// A spanKind is what is known about the object that a span is in.
+type spanKind uint8
+
+const (
+	alone   spanKind = iota // not known: it is charged as an object of its size
+	within                  // before and units are its object's
+	outside                 // not on the heap
+	counted                 // charged elsewhere
+)
+
+func (s span) end() uintptr  { return s.addr + s.size }
+func (s span) base() uintptr { return s.addr - uintptr(s.before) }
 
 // Reset discards the state of the walked value.
 func (w *Walk) Reset() {
@@ -68,20 +84,43 @@ func (w *Walk) Reset() {
 	}
 	clear(w.index)
 	w.spans, w.strings, w.after, w.pending = w.spans[:0], w.strings[:0], w.after[:0], w.pending[:0]
-	w.added, w.total, w.depth, w.apart = 0, 0, 0, false
+	w.added, w.total, w.depth, w.settled = 0, 0, 0, false
 }
 
 // Enter records an object of size bytes at p, and reports whether this is its first visit, so that the caller
 // descends into it. Objects at one address are distinguished by size: a struct and its first field are both
 // entered, and charged once. A nil p or a size of 0 is not an object.
 //
-// p is the start of an allocation as far as the caller knows. If p points into the middle of an object that
-// is never reached as a whole, the rest of the object is not counted although it is alive.
+// If p points into a larger object, the bytes of that object are charged. What its other parts point to is not
+// walked: see [Walk.Check].
 func (w *Walk) Enter(p unsafe.Pointer, size uintptr, pointers bool) bool {
 	if p == nil || size == 0 {
 		return false
 	}
-	return w.visit(span{addr: uintptr(p), size: size, pointers: pointers})
+	return w.enter(p, span{size: size, pointers: pointers})
+}
+
+// enter records s at p.
+func (w *Walk) enter(p unsafe.Pointer, s span) bool {
+	s.addr = uintptr(p)
+	if !w.visit(s) {
+		return false
+	}
+	w.locate(&w.spans[len(w.spans)-1], p)
+	return true
+}
+
+// locate completes the span of p. The object is looked up while p is in use: later the address may be free, as
+// that of a stack that has grown.
+func (w *Walk) locate(s *span, p unsafe.Pointer) {
+	const largest = 1 << 32
+	switch o := objectAt(p); {
+	case o.size == 0 && (!ObjectsKnown() || onStack(p)), s.addr-o.base >= largest, o.size/8 >= largest:
+	case o.size == 0:
+		s.kind = outside
+	default:
+		s.kind, s.before, s.units, s.scanned = within, uint32(s.addr-o.base), uint32(o.size/8), o.pointers
+	}
 }
 
 // Add adds n heap bytes that the caller computed, such as [Object] of a part without a known address.
@@ -89,7 +128,13 @@ func (w *Walk) Add(n uintptr) { w.added += n }
 
 // WalkSlice records the array of s, by capacity, and reports whether this is its first visit.
 func WalkSlice[T any](w *Walk, s []T, pointers bool) bool {
-	return w.Enter(unsafe.Pointer(unsafe.SliceData(s)), uintptr(cap(s))*unsafe.Sizeof(*new(T)), pointers)
+	elem := unsafe.Sizeof(*new(T))
+	if s == nil || cap(s) == 0 || elem == 0 {
+		return false
+	}
+	// Growing leaves less than an element unused.
+	slack := uint32(min(elem-1, 1<<32-1))
+	return w.enter(unsafe.Pointer(unsafe.SliceData(s)), span{size: uintptr(cap(s)) * elem, slack: slack, pointers: pointers, sliced: true})
 }
 
 // WalkMap records m and reports whether this is its first visit. The caller walks the objects that its keys
@@ -100,11 +145,10 @@ func WalkMap[K comparable, V any](w *Walk, m map[K]V, s MapShape) bool {
 		return false
 	}
 	p := *(*unsafe.Pointer)(unsafe.Pointer(&m))
-	if !w.visit(span{addr: uintptr(p), size: 1, pointers: true}) {
+	if !w.visit(span{addr: uintptr(p), size: 1, kind: counted}) {
 		return false
 	}
-	// The byte marked above represents the header and is settled as one: subtracted here.
-	w.added += MapOf(s, m) - Object(1, true)
+	w.added += MapOf(s, m)
 	return true
 }
 
@@ -145,14 +189,15 @@ func (w *Walk) After(f func()) { w.after = append(w.after, f) }
 
 // Finish ends the walk: it detaches the strings, if requested, and returns the heap bytes of the value.
 func (w *Walk) Finish() int64 {
-	sum := w.added
+	w.settle()
+	sum := w.added + w.sum
 	if len(w.strings) > 0 {
 		sum += w.detach()
 	}
 	for _, f := range w.after {
 		f()
 	}
-	w.total = int64(sum + w.settle())
+	w.total = int64(sum)
 	return w.total
 }
 
@@ -162,46 +207,3 @@ func (w *Walk) Bytes() int64 { return w.total }
 // Objects returns the number of visited objects: allocations, parts of them that were taken for allocations,
 // and strings to detach.
 func (w *Walk) Objects() int { return len(w.spans) + len(w.strings) }
-
-// settle charges the visited spans: each merged range as one object.
-func (w *Walk) settle() uintptr {
-	slices.SortFunc(w.spans, func(a, b span) int {
-		switch {
-		case a.addr < b.addr:
-			return -1
-		case a.addr > b.addr:
-			return 1
-		}
-		return cmp.Compare(b.size, a.size)
-	})
-	w.separateParts()
-	var sum, lastTiny uintptr
-	for i := 0; i < len(w.spans); {
-		whole := w.spans[i]
-		for i++; i < len(w.spans) && w.spans[i].addr < whole.end(); i++ {
-			whole.size = max(whole.end(), w.spans[i].end()) - whole.addr
-			// A span that is not marked as a part has the bounds of the object.
-			if whole.whole > 0 {
-				whole.whole = w.spans[i].whole
-			}
-			whole.pointers = whole.pointers || w.spans[i].pointers
-		}
-		if uintptr(whole.whole) > whole.size {
-			// A part of an object that was not reached as a whole, and possibly further parts of it.
-			whole.size = uintptr(whole.whole)
-			for i < len(w.spans) && w.spans[i].whole > 0 && w.spans[i].addr < whole.end() {
-				i++
-			}
-		}
-		if !whole.pointers && whole.size < tinyBlock {
-			// Several tiny objects share a block: it is charged once.
-			block := whole.addr / tinyBlock
-			if block == lastTiny {
-				continue
-			}
-			lastTiny = block
-		}
-		sum += Object(whole.size, whole.pointers)
-	}
-	return sum
-}

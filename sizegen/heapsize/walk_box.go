@@ -27,7 +27,7 @@ func Unbox[T any](w *Walk, x unsafe.Pointer, v T, pointers bool) *T {
 		}
 		return (*T)(*data)
 	}
-	if static(*data) || !w.visit(span{addr: uintptr(x), pointers: true}) { // of size 0: marks the variable, costs nothing
+	if static(*data) || !w.visit(span{addr: uintptr(x), kind: counted}) { // of size 0: marks the variable, costs nothing
 		return nil
 	}
 	c := new(T)

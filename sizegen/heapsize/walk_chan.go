@@ -14,10 +14,9 @@ func WalkSendChan[T any](w *Walk, c chan<- T) bool {
 }
 
 func (w *Walk) channel(p unsafe.Pointer, n int, elem uintptr) bool {
-	if p == nil || !w.visit(span{addr: uintptr(p), size: 1, pointers: true}) {
+	if p == nil || !w.visit(span{addr: uintptr(p), size: 1, kind: counted}) {
 		return false
 	}
-	// The byte marked above is settled as one: subtracted here.
-	w.added += Chan(n, elem, false) - Object(1, true)
+	w.added += Chan(n, elem, false)
 	return true
 }

@@ -87,7 +87,7 @@ func TestUnbox(t *testing.T) {
 		detach bool
 		want   int64
 	}{
-		{false, int64(heapsize.Object(2*word, true) + heapsize.Object(27, false))},
+		{false, int64(heapsize.Object(2*word, true) + heapsize.String(text))}, // the string keeps its text alive
 		{true, int64(2*heapsize.Object(2*word, true) + heapsize.Object(27, false))},
 	} {
 		w := &heapsize.Walk{Detach: c.detach}

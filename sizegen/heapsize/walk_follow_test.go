@@ -1,11 +1,8 @@
 package heapsize_test
 
 import (
-	"math/rand/v2"
-	"reflect"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"testing"
 	"time"
 	"unsafe"
@@ -172,137 +169,6 @@ func TestLocation(t *testing.T) {
 	}
 	runtime.KeepAlive(zones)
 }
-
-// TestInside walks parts of objects that are not reached as a whole.
-func TestInside(t *testing.T) {
-	type object struct {
-		head  [10]int
-		array [4]int32
-		next  *object
-	}
-	const (
-		whole = unsafe.Sizeof(object{})
-		array = unsafe.Offsetof(object{}.array)
-		next  = unsafe.Offsetof(object{}.next)
-	)
-	charged := int64(heapsize.Object(whole, true))
-	// They are on the heap because the functions below refer to them. A stack that grows during the walk would be moved.
-	a, b, more := new(object), new(object), make([]int32, 8)
-	for _, c := range []struct {
-		name string
-		walk func(w *heapsize.Walk)
-		want int64
-	}{
-		{"one part", func(w *heapsize.Walk) { heapsize.InsideSlice(w, a.array[:2], 4, array, whole, true) }, charged},
-		{"two parts of one", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, a.array[2:], 4, array, whole, true)
-			w.Inside(unsafe.Pointer(&a.next), unsafe.Sizeof(a.next), next, whole, true)
-		}, charged},
-		{"the whole as well", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, a.array[:], 4, array, whole, true)
-			w.Enter(unsafe.Pointer(a), whole, true)
-		}, charged},
-		{"parts of two", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, a.array[:], 4, array, whole, true)
-			w.Inside(unsafe.Pointer(&b.next), unsafe.Sizeof(b.next), next, whole, true)
-		}, 2 * charged},
-		{"an array of more", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, more, 4, array, whole, false)
-		}, int64(heapsize.Object(32, false))},
-		{"the end of an array of more", func(w *heapsize.Walk) {
-			heapsize.InsideSlice(w, more[6:], 4, array, whole, false)
-			heapsize.InsideSlice(w, more, 4, array, whole, false)
-		}, int64(heapsize.Object(32, false))},
-	} {
-		var w heapsize.Walk
-		c.walk(&w)
-		if got := w.Finish(); got != c.want {
-			t.Errorf("%s costs %d bytes, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// TestInsideStarts allocates objects of many sizes: the start of each is recognized, and hardly any address
-// within it.
-func TestInsideStarts(t *testing.T) {
-	rng := rand.New(rand.NewPCG(21, 22))
-	var inner, wrong int
-	for range 6000 {
-		size, pointers := 16+rng.IntN(16<<rng.IntN(12)), rng.IntN(2) == 0
-		typ := allocation(size, pointers)
-		p := reflect.New(typ).UnsafePointer()
-		sink = p
-		var w heapsize.Walk
-		w.Inside(p, 8, 0, typ.Size(), pointers)
-		if got, want := w.Finish(), int64(heapsize.Object(typ.Size(), pointers)); got != want {
-			t.Fatalf("an object of %d bytes, pointers %v, that starts at %p costs %d bytes, want %d", typ.Size(), pointers, p, got, want)
-		}
-		if typ.Size() < 64 || typ.Size() > 1024 {
-			continue
-		}
-		w.Reset()
-		w.Inside(unsafe.Add(p, 8*(1+rng.IntN(7))), 8, 0, typ.Size(), pointers)
-		inner++
-		if w.Finish() > 16 {
-			wrong++
-		}
-	}
-	if wrong > inner/20 {
-		t.Errorf("%d of %d addresses inside of objects are taken for their start", wrong, inner)
-	}
-}
-
-// TestInsideSeparate walks slices that a caller takes for parts of objects of 112 bytes: separate arrays,
-// on pages with others of which some cannot be such parts, and arrays of a variable. All are charged alone.
-func TestInsideSeparate(t *testing.T) {
-	const whole = 112
-	var w heapsize.Walk
-	arrays := crowded(t, 1000, 2*8192/whole) // twice as many as such parts fit on a page
-	for _, array := range arrays {
-		heapsize.InsideSlice(&w, array, 2, 64, whole, true)
-	}
-	if got, want := w.Finish(), int64(len(arrays)*16); got != want {
-		t.Errorf("%d slices with separate arrays are charged %d bytes, want %d", len(arrays), got, want)
-	}
-	if strconv.IntSize == 32 {
-		return // the heap may be near the variables
-	}
-	for i := range len(variables) - 1 {
-		w.Reset()
-		heapsize.InsideSlice(&w, variables[i:i+2:i+2], 2, 64, whole, true)
-		if got := w.Finish(); got != 16 {
-			t.Errorf("two elements of a variable, from %d, are charged %d bytes", i, got)
-		}
-	}
-}
-
-// crowded allocates at least n arrays of 16 bytes, of which at least least are on each page of 8 KiB. Arrays that
-// fill free places elsewhere in the heap are not among them.
-func crowded(t *testing.T, n, least int) [][]int64 {
-	t.Helper()
-	const most = 1 << 20
-	var arrays [][]int64
-	pages := make(map[uintptr][][]int64)
-	for range most {
-		array := make([]int64, 2)
-		page := uintptr(unsafe.Pointer(&array[0])) / 8192
-		pages[page] = append(pages[page], array)
-		switch on := pages[page]; {
-		case len(on) == least:
-			arrays = append(arrays, on...)
-		case len(on) > least:
-			arrays = append(arrays, array)
-		}
-		if len(arrays) >= n {
-			return arrays
-		}
-	}
-	t.Fatalf("of %d arrays, %d are on pages with at least %d of them, want %d", most, len(arrays), least, n)
-	return nil
-}
-
-// variables are no part of the heap.
-var variables [200]int64
 
 // TestChanDirections counts one channel once, for any direction of its variables.
 func TestChanDirections(t *testing.T) {

@@ -47,7 +47,7 @@ func HiddenBox[M any](w *Walk, x unsafe.Pointer, v any, pointers, replaced bool)
 		}
 		return (*M)(*data)
 	}
-	if static(*data) || !w.visit(span{addr: uintptr(x), pointers: true}) {
+	if static(*data) || !w.visit(span{addr: uintptr(x), kind: counted}) {
 		return nil
 	}
 	c := reflect.New(reflect.TypeOf(v))

@@ -194,8 +194,8 @@ func TestWalkForgetsHugeValues(t *testing.T) {
 	for i := range parts {
 		w.Enter(unsafe.Pointer(&parts[i]), 64, true)
 	}
-	if got := w.Finish(); got != 64*100_000 {
-		t.Errorf("100,000 objects of 64 bytes cost %d", got)
+	if got := w.Finish(); got != int64(heapsize.Object(64*100_000, false)) {
+		t.Errorf("100,000 elements of 64 bytes cost %d", got)
 	}
 	runtime.KeepAlive(parts)
 	kept := liveDelta(w.Reset)

@@ -18,7 +18,7 @@ const (
 	dirEach   = "each"   // on a field or type: N heap bytes for each func, channel, … in it
 	dirOpaque = "opaque" // on a field or type: not walked, its cost is the result of a rule
 	dirShared = "shared" // on a field or type: owned by another object; nothing counted or detached
-	dirInside = "inside" // on a field: it points into an object of another type
+	dirInside = "inside" // on a field or type: it, or a pointer to it, may point into an object of another type
 	dirTypes  = "types"  // on a field or interface type: the only dynamic types
 	dirField  = "field"  // anywhere: one of these for a named field or type
 )
@@ -132,9 +132,6 @@ func (r *directiveReader) place(names []token.Pos, ts *ast.TypeSpec, groups ...*
 		case d.kind == dirRoot && !r.topLevel(ts):
 			r.refuse(c, "a type declared in a function cannot have methods: declare it outside", "")
 			continue
-		case d.kind == dirInside && ts != nil:
-			r.refuse(c, "inside is said of a field: put it above the field", "")
-			continue
 		}
 		for _, at := range names {
 			r.g.dirs.at[at] = append(r.g.dirs.at[at], d)
@@ -245,7 +242,7 @@ func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, b
 	case dirInside:
 		const example = "//sizegen:inside example.com/pkg.Type.Field it is a slice of that array"
 		if len(words) < 2 {
-			why, try = "inside needs the field path.Type.Field that is pointed into, and a reason", example
+			why, try = "inside needs the field path.Type.Field that is pointed into, or [] for an array, and a reason", example
 		} else {
 			d.part, d.reason = words[0], strings.Join(words[1:], " ")
 		}

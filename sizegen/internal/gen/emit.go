@@ -28,6 +28,7 @@ type emitter struct {
 	via    site         // the field of this module that led to another module's type
 	listed bool         // it is one of the possible dynamic types of an interface
 	heap   bool         // the walked value is on the heap, not in a variable of the function
+	apart  bool         // the walked pointer is not inside of another object
 }
 
 func (e *emitter) printf(format string, args ...any) {
@@ -359,6 +360,11 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 	if zeroSize(u.Elem()) {
 		return // not a separate object
 	}
+	if d, ok := e.insideDirective(u.Elem()); ok {
+		e.walkInside(x, u, d)
+		return
+	}
+	e.apart = false
 	e.recordHow("object")
 	if token.IsIdentifier(x) {
 		e.block("if "+e.firstVisit(x, u.Elem())+" {\n", func() { e.walk("*"+x, u.Elem()) })
@@ -373,6 +379,15 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 	e.printf("if %s := %s; %s {\n%s}\n", q, x, e.firstVisit(q, u.Elem()), inner)
 }
 
+// insideDirective returns the directive by which a pointer to t may point into another object.
+func (e *emitter) insideDirective(t types.Type) (directive, bool) {
+	n := named(t)
+	if n == nil || e.apart {
+		return directive{}, false
+	}
+	return e.o.g.typeDirective(e.o.pkg, e.o.g.original(n), dirInside)
+}
+
 func dereference(x string) string { return "*" + operand(x) }
 
 // walkSlice walks the whole backing array: elements past the length are alive as well.
@@ -380,6 +395,7 @@ func (e *emitter) walkSlice(x string, u *types.Slice) {
 	if zeroSize(u.Elem()) {
 		return
 	}
+	e.apart = false
 	e.recordHow("array")
 	e.walkElements(x, u, fmt.Sprintf("%s(w, %%s, %t)", e.o.heapsize("WalkSlice"), hasPointers(u.Elem())))
 }

@@ -148,48 +148,6 @@ func (e *emitter) addRule(x string, t types.Type, owner *types.Named, holder str
 	e.printf("w.Add(uintptr(%s((%s)(%s(%s)))))\n", d.rule, e.o.typeName(sig.Params().At(0).Type()), e.o.unsafe("Pointer"), arg)
 }
 
-// walkInside walks the target of a pointer or slice that points into another object.
-func (e *emitter) walkInside(x string, t types.Type, d directive) {
-	refuse := func(why string) {
-		e.o.g.problems.add(Problem{Pos: e.o.g.position(d.pos), What: "//sizegen:inside " + d.part, Why: why})
-	}
-	whole, part := e.o.g.partOf(d)
-	switch {
-	case part == nil:
-		refuse("there is no such field of a struct in the packages that this one depends on")
-		return
-	case !e.o.g.nameable(e.o.pkg, whole):
-		refuse(fmt.Sprintf("%s cannot be named in package %s", short(whole), e.o.pkg.Name()))
-		return
-	}
-	e.recordHow("within a " + short(whole) + ": " + d.reason)
-	if !part.Exported() && part.Pkg() != e.o.pkg {
-		refuse(fmt.Sprintf("that field cannot be named in package %s", e.o.pkg.Name()))
-		return
-	}
-	object := "new(" + e.o.typeName(whole) + ")"
-	size := fmt.Sprintf("%s(%s.%s), %s(*%s), %t", e.o.unsafe("Offsetof"), object, part.Name(), e.o.unsafe("Sizeof"), object, hasPointers(whole))
-	switch u := t.Underlying().(type) {
-	case *types.Slice:
-		array, ok := part.Type().Underlying().(*types.Array)
-		if !ok || !types.Identical(array.Elem(), u.Elem()) {
-			refuse(fmt.Sprintf("that field is not an array of %s", short(u.Elem())))
-			return
-		}
-		e.walkElements(x, u, fmt.Sprintf("%s(w, %%s, %d, %s)", e.o.heapsize("InsideSlice"), array.Len(), size))
-	case *types.Pointer:
-		if !types.Identical(part.Type(), u.Elem()) {
-			refuse(fmt.Sprintf("that field is not a %s", short(u.Elem())))
-			return
-		}
-		q := e.local("q")
-		inner := e.captureHeap(func() { e.walk("*"+q, u.Elem()) })
-		e.printf("if %s := %s; w.Inside(%s(%s), %s(*%s), %s) {\n%s}\n", q, x, e.o.unsafe("Pointer"), q, e.o.unsafe("Sizeof"), q, size, inner)
-	default:
-		refuse("it is said of slices and pointers")
-	}
-}
-
 // walkMap walks keys and elements: in place if only the objects they point to matter; as copies that are put
 // back if detaching changes them themselves, or if a map may contain itself.
 func (e *emitter) walkMap(x string, u *types.Map) {

@@ -24,9 +24,11 @@ func (o *output) root(n *types.Named) {
 	o.declare(declMethod, name+".CachedSize", fmt.Sprintf(
 		"// CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is\n"+
 			"// set, the strings of *p are its own from then on. It returns a [%[4]s], and\n"+
-			"// leaves *p as it is, when an interface holds a type that sizegen did not find.\n"+
+			"// leaves *p as it is, when an interface holds a type that sizegen did not find, or an\n"+
+			"// object is reached by a pointer into it alone.\n"+
 			"func (p *%[1]s) CachedSize(w *%[2]s) (size int64, err error) {\n"+
-			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
+			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\n"+
+			"if err := w.Check(p); err != nil {\nreturn 0, err\n}\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
 }
 
 // refuseMember reports whether n has a field or declares a method of that name, which then is refused.

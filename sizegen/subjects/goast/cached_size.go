@@ -11,11 +11,15 @@ import (
 
 // CachedSize walks *p with w, which it resets, and returns its heap bytes; where w.Detach is
 // set, the strings of *p are its own from then on. It returns a [heapsize.Error], and
-// leaves *p as it is, when an interface holds a type that sizegen did not find.
+// leaves *p as it is, when an interface holds a type that sizegen did not find, or an
+// object is reached by a pointer into it alone.
 func (p *File) CachedSize(w *heapsize.Walk) (size int64, err error) {
 	defer heapsize.Recover(&err)
 	w.Reset()
 	p.WalkHeap(w)
+	if err := w.Check(p); err != nil {
+		return 0, err
+	}
 	return w.Finish(), nil
 }
 
