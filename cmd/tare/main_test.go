@@ -52,7 +52,14 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			env.Values[scriptServer{}] = &scriptServer{}
-			return nil
+			given, err := modes(env.WorkDir)
+			env.Defer(func() {
+				for _, name := range exposed(env, given) {
+					env.T().Log("others may read or change " + name)
+					env.T().FailNow()
+				}
+			})
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
@@ -88,7 +95,7 @@ type scriptServer struct {
 	held              *mysqlconn.Client // nil: no table is held
 }
 
-// database starts a MariaDB with a binary log, whose URL for --on is in ON: server.
+// database starts a MariaDB with a binary log, whose address is in ADDR, and its URL for --on in ON: server.
 func database(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: server")
@@ -103,6 +110,7 @@ func database(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		ts.Check(s.Close())
 	})
+	ts.Setenv("ADDR", s.Addr)
 	ts.Setenv("ON", "mysql://"+testmysql.RootUser+":"+testmysql.Password+"@"+s.Addr)
 }
 
