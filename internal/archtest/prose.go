@@ -13,8 +13,14 @@ type retiredWord struct {
 	write   string
 }
 
+// A vocabulary is all retired words.
+type vocabulary struct {
+	any   *regexp.Regexp // matches if one of the words does
+	words []retiredWord
+}
+
 // retiredWords returns the glossary of Prose. Order matters only for which finding is reported first.
-func retiredWords() []retiredWord {
+func retiredWords() vocabulary {
 	table := []struct{ pattern, write string }{
 		{`\b(tell|tells|telling)\b`, "report, notify or expose"},
 		{`\b(answer|answers|answered|answering)\b`, "return, respond or response"},
@@ -32,11 +38,13 @@ func retiredWords() []retiredWord {
 		{`\blook(s|ed|ing)? at\b`, "check, poll or inspect"},
 		{`\bstands still\b`, "is paused"},
 	}
-	words := make([]retiredWord, len(table))
+	all := vocabulary{words: make([]retiredWord, len(table))}
+	patterns := make([]string, len(table))
 	for i, w := range table {
-		words[i] = retiredWord{regexp.MustCompile("(?i)" + w.pattern), w.write}
+		all.words[i], patterns[i] = retiredWord{regexp.MustCompile("(?i)" + w.pattern), w.write}, w.pattern
 	}
-	return words
+	all.any = regexp.MustCompile("(?i)" + strings.Join(patterns, "|"))
+	return all
 }
 
 var (
@@ -78,7 +86,7 @@ func Prose(t *Tree) ([]Finding, error) {
 }
 
 // proseLines checks the lines of a text outside of code.
-func proseLines(name string, lines []string, words []retiredWord) (findings []Finding) {
+func proseLines(name string, lines []string, words vocabulary) (findings []Finding) {
 	markdown, code := strings.HasSuffix(name, ".md"), false
 	for i, line := range lines {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
@@ -105,8 +113,11 @@ func prose(line string) string {
 }
 
 // retired reports the first retired word of a text.
-func retired(words []retiredWord, text string) (Finding, bool) {
-	for _, w := range words {
+func retired(words vocabulary, text string) (Finding, bool) {
+	if !words.any.MatchString(text) {
+		return Finding{}, false
+	}
+	for _, w := range words.words {
 		if found := w.pattern.FindString(text); found != "" {
 			return Finding{What: fmt.Sprintf("says %q", strings.TrimLeft(found, ".;:,( ")), Remedy: "write: " + w.write}, true
 		}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // A goFile is a parsed source file.
@@ -23,12 +24,15 @@ func (f *goFile) finding(n ast.Node, what, remedy string) Finding {
 	return Finding{fmt.Sprintf("%s:%d", f.name, f.line(n)), what, remedy}
 }
 
-// parse parses a file of the tree.
+// parse parses a file of the tree once. Its callers share the result.
 func (t *Tree) parse(name string) (*goFile, error) {
-	f := &goFile{name: name, fset: token.NewFileSet()}
-	var err error
-	f.File, err = parser.ParseFile(f.fset, filepath.Join(t.Root, filepath.FromSlash(name)), nil, parser.ParseComments|parser.SkipObjectResolution)
-	return f, err
+	parse, _ := t.parsed.LoadOrStore(name, sync.OnceValues(func() (*goFile, error) {
+		f := &goFile{name: name, fset: token.NewFileSet()}
+		var err error
+		f.File, err = parser.ParseFile(f.fset, filepath.Join(t.Root, filepath.FromSlash(name)), nil, parser.ParseComments|parser.SkipObjectResolution)
+		return f, err
+	}))
+	return parse.(func() (*goFile, error))()
 }
 
 // goFiles parses the Go files outside of testdata that keep accepts.

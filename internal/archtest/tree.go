@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A Tree is the module being checked.
@@ -20,6 +21,8 @@ type Tree struct {
 	Module   string
 	Packages []Package
 	Files    []string // relative slash paths of files that git tracks or would track
+
+	parsed sync.Map // functions that return a *goFile and an error, by name of the file
 }
 
 // A Package is the output of go list for one package, excluding tests.

@@ -56,7 +56,7 @@ func Words(t *Tree) ([]Finding, error) {
 var directive = regexp.MustCompile(`^//[a-z]+:|^//nolint`)
 
 // commentWords reports the first retired word of each line of a comment.
-func (f *goFile) commentWords(c *ast.Comment, words []retiredWord) (findings []Finding) {
+func (f *goFile) commentWords(c *ast.Comment, words vocabulary) (findings []Finding) {
 	if directive.MatchString(c.Text) {
 		return nil
 	}
