@@ -150,7 +150,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
 	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./sqlplan -heap-mib 32
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 60m -run '^Test(RefusalMemory|LongRefusal|LongSeveral|LastPrepared|PreparedLimit|DefaultDenyCommands|AllowEffects)$$' ./gateway -all-refusals
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 60m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared|PreparedLimit|DefaultDenyCommands|AllowEffects)$$' ./gateway -all-refusals
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestNames$$/^MySQL$$' ./gateway -names-duration 1m -names-workers 8
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestResponseEnds$$' ./gateway
@@ -158,7 +158,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
 e2e-mariadb: mariadb ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysqlconn ./gateway ./alter ./serverstats
-	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|LastPrepared)$$/^(MariaDB)?$$' ./gateway -all-refusals
+	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared)$$/^(MariaDB)?$$' ./gateway -all-refusals
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./copier
 	PATH="$(MARIADB)/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./e2e/settings
 	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^(TestGoSQLDriver|TestRuleFuzz)$$/^(MariaDB)?$$'

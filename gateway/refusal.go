@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"sort"
+	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -22,6 +23,7 @@ import (
 // refuseStatement responds to the current command with a refusal, and records it.
 func (s *session) refuseStatement(e *clientError) error {
 	err := s.refuse(e)
+	s.parts = nil
 	s.record(err)
 	return err
 }
@@ -41,6 +43,11 @@ func (s *session) respondError(e *clientError) error {
 func (s *session) refuse(e *clientError) error {
 	s.counters.refused.Add(1)
 	s.failed = e
+	if s.parts != nil {
+		if done, err := s.refuseParts(e); done {
+			return err
+		}
+	}
 	drop := s.dropped()
 	if err := s.discardRest(); err != nil {
 		return err
@@ -51,25 +58,11 @@ func (s *session) refuse(e *clientError) error {
 // endRefused has the server fail, and responds to the current command, which was read.
 func (s *session) endRefused(drop [][]byte, e *clientError) error {
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // the sequence number of an error
-	seq := s.msg.seq + 1
-	if sql := s.severalStatements(); sql != nil {
-		allowed, plan := s.allowedPart(sql)
-		drop = s.droppedName(drop, sql[len(allowed):])
-		if plan != nil {
-			ended, err := s.executeAllowed(allowed, len(s.msg.body)-len(sql), plan)
-			if ended || err != nil {
-				return err
-			}
-			seq = s.resp.NextSeq() - 1
-		}
-	}
-	if s.resp.Results == 0 {
-		s.sent = time.Time{} // the record has no times of the backend
-	}
+	s.sent = time.Time{}                         // the record has no times of the backend
 	if err := s.failAtServer(drop, e); err != nil {
 		return err
 	}
-	return s.sendError(seq, e, true)
+	return s.sendError(s.msg.seq+1, e, true)
 }
 
 // unparsable is a text that no server can prepare.
@@ -185,20 +178,6 @@ func (s *session) discardRest() error {
 	return s.stream(nil, true)
 }
 
-// severalStatements returns the text of the current command if the server would execute its statements one after
-// the other. TiDB parses all of them first, and could not parse the SIGNAL.
-func (s *session) severalStatements() []byte {
-	sql := s.rec.Text
-	switch {
-	case s.msg.cmd != mysqlwire.ComQuery, !s.msg.whole, s.msg.body == nil, s.plan.Type() != sqlplan.TypeMulti, !s.executesSeveral(),
-		s.unreadable, s.mode.Unknown(),
-		bytes.Contains(sql, []byte("/*!")), bytes.Contains(sql, []byte("/*M!")), // a comment may contain a semicolon
-		len(s.msg.body)+len(signalEnd) >= mysqlwire.MaxPayload:
-		return nil
-	}
-	return sql
-}
-
 // takesSeveral reports whether the connection permits several statements in one text.
 func (s *session) takesSeveral() bool {
 	switch s.multi {
@@ -210,114 +189,262 @@ func (s *session) takesSeveral() bool {
 	return s.caps.Has(mysqlwire.CapMultiStatements)
 }
 
-// allowedPart returns the longest part of the text that consists of whole statements, begins with the first, and
-// is not refused, and its plan; nil if the first statement is refused.
-func (s *session) allowedPart(sql []byte) (allowed []byte, plan *sqlplan.Plan) {
-	ends := statementEnds(sql, s.mode)
-	s.task.Block(func() {
-		sort.Search(len(ends), func(i int) bool {
-			p := s.planPart(sql[:ends[i]])
-			verdict, _ := p.Verdict()
-			if verdict.Refuses() {
-				return true
-			}
-			allowed, plan = sql[:ends[i]], p // longer than those before
-			return false
-		})
-	})
-	return allowed, plan
-}
-
-// planPart plans a part of the current text, all of which is read in one way.
-func (s *session) planPart(sql []byte) *sqlplan.Plan {
-	var d sqldigest.Digester
-	digest := d.Digest(sql, s.mode)
-	scope := s.scope
-	if d.Divergent() {
-		scope = scope.Divergent()
-	}
-	return s.srv.opts.Planner.Plan(sqlplan.Statement{
-		SQL: sql, Complete: true, Text: d.Text(), Digest: digest, Scope: scope, Schema: s.schema, User: s.user, Mode: s.mode,
-	})
-}
-
-// statementEnds returns the offsets of the semicolons after the statements of a text, up to the first statement
-// that may contain semicolons itself.
-func statementEnds(sql []byte, m sqldigest.Mode) (ends []int) {
-	var l sqldigest.Lexer
-	l.Reset(sql, m)
-	start, begin := true, false
-	for {
-		t := l.NextSignificant()
-		word := sql[t.Start:t.End]
-		switch {
-		case t.Kind == sqldigest.KindEOF:
-			return ends
-		case t.Kind == sqldigest.KindOperator && len(word) == 1 && word[0] == ';':
-			ends, start, begin = append(ends, t.Start), true, false
-		case begin: // BEGIN WORK, or a block
-			return ends
-		case start && isAny(word, "BEGIN"):
-			start, begin = false, true
-		case start && !isAny(word, "SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH", "VALUES", "TABLE", "(", "SET", "DO", "CALL", "SHOW",
-			"USE", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "LOCK", "UNLOCK", "CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE",
-			"ANALYZE", "OPTIMIZE", "CHECK", "CHECKSUM", "REPAIR", "GRANT", "REVOKE", "FLUSH", "KILL", "EXPLAIN", "DESCRIBE", "DESC",
-			"PREPARE", "EXECUTE", "DEALLOCATE", "LOAD", "HANDLER", "XA", "SIGNAL", "RESIGNAL", "GET", "HELP"):
-			return ends
-		default:
-			start = false
-		}
-	}
-}
-
-// signalEnd is appended to the allowed part of a text. Its error, which no server has, marks the end of that
-// part's response.
-const (
-	signalEnd   = "; SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 64999"
-	errnoAtPart = 64999
-)
-
-// executeAllowed has the server execute the allowed part of the current COM_QUERY's text, which begins at an
-// offset of its body. It relays the response up to the end of its last result, after which an error has to
-// follow, and reports whether a statement failed before.
-func (s *session) executeAllowed(allowed []byte, at int, plan *sqlplan.Plan) (ended bool, err error) {
-	n := at + len(allowed)
-	header := mysqlwire.Header{Len: n + len(signalEnd)}.AppendTo(nil)
-	for _, b := range [...][]byte{header, s.msg.body[:n], []byte(signalEnd)} {
-		if _, err := s.backend.Write(b); err != nil {
-			return true, s.writeFailed(err)
-		}
-	}
-	if err := s.relay(); err != nil {
-		return true, err
-	}
-	if s.failed == nil {
-		s.afterStatement()
-		return true, nil
-	}
-	s.resp.Errno = 0
-	s.resp.Results--
-	whole, text := s.plan, s.rec.Text
-	s.plan, s.rec.Text = plan, allowed
-	s.afterStatement()
-	s.plan, s.rec.Text = whole, text
-	return false, nil
-}
-
-// atRefused reports whether the error that ended a refused text's response is in place of the refused statement.
-func (s *session) atRefused() bool {
-	if s.parts != nil {
-		return s.parts.failed(&s.resp)
-	}
-	return s.resp.Errno == errnoAtPart
-}
-
 // withoutSignal returns the end of a refused text's response without the error in place of the refused statement.
 // Another end is the result of the command.
 func (s *session) withoutSignal(b []byte) []byte {
-	if s.atRefused() {
+	if s.parts.failed(&s.resp) {
 		return b[:len(b)-mysqlwire.HeaderLen-len(s.resp.Last)]
 	}
 	s.failed = nil
 	return b
+}
+
+// parts judges the statements of a text, which semicolons separate, one by one. A refused one is overwritten, with all
+// that follows, by a text that the server cannot parse: the server executes the statements before it, and then fails.
+// A semicolon in the body of stored code separates too: its parts are judged as statements, and a definition of which
+// one is overwritten has no end.
+type parts struct {
+	*session
+	digester sqldigest.Digester
+	after    sqlplan.After // of the statements before the current one
+	refused  *sqlplan.Plan
+	start    int    // offset in the text of the current statement, later of what is to be overwritten
+	seen     int    // bytes of the text
+	blanked  bool   // the server will not execute the refused statement
+	inside   bool   // what replaces it begins within it
+	mark     string // start of the text that replaces it, in characters of every character set
+
+	whole    int // offset of the last statement that was not empty
+	complete int // offset of the semicolon after it
+
+	effects sqlplan.Effect // of the statements before the current one
+	results uint32         // of the statements before the current one, at least
+	counted bool           // further statements have a result
+}
+
+func newParts(s *session) *parts {
+	j := &parts{session: s, counted: true}
+	j.digester.Reset(s.mode)
+	return j
+}
+
+// judgeParts has the rules judge the statements of a refused text that is buffered whole, if the server would execute
+// them one after the other.
+func (s *session) judgeParts() {
+	sql := s.rec.Text
+	if s.msg.cmd != mysqlwire.ComQuery || bytes.IndexByte(sql, ';') < 0 || !s.executesSeveral() {
+		return
+	}
+	s.parts = newParts(s)
+	for piece := range slices.Chunk(sql, blockText) {
+		s.parts.see(piece)
+	}
+	if s.parts.refused == nil {
+		s.parts.judge()
+	}
+}
+
+// textRefusal returns the refusal of the current text: that of its first refused statement if the rules have judged
+// them one by one.
+func (s *session) textRefusal() *clientError {
+	whole := s.plan
+	if s.parts != nil && s.parts.refused != nil {
+		s.plan = s.parts.refused
+	}
+	e := s.refusal()
+	s.plan = whole
+	return e
+}
+
+// see judges the statements that end in a piece of the text.
+func (j *parts) see(p []byte) {
+	j.seen += len(p)
+	if j.refused != nil {
+		return
+	}
+	j.task.Spend(digestWork * len(p))
+	for {
+		n, ended := j.digester.WriteStatement(p)
+		if p = p[n:]; !ended {
+			return
+		}
+		if j.judge(); j.refused != nil {
+			return
+		}
+		start := j.start
+		empty := len(j.digester.Text()) == 0
+		j.start = j.seen - len(p) - j.digester.Next()
+		if empty {
+			j.results = math.MaxUint32 // it is an error
+		} else {
+			j.whole, j.complete = start, j.start-1
+		}
+	}
+}
+
+// judge applies the rules to the current statement.
+func (j *parts) judge() {
+	digest := j.digester.Sum()
+	text := j.digester.Text()
+	if len(text) == 0 {
+		return
+	}
+	scope := j.scope.After(j.after)
+	if j.digester.Divergent() {
+		scope = scope.Divergent()
+	}
+	plan := j.srv.opts.Planner.Get(digest, scope)
+	if plan == nil {
+		plan = j.makePart(sqlplan.Statement{SQL: text, After: j.after, Text: text, Digest: digest, Scope: scope, Schema: j.schema, User: j.user, Mode: j.mode})
+	}
+	if v, _ := plan.Verdict(); v.Refuses() {
+		j.refused = plan
+		return
+	}
+	j.after |= plan.After()
+	e := plan.Effects()
+	if plan.Type() == sqlplan.TypeCall {
+		e &^= sqlplan.EffectUnknown // see changesModes
+	}
+	j.effects |= e
+	// A part of stored code has no result.
+	if j.counted = j.counted && plan.Type() != sqlplan.TypeUnknown && j.after&sqlplan.AfterRoutine == 0; j.counted {
+		j.results++
+	}
+}
+
+// follow applies the effects of the statements before the refused one.
+func (j *parts) follow() {
+	if j.effects.Has(sqlplan.EffectSchema) {
+		j.srv.opts.Planner.Invalidate()
+	}
+	if j.effects.Any(statefulEffects) {
+		j.track(j.effects)
+	}
+	if j.effects.Any(readingEffects | sqlplan.EffectUnknown) {
+		j.forgetModes()
+	}
+}
+
+// makePart parses a statement outside the loop.
+func (j *parts) makePart(st sqlplan.Statement) (plan *sqlplan.Plan) {
+	j.task.Block(func() { plan = j.srv.opts.Planner.Plan(st) })
+	return plan
+}
+
+// failed reports whether the error that ended the response is that of the overwritten statement. The message of a
+// syntax error contains the text from the token at which it is: from the mark, unless that is within a token, or from
+// before the semicolon. An error within a token is that of the overwritten statement if those before it have results.
+func (j *parts) failed(r *mysqlwire.Response) bool {
+	switch text := bytes.ReplaceAll(r.Last, []byte{0}, nil); { // it may be in UTF-16 or UTF-32
+	case r.Errno != uint16(mysqlwire.ErrnoSyntax):
+		return false
+	case j.inside:
+		return r.Results-1 >= j.results
+	default:
+		return bytes.Contains(text, []byte(j.mark)) && !bytes.Contains(text, []byte(";"+j.mark))
+	}
+}
+
+// blank overwrites what the piece contains of the refused statement and of the text after it; in is the number of
+// payload bytes of the last packet in the piece. Unless the text has ended, too few bytes are left for later.
+func (j *parts) blank(piece []byte, in int, last bool) {
+	first, second := payloads(piece, in)
+	n := j.seen - j.start
+	if n < len(second) {
+		first, second = nil, second[len(second)-n:]
+	} else {
+		first = first[max(0, len(first)+len(second)-n):]
+	}
+	text := unparsableEnd
+	if j.blanked {
+		text = ""
+	} else if !last && len(first)+len(second) < len(text) {
+		return
+	}
+	fill(first, second, text)
+	if !j.blanked {
+		const common = 4
+		j.mark = text[:min(common, len(first)+len(second))]
+		j.inside = len(first)+len(second) < n
+	}
+	j.blanked, j.start = true, j.seen
+}
+
+// reopen makes the last statement the refused one if the text as a whole is refused, and reports whether the server
+// has not received all of it.
+func (j *parts) reopen(piece []byte, in int) bool {
+	if j.refused != nil {
+		return true
+	}
+	if j.results > 0 {
+		j.results--
+	}
+	if len(j.digester.Text()) > 0 {
+		return true
+	}
+	first, second := payloads(piece, in)
+	j.start = j.whole
+	return j.seen-j.complete <= len(first)+len(second)
+}
+
+// unparsableEnd makes a text that ends with it, and with spaces, one that servers cannot parse, wherever it begins: in
+// a string or name in any quotes, after a backslash, in a comment or between tokens. It opens a string, a
+// name or a comment that is not closed. At the start of a statement, its first byte suffices.
+const unparsableEnd = ")\n'\"`/*"
+
+// payloads returns the payload in a piece of a command, whose last packet has in payload bytes there: a packet that is
+// not the last one is longer than pieces.
+func payloads(piece []byte, in int) (first, second []byte) {
+	last := max(0, len(piece)-in)
+	return piece[:max(0, last-mysqlwire.HeaderLen)], piece[last:]
+}
+
+// fill overwrites two parts of a text with another one, and spaces.
+func fill(first, second []byte, text string) {
+	for _, payload := range [...][]byte{first, second} {
+		k := copy(payload, text)
+		text = text[k:]
+		for i := k; i < len(payload); i++ {
+			payload[i] = ' '
+		}
+	}
+}
+
+// refuseParts refuses the current text, which is buffered whole: the server receives it with the refused statement
+// overwritten. It reports false if that is the first one, of which the server needs to receive nothing.
+func (s *session) refuseParts(e *clientError) (done bool, err error) {
+	text := bytes.Clone(s.client.Buffered()[:s.msg.size]) // the record has views of the original
+	if s.parts.reopen(text, len(s.msg.body)); s.parts.start == 0 {
+		return false, nil
+	}
+	s.parts.blank(text, len(s.msg.body), true)
+	if _, err := s.backend.Write(text); err != nil {
+		return true, s.writeFailed(err)
+	}
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+	return true, s.endParts(e)
+}
+
+// endParts relays the response to the statements before the refused one, and the refusal in place of the error after
+// them.
+func (s *session) endParts(e *clientError) error {
+	s.sent = time.Now()
+	if err := s.relay(); err != nil {
+		return err
+	}
+	if s.failed == nil { // a statement before it failed
+		s.afterStatement()
+		return nil
+	}
+	s.parts.follow()
+	s.resp.Errno = 0
+	if s.resp.Results--; s.resp.Results == 0 {
+		s.sent = time.Time{}
+	}
+	seq := s.resp.NextSeq() - 1
+	if err := s.failAtServer(s.dropped(), e); err != nil {
+		return err
+	}
+	return s.sendError(seq, e, true)
 }

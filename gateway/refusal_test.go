@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -50,6 +51,19 @@ func executeText(id uint32, flags, types byte, value string) []byte {
 	return append(append(b, byte(len(value))), value...)
 }
 
+// attributed is a COM_QUERY with a query attribute n, unless that has no value.
+func attributed(sql, value string) []byte {
+	if value == "" {
+		return mysqlwire.AppendQuery(nil, []byte(sql), mysqlwire.CapQueryAttributes)
+	}
+	return append(append([]byte{byte(mysqlwire.ComQuery), 1, 1}, oneAttribute(value)...), sql...)
+}
+
+// oneAttribute is the parameters of a command with an attribute n: NULL bits, types and names, values.
+func oneAttribute(value string) []byte {
+	return append([]byte{0, 1, 0xFD, 0, 1, 'n', byte(len(value))}, value...)
+}
+
 const last = mysqlwire.LastPreparedID
 
 // A memory is something that a server keeps between commands. It is set up, then a command fails, and what is
@@ -64,6 +78,7 @@ type memory struct {
 	late bool         // only the one command is refused, not others like it before and after
 	want string       // in the responses through the gateway to MySQL, which ends its own with a packet that no client expects
 	kept bool         // a refusal changes less than the server's error does
+	attr bool         // the client has query attributes, which MySQL alone offers
 }
 
 // memories are the rows of the table in docs/reference/refusals.md.
@@ -87,6 +102,8 @@ func memories() []memory {
 		"'rand_seed2', 'statement_id') and variable_name not like 'in\\_%'"
 	byPrepare := sqlplan.Rule{Types: []sqlplan.Type{sqlplan.TypePrepare}}
 	selectSecret := prepare("select a, ? from hidden.secret")
+	const attribute = "select mysql_query_attribute_string('n')"
+	executeAttributed := onStatement(mysqlwire.ComStmtExecute, last, append([]byte{byte(mysqlwire.ExecuteParamCount), 1, 0, 0, 0, 1}, oneAttribute("abc")...)...)
 	return []memory{
 		{name: "diagnostics", setup: q("select 1/0, cast('x' as signed)"), refused: remove, then: q("show warnings", "show errors", "select @@error_count")},
 		{name: "diagnostics: count", setup: q("select 1/0, cast('x' as signed)"), refused: remove, then: q("select @@warning_count")},
@@ -160,6 +177,22 @@ func memories() []memory {
 			name: "parameter types: others", late: true, setup: [][]byte{selectSecret, onStatement(mysqlwire.ComStmtExecute, last, 0, 1, 0, 0, 0, 0, 1, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8)},
 			refused: executeText(last, 0, 1, "abc"), then: [][]byte{executeText(last, 0, 0, "def"), executeText(last, 0, 0, "ghi")},
 		},
+		{
+			name: "query attributes", attr: true, setup: [][]byte{attributed(attribute, "before")}, refused: attributed(attribute+", a from hidden.secret", "abc"),
+			then: [][]byte{attributed(attribute, ""), attributed(attribute, "after"), attributed("show warnings", "")},
+		},
+		{
+			name: "query attributes: several", attr: true, refused: attributed(attribute+"; "+attribute+", a from hidden.secret; "+attribute, "abc"),
+			then: [][]byte{attributed(attribute, ""), attributed("show warnings", "abc")},
+		},
+		{
+			name: "query attributes: PREPARE", attr: true, setup: [][]byte{attributed("do 1", "before")}, refused: prepare(attribute + ", a from hidden.secret"),
+			then: [][]byte{attributed(attribute, "")},
+		},
+		{
+			name: "query attributes: EXECUTE", attr: true, late: true, setup: [][]byte{prepare(attribute + ", a from hidden.secret")}, refused: executeAttributed,
+			then: [][]byte{attributed(attribute, ""), onStatement(mysqlwire.ComStmtExecute, last, 0, 1, 0, 0, 0), executeAttributed},
+		},
 	}
 }
 
@@ -175,6 +208,7 @@ func startRefusals(t *testing.T, opts []testmysql.Option) *refusalRig {
 		"create database other", "create table other.u (a int)", "create procedure test.two() begin select 1; select 2; end",
 		"create table test.t (a int auto_increment primary key, b int, c int)", "create table test.s (a int)",
 		"insert into hidden.secret (b) values (1), (2)", "create user limited@'%' identified by '"+testmysql.Password+"'", "grant all on test.* to limited@'%'", "grant all on other.* to limited@'%'"))
+	_ = s.Exec("install component 'file://component_query_attributes'") // MySQL's
 	return &refusalRig{s, startGateway(t, s.Addr, nil)}
 }
 
@@ -186,11 +220,24 @@ func (r *refusalRig) reset(t *testing.T) {
 
 func (r *refusalRig) connect(t *testing.T, addr, user string, caps mysqlwire.Capability) *mysqlconn.Client {
 	t.Helper()
-	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: addr, User: user, Password: testmysql.Password, Database: "test", TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true},
-		Capabilities: mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults | mysqlwire.CapPSMultiResults | caps,
+	caps |= mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults | mysqlwire.CapPSMultiResults
+	key := mysqlconn.ServerKey{Request: true}
+	if !caps.Has(mysqlwire.CapQueryAttributes) {
+		c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
+			Addr: addr, User: user, Password: testmysql.Password, Database: "test", TLSMode: mysqlconn.TLSDisabled, ServerKey: key, Capabilities: caps,
+		})
+		must(t, err)
+		return c
+	}
+	nc, err := net.Dial("tcp", addr) // Dial does not offer the capability
+	must(t, err)
+	c, err := mysqlconn.LogIn(t.Context(), mysqlconn.New(nc), mysqlconn.Login{
+		User: user, Password: testmysql.Password, Charset: 45, MaxPacket: 1 << 30, ServerKey: key,
+		Capabilities: caps | mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapDeprecateEOF,
 	})
 	must(t, err)
+	send(t, c, append([]byte{byte(mysqlwire.ComInitDB)}, "test"...))
+	receive(t, c, mysqlwire.ComInitDB)
 	return c
 }
 
@@ -209,14 +256,20 @@ func TestRefusalMemory(t *testing.T) {
 					if pipelined {
 						caps = mysqlwire.CapSessionTrack | mysqlwire.CapDeprecateEOF
 					}
-					through := r.playThrough(t, m, pipelined, caps)
+					if m.attr && name != "MySQL" {
+						continue
+					}
+					if m.attr {
+						caps |= mysqlwire.CapQueryAttributes
+					}
+					through, refused := r.playThrough(t, m, pipelined, caps)
 					if name == "MySQL" && m.want != "" {
 						if !strings.Contains(through, m.want) {
 							t.Errorf("%s, pipelined %v: after a refusal\n%s", m.name, pipelined, through)
 						}
 						continue
 					}
-					if direct := r.playDirectly(t, m, pipelined, caps); direct != through != m.kept {
+					if direct, failed := r.playDirectly(t, m, pipelined, caps); direct != through != m.kept || !sameKind(refused, failed) {
 						t.Errorf("%s, pipelined %v: after a refusal\n%safter the server's error\n%s", m.name, pipelined, through, direct)
 					}
 				}
@@ -226,7 +279,7 @@ func TestRefusalMemory(t *testing.T) {
 }
 
 // playDirectly plays m on the server, as an account without privileges for schema hidden.
-func (r *refusalRig) playDirectly(t *testing.T, m memory, pipelined bool, caps mysqlwire.Capability) string {
+func (r *refusalRig) playDirectly(t *testing.T, m memory, pipelined bool, caps mysqlwire.Capability) (string, mysqlwire.Err) {
 	t.Helper()
 	r.reset(t)
 	c := r.connect(t, r.Server.Addr, "limited", caps)
@@ -242,7 +295,7 @@ func (r *refusalRig) playDirectly(t *testing.T, m memory, pipelined bool, caps m
 }
 
 // playThrough plays m through the gateway, as an account with privileges.
-func (r *refusalRig) playThrough(t *testing.T, m memory, pipelined bool, caps mysqlwire.Capability) string {
+func (r *refusalRig) playThrough(t *testing.T, m memory, pipelined bool, caps mysqlwire.Capability) (string, mysqlwire.Err) {
 	t.Helper()
 	r.reset(t)
 	rule := m.rule
@@ -262,9 +315,19 @@ func (r *refusalRig) playThrough(t *testing.T, m memory, pipelined bool, caps my
 	return play(t, c, m, false, deny, permit)
 }
 
-// play runs the commands and returns their responses. Numbers and texts of the refused command's error are
-// replaced. Before and after that command, it calls deny and permit unless they are nil.
-func play(t *testing.T, c *mysqlconn.Client, m memory, pipelined bool, deny, permit func()) string {
+// sameKind reports whether the error of a refused command is a refusal if the server's is a lack of privileges, and the
+// same otherwise.
+func sameKind(refused, failed mysqlwire.Err) bool {
+	switch failed.Number {
+	case 1044, 1142, 1143, 1370: // to a schema, a table, a column, a routine
+		return refused.Number == mysqlwire.ErrnoSpecificAccessDenied
+	}
+	return refused.Number == failed.Number
+}
+
+// play runs the commands and returns their responses and the refused command's error, the number and text of which are
+// replaced in the responses. Before and after that command, it calls deny and permit unless they are nil.
+func play(t *testing.T, c *mysqlconn.Client, m memory, pipelined bool, deny, permit func()) (string, mysqlwire.Err) {
 	t.Helper()
 	commands := append(append(append([][]byte{}, m.setup...), m.refused), m.then...)
 	var out []string
@@ -302,12 +365,12 @@ func play(t *testing.T, c *mysqlconn.Client, m memory, pipelined bool, deny, per
 	}
 	all := strings.ReplaceAll(strings.Join(out, ""), fmt.Sprintf("(%d) ", id), "(id) ")
 	if refused.Number == 0 {
-		return all
+		return all, refused
 	}
 	all = strings.ReplaceAll(all, string(refused.Message), "(message)")
 	all = strings.ReplaceAll(all, strings.Trim(strconv.Quote(string(refused.Message)), `"`), "(message)")
 	number := strconv.Itoa(int(refused.Number))
-	return strings.NewReplacer(`"`+number+`"`, "(number)", "error "+number+" ", "error (number) ").Replace(all)
+	return strings.NewReplacer(`"`+number+`"`, "(number)", "error "+number+" ", "error (number) ").Replace(all), refused
 }
 
 func send(t *testing.T, c *mysqlconn.Client, payload []byte) {

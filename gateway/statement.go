@@ -153,8 +153,14 @@ func (s *session) recordPlan() {
 
 // statement forwards the planned statement, unless a rule refuses it, and relays its response.
 func (s *session) statement() error {
-	if e := s.refusal(); e != nil {
-		return s.refuseStatement(e)
+	verdict, _ := s.plan.Verdict()
+	if verdict.Refuses() {
+		s.judgeParts()
+	}
+	if verdict != sqlplan.VerdictPass {
+		if e := s.textRefusal(); e != nil {
+			return s.refuseStatement(e)
+		}
 	}
 	return s.pass()
 }
