@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ const usage = `usage: sizegen [-verify | -measure | -explain path.Type] [-root p
 Sizegen writes cached_size.go into the packages: for each type marked //sizegen:root, a walk
 that adds up the heap bytes a value holds, counts what is shared once, and detaches strings.
 
-  -verify             write nothing; exit 1 and name the files that are stale
+  -verify             write nothing; exit 1 if files are stale, and name them, or do not compile
   -measure            write nothing; test the walks against the heap, on random values
   -explain path.Type  write nothing; print the walk of a type, of any module, as a tree
   -root path.Type     a root besides the marked types; may be repeated
@@ -94,7 +95,13 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	if report(problems, stderr) > 0 {
 		return exitFailed
 	}
-	return write(dir, files, *verify, stdout, stderr)
+	if code := write(dir, files, *verify, stdout, stderr); code != exitOK {
+		return code
+	}
+	if *verify {
+		return compile(dir, files, stderr)
+	}
+	return exitOK
 }
 
 // report prints the problems, and returns the number of those that prevent writing files.
@@ -131,8 +138,38 @@ func write(dir string, files []gen.File, verify bool, stdout, stderr io.Writer) 
 	case verify && len(stale) > 0:
 		fmt.Fprintf(stderr, "sizegen: run it again without -verify, and commit what it writes\n")
 		return exitFailed
-	case len(stale) == 0 && !slices.ContainsFunc(files, func(f gen.File) bool { return f.Data != nil }):
+	case len(stale) > 0:
+		if why := gen.Missing(dir, heapsizePath); why != "" {
+			fmt.Fprintf(stderr, "sizegen: the files do not compile yet: %s\n", why)
+		}
+	case !slices.ContainsFunc(files, func(f gen.File) bool { return f.Data != nil }):
 		fmt.Fprint(stderr, "sizegen: no roots in these packages\nTry: //sizegen:root above a type, or -root path.Type\n")
+	}
+	return exitOK
+}
+
+// heapsizePath is the package that generated files import.
+const heapsizePath = "github.com/taredb/tare/sizegen/heapsize"
+
+// compile builds the packages that have generated files, and returns the exit code.
+func compile(dir string, files []gen.File, stderr io.Writer) int {
+	args := []string{"build", "-o", os.DevNull}
+	for _, f := range files {
+		if rel, err := filepath.Rel(dir, filepath.Dir(f.Path)); err == nil && f.Data != nil && filepath.Base(f.Path) == gen.OutputFile {
+			args = append(args, "./"+filepath.ToSlash(rel))
+		}
+	}
+	if len(args) == 3 {
+		return exitOK
+	}
+	build := exec.Command("go", args...)
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(stderr, "sizegen: the packages with generated files do not compile: %v\n%s", err, out)
+		if why := gen.Missing(dir, heapsizePath); why != "" {
+			fmt.Fprintf(stderr, "Try: %s\n", why)
+		}
+		return exitFailed
 	}
 	return exitOK
 }

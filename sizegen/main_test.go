@@ -45,6 +45,31 @@ func (p program) read(name string) string {
 	return string(text)
 }
 
+// requireHeapsize makes the module require this one.
+func (p program) requireHeapsize() {
+	p.t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, dir := range []string{"heapsize", "heaptest"} {
+		files, err := filepath.Glob(filepath.Join(here, dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			p.t.Fatal(len(files), err)
+		}
+		for _, name := range files {
+			if text, err := os.ReadFile(name); err != nil {
+				p.t.Fatal(err)
+			} else if !strings.HasSuffix(name, "_test.go") {
+				p.write("lib/"+dir+"/"+filepath.Base(name), string(text))
+			}
+		}
+	}
+	const module = "github.com/taredb/tare/sizegen"
+	p.write("lib/go.mod", "module "+module+"\n\ngo 1.25\n")
+	p.write("go.mod", "module example.com/m\n\ngo 1.25\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => ./lib\n")
+}
+
 // run checks the exit code and that the output contains the given texts.
 func (p program) run(args string, code int, stdout, stderr string) {
 	p.t.Helper()
@@ -93,7 +118,9 @@ func TestUpdate(t *testing.T) {
 		"table/table.go": "package table\n\ntype Table struct{ Name string }\n",
 	})
 	const output = "plan/cached_size.go"
-	p.run("./...", 0, output+"\n", "")
+	p.run("./...", 0, output+"\n", "the files do not compile yet: no required module provides github.com/taredb/tare/sizegen/heapsize: go get github.com/taredb/tare/sizegen\n")
+	p.run("-verify ./...", 1, "", "the packages with generated files do not compile")
+	p.requireHeapsize()
 	p.run("-verify ./...", 0, "", "")
 	before := p.read(output)
 	if before == "" || p.read("table/cached_size.go") != "" {

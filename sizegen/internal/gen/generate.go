@@ -26,6 +26,7 @@ type File struct {
 // A generator processes all types that the roots reach, package by package.
 type generator struct {
 	fset               *token.FileSet
+	order              []*source // of all packages, those that are imported first
 	all                map[string]*source
 	targets            map[string]*source // packages named by the patterns: files are written there
 	dirs               directives
@@ -72,17 +73,24 @@ func Generate(cfg Config) ([]File, []Problem, error) {
 		return nil, problems, nil
 	}
 	files, err := g.files()
-	return files, problems, err
+	if err == nil {
+		err = g.typeCheck(cfg.Dir, files)
+	}
+	if err != nil {
+		return nil, problems, err
+	}
+	return files, problems, nil
 }
 
 // prepare loads the packages and reads their directives.
 func prepare(cfg Config) (*generator, error) {
-	targets, all, err := load(cfg.Dir, cfg.Patterns)
+	targets, order, all, err := load(cfg.Dir, cfg.Patterns)
 	if err != nil {
 		return nil, err
 	}
 	g := &generator{
 		fset:               targets[0].Fset,
+		order:              order,
 		all:                all,
 		targets:            make(map[string]*source),
 		ownFiles:           make(map[*token.File]bool),

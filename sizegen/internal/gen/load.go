@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/build"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -65,11 +64,12 @@ func (l *listed) ofMain() bool { return l.main }
 // cgoFailed reports whether cgo could not generate its files: types of C do not type-check then.
 func (l *listed) cgoFailed() bool { return len(l.CgoFiles) > 0 && len(l.CompiledGoFiles) == 0 }
 
-// load returns the packages named by the patterns, and the packages of every module by path.
-func load(dir string, patterns []string) (named []*source, all map[string]*source, err error) {
+// load returns the packages named by the patterns, and the packages of every module: by path, and with those that are
+// imported first.
+func load(dir string, patterns []string) (named, order []*source, all map[string]*source, err error) {
 	packages, err := list(dir, patterns)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load %s: %w", strings.Join(patterns, " "), err)
+		return nil, nil, nil, fmt.Errorf("load %s: %w", strings.Join(patterns, " "), err)
 	}
 	main := make(map[string]bool)
 	for _, l := range packages {
@@ -85,19 +85,20 @@ func load(dir string, patterns []string) (named []*source, all map[string]*sourc
 		parseError := p.parse()
 		p.check(all)
 		all[p.ImportPath] = p
+		order = append(order, p)
 		if p.DepOnly || !p.ofMain() {
 			continue
 		}
 		if parseError != nil {
-			return nil, nil, fmt.Errorf("load %s: %w", p.ImportPath, parseError)
+			return nil, nil, nil, fmt.Errorf("load %s: %w", p.ImportPath, parseError)
 		}
 		named = append(named, p)
 	}
 	if len(named) == 0 {
-		return nil, nil, fmt.Errorf("load %s: no package of the main module matches", strings.Join(patterns, " "))
+		return nil, nil, nil, fmt.Errorf("load %s: no package of the main module matches", strings.Join(patterns, " "))
 	}
 	slices.SortFunc(named, func(a, b *source) int { return strings.Compare(a.ImportPath, b.ImportPath) })
-	return named, all, nil
+	return named, order, all, nil
 }
 
 // list runs go list for the patterns and all their imports. An unresolved import is a type error, reported
@@ -124,6 +125,22 @@ func list(dir string, patterns []string) ([]listed, error) {
 			return nil, errors.New(l.Error.Err)
 		}
 		packages = append(packages, l)
+	}
+}
+
+// Missing returns why a package of sizegen's cannot be imported in the module of a directory, and what to do, or "" if
+// it can.
+func Missing(dir, path string) string {
+	cmd := exec.Command("go", "list", "-e", "-f", "{{with .Error}}{{.Err}}{{end}}", path)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	switch text := strings.TrimSpace(string(out)); {
+	case err == nil && text == "":
+		return ""
+	case strings.Contains(text, "vendor"):
+		return "vendor/ has no " + path + ": import it in a file of the module, and run go mod vendor"
+	default:
+		return "no required module provides " + path + ": go get " + modulePath
 	}
 }
 
@@ -171,24 +188,7 @@ func (p *source) check(all map[string]*source) {
 		p.Types = types.Unsafe
 		return
 	}
-	cfg := types.Config{
-		IgnoreFuncBodies: !p.ofMain(),
-		FakeImportC:      p.cgoFailed(),
-		Error:            func(error) {},
-		Sizes:            types.SizesFor("gc", build.Default.GOARCH),
-		Importer: importer(func(path string) (*types.Package, error) {
-			if mapped, ok := p.ImportMap[path]; ok {
-				path = mapped
-			}
-			if imported := all[path]; imported != nil {
-				return imported.Types, nil
-			}
-			return nil, fmt.Errorf("package %s is not listed", path)
-		}),
-	}
-	if p.Module != nil && p.Module.GoVersion != "" {
-		cfg.GoVersion = "go" + p.Module.GoVersion
-	}
+	cfg := p.config(nil, all)
 	var info *types.Info
 	if p.ofMain() {
 		p.Instances = make(map[*ast.Ident]types.Instance)

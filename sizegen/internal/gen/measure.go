@@ -32,8 +32,11 @@ func Measure(cfg Config) (files []File, packages []string, problems []Problem, e
 	if g.problems.refused() {
 		return nil, nil, problems, nil
 	}
-	if files, err = g.files(); err != nil {
-		return nil, nil, nil, err
+	if files, err = g.files(); err == nil {
+		err = g.typeCheck(cfg.Dir, files)
+	}
+	if err != nil {
+		return nil, nil, problems, err
 	}
 	files = slices.DeleteFunc(files, func(f File) bool { return f.Data == nil })
 	for path, o := range g.outputs {

@@ -60,7 +60,7 @@ func (o *output) mirror(n *types.Named, from site) *types.Named {
 	g := guard{mirror: name}
 	if o.g.nameable(o.pkg, n) {
 		g.imports = make(map[string]string)
-		g.original = types.TypeString(n, func(p *types.Package) string {
+		g.original = types.TypeString(o.g.spelled(o.pkg, n), func(p *types.Package) string {
 			if p == o.pkg {
 				return ""
 			}

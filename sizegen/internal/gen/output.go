@@ -104,7 +104,7 @@ func (o *output) unsafe(name string) string   { return o.use("unsafe", "unsafe")
 
 // typeName formats t for the file's source.
 func (o *output) typeName(t types.Type) string {
-	return types.TypeString(t, func(p *types.Package) string {
+	return types.TypeString(o.g.spelled(o.pkg, t), func(p *types.Package) string {
 		if p == o.pkg {
 			return ""
 		}
