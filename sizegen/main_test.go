@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -207,7 +208,7 @@ func TestMeasure(t *testing.T) {
 	}
 	var values, accounted, heap int64
 	var off float64
-	if _, err := fmt.Sscanf(stdout.String(), "zoo.Cage: %d values, %d bytes accounted, %d real, %g %%\n", &values, &accounted, &heap, &off); err != nil {
+	if _, err := fmt.Sscanf(stdout.String(), "zoo.Cage: %d random values, %d bytes accounted, %d real, %g %%;", &values, &accounted, &heap, &off); err != nil {
 		t.Fatalf("%q: %v", &stdout, err)
 	}
 	if values < 1000 || accounted < 1e6 || heap < 1e6 || off < -1 || off > 1 {
@@ -216,6 +217,87 @@ func TestMeasure(t *testing.T) {
 	if left, err := filepath.Glob("internal/zoo/zz_*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// TestMeasureValues measures values that a test of the package returns: those of a parser that keeps positions within its
+// tokens, with a directive for them, without, and declared away; with vendored modules, too.
+func TestMeasureValues(t *testing.T) {
+	const types = `package m
+
+import "strings"
+
+type Position struct{ Line, Column int; Source *string }
+
+type Token struct {
+	Kind int
+	Text string
+	Pos  Position
+}
+
+type Node struct {
+	Name string
+	At   *Position
+	Next *Node
+}
+
+func Parse(text string) (first *Node) {
+	for _, word := range strings.Fields(text) {
+		t := &Token{Text: word}
+		first = &Node{Name: t.Text, At: &t.Pos, Next: first}
+	}
+	return first
+}
+
+//sizegen:root
+type Tree struct {
+	%s
+	First *Node
+}
+`
+	tree := func(field string) string { return fmt.Sprintf(types, field) }
+	p := newProgram(t, map[string]string{
+		"a.go": tree(""),
+		"a_test.go": `package m
+
+import "fmt"
+
+//sizegen:values
+func trees(i int) *Tree { return &Tree{Parse(fmt.Sprint("select ", i, " from accounts where name = 'x' and this text is long"))} }
+`,
+	})
+	p.run("-measure ./...", 1, "", "no required module provides github.com/taredb/tare/sizegen/heaptest: go get github.com/taredb/tare/sizegen\n")
+	p.requireHeapsize()
+	const inside = "//sizegen:inside Token.Pos the parser keeps its tokens"
+	p.run("-measure ./...", 1, "m.Tree: 2000 random values, ", "m.Tree: size of example.com/m.Node.At: it points to ")
+	p.write("a.go", tree("//sizegen:shared it belongs to another owner"))
+	p.run("-measure ./...", 1, "99 % of the bytes are behind shared", "m.Tree: most of what it holds is declared away by directives")
+	p.write("a.go", strings.Replace(tree(""), "type Position", inside+"\ntype Position", 1))
+	p.run("-measure ./...", 0, "m.Tree: 2000 values of trees, detached, ", "")
+	var out, stderr bytes.Buffer
+	run([]string{"-measure", "./..."}, p.dir, &out, &stderr)
+	var accounted, heap int64
+	line := out.String()[strings.Index(out.String(), "\n")+1:]
+	if _, err := fmt.Sscanf(line, "m.Tree: 2000 values of trees, detached, %d bytes accounted, %d real,", &accounted, &heap); err != nil || accounted < heap*99/100 || accounted > heap*101/100 {
+		t.Errorf("%s%v", line, err)
+	}
+
+	p.run("./...", 0, "cached_size.go\n", "")
+	vendor := exec.Command("go", "mod", "vendor")
+	vendor.Dir = p.dir
+	if out, err := vendor.CombinedOutput(); err != nil {
+		t.Fatalf("go mod vendor: %v\n%s", err, out)
+	}
+	p.run("-measure ./...", 0, "m.Tree: 2000 values of trees, detached, ", "") // heaptest is not vendored
+	p.run("-verify ./...", 0, "", "")
+	if err := os.RemoveAll(filepath.Join(p.dir, "vendor", "github.com", "taredb")); err != nil {
+		t.Fatal(err)
+	}
+	p.run("-verify ./...", 1, "", "Try: vendor/ has no github.com/taredb/tare/sizegen/heapsize: go mod vendor\n")
+
+	p.write("b.go", "package m\n\n//sizegen:values\ntype Other struct{}\n")
+	p.write("a_test.go", "package m\n\n//sizegen:values\nfunc trees() *Tree { return nil }\n")
+	p.run("./...", 1, "", "a_test.go:3:1: //sizegen:values: it is said of a function of the package m, not of its external test: func name(i int) *Root\n"+
+		"b.go:3:1: //sizegen:values: values is said of a function in a test file of the package: func name(i int) *Root\n")
 }
 
 // TestCommittedFilesAreFresh compares the generated files of this command with its output.

@@ -48,22 +48,39 @@ func measure(cfg gen.Config, stdout, stderr io.Writer) (code int) {
 		fmt.Fprintf(stderr, "sizegen: %v\n", err)
 		return exitFailed
 	}
-	test := exec.Command("go", append([]string{"test", "-count=1", "-vet=off", "-p=1", "-overlay=" + overlay, "-v", "-run=^" + gen.MeasureTest + "$"}, packages...)...)
+	args := []string{"test", "-count=1", "-vet=off", "-p=1", "-overlay=" + overlay, "-v", "-run=^" + gen.MeasureTest + "$"}
+	if why := gen.Missing(cfg.Dir, heaptestPath); strings.HasPrefix(why, "vendor") {
+		args = append(args, "-mod=readonly") // heaptest need not be vendored
+	} else if why != "" {
+		fmt.Fprintf(stderr, "sizegen: %s\n", why)
+		return exitFailed
+	}
+	test := exec.Command("go", append(args, packages...)...)
 	test.Dir = cfg.Dir
 	var out bytes.Buffer
 	test.Stdout, test.Stderr = &out, &out
 	failed := test.Run()
+	explained := false
 	for lines := bufio.NewScanner(bytes.NewReader(out.Bytes())); lines.Scan(); {
 		if line, ok := strings.CutPrefix(lines.Text(), gen.MeasurePrefix); ok {
 			fmt.Fprintln(stdout, line)
 		}
+		if _, line, ok := strings.Cut(lines.Text(), gen.MeasureError); ok {
+			fmt.Fprintf(stderr, "sizegen:%s\n", line)
+			explained = true
+		}
 	}
-	if failed != nil {
+	switch {
+	case failed == nil:
+		return exitOK
+	case !explained:
 		fmt.Fprintf(stderr, "sizegen: go test: %v\n%s", failed, out.Bytes())
-		return exitFailed
 	}
-	return exitOK
+	return exitFailed
 }
+
+// heaptestPath is the package that the measuring tests import.
+const heaptestPath = "github.com/taredb/tare/sizegen/heaptest"
 
 // writeOverlay writes the files to dir, and the overlay by which the go command reads them instead of the
 // packages' files.

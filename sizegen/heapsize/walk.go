@@ -41,7 +41,8 @@ type Walk struct {
 	typeNames map[reflect.Type]string
 	layouts   map[layoutPair]bool
 
-	added   uintptr
+	added   uintptr // besides spans
+	stated  uintptr // the part of it by Add
 	total   int64
 	settled bool // sum and found are those of spans
 	sum     uintptr
@@ -84,7 +85,7 @@ func (w *Walk) Reset() {
 	}
 	clear(w.index)
 	w.spans, w.strings, w.after, w.pending = w.spans[:0], w.strings[:0], w.after[:0], w.pending[:0]
-	w.added, w.total, w.depth, w.settled = 0, 0, 0, false
+	w.added, w.stated, w.total, w.depth, w.settled = 0, 0, 0, 0, false
 }
 
 // Enter records an object of size bytes at p, and reports whether this is its first visit, so that the caller
@@ -124,7 +125,13 @@ func (w *Walk) locate(s *span, p unsafe.Pointer) {
 }
 
 // Add adds n heap bytes that the caller computed, such as [Object] of a part without a known address.
-func (w *Walk) Add(n uintptr) { w.added += n }
+func (w *Walk) Add(n uintptr) {
+	w.added += n
+	w.stated += n
+}
+
+// Stated returns the bytes that were added by [Walk.Add].
+func (w *Walk) Stated() int64 { return int64(w.stated) }
 
 // WalkSlice records the array of s, by capacity, and reports whether this is its first visit.
 func WalkSlice[T any](w *Walk, s []T, pointers bool) bool {

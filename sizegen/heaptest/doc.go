@@ -9,6 +9,8 @@
 //	})
 //	fmt.Printf("%d bytes accounted, %d real, %+.2f %%\n", r.Accounted, r.Heap, r.Off())
 //
+// [Random] and [Real] are for the tests that sizegen -measure generates.
+//
 // # Terms
 //
 // Heap bytes are those of live objects: the growth of runtime.MemStats.HeapAlloc between two points

@@ -23,7 +23,8 @@ type Filler struct {
 	// Size is the approximate number of objects that Fill creates. Default: 100.
 	Size int
 
-	left int
+	left         int
+	skipped, set int // fields with pointers
 }
 
 // Fill sets *v, a pointer to a value.
@@ -44,8 +45,17 @@ func (f *Filler) more() bool {
 // fill sets v. The field that v is in, if it has a name, is path.Type.Field.
 func (f *Filler) fill(v reflect.Value, field string) {
 	t := v.Type()
-	if name := nameOf(t); f.Skip[name] || f.Skip[field] || f.special(v, name, field) {
+	name := nameOf(t)
+	if f.Skip[name] || f.Skip[field] {
+		f.skipped++
 		return
+	}
+	if f.special(v, name, field) {
+		return
+	}
+	switch t.Kind() {
+	case reflect.String, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
+		f.set++
 	}
 	switch t.Kind() {
 	case reflect.Bool:

@@ -2,10 +2,8 @@ package gen
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +19,7 @@ const (
 	dirInside = "inside" // on a field or type: it, or a pointer to it, may point into an object of another type
 	dirTypes  = "types"  // on a field or interface type: the only dynamic types
 	dirField  = "field"  // anywhere: one of these for a named field or type
+	dirValues = "values" // on a function of a test: it returns values of a root
 )
 
 // A directive is one //sizegen: comment, parsed.
@@ -61,21 +60,6 @@ func (g *generator) readDirectives(p *source) {
 			r.node(n)
 		}
 		r.rest()
-	}
-}
-
-// refuseInTests refuses directives in test files, whose types are not in the package that is generated for.
-func (g *generator) refuseInTests(p *source) {
-	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
-		file, err := parser.ParseFile(g.fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			continue // go vet reports it
-		}
-		for _, c := range comments(file.Comments...) {
-			if strings.HasPrefix(c.Text, "//sizegen:") {
-				g.problems.add(Problem{Pos: g.fset.Position(c.Pos()), What: c.Text, Why: "test files are not read: move the type or the directive to another file"})
-			}
-		}
 	}
 }
 
@@ -251,8 +235,10 @@ func (r *directiveReader) parse(c *ast.Comment, text, name string) (directive, b
 		if len(d.list) == 0 {
 			why, try = "types needs the dynamic types that occur", "//sizegen:types *Circle, Square, string"
 		}
+	case dirValues:
+		why = "values is said of a function in a test file of the package: func name(i int) *Root"
 	default:
-		why = "there is no directive " + strconv.Quote(kind) + ", but root, size, each, opaque, shared, inside, types and field"
+		why = "there is no directive " + strconv.Quote(kind) + ", but root, size, each, opaque, shared, inside, types, field and values"
 	}
 	if why == "" {
 		return d, true

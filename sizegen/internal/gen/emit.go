@@ -155,7 +155,7 @@ func (e *emitter) walk(x string, t types.Type) {
 func (e *emitter) walkNamed(x string, n *types.Named) {
 	original := e.o.g.original(n)
 	if d, ok := e.o.g.typeDirective(e.o.pkg, original, dirShared, dirSize, dirOpaque); ok {
-		e.o.g.skipped[typeKey(original)] = true
+		e.o.g.skip(typeKey(original), d)
 		e.stated(x, n, nil, "", d)
 		return
 	}
@@ -344,7 +344,7 @@ func (e *emitter) walkPointer(x string, u *types.Pointer) {
 	if n := named(u.Elem()); n != nil {
 		if d, ok := e.o.g.typeDirective(e.o.pkg, e.o.g.original(n), dirShared); ok {
 			e.recordHow("shared: " + d.reason)
-			e.o.g.skipped[e.key] = true
+			e.o.g.skip(e.key, d)
 			return
 		}
 		if holdsNothing(n) {

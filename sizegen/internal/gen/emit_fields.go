@@ -43,7 +43,7 @@ func (e *emitter) walkField(x, holder string, f *types.Var) {
 	}
 	if d, ok := e.o.g.sharedPointee(e.o.pkg, e.o.g.fieldOf(owner, x)); ok {
 		e.recordHow("shared: " + d.reason)
-		e.o.g.skipped[e.key] = true
+		e.o.g.skip(e.key, d)
 		return
 	}
 	e.owner = nil
@@ -75,9 +75,7 @@ func (e *emitter) checkEach(t types.Type) {
 
 // stated applies a directive to the variable x, a field of holder or a value of a type.
 func (e *emitter) stated(x string, t types.Type, owner *types.Named, holder string, d directive) {
-	if e.key != "" {
-		e.o.g.skipped[e.key] = true
-	}
+	e.o.g.skip(e.key, d)
 	switch {
 	case d.kind == dirShared:
 		e.recordHow("shared: " + d.reason)

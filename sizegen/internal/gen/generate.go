@@ -46,9 +46,11 @@ type generator struct {
 	leads     []lead         // between types
 	rootNodes []string
 	rootTypes []*types.Named
-	dynamic   map[string][]types.Type // by interface or field: its dynamic types
-	skipped   map[string]bool         // fields and types that are not walked
-	fields    map[string]int          // per type: fields with pointers
+	dynamic   map[string][]types.Type   // by interface or field: its dynamic types
+	skipped   map[string]bool           // fields and types that are not walked
+	shared    map[string]bool           // those of another owner
+	values    map[types.Object][]string // functions of tests that return values of a root
+	fields    map[string]int            // per type: fields with pointers
 	trees     map[string]*explained
 }
 
@@ -104,6 +106,8 @@ func prepare(cfg Config) (*generator, error) {
 		trees:              make(map[string]*explained),
 		dynamic:            make(map[string][]types.Type),
 		skipped:            make(map[string]bool),
+		shared:             make(map[string]bool),
+		values:             make(map[types.Object][]string),
 	}
 	g.dirs.at = make(map[token.Pos][]directive)
 	g.dirs.named = make(map[string][]directive)
@@ -121,7 +125,7 @@ func prepare(cfg Config) (*generator, error) {
 		g.readDirectives(all[path])
 	}
 	for _, p := range targets {
-		g.refuseInTests(p)
+		g.readTests(p)
 	}
 	return g, nil
 }
@@ -159,6 +163,17 @@ func (g *generator) unusedDirectives() {
 				})
 			}
 		}
+	}
+}
+
+// skip records a field or type that a directive excludes from walks.
+func (g *generator) skip(key string, d directive) {
+	if key == "" {
+		return
+	}
+	g.skipped[key] = true
+	if d.kind == dirShared {
+		g.shared[key] = true
 	}
 }
 

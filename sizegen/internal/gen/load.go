@@ -138,7 +138,7 @@ func Missing(dir, path string) string {
 	case err == nil && text == "":
 		return ""
 	case strings.Contains(text, "vendor"):
-		return "vendor/ has no " + path + ": import it in a file of the module, and run go mod vendor"
+		return "vendor/ has no " + path + ": go mod vendor"
 	default:
 		return "no required module provides " + path + ": go get " + modulePath
 	}

@@ -13,8 +13,11 @@ import (
 // MeasureTest is the name of the test that [Measure] generates.
 const MeasureTest = "TestSizegenMeasure"
 
-// MeasurePrefix is the prefix of each line of its results.
-const MeasurePrefix = "sizegen: "
+// The prefixes of the lines of its results, and of its errors.
+const (
+	MeasurePrefix = "sizegen: "
+	MeasureError  = "sizegen error:"
+)
 
 // Measure returns the files of Generate and a test for each package with roots, which compares the sizes of
 // generated values with the heap, and the paths of these packages.
@@ -58,11 +61,10 @@ func Measure(cfg Config) (files []File, packages []string, problems []Problem, e
 // measureTest generates the test for the roots of a package.
 func (g *generator) measureTest(pkg *types.Package, roots []*types.Named) ([]byte, error) {
 	o := newOutput(g, pkg)
-	fmtName, rand, reflect, testing := o.use("fmt", "fmt"), o.use("math/rand/v2", "rand"), o.use("reflect", "reflect"), o.use("testing", "testing")
+	reflect, testing := o.use("reflect", "reflect"), o.use("testing", "testing")
 	heaptest := o.use(modulePath+"/heaptest", "heaptest")
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "func %s(t *%s.T) {\n", MeasureTest, testing)
-	fmt.Fprintf(&b, "types := map[string][]%s.Type{\n", reflect)
+	fmt.Fprintf(&b, "func %s(t *%s.T) {\nplan := %s.Plan{\nTypes: map[string][]%s.Type{\n", MeasureTest, testing, heaptest, reflect)
 	for _, key := range slices.Sorted(maps.Keys(g.dynamic)) {
 		fmt.Fprintf(&b, "%q: {", key)
 		for _, d := range g.dynamic[key] {
@@ -72,13 +74,21 @@ func (g *generator) measureTest(pkg *types.Package, roots []*types.Named) ([]byt
 		}
 		b.WriteString("},\n")
 	}
-	b.WriteString("}\nskip := map[string]bool{\n")
+	b.WriteString("},\nSkip: map[string]bool{\n")
 	for _, key := range slices.Sorted(maps.Keys(g.skipped)) {
 		fmt.Fprintf(&b, "%q: true,\n", key)
 	}
-	b.WriteString("}\n")
+	b.WriteString("},\nShared: map[string]bool{\n")
+	for _, key := range slices.Sorted(maps.Keys(g.shared)) {
+		fmt.Fprintf(&b, "%q: true,\n", key)
+	}
+	b.WriteString("},\n}\nresult := func(line string, err error) {\nt.Helper()\n")
+	fmt.Fprintf(&b, "if line != \"\" {\n%s.Println(%q + line)\n}\nif err != nil {\nt.Error(%q, err)\n}\n}\n", o.use("fmt", "fmt"), MeasurePrefix, MeasureError)
 	for _, n := range roots {
-		fmt.Fprintf(&b, measureRoot, o.typeName(n), heaptest, rand, o.heapsize("Walk"), fmtName, MeasurePrefix, short(n))
+		fmt.Fprintf(&b, "plan.Name = %q\nresult(%s.Random[%s](plan))\n", short(n), heaptest, o.typeName(n))
+		for _, f := range g.values[n.Obj()] {
+			fmt.Fprintf(&b, "result(%s.Real[%s](plan, %q, %s))\n", heaptest, o.typeName(n), f, f)
+		}
 	}
 	b.WriteString("}\n")
 	var out bytes.Buffer
@@ -91,32 +101,3 @@ func (g *generator) measureTest(pkg *types.Package, roots []*types.Named) ([]byt
 	}
 	return src, nil
 }
-
-// measureRoot measures one root: type, heaptest, rand, Walk, fmt, prefix, name.
-const measureRoot = `{
-	build := func(i int) *%[1]s {
-		v := new(%[1]s)
-		f := %[2]s.Filler{Rand: %[3]s.New(%[3]s.NewPCG(uint64(i), 1)), Types: types, Skip: skip}
-		f.Fill(v)
-		return v
-	}
-	var n int
-	size := func(values []*%[1]s) (sum int64, err error) {
-		var w %[4]s
-		for _, v := range values {
-			size, err := v.CachedSize(&w)
-			if err != nil {
-				return 0, err
-			}
-			sum += size
-		}
-		n = len(values)
-		return sum, nil
-	}
-	r, err := %[2]s.Compare(2000, build, size)
-	if err != nil {
-		t.Fatal("%[7]s: ", err)
-	}
-	%[5]s.Printf("%[6]s%[7]s: %%d values, %%d bytes accounted, %%d real, %%+.2f %%%%\n", n, r.Accounted, r.Heap, r.Off())
-}
-`
