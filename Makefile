@@ -46,12 +46,14 @@ ARM64 := ./netloop ./mysqlwire ./mysqlconn ./sqldigest ./sqlplan ./querylog ./st
 CONFORMANCE ?=
 SUITES := mariadb-10.11 mariadb-11.8 mysql
 CONFORM := go test -tags e2e -count=1 -v -timeout 12h ./e2e/conformance -args
+CLIENTS ?= all
+CLIENTSUITES := go test -tags e2e -count=1 -v -timeout 12h -run '^TestClientSuites$$' ./e2e/conformance -args
 BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs$$' ./e2e/conformance -args
 
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -127,6 +129,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	$(CONFORM) -conformance.fixed
 	$(CONFORM) -conformance.sample 50
+	$(CLIENTSUITES) -conformance.clients all -conformance.servers mariadb-10.11,mysql -conformance.sample 5
 	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m ./e2e/settings
 	$(MAKE) race-parser arm64
@@ -168,6 +171,9 @@ settings: ## every value of every variable that servers have, under tare copy, d
 
 conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
 	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance -conformance.corpus $(CONFORMANCE)
+
+client-suites: suites ## run the test suites of CLIENTS (all) directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
+	$(CLIENTSUITES) -conformance.dir $(CURDIR)/bin/conformance -conformance.clients $(CLIENTS) $(CONFORMANCE)
 
 binlog-oracle: suites ## compare a million row events of each server's binary log with its own program's reading; resumes in bin/conformance; CONFORMANCE: flags
 	$(BINLOGORACLE) -conformance.dir $(CURDIR)/bin/conformance -conformance.binlog 1000000 $(CONFORMANCE)

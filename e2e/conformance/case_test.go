@@ -87,6 +87,9 @@ type verdict struct {
 	Accepted []string `json:"accepted,omitempty"` // reasons of differences
 	Exit     int      `json:"exit"`               // code of the direct leg: 1 means that the test ends early, on both
 	Seconds  float64  `json:"seconds"`
+
+	Cases     counts `json:"cases,omitzero"`      // of a suite of clients
+	Different string `json:"different,omitempty"` // the cases' results
 }
 
 const (

@@ -36,6 +36,12 @@
 // binlog, and removed; binlog.jsonl in the directory of -conformance.dir has the counts, and makes a run resumable. Logs
 // that differ are kept beside it.
 //
+// # Suites of clients
+//
+// TestClientSuites (`make client-suites`) runs the test suites of clients and applications in the same way, on a server
+// with usual options. Each is one declaration in clientSuites: shell commands that fetch it, list its units, which can run
+// alone, and run some of them, and the reading of its results. The verdicts are those of cases, in clients.jsonl.
+//
 // # Limits
 //
 // Tests that stop or reconfigure the server, need replication, a debug build or hours are left out by the rules in

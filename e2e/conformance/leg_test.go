@@ -33,6 +33,8 @@ type leg struct {
 	limit    string // "time" or "disk" if the leg was ended
 	took     time.Duration
 	port     int
+
+	cases map[string]string // of a suite of clients: results by name
 }
 
 // equal reports whether two legs had the same result.

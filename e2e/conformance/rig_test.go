@@ -43,6 +43,7 @@ type rig struct {
 	fresh    string              // state of the server when it was started
 	gateways map[string]*gateway // by profile
 	texts    map[string]bool     // statements in the query logs so far
+	plain    bool                // for suites of clients: a server with usual options and accounts
 
 	socket net.Listener // of test programs that connect by a Unix socket, to target
 	target atomic.Int64 // port of the current leg
@@ -164,31 +165,37 @@ func (r *rig) ready(ctx context.Context, opts []string) error {
 	if err := r.close(); err != nil {
 		return err
 	}
-	args, err := r.suite.serverArgs(r.vardir)
-	if err != nil {
-		return err
-	}
-	options := []testmysql.Option{
-		testmysql.WithPrograms(r.suite.root), testmysql.WithFilesIn(r.vardir), testmysql.WithTLS(),
-		testmysql.WithArgs(append(args, opts...)...), testmysql.WithSetup(r.suite.accounts()...),
-	}
+	options := []testmysql.Option{testmysql.WithPrograms(r.suite.root), testmysql.WithFilesIn(r.vardir), testmysql.WithTLS()}
 	if r.suite.mysql {
 		options = append(options, testmysql.WithMySQL())
 	}
-	if r.server, err = testmysql.New(options...); err != nil {
+	if !r.plain {
+		args, err := r.suite.serverArgs(r.vardir)
+		if err != nil {
+			return err
+		}
+		options = append(options, testmysql.WithArgs(args...), testmysql.WithSetup(r.suite.accounts()...))
+	}
+	var err error
+	if r.server, err = testmysql.New(append(options, testmysql.WithArgs(opts...))...); err != nil {
 		return fmt.Errorf("%w: %w", errServerOptions, err)
 	}
 	r.opts, r.gateways = opts, map[string]*gateway{}
 	r.started++
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.MultiStatements, cfg.Logger = "root", "unix", r.server.Socket, true, &mysql.NopLogger{}
+	if r.plain {
+		cfg.Passwd = testmysql.Password
+	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err
 	}
 	r.db = sql.OpenDB(connector)
-	if err := r.install(ctx); err != nil {
-		return err
+	if !r.plain {
+		if err := r.install(ctx); err != nil {
+			return err
+		}
 	}
 	r.fresh, err = r.state(ctx)
 	return err
@@ -242,7 +249,11 @@ func (r *rig) state(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	rows, err := conn.QueryContext(ctx, "CALL mtr.check_testcase()")
+	statement := "CALL mtr.check_testcase()"
+	if r.plain {
+		statement = plainState
+	}
+	rows, err := conn.QueryContext(ctx, statement)
 	if err != nil {
 		return "", err
 	}
@@ -257,6 +268,10 @@ func (r *rig) state(ctx context.Context) (string, error) {
 		}
 	}
 }
+
+// plainState is what may differ after a test of a client.
+const plainState = "SHOW GLOBAL VARIABLES; SHOW DATABASES; SELECT * FROM mysql.user; SELECT * FROM mysql.db; SHOW PLUGINS; " +
+	"SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2; SELECT specific_name FROM information_schema.routines ORDER BY 1"
 
 // changing are variables that change without a test's doing.
 var changing = []string{"TIMESTAMP", "GTID_EXECUTED", "INNODB_THREAD_SLEEP_DELAY", "RAND_SEED1", "RAND_SEED2"}

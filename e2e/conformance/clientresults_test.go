@@ -1,0 +1,150 @@
+//go:build e2e
+
+package conformance
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// junit returns the results of the cases in the files of JUnit's format below a directory: "pass", or "skip" or "fail"
+// with the reason.
+func junit(work string, _ []byte) (map[string]string, error) {
+	cases := map[string]string{}
+	return cases, filepath.WalkDir(work, func(path string, _ fs.DirEntry, err error) error {
+		base := filepath.Base(path)
+		if err != nil || base != "junit.xml" && !(strings.HasPrefix(base, "TEST-") && filepath.Ext(base) == ".xml") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var suite junitSuite
+		if err := xml.Unmarshal(text, &suite); err != nil {
+			return fmt.Errorf("parse %s: %w", path, err)
+		}
+		suite.collect(cases)
+		return nil
+	})
+}
+
+type junitSuite struct {
+	Suites []junitSuite `xml:"testsuite"`
+	Cases  []struct {
+		Class   string         `xml:"classname,attr"`
+		Name    string         `xml:"name,attr"`
+		Failure []junitMessage `xml:"failure"`
+		Error   []junitMessage `xml:"error"`
+		Skipped []junitMessage `xml:"skipped"`
+	} `xml:"testcase"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+func (s *junitSuite) collect(cases map[string]string) {
+	for i := range s.Suites {
+		s.Suites[i].collect(cases)
+	}
+	for _, c := range s.Cases {
+		result := "pass"
+		for _, m := range c.Skipped {
+			result = "skip: " + m.Message + m.Text
+		}
+		for _, m := range slices.Concat(c.Failure, c.Error) {
+			result = "fail: " + m.Message + "\n" + m.Text
+		}
+		name := strings.Trim(c.Class+"."+c.Name, ".")
+		if cases[name] != "" { // of a test with parameters
+			result = cases[name] + "\n" + result
+		}
+		cases[name] = result
+	}
+}
+
+// A caseAcceptance is a difference of a case that is no defect.
+type caseAcceptance struct {
+	reason          string
+	suite           string
+	cases           *regexp.Regexp
+	direct, through *regexp.Regexp // results
+}
+
+var caseAcceptances = []caseAcceptance{}
+
+// acceptedCase returns the reason why a difference is no defect, "" if it is one.
+func acceptedCase(suite, name, direct, through string) string {
+	for _, a := range caseAcceptances {
+		if a.suite == suite && a.cases.MatchString(name) && a.direct.MatchString(direct) && a.through.MatchString(through) {
+			return a.reason
+		}
+	}
+	return ""
+}
+
+// A clientTable sums the verdicts of units up.
+type clientTable struct {
+	rows      map[[3]string]*counts // suite, version, server
+	notes     map[string]int        // units that did not run and accepted cases, with the reason
+	different []string
+}
+
+func (t *clientTable) note(server, suite, reason string) {
+	if t.notes == nil {
+		t.notes = map[string]int{}
+	}
+	t.notes[fmt.Sprintf("%s, %s: %s", suite, server, reason)]++
+}
+
+func (t *clientTable) leave(server, suite, reason string) {
+	t.note(server, suite, "unit left out: "+reason)
+}
+
+func (t *clientTable) add(v *verdict, version string) {
+	if v == nil {
+		return // the run was interrupted
+	}
+	if t.rows == nil {
+		t.rows = map[[3]string]*counts{}
+	}
+	key := [3]string{v.Suite, version, v.Server}
+	if t.rows[key] == nil {
+		t.rows[key] = &counts{}
+	}
+	r, c := t.rows[key], v.Cases
+	r.Run, r.Equal, r.Skipped, r.Failed = r.Run+c.Run, r.Equal+c.Equal, r.Skipped+c.Skipped, r.Failed+c.Failed
+	r.Accepted, r.Different, r.Excluded = r.Accepted+c.Accepted, r.Different+c.Different, r.Excluded+c.Excluded
+	if v.Reason != "" {
+		t.note(v.Server, v.Suite, "unit "+v.Reason)
+	}
+	for _, reason := range v.Accepted {
+		t.note(v.Server, v.Suite, "case accepted: "+reason)
+	}
+	if v.Verdict == different {
+		t.different = append(t.different, v.Different)
+	}
+}
+
+func (t *clientTable) String() string {
+	var b strings.Builder
+	b.WriteString("| suite | version | server | cases | equal | of these fail both ways | skipped both ways | accepted | different | excluded |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, key := range sorted(t.rows, func(a, b [3]string) int { return slices.Compare(a[:], b[:]) }) {
+		r := t.rows[key]
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d |\n", key[0], key[1], key[2], r.Run, r.Equal, r.Failed, r.Skipped, r.Accepted, r.Different, r.Excluded)
+	}
+	b.WriteString("\n")
+	for _, text := range slices.Sorted(maps.Keys(t.notes)) {
+		fmt.Fprintf(&b, "- %s: %d\n", text, t.notes[text])
+	}
+	return b.String()
+}
