@@ -53,7 +53,7 @@ BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release sign release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +63,10 @@ build: ## build bin/tare and bin/tare-demo
 
 release: ## build the archives of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
 	.ci/release $(VERSION) bin/release
+
+sign: ## sign the checksums of bin/release with KEY, a minisign key that stays with the releaser
+	.ci/packages minisign
+	.ci/sign "$(KEY)" bin/release
 
 release-sizegen: ## tag sizegen at VERSION as a module that requires nothing
 	.ci/release-sizegen $(VERSION)

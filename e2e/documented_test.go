@@ -72,7 +72,7 @@ func unrunnable(c doccommands.Command) string {
 		{`^docs/reference/clients\.md$`, `^go test `, "takes minutes; make e2e runs it"},
 		{``, `--web-config-file tls\.yaml`, "needs a certificate and accounts of the reader's; cmd/tare's TestNoTextsAnywhere has them"},
 		{``, `^git clone `, "clones the public repository; the test copies the tree"},
-		{`^docs/start/install\.md$`, `^(sha256sum|tar|install) `, "needs the files of a release; TestRelease builds and checks them"},
+		{`^docs/start/install\.md$`, `^(minisign|sha256sum|tar|install) `, "needs the files of a release; TestRelease builds and checks them"},
 		{``, `^systemctl `, "needs systemd as init; cmd/tare's TestUnitUser starts the unit's command"},
 		{``, `^tare store --bucket s3://metrics `, "needs Amazon's S3"},
 		{``, `--to 's3://backup`, "needs Amazon's S3; copier's TestDumpZoo has an S3 server"},

@@ -136,6 +136,7 @@ func TestCopyUpgrade(t *testing.T) {
 func TestRelease(t *testing.T) {
 	const version = "v99.0.0"
 	var sums []string
+	var out string
 	for range 2 {
 		dir := cloneAt(t, "HEAD")
 		changes := filepath.Join(dir, "CHANGELOG.md")
@@ -146,7 +147,7 @@ func TestRelease(t *testing.T) {
 			"--message", "a release", "--date", "2026-01-01T00:00:00Z")
 		mustRun(t, "", "env", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z", "git", "-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false",
 			"commit", "--quiet", "--amend", "--no-edit")
-		out := filepath.Join(t.TempDir(), "release")
+		out = filepath.Join(t.TempDir(), "release")
 		build := exec.CommandContext(t.Context(), filepath.Join(dir, ".ci/release"), version, out) // minutes, with nothing cached
 		if text, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, text)
@@ -165,5 +166,28 @@ func TestRelease(t *testing.T) {
 	}
 	if sums[0] != sums[1] {
 		t.Errorf("two builds of one commit differ:\n%s\n%s", sums[0], sums[1])
+	}
+	signed(t, out)
+}
+
+// signed signs a release with a new key, verifies it as a user does, and changes it: it is neither verified nor signed again.
+func signed(t *testing.T, release string) {
+	keys := t.TempDir()
+	secret, public := filepath.Join(keys, "key"), filepath.Join(keys, "key.pub")
+	mustRun(t, "", "minisign", "-G", "-W", "-s", secret, "-p", public)
+	mustRun(t, "", "../.ci/sign", secret, release)
+	sums := filepath.Join(release, "SHA256SUMS")
+	verify := func() error {
+		return exec.CommandContext(t.Context(), "minisign", "-V", "-p", public, "-m", sums).Run()
+	}
+	must(t, verify())
+	text, err := os.ReadFile(sums)
+	must(t, err)
+	must(t, os.WriteFile(sums, append([]byte("0"), text[1:]...), 0o600))
+	if err := verify(); err == nil {
+		t.Error("changed checksums have a valid signature")
+	}
+	if err := exec.CommandContext(t.Context(), "../.ci/sign", secret, release).Run(); err == nil {
+		t.Error("wrong checksums were signed")
 	}
 }

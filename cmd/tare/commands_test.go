@@ -39,7 +39,7 @@ func uncheckedPrograms() map[string]string {
 	return map[string]string{
 		"git": "clones the public repository", "docker": "needs docker", "systemctl": "needs systemd as init",
 		"systemd-sysusers": e2e, "install": e2e, "mysql": e2e, "curl": e2e, "kill": e2e, "mkdir": e2e, "grep": "part of a pipe",
-		"benchstat": "reads files of measurements", "sha256sum": "TestRelease of e2e runs it", "tar": "TestRelease of e2e runs it",
+		"benchstat": "reads files of measurements", "sha256sum": "TestRelease of e2e runs it", "minisign": "TestRelease of e2e runs it", "tar": "TestRelease of e2e runs it",
 	}
 }
 

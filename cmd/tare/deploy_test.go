@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -314,6 +315,37 @@ func TestCompose(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, file.Services["tare"].Build.Context, file.Services["tare"].Build.Dockerfile)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestImagesArePinned requires a digest of each image that is not built here, and the Go release of go.mod for the build.
+func TestImagesArePinned(t *testing.T) {
+	image := regexp.MustCompile(`(?m)^(?:FROM| +image:) (\S+)`)
+	pinned := regexp.MustCompile(`^[^@]+:[^:@]+@sha256:[0-9a-f]{64}$`)
+	mod, err := os.ReadFile("../../go.mod")
+	must(t, err)
+	release := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(mod)[1]
+	found := 0
+	must(t, filepath.WalkDir("../../deploy", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range image.FindAllSubmatch(text, -1) {
+			switch name := string(m[1]); {
+			case name == "scratch", name == "tare", strings.HasPrefix(name, "registry.example/tare:"): // nothing, and ours
+			case !pinned.MatchString(name):
+				t.Errorf("%s: %s: want name:tag@sha256:digest", path, name)
+			case strings.HasPrefix(name, "golang:") && !strings.HasPrefix(name, "golang:"+string(release)+"@"):
+				t.Errorf("%s: %s: go.mod wants Go %s", path, name, release)
+			default:
+				found++
+			}
+		}
+		return err
+	}))
+	if found < 6 {
+		t.Errorf("%d images were found", found)
 	}
 }
 
