@@ -174,7 +174,8 @@ func (a *authentication) round(p []byte) error {
 
 // switchMethod handles an AuthSwitchRequest. It reports whether the client's response to the same challenge
 // was known and sent to the backend. MariaDB's secure_auth forbids mysql_old_password for clients that name
-// mysql_native_password: if such a client's method was replaced, its next login names the method.
+// mysql_native_password: if such a client's method was replaced, its next login names the method. Conversely, MariaDB
+// refuses, and counts as a handshake error, a client that names mysql_old_password for an account of the native method.
 func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	var sw mysqlwire.AuthSwitchRequest
 	if err := sw.Decode(p); err != nil {
@@ -194,6 +195,9 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	}
 	if err := a.startMethod(plugin, sw.Data); err != nil {
 		return false, err
+	}
+	if a.maria && plugin == mysqlconn.PluginNative && isOld(named) {
+		return false, a.refuse(a.tooOld())
 	}
 	if plugin == oldPassword && !sw.Old && isNative(named) {
 		return false, a.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: the server has not checked whether it permits the account's old authentication method; connect again"})

@@ -226,6 +226,9 @@ func (l *login) challenge(a *authentication) (method string, response []byte, er
 		a.salt = append(a.salt[:0], l.hello.AuthData...)
 		return method, response, nil
 	}
+	if l.maria && isOld(l.response.AuthPlugin) {
+		return unknownMethod, nil, nil // see switchMethod
+	}
 	method, l.queriesMethod = l.to.methods.of(l.user, time.Now().Add(responseTimeout/2)) // the remaining time is for the client
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
 		return unknownMethod, nil, nil // the greeting's challenge fits these two methods only

@@ -47,9 +47,6 @@ func (s *Server) Modes(greeted uint32) (schema string, mode sqldigest.Mode) {
 	return "", 0
 }
 
-// SetAbandonAfter replaces the time after which a statement of a client that has closed its sending side is killed.
-func (s *Server) SetAbandonAfter(d time.Duration) { s.abandonAfter = d }
-
 // Accept serves a client's connection.
 func (s *Server) Accept(nc net.Conn) { s.accept(nc) }
 

@@ -22,7 +22,6 @@ const (
 	causeDrain                          // Tare shuts down: end between commands outside transactions
 	causeDrainLimit                     // Tare shuts down: end now
 	causeMove                           // sessions move to the other side
-	causeAbandoned                      // the client has closed its sending side, and its last statement only reads
 )
 
 // side identifies one of the two connections of a session.
@@ -62,7 +61,7 @@ func (s *session) wake(cause uint32) {
 	if cause&(causeBackendGone|causeIdle|causeDrain|causeDrainLimit|causeMove) != 0 {
 		_ = s.client.SetReadDeadline(past)
 	}
-	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeAbandoned|causeDrainLimit) != 0 {
+	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeDrainLimit) != 0 {
 		_ = b.SetReadDeadline(past)
 		_ = b.SetWriteDeadline(time.Now().Add(lastWrite))
 	}
@@ -168,9 +167,6 @@ func (s *session) interruptedRelay() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
 		return s.clientHungUp()
-	case causes&causeAbandoned != 0:
-		s.killStatement()
-		return fmt.Errorf("%w: %v before its statement was killed", errClientDisconnected, s.srv.abandonAfter)
 	case causes&causeDrainLimit != 0:
 		s.killStatement()
 		s.endWith(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
@@ -182,7 +178,8 @@ func (s *session) interruptedRelay() error {
 
 // clientHungUp handles a client that hangs up while its statement runs. If the connection is closed, the session ends. A
 // client that has closed its sending side may read on, and the server executes what it sent before: so does the gateway. The
-// two differ only when bytes are sent to a closed connection.
+// two differ only when bytes are sent to a closed connection, by a response or by TCP's keepalive, after which clientHungUp
+// is called again.
 func (s *session) clientHungUp() error {
 	s.causes.And(^causeClientGone)
 	if onLoop(s.client).Closed() {
@@ -194,10 +191,7 @@ func (s *session) clientHungUp() error {
 }
 
 // passEnd closes the sending side of the backend connection if the client has closed its own and all of its commands were
-// forwarded: a server that waits, as for a lock of GET_LOCK, checks it. With an account for KILL, a statement that only reads
-// is killed later: a client that has disconnected cannot be told from one that reads on until bytes are sent to it. But one
-// that had sent several commands before it closed its side, COM_QUIT included, reads on; if it disconnects, TCP's keepalive
-// reports it.
+// forwarded: a server that waits, as for a lock of GET_LOCK, checks it.
 func (s *session) passEnd() {
 	for s.client.Room() > 0 { // the client's last bytes have arrived
 		err := s.client.Fill()
@@ -209,14 +203,10 @@ func (s *session) passEnd() {
 		}
 	}
 	if s.client.Room() == 0 || len(s.client.Buffered()) > s.msg.size {
-		s.pipelines = true // more commands follow
-		return
+		return // more commands follow
 	}
 	s.halfClosed = false
 	s.endBackend()
-	if s.srv.opts.Kill != nil && !s.pipelines && s.plan != nil && s.plan.ReadOnly() {
-		time.AfterFunc(s.srv.abandonAfter, func() { s.interrupt(causeAbandoned) })
-	}
 }
 
 // endBackend closes the sending side of the backend connection as the client has closed its own. With TLS a notice comes
@@ -241,10 +231,6 @@ func (s *session) relayEnd() {
 	s.endBackend()
 	s.relayRemaining()
 }
-
-// abandonAfter is the time that a statement which only reads may run after its client has closed its sending side, with an
-// account for KILL. Servers check as often whether the client of a statement that waits has.
-const abandonAfter = 5 * time.Second
 
 // notifyShutdown notifies an idle client that Tare shuts down.
 func (s *session) notifyShutdown(why string) error {

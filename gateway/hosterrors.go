@@ -21,6 +21,9 @@ const oldPassword = "mysql_old_password"
 // isNative reports whether a client names mysql_native_password, as servers compare names.
 func isNative(plugin []byte) bool { return bytes.EqualFold(plugin, []byte(mysqlconn.PluginNative)) }
 
+// isOld reports whether a client names mysql_old_password.
+func isOld(plugin []byte) bool { return bytes.EqualFold(plugin, []byte(oldPassword)) }
+
 // pluginParsec is MariaDB's method of an empty response followed by a signature. MariaDB counts a wrong
 // signature as a handshake error, but not a disconnect: see finishLogin.
 const pluginParsec = "parsec"

@@ -500,48 +500,6 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestClientVanishes closes the client's socket while its statement runs: the server ends SLEEP when it finds its side of
-// the connection closed, also with TLS without a notice, and with a control account the statement is killed.
-func TestClientVanishes(t *testing.T) {
-	s := testmysql.Start(t, testmysql.WithTLS())
-	for name, mode := range map[string]mysqlconn.TLSMode{"plain": mysqlconn.TLSDisabled, "TLS": mysqlconn.TLSRequired, "control": mysqlconn.TLSDisabled} {
-		control := name == "control"
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			killed := make(chan uint32, 1)
-			g := startGateway(t, s.Addr, func(o *gateway.Options) {
-				if control {
-					o.Kill = func(_ string, id uint32) error {
-						killed <- id
-						return s.Exec(fmt.Sprintf("KILL CONNECTION %d", id))
-					}
-				}
-			})
-			g.SetAbandonAfter(time.Millisecond)
-			c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mode})
-			must(t, err)
-			connection := c.ConnectionID
-			if _, err := testscript.Exec(t, c, "do 0"); err != nil { // the modes are known from here on
-				t.Fatal(err)
-			}
-			c.Seq = 0
-			must(t, c.WriteMessage(append([]byte{byte(mysqlwire.ComQuery)}, "select sleep(1000)"...)))
-			g.awaitQueries(t, 2)
-			must(t, c.Socket().Close())
-			testwait.Equal(t, "the session to end without its client", 0, g.Sessions)
-			r, _, text := g.records.wait(t, 1)
-			if control {
-				if r.ErrorNumber == 0 || !strings.Contains(text, "client disconnected") {
-					t.Errorf("record: error %d %q", r.ErrorNumber, text)
-				}
-				if id := testwait.Receive(t, "the statement to be killed", killed); id != connection {
-					t.Errorf("killed %d, want %d", id, connection)
-				}
-			}
-		})
-	}
-}
-
 func TestTLSIsMirrored(t *testing.T) {
 	secure := testmysql.Start(t, testmysql.WithTLS())
 	plain := testmysql.Shared(t)

@@ -10,18 +10,19 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// TestSecureAuth logs in to accounts of mysql_old_password, by each method that a client may name, with MariaDB's secure_auth
+// TestSecureAuth logs in to accounts of mysql_old_password and mysql_native_password, by each method that a client may name, with MariaDB's secure_auth
 // on and off: the outcome equals a direct connection's on the first login, and after logins by other methods.
 func TestSecureAuth(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithEd25519(), testmysql.WithSetup("CREATE OR REPLACE USER old@'%' IDENTIFIED VIA mysql_old_password USING '2f27edc64da30813'",
-		"CREATE OR REPLACE USER bare@'%' IDENTIFIED VIA mysql_old_password"))
+		"CREATE OR REPLACE USER bare@'%' IDENTIFIED VIA mysql_old_password",
+		"CREATE OR REPLACE USER native@'%' IDENTIFIED VIA mysql_native_password", "CREATE OR REPLACE USER secret@'%' IDENTIFIED BY 'x'"))
 	for _, secure := range []string{"ON", "OFF"} {
 		must(t, s.Exec("SET GLOBAL secure_auth = "+secure))
 		g := startGateway(t, s.Addr, nil)
 		for round := range 2 {
-			for _, user := range []string{"bare", "old", "nobody"} {
-				for _, method := range []string{mysqlconn.PluginNative, "MySQL_Native_Password", mysqlconn.PluginSHA2, "mysql_old_password", mysqlconn.PluginEd25519, "other", ""} {
-					if user == "nobody" && method == "mysql_old_password" {
+			for _, user := range []string{"bare", "old", "native", "secret", "nobody"} {
+				for _, method := range []string{mysqlconn.PluginNative, "MySQL_Native_Password", mysqlconn.PluginSHA2, "mysql_old_password", "MySQL_Old_Password", mysqlconn.PluginEd25519, "other", ""} {
+					if user == "nobody" && strings.EqualFold(method, "mysql_old_password") {
 						continue // the server may choose any account's method for it, and would count a client that names the old one
 					}
 					for _, size := range []int{0, 20} {

@@ -37,10 +37,9 @@ type Server struct {
 	users       userLimit
 	newcomers   unauthenticated
 
-	abandonAfter time.Duration // see the constant
-	maxByFiles   int           // maximum sessions
-	ids          connIDs
-	loginLog     logLimit
+	maxByFiles int // maximum sessions
+	ids        connIDs
+	loginLog   logLimit
 
 	deniedControl sync.Once
 	transactions  atomic.Uint64 // the last transaction number used
@@ -67,14 +66,13 @@ func New(o Options) (*Server, error) {
 		o.Certificate = &cert
 	}
 	s := &Server{
-		opts:         o,
-		started:      time.Now(),
-		buffers:      newBufferPool(o.BufferBytes),
-		metrics:      newMetrics(max(o.Loops, 0)),
-		users:        userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
-		abandonAfter: abandonAfter,
-		newcomers:    unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
-		registry:     registry{sessions: make(map[*session]struct{})},
+		opts:      o,
+		started:   time.Now(),
+		buffers:   newBufferPool(o.BufferBytes),
+		metrics:   newMetrics(max(o.Loops, 0)),
+		users:     userLimit{max: o.MaxUserConnections, count: make(map[string]int)},
+		newcomers: unauthenticated{max: o.MaxUnauthenticated, maxPer: o.MaxUnauthenticatedPer},
+		registry:  registry{sessions: make(map[*session]struct{})},
 	}
 	s.switcher.registry, s.addrs[switchover.Backend] = &s.registry, o.Backend.Addr
 	s.ids.moving = o.Standby != nil

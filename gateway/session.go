@@ -52,7 +52,6 @@ type session struct {
 	moving   // cold: fields for moving to another server
 
 	halfClosed bool // the client has closed its sending side; commands may be left
-	pipelines  bool // and there were commands left when it did
 	ended      bool // and all of its commands were forwarded
 	internal   bool // the backend executes an internal query
 

@@ -23,7 +23,7 @@ type ServerKey struct {
 	// its own key and gets the password.
 	Request bool
 
-	// Options are the names of the options for Key and Request, for errors; zero: the fields are named.
+	// Options are the names of the options for Key and Request, for errors; zero: errors name none.
 	Options [2]string
 }
 
@@ -34,12 +34,11 @@ type ServerKeyError struct {
 }
 
 func (e *ServerKeyError) Error() string {
-	names := e.Options
-	if names == [2]string{} {
-		names = [2]string{"ServerKey.Key", "ServerKey.Request"}
+	const text = "the server asks for the password on a connection without TLS: use TLS, or trust its public key"
+	if e.Options == [2]string{} {
+		return text
 	}
-	return "the server asks for the password on a connection without TLS: use TLS, or trust its public key, by " + names[0] +
-		" or, where no other server can respond in its place, by " + names[1]
+	return text + ", by " + e.Options[0] + " or, where no other server can respond in its place, by " + e.Options[1]
 }
 
 // ParsePublicKey parses the PEM public key that a server sends on request, and keeps in public_key.pem.
