@@ -47,7 +47,7 @@ CONFORMANCE ?=
 SUITES := mariadb-10.11 mariadb-11.8 mysql
 CONFORM := go test -tags e2e -count=1 -v -timeout 12h ./e2e/conformance -args
 CLIENTS ?= all
-CLIENTSUITES := go test -tags e2e -count=1 -v -timeout 12h -run '^TestClientSuites$$' ./e2e/conformance -args
+CLIENTSUITES := go test -tags e2e -count=1 -v -timeout 12h -run '^TestClientSuites$$' ./e2e/conformance -args -conformance.limit 10m
 BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs$$' ./e2e/conformance -args
 
 # How often soak runs the suite.
@@ -163,12 +163,13 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestResponseEnds$$' ./gateway
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
-e2e-mariadb: mariadb ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
+e2e-mariadb: mariadb suites ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysqlconn ./gateway ./alter ./serverstats
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared)$$/^(MariaDB)?$$' ./gateway -all-refusals
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./copier
 	PATH="$(MARIADB)/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./e2e/settings
-	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^(TestGoSQLDriver|TestRuleFuzz)$$/^(MariaDB)?$$'
+	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^TestRuleFuzz$$/^(MariaDB)?$$'
+	$(CLIENTSUITES) -conformance.clients go-sql-driver -conformance.servers mariadb-11.8
 
 settings: ## every value of every variable that servers have, under tare copy, dump and alter; resumes in bin/settings.txt; SETTINGS: flags
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -v -timeout 72h ./e2e/settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)

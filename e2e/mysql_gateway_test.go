@@ -161,14 +161,6 @@ func TestMySQLInterrupt(t *testing.T) {
 	}
 }
 
-// TestMySQLGoDriver runs the Go driver's tests against MySQL, directly and through Tare.
-func TestMySQLGoDriver(t *testing.T) {
-	s := mysqlPlain.get(t)
-	cleanSchema(t, "gotest", s)
-	p := startTare(t, s.Addr)
-	compareGoSQLDriver(t, s.Addr, p.addr)
-}
-
 // TestMySQLLoad runs sysbench through Tare, with and without prepared statements, and loads a file.
 func TestMySQLLoad(t *testing.T) {
 	s := mysqlPlain.get(t)

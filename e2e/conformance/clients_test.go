@@ -32,9 +32,9 @@ var flagClients = flag.String("conformance.clients", "", "suites of clients, of 
 
 // A clientSuite is the test suite of a client or application. Its commands are those of a POSIX shell.
 //
-// They have in their environment SUITE, the directory of the unpacked source, TOOLS, that of the programs that suites
-// share; and, as units run, UNIT, their names, the directory WORK, which is empty, and the server's DB_HOST, DB_PORT, DB_USER,
-// DB_PASSWORD and DB_NAME.
+// They have in their environment SUITE, the directory of the unpacked source, and TOOLS, that of the programs that suites
+// share. As units run, they also have UNIT, their names; WORK, an empty directory; ROOT, that of this repository; CACHES,
+// the home directory outside of the suite; and the server's DB_HOST, DB_PORT, DB_USER, DB_PASSWORD and DB_NAME.
 type clientSuite struct {
 	name    string
 	fetch   string // creates SUITE, unless it exists
@@ -348,9 +348,13 @@ func (r *rig) unitLeg(ctx context.Context, u *clientUnit, profile string, limit 
 	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o777), os.Chmod(work, 0o777)); err != nil {
 		return nil, err
 	}
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return nil, err
+	}
 	// The limit of the size of files is that of the shell's builtin, in blocks of 512 bytes.
 	cmd := exec.Command("/bin/sh", "-c", "ulimit -c 0; ulimit -f "+strconv.Itoa(4*maxFile/512)+"\n"+prelude+"cd \"$WORK\"\n"+u.suite.run)
-	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SUITE="+u.dir, "TOOLS="+filepath.Dir(u.dir), "UNIT="+strings.Join(u.names, " "), "WORK="+work, "HOME="+work,
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "ROOT="+root, "SUITE="+u.dir, "TOOLS="+filepath.Dir(u.dir), "UNIT="+strings.Join(u.names, " "), "WORK="+work, "HOME="+work, "CACHES="+os.Getenv("HOME"),
 		"DB_HOST=127.0.0.1", "DB_PORT="+strconv.Itoa(port), "DB_USER="+testmysql.RootUser, "DB_PASSWORD="+testmysql.Password, "DB_NAME=test")
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -366,7 +370,6 @@ func (r *rig) unitLeg(ctx context.Context, u *clientUnit, profile string, limit 
 	l.took = time.Since(started)
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the test started
 	l.code, l.output = cmd.ProcessState.ExitCode(), output.Bytes()
-	var err error
 	if l.cases, err = u.suite.parse(work, l.output); err != nil && l.code == 0 {
 		return nil, err
 	}

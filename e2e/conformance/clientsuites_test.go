@@ -35,4 +35,65 @@ export PDO_MYSQL_TEST_DSN="mysql:host=$DB_HOST;port=$DB_PORT;dbname=$DB_NAME" TE
 php "$SUITE/run-tests.php" -q -p "$(command -v php)" $UNIT`,
 		parse: junit,
 	},
+	{
+		name:    "go-sql-driver",
+		fetch:   `mkdir "$SUITE"`,
+		version: "go list -m -f '{{.Version}}' github.com/go-sql-driver/mysql",
+		units:   "echo all",
+		// Without a test that dials a public address.
+		run: `export HOME=$CACHES MYSQL_TEST_USER=$DB_USER MYSQL_TEST_PASS=$DB_PASSWORD MYSQL_TEST_PROT=tcp MYSQL_TEST_ADDR=$DB_HOST:$DB_PORT MYSQL_TEST_DBNAME=$DB_NAME
+go -C "$ROOT" test -json -count=1 -skip TestConnectorReturnsTimeout github.com/go-sql-driver/mysql`,
+		parse: goTest,
+	},
+	{
+		name:    "dbd-mariadb",
+		fetch:   `.ci/unpack libdbd-mariadb-perl-source "$SUITE"`,
+		prepare: "perl -MDBD::MariaDB -e 1 2>/dev/null || .ci/packages libdbd-mariadb-perl",
+		version: `perl -MDBD::MariaDB -e 'print $DBD::MariaDB::VERSION'`,
+		units:   `cd "$SUITE" && ls t/*.t`,
+		batch:   20,
+		setup:   "ALTER DATABASE test CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
+		run: `cp -r "$SUITE/t" .
+export DBI_DSN="DBI:MariaDB:database=$DB_NAME;host=$DB_HOST;port=$DB_PORT" DBI_USER=$DB_USER DBI_PASS=$DB_PASSWORD
+for test in $UNIT; do
+	echo "## $test"
+	perl "$test" 2>&1 || echo "## exit code $?"
+done`,
+		parse: tap,
+	},
+	{
+		name:    "sqlalchemy",
+		fetch:   "sdist SQLAlchemy==2.0.44",
+		prepare: "python pytest PyMySQL mysqlclient greenlet typing_extensions",
+		version: "echo 2.0.44",
+		units:   `cd "$SUITE" && ls test/dialect/mysql/test_*.py test/dialect/test_suite.py test/engine/test_*.py`,
+		setup:   "CREATE DATABASE test_schema; CREATE DATABASE test_schema_2",
+		run: `cp -r "$SUITE/lib" "$SUITE/test" "$SUITE/pyproject.toml" "$SUITE/setup.cfg" .
+python3 -m pytest -q --tb=short --maxfail=10000 -p no:cacheprovider --junitxml=junit.xml --dburi "mysql+mysqldb://$DB_USER:$DB_PASSWORD@$DB_HOST:$DB_PORT/$DB_NAME?charset=utf8mb4" "$UNIT"`,
+		parse: junit,
+	},
+	{
+		name:    "django",
+		fetch:   "sdist Django==5.2.19",
+		prepare: "python mysqlclient unittest-xml-reporting asgiref sqlparse jinja2 tblib",
+		version: "echo 5.2.19",
+		// The applications with tests that use the database, backends first.
+		units: `cd "$SUITE/tests" && ls -d backends && grep -lE 'import.*(TestCase|TransactionTestCase)' -r --include='*.py' . | cut -d/ -f2 | grep -vE '\.py$|^(backends|gis_tests|postgres_tests|test_runner|selenium)' | sort -u`,
+		batch: 4,
+		run: `cp -r "$SUITE/tests" "$SUITE/django" .
+cat >tests/on_server.py <<END
+DATABASES = {alias: {"ENGINE": "django.db.backends.mysql", "NAME": "django_" + alias, "USER": "$DB_USER", "PASSWORD": "$DB_PASSWORD",
+    "HOST": "$DB_HOST", "PORT": "$DB_PORT", "TEST": {"CHARSET": "utf8mb4"}} for alias in ("default", "other")}
+SECRET_KEY = "none"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
+USE_TZ = False
+TEST_RUNNER = "xmlrunner.extra.djangotestrunner.XMLTestRunner"
+TEST_OUTPUT_DIR = "$WORK"
+TEST_OUTPUT_FILE_NAME = "junit.xml"
+END
+cd tests
+PYTHONPATH=.. python3 runtests.py --settings=on_server --parallel=1 --noinput $UNIT`,
+		parse: junit,
+	},
 }
