@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 )
 
 // panicking is a transport with a bug.
@@ -28,7 +28,7 @@ func (p panicking) RoundTrip(r *http.Request) (*http.Response, error) {
 // logged with its stack, and the slot of the request is freed.
 func TestPanicFailsOneRequest(t *testing.T) {
 	var log strings.Builder
-	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
+	reporter := report.New(slog.New(slog.NewTextHandler(&log, nil)))
 	var broken atomic.Bool
 	transport := NewTransport()
 	defer transport.CloseIdleConnections()

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 )
 
 // An ErrorType is the class of an error, sent as errorType.
@@ -66,7 +67,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // text returns the text that is sent to the client. It omits the text of a panic, which is only logged.
 func (e *Error) text() string {
 	if panics.Of(e.Err) != nil {
-		return panics.Internal
+		return report.Internal
 	}
 	return e.Err.Error()
 }

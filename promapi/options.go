@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 )
 
 // Options configure an API. Queryable is required.
@@ -89,7 +89,7 @@ type Options struct {
 	Ready    func() error          // if it returns an error, every request fails with it and 503
 	Now      func() time.Time      // default time.Now
 	Log      *slog.Logger          // default: none
-	Panics   *panics.Reporter      // logs and counts requests that panic; nil: they only fail
+	Panics   *report.Reporter      // logs and counts requests that panic; nil: they only fail
 	Admit    AdmitFunc             // default: every request is admitted
 	Observe  ObserveFunc           // default: none
 	Explain  ExplainFunc           // default: explain is ignored

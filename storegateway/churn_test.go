@@ -25,7 +25,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
@@ -142,7 +142,7 @@ func newChurnTwin(t *testing.T, seed uint64) (*s3Twin, *churnBucket) {
 	w.faulty.Blocks = b.all
 	b.upload(r, 0)
 	w.proxy = testbucket.StartProxy(t, seed, w.server, w.server.Get)
-	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
+	reporter := report.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	w.healthy = newAPI(t, teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout, o.Gate = blocksync.LayoutThanos, churnGate() }), reporter, time.Minute)
 	w.reporter, w.bucket, w.data = reporter, s3Bucket(t, w.proxy), t.TempDir()
 	w.startPatient(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/thanos-io/objstore"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/teststore"
@@ -173,7 +173,7 @@ func TestDeletionInEveryAttempt(t *testing.T) {
 					b.old[id] = append(b.old[id], id+"/"+file)
 				}
 			}
-			reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
+			reporter := report.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 			want := do(t.Context(), newAPI(t, teststore.Open(t, compacted, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute))
 			got := do(t.Context(), newAPI(t, g, reporter, time.Minute))
 			if got != want || want.Code != http.StatusOK {

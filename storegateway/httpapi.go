@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
@@ -52,7 +52,7 @@ type HTTPOptions struct {
 	Spans      *Spans                // of finished requests; nil: none
 	Queries    *querylog.Logger      // nil: requests are not logged
 	Log        *slog.Logger          // required
-	Panics     *panics.Reporter      // logs and counts requests that panic; nil: they only fail
+	Panics     *report.Reporter      // logs and counts requests that panic; nil: they only fail
 	Build      promapi.BuildInfo
 	Features   promapi.Features
 }

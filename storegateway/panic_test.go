@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -67,7 +67,7 @@ func TestPanics(t *testing.T) {
 	}
 	bucket := &panickingBucket{Bucket: files}
 	var log bytes.Buffer
-	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(&log, nil)))
+	reporter := report.New(slog.New(slog.NewTextHandler(&log, nil)))
 	var a api
 	var g *storegateway.Gateway
 	reopen := func(t *testing.T) { // without any part of the blocks in memory

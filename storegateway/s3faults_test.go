@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
@@ -53,7 +53,7 @@ type s3Twin struct {
 
 	bucket   objstore.Bucket
 	data     string // local files of the tested gateway
-	reporter *panics.Reporter
+	reporter *report.Reporter
 
 	healthy, tested api
 }
@@ -64,7 +64,7 @@ type api struct {
 	series storepb.StoreClient
 }
 
-func newAPI(t *testing.T, g *storegateway.Gateway, reporter *panics.Reporter, timeout time.Duration) api {
+func newAPI(t *testing.T, g *storegateway.Gateway, reporter *report.Reporter, timeout time.Duration) api {
 	t.Helper()
 	h, err := storegateway.NewHTTPAPI(g, storegateway.HTTPOptions{Log: slog.New(slog.DiscardHandler), Panics: reporter, Timeout: timeout})
 	if err != nil {
@@ -118,7 +118,7 @@ func newS3Twin(t *testing.T, seed uint64) *s3Twin {
 	w.proxy = testbucket.StartProxy(t, seed, w.server, w.server.Get)
 	w.faulty.Bucket = "metrics"
 
-	reporter := panics.NewReporter(slog.New(slog.NewTextHandler(t.Output(), nil)))
+	reporter := report.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
 	w.healthy = newAPI(t, teststore.Open(t, w.dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos }), reporter, time.Minute)
 	w.reporter, w.bucket, w.data = reporter, s3Bucket(t, w.proxy), t.TempDir()
 	w.start(t)

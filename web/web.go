@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/httpserver"
 	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/promapi"
@@ -96,7 +96,7 @@ type Options struct {
 	InFlight *connlimit.Limit  // of requests; nil: none
 	Traces   *tracing.Provider // creates spans of requests; nil: there are none
 	Log      *slog.Logger
-	Panics   *panics.Reporter // logs and counts requests that panic; nil: they are logged
+	Panics   *report.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
 // A Server serves HTTP.
@@ -119,7 +119,7 @@ func New(o Options) *Server {
 		o.Now = time.Now
 	}
 	if o.Panics == nil {
-		o.Panics = panics.NewReporter(o.Log)
+		o.Panics = report.New(o.Log)
 	}
 	var broken error
 	if o.Gate == nil && o.ConfigFile != "" {

@@ -32,9 +32,10 @@ func TestHouse(t *testing.T) {
 // checks returns the rules for every tree.
 func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
-		"floors": archtest.Floors,
-		"sizes":  archtest.Sizes,
-		"format": archtest.Formats,
+		"floors":    archtest.Floors,
+		"downloads": archtest.Downloads,
+		"sizes":     archtest.Sizes,
+		"format":    archtest.Formats,
 		"crowds": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			text, err := os.ReadFile("testdata/crowds.txt")
 			if err != nil {

@@ -102,6 +102,9 @@ func Floors(t *Tree) ([]Finding, error) {
 				findings = append(findings, Finding{path, what, remedy})
 			}
 		}
+		if from.floor >= 0 && from.floor < strictFloors {
+			findings = append(findings, t.reached(from, p, standard)...)
+		}
 	}
 	for i := range rooms {
 		if !lived[&rooms[i]] {
@@ -112,6 +115,40 @@ func Floors(t *Tree) ([]Finding, error) {
 		}
 	}
 	return findings, nil
+}
+
+// reached returns the modules that a package reaches through other packages of this module, and that its room does not list.
+func (t *Tree) reached(from *room, p Package, standard map[string]bool) (findings []Finding) {
+	path, _ := t.short(p.ImportPath)
+	byPath := make(map[string]Package)
+	for _, other := range t.Packages {
+		byPath[other.ImportPath] = other
+	}
+	seen := map[string]bool{p.ImportPath: true}
+	for work := []Package{p}; len(work) > 0; work = work[1:] {
+		for _, imported := range work[0].Imports {
+			_, ours := t.short(imported)
+			switch {
+			case seen[imported]:
+				continue
+			case ours:
+				work = append(work, byPath[imported])
+			case !standard[imported] && work[0].ImportPath != p.ImportPath && !from.lists(t, imported):
+				by, _ := t.short(work[0].ImportPath)
+				findings = append(findings, Finding{
+					path, fmt.Sprintf("on floor %d reaches %s through %s", from.floor, imported, by),
+					"split " + by + ", or name the module in the last column of " + floorsFile + ": users of the package download it",
+				})
+			}
+			seen[imported] = true
+		}
+	}
+	return findings
+}
+
+// lists reports whether the room's row names an import path, or one above it.
+func (r *room) lists(t *Tree, imported string) bool {
+	return slices.ContainsFunc(r.besides, func(b string) bool { return within(imported, b) || within(imported, t.Module+"/"+b) })
 }
 
 // Imports returns the floors of the table's packages, excluding tests, and the imports of each.
@@ -148,7 +185,7 @@ func (t *Tree) Imports() (floors map[string]int, imports map[string][]string, er
 
 // judge returns the problem of an import from a room, "" if there is none.
 func judge(t *Tree, rooms []room, from *room, imported string, standard map[string]bool) (what, remedy string) {
-	if slices.ContainsFunc(from.besides, func(b string) bool { return within(imported, b) || within(imported, t.Module+"/"+b) }) {
+	if from.lists(t, imported) {
 		return "", ""
 	}
 	path, ours := t.short(imported)

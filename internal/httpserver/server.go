@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/connlimit"
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 )
 
 // Options of a server.
@@ -17,13 +17,13 @@ type Options struct {
 
 	InFlight *connlimit.Limit // of requests; those above it are refused with 503. nil: none
 	Log      *slog.Logger     // required
-	Panics   *panics.Reporter // logs and counts requests that panic; nil: they are logged
+	Panics   *report.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
 // New returns a server that serves a handler behind the guard.
 func New(h http.Handler, o Options) *http.Server {
 	if o.Panics == nil {
-		o.Panics = panics.NewReporter(o.Log)
+		o.Panics = report.New(o.Log)
 	}
 	h = newGuard(o.Hosts).wrap(h)
 	if o.InFlight != nil {

@@ -20,6 +20,9 @@ type Error struct {
 // Error returns the text of the panic's value, for logs: it may contain internal details.
 func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
+// ToReport returns true at the first call: a panic is reported once, no matter how many layers see it.
+func (e *Error) ToReport() bool { return !e.reported.Swap(true) }
+
 // Unwrap returns the panic's value if it is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)

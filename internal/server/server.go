@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )
@@ -54,7 +54,7 @@ type Options struct {
 type Server struct {
 	Options
 	Metrics *Registry
-	Panics  *panics.Reporter
+	Panics  *report.Reporter
 	Data    *DataDir         // nil if there is none
 	Queries *querylog.Logger // nil before OpenQueryLog
 	Web     *web.Server      // nil before OpenWeb, and if HTTP is off
@@ -105,7 +105,7 @@ func (e *DrainError) Error() string {
 
 // New returns a Server without opening anything.
 func New(o Options) *Server {
-	s := &Server{Options: o, Metrics: NewRegistry(), Panics: panics.NewReporter(o.Log)}
+	s := &Server{Options: o, Metrics: NewRegistry(), Panics: report.New(o.Log)}
 	s.Metrics.MustRegister(s.Panics)
 	return s
 }

@@ -114,9 +114,9 @@ func (w *Walk) enter(p unsafe.Pointer, s span) bool {
 // locate completes the span of p. The object is looked up while p is in use: later the address may be free, as
 // that of a stack that has grown.
 func (w *Walk) locate(s *span, p unsafe.Pointer) {
-	const largest = 1 << 32
+	const largest = 1<<32 - 1
 	switch o := objectAt(p); {
-	case o.size == 0 && (!ObjectsKnown() || onStack(p)), s.addr-o.base >= largest, o.size/8 >= largest:
+	case o.size == 0 && (!ObjectsKnown() || onStack(p)), s.addr-o.base > largest, o.size/8 > largest:
 	case o.size == 0:
 		s.kind = outside
 	default:

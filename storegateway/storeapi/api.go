@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/storegateway"
@@ -44,7 +45,7 @@ type Options struct {
 
 	Spans  *storegateway.Spans // of finished requests; nil: none
 	Log    *querylog.Logger    // nil: requests are not logged
-	Panics *panics.Reporter    // logs and counts requests that panic; nil: they only fail
+	Panics *report.Reporter    // logs and counts requests that panic; nil: they only fail
 }
 
 // An API serves Thanos' StoreAPI and InfoAPI over gRPC from a Gateway's blocks, so that a Thanos querier can
@@ -292,7 +293,7 @@ func grpcStatus(err error) *status.Status {
 		return st
 	}
 	if panics.Of(err) != nil {
-		return status.New(codes.Internal, panics.Internal)
+		return status.New(codes.Internal, report.Internal)
 	}
 	code := codes.Internal
 	switch class := storegateway.ClassOf(err); {

@@ -1,4 +1,4 @@
-package panics
+package report
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/taredb/tare/internal/panics"
 )
 
 // A Reporter logs and counts panics. It is safe for concurrent use; a nil Reporter drops them.
@@ -25,8 +27,8 @@ const (
 	serverGRPC = "grpc"
 )
 
-// NewReporter returns a Reporter, which is also the collector of its metric.
-func NewReporter(log *slog.Logger) *Reporter {
+// New returns a Reporter, which is also the collector of its metric.
+func New(log *slog.Logger) *Reporter {
 	r := &Reporter{log: log, total: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tare_panics_total", Help: "Requests that failed because of a panic, by server.",
 	}, []string{"server"})}
@@ -42,13 +44,13 @@ func (r *Reporter) Describe(ch chan<- *prometheus.Desc) { r.total.Describe(ch) }
 func (r *Reporter) Collect(ch chan<- prometheus.Metric) { r.total.Collect(ch) }
 
 // HTTP reports a panic of an HTTP request. A panic is reported once.
-func (r *Reporter) HTTP(e *Error, path string) { r.report(e, serverHTTP, path) }
+func (r *Reporter) HTTP(e *panics.Error, path string) { r.report(e, serverHTTP, path) }
 
 // GRPC reports a panic of a gRPC request. A panic is reported once.
-func (r *Reporter) GRPC(e *Error, method string) { r.report(e, serverGRPC, method) }
+func (r *Reporter) GRPC(e *panics.Error, method string) { r.report(e, serverGRPC, method) }
 
-func (r *Reporter) report(e *Error, server, what string) {
-	if r == nil || e.reported.Swap(true) {
+func (r *Reporter) report(e *panics.Error, server, what string) {
+	if r == nil || !e.ToReport() {
 		return
 	}
 	r.total.WithLabelValues(server).Inc()
@@ -68,7 +70,7 @@ func (r *Reporter) Handler(h http.Handler) http.Handler {
 			if v == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
 				panic(v)
 			}
-			r.HTTP(Recovered(v), req.URL.Path)
+			r.HTTP(panics.Recovered(v), req.URL.Path)
 			if seen.sent {
 				panic(http.ErrAbortHandler)
 			}
@@ -112,7 +114,7 @@ func (r *Reporter) ServerOptions() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 			defer func() {
 				if v := recover(); v != nil {
-					resp, err = nil, r.failed(Recovered(v), info.FullMethod)
+					resp, err = nil, r.failed(panics.Recovered(v), info.FullMethod)
 				}
 			}()
 			return next(ctx, req)
@@ -120,7 +122,7 @@ func (r *Reporter) ServerOptions() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 			defer func() {
 				if v := recover(); v != nil {
-					err = r.failed(Recovered(v), info.FullMethod)
+					err = r.failed(panics.Recovered(v), info.FullMethod)
 				}
 			}()
 			return next(srv, stream)
@@ -128,7 +130,7 @@ func (r *Reporter) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-func (r *Reporter) failed(e *Error, method string) error {
+func (r *Reporter) failed(e *panics.Error, method string) error {
 	r.GRPC(e, method)
 	return status.Error(codes.Internal, Internal)
 }
