@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 
 LINT_VERSION := v2.11.4
+VULN_VERSION := v1.1.4
 LINT := .tools/golangci-lint-$(LINT_VERSION)/golangci-lint
 
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
@@ -53,7 +54,7 @@ BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release sign release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers test-sizegen origins generate clean
+.PHONY: help build release sign release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -226,6 +227,9 @@ bench-dump: ## dump a table to files and load it, beside mydumper; DUMP: flags
 
 bench-sizers: ## weigh ASTs, messages and API types by sizegen, beside other sizers; SIZERS: flags
 	cd bench/sizers && go generate ./... && go run . $(SIZERS)
+
+vuln: ## look for known vulnerabilities in what is called, by govulncheck; skipped where its database cannot be reached
+	.ci/vuln $(VULN_VERSION)
 
 test-sizegen: ## test sizegen on the Go releases and experiments that it supports, and its tag; downloads them
 	.ci/sizegen
