@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -55,6 +57,8 @@ type Cache[K comparable, V any] struct {
 
 	counters []counters       // striped: hits and misses are counted without a lock
 	calls    []callList[K, V] // Loads in progress, by hash
+	waits    waits            // Loads that wait for them
+	ownKey   func(K) K        // detaches a key that is cut from a longer text; nil: keys are not strings
 
 	// mu serialises writers. Get does not take it.
 	mu       sync.Mutex
@@ -75,6 +79,9 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	}
 	if c.size == nil {
 		c.size = func(K, V) int64 { return 0 }
+	}
+	if reflect.TypeFor[K]().Kind() == reflect.String {
+		c.ownKey = detached[K]
 	}
 	stripes := 1
 	for stripes < 2*runtime.GOMAXPROCS(0) && stripes < 64 {
@@ -133,6 +140,16 @@ func (c *Cache[K, V]) reset() {
 	c.bytes.Store(c.overhead)
 }
 
+// detached returns a key of a string type, or a copy if it keeps a longer text alive.
+func detached[K comparable](k K) K {
+	s := *(*string)(unsafe.Pointer(&k))
+	if heapsize.Pinned(s) <= heapsize.String(s) {
+		return k
+	}
+	s = strings.Clone(s)
+	return *(*K)(unsafe.Pointer(&s))
+}
+
 // hashOf mixes the result of the caller's hash, so that a weak one still fills all bits.
 func (c *Cache[K, V]) hashOf(k K) uint64 {
 	h := c.hash(k)
@@ -163,7 +180,8 @@ func (c *Cache[K, V]) hit(n *node[K, V]) {
 
 // Set sets the value of k to v and reports whether the cache accepted it. It refuses entries that exceed
 // MaxEntry, and those that would displace more frequently requested ones. In both cases the previous value of
-// k is removed. It makes one allocation.
+// k is removed. It makes one allocation, and one more for a key that is a string cut from a longer text: the cache keeps a
+// copy.
 func (c *Cache[K, V]) Set(k K, v V) bool {
 	hash := c.hashOf(k)
 	c.outdate(hash, k)
@@ -191,6 +209,9 @@ func (c *Cache[K, V]) set(hash uint64, k K, v V, from *call[K, V]) bool {
 		return false
 	}
 	c.sketch.add(hash, 1)
+	if c.ownKey != nil {
+		k = c.ownKey(k)
+	}
 	n := &node[K, V]{hash: hash, bytes: c.nodeBytes + owned, key: k, value: v}
 	if old != nil {
 		return c.replace(old, n)
@@ -326,6 +347,13 @@ func (c *Cache[K, V]) checkAccount() {
 // Bytes returns the heap bytes of the cache including its structures: the bytes that become free when the
 // cache is dropped. It is exact at any time and costs one atomic load.
 func (c *Cache[K, V]) Bytes() int64 { return c.bytes.Load() }
+
+// Len returns the number of entries.
+func (c *Cache[K, V]) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Load().live
+}
 
 // Capacity returns the upper bound of Bytes.
 func (c *Cache[K, V]) Capacity() int64 { return c.capacity.Load() }

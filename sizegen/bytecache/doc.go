@@ -56,6 +56,9 @@
 //
 // # Limits
 //
+// A key of a string type that is cut from a longer text is copied. Strings within other keys, such as structs, keep their
+// texts alive: Size has to count these, or the caller detaches them.
+//
 // Entries do not expire. Memory that values acquire after Set is not counted. Bytes does not include garbage
 // that is not collected yet, such as entries just evicted or a table just outgrown, Loads in progress, or
 // variables captured by the functions in Options.

@@ -1,8 +1,10 @@
 package bytecache
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -22,6 +24,8 @@ type call[K comparable, V any] struct {
 	key   K
 	epoch uint64      // of the cache at its start
 	stale atomic.Bool // the key was set or deleted since
+
+	owner uint64 // the goroutine that runs it
 
 	done  sync.WaitGroup
 	value V
@@ -44,11 +48,17 @@ func (e *PanicError) Error() string {
 // runtime.Goexit.
 var ErrGoexit = errors.New("making a cached value: the goroutine exited")
 
+// ErrRecursive is returned by a Load that would wait for itself: of a key whose fill function is running in the same
+// goroutine, or in one that waits for it.
+var ErrRecursive = errors.New("making a cached value: its creation requires the value itself")
+
 // Load returns the value of k, and calls fill to create it if there is none. Concurrent calls for the same
 // key wait for the result of one fill, value or error. The value is stored unless fill reports that it is not
 // cacheable, there is an error, the cache refuses it as Set would, or the key was set, deleted or cleared
 // meanwhile: a value created before such a change is returned to the callers that requested it before the
 // change, and to no later ones.
+//
+// A fill that loads its own key, itself or through the fills of other keys, receives ErrRecursive.
 //
 // A hit has the cost of Get.
 func (c *Cache[K, V]) Load(k K, fill func() (v V, cacheable bool, err error)) (V, error) {
@@ -69,10 +79,10 @@ func (c *Cache[K, V]) Load(k K, fill func() (v V, cacheable bool, err error)) (V
 	for w := l.first.Load(); w != nil; w = w.next {
 		if w.key == k && w.epoch == epoch && !w.stale.Load() {
 			l.mu.Unlock()
-			return w.wait()
+			return c.wait(w)
 		}
 	}
-	w := &call[K, V]{next: l.first.Load(), key: k, epoch: epoch}
+	w := &call[K, V]{next: l.first.Load(), key: k, epoch: epoch, owner: goroutine()}
 	w.done.Add(1)
 	l.first.Store(w)
 	l.mu.Unlock()
@@ -110,12 +120,61 @@ func (c *Cache[K, V]) run(l *callList[K, V], w *call[K, V], hash uint64, fill fu
 }
 
 // wait returns the result of another goroutine's call.
-func (w *call[K, V]) wait() (V, error) {
+func (c *Cache[K, V]) wait(w *call[K, V]) (V, error) {
+	me := goroutine()
+	if !c.waits.enter(me, w.owner) {
+		var zero V
+		return zero, ErrRecursive
+	}
 	w.done.Wait()
+	c.waits.leave(me)
 	if w.panic != nil {
 		panic(w.panic)
 	}
 	return w.value, w.err
+}
+
+// waits are the goroutines that wait for calls of others, and these others.
+type waits struct {
+	mu    sync.Mutex
+	owner map[uint64]uint64 // by waiting goroutine
+}
+
+// enter records that a goroutine waits for another, and returns false if that one waits for it, directly or through others.
+func (w *waits) enter(me, owner uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for next, ok := owner, true; ok; next, ok = w.owner[next] {
+		if next == me {
+			return false
+		}
+	}
+	if w.owner == nil {
+		w.owner = make(map[uint64]uint64)
+	}
+	w.owner[me] = owner
+	return true
+}
+
+func (w *waits) leave(me uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.owner, me)
+}
+
+// goroutine returns the number of the current goroutine, which the runtime reveals in stacks only. It takes about a
+// microsecond.
+func goroutine() uint64 {
+	var buf [40]byte // "goroutine 1234 [running]:…"
+	text := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
+	var n uint64
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return n
 }
 
 func (c *Cache[K, V]) callList(hash uint64) *callList[K, V] {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"unsafe"
 )
 
 func newTestCache(t *testing.T, capacity int64) *Cache[int, string] {
@@ -225,4 +227,69 @@ func ExampleCache_Load() {
 	// planned
 	// 42 <nil>
 	// 42 <nil>
+}
+
+// TestLoadRecursive loads keys whose creation requires themselves: directly, through another key, and through another
+// goroutine.
+func TestLoadRecursive(t *testing.T) {
+	c, err := New(Options[string, int]{Capacity: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(k string, then func() (int, error)) (int, error) {
+		return c.Load(k, func() (int, bool, error) {
+			v, err := then()
+			return v, true, err
+		})
+	}
+	one := func() (int, error) { return 1, nil }
+	if _, err := load("a", func() (int, error) { return load("a", one) }); !errors.Is(err, ErrRecursive) {
+		t.Errorf("its own key: %v", err)
+	}
+	if _, err := load("a", func() (int, error) {
+		return load("b", func() (int, error) { return load("a", one) })
+	}); !errors.Is(err, ErrRecursive) {
+		t.Errorf("through another key: %v", err)
+	}
+	// Each goroutine has begun its key before it loads that of the other.
+	var begun sync.WaitGroup
+	begun.Add(2)
+	results := make(chan error, 2)
+	for _, keys := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		go func() {
+			_, err := load(keys[0], func() (int, error) {
+				begun.Done()
+				begun.Wait()
+				return load(keys[1], one)
+			})
+			results <- err
+		}()
+	}
+	if a, b := <-results, <-results; !errors.Is(a, ErrRecursive) || !errors.Is(b, ErrRecursive) {
+		t.Errorf("two goroutines: %v, %v", a, b)
+	}
+	// Other loads are not affected.
+	if v, err := load("a", func() (int, error) { return load("b", one) }); v != 1 || err != nil || c.Len() != 2 {
+		t.Errorf("afterwards: %d, %v, %d entries", v, err, c.Len())
+	}
+}
+
+// TestKeysOfTexts uses keys that are cut from a text: the cache has copies of them, and no others.
+func TestKeysOfTexts(t *testing.T) {
+	type name string
+	var kept name
+	c, err := New(Options[name, int]{Capacity: 1 << 20, OnEvict: func(k name, _ int, _ Reason) { kept = k }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := name(strings.Repeat("a text of a statement ", 1000))
+	whole := name(strings.Clone("a key of its own"))
+	for _, k := range []name{text[10:40], whole} {
+		c.Set(k, 1)
+		c.Delete(k)
+		same := unsafe.StringData(string(kept)) == unsafe.StringData(string(k))
+		if kept != k || same != (k == whole) {
+			t.Errorf("%q is kept as %q, in place %t", k, kept, same)
+		}
+	}
 }

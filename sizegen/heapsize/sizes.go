@@ -13,6 +13,15 @@ const hchan = (13*wordSize + 8 + 7) &^ 7
 // parent alive, which s does not show. It does not allocate.
 func String(s string) uintptr { return Object(uintptr(len(s)), false) }
 
+// Pinned returns the heap bytes that s keeps alive: of the object that it is cut from, 0 for a constant. Where objects are
+// not known, it is that of [String]. It does not allocate.
+func Pinned(s string) uintptr {
+	if !ObjectsKnown() {
+		return String(s)
+	}
+	return objectAt(unsafe.Pointer(unsafe.StringData(s))).size
+}
+
 // Bytes returns the heap bytes of the array of b, by capacity. It does not allocate.
 func Bytes(b []byte) uintptr { return Object(uintptr(cap(b)), false) }
 
