@@ -106,7 +106,7 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 
 // report prints the problems, and returns the number of those that prevent writing files.
 func report(problems []gen.Problem, stderr io.Writer) (refused int) {
-	for _, p := range problems {
+	for _, p := range gen.Grouped(problems) {
 		fmt.Fprintln(stderr, p)
 		if !p.Warning {
 			refused++

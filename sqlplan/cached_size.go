@@ -13,7 +13,7 @@ import (
 // leaves *p as it is, when an interface holds a type that sizegen did not find, or an
 // object is reached by a pointer into it alone.
 func (p *Plan) CachedSize(w *heapsize.Walk) (size int64, err error) {
-	defer heapsize.Recover(&err)
+	defer heapsize.RecoverIn(&err, p)
 	w.Reset()
 	p.WalkHeap(w)
 	if err := w.Check(p); err != nil {

@@ -16,16 +16,24 @@ func pathTo(root any, addr uintptr) string {
 	return v.Type().String()
 }
 
+// pathToType returns the field whose interface has a value of type t, or "".
+func pathToType(root any, t reflect.Type) string {
+	f := pathFinder{dynamic: t, seen: make(map[pathStep]bool)}
+	f.find(reflect.ValueOf(root), "")
+	return f.path
+}
+
 type pathStep struct {
 	p unsafe.Pointer
 	t reflect.Type
 }
 
 type pathFinder struct {
-	addr  uintptr
-	seen  map[pathStep]bool
-	path  string
-	depth int
+	addr    uintptr
+	dynamic reflect.Type // searched instead of addr, in interfaces
+	seen    map[pathStep]bool
+	path    string
+	depth   int
 }
 
 // maxPath bounds the nested calls of find: the field behind a longer path is not found.
@@ -43,7 +51,7 @@ func (f *pathFinder) find(v reflect.Value, path string) bool {
 		if v.IsNil() {
 			return false
 		}
-		if v.Kind() != reflect.Map && v.Pointer() == f.addr {
+		if v.Kind() != reflect.Map && f.dynamic == nil && v.Pointer() == f.addr {
 			f.path = path
 			return true
 		}
@@ -54,7 +62,13 @@ func (f *pathFinder) find(v reflect.Value, path string) bool {
 		f.seen[step] = true
 	}
 	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
+	case reflect.Interface:
+		if f.dynamic != nil && !v.IsNil() && v.Elem().Type() == f.dynamic {
+			f.path = path
+			return true
+		}
+		return !v.IsNil() && f.find(v.Elem(), path)
+	case reflect.Pointer:
 		return !v.IsZero() && f.find(v.Elem(), path)
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {

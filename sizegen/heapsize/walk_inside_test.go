@@ -172,3 +172,21 @@ func TestOutside(t *testing.T) {
 		t.Errorf("%d bytes are charged, and %d bytes of %d objects are outside", sum, bytes, objects)
 	}
 }
+
+// TestRecoverIn names the field whose interface has a type without a walk.
+func TestRecoverIn(t *testing.T) {
+	type holder struct {
+		other any
+		index map[string]any
+	}
+	root := &holder{other: 1, index: map[string]any{"a": 2, "b": position{}}}
+	err := func() (err error) {
+		defer heapsize.RecoverIn(&err, root)
+		var w heapsize.Walk
+		w.Unknown("any", root.index["b"])
+		return nil
+	}()
+	if want := "size of github.com/taredb/tare/sizegen/heapsize_test.holder.index: no walk is known for the dynamic type heapsize_test.position"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -13,7 +13,8 @@ import (
 var allAdvice = flag.Bool("all", false, "TestAdvice and TestAdviceStandard apply the suggestions for the standard library's types, which take long to load, too")
 
 // TestAdvice applies the suggestions of the transcripts literally: each directive is inserted at its
-// position, and the code is generated again, until there are no further suggestions. Then it compiles.
+// position, and the code is generated again, until there are no further suggestions: after three rounds at most. Then it
+// compiles.
 func TestAdvice(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -84,7 +85,8 @@ type Entry struct {
 // followAdvice returns the number of suggestions it applied.
 func followAdvice(t *testing.T, c command) (followed int) {
 	cfg, _ := config(t, c.args, c.files)
-	for range 10 {
+	const rounds = 3
+	for range rounds + 1 {
 		files, problems, err := Generate(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -128,5 +130,22 @@ func follow(t *testing.T, path string, p Problem) {
 	}
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestGrouped joins warnings that differ in their field alone, and leaves others as they are.
+func TestGrouped(t *testing.T) {
+	warning := func(what, why string) Problem { return Problem{What: what, Why: why, Warning: true, key: what} }
+	got := Grouped([]Problem{
+		warning("A.a", "an any: see A.a"), {What: "C", Why: "refused"}, warning("B.b", "an any: see B.b"), warning("D.d", "another"),
+		{What: "C", Why: "refused"}, warning("E.e", "an any: see E.e"), warning("F.f", "an any: see F.f"), warning("G.g", "an any: see G.g"),
+	})
+	var lines []string
+	for _, p := range got {
+		lines = append(lines, p.String())
+	}
+	want := "warning: A.a: an any: see A.a; so are B.b, E.e, F.f and 1 more\nC: refused\nwarning: D.d: another\nC: refused"
+	if text := strings.Join(lines, "\n"); text != want {
+		t.Errorf("%s\nwant\n%s", text, want)
 	}
 }

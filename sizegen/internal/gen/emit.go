@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -82,10 +83,36 @@ func (e *emitter) problem(why, say string) Problem {
 	if e.key == "" {
 		p.cause = e.what + ": " + why
 	}
+	if strings.HasPrefix(say, dirShared+" ") && e.onlyContent() {
+		say = ""
+		p.Why += "; it is all that the root holds"
+	}
 	if say != "" {
 		p.Try, p.named = e.statement(say)
 	}
 	return p
+}
+
+// onlyContent reports whether the current field is the only one of a root that is walked.
+func (e *emitter) onlyContent() bool {
+	if e.via.what != "" {
+		return false // a part of it
+	}
+	at := e.at
+	return slices.ContainsFunc(e.o.g.rootTypes, func(n *types.Named) bool {
+		s, ok := n.Underlying().(*types.Struct)
+		if !ok {
+			return n.Obj().Pos() == at
+		}
+		walked, here := 0, false
+		for f := range s.Fields() {
+			if !e.o.g.silent(n.Obj().Pkg(), f.Type()) {
+				walked++
+				here = here || f.Origin().Pos() == at
+			}
+		}
+		return here && walked == 1
+	})
 }
 
 // statement returns a directive for the field or type being walked.

@@ -152,14 +152,14 @@ func (g *generator) finishWork() {
 	}
 }
 
-// unusedDirectives refuses directives for a field or type that no walk reached.
+// unusedDirectives warns of directives for a field or type that no walk reached: a recipe may name more than a root has.
 func (g *generator) unusedDirectives() {
 	for name, of := range g.dirs.named {
 		for _, d := range of {
 			if !g.usedNamed[d.pos] && g.outputs[d.pkg.ImportPath] != nil {
 				g.problems.add(Problem{
 					Pos: g.fset.Position(d.pos), What: "//sizegen:" + d.kind + " of " + name,
-					Why: "no walk comes to it: check the name, or remove the directive",
+					Why: "no walk comes to it: check the name, or remove the directive", Warning: true,
 				})
 			}
 		}

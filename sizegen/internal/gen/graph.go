@@ -180,6 +180,9 @@ func (g *generator) mergeAt(c lead) {
 			without.add(l.from, l.to)
 		}
 	}
+	if g.empties(without, stated) {
+		return
+	}
 	kept := without.reach(g.rootNodes)
 	fields := 0
 	for node, n := range g.fields {
@@ -211,4 +214,22 @@ func (g *generator) mergeAt(c lead) {
 	g.problems.list = append(others, p)
 	// Fields behind it no longer count for other candidates.
 	g.leads = slices.DeleteFunc(g.leads, stated)
+}
+
+// empties reports whether a directive for the stated leads would leave nothing of a root but itself.
+func (g *generator) empties(without graph, stated func(lead) bool) bool {
+	return slices.ContainsFunc(g.rootNodes, func(root string) bool {
+		kept := without.reach([]string{root})
+		left := 0
+		for node := range kept {
+			left += g.fields[node]
+		}
+		gone := make(map[string]bool)
+		for _, l := range g.leads {
+			if _, ok := kept[l.from]; ok && stated(l) {
+				gone[l.from+" "+l.id()] = true
+			}
+		}
+		return len(gone) > 0 && left <= len(gone)
+	})
 }

@@ -15,8 +15,8 @@ import (
 // dynamic types; a field of another module gets a warning.
 func (e *emitter) walkEmpty(x string, t types.Type) {
 	if !e.own && !e.listed && e.owner == nil && e.key != "" && e.via.what != "" && e.node != nodeOf(emptyInterface) {
-		e.warn("an any of another module: other types than bool, numbers, string, []byte, []string, []any and map[string]any stop the walk",
-			dirTypes+" "+listBasic)
+		e.warn("an any of another module: other types than bool, numbers, string, []byte, []string, []any and map[string]any stop the walk; "+
+			"where others occur, list them by "+namedStatement(e.key, dirTypes+" …, "+listBasic), "")
 	}
 	e.call(e.o.walkFunc(t, e.site()), pointerTo(x), emptyInterface)
 }
@@ -254,11 +254,23 @@ func (e *emitter) refuseInterface(n *types.Named) {
 // occur, as for go/types.Type.
 const manyThere = 5
 
+// valuesOfStandard are the documented types behind empty interfaces of the standard library.
+//
+//nolint:gochecknoglobals // a table
+var valuesOfStandard = map[string]string{
+	"database/sql/driver.Value": "time.Time, " + listBasic,
+	"encoding/json.Token":       "encoding/json.Delim, encoding/json.Number, " + listBasic,
+	"encoding/xml.Token":        "encoding/xml.StartElement, encoding/xml.EndElement, encoding/xml.CharData, encoding/xml.Comment, encoding/xml.ProcInst, encoding/xml.Directive",
+}
+
 // listFor returns the directive that is suggested for an interface of the language or the standard library.
 func (e *emitter) listFor(n *types.Named) string {
 	u := n.Underlying().(*types.Interface)
 	if u.Empty() {
-		return dirTypes + " " + listBasic
+		if list := valuesOfStandard[qualified(n)]; list != "" {
+			return dirTypes + " " + list
+		}
+		return ""
 	}
 	known, hidden := e.o.g.implementers(e.o.pkg, n, u)
 	own := slices.DeleteFunc(slices.Clone(known), func(d types.Type) bool { return !e.o.g.ofMain(d) })

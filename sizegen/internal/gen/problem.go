@@ -81,3 +81,31 @@ func (ps *problems) sorted(dir string) []Problem {
 	})
 	return out
 }
+
+// Grouped returns the problems with one in place of all warnings that differ in their field or type alone.
+func Grouped(all []Problem) []Problem {
+	const named = 3 // besides the first
+	var out []Problem
+	first := make(map[string]int) // by reason: its place in out
+	others := make(map[int][]string)
+	for _, p := range all {
+		key := strings.ReplaceAll(p.Why, p.key, "")
+		at, ok := first[key]
+		if p.Warning && p.Try == "" && ok {
+			others[at] = append(others[at], p.What)
+			continue
+		}
+		if p.Warning && p.Try == "" {
+			first[key] = len(out)
+		}
+		out = append(out, p)
+	}
+	for at, what := range others {
+		more := ""
+		if len(what) > named {
+			what, more = what[:named], fmt.Sprintf(" and %d more", len(what)-named)
+		}
+		out[at].Why += "; so are " + strings.Join(what, ", ") + more
+	}
+	return out
+}

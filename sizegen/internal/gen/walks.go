@@ -27,8 +27,8 @@ func (o *output) root(n *types.Named) {
 			"// leaves *p as it is, when an interface holds a type that sizegen did not find, or an\n"+
 			"// object is reached by a pointer into it alone.\n"+
 			"func (p *%[1]s) CachedSize(w *%[2]s) (size int64, err error) {\n"+
-			"defer %[3]s(&err)\nw.Reset()\np.WalkHeap(w)\n"+
-			"if err := w.Check(p); err != nil {\nreturn 0, err\n}\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("Recover"), o.heapsize("Error")))
+			"defer %[3]s(&err, p)\nw.Reset()\np.WalkHeap(w)\n"+
+			"if err := w.Check(p); err != nil {\nreturn 0, err\n}\nreturn w.Finish(), nil\n}\n", name, walk, o.heapsize("RecoverIn"), o.heapsize("Error")))
 }
 
 // refuseMember reports whether n has a field or declares a method of that name, which then is refused.

@@ -41,7 +41,7 @@ type mirrorSqlparserParsedComments struct {
 // leaves *p as it is, when an interface holds a type that sizegen did not find, or an
 // object is reached by a pointer into it alone.
 func (p *Entry) CachedSize(w *heapsize.Walk) (size int64, err error) {
-	defer heapsize.Recover(&err)
+	defer heapsize.RecoverIn(&err, p)
 	w.Reset()
 	p.WalkHeap(w)
 	if err := w.Check(p); err != nil {
