@@ -60,7 +60,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## build bin/tare and bin/tare-demo
-	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-demo
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare
+	cd cmd/tare-demo && go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 
 release: ## build the archives of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
 	.ci/release $(VERSION) bin/release
@@ -84,6 +85,7 @@ test: ## vet and test everything, check generated sizes and modules; installs a 
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off ./... # many tests wait for servers
 	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
+	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
 

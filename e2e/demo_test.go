@@ -22,7 +22,7 @@ import (
 func startDemo(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(filepath.Dir(binary), "tare-demo")); err != nil {
-		mustRun(t, "", "go", "build", "-o", filepath.Dir(binary), "github.com/taredb/tare/cmd/tare-demo")
+		mustRun(t, "", "go", "build", "-C", "../cmd/tare-demo", "-o", filepath.Dir(binary)+"/", ".")
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "demo", "--http", freeAddr(t))
 	out, err := cmd.StdoutPipe()

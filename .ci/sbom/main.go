@@ -107,14 +107,16 @@ func materials(binary, name, version string, info *debug.BuildInfo) (*cdx.BOM, e
 	return bom, nil
 }
 
-// modules returns the modules of a binary, with replacements applied.
+// modules returns the modules of a binary, with replacements applied. A directory in place of a module is this repository.
 func modules(info *debug.BuildInfo) []*debug.Module {
 	var out []*debug.Module
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		out = append(out, m)
+		if !strings.HasPrefix(m.Path, ".") {
+			out = append(out, m)
+		}
 	}
 	return out
 }

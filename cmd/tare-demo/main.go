@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/taredb/tare/cmd/tare-demo/embedded"
 	"github.com/taredb/tare/internal/demo"
 	"github.com/taredb/tare/internal/demo/workload"
-	"github.com/taredb/tare/internal/embedded"
 )
 
 // Exit codes, as in tare: 2 is left to Go's panics.

@@ -8,7 +8,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
-	"github.com/taredb/tare/internal/embedded"
+	"github.com/taredb/tare/cmd/tare-demo/embedded"
 	"github.com/taredb/tare/internal/testwait"
 )
 
