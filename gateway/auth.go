@@ -202,7 +202,9 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	if plugin == oldPassword && !sw.Old && isNative(named) {
 		return false, a.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: the server has not checked whether it permits the account's old authentication method; connect again"})
 	}
-	if !sw.Old && !a.caps.Has(mysqlwire.CapPluginAuth) {
+	// MariaDB requests the native method of each client that changes its user, of old ones too.
+	requested := sw.Old || a.changesUser && a.maria && plugin == mysqlconn.PluginNative
+	if !requested && !a.caps.Has(mysqlwire.CapPluginAuth) {
 		return false, a.refuse(a.tooOld())
 	}
 	return false, nil

@@ -8,8 +8,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -190,6 +192,68 @@ func TestChangeUserMethods(t *testing.T) {
 				t.Errorf("after a wrong password: %s in %s, want ed in test", subject, where)
 			}
 		})
+	}
+}
+
+// TestChangeUserOfOldClient changes the user of a client without CLIENT_PLUGIN_AUTH, such as mysqljs, directly and through
+// the gateway: MariaDB requests the native method of it again, by the same challenge.
+func TestChangeUserOfOldClient(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithEd25519())
+	g := startGateway(t, s.Addr, nil)
+	for _, c := range []struct{ user, password string }{
+		{testmysql.AppUser, testmysql.Password}, {testmysql.RootUser, testmysql.Password},
+		{testmysql.AppUser, "wrong"}, {testmysql.EdUser, testmysql.Password}, {"none", ""},
+	} {
+		direct, through := changeOldClient(t, s.Addr, c.user, c.password), changeOldClient(t, g.addr, c.user, c.password)
+		if !slices.Equal(direct, through) {
+			t.Errorf("change to %s by %s: %q directly, %q through the gateway", c.user, c.password, direct, through)
+		}
+		if last := direct[len(direct)-1]; (last == "OK") != (c.password == testmysql.Password && c.user != testmysql.EdUser) {
+			t.Errorf("change to %s by %s directly: %q", c.user, c.password, direct)
+		}
+	}
+}
+
+// changeOldClient logs in without CLIENT_PLUGIN_AUTH, changes the user and returns the server's packets.
+func changeOldClient(t *testing.T, addr, user, password string) (packets []string) {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	must(t, err)
+	c := mysqlconn.New(nc)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	p, err := c.ReadMessage(1 << 16)
+	must(t, err)
+	var h mysqlwire.Handshake
+	must(t, h.Decode(p))
+	challenge := bytes.Clone(h.AuthData[:challengeSize])
+	const caps = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword
+	r := mysqlwire.HandshakeResponse{
+		Capabilities: caps, MaxPacket: 1 << 24, Charset: 45, User: []byte(testmysql.AppUser), AuthResponse: mysqlconn.ScrambleNative(testmysql.Password, challenge),
+	}
+	must(t, c.WriteMessage(r.AppendTo(nil)))
+	if p, err = c.ReadMessage(1 << 16); err != nil || p[0] != mysqlwire.MarkOK {
+		t.Fatalf("log in: %q, %v", p, err)
+	}
+	c.Seq = 0
+	response := mysqlconn.ScrambleNative(password, challenge)
+	u := mysqlwire.ChangeUser{User: []byte(user), AuthResponse: response, Charset: 45}
+	must(t, c.WriteMessage(u.AppendTo(nil, caps)))
+	for {
+		p, err := c.ReadMessage(1 << 16)
+		must(t, err)
+		switch p[0] {
+		case mysqlwire.MarkOK:
+			return append(packets, "OK")
+		case mysqlwire.MarkErr:
+			var e mysqlwire.Err
+			must(t, e.Decode(p))
+			return append(packets, fmt.Sprintf("%d %s", e.Number, e.Message))
+		}
+		var sw mysqlwire.AuthSwitchRequest
+		must(t, sw.Decode(p))
+		packets = append(packets, fmt.Sprintf("switch to %s, same challenge: %t", sw.Plugin, bytes.Equal(sw.Data[:challengeSize], challenge)))
+		must(t, c.WriteMessage(response))
 	}
 }
 

@@ -58,7 +58,7 @@ func oddLogins() []oddLogin {
 		{name: "no password of MySQL 4.0", old: true, bare: true, user: app, want: mysqlwire.ErrnoAccessDenied},
 		{name: "an old client changes its user", old: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(ed), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
 		{name: "an old client changes by an odd response", old: true, user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthResponse: make([]byte, 21), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
-		{name: "a change by the method of MySQL 4.0", user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthPlugin: []byte("mysql_old_password"), Charset: 45}, want: mysqlwire.ErrnoAccessDenied},
+		{name: "a change by the method of MySQL 4.0", user: app, response: -1, change: &mysqlwire.ChangeUser{User: []byte(app), AuthPlugin: []byte("mysql_old_password"), Charset: 45}, want: mysqlwire.ErrnoAuthNotSupported},
 	}
 	for _, charset := range []uint8{35, 54, 56, 60, 128, 183} {
 		odd = append(odd, oddLogin{name: "a character set of more than a byte", user: app, charset: charset, response: 20, want: mysqlwire.ErrnoWrongValueForVar})
@@ -71,7 +71,11 @@ func oddLogins() []oddLogin {
 		odd = append(odd, oddLogin{name: "an old client's odd response", old: true, user: app, response: n, want: want})
 	}
 	for _, plugin := range []string{native, "mysql_old_password", "client_ed25519", "other"} {
-		odd = append(odd, oddLogin{name: "a login of 8 bytes: " + plugin, user: app, plugin: plugin, response: 8, want: mysqlwire.ErrnoAccessDenied})
+		want := mysqlwire.ErrnoAccessDenied
+		if plugin == "mysql_old_password" {
+			want = mysqlwire.ErrnoAuthNotSupported
+		}
+		odd = append(odd, oddLogin{name: "a login of 8 bytes: " + plugin, user: app, plugin: plugin, response: 8, want: want})
 		for _, user := range []string{app, ed, "nobody", "noone"} {
 			odd = append(odd, oddLogin{
 				name: "a change that is left: " + plugin, user: app, response: -1, leave: true,

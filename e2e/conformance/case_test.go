@@ -88,8 +88,9 @@ type verdict struct {
 	Exit     int      `json:"exit"`               // code of the direct leg: 1 means that the test ends early, on both
 	Seconds  float64  `json:"seconds"`
 
-	Cases     counts `json:"cases,omitzero"`      // of a suite of clients
-	Different string `json:"different,omitempty"` // the cases' results
+	Cases     counts   `json:"cases,omitzero"`      // of a suite of clients
+	Different string   `json:"different,omitempty"` // the cases' results
+	Unstable  []string `json:"unstable,omitempty"`  // cases that are excluded, with the reason
 }
 
 const (

@@ -128,6 +128,25 @@ func tap(_ string, output []byte) (map[string]string, error) {
 	return cases, nil
 }
 
+// scripts returns the results of scripts: each prints ## and its name, its output, and its exit code after ## again.
+func scripts(_ string, output []byte) (map[string]string, error) {
+	cases := map[string]string{}
+	for part := range strings.SplitSeq("\n"+string(output), "\n## test/") {
+		name, text, _ := strings.Cut("test/"+part, "\n")
+		text, code, ended := strings.Cut(text, "\n## exit code ")
+		switch {
+		case !ended: // what comes before the first
+		case strings.HasPrefix(text, "skipping"):
+			cases[name] = "skip: " + text
+		case strings.TrimSpace(code) == "0":
+			cases[name] = "pass"
+		default:
+			cases[name] = "fail: exit code " + code + text
+		}
+	}
+	return cases, nil
+}
+
 // A caseAcceptance is a difference of a case that is no defect.
 type caseAcceptance struct {
 	reason string
@@ -203,6 +222,9 @@ func (t *clientTable) add(v *verdict, version string) {
 	r.Accepted, r.Different, r.Excluded = r.Accepted+c.Accepted, r.Different+c.Different, r.Excluded+c.Excluded
 	if v.Reason != "" {
 		t.note(v.Server, v.Suite, "unit "+v.Reason)
+	}
+	for _, text := range v.Unstable {
+		t.note(v.Server, v.Suite, "case excluded: "+text)
 	}
 	for _, reason := range v.Accepted {
 		t.note(v.Server, v.Suite, "case accepted: "+reason)

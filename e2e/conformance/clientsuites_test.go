@@ -2,6 +2,8 @@
 
 package conformance
 
+import "regexp"
+
 // clientSuites are all suites of clients and applications.
 var clientSuites = []clientSuite{
 	{
@@ -96,4 +98,65 @@ cd tests
 PYTHONPATH=.. python3 runtests.py --settings=on_server --parallel=1 --noinput $UNIT`,
 		parse: junit,
 	},
+	{
+		name:  "mariadb-connector-j",
+		fetch: `.ci/unpack mariadb-connector-java-source "$SUITE"`,
+		prepare: `.ci/packages javac mvn
+plugin=org.apache.maven.plugins:maven-dependency-plugin:3.6.1
+cd "$SUITE"
+[ -e classpath ] || {
+	mvn -q -B -ntp -Dfmt.skip=true -Djacoco.skip=true test-compile $plugin:build-classpath -Dmdep.outputFile=classpath.new
+	mvn -q -B -ntp $plugin:copy -Dartifact=org.junit.platform:junit-platform-console-standalone:1.10.2 -DoutputDirectory=.
+	mv classpath.new classpath
+} >&2`,
+		version: `sed -n 's|^  <version>\(.*\)</version>|\1|p' "$SUITE/pom.xml"`,
+		units:   `cd "$SUITE/target/test-classes" && find org -name '*Test.class' | sed 's|/|.|g; s|\.class$||' | grep -vE '\$|\.BaseTest$|\.BaseMultiHostTest$' | sort`,
+		batch:   8,
+		setup:   "CREATE DATABASE testj",
+		left: []leftOut{
+			{units: regexp.MustCompile(`\.failover\.`), reason: "requires several servers behind proxies"},
+		},
+		run: `export TEST_DB_HOST=$DB_HOST TEST_DB_PORT=$DB_PORT TEST_DB_USER=$DB_USER TEST_DB_PASSWORD=$DB_PASSWORD TEST_DB_DATABASE=testj TEST_DB_OTHER=
+java -Xmx768m -cp "$SUITE/target/classes:$SUITE/target/test-classes:$(cat "$SUITE/classpath"):$(echo "$SUITE"/junit-platform-console-standalone-*.jar)" \
+	org.junit.platform.console.ConsoleLauncher execute --disable-banner --details=none --reports-dir="$WORK" $(printf -- '-c %s ' $UNIT)`,
+		parse: junit,
+	},
+	{
+		name:    "mysqljs",
+		fetch:   `.ci/unpack node-mysql-source "$SUITE"`,
+		prepare: nodeModules,
+		version: `node -p 'require(process.env.SUITE + "/package.json").version'`,
+		units:   nodeUnits,
+		batch:   20,
+		left:    []leftOut{{units: regexp.MustCompile("."), mysql: true, reason: "knows no method of authentication of MySQL 9"}},
+		run:     nodeScripts,
+		parse:   scripts,
+	},
+	{
+		name:    "mysql2", // whose package has no tests: those of the package that it replaces
+		fetch:   `.ci/unpack node-mysql-source "$SUITE"`,
+		prepare: nodeModules + ` mysql2@3.24.6`,
+		version: "echo 3.24.6",
+		units:   nodeUnits,
+		batch:   20,
+		run:     `echo 'module.exports = require("mysql2");' >index.js` + "\n" + nodeScripts,
+		parse:   scripts,
+	},
 }
+
+// The suite of the package mysql for Node.js: a script for each case.
+const (
+	nodeUnits   = `cd "$SUITE" && find test/integration -name 'test-*.js' | sort`
+	nodeModules = `.ci/packages node npm && cd "$SUITE" && npm install --silent --no-save --no-package-lock --ignore-scripts bignumber.js@9.0.0 readable-stream@2.3.7 safe-buffer@5.1.2 sqlstring@2.3.1 after@0.8.2 utest@0.0.8`
+	nodeScripts = `[ -e index.js ] || cp "$SUITE/index.js" .
+cp -r "$SUITE/lib" "$SUITE/test" "$SUITE/package.json" .
+ln -s "$SUITE/node_modules" .
+export MYSQL_HOST=$DB_HOST MYSQL_PORT=$DB_PORT MYSQL_USER=$DB_USER MYSQL_PASSWORD=$DB_PASSWORD MYSQL_DATABASE=$DB_NAME
+for script in $UNIT; do
+	echo "## $script"
+	code=0
+	timeout 60 node "$script" 2>&1 || code=$?
+	echo
+	echo "## exit code $code"
+done`
+)
