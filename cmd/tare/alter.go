@@ -316,14 +316,14 @@ func printAlterEnd(w io.Writer, r *alter.Report, asJSON bool) error {
 	k, text := &r.Copy.Kept, ""
 	switch {
 	case k.State == alter.KeptDropped:
-		text = fmt.Sprintf("%s: the old table %s is dropped; there is no way back\n", r.Table, r.Copy.Old)
+		text = sprintf("%s: the old table %s is dropped; there is no way back\n", r.Table, r.Copy.Old)
 	case r.Copy.PauseSeconds == 0:
-		text = fmt.Sprintf("%s: an earlier run has reverted it\n", r.Table)
+		text = sprintf("%s: an earlier run has reverted it\n", r.Table)
 	default:
-		text = fmt.Sprintf("%s: reverted; it has its former definition, and the %s made since\n", r.Table, quantity.Of(k.Changes, "change")) + alterPauseText(r.Copy)
+		text = sprintf("%s: reverted; it has its former definition, and the %s made since\n", r.Table, quantity.Of(k.Changes, "change")) + alterPauseText(r.Copy)
 	}
 	if k.Altered != "" {
-		text += fmt.Sprintf("the table with the new definition is %s: drop it when it is no longer of use\n", k.Altered)
+		text += sprintf("the table with the new definition is %s: drop it when it is no longer of use\n", k.Altered)
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -336,9 +336,9 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 			*alter.Report
 		}{"report", r})
 	}
-	text := fmt.Sprintf("%s: altered by %s in %.1f s (%s)\n", r.Table, r.Way, r.Seconds, r.Why)
+	text := sprintf("%s: altered by %s in %.1f s (%s)\n", r.Table, r.Way, r.Seconds, r.Why)
 	if n := len(r.LockWaits); n > 0 {
-		text += fmt.Sprintf("its lock was not granted in %s\n", quantity.Of(n, "attempt"))
+		text += sprintf("its lock was not granted in %s\n", quantity.Of(n, "attempt"))
 	}
 	if c := r.Copy; c != nil {
 		text += alterCopyText(r.Table, c)
@@ -351,26 +351,26 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 func alterCopyText(table string, c *alter.CopyReport) (text string) {
 	if c.Report != nil {
 		for _, t := range c.Tables {
-			text += fmt.Sprintf("%s copied in %s", quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"))
+			text += sprintf("%s copied in %s", quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"))
 			if v := t.Verify; v != nil {
-				text += fmt.Sprintf("; compared: %s equal, checksum %s", quantity.Of(v.Rows, "row"), v.Checksum)
+				text += sprintf("; compared: %s equal, checksum %s", quantity.Of(v.Rows, "row"), v.Checksum)
 			}
 			text += "\n"
 		}
 		if f := c.Follow; f != nil {
-			text += fmt.Sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
+			text += sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
 		}
 		d := &c.Durations
-		text += fmt.Sprintf("rows took %.1f s, catching up %.1f s, comparing %.1f s, the swap with its tries %.1f s\n", d.Rows, d.CatchUp, d.Compare, d.Swap) + alterPauseText(c)
+		text += sprintf("rows took %.1f s, catching up %.1f s, comparing %.1f s, the swap with its tries %.1f s\n", d.Rows, d.CatchUp, d.Compare, d.Swap) + alterPauseText(c)
 	}
 	return text + alterKeptText(table, c)
 }
 
 // alterPauseText states how long clients waited for a swap.
 func alterPauseText(c *alter.CopyReport) string {
-	text := fmt.Sprintf("clients waited for at most %.0f ms at the swap, after %s", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
+	text := sprintf("clients waited for at most %.0f ms at the swap, after %s", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
 	if c.GatewayPauses > 0 {
-		text += fmt.Sprintf("; the gateway paused them for at most %.0f ms", c.GatewayPauseSeconds*1000)
+		text += sprintf("; the gateway paused them for at most %.0f ms", c.GatewayPauseSeconds*1000)
 	}
 	return text + "\n"
 }
@@ -380,13 +380,13 @@ func alterKeptText(table string, c *alter.CopyReport) string {
 	k := &c.Kept
 	switch {
 	case k.State == alter.KeptDropped:
-		return fmt.Sprintf("the old table %s is dropped\n", c.Old)
+		return sprintf("the old table %s is dropped\n", c.Old)
 	case k.NoWay != "":
-		return fmt.Sprintf("the old table %s is kept until %s, and dropped by tare alter finish or the next tare alter after that; it cannot be reverted: %s\n", c.Old, k.Until, k.NoWay)
+		return sprintf("the old table %s is kept until %s, and dropped by tare alter finish or the next tare alter after that; it cannot be reverted: %s\n", c.Old, k.Until, k.NoWay)
 	case len(k.Lossy) > 0:
-		return fmt.Sprintf("the old table %s is kept until %s; tare alter revert --table %s --lossy-revert goes back to it; values could be lost: %s\n", c.Old, k.Until, table, strings.Join(k.Lossy, "; "))
+		return sprintf("the old table %s is kept until %s; tare alter revert --table %s --lossy-revert goes back to it; values could be lost: %s\n", c.Old, k.Until, table, strings.Join(k.Lossy, "; "))
 	}
-	return fmt.Sprintf("the old table %s is kept until %s; tare alter revert --table %s goes back to it without loss\n", c.Old, k.Until, table)
+	return sprintf("the old table %s is kept until %s; tare alter revert --table %s goes back to it without loss\n", c.Old, k.Until, table)
 }
 
 // lintAlter prints what would be done. It fails if the clauses cannot be executed.
@@ -408,7 +408,7 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(p)
 	}
-	fmt.Fprintf(w, "%s: about %s, %s with indexes, on %s\n", p.Table, quantity.Of(p.Rows, "row"), megabytes(p.Bytes), p.Server)
+	printf(w, "%s: about %s, %s with indexes, on %s\n", p.Table, quantity.Of(p.Rows, "row"), megabytes(p.Bytes), p.Server)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "CLAUSE\tALGORITHM\tWRITES\tREBUILD\tREASON")
 	for _, v := range append(p.Clauses, p.Whole) {
@@ -426,7 +426,7 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 		if writes == "" {
 			writes = v.Lock
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", text, v.Algorithm, writes, rebuild, strings.TrimSpace(v.Error+" "+v.Why))
+		printf(t, "%s\t%s\t%s\t%s\t%s\n", text, v.Algorithm, writes, rebuild, strings.TrimSpace(v.Error+" "+v.Why))
 		if len(p.Clauses) == 1 {
 			break
 		}
@@ -435,23 +435,23 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 		return err
 	}
 	if p.Seconds > 0 {
-		fmt.Fprintf(w, "writing all rows again takes about %.1f s, by a sample of %s\n", p.Seconds, quantity.Of(p.SampleRows, "row"))
+		printf(w, "writing all rows again takes about %.1f s, by a sample of %s\n", p.Seconds, quantity.Of(p.SampleRows, "row"))
 	}
 	if p.RowVersions >= 0 {
-		fmt.Fprintf(w, "row versions since the last rebuild: %d; at its limit MySQL refuses INSTANT for columns\n", p.RowVersions)
+		printf(w, "row versions since the last rebuild: %d; at its limit MySQL refuses INSTANT for columns\n", p.RowVersions)
 	}
 	for _, note := range p.Notes {
-		fmt.Fprintln(w, note)
+		printf(w, "%s\n", note)
 	}
 	switch back := p.Revert; {
 	case p.CopyRefused != "":
-		fmt.Fprintf(w, "a copy is refused: %s\n", p.CopyRefused)
+		printf(w, "a copy is refused: %s\n", p.CopyRefused)
 	case back.Refused != "":
-		fmt.Fprintf(w, "a copy could not be reverted: %s\n", back.Refused)
+		printf(w, "a copy could not be reverted: %s\n", back.Refused)
 	case len(back.Lossy) > 0:
-		fmt.Fprintf(w, "a copy could be reverted with --lossy-revert alone: %s\n", strings.Join(back.Lossy, "; "))
+		printf(w, "a copy could be reverted with --lossy-revert alone: %s\n", strings.Join(back.Lossy, "; "))
 	}
-	_, err := fmt.Fprintf(w, "replication: %s\nway: %s: %s\n", p.Replication, p.Way, p.Why)
+	_, err := printf(w, "replication: %s\nway: %s: %s\n", p.Replication, p.Way, p.Why)
 	return err
 }
 

@@ -137,7 +137,7 @@ func (p *copyParts) plan(ctx context.Context, asJSON bool, stdout io.Writer) err
 		if !asJSON {
 			fmt.Fprint(stdout, p.heading(i))
 			for _, t := range planned {
-				fmt.Fprintf(stdout, "%s: %s\n", t.Target, t.Spec)
+				printf(stdout, "%s: %s\n", t.Target, t.Spec)
 			}
 		}
 		if err := printPlan(stdout, planned, asJSON); err != nil {
@@ -189,7 +189,7 @@ func (p *copyParts) printReport(w io.Writer, part int, r *copier.Report, asJSON 
 func (p *copyParts) printTotals(w io.Writer, reports []*copier.Report) {
 	for i, t := range reports[0].Tables {
 		if rows, ok := verifiedRows(reports, i); ok {
-			fmt.Fprintf(w, "%s: verified in all %d %ss: %s in total\n", t.Source, len(reports), p.label(), quantity.Of(rows, "row"))
+			printf(w, "%s: verified in all %d %ss: %s in total\n", t.Source, len(reports), p.label(), quantity.Of(rows, "row"))
 		}
 	}
 	if c := reports[0].Cutover; c != nil && c.Phase == cutover.PhaseHanded {
