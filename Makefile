@@ -160,7 +160,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
 	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./sqlplan -heap-mib 32
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 60m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared|PreparedLimit|DefaultDenyCommands|AllowEffects)$$' ./gateway -all-refusals
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 60m -run '^Test(RefusalMemory(TiDB)?|LongRefusal|Several|LastPrepared|PreparedLimit|DefaultDenyCommands|AllowEffects)$$' ./gateway -all-refusals
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestNames$$/^MySQL$$' ./gateway -names-duration 1m -names-workers 8
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestResponseEnds$$' ./gateway

@@ -90,12 +90,12 @@ func (s *session) dropped() [][]byte {
 	return nil
 }
 
-// droppedName adds the command that drops the statement that the first statement of sql prepares by name.
+// droppedName adds the command that drops the statement that the first statement of sql prepares by name. TiDB keeps it.
 func (s *session) droppedName(drop [][]byte, sql []byte) [][]byte {
 	sql = bytes.TrimPrefix(sql, []byte{';'})
 	var l sqldigest.Lexer
 	l.Reset(sql, s.mode)
-	if t := l.NextSignificant(); !isAny(sql[t.Start:t.End], "PREPARE") || s.unreadable {
+	if t := l.NextSignificant(); !isAny(sql[t.Start:t.End], "PREPARE") || s.unreadable || s.mode.Server().Kind == sqldigest.ServerTiDB {
 		return drop
 	}
 	name := preparedName(sql, s.mode)
@@ -107,7 +107,7 @@ func (s *session) droppedName(drop [][]byte, sql []byte) [][]byte {
 
 // failAtServer has the server execute commands and fail with an error. It reads the responses.
 func (s *session) failAtServer(commands [][]byte, e *clientError) error {
-	commands = append(commands, mysqlwire.AppendQuery(nil, e.appendSignal(nil), s.caps))
+	commands = append(commands, mysqlwire.AppendQuery(nil, s.appendFailure(nil, e), s.caps))
 	var b []byte
 	for _, c := range commands {
 		b, _ = mysqlwire.AppendPacket(b, c, 0)
@@ -148,6 +148,21 @@ func (s *session) skipResponse(cmd mysqlwire.Command, seq uint8) (errno uint16, 
 
 // maxSignalText is the maximum length of MESSAGE_TEXT on MySQL; MariaDB permits more.
 const maxSignalText = 128
+
+// appendFailure appends a statement that fails with e. TiDB has no SIGNAL: there, the error is that of an unknown column
+// whose name is the text.
+func (s *session) appendFailure(dst []byte, e *clientError) []byte {
+	if s.mode.Server().Kind != sqldigest.ServerTiDB {
+		return e.appendSignal(dst)
+	}
+	name := []byte(e.signalText())
+	for i, c := range name {
+		if c < ' ' || c > '~' {
+			name[i] = '?'
+		}
+	}
+	return appendQuoted(append(dst, "DO "...), name)
+}
 
 // appendSignal appends a statement that fails with e.
 func (e *clientError) appendSignal(dst []byte) []byte {
