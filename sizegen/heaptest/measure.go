@@ -29,7 +29,7 @@ const measured = 2000 // values
 // Limits of a measurement, in percent.
 const (
 	mostBelow    = 1  // by which the account may be below the heap
-	mostDeclared = 50 // that may be behind directives
+	mostDeclared = 50 // that must not be behind directives
 )
 
 // Random compares the sizes of random values with the heap. It returns a line with the result, and an error if it is too
@@ -49,7 +49,7 @@ func Random[T any, P Root[T]](p Plan) (string, error) {
 	}
 	share := percent(int64(skipped), int64(skipped+set))
 	line += fmt.Sprintf("; %.0f %% of the fields are behind shared, size or opaque, %.0f %% of the bytes are stated by size, each or opaque", share, m.stated)
-	if share > mostDeclared {
+	if share >= mostDeclared {
 		return line, fmt.Errorf("%s: %d of %d fields with pointers in random values are behind directives: the size is that of the rest alone", p.Name, skipped, skipped+set)
 	}
 	return line, m.verdict(p)
@@ -71,7 +71,7 @@ func Real[T any, P Root[T]](p Plan, function string, build func(i int) *T) (stri
 	total := all.Finish()
 	shared := percent(total-own.Finish(), total)
 	line += fmt.Sprintf("; %.0f %% of the bytes are behind shared, %.0f %% are stated by size, each or opaque", shared, m.stated)
-	if shared+m.stated > mostDeclared {
+	if shared+m.stated >= mostDeclared {
 		return line, fmt.Errorf("%s: most of what it holds is declared away by directives: the size is that of the rest alone", p.Name)
 	}
 	return line, m.verdict(p)

@@ -199,7 +199,7 @@ func (g *generator) mergeAt(c lead) {
 			behind = append(behind, p)
 		}
 	}
-	if len(behind) < mergedLeast || mergedPart*len(behind) < fields {
+	if len(behind) < mergedLeast || mergedPart*len(behind) < fields || len(behind) < fields && g.ofRoot(c) {
 		return
 	}
 	p := Problem{
@@ -214,6 +214,13 @@ func (g *generator) mergeAt(c lead) {
 	g.problems.list = append(others, p)
 	// Fields behind it no longer count for other candidates.
 	g.leads = slices.DeleteFunc(g.leads, stated)
+}
+
+// ofRoot reports whether a directive would apply to what a root holds itself: that part of it is counted that can be seen.
+func (g *generator) ofRoot(c lead) bool {
+	return slices.Contains(g.rootNodes, c.from) || c.ofType && slices.ContainsFunc(g.leads, func(l lead) bool {
+		return l.to == c.from && slices.Contains(g.rootNodes, l.from)
+	})
 }
 
 // empties reports whether a directive for the stated leads would leave nothing of a root but itself.
