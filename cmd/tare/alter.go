@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -316,14 +317,14 @@ func printAlterEnd(w io.Writer, r *alter.Report, asJSON bool) error {
 	k, text := &r.Copy.Kept, ""
 	switch {
 	case k.State == alter.KeptDropped:
-		text = sprintf("%s: the old table %s is dropped; there is no way back\n", r.Table, r.Copy.Old)
+		text = visible.Sprintf("%s: the old table %s is dropped; there is no way back\n", r.Table, r.Copy.Old)
 	case r.Copy.PauseSeconds == 0:
-		text = sprintf("%s: an earlier run has reverted it\n", r.Table)
+		text = visible.Sprintf("%s: an earlier run has reverted it\n", r.Table)
 	default:
-		text = sprintf("%s: reverted; it has its former definition, and the %s made since\n", r.Table, quantity.Of(k.Changes, "change")) + alterPauseText(r.Copy)
+		text = visible.Sprintf("%s: reverted; it has its former definition, and the %s made since\n", r.Table, quantity.Of(k.Changes, "change")) + alterPauseText(r.Copy)
 	}
 	if k.Altered != "" {
-		text += sprintf("the table with the new definition is %s: drop it when it is no longer of use\n", k.Altered)
+		text += visible.Sprintf("the table with the new definition is %s: drop it when it is no longer of use\n", k.Altered)
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -336,9 +337,9 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 			*alter.Report
 		}{"report", r})
 	}
-	text := sprintf("%s: altered by %s in %.1f s (%s)\n", r.Table, r.Way, r.Seconds, r.Why)
+	text := visible.Sprintf("%s: altered by %s in %.1f s (%s)\n", r.Table, r.Way, r.Seconds, r.Why)
 	if n := len(r.LockWaits); n > 0 {
-		text += sprintf("its lock was not granted in %s\n", quantity.Of(n, "attempt"))
+		text += visible.Sprintf("its lock was not granted in %s\n", quantity.Of(n, "attempt"))
 	}
 	if c := r.Copy; c != nil {
 		text += alterCopyText(r.Table, c)
@@ -351,26 +352,26 @@ func printAlterReport(w io.Writer, r *alter.Report, asJSON bool) error {
 func alterCopyText(table string, c *alter.CopyReport) (text string) {
 	if c.Report != nil {
 		for _, t := range c.Tables {
-			text += sprintf("%s copied in %s", quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"))
+			text += visible.Sprintf("%s copied in %s", quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"))
 			if v := t.Verify; v != nil {
-				text += sprintf("; compared: %s equal, checksum %s", quantity.Of(v.Rows, "row"), v.Checksum)
+				text += visible.Sprintf("; compared: %s equal, checksum %s", quantity.Of(v.Rows, "row"), v.Checksum)
 			}
 			text += "\n"
 		}
 		if f := c.Follow; f != nil {
-			text += sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
+			text += visible.Sprintf("%d inserts, %d updates and %d deletes were applied, from %s to %s\n", f.Inserts, f.Updates, f.Deletes, f.From, f.Position)
 		}
 		d := &c.Durations
-		text += sprintf("rows took %.1f s, catching up %.1f s, comparing %.1f s, the swap with its tries %.1f s\n", d.Rows, d.CatchUp, d.Compare, d.Swap) + alterPauseText(c)
+		text += visible.Sprintf("rows took %.1f s, catching up %.1f s, comparing %.1f s, the swap with its tries %.1f s\n", d.Rows, d.CatchUp, d.Compare, d.Swap) + alterPauseText(c)
 	}
 	return text + alterKeptText(table, c)
 }
 
 // alterPauseText states how long clients waited for a swap.
 func alterPauseText(c *alter.CopyReport) string {
-	text := sprintf("clients waited for at most %.0f ms at the swap, after %s", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
+	text := visible.Sprintf("clients waited for at most %.0f ms at the swap, after %s", c.PauseSeconds*1000, quantity.Of(len(c.SwapTries)+1, "attempt"))
 	if c.GatewayPauses > 0 {
-		text += sprintf("; the gateway paused them for at most %.0f ms", c.GatewayPauseSeconds*1000)
+		text += visible.Sprintf("; the gateway paused them for at most %.0f ms", c.GatewayPauseSeconds*1000)
 	}
 	return text + "\n"
 }
@@ -380,13 +381,13 @@ func alterKeptText(table string, c *alter.CopyReport) string {
 	k := &c.Kept
 	switch {
 	case k.State == alter.KeptDropped:
-		return sprintf("the old table %s is dropped\n", c.Old)
+		return visible.Sprintf("the old table %s is dropped\n", c.Old)
 	case k.NoWay != "":
-		return sprintf("the old table %s is kept until %s, and dropped by tare alter finish or the next tare alter after that; it cannot be reverted: %s\n", c.Old, k.Until, k.NoWay)
+		return visible.Sprintf("the old table %s is kept until %s, and dropped by tare alter finish or the next tare alter after that; it cannot be reverted: %s\n", c.Old, k.Until, k.NoWay)
 	case len(k.Lossy) > 0:
-		return sprintf("the old table %s is kept until %s; tare alter revert --table %s --lossy-revert goes back to it; values could be lost: %s\n", c.Old, k.Until, table, strings.Join(k.Lossy, "; "))
+		return visible.Sprintf("the old table %s is kept until %s; tare alter revert --table %s --lossy-revert goes back to it; values could be lost: %s\n", c.Old, k.Until, table, strings.Join(k.Lossy, "; "))
 	}
-	return sprintf("the old table %s is kept until %s; tare alter revert --table %s goes back to it without loss\n", c.Old, k.Until, table)
+	return visible.Sprintf("the old table %s is kept until %s; tare alter revert --table %s goes back to it without loss\n", c.Old, k.Until, table)
 }
 
 // lintAlter prints what would be done. It fails if the clauses cannot be executed.
@@ -408,7 +409,7 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(p)
 	}
-	printf(w, "%s: about %s, %s with indexes, on %s\n", p.Table, quantity.Of(p.Rows, "row"), megabytes(p.Bytes), p.Server)
+	visible.Fprintf(w, "%s: about %s, %s with indexes, on %s\n", p.Table, quantity.Of(p.Rows, "row"), megabytes(p.Bytes), p.Server)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "CLAUSE\tALGORITHM\tWRITES\tREBUILD\tREASON")
 	for _, v := range append(p.Clauses, p.Whole) {
@@ -426,7 +427,7 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 		if writes == "" {
 			writes = v.Lock
 		}
-		printf(t, "%s\t%s\t%s\t%s\t%s\n", text, v.Algorithm, writes, rebuild, strings.TrimSpace(v.Error+" "+v.Why))
+		visible.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", text, v.Algorithm, writes, rebuild, strings.TrimSpace(v.Error+" "+v.Why))
 		if len(p.Clauses) == 1 {
 			break
 		}
@@ -435,23 +436,23 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 		return err
 	}
 	if p.Seconds > 0 {
-		printf(w, "writing all rows again takes about %.1f s, by a sample of %s\n", p.Seconds, quantity.Of(p.SampleRows, "row"))
+		visible.Fprintf(w, "writing all rows again takes about %.1f s, by a sample of %s\n", p.Seconds, quantity.Of(p.SampleRows, "row"))
 	}
 	if p.RowVersions >= 0 {
-		printf(w, "row versions since the last rebuild: %d; at its limit MySQL refuses INSTANT for columns\n", p.RowVersions)
+		visible.Fprintf(w, "row versions since the last rebuild: %d; at its limit MySQL refuses INSTANT for columns\n", p.RowVersions)
 	}
 	for _, note := range p.Notes {
-		printf(w, "%s\n", note)
+		visible.Fprintf(w, "%s\n", note)
 	}
 	switch back := p.Revert; {
 	case p.CopyRefused != "":
-		printf(w, "a copy is refused: %s\n", p.CopyRefused)
+		visible.Fprintf(w, "a copy is refused: %s\n", p.CopyRefused)
 	case back.Refused != "":
-		printf(w, "a copy could not be reverted: %s\n", back.Refused)
+		visible.Fprintf(w, "a copy could not be reverted: %s\n", back.Refused)
 	case len(back.Lossy) > 0:
-		printf(w, "a copy could be reverted with --lossy-revert alone: %s\n", strings.Join(back.Lossy, "; "))
+		visible.Fprintf(w, "a copy could be reverted with --lossy-revert alone: %s\n", strings.Join(back.Lossy, "; "))
 	}
-	_, err := printf(w, "replication: %s\nway: %s: %s\n", p.Replication, p.Way, p.Why)
+	_, err := visible.Fprintf(w, "replication: %s\nway: %s: %s\n", p.Replication, p.Way, p.Why)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // arguments requires the clauses as one argument, and none with a queue.
@@ -130,17 +131,17 @@ func printQueue(w io.Writer, r *alter.QueueReport, asJSON bool) error {
 	fmt.Fprintln(t, "LINE\tTABLE\tSTATE\tALTER")
 	for i := range r.Items {
 		x := &r.Items[i]
-		printf(t, "%d\t%s\t%s\t%s\n", x.Line, x.Table, x.State, x.Alter)
+		visible.Fprintf(t, "%d\t%s\t%s\t%s\n", x.Line, x.Table, x.State, x.Alter)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for i := range r.Items {
 		if x := &r.Items[i]; x.Why != "" {
-			printf(w, "%s: %s\n", x.Table, x.Why)
+			visible.Fprintf(w, "%s: %s\n", x.Table, x.Why)
 		}
 	}
-	_, err := printf(w, "%d altered, %d by earlier runs, of %d in %.1f s\n", r.Count(telemetry.QueueDone), r.Count(telemetry.QueueEarlier), len(r.Items), r.Seconds)
+	_, err := visible.Fprintf(w, "%d altered, %d by earlier runs, of %d in %.1f s\n", r.Count(telemetry.QueueDone), r.Count(telemetry.QueueEarlier), len(r.Items), r.Seconds)
 	return err
 }
 
@@ -165,7 +166,7 @@ func newAlterServerCommand(cmd *cobra.Command, do func(cmd *cobra.Command, o alt
 			return copyError(cmd.Context(), err)
 		}
 		for i := range all {
-			if _, failed := printf(cmd.OutOrStdout(), "%s\n", print(&all[i])); failed != nil {
+			if _, failed := visible.Fprintf(cmd.OutOrStdout(), "%s\n", print(&all[i])); failed != nil {
 				return failed
 			}
 		}
@@ -200,7 +201,9 @@ unfinished copies too.`,
 	}, func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error) {
 		return alter.Cleanup(cmd.Context(), o)
 	},
-		func(l *alter.Listed) string { return sprintf("%s: the old table %s is dropped", l.Table, l.Old) })
+		func(l *alter.Listed) string {
+			return visible.Sprintf("%s: the old table %s is dropped", l.Table, l.Old)
+		})
 }
 
 // runCancel removes an unfinished copy.
@@ -213,7 +216,7 @@ func (f *alterFlags) runCancel(cmd *cobra.Command, c *config.Alter, given map[st
 	if err != nil {
 		return copyError(cmd.Context(), err)
 	}
-	_, err = printf(cmd.OutOrStdout(), "%s.%s: cancelled %q: the table is as it was, and the shadow table and the state of the copy are removed\n", o.Schema, o.Table, clauses)
+	_, err = visible.Fprintf(cmd.OutOrStdout(), "%s.%s: cancelled %q: the table is as it was, and the shadow table and the state of the copy are removed\n", o.Schema, o.Table, clauses)
 	return err
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
 	"github.com/taredb/tare/throttle"
@@ -152,10 +153,10 @@ func verifyError(report *copier.Report) error {
 	case 1:
 		text = append(text, "1 row differs between the two sides")
 	default:
-		text = append(text, sprintf("%d rows differ between the two sides", n))
+		text = append(text, visible.Sprintf("%d rows differ between the two sides", n))
 	}
 	if compared, of, incomplete := report.Unverified(); incomplete {
-		text = append(text, sprintf("verification incomplete: %d of %d chunks", compared, of))
+		text = append(text, visible.Sprintf("verification incomplete: %d of %d chunks", compared, of))
 	}
 	if len(text) == 0 {
 		return nil
@@ -280,20 +281,20 @@ func printPlan(w io.Writer, planned []copier.PlannedTable, asJSON bool) error {
 		case p.CopiedBefore > 0:
 			state += ", " + quantity.Of(p.CopiedBefore, "chunk") + " copied before"
 		}
-		printf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", p.Source, p.Target, p.RowsEstimate, megabytes(p.BytesEstimate), p.Chunks, p.Key, state)
+		visible.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", p.Source, p.Target, p.RowsEstimate, megabytes(p.BytesEstimate), p.Chunks, p.Key, state)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, p := range planned {
 		for _, x := range p.Indexes {
-			printf(w, "%s: built after the rows: %s\n", p.Target, x)
+			visible.Fprintf(w, "%s: built after the rows: %s\n", p.Target, x)
 		}
 		for _, k := range p.ForeignKeys {
-			printf(w, "%s: created after the rows: %s\n", p.Target, k)
+			visible.Fprintf(w, "%s: created after the rows: %s\n", p.Target, k)
 		}
 		for _, note := range p.Notes {
-			printf(w, "%s: %s\n", p.Source, note)
+			visible.Fprintf(w, "%s: %s\n", p.Source, note)
 		}
 	}
 	_, err := fmt.Fprintln(w, "dry run: nothing was changed")
@@ -311,22 +312,22 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 		return err
 	}
 	for i := range r.NotCopied {
-		if _, err := printf(w, "not copied: %s\n", &r.NotCopied[i]); err != nil {
+		if _, err := visible.Fprintf(w, "not copied: %s\n", &r.NotCopied[i]); err != nil {
 			return err
 		}
 	}
 	if a := r.Accounts; a != nil {
-		printf(w, "accounts: %d copied; this run has created %d and executed %s\n", a.Accounts, a.Created, quantity.Of(a.Granted, "GRANT"))
+		visible.Fprintf(w, "accounts: %d copied; this run has created %d and executed %s\n", a.Accounts, a.Created, quantity.Of(a.Granted, "GRANT"))
 		for _, note := range a.Notes {
-			printf(w, "account %s\n", note)
+			visible.Fprintf(w, "account %s\n", note)
 		}
 	}
 	for _, t := range r.Tables {
 		before := ""
 		if t.Before > 0 {
-			before = sprintf(", %d of them before this run", t.Before)
+			before = visible.Sprintf(", %d of them before this run", t.Before)
 		}
-		if _, err := printf(w, "%s: copied to %s: %s in %s%s\n", t.Source, t.Target, quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"), before); err != nil {
+		if _, err := visible.Fprintf(w, "%s: copied to %s: %s in %s%s\n", t.Source, t.Target, quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"), before); err != nil {
 			return err
 		}
 		if err := printVerified(w, t); err != nil {
@@ -337,14 +338,14 @@ func printCopyReport(w io.Writer, r *copier.Report, asJSON bool) error {
 		return err
 	}
 	if f := r.Follow; f != nil {
-		_, err := printf(w, "followed from %s: %d inserts, %d updates and %d deletes were applied; everything before %s is in the target\n",
+		_, err := visible.Fprintf(w, "followed from %s: %d inserts, %d updates and %d deletes were applied; everything before %s is in the target\n",
 			f.From, f.Inserts, f.Updates, f.Deletes, f.Position)
 		return err
 	}
 	if r.Position == "" {
 		return nil
 	}
-	_, err := printf(w, "the source's binary log stood at %s\n", r.Position)
+	_, err := visible.Fprintf(w, "the source's binary log stood at %s\n", r.Position)
 	return err
 }
 
@@ -354,7 +355,7 @@ func printCutover(w io.Writer, c *cutover.Report) error {
 		return nil
 	}
 	if c.Phase == cutover.PhaseHanded {
-		_, err := printf(w, "handed over: everything before %s of the source's binary log is here\n", c.SourcePosition)
+		_, err := visible.Fprintf(w, "handed over: everything before %s of the source's binary log is here\n", c.SourcePosition)
 		return err
 	}
 	text := "clients are at the source: it was told to finish before they were switched\n"
@@ -362,19 +363,19 @@ func printCutover(w io.Writer, c *cutover.Report) error {
 		text = "clients are at the target\n"
 	}
 	if c.PauseSeconds > 0 {
-		text = sprintf("clients are at the target: %d sessions were switched, and commands waited for at most %.0f ms\n", c.Moved, c.PauseSeconds*1000)
+		text = visible.Sprintf("clients are at the target: %d sessions were switched, and commands waited for at most %.0f ms\n", c.Moved, c.PauseSeconds*1000)
 		if c.Closed > 0 {
-			text += sprintf("%d sessions were closed, since they could not be switched\n", c.Closed)
+			text += visible.Sprintf("%d sessions were closed, since they could not be switched\n", c.Closed)
 		}
 	}
 	if f := c.Reverse; f != nil {
-		text += sprintf("%d inserts, %d updates and %d deletes were written back to the source: it has everything before %s of the target's log\n", f.Inserts, f.Updates, f.Deletes, f.Position)
+		text += visible.Sprintf("%d inserts, %d updates and %d deletes were written back to the source: it has everything before %s of the target's log\n", f.Inserts, f.Updates, f.Deletes, f.Position)
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-func megabytes(n int64) string { return sprintf("%.1f MB", float64(n)/1e6) }
+func megabytes(n int64) string { return visible.Sprintf("%.1f MB", float64(n)/1e6) }
 
 // shownMismatches is the number of differing rows per table shown to people; --json has more.
 const shownMismatches = 20
@@ -390,21 +391,21 @@ func printVerified(w io.Writer, t copier.TableReport) error {
 		before = ", after " + quantity.Of(v.Before, "chunk") + " found equal before"
 	}
 	if v.Mismatches() == 0 && v.Incomplete() {
-		_, err := printf(w, "%s: verification incomplete: %d of %s; equal: %s\n", t.Source, v.Compared(), quantity.Of(v.Of, "chunk"), quantity.Of(v.Rows, "row"))
+		_, err := visible.Fprintf(w, "%s: verification incomplete: %d of %s; equal: %s\n", t.Source, v.Compared(), quantity.Of(v.Of, "chunk"), quantity.Of(v.Rows, "row"))
 		return err
 	}
 	if v.Mismatches() == 0 {
-		_, err := printf(w, "%s: verified: %s in %s equal, checksum %s%s\n", t.Source, quantity.Of(v.Rows, "row"), quantity.Of(v.Chunks, "chunk"), v.Checksum, before)
+		_, err := visible.Fprintf(w, "%s: verified: %s in %s equal, checksum %s%s\n", t.Source, quantity.Of(v.Rows, "row"), quantity.Of(v.Chunks, "chunk"), v.Checksum, before)
 		return err
 	}
-	printf(w, "%s: NOT EQUAL: rows missing in the target: %d, only there: %d, with other values: %d; compared: %s in %s%s\n",
+	visible.Fprintf(w, "%s: NOT EQUAL: rows missing in the target: %d, only there: %d, with other values: %d; compared: %s in %s%s\n",
 		t.Source, v.Missing, v.Extra, v.Changed, quantity.Of(v.Rows, "row"), quantity.Of(v.Chunks, "chunk"), before)
 	shown, earlier := 0, false
 	for _, d := range v.Different {
 		earlier = earlier || d.Earlier
 		for _, row := range d.Rows {
 			if shown++; shown <= shownMismatches {
-				printf(w, "  %s %s\n", row.Kind, strings.Join(row.Key, ", "))
+				visible.Fprintf(w, "  %s %s\n", row.Kind, strings.Join(row.Key, ", "))
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -145,7 +146,7 @@ func (o *ctlFlags) only(cmd *cobra.Command) (string, error) {
 	}
 	var lines []string
 	for path, s := range running {
-		lines = append(lines, sprintf("  --socket %s  (%s to %s)", path, s.From, s.To))
+		lines = append(lines, visible.Sprintf("  --socket %s  (%s to %s)", path, s.From, s.To))
 	}
 	slices.Sort(lines)
 	many := "copies"
@@ -160,17 +161,17 @@ func printCopyStatus(w io.Writer, s *telemetry.Status) error {
 	if s.Alter != nil {
 		fmt.Fprint(w, alterStatusText(s.Alter))
 	}
-	printf(w, "%s to %s: %s for %v, process %d\n", s.From, s.To, s.Phase, time.Since(s.Started).Round(time.Second), s.PID)
+	visible.Fprintf(w, "%s to %s: %s for %v, process %d\n", s.From, s.To, s.Phase, time.Since(s.Started).Round(time.Second), s.PID)
 	speed := "at full speed"
 	switch {
 	case s.Throttle.Stopped:
 		speed = "paused: " + s.Throttle.Reason
 	case s.Throttle.Reason != "":
-		speed = sprintf("at %s of its speed: %s", sharePercent(s.Throttle.Share), s.Throttle.Reason)
+		speed = visible.Sprintf("at %s of its speed: %s", sharePercent(s.Throttle.Share), s.Throttle.Reason)
 	}
 	fmt.Fprintln(w, speed)
 	if s.Progress != nil {
-		printf(w, "copied %s\n", s.Progress.Text())
+		visible.Fprintf(w, "copied %s\n", s.Progress.Text())
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if len(s.Throttle.Limits) > 0 {
@@ -185,30 +186,30 @@ func printCopyStatus(w io.Writer, s *telemetry.Status) error {
 		if l.Error != "" {
 			now = "not known: " + l.Error
 		}
-		printf(t, "%s\t%s\t%s%s\t%.0f s\n", l.Name, now, strconv.FormatFloat(l.Bound, 'g', 4, 64), unit, l.HeldSeconds)
+		visible.Fprintf(t, "%s\t%s\t%s%s\t%.0f s\n", l.Name, now, strconv.FormatFloat(l.Bound, 'g', 4, 64), unit, l.HeldSeconds)
 	}
 	fmt.Fprintln(t, "\nTABLE\tTO\tIS\tROWS\tOF ABOUT\tCHUNKS")
 	for _, x := range s.Tables {
-		printf(t, "%s\t%s\t%s\t%d\t%d\t%d of %d\n", x.Source, x.Target, x.Phase, x.Rows, x.RowsEstimate, x.ChunksCopied, x.Chunks)
+		visible.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d of %d\n", x.Source, x.Target, x.Phase, x.Rows, x.RowsEstimate, x.ChunksCopied, x.Chunks)
 	}
 	for i := range s.Waits {
-		printf(t, "\n%s\n", s.Waits[i].Text())
+		visible.Fprintf(t, "\n%s\n", s.Waits[i].Text())
 	}
 	if f := s.Follow; f != nil {
 		behind := ""
 		if f.LagBytes != nil {
-			behind = sprintf(", %d bytes of log to apply", *f.LagBytes)
+			behind = visible.Sprintf(", %d bytes of log to apply", *f.LagBytes)
 		}
-		printf(t, "\nfollows the source: %s%s, at %s\n", f.Lag, behind, f.Position)
+		visible.Fprintf(t, "\nfollows the source: %s%s, at %s\n", f.Lag, behind, f.Position)
 		if f.Outrun != nil {
-			printf(t, "it will not catch up: %s\n", f.Outrun)
+			visible.Fprintf(t, "it will not catch up: %s\n", f.Outrun)
 		}
 		if f.Held != "" {
-			printf(t, "changes have waited for %.0f s, and are held back now: %s\n", f.HeldSeconds, f.Held)
+			visible.Fprintf(t, "changes have waited for %.0f s, and are held back now: %s\n", f.HeldSeconds, f.Held)
 		}
 	}
 	if v := s.Verify; v != nil {
-		printf(t, "\nverified %d of %d chunks; %d to recheck; %d differing rows\n", v.Compared, v.Chunks, v.Waiting, v.Mismatches)
+		visible.Fprintf(t, "\nverified %d of %d chunks; %d to recheck; %d differing rows\n", v.Compared, v.Chunks, v.Waiting, v.Mismatches)
 	}
 	return t.Flush()
 }
@@ -223,7 +224,7 @@ func throttleText(e telemetry.Event) string {
 	if *e.Share == 0 {
 		return "the copy paused: " + e.Text
 	}
-	return sprintf("the copy goes at %s of its speed: %s", sharePercent(*e.Share), e.Text)
+	return visible.Sprintf("the copy goes at %s of its speed: %s", sharePercent(*e.Share), e.Text)
 }
 
 // printHeld prints the limits that throttled a copy.
@@ -233,7 +234,7 @@ func printHeld(w io.Writer, s *throttle.Status) error {
 	}
 	for _, l := range s.Limits {
 		if l.HeldSeconds >= 1 {
-			if _, err := printf(w, "held back for %.0f s by the %s\n", l.HeldSeconds, l.Name); err != nil {
+			if _, err := visible.Fprintf(w, "held back for %.0f s by the %s\n", l.HeldSeconds, l.Name); err != nil {
 				return err
 			}
 		}
@@ -243,15 +244,15 @@ func printHeld(w io.Writer, s *throttle.Status) error {
 
 // alterStatusText formats the state of an ALTER TABLE for people.
 func alterStatusText(a *telemetry.AlterStatus) string {
-	text := sprintf("%s: %s%s\n", a.Table, a.Step(), alterWayText(a))
+	text := visible.Sprintf("%s: %s%s\n", a.Table, a.Step(), alterWayText(a))
 	if n := a.QueuePosition(); n > 0 {
-		text = sprintf("%d of %d in the queue: ", n, len(a.Queue)) + text
+		text = visible.Sprintf("%d of %d in the queue: ", n, len(a.Queue)) + text
 	}
 	if a.LockTries > 0 {
-		text += sprintf("its lock: %d tries, %.1f s in those that failed\n", a.LockTries, a.LockSeconds)
+		text += visible.Sprintf("its lock: %d tries, %.1f s in those that failed\n", a.LockTries, a.LockSeconds)
 	}
 	if o := a.Old; o != nil {
-		text += sprintf("the old table %s: %s", o.Name, o.State)
+		text += visible.Sprintf("the old table %s: %s", o.Name, o.State)
 		if o.Until != nil {
 			text += " until " + o.Until.UTC().Format("2006-01-02 15:04:05 UTC")
 		}
@@ -271,7 +272,7 @@ func alterWayText(a *telemetry.AlterStatus) string {
 	if a.Way == "" {
 		return ""
 	}
-	return sprintf(", by %s (%s)", a.Way, a.Why)
+	return visible.Sprintf(", by %s (%s)", a.Way, a.Why)
 }
 
 // copyControl returns the path of the control socket, empty if it is disabled.

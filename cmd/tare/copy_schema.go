@@ -125,20 +125,20 @@ func printDumpReport(w io.Writer, to string, r *dump.Report, asJSON bool) error 
 	}
 	var b strings.Builder
 	for i := range r.NotCopied {
-		printf(&b, "not copied: %s\n", &r.NotCopied[i])
+		visible.Fprintf(&b, "not copied: %s\n", &r.NotCopied[i])
 	}
 	for _, t := range r.Tables {
-		printf(&b, "%s: dumped: %s in %s, %s in %s of %s", t.Source, quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"),
+		visible.Fprintf(&b, "%s: dumped: %s in %s, %s in %s of %s", t.Source, quantity.Of(t.Rows, "row"), quantity.Of(t.Chunks, "chunk"),
 			megabytes(t.Bytes), quantity.Of(t.Files, "file"), megabytes(t.Size))
 		if t.Before > 0 {
-			printf(&b, "; %s had been dumped before and have not changed", quantity.Of(t.Before, "chunk"))
+			visible.Fprintf(&b, "; %s had been dumped before and have not changed", quantity.Of(t.Before, "chunk"))
 		}
 		b.WriteString("\n")
 	}
 	if r.Position != "" {
-		printf(&b, "the source's binary log stood at %s\n", r.Position)
+		visible.Fprintf(&b, "the source's binary log stood at %s\n", r.Position)
 	}
-	printf(&b, "the dump is complete: %s, SHA-256 of manifest.json %s\n", to, r.Manifest)
+	visible.Fprintf(&b, "the dump is complete: %s, SHA-256 of manifest.json %s\n", to, r.Manifest)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -165,7 +165,7 @@ func printInventory(w io.Writer, inv *inventory.Inventory, asJSON bool) error {
 		printKind(&b, inv.Objects[i:end])
 		i = end
 	}
-	printf(&b, "inventory: %s copied, %d left out, %d in need of a hand\n", quantity.Of(inv.Count(inventory.Copied), "object"), inv.Count(inventory.LeftOut), inv.Count(inventory.NeedsHand))
+	visible.Fprintf(&b, "inventory: %s copied, %d left out, %d in need of a hand\n", quantity.Of(inv.Count(inventory.Copied), "object"), inv.Count(inventory.LeftOut), inv.Count(inventory.NeedsHand))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -182,23 +182,23 @@ func printKind(b *strings.Builder, all []*inventory.Object) {
 	if n := len(names); n > 0 {
 		more := ""
 		if n > shownObjects {
-			names, more = names[:shownObjects], sprintf(" and %d more", n-shownObjects)
+			names, more = names[:shownObjects], visible.Sprintf(" and %d more", n-shownObjects)
 		}
 		of := ""
 		if first.Schema != "" {
 			of = " of " + visible.Line(first.Schema)
 		}
-		printf(b, "copied: %s%s: %s%s\n", quantity.Of(n, string(first.Kind)), of, strings.Join(names, ", "), more)
+		visible.Fprintf(b, "copied: %s%s: %s%s\n", quantity.Of(n, string(first.Kind)), of, strings.Join(names, ", "), more)
 	}
 	for _, o := range all {
 		switch {
 		case o.Fate == inventory.Copied && o.Kind == inventory.Schema:
-			printf(b, "copied: schema %s, default collation %s\n", o.Schema, o.Collation)
+			visible.Fprintf(b, "copied: schema %s, default collation %s\n", o.Schema, o.Collation)
 		case o.Fate == inventory.Copied && o.Note == "":
 		case o.Fate == inventory.Copied:
-			printf(b, "copied: %s %s: %s\n", o.Kind, objectName(o), o.Note)
+			visible.Fprintf(b, "copied: %s %s: %s\n", o.Kind, objectName(o), o.Note)
 		default:
-			printf(b, "%s: %s %s: %s\n", o.Fate, o.Kind, objectName(o), o.Why)
+			visible.Fprintf(b, "%s: %s %s: %s\n", o.Fate, o.Kind, objectName(o), o.Why)
 		}
 	}
 }

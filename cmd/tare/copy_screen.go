@@ -201,7 +201,7 @@ func lineScreen(w io.Writer) copyScreen {
 				return
 			}
 			if verified > 0 {
-				printf(w, "compared: %s\n", quantity.Of(verified, "row"))
+				visible.Fprintf(w, "compared: %s\n", quantity.Of(verified, "row"))
 				return
 			}
 			if e.Progress != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // runSplit copies tables to several targets or from several sources, or prints the plans.
@@ -137,7 +138,7 @@ func (p *copyParts) plan(ctx context.Context, asJSON bool, stdout io.Writer) err
 		if !asJSON {
 			fmt.Fprint(stdout, p.heading(i))
 			for _, t := range planned {
-				printf(stdout, "%s: %s\n", t.Target, t.Spec)
+				visible.Fprintf(stdout, "%s: %s\n", t.Target, t.Spec)
 			}
 		}
 		if err := printPlan(stdout, planned, asJSON); err != nil {
@@ -189,7 +190,7 @@ func (p *copyParts) printReport(w io.Writer, part int, r *copier.Report, asJSON 
 func (p *copyParts) printTotals(w io.Writer, reports []*copier.Report) {
 	for i, t := range reports[0].Tables {
 		if rows, ok := verifiedRows(reports, i); ok {
-			printf(w, "%s: verified in all %d %ss: %s in total\n", t.Source, len(reports), p.label(), quantity.Of(rows, "row"))
+			visible.Fprintf(w, "%s: verified in all %d %ss: %s in total\n", t.Source, len(reports), p.label(), quantity.Of(rows, "row"))
 		}
 	}
 	if c := reports[0].Cutover; c != nil && c.Phase == cutover.PhaseHanded {
