@@ -17,8 +17,9 @@ type spanFields struct {
 	spanClass uintptr // its lowest bit is set for objects without pointers
 }
 
-// spanWords is the number of words of a span that are searched for the fields; it has more.
-const spanWords = 19
+// spanWords is the number of words of a span that are searched for the fields, 19 or, on 32-bit processors, 24; it has
+// more.
+const spanWords = 24 - 5*(wordSize/8)
 
 // spans is learned from objects of known size classes; nil on a release that does not have the fields.
 var spans = sync.OnceValue(learnSpans) //nolint:gochecknoglobals // of the running program, learned once
@@ -30,7 +31,7 @@ func learnSpans() *spanFields {
 	var f spanFields
 	var words [spanWords]bool // that differ from the size of an object
 	var bytes [spanWords * wordSize]bool
-	for _, n := range []int{3, 6, 14, 40, 64} { // words: classes from 24 bytes to the largest without a header
+	for _, n := range []int{3, 6, 14, 40, 64} { // words: classes from 24 bytes to 512
 		scanned, plain := newWords[*byte](n), newWords[uintptr](n)
 		a, b := spanOf(unsafe.Pointer(&scanned[0])), spanOf(unsafe.Pointer(&plain[0]))
 		if a == nil || b == nil {
@@ -43,7 +44,8 @@ func learnSpans() *spanFields {
 		}
 		for i := range bytes {
 			x, y := *(*byte)(unsafe.Add(a, i)), *(*byte)(unsafe.Add(b, i))
-			bytes[i] = bytes[i] || x < 4 || x&1 != 0 || y != x|1
+			sameClass := Object(want, true) == Object(want, false) // larger objects with pointers have a header
+			bytes[i] = bytes[i] || x < 4 || x&1 != 0 || sameClass && y != x|1 || y&1 == 0
 		}
 		clear(scanned)
 		clear(plain)
