@@ -38,7 +38,7 @@ func (c leavingConn) Write(p []byte) (int, error) {
 func abandon(t *testing.T, addr, user string, n int) (complete bool) {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: addr, User: user, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled,
+		Addr: addr, User: user, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true},
 		DialFunc: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 			left := new(atomic.Int64)

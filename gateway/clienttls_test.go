@@ -48,7 +48,7 @@ func secureServers(t *testing.T, use func(t *testing.T, s *testmysql.Server)) {
 func dialAs(t *testing.T, addr, user string, mode mysqlconn.TLSMode, certs ...tls.Certificate) error {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: addr, User: user, Password: testmysql.Password, TLSMode: mode, TLS: &tls.Config{Certificates: certs},
+		Addr: addr, User: user, Password: testmysql.Password, TLSMode: mode, ServerKey: mysqlconn.ServerKey{Request: true}, TLS: &tls.Config{Certificates: certs},
 	})
 	if err != nil {
 		return err

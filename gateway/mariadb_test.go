@@ -54,7 +54,7 @@ func raw(t *testing.T, g *rig, s *testmysql.Schema, caps mysqlwire.Capability) *
 	defer cancel()
 	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{
 		Addr: g.addr, User: cfg.User, Password: cfg.Passwd, Database: s.Name,
-		TLSMode: mysqlconn.TLSDisabled, Capabilities: caps,
+		TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}, Capabilities: caps,
 	})
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
@@ -251,7 +251,7 @@ func TestTooLong(t *testing.T) {
 	cfg := s.Config("app")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: g.addr, User: cfg.User, Password: cfg.Passwd, TLSMode: mysqlconn.TLSDisabled})
+	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{Addr: g.addr, User: cfg.User, Password: cfg.Passwd, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}})
 	must(t, err)
 	defer c.Close()
 	_, err = c.Exec(ctx, "select '"+strings.Repeat("x", 20<<20)+"'")

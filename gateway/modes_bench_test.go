@@ -36,7 +36,7 @@ func BenchmarkModes(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			client, err := mysqlconn.Dial(b.Context(), mysqlconn.Config{
-				Addr: c.addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, Capabilities: c.caps,
+				Addr: c.addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}, Capabilities: c.caps,
 			})
 			if err != nil {
 				b.Fatal(err)

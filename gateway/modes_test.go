@@ -48,7 +48,7 @@ func TestModesFollowTheServer(t *testing.T) {
 			} {
 				c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
 					Addr: g.addr, User: testmysql.AppUser, Password: testmysql.Password,
-					Database: "test", TLSMode: mysqlconn.TLSDisabled, Capabilities: mysqlwire.CapMultiStatements,
+					Database: "test", TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}, Capabilities: mysqlwire.CapMultiStatements,
 				})
 				must(t, err)
 				for _, sql := range sets {

@@ -161,7 +161,7 @@ func TestNames(t *testing.T) {
 
 func newNameFuzz(t *testing.T, addr string, tidb bool) *nameFuzz {
 	f := &nameFuzz{t: t, records: nameRecords{at: map[uint64][2]string{}}}
-	root := mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled}
+	root := mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}}
 	if tidb {
 		root.Password = ""
 	}

@@ -165,7 +165,7 @@ func oddClient(t *testing.T, addr string, ed bool, rnd *rand.Rand) {
 	defer cancel()
 	leaves := rnd.IntN(2) == 0
 	c, err := mysqlconn.Dial(ctx, mysqlconn.Config{
-		Addr: addr, User: user, Password: testmysql.Password, TLSMode: mode, Capabilities: mysqlwire.CapMultiStatements | mysqlwire.CapLocalFiles | mysqlwire.CapConnectAttrs,
+		Addr: addr, User: user, Password: testmysql.Password, TLSMode: mode, ServerKey: mysqlconn.ServerKey{Request: true}, Capabilities: mysqlwire.CapMultiStatements | mysqlwire.CapLocalFiles | mysqlwire.CapConnectAttrs,
 		DialFunc: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err != nil {

@@ -119,7 +119,7 @@ func streamEnd(t *testing.T, c *mysqlconn.Client, behind string) byte {
 // dialApp logs in with the right password.
 func dialApp(t *testing.T, addr string) *mysqlconn.Client {
 	t.Helper()
-	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled})
+	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true}})
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c

@@ -69,7 +69,7 @@ func (p *pair) open(t *testing.T, change func(*mysql.Config)) *sql.DB {
 func (p *pair) session(t *testing.T) *mysqlconn.Client {
 	t.Helper()
 	c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{
-		Addr: p.addr, User: testmysql.AppUser, Password: testmysql.Password, Database: "shop", TLSMode: mysqlconn.TLSDisabled,
+		Addr: p.addr, User: testmysql.AppUser, Password: testmysql.Password, Database: "shop", TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Request: true},
 	})
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
