@@ -207,16 +207,17 @@ type stranger struct{ Shape }
 
 // TestUnknownDynamicType uses a type that sizegen could not find: it is declared in a test.
 func TestUnknownDynamicType(t *testing.T) {
+	const cage = "size of github.com/taredb/tare/sizegen/internal/zoo.Cage."
 	for _, c := range []struct {
 		name string
 		cage *Cage
 		want string
 	}{
-		{"interface", &Cage{Shape: stranger{}}, "size of zoo.Shape: no walk is known for the dynamic type zoo_test.stranger"},
-		{"any", &Cage{Any: struct{}{}}, "size of any: no walk is known for the dynamic type struct {}"},
-		{"listed", &Cage{Either: 1}, "size of zoo.Cage.Either: no walk is known for the dynamic type int"},
-		{"other package", &Cage{Animal: struct{ Animal }{}}, "size of zoo.Animal: no walk is known for the dynamic type struct { zoo.Animal }"},
-		{"embedded", &Cage{Animal: struct{ *habitat.Dog }{}}, "size of habitat.Dog: no walk is known for the dynamic type struct { *habitat.Dog }"},
+		{"interface", &Cage{Shape: stranger{}}, cage + "Shape: no walk is known for the dynamic type zoo_test.stranger"},
+		{"any", &Cage{Any: struct{}{}}, cage + "Any: no walk is known for the dynamic type struct {}"},
+		{"listed", &Cage{Either: 1}, cage + "Either: no walk is known for the dynamic type int"},
+		{"other package", &Cage{Animal: struct{ Animal }{}}, cage + "Animal: no walk is known for the dynamic type struct { zoo.Animal }"},
+		{"embedded", &Cage{Animal: struct{ *habitat.Dog }{}}, cage + "Animal: no walk is known for the dynamic type struct { *habitat.Dog }"},
 		{"NaN", &Cage{Sparse: map[float64]string{math.NaN(): "a"}}, "size of map[float64]string: a NaN key's strings cannot be detached"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
