@@ -9,8 +9,8 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-# Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them. Of the
-# others, which are the same code without it, `make test` repeats the allocation tables. `make invariants` tests all.
+# Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them, whose short
+# tests `make long` repeats with the tag; `make test` repeats all allocation tables. `make invariants` tests all.
 # Packages below these that link none of the code with the tag (tsblock/diskcache, tsblock/sharedcache) are left out.
 INVARIANTS := ./activeseries ./sizegen/bytecache ./sqlplan ./frontend ./stmtstats ./tsblock ./slab ./storegateway ./storegateway/blocksync ./storegateway/storeapi
 # Tests of many blocks or faults, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
@@ -54,7 +54,7 @@ BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release sign release-sizegen run check test soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
+.PHONY: help build release sign release-sizegen run check test long soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -79,13 +79,17 @@ run: build ## show the gateway at work on an embedded database
 check: ## before each commit: vet, short tests of what changed, within 2 minutes
 	.ci/check
 
-test: ## vet and test everything, check generated sizes and modules; installs a missing MariaDB server
+test: ## vet and test everything in at most 10 minutes, check generated sizes and modules; installs a missing MariaDB server
 	.ci/packages mariadbd gcc
 	.ci/tidy & tidy=$$!; go vet ./... && go tool sizegen -verify ./...; status=$$?; wait $$tidy && exit $$status # downloads and compiles
-	GOGC=$(TESTGOGC) go test -p 4 -vet=off ./... # many tests wait for servers
-	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
-	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
+	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short ./... # many tests wait for servers
+	go test -vet=off -run Alloc -tags invariants $(INVARIANTS) $(ALLOCATIONS)
 	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
+
+long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
+	.ci/packages mariadbd gcc
+	GOGC=$(TESTGOGC) go test -p 4 -vet=off -timeout 30m ./...
+	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
 
@@ -139,7 +143,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	$(CLIENTSUITES) -conformance.clients all -conformance.servers mariadb-10.11,mysql -conformance.sample 5
 	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m ./e2e/settings
-	$(MAKE) race-parser arm64
+	$(MAKE) long race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter

@@ -92,7 +92,11 @@ func (w *deletedTwin) delete(t *testing.T, r *rand.Rand) {
 
 // TestDeletedSeries compares every way of reading with Prometheus while series are deleted from the blocks.
 func TestDeletedSeries(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newDeletedTwin(t, seed)
