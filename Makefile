@@ -82,7 +82,7 @@ check: ## before each commit: vet, short tests of what changed, within 2 minutes
 test: ## vet and test everything in at most 10 minutes, check generated sizes and modules; installs a missing MariaDB server
 	.ci/packages mariadbd gcc
 	.ci/tidy & tidy=$$!; go vet ./... && go tool sizegen -verify ./...; status=$$?; wait $$tidy && exit $$status # downloads and compiles
-	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short ./... # many tests wait for servers
+	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short -timeout 30m ./... # many tests wait for servers, on a busy machine for long
 	go test -vet=off -run Alloc -tags invariants $(INVARIANTS) $(ALLOCATIONS)
 	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
 
