@@ -79,7 +79,7 @@ run: build ## show the gateway at work on an embedded database
 check: ## before each commit: vet, short tests of what changed, within 2 minutes
 	.ci/check
 
-test: ## vet and test everything in at most 10 minutes, check generated sizes and modules; installs a missing MariaDB server
+test: ## vet and test everything, long tests in part, check generated sizes and modules; installs a missing MariaDB server
 	.ci/packages mariadbd gcc
 	.ci/tidy & tidy=$$!; go vet ./... && go tool sizegen -verify ./...; status=$$?; wait $$tidy && exit $$status # downloads and compiles
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short -timeout 30m ./... # many tests wait for servers, on a busy machine for long
