@@ -24,7 +24,7 @@ func BenchmarkLogin(b *testing.B) {
 				if _, err = c.Exec(b.Context(), "DO 0"); err != nil {
 					b.Fatal(err)
 				}
-				_ = c.Close() // the next login is what counts
+				_ = c.Close() // the next login does not depend on it
 			}
 			b.ReportMetric(float64((cpuTime(b, s.Pid())-cpu).Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
 		})

@@ -223,7 +223,7 @@ type parts struct {
 	digester sqldigest.Digester
 	after    sqlplan.After // of the statements before the current one
 	refused  *sqlplan.Plan
-	start    int    // offset in the text of the current statement, later of what is to be overwritten
+	start    int    // offset in the text of the current statement, later of the part to overwrite
 	seen     int    // bytes of the text
 	blanked  bool   // the server will not execute the refused statement
 	inside   bool   // what replaces it begins within it

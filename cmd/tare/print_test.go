@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 )
 
-// TestHostileNames runs commands on tables whose names contain a line break and what would then be a line of a report.
+// TestHostileNames runs commands on tables whose names contain a line break and a line of a forged report.
 func TestHostileNames(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithBinlog())
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())

@@ -135,7 +135,7 @@ func scripts(_ string, output []byte) (map[string]string, error) {
 		name, text, _ := strings.Cut("test/"+part, "\n")
 		text, code, ended := strings.Cut(text, "\n## exit code ")
 		switch {
-		case !ended: // what comes before the first
+		case !ended: // the output before the first
 		case strings.HasPrefix(text, "skipping"):
 			cases[name] = "skip: " + text
 		case strings.TrimSpace(code) == "0":

@@ -38,7 +38,7 @@ var flagClients = flag.String("conformance.clients", "", "suites of clients, of 
 type clientSuite struct {
 	name    string
 	fetch   string // creates SUITE, unless it exists
-	prepare string // what fetch does not unpack: programs to install, to compile
+	prepare string // installs and compiles programs that fetch does not unpack
 	version string // prints the version
 	units   string // prints the parts of the suite that can run alone, one per line
 	setup   string // statements before each unit
@@ -375,7 +375,7 @@ func (r *rig) unitLeg(ctx context.Context, u *clientUnit, profile string, limit 
 	go func() { done <- cmd.Wait() }()
 	l := &leg{port: port, limit: r.watch(ctx, cmd.Process.Pid, done, limit)}
 	l.took = time.Since(started)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the test started
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes of the test
 	l.code, l.output = cmd.ProcessState.ExitCode(), output.Bytes()
 	if l.cases, err = u.suite.parse(work, l.output); err != nil && l.code == 0 {
 		return nil, err

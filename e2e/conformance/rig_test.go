@@ -269,7 +269,7 @@ func (r *rig) state(ctx context.Context) (string, error) {
 	}
 }
 
-// plainState is what may differ after a test of a client.
+// plainState reads the state that a test of a client may change.
 const plainState = "SHOW GLOBAL VARIABLES; SHOW DATABASES; SELECT * FROM mysql.user; SELECT * FROM mysql.db; SHOW PLUGINS; " +
 	"SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2; SELECT specific_name FROM information_schema.routines ORDER BY 1"
 
