@@ -308,7 +308,10 @@ func openKept(ctx context.Context, o *Options) (*run, *Report, error) {
 	if r.c, err = connect(ctx, o.On); err != nil {
 		return nil, nil, err
 	}
-	if err = r.prepareKept(ctx); err != nil {
+	if err = o.Monitor.connected(ctx, r.c); err == nil {
+		err = r.prepareKept(ctx)
+	}
+	if err != nil {
 		r.close()
 		return nil, nil, err
 	}

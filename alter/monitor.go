@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/rowstream"
 )
 
 // A Monitor observes an alteration, for pages, metrics and the control socket. Its zero value is ready, and it is safe for
@@ -18,6 +21,7 @@ type Monitor struct {
 
 	mu      sync.Mutex
 	addr    string // of the server
+	server  string // its identity; "" before the alteration has connected
 	started time.Time
 	alter   telemetry.AlterStatus
 
@@ -41,6 +45,9 @@ func (m *Monitor) Status() telemetry.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.From, s.To = m.addr, m.addr
+	if m.server != "" {
+		s.Servers = []string{m.server}
+	}
 	if s.Started = m.started; s.Started.IsZero() {
 		s.Started = time.Now()
 	}
@@ -77,6 +84,15 @@ func (m *Monitor) begin(addr, table, clauses string) {
 	}
 	m.alter = telemetry.AlterStatus{Table: table, Alter: clauses}
 	m.enter(telemetry.StepChecking)
+}
+
+// connected records the identity of the server.
+func (m *Monitor) connected(ctx context.Context, c *mysqlconn.Client) error {
+	server, err := rowstream.ServerIdentity(ctx, c)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.server = server
+	return err
 }
 
 // queued sets the entries of a queue, which the caller does not change.

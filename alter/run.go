@@ -88,7 +88,10 @@ func openTable(ctx context.Context, o *Options) (r *run, err error) {
 	if r.c, err = connect(ctx, o.On); err != nil {
 		return nil, err
 	}
-	if err = r.prepare(ctx); err != nil {
+	if err = o.Monitor.connected(ctx, r.c); err == nil {
+		err = r.prepare(ctx)
+	}
+	if err != nil {
 		r.close()
 		return nil, err
 	}

@@ -237,6 +237,7 @@ type run struct {
 
 	mu      sync.Mutex
 	phase   telemetry.RunPhase // under mu
+	servers []string           // under mu; identities of both sides
 	changed sync.Cond          // signaled on each event of the machine
 	machine *machine
 	err     error // the first error
@@ -399,6 +400,9 @@ func (r *run) describe(ctx context.Context) (err error) {
 	// Without checks of foreign keys, a table can be truncated to which others refer.
 	if r.to, err = rowstream.Connect(ctx, r.o.To, session.Int("foreign_key_checks", 0)); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
+	}
+	if err := r.identify(ctx); err != nil {
+		return err
 	}
 	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
 		return err

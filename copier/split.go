@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -273,8 +274,14 @@ func mergeStatus(parts []telemetry.Status, ofSources bool) telemetry.Status {
 	all.Parts, all.Tables, all.Waits = parts, mergeTables(parts, ofSources), []telemetry.WaitStatus{}
 	all.Progress, all.Verify, all.Follow = mergeProgress(parts), mergeVerify(parts), mergeFollow(parts)
 	from, to := make([]string, len(parts)), make([]string, len(parts))
+	all.Servers = nil
 	for i := range parts {
 		p := &parts[i]
+		for _, server := range p.Servers {
+			if !slices.Contains(all.Servers, server) {
+				all.Servers = append(all.Servers, server)
+			}
+		}
 		from[i], to[i] = p.From, p.To
 		all.From = cmp.Or(all.From, p.From)
 		if all.Started.IsZero() || !p.Started.IsZero() && p.Started.Before(all.Started) {

@@ -26,7 +26,7 @@ func (r *run) status() telemetry.Status {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.Phase = r.phase
+	s.Phase, s.Servers = r.phase, r.servers
 	s.Progress = r.progress()
 	for i, t := range r.tables {
 		ts := telemetry.TableStatus{Source: t.Spec.Source(), Target: t.Spec.Target(), Phase: string(tabledef.Copying), RowsEstimate: t.Source.RowsEstimate}

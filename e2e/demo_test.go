@@ -78,7 +78,7 @@ func TestDemo(t *testing.T) {
 	}
 	eventually(t, "the release as the cause of a heavier statement", func() bool {
 		tb.visit(t, "/?from=now-5m")
-		return eval[bool](t, tb, `/order_items[^]*heavier[^]*Possible cause: shop 4\.2/.test(document.querySelector("main").innerText)`)
+		return eval[bool](t, tb, `/order_items[^]*heavier[^]*Caused by shop 4\.2/.test(document.querySelector("main").innerText)`)
 	})
 }
 
@@ -143,7 +143,7 @@ func TestScreenshots(t *testing.T) {
 		return eval[bool](t, tb, `Date.now() - Date.parse(document.querySelector("table.queries tbody td:last-child")?.textContent.replace(" ", "T") + "Z") > 50_000`)
 	})
 	slow := eval[string](t, tb, `new URL(document.querySelector("table.queries tbody a").href).pathname`)
-	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*Possible cause/.test(e.innerText))`
+	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*Caused by/.test(e.innerText))`
 	eventually(t, "the release as the cause of a heavier statement", func() bool {
 		tb.visit(t, "/?from=now-5m")
 		return eval[bool](t, tb, heavier+` !== undefined`)

@@ -70,7 +70,7 @@ var incidents = []struct {
 			_, err := i.db.ExecContext(t.Context(), "ALTER TABLE orders DROP INDEX k")
 			must(t, err)
 		},
-		`^Heavier[^]*orders[^]*Possible cause: ALTER TABLE`, `heavier since[^]*Possible cause: ALTER TABLE[^]*DROP INDEX`,
+		`^Heavier[^]*orders[^]*Caused by ALTER TABLE`, `heavier since[^]*Caused by ALTER TABLE[^]*DROP INDEX`,
 	},
 	{
 		"locks of one client", "UPDATE orders SET note = 'x' WHERE id = 5",
@@ -91,7 +91,7 @@ var incidents = []struct {
 			must(t, resp.Body.Close())
 			i.load(t, "SELECT note FROM orders WHERE id = 5")
 		},
-		`^New statement[^]*note[^]*Possible cause: shop 4\.2`, `Possible cause: shop 4\.2`,
+		`^New statement[^]*note[^]*Caused by shop 4\.2`, `Caused by shop 4\.2`,
 	},
 }
 

@@ -1,6 +1,6 @@
 // Package markers keeps what happened around a gateway: schema changes that passed through it, switches, pauses,
 // restarts, reloads of rules, and events that clients report, such as deployments. Charts draw them as vertical lines,
-// and the marker that precedes a rise of a statement's load is its possible cause.
+// and package incidents finds the one that caused a rise of a statement's load.
 //
 // # Usage
 //
@@ -12,7 +12,7 @@
 // # Data flow
 //
 //	gateway ─Record─► Observe ──► slots, fixed ──► Run ──tables──┐
-//	switch, restart, reload ─────────────────────────────────────┼─► Add ──► list, bounded ──► Between, LikelyCause
+//	switch, restart, reload ─────────────────────────────────────┼─► Add ──► list, bounded ──► Between
 //	POST /api/v1/events ── validated, rate-limited ──────────────┘      └──► file, one line per marker
 //
 // # File format
@@ -24,6 +24,5 @@
 //
 // # Limits
 //
-// The package sees no schema change that bypasses the gateway, and does not prove causes: a marker before a
-// rise is a possibility.
+// The package sees no schema change that bypasses the gateway.
 package markers

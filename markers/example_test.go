@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/markers"
 )
 
-// A deployment precedes the rise of a statement's load.
-func ExampleLikelyCause() {
+// The events around a rise of a statement's load.
+func ExampleStore_Between() {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	store, err := markers.Open(markers.Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }})
 	if err != nil {
@@ -21,9 +21,8 @@ func ExampleLikelyCause() {
 	store.Add(markers.Marker{Kind: "deploy", Time: noon.Add(-3 * time.Minute), Title: "shop 2.41"})
 
 	rise := noon.Add(-2 * time.Minute)
-	all := store.Between(rise.Add(-markers.Reach), noon, 100)
-	if m, ok := markers.LikelyCause(all, []string{"shop.orders"}, rise, time.Minute); ok {
-		fmt.Println("possible cause:", m.Kind, m.Name())
+	for _, m := range store.Between(rise.Add(-10*time.Minute), noon, 100) {
+		fmt.Println(m.Kind, m.Name())
 	}
-	// Output: possible cause: deploy shop 2.41
+	// Output: deploy shop 2.41
 }

@@ -253,38 +253,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestLikelyCause(t *testing.T) {
-	at := func(d time.Duration) time.Time { return noon.Add(d) }
-	ddl := func(d time.Duration, table string) Marker {
-		return Marker{ID: 1, Kind: KindDDL, Time: at(d), End: at(d), Tables: []string{table}}
-	}
-	deploy := func(d time.Duration) Marker { return Marker{ID: 2, Kind: "deploy", Time: at(d), End: at(d)} }
-	for _, c := range []struct {
-		name   string
-		all    []Marker
-		tables []string
-		want   uint64 // ID; 0: none
-	}{
-		{"none", nil, []string{"shop.orders"}, 0},
-		{"the table", []Marker{ddl(-time.Minute, "shop.orders")}, []string{"shop.items", "SHOP.Orders"}, 1},
-		{"another table", []Marker{ddl(-time.Minute, "shop.other")}, []string{"shop.orders"}, 0},
-		{"another schema", []Marker{ddl(-time.Minute, "old.orders")}, []string{"shop.orders"}, 0},
-		{"a whole schema", []Marker{ddl(-time.Minute, "shop.*")}, []string{"shop.orders"}, 1},
-		{"tables unknown", []Marker{ddl(-time.Minute, "shop.orders")}, nil, 0},
-		{"a deploy", []Marker{deploy(-time.Minute)}, nil, 2},
-		{"too early", []Marker{deploy(-11 * time.Minute)}, nil, 0},
-		{"too late", []Marker{deploy(31 * time.Second)}, nil, 0},
-		{"within the slack", []Marker{deploy(29 * time.Second)}, nil, 2},
-		{"a schema change over a nearer deploy", []Marker{ddl(-5*time.Minute, "orders"), deploy(-time.Second)}, []string{"shop.orders"}, 1},
-		{"a plan change", []Marker{{ID: 3, Kind: KindPlan, Time: noon, End: noon}}, nil, 0},
-	} {
-		got, ok := LikelyCause(c.all, c.tables, noon, 30*time.Second)
-		if got.ID != c.want || ok != (c.want != 0) {
-			t.Errorf("%s: got %d, %t, want %d", c.name, got.ID, ok, c.want)
-		}
-	}
-}
-
 // TestAPI reports events as an operator and reads them as accounts with and without texts.
 func TestAPI(t *testing.T) {
 	now := noon

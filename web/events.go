@@ -20,6 +20,8 @@ type Event struct {
 	Lasts bool      // shown regardless of its start
 	Name  string    // kind of the event
 	Text  string    // a sentence
+	Cause string    // a sentence with its evidence; "" if there is none
+	Near  string    // events near in time without evidence; "" if there are none
 	Link  string    // to details; "" for none
 	Grave bool
 
@@ -36,7 +38,7 @@ const (
 	// state tables of the target.
 	copiesFresh = 30 * time.Second
 
-	// maxRises bounds the listed statements whose load has risen.
+	// maxRises bounds the listed statements whose load has risen, and those that are new.
 	maxRises = 5
 )
 
@@ -133,27 +135,47 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
-// statementEvents returns statements that are new and heavy, and those whose load has risen most.
-func statementEvents(v *view, rows []queryRow) []Event {
+// statementEvents returns statements that are new and heavy, and those whose load has risen most. why returns the cause
+// of a row.
+func statementEvents(v *view, rows []queryRow, why func(i int) whyText) []Event {
 	var all, rises []Event
 	listed := make(map[string]bool) // a statement has one row per user and schema
 	for i := range rows {
-		if r := &rows[i]; r.New && r.Share >= newShare && !listed[r.Link] {
+		r := &rows[i]
+		if load := r.newLoad(v.now); r.New && r.Share >= newShare && load >= v.LeastLoad && !listed[r.Link] && len(all) < maxRises {
 			listed[r.Link] = true
-			all = append(all, Event{
-				Time: r.First, Lasts: true, Name: "New statement", Link: r.Link, Added: r.Load,
-				Text: withCause(r.Name+" takes "+percent(r.Share)+" of all execution time, p99 "+duration(r.P99)+".", r.Cause),
-			})
+			e := Event{
+				Time: r.First, Lasts: true, Name: "New statement", Link: r.Link, Added: load,
+				Text: r.Name + " is new since " + clock(r.First, v.span.Length()) + ": load " + unitLoad.write(load) + ", " + percent(r.Share) + " of all execution time, p99 " + duration(r.P99) + ".",
+			}
+			w := why(i)
+			e.Cause, e.Near = w.Cause, w.Near
+			all = append(all, e)
 		}
 	}
+	var found []int
 	for i := range rows {
 		if r := &rows[i]; r.Rise != nil && !listed[r.Link] {
 			listed[r.Link] = true
-			rises = append(rises, riseEvent(v, r))
+			found = append(found, i)
 		}
 	}
-	rises = inOrder(rises)
-	return append(all, rises[:min(len(rises), maxRises)]...)
+	slices.SortStableFunc(found, func(a, b int) int {
+		x, y := rows[a].Rise, rows[b].Rise
+		return cmp.Or(falseFirst(!x.Lasts, !y.Lasts), cmp.Compare(y.Inside-y.Outside, x.Inside-x.Outside))
+	})
+	for _, i := range found[:min(len(found), maxRises)] {
+		e := riseEvent(v, &rows[i])
+		w := why(i)
+		e.Cause, e.Near = w.Cause, w.Near
+		rises = append(rises, e)
+	}
+	return append(all, inOrder(rises)...)
+}
+
+// newLoad returns the average load of a new statement since its first call.
+func (r *queryRow) newLoad(now time.Time) float64 {
+	return r.Mean.Seconds() * float64(r.Calls) / max(now.Sub(r.First).Seconds(), leastCovered.Seconds())
 }
 
 func riseEvent(v *view, r *queryRow) Event {
@@ -165,7 +187,7 @@ func riseEvent(v *view, r *queryRow) Event {
 		text += ", until " + clock(r.Rise.To, v.span.Length())
 	}
 	return Event{
-		Time: r.Rise.From, Lasts: r.Rise.Lasts, Name: "Heavier", Link: r.Link, Text: withCause(text+".", r.Cause),
+		Time: r.Rise.From, Lasts: r.Rise.Lasts, Name: "Heavier", Link: r.Link, Text: text + ".",
 		Added: r.Rise.Inside - r.Rise.Outside,
 	}
 }

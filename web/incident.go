@@ -15,7 +15,7 @@ import (
 )
 
 // An incident reports on one page whether a statement became heavier: the change, its start, the affected
-// callers and possible causes.
+// callers, and the cause if there is evidence of one.
 type incident struct {
 	Digest   string     `json:"digest"`
 	Text     string     `json:"text,omitempty"` // normalized; absent for accounts without statement texts
@@ -26,7 +26,12 @@ type incident struct {
 	Since    *time.Time `json:"since,omitempty"` // the start of the rise
 	Until    *time.Time `json:"until,omitempty"` // its end, if it is over
 	Sentence string     `json:"sentence"`
-	Cause    string     `json:"cause,omitempty"` // possible
+	Cause    string     `json:"cause,omitempty"` // with its evidence
+
+	CauseKind string         `json:"cause_kind,omitempty"`
+	Evidence  []string       `json:"evidence"`
+	Near      []nearEvent    `json:"near"` // events before the onset without evidence
+	Onset     *incidentOnset `json:"onset,omitempty"`
 
 	Before incidentSide `json:"before"` // outside of the rise
 	Within incidentSide `json:"within"`
@@ -45,6 +50,12 @@ type incident struct {
 	json string // links to the other forms
 	svg  string
 	all  string // to the statement's page
+}
+
+// An incidentOnset has the bounds of the start of a rise.
+type incidentOnset struct {
+	Earliest time.Time `json:"earliest"`
+	Latest   time.Time `json:"latest"`
 }
 
 // An incidentSide has the averages of a statement outside of its rise, or within it: per second, and in
@@ -159,6 +170,8 @@ func (i *incident) Notes() []string           { return i.view.Notes }
 func (i *incident) JSON() string              { return i.json }
 func (i *incident) SVG() string               { return i.svg }
 func (i *incident) Statement() string         { return i.all }
+func (i *incident) NearText() string          { return i.view.Why.Near }
+func (i *incident) Waits() string             { return i.view.Waits }
 func (i *incident) MaySeeTexts() bool         { return i.view.Texts }
 func (s incidentSide) LoadText() string       { return unitLoad.write(s.Load) }
 func (s incidentSide) RateText() string       { return unitRate.write(s.Calls) }
@@ -189,7 +202,7 @@ func (s *Server) addIncidents(mux *http.ServeMux) {
 // serveIncident returns the handler of one form.
 func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC()}
+		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC(), Attention: s.opts.Attention}
 		v.setAccount(r)
 		var err error
 		if v.span, err = parseSpan(v.query, v.now); err != nil {
@@ -216,11 +229,11 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	d := response.(*queryView)
 	always := v.span.absolute().Query().Encode()
 	i := &incident{
-		Digest: d.ID, Text: d.Plain, From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Cause, view: d,
+		Digest: d.ID, Text: d.Plain, From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Why.Cause, CauseKind: d.Why.Kind, view: d,
 		Sentence: "The load did not rise within this range: " + unitLoad.write(d.Load) + ", " + unitRate.write(d.Rate) + ".",
 		Link:     "/incident/" + d.ID + "?" + always, json: "/api/v1/incidents/" + d.ID + "?" + always,
 		svg: "/incident/" + d.ID + "/card.svg?" + always, all: v.link("/query/" + d.ID),
-		Affected: []incidentCaller{}, Differences: []incidentDiffer{}, Slow: []incidentCall{}, LockWaits: []incidentLock{},
+		Evidence: append([]string{}, d.Why.Evidence...), Near: append([]nearEvent{}, d.Why.Events...), Affected: []incidentCaller{}, Differences: []incidentDiffer{}, Slow: []incidentCall{}, LockWaits: []incidentLock{},
 	}
 	i.Within = incidentSide{Load: d.Load, Calls: d.Rate, Duration: d.Mean.Seconds()}
 	if r := d.rise; r != nil {
@@ -228,6 +241,7 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 		if !r.Lasts {
 			i.Until = &r.To
 		}
+		i.Onset = &incidentOnset{r.Earliest.UTC(), r.Latest.UTC()}
 		i.Before, i.Within = sidesOf(r, d.points)
 	}
 	for _, p := range d.callers {
@@ -263,8 +277,8 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 // sidesOf returns the averages outside of a rise and within it.
 func sidesOf(r *rise, points *statements.Series) (before, within incidentSide) {
 	within.Load, before.Load = r.Inside, r.Outside
-	within.Calls, before.Calls = r.means(points.Calls)
-	within.Errors, before.Errors = r.means(points.Errors)
+	within.Calls, before.Calls = r.Means(points.Calls)
+	within.Errors, before.Errors = r.Means(points.Errors)
 	for _, side := range []*incidentSide{&before, &within} {
 		if side.Calls > 0 {
 			side.Duration = side.Load / side.Calls

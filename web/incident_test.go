@@ -34,7 +34,7 @@ func TestIncident(t *testing.T) {
 	before, after := plan("1", "ref"), plan("2", "ALL")
 	o.PlanSource = fakePlans{explain.State{Plans: []explain.Plan{after, before}, Changes: []explain.Change{{At: now, Before: before, After: after}}}}
 	h := New(o).Handler()
-	const sentence, cause = "6× heavier since 02:30", "Possible cause: shop 4.2 "
+	const sentence, cause = "6× heavier since 02:30", "Caused by shop 4.2 "
 	get := func(path, user string) string {
 		t.Helper()
 		code, body := browse(t, h, path, user)
@@ -72,7 +72,7 @@ func TestIncident(t *testing.T) {
 			t.Error("the image has a script")
 		}
 	}
-	if !strings.Contains(card, sentence) || !strings.Contains(card, "Possible cause") || !strings.Contains(card, "<path") {
+	if !strings.Contains(card, sentence) || !strings.Contains(card, "Caused by") || !strings.Contains(card, "<path") {
 		t.Errorf("the image is %s", card)
 	}
 	for _, path := range []string{"/incident/" + someDigest, "/api/v1/incidents/" + someDigest, "/incident/" + someDigest + "/card.svg"} {

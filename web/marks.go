@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/taredb/tare/incidents"
 	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 )
 
@@ -25,14 +24,14 @@ type MarkerSource interface {
 // maxMarks bounds the markers that a page lists.
 const maxMarks = 40
 
-// marks returns the markers of the view's time range and of markers.Reach before it, oldest first, as the account
+// marks returns the markers of the view's time range and of incidents.Reach before it, oldest first, as the account
 // may see them: all, since each may be the cause of a rise.
 // Those of copies are read together with the copies on the first page, not more often.
 func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
 	if s.opts.Markers == nil {
 		return nil
 	}
-	from := v.span.From.Add(-markers.Reach)
+	from := v.span.From.Add(-incidents.Reach)
 	all := s.opts.Markers.Between(from, v.span.To, math.MaxInt)
 	if s.opts.Copies != nil {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
@@ -65,6 +64,9 @@ func copyMarks(c Copies) []markers.Marker {
 		}
 	}
 	for _, j := range c.Jobs {
+		if !c.TargetIsBackend && (c.Backend == "" || j.Source != c.Backend) {
+			continue // of another server
+		}
 		all = append(all, markers.Marker{Kind: markers.KindCopy, Time: j.Started, End: j.Started, Title: "Copy started: " + cutText(j.Target, shownValue), Link: "/copies"})
 		if j.Finished != nil {
 			all = append(all, markers.Marker{Kind: markers.KindCopy, Time: *j.Finished, End: *j.Finished, Title: "Copy finished: " + cutText(j.Target, shownValue), Link: "/copies"})
@@ -160,69 +162,12 @@ func drawMarks(b *svg, marks []mark, from, to time.Time) string {
 	return fmt.Sprintf(" %d events are marked; they are listed under Events.", len(marks))
 }
 
-// riseSlack returns the tolerance between the measured times of a rise and of its cause: samples are taken
-// every 15 s, and points of a chart are step apart.
-func riseSlack(step time.Duration) time.Duration { return step + 30*time.Second }
-
-// causeText names the marker that may have caused a rise of a statement since a time, and the change of its
-// plan. It returns "" if there is neither. A schema change is not the cause of its own load.
-func causeText(all []markers.Marker, text string, tables []string, digest sqldigest.Digest, since time.Time, step, looked time.Duration) string {
-	slack := riseSlack(step)
-	if itself := func(m markers.Marker) bool { return text != "" && m.SchemaChange() && m.Text == text }; slices.ContainsFunc(all, itself) {
-		all = slices.DeleteFunc(slices.Clone(all), itself)
-	}
-	cause := ""
-	if m, ok := markers.LikelyCause(all, tables, since, slack); ok {
-		cause = "Possible cause: " + strings.TrimRight(cutText(m.Name(), maxLine), ".; ") + ", " + exactClock(m.Time, looked)
-		if by := m.By(); by != "" {
-			cause += ", by " + by
-		}
-		cause += "."
-	}
-	id := digest.String()
-	for _, m := range slices.Backward(all) {
-		if m.Kind == markers.KindPlan && m.Digest == id && m.Time.After(since.Add(-markers.Reach)) && m.Time.Before(since.Add(markers.Reach+slack)) {
-			return withCause(cause, "Its execution plan changed at "+exactClock(m.Time, looked)+".")
-		}
-	}
-	return cause
-}
-
 // exactClock formats a time to the second, with the day if the displayed range has several.
 func exactClock(t time.Time, looked time.Duration) string {
 	if looked <= 26*time.Hour {
 		return t.UTC().Format(time.TimeOnly)
 	}
 	return moment(t)
-}
-
-// findCauses sets the possible causes of the rises, and of new statements, among rows, which are those of
-// top.
-func (s *Server) findCauses(v *view, top *statements.Top, rows []queryRow, all []markers.Marker) {
-	if s.opts.Markers == nil {
-		return
-	}
-	for i := range rows {
-		since := rows[i].First
-		switch r := &rows[i]; {
-		case r.Rise != nil:
-			since = r.Rise.From
-		case !r.New || r.Share < newShare:
-			continue
-		}
-		of := &top.Rows[i]
-		rows[i].Cause = causeText(all, of.Text, s.opts.Markers.TablesOf(of.Text, of.Schema), of.Digest, since, top.Series.Step, v.span.Length())
-	}
-}
-
-func withCause(text, cause string) string { return strings.TrimSpace(text + " " + cause) }
-
-// causeOf names possible causes of a rise of a statement, or returns "".
-func (s *Server) causeOf(v *view, st *statements.Statement, since time.Time, all []markers.Marker) string {
-	if s.opts.Markers == nil {
-		return ""
-	}
-	return causeText(all, st.Text, s.tablesOf(st), st.Digest, since, st.Series.Step, v.span.Length())
 }
 
 // tablesOf returns the tables of a statement in the schemas of its callers.

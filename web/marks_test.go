@@ -29,13 +29,19 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Markers = store
+	plans := &changingPlans{}
+	o.PlanSource = plans
 	finished := now.Add(-5 * time.Minute)
 	o.Copies = func(context.Context) Copies {
 		alter := &telemetry.AlterStatus{Table: "shop.altered", Steps: []telemetry.StepStatus{
 			{Step: telemetry.StepCopying, Start: now.Add(-3 * time.Hour)}, {Step: telemetry.StepSwapping, Start: finished.Add(time.Minute)},
 		}}
 		return Copies{
-			Jobs:    []state.Job{{Target: "shop.copied", Started: now.Add(-3 * time.Hour), Finished: &finished}},
+			Backend: "mysql 1",
+			Jobs: []state.Job{
+				{Target: "shop.copied", Source: "mysql 1", Started: now.Add(-3 * time.Hour), Finished: &finished},
+				{Target: "shop.foreign", Source: "mysql 2", Started: now.Add(-3 * time.Hour), Finished: &finished},
+			},
 			Running: []*telemetry.Status{{Alter: alter}},
 		}
 	}
@@ -49,7 +55,7 @@ func TestMarks(t *testing.T) {
 	add(markers.Marker{Kind: markers.KindDDL, Title: "Schema change", Text: "ALTER TABLE other DROP INDEX k", Tables: []string{"shop.other"}, Time: rise.Add(-10 * time.Second)})
 	add(markers.Marker{Kind: "deploy", Title: "too old", Time: now.Add(-2 * time.Hour)})
 	_, body := browse(t, h, "/", "dba")
-	cause := "Possible cause: shop 4.2 " + `&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;` + ", 02:29:55, by ci."
+	cause := "Near in time, without evidence: shop 4.2 " + `&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;` + ", 5 s before; ALTER TABLE other DROP INDEX k, 10 s before (another table)."
 	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
 		t.Errorf("got %s, want the cause %s", got, cause)
 	}
@@ -61,23 +67,25 @@ func TestMarks(t *testing.T) {
 			t.Errorf("there is no %s", want)
 		}
 	}
-	if strings.Contains(body, "too old") || strings.Contains(body, "Copy started") || strings.Contains(body, "shop.altered: copying") {
-		t.Error("a marker outside the range is shown")
+	if strings.Contains(body, "too old") || strings.Contains(body, "Copy started") || strings.Contains(body, "shop.altered: copying") || strings.Contains(body, "shop.foreign") {
+		t.Error("a marker outside the range, or of another server, is shown")
 	}
 	now = now.Add(2 * time.Second) // the page is cached for a second
 	add(markers.Marker{Kind: markers.KindDDL, Title: "Schema change", Text: "ALTER TABLE t DROP INDEX k", Tables: []string{"T"}, Time: rise.Add(-20 * time.Second), User: "root", Client: "10.0.0.7"})
-	cause = "Possible cause: ALTER TABLE t DROP INDEX k, 02:29:40, by root from 10.0.0.7."
+	used := explain.Plan{ID: "1", Steps: []explain.Step{{Table: "t", Access: "ref", Key: "K"}}, Last: rise.Add(-time.Minute)}
+	plans.state = explain.State{Plans: []explain.Plan{used}, At: used.Last}
+	cause = "Caused by ALTER TABLE t DROP INDEX k, 02:29:40, by root from 10.0.0.7: index k was used before."
 	_, body = browse(t, h, "/", "dba")
-	if got := eventsOf(body); !strings.HasSuffix(got, cause) {
+	if got := eventsOf(body); !strings.Contains(got, cause) || strings.Contains(got, "DROP INDEX k, 22 s before") {
 		t.Errorf("got %s, want the cause %s", got, cause)
 	}
 	_, body = browse(t, h, "/query/"+someDigest, "dba")
-	if strings.Count(body, `<g class="mark">`) < 8 || !strings.Contains(body, cause) && !strings.Contains(body, "Possible cause: shop 4.2") {
+	if strings.Count(body, `<g class="mark">`) < 8 || !strings.Contains(body, "<strong>"+cause+"</strong>") {
 		t.Errorf("the statement's page has no marks or no cause")
 	}
 	for _, path := range []string{"/", "/query/" + someDigest} {
 		_, body = browse(t, h, path, "guest")
-		if strings.Contains(body, "ALTER TABLE") || !strings.Contains(body, "Schema change") || !strings.Contains(body, "Possible cause: shop 4.2") {
+		if strings.Contains(body, "ALTER TABLE") || !strings.Contains(body, "Schema change") || !strings.Contains(body, "Near in time, without evidence: shop 4.2") || strings.Contains(body, "Caused by") {
 			t.Errorf("%s without texts: the list has a statement, or lacks a title or a cause", path)
 		}
 	}
@@ -101,8 +109,8 @@ func TestManyMarks(t *testing.T) {
 		store.Add(markers.Marker{Kind: "deploy", Title: fmt.Sprint("release ", i), Time: rise.Add(time.Minute + time.Duration(i)*time.Second)})
 	}
 	_, body := browse(t, New(o).Handler(), "/", "dba")
-	if got := eventsOf(body); !strings.Contains(got, "Possible cause: ALTER TABLE t DROP INDEX k") {
-		t.Errorf("got %s, want the cause", got)
+	if got := eventsOf(body); !strings.Contains(got, "Near in time, without evidence: ALTER TABLE t DROP INDEX k, 20 s before.") {
+		t.Errorf("got %s, want the event before the rise", got)
 	}
 	for want, n := range map[string]int{
 		`<g class="mark">`: 4 * maxChartMarks, `<span class="tag">deploy</span>`: maxMarks, "Older events of this range are not listed.": 1,
@@ -113,6 +121,11 @@ func TestManyMarks(t *testing.T) {
 		}
 	}
 }
+
+// changingPlans has the same plans for each statement.
+type changingPlans struct{ state explain.State }
+
+func (f *changingPlans) State([16]byte) (explain.State, bool) { return f.state, true }
 
 // fakePlans has one statement, whose plan has changed.
 type fakePlans struct{ state explain.State }
@@ -335,20 +348,5 @@ func TestWhatDiffers(t *testing.T) {
 	}
 	if _, body = browse(t, h, "/query/"+someDigest, "guest"); strings.Contains(body, "tag release") || !strings.Contains(body, "10.0.0.9") {
 		t.Error("without texts there is a tag, or no client")
-	}
-}
-
-// TestCauseOfSchemaChange checks that a schema change is the possible cause of other statements' load only.
-func TestCauseOfSchemaChange(t *testing.T) {
-	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	const text = "ALTER TABLE `goods` ADD INDEX `k` (`customer`)"
-	all := []markers.Marker{{Kind: markers.KindDDL, Time: noon, End: noon, Title: "Schema change", Text: text, Tables: []string{"shop.goods"}}}
-	for of, want := range map[string]bool{text: false, "SELECT ? FROM `goods`": true, "": true} {
-		if got := causeText(all, of, []string{"shop.goods"}, sqldigest.Digest{}, noon, time.Second, time.Hour); (got != "") != want {
-			t.Errorf("%q: %q", of, got)
-		}
-	}
-	if len(all) != 1 || all[0].Text != text {
-		t.Errorf("the markers have become %+v", all)
 	}
 }

@@ -63,7 +63,7 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 			happened()
 			return nil, statementProblem(err)
 		}
-		s.overviewStatements(o, v, top, marks)
+		s.overviewStatements(ctx, o, v, top, marks)
 	}
 	o.Events = inOrder(append(o.Events, happened()...))
 	o.Figures = s.overviewFigures(v, top)
@@ -72,13 +72,12 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 }
 
 // overviewStatements sets the parts that depend on statements.
-func (s *Server) overviewStatements(o *overview, v *view, top *statements.Top, marks []markers.Marker) {
+func (s *Server) overviewStatements(ctx context.Context, o *overview, v *view, top *statements.Top, marks []markers.Marker) {
 	o.Notes = sourceNotes(v, top.Source, top.From, top.To, top.Notes)
 	o.More = v.link("/queries")
 	all := queryRowsOf(v, top)
 	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != statements.SourceCounters}
-	s.findCauses(v, top, all, marks)
-	o.Events = statementEvents(v, all)
+	o.Events = statementEvents(v, all, func(i int) whyText { return s.whyRow(ctx, v, top, i, all[i].Rise, marks) })
 	if top.Source == statements.SourceCounters {
 		return
 	}

@@ -47,6 +47,8 @@ type view struct {
 	texts bool // whether statement texts may be shown
 
 	account access.Account
+
+	Attention
 }
 
 // setAccount records the request's account.
@@ -99,7 +101,7 @@ func (s *Server) pages() []page {
 // servePage returns the handler of a page.
 func (s *Server) servePage(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC()}
+		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC(), Attention: s.opts.Attention}
 		v.setAccount(r)
 		if !p.fixed {
 			var err error

@@ -15,9 +15,13 @@ import (
 )
 
 // Copies are the known copies and alterations of tables: running ones, and those recorded in a target. Sources that cannot be read are
-// reported in Problems.
+// reported in Problems. Running ones of servers other than the gateway's are not included.
 type Copies struct {
-	Target   string // target whose state tables were read, without a password; "" for none
+	Target  string // target whose state tables were read, without a password; "" for none
+	Backend string // identity of the server behind the gateway; "" if unknown
+
+	TargetIsBackend bool // they are the same server
+
 	Jobs     []state.Job
 	Sockets  []string // directories that were searched for running ones
 	Running  []*telemetry.Status

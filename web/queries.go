@@ -62,7 +62,7 @@ type queryRow struct {
 
 	Rise     *rise  // rise of its load, or nil if there is none of significance
 	RiseText string // time and factor
-	Cause    string // possible cause as a sentence; "" if unknown
+	Why      whyText
 }
 
 var queryColumns = []struct {
@@ -166,7 +166,7 @@ func filterWords(top *statements.Top) string {
 // queryRowsOf returns the rows of a ranking.
 func queryRowsOf(v *view, top *statements.Top) []queryRow {
 	length, comparable := covered(v, top.From, top.To)
-	news := someNew(top)
+	isNew := newIn(v, top)
 	alive := aliveIn(top)
 	varying := varyingParts(top.Rows)
 	rows := make([]queryRow, 0, len(top.Rows))
@@ -175,7 +175,7 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 		id := hex.EncodeToString(r.Digest[:])
 		row := queryRow{
 			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(varying.of(&r.Key)),
-			Link: v.link("/query/" + id), New: r.New && news,
+			Link: v.link("/query/" + id), New: isNew(r),
 			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, First: r.First,
 			Spark: spark("load", r.Points, unitLoad),
 		}
@@ -186,7 +186,9 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 		if top.Total.Seconds > 0 {
 			row.Share = r.Seconds / top.Total.Seconds
 		}
-		row.addRise(top, r, alive, v.span.Length())
+		if !row.New {
+			row.addRise(v, top, r, alive)
+		}
 		rows = append(rows, row)
 	}
 	writeColumns(rows, length)
@@ -252,48 +254,4 @@ func covered(v *view, from, to time.Time) (length float64, comparable bool) {
 	d := to.Sub(from)
 	least := max(min(leastCovered, v.span.Length()), time.Millisecond)
 	return max(d, least).Seconds(), d >= least
-}
-
-// addRise sets the rise of the statement's load.
-func (row *queryRow) addRise(top *statements.Top, r *statements.TopRow, alive []float64, looked time.Duration) {
-	found, ok := findRise(top.Series.Times, top.Series.End, r.Points, alive)
-	if !ok {
-		return
-	}
-	share := row.Share // of the load of all statements during the rise, if known
-	if all, _ := found.means(top.Series.Load); all > 0 {
-		share = found.Inside / all
-	}
-	if share >= riseShare {
-		row.Rise, row.RiseText = &found, strings.TrimSpace(found.Times()+" "+found.When(looked))
-	}
-}
-
-// aliveIn returns a value per point that is positive if the gateway was counting then: if calls are known,
-// points with calls, otherwise all points from the first load on.
-func aliveIn(top *statements.Top) []float64 {
-	if len(top.Series.Calls) > 0 {
-		return top.Series.Calls
-	}
-	alive := make([]float64, len(top.Series.Times))
-	seen := 0.0
-	for i := range alive {
-		for r := range top.Rows {
-			if points := top.Rows[r].Points; seen == 0 && i < len(points) && points[i] > 0 {
-				seen = 1
-			}
-		}
-		alive[i] = seen
-	}
-	return alive
-}
-
-// someNew reports whether being new is significant: if all statements are new, the history has just started.
-func someNew(top *statements.Top) bool {
-	for i := range top.Rows {
-		if !top.Rows[i].New {
-			return top.Source != statements.SourceCounters
-		}
-	}
-	return false
 }

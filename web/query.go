@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/incidents"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
@@ -36,7 +37,8 @@ type queryView struct {
 	First   time.Time
 	Last    time.Time
 	Rise    string // start and factors of a rise of its load; "" if there is none
-	Cause   string // possible cause of the rise as a sentence; "" if unknown
+	Why     whyText
+	Waits   string // for a lock of another session, as a sentence; "" if it does not
 	Marks   []markRow
 
 	rise      *rise              // nil: there is none
@@ -122,14 +124,16 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	marks := s.marks(ctx, v)
 	d.Marks = markRows(v, marks)
 	if st.Source != statements.SourceCounters {
-		s.drawStatement(d, v, st, marks)
+		s.drawStatement(ctx, d, v, st, marks)
 	}
 	d.Differs = s.differs(ctx, v, st, d.rise)
 	d.Counts = s.countsOf(ctx, v, st, d.rise)
 	d.Locks, d.LockProblem = s.locksOf(v, st)
 	for i := range d.Locks {
-		if l := &d.Locks[i]; l.Direct { // known, not only possible
-			d.Cause = withCause(l.Sentence(v.now), d.Cause)
+		if l := &d.Locks[i]; l.Direct && d.Why.Kind != string(incidents.KindLock) && (d.rise == nil || v.now.Sub(l.To) < lockEnded) {
+			if d.Waits = l.Sentence(v.now); d.rise == nil { // no call has finished yet
+				d.Why.Kind, d.Why.Cause = string(incidents.KindLock), d.Waits
+			}
 			break
 		}
 	}
@@ -167,7 +171,7 @@ func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (strin
 }
 
 // drawStatement adds the charts over time.
-func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, marks []markers.Marker) {
+func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *statements.Statement, marks []markers.Marker) {
 	points := &st.Series
 	ask, lines := s.ofDigest(d.ID, points.Step), chartMarks(marks)
 	bounds := make([]float64, len(st.Heat.Bounds))
@@ -180,7 +184,8 @@ func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, 
 		end = points.End
 	}
 	heatLines := lines
-	found, rising := findRise(points.Times, end, points.Load, nil)
+	points.End = end
+	found, rising := findRise(points, points.Load, nil, st.First, v.Interval, v.LeastLoad)
 	if rising {
 		heatLines = append(slices.Clone(lines), mark{At: found.From, Name: "heavier since " + exactClock(found.From, v.span.Length())})
 	}
@@ -189,9 +194,9 @@ func (s *Server) drawStatement(d *queryView, v *view, st *statements.Statement, 
 		Unit: unitSeconds, PromQL: ask.Heat(), Marks: heatLines,
 	}.HTML()
 	if rising {
-		d.Rise = riseText(&found, points, v.span.Length())
-		d.Cause = s.causeOf(v, st, found.From, marks)
-		d.rise = &found
+		d.Rise = riseText(found, points, v.span.Length())
+		d.Why = s.whyRise(ctx, v, st, found, marks, nil)
+		d.rise = found
 	}
 	chart := func(c lineChart) {
 		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, points.Times, lines
@@ -240,12 +245,12 @@ func riseText(r *rise, points *statements.Series, looked time.Duration) string {
 	if times := timesText(r.Inside, r.Outside); times != "" {
 		text = factor(times) + " heavier " + r.When(looked)
 	}
-	calls, otherCalls := r.means(points.Calls)
+	calls, otherCalls := r.Means(points.Calls)
 	if calls == 0 || otherCalls == 0 {
 		return text + "."
 	}
 	text += ": " + durationChange(r.Inside/calls, r.Outside/otherCalls) + "; " + rateChange(calls, otherCalls)
-	if failed, _ := r.means(points.Errors); failed > 0 {
+	if failed, _ := r.Means(points.Errors); failed > 0 {
 		text += "; errors " + unitRate.write(failed)
 	}
 	return text + "."

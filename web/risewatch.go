@@ -38,6 +38,7 @@ const (
 // results are read. It finds the same as the overview of the last hour.
 type RiseWatch struct {
 	statements Statements
+	attention  Attention
 	now        func() time.Time
 	log        *slog.Logger
 	read       atomic.Int64 // when a result was read last, in Unix nanoseconds of the system's clock
@@ -64,25 +65,25 @@ type newStatement struct {
 }
 
 // NewRiseWatch returns a RiseWatch that has found nothing. A nil now is time.Now.
-func NewRiseWatch(statements Statements, now func() time.Time, log *slog.Logger) *RiseWatch {
+func NewRiseWatch(statements Statements, attention Attention, now func() time.Time, log *slog.Logger) *RiseWatch {
 	if now == nil {
 		now = time.Now
 	}
 	labels := []string{"digest", "schema", "user"}
 	return &RiseWatch{
-		statements: statements, now: now, log: log,
+		statements: statements, attention: attention, now: now, log: log,
 		rises: make(map[stmtstats.Key]*watchedRise), fresh: make(map[stmtstats.Key]newStatement), seen: make(map[stmtstats.Key]time.Time),
 		rise: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_rise",
-			Help: "Statements whose load rose within the last hour and is still higher: how many times higher than before, at most 10000. Computed once per minute, while it is read at least every 5 minutes, for the 50 statements with most load; at most 20 are exported, each until no rise was found three times.",
+			Help: "Statements whose load rose within the last hour by --attention-load or more and is still higher: how many times higher than before, at most 10000. Computed once per minute, while it is read at least every 5 minutes, for the 50 statements with most load; at most 20 are exported, each until no rise was found three times.",
 		}, labels),
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_new_share",
-			Help: "Statements of the last hour that were never called before and take at least 2 % of all execution time: their share, 0 to 1. At most 20.",
+			Help: "Statements of the last hour that were never called before and take at least 2 % of all execution time and --attention-load: their share, 0 to 1. At most 20.",
 		}, labels),
 		total: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tare_statement_new_total",
-			Help: "Statements that were never called before and took at least 2 % of all execution time of an hour, since the start.",
+			Help: "Statements that were never called before and took at least 2 % of all execution time of an hour and --attention-load, since the start.",
 		}),
 	}
 }
@@ -110,7 +111,7 @@ func (w *RiseWatch) search(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	to := w.now()
-	v := &view{span: spanOf(to.Add(-watchRange), to), now: to}
+	v := &view{span: spanOf(to.Add(-watchRange), to), now: to, Attention: w.attention}
 	top, err := w.statements.Top(ctx, statements.TopQuery{From: v.span.From, To: v.span.To, Limit: watchRows, Points: watchPoints})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -134,7 +135,7 @@ func (w *RiseWatch) update(v *view, top *statements.Top) {
 			times := min(r.Rise.Inside/max(r.Rise.Outside, math.SmallestNonzeroFloat64), maxTimes)
 			found[key] = statements.Change{Kind: statements.ChangeHeavier, Since: r.Rise.From, Times: math.Round(100*times) / 100}
 		}
-		if r.New && r.Share >= newShare && len(w.fresh) < watched {
+		if r.New && r.Share >= newShare && r.newLoad(v.now) >= v.LeastLoad && len(w.fresh) < watched {
 			w.fresh[key] = newStatement{r.First, r.Share}
 			if _, counted := w.seen[key]; !counted {
 				w.total.Inc()

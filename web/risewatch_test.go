@@ -44,7 +44,7 @@ func riseMetrics(t *testing.T, w *RiseWatch) string {
 // rise, a new one while it is new, and neither with its text.
 func TestRiseWatch(t *testing.T) {
 	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
-	w := NewRiseWatch(risingStatements{&fakeStatements{}}, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	w := NewRiseWatch(risingStatements{&fakeStatements{}}, Attention{LeastLoad: 0.05}, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	const none, rise = "tare_statement_new_total 0", `tare_statement_rise{digest="00000000000000000000000000000000",schema="sh\"op<",user="app"} 6`
 	if got := riseMetrics(t, w); got != none {
 		t.Errorf("at first %s", got)
@@ -103,7 +103,7 @@ func (c *countedStatements) Top(ctx context.Context, q statements.TopQuery) (*st
 func TestRiseWatchIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &countedStatements{risingStatements: risingStatements{&fakeStatements{}}}
-		w := NewRiseWatch(s, nil, slog.New(slog.DiscardHandler))
+		w := NewRiseWatch(s, Attention{}, nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()

@@ -49,7 +49,9 @@ type Options struct {
 	// Latest returns the values of the last seconds; nil: not shown.
 	Latest func() Latest
 
-	// Markers are drawn on charts and named as possible causes; nil: there are none.
+	Attention Attention // of statements
+
+	// Markers are drawn on charts and named as causes; nil: there are none.
 	Markers MarkerSource
 
 	// Calls has sampled calls of statements; nil: there are none.

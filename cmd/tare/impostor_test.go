@@ -294,7 +294,7 @@ func TestImpostorsOfServe(t *testing.T) {
 			"kill":   func(_ context.Context, s *service, addr string) error { return s.options.Kill(addr, 1) },
 			"counts": func(ctx context.Context, s *service, _ string) error { return connect(ctx, s) },
 			"copies": func(ctx context.Context, s *service, _ string) error {
-				if c := copiesOf(s.cfg.Copies, s.copiesLeg)(ctx); len(c.Problems) == 0 {
+				if c := (&copySearch{target: s.cfg.Copies, through: s.copiesLeg}).find(ctx); len(c.Problems) == 0 {
 					return nil
 				}
 				return io.EOF

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/state"
+	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
@@ -19,6 +22,7 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/web"
 )
@@ -96,47 +100,112 @@ func closeTraces(p *tracing.Provider, log *slog.Logger) {
 // copiesTimeout bounds one search for copies, including connecting.
 const copiesTimeout = 5 * time.Second
 
-// copiesOf returns a function that finds copies and alterations: those of this user that run on this machine
-// and, if an account on the target is given, those recorded there. It connects for each call and keeps no state.
-func copiesOf(target config.ControlURL, through func() leg) func(context.Context) web.Copies {
-	return func(ctx context.Context) web.Copies {
-		ctx, cancel := context.WithTimeout(ctx, copiesTimeout)
-		defer cancel()
-		var c web.Copies
-		problem := func(err error) {
-			if err != nil {
-				c.Problems = append(c.Problems, err.Error())
-			}
-		}
-		for _, sockets := range []func() (string, error){copier.ControlDir, alterControlDir} {
-			dir, err := sockets()
-			if err != nil {
-				problem(err)
-				break // the second is in the first
-			}
-			running, err := copier.RunningCopies(ctx, dir)
-			problem(err)
-			c.Sockets = append(c.Sockets, dir)
-			for _, path := range slices.Sorted(maps.Keys(running)) {
-				c.Running = append(c.Running, running[path])
-			}
-		}
-		if target.Addr != "" {
-			var err error
-			c.Target = string(target.Addr)
-			c.Jobs, err = jobsOf(ctx, through().server(target))
-			problem(err)
-		}
-		return c
-	}
+// A copySearch finds copies and alterations of the gateway's server. It connects for each search and keeps no state.
+type copySearch struct {
+	backend func() string           // address of the server that clients currently use
+	control func() mysqlconn.Config // login there; nil: there is no account
+	target  config.ControlURL       // of the recorded ones; no address: none
+	through func() leg              // to target
 }
 
-func jobsOf(ctx context.Context, target mysqlconn.Config) ([]state.Job, error) {
+// find returns the copies and alterations of this user that run on this machine, if they read or write the gateway's
+// server, and those recorded in the target.
+func (f *copySearch) find(ctx context.Context) web.Copies {
+	ctx, cancel := context.WithTimeout(ctx, copiesTimeout)
+	defer cancel()
+	var c web.Copies
+	problem := func(err error) {
+		if err != nil {
+			c.Problems = append(c.Problems, err.Error())
+		}
+	}
+	var all []*telemetry.Status
+	for _, sockets := range []func() (string, error){copier.ControlDir, alterControlDir} {
+		dir, err := sockets()
+		if err != nil {
+			problem(err)
+			break // the second is in the first
+		}
+		running, err := copier.RunningCopies(ctx, dir)
+		problem(err)
+		c.Sockets = append(c.Sockets, dir)
+		for _, path := range slices.Sorted(maps.Keys(running)) {
+			all = append(all, running[path])
+		}
+	}
+	if f.control != nil && (len(all) > 0 || f.target.Addr != "") {
+		var err error
+		c.Backend, err = identityOf(ctx, f.control())
+		problem(err)
+	}
+	for _, running := range all {
+		if f.isOwn(ctx, &c, running) {
+			c.Running = append(c.Running, running)
+		}
+	}
+	if f.target.Addr != "" {
+		c.Target = string(f.target.Addr)
+		var identity string
+		var err error
+		c.Jobs, identity, err = jobsOf(ctx, f.through().server(f.target))
+		c.TargetIsBackend = identity != "" && identity == c.Backend
+		problem(err)
+	}
+	return c
+}
+
+// isOwn reports whether a running copy or alteration is of the gateway's server, by the server's identity, or if one is
+// unknown, by its addresses: different names of one server are resolved, but forwarded ports are not known.
+func (f *copySearch) isOwn(ctx context.Context, c *web.Copies, running *telemetry.Status) bool {
+	if c.Backend != "" && len(running.Servers) > 0 {
+		return slices.Contains(running.Servers, c.Backend)
+	}
+	own := resolve(ctx, f.backend())
+	for _, side := range []string{running.From, running.To} {
+		for addr := range strings.SplitSeq(side, ",") {
+			if slices.ContainsFunc(resolve(ctx, addr), func(a string) bool { return slices.Contains(own, a) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// resolve returns the addresses of a host and port, or the text if it cannot be resolved.
+func resolve(ctx context.Context, addr string) []string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return []string{addr}
+	}
+	hosts, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return []string{addr}
+	}
+	for i := range hosts {
+		hosts[i] = net.JoinHostPort(hosts[i], port)
+	}
+	return hosts
+}
+
+// identityOf returns the identity of a server.
+func identityOf(ctx context.Context, login mysqlconn.Config) (string, error) {
+	client, err := session.OpenReader(ctx, login)
+	if err != nil {
+		return "", err
+	}
+	identity, err := rowstream.ServerIdentity(ctx, client)
+	_ = client.Close() // its responses have been read
+	return identity, err
+}
+
+func jobsOf(ctx context.Context, target mysqlconn.Config) (jobs []state.Job, identity string, err error) {
 	client, err := session.OpenReader(ctx, target)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	jobs, err := state.Jobs(ctx, client, "")
-	_ = client.Close() // its responses have been read
-	return jobs, err
+	defer client.Close()
+	if jobs, err = state.Jobs(ctx, client, ""); err == nil {
+		identity, err = rowstream.ServerIdentity(ctx, client)
+	}
+	return jobs, identity, err
 }

@@ -49,12 +49,15 @@ func (s *service) openExplain() error {
 }
 
 // controlLogin returns the login of the control account at the sessions' server.
-func (s *service) controlLogin() mysqlconn.Config {
-	addr := string(s.cfg.Backend)
-	if s.cfg.Standby != "" {
-		_, addr = s.gateway.Active()
+func (s *service) controlLogin() mysqlconn.Config { return s.controlAt(s.activeAddr()) }
+
+// activeAddr returns the address of the sessions' server.
+func (s *service) activeAddr() string {
+	if s.cfg.Standby == "" {
+		return string(s.cfg.Backend)
 	}
-	return s.controlAt(addr)
+	_, addr := s.gateway.Active()
+	return addr
 }
 
 // openServerCounts creates the Reader of the server's counts; it is nil without the account or HTTP, or if digests are not
@@ -132,13 +135,18 @@ func (s *service) callBytes() int64 {
 	return s.calls.HeapBytes()
 }
 
+// attention returns what needs attention.
+func (s *service) attention() web.Attention {
+	return web.Attention{LeastLoad: s.cfg.AttentionLoad, Interval: s.cfg.History.Interval}
+}
+
 // watchRises starts the detection of statements that became heavier, if a history is kept.
 func (s *service) watchRises() {
 	h := s.history
 	if s.cfg.HTTP == "" || h.archive == nil {
 		return
 	}
-	h.rises = web.NewRiseWatch(h.statements(), h.archive.Now, s.Log)
+	h.rises = web.NewRiseWatch(h.statements(), s.attention(), h.archive.Now, s.Log)
 	s.Metrics.MustRegister(h.rises)
 	s.Go(h.rises.Run)
 }

@@ -141,7 +141,7 @@ func TestDroppedIndex(t *testing.T) {
 		testwait.UntilState(t, "the other plan", page("<h3>Before</h3>", "orders ref by k", "<h3>After</h3>", "orders full scan", "ALTER TABLE", "Plan changed"))
 		testwait.UntilState(t, "the incident card", func() (string, bool) {
 			body := i.page(t, card)
-			for _, want := range []string{`"rising":true`, "heavier since", "Possible cause: ALTER TABLE", "DROP INDEX", "by root", "Its execution plan changed", `"plan_before":["orders ref by k`, `"plan_after":["orders full scan`} {
+			for _, want := range []string{`"rising":true`, "heavier since", "Caused by ALTER TABLE", "DROP INDEX", "by root", "plan changed", "index k was used before", `"cause_kind":"ddl"`, `"plan_before":["orders ref by k`, `"plan_after":["orders full scan`} {
 				if !strings.Contains(body, want) {
 					return want + ": " + body, false
 				}
@@ -156,7 +156,7 @@ func TestDroppedIndex(t *testing.T) {
 }
 
 // TestDeployedQuery reports a deployment before the first call of a new statement: the overview names the
-// deployment as its possible cause.
+// deployment as its cause.
 func TestDeployedQuery(t *testing.T) {
 	onIncidents(t, func(t *testing.T, i *incident) {
 		stop := i.load(t, "SELECT COUNT(*) FROM orders WHERE customer = ?", 7)
@@ -173,7 +173,7 @@ func TestDeployedQuery(t *testing.T) {
 		testwait.UntilState(t, "the new statement and its cause", func() (string, bool) {
 			body := i.page(t, "/?from="+began)
 			at := strings.Index(body, "New statement")
-			return body, at >= 0 && strings.Contains(body[at:], "Possible cause: shop 4.2")
+			return body, at >= 0 && strings.Contains(body[at:], "Caused by shop 4.2")
 		})
 		more()
 		stop()

@@ -250,13 +250,14 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Plans:          s.plans.Largest,
 		LogColumns:     querylog.RecordColumns(),
 		Series:         s.active,
-		Copies:         copiesOf(s.cfg.Copies, s.copiesLeg),
+		Copies:         s.copySearch().find,
 		Store:          s.history.status(),
 		Weight:         &web.WeightSource{Statements: s.gateway.Commands, StatementName: "command", Losses: s.Data.Losses, Reload: s.reloaded.Load},
 		Routes:         append(append(routes, s.routeAPI()...), s.reloadRoute()),
 		Statements:     s.history.statements(),
 		SeriesMatchers: s.history.seriesMatchers(),
 		Latest:         s.latest,
+		Attention:      s.attention(),
 		Markers:        s.markers.source(),
 		PlanSource:     s.planSource(),
 		Counts:         s.countSource(),
@@ -264,6 +265,15 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Events:         s.events,
 		Traces:         s.traces,
 	}, s.heapOwners()...)
+}
+
+// copySearch returns the search for copies of the sessions' server.
+func (s *service) copySearch() *copySearch {
+	f := &copySearch{backend: s.activeAddr, target: s.cfg.Copies, through: s.copiesLeg}
+	if s.cfg.Control.Addr != "" {
+		f.control = s.controlLogin
+	}
+	return f
 }
 
 // copiesLeg returns how the connection to the target of --copies is protected.

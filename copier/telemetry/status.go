@@ -12,8 +12,9 @@ import (
 type Status struct {
 	Version  int             `json:"version"` // 1
 	PID      int             `json:"pid"`
-	From     string          `json:"from"` // address
-	To       string          `json:"to"`   // address
+	From     string          `json:"from"`              // address
+	To       string          `json:"to"`                // address
+	Servers  []string        `json:"servers,omitempty"` // identities of both, independent of their addresses; none before it has connected
 	Started  time.Time       `json:"started"`
 	Phase    RunPhase        `json:"phase"`
 	Tables   []TableStatus   `json:"tables"`

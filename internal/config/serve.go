@@ -25,6 +25,7 @@ type Serve struct {
 	Copies          ControlURL // the same
 	Explain         OnOff
 	ServerCounts    OnOff
+	AttentionLoad   float64
 	Standby         Address // "" when there is none
 	StandbyAccounts string  // file
 
@@ -83,6 +84,10 @@ func NewServe() *Serve {
 	s.Control(&c.Control, "control", "account on the backend with the right to KILL statements of disconnected clients; /-/ready logs in with it")
 	Enum(s, &c.Explain, "explain", "read the execution plans of the statements with most load through the --control account, by EXPLAIN; requires SELECT on their tables. See docs/tasks/find-the-cause.md", On, Off)
 	Enum(s, &c.ServerCounts, "server-counts", "read rows examined, temporary tables and lock time per statement, and the statistics of tables, from the backend through the --control account; requires SELECT on performance_schema and the tables. See docs/tasks/find-the-cause.md", On, Off)
+	declare(s, &c.AttentionLoad, Option{
+		Name: "attention-load", Kind: "number", Default: "0.05",
+		Help: "load (average number of concurrent calls) that a statement must have added to need attention, or a new one must have; 0: any. See docs/tasks/find-the-cause.md",
+	}, parseNumber, formatNumber)
 	s.Control(&c.Copies, "copies", "account on the target of copies: the Copies page shows the state recorded in its schema _tare; requires only SELECT on that schema")
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back: see docs/tasks/switch-clients.md")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logging sessions in at the standby: YAML, one user and password per line; the file must be readable by its owner only (0600)")

@@ -1,4 +1,4 @@
-package web
+package incidents
 
 import (
 	"math"
@@ -51,7 +51,7 @@ func TestRise(t *testing.T) {
 		{"few points", loads(r, 11, 8, 11, 0.1, 5, 0.1), -1, 0},
 		{"none", nil, -1, 0},
 	} {
-		got, ok := findRise(times, end, c.values, nil)
+		got, ok := FindRise(Series{Times: times, End: end, Values: c.values, Step: time.Minute})
 		if ok != (c.from >= 0) {
 			t.Errorf("%s: %+v, %v", c.name, got, ok)
 		}
@@ -73,7 +73,7 @@ func TestRise(t *testing.T) {
 			every[i] = 3
 		}
 	}
-	if got, ok := findRise(times, end, every, nil); ok {
+	if got, ok := FindRise(Series{Times: times, End: end, Values: every, Step: time.Minute}); ok {
 		t.Errorf("every ten minutes: %+v", got)
 	}
 }
@@ -85,14 +85,63 @@ func TestRiseWithoutCounts(t *testing.T) {
 	for i := 20; i < 60; i++ {
 		values[i], alive[i] = 1, 500
 	}
-	if got, ok := findRise(times, end, values, alive); ok {
+	if got, ok := FindRise(Series{Times: times, End: end, Values: values, Alive: alive, Step: time.Minute}); ok {
 		t.Errorf("a load that was there from the start: %+v", got)
 	}
 	for i := 50; i < 60; i++ {
 		values[i] = 4
 	}
 	values[55] = math.NaN()
-	if got, ok := findRise(times, end, values, alive); !ok || !got.From.Equal(times[50]) || got.Times() != "× 4" || got.When(time.Hour) != "since 02:50" {
-		t.Errorf("%+v, %v, %s, %s", got, ok, got.Times(), got.When(time.Hour))
+	if got, ok := FindRise(Series{Times: times, End: end, Values: values, Alive: alive, Step: time.Minute}); !ok || !got.From.Equal(times[50]) {
+		t.Errorf("%+v, %v", got, ok)
+	}
+}
+
+// TestOnset expects the bounds of the onset to contain the time of a step that is within a point, for each fraction of
+// the point, with noise, and to be narrower than two points.
+func TestOnset(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	times, end := minutes(60)
+	for _, noise := range []float64{0, 0.05, 0.2} {
+		outside := 0
+		const rounds = 400
+		for round := range rounds {
+			part := float64(round) / rounds
+			at := times[40].Add(time.Duration(part * float64(time.Minute)))
+			values := loads(r, 60, 41, 60, 0.1, 1, noise)
+			values[40] = (part*0.1 + (1 - part)) * (1 + noise*r.NormFloat64())
+			got, ok := FindRise(Series{Times: times, End: end, Values: values, Step: time.Minute, Interval: 15 * time.Second})
+			if !ok {
+				t.Fatalf("noise %v, %v: no rise", noise, part)
+			}
+			if got.Latest.After(got.Earliest.Add(2*time.Minute + 40*time.Second)) {
+				t.Errorf("noise %v: from %v to %v", noise, got.Earliest, got.Latest)
+			}
+			if at.Before(got.Earliest) || at.After(got.Latest) {
+				outside++
+			}
+		}
+		if outside > rounds/20 {
+			t.Errorf("noise %v: %d of %d onsets are outside of their bounds", noise, outside, rounds)
+		}
+	}
+}
+
+// TestFirstCall expects the time before the first call of a statement not to be one of a lower load.
+func TestFirstCall(t *testing.T) {
+	times, end := minutes(60)
+	values := make([]float64, 60)
+	for i := 30; i < 60; i++ {
+		values[i] = 1
+	}
+	s := Series{Times: times, End: end, Values: values, Step: time.Minute, Known: times[30]}
+	if got, ok := FindRise(s); ok {
+		t.Errorf("a new statement: %+v", got)
+	}
+	for i := 50; i < 60; i++ {
+		values[i] = 5
+	}
+	if got, ok := FindRise(s); !ok || !got.From.Equal(times[50]) {
+		t.Errorf("a new statement that became heavier: %+v, %v", got, ok)
 	}
 }
