@@ -33,9 +33,9 @@ var acceptances = []acceptance{
 		pattern: regexp.MustCompile(`(?m)^Qcache_not_cached\t\d+$`),
 	},
 	{
-		reason:  "documented: clients of MariaDB 11.4 and later do not trust the gateway's self-signed certificate",
-		tests:   regexp.MustCompile(`^main\.ssl_7937$`),
-		pattern: regexp.MustCompile(`have_ssl\nyes|ERROR 2026 \(HY000\): TLS/SSL error: self-signed certificate`),
+		reason:  "documented: Ssl_cipher is that of the gateway's connection to the server",
+		tests:   regexp.MustCompile(`^main\.ssl_cipher_tlsv13$`),
+		pattern: regexp.MustCompile(`(?m)^Ssl_cipher\tTLS_AES_\w+$`),
 	},
 	{
 		reason: "documented: an account that the server blocked after wrong passwords stays refused for 10 s",

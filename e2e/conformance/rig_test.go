@@ -37,13 +37,14 @@ type rig struct {
 	config  string // rules that match nothing
 	started int    // servers so far
 
-	server   *testmysql.Server
-	opts     []string // that the server was started with
-	db       *sql.DB
-	fresh    string              // state of the server when it was started
-	gateways map[string]*gateway // by profile
-	texts    map[string]bool     // statements in the query logs so far
-	plain    bool                // for suites of clients: a server with usual options and accounts
+	server      *testmysql.Server
+	opts        []string // that the server was started with
+	db          *sql.DB
+	certificate []string            // arguments of `tare serve` for the server's own certificate
+	fresh       string              // state of the server when it was started
+	gateways    map[string]*gateway // by profile
+	texts       map[string]bool     // statements in the query logs so far
+	plain       bool                // for suites of clients: a server with usual options and accounts
 
 	socket net.Listener // of test programs that connect by a Unix socket, to target
 	target atomic.Int64 // port of the current leg
@@ -61,7 +62,7 @@ type gateway struct {
 var profiles = map[string]func(*rig, string) []string{
 	"bare": func(*rig, string) []string { return nil },
 	"full": (*rig).everything,
-	"tls":  (*rig).everything,
+	"tls":  func(r *rig, dir string) []string { return append(r.everything(dir), r.certificate...) },
 }
 
 // everything turns on rules that match nothing, the query log with values, and the history.
@@ -197,8 +198,29 @@ func (r *rig) ready(ctx context.Context, opts []string) error {
 			return err
 		}
 	}
+	if r.certificate, err = r.ownCertificate(ctx); err != nil {
+		return err
+	}
 	r.fresh, err = r.state(ctx)
 	return err
+}
+
+// ownCertificate returns arguments of `tare serve` for the server's certificate, and that of its authority, which the server sends too.
+func (r *rig) ownCertificate(ctx context.Context) (args []string, err error) {
+	var cert, key, authority string
+	if err := r.db.QueryRowContext(ctx, "SELECT @@GLOBAL.ssl_cert, @@GLOBAL.ssl_key, @@GLOBAL.ssl_ca").Scan(&cert, &key, &authority); err != nil {
+		return nil, err
+	}
+	var chain []byte
+	for _, name := range []string{cert, authority} {
+		pem, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, pem...)
+	}
+	name := filepath.Join(r.kept, "chain.pem")
+	return []string{"--tls-cert", name, "--tls-key", key}, os.WriteFile(name, chain, 0o600)
 }
 
 // errServerOptions reports that a server does not start with a test's options.
