@@ -198,7 +198,7 @@ func (c *Conn) readMessage(limit int, e estimate) ([]byte, error) {
 		}
 		h := mysqlwire.ParseHeader(c.buf[c.r+at:])
 		if h.Seq != c.Seq {
-			return nil, fmt.Errorf("%w: sequence number %d, want %d", ErrSequence, h.Seq, c.Seq)
+			return nil, c.outOfOrder(h, at)
 		}
 		c.Seq++
 		long := have == 0 && h.Len == mysqlwire.MaxPayload && e.of != nil
@@ -254,6 +254,37 @@ func (c *Conn) need(n, limit int) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// maxFarewell bounds the packet of a farewellError.
+const maxFarewell = 1 << 10
+
+// A farewellError is what a server has sent before it closed a connection on which it waited for a command, as MySQL does after
+// wait_timeout. It is found in place of the response to the next command, which the server has not read. It is an
+// io.ErrUnexpectedEOF and no ServerError.
+type farewellError struct{ sent error }
+
+func (e *farewellError) Error() string {
+	return "the server has closed the connection: " + e.sent.Error()
+}
+
+func (*farewellError) Unwrap() error { return io.ErrUnexpectedEOF }
+
+// outOfOrder returns the error for a packet with an unexpected sequence number, whose header is at buf[r+at:].
+func (c *Conn) outOfOrder(h mysqlwire.Header, at int) error {
+	wrong := fmt.Errorf("%w: sequence number %d, want %d", ErrSequence, h.Seq, c.Seq)
+	if h.Seq != 0 || at != 0 || h.Len == 0 || h.Len > maxFarewell || c.need(mysqlwire.HeaderLen+h.Len, maxFarewell) != nil {
+		return wrong
+	}
+	payload := c.buf[c.r+mysqlwire.HeaderLen:][:h.Len]
+	if payload[0] != mysqlwire.MarkErr {
+		return wrong
+	}
+	sent := decodeServerError(payload, "")
+	if _, ok := errors.AsType[*ServerError](sent); !ok {
+		return wrong
+	}
+	return &farewellError{sent}
 }
 
 // ReadExactly reads one packet and not a byte more: the following bytes may be the start of a TLS handshake,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -168,6 +169,44 @@ func TestClearText(t *testing.T) {
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestFarewell plays a server that ends an idle connection, as MySQL does, and one whose packet is not that.
+func TestFarewell(t *testing.T) {
+	farewell := mysqlwire.Err{Number: 4031, HasState: true, State: [5]byte([]byte("HY000")), Message: []byte("because of inactivity")}.AppendTo(nil)
+	for _, c := range []struct {
+		packet []byte
+		want   string
+		cause  error
+	}{
+		{farewell, "the server has closed the connection: server error 4031 (HY000): because of inactivity", io.ErrUnexpectedEOF},
+		{farewell[:2], "out of order", ErrSequence},
+		{[]byte{}, "out of order", ErrSequence},
+		{append(farewell, make([]byte, maxFarewell)...), "out of order", ErrSequence},
+		{okPacket, "out of order", ErrSequence},
+	} {
+		client, err := scripted(t, Config{User: "tare"}, func(s *Conn) {
+			say(s, greeting(PluginNative, 0)...)
+			hear(s)
+			say(s, okPacket...)
+			s.Seq = 0
+			hear(s) // the statement, which a server that has ended the connection does not read
+			s.Seq = 0
+			say(s, c.packet...)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Exec(t.Context(), "DO 1")
+		if !errors.Is(err, c.cause) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+		var refused *ServerError
+		if errors.As(err, &refused) {
+			t.Error("it is a response to the statement")
+		}
+		_ = client.Close()
 	}
 }
 

@@ -178,30 +178,62 @@ func (r *readOnly) check(ctx context.Context, tables []tabledef.Spec) error {
 	})
 }
 
-// lock locks tables against writes until the connection is closed. It waits for open transactions that have written to them. MySQL is locked
-// as a whole: see lockMySQL. The server closes the connection if it is idle for longer than limit, as when this process is stopped, and in
-// MySQL settleLeast later.
-func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.Duration) (*mysqlconn.Client, error) {
+// watchdogShare is the share of a limit after which the server ends a session that has a lock, or waits for it: before clients have waited
+// for twice the limit.
+const watchdogShare = 1.8
+
+// A heldLock is a session with a lock on the source.
+type heldLock struct {
+	*mysqlconn.Client
+	watchdog *rowstream.Watchdog
+	until    time.Time // when the watchdog ends the session, or later
+}
+
+// close releases the lock.
+func (l *heldLock) close() {
+	_ = l.Client.Close() // the server releases the lock
+	l.watchdog.Close()
+}
+
+// lock locks tables against writes until the lock is closed. It waits for open transactions that have written to them, for at most limit.
+// MySQL is locked as a whole: see lockMySQL. The server ends the session, and with it the lock, after watchdogShare of limit, also if this
+// process is stopped.
+func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.Duration) (_ *heldLock, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("lock the source against writes: %w", err)
+		}
+	}()
 	c, err := rowstream.Connect(ctx, r.cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the source: %w", err)
+		return nil, err
+	}
+	watchdog, err := rowstream.OpenWatchdog(ctx, r.cfg, c)
+	if err != nil {
+		_ = c.Close() // it has no locks
+		return nil, err
 	}
 	names := make([]string, len(tables))
 	for i := range tables {
 		names[i] = rowstream.Ident(tables[i].Schema) + "." + rowstream.Ident(tables[i].Name) + " READ"
 	}
-	sql, idle := "LOCK TABLES "+strings.Join(names, ", "), limit
+	sql := "LOCK TABLES " + strings.Join(names, ", ")
 	if !rowstream.IsMariaDB(c.ServerVersion) {
-		sql, idle = lockMySQL, limit+settleLeast
+		sql = lockMySQL
 	}
-	if err = rowstream.LimitLocks(ctx, c, limit, idle); err == nil {
+	bound := time.Duration(float64(limit) * watchdogShare)
+	l := &heldLock{c, watchdog, time.Now().Add(bound)}
+	if err = rowstream.LimitLocks(ctx, c, limit, 2*limit); err == nil {
+		err = watchdog.Start(ctx, bound)
+	}
+	if err == nil {
 		_, err = c.Exec(ctx, sql)
 	}
 	if err != nil {
-		_ = c.Close() // it has no locks
-		return nil, fmt.Errorf("lock the source against writes: %w", err)
+		l.close()
+		return nil, err
 	}
-	return c, nil
+	return l, nil
 }
 
 // stop makes the server read-only. It returns nil only if it certainly is, and an uncertainError if it may be.

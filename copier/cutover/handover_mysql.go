@@ -32,9 +32,6 @@ const (
 
 	// maxOrphaned is the number of consecutive queries that find a transaction without a session. Internal ones are short.
 	maxOrphaned = 8
-
-	// settleLeast is the least time for disconnecting sessions.
-	settleLeast = 2 * time.Second
 )
 
 // errNoThread is the server's error for a session that has ended.
@@ -118,14 +115,14 @@ func (r *readOnly) stopLocked(ctx context.Context, locks *mysqlconn.Client) erro
 }
 
 // settle disconnects the sessions with open transactions that have changed rows, and returns nil if the locked server then has nothing
-// after the position, and nothing to commit. locked is a time before it was locked.
-func (r *readOnly) settle(ctx context.Context, locks *mysqlconn.Client, position binlog.Position, locked time.Time, limit time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, max(settleLeast, limit-time.Since(locked)), errors.New("sessions with open transactions have not ended in time"))
+// after the position, and nothing to commit.
+func (r *readOnly) settle(ctx context.Context, locks *heldLock, position binlog.Position) error {
+	ctx, cancel := context.WithDeadlineCause(ctx, locks.until, errors.New("sessions with open transactions have not ended in time"))
 	defer cancel()
 	if err := r.use(ctx, func(c *mysqlconn.Client) error { return endWriters(ctx, c) }); err != nil {
 		return fmt.Errorf("roll open transactions of the source back: %w", err)
 	}
-	now, err := endOfLog(ctx, locks)
+	now, err := endOfLog(ctx, locks.Client)
 	if err == nil && now != position {
 		err = fmt.Errorf("the log has grown from %s to %s", position, now)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/parallel"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -18,9 +17,9 @@ type handoverTry struct {
 	parts []*HandoverPart // all follow
 	began time.Time
 
-	locks        *mysqlconn.Client // has the source's tables locked
-	serverLocked bool              // the whole server is locked, not only the tables: it takes no heartbeats
-	position     binlog.Position   // of the source under the lock
+	locks        *heldLock       // on the source's tables
+	serverLocked bool            // the whole server is locked, not only the tables: it takes no heartbeats
+	position     binlog.Position // of the source under the lock
 }
 
 // try hands the tables over, or leaves clients at the source and returns why.
@@ -34,7 +33,7 @@ func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
 	if t.locks, err = h.source.lock(held, h.o.Tables, h.o.MaxPause); err != nil {
 		return h.late(held, err, "the source's tables were not locked against writes")
 	}
-	defer func() { _ = t.locks.Close() }() // the server releases the locks
+	defer t.locks.close()
 	defer func() {
 		for _, p := range parts {
 			p.thaw()
@@ -62,7 +61,7 @@ func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
 // catchUp blocks until all targets have everything that the locked source has, and suspends following.
 func (t *handoverTry) catchUp(ctx context.Context) (err error) {
 	if t.serverLocked {
-		t.position, err = lockedPosition(ctx, t.locks, t.parts)
+		t.position, err = lockedPosition(ctx, t.locks.Client, t.parts)
 	} else {
 		t.position, err = t.parts[0].Source.CurrentPosition(ctx)
 	}
@@ -95,7 +94,7 @@ func (t *handoverTry) recordHanding(held, whole context.Context) error {
 // stopSource makes the source read-only, or leaves it writable and returns why, unless the error is an uncertainError.
 func (t *handoverTry) stopSource(ctx context.Context) (err error) {
 	if t.serverLocked {
-		err = t.h.source.stopLocked(ctx, t.locks)
+		err = t.h.source.stopLocked(ctx, t.locks.Client)
 	} else if err = t.locked(ctx); err == nil {
 		err = t.h.source.stop(ctx, t.h.o.MaxPause-time.Since(t.began))
 	}
@@ -124,12 +123,12 @@ func (t *handoverTry) decide(ctx context.Context) error {
 // provePosition returns an error if the read-only source may have been written to after the position.
 func (t *handoverTry) provePosition(ctx context.Context) error {
 	if t.serverLocked {
-		return t.h.source.settle(ctx, t.locks, t.position, t.began, t.h.o.MaxPause)
+		return t.h.source.settle(ctx, t.locks, t.position)
 	}
 	return t.locked(ctx)
 }
 
-// locked returns an error if the connection with the locks was lost. Its idle time, which the server bounds, counts again from now.
+// locked returns an error if the connection with the locks was lost.
 func (t *handoverTry) locked(ctx context.Context) error {
 	if _, err := t.locks.Exec(ctx, "DO 0"); err != nil {
 		return fmt.Errorf("the connection that locked the source's tables was lost: %w", err)
