@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -147,11 +146,11 @@ func TestNames(t *testing.T) {
 		{"TiDB", nil},
 	} {
 		t.Run(server.name, func(t *testing.T) {
-			addr := os.Getenv("TARE_TIDB")
+			addr := ""
 			if server.opts != nil {
 				addr = testmysql.StartOrSkip(t, server.opts...).Addr
-			} else if addr == "" {
-				t.Skip("TARE_TIDB is not set")
+			} else {
+				addr, _ = startTiDB(t)
 			}
 			f := newNameFuzz(t, addr, server.name == "TiDB")
 			f.run()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -112,13 +111,13 @@ func TestOddClients(t *testing.T) {
 		{"TiDB", nil},
 	} {
 		t.Run(server.name, func(t *testing.T) {
-			addr := os.Getenv("TARE_TIDB")
+			addr := ""
 			var s *testmysql.Server
 			if server.opts != nil {
 				s = testmysql.StartOrSkip(t, server.opts...)
 				addr = s.Addr
-			} else if addr == "" {
-				t.Skip("TARE_TIDB names no server with the account app")
+			} else {
+				addr, _ = startTiDB(t)
 			}
 			g := startGateway(t, addr, func(o *gateway.Options) {
 				o.ClientTLS = gateway.ClientTLSPreferred
