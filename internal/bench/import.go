@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // importTable is created for the import and dropped afterwards.
@@ -44,7 +42,7 @@ func (o *ImportOptions) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.DSN == "" {
-		wrong("--dsn is missing: want user:password@tcp(host:port)/database")
+		wrong("--dsn is missing: want %s", dsnForm)
 	} else if _, err := newConnector(o.DSN, false); err != nil {
 		wrong("--dsn: %w", err)
 	}
@@ -78,12 +76,7 @@ func Import(ctx context.Context, o ImportOptions) (result ImportResult, err erro
 		return ImportResult{}, err
 	}
 	defer t.close()
-	cfg, err := mysql.ParseDSN(o.DSN)
-	if err != nil {
-		return ImportResult{}, fmt.Errorf("--dsn: %w", err)
-	}
-	cfg.MaxAllowedPacket = 1<<30 + 1<<20 // the server's limit is checked below
-	c, err := connectorOf(cfg, false)
+	c, err := newConnector(o.DSN, false)
 	if err != nil {
 		return ImportResult{}, err
 	}
@@ -104,7 +97,7 @@ func prepareImport(ctx context.Context, o *ImportOptions, c *connector) (finish 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	limit, err := s.runInt(ctx, "SELECT @@max_allowed_packet")
+	limit, err := s.runInt(ctx, nil, "SELECT @@max_allowed_packet")
 	if err != nil {
 		return nil, err
 	}

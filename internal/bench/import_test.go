@@ -37,7 +37,7 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := connectTest(t, o.DSN)
-	if rows, err := s.runInt(t.Context(), "SELECT COUNT(*) FROM "+importTable); err != nil || rows != r.Rows {
+	if rows, err := s.runInt(t.Context(), nil, "SELECT COUNT(*) FROM "+importTable); err != nil || rows != r.Rows {
 		t.Errorf("the table holds %d rows, %v; %d were sent", rows, err, r.Rows)
 	}
 	if r.Bytes < o.Bytes*3/4 || r.LargestBytes > o.StatementBytes || r.LargestBytes < o.StatementBytes/4 || r.Statements < 16 {
@@ -116,7 +116,7 @@ func TestImportLeavesNoTable(t *testing.T) {
 	}()
 	s := connectTest(t, o.DSN)
 	testwait.Until(t, "the import's first rows", func() bool {
-		n, err := s.runInt(t.Context(), "SELECT COUNT(*) FROM "+importTable)
+		n, err := s.runInt(t.Context(), nil, "SELECT COUNT(*) FROM "+importTable)
 		return err == nil && n > 0
 	})
 	cancel()

@@ -11,7 +11,7 @@ import (
 
 // OLTPOptions configures `tare bench oltp`.
 type OLTPOptions struct {
-	DSN      string // in go-sql-driver's form: user:password@tcp(host:port)/database
+	DSN      string // user:password@tcp(host:port)/database
 	Workload string // one of Workloads
 
 	Threads    int
@@ -49,7 +49,7 @@ func (o *OLTPOptions) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.DSN == "" {
-		wrong("--dsn is missing: want user:password@tcp(host:port)/database")
+		wrong("--dsn is missing: want %s", dsnForm)
 	} else if _, err := newConnector(o.DSN, o.Prepared); err != nil {
 		wrong("--dsn: %w", err)
 	}
@@ -158,7 +158,7 @@ func prepareTables(ctx context.Context, o *OLTPOptions, c *connector, w *workloa
 		return nil, err
 	}
 	// Filling statements are long and all different: preparing them is useless.
-	err = w.prepare(ctx, s, func(format string, args ...any) { progressf(o.Progress, format, args...) })
+	err = w.prepare(ctx, s, c, func(format string, args ...any) { progressf(o.Progress, format, args...) })
 	if err := errors.Join(err, s.close()); err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func checkRun(t *testing.T, run *Run) {
 func checkDropped(t *testing.T, dsn, workload string) {
 	t.Helper()
 	s := connectTest(t, dsn)
-	n, err := s.runInt(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
+	n, err := s.runInt(t.Context(), nil, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
 	if err != nil || n != 0 {
 		t.Errorf("%d tables of %s are left, %v", n, workload, err)
 	}
@@ -264,7 +264,7 @@ func TestConflictsAreCounted(t *testing.T) {
 	if !errors.Is(err, errConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	if n, err := s.runInt(t.Context(), "SELECT @@in_transaction"); n != 0 || err != nil {
+	if n, err := s.runInt(t.Context(), nil, "SELECT @@in_transaction"); n != 0 || err != nil {
 		t.Errorf("the session is still in its transaction: %d, %v", n, err)
 	}
 	err = s.transaction(t.Context(), func() error { return s.run(t.Context(), "SELECT nonsense") })

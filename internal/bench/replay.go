@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // maxTraceConns bounds the concurrent connections of a replay.
@@ -24,9 +26,9 @@ func replay(ctx context.Context, o *OLTPOptions, t *target) (Result, error) {
 	}
 	progressf(o.Progress, "%d statements of %d connections over %v; skipped: %d without text, %d cut, %d other records",
 		tr.total, len(tr.conns), tr.length, tr.skipped.noText, tr.skipped.cut, tr.skipped.notStatements)
-	cfg, err := mysql.ParseDSN(o.DSN)
+	cfg, err := parseDSN(o.DSN)
 	if err != nil {
-		return Result{}, fmt.Errorf("data source name: %w", err)
+		return Result{}, err
 	}
 	result := Result{Name: "OLTP/trace", Threads: len(tr.conns)}
 	var last time.Duration
@@ -52,7 +54,7 @@ func replay(ctx context.Context, o *OLTPOptions, t *target) (Result, error) {
 }
 
 // replayOnce performs one run: all connections of the trace, each in its recorded order.
-func replayOnce(ctx context.Context, tr *trace, cfg *mysql.Config, speed float64, t *target) (Run, error) {
+func replayOnce(ctx context.Context, tr *trace, cfg mysqlconn.Config, speed float64, t *target) (Run, error) {
 	from, err := t.read(ctx)
 	if err != nil {
 		return Run{}, err
@@ -100,7 +102,7 @@ func replayOnce(ctx context.Context, tr *trace, cfg *mysql.Config, speed float64
 
 // A player replays one connection.
 type player struct {
-	cfg   *mysql.Config
+	cfg   mysqlconn.Config
 	begin time.Time
 	speed float64
 
@@ -151,16 +153,16 @@ func (p *player) play(ctx context.Context, c *traceConn) (err error) {
 
 // countOutcome counts the outcome of a statement. Anything but a response of the server is an error.
 func (p *player) countOutcome(err error, st *traceStatement) error {
-	var number uint16
+	var number mysqlwire.Errno
 	if err != nil {
-		e, ok := errors.AsType[*mysql.MySQLError](err)
+		e, ok := errors.AsType[*mysqlconn.ServerError](err)
 		if !ok {
 			return err
 		}
 		number = e.Number
 		p.failed++
 	}
-	if number != st.errorNumber {
+	if uint16(number) != st.errorNumber {
 		p.differ++
 	}
 	return nil
@@ -169,18 +171,15 @@ func (p *player) countOutcome(err error, st *traceStatement) error {
 // openSession opens the connection for its first statement and changes its schema as in the recording.
 func (p *player) openSession(ctx context.Context, st *traceStatement) error {
 	if p.session == nil {
-		cfg := p.cfg.Clone()
+		c := connector{p.cfg, true}
 		if st.schema != "" {
-			cfg.DBName = st.schema
+			c.cfg.Database = st.schema
 		}
-		c, err := connectorOf(cfg, true)
-		if err != nil {
-			return err
-		}
+		var err error
 		if p.session, err = c.connect(ctx); err != nil {
 			return err
 		}
-		p.schema = cfg.DBName
+		p.schema = c.cfg.Database
 	}
 	if st.schema == "" || st.schema == p.schema {
 		return nil

@@ -2,15 +2,16 @@ package bench
 
 import (
 	"context"
-	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/rowstream"
 )
 
 // MySQL errors that are part of a workload with conflicting clients.
@@ -26,92 +27,163 @@ var errConflict = errors.New("conflict")
 
 // A connector opens sessions.
 type connector struct {
-	inner    driver.Connector
-	prepared bool
+	cfg      mysqlconn.Config
+	prepared bool // without, values are written into the statement's text
 }
 
-// newConnector parses a DSN in go-sql-driver's form. Without prepared statements, values are interpolated
-// into the statement's text.
 func newConnector(dsn string, prepared bool) (*connector, error) {
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("data source name: %w", err)
-	}
-	return connectorOf(cfg, prepared)
+	cfg, err := parseDSN(dsn)
+	return &connector{cfg, prepared}, err
 }
 
-func connectorOf(cfg *mysql.Config, prepared bool) (*connector, error) {
-	cfg.Logger = &mysql.NopLogger{} // errors are reported once, by their receiver
-	cfg.InterpolateParams = !prepared
-	inner, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("data source name: %w", err)
-	}
-	return &connector{inner: inner, prepared: prepared}, nil
-}
-
-// connect opens a session.
+// connect opens a session, with the settings that the server gives to clients.
 func (c *connector) connect(ctx context.Context) (*session, error) {
-	conn, err := c.inner.Connect(ctx)
+	conn, err := mysqlconn.Dial(ctx, c.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &session{conn: conn, prepared: c.prepared, stmts: make(map[string]driver.Stmt)}, nil
+	return &session{conn: conn, prepared: c.prepared, stmts: make(map[string]uint32)}, nil
 }
 
 // A session is one connection without a pool. It is not safe for concurrent use.
 type session struct {
-	conn     driver.Conn
-	prepared bool                   // statements with values use the prepared protocol
-	always   bool                   // as do those without values
-	stmts    map[string]driver.Stmt // by text, prepared once
+	conn     *mysqlconn.Client
+	prepared bool              // statements with values use the prepared protocol
+	always   bool              // as do those without values
+	stmts    map[string]uint32 // ids by text, prepared once
 
 	queries uint64 // statements sent
 	rows    uint64 // rows received
 
-	args []driver.NamedValue
-	dest []driver.Value
-
-	// first is the first column of the latest result's first row if it is a number.
-	first int64
+	text   []byte
+	values []mysqlwire.BinaryValue
 }
 
-// run executes one statement and reads its results. Values are int64, string, []byte and the other types of
-// driver.Value.
-func (s *session) run(ctx context.Context, text string, values ...driver.Value) error {
-	s.args = s.args[:0]
-	for i, v := range values {
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
-	}
-	rows, err := s.send(ctx, text)
+// run executes one statement and reads its results. Values are nil, int64, uint64, float64, string or []byte.
+func (s *session) run(ctx context.Context, text string, values ...any) error {
+	return s.read(ctx, nil, nil, text, values)
+}
+
+// runInt is run for a statement whose first column is an integer of the first row, or 0. types are those of the columns, with which a
+// prepared statement's rows are read.
+func (s *session) runInt(ctx context.Context, types []mysqlwire.ValueType, text string, values ...any) (first int64, err error) {
+	err = s.read(ctx, &first, types, text, values)
+	return first, err
+}
+
+func (s *session) read(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) error {
 	s.queries++
+	result, err := s.send(ctx, first, types, text, values)
+	s.rows += result.Rows
 	if err != nil {
-		return fmt.Errorf("%s: %w", shortened(text), err)
-	}
-	n, err := s.drain(rows)
-	s.rows += n
-	if err := errors.Join(err, rows.Close()); err != nil {
 		return fmt.Errorf("%s: %w", shortened(text), err)
 	}
 	return nil
 }
 
-func (s *session) send(ctx context.Context, text string) (driver.Rows, error) {
-	if !s.prepared || len(s.args) == 0 && !s.always {
-		return s.conn.(driver.QueryerContext).QueryContext(ctx, text, s.args)
+func (s *session) send(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) (mysqlconn.Result, error) {
+	if s.prepared && (len(values) > 0 || s.always) {
+		return s.execute(ctx, first, types, text, values)
 	}
-	stmt, ok := s.stmts[text]
+	s.text = appendStatement(s.text[:0], text, values)
+	if first == nil {
+		return s.conn.ExecBytes(ctx, s.text)
+	}
+	seen := false
+	return s.conn.Query(ctx, string(s.text), func(row mysqlwire.TextRow) (err error) {
+		if !seen && len(row) > 0 && row[0] != nil {
+			*first, err = strconv.ParseInt(string(row[0]), 10, 64)
+		}
+		seen = true
+		return err
+	})
+}
+
+// appendStatement appends a statement with values in place of its question marks.
+func appendStatement(dst []byte, text string, values []any) []byte {
+	for _, v := range values {
+		before, after, _ := strings.Cut(text, "?")
+		dst = append(dst, before...)
+		text = after
+		switch v := v.(type) {
+		case nil:
+			dst = append(dst, "NULL"...)
+		case int64:
+			dst = strconv.AppendInt(dst, v, 10)
+		case uint64:
+			dst = strconv.AppendUint(dst, v, 10)
+		case float64:
+			dst = strconv.AppendFloat(dst, v, 'g', -1, 64)
+		case string:
+			dst = rowstream.AppendQuoted(dst, []byte(v))
+		case []byte:
+			dst = rowstream.AppendQuoted(dst, v)
+		default:
+			panic(fmt.Sprintf("BUG: a value of type %T", v))
+		}
+	}
+	return append(dst, text...)
+}
+
+// execute executes a statement that is prepared once.
+func (s *session) execute(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) (mysqlconn.Result, error) {
+	id, ok := s.stmts[text]
 	if !ok {
 		if err := s.makeRoom(); err != nil {
-			return nil, err
+			return mysqlconn.Result{}, err
 		}
-		var err error
-		if stmt, err = s.conn.(driver.ConnPrepareContext).PrepareContext(ctx, text); err != nil {
-			return nil, err
+		prepared, err := s.conn.Prepare(ctx, []byte(text))
+		if err != nil {
+			return mysqlconn.Result{}, err
 		}
-		s.stmts[text] = stmt
+		if int(prepared.Params) != len(values) {
+			return mysqlconn.Result{}, fmt.Errorf("the statement has %d parameters and %d values", prepared.Params, len(values))
+		}
+		id = prepared.StatementID
+		s.stmts[text] = id
 	}
-	return stmt.(driver.StmtQueryContext).QueryContext(ctx, s.args)
+	s.values = s.values[:0]
+	for _, v := range values {
+		s.values = append(s.values, binaryValue(v))
+	}
+	seen := first == nil
+	return s.conn.Execute(ctx, id, s.values, func(payload []byte) error {
+		if seen {
+			return nil
+		}
+		seen = true
+		var row mysqlwire.BinaryRow
+		if err := row.Decode(payload, types); err != nil {
+			return err
+		}
+		*first, _ = row[0].Int64()
+		return nil
+	})
+}
+
+// binaryValue returns the value of a prepared statement's parameter.
+func binaryValue(v any) mysqlwire.BinaryValue {
+	number := func(t mysqlwire.ColumnType, unsigned bool, bits uint64) mysqlwire.BinaryValue {
+		return mysqlwire.BinaryValue{Data: binary.LittleEndian.AppendUint64(nil, bits), ValueType: mysqlwire.ValueType{Type: t, Unsigned: unsigned}}
+	}
+	text := func(b []byte) mysqlwire.BinaryValue {
+		return mysqlwire.BinaryValue{Data: b, ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeVarString}}
+	}
+	switch v := v.(type) {
+	case nil:
+		return mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeNull}}
+	case int64:
+		return number(mysqlwire.TypeLongLong, false, uint64(v))
+	case uint64:
+		return number(mysqlwire.TypeLongLong, true, v)
+	case float64:
+		return number(mysqlwire.TypeDouble, false, math.Float64bits(v))
+	case string:
+		return text([]byte(v))
+	case []byte:
+		return text(v)
+	}
+	panic(fmt.Sprintf("BUG: a value of type %T", v))
 }
 
 // maxStatements is the maximum number of prepared statements per session: the server limits all sessions
@@ -123,61 +195,13 @@ func (s *session) makeRoom() error {
 	if len(s.stmts) < maxStatements {
 		return nil
 	}
-	for text, stmt := range s.stmts {
-		if err := stmt.Close(); err != nil {
+	for text, id := range s.stmts {
+		if err := s.conn.CloseStatement(id); err != nil {
 			return err
 		}
 		delete(s.stmts, text)
 	}
 	return nil
-}
-
-// drain reads all rows of all results.
-func (s *session) drain(rows driver.Rows) (n uint64, err error) {
-	for {
-		width := len(rows.Columns())
-		s.dest = slices.Grow(s.dest[:0], width)[:width]
-		s.first = 0
-		for {
-			if err := rows.Next(s.dest); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return n, err
-			}
-			if n == 0 && width > 0 {
-				s.first = integer(s.dest[0])
-			}
-			n++
-		}
-		more, ok := rows.(driver.RowsNextResultSet)
-		if !ok || !more.HasNextResultSet() {
-			return n, nil
-		}
-		if err := more.NextResultSet(); err != nil {
-			return n, err
-		}
-	}
-}
-
-// integer returns a column's value as a number, or 0 if it is none.
-func integer(v driver.Value) int64 {
-	switch v := v.(type) {
-	case int64:
-		return v
-	case uint64:
-		return int64(min(v, math.MaxInt64))
-	case []byte:
-		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			return n
-		}
-	}
-	return 0
-}
-
-// runInt is run for a statement whose first column is a number.
-func (s *session) runInt(ctx context.Context, text string, values ...driver.Value) (int64, error) {
-	err := s.run(ctx, text, values...)
-	return s.first, err
 }
 
 // transaction runs body between BEGIN and COMMIT. After a lock conflict it rolls back and returns
@@ -203,7 +227,7 @@ func (s *session) transaction(ctx context.Context, body func() error) error {
 }
 
 func isConflict(err error) bool {
-	e, ok := errors.AsType[*mysql.MySQLError](err)
+	e, ok := errors.AsType[*mysqlconn.ServerError](err)
 	if !ok {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // Sizes of one warehouse: TPC-C's, divided by thirty for customers and by a hundred for items, so that a
@@ -102,7 +104,7 @@ func newOrder(ctx context.Context, s *session, rng *rand.Rand, w, d, c int64) er
 	if err := s.run(ctx, "SELECT w_tax FROM tpcc_warehouse WHERE w_id = ?", w); err != nil {
 		return err
 	}
-	order, err := s.runInt(ctx, "SELECT d_next_o_id, d_tax FROM tpcc_district WHERE d_w_id = ? AND d_id = ? FOR UPDATE", w, d)
+	order, err := s.runInt(ctx, []mysqlwire.ValueType{{Type: mysqlwire.TypeLong}, {Type: mysqlwire.TypeNewDecimal}}, "SELECT d_next_o_id, d_tax FROM tpcc_district WHERE d_w_id = ? AND d_id = ? FOR UPDATE", w, d)
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func newOrder(ctx context.Context, s *session, rng *rand.Rand, w, d, c int64) er
 		if err := s.run(ctx, "SELECT i_price, i_name FROM tpcc_item WHERE i_id = ?", item); err != nil {
 			return err
 		}
-		stock, err := s.runInt(ctx, "SELECT s_quantity FROM tpcc_stock WHERE s_w_id = ? AND s_i_id = ? FOR UPDATE", w, item)
+		stock, err := s.runInt(ctx, []mysqlwire.ValueType{{Type: mysqlwire.TypeLong}}, "SELECT s_quantity FROM tpcc_stock WHERE s_w_id = ? AND s_i_id = ? FOR UPDATE", w, item)
 		if err != nil {
 			return err
 		}
@@ -159,7 +161,7 @@ func orderStatus(ctx context.Context, s *session, w, d, c int64) error {
 	if err := s.run(ctx, "SELECT c_balance, c_last FROM tpcc_customer WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?", w, d, c); err != nil {
 		return err
 	}
-	order, err := s.runInt(ctx, "SELECT o_id, o_entry_d FROM tpcc_orders WHERE o_w_id = ? AND o_d_id = ? AND o_c_id = ? ORDER BY o_id DESC LIMIT 1", w, d, c)
+	order, err := s.runInt(ctx, []mysqlwire.ValueType{{Type: mysqlwire.TypeLong}, {Type: mysqlwire.TypeDatetime}}, "SELECT o_id, o_entry_d FROM tpcc_orders WHERE o_w_id = ? AND o_d_id = ? AND o_c_id = ? ORDER BY o_id DESC LIMIT 1", w, d, c)
 	if err != nil || order == 0 {
 		return err // a customer without an order has no further queries
 	}

@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"cmp"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ type traceStatement struct {
 	after       time.Duration // time since the trace's first statement
 	schema      string
 	text        string
-	values      []driver.Value // for a prepared statement
+	values      []any // for a prepared statement
 	prepared    bool
 	errorNumber uint16 // outcome in the recording
 }
@@ -92,8 +91,8 @@ type traceBind struct {
 // isParameter reports whether b is not a query attribute.
 func (b *traceBind) isParameter() bool { return b.Name == nil && b.NameBase64 == nil }
 
-// driverValue returns the value to send and whether it was recorded completely.
-func (b *traceBind) driverValue() (driver.Value, bool) {
+// whole returns the value to send and whether it was recorded completely.
+func (b *traceBind) whole() (any, bool) {
 	if b.Long || b.Bytes != nil {
 		return nil, false
 	}
@@ -229,7 +228,7 @@ func (st *traceStatement) takeValues(rec *traceRecord) bool {
 	whole := rec.BindsCount == 0
 	for _, b := range rec.Binds {
 		if b.isParameter() {
-			v, ok := b.driverValue()
+			v, ok := b.whole()
 			whole = whole && ok
 			st.values = append(st.values, v)
 		}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // errNoSuchTable is MySQL's error number for a missing table.
@@ -49,14 +51,14 @@ func newWorkload(o *OLTPOptions) (*workload, error) {
 }
 
 // prepare creates and fills missing tables, and checks that existing ones are large enough.
-func (w *workload) prepare(ctx context.Context, s *session, progress func(format string, args ...any)) error {
+func (w *workload) prepare(ctx context.Context, s *session, c *connector, progress func(format string, args ...any)) error {
 	for i := range w.tables {
 		t := &w.tables[i]
-		have, err := s.runInt(ctx, "SELECT COUNT(*) FROM "+t.name)
+		have, err := s.runInt(ctx, nil, "SELECT COUNT(*) FROM "+t.name)
 		switch {
 		case isError(err, errNoSuchTable):
 			progress("creating %s with %d rows", t.name, t.rows)
-			if err := t.make(ctx, s); err != nil {
+			if err := t.make(ctx, s, c); err != nil {
 				return fmt.Errorf("prepare table %s: %w", t.name, err)
 			}
 		case err != nil:
@@ -71,10 +73,28 @@ func (w *workload) prepare(ctx context.Context, s *session, progress func(format
 // fillBytes is the approximate length of a filling statement.
 const fillBytes = 256 << 10
 
-func (t *table) make(ctx context.Context, s *session) error {
-	if err := s.run(ctx, t.create); err != nil {
+// make creates and fills the table. If that fails, or is interrupted, it leaves none.
+func (t *table) make(ctx context.Context, s *session, c *connector) error {
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
+	defer cancel()
+	if err := s.run(whole, t.create); err != nil { // not interrupted: the server would create the table after the client had disconnected
 		return err
 	}
+	err := t.fill(ctx, s)
+	if err == nil {
+		return nil
+	}
+	s, lost := c.connect(whole)
+	if lost == nil {
+		lost = errors.Join(s.run(whole, "DROP TABLE "+t.name), s.close())
+	}
+	return errors.Join(err, lost)
+}
+
+// createLimit bounds the creation of a table.
+const createLimit = time.Minute
+
+func (t *table) fill(ctx context.Context, s *session) error {
 	head := []byte("INSERT INTO " + t.name + " VALUES ")
 	stmt := slices.Clone(head)
 	for i := range t.rows {
@@ -103,7 +123,7 @@ func (w *workload) drop(ctx context.Context, s *session) error {
 }
 
 // isError reports whether err is the server's error with this number.
-func isError(err error, number uint16) bool {
-	e, ok := errors.AsType[*mysql.MySQLError](err)
+func isError(err error, number mysqlwire.Errno) bool {
+	e, ok := errors.AsType[*mysqlconn.ServerError](err)
 	return ok && e.Number == number
 }

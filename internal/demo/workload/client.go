@@ -2,7 +2,7 @@ package workload
 
 import (
 	"context"
-	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // A client owns one connection and uses it until it is stopped.
 type client struct {
-	db     *sql.DB
+	cfg    mysqlconn.Config
 	shop   Shop
 	turn   *sync.Mutex // locked during a transaction, shared by all clients
 	rng    *rand.Rand
@@ -31,9 +32,8 @@ type client struct {
 
 	release *atomic.Bool // a release that queries in a loop is deployed
 
-	conn    *sql.Conn
-	product *sql.Stmt // closed with conn
-	toCart  *sql.Stmt
+	conn            *mysqlconn.Client // nil: not connected
+	product, toCart uint32            // prepared statements of conn
 }
 
 // run works until stop is closed. It completes the current statement, so that the server sees no broken
@@ -70,7 +70,7 @@ func (c *client) step(s *shape) {
 	if s.provoked == 0 && err == nil {
 		return
 	}
-	fromServer, responded := errors.AsType[*mysql.MySQLError](err)
+	fromServer, responded := errors.AsType[*mysqlconn.ServerError](err)
 	switch {
 	case responded && fromServer.Number == s.provoked:
 		c.notify.provoked()
@@ -87,53 +87,49 @@ func (c *client) step(s *shape) {
 func (c *client) connect() error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
-	conn, err := c.db.Conn(ctx)
+	conn, err := mysqlconn.Dial(ctx, c.cfg)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	c.conn = conn
-	if c.product, err = conn.PrepareContext(ctx, "SELECT name, price, stock FROM products WHERE id = ?"); err != nil {
-		return fmt.Errorf("prepare: %w", err)
-	}
-	if c.toCart, err = conn.PrepareContext(ctx, "REPLACE INTO carts (customer_id, product_id, quantity) VALUES (?, ?, ?)"); err != nil {
-		return fmt.Errorf("prepare: %w", err)
+	for _, p := range []struct {
+		id  *uint32
+		sql string
+	}{
+		{&c.product, "SELECT name, price, stock FROM products WHERE id = ?"},
+		{&c.toCart, "REPLACE INTO carts (customer_id, product_id, quantity) VALUES (?, ?, ?)"},
+	} {
+		prepared, err := conn.Prepare(ctx, []byte(p.sql))
+		if err != nil {
+			return err
+		}
+		*p.id = prepared.StatementID
 	}
 	return nil
 }
 
 // disconnect sends COM_QUIT; a broken connection is only closed.
 func (c *client) disconnect() {
-	for _, s := range []*sql.Stmt{c.product, c.toCart} {
-		if s != nil {
-			_ = s.Close()
-		}
-	}
 	if c.conn != nil {
 		_ = c.conn.Close()
 	}
-	c.conn, c.product, c.toCart = nil, nil, nil
+	c.conn = nil
 }
 
-// query runs a statement as text and reads its rows.
-func (c *client) query(ctx context.Context, text string) error {
-	return c.read(c.conn.QueryContext(ctx, text))
-}
-
-// exec runs a statement that returns no rows.
+// exec runs a statement as text, and reads and discards its rows.
 func (c *client) exec(ctx context.Context, text string) error {
-	_, err := c.conn.ExecContext(ctx, text)
+	_, err := c.conn.Exec(ctx, text)
 	return c.done(err)
 }
 
-// read reads a result to its end.
-func (c *client) read(rows *sql.Rows, err error) error {
-	if err != nil {
-		return c.done(err)
+// execute runs a prepared statement with integers, and reads and discards its rows.
+func (c *client) execute(ctx context.Context, statement uint32, values ...int) error {
+	params := make([]mysqlwire.BinaryValue, len(values))
+	for i, v := range values {
+		params[i] = mysqlwire.BinaryValue{Data: binary.LittleEndian.AppendUint64(nil, uint64(v)), ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong}}
 	}
-	for rows.Next() {
-		// The rows only have to be relayed; the client does not use them.
-	}
-	return c.done(errors.Join(rows.Err(), rows.Close()))
+	_, err := c.conn.Execute(ctx, statement, params, func([]byte) error { return nil })
+	return c.done(err)
 }
 
 // done counts a statement and returns its error.

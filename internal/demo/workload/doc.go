@@ -5,9 +5,9 @@
 // at random by weight. A provoked error is one that a shape causes deliberately, so that the demo has errors
 // to show.
 //
-//	Run ── client 1..n: pick a shape ── statements over database/sql ── counted
-//	                                                                      │
-//	                                 Report, every second and at the end ─┘
+//	Run ── client 1..n: pick a shape ── statements over mysqlconn ── counted
+//	                                                                   │
+//	                              Report, every second and at the end ─┘
 //
 // Clients do not pause: the rate of statements depends on the server. The package measures no latencies: the
 // gateway does.

@@ -2,11 +2,12 @@ package workload
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // A shape is one action of a client.
@@ -15,7 +16,7 @@ type shape struct {
 	weight int // picks out of the sum of all weights
 
 	// provoked is the MySQL error number that run causes, or 0.
-	provoked uint16
+	provoked mysqlwire.Errno
 
 	run func(ctx context.Context, c *client) error
 }
@@ -49,11 +50,11 @@ func shapes() []shape {
 }
 
 func customerByKey(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT id, name, email, city FROM customers WHERE id = "+c.key(c.shop.Customers))
+	return c.exec(ctx, "SELECT id, name, email, city FROM customers WHERE id = "+c.key(c.shop.Customers))
 }
 
 func productPrepared(ctx context.Context, c *client) error {
-	return c.read(c.product.QueryContext(ctx, c.pick(c.shop.Products)))
+	return c.execute(ctx, c.product, c.pick(c.shop.Products))
 }
 
 func productsByKeys(ctx context.Context, c *client) error {
@@ -61,12 +62,12 @@ func productsByKeys(ctx context.Context, c *client) error {
 	for i := range keys {
 		keys[i] = c.key(c.shop.Products)
 	}
-	return c.query(ctx, "SELECT id, name, price FROM products WHERE id IN ("+strings.Join(keys, ", ")+")")
+	return c.exec(ctx, "SELECT id, name, price FROM products WHERE id IN ("+strings.Join(keys, ", ")+")")
 }
 
 // ordersOfCustomer lists orders. A bad release queries the items of each of them, too.
 func ordersOfCustomer(ctx context.Context, c *client) error {
-	err := c.query(ctx, "SELECT id, status, total, placed FROM orders WHERE customer_id = "+c.key(c.shop.Customers)+
+	err := c.exec(ctx, "SELECT id, status, total, placed FROM orders WHERE customer_id = "+c.key(c.shop.Customers)+
 		" ORDER BY placed DESC LIMIT 10")
 	for range listedOrders {
 		if err != nil || !c.release.Load() {
@@ -81,21 +82,20 @@ func ordersOfCustomer(ctx context.Context, c *client) error {
 const listedOrders = 10
 
 func itemsOfOrder(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT i.line, p.name, i.quantity, i.price FROM order_items i"+
+	return c.exec(ctx, "SELECT i.line, p.name, i.quantity, i.price FROM order_items i"+
 		" JOIN products p ON p.id = i.product_id WHERE i.order_id = "+c.key(c.shop.Orders)+" ORDER BY i.line")
 }
 
 func ordersByStatus(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT status, COUNT(*), SUM(total) FROM orders GROUP BY status")
+	return c.exec(ctx, "SELECT status, COUNT(*), SUM(total) FROM orders GROUP BY status")
 }
 
 func searchByText(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT id, name, price FROM products WHERE name LIKE '%"+c.key(100)+"%' LIMIT 20")
+	return c.exec(ctx, "SELECT id, name, price FROM products WHERE name LIKE '%"+c.key(100)+"%' LIMIT 20")
 }
 
 func putIntoCart(ctx context.Context, c *client) error {
-	_, err := c.toCart.ExecContext(ctx, c.pick(c.shop.Customers), c.pick(c.shop.Products), 1+c.rng.IntN(3))
-	return c.done(err)
+	return c.execute(ctx, c.toCart, c.pick(c.shop.Customers), c.pick(c.shop.Products), 1+c.rng.IntN(3))
 }
 
 func emptyCart(ctx context.Context, c *client) error {
@@ -103,12 +103,12 @@ func emptyCart(ctx context.Context, c *client) error {
 }
 
 func visitsByCategory(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT p.category, COUNT(*) FROM visits v JOIN products p ON p.id = v.product_id GROUP BY p.category")
+	return c.exec(ctx, "SELECT p.category, COUNT(*) FROM visits v JOIN products p ON p.id = v.product_id GROUP BY p.category")
 }
 
 // seenTogether pairs visits of the same product and sorts the pairs: neither is indexed.
 func seenTogether(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT a.at, a.customer_id, b.customer_id AS other FROM visits a JOIN visits b ON b.product_id = a.product_id"+
+	return c.exec(ctx, "SELECT a.at, a.customer_id, b.customer_id AS other FROM visits a JOIN visits b ON b.product_id = a.product_id"+
 		" WHERE a.customer_id <= 120 ORDER BY b.at DESC LIMIT 20")
 }
 
@@ -120,7 +120,7 @@ func takenAddress(ctx context.Context, c *client) error {
 }
 
 func missingTable(ctx context.Context, c *client) error {
-	return c.query(ctx, "SELECT id FROM wishlists WHERE customer_id = "+c.key(c.shop.Customers))
+	return c.exec(ctx, "SELECT id FROM wishlists WHERE customer_id = "+c.key(c.shop.Customers))
 }
 
 // checkout reads a product's stock, decrements it and marks an order, in one transaction. Clients take turns:
@@ -128,23 +128,12 @@ func missingTable(ctx context.Context, c *client) error {
 func checkout(ctx context.Context, c *client) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	tx, err := c.conn.BeginTx(ctx, nil)
-	if err := c.done(err); err != nil {
-		return err
-	}
-	err = c.inTransaction(ctx, tx, "UPDATE products SET stock = stock - 1 WHERE id = "+c.key(c.shop.Products),
-		"UPDATE orders SET status = 'paid' WHERE id = "+c.key(c.shop.Orders))
-	if err != nil {
-		_ = tx.Rollback() // the statement's error is more informative
-		return err
-	}
-	return c.done(tx.Commit())
-}
-
-func (c *client) inTransaction(ctx context.Context, tx *sql.Tx, statements ...string) error {
-	for _, s := range statements {
-		_, err := tx.ExecContext(ctx, s)
-		if err := c.done(err); err != nil {
+	for _, sql := range []string{
+		"START TRANSACTION", "UPDATE products SET stock = stock - 1 WHERE id = " + c.key(c.shop.Products),
+		"UPDATE orders SET status = 'paid' WHERE id = " + c.key(c.shop.Orders), "COMMIT",
+	} {
+		if err := c.exec(ctx, sql); err != nil {
+			_, _ = c.conn.Exec(ctx, "ROLLBACK") // the statement's error is more informative
 			return err
 		}
 	}

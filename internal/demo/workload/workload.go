@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/taredb/tare/mysqlconn"
 )
 
 // A Shop has the ranges of keys: 1 to each number.
@@ -70,16 +69,7 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 	if err := o.Validate(); err != nil {
 		return fmt.Errorf("workload: %w", err)
 	}
-	cfg := mysql.NewConfig()
-	cfg.Net, cfg.Addr, cfg.User, cfg.DBName = "tcp", o.Address, "root", o.Database
-	cfg.Logger = &mysql.NopLogger{} // each error is counted and reported
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return fmt.Errorf("workload: %w", err)
-	}
-	db := sql.OpenDB(connector)
-	db.SetMaxIdleConns(0) // a returned connection is closed
-
+	cfg := mysqlconn.Config{Addr: o.Address, User: "root", Database: o.Database, TLSMode: mysqlconn.TLSDisabled}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	notify := newCounters()
@@ -87,14 +77,14 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 	var release atomic.Bool
 	var clients sync.WaitGroup
 	for i := range o.Clients {
-		c := &client{db: db, shop: o.Shop, turn: &turn, release: &release, notify: notify, rng: rand.New(rand.NewPCG(uint64(i), 0))}
+		c := &client{cfg: cfg, shop: o.Shop, turn: &turn, release: &release, notify: notify, rng: rand.New(rand.NewPCG(uint64(i), 0))}
 		clients.Go(func() { c.run(ctx.Done(), newPicker()) })
 	}
 
 	ticker := time.NewTicker(o.Every)
 	defer ticker.Stop()
 	deploy, heal := after(o.Deploy), after(o.Heal)
-	err = report(notify.read())
+	err := report(notify.read())
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -111,7 +101,7 @@ func Run(ctx context.Context, o Options, report func(Report) error) error {
 	if err == nil {
 		err = report(notify.read())
 	}
-	if err = errors.Join(err, db.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("workload: %w", err)
 	}
 	return nil
