@@ -14,6 +14,7 @@ var (
 	errBackendGone        = errors.New("the backend closed the connection during a command")
 	errBackendIdle        = errors.New("the backend closed the connection")
 	errDrained            = errors.New("Tare is shutting down") //nolint:staticcheck // a name
+	errKilled             = errors.New("an operator killed the session")
 	errIdle               = errors.New("the client was idle")
 	errRefused            = errors.New("a long statement was refused")
 	errProtocol           = errors.New("the client broke the protocol")

@@ -22,6 +22,9 @@ const (
 	causeDrain                          // Tare shuts down: end between commands outside transactions
 	causeDrainLimit                     // Tare shuts down: end now
 	causeMove                           // sessions move to the other side
+	causeKilled                         // an operator killed the session
+
+	causeEnd = causeDrainLimit | causeKilled // end now
 )
 
 // side identifies one of the two connections of a session.
@@ -58,15 +61,15 @@ func (s *session) interrupt(cause uint32) {
 }
 
 func (s *session) wake(cause uint32) {
-	if cause&(causeBackendGone|causeIdle|causeDrain|causeDrainLimit|causeMove) != 0 {
+	if cause&(causeBackendGone|causeIdle|causeDrain|causeMove|causeEnd) != 0 {
 		_ = s.client.SetReadDeadline(past)
 	}
-	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeDrainLimit) != 0 {
+	if b := s.peer.Load(); b != nil && cause&(causeClientGone|causeEnd) != 0 {
 		_ = b.SetReadDeadline(past)
 		_ = b.SetWriteDeadline(time.Now().Add(lastWrite))
 	}
 	switch {
-	case cause&causeDrainLimit != 0:
+	case cause&causeEnd != 0:
 		_ = s.client.SetWriteDeadline(time.Now().Add(lastWrite))
 	case cause&causeBackendGone != 0: // bytes it sent before may still be in flight
 		_ = s.client.SetWriteDeadline(time.Now().Add(slowReader))
@@ -103,6 +106,9 @@ func (s *session) interruptedIdle() error {
 	case causes&causeBackendGone != 0:
 		s.relayRemaining()
 		return fmt.Errorf("%w: between commands", errBackendIdle)
+	case causes&causeKilled != 0:
+		_ = s.sendError(0, s.killedError(), true)
+		return errKilled
 	case causes&causeDrainLimit != 0:
 		return s.notifyShutdown("a transaction was still open after --drain-timeout")
 	case causes&causeDrain != 0:
@@ -151,6 +157,9 @@ func (s *session) interruptedBusy() error {
 	case causes&causeBackendGone != 0:
 		s.relayRemaining()
 		return fmt.Errorf("%w: while the client was sending a command", errBackendIdle)
+	case causes&causeKilled != 0:
+		_ = s.sendError(1, s.killedError(), true)
+		return errKilled
 	case causes&causeDrainLimit != 0:
 		return s.notifyShutdown("a command did not arrive within --drain-timeout")
 	case causes&causeIdle != 0 && s.overdue():
@@ -167,6 +176,10 @@ func (s *session) interruptedRelay() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
 		return s.clientHungUp()
+	case causes&causeKilled != 0:
+		s.killStatement()
+		s.endWith(s.killedError())
+		return errKilled
 	case causes&causeDrainLimit != 0:
 		s.killStatement()
 		s.endWith(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(

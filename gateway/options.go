@@ -55,6 +55,9 @@ type Options struct {
 	// the privilege.
 	Kill func(addr string, connectionID uint32) error
 
+	// KillQuery is Kill for the statement only: the connection stays.
+	KillQuery func(addr string, connectionID uint32) error
+
 	// Control is an account that may log in at the backend: Ready uses it to probe the backend. If it is nil,
 	// Ready accepts a denied login as proof that the server is up.
 	Control *Account

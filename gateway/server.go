@@ -43,6 +43,7 @@ type Server struct {
 
 	deniedControl sync.Once
 	transactions  atomic.Uint64 // the last transaction number used
+	numbers       atomic.Uint64 // the last session number used
 	held          atomic.Int64  // heap bytes of all sessions, without borrowed buffers
 
 	ctx    context.Context // canceled to end waits for anything besides sockets

@@ -46,6 +46,7 @@ type session struct {
 	modesUnknown bool // the modes for reading text are unknown: query them before the next statement
 	statements   prepared
 	transaction  uint64 // number of the open transaction; 0 outside one
+	open         openTransaction
 	rules        uint64 // epoch of the rules that scope was computed under
 
 	identity // cold: written at logins
@@ -54,6 +55,8 @@ type session struct {
 	halfClosed bool // the client has closed its sending side; commands may be left
 	ended      bool // and all of its commands were forwarded
 	internal   bool // the backend executes an internal query
+
+	hold *killHold // of the last KILL QUERY; nil: there was none
 
 	borrowed bool // the client side's buffer belongs to the pool
 	relaying bool // the backend side's buffer belongs to the pool
@@ -68,6 +71,7 @@ type session struct {
 
 // An identity is the result of a login.
 type identity struct {
+	number uint64 // in this process, from 1
 	remote netip.AddrPort
 	local  bool // the client connected by a Unix socket
 
@@ -97,7 +101,15 @@ type control struct {
 	shown     shown
 	poke      atomic.Pointer[chan struct{}] // wakes a session that waits for the end of a pause
 	reading   atomic.Bool                   // waits for the rest of a command
+	served    atomic.Pointer[netloop.Task]  // nil until the login is over
 	idleSince atomic.Int64                  // when the session started to wait for a command, in nanoseconds since the server's start
+}
+
+// An openTransaction is what Busy reports of the transaction that is open. Times are since the server's start.
+type openTransaction struct {
+	since time.Duration // the start of its first statement
+	waits time.Duration // the end of its last statement
+	last  sqldigest.Digest
 }
 
 // shown is a session as the API presents it.
@@ -129,6 +141,7 @@ const (
 
 func newSession(srv *Server, nc net.Conn) *session {
 	s := &session{srv: srv, query: newQuery(srv)}
+	s.number = srv.numbers.Add(1)
 	s.client = mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, clientBuffer))
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		s.remote = a.AddrPort()
@@ -174,6 +187,7 @@ func (s *session) serve(t *netloop.Task) {
 	defer s.close()
 	s.task = t
 	s.joinLoop()
+	s.served.Store(t)
 	s.wake(s.causes.Load()) // an interruption during the move to the loop
 	for {
 		err := s.turn()

@@ -412,8 +412,9 @@ func (s *session) record(err error) {
 		r.ErrorNumber, r.SQLState = uint16(mysqlwire.ErrnoNetWrite), mysqlwire.ErrnoNetWrite.State()
 		r.ErrorText = []byte(err.Error())
 	}
-	s.noteTransaction()
+	s.noteTransaction(now)
 	if s.unreadable {
+		s.open.last = sqldigest.Digest{}
 		// A text whose strings may end elsewhere can expose their contents.
 		r.Text, r.Normalized, r.Digest, r.Tags, r.StatementName = nil, nil, [16]byte{}, nil, nil
 	}
@@ -427,11 +428,15 @@ func (s *session) record(err error) {
 
 // noteTransaction numbers the statement's transaction, from the statement that started it to the one that
 // ended it.
-func (s *session) noteTransaction() {
+func (s *session) noteTransaction(now time.Time) {
 	open := s.status.Has(mysqlwire.StatusInTrans)
 	if open && s.transaction == 0 {
 		s.transaction = s.srv.transactions.Add(1)
+		s.open.since = s.rec.Start.Sub(s.srv.started)
 		s.nextOnly = false
+	}
+	if open {
+		s.open.waits, s.open.last = now.Sub(s.srv.started), s.rec.Digest
 	}
 	s.rec.TransactionID = s.transaction
 	if !open {

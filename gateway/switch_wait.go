@@ -9,6 +9,7 @@ import (
 // gated handles a gate that differs from the session's lane: there is a pause, or the other side is active.
 // It returns when the current command, if any, may proceed.
 func (s *session) gated() error {
+	s.endHold()
 	for {
 		g := s.srv.gate.Load()
 		switch {
@@ -83,6 +84,8 @@ func (s *session) interruptedPaused() error {
 	switch causes := s.causes.Load(); {
 	case causes&causeClientGone != 0:
 		return fmt.Errorf("%w: during a pause", errClientDisconnected)
+	case causes&causeKilled != 0:
+		return s.endPaused(s.killedError(), errKilled)
 	case causes&causeDrainLimit != 0:
 		return s.endPaused(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was paused"}, errDrained)
 	case causes&causeBackendGone != 0 && s.next == nil:

@@ -38,6 +38,7 @@ type Conn struct {
 	slot  uint32
 	ready readiness
 	tcp   bool
+	owner *Task // of a connection whose task has no loop
 	err   error // reason why the loop cannot watch the connection
 
 	readBy, writeBy atomic.Int64 // deadlines in nanoseconds since the group's start; 0: none
@@ -213,12 +214,18 @@ func (c *Conn) readInner(p []byte) (int, error) {
 	if c.inner == nil {
 		return 0, net.ErrClosed
 	}
+	if t := c.owner; t.release(c, isReadable) {
+		defer t.regain()
+	}
 	return c.inner.Read(p)
 }
 
 func (c *Conn) writeInner(p []byte) (int, error) {
 	if c.inner == nil {
 		return 0, net.ErrClosed
+	}
+	if t := c.owner; t.release(c, isWritable) {
+		defer t.regain()
 	}
 	return c.inner.Write(p)
 }
@@ -312,6 +319,7 @@ func (c *Conn) takeOver(t *Task) error {
 func (c *Conn) Detach() error {
 	t := c.task
 	if t == nil {
+		c.owner = nil
 		return nil
 	}
 	t.check()

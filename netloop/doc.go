@@ -42,6 +42,8 @@
 //     their turn: a streaming task delays others by no more work than that. Spend counts other work.
 //   - hungUp reports that a peer has closed its side, even if the task is waiting for another connection.
 //   - A panic ends only its task and is reported; runtime.Goexit is not reported.
+//   - Inspect visits tasks while they are suspended, on their loop: another goroutine can read what they own,
+//     and they need neither locks nor atomics for it.
 //
 // # Cost
 //

@@ -62,7 +62,10 @@ func (g *Group) Loops() int { return len(g.loops) }
 func (g *Group) Go(body func(*Task), hungUp func(*Conn), conns ...*Conn) error {
 	t := &Task{body: body, hung: hungUp}
 	if len(g.loops) == 0 || !haveDescriptors(conns) {
-		g.tasks.Go(func() { body(t) })
+		for _, c := range conns {
+			c.owner = t
+		}
+		g.tasks.Go(t.runGoroutine)
 		return nil
 	}
 	t.loop = g.place()
@@ -125,7 +128,10 @@ func (g *Group) stop() {
 	for _, l := range g.loops {
 		l.post(nil, stopLoop)
 		<-l.stopped
+		l.mu.Lock()
+		l.closed = true
 		l.poll.close()
+		l.mu.Unlock()
 	}
 	g.loops = nil
 }

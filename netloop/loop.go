@@ -34,7 +34,8 @@ type loop struct {
 	stopped       chan struct{}
 
 	mu     sync.Mutex
-	inbox  []letter // guarded by mu
+	inbox  []letter // guarded by mu, as closed
+	closed bool     // the poller is closed
 	posted atomic.Bool
 }
 
@@ -43,6 +44,8 @@ type letter struct {
 	task  *Task
 	conns []*Conn // for startTask
 	what  order
+
+	inspect func() // for inspectTasks
 }
 
 type order uint8
@@ -52,6 +55,7 @@ const (
 	wakeTask          // a deadline was set
 	unblockTask       // the function of Block has returned
 	stopLoop
+	inspectTasks
 )
 
 func (l *loop) post(t *Task, what order) { l.send(letter{task: t, what: what}) }
@@ -131,7 +135,7 @@ func (l *loop) exit() {
 		l.group.panicked(v, debug.Stack())
 	}
 	if t := l.current; t != nil {
-		l.finish()
+		l.finish(t)
 	}
 	if l.event < l.events {
 		l.event++
@@ -178,11 +182,12 @@ func (l *loop) resume(t *Task) {
 	_, alive := t.next()
 	l.current = nil
 	if !alive {
-		l.finish()
+		l.finish(t)
 	}
 }
 
-func (l *loop) finish() {
+func (l *loop) finish(t *Task) {
+	t.state = ended
 	l.current = nil
 	l.tasks.Add(-1)
 	l.group.tasks.Done()
@@ -215,6 +220,8 @@ func (l *loop) deliver(m *letter) {
 		l.resume(t)
 	case stopLoop:
 		l.stopping = true
+	case inspectTasks:
+		m.inspect()
 	}
 }
 

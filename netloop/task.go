@@ -3,6 +3,7 @@ package netloop
 import (
 	"iter"
 	"runtime/debug"
+	"sync"
 )
 
 const (
@@ -22,12 +23,14 @@ const (
 	waiting       // for a connection
 	queued        // for its turn in the queue
 	blocked       // for the function of Block
+	ended
 )
 
 // A Task is a function that a loop runs, or an ordinary goroutine if there is no loop for it. Only the
 // function itself may call its methods. A nil *Task has no loop.
 type Task struct {
-	loop *loop // nil: the task is an ordinary goroutine
+	loop *loop      // nil: the task is an ordinary goroutine
+	mu   sync.Mutex // without a loop: locked while the task is not suspended
 	body func(*Task)
 	hung func(*Conn)
 
@@ -111,8 +114,12 @@ func (t *Task) Yield() {
 // than the task's connections, and use a deep stack. It must not use connections of the task that are on the
 // loop. A panic in f is raised again in the task, with a *Panic as its value.
 func (t *Task) Block(f func()) {
-	if t == nil || t.loop == nil {
+	if t == nil {
 		f()
+		return
+	}
+	if t.loop == nil {
+		t.blockGoroutine(f)
 		return
 	}
 	t.check()
@@ -140,6 +147,7 @@ func (t *Task) work(f func()) {
 // Attach moves a connection to the task's loop.
 func (t *Task) Attach(c *Conn) error {
 	if t == nil || t.loop == nil {
+		c.owner = t
 		return nil
 	}
 	t.check()

@@ -1,0 +1,359 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/sqldigest"
+)
+
+// An Activity is what a session does.
+type Activity uint8
+
+// The activities. Those from ActivityPaused on are of a session within a command.
+const (
+	ActivityLogin       Activity = iota
+	ActivityIdle                 // waits for a command
+	ActivityTransaction          // waits for a command in an open transaction
+	ActivityReplication          // reads the binary log
+	ActivityPaused               // its command waits for the end of a pause
+	ActivityBackend              // waits for the backend
+	ActivitySending              // relays a response: bytes arrived within the last second
+	ActivityClient               // waits for the client, which sends the rest of a command or does not read the response
+)
+
+var activityNames = [...]string{
+	ActivityLogin: "login", ActivityIdle: "idle", ActivityTransaction: "idle-in-transaction", ActivityReplication: "replication",
+	ActivityPaused: "paused", ActivityBackend: "waiting-for-backend", ActivitySending: "sending", ActivityClient: "waiting-for-client",
+}
+
+// String returns the activity's name in the API and in labels.
+func (a Activity) String() string { return activityNames[a] }
+
+// sendingFor is the maximum time since the last bytes of a response for ActivitySending.
+const sendingFor = time.Second
+
+// A Running is a statement in flight.
+type Running struct {
+	// Record is the statement's, as far as it is known: all that is set before its response. It is valid during the call.
+	// Of a statement whose texts must not be shown, it has none.
+	Record  *querylog.Record
+	Age     time.Duration // since Record.Start
+	Session uint64        // number in this process
+	Command uint32        // number in the session
+}
+
+// InFlight calls visit for each statement in flight, while its session is suspended: visit may change the record, and must
+// not block. The calls are not concurrent. A pass costs the loops less than a microsecond per session.
+func (s *Server) InFlight(visit func(r Running)) {
+	now := time.Now()
+	s.inspect(func(ses *session, w netloop.Suspension) {
+		if ses.isRunning() && !ses.unreadable {
+			visit(Running{&ses.rec, now.Sub(ses.rec.Start), ses.number, ses.commands.Load()})
+		}
+	})
+}
+
+// A SessionInfo is a session at one time. Times are zero, and numbers 0, where there is none.
+type SessionInfo struct {
+	Number     uint64 // in this process, from 1
+	Command    uint32 // number of its current or last command
+	Connection uint32 // the backend's id
+	User       string
+	Client     netip.AddrPort // zero: by a Unix socket
+	Schema     string
+	Backend    string // address
+	Activity   Activity
+
+	Name          string           // of the command in flight, such as "Query"
+	Since         time.Time        // when the command arrived, or the session started to wait in a transaction
+	Digest        sqldigest.Digest // of the statement in flight, or of the last one in the open transaction
+	StatementType string
+	Text          string // normalized, of the first Texts sessions of the list
+	TextCut       bool
+	Unreadable    bool      // the gateway cannot tell where the text's strings end: it is not shown
+	Rows          uint64    // sent so far
+	Transaction   time.Time // start of the open transaction
+}
+
+// InCommand reports whether the session executes a command.
+func (i *SessionInfo) InCommand() bool { return i.Activity >= ActivityPaused }
+
+// Busy are the sessions within a command or a transaction, and counts of all.
+type Busy struct {
+	At       time.Time
+	Counts   [len(activityNames)]int // by Activity
+	Sessions []SessionInfo           // those within a command, then those that wait in a transaction; the oldest first
+	Dropped  int                     // sessions that are not in the list because of its limit
+	// Start of the oldest command and of the oldest transaction; zero: none.
+	OldestCommand, OldestTransaction time.Time
+}
+
+// Busy returns at most limit sessions within a command or a transaction. Commands younger than age are only counted.
+func (s *Server) Busy(limit int, age time.Duration) Busy {
+	b := Busy{At: time.Now()}
+	tasks := s.inspect(func(ses *session, w netloop.Suspension) {
+		i := ses.info(w, b.At)
+		b.Counts[i.Activity]++
+		b.OldestTransaction = earlier(b.OldestTransaction, i.Transaction)
+		if i.InCommand() {
+			b.OldestCommand = earlier(b.OldestCommand, i.Since)
+		}
+		if limit > 0 && (i.InCommand() && b.At.Sub(i.Since) >= age || i.Activity == ActivityTransaction) {
+			b.Sessions = append(b.Sessions, i)
+		}
+	})
+	b.Counts[ActivityLogin] += max(s.Sessions()-tasks, 0)
+	slices.SortFunc(b.Sessions, func(x, y SessionInfo) int {
+		if x.InCommand() != y.InCommand() {
+			return cmp.Compare(y.Activity, x.Activity)
+		}
+		return cmp.Or(x.oldest().Compare(y.oldest()), cmp.Compare(x.Number, y.Number))
+	})
+	if len(b.Sessions) > limit {
+		b.Dropped = len(b.Sessions) - limit
+		b.Sessions = slices.Clone(b.Sessions[:limit])
+	}
+	s.addTexts(b.Sessions)
+	return b
+}
+
+// oldest returns the start of what the session is listed for.
+func (i *SessionInfo) oldest() time.Time {
+	if i.InCommand() {
+		return i.Since
+	}
+	return i.Transaction
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// maxShownText is the maximum length of a text in the list of sessions, in bytes: texts of the list are copied at once.
+const maxShownText = 16 << 10
+
+// addTexts adds the texts of the statements that are still in flight.
+func (s *Server) addTexts(list []SessionInfo) {
+	at := make(map[uint64]*SessionInfo, len(list))
+	for i := range list {
+		if list[i].InCommand() {
+			at[list[i].Number] = &list[i]
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	s.inspectSome(func(ses *session) bool { return at[ses.number] != nil }, func(ses *session, _ netloop.Suspension) {
+		i := at[ses.number]
+		if ses.commands.Load() != i.Command || !ses.isRunning() || ses.unreadable {
+			return
+		}
+		text := ses.rec.Normalized
+		i.TextCut = ses.rec.NormalizedCut || len(text) > maxShownText
+		i.Text = string(text[:min(len(text), maxShownText)])
+	})
+}
+
+// inspect calls visit for the sessions that are logged in, and returns their number.
+func (s *Server) inspect(visit func(*session, netloop.Suspension)) int {
+	return s.inspectSome(func(*session) bool { return true }, visit)
+}
+
+func (s *Server) inspectSome(of func(*session) bool, visit func(*session, netloop.Suspension)) int {
+	sessions, tasks := s.registry.tasks(of)
+	s.loops.Inspect(tasks, func(i int, w netloop.Suspension) { visit(sessions[i], w) })
+	return len(tasks)
+}
+
+// tasks returns sessions after their login, with their tasks.
+func (r *registry) tasks(of func(*session) bool) (sessions []*session, tasks []*netloop.Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ses := range r.sessions {
+		if t := ses.served.Load(); t != nil && of(ses) {
+			sessions, tasks = append(sessions, ses), append(tasks, t)
+		}
+	}
+	return sessions, tasks
+}
+
+// isRunning reports whether the record is of a command in flight. It is called while the session is suspended, as info is.
+func (s *session) isRunning() bool {
+	return s.inCommand() && s.rec.Start.Equal(s.msg.start)
+}
+
+// inCommand reports whether a command has arrived and its response is not finished.
+func (s *session) inCommand() bool {
+	if s.query == nil || s.msg.start.IsZero() {
+		return false
+	}
+	switch s.phase.Load() {
+	case phaseBusy:
+		return true
+	case phasePaused:
+		return s.msg.size > 0
+	}
+	return false
+}
+
+// info returns the session's state without its text.
+func (s *session) info(w netloop.Suspension, now time.Time) SessionInfo {
+	i := SessionInfo{
+		Number: s.number, Command: s.commands.Load(), Connection: s.connID, User: s.userName, Client: s.remote, Schema: s.schemaName,
+		Activity: s.activity(w, now),
+	}
+	if s.to != nil {
+		i.Backend = s.to.Addr
+	}
+	if s.transaction != 0 {
+		i.Transaction = s.srv.started.Add(s.open.since)
+	}
+	switch {
+	case i.InCommand():
+		i.Since, i.Name = s.msg.start, s.msg.cmd.String()
+		if s.isRunning() {
+			i.Rows, i.Unreadable, i.StatementType = s.resp.Rows, s.unreadable, s.rec.StatementType
+			if !s.unreadable {
+				i.Digest = s.rec.Digest
+			}
+		}
+	case i.Activity == ActivityTransaction:
+		i.Digest, i.Since = s.open.last, s.srv.started.Add(s.open.waits)
+	}
+	return i
+}
+
+func (s *session) activity(w netloop.Suspension, now time.Time) Activity {
+	if !s.inCommand() {
+		switch {
+		case s.phase.Load() == phasePipe:
+			return ActivityReplication
+		case s.transaction != 0:
+			return ActivityTransaction
+		}
+		return ActivityIdle
+	}
+	switch {
+	case s.phase.Load() == phasePaused:
+		return ActivityPaused
+	case w.Conn != nil && w.Conn == onLoop(s.client):
+		return ActivityClient
+	case s.isRunning() && !s.firstByte.IsZero() && now.Sub(s.lastByte) < sendingFor:
+		return ActivitySending
+	}
+	return ActivityBackend
+}
+
+// A Kill names a session, or the statement that it executes.
+type Kill struct {
+	Session uint64 // SessionInfo.Number
+	Command uint32 // SessionInfo.Command: another command of the session is not killed; 0: any, of a whole session
+	Whole   bool   // the session, not only the statement
+}
+
+// Errors of Kill.
+var (
+	ErrNoSession   = errors.New("the session has ended")
+	ErrOtherNow    = errors.New("the session executes another command now, or none")
+	ErrNotSent     = errors.New("the statement is not at the backend: kill the session")
+	ErrNoKill      = errors.New("a statement is killed through the control account: set --control, or kill the session")
+	ErrBeingKilled = errors.New("the statement is being killed")
+)
+
+// laneHeld is the lane of a session whose next command has to wait for a KILL QUERY of its current one.
+const laneHeld = ^uint32(0)
+
+// A killHold keeps a session's next command from being killed in place of the current one.
+type killHold struct {
+	lane uint32        // to return to
+	done chan struct{} // closed after the KILL QUERY
+}
+
+func (h *killHold) over() bool {
+	select {
+	case <-h.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Kill kills a statement by KILL QUERY, or a session: its client receives an error, and its connections are closed. It returns
+// the session as it was before. The statement is killed through the control account, and the session's next command waits
+// for that.
+func (s *Server) Kill(k Kill) (victim SessionInfo, err error) {
+	if !k.Whole && s.opts.KillQuery == nil {
+		return victim, ErrNoKill
+	}
+	err = ErrNoSession
+	var hold *killHold
+	s.inspectSome(func(ses *session) bool { return ses.number == k.Session }, func(ses *session, w netloop.Suspension) {
+		victim = ses.info(w, time.Now())
+		hold, err = ses.beginKill(k, &victim)
+	})
+	if err != nil || hold == nil {
+		return victim, err
+	}
+	defer close(hold.done)
+	if err := s.opts.KillQuery(victim.Backend, victim.Connection); err != nil {
+		return victim, fmt.Errorf("kill the statement of session %d: %w", k.Session, err)
+	}
+	s.metrics.stripe().kills.Add(1)
+	return victim, nil
+}
+
+// beginKill ends the session, or returns the hold for a KILL QUERY. It is called while the session is suspended.
+func (s *session) beginKill(k Kill, now *SessionInfo) (*killHold, error) {
+	switch {
+	case k.Command != now.Command && (k.Command != 0 || !k.Whole):
+		return nil, ErrOtherNow
+	case k.Whole:
+		s.interrupt(causeKilled)
+		return nil, nil
+	case !now.InCommand():
+		return nil, ErrOtherNow
+	case !s.isRunning() || s.sent.IsZero() || now.Activity == ActivityPaused:
+		return nil, ErrNotSent
+	case s.hold != nil && !s.hold.over():
+		return nil, ErrBeingKilled
+	}
+	h := &killHold{lane: s.lane, done: make(chan struct{})}
+	if s.hold != nil {
+		h.lane = s.hold.lane
+	}
+	s.hold, s.lane = h, laneHeld
+	return h, nil
+}
+
+// endHold waits until the KILL QUERY of the previous command is over.
+func (s *session) endHold() {
+	h := s.hold
+	if h == nil {
+		return
+	}
+	s.task.Block(func() { <-h.done })
+	s.hold = nil
+	if s.lane == laneHeld {
+		s.lane = h.lane
+	}
+}
+
+// killedError is the error for the client of a killed session.
+func (s *session) killedError() *clientError {
+	e := &clientError{errno: mysqlwire.ErrnoQueryInterrupted, msg: "Tare closed this connection: an operator killed the session"}
+	if s.maria {
+		e.errno = mysqlwire.ErrnoConnectionKilled
+	}
+	return e
+}
