@@ -21,6 +21,10 @@ const (
 	DeployReach = 3 * time.Minute
 	tightReach  = 30 * time.Second
 
+	// schemaReach is the maximum time between a schema change and an onset of a statement that is called all the time: the
+	// next call has the new plan.
+	schemaReach = 2 * time.Minute
+
 	// planLate is the maximum time after the onset at which a changed plan is seen first: EXPLAIN follows when calls
 	// take longer.
 	planLate = 3 * time.Minute
@@ -218,7 +222,7 @@ func (c *Case) longer() bool {
 func (c *Case) plansAround(m *markers.Marker) (before, after *explain.Plan, changed time.Time) {
 	for i := range c.Plans.Changes {
 		if ch := &c.Plans.Changes[i]; !ch.At.Before(m.Time.Add(-clocks)) {
-			if ch.Before.Last.After(m.End.Add(clocks)) { // the plan of before was still chosen after the event
+			if ch.Before.Last.After(m.End) { // the plan of before was still chosen after the event
 				return &ch.Before, &ch.Before, time.Time{}
 			}
 			return &ch.Before, &ch.After, ch.At
@@ -254,6 +258,9 @@ func (c *Case) schemaChange(m *markers.Marker) (*Cause, string) {
 	}
 	if !c.longer() {
 		return nil, "calls do not take longer"
+	}
+	if c.distance(m) > schemaReach && c.Before.Calls*schemaReach.Seconds() >= calls.LeastCalls {
+		return nil, "its calls were as before for " + c.distance(m).Round(time.Second).String()
 	}
 	before, after, changed := c.plansAround(m)
 	isChanged := !changed.IsZero() && !changed.After(c.Onset.Latest.Add(planLate))

@@ -82,6 +82,9 @@ func TestFind(t *testing.T) {
 		}, "none; near: the plan did not change"},
 		"the plan changed later": {func(c *Case) {
 			c.Events, c.Plans = []markers.Marker{ddl(-400, "shop.orders", "ALTER TABLE orders ADD COLUMN x INT")}, replaced("k", -390, 20)
+		}, "plan: orders ref by k, 9 rows → orders full scan, 9 rows, calls take longer; near: its calls were as before for 6m40s"},
+		"the plan was confirmed after it": {func(c *Case) {
+			c.Events, c.Plans = []markers.Marker{ddl(-60, "shop.orders", "ALTER TABLE orders ADD COLUMN x INT")}, replaced("k", -59, 20)
 		}, "plan: orders ref by k, 9 rows → orders full scan, 9 rows, calls take longer; near: the plan did not change"},
 		"its own load": {func(c *Case) {
 			c.Text = drop

@@ -95,6 +95,15 @@ func FindRise(s Series) (Rise, bool) {
 	if r.Lasts = to == n || s.End.Sub(r.To) <= riseLate; r.Lasts {
 		r.To = s.End
 	}
+	higher := 0 // points of the rise that are high themselves: one high point is not a rise
+	for _, p := range points[from:to] {
+		if s.Values[p] >= riseTimes*r.Outside {
+			higher++
+		}
+	}
+	if 2*higher <= to-from {
+		return Rise{}, false
+	}
 	r.Onset = s.onset(&r, points, from, to)
 	return r, r.Inside >= riseTimes*r.Outside
 }

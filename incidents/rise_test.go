@@ -42,6 +42,7 @@ func TestRise(t *testing.T) {
 		{"from nothing", loads(r, 120, 100, 120, 0, 0.5, 0.3), 100, 120},
 		{"the last point is not there yet", loads(r, 120, 100, 119, 0.1, 0.5, 0.1), 100, 120},
 		{"three minutes", loads(r, 120, 117, 120, 0.1, 2, 0.3), 117, 120},
+		{"one point", loads(r, 120, 80, 81, 0.1, 3, 0), -1, 0},
 		{"clients that begin", loads(r, 120, 10, 120, 0.01, 0.5, 0.3), -1, 0},
 		{"noise alone", loads(r, 120, 0, 0, 0.1, 0, 0.5), -1, 0},
 		{"a little more", loads(r, 120, 60, 120, 0.1, 0.15, 0.1), -1, 0},

@@ -235,6 +235,9 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 		svg: "/incident/" + d.ID + "/card.svg?" + always, all: v.link("/query/" + d.ID),
 		Evidence: append([]string{}, d.Why.Evidence...), Near: append([]nearEvent{}, d.Why.Events...), Affected: []incidentCaller{}, Differences: []incidentDiffer{}, Slow: []incidentCall{}, LockWaits: []incidentLock{},
 	}
+	if d.rise == nil && d.Rise != "" { // a new statement
+		i.Sentence = d.Rise
+	}
 	i.Within = incidentSide{Load: d.Load, Calls: d.Rate, Duration: d.Mean.Seconds()}
 	if r := d.rise; r != nil {
 		i.Rising, i.Lasts, i.Sentence, i.Since = true, r.Lasts, d.Rise, &r.From

@@ -110,6 +110,11 @@ func newIn(v *view, top *statements.Top) func(r *statements.TopRow) bool {
 	return func(r *statements.TopRow) bool { return r.New && !r.First.Before(since) }
 }
 
+// isNewStatement reports whether a statement was first called when the range had been counted for a while.
+func isNewStatement(st *statements.Statement) bool {
+	return st.First.After(st.From.Add(max(newAfter, st.To.Sub(st.From)/riseBefore)))
+}
+
 const (
 	// newAfter is the minimum time after the first statement of a history for which statements are not new, and
 	// riseBefore the minimum fraction of the time since: clients that start are not new statements.
