@@ -313,7 +313,7 @@ func (w *s3Twin) recovered(t *testing.T) {
 }
 
 // isList reports whether a request lists the bucket.
-func isList(_, path string) bool { return strings.Count(path, "/") < 3 }
+func isList(r *http.Request) bool { return testbucket.Key(r.URL) == "" }
 
 // TestS3Faults lets the S3 server refuse, stall, cut, damage and lie, separately and combined. Every response
 // equals the one without faults, has warnings that name blocks, or is an error that names block and bucket;

@@ -65,8 +65,8 @@ type Rules struct {
 	Kinds []Fault
 	Rate  float64 // fraction of the requests to which one of the faults applies
 
-	// Spare reports whether a request, by method and path, is exempt; nil: no request.
-	Spare func(method, path string) bool
+	// Spare reports whether a request is exempt; nil: no request.
+	Spare func(*http.Request) bool
 }
 
 // StartProxy starts a proxy without faults that stops with the test. object returns a whole object by its key
@@ -129,7 +129,7 @@ func (p *Proxy) choose(r *http.Request) choice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := choice{healed: p.healed}
-	if p.rules.Rate == 0 || p.rules.Spare != nil && p.rules.Spare(r.Method, r.URL.Path) {
+	if p.rules.Rate == 0 || p.rules.Spare != nil && p.rules.Spare(r) {
 		return c
 	}
 	name := r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Range")
@@ -159,7 +159,7 @@ func (f Fault) fits(r *http.Request) bool {
 	case Cut, Short, Flip, Drip:
 		return r.Method == http.MethodGet
 	}
-	return true
+	return f.liesTo(r)
 }
 
 // errorsOf are the faults that are error responses of S3.
@@ -191,6 +191,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if e, ok := errorsOf[c.fault]; ok {
 		writeError(w, e.status, e.code)
+		return
+	}
+	if p.lie(&c, w, r) {
 		return
 	}
 	rec := &recorded{header: make(http.Header), code: http.StatusOK}

@@ -4,7 +4,9 @@ package bucketurl
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
@@ -61,7 +63,48 @@ func (c *azureCloud) set(key, value string) error {
 
 func (c azureCloud) open(bucket string) (objstore.Bucket, error) {
 	c.config.ContainerName = bucket
-	return azure.NewBucketWithConfig(log.NewNopLogger(), c.config, "tare", nil)
+	return azure.NewBucketWithConfig(log.NewNopLogger(), c.config, "tare", checkListings(bucket, azurePager))
+}
+
+// azurePager is that of List Blobs.
+var azurePager = pager{
+	request: func(r *http.Request) (prefix, token string, ok bool) {
+		q := r.URL.Query()
+		return q.Get("prefix"), q.Get("marker"), q.Get("comp") == "list"
+	},
+	parse: func(_ url.Values, body []byte) (page, error) {
+		var l struct {
+			ServiceEndpoint string `xml:",attr"`
+			ContainerName   string `xml:",attr"`
+			Prefix          string
+			Marker          *string
+			NextMarker      *string
+			Blobs           *struct {
+				Blob, BlobPrefix []struct {
+					Name struct {
+						Encoded bool   `xml:",attr"`
+						Text    string `xml:",chardata"`
+					}
+				}
+			}
+		}
+		if err := decodeXML(body, "EnumerationResults", &l); err != nil {
+			return page{}, err
+		}
+		if l.Blobs == nil || l.NextMarker == nil {
+			return page{}, errors.New("it has no Blobs or no NextMarker")
+		}
+		// Older versions state the container's URL.
+		p := page{buckets: []string{path.Base(l.ContainerName)}, prefix: l.Prefix, token: l.Marker, next: *l.NextMarker}
+		for _, b := range append(l.Blobs.Blob, l.Blobs.BlobPrefix...) {
+			name := b.Name.Text
+			if decoded, err := url.PathUnescape(name); b.Name.Encoded && err == nil {
+				name = decoded
+			}
+			p.names = append(p.names, name)
+		}
+		return p, nil
+	},
 }
 
 func (c azureCloud) identity() []string {

@@ -26,7 +26,7 @@ func fakeAzure(t *testing.T) (url string) {
 			w.WriteHeader(http.StatusForbidden)
 		case r.URL.Path == "/metrics/blocks" && r.URL.Query().Get("comp") == "list":
 			w.Header().Set("Content-Type", "application/xml")
-			fmt.Fprintf(w, `<?xml version="1.0"?><EnumerationResults><Blobs><Blob><Name>%sname</Name><Properties></Properties></Blob></Blobs><NextMarker/></EnumerationResults>`, r.URL.Query().Get("prefix"))
+			fmt.Fprintf(w, `<?xml version="1.0"?><EnumerationResults ServiceEndpoint="https://metrics.blob.core.windows.net/" ContainerName="blocks"><Prefix>%[1]s</Prefix><Delimiter>/</Delimiter><Blobs><Blob><Name>%[1]sname</Name><Properties></Properties></Blob></Blobs><NextMarker/></EnumerationResults>`, r.URL.Query().Get("prefix"))
 		case r.URL.Path == "/metrics/blocks/deep/name":
 			w.Header().Set("Content-Length", "4")
 			fmt.Fprint(w, "text")

@@ -293,6 +293,7 @@ func (b URL) Open() (objstore.Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", b.text, err)
 	}
+	bucket = checkedBucket{bucket}
 	if b.prefix != "" {
 		return objstore.NewPrefixedBucket(bucket, b.prefix), nil
 	}
@@ -307,5 +308,5 @@ func (b URL) openRemote() (objstore.Bucket, error) {
 	if config.MaxRetries == 0 {
 		config.MaxRetries = maxRetries
 	}
-	return s3.NewBucketWithConfig(log.NewNopLogger(), config, "tare", nil)
+	return s3.NewBucketWithConfig(log.NewNopLogger(), config, "tare", checkListings(b.bucket, s3Pager))
 }

@@ -4,9 +4,13 @@ package bucketurl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"path"
+	"strings"
 
 	"cloud.google.com/go/storage"
 	"github.com/go-kit/log"
@@ -45,7 +49,43 @@ func parseGCS(b *URL, query url.Values) (cloud, error) {
 
 func (c gcsCloud) open(bucket string) (objstore.Bucket, error) {
 	c.config.Bucket = bucket
-	return gcs.NewBucketWithConfig(context.Background(), log.NewNopLogger(), c.config, "tare", nil)
+	return gcs.NewBucketWithConfig(context.Background(), log.NewNopLogger(), c.config, "tare", checkListings(bucket, gcsPager))
+}
+
+// gcsPager is that of the JSON API. The client requests neither the kind of the response nor the bucket of the
+// objects: a response of another service would look like a listing without objects.
+var gcsPager = pager{
+	request: func(r *http.Request) (prefix, token string, ok bool) {
+		q := r.URL.Query()
+		if !q.Has("prefix") || path.Base(r.URL.Path) != "o" {
+			return "", "", false
+		}
+		if fields := q.Get("fields"); fields != "" {
+			q.Set("fields", strings.Replace(fields, "items(", "items(bucket,", 1)+",kind")
+			r.URL.RawQuery = q.Encode()
+		}
+		return q.Get("prefix"), q.Get("pageToken"), true
+	},
+	parse: func(query url.Values, body []byte) (page, error) {
+		var l struct {
+			Kind, NextPageToken string
+			Items               []struct{ Bucket, Name string }
+			Prefixes            []string
+		}
+		if err := json.Unmarshal(body, &l); err != nil {
+			return page{}, fmt.Errorf("decode it: %w", err)
+		}
+		if l.Kind != "storage#objects" {
+			return page{}, fmt.Errorf("its kind is %.80q, not storage#objects", l.Kind)
+		}
+		p := page{prefix: query.Get("prefix"), next: l.NextPageToken}
+		for _, o := range l.Items {
+			p.buckets = append(p.buckets, o.Bucket)
+			p.names = append(p.names, o.Name)
+		}
+		p.names = append(p.names, l.Prefixes...)
+		return p, nil
+	},
 }
 
 func (gcsCloud) identity() []string { return []string{"gs"} }
