@@ -160,6 +160,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	cd bench/promapi && go test -count=1 -timeout 15m ./... # the same responses as Prometheus' own handlers
 	go test -count=1 -timeout 15m -short -tags invariants -run '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -count=1 -timeout 15m -run '^TestS3Faults$$' ./storegateway -s3-fault-requests 100
+	go test -count=1 -timeout 60m -run '^TestS3FaultMatrix$$' ./storegateway -s3-fault-matrix
 	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./storegateway -churn-series 20000 -churn-generations 6
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
 	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./sqlplan -heap-mib 32

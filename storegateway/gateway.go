@@ -53,6 +53,7 @@ type Gateway struct {
 
 	options Options
 	budgets *budgetMetrics
+	opened  time.Time
 
 	requestsOnce sync.Once
 	requests     *Requests // counts of the APIs; nil before the first call of Serve
@@ -67,7 +68,7 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store gateway: %w", err)
 	}
-	g := &Gateway{Syncer: blocks, options: o}
+	g := &Gateway{Syncer: blocks, options: o, opened: time.Now()}
 	g.budgets = newBudgetMetrics(g)
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(g.budgets); err != nil {
@@ -98,6 +99,19 @@ const (
 	PartialWarn Partial = "warn" // the result has a warning
 	PartialDeny Partial = "deny" // the request fails
 )
+
+// settleTime is the time for which requests of a Queryable with samples of its own wait for the first sync: a bucket
+// that does not respond takes longer to fail.
+const settleTime = 5 * time.Second
+
+// checkSettled returns an error while the first sync may still finish. After that, results without the
+// blocks of the bucket have a warning.
+func (g *Gateway) checkSettled() error {
+	if g.Status().Failing != nil || time.Since(g.opened) > settleTime {
+		return nil
+	}
+	return g.CheckReady()
+}
 
 // An IncompleteError is the error of a request whose result would lack blocks, with PartialDeny.
 type IncompleteError struct{ Missing blocksync.Missing }

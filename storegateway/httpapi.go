@@ -91,6 +91,10 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		}
 		return "", errors.New("the request was not admitted")
 	}
+	ready := g.CheckReady
+	if o.Queryable != nil {
+		ready = g.checkSettled
+	}
 	queryable, chunks, prepare := o.Queryable, storage.ChunkQueryable(nil), promapi.PrepareFunc(nil)
 	if queryable == nil {
 		queryable, chunks = g.Queryable(tenant), g.ChunkQueryable(tenant)
@@ -114,7 +118,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		WriteTimeout:    o.WriteTimeout,
 		ReadSamples:     max(1, int(h.responseBytes/sampleBytes)),
 		Build:           o.Build,
-		Ready:           g.CheckReady,
+		Ready:           ready,
 		Log:             o.Log,
 		Panics:          o.Panics,
 		Admit:           h.admit,

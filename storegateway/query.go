@@ -44,6 +44,9 @@ type Query struct {
 // none.
 func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, r blocksync.Resolution, ms, ids []*labels.Matcher, held func(ulid.ULID) bool) blocksync.Missing {
 	m := t.Missing(mint, maxt, r, ms, ids)
+	if !q.gateway.Ready() {
+		m = q.gateway.Unsynced()
+	}
 	if held != nil {
 		m = m.Without(held)
 	}

@@ -22,8 +22,11 @@ type storeData struct {
 	Sync     blocksync.SyncStatus
 	SyncedAt string
 	GoodAt   string
-	Seconds  float64
-	Budgets  storegateway.Budgets
+
+	FailingAt string // of the first of the consecutive failed syncs; "": none failed
+
+	Seconds float64
+	Budgets storegateway.Budgets
 
 	Tenant  string // selected tenant; "" for all
 	Tenants []tenantLink
@@ -72,6 +75,9 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 	d := storeData{
 		Sync: p.Sync, SyncedAt: ago(p.Sync.Last, v.now), GoodAt: ago(p.Sync.LastGood, v.now), Seconds: p.Sync.Seconds,
 		Budgets: p.Budgets, Tenant: v.query.Get("tenant"), HitShare: -1, Reused: -1,
+	}
+	if p.Sync.Failing != nil {
+		d.FailingAt = ago(*p.Sync.Failing, v.now)
 	}
 	if s.storeFirst() {
 		d.Endpoints = s.endpoints(v.account)

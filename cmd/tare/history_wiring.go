@@ -130,6 +130,7 @@ func (h *historyService) open() error {
 			Shared:      h.shared,
 			Pool:        h.pool,
 			Missing:     missingBucket(filepath.Join(dir, "series")),
+			Advice:      bucketurl.Advice,
 			Log:         h.server.Log,
 			Registerer:  h.registry,
 		},

@@ -112,6 +112,7 @@ func (s *storeService) Open(ctx context.Context) (err error) {
 			LocalBucket:   s.cfg.Bucket.Local(),
 			PlainBucket:   s.cfg.Bucket.Plain(),
 			Missing:       bucketurl.Missing,
+			Advice:        bucketurl.Advice,
 			Layout:        s.cfg.Layout,
 			Tenants:       s.cfg.Tenants,
 			Shard:         s.cfg.Shard,

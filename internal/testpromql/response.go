@@ -49,6 +49,11 @@ func (r Request) Do(ctx context.Context, client *http.Client, base string) Respo
 	if r.Post {
 		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	return Exchange(client, q)
+}
+
+// Exchange sends a request of the HTTP API and returns its response.
+func Exchange(client *http.Client, q *http.Request) Response {
 	response, text, err := exchange(client, q)
 	if err != nil {
 		return Response{Err: err}

@@ -25,6 +25,7 @@ type Tenant struct {
 	skipped  []SkippedBlock
 	others   int // blocks of other shards
 	gaps     []gap
+	suspects []gap // blocks that are served although the bucket lacks them, see tenantSync.unexplained
 	foreign  int
 	stranger string // a foreign object
 	err      error  // why the tenant could not be synced; the blocks are then those of the previous sync

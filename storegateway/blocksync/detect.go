@@ -11,12 +11,18 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// arrangement returns the arrangement of the bucket, or nil if LayoutAuto sees no block yet.
+// arrangement returns the arrangement of the bucket, or nil if LayoutAuto sees no block yet. While no block of a
+// bucket shows its layout, it lists them as LayoutPrometheus, which names each with the reason why it is skipped.
 func (s *Syncer) arrangement(ctx context.Context) (arrangement, error) {
 	if s.layout == LayoutAuto {
-		found, err := s.detect(ctx)
-		if err != nil || found == LayoutAuto {
+		found, blocks, err := s.detect(ctx)
+		switch {
+		case err != nil:
 			return nil, err
+		case found == LayoutAuto && blocks:
+			return prometheusLayout{bucket: s.reader}, nil
+		case found == LayoutAuto:
+			return nil, nil
 		}
 		s.layout = found
 		s.log.Info("bucket layout found", "layout", found)
@@ -33,8 +39,9 @@ func (s *Syncer) arrangement(ctx context.Context) (arrangement, error) {
 // maxDetect bounds the directories that are listed to detect the layout.
 const maxDetect = 64
 
-// detect returns the layout that a listing implies, or LayoutAuto if it implies none.
-func (s *Syncer) detect(ctx context.Context) (Layout, error) {
+// detect returns the layout that a listing implies, or LayoutAuto if it implies none, and whether there are blocks
+// at the top. Blocks and directories that cannot be read imply nothing.
+func (s *Syncer) detect(ctx context.Context) (_ Layout, anyBlock bool, _ error) {
 	blocks, others := make(map[ulid.ULID]bool), make(map[string]bool)
 	begin := func() { clear(blocks); clear(others) }
 	err := s.reader.list(ctx, "", false, begin, func(name string) {
@@ -46,26 +53,30 @@ func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 		}
 	})
 	if err != nil {
-		return LayoutAuto, err
+		return LayoutAuto, false, err
 	}
 	if others["wal"] || others["chunks_head"] {
-		return LayoutPrometheus, nil
+		return LayoutPrometheus, true, nil
 	}
 	for i, id := range slices.SortedFunc(maps.Keys(blocks), ulid.ULID.Compare) {
 		text, err := s.reader.getConfirmed(ctx, path.Join(id.String(), metaName))
-		switch {
-		case err != nil && (!IsNotFound(err) || i == maxDetect):
-			return LayoutAuto, err
-		case err != nil:
-			continue // not uploaded yet, or deleted
+		if ctx.Err() != nil {
+			return LayoutAuto, true, context.Cause(ctx)
+		}
+		if i == maxDetect {
+			break
+		}
+		if err != nil {
+			continue // not uploaded yet, deleted, denied or unreadable
 		}
 		if m, err := tsblock.ParseMeta(text); err == nil {
 			if hasThanos(m) {
-				return LayoutThanos, nil
+				return LayoutThanos, true, nil
 			}
-			return LayoutPrometheus, nil
+			return LayoutPrometheus, true, nil
 		}
 	}
+	var denied error
 	for _, dir := range slices.Sorted(maps.Keys(others)) {
 		mimir := false
 		err := s.reader.list(ctx, dir, false, func() { mimir = false }, func(name string) {
@@ -73,9 +84,17 @@ func (s *Syncer) detect(ctx context.Context) (Layout, error) {
 			_, block := parseBlockID(base)
 			mimir = mimir || block || base == bucketIndexName
 		})
-		if err != nil || mimir {
-			return LayoutMimir, err
+		switch {
+		case mimir:
+			return LayoutMimir, true, nil
+		case ctx.Err() != nil:
+			return LayoutAuto, true, context.Cause(ctx)
+		case err != nil && denied == nil:
+			denied = err
 		}
 	}
-	return LayoutAuto, nil
+	if len(blocks) == 0 && denied != nil {
+		return LayoutAuto, false, denied
+	}
+	return LayoutAuto, len(blocks) > 0, nil
 }

@@ -61,7 +61,7 @@ func (t *Tenant) collectGaps() {
 	for i := range t.skipped {
 		s := &t.skipped[i]
 		warn, _ := s.Reason.missing()
-		if !warn || s.Reason == SkipDownsampled && t.covers(s.times) {
+		if !warn || s.Reason == SkipDownsampled && t.covers(s.times, func(*block) bool { return true }) {
 			continue
 		}
 		if s.deleting && (s.Reason == SkipNoMeta || s.Reason == SkipTimeRange) {
@@ -77,8 +77,9 @@ func (t *Tenant) collectGaps() {
 	slices.SortFunc(t.gaps, func(a, b gap) int { return a.id.Compare(b.id) })
 }
 
-// covers reports whether served blocks with the same external labels cover the whole time range.
-func (t *Tenant) covers(r blockTimes) bool {
+// covers reports whether served blocks with the same external labels cover the whole time range, of those for which
+// counts returns true.
+func (t *Tenant) covers(r blockTimes, counts func(*block) bool) bool {
 	if !r.known {
 		return false
 	}
@@ -87,7 +88,7 @@ func (t *Tenant) covers(r blockTimes) bool {
 		if b.minTime > at {
 			break
 		}
-		if b.maxTime > at && labels.Equal(b.external, r.external) {
+		if b.maxTime > at && labels.Equal(b.external, r.external) && counts(b) {
 			at = b.maxTime
 		}
 	}
@@ -95,7 +96,14 @@ func (t *Tenant) covers(r blockTimes) bool {
 }
 
 // A Missing lists the blocks that a result lacks: those in its time range that are not served.
-type Missing struct{ gaps []*gap }
+type Missing struct {
+	gaps     []*gap
+	suspects []*gap // blocks that are served although the bucket lacks them
+	unsynced error  // no block is known
+}
+
+// Unsynced returns what a result lacks before the first good sync: all blocks.
+func (s *Syncer) Unsynced() Missing { return Missing{unsynced: s.CheckReady()} }
 
 // Missing returns the blocks that the result of a request lacks. The request covers mint to maxt in
 // milliseconds, both inclusive, with the series matchers ms and the matchers ids of BlockIDLabel, at a resolution.
@@ -112,6 +120,11 @@ func (t *Tenant) Missing(mint, maxt int64, r Resolution, ms, ids []*labels.Match
 	}
 	m.gaps = t.coarser(m.gaps, mint, maxt, r, func(g *gap) bool { return matchesAll(g, ms, ids) })
 	m.gaps = t.clipped(m.gaps, mint, maxt, func(g *gap) bool { return matchesAll(g, ms, ids) })
+	for i := range t.suspects {
+		if g := &t.suspects[i]; g.times.overlaps(mint, maxt) && matchesAll(g, ms, ids) {
+			m.suspects = append(m.suspects, g)
+		}
+	}
 	return m
 }
 
@@ -131,18 +144,20 @@ func matchesAll(g *gap, ms, ids []*labels.Matcher) bool {
 
 // Without returns the gaps without the blocks for which held returns true.
 func (m Missing) Without(held func(ulid.ULID) bool) Missing {
-	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return held(g.id) })}
+	m.gaps = slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return held(g.id) })
+	return m
 }
 
 // WithoutOthers returns the gaps that no other process fills, for clients that query the processes of all shards and time
 // ranges.
 func (m Missing) WithoutOthers() Missing {
-	return Missing{slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return g.reason == SkipOtherShard || g.reason == SkipTimeRange })}
+	m.gaps = slices.DeleteFunc(slices.Clone(m.gaps), func(g *gap) bool { return g.reason == SkipOtherShard || g.reason == SkipTimeRange })
+	return m
 }
 
 // Denies reports whether a request fails that must be complete.
 func (m Missing) Denies() bool {
-	return slices.ContainsFunc(m.gaps, func(g *gap) bool { _, deny := g.reason.missing(); return deny })
+	return m.unsynced != nil || slices.ContainsFunc(m.gaps, func(g *gap) bool { _, deny := g.reason.missing(); return deny })
 }
 
 // maxNamed bounds the blocks that a warning names.
@@ -151,30 +166,40 @@ const maxNamed = 10
 // Warnings returns one line per reason, with the blocks and their times.
 func (m Missing) Warnings() []string {
 	var lines []string
+	if m.unsynced != nil {
+		lines = append(lines, "incomplete result: "+m.unsynced.Error())
+	}
 	for _, reason := range skipReasons {
-		n := 0
-		var b strings.Builder
-		for _, g := range m.gaps {
-			if g.reason != reason {
-				continue
-			}
-			if n++; n > maxNamed {
-				continue
-			}
-			fmt.Fprintf(&b, "; block %s (%s)", g.id, g.times)
-			if g.detail != "" && n == 1 {
-				fmt.Fprintf(&b, ": %.300s", g.detail)
-			}
+		if n, names := nameGaps(m.gaps, reason); n > 0 {
+			lines = append(lines, fmt.Sprintf("incomplete result: %d blocks of the time range are not served, reason %s%s", n, reason, names))
 		}
-		switch {
-		case n == 0:
-			continue
-		case n > maxNamed:
-			fmt.Fprintf(&b, "; and %d more", n-maxNamed)
-		}
-		lines = append(lines, fmt.Sprintf("incomplete result: %d blocks of the time range are not served, reason %s%s", n, reason, b.String()))
+	}
+	if n, names := nameGaps(m.suspects, ""); n > 0 {
+		lines = append(lines, fmt.Sprintf("the bucket lacks %d blocks that it had, without a mark or a block that replaces them: the result may be an incomplete result. "+
+			"They are served as far as they are readable, and are given up %s after they were missed%s", n, maxRetention, names))
 	}
 	return lines
+}
+
+// nameGaps returns the number of gaps of a reason, and the names and times of the first ones.
+func nameGaps(gaps []*gap, reason SkipReason) (n int, names string) {
+	var b strings.Builder
+	for _, g := range gaps {
+		if g.reason != reason {
+			continue
+		}
+		if n++; n > maxNamed {
+			continue
+		}
+		fmt.Fprintf(&b, "; block %s (%s)", g.id, g.times)
+		if g.detail != "" && n == 1 {
+			fmt.Fprintf(&b, ": %.300s", g.detail)
+		}
+	}
+	if n > maxNamed {
+		fmt.Fprintf(&b, "; and %d more", n-maxNamed)
+	}
+	return n, b.String()
 }
 
 // Annotations returns the warnings in the form of a storage.SeriesSet.

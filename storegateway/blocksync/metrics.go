@@ -27,9 +27,9 @@ type metrics struct {
 	loads       *prometheus.CounterVec
 	loadSeconds prometheus.Histogram
 
-	ready, lastSync, blocks, loaded, tenants, skipped, foreign *prometheus.Desc
-	unloadsDesc, retriesDesc, hedgesDesc                       *prometheus.Desc
-	bucketReadsDesc, readBytesDesc, readErrorsDesc             *prometheus.Desc
+	ready, lastSync, blocks, loaded, tenants, skipped, foreign, gone *prometheus.Desc
+	unloadsDesc, retriesDesc, hedgesDesc                             *prometheus.Desc
+	bucketReadsDesc, readBytesDesc, readErrorsDesc                   *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*metrics)(nil)
@@ -61,6 +61,7 @@ func newMetrics(g *Syncer) *metrics {
 		tenants:         desc("tenants", "Tenants whose blocks are served."),
 		skipped:         desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
 		foreign:         desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
+		gone:            desc("blocks_gone", "Blocks that are served although the bucket's listing lacks them."),
 		unloadsDesc:     desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
 		hedgesDesc:      desc("read_hedges_total", "Block reads made a second time because the first took longer than --bucket-hedge."),
 		bucketReadsDesc: desc("bucket_reads_total", "Reads of a range of a block's object in the bucket, on disk or remote."),
@@ -107,7 +108,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 		c.Describe(ch)
 	}
 	for _, d := range [...]*prometheus.Desc{
-		m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.unloadsDesc, m.retriesDesc, m.hedgesDesc,
+		m.ready, m.lastSync, m.blocks, m.loaded, m.tenants, m.skipped, m.foreign, m.gone, m.unloadsDesc, m.retriesDesc, m.hedgesDesc,
 		m.bucketReadsDesc, m.readBytesDesc, m.readErrorsDesc,
 	} {
 		ch <- d
@@ -153,6 +154,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(m.loaded, float64(loaded))
 	gauge(m.tenants, float64(len(set.tenants)))
 	gauge(m.foreign, float64(status.Foreign))
+	gauge(m.gone, float64(status.Gone))
 	for _, reason := range skipReasons {
 		gauge(m.skipped, float64(skipped[reason]), string(reason))
 	}

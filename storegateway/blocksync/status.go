@@ -28,7 +28,7 @@ type BlockInfo struct {
 	LastUsed  *time.Time `json:"lastUsed,omitempty"`  // end of the last query that read it
 	Marked    *time.Time `json:"marked,omitempty"`    // for deletion
 	NoCompact bool       `json:"noCompact,omitempty"` // marked as not to be compacted
-	Gone      *time.Time `json:"gone,omitempty"`      // since when it is missing from the bucket; it is still served because other blocks are unreadable
+	Gone      *time.Time `json:"gone,omitempty"`      // since when it is missing from the bucket; it is still served: it is readable, other blocks are unreadable, or it left without a reason
 }
 
 // SkippedBlock is a block of the bucket that is not served. Its JSON is stable.
@@ -47,20 +47,25 @@ type SkippedBlock struct {
 
 // SyncStatus is the state of the last sync. Its JSON is stable.
 type SyncStatus struct {
-	Layout     Layout    `json:"layout"`
-	Shard      string    `json:"shard"`
-	Last       time.Time `json:"last"`            // end of the last sync
-	LastGood   time.Time `json:"lastGood"`        // end of the last successful sync; zero: none
-	Seconds    float64   `json:"seconds"`         // duration of the last sync
-	Error      string    `json:"error,omitempty"` // of the last sync
-	Tenants    int       `json:"tenants"`
-	Blocks     int       `json:"blocks"`             // served
-	Skipped    int       `json:"skipped"`            // not served, see SkippedBlock
-	OtherShard int       `json:"otherShard"`         // served by other processes
-	Foreign    int       `json:"foreign"`            // objects and directories that belong to no block
-	Stranger   string    `json:"stranger,omitempty"` // one of them
-	Added      int       `json:"added"`              // blocks added by the last sync
-	Removed    int       `json:"removed"`            // blocks removed by the last sync
+	Layout   Layout    `json:"layout"`
+	Shard    string    `json:"shard"`
+	Last     time.Time `json:"last"`            // end of the last sync
+	LastGood time.Time `json:"lastGood"`        // end of the last successful sync; zero: none
+	Seconds  float64   `json:"seconds"`         // duration of the last sync
+	Error    string    `json:"error,omitempty"` // of the last sync
+
+	Failing *time.Time `json:"failingSince,omitempty"` // end of the first of the consecutive failed syncs
+	Advice  string     `json:"advice,omitempty"`       // what to do about the error
+
+	Tenants    int    `json:"tenants"`
+	Blocks     int    `json:"blocks"`             // served
+	Skipped    int    `json:"skipped"`            // not served, see SkippedBlock
+	OtherShard int    `json:"otherShard"`         // served by other processes
+	Gone       int    `json:"gone"`               // blocks that are served although the listing lacks them
+	Foreign    int    `json:"foreign"`            // objects and directories that belong to no block
+	Stranger   string `json:"stranger,omitempty"` // one of them
+	Added      int    `json:"added"`              // blocks added by the last sync
+	Removed    int    `json:"removed"`            // blocks removed by the last sync
 }
 
 // current returns the served set.
@@ -175,10 +180,22 @@ func (s *Syncer) recordSync(start time.Time, changes syncChanges, err error) {
 		r.Foreign += t.foreign
 		r.Stranger = max(r.Stranger, t.stranger)
 	}
+	for b := range set.all() {
+		if b.missingSince.Load() != 0 {
+			r.Gone++
+		}
+	}
 	if err != nil {
 		r.Error = err.Error()
+		if r.Failing = before.Failing; r.Failing == nil {
+			at := now.UTC()
+			r.Failing = &at
+		}
+		if s.options.Advice != nil {
+			r.Advice = s.options.Advice(err)
+		}
 		if before.Error == "" { // retries are counted, and the status has the last error
-			s.log.Warn("bucket sync failed; known blocks are still served", "error", err, "blocks", r.Blocks)
+			s.log.Warn("bucket sync failed; known blocks are still served", "error", err, "advice", r.Advice, "blocks", r.Blocks)
 		}
 	} else {
 		r.LastGood = now

@@ -142,6 +142,11 @@ func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 		errs    []error
 	)
 	set.foreign, set.stranger = others.foreign, others.example
+	for tenant, t := range s.set.tenants { // the listing may lack the directory
+		if len(t.blocks) > 0 && !slices.Contains(tenants, tenant) {
+			tenants = append(tenants, tenant)
+		}
+	}
 	_ = parallel.ForEach(ctx, s.options.Concurrency, tenants, func(ctx context.Context, tenant string) error {
 		one := tenantSync{syncer: s, layout: layout, tenant: tenant, old: s.set.tenants[tenant]}
 		t, err := one.run(ctx)
@@ -299,6 +304,8 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	s.result.collectGaps()
 	if n := s.failed.Load(); n > 0 {
 		s.result.err = fmt.Errorf("%d blocks are unreadable, one of them: %w", n, s.first)
+	} else if m := (Missing{suspects: s.result.suspectGaps()}); len(m.suspects) > 0 {
+		s.result.err = errors.New(m.Warnings()[0])
 	}
 	return s.result, s.result.err
 }
@@ -558,16 +565,20 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
 }
 
 // retainRemoved counts the blocks that left the bucket. It keeps them for a while if other blocks could not be
-// read, since those may include the blocks that they were compacted into.
+// read, since those may include the blocks that they were compacted into, or if they left without a reason.
 func (s *tenantSync) retainRemoved(now time.Time) {
+	suspect := s.unexplained()
 	for id, b := range s.old.byID {
 		if s.result.byID[id] != nil {
 			continue
 		}
 		b.missingSince.CompareAndSwap(0, now.UnixNano())
-		if s.failed.Load() == 0 || now.Sub(time.Unix(0, b.missingSince.Load())) >= maxRetention {
+		if s.failed.Load() == 0 && !suspect[id] || now.Sub(time.Unix(0, b.missingSince.Load())) >= maxRetention {
 			s.removed++
 			continue
+		}
+		if suspect[id] {
+			s.result.suspects = append(s.result.suspects, gap{id: id, times: blockTimes{true, b.minTime, b.maxTime, b.external}, external: b.external})
 		}
 		s.result.add(b)
 		s.result.skipped = slices.DeleteFunc(s.result.skipped, func(sb SkippedBlock) bool { return sb.ID == id.String() })

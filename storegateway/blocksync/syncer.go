@@ -33,6 +33,9 @@ type Options struct {
 	// twice.
 	PlainBucket bool
 
+	// Advice returns what an operator can do about an error of Bucket, "" if nothing is known; nil: nothing is.
+	Advice func(error) string
+
 	// Missing reports whether an error means that Bucket does not exist. Run then fails, unless an earlier sync was
 	// successful; nil: it retries.
 	Missing func(error) bool
@@ -197,15 +200,23 @@ func (s *Syncer) Entries() *tsblock.Entries { return s.options.Entries }
 // sync.
 func (s *Syncer) Ready() bool { return s.ready.Load() }
 
-// ErrNotSynced is the error of a request that arrives before the first sync has finished.
-var ErrNotSynced = errors.New("the blocks of the bucket are not known yet: the first sync is under way")
+// ErrNotSynced is the error of a request that arrives before the first successful sync.
+var ErrNotSynced = errors.New("the blocks of the bucket are not known yet")
 
-// CheckReady returns ErrNotSynced before the first sync has finished.
+// CheckReady returns an error that wraps ErrNotSynced before the first successful sync, with the cause if a sync
+// has failed.
 func (s *Syncer) CheckReady() error {
-	if !s.Ready() {
-		return ErrNotSynced
+	if s.Ready() {
+		return nil
 	}
-	return nil
+	status := s.Status()
+	switch {
+	case status.Failing == nil:
+		return fmt.Errorf("%w: the first sync is under way", ErrNotSynced)
+	case status.Advice == "":
+		return fmt.Errorf("%w: syncs have failed since %s: %s", ErrNotSynced, status.Failing.Format(time.RFC3339), status.Error)
+	}
+	return fmt.Errorf("%w: syncs have failed since %s: %s. %s", ErrNotSynced, status.Failing.Format(time.RFC3339), status.Error, status.Advice)
 }
 
 // nudge requests a sync soon, because the bucket differs from the known blocks.

@@ -1,8 +1,12 @@
 package blocksync
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"path"
+	"slices"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -24,7 +28,7 @@ func (s *tenantSync) confirmUnlisted(ctx context.Context, l listing) error {
 		defer s.mu.Unlock()
 		switch {
 		case err == nil:
-			b.missingSince.Store(0)
+			b.missingSince.CompareAndSwap(0, time.Now().UnixNano())
 			s.result.add(b)
 		case verdictOf(err) == nil && s.failed.Add(1) == 1:
 			s.first = err
@@ -46,3 +50,50 @@ func (s *tenantSync) unlisted(ctx context.Context, b *block) error {
 	}
 	return err
 }
+
+// suspectPart is the fraction of a tenant's blocks that may leave the bucket without a reason between two syncs: an
+// operator may delete a few. More of them look like the listing of another bucket, of a lagging replica, or of a disk that
+// is not mounted.
+const suspectPart = 4
+
+// unexplained returns the blocks that left the bucket without a reason, if they are more than the fraction
+// suspectPart of those served and more than one. Reasons are a deletion mark, blocks
+// of a higher level that cover their time range, and for a directory of Prometheus, which has no marks, any blocks that
+// do, and retention, by which the oldest blocks leave.
+func (s *tenantSync) unexplained() map[ulid.ULID]bool {
+	named := make(map[string]bool)
+	for i := range s.result.skipped {
+		named[s.result.skipped[i].ID] = true
+	}
+	oldest := int64(math.MinInt64)
+	_, prometheus := s.layout.(prometheusLayout)
+	if prometheus && len(s.result.blocks) > 0 {
+		oldest = slices.MinFunc(s.result.blocks, func(a, b *block) int { return cmp.Compare(a.minTime, b.minTime) }).minTime
+	}
+	s.result.sort()
+	lost := make(map[ulid.ULID]bool)
+	for id, b := range s.old.byID {
+		_, other := s.result.otherShards[id]
+		switch {
+		case s.result.byID[id] != nil, named[id.String()], other, b.marked.Load() != 0, b.maxTime <= oldest:
+		case s.result.covers(blockTimes{true, b.minTime, b.maxTime, b.external}, func(by *block) bool { return prometheus || by.level() > b.level() }):
+		default:
+			lost[id] = true
+		}
+	}
+	if len(lost) < 2 || len(lost)*suspectPart <= len(s.old.byID) {
+		return nil
+	}
+	return lost
+}
+
+// suspectGaps returns the suspects of all times.
+func (t *Tenant) suspectGaps() (all []*gap) {
+	for i := range t.suspects {
+		all = append(all, &t.suspects[i])
+	}
+	return all
+}
+
+// level returns the compaction level.
+func (b *block) level() int { return b.data.Meta().Compaction.Level }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
@@ -18,7 +19,13 @@ import (
 // An azureCloud is a container of Azure Blob Storage.
 type azureCloud struct{ config azure.Config }
 
+// containerName matches the names of containers.
+var containerName = regexp.MustCompile(`^(\$(root|web)|[a-z0-9](-?[a-z0-9]){2,62})$`)
+
 func parseAzure(b *URL, query url.Values) (cloud, error) {
+	if !containerName.MatchString(b.bucket) {
+		return nil, errors.New("the bucket URL has a name that no container of Azure can have: want 3 to 63 lower-case letters, digits and single hyphens")
+	}
 	c := azureCloud{azure.DefaultConfig}
 	if b.file != "" {
 		if err := b.readConfig("AZURE", &c.config); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-kit/log"
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 	"github.com/thanos-io/objstore/providers/s3"
@@ -116,6 +117,13 @@ func parseS3URL(u *url.URL) (URL, error) {
 		return URL{}, err
 	}
 	b.config.Bucket = b.bucket
+	check := s3utils.CheckValidBucketName
+	if strings.HasSuffix(b.config.Endpoint, ".amazonaws.com") || b.config.Endpoint == "" {
+		check = s3utils.CheckValidBucketNameStrict
+	}
+	if check(b.bucket) != nil && !s3utils.IsS3ExpressBucket(b.bucket) {
+		return URL{}, errors.New("the bucket URL has a name that no bucket of S3 can have: want 3 to 63 lower-case letters, digits, dots and hyphens")
+	}
 	if b.config.Endpoint == "" {
 		b.config.Endpoint = "s3.amazonaws.com"
 		if b.config.Region != "" {

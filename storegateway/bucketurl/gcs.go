@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 
 	"cloud.google.com/go/storage"
@@ -22,7 +23,13 @@ import (
 // A gcsCloud is a bucket of Google Cloud Storage.
 type gcsCloud struct{ config gcs.Config }
 
+// gcsName matches the names of buckets.
+var gcsName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
+
 func parseGCS(b *URL, query url.Values) (cloud, error) {
+	if !gcsName.MatchString(b.bucket) {
+		return nil, errors.New("the bucket URL has a name that no bucket of Google can have: want 3 to 222 lower-case letters, digits, dots, hyphens and underscores")
+	}
 	c := gcsCloud{gcs.DefaultConfig}
 	if b.file != "" {
 		if err := b.readConfig("GCS", &c.config); err != nil {

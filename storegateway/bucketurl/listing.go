@@ -258,7 +258,7 @@ func decodeXML(body []byte, root string, v any) error {
 		return fmt.Errorf("decode it: %w", err)
 	}
 	if rest := bytes.TrimSpace(body[d.InputOffset():]); len(rest) > 0 {
-		return fmt.Errorf("it goes on after the end of %s", root)
+		return fmt.Errorf("there is text after the end of %s", root)
 	}
 	return nil
 }
