@@ -108,7 +108,7 @@ func (s *matrixStore) ask(ctx context.Context, base string) testpromql.Response 
 	return testpromql.Exchange(http.DefaultClient, r)
 }
 
-// try has a fault in all requests of one kind while the blocks are unknown, while they are known, and once more without
+// try has a fault in all requests of one kind while the blocks are unknown, while they are known, and again without
 // the fault. A store that is not ready yet responds with the cause.
 func (s *matrixStore) try(t *testing.T, fault testbucket.Fault, call string, reporter *report.Reporter) (outcomes []string) {
 	t.Helper()
