@@ -54,7 +54,7 @@ BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release sign release-sizegen run check test long soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
+.PHONY: help build release sign release-sizegen run check test long soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -190,6 +190,11 @@ client-suites: suites ## run the test suites of CLIENTS (all) directly and throu
 
 binlog-oracle: suites ## compare a million row events of each server's binary log with its own program's reading; resumes in bin/conformance; CONFORMANCE: flags
 	$(BINLOGORACLE) -conformance.dir $(CURDIR)/bin/conformance -conformance.binlog 1000000 $(CONFORMANCE)
+
+mutants: ## change 12 random places of each package, one at a time, and list the changes that no test notices; resumes in bin/mutants.jsonl; MUTANTS: flags and packages
+	.ci/packages mariadbd gcc
+	mkdir -p bin
+	go run ./internal/mutants -state bin/mutants.jsonl $(MUTANTS)
 
 suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
 	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done
