@@ -109,6 +109,13 @@ func TestWeights(t *testing.T) {
 func TestSpansAreReused(t *testing.T) {
 	s := newSample(t, 3)
 	of := called(1, noon).Digest
+	if d := s.Covers(); d != 0 {
+		t.Errorf("without calls it covers %v", d)
+	}
+	s.Observe(called(1, noon.Add(-interval)))
+	if s.Observe(called(1, noon)); s.Covers() != interval {
+		t.Errorf("calls of two intervals cover %v", s.Covers())
+	}
 	for i := range 5 {
 		s.Observe(called(1, noon.Add(time.Duration(i)*interval)))
 	}

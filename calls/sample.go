@@ -3,6 +3,7 @@ package calls
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -100,8 +101,17 @@ func New(o Options) (*Sample, error) {
 // HeapBytes returns the memory of the Sample.
 func (s *Sample) HeapBytes() int64 { return int64(len(s.spans)) * int64(unsafe.Sizeof(span{})) }
 
-// Covers returns the time that a full Sample covers.
-func (s *Sample) Covers() time.Duration { return time.Duration(len(s.spans)-1) * interval }
+// Covers returns the time from the oldest call kept to the newest one, in whole intervals; a full Sample drops the oldest.
+func (s *Sample) Covers() time.Duration {
+	oldest, newest := int64(math.MaxInt64), int64(0)
+	for i := range s.spans {
+		if n := s.spans[i].number.Load(); n > 0 {
+			oldest, newest = min(oldest, n), max(newest, n)
+		}
+	}
+	oldest = max(oldest, newest-int64(len(s.spans))+1) // older ones are not returned
+	return time.Duration(max(newest-oldest, 0)) * interval
+}
 
 // Observe implements gateway.Observer. It does not allocate.
 func (s *Sample) Observe(r *querylog.Record) {

@@ -215,14 +215,15 @@ func parseAgo(text string) (time.Duration, error) {
 
 // A statementsJSON is the response. Fields may be added, but are never removed.
 type statementsJSON struct {
-	From     time.Time          `json:"from"`
-	To       time.Time          `json:"to"`
-	Source   string             `json:"source"`
-	Notes    []string           `json:"notes,omitempty"`
-	Matching int                `json:"matching"`
-	Total    totalsJSON         `json:"total"`
-	Before   *totalsJSON        `json:"before,omitempty"`
-	Rows     []statementRowJSON `json:"statements"`
+	From      time.Time          `json:"from"`
+	To        time.Time          `json:"to"`
+	Source    string             `json:"source"`
+	Notes     []string           `json:"notes,omitempty"`
+	Matching  int                `json:"matching"`
+	Total     totalsJSON         `json:"total"`
+	Before    *totalsJSON        `json:"before,omitempty"`
+	NoCompare string             `json:"no_comparison,omitempty"` // reason for which before is not comparable
+	Rows      []statementRowJSON `json:"statements"`
 }
 
 type totalsJSON struct {
@@ -271,7 +272,7 @@ func (h *handler) response(top *Top, compare bool) *statementsJSON {
 		j := totalsOf(t)
 		return &j
 	}
-	a.Before = before(&top.Before)
+	a.Before, a.NoCompare = before(&top.Before), top.NoComparison
 	for i := range top.Rows {
 		r := &top.Rows[i]
 		j := statementRowJSON{

@@ -128,7 +128,10 @@ func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) erro
 		return err
 	})
 	top.Notes = append(top.Notes, p.notes...)
-	return err
+	if err != nil {
+		return err
+	}
+	return a.checkCoverage(ctx, top, p)
 }
 
 // details returns empty details of the rows.

@@ -345,3 +345,43 @@ func TestArchiveTopFirst(t *testing.T) {
 		r.stop()
 	})
 }
+
+// TestNoComparison expects the range before to be compared only if all of it was counted: a constant load that started
+// within it, or a gateway that was down in between, has no comparison.
+func TestNoComparison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 100)
+		r.start()
+		call := func(minutes int) {
+			for range minutes * 6 {
+				time.Sleep(10 * time.Second)
+				r.call(1, time.Millisecond, false)
+			}
+		}
+		check := func(minutes int, want string) {
+			t.Helper()
+			now := time.Now()
+			top, err := r.reader.Top(t.Context(), statements.TopQuery{From: now.Add(-time.Duration(minutes) * time.Minute), To: now, Compare: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(top.NoComparison, want) || want == "" && top.NoComparison != "" {
+				t.Errorf("%d minutes: %q, want %q; %d calls, before %d", minutes, top.NoComparison, want, top.Total.Calls, top.Before.Calls)
+			}
+			if n := float64(top.Before.Calls); want == "" && math.Abs(float64(top.Total.Calls)-n) > 10 {
+				t.Errorf("%d minutes of a constant load: %d calls, before %v", minutes, top.Total.Calls, n)
+			}
+		}
+		call(30)
+		check(10, "")
+		check(20, "the history starts at ")
+		r.stop()
+		time.Sleep(8 * time.Minute)
+		r.start()
+		call(20)
+		check(8, "")
+		check(14, "there are no samples from ")
+		check(24, "there are no samples from ") // within the range itself
+		r.stop()
+	})
+}

@@ -147,6 +147,10 @@ type Top struct {
 	Total  Totals // of all statements, including those without an entry, whatever the filter
 	Before Totals // with Compare
 
+	// NoComparison is the reason for which Before is not comparable, with Compare: a part of the range before, or of this
+	// one, was not counted; "" if both were.
+	NoComparison string
+
 	Series Series // with Points
 
 	Rows     []TopRow

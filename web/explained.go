@@ -95,7 +95,7 @@ type CallSource interface {
 	// Of returns the calls of a statement that ended within [from, to).
 	Of(digest [16]byte, from, to time.Time) []calls.Call
 
-	// Covers returns the time that a full sample covers.
+	// Covers returns the time from the oldest call to the newest one.
 	Covers() time.Duration
 }
 
@@ -130,9 +130,9 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 	}
 	before, within := s.opts.Calls.Of(st.Digest, from, since), s.opts.Calls.Of(st.Digest, since, to)
 	d := &callDifferences{Says: count(uint64(len(within))) + " sampled calls since " + exactClock(since, v.span.Length()) + " compared with " +
-		count(uint64(len(before))) + " before. The sample covers the last " + duration(s.opts.Calls.Covers()) + "."}
+		count(uint64(len(before))) + " before. The sample covers " + duration(s.opts.Calls.Covers()) + "."}
 	if len(before) < calls.LeastCalls || len(within) < calls.LeastCalls {
-		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers the last " +
+		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers " +
 			duration(s.opts.Calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + count(uint64(len(before))) + " calls."
 		before, within = s.partsIn(ctx, v, st, from, since), s.partsIn(ctx, v, st, since, to)
 	}

@@ -143,8 +143,10 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 	if top != nil {
 		var comparable bool
 		within = top.Total
-		if length, comparable = covered(v, top.From, top.To); comparable {
+		if length, comparable = covered(v, top); comparable {
 			changed = changeOf(float64(within.Calls), float64(top.Before.Calls)).Text
+		} else if top.NoComparison != "" {
+			changed = "no comparison: " + top.NoComparison
 		}
 	}
 	if s.opts.Latest == nil {

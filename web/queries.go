@@ -116,6 +116,9 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	if !v.texts {
 		t.Allowed = "digest=…, schema=…, user=…"
 	}
+	if top.NoComparison != "" {
+		t.Notes = append(t.Notes, "No comparison: "+top.NoComparison+".")
+	}
 	t.Words = filterWords(top)
 	if t.Sparks {
 		t.PromQL = promqlBox(s.ofAll(v.span.Length()).Top(q.By, queryRows))
@@ -165,7 +168,7 @@ func filterWords(top *statements.Top) string {
 
 // queryRowsOf returns the rows of a ranking.
 func queryRowsOf(v *view, top *statements.Top) []queryRow {
-	length, comparable := covered(v, top.From, top.To)
+	length, comparable := covered(v, top)
 	isNew := newIn(v, top)
 	alive := aliveIn(top)
 	varying := varyingParts(top.Rows)
@@ -250,8 +253,8 @@ const leastCovered = 10 * time.Second
 
 // covered returns the time in seconds that the rates of a ranking cover, which is positive, and whether there
 // may be an earlier range to compare with.
-func covered(v *view, from, to time.Time) (length float64, comparable bool) {
-	d := to.Sub(from)
+func covered(v *view, top *statements.Top) (length float64, comparable bool) {
+	d := top.To.Sub(top.From)
 	least := max(min(leastCovered, v.span.Length()), time.Millisecond)
-	return max(d, least).Seconds(), d >= least
+	return max(d, least).Seconds(), d >= least && top.NoComparison == ""
 }

@@ -108,7 +108,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 			d.Notes = append(d.Notes, "This digest is of an older version; no statement of the last 7 days has its text.")
 		}
 	}
-	length, _ := covered(v, st.From, st.To)
+	length, _ := covered(v, &statements.Top{From: st.From, To: st.To})
 	d.Load, d.Rate = st.Seconds/length, float64(st.Calls)/length
 	for c, n := range st.Classes {
 		if n > 0 {
