@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
@@ -66,13 +67,13 @@ func forgetJob(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 }
 
 // shadow returns the name of the table with the new definition.
-func (s *Statement) shadow() string { return "_tare_new_" + s.Table }
+func (s *Statement) shadow() string { return inventory.ShadowPrefix + s.Table }
 
 // old returns the name that the table gets.
-func (s *Statement) old() string { return "_tare_old_" + s.Table }
+func (s *Statement) old() string { return inventory.OldPrefix + s.Table }
 
 // reverted returns the name that the table with the new definition gets when it is reverted. It is sorted behind that of old.
-func (s *Statement) reverted() string { return "_tare_rev_" + s.Table }
+func (s *Statement) reverted() string { return inventory.RevertedPrefix + s.Table }
 
 // sqlName returns the name of a table of the schema for statements.
 func (s *Statement) sqlName(table string) string {

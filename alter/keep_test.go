@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
@@ -498,6 +499,46 @@ func TestOldDropped(t *testing.T) {
 		d.exec("DROP TABLE " + left)
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestOldTablesAreNotCopied copies a schema with tables of an alteration: they are left out, unless they are named.
+func TestOldTablesAreNotCopied(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.fillForms("t", 5)
+		o := d.options("t", "ADD COLUMN note INT")
+		o.AlwaysCopy = true
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		s := &Statement{Schema: d.schema, Table: "t"}
+		d.exec("CREATE TABLE "+s.sqlName(s.shadow())+" (id INT PRIMARY KEY)", "CREATE TABLE "+s.sqlName(s.sentry())+" (id INT PRIMARY KEY)")
+		for _, named := range []bool{false, true} {
+			c := copier.Options{From: copier.FromServer(o.On), To: o.On}
+			sel := inventory.Selection{Schemas: []string{d.schema}}
+			if named {
+				sel.Tables = []inventory.Pattern{{Schema: d.schema, Name: s.old()}, {Schema: d.schema, Name: "_tare*"}}
+			}
+			inv, err := copier.Resolve(t.Context(), &c, sel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fates := make(map[string]inventory.Fate)
+			for _, obj := range inv.Objects {
+				if obj.Kind == inventory.Table {
+					fates[obj.Name] = obj.Fate
+				}
+			}
+			want := map[string]inventory.Fate{"t": inventory.Copied, s.old(): inventory.LeftOut, s.shadow(): inventory.LeftOut, s.sentry(): inventory.LeftOut}
+			if named {
+				want[s.old()] = inventory.Copied
+			}
+			for name, fate := range want {
+				if fates[name] != fate {
+					t.Errorf("%s: %s, want %s", name, fates[name], fate)
+				}
+			}
 		}
 	})
 }

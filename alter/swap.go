@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
+	"github.com/taredb/tare/copier/inventory"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/copier/verify"
 	"github.com/taredb/tare/gatewayclient"
@@ -221,7 +222,7 @@ func (s *Statement) sentry() string {
 	if s.Table >= first { // of a character beyond ASCII
 		first = "\uffee"
 	}
-	return first + "tare_sentry_" + s.Table
+	return first + inventory.SentryPrefix + s.Table
 }
 
 // behindSentry is the way of MariaDB.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier/dialect"
@@ -81,6 +82,25 @@ func VendorOf(ctx context.Context, q rowstream.Querier) (dialect.Vendor, error) 
 	return dialect.MySQL, nil
 }
 
+// Prefixes of the names that tare alter gives to tables beside the one that it alters.
+const (
+	ShadowPrefix   = "_tare_new_"
+	OldPrefix      = "_tare_old_"
+	RevertedPrefix = "_tare_rev_"
+	SentryPrefix   = "tare_sentry_" // after a character that is sorted behind the table's name
+)
+
+// ofAlter reports whether a table has the name of one of tare alter.
+func ofAlter(name string) bool {
+	for _, p := range []string{ShadowPrefix, OldPrefix, RevertedPrefix} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	_, size := utf8.DecodeRuneInString(name)
+	return strings.HasPrefix(name[size:], SentryPrefix)
+}
+
 // schemas returns the default collations of all schemas.
 func (r *reader) schemas(ctx context.Context) (defaults map[string]string, order []string, err error) {
 	defaults = make(map[string]string)
@@ -121,10 +141,11 @@ func (r *reader) add(o *Object) {
 			leave("its table is excluded by --exclude " + p.String())
 		}
 	}
-	matched := false
+	matched, named := false, false
 	for _, p := range r.sel.Tables {
 		if o.Kind == Table && p.Match(o.Schema, o.Name) {
 			r.used[p], matched = true, true
+			named = named || p.Name == o.Name
 		}
 	}
 	switch {
@@ -132,6 +153,8 @@ func (r *reader) add(o *Object) {
 		leave("accounts and their privileges are copied with --users alone")
 	case o.Name == binlog.HeartbeatTable && o.Kind == Table:
 		leave("heartbeats of a copy that follows")
+	case o.Kind == Table && !named && ofAlter(o.Name):
+		leave("a table of tare alter: old, reverted or unfinished; tare alter list shows it")
 	case o.Fate == LeftOut, o.Kind == Schema, matched:
 	case !r.whole(o.Schema):
 		leave("not among --tables")
