@@ -339,7 +339,7 @@ func TestWhatDiffers(t *testing.T) {
 	}
 	_, body := browse(t, h, "/query/"+someDigest, "dba")
 	for _, want := range []string{
-		"12 sampled calls since 02:30:00 compared with 12 before. The sample covers the last 29 min.",
+		"12 sampled calls since 02:30:00 compared with 12 before. The sample covers 29 min.",
 		row("client", "10.0.0.9", "0 %", "100 %"), row("tag release", "4.2&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&#39;&amp;", "0 %", "100 %"),
 	} {
 		if !strings.Contains(body, want) {
