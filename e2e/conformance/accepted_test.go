@@ -29,6 +29,11 @@ var acceptances = []acceptance{
 		ends:   regexp.MustCompile(`At line \d+: The value of com_select changed during change_user`),
 	},
 	{
+		reason:  "counters of the server: the gateway reads the session's SQL mode after a reset",
+		tests:   regexp.MustCompile(`^main\.reset_connection$`),
+		pattern: regexp.MustCompile(`(?m)^Com_select\t\d$`),
+	},
+	{
 		reason:  "counters of the server: the gateway reads the session's SQL mode after a login",
 		tests:   regexp.MustCompile(`^main\.(grant_cache|grant_cache_no_prot|query_cache|query_cache_notembedded)$`),
 		pattern: regexp.MustCompile(`(?m)^Qcache_not_cached\t\d+$`),
