@@ -78,7 +78,7 @@ type SessionInfo struct {
 	StatementType string
 	Text          string // normalized, of the first Texts sessions of the list
 	TextCut       bool
-	Unreadable    bool      // the gateway cannot tell where the text's strings end: it is not shown
+	Unreadable    bool      // the gateway does not know where the text's strings end: it is not shown
 	Rows          uint64    // sent so far
 	Transaction   time.Time // start of the open transaction
 }
