@@ -29,15 +29,16 @@ type savedRoute struct {
 // setRoute configures the gateway's second server and its initial server: the target of the last switch, even
 // if its address has changed since.
 func (s *service) setRoute(o *gateway.Options) error {
-	saved, err := readRoute(s.Data.File(routeName))
+	path := s.Data.File(routeName)
+	saved, err := readRoute(path)
 	if err != nil {
-		return err
+		return routeError(path, err)
 	}
 	known := saved.Address == "" || saved.Address == string(s.cfg.Backend) || s.cfg.Standby != "" && saved.Address == string(s.cfg.Standby)
 	if !known {
-		return fmt.Errorf("sessions were switched to %s on %s, which is neither --backend %s nor --standby: "+
+		return routeError(path, fmt.Errorf("sessions were switched to %s on %s, which is neither --backend %s nor --standby: "+
 			"start with --backend mysql://%s, or remove %s if that server is not to be used any more",
-			saved.Address, saved.At.Format(time.RFC3339), s.cfg.Backend, saved.Address, s.Data.File(routeName))
+			saved.Address, saved.At.Format(time.RFC3339), s.cfg.Backend, saved.Address, path))
 	}
 	if s.cfg.Standby == "" {
 		return nil
@@ -59,6 +60,11 @@ func (s *service) setRoute(o *gateway.Options) error {
 		o.Route = switchover.Standby
 	}
 	return nil
+}
+
+// routeError marks an error of the file as one that a restart does not mend.
+func routeError(path string, err error) error {
+	return &usageError{err: err, try: "cat " + path}
 }
 
 // password returns the password of an account on the standby.
