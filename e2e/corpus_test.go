@@ -193,7 +193,7 @@ func TestCorpusServers(t *testing.T) {
 					}
 					kind, events := playScript(t, s, main, c.play, c.want)
 					ran++
-					attention := strings.Contains(events, "Heavier") || strings.Contains(events, "New statement")
+					attention := strings.Contains(events, "Heavier") || strings.Contains(events, "New statement") || strings.Contains(events, "New caller")
 					all := strings.Count(events, "Caused by")
 					t.Logf("want %v, got %q; %d causes in bold: %s", c.want, kind, all, events)
 					if len(c.want) > 0 {

@@ -55,7 +55,7 @@ func (c *script) run(t *testing.T, seed uint64) (p played) {
 	}
 	counted := make(map[incidents.Kind]bool) // a cause of many statements counts once
 	for _, e := range page.(*overview).Events {
-		if e.Name != "Heavier" && e.Name != "New statement" {
+		if e.Name != "Heavier" && e.Name != "New statement" && e.Name != "New caller" {
 			continue
 		}
 		p.attention = true

@@ -140,6 +140,10 @@ func falseFirst(a, b bool) int {
 func statementEvents(v *view, rows []queryRow, why func(i int) whyText) []Event {
 	var all, rises []Event
 	listed := make(map[string]bool) // a statement has one row per user and schema
+	known := make(map[string]bool)
+	for i := range rows {
+		known[rows[i].Link] = known[rows[i].Link] || !rows[i].New
+	}
 	for i := range rows {
 		r := &rows[i]
 		if load := r.newLoad(v.now); r.New && r.Share >= newShare && load >= v.LeastLoad && !listed[r.Link] && len(all) < maxRises {
@@ -147,6 +151,9 @@ func statementEvents(v *view, rows []queryRow, why func(i int) whyText) []Event 
 			e := Event{
 				Time: r.First, Lasts: true, Name: "New statement", Link: r.Link, Added: load,
 				Text: r.Name + " is new since " + clock(r.First, v.span.Length()) + ": load " + unitLoad.write(load) + ", " + percent(r.Share) + " of all execution time, p99 " + duration(r.P99) + ".",
+			}
+			if known[r.Link] { // of other callers
+				e.Name = "New caller"
 			}
 			w := why(i)
 			e.Cause, e.Near = w.Cause, w.Near

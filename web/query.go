@@ -198,9 +198,11 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 		d.Why = s.whyRise(ctx, v, st, found, marks, nil)
 		d.rise = found
 	}
-	if load := st.Seconds / max(v.span.To.Sub(st.First), leastCovered).Seconds(); !rising && isNewStatement(st) && load >= v.LeastLoad {
-		d.Rise = "New since " + exactClock(st.First, v.span.Length()) + ": load " + unitLoad.write(load) + "."
-		d.Why = s.whyNew(ctx, v, st, marks, nil)
+	if load := st.Seconds / max(v.span.To.Sub(st.First), leastCovered).Seconds(); !rising && load >= v.LeastLoad && st.First.After(st.From) {
+		if top := s.newAmong(ctx, v, st); top != nil {
+			d.Rise = "New since " + exactClock(st.First, v.span.Length()) + ": load " + unitLoad.write(load) + "."
+			d.Why = s.whyNew(ctx, v, st, marks, top)
+		}
 	}
 	chart := func(c lineChart) {
 		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, points.Times, lines

@@ -110,9 +110,24 @@ func newIn(v *view, top *statements.Top) func(r *statements.TopRow) bool {
 	return func(r *statements.TopRow) bool { return r.New && !r.First.Before(since) }
 }
 
-// isNewStatement reports whether a statement was first called when the range had been counted for a while.
-func isNewStatement(st *statements.Statement) bool {
-	return st.First.After(st.From.Add(max(newAfter, st.To.Sub(st.From)/riseBefore)))
+// newAmong returns the statements of the range if st is a new one among them, otherwise nil.
+func (s *Server) newAmong(ctx context.Context, v *view, st *statements.Statement) *statements.Top {
+	top, err := s.statements(v).Top(ctx, othersQuery(v))
+	if err != nil {
+		return nil
+	}
+	isNew := newIn(v, top)
+	for i := range top.Rows {
+		if r := &top.Rows[i]; r.Digest == st.Digest && !isNew(r) {
+			return nil
+		}
+	}
+	return top
+}
+
+// othersQuery is the query for the other statements of a range.
+func othersQuery(v *view) statements.TopQuery {
+	return statements.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints}
 }
 
 const (
@@ -214,11 +229,12 @@ func (s *Server) whyRow(ctx context.Context, v *view, top *statements.Top, i int
 	if err != nil {
 		return whyText{}
 	}
-	if r == nil {
-		return s.whyNew(ctx, v, st, marks, top)
-	}
-	if whole, ok := findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, 0); ok { // of all its callers, as on its page
+	whole, ok := findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, 0)
+	switch {
+	case ok: // of all its callers, as on its page
 		r = whole
+	case r == nil:
+		return s.whyNew(ctx, v, st, marks, top)
 	}
 	return s.whyRise(ctx, v, st, r, marks, top)
 }
@@ -273,8 +289,7 @@ func (s *Server) caseOf(v *view, st *statements.Statement, onset incidents.Onset
 // why finds the cause of a case.
 func (s *Server) why(ctx context.Context, v *view, st *statements.Statement, c *incidents.Case, top *statements.Top) whyText {
 	if top == nil {
-		q := statements.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints}
-		if all, err := s.statements(v).Top(ctx, q); err == nil {
+		if all, err := s.statements(v).Top(ctx, othersQuery(v)); err == nil {
 			top = all
 		}
 	}
