@@ -20,6 +20,7 @@ const (
 	KindRules   Kind = "rules"   // the rules were reloaded
 	KindBackend Kind = "backend" // the server behind the gateway became unreachable, or reachable again
 	KindPlan    Kind = "plan"    // the server chose another plan for a statement
+	KindKill    Kind = "kill"    // an operator killed a statement or a session
 	KindLock    Kind = "lock"    // sessions waited for locks of one session
 
 	// KindEvent is the kind of a reported event that has no other.
@@ -27,7 +28,7 @@ const (
 )
 
 // reserved are the kinds that clients cannot report.
-var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, KindRestart, KindRules, KindBackend, KindPlan, KindLock}
+var reserved = []Kind{KindDDL, KindAnalyze, KindSwitch, KindPause, KindCopy, KindRestart, KindRules, KindBackend, KindPlan, KindLock, KindKill}
 
 // A Marker is a recorded event, such as a schema change or a reported deployment.
 type Marker struct {

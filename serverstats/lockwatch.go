@@ -3,6 +3,7 @@ package serverstats
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,8 +31,10 @@ type lockWatch struct {
 	pause time.Duration // between readings
 	next  time.Time     // of the next reading
 
-	waits   []LockWait // guarded by Reader.mu, as the next: the oldest first
-	problem string     // reason for which locks or their holders are unknown; "" if they are known
+	waits   []LockWait       // guarded by Reader.mu, as the next: the oldest first
+	read    time.Time        // the last reading
+	blocked map[uint32]Block // of it, by the waiting connection
+	problem string           // reason for which locks or their holders are unknown; "" if they are known
 }
 
 // due reports whether locks are to be read now. slow is the number of sessions with a slow statement.
@@ -122,6 +125,7 @@ func (r *Reader) tryLocks(ctx context.Context, now time.Time) (found []LockWait,
 	if err != nil {
 		return nil, "", err
 	}
+	r.setBlocked(edges)
 	for _, p := range pileUps(edges) {
 		w, err := r.describe(ctx, conn, p, now)
 		if err != nil {
@@ -194,4 +198,36 @@ func (r *Reader) LockWaits(from, to time.Time) (all []LockWait, problem string) 
 		}
 	}
 	return all, r.locks.problem
+}
+
+// A Block is a lock that a connection waits for.
+type Block struct {
+	Holder uint32 // connection; it may wait for another one
+	Kind   LockKind
+	Table  string // schema.table
+}
+
+// setBlocked records what each connection waits for.
+func (r *Reader) setBlocked(edges []edge) {
+	blocked := make(map[uint32]Block, len(edges))
+	for _, e := range edges {
+		if _, known := blocked[e.waiter]; !known && e.waiter != e.holder {
+			blocked[e.waiter] = Block{e.holder, e.kind, e.table}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.locks.read, r.locks.blocked = time.Now(), blocked
+}
+
+// Blocked returns the locks that connections waited for at the last reading, by the number of the connection, and the
+// time of that reading. Locks are read while statements run longer than a few seconds; there are none if the last reading is
+// older than its usual distance to the next.
+func (r *Reader) Blocked() (at time.Time, blocked map[uint32]Block) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.locks.read) > 2*minLockPause+2*CallTime {
+		return r.locks.read, nil
+	}
+	return r.locks.read, maps.Clone(r.locks.blocked)
 }

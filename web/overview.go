@@ -28,7 +28,8 @@ const (
 type overview struct {
 	Figures   []figure
 	Events    []Event
-	Statement *queryTable // nil: the server has no statements
+	Statement *queryTable   // nil: the server has no statements
+	Now       *sessionsData // sessions; nil: none is old enough
 	Charts    []template.HTML
 	More      string // link to all statements
 	Weight    []figure
@@ -64,6 +65,12 @@ func (s *Server) overview(ctx context.Context, v *view) (any, error) {
 			return nil, statementProblem(err)
 		}
 		s.overviewStatements(ctx, o, v, top, marks)
+	}
+	if s.opts.Sessions != nil {
+		if now := s.sessionRows(v, shownSessions, shownAge); len(now.Running) > 0 {
+			now.MayKill = false
+			o.Now = now
+		}
 	}
 	o.Events = inOrder(append(o.Events, happened()...))
 	o.Figures = s.overviewFigures(v, top)

@@ -265,6 +265,7 @@ func parseTemplates() map[string]*template.Template {
 		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
 		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
 		"i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,
+		"sessionTable": newSessionTable,
 	}
 	const copyRun = "templates/copyrun.html" // which few pages have: each page has a copy of its parts
 	shared := []string{"templates/layout.html", "templates/parts.html"}

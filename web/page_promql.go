@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/storegateway"
 )
 
@@ -284,4 +285,25 @@ func (d *promqlData) addBlocks() {
 	slices.SortStableFunc(d.Blocks, func(a, b promqlBlock) int { return cmp.Compare(b.Fetched+b.FromCache, a.Fetched+a.FromCache) })
 	d.MoreBlocks = max(len(d.Blocks)-graphRows, 0)
 	d.Blocks = d.Blocks[:len(d.Blocks)-d.MoreBlocks]
+}
+
+// The PromQL beside a chart is statements.ChartQuery's. Rates exclude counts of evicted digests from before
+// their eviction.
+
+// selector returns the matchers in braces.
+func (s *Server) selector(matchers ...string) string {
+	if s.opts.SeriesMatchers != nil {
+		matchers = append(matchers, s.opts.SeriesMatchers()...)
+	}
+	return "{" + strings.Join(matchers, ",") + "}"
+}
+
+// ofDigest returns the queries of one digest's series.
+func (s *Server) ofDigest(hex string, step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: s.selector("digest=" + strconv.Quote(hex)), Step: step}
+}
+
+// ofAll returns the queries of all statements' series.
+func (s *Server) ofAll(step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: s.selector(`digest!="evicted"`), Step: step}
 }

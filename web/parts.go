@@ -4,6 +4,9 @@ package web
 func (s *Server) partPages() []page {
 	o := &s.opts
 	var all []page
+	if o.Sessions != nil {
+		all = append(all, s.sessionsPage())
+	}
 	if o.QueryLog != nil && o.LogColumns != nil {
 		all = append(all, s.livePage())
 	}

@@ -54,6 +54,9 @@ type Options struct {
 	// Markers are drawn on charts and named as causes; nil: there are none.
 	Markers MarkerSource
 
+	// Sessions has the sessions of a gateway; nil: there are none.
+	Sessions *SessionSource
+
 	// Calls has sampled calls of statements; nil: there are none.
 	Calls CallSource
 
@@ -209,6 +212,9 @@ func (s *Server) Handler() http.Handler {
 	}
 	if !slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.pattern == buildInfoPattern }) {
 		s.add(mux, NewRoute(viewer, buildInfoPattern, http.HandlerFunc(s.buildInfo)))
+	}
+	if s.opts.Sessions != nil {
+		s.addSessions(mux)
 	}
 	if s.opts.Statements != nil {
 		s.addIncidents(mux)

@@ -58,15 +58,15 @@ func (s *service) controlAt(addr string) mysqlconn.Config {
 	return cfg
 }
 
-// newKiller returns a function that kills a connection on a server through the control account. A connection that
-// no longer exists is not an error.
-func newKiller(controlAt func(addr string) mysqlconn.Config) func(addr string, connectionID uint32) error {
+// newKiller returns a function that kills a connection on a server, or its statement, through the control account. A
+// connection that no longer exists is not an error.
+func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(addr string, connectionID uint32) error {
 	return func(addr string, id uint32) error {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
 		conn, err := session.OpenBare(ctx, controlAt(addr))
 		if err == nil {
-			_, err = conn.Exec(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
+			_, err = conn.Exec(ctx, fmt.Sprintf("KILL %s %d", what, id))
 			err = errors.Join(err, conn.Close())
 		}
 		if e, ok := errors.AsType[*mysqlconn.ServerError](err); ok && e.Number == errnoNoSuchThread {

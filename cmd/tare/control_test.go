@@ -17,7 +17,7 @@ func TestKillerTwice(t *testing.T) {
 	}
 	defer victim.Close()
 	account := mysqlconn.Config{Addr: s.Addr, User: testmysql.AppUser, Password: testmysql.Password}
-	kill := newKiller(func(string) mysqlconn.Config { return account })
+	kill := newKiller(func(string) mysqlconn.Config { return account }, "CONNECTION")
 	for i := range 2 {
 		if err := kill(s.Addr, victim.ConnectionID); err != nil {
 			t.Errorf("KILL %d: %v", i, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
+	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/promapi"
@@ -70,6 +71,18 @@ func (s *service) latest() web.Latest {
 		Seconds: l.Seconds, Statements: l.Statements, Errors: l.Errors, PerSecond: l.PerSecond,
 		P50: micros(l.P50), P99: micros(l.P99), P999: micros(l.P999), Sessions: s.gateway.Sessions(),
 	}
+}
+
+// sessionSource returns the source of sessions for the pages.
+func (s *service) sessionSource() *web.SessionSource {
+	source := &web.SessionSource{
+		Busy: s.gateway.Busy, Kill: s.gateway.Kill,
+		Killed: func(account, what string) { s.markers.add(markers.KindKill, what, account) },
+	}
+	if s.counts != nil {
+		source.Blocked = s.counts.Blocked
+	}
+	return source
 }
 
 // Names of the tracers of packages.

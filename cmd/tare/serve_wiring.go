@@ -120,7 +120,7 @@ func (s *service) Check() error {
 		return err
 	}
 	if s.cfg.Control.Addr != "" {
-		o.Kill = newKiller(s.controlAt)
+		o.Kill, o.KillQuery = newKiller(s.controlAt, "CONNECTION"), newKiller(s.controlAt, "QUERY")
 		o.Control = &gateway.Account{User: s.cfg.Control.User, Password: s.cfg.Control.Password.Reveal(), TLS: s.cfg.ControlTLS}
 	}
 	if s.cfg.Standby != "" {
@@ -263,6 +263,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Counts:         s.countSource(),
 		Calls:          s.callSource(),
 		Events:         s.events,
+		Sessions:       s.sessionSource(),
 		Traces:         s.traces,
 	}, s.heapOwners()...)
 }
