@@ -13,8 +13,9 @@ import (
 // A blockSet is the set of served blocks that one sync found. It is immutable.
 type blockSet struct {
 	tenants  map[string]*Tenant
-	foreign  int    // unknown objects and directories beside the tenants
-	stranger string // one of them
+	root     *Tenant // its skipped: entries beside the tenants that look like blocks
+	foreign  int     // unknown objects and directories beside the tenants
+	stranger string  // one of them
 }
 
 // A Tenant is the set of a tenant's blocks that one sync found. A nil Tenant has none.
@@ -23,7 +24,8 @@ type Tenant struct {
 	byID     map[ulid.ULID]*block
 	longest  int64 // duration of the longest block in milliseconds: bounds how far back a query searches
 	skipped  []SkippedBlock
-	others   int // blocks of other shards
+	absent   bool // the bucket has nothing of the tenant, which --tenants names
+	others   int  // blocks of other shards
 	gaps     []gap
 	suspects []gap // blocks that are served although the bucket lacks them, see tenantSync.unexplained
 	foreign  int
@@ -45,7 +47,7 @@ type otherShardBlock struct {
 // counts reports whether the block has known times and is served by its shard.
 func (o *otherShardBlock) counts() bool { return o.known && !o.ignored }
 
-func newBlockSet() *blockSet { return &blockSet{tenants: make(map[string]*Tenant)} }
+func newBlockSet() *blockSet { return &blockSet{tenants: make(map[string]*Tenant), root: newTenant()} }
 
 func newTenant() *Tenant {
 	return &Tenant{byID: make(map[ulid.ULID]*block), otherShards: make(map[ulid.ULID]otherShardBlock)}

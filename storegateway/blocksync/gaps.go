@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 // A gap is a block of the bucket whose samples are missing from every result.
 type gap struct {
 	id       ulid.ULID
+	name     string // of an entry that is no block; "": the id
 	times    blockTimes
 	external labels.Labels // known if meta.json was read
 	reason   SkipReason
@@ -48,9 +50,9 @@ func (t blockTimes) overlaps(mint, maxt int64) bool {
 // causes a warning, but an upload must not fail every request.
 func (r SkipReason) missing() (warn, deny bool) {
 	switch r {
-	case SkipMarked, SkipUploading:
+	case SkipMarked, SkipUploading, SkipTemporary:
 		return false, false
-	case SkipNoMeta:
+	case SkipNoMeta, SkipMisnamed, SkipNoDirectory:
 		return true, false
 	}
 	return true, true
@@ -64,14 +66,20 @@ func (t *Tenant) collectGaps() {
 		if !warn || s.Reason == SkipDownsampled && t.covers(s.times, func(*block) bool { return true }) {
 			continue
 		}
+		if s.odd != "" {
+			if !s.replaced {
+				t.gaps = append(t.gaps, gap{id: s.is, name: s.ID, times: s.times, external: s.times.external, reason: s.Reason, detail: s.Detail})
+			}
+			continue
+		}
 		if s.deleting && (s.Reason == SkipNoMeta || s.Reason == SkipTimeRange) {
 			continue
 		}
-		t.gaps = append(t.gaps, gap{ulid.MustParse(s.ID), s.times, s.times.external, s.Reason, s.Detail})
+		t.gaps = append(t.gaps, gap{id: ulid.MustParse(s.ID), times: s.times, external: s.times.external, reason: s.Reason, detail: s.Detail})
 	}
 	for id, times := range t.otherShards {
 		if !times.ignored {
-			t.gaps = append(t.gaps, gap{id, times.blockTimes, times.external, SkipOtherShard, ""})
+			t.gaps = append(t.gaps, gap{id: id, times: times.blockTimes, external: times.external, reason: SkipOtherShard})
 		}
 	}
 	slices.SortFunc(t.gaps, func(a, b gap) int { return a.id.Compare(b.id) })
@@ -100,6 +108,7 @@ type Missing struct {
 	gaps     []*gap
 	suspects []*gap // blocks that are served although the bucket lacks them
 	unsynced error  // no block is known
+	absent   bool   // the bucket has nothing of the chosen tenant
 }
 
 // Unsynced returns what a result lacks before the first good sync: all blocks.
@@ -112,6 +121,7 @@ func (t *Tenant) Missing(mint, maxt int64, r Resolution, ms, ids []*labels.Match
 	if t == nil {
 		return m
 	}
+	m.absent = t.absent
 	for i := range t.gaps {
 		g := &t.gaps[i]
 		if g.times.overlaps(mint, maxt) && matchesAll(g, ms, ids) {
@@ -169,6 +179,9 @@ func (m Missing) Warnings() []string {
 	if m.unsynced != nil {
 		lines = append(lines, "incomplete result: "+m.unsynced.Error())
 	}
+	if m.absent {
+		lines = append(lines, "the bucket has nothing of the tenant")
+	}
 	for _, reason := range skipReasons {
 		if n, names := nameGaps(m.gaps, reason); n > 0 {
 			lines = append(lines, fmt.Sprintf("incomplete result: %d blocks of the time range are not served, reason %s%s", n, reason, names))
@@ -191,7 +204,7 @@ func nameGaps(gaps []*gap, reason SkipReason) (n int, names string) {
 		if n++; n > maxNamed {
 			continue
 		}
-		fmt.Fprintf(&b, "; block %s (%s)", g.id, g.times)
+		fmt.Fprintf(&b, "; block %s (%s)", cmp.Or(g.name, g.id.String()), g.times)
 		if g.detail != "" && n == 1 {
 			fmt.Fprintf(&b, ": %.300s", g.detail)
 		}

@@ -79,6 +79,9 @@ type listing struct {
 	foreign int    // objects and directories that belong to no block and to no known layout
 	example string // one of them
 
+	odd []oddEntry // of them, those that look like a block
+
+	absent  bool // the bucket has nothing of the tenant
 	partial bool // from a bucket index: contains only the blocks that the index lists
 }
 

@@ -44,6 +44,7 @@ func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others list
 		case isDir && ValidTenant(dir):
 			tenants = append(tenants, strings.Clone(dir))
 		default:
+			others.addStranger(name)
 			others.addForeign(name)
 		}
 	})
@@ -79,7 +80,9 @@ func (m mimirLayout) list(ctx context.Context, tenant string) (listing, error) {
 		return l, err
 	}
 	var l listing
-	err := m.bucket.list(ctx, tenant, false, func() { l = newListing() }, func(name string) {
+	entries := 0
+	err := m.bucket.list(ctx, tenant, false, func() { l, entries = newListing(), 0 }, func(name string) {
+		entries++
 		rest := strings.TrimPrefix(name, tenant+"/")
 		dir, isDir := strings.CutSuffix(rest, "/")
 		id, ok := parseBlockID(dir)
@@ -87,12 +90,14 @@ func (m mimirLayout) list(ctx context.Context, tenant string) (listing, error) {
 		case isDir && ok:
 			l.block(id)
 		case !isMimirEntry(dir):
+			l.addStranger(name)
 			l.addForeign(name)
 		}
 	})
 	if err != nil {
 		return listing{}, err
 	}
+	l.absent = entries == 0
 	marks := make(map[ulid.ULID]seen)
 	err = m.bucket.list(ctx, path.Join(tenant, markersName), false, func() { clear(marks) }, func(name string) {
 		id, mark, ok := parseMarker(path.Base(name))

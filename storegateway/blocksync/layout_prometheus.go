@@ -3,6 +3,8 @@ package blocksync
 import (
 	"context"
 	"strings"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // prometheusLayout lists the data directory of a Prometheus server, or a copy of it. It considers only
@@ -24,7 +26,12 @@ func (p prometheusLayout) list(ctx context.Context, _ string) (listing, error) {
 		case isDir && ok:
 			l.block(id)
 		case !isPrometheusEntry(dir):
+			l.addStranger(name)
 			l.addForeign(name)
+		case isDir && strings.Contains(dir, ".tmp"):
+			if _, block := parseBlockID(dir[:min(len(dir), ulid.EncodedSize)]); block {
+				l.addStranger(name)
+			}
 		}
 	})
 	return l, err

@@ -2,6 +2,7 @@ package blocksync
 
 import (
 	"context"
+	"path"
 	"strings"
 )
 
@@ -27,8 +28,19 @@ func (t thanosLayout) list(ctx context.Context, _ string) (listing, error) {
 			f := l.block(id)
 			f.saw |= sawFiles
 			f.file(file)
+			if below := strings.TrimSuffix(file, "/"+metaName); below != file {
+				l.addStranger(path.Join(dir, below) + "/")
+			}
 		case dir == "debug" && nested: // Thanos' compactor keeps copies of meta.json there
 		default:
+			if base := path.Base(name); base == metaName && nested || !nested {
+				at, _ := strings.CutSuffix(name, metaName)
+				l.addStranger(at)
+			} else if first, _, ok := strings.Cut(dir, ".tmp"); ok {
+				if _, block := parseBlockID(first); block {
+					l.addStranger(dir + "/")
+				}
+			}
 			l.addForeign(name)
 		}
 	})

@@ -76,7 +76,11 @@ func externalLabels(m *tsblock.Meta) labels.Labels {
 	if len(m.Thanos.Labels) == 0 {
 		return labels.EmptyLabels()
 	}
-	return labels.FromMap(m.Thanos.Labels)
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for name, value := range m.Thanos.Labels {
+		b.Set(name, value) // an empty value is no label
+	}
+	return b.Labels()
 }
 
 // A SkipReason is the reason why a block is not served. It is the value of a metric's label.
@@ -93,6 +97,9 @@ const (
 	SkipTombstones   SkipReason = "tombstones"    // its tombstones file is unreadable
 	SkipMarked       SkipReason = "deletion-mark" // marked for deletion longer than the delay
 	SkipAccessDenied SkipReason = "access-denied" // the bucket lists it but refuses to return it
+	SkipMisnamed     SkipReason = "misnamed"      // it has a meta.json, and a name or place that no block has
+	SkipNoDirectory  SkipReason = "no-directory"  // it has the name of a block, and is a broken link or a file
+	SkipTemporary    SkipReason = "temporary"     // a directory in which Prometheus creates or deletes a block
 	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; retried at the next sync
 	SkipOtherShard   SkipReason = "other-shard"   // served by another process; counted, not listed
 	SkipTimeRange    SkipReason = "time-range"    // all its samples are outside Options.Times
@@ -101,7 +108,8 @@ const (
 // skipReasons are all reasons, for the metric.
 var skipReasons = [...]SkipReason{
 	SkipNoMeta, SkipUploading, SkipIncomplete, SkipCorruptMeta, SkipDownsampled,
-	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipOtherShard, SkipTimeRange,
+	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipMisnamed, SkipNoDirectory, SkipTemporary,
+	SkipOtherShard, SkipTimeRange,
 }
 
 // A verdict is an error that keeps a block from being served and that an immediate retry would not change.

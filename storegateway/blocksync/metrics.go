@@ -142,6 +142,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	skipped := make(map[SkipReason]int)
+	for i := range set.root.skipped {
+		skipped[set.root.skipped[i].Reason]++
+	}
 	for _, t := range set.tenants {
 		for i := range t.skipped {
 			skipped[t.skipped[i].Reason]++

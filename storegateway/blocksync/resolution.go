@@ -253,10 +253,9 @@ func (g *coverGroup) coarser(s span, level int, matches func(*gap) bool) (gaps [
 	for n := level; n < len(levels); n++ {
 		for b := range g.levels[n].overlapping(s) {
 			lacks := &gap{
-				b.id,
-				blockTimes{true, b.mint, b.end, g.external},
-				g.external, SkipDownsampled,
-				fmt.Sprintf("its resolution of %s is coarser than the request allows, see max_source_resolution", levels[n]),
+				id:    b.id,
+				times: blockTimes{true, b.mint, b.end, g.external}, external: g.external, reason: SkipDownsampled,
+				detail: fmt.Sprintf("its resolution of %s is coarser than the request allows, see max_source_resolution", levels[n]),
 			}
 			if matches(lacks) {
 				gaps = append(gaps, lacks)

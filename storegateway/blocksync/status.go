@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // BlockInfo describes a served block. Its JSON is stable.
@@ -43,6 +45,10 @@ type SkippedBlock struct {
 
 	times    blockTimes
 	deleting bool // it was marked for deletion
+
+	odd      string    // name in the bucket of an entry that is no block, see oddEntry
+	is       ulid.ULID // the block that its meta.json describes
+	replaced bool      // that block is served
 }
 
 // SyncStatus is the state of the last sync. Its JSON is stable.
@@ -57,15 +63,16 @@ type SyncStatus struct {
 	Failing *time.Time `json:"failingSince,omitempty"` // end of the first of the consecutive failed syncs
 	Advice  string     `json:"advice,omitempty"`       // what to do about the error
 
-	Tenants    int    `json:"tenants"`
-	Blocks     int    `json:"blocks"`             // served
-	Skipped    int    `json:"skipped"`            // not served, see SkippedBlock
-	OtherShard int    `json:"otherShard"`         // served by other processes
-	Gone       int    `json:"gone"`               // blocks that are served although the listing lacks them
-	Foreign    int    `json:"foreign"`            // objects and directories that belong to no block
-	Stranger   string `json:"stranger,omitempty"` // one of them
-	Added      int    `json:"added"`              // blocks added by the last sync
-	Removed    int    `json:"removed"`            // blocks removed by the last sync
+	Tenants    int      `json:"tenants"`
+	Blocks     int      `json:"blocks"`                  // served
+	Skipped    int      `json:"skipped"`                 // not served, see SkippedBlock
+	OtherShard int      `json:"otherShard"`              // served by other processes
+	Absent     []string `json:"absentTenants,omitempty"` // chosen tenants of which the bucket has nothing
+	Gone       int      `json:"gone"`                    // blocks that are served although the listing lacks them
+	Foreign    int      `json:"foreign"`                 // objects and directories that belong to no block
+	Stranger   string   `json:"stranger,omitempty"`      // one of them
+	Added      int      `json:"added"`                   // blocks added by the last sync
+	Removed    int      `json:"removed"`                 // blocks removed by the last sync
 }
 
 // current returns the served set.
@@ -146,7 +153,9 @@ func timeOf(seconds, nanos int64) *time.Time {
 // It omits blocks of other shards.
 func (s *Syncer) Skipped() []SkippedBlock {
 	var skipped []SkippedBlock
-	for _, t := range s.current().tenants {
+	set := s.current()
+	skipped = append(skipped, set.root.skipped...)
+	for _, t := range set.tenants {
 		skipped = append(skipped, t.skipped...)
 	}
 	slices.SortFunc(skipped, func(a, b SkippedBlock) int {
@@ -174,7 +183,11 @@ func (s *Syncer) recordSync(start time.Time, changes syncChanges, err error) {
 		Added: changes.added, Removed: changes.removed,
 		Foreign: set.foreign, Stranger: set.stranger,
 	}
-	for _, t := range set.tenants {
+	r.Skipped += len(set.root.skipped)
+	for name, t := range set.tenants {
+		if t.absent {
+			r.Absent = append(r.Absent, name)
+		}
 		r.Skipped += len(t.skipped)
 		r.OtherShard += t.others
 		r.Foreign += t.foreign

@@ -143,3 +143,21 @@ func TestNotReadyCause(t *testing.T) {
 		}
 	})
 }
+
+// TestAbsentTenant chooses a tenant that the bucket does not have.
+func TestAbsentTenant(t *testing.T) {
+	bucket := objstore.NewInMemBucket()
+	testbucket.Upload(t, bucket, "here/"+blockID("A").String()+"/"+indexName, "x")
+	o := testOptions(t, bucket)
+	o.Layout, o.Tenants = LayoutMimir, []string{"here", "nope"}
+	g := newSyncer(t, o)
+	if err := g.Sync(t.Context()); err != nil || len(g.Status().Absent) != 1 || g.Status().Absent[0] != "nope" {
+		t.Errorf("%v, %+v", err, g.Status())
+	}
+	for tenant, want := range map[string]bool{"here": false, "nope": true} {
+		_, at := g.Open(tenant, 0, 1, Raw)
+		if w := strings.Join(at.Missing(0, 1, Raw, nil, nil).Warnings(), ""); strings.Contains(w, "nothing of the tenant") != want {
+			t.Errorf("%s: %s", tenant, w)
+		}
+	}
+}

@@ -142,6 +142,9 @@ func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 		errs    []error
 	)
 	set.foreign, set.stranger = others.foreign, others.example
+	root := tenantSync{syncer: s, layout: layout, old: s.set.root, result: newTenant()}
+	root.skipOdd(ctx, others.odd)
+	set.root = root.result                 // of no tenant: no query misses them
 	for tenant, t := range s.set.tenants { // the listing may lack the directory
 		if len(t.blocks) > 0 && !slices.Contains(tenants, tenant) {
 			tenants = append(tenants, tenant)
@@ -271,6 +274,9 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	}
 	s.result = newTenant()
 	s.result.times = s.syncer.options.Times
+	if s.result.absent = l.absent; l.absent && !s.old.absent && len(s.syncer.options.Tenants) > 0 {
+		s.syncer.log.Warn("the bucket has nothing of a chosen tenant: check --tenants and the bucket URL", "tenant", s.tenant)
+	}
 	s.outside = s.old.outside()
 	s.result.foreign, s.result.stranger = l.foreign, l.example
 	var owned, others []ulid.ULID
@@ -298,6 +304,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	if err != nil { // the sync was cancelled: Sync discards the rest
 		return s.result, err
 	}
+	s.skipOdd(ctx, l.odd)
 	s.retainRemoved(time.Now())
 	s.result.sort()
 	s.result.coverage = newCoverage(s.result)

@@ -134,7 +134,7 @@ func (t *Tenant) clipped(gaps []*gap, mint, maxt int64, matches func(*gap) bool)
 	for b := range t.overlapping(mint, maxt) {
 		times := blockTimes{true, b.minTime, b.maxTime, b.external}
 		before, after := mint < lo && times.overlaps(mint, min(maxt, lo-1)), maxt > hi && times.overlaps(max(mint, hi+1), maxt)
-		if g := (&gap{b.id, times, b.external, SkipTimeRange, ""}); (before || after) && matches(g) {
+		if g := (&gap{id: b.id, times: times, external: b.external, reason: SkipTimeRange, detail: ""}); (before || after) && matches(g) {
 			g.detail = "served only for " + t.times.String()
 			gaps = append(gaps, g)
 		}

@@ -295,7 +295,7 @@ func (b URL) Open() (objstore.Bucket, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open bucket %s: %w", b.text, err)
 		}
-		return bucket, nil
+		return dirBucket{bucket, b.dir}, nil
 	}
 	bucket, err := b.openRemote()
 	if err != nil {

@@ -1,0 +1,112 @@
+package bucketurl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/thanos-io/objstore"
+)
+
+// A dirBucket is a directory. Its listings follow symbolic links, as reads do: a link to a directory is a directory.
+// Links that lead nowhere or into a loop are listed as objects; pipes, sockets and devices are not listed.
+type dirBucket struct {
+	objstore.Bucket
+	root string
+}
+
+// Iter implements objstore.BucketReader.
+func (b dirBucket) Iter(ctx context.Context, dir string, f func(string) error, options ...objstore.IterOption) error {
+	return b.IterWithAttributes(ctx, dir, func(a objstore.IterObjectAttributes) error { return f(a.Name) }, options...)
+}
+
+// IterWithAttributes implements objstore.BucketReader.
+func (b dirBucket) IterWithAttributes(ctx context.Context, dir string, f func(objstore.IterObjectAttributes) error, options ...objstore.IterOption) error {
+	if err := objstore.ValidateIterOptions(b.SupportedIterOptions(), options...); err != nil {
+		return err //nolint:wrapcheck // as the provider
+	}
+	w := dirWalk{ctx: ctx, root: b.root, params: objstore.ApplyIterOptions(options...), f: f}
+	info, err := os.Stat(filepath.Join(b.root, dir))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("list directory: %w", err)
+	case !info.IsDir():
+		return nil
+	}
+	return w.walk(filepath.Clean(dir), []fs.FileInfo{info})
+}
+
+// A dirWalk is one listing.
+type dirWalk struct {
+	ctx    context.Context //nolint:containedctx // it lives as long as the listing
+	root   string
+	params objstore.IterParams
+	f      func(objstore.IterObjectAttributes) error
+}
+
+// walk visits the entries of a directory, whose ancestors and itself are given.
+func (w *dirWalk) walk(dir string, above []fs.FileInfo) error {
+	if err := w.ctx.Err(); err != nil {
+		return err //nolint:wrapcheck // as the provider
+	}
+	entries, err := os.ReadDir(filepath.Join(w.root, dir))
+	if err != nil {
+		return fmt.Errorf("list directory: %w", err)
+	}
+	for _, e := range entries {
+		if err := w.visit(filepath.Join(dir, e.Name()), e, above); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit visits an entry.
+func (w *dirWalk) visit(name string, e fs.DirEntry, above []fs.FileInfo) error {
+	if e.Type().IsRegular() && !w.params.LastModified {
+		return w.f(objstore.IterObjectAttributes{Name: name})
+	}
+	info, err := os.Stat(filepath.Join(w.root, name))
+	loops := err == nil && info.IsDir() && slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0:
+		return nil // deleted meanwhile
+	case err != nil || loops:
+		return w.f(objstore.IterObjectAttributes{Name: name})
+	case info.IsDir() && isEmpty(filepath.Join(w.root, name)):
+		return nil
+	case info.IsDir() && !w.params.Recursive:
+		name += objstore.DirDelim
+	case info.IsDir():
+		err := w.walk(name, append(slices.Clip(above), info))
+		if errors.Is(err, fs.ErrPermission) { // named without its files: one directory does not hide all others
+			return w.f(objstore.IterObjectAttributes{Name: name + objstore.DirDelim})
+		}
+		return err
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	a := objstore.IterObjectAttributes{Name: name}
+	if w.params.LastModified {
+		a.SetLastModified(info.ModTime())
+	}
+	return w.f(a)
+}
+
+// isEmpty reports whether a directory has no entries, or has been deleted.
+func isEmpty(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist)
+}
