@@ -108,5 +108,5 @@ func isEmpty(path string) bool {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	_, err = f.Readdirnames(1)
-	return errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist)
+	return err == io.EOF || errors.Is(err, fs.ErrNotExist) //nolint:errorlint // as os.File says
 }
