@@ -26,8 +26,12 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) (follo
 				f.all = append(f.all, -1)
 				return nil
 			}
-			if next == len(t.Columns) || t.Columns[next].Name != string(row[0]) || t.Columns[next].FullType != string(row[1]) {
+			switch plain, old := strings.CutSuffix(string(row[1]), rowstream.OldTemporal); {
+			case wrong != nil:
+			case next == len(t.Columns) || t.Columns[next].Name != string(row[0]) || t.Columns[next].FullType != plain:
 				wrong = fmt.Errorf("column %s %s is not as it was described", row[0], row[1])
+			case old && strings.Contains(plain, "("):
+				wrong = fmt.Errorf("column %s: MariaDB keeps its %s in the format of version 5.3, in which its log cannot be read: convert it by ALTER TABLE … FORCE, with mysql56_temporal_format=1", row[0], plain)
 			}
 			f.all = append(f.all, next)
 			next++

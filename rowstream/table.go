@@ -113,7 +113,7 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 		func(row mysqlwire.TextRow) error {
 			extra := strings.ToUpper(string(row[6]))
 			col := Column{
-				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: string(row[2]),
+				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: strings.TrimSuffix(string(row[2]), OldTemporal),
 				Charset: string(row[3]), Collation: string(row[4]), Nullable: string(row[5]) == "YES",
 				Unsigned:  strings.Contains(string(row[2]), "unsigned"),
 				Generated: IsGenerated(extra),
@@ -135,6 +135,10 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 	}
 	return err
 }
+
+// OldTemporal is what MariaDB appends to the type of a temporal column that it keeps in the format of its version 5.3: of a table from
+// before an upgrade, or created under mysql56_temporal_format=0. Statements read and write the same values.
+const OldTemporal = " /* mariadb-5.3 */"
 
 // columnOf returns a column by its index: indexes beyond Columns are of Generated.
 func (t *Table) columnOf(number int) *Column {
