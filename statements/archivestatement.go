@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/internal/spans"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -209,7 +210,7 @@ func (g *gathering) fill(st *Statement, points int) {
 		st.Parts = append(st.Parts, StatementPart{Key: k, Totals: newTotals(&d.Counts, &d.Spread), First: milli(d.First), Last: milli(d.Last)})
 		st.seen(milli(d.First), milli(d.Last))
 		if st.Text == "" {
-			st.Text = d.Text
+			st.Text, st.TextCut = d.Text, isCut(d.Text, k.Digest)
 		}
 	}
 	st.finish(&all, &spread)
@@ -261,4 +262,9 @@ func heatOf(points []stmtstats.Histogram) Heat {
 		})
 	}
 	return heat
+}
+
+// isCut reports whether a text is only the beginning of the statement's: the digest is that of the whole text.
+func isCut(text string, digest sqldigest.Digest) bool {
+	return text != "" && sqldigest.OfText([]byte(text)) != digest
 }

@@ -40,6 +40,7 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (top *Top, err erro
 	if err := p.try(func() (err error) { top, err = p.top(ctx, &q, a.halved); return err }); err != nil {
 		return nil, fmt.Errorf("rank statements: %w", err)
 	}
+	a.completeTexts(top.Rows)
 	if q.Compare {
 		if err := a.compare(ctx, &q, top); err != nil {
 			return nil, fmt.Errorf("rank statements: %w", err)
@@ -90,7 +91,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 	top := &Top{From: p.from, To: p.to, Source: p.source, Total: newTotals(&all, &spread), Matching: r.matching}
 	for _, d := range details {
 		d.Spread.Nanos = d.Counts.Nanos
-		row := TopRow{Key: d.Key, Text: d.Text, Totals: newTotals(&d.Counts, &d.Spread), New: d.First >= p.from.UnixMilli(), Last: time.UnixMilli(d.Last)}
+		row := TopRow{Key: d.Key, Text: d.Text, TextCut: isCut(d.Text, d.Key.Digest), Totals: newTotals(&d.Counts, &d.Spread), New: d.First >= p.from.UnixMilli(), Last: time.UnixMilli(d.Last)}
 		if d.First > 0 {
 			row.First = time.UnixMilli(d.First)
 		}
@@ -100,6 +101,26 @@ func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 		top.Rows = append(top.Rows, row)
 	}
 	return top, nil
+}
+
+// completeTexts replaces cut texts by those of the table, which are longer than labels.
+func (a *ArchiveReader) completeTexts(rows []TopRow) {
+	texts := make(map[[16]byte]string)
+	for i := range rows {
+		if rows[i].TextCut {
+			texts[rows[i].Digest] = rows[i].Text
+		}
+	}
+	if len(texts) == 0 {
+		return
+	}
+	a.table.LongerTexts(texts)
+	for i := range rows {
+		if r := &rows[i]; r.TextCut {
+			r.Text = texts[r.Digest]
+			r.TextCut = isCut(r.Text, r.Digest)
+		}
+	}
 }
 
 // compare fills in the previous time range.

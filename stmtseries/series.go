@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	promlabel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -139,10 +140,20 @@ func (l *Labeller) SetSeries(kind stmtstats.Kind, k *stmtstats.Key, number int) 
 	l.builder.Sort()
 }
 
-// SetInfo sets the labels of the series that has a digest's text.
+// MaxLabelText is the maximum length of a text in a label, in bytes: receivers of remote write reject longer values, those of
+// Mimir from 2,048 bytes on.
+const MaxLabelText = 2047
+
+// SetInfo sets the labels of the series that has a digest's text, or its beginning if it is longer than MaxLabelText.
 func (l *Labeller) SetInfo(digest [16]byte, text string) {
 	l.reset(Info)
 	l.add(LabelDigest, hex.EncodeToString(digest[:]))
+	if end := MaxLabelText; len(text) > end {
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
 	l.add(LabelText, text)
 	l.builder.Sort()
 }

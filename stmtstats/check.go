@@ -92,7 +92,7 @@ func (o *owners) entry(number int) error {
 			}
 		}
 	}
-	if err := o.text(&e.text, maxText); err != nil {
+	if err := o.text(&e.text, mostText); err != nil {
 		return err
 	}
 	for i := range e.slow {

@@ -22,9 +22,14 @@ const (
 	pageBytes   = PerOctave * 8
 	pageText    = pageBytes - 4 // of a text, after the number of its next page
 
-	// maxTextPages bounds the stored text of a statement.
-	maxTextPages = 4
-	maxText      = maxTextPages * pageText
+	// Texts of more than shortPages pages are long: the pages of long texts beyond the first shortPages are at most one
+	// in longTextPart of all, and further long texts are cut to shortText.
+	shortPages   = 4
+	shortText    = shortPages * pageText
+	longTextPart = 8
+
+	// mostText is the greatest MaxText, in bytes.
+	mostText = 32 << 10
 )
 
 // The indexes of an entry's counters.
@@ -106,7 +111,7 @@ func fixedHeap(digests, pages int) int64 {
 const fixedPages = octaves + 1
 
 // leastPages is the number of pages that one entry may need at once, besides the fixed ones.
-const leastPages = octaves + maxTextPages + numSlow + 1
+const leastPages = octaves + shortPages + numSlow + 1
 
 // leastBytes returns the bytes of a table of this many digests with little room besides their names.
 func leastBytes(digests int) int64 {

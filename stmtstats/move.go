@@ -45,6 +45,7 @@ func (t *Table) move(to, old *memory) {
 
 // A mover copies entries between two memories.
 type mover struct {
+	long    int // pages of long texts beyond shortPages each
 	to, old *memory
 	free    *pageStack
 }
@@ -91,7 +92,7 @@ func (v *mover) entry(to, e *entry) bool {
 		}
 	}
 	to.sum = to.checksum(names)
-	to.text = v.text(&e.text, maxText)
+	to.text = v.text(&e.text, mostText)
 	for i := range e.slow {
 		to.slow[i].text = v.text(&e.slow[i].text, pageText)
 	}
@@ -105,6 +106,11 @@ func (v *mover) text(from *textRef, limit int) (to textRef) {
 		return to
 	}
 	text, _ := v.old.appendText(nil, from)
-	v.to.putText(v.free, &to, text, from.cut != 0, limit)
+	if long := longPages(len(text)); long > 0 && v.long+long > len(v.to.pages)/longTextPart {
+		return to // the next call stores it again
+	}
+	if v.to.putText(v.free, &to, text, from.cut != 0, limit) {
+		v.long += longPages(int(to.bytes))
+	}
 	return to
 }

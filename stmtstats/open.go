@@ -142,6 +142,9 @@ func (t *Table) resume(mem *memory) {
 		t.eraseFree()
 	}
 	for i := 1; i < len(mem.entries); i++ {
+		if e := &mem.entries[i]; e.state() != 0 {
+			t.longPages += longPages(int(e.text.bytes))
+		}
 		if e := &mem.entries[i]; e.state() == gateLive && e.text.page == 0 && t.opts.Redaction != querylog.RedactAll {
 			e.textless.Store(1)
 		}
@@ -152,7 +155,7 @@ func (t *Table) resume(mem *memory) {
 
 // repair drops values that a kill has left partly written.
 func (m *memory) repair(e *entry) {
-	if !m.isText(&e.text, maxText) {
+	if !m.isText(&e.text, mostText) {
 		e.text = textRef{}
 	}
 	for i := range e.slow {

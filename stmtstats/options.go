@@ -20,6 +20,10 @@ type Options struct {
 	// backend) counts as one. Default: DefaultMaxDigests.
 	MaxDigests int
 
+	// MaxText is the maximum length of a statement's text, in bytes; a longer one is cut. Long texts use at most an
+	// eighth of the memory for pages: further ones are cut to about 1 KiB. Default: DefaultMaxText.
+	MaxText int
+
 	// Dir is the directory of the table's file, which outlives the process, however it ends. Empty: the
 	// counters are lost with the process.
 	Dir string
@@ -49,6 +53,7 @@ type Options struct {
 const (
 	DefaultBytes      = 64 << 20
 	DefaultMaxDigests = 20_000
+	DefaultMaxText    = 16 << 10
 	DefaultTurnover   = 2 * time.Hour
 	DefaultMinIdle    = time.Minute
 )
@@ -64,6 +69,9 @@ func (o *Options) Validate() error {
 	if o.MaxDigests == 0 {
 		o.MaxDigests = DefaultMaxDigests
 	}
+	if o.MaxText == 0 {
+		o.MaxText = DefaultMaxText
+	}
 	if o.Turnover == 0 {
 		o.Turnover = DefaultTurnover
 	}
@@ -78,6 +86,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxDigests < 1 || o.MaxDigests > MostDigests {
 		return fmt.Errorf("%d digests: want 1 to %d", o.MaxDigests, MostDigests)
+	}
+	if o.MaxText < pageText || o.MaxText > mostText {
+		return fmt.Errorf("texts of %d bytes: want %d to %d", o.MaxText, pageText, mostText)
 	}
 	if o.Turnover < 0 || o.MinIdle < 0 {
 		return errors.New("a duration is negative")

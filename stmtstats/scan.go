@@ -84,6 +84,18 @@ func (t *Table) ReadDigest(s *Sample, digest [16]byte, visit func(number int)) {
 	}
 }
 
+// LongerTexts replaces the texts of digests by the stored ones that are longer, in one pass over the entries.
+func (t *Table) LongerTexts(texts map[[16]byte]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := 1; i < len(t.mem.entries) && !t.closed.Load(); i++ {
+		e := &t.mem.entries[i]
+		if text, ok := texts[e.digest]; ok && e.state() == gateLive && int(e.text.bytes) > len(text) {
+			texts[e.digest], _ = t.textOf(e)
+		}
+	}
+}
+
 // TextAt returns the text of the entry with a number, "" if it no longer has this ID.
 func (t *Table) TextAt(number int, id uint64) (text string, cut bool) {
 	t.mu.Lock()

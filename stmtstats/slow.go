@@ -58,7 +58,8 @@ func (t *Table) learnText(e *entry, r *querylog.Record) {
 		return
 	}
 	e.textless.Store(0)
-	if t.mem.putText(&t.pages, &e.text, r.Normalized, r.NormalizedCut, maxText) {
+	if t.mem.putText(&t.pages, &e.text, r.Normalized, r.NormalizedCut, t.textLimit(len(r.Normalized))) {
+		t.longPages += longPages(int(e.text.bytes))
 		e.fresh.Store(1)
 		e.changed.Store(1)
 	}

@@ -36,6 +36,7 @@ type Table struct {
 	names     nameTable
 	live      int
 	slowTexts int  // pages of the texts of slow calls
+	longPages int  // pages of long texts beyond shortPages each
 	pinned    bool // a Collect is in progress: nothing is evicted
 	admitted  uint64
 	evictions uint64
@@ -100,7 +101,7 @@ func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
 	if names > maxNames || len(r.Schema) > 255 || len(r.User) > 255 || len(r.Backend) > 255 {
 		return nil
 	}
-	need := textPages(min(len(r.Normalized), maxText)) + 1
+	need := textPages(min(len(r.Normalized), t.textLimit(len(r.Normalized)))) + 1
 	if names > inlineNames {
 		need++
 	}

@@ -75,7 +75,7 @@ func resum(raw []byte) {
 				ref.sum = ref.checksum(text)
 			}
 		}
-		sumText(&e.text, maxText)
+		sumText(&e.text, mostText)
 		for s := range e.slow {
 			sumText(&e.slow[s].text, pageText)
 			e.slow[s].sum = e.slow[s].checksum()

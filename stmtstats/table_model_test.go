@@ -233,8 +233,9 @@ func (w *twin) check(s *Sample) {
 	if s.Calls != want.calls() || s.Histogram.Count() != s.Calls || s.Histogram.Native().Count != s.Calls {
 		w.t.Fatalf("%d calls, histograms of %d and %d, want %d", s.Calls, s.Histogram.Count(), s.Histogram.Native().Count, want.calls())
 	}
-	if n := len(w.texts[s.ID]); n > 0 && s.Text != "" && w.texts[s.ID] != s.Text {
-		w.t.Fatalf("the text of %d was %q, and is %q", s.ID, w.texts[s.ID], s.Text)
+	// A text that had no room in a smaller file is stored again, as far as there is room then.
+	if before := w.texts[s.ID]; before != "" && s.Text != "" && s.Text != before && !(s.TextCut && strings.HasPrefix(before, s.Text)) && !strings.HasPrefix(s.Text, before) {
+		w.t.Fatalf("the text of %d was %q, and is %q", s.ID, before, s.Text)
 	}
 	if s.Text != "" {
 		w.texts[s.ID] = s.Text

@@ -18,6 +18,20 @@ type textRef struct {
 
 func textPages(n int) int { return (n + pageText - 1) / pageText }
 
+// longPages returns the pages of a text that count as those of long texts.
+func longPages(n int) int { return max(textPages(n)-shortPages, 0) }
+
+// textLimit returns the number of bytes of a text that are stored: MaxText, or less if long texts have used their pages, or
+// few pages are free. The caller holds the lock.
+func (t *Table) textLimit(n int) int {
+	limit := t.opts.MaxText
+	if long := longPages(min(n, limit)); long > 0 &&
+		(t.longPages+long > len(t.mem.pages)/longTextPart || t.pages.free()-long < 2*t.reserve()+leastPages) {
+		return min(limit, shortText)
+	}
+	return limit
+}
+
 // cutText returns at most n bytes of text, without a partial character at its end.
 func cutText(text []byte, n int) []byte {
 	if len(text) <= n {
@@ -88,6 +102,7 @@ func (m *memory) appendText(dst []byte, ref *textRef) (_ []byte, ok bool) {
 
 // dropText frees a text's pages.
 func (t *Table) dropText(ref *textRef) {
+	t.longPages -= longPages(int(ref.bytes))
 	n, left := ref.page, int(ref.bytes)
 	*ref = textRef{}
 	for ; left > 0 && t.mem.has(n); left -= pageText {

@@ -173,7 +173,7 @@ func (h *historyService) openTable(dir string, state *localstate.Store) (err err
 }
 
 func (h *historyService) tableOptions() stmtstats.Options {
-	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, Redaction: h.server.Options.Server.Log.Redact, Slog: h.server.Log}
+	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, MaxText: int(h.cfg.MaxText), Redaction: h.server.Options.Server.Log.Redact, Slog: h.server.Log}
 }
 
 // historyLabels adds the instance: the previous one of the directory, so that a host may change its name, or

@@ -17,6 +17,7 @@ type History struct {
 	Bucket     bucketurl.URL // zero: no history
 	Interval   time.Duration
 	MaxDigests int               // 0: none are counted
+	MaxText    Bytes             // of a statement
 	Bytes      Bytes             // of the table of digests
 	Labels     map[string]string // may lack the instance
 
@@ -48,6 +49,7 @@ func (c *History) declare(s *Set) {
 	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
 	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; without --bucket in memory, since the start; calls of further digests are counted together; 0: none, and no pages that require them")
 	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
+	s.Bytes(&c.MaxText, "history-max-text", "16KiB", 1<<10, "length of a statement's text; a longer one is cut, also if long texts use an eighth of --history-bytes; at most 32KiB")
 	declare(s, &c.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",
 		Help: "labels of all series and external labels of the blocks; instance defaults to the host name and the port of --listen",
