@@ -83,7 +83,7 @@ func (s *extremeServer) try(t *testing.T, name, option, value string) {
 	addresses := make(chan [2]string, 1)
 	c := startChild(t, exec.Command(binary, args...), func(line []byte) {
 		var l struct{ Msg, Listen, HTTP string }
-		if json.Unmarshal(line, &l) == nil && (l.Msg == "listening" || l.Msg == "store listens" || l.Msg == "frontend is ready") {
+		if json.Unmarshal(line, &l) == nil && (l.Msg == "listening" || l.Msg == "store listens" || l.Msg == "frontend listens") {
 			select {
 			case addresses <- [2]string{l.Listen, l.HTTP}:
 			default:

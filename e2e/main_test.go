@@ -110,7 +110,7 @@ func startOf(t *testing.T, program string, args []string) *tare {
 	t.Helper()
 	type addresses struct{ Msg, Listen, GRPC, HTTP string }
 	reported := make(chan addresses, 1)
-	ready := []string{"listening", "gateway is ready", "store listens", "frontend is ready", "rowstream is ready"}
+	ready := []string{"listening", "gateway is ready", "store listens", "frontend listens", "rowstream is ready"}
 	p := &tare{history: args[0] == "serve" && slices.Contains(args, "--bucket")}
 	p.child = startChild(t, exec.Command(program, args...), func(text []byte) {
 		var line addresses

@@ -218,6 +218,7 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 	header := h.w.Header()
 	header.Add("Vary", "Accept, Accept-Encoding")
 	header.Set("Cache-Control", "no-store")
+	addWarnings(header, responses)
 	if q.endpoint == histogramsEndpoint {
 		return x.serveHistograms(h, responses, rec)
 	}

@@ -33,7 +33,7 @@ func startFrontend(t *testing.T, members ...string) string {
 	must(t, cmd.Start())
 	lines := json.NewDecoder(stderr)
 	var ready struct{ Msg, HTTP string }
-	for ready.Msg != "frontend is ready" {
+	for ready.Msg != "frontend listens" {
 		if err := lines.Decode(&ready); err != nil {
 			t.Fatalf("tare frontend ended before it was ready: %v", err)
 		}

@@ -66,7 +66,7 @@ func TestFrontend(t *testing.T) {
 		}
 		return line
 	}
-	base := wait("frontend is ready")["http"].(string)
+	base := wait("frontend listens")["http"].(string)
 	get := func(path string) (int, string) {
 		t.Helper()
 		resp, err := http.Get(base + path)

@@ -91,7 +91,7 @@ func startAll(t *testing.T) map[string]*served {
 		"--standby", "mysql://127.0.0.1:1", "--standby-accounts", standby, "--copies", account, "--log-redact", "none")
 	start("store", "store listens", "--bucket", "file://"+filepath.Join(dir, "blocks"), "--grpc", "off", "--data-dir", filepath.Join(dir, "store"))
 	withAccount := strings.Replace(all["serve"].http, "http://", "http://dba:weight@", 1)
-	start("frontend", "frontend is ready", "--member", withAccount, "--log-redact", "none")
+	start("frontend", "frontend listens", "--member", withAccount, "--log-redact", "none")
 	start("rowstream", "rowstream is ready", "--from", account, "--listen", "127.0.0.1:0")
 
 	db, err := sql.Open("mysql", testmysql.AppUser+":"+testmysql.Password+"@tcp("+all["serve"].listen+")/shop")

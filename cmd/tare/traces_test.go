@@ -107,7 +107,7 @@ func TestTraces(t *testing.T) {
 		store := startCommand(t, "store listens", append([]string{
 			"store", "--bucket", "file://" + filepath.Join(dir, "blocks"), "--grpc", "off", "--data-dir", filepath.Join(dir, "store"),
 		}, export...)...)
-		frontend := startCommand(t, "frontend is ready", append([]string{"frontend", "--member", serve.http, "--shards", "2"}, export...)...)
+		frontend := startCommand(t, "frontend listens", append([]string{"frontend", "--member", serve.http, "--shards", "2"}, export...)...)
 		for n, url := range []string{
 			frontend.http + "/api/v1/cardinality/active_series?selector=tare_queries_total",
 			serve.http + "/api/v1/query?query=sum(tare_queries_total)",
