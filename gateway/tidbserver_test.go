@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // startTiDB runs the server that make tidb builds until the test ends, with the accounts of testmysql.
@@ -95,4 +96,23 @@ func TestRefusalMemoryTiDB(t *testing.T) {
 			t.Errorf("%s (%s): after a refusal %d\n%safter the server's error %d\n%s", m.name, why, refused.Number, through, failed.Number, direct)
 		}
 	}
+}
+
+// TestResponseEndsTiDB is TestResponseEnds on TiDB, whose responses are not in the page's table.
+func TestResponseEndsTiDB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	addr, exec := startTiDB(t)
+	must(t, exec("create database ends", "alter user root identified by '"+testmysql.Password+"'"))
+	m := &responseMatrix{server: responseServer{name: "TiDB"}, direct: addr, gateway: startGateway(t, addr, nil).addr, ends: make(map[string]string)}
+	d := openDialogue(t, addr, scriptCaps&^mysqlwire.CapConnectWithDB)
+	for _, sql := range responseObjects[1:] {
+		r, err := d.run("text " + sql)
+		must(t, err)
+		if e := ending(r); e != "OK" && !strings.HasPrefix(sql, "create procedure") && !strings.HasPrefix(sql, "create function") {
+			t.Fatalf("%s: %q", sql, r.packets)
+		}
+	}
+	m.run(t)
 }
