@@ -123,6 +123,7 @@ func newS3Hourglass(t *testing.T, seed uint64, limit time.Duration) (*hourglass,
 		o.Bucket, o.Gateway = bucket, g
 	})
 	h.archive.LimitCalls(0, limit)
+	h.must(g.Sync(t.Context())) // before it, results lack what the bucket may have
 	h.rig.gateway = g
 	return h, proxy, server
 }

@@ -228,15 +228,23 @@ func (c *choice) lack(list []byte) []byte {
 		return list
 	}
 	chosen, how := all[c.rand.IntN(len(all))], c.rand.IntN(3)
-	return contents.ReplaceAllFunc(list, func(entry []byte) []byte {
+	removed := 0
+	list = contents.ReplaceAllFunc(list, func(entry []byte) []byte {
 		m := contents.FindSubmatch(entry)
 		inside := bytes.Equal(m[1], chosen[1])
 		if how == 0 && bytes.Equal(entry, chosen[0]) || how == 1 && inside || how == 2 && inside && string(m[2]) == "meta.json" {
+			removed++
 			return nil
 		}
 		return entry
 	})
+	return keyCount.ReplaceAllFunc(list, func(element []byte) []byte { // as of a server that lags behind
+		n, _ := strconv.Atoi(string(keyCount.FindSubmatch(element)[1]))
+		return fmt.Appendf(nil, "<KeyCount>%d</KeyCount>", n-removed)
+	})
 }
+
+var keyCount = regexp.MustCompile(`<KeyCount>(\d+)</KeyCount>`)
 
 // respond sends a response of the server with the fault.
 func (c *choice) respond(w http.ResponseWriter, r *http.Request, rec *recorded) {

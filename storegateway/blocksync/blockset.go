@@ -27,7 +27,7 @@ type Tenant struct {
 	absent   bool // the bucket has nothing of the tenant, which --tenants names
 	others   int  // blocks of other shards
 	gaps     []gap
-	suspects []gap // blocks that are served although the bucket lacks them, see tenantSync.unexplained
+	suspects []gap // blocks that left the bucket without a reason, see tenantSync.unexplained
 	foreign  int
 	stranger string // a foreign object
 	err      error  // why the tenant could not be synced; the blocks are then those of the previous sync

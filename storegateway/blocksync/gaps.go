@@ -21,6 +21,7 @@ type gap struct {
 	external labels.Labels // known if meta.json was read
 	reason   SkipReason
 	detail   string
+	since    time.Time // of a suspect: when it was missed
 }
 
 // blockTimes are the time range and the external labels of a block, as far as they are known.
@@ -106,7 +107,7 @@ func (t *Tenant) covers(r blockTimes, counts func(*block) bool) bool {
 // A Missing lists the blocks that a result lacks: those in its time range that are not served.
 type Missing struct {
 	gaps     []*gap
-	suspects []*gap // blocks that are served although the bucket lacks them
+	suspects []*gap // blocks that left the bucket without a reason
 	unsynced error  // no block is known
 	absent   bool   // the bucket has nothing of the chosen tenant
 }
@@ -189,7 +190,7 @@ func (m Missing) Warnings() []string {
 	}
 	if n, names := nameGaps(m.suspects, ""); n > 0 {
 		lines = append(lines, fmt.Sprintf("the bucket lacks %d blocks that it had, without a mark or a block that replaces them: the result may be an incomplete result. "+
-			"They are served as far as they are readable, and are given up %s after they were missed%s", n, maxRetention, names))
+			"If they were deleted, this warning ends %s after they were missed%s", n, maxRetention, names))
 	}
 	return lines
 }

@@ -30,7 +30,7 @@ type BlockInfo struct {
 	LastUsed  *time.Time `json:"lastUsed,omitempty"`  // end of the last query that read it
 	Marked    *time.Time `json:"marked,omitempty"`    // for deletion
 	NoCompact bool       `json:"noCompact,omitempty"` // marked as not to be compacted
-	Gone      *time.Time `json:"gone,omitempty"`      // since when it is missing from the bucket; it is still served: it is readable, other blocks are unreadable, or it left without a reason
+	Gone      *time.Time `json:"gone,omitempty"`      // since when it is missing from the bucket; it is still served: it is readable, or other blocks are not
 }
 
 // SkippedBlock is a block of the bucket that is not served. Its JSON is stable.
@@ -68,7 +68,7 @@ type SyncStatus struct {
 	Skipped    int      `json:"skipped"`                 // not served, see SkippedBlock
 	OtherShard int      `json:"otherShard"`              // served by other processes
 	Absent     []string `json:"absentTenants,omitempty"` // chosen tenants of which the bucket has nothing
-	Gone       int      `json:"gone"`                    // blocks that are served although the listing lacks them
+	Gone       int      `json:"gone"`                    // blocks that are served although the listing lacks them, and those that left without a reason
 	Foreign    int      `json:"foreign"`                 // objects and directories that belong to no block
 	Stranger   string   `json:"stranger,omitempty"`      // one of them
 	Added      int      `json:"added"`                   // blocks added by the last sync
@@ -192,6 +192,7 @@ func (s *Syncer) recordSync(start time.Time, changes syncChanges, err error) {
 		r.OtherShard += t.others
 		r.Foreign += t.foreign
 		r.Stranger = max(r.Stranger, t.stranger)
+		r.Gone += len(t.suspects)
 	}
 	for b := range set.all() {
 		if b.missingSince.Load() != 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/internal/testbucket"
 )
 
-// TestShrunkListing removes three of eight blocks without a mark, as the listing of another bucket would: they stay
-// served and named until the time is over. Marked ones, and a single one, leave at once.
+// TestShrunkListing removes three of eight blocks without a mark, as the listing of another bucket would: they are
+// named until the time is over. Marked ones, and a single one, leave at once.
 func TestShrunkListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := objstore.NewInMemBucket()
@@ -56,7 +56,7 @@ func TestShrunkListing(t *testing.T) {
 		for _, n := range names[1:4] {
 			remove(n)
 		}
-		w := sync(7, 3, true)
+		w := sync(4, 3, true)
 		for _, n := range names[1:4] {
 			if !strings.Contains(w, blockID(n).String()) {
 				t.Errorf("no warning names %s: %s", n, w)

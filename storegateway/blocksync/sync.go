@@ -572,7 +572,8 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
 }
 
 // retainRemoved counts the blocks that left the bucket. It keeps them for a while if other blocks could not be
-// read, since those may include the blocks that they were compacted into, or if they left without a reason.
+// read, since those may include the blocks that they were compacted into. Those that left without a reason are named
+// for that time.
 func (s *tenantSync) retainRemoved(now time.Time) {
 	suspect := s.unexplained()
 	for id, b := range s.old.byID {
@@ -580,14 +581,20 @@ func (s *tenantSync) retainRemoved(now time.Time) {
 			continue
 		}
 		b.missingSince.CompareAndSwap(0, now.UnixNano())
-		if s.failed.Load() == 0 && !suspect[id] || now.Sub(time.Unix(0, b.missingSince.Load())) >= maxRetention {
-			s.removed++
+		since := time.Unix(0, b.missingSince.Load())
+		if s.failed.Load() > 0 && now.Sub(since) < maxRetention {
+			s.result.add(b)
+			s.result.skipped = slices.DeleteFunc(s.result.skipped, func(sb SkippedBlock) bool { return sb.ID == id.String() })
 			continue
 		}
+		s.removed++
 		if suspect[id] {
-			s.result.suspects = append(s.result.suspects, gap{id: id, times: blockTimes{true, b.minTime, b.maxTime, b.external}, external: b.external})
+			s.result.suspects = append(s.result.suspects, gap{id: id, times: blockTimes{true, b.minTime, b.maxTime, b.external}, external: b.external, since: since})
 		}
-		s.result.add(b)
-		s.result.skipped = slices.DeleteFunc(s.result.skipped, func(sb SkippedBlock) bool { return sb.ID == id.String() })
+	}
+	for _, g := range s.old.suspects {
+		if s.result.byID[g.id] == nil && now.Sub(g.since) < maxRetention {
+			s.result.suspects = append(s.result.suspects, g)
+		}
 	}
 }

@@ -57,9 +57,9 @@ func (s *tenantSync) unlisted(ctx context.Context, b *block) error {
 const suspectPart = 4
 
 // unexplained returns the blocks that left the bucket without a reason, if they are more than the fraction
-// suspectPart of those served and more than one. Reasons are a deletion mark, blocks
-// of a higher level that cover their time range, and for a directory of Prometheus, which has no marks, any blocks that
-// do, and retention, by which the oldest blocks leave.
+// suspectPart of those served and more than one. Reasons are a deletion mark, blocks of a higher level, or new ones, that
+// cover their time range, and for a directory of Prometheus, which has no marks, any blocks that do, and retention, by
+// which the oldest blocks leave.
 func (s *tenantSync) unexplained() map[ulid.ULID]bool {
 	named := make(map[string]bool)
 	for i := range s.result.skipped {
@@ -76,7 +76,9 @@ func (s *tenantSync) unexplained() map[ulid.ULID]bool {
 		_, other := s.result.otherShards[id]
 		switch {
 		case s.result.byID[id] != nil, named[id.String()], other, b.marked.Load() != 0, b.maxTime <= oldest:
-		case s.result.covers(blockTimes{true, b.minTime, b.maxTime, b.external}, func(by *block) bool { return prometheus || by.level() > b.level() }):
+		case s.result.covers(blockTimes{true, b.minTime, b.maxTime, b.external}, func(by *block) bool {
+			return prometheus || by.level() > b.level() || s.old.byID[by.id] == nil
+		}):
 		default:
 			lost[id] = true
 		}
