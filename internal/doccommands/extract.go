@@ -38,7 +38,7 @@ func dataRules() []dataRule {
 		{`\S {2,}\S|^>? *\d[\d,.]*( |$)`, "a table or the output of a terminal"},
 		{`[─│┌┐└┘├┤▼]`, "a drawing"},
 		{`^[\[{"]`, "JSON, or the result of a query"},
-		{`^(sum|histogram_quantile)\b|^tare_[a-z_]+\{`, "PromQL"},
+		{`^(sum|histogram_quantile)\b|^tare_[a-z_]+(\{| > )`, "PromQL"},
 		{` [≈≤] `, "a formula"},
 		{`^(- )?[a-z_]+:( |$)`, "YAML"},
 		{`^CREATE TABLE `, "SQL"},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -33,11 +34,11 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !g.ownHost(r.Host):
-			forbid(w, "refuse the request: its Host header is no known name of this server: "+
-				"use an IP address or localhost, or add the name to --http-allowed-hosts")
+			forbid(w, "refuse the request: its Host header "+quoted(r.Host)+" is no known name of this server: "+
+				"use an IP address or localhost, or start the server with --http-allowed-hosts and the name")
 		case !g.ownPage(r):
-			forbid(w, "refuse the request: it comes from a page of another site: "+
-				"behind a proxy, add the proxy's host name to --http-allowed-hosts, with its port unless that is 80 or 443")
+			forbid(w, "refuse the request: "+pageOf(r)+": behind a proxy, "+
+				"start the server with --http-allowed-hosts and the proxy's host name, with its port unless that is 80 or 443")
 		default:
 			h.ServeHTTP(w, r)
 		}
@@ -68,6 +69,20 @@ func (g *guard) ownPage(r *http.Request) bool {
 	}
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	return read && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// pageOf describes the page whose request is refused.
+func pageOf(r *http.Request) string {
+	if origins := r.Header.Values("Origin"); len(origins) > 0 {
+		return "it comes from a page of another site, with the Origin header " + quoted(origins[0])
+	}
+	return "it comes from a page of another site, with the Host header " + quoted(r.Host)
+}
+
+// quoted returns the beginning of a client's text as a literal of printable ASCII.
+func quoted(s string) string {
+	const most = 255 // bytes of the longest host name
+	return strconv.QuoteToASCII(s[:min(len(s), most)])
 }
 
 // ownOrigin reports whether an Origin header names this server: by the Host header's name and port, or by an
