@@ -239,6 +239,9 @@ func (c *call) serve() *Error {
 		}
 		c.restart(e.Err, attempt)
 	}
+	if e != nil {
+		e.Err = c.samplesError(e.Err)
+	}
 	if e != nil && e.Type == Timeout && a.o.Waiting != nil {
 		if what := a.o.Waiting(c.ctx); what != "" {
 			e.Err = fmt.Errorf("%w; waited for %s", e.Err, what)

@@ -3,6 +3,7 @@ package promapi
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -52,6 +53,20 @@ func MaxSamples(most, attempt int) int {
 func (a *API) tooManySamples(err error, attempt int) bool {
 	_, ok := errors.AsType[promql.ErrTooManySamples](err)
 	return ok && attempt < len(a.engines)-1
+}
+
+// samplesError adds the limit, the steps and the advice to the error of a query that exceeded MaxSamples. The
+// engine stops there, so how many samples the query would need is unknown.
+func (c *call) samplesError(err error) error {
+	o := &c.api.o
+	if _, ok := errors.AsType[promql.ErrTooManySamples](err); !ok || o.SamplesAdvice == "" {
+		return err
+	}
+	steps := ""
+	if c.seen.Step > 0 {
+		steps = fmt.Sprintf(" in its %d steps", c.seen.End.Sub(c.seen.Start)/c.seen.Step+1)
+	}
+	return fmt.Errorf("%w: it has more than %d samples%s: %s", err, o.MaxSamples, steps, o.SamplesAdvice)
 }
 
 // engine returns the engine of the request's attempt.

@@ -34,9 +34,13 @@ type HTTPOptions struct {
 	Timeout       time.Duration // of a request, including the wait for admission; default: promapi's
 	LookbackDelta time.Duration // default: promapi's
 
-	// MaxSamples bounds the samples of a PromQL query in memory; 0: as many as fit into half of a query's
-	// bytes. Their bytes are reserved before the query runs.
+	// MaxSamples bounds the samples of a PromQL query in memory; 0 and more than fit into half of a query's
+	// bytes: as many as fit. Their bytes are reserved before the query runs.
 	MaxSamples int
+
+	// SamplesOption and BytesOption are the names of the options that set MaxSamples and a query's bytes, for the
+	// error of a query that exceeds them; "": the error is the engine's.
+	SamplesOption, BytesOption string
 
 	// ResponseBytes bounds the encoded responses that wait for their clients after their query's bytes were
 	// released. WriteTimeout bounds the time for which a client takes no data. Defaults: promapi's.
@@ -74,16 +78,11 @@ type httpHooks struct {
 // response is encoded.
 func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	perQuery := g.options.Gate.Stats().PerQuery
-	if o.MaxSamples == 0 {
-		o.MaxSamples = max(1, int(perQuery/2/sampleBytes))
-	}
+	advice := o.boundSamples(perQuery)
 	if o.Responses == nil {
 		o.Responses = promapi.NewResponseBudget(cmp.Or(o.ResponseBytes, promapi.DefaultResponseBytes))
 	}
 	h := &httpHooks{gateway: g, options: o, responseBytes: perQuery / 4}
-	if n := int64(o.MaxSamples) * sampleBytes; n > perQuery {
-		return nil, fmt.Errorf("max samples: the %d samples of a query take %d bytes, which is more than its %d", o.MaxSamples, n, perQuery)
-	}
 	h.entries.New = func() any { return new(LogEntry) }
 	tenant := func(ctx context.Context) (string, error) {
 		if c := httpCallOf(ctx); c != nil {
@@ -109,6 +108,7 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Restrict:       o.Restrict,
 		Timeout:        o.Timeout,
 		MaxSamples:     o.MaxSamples,
+		SamplesAdvice:  advice,
 		LookbackDelta:  o.LookbackDelta,
 		Registerer:     o.Registerer,
 		// Requests wait for their quota, in the same queue as requests of the StoreAPI.
@@ -141,6 +141,20 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Unbuffered:  func() uint64 { return api.Responses().Unbuffered },
 	})
 	return api, nil
+}
+
+// boundSamples lowers MaxSamples to what fits into half of a query's bytes, and returns what to do about a query
+// that exceeds it.
+func (o *HTTPOptions) boundSamples(perQuery int64) (advice string) {
+	option, limit := o.SamplesOption, "the limit of "+o.SamplesOption
+	if fit := max(1, int(perQuery/2/sampleBytes)); o.MaxSamples == 0 || o.MaxSamples > fit {
+		o.MaxSamples = fit
+		option, limit = o.BytesOption, fmt.Sprintf("as many as fit into half of %s, %d bytes", o.BytesOption, perQuery)
+	}
+	if option == "" {
+		return ""
+	}
+	return fmt.Sprintf("this is %s: select fewer series, a shorter range or a longer step, or raise %s", limit, option)
 }
 
 // protocolHTTP is the name of the protocol in metrics.

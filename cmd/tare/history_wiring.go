@@ -249,14 +249,15 @@ func (h *historyService) routes(spans *storegateway.Spans) ([]web.Route, error) 
 	// bytes read from the bucket are reserved from its quota. Local blocks are read through the page cache,
 	// which is not counted.
 	api, err := storegateway.NewHTTPAPI(h.gateway, storegateway.HTTPOptions{
-		Queryable:  h.archive.Queryable(),
-		Now:        h.archive.Now,
-		Restrict:   textlessSeries,
-		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
-		Spans:      spans,
-		Log:        h.server.Log,
-		Panics:     h.server.Panics,
-		Build:      h.server.Build.Prometheus(),
+		Queryable:   h.archive.Queryable(),
+		BytesOption: "--history-query-bytes",
+		Now:         h.archive.Now,
+		Restrict:    textlessSeries,
+		Registerer:  prometheus.WrapRegistererWithPrefix("tare_", h.registry),
+		Spans:       spans,
+		Log:         h.server.Log,
+		Panics:      h.server.Panics,
+		Build:       h.server.Build.Prometheus(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)

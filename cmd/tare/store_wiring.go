@@ -248,6 +248,8 @@ func (s *storeService) openHTTP() error {
 		Timeout:       s.cfg.QueryTimeout,
 		LookbackDelta: s.cfg.LookbackDelta,
 		MaxSamples:    s.cfg.MaxSamples,
+		SamplesOption: "--max-samples",
+		BytesOption:   "--query-bytes",
 		Responses:     s.waiting,
 		WriteTimeout:  s.cfg.WriteTimeout,
 		Restrict:      textlessSeries,

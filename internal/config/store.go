@@ -37,7 +37,7 @@ type Store struct {
 
 	MaxSeries     int // 0: no limit
 	MaxChunks     int // 0: no limit
-	MaxSamples    int // 0: derived from QueryBytes
+	MaxSamples    int // 0: bounded only by QueryBytes
 	QueryTimeout  time.Duration
 	LookbackDelta time.Duration
 
@@ -100,7 +100,7 @@ func NewStore() *Store {
 	s.String(&c.TenantLimits, "tenant-limits", "file", "", "limits of memory, concurrent requests and queue for each tenant, or client of a bucket without tenants (YAML); re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
-	s.Int(&c.MaxSamples, "max-samples", "0", 0, "sample limit of one PromQL query; 0: as many as fit in half of --query-bytes")
+	s.Int(&c.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes limits it to fewer if they do not fit, at 16 bytes each; 0: limited only by --query-bytes")
 	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "time limit of one query, queueing included")
 	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
