@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ func TestAllocs(t *testing.T) {
 	compact := testactive.Body(7, n)
 	escaped := bytes.ReplaceAll(bytes.ReplaceAll(compact, []byte("prometheus"), []byte(`\u0070é\n`)), []byte(","), []byte(" ,\n"))
 	framed := frames(t, compact, FormFramedEnd)
+	members := slices.Concat([]byte(`{"status":"success","isPartial":false,"infos":[],`), compact[1:len(compact)-1], []byte(`,"warnings":[],"other":{"a":[1,true,"x"]}}`))
 	var pieces piecesReader // splits items like the ends of windows
 	drain := func(d Decoder, r *bytes.Reader, body []byte) func() error {
 		return func() error {
@@ -54,6 +56,7 @@ func TestAllocs(t *testing.T) {
 	alloctest.Run(t, []alloctest.Case{
 		{Name: "Scanner", Op: drain(new(Scanner), new(bytes.Reader), compact)},
 		{Name: "Scanner, escapes and white space", Op: drain(new(Scanner), new(bytes.Reader), escaped)},
+		{Name: "Scanner, members without warnings", Op: drain(new(Scanner), new(bytes.Reader), members)},
 		{Name: "FrameScanner", Op: drain(NewFrameScanner(FormFramedEnd), new(bytes.Reader), framed)},
 		{Name: "AppendFrames", Op: func() error {
 			if len(AppendFrames(buf[:0], list)) < n {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"slices"
 
 	"github.com/taredb/tare/internal/panics"
 )
@@ -16,12 +17,13 @@ type Difference struct {
 	Items, OtherItems int64
 	Err, OtherErr     error // nil for a valid body
 	SameBytes         bool  // the items are equal byte by byte
+	SameWarnings      bool
 }
 
 // String describes the difference.
 func (d Difference) String() string {
-	return fmt.Sprintf("shard %s: %s has %d items and error %v, the other %d and %v; items are the same: %t",
-		d.Shard, d.By, d.Items, d.Err, d.OtherItems, d.OtherErr, d.SameBytes)
+	return fmt.Sprintf("shard %s: %s has %d items and error %v, the other %d and %v; items are the same: %t, warnings: %t",
+		d.Shard, d.By, d.Items, d.Err, d.OtherItems, d.OtherErr, d.SameBytes, d.SameWarnings)
 }
 
 // A comparison decodes a body with one implementation, and concurrently with the other, in a goroutine that
@@ -41,8 +43,9 @@ type comparison struct {
 
 // verdictOn is the result of a decoder for a whole body.
 type verdictOn struct {
-	sum itemSum
-	err error
+	sum      itemSum
+	warnings []string
+	err      error
 }
 
 // itemSum counts and hashes items, without the bytes between them.
@@ -86,6 +89,7 @@ func (c *comparison) Reset(r io.Reader) {
 				list, n, err := c.other.Next()
 				v.sum.add(list, n)
 				if err != nil {
+					v.warnings = c.other.Warnings()
 					return err
 				}
 			}
@@ -120,7 +124,8 @@ func (c *comparison) compare(err error) {
 	v := <-c.yours
 	d := Difference{Shard: c.shard, By: c.by, Items: c.mine.items, OtherItems: v.sum.items, Err: notEOF(err), OtherErr: notEOF(v.err)}
 	d.SameBytes = c.mine.hash.Sum64() == v.sum.hash.Sum64()
-	if !d.SameBytes || d.Items != d.OtherItems || !sameFailure(d.Err, d.OtherErr) {
+	d.SameWarnings = notEOF(err) != nil || slices.Equal(c.Decoder.Warnings(), v.warnings)
+	if !d.SameBytes || !d.SameWarnings || d.Items != d.OtherItems || !sameFailure(d.Err, d.OtherErr) {
 		c.report(d)
 	}
 }

@@ -61,6 +61,9 @@
 // A body reports an error with a member "error" that is a nonempty string, or neither a string nor null, or
 // with a member "status" of value "error". Its items are returned before the error.
 //
+// A body may say that it is incomplete: see [Decoder]. Such members are no errors, of any type; false, 0, null
+// and empty values say nothing.
+//
 // # Limits
 //
 // The package opens no connections, requests no shards, and decompresses nothing: package frontend does. It

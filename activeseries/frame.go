@@ -51,7 +51,7 @@ func (s *frameSum) appendEnd(dst []byte, form Form, fault error) []byte {
 		return dst
 	}
 	if fault != nil {
-		text := brief(strings.ToValidUTF8(fault.Error(), "\ufffd"))
+		text := brief(strings.ToValidUTF8(fault.Error(), "\ufffd"), MaxErrorText)
 		dst = append(dst, 0, recordError)
 		dst = binary.AppendUvarint(dst, uint64(len(text)))
 		return append(dst, text...)

@@ -39,6 +39,9 @@ func (s *FrameScanner) Reset(r io.Reader) {
 	s.sum = frameSum{on: s.record, table: s.sum.table}
 }
 
+// Warnings returns nil: frames have none.
+func (s *FrameScanner) Warnings() []string { return nil }
+
 // Next returns the next items: see Decoder. It does not allocate.
 func (s *FrameScanner) Next() (items []byte, n int, err error) {
 	expire(s.view)
@@ -173,7 +176,7 @@ func (s *FrameScanner) endRecord(i int) verdict {
 	if !utf8.Valid(text) {
 		return badUTF8
 	}
-	s.pos, s.ended, s.reported = at+int(n), true, &ReportedError{Text: brief(string(text))}
+	s.pos, s.ended, s.reported = at+int(n), true, &ReportedError{Text: brief(string(text), MaxErrorText)}
 	return good
 }
 

@@ -16,6 +16,8 @@ const (
 	memberStatus
 	memberErrorType
 	memberError
+	memberWarning  // says what is missing
+	memberComplete // says whether anything is
 )
 
 // members is the state of the body's members so far.
@@ -25,6 +27,9 @@ type members struct {
 	failed  bool   // a failure is reported
 	kind    string // type of the failure
 	message string // text of the failure
+
+	label    string // name of the current memberWarning or memberComplete
+	warnings warningList
 }
 
 // name starts the member with the given name, a valid string with its quotes.
@@ -46,6 +51,22 @@ func (m *members) name(quoted []byte) verdict {
 		m.member = memberErrorType
 	case "error":
 		m.member = memberError
+	case "warnings":
+		m.member, m.label = memberWarning, "warnings"
+	case "infos":
+		m.member, m.label = memberWarning, "infos"
+	case "isPartial":
+		m.member, m.label = memberWarning, "isPartial"
+	default:
+		switch {
+		case saysIncomplete(name):
+			m.member = memberWarning
+		case containsFold(name, "complete"):
+			m.member = memberComplete
+		default:
+			return good
+		}
+		m.label = strings.ToValidUTF8(string(name[:min(len(name), maxWarningName)]), "")
 	}
 	return good
 }
@@ -54,13 +75,23 @@ func (m *members) name(quoted []byte) verdict {
 func (m *members) text(quoted []byte) {
 	switch m.member {
 	case memberStatus:
-		m.failed = m.failed || unquote(quoted) == "error"
+		if string(quoted) == `"success"` {
+			return
+		}
+		status := unquote(quoted)
+		m.failed = m.failed || status == "error"
+		if saysIncomplete([]byte(status)) {
+			m.warn("status", status)
+		}
 	case memberErrorType:
-		m.kind = brief(unquote(quoted))
+		m.kind = brief(unquote(quoted), MaxErrorText)
 	case memberError:
 		if text := unquote(quoted); text != "" {
-			m.failed, m.message = true, brief(text)
+			m.failed, m.message = true, brief(text, MaxErrorText)
 		}
+	case memberWarning:
+		m.warnText(quoted)
+	case memberComplete:
 	default:
 		panic("BUG: the text of a member that has none")
 	}
@@ -93,10 +124,10 @@ func unquote(quoted []byte) string {
 	return text
 }
 
-// brief returns the start of text, as valid UTF-8.
-func brief(text string) string {
-	if len(text) <= MaxErrorText {
+// brief returns the start of text, of at most most bytes, as valid UTF-8.
+func brief(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:MaxErrorText], "")
+	return strings.ToValidUTF8(text[:most], "")
 }

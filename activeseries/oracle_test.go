@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/iotest"
 	"unicode/utf8"
@@ -16,6 +17,8 @@ type outcome struct {
 	items []byte // each preceded by a comma
 	n     int
 	err   error // io.EOF for a valid body
+
+	warnings []string
 }
 
 // accepted reports whether the body is valid, even if it reports an error.
@@ -52,6 +55,7 @@ func decode(t testing.TB, d Decoder, r io.Reader) (o outcome) {
 			t.Fatalf("Next returns %d items fewer than it says in %q", n, list)
 		}
 	}
+	o.warnings = d.Warnings()
 	if _, _, again := d.Next(); !errors.Is(again, o.err) {
 		t.Fatalf("after %v, Next returns %v", o.err, again)
 	}
@@ -168,6 +172,9 @@ func check(t *testing.T, body []byte, seed uint64) outcome {
 	if !bytes.Equal(strict.items, plain.items) || strict.reported() != plain.reported() {
 		t.Fatalf("strict and plain differ:\n%q, %v\n%q, %v", strict.items, strict.err, plain.items, plain.err)
 	}
+	if accepted && !slices.Equal(strict.warnings, plain.warnings) {
+		t.Fatalf("strict and plain have different warnings:\n%q\n%q", strict.warnings, plain.warnings)
+	}
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	readers := map[string]io.Reader{
 		"splits":        &splits{body, rnd},
@@ -187,7 +194,7 @@ func check(t *testing.T, body []byte, seed uint64) outcome {
 // same compares two outcomes of the same body.
 func same(t *testing.T, name string, got, want outcome) {
 	t.Helper()
-	if !bytes.Equal(got.items, want.items) || got.n != want.n || errText(got.err) != errText(want.err) {
+	if !bytes.Equal(got.items, want.items) || got.n != want.n || !slices.Equal(got.warnings, want.warnings) || errText(got.err) != errText(want.err) {
 		t.Fatalf("read %s:\ngot  %q, %v\nwant %q, %v", name, got.items, got.err, want.items, want.err)
 	}
 }

@@ -15,6 +15,7 @@ type output struct {
 	duplicates int64
 	bytes      int64
 	limited    bool
+	warnings   warningList
 }
 
 func (o *output) init(order *Request) {
@@ -55,16 +56,32 @@ func (o *output) tail(fault error) (tail []byte) {
 		return o.frames.appendEnd(frames, o.order.Form, fault)
 	}
 	tail = append(tail, ']')
-	if o.limited {
-		tail = append(tail, `,"warnings":["cut to the limit of `...)
-		tail = strconv.AppendInt(tail, int64(o.order.Limit), 10)
-		tail = append(tail, `"]`...)
-	}
+	tail = o.appendWarnings(tail)
 	if fault != nil {
 		tail = append(tail, `,"status":"error","error":`...)
 		tail = appendQuoted(tail, fault.Error())
 	}
 	return append(tail, '}')
+}
+
+// appendWarnings appends the member "warnings" if there are any.
+func (o *output) appendWarnings(tail []byte) []byte {
+	texts := o.warnings.list()
+	if o.limited {
+		texts = append([]string{"cut to the limit of " + strconv.Itoa(o.order.Limit)}, texts...)
+	}
+	for i, text := range texts {
+		if i == 0 {
+			tail = append(tail, `,"warnings":[`...)
+		} else {
+			tail = append(tail, ',')
+		}
+		tail = appendQuoted(tail, text)
+	}
+	if len(texts) > 0 {
+		tail = append(tail, ']')
+	}
+	return tail
 }
 
 // keepNew compacts list to the items that were not written before. hashes are the hashes of the items.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -45,6 +46,9 @@ func (p *Plain) Reset(r io.Reader) {
 
 // InputOffset returns the number of bytes of the body consumed.
 func (p *Plain) InputOffset() int64 { return p.dec.InputOffset() }
+
+// Warnings returns what the body says about its completeness: see Decoder.
+func (p *Plain) Warnings() []string { return p.members.warnings.list() }
 
 // Next returns the next item: see Decoder. It allocates.
 func (p *Plain) Next() (items []byte, n int, err error) {
@@ -213,7 +217,7 @@ func (p *Plain) member(name string) error {
 			return errors.New(`"data" is neither an array nor null`)
 		}
 		p.members.notText()
-		return p.skip()
+		return p.skip(value)
 	case nil:
 		return nil
 	case string:
@@ -232,23 +236,51 @@ func (p *Plain) member(name string) error {
 		return errors.New(`"data" is neither an array nor null`)
 	}
 	p.members.notText()
+	return p.warn(t)
+}
+
+// warn adds a scalar of the current member to the warnings.
+func (p *Plain) warn(t json.Token) error {
+	switch t := t.(type) {
+	case string:
+		quoted, err := json.Marshal(t)
+		if err != nil {
+			return fmt.Errorf("write a text again: %w", err)
+		}
+		p.members.warnText(quoted)
+	case bool:
+		p.members.warnScalar(strconv.AppendBool(nil, t))
+	case json.Number:
+		p.members.warnScalar([]byte(t))
+	}
 	return nil
 }
 
-// skip reads the rest of an array or object.
-func (p *Plain) skip() error {
-	for depth := 2; depth > 1; {
+// skip reads the rest of an array or object, and adds the values in it to the warnings.
+func (p *Plain) skip(first json.Delim) error {
+	type value struct{ object, named bool }
+	for open := []value{{object: first == '{'}}; len(open) > 0; {
 		t, err := p.token()
 		if err != nil {
 			return err
 		}
-		switch t {
-		case json.Delim('['), json.Delim('{'):
-			if depth++; depth > MaxDepth {
-				return errDepth
+		if t == json.Delim(']') || t == json.Delim('}') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if last := &open[len(open)-1]; last.object {
+			if last.named = !last.named; last.named {
+				continue // the token is the name of a value
 			}
-		case json.Delim(']'), json.Delim('}'):
-			depth--
+		}
+		if t != json.Delim('[') && t != json.Delim('{') {
+			if err := p.warn(t); err != nil {
+				return err
+			}
+			continue
+		}
+		if open = append(open, value{object: t == json.Delim('{')}); len(open) >= MaxDepth {
+			return errDepth
 		}
 	}
 	return nil

@@ -41,6 +41,9 @@ func (p *PlainFrames) Reset(r io.Reader) {
 // InputOffset returns the number of bytes of the body consumed.
 func (p *PlainFrames) InputOffset() int64 { return p.raw.n }
 
+// Warnings returns nil: frames have none.
+func (p *PlainFrames) Warnings() []string { return nil }
+
 // Next returns the next item: see Decoder. It allocates.
 func (p *PlainFrames) Next() (items []byte, n int, err error) {
 	expire(p.view)
@@ -145,7 +148,7 @@ func (p *PlainFrames) readEnd(sum uint32) error {
 	if !utf8.Valid(text) {
 		return p.wrong(Encoding, "invalid UTF-8 in an error")
 	}
-	return p.last(&ReportedError{Text: brief(string(text))})
+	return p.last(&ReportedError{Text: brief(string(text), MaxErrorText)})
 }
 
 // last returns result if no byte follows.

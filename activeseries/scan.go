@@ -32,6 +32,11 @@ type Decoder interface {
 
 	// InputOffset returns the number of bytes of the body consumed.
 	InputOffset() int64
+
+	// Warnings returns what the members of the body so far say about its completeness: the texts of "warnings";
+	// those of "infos", "isPartial" and others whose names say so, and a status such as "partial", with the
+	// name. They are at most MaxWarnings of MaxWarningText bytes, and one with the number of the others.
+	Warnings() []string
 }
 
 var _ Decoder = (*Scanner)(nil)
@@ -80,6 +85,9 @@ func (s *Scanner) Reset(r io.Reader) {
 	s.reset(r)
 	s.err, s.view, s.step, s.members = nil, nil, wantBody, members{}
 }
+
+// Warnings returns what the body says about its completeness: see Decoder.
+func (s *Scanner) Warnings() []string { return s.members.warnings.list() }
 
 // Next returns the next items: see Decoder. It does not allocate.
 func (s *Scanner) Next() (items []byte, n int, err error) {

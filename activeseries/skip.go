@@ -1,7 +1,7 @@
 package activeseries
 
-// A skipper validates a value of any kind without keeping it, token by token, so that a value may be larger
-// than memory.
+// A skipper validates a value of any kind token by token, so that it may be larger than memory. It keeps
+// nothing but warnings.
 type skipper struct {
 	want  skipWant
 	depth int      // number of open values, including the body
@@ -81,6 +81,7 @@ func (k *skipper) token(s *Scanner, c byte, i int) (next int, v verdict) {
 	case c == '"':
 		if next, v = stringEnd(s.buf, i+1, s.end); v == good {
 			next++
+			s.members.warnText(s.buf[i:next])
 		}
 	case c == '{', c == '[':
 		if k.depth == MaxDepth {
@@ -101,6 +102,8 @@ func (k *skipper) token(s *Scanner, c byte, i int) (next int, v verdict) {
 	}
 	if v == more {
 		k.want = skipValue
+	} else if v == good && (isDigit(c) || c == '-' || c == 't' || c == 'f') {
+		s.members.warnScalar(s.buf[i:next])
 	}
 	return next, v
 }

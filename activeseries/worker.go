@@ -145,6 +145,9 @@ func (w *worker) close(err error) {
 	s := w.source
 	w.source = nil
 	offset := w.decoder.InputOffset()
+	if texts := w.decoder.Warnings(); texts != nil {
+		w.b.warn(s, texts)
+	}
 	if cerr := s.Body.Close(); err == nil {
 		err = cerr // no part of the response is lost
 	}

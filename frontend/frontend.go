@@ -218,7 +218,7 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 	header := h.w.Header()
 	header.Add("Vary", "Accept, Accept-Encoding")
 	header.Set("Cache-Control", "no-store")
-	addWarnings(header, responses)
+	addWarnings(header, warningsHeader, nil, responses)
 	if q.endpoint == histogramsEndpoint {
 		return x.serveHistograms(h, responses, rec)
 	}
@@ -231,6 +231,7 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 		return body.unfinished
 	}
 	_, err = body.WriteTo(h)
+	addLateWarnings(h, body.Warnings(), responses)
 	stats := body.Stats()
 	rec.ItemsOut, rec.Limited = stats.Items, stats.Limited
 	if err != nil {
@@ -241,7 +242,8 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 
 // serveHistograms responds with metrics, which are merged completely before the first is sent.
 func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response, rec *Record) error {
-	result, n, err := x.mergeHistograms(responses)
+	result, n, warnings, err := x.mergeHistograms(responses)
+	addLateWarnings(h, warnings, responses)
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,10 @@ const histogramBytes = 128
 // histogramMerge sums metrics by their name.
 type histogramMerge struct {
 	metrics map[string]*histogramMetric
-	left    int64 // remaining bytes
-	allowed int64
+
+	warnings []string // of bodies, with the names of shards
+	left     int64    // remaining bytes
+	allowed  int64
 }
 
 func (m *histogramMerge) add(o histogramMetric) error {
@@ -62,16 +64,29 @@ func (m *histogramMerge) add(o histogramMetric) error {
 	return nil
 }
 
-// mergeHistograms returns the merged response of all parts: each metric once, sorted by name. It closes all
-// bodies.
-func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, error) {
+// warn adds the warnings of a body, up to maxWarnings of the response.
+func (m *histogramMerge) warn(name string, texts []string) {
+	for _, text := range texts {
+		if len(m.warnings) == maxWarnings {
+			m.warnings = append(m.warnings, "more warnings were left out")
+		}
+		if len(m.warnings) > maxWarnings {
+			return
+		}
+		m.warnings = append(m.warnings, name+": "+text)
+	}
+}
+
+// mergeHistograms returns the merged response of all parts: each metric once, sorted by name; the number of
+// metrics; and the warnings of bodies. It closes all bodies.
+func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, []string, error) {
 	budget := x.f.options.MergeBytes
 	m := histogramMerge{metrics: map[string]*histogramMetric{}, left: budget, allowed: budget}
 	var fault error
 	for _, resp := range responses {
 		body := x.decompressed(resp)
 		if fault == nil {
-			if err := x.readHistograms(body, &m); err != nil {
+			if err := x.readHistograms(body, partName(resp), &m); err != nil {
 				fault = nameHistograms(err, resp.Body)
 				x.cancel(errDone)
 			}
@@ -79,7 +94,7 @@ func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, err
 		body.Close()
 	}
 	if fault != nil {
-		return nil, 0, fault
+		return nil, 0, m.warnings, fault
 	}
 	list := make([]*histogramMetric, 0, len(m.metrics))
 	for _, p := range m.metrics {
@@ -87,15 +102,16 @@ func (x *exchange) mergeHistograms(responses []*http.Response) ([]byte, int, err
 	}
 	slices.SortFunc(list, func(a, b *histogramMetric) int { return cmp.Compare(a.Metric, b.Metric) })
 	result, err := json.Marshal(struct {
-		Data []*histogramMetric `json:"data"`
-	}{list})
+		Data     []*histogramMetric `json:"data"`
+		Warnings []string           `json:"warnings,omitempty"`
+	}{list, m.warnings})
 	if err != nil {
-		return nil, 0, fmt.Errorf("write metrics with histograms: %w", err)
+		return nil, 0, m.warnings, fmt.Errorf("write metrics with histograms: %w", err)
 	}
 	if most := x.f.options.ResponseBytes; most > 0 && int64(len(result)) > most {
-		return nil, 0, &activeseries.BudgetError{What: "response", Allowed: most}
+		return nil, 0, m.warnings, &activeseries.BudgetError{What: "response", Allowed: most}
 	}
-	return result, len(list), nil
+	return result, len(list), m.warnings, nil
 }
 
 func nameHistograms(err error, body io.ReadCloser) error {
@@ -110,13 +126,14 @@ func nameHistograms(err error, body io.ReadCloser) error {
 }
 
 // readHistograms adds the metrics of one body. It reads token by token and does not buffer the body.
-func (x *exchange) readHistograms(body io.Reader, m *histogramMerge) error {
+func (x *exchange) readHistograms(body io.Reader, name string, m *histogramMerge) error {
 	d := json.NewDecoder(body)
 	defer func() { x.bytesIn.Add(d.InputOffset()) }()
 	if err := wantDelim(d, '{'); err != nil {
 		return err
 	}
 	var fields histogramFields
+	defer func() { m.warn(name, fields.warnings) }()
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
@@ -155,19 +172,29 @@ type histogramFields struct {
 	data   bool // the field was present
 	failed bool
 	text   string // text of the error
+
+	warnings []string
 }
 
 // read reads the value of a field other than "data".
 func (f *histogramFields) read(d *json.Decoder, key json.Token) error {
-	if key != "status" && key != "error" {
-		var other json.RawMessage
-		if err := d.Decode(&other); err != nil {
-			return truncated(err)
+	var raw json.RawMessage
+	if err := d.Decode(&raw); err != nil {
+		return truncated(err)
+	}
+	name, _ := key.(string)
+	if key != "error" && key != "errorType" {
+		texts, err := bodyWarnings(name, raw)
+		if _, reported := errors.AsType[*activeseries.ReportedError](err); err != nil && !reported {
+			return err
 		}
+		f.warnings = append(f.warnings, texts...)
+	}
+	if key != "status" && key != "error" {
 		return nil
 	}
 	var value any
-	if err := d.Decode(&value); err != nil {
+	if err := json.Unmarshal(raw, &value); err != nil {
 		return truncated(err)
 	}
 	switch key {

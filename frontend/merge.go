@@ -43,9 +43,9 @@ func (x *exchange) mergeResponses(ctx context.Context, responses []*http.Respons
 func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sources []activeseries.Source, unique bool) {
 	sources = make([]activeseries.Source, len(responses))
 	names, done := shardNames(len(responses)), x.done
-	for i, resp := range responses {
+	for i := range responses {
 		sources[i] = activeseries.Source{Shard: names[i], Done: done}
-		x.setSource(ctx, &sources[i], resp)
+		x.setSource(ctx, &sources[i], &responses[i])
 	}
 	unique = len(x.f.options.Members) > 1
 	if !unique || x.request.countBy == "" {
@@ -75,8 +75,9 @@ func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sou
 }
 
 // setSource sets a source to the body of one response. A response that was not requested by this exchange
-// cannot be requested again.
-func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, resp *http.Response) {
+// cannot be requested again; one that is replaces it, for its headers.
+func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, response **http.Response) {
+	resp := *response
 	s.Body = x.decompressed(resp)
 	s.Counts = x.request.countBy != "" && resp.Header.Get(countHeader) == x.request.countBy
 	if t := resp.Header.Get("Content-Type"); t != "" && t != jsonType {
@@ -97,6 +98,8 @@ func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, resp *
 			again.Body.Close()
 			return nil, why // a replica with a different form runs another version
 		}
+		again.Body = &partBody{ReadCloser: again.Body, part: pb.part}
+		*response = again
 		return x.decompressed(again), nil
 	}
 }
