@@ -42,6 +42,9 @@ type ArchiveOptions struct {
 
 	Interval time.Duration // between two samples of a series that changes; default 15s
 
+	// Advance is called before each round: it counts the time of statements in flight in the source; nil: nothing does.
+	Advance func()
+
 	LocalAge   time.Duration // older blocks are deleted once the bucket has them; default 24h
 	LocalBytes int64         // of all local blocks; default 4 GiB
 
@@ -421,6 +424,9 @@ func (a *Archive) round(ctx context.Context, spread bool) error {
 		if err := a.reopen(); err != nil {
 			return err
 		}
+	}
+	if a.options.Advance != nil {
+		a.options.Advance()
 	}
 	in := a.current()
 	if a.tooFarAhead(in) {

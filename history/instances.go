@@ -271,6 +271,6 @@ func (w *writer) copyFrom(s *stmtstats.Sample) error {
 	if err := w.append(e, s); err != nil {
 		return fmt.Errorf("append first samples of digest %x: %w", e.key.Digest, err)
 	}
-	e.written, e.calls, e.clean = w.last, s.Calls, true
+	e.written, e.calls, e.nanos, e.clean = w.last, s.Calls, s.Histogram.Nanos, true
 	return nil
 }

@@ -108,6 +108,7 @@ type track struct {
 
 	written int64  // time of its last samples; 0: none by this process
 	calls   uint64 // in these samples
+	nanos   uint64 // the same, of calls that have finished and of those in flight
 	sampled bool   // tare_queries_total has a sample of this process
 	value   uint64 // of that sample
 	visited int64  // time of the last visit; 0: never

@@ -56,7 +56,7 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 		e.clean = true
 		return false, nil
 	}
-	if s.Calls == e.calls && w.last-e.written < RefreshAge.Milliseconds() {
+	if s.Calls == e.calls && s.Histogram.Nanos == e.nanos && w.last-e.written < RefreshAge.Milliseconds() {
 		return false, nil
 	}
 	if e.written == w.last { // calls since Collect, in the same millisecond: the next round visits them
@@ -67,7 +67,7 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 		e.written, e.calls = 0, 0
 		return false, fmt.Errorf("append samples of digest %x: %w", e.key.Digest, err)
 	}
-	e.written, e.calls, e.clean = w.last, s.Calls, true
+	e.written, e.calls, e.nanos, e.clean = w.last, s.Calls, s.Histogram.Nanos, true
 	return true, nil
 }
 

@@ -18,6 +18,8 @@ type Record struct {
 	Upstream  time.Duration // from sending the command to the backend until its last byte is read
 	FirstByte time.Duration // from sending the command to the backend until its first byte is read
 
+	Accounted time.Duration // part of Total that was counted while the statement ran; not logged
+
 	ConnectionID uint64 // of the client's connection, as in SHOW PROCESSLIST
 
 	// Writer identifies the thread or loop that logs the records of this and of other connections, one at a

@@ -91,13 +91,13 @@ func (w *stepper) add(s *stmtseries.Samples) error {
 func (w *stepper) durations(s *stmtseries.Samples, of step) error {
 	g := &w.spread
 	g.Begin()
-	count, before := uint64(0), int64(0)
+	count, total, before := uint64(0), 0.0, int64(0)
 	for first := true; s.Next(); first = false {
 		if first && s.T > w.start && !s.Stale && s.H.Count > 0 {
 			if err := g.Skip(s); err != nil {
 				return err
 			}
-			count, before = s.H.Count, s.T
+			count, total, before = s.H.Count, s.H.Sum, s.T
 			continue
 		}
 		if err := g.Add(s, w.start); err != nil {
@@ -107,17 +107,17 @@ func (w *stepper) durations(s *stmtseries.Samples, of step) error {
 			w.lose(of, s.T)
 			g.Lost.Reset()
 		}
-		if !s.Stale && s.T > w.start && s.H.Count != count {
+		if !s.Stale && s.T > w.start && (s.H.Count != count || s.H.Sum != total) { // the sum has statements in flight, too
 			if err := g.Settle(); err != nil {
 				return err
 			}
-			if of.spread = &g.Grown; g.Grown.Count() > 0 {
+			if of.spread = &g.Grown; g.Grown.Count() > 0 || g.Grown.Nanos > 0 {
 				w.grow(of, before, s.T)
 				g.Grown.Reset()
 			}
 		}
-		if count, before = s.H.Count, s.T; s.Stale {
-			count = 0
+		if count, total, before = s.H.Count, s.H.Sum, s.T; s.Stale {
+			count, total = 0, 0
 		}
 	}
 	return nil

@@ -136,7 +136,7 @@ func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 	} else {
 		pages[e.octaves[bucket/PerOctave].Load()][bucket%PerOctave].Add(1)
 	}
-	e.counters[counterNanos].Add(uint64(max(r.Total, 0)))
+	e.counters[counterNanos].Add(uint64(max(r.Total-r.Accounted, 0)))
 	add(&e.counters[counterRowsSent], r.RowsReturned)
 	add(&e.counters[counterRowsAffected], r.RowsAffected)
 	add(&e.counters[counterBytesReceived], r.BytesIn)

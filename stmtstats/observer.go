@@ -1,6 +1,10 @@
 package stmtstats
 
-import "github.com/taredb/tare/querylog"
+import (
+	"time"
+
+	"github.com/taredb/tare/querylog"
+)
 
 // Observe counts a finished statement. It retains nothing that r points to and does not allocate. It takes a
 // lock only for a new digest, a duration in an octave that is new for the entry, or one of its slowest calls.
@@ -36,6 +40,25 @@ func (t *Table) Observe(r *querylog.Record) {
 	if slow || noText {
 		t.learn(e, id, r)
 	}
+}
+
+// Advance counts the time that a statement in flight has taken since its start, so that load does not jump when it
+// finishes: Observe counts the rest. The caller excludes concurrent use of r. It neither allocates nor blocks: a statement
+// without an entry, or whose entry is being read, is left for later.
+func (t *Table) Advance(r *querylog.Record, age time.Duration) {
+	if age <= r.Accounted || r.Digest == ([16]byte{}) || t.closed.Load() {
+		return
+	}
+	e, _ := t.find(t.hash(r.Digest[:], r.Schema, r.User, r.Backend), r, zeroBucket)
+	if e == nil {
+		return
+	}
+	e.counters[counterNanos].Add(uint64(age - r.Accounted))
+	r.Accounted = age
+	if e.changed.Load() == 0 { // as in count
+		e.changed.Store(1)
+	}
+	e.release()
 }
 
 // countOther counts a statement without an entry. Its buckets always have counters.

@@ -15,6 +15,7 @@ import (
 	"github.com/thanos-io/objstore"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/remotewrite"
 	"github.com/taredb/tare/internal/access"
@@ -56,6 +57,8 @@ type historyService struct {
 	gateway  *storegateway.Gateway
 	sender   *remotewrite.Sender // nil without a receiver
 	rises    *web.RiseWatch      // nil without an archive or HTTP
+
+	inFlight func(visit func(gateway.Running)) // set before run
 }
 
 // The directories of the history.
@@ -64,6 +67,13 @@ var (
 	historyDirPiece   = localstate.Piece{Name: "history directory", Lost: "the digest table and local series"}
 	indexHeadersPiece = localstate.Piece{Name: "index headers", Lost: "nothing: they are built again from the bucket"}
 )
+
+// advance counts the time of the statements in flight.
+func (h *historyService) advance() {
+	if h.inFlight != nil {
+		h.inFlight(func(r gateway.Running) { h.table.Advance(r.Record, r.Age) })
+	}
+}
 
 // openHistory opens the history in the data directory, which is not required without a bucket. The caller has
 // checked the options. With a full disk or the like, statements are counted and the history opens later; if the
@@ -147,6 +157,7 @@ func (h *historyService) open() error {
 	retention.Bytes = int64(h.cfg.RetentionBytes)
 	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: h.server.Data.State,
+		Advance:  h.advance,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
 		MaxAhead:  h.cfg.MaxAhead,
 		Retention: retention,

@@ -240,6 +240,9 @@ func (s *service) Open(ctx context.Context) (err error) {
 	if s.gateway, err = gateway.New(s.options); err != nil {
 		return err
 	}
+	if s.history != nil {
+		s.history.inFlight = s.gateway.InFlight
+	}
 	s.register()
 	s.addParts()
 	return s.OpenWeb(web.Options{
