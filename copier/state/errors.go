@@ -49,6 +49,9 @@ const (
 	errRecordFull = 1114
 )
 
+// errRowFormat is the error of MariaDB for a change that the binary log cannot have as a statement.
+const errRowFormat = 1665
+
 // WithAdvice adds advice for the operator to an error of the target, if there is any.
 func WithAdvice(err error) error {
 	const again = "and run the same command again: it resumes from here"
@@ -56,6 +59,8 @@ func WithAdvice(err error) error {
 	switch {
 	case errors.As(err, &refused) && (refused.Number == errRecordFull || refused.Number == errDiskFull || refused.Number == errWriteFile):
 		return fmt.Errorf("%w; free disk space for its data and temporary files, or raise the limit of its tablespace, %s", err, again)
+	case errors.As(err, &refused) && refused.Number == errRowFormat:
+		return fmt.Errorf("%w; set binlog_format of the target to ROW or MIXED, and wsrep_forced_binlog_format to NONE, %s", err, again)
 	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
 		return fmt.Errorf("%w; grant the account of --to what it lacks, %s", err, again)
 	case IsUnreachable(err):

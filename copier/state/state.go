@@ -350,7 +350,7 @@ func (s State) wrapError(spec *tabledef.Spec, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("note the progress of %s in schema %s of the target: %w", spec.Target(), s.Schema, err)
+	return fmt.Errorf("note the progress of %s in schema %s of the target: %w", spec.Target(), s.Schema, WithAdvice(err))
 }
 
 func (s State) foreignKeys() string { return rowstream.Ident(s.Schema) + ".copy_foreign_key" }

@@ -45,6 +45,11 @@ var acceptances = []acceptance{
 		own:     true,
 	},
 	{
+		reason:  "statements of the session: the gateway reads its SQL mode after a login",
+		tests:   regexp.MustCompile(`^main\.nested_profiling$`),
+		pattern: regexp.MustCompile(`(?m)^\d+\t#\t(SELECT @@session\.character_set_client, .*\n\d+\t#\t)?SELECT @a, @b$`),
+	},
+	{
 		reason:  "documented: Ssl_cipher is that of the gateway's connection to the server",
 		tests:   regexp.MustCompile(`^main\.ssl_cipher_tlsv13$`),
 		pattern: regexp.MustCompile(`(?m)^Ssl_cipher\tTLS_AES_\w+$`),

@@ -58,11 +58,11 @@ type gateway struct {
 	stderr *os.File
 }
 
-// profiles are arguments of `tare serve`. The clients use TLS in the profile tls.
+// profiles are arguments of `tare serve`, which has the server's certificate too. The clients use TLS in the profile tls.
 var profiles = map[string]func(*rig, string) []string{
 	"bare": func(*rig, string) []string { return nil },
 	"full": (*rig).everything,
-	"tls":  func(r *rig, dir string) []string { return append(r.everything(dir), r.certificate...) },
+	"tls":  (*rig).everything,
 }
 
 // everything turns on rules that match nothing, the query log with values, and the history.
@@ -384,7 +384,7 @@ func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
 	args := append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", "mysql://" + r.server.Addr, "--diag-format", "json",
 		"--data-dir", filepath.Join(dir, "data"), "--drain-timeout", "1s", "--handshake-timeout", "2m",
-	}, profiles[profile](r, dir)...)
+	}, slices.Concat(r.certificate, profiles[profile](r, dir))...)
 	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	if err != nil {
 		return nil, err
