@@ -16,7 +16,7 @@ const (
 	memberStatus
 	memberErrorType
 	memberError
-	memberWarning  // says what is missing
+	memberWarning  // about an incomplete response
 	memberComplete // says whether anything is
 )
 

@@ -193,7 +193,7 @@ func (noReader) Read([]byte) (int, error) { return 0, io.EOF }
 //
 //	{"data":[{…}],"status":"error","error":"shard 3_of_16 at byte 4711: …"}
 //
-// What sources say about their completeness is in "warnings" after the list: see Body.Warnings.
+// Warnings of sources are in "warnings" after the list: see Body.Warnings.
 //
 // The caller writes the Body by WriteTo or reads it by Read, and must close it. Merge itself reads nothing.
 func (m *Merger) Merge(sources []Source, o Request) *Body {

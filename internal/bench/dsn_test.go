@@ -97,3 +97,23 @@ func TestImpostorsOfBench(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseDSN parses any text. The parts of one that is accepted make up one that means the same.
+func FuzzParseDSN(f *testing.F) {
+	for _, dsn := range []string{"app:se:c@ret@tcp(127.0.0.1:3316)/test", "a@unix(/x)/", "a@tcp(db)/a?tls=true&get-public-key=true", "a:b/c@tcp([::1]:1)/d"} {
+		f.Add(dsn)
+	}
+	f.Fuzz(func(t *testing.T, dsn string) {
+		if strings.Contains(dsn, "public-key=") && !strings.Contains(dsn, "get-public-key=") {
+			t.Skip() // it names a file
+		}
+		cfg, err := parseDSN(dsn)
+		if err != nil {
+			return
+		}
+		again, err := parseDSN(cfg.User + ":" + cfg.Password + "@" + cfg.Network + "(" + cfg.Addr + ")/" + cfg.Database + "?tls=false")
+		if err != nil || again.User != cfg.User || again.Password != cfg.Password || again.Addr != cfg.Addr || again.Database != cfg.Database || again.Network != cfg.Network {
+			t.Errorf("%q: %+v, again %+v, %v", dsn, cfg, again, err)
+		}
+	})
+}
