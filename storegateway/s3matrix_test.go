@@ -72,6 +72,9 @@ func newMatrixStore(t *testing.T, layout blocksync.Layout, dir string, blocks []
 	server := testbucket.NewServer()
 	s := &matrixStore{layout: layout, faulty: testpromql.Faulty{Bucket: "metrics", Blocks: blocks, Damaged: true}}
 	prefix := "tsdb/"
+	if layout == blocksync.LayoutPrometheus {
+		s.faulty.Blocks = append(slices.Clone(blocks), "block markers") // a directory that may be a misnamed block
+	}
 	if layout == blocksync.LayoutMimir {
 		prefix = "tsdb/anonymous/"
 	}
