@@ -29,6 +29,7 @@ var (
 	program = flag.String("settings.tare", "", "another tare `binary`")
 	limit   = flag.Duration("settings.limit", 2*time.Minute, "time after which a command has hung")
 	shard   = flag.String("settings.shard", "0/1", "run the part `I/N` of the cases")
+	group   = flag.Int("settings.group", 24, "how many cases to try at once; a group that is not equal is tried in parts")
 )
 
 var binary string // the built tare
@@ -71,6 +72,7 @@ func TestSettings(t *testing.T) {
 			if _, err := fmt.Sscanf(*shard, "%d/%d", &part, &parts); err != nil {
 				t.Fatal(err)
 			}
+			var chosen []setting
 			for i, c := range all {
 				if i%parts != part || *only != "" && c.variable != *only || done[p.version+"\t"+c.String()] {
 					continue
@@ -78,13 +80,16 @@ func TestSettings(t *testing.T) {
 				if n++; *cases >= 0 && n > *cases {
 					break
 				}
-				outcome, why := p.try(t, c)
+				chosen = append(chosen, c)
+			}
+			p.report = func(c setting, outcome, why string) {
 				results[outcome]++
 				record(t, p.version, c, outcome, why)
-				if outcome != equal && outcome != refused && outcome != unsettable {
+				if outcome != equal && outcome != refused && outcome != unsettable && outcome != same {
 					t.Errorf("%v: %s: %s", c, outcome, why)
 				}
 			}
+			p.tryAll(t, chosen)
 			t.Logf("%s: %v", p.version, results)
 		})
 	}
@@ -98,6 +103,7 @@ const (
 	unnamed    = "failed without naming the variable"
 	hung       = "hung"
 	unsettable = "the server refuses the value"
+	same       = "the value that the server has"
 )
 
 // A setting is a case: a value of a variable, and the servers that have it.
@@ -119,6 +125,9 @@ type pair struct {
 	insert   string
 	dir      string
 	n        int
+	names    []string // variables with cases
+	before   [2][]sql.NullString
+	report   func(c setting, outcome, why string)
 }
 
 // account is the login of the commands.
@@ -135,31 +144,25 @@ func newPair(t *testing.T, opts []testmysql.Option) *pair {
 		p.servers[i] = testmysql.StartOrSkip(t, opts...)
 		must(t, p.servers[i].Exec("SET GLOBAL local_infile = 1"))
 		// The test's sessions were opened before any change.
-		db, err := sql.Open("mysql", p.servers[i].DSN(testmysql.RootUser)+"?multiStatements=true")
+		db, err := sql.Open("mysql", p.servers[i].DSN(testmysql.RootUser)+"?multiStatements=true&wait_timeout=31536000&net_read_timeout=3600&net_write_timeout=3600"+
+			"&time_zone=%27%2B00:00%27&group_concat_max_len=65536")
 		must(t, err)
 		db.SetMaxOpenConns(1)
 		db.SetMaxIdleConns(1)
 		t.Cleanup(func() { _ = db.Close() })
 		p.sessions[i] = db
 		must(t, db.QueryRow("SELECT VERSION()").Scan(&p.version))
-		_, err = db.Exec("SET SESSION wait_timeout = 31536000, net_read_timeout = 3600, net_write_timeout = 3600, time_zone = '+00:00'")
-		must(t, err)
 	}
 	return p
 }
 
-// try runs a case.
-func (p *pair) try(t *testing.T, c setting) (outcome, why string) {
+// try runs the commands with the values of all cases in effect.
+func (p *pair) try(t *testing.T, names func(out string) bool) (outcome, why string) {
 	t.Helper()
-	p.reset(t)
-	restore, err := p.set(c)
-	defer restore(t)
-	if err != nil {
-		return unsettable, err.Error()
-	}
 	at := func(i int) string { return "mysql://" + account + ":" + testmysql.Password + "@" + p.servers[i].Addr }
 	p.n++
 	dump := filepath.Join(p.dir, fmt.Sprint("dump", p.n))
+	defer os.RemoveAll(dump)
 	follow := []string{"copy", "--from", at(0), "--to", at(1), "--tables", "zoo.t", "--follow", "--follow-until=caught-up", "--verify", "--chunk-bytes", "4KiB", "--control-socket", "off", "--patience", "20s"}
 	for _, step := range []struct {
 		what   string
@@ -180,13 +183,15 @@ func (p *pair) try(t *testing.T, c setting) (outcome, why string) {
 			}
 		}
 		if step.clear {
-			must(t, p.exec(1, "DROP DATABASE zoo; DROP DATABASE _tare"))
+			if err := p.exec(1, "DROP DATABASE zoo; DROP DATABASE _tare"); err != nil {
+				return refused, step.what + ": the server refuses clients' changes: " + err.Error()
+			}
 		}
 		out, err := p.run(t, step.args)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			return hung, step.what + ": " + out
-		case err != nil && names(out, c.variable):
+		case err != nil && names(out):
 			return refused, step.what + ": " + out
 		case err != nil:
 			return unnamed, step.what + ": " + out
@@ -218,52 +223,19 @@ func (p *pair) reset(t *testing.T) {
 	for i := range p.servers {
 		must(t, p.exec(i, "DROP DATABASE IF EXISTS zoo; DROP DATABASE IF EXISTS _tare"))
 	}
-	must(t, p.exec(0, "CREATE DATABASE zoo CHARACTER SET utf8mb4; "+strings.ReplaceAll(p.create, "{table}", "zoo.t")))
+	text := []string{"CREATE DATABASE zoo CHARACTER SET utf8mb4", strings.ReplaceAll(p.create, "{table}", "zoo.t"), "BEGIN"}
 	insert := strings.ReplaceAll(p.insert, "{table}", "zoo.t")
 	for id := 1; id <= 60; id++ {
-		must(t, p.exec(0, strings.ReplaceAll(insert, "{id}", fmt.Sprint(id))))
+		text = append(text, strings.ReplaceAll(insert, "{id}", fmt.Sprint(id)))
 	}
+	must(t, p.exec(0, strings.Join(append(text, "COMMIT"), "; ")))
 }
 
 func (p *pair) exec(i int, text string) error {
-	_, err := p.sessions[i].Exec(text)
+	ctx, cancel := context.WithTimeout(context.Background(), *limit)
+	defer cancel()
+	_, err := p.sessions[i].ExecContext(ctx, text)
 	return err
-}
-
-// set sets the variable on the case's servers. restore restores the values from before.
-func (p *pair) set(c setting) (restore func(t *testing.T), err error) {
-	var undo []func(t *testing.T)
-	restore = func(t *testing.T) {
-		for _, f := range undo {
-			f(t)
-		}
-	}
-	for i, side := range []string{"source", "target"} {
-		if c.sides != "both" && c.sides != side {
-			continue
-		}
-		var was sql.NullString
-		if err := p.sessions[i].QueryRow("SELECT @@GLOBAL." + c.variable).Scan(&was); err != nil {
-			return restore, err
-		}
-		undo = append(undo, func(t *testing.T) {
-			old := "NULL"
-			if was.Valid {
-				old = quote(was.String)
-			}
-			err := p.exec(i, "SET GLOBAL "+c.variable+" = "+old)
-			if err != nil {
-				err = p.exec(i, "SET GLOBAL "+c.variable+" = "+was.String) // a number
-			}
-			if err != nil {
-				t.Logf("restore %s = %s: %v", c.variable, old, err)
-			}
-		})
-		if err := p.exec(i, "SET GLOBAL "+c.variable+" = "+c.value); err != nil {
-			return restore, err
-		}
-	}
-	return restore, nil
 }
 
 // differ compares the rows of both servers by the bytes of every column.
@@ -301,103 +273,6 @@ var synonyms = map[string][]string{
 // names reports whether the output of a command names a variable.
 func names(out, variable string) bool {
 	return slices.ContainsFunc(append(synonyms[variable], variable), func(s string) bool { return strings.Contains(strings.ToLower(out), strings.ToLower(s)) })
-}
-
-// list returns the cases: every variable that can be set, with each of its values, on each side.
-func (p *pair) list(t *testing.T) (all []setting) {
-	t.Helper()
-	query := "SELECT LOWER(VARIABLE_NAME), VARIABLE_TYPE, COALESCE(GLOBAL_VALUE, ''), COALESCE(ENUM_VALUE_LIST, ''), COALESCE(NUMERIC_MIN_VALUE, ''), COALESCE(NUMERIC_MAX_VALUE, '')" +
-		" FROM information_schema.SYSTEM_VARIABLES WHERE READ_ONLY = 'NO' AND VARIABLE_SCOPE <> 'SESSION ONLY' ORDER BY 1"
-	if p.mysql {
-		query = "SELECT m.VARIABLE_NAME, m.DATA_TYPE, COALESCE(g.VARIABLE_VALUE, ''), '', m.MIN_VALUE, m.MAX_VALUE FROM performance_schema.variables_metadata m" +
-			" JOIN performance_schema.global_variables g USING (VARIABLE_NAME) ORDER BY 1"
-	}
-	rows, err := p.sessions[0].Query(query)
-	must(t, err)
-	defer rows.Close()
-	var variables [][6]string
-	for rows.Next() {
-		var v [6]string
-		must(t, rows.Scan(&v[0], &v[1], &v[2], &v[3], &v[4], &v[5]))
-		variables = append(variables, v)
-	}
-	must(t, rows.Err())
-	rows.Close()
-	for _, v := range variables {
-		name := v[0]
-		if reason := unfit(name); reason != "" || p.exec(0, "SET GLOBAL "+name+" = @@GLOBAL."+name) != nil {
-			continue
-		}
-		for _, value := range p.values(t, name, strings.ToUpper(v[1]), v[3], v[4], v[5]) {
-			for _, sides := range []string{"source", "target", "both"} {
-				all = append(all, setting{name, value, sides})
-			}
-		}
-	}
-	return all
-}
-
-// values returns the values of a variable, as in SET.
-func (p *pair) values(t *testing.T, name, kind, list, least, most string) (values []string) {
-	t.Helper()
-	column := func(query string) {
-		rows, err := p.sessions[0].Query(query)
-		must(t, err)
-		defer rows.Close()
-		for rows.Next() {
-			var v string
-			must(t, rows.Scan(&v))
-			values = append(values, quote(v))
-		}
-		must(t, rows.Err())
-	}
-	switch {
-	case strings.HasPrefix(name, "character_set_") && name != "character_set_collations":
-		column("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")
-	case strings.HasPrefix(name, "collation_"):
-		column("SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE IS_DEFAULT = 'Yes' OR COLLATION_NAME LIKE '%\\_bin'")
-	case strings.HasSuffix(name, "storage_engine"):
-		column("SELECT ENGINE FROM information_schema.ENGINES WHERE SUPPORT IN ('YES', 'DEFAULT')")
-	case name == "time_zone":
-		values = []string{"'-12:00'", "'+13:00'"}
-	case strings.HasPrefix(name, "lc_"):
-		values = []string{"'de_DE'", "'ja_JP'", "'ru_RU'"}
-	case name == "sql_mode":
-		for i := range 32 {
-			values = append(values, fmt.Sprint(uint64(1)<<i))
-		}
-		values = append(values, "''", "'ANSI'", "'ORACLE'", "'TRADITIONAL'")
-	case kind == "BOOLEAN":
-		values = []string{"0", "1"}
-	case list != "":
-		for _, v := range strings.Split(list, ",") {
-			if kind == "FLAGSET" || strings.Contains(kind, "FLAG") {
-				v += "=off"
-			}
-			values = append(values, quote(v))
-		}
-	case kind == "ENUMERATION": // MySQL sets them by number
-		for i := range 12 {
-			values = append(values, fmt.Sprint(i))
-		}
-	case kind == "SET":
-		values = []string{"''", "1", "2", "4"}
-	case least != "" || most != "":
-		values = []string{least, most}
-	default:
-		values = []string{"''", "'tare'", "'0'"}
-	}
-	return values
-}
-
-// unfit returns why a variable has no cases: the test cannot restore it, or it ends the server.
-func unfit(name string) string {
-	for _, prefix := range []string{"innodb_buffer_pool_", "innodb_redo_log_capacity", "innodb_log_file_size", "debug", "keyring", "ssl_", "tls_", "admin_", "caching_sha2", "validate_password"} {
-		if strings.HasPrefix(name, prefix) {
-			return "it changes files or accounts of the server"
-		}
-	}
-	return ""
 }
 
 // finished returns the cases that the state file has.
