@@ -182,43 +182,46 @@ func TestS3FaultMatrix(t *testing.T) {
 		stores[w] = s
 	}
 	var mu sync.Mutex
-	round := func(faults []testbucket.Fault, chosen func(worker, fault, call int) bool) {
-		var wg sync.WaitGroup
-		for w, s := range stores {
-			wg.Go(func() {
-				for i, fault := range faults {
-					for j, call := range calls {
-						if !chosen(w, i, j) {
-							continue
-						}
-						outcomes := s.try(t, fault, call, reporter)
-						mu.Lock()
-						if outcomes != nil {
-							tried++
-						}
-						for _, o := range outcomes {
-							total[o]++
-						}
-						mu.Unlock()
+	var wg sync.WaitGroup
+	for w, s := range stores {
+		wg.Go(func() {
+			for i, fault := range faults {
+				for j, call := range calls {
+					if !pairChosen(w, workers, i*len(calls)+j, seed) {
+						continue
 					}
+					var outcomes []string
+					t.Run(fmt.Sprintf("%s, %s, %s", s.layout, call, fault), func(t *testing.T) { // closes its stores
+						outcomes = s.try(t, fault, call, reporter)
+					})
+					mu.Lock()
+					if outcomes != nil {
+						tried++
+					}
+					for _, o := range outcomes {
+						total[o]++
+					}
+					mu.Unlock()
 				}
-			})
-		}
-		testwait.Group(t, "the calls", &wg)
+			}
+		})
 	}
-	if *wholeMatrix {
-		for i := range faults {
-			round(faults[i:i+1], func(w, _, j int) bool { return (i+j)%(workers/4) == w/4 })
-		}
-	} else {
-		round(faults, func(w, i, j int) bool { return (i*len(calls)+j+int(seed%7))%(workers*10) == w })
-	}
+	wg.Wait() // each pair has limits of its own
 	t.Logf("%d kinds of wrong responses, %d kinds of calls, %d pairs of a layout tried; responses: %v", len(faults), len(calls), tried, total)
 	for _, o := range []string{"not ready", string(testpromql.Equal), string(testpromql.Failed)} {
 		if total[o] == 0 {
 			t.Errorf("no response was %s: %v", o, total)
 		}
 	}
+}
+
+// pairChosen reports whether a worker tries the pair of a fault and a kind of request. There are four layouts: of the whole matrix
+// a worker of each tries the pair.
+func pairChosen(worker, workers, pair int, seed uint64) bool {
+	if *wholeMatrix {
+		return pair%(workers/4) == worker/4
+	}
+	return (pair+int(seed%7))%(workers*10) == worker
 }
 
 // matrixBlocks writes three blocks and returns the end of their samples.

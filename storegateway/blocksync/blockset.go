@@ -2,6 +2,7 @@ package blocksync
 
 import (
 	"cmp"
+	"errors"
 	"iter"
 	"slices"
 	"sort"
@@ -64,6 +65,45 @@ func (t *Tenant) sort() {
 		return cmp.Or(cmp.Compare(a.minTime, b.minTime), a.id.Compare(b.id))
 	})
 	slices.SortFunc(t.skipped, func(a, b SkippedBlock) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// exchange replaces the served set. It returns false if the Syncer was closed meanwhile: then Close has released the
+// blocks of the old set, and exchange releases the others.
+func (s *Syncer) exchange(old, set *blockSet) bool {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		set.discard(old)
+		return false
+	}
+	s.set = set
+	s.generation++
+	s.mu.Unlock()
+	for b := range old.all() {
+		if t := set.tenants[b.tenant]; t == nil || t.byID[b.id] != b {
+			b.dropped.Store(true)
+			b.release()
+		}
+	}
+	return true
+}
+
+// errClosed is the error of a sync that Close has overtaken.
+var errClosed = errors.New("sync: the syncer is closed")
+
+// discard closes the blocks of a set that will not be served, except those that are also in but.
+func (s *blockSet) discard(but *blockSet) {
+	if s == nil {
+		return
+	}
+	for b := range s.all() {
+		if but != nil {
+			if t := but.tenants[b.tenant]; t != nil && t.byID[b.id] == b {
+				continue
+			}
+		}
+		b.release()
+	}
 }
 
 // all returns the blocks of all tenants. The order of tenants is random.

@@ -29,7 +29,9 @@ type block struct {
 	// external applies to every series of the block and overrides labels of the series.
 	external labels.Labels
 
-	written time.Time // modification time of meta.json where it may change; used by the running sync
+	// The running sync uses these.
+	written        time.Time // modification time of meta.json where it may change
+	unreadableMark bool      // its deletion mark is unreadable: marked is when that was written
 
 	deleted atomic.Pointer[Deletions] // nil: none
 

@@ -298,7 +298,7 @@ func TestCloseWithHandles(t *testing.T) {
 		t.Errorf("%d references, blocks are still opened: %d", n, len(pinned(g, "", 0, 1)))
 	}
 	ReleaseAll(handles)
-	if err := g.Sync(t.Context()); err != nil || len(g.Blocks()) != 0 {
+	if err := g.Sync(t.Context()); !errors.Is(err, errClosed) || len(g.Blocks()) != 0 {
 		t.Errorf("a sync after Close: %v, %d blocks", err, len(g.Blocks()))
 	}
 }

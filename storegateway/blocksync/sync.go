@@ -74,13 +74,16 @@ func (s *Syncer) syncLocked(ctx context.Context) (err error) {
 	s.syncsBegun.Add(1)
 	defer func() { s.synced = err == nil }()
 	start := time.Now()
-	set, changes, err := s.buildSet(ctx)
-	if ctx.Err() != nil {
-		set.discard(s.set)
+	old := s.current()
+	set, changes, err := s.buildSet(ctx, old)
+	switch {
+	case ctx.Err() != nil:
+		set.discard(old)
 		return context.Cause(ctx)
-	}
-	if set != nil {
-		s.exchange(set)
+	case set == nil:
+	case !s.exchange(old, set):
+		return errClosed
+	default:
 		s.finishSync(ctx, set, err)
 	}
 	s.recordSync(start, changes, err)
@@ -116,9 +119,9 @@ func (s *Syncer) loadEagerly(ctx context.Context, set *blockSet) {
 // syncChanges counts the changes of a sync.
 type syncChanges struct{ added, removed int }
 
-// buildSet builds the new set from a listing of the bucket, the blocks served now and new ones. It returns a nil
-// set if no tenant could be examined.
-func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
+// buildSet builds the new set from a listing of the bucket, the blocks of the served set old and new ones. It returns
+// a nil set if no tenant could be examined.
+func (s *Syncer) buildSet(ctx context.Context, old *blockSet) (*blockSet, syncChanges, error) {
 	if dir := s.options.LocalBucket; dir != "" { // objstore treats a missing directory as an empty one
 		if _, err := os.Stat(dir); err != nil {
 			return nil, syncChanges{}, fmt.Errorf("list the bucket: %w", err)
@@ -129,7 +132,7 @@ func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 		return nil, syncChanges{}, err
 	}
 	if layout == nil { // no blocks in the bucket
-		return newBlockSet(), syncChanges{removed: s.set.size()}, nil
+		return newBlockSet(), syncChanges{removed: old.size()}, nil
 	}
 	tenants, others, err := layout.tenants(ctx)
 	if err != nil {
@@ -142,16 +145,16 @@ func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 		errs    []error
 	)
 	set.foreign, set.stranger = others.foreign, others.example
-	root := tenantSync{syncer: s, layout: layout, old: s.set.root, result: newTenant()}
+	root := tenantSync{syncer: s, layout: layout, old: old.root, result: newTenant()}
 	root.skipOdd(ctx, others.odd)
-	set.root = root.result                 // of no tenant: no query misses them
-	for tenant, t := range s.set.tenants { // the listing may lack the directory
+	set.root = root.result               // of no tenant: no query misses them
+	for tenant, t := range old.tenants { // the listing may lack the directory
 		if len(t.blocks) > 0 && !slices.Contains(tenants, tenant) {
 			tenants = append(tenants, tenant)
 		}
 	}
 	_ = parallel.ForEach(ctx, s.options.Concurrency, tenants, func(ctx context.Context, tenant string) error {
-		one := tenantSync{syncer: s, layout: layout, tenant: tenant, old: s.set.tenants[tenant]}
+		one := tenantSync{syncer: s, layout: layout, tenant: tenant, old: old.tenants[tenant]}
 		t, err := one.run(ctx)
 		mu.Lock()
 		defer mu.Unlock()
@@ -165,12 +168,12 @@ func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 		}
 		return nil
 	})
-	for tenant, t := range s.set.tenants {
+	for tenant, t := range old.tenants {
 		if set.tenants[tenant] == nil {
 			changes.removed += len(t.blocks)
 		}
 	}
-	if err := s.suspectEmpty(set); err != nil && len(errs) == 0 {
+	if err := s.suspectEmpty(old, set); err != nil && len(errs) == 0 {
 		return nil, syncChanges{}, err
 	}
 	return set, changes, errors.Join(errs...)
@@ -178,8 +181,8 @@ func (s *Syncer) buildSet(ctx context.Context) (*blockSet, syncChanges, error) {
 
 // suspectEmpty returns an error if a bucket with served blocks is suddenly empty: a directory looks the same
 // when its disk is unmounted. The empty listing is trusted only after a while.
-func (s *Syncer) suspectEmpty(set *blockSet) error {
-	if s.set.size() == 0 || !set.empty() {
+func (s *Syncer) suspectEmpty(old, set *blockSet) error {
+	if old.size() == 0 || !set.empty() {
 		s.emptySince = time.Time{}
 		return nil
 	}
@@ -189,7 +192,7 @@ func (s *Syncer) suspectEmpty(set *blockSet) error {
 	if time.Since(s.emptySince) >= maxRetention {
 		return nil
 	}
-	return fmt.Errorf("nothing is left in the bucket, of %d blocks: believed if it stays so for %s", s.set.size(), maxRetention)
+	return fmt.Errorf("nothing is left in the bucket, of %d blocks: believed if it stays so for %s", old.size(), maxRetention)
 }
 
 // empty reports whether no tenant has any block, served or not.
@@ -204,41 +207,6 @@ func (s *blockSet) empty() bool {
 
 // maxSyncErrors bounds the errors that a sync of many tenants returns.
 const maxSyncErrors = 8
-
-// exchange replaces the served set.
-func (s *Syncer) exchange(set *blockSet) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		set.discard(nil)
-		return
-	}
-	old := s.set
-	s.set = set
-	s.generation++
-	s.mu.Unlock()
-	for b := range old.all() {
-		if t := set.tenants[b.tenant]; t == nil || t.byID[b.id] != b {
-			b.dropped.Store(true)
-			b.release()
-		}
-	}
-}
-
-// discard closes the blocks of a set that will not be served, except those that are also in but.
-func (s *blockSet) discard(but *blockSet) {
-	if s == nil {
-		return
-	}
-	for b := range s.all() {
-		if but != nil {
-			if t := but.tenants[b.tenant]; t != nil && t.byID[b.id] == b {
-				continue
-			}
-		}
-		b.release()
-	}
-}
 
 // A tenantSync syncs one tenant once.
 type tenantSync struct {
@@ -373,14 +341,17 @@ func (s *tenantSync) recheck(ctx context.Context, b *block, f *found) error {
 	b.noCompact.Store(f.saw&sawNoCompact != 0)
 	if f.saw&sawDeletionMark == 0 {
 		b.marked.Store(0)
+		b.unreadableMark = false
 		return nil
 	}
-	if b.marked.Load() == 0 {
-		marked, err := s.markedAt(ctx, b.id, f)
+	if b.marked.Load() == 0 || b.unreadableMark {
+		marked, unreadable, err := s.markedAt(ctx, b.id, f)
 		if err != nil {
 			return nil // still served; the mark is read again at the next sync
 		}
-		b.marked.Store(marked)
+		if b.unreadableMark = unreadable; !unreadable || b.marked.Load() == 0 {
+			b.marked.Store(marked)
+		}
 	}
 	return s.syncer.checkMark(b.marked.Load())
 }
@@ -413,7 +384,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	case f.saw&sawMeta == 0:
 		return nil, skip(SkipNoMeta, "there is no meta.json: an upload or a deletion is under way, or broke off")
 	}
-	marked, err := s.mark(ctx, id, f)
+	marked, unreadable, err := s.mark(ctx, id, f)
 	if err != nil {
 		return nil, err
 	}
@@ -443,6 +414,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	b.written = written
 	b.deleted.Store(&deleted)
 	b.marked.Store(marked)
+	b.unreadableMark = unreadable
 	b.noCompact.Store(f.saw&sawNoCompact != 0)
 	return b, nil
 }
@@ -484,17 +456,17 @@ func (s *tenantSync) checkLayout(m *tsblock.Meta) error {
 	return nil
 }
 
-// mark returns the time at which a block was marked for deletion, 0 if it is not marked, and a verdict if it
-// was marked longer than the delay ago.
-func (s *tenantSync) mark(ctx context.Context, id ulid.ULID, f *found) (int64, error) {
+// mark returns the time at which a block was marked for deletion, 0 if it is not marked, whether the mark is
+// unreadable, and a verdict if the block was marked longer than the delay ago.
+func (s *tenantSync) mark(ctx context.Context, id ulid.ULID, f *found) (marked int64, unreadable bool, err error) {
 	if f.saw&sawDeletionMark == 0 {
-		return 0, nil
+		return 0, false, nil
 	}
-	marked, err := s.markedAt(ctx, id, f)
+	marked, unreadable, err = s.markedAt(ctx, id, f)
 	if err == nil {
 		err = s.syncer.checkMark(marked)
 	}
-	return marked, err
+	return marked, unreadable, err
 }
 
 func (s *tenantSync) listFiles(ctx context.Context, prefix string, f *found) error {
@@ -526,29 +498,36 @@ func (s *tenantSync) checkSizes(ctx context.Context, prefix string, m *tsblock.M
 	return nil
 }
 
-// markedAt returns the time at which a block was marked for deletion. For an unreadable mark this is the
-// current time: the mark exists because the block is to be deleted.
-func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (int64, error) {
-	if f.deletionTime != 0 {
-		return f.deletionTime, nil
+// markedAt returns the time at which a block was marked for deletion, and whether the mark is unreadable: then it is
+// the time at which the mark was written, since the mark exists because the block is to be deleted.
+func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (marked int64, unreadable bool, err error) {
+	if f.deletionTime > 0 {
+		return f.deletionTime, false, nil
 	}
 	name := path.Join(prefixOf(s.tenant, id), deletionMarkName)
 	text, err := s.syncer.reader.getConfirmed(ctx, name)
 	if _, mimir := s.layout.(mimirLayout); mimir && IsNotFound(err) {
-		text, err = s.syncer.reader.getConfirmed(ctx, markerName(s.tenant, id))
+		name = markerName(s.tenant, id)
+		text, err = s.syncer.reader.getConfirmed(ctx, name)
 	}
 	if IsNotFound(err) {
-		return 0, nil // the mark was removed
+		return 0, false, nil // the mark was removed
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	marked, err := parseDeletionMark(text)
-	if err != nil {
-		s.syncer.log.Warn("a block's deletion mark counts from now", "block", id, "error", err)
-		return time.Now().Unix(), nil
+	marked, err = parseDeletionMark(text)
+	if err == nil {
+		return marked, false, nil
 	}
-	return marked, nil
+	at := time.Now()
+	if a, err := s.syncer.reader.attributes(ctx, name); err == nil && a.LastModified.Unix() > 0 && a.LastModified.Before(at) {
+		at = a.LastModified
+	}
+	if b := s.old.byID[id]; b == nil || !b.unreadableMark {
+		s.syncer.log.Warn("deletion mark unreadable; it counts from when it was written", "object", name, "written", at, "error", err)
+	}
+	return at.Unix(), true, nil
 }
 
 // newBlock opens a block. It reads nothing.
