@@ -112,9 +112,10 @@ func (d *Direct) CheckFollow(ctx context.Context, tables []*rowstream.Table, fro
 
 // checkSettings returns an error for settings with which changes are not logged as full rows.
 func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
-	for _, s := range []struct{ name, want, try string }{
+	for _, s := range []struct{ name, want, try string }{ // want: one value, or several with "or"
 		{"log_bin", "1", "start the server with --log-bin"},
 		{"binlog_format", "ROW", "SET GLOBAL binlog_format = ROW, and let the sessions that were open end"},
+		{"wsrep_forced_binlog_format", "NONE or ROW", "SET GLOBAL wsrep_forced_binlog_format = NONE: it applies outside of a Galera cluster too"},
 		{"binlog_row_image", "FULL", "SET GLOBAL binlog_row_image = FULL, and let the sessions that were open end"},
 		{"binlog_row_value_options", "", "SET GLOBAL binlog_row_value_options = ''"},
 		{"binlog_order_commits", "1", "SET GLOBAL binlog_order_commits = ON, so that commits are seen in the order in which they are logged"},
@@ -126,7 +127,7 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 		if err != nil {
 			return err
 		}
-		if !strings.EqualFold(value, s.want) {
+		if !slices.Contains(strings.Split(s.want, " or "), strings.ToUpper(value)) {
 			return refuseSetting("%s is %q, and must be %q: %s", s.name, value, s.want, s.try)
 		}
 	}

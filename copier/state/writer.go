@@ -240,7 +240,11 @@ func (w *Writer) readCommitted(ctx context.Context, c *mysqlconn.Client) error {
 	}); err != nil {
 		return fmt.Errorf("read the target's binary log: %w", err)
 	}
-	if refused {
+	forced, err := rowstream.Variable(ctx, c, "wsrep_forced_binlog_format")
+	if err != nil && !rowstream.IsUnknownVariable(err) {
+		return fmt.Errorf("read the target's binary log: %w", err)
+	}
+	if refused || forced == "STATEMENT" {
 		return nil
 	}
 	return session.ReadCommitted(ctx, c)

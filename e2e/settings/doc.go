@@ -8,7 +8,7 @@
 //
 // The list of variables and values comes from the server. A case is one value on the source, the target or both. Cases
 // of different variables are tried in groups, all values at once; a group that is not equal is tried in parts, so that
-// each other outcome is that of a case by itself. -settings.group 1 tries each by itself: an effect that another variable
+// each other outcome is that of one case alone. -settings.group 1 tries each alone: an effect that another variable
 // of its group conceals would be found that way only. The results are appended to the state file, and cases that it has
 // are skipped, so that a run can be resumed; -settings.shard I/N runs a part of the cases.
 package settings

@@ -4,6 +4,7 @@ package settings
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // tryAll runs cases in groups of different variables. The values of a group are in effect together, so a group
 // whose commands succeed with equal rows is that many cases. Of any other group, cases that the output names run
-// alone; otherwise each half runs. So each outcome but equal is that of a case by itself.
+// alone; otherwise each half runs. So each outcome but equal is that of one case alone.
 func (p *pair) tryAll(t *testing.T, cases []setting) {
 	t.Helper()
 	p.restore(t)
@@ -48,11 +49,14 @@ func (p *pair) tryGroup(t *testing.T, cases []setting) (conflicts []setting) {
 	outcome, why := p.try(t, func(out string) bool {
 		return slices.ContainsFunc(set, func(c setting) bool { return names(out, c.variable) })
 	})
+	if p.revive(t) {
+		outcome = ended
+	}
 	p.restore(t)
 	switch {
 	case outcome == equal || len(set) == 1:
 		for _, c := range set {
-			p.report(c, outcome, why)
+			p.report(t, c, outcome, why)
 		}
 		return conflicts
 	case outcome == refused:
@@ -75,19 +79,24 @@ func (p *pair) set(t *testing.T, cases []setting) (set, conflicts []setting) {
 	var values [][2]sql.NullString
 	for _, c := range cases {
 		was, now, err := p.setOne(t, c)
+		if err != nil && p.revive(t) { // the values before it are lost
+			p.report(t, c, ended, err.Error())
+			p.restore(t)
+			return nil, append(conflicts, slices.DeleteFunc(slices.Clone(cases), func(o setting) bool { return o == c || p.reported[o] })...)
+		}
 		switch {
 		case err != nil && len(set) > 0:
 			conflicts = append(conflicts, c)
 		case err != nil:
-			p.report(c, unsettable, err.Error())
+			p.report(t, c, unsettable, err.Error())
 		case was == now:
-			p.report(c, same, "")
+			p.report(t, c, same, "")
 		default:
 			set, values = append(set, c), append(values, now)
 		}
 	}
 	for i := len(set) - 1; i >= 0 && len(set) > 1; i-- {
-		if p.read(t, set[i]) != values[i] {
+		if now, err := p.read(set[i]); err == nil && now != values[i] {
 			conflicts = append(conflicts, set[i])
 			set = slices.Delete(set, i, i+1)
 		}
@@ -103,7 +112,9 @@ func (p *pair) set(t *testing.T, cases []setting) (set, conflicts []setting) {
 // setOne sets the variable on the case's servers, and returns its values before and after.
 func (p *pair) setOne(t *testing.T, c setting) (was, now [2]sql.NullString, err error) {
 	t.Helper()
-	was = p.read(t, c)
+	if was, err = p.read(c); err != nil {
+		return was, now, err
+	}
 	for i := range p.servers {
 		if c.on(i) {
 			if err := p.exec(i, "SET GLOBAL "+c.variable+" = "+c.value); err != nil {
@@ -111,18 +122,32 @@ func (p *pair) setOne(t *testing.T, c setting) (was, now [2]sql.NullString, err 
 			}
 		}
 	}
-	return was, p.read(t, c), nil
+	now, err = p.read(c)
+	return was, now, err
 }
 
 // read returns the variable's values on the case's servers.
-func (p *pair) read(t *testing.T, c setting) (values [2]sql.NullString) {
-	t.Helper()
+func (p *pair) read(c setting) (values [2]sql.NullString, err error) {
 	for i := range p.servers {
 		if c.on(i) {
-			must(t, p.sessions[i].QueryRow("SELECT @@GLOBAL."+c.variable).Scan(&values[i]))
+			err = errors.Join(err, p.sessions[i].QueryRow("SELECT @@GLOBAL."+c.variable).Scan(&values[i]))
 		}
 	}
-	return values
+	return values, err
+}
+
+// revive starts the servers again that a case has ended, and reports whether there were any.
+func (p *pair) revive(t *testing.T) (died bool) {
+	t.Helper()
+	for i, s := range p.servers {
+		if p.exec(i, "DO 1") != nil && p.exec(i, "DO 1") != nil { // the second one is by a new connection
+			died = true
+			t.Logf("server %d: the end of its log: %s", i, s.Log()[max(0, len(s.Log())-2000):])
+			_ = s.Kill() // one that hangs
+			must(t, s.Restart())
+		}
+	}
+	return died
 }
 
 // on reports whether the case sets the variable on the source (0) or the target (1).

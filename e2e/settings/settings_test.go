@@ -64,7 +64,7 @@ func TestSettings(t *testing.T) {
 	}{{"MariaDB", nil}, {"MySQL", []testmysql.Option{testmysql.WithMySQL()}}} {
 		t.Run(product.name, func(t *testing.T) {
 			p := newPair(t, product.opts)
-			done, results := finished(t, p.version), make(map[string]int)
+			done := finished(t, p.version)
 			all := p.list(t)
 			t.Logf("%s: %d cases", p.version, len(all))
 			rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -82,15 +82,8 @@ func TestSettings(t *testing.T) {
 				}
 				chosen = append(chosen, c)
 			}
-			p.report = func(c setting, outcome, why string) {
-				results[outcome]++
-				record(t, p.version, c, outcome, why)
-				if outcome != equal && outcome != refused && outcome != unsettable && outcome != same {
-					t.Errorf("%v: %s: %s", c, outcome, why)
-				}
-			}
 			p.tryAll(t, chosen)
-			t.Logf("%s: %v", p.version, results)
+			t.Logf("%s: %v", p.version, p.results)
 		})
 	}
 }
@@ -104,6 +97,7 @@ const (
 	hung       = "hung"
 	unsettable = "the server refuses the value"
 	same       = "the value that the server has"
+	ended      = "the server ends"
 )
 
 // A setting is a case: a value of a variable, and the servers that have it.
@@ -127,7 +121,8 @@ type pair struct {
 	n        int
 	names    []string // variables with cases
 	before   [2][]sql.NullString
-	report   func(c setting, outcome, why string)
+	reported map[setting]bool
+	results  map[string]int
 }
 
 // account is the login of the commands.
@@ -138,7 +133,8 @@ func newPair(t *testing.T, opts []testmysql.Option) *pair {
 	text, err := os.ReadFile("../testdata/alter-table.sql")
 	must(t, err)
 	create, insert, _ := strings.Cut(string(text), ";\nINSERT")
-	p := &pair{create: create, insert: "INSERT" + strings.TrimRight(insert, ";\n"), dir: t.TempDir(), mysql: len(opts) > 0}
+	p := &pair{create: create, insert: "INSERT" + strings.TrimRight(insert, ";\n"), dir: t.TempDir(), mysql: len(opts) > 0,
+		reported: make(map[setting]bool), results: make(map[string]int)}
 	opts = append(opts, testmysql.WithBinlog(), testmysql.WithSetup("create user if not exists "+account+" identified by '"+testmysql.Password+"'", "grant all on *.* to "+account))
 	for i := range p.servers {
 		p.servers[i] = testmysql.StartOrSkip(t, opts...)
@@ -294,15 +290,23 @@ func finished(t *testing.T, version string) map[string]bool {
 	return done
 }
 
-func record(t *testing.T, version string, c setting, outcome, why string) {
+// report records the outcome of a case.
+func (p *pair) report(t *testing.T, c setting, outcome, why string) {
 	t.Helper()
-	t.Logf("%v: %s %s", c, outcome, why)
+	p.reported[c] = true
+	p.results[outcome]++
+	switch outcome {
+	case equal, refused, unsettable, same, ended:
+		t.Logf("%v: %s %s", c, outcome, why)
+	default:
+		t.Errorf("%v: %s: %s", c, outcome, why)
+	}
 	if *state == "" {
 		return
 	}
 	f, err := os.OpenFile(*state, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(t, err)
-	_, err = fmt.Fprintf(f, "%s\t%v\t%s\t%s\n", version, c, outcome, why)
+	_, err = fmt.Fprintf(f, "%s\t%v\t%s\t%s\n", p.version, c, outcome, why)
 	must(t, errors.Join(err, f.Close()))
 }
 

@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 )
 
 // Open connects to a server and logs in, as mysqlconn.Dial, and prepares the session: it has the values of the
@@ -30,7 +32,7 @@ func OpenBare(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, err
 func open(ctx context.Context, cfg mysqlconn.Config, restricted bool, own []Value) (*mysqlconn.Client, error) {
 	c, err := mysqlconn.Dial(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, withAdvice(err)
 	}
 	id, version, err := prepare(ctx, c, c.ServerVersion, restricted, own)
 	if err != nil {
@@ -39,6 +41,15 @@ func open(ctx context.Context, cfg mysqlconn.Config, restricted bool, own []Valu
 	}
 	c.ConnectionID, c.ServerVersion = id, version
 	return c, nil
+}
+
+// withAdvice adds the meaning to a refusal for a reason that MariaDB does not name.
+func withAdvice(err error) error {
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) && refused.Number == mysqlwire.ErrnoAccessDenied && IsMariaDB(refused.Version) {
+		return fmt.Errorf("%w; if the account and its password are right: does it, or the server (require_secure_transport), require TLS?", err)
+	}
+	return err
 }
 
 // Renew restores the settings of a session of OpenReader for another use: it sets again what an earlier use may

@@ -39,6 +39,7 @@ func settings() []setting {
 		mariaDB("max_session_mem_used", "9223372036854775807", "ends statements"),
 		mariaDB("max_tmp_session_space_usage", "0", "ends statements"),
 		mariaDB("tmp_disk_table_size", unlimited, "ends statements"),
+		both("sort_buffer_size", "2097152", "ends statements that sort, such as those about definitions"),
 		restricted(mySQL("connection_memory_limit", unlimited, "ends sessions")),
 
 		// Texts of values and of definitions.
@@ -86,6 +87,8 @@ func settings() []setting {
 		mariaDB("sql_if_exists", "0", "hides that objects are missing"),
 
 		// Definitions.
+		mariaDB("alter_algorithm", "'DEFAULT'", "refuses changes of definitions, or copies tables for them"),
+		mySQL("old_alter_table", "0", "copies tables for changes of definitions"),
 		both("default_storage_engine", "'InnoDB'", "creates tables without transactions"),
 		restricted(mariaDB("enforce_storage_engine", "NULL", "creates tables without transactions")),
 		mariaDB("explicit_defaults_for_timestamp", "1", "adds defaults to definitions"),
