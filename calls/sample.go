@@ -3,6 +3,7 @@ package calls
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -219,10 +220,46 @@ func (s *Sample) Of(digest [16]byte, from, to time.Time) []Call {
 		seen := st.seen.Load()
 		for i := range st.slots {
 			if c := &st.slots[i]; c.digest == digest && c.end >= first && c.end < last && c.end != 0 {
-				all = append(all, c.call(float64(max(seen, 1))/float64(min(max(seen, 1), numSlots))))
+				all = append(all, c.call(weightOf(seen)))
 			}
 		}
 		st.mu.Unlock()
 	}
 	return all
+}
+
+// All returns the calls of all statements that ended in [from, to), with their digests, unordered within an interval.
+func (s *Sample) All(from, to time.Time) iter.Seq2[[16]byte, Call] {
+	first, last := from.UnixNano(), to.UnixNano()
+	return func(yield func([16]byte, Call) bool) {
+		var slots [numSlots]slot
+		for number := max(first/int64(interval), last/int64(interval)-int64(len(s.spans))+1); number <= last/int64(interval); number++ {
+			m := &s.spans[int(uint64(number)%uint64(len(s.spans)))]
+			if m.number.Load() != number {
+				continue
+			}
+			for i := range m.strata {
+				st := &m.strata[i]
+				st.mu.Lock()
+				seen := st.seen.Load()
+				slots = st.slots
+				st.mu.Unlock()
+				for k := range slots {
+					c := &slots[k]
+					if c.end < first || c.end >= last || c.end == 0 {
+						continue
+					}
+					if !yield(c.digest, c.call(weightOf(seen))) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// weightOf returns the number of calls that each slot of a stratum represents.
+func weightOf(seen uint64) float64 {
+	seen = max(seen, 1)
+	return float64(seen) / float64(min(seen, numSlots))
 }

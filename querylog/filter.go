@@ -218,6 +218,17 @@ func (f Filter) Names(field string) bool {
 	return slices.ContainsFunc(f.conditions, func(c condition) bool { return c.name == field })
 }
 
+// Select returns the conditions of f on the fields that keep accepts.
+func (f Filter) Select(keep func(field string) bool) Filter {
+	var some Filter
+	for _, c := range f.conditions {
+		if keep(c.name) {
+			some.conditions = append(some.conditions, c)
+		}
+	}
+	return some
+}
+
 // CheckRecord returns an error that names a field of f that a Record does not offer to filters: a condition
 // on it would compare nothing.
 func (f Filter) CheckRecord() error { return f.CheckFields(kindStatement, RecordFields()) }

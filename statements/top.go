@@ -164,7 +164,7 @@ type Totals struct {
 	BytesSent              uint64
 	Seconds                float64 // total time of the calls
 
-	P50, P99, P999 time.Duration // of the calls' durations, each with an error of at most 2.2 %
+	P50, P99, P999 time.Duration // of the calls' durations, each with an error of at most 2.2 %; of one call its duration
 }
 
 // Mean returns the average duration of a call.
@@ -191,10 +191,20 @@ type TopRow struct {
 
 // newTotals returns the totals of counts, with the quantiles of h.
 func newTotals(c *rollup.Counts, h *stmtstats.Histogram) Totals {
-	return Totals{
+	t := Totals{
 		Calls: c.Calls, Errors: c.Failed(), RowsSent: c.RowsSent, RowsAffected: c.RowsAffected, BytesSent: c.BytesSent,
 		Seconds: float64(c.Nanos) / 1e9, P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999),
 	}
+	// Of fewer than 100 calls, p99 is the longest: it is not below the mean, which is exact, while quantiles have an error.
+	switch mean := t.Mean(); {
+	case t.Calls == 1:
+		t.P50, t.P99, t.P999 = mean, mean, mean
+	case t.Calls <= 100:
+		t.P99, t.P999 = max(t.P99, mean), max(t.P999, mean)
+	case t.Calls <= 1000:
+		t.P999 = max(t.P999, mean)
+	}
+	return t
 }
 
 // A ranked is a candidate row.

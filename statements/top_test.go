@@ -3,12 +3,14 @@ package statements
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
@@ -228,6 +230,30 @@ func TestSelectFirst(t *testing.T) {
 		slices.Sort(all)
 		if !slices.Equal(rows, all) {
 			t.Fatal("rows were lost")
+		}
+	}
+}
+
+// TestQuantilesOfFewCalls expects quantiles of few calls not to be below the exact mean: of one call they are its duration,
+// of up to 100 calls p99 is the longest one.
+func TestQuantilesOfFewCalls(t *testing.T) {
+	rng := testseed.Rand(t)
+	for range 2000 {
+		var h stmtstats.Histogram
+		n := 1 + rng.IntN(100)
+		var sum, longest time.Duration
+		for range n {
+			d := time.Duration(1e3 * math.Exp(18*rng.Float64()))
+			h.Record(d)
+			sum, longest = sum+d, max(longest, d)
+		}
+		got := newTotals(&rollup.Counts{Calls: uint64(n), Nanos: uint64(sum)}, &h)
+		mean := got.Mean()
+		if n == 1 && (got.P50 != mean || got.P99 != mean || got.P999 != mean) {
+			t.Fatalf("one call of %v: %v, %v, %v", sum, got.P50, got.P99, got.P999)
+		}
+		if got.P99 < mean || got.P999 < mean || float64(got.P99) > 1.023*float64(longest) {
+			t.Fatalf("%d calls of %v on average, at most %v: p99 %v, p99.9 %v", n, mean, longest, got.P99, got.P999)
 		}
 	}
 }

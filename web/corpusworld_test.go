@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/hex"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -257,6 +258,19 @@ func (w *world) Of(digest [16]byte, from, to time.Time) []calls.Call {
 		}
 	}
 	return all
+}
+
+// All implements CallSource.
+func (w *world) All(from, to time.Time) iter.Seq2[[16]byte, calls.Call] {
+	return func(yield func([16]byte, calls.Call) bool) {
+		for _, st := range w.statements {
+			for _, call := range w.Of(st.digest, from, to) {
+				if !yield(st.digest, call) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Covers implements CallSource.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,9 @@ type CallSource interface {
 	// Of returns the calls of a statement that ended within [from, to).
 	Of(digest [16]byte, from, to time.Time) []calls.Call
 
+	// All returns the calls of all statements that ended within [from, to), with their digests.
+	All(from, to time.Time) iter.Seq2[[16]byte, calls.Call]
+
 	// Covers returns the time from the oldest call to the newest one.
 	Covers() time.Duration
 }
@@ -129,11 +133,11 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 		}
 	}
 	before, within := s.opts.Calls.Of(st.Digest, from, since), s.opts.Calls.Of(st.Digest, since, to)
-	d := &callDifferences{Says: count(uint64(len(within))) + " sampled calls since " + exactClock(since, v.span.Length()) + " compared with " +
+	d := &callDifferences{Says: many(len(within), "sampled call") + " since " + exactClock(since, v.span.Length()) + " compared with " +
 		count(uint64(len(before))) + " before. The sample covers " + duration(s.opts.Calls.Covers()) + "."}
 	if len(before) < calls.LeastCalls || len(within) < calls.LeastCalls {
 		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers " +
-			duration(s.opts.Calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + count(uint64(len(before))) + " calls."
+			duration(s.opts.Calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + many(len(before), "call") + "."
 		before, within = s.partsIn(ctx, v, st, from, since), s.partsIn(ctx, v, st, since, to)
 	}
 	if !v.texts { // tags are parts of the text

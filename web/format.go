@@ -21,7 +21,8 @@ const (
 	unitBytes                // 1.2 MiB
 	unitByteRate             // 1.2 MiB/s
 	unitPercent              // 12.3 %, of a fraction
-	unitLoad                 // 0.25: seconds spent in a second
+	unitLoad                 // 0.25 active: seconds spent in a second
+	unitActive               // 0.25: the same in a column named Load
 )
 
 // noValue is displayed for missing numbers.
@@ -44,6 +45,8 @@ func (u unit) write(v float64) string {
 	case unitPercent:
 		return percent(v)
 	case unitLoad:
+		return loadText(v) + " active"
+	case unitActive:
 		return loadText(v)
 	}
 	return short(v)
@@ -53,18 +56,18 @@ func (u unit) write(v float64) string {
 func loadText(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
-		return "0 active"
+		return "0"
 	case a < 0.005:
-		return "< 0.01 active"
+		return "< 0.01"
 	case a < 9.995:
-		return strconv.FormatFloat(v, 'f', 2, 64) + " active"
+		return strconv.FormatFloat(v, 'f', 2, 64)
 	}
-	return short(v) + " active"
+	return short(v)
 }
 
 // name returns the quantity that a unit measures, for table headers and descriptions.
 func (u unit) name() string {
-	return [...]string{"count", "per second", "seconds", "bytes", "bytes per second", "share", "calls running on average"}[u]
+	return [...]string{"count", "per second", "seconds", "bytes", "bytes per second", "share", "calls running on average", "calls running on average"}[u]
 }
 
 // short formats a number with about three digits: 0.12, 12.3, 1,234, 45.6 k, 7.89 M.
@@ -119,13 +122,19 @@ func trim(s string) string {
 // count formats an integer in full.
 func count(n uint64) string { return quantity.Count(n) }
 
-// callsText formats a number of calls.
-func callsText(n uint64) string {
-	if n == 1 {
-		return "1 call"
+// many formats a number of things: 1 row, 1,234 rows. The plural of the noun has an s.
+func many[T int | uint64](n T, noun string) string {
+	if n != 1 {
+		noun += "s"
 	}
-	return count(n) + " calls"
+	return count(uint64(n)) + " " + noun
 }
+
+// callsText formats a number of calls.
+func callsText(n uint64) string { return many(n, "call") }
+
+// manyText is many for templates.
+func manyText(n any, noun string) string { return many(uint64(float(n)), noun) }
 
 // seconds formats a duration in seconds.
 func seconds(s float64) string {
@@ -190,7 +199,7 @@ func percent(f float64) string {
 	case a < 0.0995:
 		return trim(strconv.FormatFloat(f*100, 'f', 1, 64)) + " %"
 	}
-	return quantity.Grouped(strconv.FormatFloat(f*100, 'f', 0, 64)) + " %"
+	return short(math.Round(f*100)) + " %"
 }
 
 // clock formats a time with the precision that suits a range of length of.
@@ -239,6 +248,10 @@ func float(n any) float64 {
 		return n
 	case *int64:
 		return float64(*n)
+	case int32:
+		return float64(n)
+	case uint32:
+		return float64(n)
 	}
 	panic(fmt.Sprintf("BUG: %T is no number that is shown", n))
 }
@@ -249,88 +262,4 @@ func ratio(part, whole any) float64 {
 		return float(part) / w
 	}
 	return 0
-}
-
-// A column formats the numbers of a table's column uniformly: in one unit, with the same number of decimals.
-type column struct {
-	unit   string
-	factor float64 // of a number, to the unit
-	digits int
-}
-
-// maxDigits is the maximum number of decimals of a column.
-const maxDigits = 3
-
-// newColumn returns the column of a unit in which the least nonzero value has two significant digits, if
-// maxDigits suffice.
-func newColumn(unit string, factor float64, values []float64) column {
-	c := column{unit: unit, factor: factor}
-	least := math.Inf(1)
-	for _, v := range values {
-		if v = math.Abs(v * factor); v > 0 {
-			least = min(least, v)
-		}
-	}
-	switch {
-	case least >= 99.5: // also if there is none
-	case least >= 9.95:
-		c.digits = 1
-	case least >= 0.0995:
-		c.digits = 2
-	default:
-		c.digits = maxDigits
-	}
-	return c
-}
-
-// write formats a number of the column.
-func (c column) write(v float64) string {
-	if !isNumber(v) {
-		return noValue
-	}
-	v *= c.factor
-	if least := math.Pow10(-c.digits); v > 0 && v < least/2 {
-		return "< " + strconv.FormatFloat(least, 'f', c.digits, 64) + c.unit
-	}
-	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', c.digits, 64), ".")
-	if fraction != "" {
-		fraction = "." + fraction
-	}
-	return quantity.Grouped(whole) + fraction + c.unit
-}
-
-// rateColumn returns a column of numbers per second.
-func rateColumn(values []float64) column { return newColumn(" /s", 1, values) }
-
-// loadColumn returns a column of loads.
-func loadColumn(values []float64) column {
-	c := newColumn("", 1, values)
-	c.digits = max(c.digits, 2)
-	return c
-}
-
-// durationColumn returns a column of durations in seconds: formatted as milliseconds, or as microseconds or
-// seconds if all of them are short or long.
-func durationColumn(values []float64) column {
-	least, most := math.Inf(1), 0.0
-	for _, v := range values {
-		if v > 0 {
-			least, most = min(least, v), max(most, v)
-		}
-	}
-	switch {
-	case most < 1e-3:
-		return newColumn(" µs", 1e6, values)
-	case least >= 1 && most > 0:
-		return newColumn(" s", 1, values)
-	}
-	return newColumn(" ms", 1e3, values)
-}
-
-// writeDuration formats a duration of the column; 0 is an unknown one.
-func (c column) writeDuration(d time.Duration) string {
-	if d == 0 {
-		return noValue
-	}
-	return c.write(d.Seconds())
 }

@@ -27,6 +27,9 @@ func TestUnits(t *testing.T) {
 		{unitRate, 0.25, "0.25 /s"},
 		{unitRate, 99.96, "100 /s"},
 		{unitRate, 1234.4, "1,234 /s"},
+		{unitRate, 217.557, "218 /s"},
+		{unitRate, 217_557, "218 k /s"},
+		{unitRate, 0.0004, "0.0004 /s"},
 		{unitSeconds, 0, "0 s"},
 		{unitSeconds, 1e-9, "1 ns"},
 		{unitSeconds, 0.00095, "950 µs"},
@@ -49,6 +52,11 @@ func TestUnits(t *testing.T) {
 		{unitLoad, 0.333, "0.33 active"},
 		{unitLoad, 9e-7, "< 0.01 active"},
 		{unitLoad, 0, "0 active"},
+		{unitActive, 0.333, "0.33"},
+		{unitActive, 0.001, "< 0.01"},
+		{unitActive, 22.71, "22.7"},
+		{unitActive, 0, "0"},
+		{unitActive, math.NaN(), "–"},
 		{unitSeconds, math.NaN(), "–"},
 		{unitBytes, math.Inf(1), "–"},
 		{unitPercent, math.Inf(-1), "–"},
@@ -56,6 +64,24 @@ func TestUnits(t *testing.T) {
 	} {
 		if got := c.u.write(c.v); got != c.want {
 			t.Errorf("%v as %s: %q, want %q", c.v, c.u.name(), got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		n    uint64
+		want string
+	}{{0, "0 rows"}, {1, "1 row"}, {2, "2 rows"}, {12345, "12,345 rows"}} {
+		if got := many(c.n, "row"); got != c.want {
+			t.Errorf("%d rows are %q, want %q", c.n, got, c.want)
+		}
+	}
+	// Three digits, a sign and a unit at most: a tile of a page has room for that.
+	for u := unitCount; u <= unitActive; u++ {
+		for e := -12; e < 15; e++ {
+			for _, m := range []float64{1, 1.2345, 5.55555, 9.995, 9.9999} {
+				if got := u.write(m * math.Pow10(e)); len([]rune(got)) > 13 {
+					t.Errorf("%ve%d as %s has %d characters: %s", m, e, u.name(), len([]rune(got)), got)
+				}
+			}
 		}
 	}
 	if got := count(math.MaxUint64); got != "18,446,744,073,709,551,615" {

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -324,6 +325,10 @@ func (fakeCalls) Of(_ [16]byte, from, _ time.Time) []calls.Call {
 }
 
 func (fakeCalls) Covers() time.Duration { return 29 * time.Minute }
+
+func (fakeCalls) All(time.Time, time.Time) iter.Seq2[[16]byte, calls.Call] {
+	return func(func([16]byte, calls.Call) bool) {}
+}
 
 // TestWhatDiffers expects the page of a statement to compare the calls since its rise with those before, and
 // to show tags to accounts that may see texts.

@@ -165,7 +165,7 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 			{Name: "p50", Value: duration(within.P50)},
 			{Name: "p99", Value: duration(within.P99)},
 			{Name: "p99.9", Value: duration(within.P999)},
-			{Name: "Errors", Value: count(within.Errors), Bad: within.Errors > 0},
+			{Name: "Errors", Value: unitCount.write(float64(within.Errors)), Bad: within.Errors > 0},
 		}
 	}
 	l := s.opts.Latest()
@@ -175,7 +175,7 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 		{Name: "p99", Value: duration(l.P99)},
 		{Name: "p99.9", Value: duration(l.P999)},
 		{Name: "Errors", Value: unitRate.write(float64(l.Errors) / max(l.Seconds, 1)), Bad: l.Errors > 0},
-		{Name: "Connections", Value: count(uint64(max(l.Sessions, 0)))},
+		{Name: "Connections", Value: unitCount.write(float64(max(l.Sessions, 0)))},
 	}
 	if top != nil {
 		figures[0].Note = "over this range " + unitRate.write(float64(within.Calls)/length)
@@ -185,7 +185,7 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 		for i, d := range []time.Duration{within.P50, within.P99, within.P999} {
 			figures[i+1].Note = "over this range " + duration(d)
 		}
-		figures[4].Note = "over this range " + count(within.Errors)
+		figures[4].Note = "over this range " + unitCount.write(float64(within.Errors))
 	}
 	return figures
 }

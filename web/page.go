@@ -261,7 +261,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:g
 
 func parseTemplates() map[string]*template.Template {
 	funcs := template.FuncMap{
-		"asset": assetPath, "count": count, "calls": callsText, "short": short, "seconds": seconds, "duration": duration,
+		"asset": assetPath, "count": count, "calls": callsText, "many": manyText, "short": short, "seconds": seconds, "duration": duration,
 		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
 		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
 		"i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,

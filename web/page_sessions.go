@@ -288,7 +288,7 @@ func (s *Server) loadSessions(_ context.Context, v *view) (any, error) {
 	all := s.opts.Sessions.Busy(0, 0)
 	for a, n := range all.Counts {
 		if n > 0 {
-			d.Counts = append(d.Counts, figure{Name: gateway.Activity(a).String(), Value: count(uint64(n))})
+			d.Counts = append(d.Counts, figure{Name: gateway.Activity(a).String(), Value: unitCount.write(float64(n))})
 		}
 	}
 	return d, nil

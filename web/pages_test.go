@@ -258,7 +258,7 @@ func TestPromQLIsRight(t *testing.T) {
 	seen := 0
 	paths := []string{"/", "/query/" + someDigest}
 	for _, c := range queryColumns {
-		paths = append(paths, "/queries?from=now-7d&sort="+c.by.String())
+		paths = append(paths, "/queries?from=now-7d&sort="+c.id)
 	}
 	for _, path := range paths {
 		_, body := browse(t, h, path, "")

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/querylog"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -25,7 +28,13 @@ const (
 type queryTable struct {
 	Filter, FilterAction string
 	Keep                 []pair // parameters that the filter's form preserves
-	Columns              []queryColumn
+	Choice               []columnChoice
+	ChoiceKeep           []pair // parameters that the form of the columns preserves
+	Columns              []columnHead
+	Groups               []groupLink
+	Group                string // what rows are; "Statement" unless they are groups
+	Grouped              bool
+	Fields               []string // of filters
 	Rows                 []queryRow
 	Sparks               bool
 	Matching, First      int
@@ -37,15 +46,22 @@ type queryTable struct {
 	PromQL               template.HTML
 }
 
-// A queryColumn is the header of a column, with the link that sorts by it.
-type queryColumn struct {
+// A columnHead is the header of a column, with the link that sorts by it.
+type columnHead struct {
 	Name, Title, Link string
 	Sort              string // for aria-sort; "" if another column is sorted
 }
 
-// A queryRow is one statement.
+// A columnChoice is a checkbox of the form of the columns.
+type columnChoice struct {
+	ID, Name, Title string
+	Chosen          bool
+}
+
+// A queryRow is one statement, or one group of statements.
 type queryRow struct {
 	ID, Name, Key, Link string
+	TextCut             bool
 	New                 bool
 	Share, Load         float64
 	Spark               template.HTML
@@ -53,65 +69,107 @@ type queryRow struct {
 	Calls, Errors       uint64
 	PerSecond           float64
 	Mean, P99           time.Duration
+	Cells               []queryCell // of the chosen columns
 
-	// The same as text, uniform within a column.
 	LoadText, CallRate, ErrorRate, MeanText, P99Text string
 
-	Sent, Changed uint64
-	First         time.Time
+	Sent, Changed, Bytes uint64
+	First                time.Time
+
+	index       int                 // in Top.Rows; -1: of a group
+	earlier     *statements.Totals  // nil: there is nothing to compare with
+	shareBefore float64             // of the previous range
+	counts      *serverstats.Counts // of the server; nil: unknown
 
 	Rise     *rise  // rise of its load, or nil if there is none of significance
 	RiseText string // time and factor
 	Why      whyText
 }
 
-var queryColumns = []struct {
-	by          statements.Measure
-	name, title string
-}{
-	{statements.BySeconds, "Load", "Calls running on average (execution seconds per second), and the share of all"},
-	{statements.ByCalls, "Calls", "Calls per second"},
-	{statements.ByMean, "Mean", "Average duration of a call"},
-	{statements.ByP99, "p99", "99 of 100 calls took at most this long"},
-	{statements.ByErrors, "Errors", "Failed calls per second"},
-	{statements.ByRowsSent, "Rows sent", "Rows sent to clients"},
-	{statements.ByRowsAffected, "Rows changed", "Rows changed by calls"},
-	{statements.ByFirstSeen, "First seen", "End of the first call (UTC)"},
-}
-
 func (s *Server) queriesPage() page {
 	return page{path: "/queries", title: "Queries", template: "queries", key: "q", load: s.queries}
 }
 
-func (s *Server) queries(ctx context.Context, v *view) (any, error) {
-	q := statements.TopQuery{
-		From: v.span.From, To: v.span.To, Filter: v.query.Get("filter"), Limit: queryRows, Points: sparkPoints, RowPointsOnly: true, Compare: true,
+// A queryRequest is a request for the page of queries.
+type queryRequest struct {
+	top     statements.TopQuery
+	page    int
+	by      *queryColumn
+	columns []*queryColumn
+	group   string // dimension; "": rows are statements
+	rows    querylog.Filter
+	tables  querylog.Filter
+	calls   querylog.Filter
+	counts  bool // the server's counts are required
+}
+
+// selective reports whether rows are chosen here, among those of a ranking with statements.MaxTopLimit rows.
+func (q *queryRequest) selective() bool {
+	return q.group != "" || q.by.server || !q.rows.Empty() || !q.calls.Empty() || !q.tables.Empty()
+}
+
+// queryRequestOf parses the parameters of the page.
+func (s *Server) queryRequestOf(v *view) (*queryRequest, error) {
+	q := &queryRequest{page: 1, group: v.query.Get("group")}
+	q.top = statements.TopQuery{From: v.span.From, To: v.span.To, Compare: true, Ascending: v.query.Get("order") == "asc"}
+	by := cmp.Or(v.query.Get("sort"), statements.BySeconds.String())
+	q.by = columnOf(by)
+	if q.by == nil {
+		_, err := statements.ParseMeasure(by)
+		return nil, badRequest(cmp.Or(err, fmt.Errorf("there is no column %.20q", by)), "Click a column head.")
 	}
-	var err error
-	if text := v.query.Get("sort"); text != "" {
-		if q.By, err = statements.ParseMeasure(text); err != nil {
-			return nil, badRequest(err, "Click a column head.")
-		}
+	if m, err := statements.ParseMeasure(by); err == nil {
+		q.top.By = m
 	}
-	q.Ascending = v.query.Get("order") == "asc"
-	page := 1
 	if text := v.query.Get("page"); text != "" {
-		if page, err = strconv.Atoi(text); err != nil || page < 1 || page > maxPage {
+		var err error
+		if q.page, err = strconv.Atoi(text); err != nil || q.page < 1 || q.page > maxPage {
 			return nil, badRequest(fmt.Errorf("page is %.20q: want a number from 1 to %d", text, maxPage))
 		}
 	}
-	q.Offset = (page - 1) * queryRows
-	if err := q.Validate(); err != nil {
-		return nil, badRequest(err, "Filter by words of the text, or by fields: "+strings.Join(statements.FilterFields(), ", ")+" with =, !=, ~ or !~ and a value; a leading - excludes.")
+	q.top.Filter = v.query.Get("filter")
+	if err := s.splitFilter(v, q); err != nil {
+		return nil, err
 	}
-	top, err := s.statements(v).Top(ctx, q)
+	if err := s.checkGroup(v, q.group); err != nil {
+		return nil, err
+	}
+	for i := range queryColumns {
+		c := &queryColumns[i]
+		chosen := !c.optional
+		if v.query.Has("column") {
+			chosen = slices.Contains(v.query["column"], c.id)
+		}
+		if (chosen || c == q.by) && (!c.server || s.countsVisible(v)) {
+			q.columns = append(q.columns, c)
+			q.counts = q.counts || c.server
+		}
+	}
+	q.top.Limit, q.top.Points, q.top.RowPointsOnly = queryRows, sparkPoints, true
+	q.top.Offset = (q.page - 1) * queryRows
+	if q.selective() {
+		q.top.Limit, q.top.Offset, q.top.Points, q.top.RowPointsOnly = statements.MaxTopLimit, 0, 0, false
+		q.top.Durations = q.group != ""
+	}
+	if err := q.top.Validate(); err != nil {
+		return nil, badRequest(err, "Filter by words of the text, or by fields: "+strings.Join(s.filterFields(v), ", ")+" with =, !=, ~, !~, < or > and a value; a leading - excludes.")
+	}
+	return q, nil
+}
+
+func (s *Server) queries(ctx context.Context, v *view) (any, error) {
+	q, err := s.queryRequestOf(v)
+	if err != nil {
+		return nil, err
+	}
+	top, err := s.statements(v).Top(ctx, q.top)
 	if err != nil {
 		return nil, statementProblem(err)
 	}
 	t := &queryTable{
-		Filter: q.Filter, FilterAction: v.r.URL.Path, Rows: queryRowsOf(v, top), Matching: top.Matching, First: q.Offset + 1,
-		Total: top.Total, Notes: sourceNotes(v, top.Source, top.From, top.To, top.Notes),
-		Sparks: top.Source != statements.SourceCounters, Allowed: "words, schema=…, user=…, -not this",
+		Filter: v.query.Get("filter"), FilterAction: v.r.URL.Path, Group: "Statement", Grouped: q.group != "", Fields: s.filterFields(v), Rows: queryRowsOf(v, top), Matching: top.Matching,
+		First: (q.page-1)*queryRows + 1, Total: top.Total, Notes: sourceNotes(v, top.Source, top.From, top.To, top.Notes),
+		Sparks: top.Source != statements.SourceCounters && q.top.Points > 0, Allowed: "words, schema=…, user=…, -not this",
 	}
 	if !v.texts {
 		t.Allowed = "digest=…, schema=…, user=…"
@@ -119,43 +177,99 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	if top.NoComparison != "" {
 		t.Notes = append(t.Notes, "No comparison: "+top.NoComparison+".")
 	}
-	t.Words = filterWords(top)
+	t.Words = s.filterWords(v, top)
 	if t.Sparks {
-		t.PromQL = promqlBox(s.ofAll(v.span.Length()).Top(q.By, queryRows))
+		t.PromQL = promqlBox(s.ofAll(v.span.Length()).Top(q.top.By, queryRows))
 	}
-	for _, name := range sortedNames(v.query) {
-		if name != "filter" && name != "page" {
-			t.Keep = append(t.Keep, pair{name, v.query.Get(name)})
+	s.fillRows(v, q, top, t)
+	s.addLinks(v, q, t)
+	return t, nil
+}
+
+// fillRows selects, groups and sorts the rows, and sets their cells.
+func (s *Server) fillRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
+	if q.counts {
+		notes := s.addCounts(v, t.Rows, func(i int) string {
+			if r := &top.Rows[t.Rows[i].index]; !r.TextCut {
+				return r.Text
+			}
+			return ""
+		})
+		t.Notes = append(t.Notes, notes...)
+	}
+	if q.selective() {
+		if n := len(top.Rows); n < top.Matching {
+			t.Notes = append(t.Notes, fmt.Sprintf("Rows are selected among %s of %s, the first by %s.", count(uint64(n)), many(top.Matching, "statement"), q.top.By))
+		}
+		s.selectRows(v, q, top, t)
+		if q.group != "" {
+			s.groupRows(v, q, top, t)
+		}
+		if q.group != "" || q.by.server {
+			sortRows(t.Rows, q.by, q.top.Ascending)
+		}
+		t.Matching = len(t.Rows)
+		t.Rows = t.Rows[min(t.First-1, len(t.Rows)):]
+		t.Rows = t.Rows[:min(queryRows, len(t.Rows))]
+	}
+	for i := range t.Rows {
+		for _, c := range q.columns {
+			cell := c.cell(&t.Rows[i])
+			cell.Name = c.name
+			t.Rows[i].Cells = append(t.Rows[i].Cells, cell)
 		}
 	}
-	for _, c := range queryColumns {
-		col := queryColumn{Name: c.name, Title: c.title}
+}
+
+// addLinks sets the links of the table's heads and pages, and the forms.
+func (s *Server) addLinks(v *view, q *queryRequest, t *queryTable) {
+	for _, name := range sortedNames(v.query) {
+		for _, value := range v.query[name] {
+			if name != "filter" && name != "page" {
+				t.Keep = append(t.Keep, pair{name, value})
+			}
+			if name != "column" {
+				t.ChoiceKeep = append(t.ChoiceKeep, pair{name, value})
+			}
+		}
+	}
+	for i := range queryColumns {
+		if c := &queryColumns[i]; !c.server || s.countsVisible(v) {
+			t.Choice = append(t.Choice, columnChoice{c.id, c.name, c.title, slices.Contains(q.columns, c)})
+		}
+	}
+	for _, c := range q.columns {
+		head := columnHead{Name: c.name, Title: c.title}
 		order := ""
-		if c.by == q.By {
-			col.Sort = "descending"
-			if q.Ascending {
-				col.Sort = "ascending"
+		if c == q.by {
+			head.Sort = "descending"
+			if q.top.Ascending {
+				head.Sort = "ascending"
 			} else {
 				order = "asc"
 			}
 		}
-		col.Link = v.with("sort", c.by.String(), "order", order, "page", "")
-		t.Columns = append(t.Columns, col)
+		head.Link = v.with("sort", c.id, "order", order, "page", "")
+		t.Columns = append(t.Columns, head)
 	}
-	if page > 1 {
-		t.Previous = v.with("page", strconv.Itoa(page-1))
+	if q.page > 1 {
+		t.Previous = v.with("page", strconv.Itoa(q.page-1))
 	}
-	if q.Offset+len(top.Rows) < top.Matching {
-		t.Next = v.with("page", strconv.Itoa(page+1))
+	if t.First-1+len(t.Rows) < t.Matching {
+		t.Next = v.with("page", strconv.Itoa(q.page+1))
 	}
-	return t, nil
+	t.Groups = s.groupLinks(v, q)
 }
 
 // filterWords returns the fields of a filter, with the values that occur in the rows.
-func filterWords(top *statements.Top) string {
+func (s *Server) filterWords(v *view, top *statements.Top) string {
 	var words []string
-	for _, f := range statements.FilterFields() {
-		words = append(words, f+"=")
+	for _, f := range s.filterFields(v) {
+		if slices.Contains(numberFields, f) {
+			words = append(words, f+">")
+		} else {
+			words = append(words, f+"=")
+		}
 	}
 	for i := range top.Rows {
 		k := &top.Rows[i].Key
@@ -179,12 +293,13 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 		row := queryRow{
 			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(varying.of(&r.Key)),
 			Link: v.link("/query/" + id), New: isNew(r),
-			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, First: r.First,
-			Spark: spark("load", r.Points, unitLoad),
+			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, Bytes: r.BytesSent, First: r.First,
+			Spark: spark("load", r.Points, unitLoad), TextCut: r.TextCut, index: i,
 		}
 		row.Load, row.PerSecond = r.Seconds/length, float64(r.Calls)/length
 		if comparable {
 			row.Change = changeOf(r.Seconds, r.Before.Seconds)
+			row.earlier, row.shareBefore = &r.Before, ratio(r.Before.Seconds, top.Before.Seconds)
 		}
 		if top.Total.Seconds > 0 {
 			row.Share = r.Seconds / top.Total.Seconds
@@ -192,9 +307,9 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 		if !row.New {
 			row.addRise(v, top, r, alive)
 		}
+		row.write(length)
 		rows = append(rows, row)
 	}
-	writeColumns(rows, length)
 	return rows
 }
 
@@ -226,25 +341,10 @@ func (p keyParts) of(k *stmtstats.Key) *stmtstats.Key {
 	return &shown
 }
 
-// writeColumns formats the numbers of rows over a time of length seconds.
-func writeColumns(rows []queryRow, length float64) {
-	of := func(value func(*queryRow) float64) []float64 {
-		values := make([]float64, len(rows))
-		for i := range rows {
-			values[i] = value(&rows[i])
-		}
-		return values
-	}
-	load := loadColumn(of(func(r *queryRow) float64 { return r.Load }))
-	calls := rateColumn(of(func(r *queryRow) float64 { return r.PerSecond }))
-	errs := rateColumn(of(func(r *queryRow) float64 { return float64(r.Errors) / length }))
-	mean := durationColumn(of(func(r *queryRow) float64 { return r.Mean.Seconds() }))
-	p99 := durationColumn(of(func(r *queryRow) float64 { return r.P99.Seconds() }))
-	for i := range rows {
-		r := &rows[i]
-		r.LoadText, r.CallRate, r.ErrorRate = load.write(r.Load), calls.write(r.PerSecond), errs.write(float64(r.Errors)/length)
-		r.MeanText, r.P99Text = mean.writeDuration(r.Mean), p99.writeDuration(r.P99)
-	}
+// write formats the numbers of a row over a time of length seconds.
+func (row *queryRow) write(length float64) {
+	row.LoadText, row.CallRate, row.ErrorRate = unitActive.write(row.Load), unitRate.write(row.PerSecond), unitRate.write(float64(row.Errors)/length)
+	row.MeanText, row.P99Text = duration(row.Mean), duration(row.P99)
 }
 
 // leastCovered is the minimum time for rates, unless a shorter range was requested: rates over the first
