@@ -116,10 +116,10 @@ func (w *Walk) enter(p unsafe.Pointer, s span) bool {
 func (w *Walk) locate(s *span, p unsafe.Pointer) {
 	const largest = 1<<32 - 1
 	switch o := objectAt(p); {
-	case o.size == 0 && (!ObjectsKnown() || onStack(p)), s.addr-o.base > largest, o.size/8 > largest:
+	case o.size == 0 && (!ObjectsKnown() || onStack(p)):
 	case o.size == 0:
 		s.kind = outside
-	default:
+	case s.addr-o.base <= largest && o.size/8 <= largest:
 		s.kind, s.before, s.units, s.scanned = within, uint32(s.addr-o.base), uint32(o.size/8), o.pointers
 	}
 }
