@@ -183,7 +183,7 @@ settings: ## every value of every variable that servers have, under tare copy, d
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -v -timeout 72h ./e2e/settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)
 
 conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
-	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance -conformance.corpus $(CONFORMANCE)
+	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance -conformance.corpus -conformance.counts 100 $(CONFORMANCE)
 
 client-suites: suites ## run the test suites of CLIENTS (all) directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
 	$(CLIENTSUITES) -conformance.dir $(CURDIR)/bin/conformance -conformance.clients $(CLIENTS) $(CONFORMANCE)
