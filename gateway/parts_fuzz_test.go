@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/sqlplan"
+)
+
+// FuzzParts has rules judge texts of several statements. The verdict does not depend on how the text is cut into
+// pieces; the statements before the refused one pass without it, and the refused one is refused without them.
+func FuzzParts(f *testing.F) {
+	for _, text := range []string{
+		"delete from hidden.secret; select 1", "select 1; delete from hidden.secret; select 2", "select ';'; delete from hidden.secret -- ;\n; select 1",
+		"set @a = 'it''s \\'; -- ;'; delete from hidden.secret", "/* ; */ select 1 ; ; delete from hidden.secret", "use hidden; delete from secret",
+		"create procedure p() begin select 1; delete from hidden.secret; end", "delete /*! from hidden.secret; */ select", "begin not atomic delete from hidden.secret; end",
+		"select \"a;\"; delete from `hidden`.`secret;`; delete from hidden.secret", "select 1; delete from app.\xc3; delete from hidden.secret",
+	} {
+		for _, piece := range []uint8{1, 7, 255} {
+			f.Add([]byte(text), uint8(0), piece)
+			f.Add([]byte(text), uint8(3), piece)
+		}
+	}
+	planner, err := sqlplan.New(sqlplan.Options{Rules: []sqlplan.Rule{{Name: "hidden", Action: sqlplan.ActionBlock, Tables: []string{"hidden.*"}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, mode, piece uint8) {
+		text = text[:min(len(text), 4096)]
+		m := sqldigest.Mode(mode & 31)
+		judge := func(text []byte, piece int) *parts {
+			s := &session{srv: &Server{opts: Options{Planner: planner}}, mode: m, schema: []byte("app")}
+			s.user = []byte("u")
+			s.scope = planner.ScopeOf(s.schema, s.user, s.mode)
+			j := newParts(s)
+			for n := 0; n < len(text); n += piece {
+				j.see(text[n:min(n+piece, len(text))])
+			}
+			if j.refused == nil {
+				j.judge()
+			}
+			return j
+		}
+		whole := judge(text, len(text)+1)
+		cut := judge(text, 1+int(piece))
+		if whole.start != cut.start || (whole.refused == nil) != (cut.refused == nil) || whole.effects != cut.effects || whole.results != cut.results || whole.after != cut.after {
+			t.Fatalf("%q: in pieces of %d refused %v at %d, effects %v, results %d; whole %v at %d, %v, %d", text, 1+int(piece),
+				cut.refused != nil, cut.start, cut.effects, cut.results, whole.refused != nil, whole.start, whole.effects, whole.results)
+		}
+		if whole.start < 0 || whole.start > len(text) || whole.start > 0 && text[whole.start-1] != ';' {
+			t.Fatalf("%q: a statement starts at %d", text, whole.start)
+		}
+		if whole.refused == nil {
+			return
+		}
+		if before := judge(text[:whole.start], len(text)+1); before.refused != nil {
+			t.Errorf("%q: its part before %d is refused at %d alone", text, whole.start, before.start)
+		}
+		if alone := judge(text[whole.start:], len(text)+1); whole.after == 0 && (alone.refused == nil || alone.start != 0) {
+			t.Errorf("%q: its part from %d is refused at %d alone", text, whole.start, alone.start)
+		}
+	})
+}
