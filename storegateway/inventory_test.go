@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/storegateway"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
@@ -142,18 +144,30 @@ var oddBlocks = []oddBlock{
 	{name: "chunks dangles", make: dangling("chunks"), want: blocksync.SkipIncomplete},
 }
 
+const hour = 3_600_000 // in milliseconds
+
+// hourBlocks writes n blocks of one sample each, of the first n hours.
+func hourBlocks(t *testing.T, n int) (dir string, ids []string) {
+	t.Helper()
+	dir, ids = t.TempDir(), make([]string, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { // a write waits for the disk
+			series := testblock.Series{Labels: labels.FromStrings("__name__", "m"), Samples: []testblock.Sample{{T: int64(i+1) * hour, V: float64(i)}}}
+			id, err := testblock.Write(dir, slices.Values([]testblock.Series{series}), testblock.Options{External: map[string]string{"empty": ""}})
+			ids[i], errs[i] = id.String(), err
+		})
+	}
+	testwait.Group(t, "the blocks", &wg)
+	run(t, errs...)
+	return dir, ids
+}
+
 // TestInventory puts blocks of each odd kind into a directory: each is served, or listed as skipped with a reason and
 // counted, and the warnings of its time range, and of no other, name it.
 func TestInventory(t *testing.T) {
-	const hour = 3_600_000
-	originals := t.TempDir()
-	ids := make([]string, len(oddBlocks))
-	for i, odd := range oddBlocks {
-		series := testblock.Series{Labels: labels.FromStrings("__name__", "m", "n", odd.name), Samples: []testblock.Sample{{T: int64(i+1) * hour, V: float64(i)}}}
-		id, err := testblock.Write(originals, slices.Values([]testblock.Series{series}), testblock.Options{External: map[string]string{"empty": ""}})
-		run(t, err)
-		ids[i] = id.String()
-	}
+	originals, ids := hourBlocks(t, len(oddBlocks))
 	for _, layout := range []blocksync.Layout{blocksync.LayoutPrometheus, blocksync.LayoutThanos, blocksync.LayoutMimir, blocksync.LayoutAuto} {
 		t.Run(string(layout), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "bucket")

@@ -54,6 +54,7 @@ type Proxy struct {
 	seed   uint64
 
 	mu     sync.Mutex
+	watch  func(*http.Request)
 	rules  Rules
 	sent   map[string]uint64 // number of repetitions of each request
 	done   map[Fault]int
@@ -90,6 +91,13 @@ func StartProxy(tb testing.TB, seed uint64, next http.Handler, object func(key s
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// Watch makes the proxy call watch with each request, which may be kept.
+func (p *Proxy) Watch(watch func(*http.Request)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch = watch
+}
 
 // Break makes the proxy follow rules.
 func (p *Proxy) Break(r Rules) {
@@ -129,6 +137,9 @@ func (p *Proxy) choose(r *http.Request) choice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := choice{healed: p.healed}
+	if p.watch != nil {
+		p.watch(r)
+	}
 	if p.rules.Rate == 0 || p.rules.Spare != nil && p.rules.Spare(r) {
 		return c
 	}
@@ -137,7 +148,7 @@ func (p *Proxy) choose(r *http.Request) choice {
 	_, _ = h.Write([]byte(name)) // never fails
 	c.rand = rand.New(rand.NewPCG(p.seed+p.sent[name], h.Sum64()))
 	p.sent[name]++
-	kinds := slices.DeleteFunc(slices.Clone(p.rules.Kinds), func(f Fault) bool { return !f.fits(r) })
+	kinds := slices.DeleteFunc(slices.Clone(p.rules.Kinds), func(f Fault) bool { return !f.Fits(r) })
 	if len(kinds) == 0 || c.rand.Float64() >= p.rules.Rate {
 		return c
 	}
@@ -146,8 +157,8 @@ func (p *Proxy) choose(r *http.Request) choice {
 	return c
 }
 
-// fits reports whether a fault applies to a request.
-func (f Fault) fits(r *http.Request) bool {
+// Fits reports whether a fault applies to a request.
+func (f Fault) Fits(r *http.Request) bool {
 	list := r.URL.Query().Get("list-type") != ""
 	switch f {
 	case Lacks:

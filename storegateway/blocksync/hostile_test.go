@@ -2,6 +2,7 @@ package blocksync
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,13 @@ func (b *hostileBucket) Iter(ctx context.Context, dir string, f func(string) err
 		}
 	}
 	return nil
+}
+
+func (b *hostileBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if slices.Contains(strings.Split(name, "/"), "..") {
+		b.asked = append(b.asked, name)
+	}
+	return b.Bucket.Get(ctx, name)
 }
 
 // TestHostileTenants lets a bucket list names that point outside of the data directory: none of them is a

@@ -33,6 +33,11 @@ func (l *listing) addOdd(name string, reason SkipReason, detail string) {
 // look like one.
 func (l *listing) addStranger(name string) bool {
 	trimmed, isDir := strings.CutSuffix(name, "/")
+	for part := range strings.SplitSeq(trimmed, "/") {
+		if part == "." || part == ".." { // could lead out of a file bucket
+			return false
+		}
+	}
 	base := path.Base(trimmed)
 	_, canonical := parseBlockID(base)
 	temporary, _, tmp := strings.Cut(base, ".tmp")
@@ -51,13 +56,52 @@ func (l *listing) addStranger(name string) bool {
 	return true
 }
 
-// skipOdd lists the odd entries as skipped blocks. Of those that are known by a meta.json, the file has their times.
+// skipOdd lists the odd entries as skipped blocks. Of those that are known by a meta.json, the file has their times. In a
+// directory without one, it looks for blocks.
 func (s *tenantSync) skipOdd(ctx context.Context, odd []oddEntry) {
+	var within listing
 	for _, o := range odd {
-		if b, ok := s.examineOdd(ctx, o); ok {
-			b.Tenant = s.tenant
-			s.result.skipped = append(s.result.skipped, b)
+		switch b, ok := s.examineOdd(ctx, o); {
+		case ok:
+			s.addSkipped(b)
+		case s.listsTop() && !s.root:
+			s.listOdd(ctx, o, &within)
 		}
+	}
+	for _, o := range within.odd {
+		if b, ok := s.examineOdd(ctx, o); ok {
+			s.addSkipped(b)
+		}
+	}
+}
+
+func (s *tenantSync) addSkipped(b SkippedBlock) {
+	b.Tenant = s.tenant
+	s.result.skipped = append(s.result.skipped, b)
+}
+
+// listsTop reports whether the layout lists the names at the top of a tenant only.
+func (s *tenantSync) listsTop() bool {
+	_, thanos := s.layout.(thanosLayout)
+	return !thanos
+}
+
+// listOdd adds the blocks in a directory to l. Those of a directory that cannot be listed are unknown: the bucket has
+// nothing that shows that there are any.
+func (s *tenantSync) listOdd(ctx context.Context, o oddEntry, l *listing) {
+	var names []string
+	err := s.syncer.reader.listPrefix(ctx, o.name+"/", false, func() { names = names[:0] }, func(name string) {
+		if dir, isDir := strings.CutSuffix(name, "/"); isDir && len(names) < maxOdd {
+			if _, err := ulid.ParseStrict(path.Base(dir)); err == nil {
+				names = append(names, strings.Clone(dir))
+			}
+		}
+	})
+	if err != nil {
+		s.syncer.log.Warn("unknown directory not listed", "directory", o.name, "error", err)
+	}
+	for _, name := range names {
+		l.addOdd(name, SkipMisnamed, "")
 	}
 }
 
@@ -74,7 +118,7 @@ func (s *tenantSync) examineOdd(ctx context.Context, o oddEntry) (SkippedBlock, 
 			return b, true
 		}
 	}
-	text, err := s.syncer.reader.get(ctx, path.Join(o.name, metaName), maxMeta)
+	text, err := s.syncer.reader.get(ctx, o.name+"/"+metaName, maxMeta)
 	if IsNotFound(err) {
 		return b, false
 	}

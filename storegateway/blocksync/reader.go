@@ -178,13 +178,18 @@ func (b *bucketReader) list(ctx context.Context, dir string, recursive bool, beg
 	if dir != "" {
 		slashAtEnd += "/"
 	}
+	return b.listPrefix(ctx, slashAtEnd, recursive, begin, visit)
+}
+
+// listPrefix is list for a directory by its name with a slash, such as "/" for one with an empty name.
+func (b *bucketReader) listPrefix(ctx context.Context, prefix string, recursive bool, begin func(), visit func(name string)) error {
 	var options []objstore.IterOption
 	if recursive {
 		options = append(options, objstore.WithRecursiveIter())
 	}
-	err := b.do(ctx, dir, func(ctx context.Context, timer *time.Timer) error {
+	err := b.do(ctx, strings.TrimSuffix(prefix, "/"), func(ctx context.Context, timer *time.Timer) error {
 		begin()
-		return b.bucket.Iter(ctx, slashAtEnd, func(name string) error {
+		return b.bucket.Iter(ctx, prefix, func(name string) error {
 			timer.Reset(b.timeout) // a long listing is healthy as long as it delivers names
 			visit(name)
 			return nil
@@ -193,10 +198,10 @@ func (b *bucketReader) list(ctx context.Context, dir string, recursive bool, beg
 	switch {
 	case err == nil:
 		return nil
-	case dir == "":
+	case prefix == "":
 		return fmt.Errorf("list bucket %s: %w", b.bucket.Name(), err)
 	}
-	return fmt.Errorf("list %s/ in bucket %s: %w", dir, b.bucket.Name(), err)
+	return fmt.Errorf("list %s in bucket %s: %w", prefix, b.bucket.Name(), err)
 }
 
 // backoff returns the pause before attempt i (1 is the second attempt): exponential from first up to most,

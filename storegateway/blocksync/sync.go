@@ -145,7 +145,7 @@ func (s *Syncer) buildSet(ctx context.Context, old *blockSet) (*blockSet, syncCh
 		errs    []error
 	)
 	set.foreign, set.stranger = others.foreign, others.example
-	root := tenantSync{syncer: s, layout: layout, old: old.root, result: newTenant()}
+	root := tenantSync{syncer: s, layout: layout, root: true, old: old.root, result: newTenant()}
 	root.skipOdd(ctx, others.odd)
 	set.root = root.result               // of no tenant: no query misses them
 	for tenant, t := range old.tenants { // the listing may lack the directory
@@ -213,6 +213,7 @@ type tenantSync struct {
 	syncer *Syncer
 	layout arrangement
 	tenant string
+	root   bool    // what lies beside the tenants
 	old    *Tenant // nil: the tenant is new
 
 	outside map[ulid.ULID]blockTimes // blocks that the previous sync found outside the time range

@@ -154,8 +154,21 @@ func pagesOf(ctx context.Context) *pages {
 	return s
 }
 
-// A checkedBucket marks the requests that belong to one listing.
+// A checkedBucket marks the requests that belong to one listing, and reads objects without bytes.
 type checkedBucket struct{ objstore.Bucket }
+
+// Get implements objstore.BucketReader. S3's client returns io.EOF for an object without bytes, as it does for a response
+// that is cut.
+func (b checkedBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := b.Bucket.Get(ctx, name)
+	if !errors.Is(err, io.EOF) {
+		return r, err //nolint:wrapcheck // the provider classifies its errors
+	}
+	if a, failed := b.Bucket.Attributes(ctx, name); failed != nil || a.Size != 0 {
+		return nil, err //nolint:wrapcheck // the provider classifies its errors
+	}
+	return http.NoBody, nil
+}
 
 func (checkedBucket) mark(ctx context.Context) context.Context {
 	return context.WithValue(ctx, pagesKey{}, &pages{first: make(map[string]string)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,4 +118,23 @@ func TestListingFaults(t *testing.T) {
 		})
 	}
 	testwait.Group(t, "the calls", &wg)
+}
+
+// TestEmptyObject reads an object without bytes, which the S3 client reports as the end of a response.
+func TestEmptyObject(t *testing.T) {
+	server := testbucket.NewServer()
+	server.Put("deep/empty", nil)
+	proxy := testbucket.StartProxy(t, 1, server, server.Get)
+	b := openProxied(t, proxy)
+	if text, err := read(b.Get(t.Context(), "empty")); text != "" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := read(b.Get(t.Context(), "absent")); !b.IsObjNotFoundErr(err) {
+		t.Errorf("an object that does not exist: %v", err)
+	}
+	server.Put("deep/full", []byte("text"))
+	proxy.Break(testbucket.Rules{Kinds: []testbucket.Fault{testbucket.Empty}, Rate: 1, Spare: func(r *http.Request) bool { return r.Method == http.MethodHead }})
+	if text, err := read(b.Get(t.Context(), "full")); err == nil {
+		t.Errorf("an empty response in place of an object: %q", text)
+	}
 }
