@@ -207,32 +207,37 @@ func TestS3FaultMatrix(t *testing.T) {
 		}
 		stores[w] = s
 	}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
+	results, pairs := make(chan []string), 0
 	for w, s := range stores {
-		wg.Go(func() {
-			for i, fault := range faults {
-				for j, call := range calls {
-					if !pairChosen(w, workers, i*len(calls)+j, seed) || !s.has(fault, call) {
-						continue
-					}
-					var outcomes []string
+		var chosen []int
+		for pair := range len(faults) * len(calls) {
+			if pairChosen(w, workers, pair, seed) {
+				chosen = append(chosen, pair)
+			}
+		}
+		pairs += len(chosen)
+		go func() {
+			for _, pair := range chosen {
+				fault, call := faults[pair/len(calls)], calls[pair%len(calls)]
+				var outcomes []string
+				if s.has(fault, call) {
 					t.Run(fmt.Sprintf("%s, %s, %s", s.layout, call, fault), func(t *testing.T) { // closes its stores
 						outcomes = s.try(t, fault, call, reporter)
 					})
-					mu.Lock()
-					if outcomes != nil {
-						tried++
-					}
-					for _, o := range outcomes {
-						total[o]++
-					}
-					mu.Unlock()
 				}
+				results <- outcomes
 			}
-		})
+		}()
 	}
-	wg.Wait() // each pair has limits of its own
+	for range pairs {
+		outcomes := testwait.Receive(t, "the next pair", results)
+		if outcomes != nil {
+			tried++
+		}
+		for _, o := range outcomes {
+			total[o]++
+		}
+	}
 	t.Logf("%d kinds of wrong responses, %d kinds of calls, %d pairs of a layout tried; responses: %v", len(faults), len(calls), tried, total)
 	for _, o := range []string{"not ready", string(testpromql.Equal), string(testpromql.Failed)} {
 		if total[o] == 0 {

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/thanos-io/objstore"
 )
 
 // fakeAzure serves one container's list and one blob, to requests signed by a shared key. It refuses to create
-// containers.
-func fakeAzure(t *testing.T) (url string) {
+// containers. A lister, if it is not nil, serves the list.
+func fakeAzure(t *testing.T, l *cloudLister) (url string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -24,6 +26,10 @@ func fakeAzure(t *testing.T) (url string) {
 			w.WriteHeader(http.StatusForbidden)
 		case !strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey metrics:"):
 			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path == "/sign-in":
+			fmt.Fprint(w, signIn)
+		case r.URL.Path == "/metrics/blocks" && r.URL.Query().Get("comp") == "list" && l != nil:
+			l.serve(w, r.URL.Query().Get("prefix"), r.URL.Query().Get("marker"))
 		case r.URL.Path == "/metrics/blocks" && r.URL.Query().Get("comp") == "list":
 			w.Header().Set("Content-Type", "application/xml")
 			fmt.Fprintf(w, `<?xml version="1.0"?><EnumerationResults ServiceEndpoint="https://metrics.blob.core.windows.net/" ContainerName="blocks"><Prefix>%[1]s</Prefix><Delimiter>/</Delimiter><Blobs><Blob><Name>%[1]sname</Name><Properties></Properties></Blob></Blobs><NextMarker/></EnumerationResults>`, r.URL.Query().Get("prefix"))
@@ -41,14 +47,21 @@ func fakeAzure(t *testing.T) (url string) {
 	return s.URL
 }
 
-// TestAzure lists and reads a container with the credentials of config_file, and reports a missing container,
-// which it does not create.
-func TestAzure(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "bucket.yaml")
-	text := "type: AZURE\nconfig:\n  storage_account: metrics\n  storage_connection_string: DefaultEndpointsProtocol=http;AccountName=metrics;AccountKey=aHVudGVyMg==;BlobEndpoint=" + fakeAzure(t) + "/metrics\n"
+// azureConfig writes a config_file with an account of the fake provider.
+func azureConfig(t *testing.T, server string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "bucket.yaml")
+	text := "type: AZURE\nconfig:\n  storage_account: metrics\n  storage_connection_string: DefaultEndpointsProtocol=http;AccountName=metrics;AccountKey=aHVudGVyMg==;BlobEndpoint=" + server + "/metrics\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// TestAzure lists and reads a container with the credentials of config_file, and reports a missing container,
+// which it does not create.
+func TestAzure(t *testing.T) {
+	file := azureConfig(t, fakeAzure(t, nil))
 	for container, missing := range map[string]bool{"blocks": false, "other": true} {
 		u, err := Parse("azblob://" + container + "/deep?config_file=" + file)
 		if err != nil {
@@ -83,4 +96,26 @@ func TestAzure(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// TestAzureLies has wrong responses to list requests: see testCloudLies.
+func TestAzureLies(t *testing.T) {
+	l := &cloudLister{kind: "application/xml", page: func(prefix, token, next string, names []string) string {
+		var blobs strings.Builder
+		for _, name := range names {
+			fmt.Fprintf(&blobs, "<Blob><Name>%s</Name><Properties></Properties></Blob>", name)
+		}
+		return fmt.Sprintf(`<?xml version="1.0"?><EnumerationResults ServiceEndpoint="https://metrics.blob.core.windows.net/" ContainerName="blocks"><Prefix>%s</Prefix><Marker>%s</Marker><Delimiter>/</Delimiter><Blobs>%s</Blobs><NextMarker>%s</NextMarker></EnumerationResults>`, prefix, token, blobs.String(), next)
+	}}
+	file := azureConfig(t, fakeAzure(t, l))
+	open := func() objstore.Bucket { return openCloud(t, "azblob://blocks/deep?config_file="+file) }
+	testCloudLies(t, l, open, []cloudLie{
+		{name: "of another container", change: replaced(`"blocks"`, `"other"`)},
+		{name: "of another prefix", change: replaced("<Prefix>deep/", "<Prefix>else/")},
+		{name: "of another page", change: replaced("<Marker>", "<Marker>x")},
+		{name: "without Blobs", change: func(p string) string { return strings.NewReplacer("<Blobs>", "", "</Blobs>", "").Replace(p) }},
+		{name: "without NextMarker", change: func(p string) string { return strings.NewReplacer("<NextMarker>", "", "</NextMarker>", "").Replace(p) }},
+		{name: "another root", change: func(p string) string { return strings.ReplaceAll(p, "EnumerationResults", "Results") }},
+		{name: "a byte order mark", change: func(p string) string { return "\ufeff" + p }, complete: true},
+	})
 }

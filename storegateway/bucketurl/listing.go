@@ -61,6 +61,28 @@ func (e *ListingError) Error() string {
 // Unwrap returns the defect.
 func (e *ListingError) Unwrap() error { return e.Err }
 
+// NonRetriable makes Azure's client return the error at once. The callers of a bucket retry.
+func (*ListingError) NonRetriable() {}
+
+// errRedirected reports a list request that was redirected to something else.
+var errRedirected = errors.New("the request was redirected to another page")
+
+// redirected returns the error of a response that a redirect led to, if a list request was redirected.
+func (c *listingCheck) redirected(r *http.Request, response *http.Response, err error) (*http.Response, error) {
+	if r.Response == nil || err != nil || response.StatusCode >= http.StatusMultipleChoices {
+		return response, err
+	}
+	first := r
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	prefix, _, ok := c.pager.request(first.Clone(first.Context()))
+	if !ok {
+		return response, nil
+	}
+	return nil, errors.Join(&ListingError{c.bucket, prefix, errRedirected}, response.Body.Close())
+}
+
 // RoundTrip implements http.RoundTripper.
 func (c *listingCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
@@ -69,14 +91,18 @@ func (c *listingCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := r.Clone(r.Context())
 	prefix, token, ok := c.pager.request(sent)
 	if !ok {
-		return c.next.RoundTrip(r) //nolint:wrapcheck // a transport's error
+		response, err := c.next.RoundTrip(r) //nolint:bodyclose // returned
+		return c.redirected(r, response, err)
 	}
 	response, err := c.next.RoundTrip(sent)
-	if err != nil || response.StatusCode != http.StatusOK {
+	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
 		return response, err //nolint:wrapcheck // a transport's error
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage+1))
 	err = errors.Join(err, response.Body.Close())
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("it has the status %d", response.StatusCode)
+	}
 	if err == nil && len(body) > maxPage {
 		err = fmt.Errorf("it has more than %d bytes", maxPage)
 	}
@@ -161,7 +187,11 @@ type checkedBucket struct{ objstore.Bucket }
 // that is cut.
 func (b checkedBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r, err := b.Bucket.Get(ctx, name)
-	if !errors.Is(err, io.EOF) {
+	cause := err
+	for cause != nil && cause != io.EOF {
+		cause = errors.Unwrap(cause)
+	}
+	if cause == nil {
 		return r, err //nolint:wrapcheck // the provider classifies its errors
 	}
 	if a, failed := b.Bucket.Attributes(ctx, name); failed != nil || a.Size != 0 {
