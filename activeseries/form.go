@@ -10,8 +10,6 @@ const (
 	FormFramed
 	// FormFramedEnd is FormFramed with a record at the end: a body without it is truncated.
 	FormFramedEnd
-
-	formsEnd
 )
 
 // Content types of the forms.

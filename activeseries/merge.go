@@ -11,7 +11,7 @@ type Implementation uint8
 const (
 	// Strict is the decoder of this package, a Scanner.
 	Strict Implementation = iota
-	// Stdlib is the reference decoder on encoding/json, a Plain.
+	// Stdlib is the reference decoder on jsontext, a Plain.
 	Stdlib
 )
 
@@ -98,41 +98,47 @@ type Merger struct {
 	free    freeList
 }
 
-// NewMerger returns a Merger. It keeps up to 2 decoders per worker, of 64 KiB each.
+// NewMerger returns a Merger. Of each implementation and form it keeps up to 2 decoders per worker, of 64 KiB.
 func NewMerger(o MergerOptions) *Merger {
 	if o.Workers < 1 {
 		panic("BUG: a merger without workers")
 	}
-	return &Merger{workers: o.Workers, free: freeList{most: 2 * o.Workers}}
+	return &Merger{workers: o.Workers, free: freeList{most: 2 * o.Workers, decoders: map[decoderKind][]Decoder{}}}
 }
 
-// freeList keeps strict decoders between bodies, by form.
+// freeList keeps decoders between bodies.
 type freeList struct {
-	most int // of each form
+	most int // of each kind
 
 	mu       sync.Mutex
-	decoders [formsEnd][]Decoder // guarded by mu
+	decoders map[decoderKind][]Decoder // guarded by mu
 }
 
-func (f *freeList) get(form Form) Decoder {
+// decoderKind is what distinguishes decoders.
+type decoderKind struct {
+	by   Implementation
+	form Form
+}
+
+func (f *freeList) get(k decoderKind) Decoder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := f.decoders[form]
+	list := f.decoders[k]
 	if len(list) == 0 {
-		return NewDecoder(Strict, form)
+		return NewDecoder(k.by, k.form)
 	}
 	d := list[len(list)-1]
 	list[len(list)-1] = nil
-	f.decoders[form] = list[:len(list)-1]
+	f.decoders[k] = list[:len(list)-1]
 	return d
 }
 
-func (f *freeList) put(form Form, d Decoder) {
+func (f *freeList) put(k decoderKind, d Decoder) {
 	d.Reset(noReader{}) // drops the references to the body and to a grown buffer
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.decoders[form]) < f.most {
-		f.decoders[form] = append(f.decoders[form], d)
+	if len(f.decoders[k]) < f.most {
+		f.decoders[k] = append(f.decoders[k], d)
 	}
 }
 
@@ -164,20 +170,16 @@ func (m *Merger) decoder(o *Request, s *Source) Decoder {
 	if o.Compare != nil {
 		return newComparison(o, s)
 	}
-	if o.Decoder == Strict {
-		return m.free.get(s.Form)
-	}
-	return NewDecoder(o.Decoder, s.Form)
+	return m.free.get(decoderKind{o.Decoder, s.Form})
 }
 
-// release returns a decoder to the free list.
-func (m *Merger) release(form Form, d Decoder) {
-	switch d := d.(type) {
-	case *Scanner, *FrameScanner:
-		m.free.put(form, d)
-	case *comparison:
-		d.close()
+// release returns a decoder of an order to the free list.
+func (m *Merger) release(o *Request, form Form, d Decoder) {
+	if c, ok := d.(*comparison); ok {
+		c.close()
+		return
 	}
+	m.free.put(decoderKind{o.Decoder, form}, d)
 }
 
 // noReader is the reader of idle decoders.

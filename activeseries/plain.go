@@ -2,46 +2,42 @@ package activeseries
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"strconv"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 var _ Decoder = (*Plain)(nil)
 
-// Plain is the reference decoder of a Scanner's bodies, based on the tokens of encoding/json. It accepts the
-// same bodies and returns the same items; if one returns an *Error, so does the other, though Offset and
-// Detail may differ. It is some twenty times slower and allocates for each token. It must not be used
+// Plain is the reference decoder of a Scanner's bodies, based on jsontext, which becomes a part of Go's standard
+// library in Go 1.27. It shares no code with the Scanner that finds the boundaries of names, values and items. It
+// accepts the same bodies and returns the same items; if one returns an *Error, so does the other, though its
+// other fields may differ. It returns one item at a time and is several times slower. It must not be used
 // concurrently. The zero value is ready for Reset.
 type Plain struct {
-	dec     *json.Decoder
+	dec     jsontext.Decoder
 	utf8    utf8Reader
 	started bool
 	inList  bool
 	members members
-	item    json.RawMessage
 	view    []byte // the last result of Next, to expire
+	buf     []byte // of view
+	grown   bool   // a value was longer than the buffers that are kept
 	err     error
-}
-
-// longest returns the maximum length of a token beside the items: of a string MaxItem, including quotes and
-// escapes; of a number one less, since it ends before a byte that follows it.
-func longest(t json.Token) int {
-	if _, ok := t.(json.Number); ok {
-		return MaxItem - 1
-	}
-	return MaxItem
 }
 
 // Reset starts a new body.
 func (p *Plain) Reset(r io.Reader) {
 	expire(p.view)
-	*p = Plain{utf8: utf8Reader{r: r}, item: p.item}
-	p.dec = json.NewDecoder(&p.utf8)
-	p.dec.UseNumber() // a number may exceed a float64
+	p.utf8.reset(r)
+	if p.grown { // and so have the buffers
+		p.dec, p.buf, p.grown = jsontext.Decoder{}, nil, false
+	}
+	// Names may occur twice, as in RFC 8259, and escapes may be half a surrogate pair. Bytes are valid UTF-8.
+	p.dec.Reset(&p.utf8, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	p.started, p.inList, p.members, p.view, p.err = false, false, members{}, nil, nil
 }
 
 // InputOffset returns the number of bytes of the body consumed.
@@ -50,19 +46,21 @@ func (p *Plain) InputOffset() int64 { return p.dec.InputOffset() }
 // Warnings returns what the body says about its completeness: see Decoder.
 func (p *Plain) Warnings() []string { return p.members.warnings.list() }
 
-// Next returns the next item: see Decoder. It allocates.
+// Next returns the next item: see Decoder.
 func (p *Plain) Next() (items []byte, n int, err error) {
 	expire(p.view)
 	p.view = nil
 	if p.err != nil {
 		return nil, 0, p.err
 	}
-	if items, err = p.next(); err != nil {
+	item, err := p.next()
+	if err != nil {
 		p.err = p.explain(err)
 		return nil, 0, p.err
 	}
-	p.view = items
-	return items, 1, nil
+	p.buf = append(append(p.buf[:0], ','), item...)
+	p.view = p.buf
+	return p.view, 1, nil
 }
 
 // explain converts any error to one of those that Decoder specifies.
@@ -71,19 +69,19 @@ func (p *Plain) explain(err error) error {
 		return p.members.result(p.InputOffset())
 	}
 	e := &Error{Offset: p.InputOffset(), Detail: err.Error()}
-	var syntax *json.SyntaxError
+	var syntax *jsontext.SyntacticError
 	switch {
-	case errors.As(err, &syntax):
-		e.Fault = Syntax
-	case p.utf8.invalid && errors.Is(err, errUTF8):
-		e.Fault = Encoding
+	case errors.Is(err, errUTF8):
+		e.Fault, e.Detail = Encoding, "invalid UTF-8"
 	case p.utf8.err != nil && p.utf8.err != io.EOF && errors.Is(err, p.utf8.err): //nolint:errorlint // wrapped, it is an error of reading and no end
-		e.Fault, e.Detail, e.Err = Reading, "read the body", err
+		e.Fault, e.Detail, e.Err = Reading, "read the body", p.utf8.err
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			e.Fault = Truncated
 		}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		e.Fault = Truncated
+		e.Fault, e.Detail = Truncated, "the body ends here, incomplete"
+	case errors.As(err, &syntax):
+		e.Fault, e.Offset, e.Detail = Syntax, syntax.ByteOffset, "invalid JSON" // its text depends on the lengths of reads
 	case errors.Is(err, errDepth):
 		e.Fault = Depth
 	case errors.Is(err, errSize):
@@ -95,256 +93,263 @@ func (p *Plain) explain(err error) error {
 }
 
 var (
-	errUTF8  = errors.New("invalid UTF-8")
-	errDepth = errors.New("nested too deeply")
-	errSize  = errors.New("longer than an item may be")
+	errUTF8     = errors.New("invalid UTF-8")
+	errDepth    = errors.New("nested too deeply")
+	errSize     = errors.New("longer than an item may be")
+	errData     = errors.New(`"data" is neither an array nor null`)
+	errTopLevel = errors.New("the body is not an object")
 )
 
-// next returns the next item after its comma, or io.EOF at the end of a body that is valid JSON.
+// next returns the next item, or io.EOF at the end of a body that is valid JSON.
 func (p *Plain) next() ([]byte, error) {
 	if !p.started {
 		p.started = true
-		t, err := p.token()
+		kind, err := p.open()
 		if err != nil {
 			return nil, err
 		}
-		if t != json.Delim('{') {
-			return nil, errors.New("the body is not an object")
+		if kind != '{' {
+			return nil, errTopLevel
 		}
 	}
 	for {
 		if p.inList {
-			if p.dec.More() {
+			if kind := p.dec.PeekKind(); kind != ']' {
 				return p.nextItem()
 			}
-			if _, err := p.token(); err != nil {
+			if _, err := p.dec.ReadToken(); err != nil {
 				return nil, err
 			}
 			p.inList = false
 		}
-		t, err := p.token()
+		if p.dec.PeekKind() == '}' {
+			return nil, p.end()
+		}
+		name, err := p.scalar()
 		if err != nil {
 			return nil, err
 		}
-		name, ok := t.(string)
-		if !ok { // the end of the body
-			if _, err = p.dec.Token(); err == nil {
-				err = errors.New("something after the end of the body")
-			}
-			return nil, err
+		if p.members.name(name) == secondData {
+			return nil, errors.New(`a second "data"`)
 		}
-		if err := p.member(name); err != nil {
+		if err := p.member(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// token returns the next token. It treats io.EOF as unexpected.
-func (p *Plain) token() (json.Token, error) {
-	p.utf8.forget(p.dec.InputOffset())
-	t, err := p.dec.Token()
+// end reads the end of the body, and returns io.EOF if nothing follows.
+func (p *Plain) end() error {
+	_, err := p.dec.ReadToken()
+	if err == nil {
+		if _, err = p.dec.ReadToken(); err == nil {
+			err = errors.New("something after the end of the body")
+		}
+	}
+	return err
+}
+
+// open reads the start of an object or array, or all of another value, and returns its kind.
+func (p *Plain) open() (jsontext.Kind, error) {
+	t, err := p.dec.ReadToken()
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return t, err
+		return 0, err
 	}
-	text := bytes.TrimLeft(p.utf8.until(p.dec.InputOffset()), " \t\r\n,:")
-	if len(text) > longest(t) {
+	return t.Kind(), nil
+}
+
+// read returns the next value, until the next read.
+func (p *Plain) read() (jsontext.Value, error) {
+	before := p.dec.InputOffset()
+	text, err := p.dec.ReadValue()
+	p.grown = p.grown || p.utf8.passed-before > bufferSize
+	return text, err
+}
+
+// scalar returns the text of the next value, which is no object or array, or of the next name.
+func (p *Plain) scalar() (jsontext.Value, error) {
+	text, err := p.read()
+	longest := MaxItem
+	if text.Kind() == '0' {
+		longest-- // a number ends before a byte that follows it
+	}
+	if err == nil && len(text) > longest {
 		err = errSize
 	}
-	return t, err
+	return text, err
 }
 
 // nextItem returns the next item.
 func (p *Plain) nextItem() ([]byte, error) {
-	p.utf8.forget(p.dec.InputOffset())
-	if err := p.dec.Decode(&p.item); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	item, err := p.read()
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(p.item) > MaxItem {
+	case len(item) > MaxItem:
 		return nil, errSize
 	}
-	if err := checkItem(p.item); err != nil {
-		return nil, err
-	}
-	return append([]byte{','}, p.item...), nil
+	return item, checkItem(item)
 }
 
 // checkItem returns an error unless a valid JSON value is an object with string values.
 func checkItem(item []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(item))
-	for i := 0; ; i++ {
-		t, err := dec.Token()
-		switch {
-		case err != nil:
-			return fmt.Errorf("look into an item: %w", err)
-		case i == 0 && t != json.Delim('{'):
-			return errors.New("an item is not an object")
-		case i == 0:
-		case t == json.Delim('}'):
-			return nil
+	if item = bytes.Trim(item, " \t\r\n"); item[0] != '{' {
+		return errors.New("an item is not an object")
+	}
+	inString := false
+	for i := 1; i < len(item)-1; i++ {
+		switch c := item[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case inString, c == ':', c == ',', c <= ' ':
 		default:
-			if _, ok := t.(string); !ok {
-				return errors.New("a value of an item is not a string")
-			}
+			return errors.New("a value of an item is not a string")
 		}
 	}
+	return nil
 }
 
-// member reads the member of that name, up to the first item of "data".
-func (p *Plain) member(name string) error {
-	quoted, err := json.Marshal(name)
-	if err != nil {
-		return fmt.Errorf("write a name again: %w", err)
+// member reads the value of the current member, or the start of a list of items.
+func (p *Plain) member() error {
+	kind := p.dec.PeekKind()
+	if p.members.member == memberData {
+		switch kind {
+		case '"', '0', 't', 'f', '{':
+			return errData
+		}
 	}
-	if p.members.name(quoted) == secondData {
-		return errors.New(`a second "data"`)
+	switch kind {
+	case '[', '{':
+		if _, err := p.open(); err != nil {
+			return err
+		}
+		if p.members.member == memberData {
+			p.inList = true
+			return nil
+		}
+		p.members.notText()
+		return p.skip(kind)
 	}
-	t, err := p.token()
+	text, err := p.scalar()
 	if err != nil {
 		return err
 	}
-	switch value := t.(type) {
-	case json.Delim:
-		if p.members.member == memberData {
-			if p.inList = value == '['; p.inList {
-				return nil
-			}
-			return errors.New(`"data" is neither an array nor null`)
-		}
+	switch {
+	case kind == '"' && p.members.member != memberOther:
+		p.members.text(text)
+	case kind != '"' && kind != 'n':
 		p.members.notText()
-		return p.skip(value)
-	case nil:
-		return nil
-	case string:
-		if p.members.member == memberData {
-			return errors.New(`"data" is neither an array nor null`)
-		}
-		if p.members.member != memberOther {
-			if quoted, err = json.Marshal(value); err != nil {
-				return fmt.Errorf("write a text again: %w", err)
-			}
-			p.members.text(quoted)
-		}
-		return nil
-	}
-	if p.members.member == memberData {
-		return errors.New(`"data" is neither an array nor null`)
-	}
-	p.members.notText()
-	return p.warn(t)
-}
-
-// warn adds a scalar of the current member to the warnings.
-func (p *Plain) warn(t json.Token) error {
-	switch t := t.(type) {
-	case string:
-		quoted, err := json.Marshal(t)
-		if err != nil {
-			return fmt.Errorf("write a text again: %w", err)
-		}
-		p.members.warnText(quoted)
-	case bool:
-		p.members.warnScalar(strconv.AppendBool(nil, t))
-	case json.Number:
-		p.members.warnScalar([]byte(t))
+		p.members.warnScalar(text)
 	}
 	return nil
 }
 
 // skip reads the rest of an array or object, and adds the values in it to the warnings.
-func (p *Plain) skip(first json.Delim) error {
+func (p *Plain) skip(first jsontext.Kind) error {
 	type value struct{ object, named bool }
 	for open := []value{{object: first == '{'}}; len(open) > 0; {
-		t, err := p.token()
-		if err != nil {
-			return err
-		}
-		if t == json.Delim(']') || t == json.Delim('}') {
+		kind := p.dec.PeekKind()
+		switch kind {
+		case ']', '}':
 			open = open[:len(open)-1]
+			if _, err := p.open(); err != nil {
+				return err
+			}
 			continue
+		case '[', '{':
+			if len(open)+1 >= MaxDepth {
+				return errDepth
+			}
 		}
 		if last := &open[len(open)-1]; last.object {
 			if last.named = !last.named; last.named {
-				continue // the token is the name of a value
+				if _, err := p.scalar(); err != nil {
+					return err
+				}
+				continue
 			}
 		}
-		if t != json.Delim('[') && t != json.Delim('{') {
-			if err := p.warn(t); err != nil {
+		if kind == '[' || kind == '{' {
+			open = append(open, value{object: kind == '{'})
+			if _, err := p.open(); err != nil {
 				return err
 			}
 			continue
 		}
-		if open = append(open, value{object: t == json.Delim('{')}); len(open) >= MaxDepth {
-			return errDepth
+		text, err := p.scalar()
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case 'n':
+		case '"':
+			p.members.warnText(text)
+		default:
+			p.members.warnScalar(text)
 		}
 	}
 	return nil
 }
 
-// utf8Reader passes valid UTF-8 and fails before invalid UTF-8, which encoding/json would replace.
+// utf8Reader passes valid UTF-8 and fails before invalid UTF-8.
 type utf8Reader struct {
-	r       io.Reader
-	cut     [utf8.UTFMax]byte // start of a code point that a read has split, held back
-	cuts    int
-	err     error // the reader's error
-	invalid bool
-
-	tape   []byte // bytes passed, starting at offset
-	offset int64
-	start  int // index in tape of the current token
+	r      io.Reader
+	buf    []byte // bytes read
+	next   int    // index in buf of the first byte not passed
+	passed int64  // bytes passed
+	valid  int    // index in buf of the first byte that is not valid, or may be the start of a code point
+	err    error  // the reader's error, or errUTF8; after the valid bytes
 }
 
-// forget drops the bytes before an offset.
-func (u *utf8Reader) forget(offset int64) {
-	u.start = int(offset - u.offset)
-	if u.start > len(u.tape)/2 { // rarely enough to move each byte once on average
-		n := copy(u.tape, u.tape[u.start:])
-		u.tape, u.offset, u.start = u.tape[:n], offset, 0
+func (u *utf8Reader) reset(r io.Reader) {
+	if u.buf == nil {
+		u.buf = make([]byte, 0, bufferSize)
 	}
+	*u = utf8Reader{r: r, buf: u.buf[:0]}
 }
-
-// until returns the bytes between the offset of the last forget and another.
-func (u *utf8Reader) until(offset int64) []byte { return u.tape[u.start : offset-u.offset] }
 
 func (u *utf8Reader) Read(b []byte) (int, error) {
-	n, err := u.read(b)
-	u.tape = append(u.tape, b[:n]...)
-	return n, err
+	for u.next == u.valid {
+		if u.err != nil {
+			return 0, u.err
+		}
+		u.fill()
+	}
+	n := copy(b, u.buf[u.next:u.valid])
+	u.next += n
+	u.passed += int64(n)
+	return n, nil
 }
 
-func (u *utf8Reader) read(b []byte) (int, error) {
-	if u.invalid {
-		return 0, errUTF8
+// fill reads more bytes behind the start of a code point that the last read has split.
+func (u *utf8Reader) fill() {
+	cut := copy(u.buf, u.buf[u.valid:])
+	n, err := u.r.Read(u.buf[cut:cap(u.buf)])
+	u.buf, u.next, u.err = u.buf[:cut+n], 0, err
+	u.valid = validPrefix(u.buf)
+	if rest := u.buf[u.valid:]; len(rest) > 0 && (utf8.FullRune(rest) || err != nil) {
+		u.err = errUTF8
 	}
-	if len(b) < 2*utf8.UTFMax {
-		return 0, io.ErrShortBuffer
-	}
-	n := copy(b, u.cut[:u.cuts])
-	u.cuts = 0
-	if u.err == nil {
-		var k int
-		k, u.err = u.r.Read(b[n:])
-		n += k
-	}
-	valid := validPrefix(b[:n])
-	rest := b[valid:n]
-	if len(rest) > 0 && (utf8.FullRune(rest) || u.err != nil) {
-		u.invalid = true
-		return valid, errUTF8
-	}
-	u.cuts = copy(u.cut[:], rest)
-	return valid, u.err
 }
 
 // validPrefix returns the length of the longest prefix of b that is valid UTF-8.
 func validPrefix(b []byte) int {
-	if utf8.Valid(b) {
-		return len(b)
+	whole := len(b) // without a code point that is split at the end
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				whole = i
+			}
+			break
+		}
+	}
+	if utf8.Valid(b[:whole]) {
+		return whole
 	}
 	i := 0
 	for i < len(b) {

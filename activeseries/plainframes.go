@@ -3,16 +3,18 @@ package activeseries
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"io"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 var _ Decoder = (*PlainFrames)(nil)
 
-// PlainFrames is the reference decoder of a FrameScanner's frames, based on encoding/json. It must not be
+// PlainFrames is the reference decoder of a FrameScanner's frames, based on jsontext: see Plain. It must not be
 // used concurrently.
 type PlainFrames struct {
 	record bool
@@ -20,6 +22,7 @@ type PlainFrames struct {
 	raw    readSum
 	items  uint64
 	view   []byte // the last result of Next, to expire
+	buf    []byte // of view
 	err    error
 }
 
@@ -34,7 +37,14 @@ func NewPlainFrames(form Form) *PlainFrames {
 // Reset starts a new body.
 func (p *PlainFrames) Reset(r io.Reader) {
 	expire(p.view)
-	*p = PlainFrames{record: p.record, r: bufio.NewReader(r)}
+	if p.r == nil {
+		p.r = bufio.NewReaderSize(nil, bufferSize)
+	}
+	p.r.Reset(r)
+	*p = PlainFrames{record: p.record, r: p.r, buf: p.buf}
+	if cap(p.buf) > bufferSize {
+		p.buf = nil
+	}
 	p.raw = readSum{r: p.r}
 }
 
@@ -44,7 +54,7 @@ func (p *PlainFrames) InputOffset() int64 { return p.raw.n }
 // Warnings returns nil: frames have none.
 func (p *PlainFrames) Warnings() []string { return nil }
 
-// Next returns the next item: see Decoder. It allocates.
+// Next returns the next item: see Decoder.
 func (p *PlainFrames) Next() (items []byte, n int, err error) {
 	expire(p.view)
 	p.view = nil
@@ -87,7 +97,8 @@ func (p *PlainFrames) next() ([]byte, error) {
 	case length == 0:
 		return nil, p.wrong(Syntax, "an empty frame")
 	}
-	item := make([]byte, 1+length)
+	p.buf = slices.Grow(p.buf[:0], int(1+length))
+	item := p.buf[:1+length]
 	item[0] = ','
 	if _, err := io.ReadFull(&p.raw, item[1:]); err != nil {
 		return nil, p.cut(err)
@@ -95,7 +106,7 @@ func (p *PlainFrames) next() ([]byte, error) {
 	switch {
 	case !utf8.Valid(item[1:]):
 		return nil, p.wrong(Encoding, "invalid UTF-8 in an item")
-	case !json.Valid(item[1:]):
+	case !jsontext.Value(item[1:]).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
 		return nil, p.wrong(Syntax, "an item is no JSON")
 	}
 	if err := checkItem(item[1:]); err != nil {

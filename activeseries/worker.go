@@ -172,7 +172,7 @@ var errStopped = errors.New("not read to the end")
 
 func (w *worker) release() {
 	if w.decoder != nil {
-		w.b.merger.release(w.form, w.decoder)
+		w.b.merger.release(&w.b.order, w.form, w.decoder)
 		w.decoder = nil
 	}
 }

@@ -2,13 +2,13 @@ package frontend
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"testing"
 
+	"github.com/taredb/tare/activeseries"
 	"github.com/taredb/tare/internal/testactive"
 )
 
@@ -23,57 +23,17 @@ func testOptions() Options {
 // BenchmarkActiveSeriesMiddlewareMergeResponses has the cases, the names and the data of the benchmark of
 // grafana/mimir#7665. As there, an operation consumes a set of responses.
 func BenchmarkActiveSeriesMiddlewareMergeResponses(b *testing.B) {
+	benchmarkMerge(b, activeseries.Strict)
+}
+
+// BenchmarkStdlibMergeResponses is BenchmarkActiveSeriesMiddlewareMergeResponses with --decoder stdlib.
+func BenchmarkStdlibMergeResponses(b *testing.B) { benchmarkMerge(b, activeseries.Stdlib) }
+
+func benchmarkMerge(b *testing.B, by activeseries.Implementation) {
 	f, err := New(testOptions())
 	if err != nil {
 		b.Fatal(err)
 	}
-	benchmarkMerge(b, func(responses []*http.Response, encoding string) (int64, error) {
-		x := &exchange{f: f}
-		resp := x.mergeResponses(b.Context(), responses, encoding)
-		n, err := io.Copy(io.Discard, resp.Body)
-		if err == nil {
-			err = resp.Body.Close()
-		}
-		return n, err
-	})
-}
-
-// BenchmarkPlainMergeResponses does the same work with encoding/json, into maps of labels.
-func BenchmarkPlainMergeResponses(b *testing.B) {
-	benchmarkMerge(b, func(responses []*http.Response, encoding string) (int64, error) {
-		type result struct {
-			Data []map[string]string `json:"data"`
-		}
-		var all result
-		for _, resp := range responses {
-			var one result
-			if err := json.NewDecoder(resp.Body).Decode(&one); err != nil {
-				return 0, err
-			}
-			all.Data = append(all.Data, one.Data...)
-			if err := resp.Body.Close(); err != nil {
-				return 0, err
-			}
-		}
-		var c compressors
-		w := io.Writer(io.Discard)
-		z, release := c.writer(Encoding(encoding), w)
-		defer release()
-		if z != nil {
-			w = z
-		}
-		text, err := json.Marshal(all)
-		if err != nil {
-			return 0, err
-		}
-		if _, err = w.Write(text); err == nil && z != nil {
-			err = z.Close()
-		}
-		return int64(len(text)), err
-	})
-}
-
-func benchmarkMerge(b *testing.B, merge func(responses []*http.Response, encoding string) (int64, error)) {
 	type benchmarkCase struct {
 		name      string
 		encoding  string
@@ -103,9 +63,13 @@ func benchmarkMerge(b *testing.B, merge func(responses []*http.Response, encodin
 				b.ReportAllocs()
 				b.ResetTimer()
 				for i := range b.N { // not b.Loop: each operation consumes a set
-					n, err := merge(sets[i], c.encoding)
-					if err != nil || n == 0 {
+					x := &exchange{f: f, decoding: Decoding{By: by}}
+					body := x.mergeResponses(b.Context(), sets[i], c.encoding).Body
+					if n, err := io.Copy(io.Discard, body); err != nil || n == 0 {
 						b.Fatal(n, err)
+					}
+					if err := body.Close(); err != nil {
+						b.Fatal(err)
 					}
 				}
 			})
@@ -115,13 +79,13 @@ func benchmarkMerge(b *testing.B, merge func(responses []*http.Response, encodin
 
 var _ io.WriterTo = (*mergedBody)(nil)
 
-// TestMergeAllocs bounds the allocations of a merge, regardless of the number of series.
+// TestMergeAllocs bounds the allocations of a merge, regardless of the number of series and the decoder.
 func TestMergeAllocs(t *testing.T) {
 	f, err := New(testOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
-	allocs := func(series int) float64 {
+	allocs := func(by activeseries.Implementation, series int) float64 {
 		bodies := testactive.Bodies(128, series)
 		readers := make([]*bytes.Reader, len(bodies))
 		responses := make([]*http.Response, len(bodies))
@@ -129,22 +93,22 @@ func TestMergeAllocs(t *testing.T) {
 			readers[i] = bytes.NewReader(body)
 			responses[i] = &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(readers[i])}
 		}
-		return testing.AllocsPerRun(10, func() {
+		return testing.AllocsPerRun(5, func() {
 			for i, r := range readers {
 				r.Reset(bodies[i])
 			}
-			x := &exchange{f: f}
+			x := &exchange{f: f, decoding: Decoding{By: by}}
 			resp := x.mergeResponses(t.Context(), responses, "")
 			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n < int64(series*128*80) {
 				t.Fatal(n, err)
 			}
 		})
 	}
-	for _, series := range []int{1, 1000} {
-		got := allocs(series)
-		t.Logf("%d series: %v allocations", series, got)
-		if got > 250 {
-			t.Errorf("128 responses of %d series: %v allocations, want at most 250", series, got)
+	for _, by := range []activeseries.Implementation{activeseries.Strict, activeseries.Stdlib} {
+		for _, series := range []int{1, 1000} {
+			if got := allocs(by, series); got > 250 {
+				t.Errorf("%v: 128 responses of %d series: %v allocations, want at most 250", by, series, got)
+			}
 		}
 	}
 }

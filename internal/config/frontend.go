@@ -70,7 +70,7 @@ func NewFrontend() *Frontend {
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
-	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's encoding/json that accepts the same; re-read from --config on SIGHUP",
+	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's jsontext that accepts the same; re-read from --config on SIGHUP",
 		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
 	declare(s, &c.Decoding.Compare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",
