@@ -137,7 +137,9 @@ func (b *batch) blame(ctx context.Context, c *mysqlconn.Client, err error) error
 		if v.restricted {
 			continue
 		}
-		if err := c.Pipeline(ctx, []string{"SET @@SESSION." + v.Name + " = " + v.SQL}, nil); err != nil {
+		// A variable that the server does not have is another error, and no reason.
+		err := c.Pipeline(ctx, []string{"SET @@SESSION." + v.Name + " = " + v.SQL}, nil)
+		if one := new(mysqlconn.ServerError); errors.As(err, &one) && one.Number == refused.Number {
 			return fmt.Errorf("set %s = %s: %w", v.Name, v.SQL, err)
 		}
 	}
