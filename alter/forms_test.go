@@ -86,7 +86,7 @@ func formRow(id int) string { return "(" + strings.Join(formValues(id), ", ") + 
 func formValues(id int) []string {
 	return strings.Split(fmt.Sprintf("%d|0|%d|%d|%d.25|%d.5|%d.1e-3|'name %d'|_latin1 x'e9%02x'|'é%d'|'c%d'|REPEAT('b', %d)|x'ff%02x00'|x'%02x'|'2026-01-%02d'|'2026-01-31 10:%02d:00'|"+
 		"'2026-01-31 10:00:00.%03d'|'2026-03-01 00:00:%02d'|'%02d:00:01'|'%s'|'%s'|%d|b'%b'|'{\"a\": %d}'|'%d'|%d|%d",
-		id, id+300, uint64(1)<<63+uint64(id), id, id, id, id, 'a'+id%20, id, id, id, id%256, id%256, 1+id%28, id%60, id%1000, id%60, id%24,
+		id, id+300, uint64(1)<<63+uint64(id), id, id, id, id, 'a'+id%20, id, id, id%400, id%256, id%256, 1+id%28, id%60, id%1000, id%60, id%24,
 		[]string{"a", "b", "c"}[id%3], []string{"", "x", "x,z", "y"}[id%4], 1990+id%50, id%32, id, id, id%100, id), "|")
 }
 

@@ -300,38 +300,6 @@ func constantDefault(line string) bool {
 	return true
 }
 
-// duplicates adds to a refusal of a new unique key which values of it are there more than once now.
-func (r *run) duplicates(ctx context.Context, m *tabledef.Mapping, refused error) string {
-	var key *newKeyError
-	if !errors.As(refused, &key) {
-		return refused.Error()
-	}
-	list := make([]string, len(key.parts))
-	for i, part := range key.parts {
-		if list[i] = sourcePart(m, part); list[i] == "" {
-			return refused.Error()
-		}
-	}
-	const limit = 10 // seconds
-	first := "SELECT /*+ MAX_EXECUTION_TIME(" + fmt.Sprint(limit*1000) + ") */ "
-	if rowstream.IsMariaDB(r.c.ServerVersion) {
-		first = "SET STATEMENT max_statement_time = " + fmt.Sprint(limit) + " FOR SELECT "
-	}
-	var found []string
-	_, err := r.c.Query(ctx, first+"CONCAT_WS(', ', QUOTE("+strings.Join(list, "), QUOTE(")+")), COUNT(*) FROM "+r.s.SQLName()+" WHERE "+strings.Join(list, " IS NOT NULL AND ")+" IS NOT NULL GROUP BY "+
-		strings.Join(list, ", ")+" HAVING COUNT(*) > 1 LIMIT 3", func(row mysqlwire.TextRow) error {
-		found = append(found, fmt.Sprintf("%.60s (%s rows)", row[0], row[1]))
-		return nil
-	})
-	switch {
-	case err != nil:
-		return fmt.Sprintf("%v; whether values of it are there more than once is unknown: %v", refused, err)
-	case len(found) == 0:
-		return refused.Error() + "; no value of it is there more than once now"
-	}
-	return fmt.Sprintf("%v; values of it are there more than once now, so that it cannot be added before they are corrected: %s", refused, strings.Join(found, ", "))
-}
-
 // sourcePart returns a part of a key of the target as an expression over the source; empty: it is none of a column of it.
 func sourcePart(m *tabledef.Mapping, part string) string {
 	part = strings.TrimSuffix(part, " DESC")

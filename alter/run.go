@@ -41,6 +41,7 @@ type run struct {
 	g *Judgement // nil where a copy is resumed
 
 	probed *rowstream.Table // the probe, altered by all clauses; nil: they were not executed
+	added  *addedKey        // nil: no unique key is added by which rows could be equal
 
 	references []string // foreign keys of the table, and those that refer to it
 
@@ -139,6 +140,11 @@ func (r *run) judge(ctx context.Context) (err error) {
 		if m, err := r.mapping(ctx, j.after, make(map[string][]byte)); err != nil {
 			r.g.CopyRefused = r.duplicates(ctx, m, err)
 		} else if _, r.g.Revert, err = r.wayBack(ctx, r.t, j.after, make(map[string][]byte)); err != nil {
+			return err
+		}
+	}
+	if r.g.CopyRefused == "" {
+		if r.g.CopyRefused, err = slowCommits(ctx, r.c, r.o.MaxLockWait); err != nil {
 			return err
 		}
 	}
@@ -319,7 +325,7 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 		}
 		r.o.Monitor.step(telemetry.StepAltering)
 		d := directer{o: r.o, c: r.c, s: r.s, report: report}
-		err := d.alter(ctx, w)
+		err := r.withDuplicates(ctx, d.alter(ctx, w))
 		reason, refused := unsupported(err)
 		switch {
 		case errors.Is(err, errLate):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +50,31 @@ func checkMode(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 		}
 	}
 	return nil
+}
+
+// swapCommits is how many commits, one after the other, have to fit into the time for which a swap may hold the table's lock.
+const swapCommits = 4
+
+// slowCommits returns why a table cannot be swapped within limit on a server that delays its commits; empty: it can.
+func slowCommits(ctx context.Context, c *mysqlconn.Client, limit time.Duration) (string, error) {
+	name, query := "binlog_group_commit_sync_delay", "SELECT @@GLOBAL.binlog_group_commit_sync_delay"
+	if rowstream.IsMariaDB(c.ServerVersion) { // it waits for so many commits, for at most so long
+		name, query = "binlog_commit_wait_usec", "SELECT IF(@@GLOBAL.binlog_commit_wait_count > 0, @@GLOBAL.binlog_commit_wait_usec, 0)"
+	}
+	value, err := rowstream.QueryValue(ctx, c, query)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	microseconds, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	delay := time.Duration(microseconds) * time.Microsecond
+	if delay*swapCommits <= limit {
+		return "", nil
+	}
+	return fmt.Sprintf("%s delays each commit by %v, and the swap is to be done within --max-lock-wait (%v): lower the variable, or raise --max-lock-wait to %v",
+		name, delay, limit, delay*swapCommits), nil
 }
 
 // setLockWait bounds how long statements of the connection wait for a metadata lock, and so how long clients wait behind them.

@@ -66,9 +66,11 @@ type drill struct {
 	api      *httputil.ReverseProxy
 	refused  atomic.Bool // a switch was refused, so that there is a release
 	once     sync.Once
-	struck   chan struct{} // closed when the victim is killed
+	struck   chan struct{} // closed when the victim is killed or frozen
 	revived  bool
-	events   string // the file of the running copy's events
+	journal  *journal
+	frozen   *freezer // nil: the victim is killed
+	events   string   // the file of the running copy's events
 }
 
 // lastEvents returns the last events of the running copy.
@@ -114,10 +116,13 @@ func (d *drill) run() {
 		must(d.T, s.Exec("drop database if exists drl", "drop database if exists _tare", "create database drl"))
 	}
 	must(d.T, d.from.Exec(strings.Split(drillTables, ";")...))
-	must(d.T, d.from.Exec("insert into drl.counter select seq - 1, 0 from drl.seq_1_to_"+fmt.Sprint(drillClients)))
+	must(d.T, d.from.Exec("insert into drl.counter values (0, 0)"))
+	for client := 1; client < drillClients; client++ {
+		must(d.T, d.from.Exec(fmt.Sprintf("insert into drl.counter values (%d, 0)", client)))
+	}
 	accounts := filepath.Join(d.TempDir(), "accounts.yaml")
 	must(d.T, os.WriteFile(accounts, []byte(testmysql.AppUser+": "+testmysql.Password+"\n"), 0o600))
-	d.again = []string{"--standby", "mysql://" + d.to.Addr, "--standby-accounts", accounts, "--data-dir", d.TempDir()}
+	d.again = []string{"--standby", "mysql://" + d.to.Addr, "--standby-accounts", accounts, "--data-dir", d.TempDir(), "--backend-get-public-key"}
 	d.gateway = startTare(d.T, d.from.Addr, d.again...)
 	at, err := url.Parse(d.gateway.http)
 	must(d.T, err)
@@ -128,10 +133,16 @@ func (d *drill) run() {
 	defer front.Close()
 
 	j := newJournal(d.T, d.gateway.addr)
+	d.journal = j
+	from, to, api, hold := d.from.Addr, d.to.Addr, front.URL, "5s"
+	if d.frozen != nil {
+		from, to, api = d.frozen.start(d.T, from, to, api)
+		hold = frozenHold.String()
+	}
 	socket := filepath.Join(d.TempDir(), "control.sock")
 	args := []string{
-		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + d.from.Addr, "--to", "mysql://copier:" + testmysql.Password + "@" + d.to.Addr,
-		"--tables=drl.acked,drl.counter", "--follow", "--cutover", "--gateway", front.URL, "--cutover-hold", "5s", "--json", "--patience", "30s",
+		"copy", "--from", "mysql://copier:" + testmysql.Password + "@" + from, "--to", "mysql://copier:" + testmysql.Password + "@" + to,
+		"--tables=drl.acked,drl.counter", "--follow", "--cutover", "--gateway", api, "--cutover-hold", hold, "--json", "--patience", "30s",
 		"--control-socket", socket,
 	}
 	d.events = filepath.Join(d.TempDir(), "events.json")
@@ -202,6 +213,11 @@ func (d *drill) await(events <-chan string, limit <-chan time.Time) bool {
 // revive restarts the victim.
 func (d *drill) revive() {
 	d.revived = true
+	if d.frozen != nil {
+		d.journal.awaitAcked(20)
+		d.frozen.thaw(d)
+		return
+	}
 	switch d.victim {
 	case theGateway:
 		d.gateway = startTare(d.T, d.from.Addr, d.again...)
@@ -219,6 +235,10 @@ func (d *drill) strike(m moment) {
 	}
 	d.once.Do(func() {
 		defer close(d.struck)
+		if d.frozen != nil {
+			d.frozen.freeze(d)
+			return
+		}
 		var err error
 		switch d.victim {
 		case theCopy:
@@ -293,7 +313,7 @@ func (d *drill) check(j *journal) {
 	if n := len(j.errors); n > 0 && !d.feel() {
 		d.Errorf("clients saw %d errors, and were not connected to what was killed: %v", n, j.errors)
 	}
-	d.Logf("%d writes, %d errors of clients", j.next.Load(), len(j.errors))
+	d.Logf("%d writes, %d errors of clients, the longest took %v", j.next.Load(), len(j.errors), j.longest)
 	if _, route := get(d.T, d.gateway.http+"/api/v1/route"); !strings.Contains(route, `"address":"`+d.to.Addr+`"`) {
 		d.Errorf("clients are not at the target: %s", route)
 	}

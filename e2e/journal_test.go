@@ -28,9 +28,10 @@ type journal struct {
 	wait  sync.WaitGroup
 	t     *testing.T
 
-	mu     sync.Mutex
-	writes map[int64]*journaled
-	errors map[string]int
+	mu      sync.Mutex
+	writes  map[int64]*journaled
+	errors  map[string]int
+	longest time.Duration // of a write
 }
 
 // A journaled write has the clock's time of its start and, unless its client got an error, of its
@@ -80,8 +81,11 @@ func (j *journal) write(ctx context.Context, db *sql.DB, client int) {
 		j.mu.Lock()
 		j.writes[id] = w
 		j.mu.Unlock()
+		began := time.Now()
 		err := writeOne(db, id, w)
+		took := time.Since(began)
 		j.mu.Lock()
+		j.longest = max(j.longest, took)
 		if err == nil {
 			w.acked = j.clock.Add(1)
 			j.acks.Add(1)

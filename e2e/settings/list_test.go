@@ -4,6 +4,7 @@ package settings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,7 +37,9 @@ func (p *pair) list(t *testing.T) (all []setting) {
 		p.names = append(p.names, name)
 		for _, value := range p.values(t, name, v[2], strings.ToUpper(v[1]), v[3], v[4], v[5]) {
 			for _, sides := range []string{"source", "target", "both"} {
-				all = append(all, setting{name, value, sides})
+				if c := (setting{name, value, sides}); !slices.Contains(all, c) {
+					all = append(all, c)
+				}
 			}
 		}
 	}

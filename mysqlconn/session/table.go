@@ -40,6 +40,8 @@ func settings() []setting {
 		mariaDB("max_tmp_session_space_usage", "0", "ends statements"),
 		mariaDB("tmp_disk_table_size", unlimited, "ends statements"),
 		both("sort_buffer_size", "2097152", "ends statements that sort, such as those about definitions"),
+		mySQL("range_optimizer_max_mem_size", "0", "warns that ranges of an index are not used"),
+		both("range_alloc_block_size", "4096", "warns that ranges of an index are not used"),
 		restricted(mySQL("connection_memory_limit", unlimited, "ends sessions")),
 
 		// Texts of values and of definitions.
