@@ -33,13 +33,12 @@
 //
 // # Sizes
 //
-// Slabs of bytes come in four sizes per doubling, from 4 KiB to 16 MiB: at most a quarter of a slab
+// Slabs of bytes come in four sizes per doubling, from 1 KiB to 16 MiB: at most a quarter of a slab
 // is unused, where doublings alone would leave up to a half. Quotas are charged for the slab, not
 // for the requested size. A slab of more than 16 MiB is allocated for one borrower.
 //
-// Slabs of entries have 16,384, the second of an arena a sixteenth of that, and its first a sixteenth
-// of the second: a query that reads a few series in each of a thousand blocks uses a thousand first
-// slabs. BenchmarkEntries measures queries with 2,400 and with 48,000 entries of 16 bytes in runs of
+// Slabs of entries have 16,384, and the first slabs of an arena 8, 64 and 1,024: a query that reads one
+// series in each of ten thousand blocks uses ten thousand first slabs. BenchmarkEntries measures queries with 2,400 and with 48,000 entries of 16 bytes in runs of
 // 48: the calls to the pool, the bytes held per byte used, and the bytes allocated per query if the
 // pool belongs to the process, or to a block, which 20 queries use. With a first slab of 1,024 the
 // results by slab size were:

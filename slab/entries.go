@@ -7,16 +7,15 @@ const (
 	// DefaultSlabEntries is the default number of entries in a slab.
 	DefaultSlabEntries = 16_384
 
-	// firstShare is the factor by which the second slab of an arena is smaller than later ones, and the first
-	// smaller than the second, so that a query of a few entries does not occupy a large slab in each of its
-	// blocks.
-	firstShare = 16
+	// firstSlab, secondSlab and thirdSlab are the factors by which the first slabs of an arena are smaller than
+	// later ones, so that a query of a few entries does not occupy a large slab in each of its blocks.
+	firstSlab, secondSlab, thirdSlab = 2048, 256, 16
 )
 
 // EntriesOptions configures a pool of entries. The zero value is usable.
 type EntriesOptions struct {
-	// SlabEntries is the number of entries in a slab; the second slab of each arena has a sixteenth of them,
-	// and the first a sixteenth of that. Default: DefaultSlabEntries.
+	// SlabEntries is the number of entries in a slab; the first slabs of each arena have 1/2048, 1/256 and 1/16
+	// of them. Default: DefaultSlabEntries.
 	SlabEntries int
 
 	// IdleBytes bounds the size of idle slabs. Default: DefaultIdleBytes; less than 0 keeps none.
@@ -27,7 +26,7 @@ type EntriesOptions struct {
 // concurrent use, and meant to be shared by the whole process.
 type Entries[T any] struct {
 	depot *depot[T]
-	sizes [3]int // entries of an arena's first slab, its second, and later ones
+	sizes [4]int // entries of an arena's first slab, its second, its third, and later ones
 }
 
 // NewEntries returns an empty pool.
@@ -36,7 +35,7 @@ func NewEntries[T any](o EntriesOptions) *Entries[T] {
 	if n <= 0 {
 		n = DefaultSlabEntries
 	}
-	return &Entries[T]{depot: newDepot[T](3, idleBytes(o.IdleBytes)), sizes: [3]int{max(n/firstShare/firstShare, 1), max(n/firstShare, 1), n}}
+	return &Entries[T]{depot: newDepot[T](4, idleBytes(o.IdleBytes)), sizes: [4]int{max(n/firstSlab, 1), max(n/secondSlab, 1), max(n/thirdSlab, 1), n}}
 }
 
 // Arena returns an arena without slabs. It does not allocate.

@@ -67,7 +67,7 @@ func TestArenaSlabs(t *testing.T) {
 	e := NewEntries[ref](EntriesOptions{})
 	small := e.Arena()
 	small.Make(3)
-	if got := small.Bytes(); got != 64*16 {
+	if got := small.Bytes(); got != 8*16 {
 		t.Errorf("an arena of 3 entries takes %d bytes", got)
 	}
 	small.Release()
@@ -90,7 +90,7 @@ func TestArenaMisuse(t *testing.T) {
 	a.Release()
 	expectMisuse(t, misused, "released twice", twin.Release)
 	b := e.Arena()
-	b.Make(1)
+	b.Make(10)
 	b.Release()
 	if s := e.Stats(); s.Idle != 1 || s.OutBytes != 0 {
 		t.Errorf("stats: %+v", s)
@@ -149,7 +149,7 @@ func TestEntriesGiveBack(t *testing.T) {
 	c := e.Arena()
 	c.Make(1)
 	c.Release()
-	if got := e.Trim(0); got != 1600/firstShare/firstShare {
+	if got := e.Trim(0); got != max(1600/firstSlab, 1) {
 		t.Errorf("trim: %d bytes went, want a first slab", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 // Sizes of slabs: four per doubling from minSlab to MaxSlab, so that a slab exceeds the requested size by at
 // most a quarter, 1/10 on average.
 const (
-	minSlabBits = 12 // 4 KiB
+	minSlabBits = 10 // 1 KiB
 	maxSlabBits = 24
 	stepBits    = 2
 	classes     = (maxSlabBits-minSlabBits)<<stepBits + 1

@@ -97,7 +97,7 @@ func (q *Query) texts(ctx context.Context, r LabelsRequest,
 	for i := range turns {
 		turns[i] = i
 	}
-	err = parallel.ForEach(ctx, openBlocks, turns, func(ctx context.Context, i int) error {
+	err = parallel.ForEach(ctx, q.gateway.OpenBlocks(), turns, func(ctx context.Context, i int) error {
 		reader := handles[i].Reader(q.quota)
 		mu.Lock()
 		known := all // it is replaced, not changed

@@ -97,3 +97,47 @@ func TestManySmallBlocks(t *testing.T) {
 		})
 	}
 }
+
+// TestOneSeriesInManyBlocks reads one series of 200 in each of many blocks, as they come from a head every two hours.
+// A query's memory grows by at most 12,800 bytes per block, so that 10,000 blocks take half of the default of
+// --query-bytes.
+func TestOneSeriesInManyBlocks(t *testing.T) {
+	const blocks, series, samples = 100, 200, 120
+	dir := shared.Dir(t, fmt.Sprintf("one-in-%d", blocks), func(dir string) error {
+		for n := range blocks {
+			_, err := testblock.Write(dir, testblock.SameSeries(230_000+n, series, samples), testblock.Options{
+				External: map[string]string{"cluster": "eu"}, ChunkRange: 4 * 3600 * 1000,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	g := teststore.Open(t, dir, nil)
+	query, err := g.Admit(t.Context(), storegateway.Admission{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	request := forever()
+	request.Matchers = []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "i", "00.+")}
+	set, err := query.Select(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	found, chunks := 0, 0
+	for set.Next() {
+		found++
+		chunks += len(set.At().Chunks)
+	}
+	if set.Err() != nil || found == 0 || chunks < blocks*found {
+		t.Fatalf("%d series, %d chunks, %v", found, chunks, set.Err())
+	}
+	each := query.Quota().Peak() / blocks
+	t.Logf("%d series with %d chunks: %d bytes per block", found, chunks, each)
+	if each > 12_800 {
+		t.Errorf("a block takes %d bytes", each)
+	}
+}

@@ -68,7 +68,7 @@ func (set *SeriesSet) loadFirst() error {
 	if err := set.query.addPlan(all, all, all); err != nil {
 		return err
 	}
-	return parallel.ForEach(set.ctx, openBlocks, set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
+	return parallel.ForEach(set.ctx, set.query.gateway.OpenBlocks(), set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
 }
 
 // loadFirst loads the chunks of the stream's first batches, and starts to read the next batch if there is

@@ -197,7 +197,7 @@ func (set *SeriesSet) startStreams(streams []*stream) error {
 	if planned {
 		set.mode = chunksPlanned
 	}
-	err := parallel.ForEach(set.ctx, openBlocks, streams, func(_ context.Context, s *stream) error { return s.start() })
+	err := parallel.ForEach(set.ctx, set.query.gateway.OpenBlocks(), streams, func(_ context.Context, s *stream) error { return s.start() })
 	if err != nil {
 		return err
 	}
@@ -222,9 +222,6 @@ func (set *SeriesSet) charge(n int64) error {
 	set.charged += n
 	return nil
 }
-
-// openBlocks bounds the blocks that a select opens concurrently.
-const openBlocks = 8
 
 // matchExternal releases the blocks whose external labels do not match, and returns the others, each with the
 // matchers of its series' own labels.

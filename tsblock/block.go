@@ -64,7 +64,8 @@ type Block struct {
 
 	header lazyFile[header]
 	hashes lazyFile[hashes]
-	used   atomic.Bool // since the last call of UnloadIdle
+	used   atomic.Bool            // since the last call of UnloadIdle
+	whole  atomic.Pointer[[]byte] // the index while its header is built, if it is small
 
 	lengths chunkLengths
 

@@ -41,6 +41,13 @@ func (b *Block) buildHeader(ctx context.Context, path string, id identity) error
 }
 
 func (b *Block) writeHeader(ctx context.Context, path string, id identity, sort bool) error {
+	if id.size <= wholeIndex {
+		release, err := b.readWhole(ctx, id.size)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	h, toc, err := b.readTOC(ctx, id.size)
 	if err != nil {
 		return err

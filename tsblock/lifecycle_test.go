@@ -161,6 +161,38 @@ func TestLoadsAreBounded(t *testing.T) {
 	})
 }
 
+// TestSmallIndexIsReadAtOnce builds the header of a small index: the bucket sees a request for its size and one for
+// its bytes, which are read a second time if they are damaged.
+func TestSmallIndexIsReadAtOnce(t *testing.T) {
+	e := newEnv(t)
+	b, m := testBlock(t, e, 50)
+	m.reads = 0
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m.reads != 2 {
+		t.Errorf("%d requests, want 2", m.reads)
+	}
+	if b.whole.Load() != nil {
+		t.Error("the index is kept")
+	}
+
+	e = newEnv(t)
+	b, m = testBlock(t, e, 50)
+	index := b.object("index")
+	good := m.objects[index]
+	damaged := append([]byte(nil), good...)
+	damaged[len(damaged)-indexTOC] ^= 1
+	m.objects[index], m.reads = damaged, 0
+	if err := b.Load(t.Context()); !isCorrupt(err) || m.reads != 3 {
+		t.Errorf("a damaged index: %v after %d requests, want 3", err, m.reads)
+	}
+	m.objects[index] = good
+	if err := b.Load(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHeaderIsKept unloads an idle header and loads it again from its file: the bucket sees only a request
 // for the size of the index.
 func TestHeaderIsKept(t *testing.T) {

@@ -18,8 +18,25 @@ const (
 	maxAhead     = 4
 )
 
+// wholeIndex is the size up to which an index is read by one call to build its header, instead of one for each part.
+const wholeIndex = 256 << 10
+
+// readWhole reads a small index, for the calls of readIndex until release.
+func (b *Block) readWhole(ctx context.Context, size int64) (release func(), err error) {
+	whole := make([]byte, size)
+	if err := b.readIndex(ctx, whole, 0); err != nil {
+		return nil, err
+	}
+	b.whole.Store(&whole)
+	return func() { b.whole.Store(nil) }, nil
+}
+
 // readIndex fills dst from the block's index. An index that ends early is a CorruptError.
 func (b *Block) readIndex(ctx context.Context, dst []byte, off int64) error {
+	if whole := b.whole.Load(); whole != nil && off+int64(len(dst)) <= int64(len(*whole)) {
+		copy(dst, (*whole)[off:])
+		return nil
+	}
 	n, err := b.source.ReadRange(ctx, b.object("index"), off, dst)
 	switch {
 	case n == len(dst):

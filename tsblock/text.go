@@ -8,8 +8,9 @@ import (
 
 // Sizes of the slabs of a batch's text.
 const (
-	firstTextSlab  = 4 << 10
-	secondTextSlab = 16 << 10
+	firstTextSlab  = 1 << 10
+	secondTextSlab = 4 << 10
+	thirdTextSlab  = 16 << 10
 	textSlab       = 128 << 10
 )
 
@@ -17,7 +18,7 @@ const (
 type textArena struct {
 	pool  *slab.Pool
 	slabs []slab.Slab
-	few   [2]slab.Slab
+	few   [3]slab.Slab
 	room  []byte // rest of the last slab
 }
 
@@ -33,6 +34,8 @@ func (t *textArena) add(s []byte, a *account) (string, error) {
 			size = firstTextSlab
 		case 1:
 			size = secondTextSlab
+		case 2:
+			size = thirdTextSlab
 		}
 		size = max(size, len(s))
 		if err := a.reserve(slab.Series, t.pool.Size(size)); err != nil {

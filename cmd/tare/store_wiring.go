@@ -126,6 +126,7 @@ func (s *storeService) Open(ctx context.Context) (err error) {
 			SyncInterval:  s.cfg.SyncInterval,
 			DeletionDelay: s.cfg.DeletionDelay,
 			EagerHeaders:  s.cfg.EagerHeaders,
+			PrepareBytes:  blocksync.DefaultPrepareBytes,
 			HeaderIdle:    s.cfg.HeaderIdle,
 			Log:           s.Log,
 			Registerer:    s.Metrics,

@@ -36,6 +36,7 @@ type block struct {
 	deleted atomic.Pointer[Deletions] // nil: none
 
 	refs         atomic.Int64
+	prepared     atomic.Bool  // its header was loaded ahead, or tried to be
 	dropped      atomic.Bool  // it left the set because the bucket has it no longer: its local files are removed
 	lastUsed     atomic.Int64 // nanoseconds since 1970; 0: never
 	marked       atomic.Int64 // time of its deletion mark, seconds since 1970; 0: not marked

@@ -69,8 +69,13 @@ type Options struct {
 	// EagerHeaders loads the index headers of all blocks as they appear; the first sync loads them before the
 	// Syncer is ready. Otherwise the first query that needs a header loads it.
 	EagerHeaders bool
-	HeaderLoads  int           // concurrent loads of index headers
-	HeaderIdle   time.Duration // a header is unloaded after this time without a query, at the latest after twice the time
+
+	// PrepareBytes bounds the heap bytes of index headers up to which Run loads those of new blocks with at most
+	// 10,000 series after a sync, concurrently with queries. 0: it loads none.
+	PrepareBytes int64
+
+	HeaderLoads int           // concurrent loads of index headers
+	HeaderIdle  time.Duration // a header is unloaded after this time without a query, at the latest after twice the time
 
 	Log        *slog.Logger          // required
 	Registerer prometheus.Registerer // nil: no metrics are registered
@@ -85,6 +90,7 @@ const (
 	DefaultCallTries     = 3
 	DefaultConcurrency   = 32
 	DefaultHeaderLoads   = 8
+	DefaultPrepareBytes  = 64 << 20
 	DefaultHeaderIdle    = time.Hour
 )
 
@@ -150,6 +156,7 @@ type Syncer struct {
 	ready  atomic.Bool
 	status atomic.Pointer[SyncStatus]
 	nudged chan struct{} // capacity 1
+	fresh  chan struct{} // capacity 1: there may be blocks to prepare
 
 	syncsBegun atomic.Uint64
 	syncing    chan struct{} // capacity 1: locked by the running sync, which owns the following fields
@@ -175,6 +182,7 @@ func New(o Options) (*Syncer, error) {
 		set:     newBlockSet(),
 		layout:  o.Layout,
 		nudged:  make(chan struct{}, 1),
+		fresh:   make(chan struct{}, 1),
 		syncing: make(chan struct{}, 1),
 
 		privateEntries: private,
@@ -191,6 +199,20 @@ func New(o Options) (*Syncer, error) {
 	s.reader = &bucketReader{bucket: bucket, timeout: o.CallTimeout, tries: o.CallTries, plain: o.PlainBucket, slots: make(chan struct{}, o.Concurrency)}
 	s.source = newSource(bucket, o, s.nudge, s.metrics)
 	return s, nil
+}
+
+// Blocks that a select opens concurrently: in a directory, and in a bucket, where each waits for several responses.
+const (
+	openFiles   = 8
+	openObjects = 32
+)
+
+// OpenBlocks bounds the blocks that a select opens concurrently.
+func (s *Syncer) OpenBlocks() int {
+	if tsblock.CostsOf(s.source).Calls == 1 {
+		return openFiles
+	}
+	return openObjects
 }
 
 // Entries returns the pool of series, labels and chunk references that the blocks use.
@@ -220,9 +242,12 @@ func (s *Syncer) CheckReady() error {
 }
 
 // nudge requests a sync soon, because the bucket differs from the known blocks.
-func (s *Syncer) nudge() {
+func (s *Syncer) nudge() { signal(s.nudged) }
+
+// signal sends to a channel of capacity 1 unless it is full.
+func signal(c chan<- struct{}) {
 	select {
-	case s.nudged <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -242,6 +267,9 @@ func (s *Syncer) Run(ctx context.Context) error {
 			s.UnloadIdle()
 		}
 	})
+	if s.options.PrepareBytes > 0 {
+		others.Go(func() { s.prepareNew(ctx) })
+	}
 	if s.privateEntries {
 		others.Go(func() {
 			for sleep(ctx, entriesAge) == nil {
@@ -255,6 +283,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		signal(s.fresh)
 		pause := s.options.SyncInterval
 		if err != nil && s.options.Missing != nil && s.options.Missing(err) && s.Status().LastGood.IsZero() {
 			return fmt.Errorf("%w Create it, or correct --bucket", err)
