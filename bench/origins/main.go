@@ -84,6 +84,29 @@ func repeat(o origin, dir, docs string) error {
 		return fmt.Errorf("run benchstat: %w", err)
 	}
 	fmt.Println()
+	return compare(o.name, names)
+}
+
+// compare prints all rows beside the published ones, and upstream's current code.
+func compare(origin string, names []string) error {
+	t, err := publishedTable(origin)
+	if err != nil {
+		return err
+	}
+	for side, name := range names {
+		if err := t.addSide(side, name); err != nil {
+			return err
+		}
+	}
+	if err := t.write(os.Stdout); err != nil {
+		return err
+	}
+	for _, u := range upstreams(origin) {
+		if err := u.measure(os.Stdout); err != nil {
+			return fmt.Errorf("%s: %w", u.what, err)
+		}
+	}
+	fmt.Println()
 	return nil
 }
 
