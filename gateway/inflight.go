@@ -92,37 +92,78 @@ type Busy struct {
 	Counts   [len(activityNames)]int // by Activity
 	Sessions []SessionInfo           // those within a command, then those that wait in a transaction; the oldest first
 	Dropped  int                     // sessions that are not in the list because of its limit
+	// Longest are the sessions with the longest transactions, the oldest first, whatever they do: at most longestListed.
+	Longest []SessionInfo
 	// Start of the oldest command and of the oldest transaction; zero: none.
 	OldestCommand, OldestTransaction time.Time
 }
 
-// Busy returns at most limit sessions within a command or a transaction. Commands younger than age are only counted.
+// longestListed bounds Busy.Longest.
+const longestListed = 20
+
+// Busy returns at most limit sessions within a command or a transaction. Commands younger than age are only counted. Its
+// memory depends on limit, not on the number of sessions.
 func (s *Server) Busy(limit int, age time.Duration) Busy {
 	b := Busy{At: time.Now()}
-	tasks := s.inspect(func(ses *session, w netloop.Suspension) {
-		i := ses.info(w, b.At)
-		b.Counts[i.Activity]++
-		b.OldestTransaction = earlier(b.OldestTransaction, i.Transaction)
-		if i.InCommand() {
-			b.OldestCommand = earlier(b.OldestCommand, i.Since)
-		}
-		if limit > 0 && (i.InCommand() && b.At.Sub(i.Since) >= age || i.Activity == ActivityTransaction) {
-			b.Sessions = append(b.Sessions, i)
-		}
-	})
+	tasks := s.inspect(func(ses *session, w netloop.Suspension) { b.add(ses.info(w, b.At), limit, age) })
 	b.Counts[ActivityLogin] += max(s.Sessions()-tasks, 0)
+	b.finish(limit)
+	s.addTexts(b.Sessions, b.Longest)
+	return b
+}
+
+// add counts a session, and lists it if it is one of the oldest.
+func (b *Busy) add(i SessionInfo, limit int, age time.Duration) {
+	b.Counts[i.Activity]++
+	b.OldestTransaction = earlier(b.OldestTransaction, i.Transaction)
+	if i.InCommand() {
+		b.OldestCommand = earlier(b.OldestCommand, i.Since)
+	}
+	if limit <= 0 {
+		return
+	}
+	if i.InCommand() && b.At.Sub(i.Since) >= age || i.Activity == ActivityTransaction {
+		b.Sessions = append(b.Sessions, i)
+		if len(b.Sessions) >= 2*limit+longestListed {
+			b.cut(limit)
+		}
+	}
+	if !i.Transaction.IsZero() {
+		if b.Longest = append(b.Longest, i); len(b.Longest) >= 2*longestListed {
+			b.cutLongest(min(limit, longestListed))
+		}
+	}
+}
+
+func (b *Busy) finish(limit int) {
+	b.cut(max(limit, 0))
+	b.cutLongest(min(max(limit, 0), longestListed))
+}
+
+// cut keeps the first sessions.
+func (b *Busy) cut(limit int) {
 	slices.SortFunc(b.Sessions, func(x, y SessionInfo) int {
 		if x.InCommand() != y.InCommand() {
 			return cmp.Compare(y.Activity, x.Activity)
 		}
 		return cmp.Or(x.oldest().Compare(y.oldest()), cmp.Compare(x.Number, y.Number))
 	})
-	if len(b.Sessions) > limit {
-		b.Dropped = len(b.Sessions) - limit
-		b.Sessions = slices.Clone(b.Sessions[:limit])
+	if n := len(b.Sessions); n > limit {
+		b.Dropped += n - limit
+		clear(b.Sessions[limit:])
+		b.Sessions = b.Sessions[:limit]
 	}
-	s.addTexts(b.Sessions)
-	return b
+}
+
+// cutLongest keeps the longest transactions.
+func (b *Busy) cutLongest(limit int) {
+	slices.SortFunc(b.Longest, func(x, y SessionInfo) int {
+		return cmp.Or(x.Transaction.Compare(y.Transaction), cmp.Compare(x.Number, y.Number))
+	})
+	if len(b.Longest) > limit {
+		clear(b.Longest[limit:])
+		b.Longest = b.Longest[:limit]
+	}
 }
 
 // oldest returns the start of what the session is listed for.
@@ -144,24 +185,29 @@ func earlier(a, b time.Time) time.Time {
 const maxShownText = 16 << 10
 
 // addTexts adds the texts of the statements that are still in flight.
-func (s *Server) addTexts(list []SessionInfo) {
-	at := make(map[uint64]*SessionInfo, len(list))
-	for i := range list {
-		if list[i].InCommand() {
-			at[list[i].Number] = &list[i]
+func (s *Server) addTexts(lists ...[]SessionInfo) {
+	at := make(map[uint64][]*SessionInfo)
+	for _, list := range lists {
+		for i := range list {
+			if list[i].InCommand() {
+				at[list[i].Number] = append(at[list[i].Number], &list[i])
+			}
 		}
 	}
 	if len(at) == 0 {
 		return
 	}
 	s.inspectSome(func(ses *session) bool { return at[ses.number] != nil }, func(ses *session, _ netloop.Suspension) {
-		i := at[ses.number]
-		if ses.commands.Load() != i.Command || !ses.isRunning() || ses.unreadable {
+		if !ses.isRunning() || ses.unreadable {
 			return
 		}
-		text := ses.rec.Normalized
-		i.TextCut = ses.rec.NormalizedCut || len(text) > maxShownText
-		i.Text = string(text[:min(len(text), maxShownText)])
+		normalized := ses.rec.Normalized
+		text, cut := string(normalized[:min(len(normalized), maxShownText)]), ses.rec.NormalizedCut || len(normalized) > maxShownText
+		for _, i := range at[ses.number] {
+			if ses.commands.Load() == i.Command {
+				i.Text, i.TextCut = text, cut
+			}
+		}
 	})
 }
 

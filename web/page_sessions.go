@@ -49,6 +49,9 @@ type Sessions struct {
 	Counts   map[string]int `json:"counts"`  // sessions by state
 	Dropped  int            `json:"dropped"` // sessions beyond the limit
 	Sessions []Session      `json:"sessions"`
+
+	// Transactions are the sessions with the longest transactions, whatever they do.
+	Transactions []Session `json:"transactions"`
 }
 
 // A Session is a session within a command or a transaction.
@@ -86,7 +89,7 @@ type Block struct {
 func (s *Server) sessions(limit int, age time.Duration, texts bool) Sessions {
 	source := s.opts.Sessions
 	b := source.Busy(limit, age)
-	out := Sessions{At: b.At.UTC(), Counts: make(map[string]int), Dropped: b.Dropped, Sessions: []Session{}}
+	out := Sessions{At: b.At.UTC(), Counts: make(map[string]int), Dropped: b.Dropped, Sessions: []Session{}, Transactions: []Session{}}
 	for a, n := range b.Counts {
 		out.Counts[gateway.Activity(a).String()] = n
 	}
@@ -96,11 +99,12 @@ func (s *Server) sessions(limit int, age time.Duration, texts bool) Sessions {
 		read, blocked = source.Blocked()
 	}
 	holders := make(map[uint32]*gateway.SessionInfo)
-	for i := range b.Sessions {
-		holders[b.Sessions[i].Connection] = &b.Sessions[i]
+	for _, list := range [][]gateway.SessionInfo{b.Longest, b.Sessions} {
+		for i := range list {
+			holders[list[i].Connection] = &list[i]
+		}
 	}
-	for i := range b.Sessions {
-		info := &b.Sessions[i]
+	describe := func(info *gateway.SessionInfo) Session {
 		j := sessionOf(info, b.At, texts)
 		if lock, ok := blocked[info.Connection]; ok && info.InCommand() && info.Since.Before(read) {
 			j.Waits = &Block{Kind: string(lock.Kind), Table: lock.Table, Connection: lock.Holder}
@@ -108,7 +112,13 @@ func (s *Server) sessions(limit int, age time.Duration, texts bool) Sessions {
 				j.Waits.Session, j.Waits.User, j.Waits.State = h.Number, h.User, h.Activity.String()
 			}
 		}
-		out.Sessions = append(out.Sessions, j)
+		return j
+	}
+	for i := range b.Sessions {
+		out.Sessions = append(out.Sessions, describe(&b.Sessions[i]))
+	}
+	for i := range b.Longest {
+		out.Transactions = append(out.Transactions, describe(&b.Longest[i]))
 	}
 	return out
 }
@@ -270,6 +280,7 @@ func (s *Server) sessionsPage() page {
 // sessionsData is the data of the page, and of the list on the first page.
 type sessionsData struct {
 	Running, Waiting []sessionRow // statements in flight; idle in transactions, the oldest first
+	Longest          []sessionRow // transactions
 	Counts           []figure
 	Dropped          int
 	MayKill          bool
@@ -297,7 +308,7 @@ func (s *Server) loadSessions(_ context.Context, v *view) (any, error) {
 func (s *Server) sessionRows(v *view, limit int, age time.Duration) *sessionsData {
 	list := s.sessions(limit, age, v.texts)
 	d := &sessionsData{Dropped: list.Dropped, MayKill: v.account.May(access.For(access.Operator))}
-	for _, j := range list.Sessions {
+	rowOf := func(j Session) sessionRow {
 		row := sessionRow{Session: j, Statement: cmp.Or(j.Text, j.Digest, j.Name)}
 		if j.Digest != "" && s.queryPath() != "" {
 			row.Link = v.link(s.queryPath() + j.Digest)
@@ -308,11 +319,17 @@ func (s *Server) sessionRows(v *view, limit int, age time.Duration) *sessionsDat
 				row.Holder += fmt.Sprintf(" (%s, %s)", w.User, w.State)
 			}
 		}
+		return row
+	}
+	for _, j := range list.Sessions {
 		if j.Name == "" {
-			d.Waiting = append(d.Waiting, row)
+			d.Waiting = append(d.Waiting, rowOf(j))
 		} else {
-			d.Running = append(d.Running, row)
+			d.Running = append(d.Running, rowOf(j))
 		}
+	}
+	for _, j := range list.Transactions {
+		d.Longest = append(d.Longest, rowOf(j))
 	}
 	return d
 }

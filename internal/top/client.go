@@ -100,7 +100,23 @@ func (c *Client) Read(ctx context.Context, a Ask) (*Reading, error) {
 	}
 	r.At = r.Statements.To
 	r.Event = c.event(ctx, r.At)
+	var sessions Sessions
+	if err := c.get(ctx, fmt.Sprintf("/api/v1/sessions?limit=%d", MaxSessions), &sessions); err == nil {
+		r.Sessions = &sessions
+	}
 	return r, nil
+}
+
+// Kill kills a statement or a session.
+func (c *Client) Kill(ctx context.Context, k Kill) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := json.Marshal(&k)
+	if err != nil {
+		return err
+	}
+	_, err = c.http.Do(ctx, http.MethodPost, "/api/v1/sessions/kill", body, maxResponse)
+	return err
 }
 
 // eventAge is the maximum age of the displayed event.

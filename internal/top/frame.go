@@ -45,7 +45,8 @@ type Frame struct {
 	Source   string        // as in /api/v1/statements
 	Matching int           // rows that match the filter
 	Rows     []Line
-	Event    *Event // nil: none
+	Event    *Event    // nil: none
+	Sessions *Sessions // nil: unknown
 }
 
 // A Line is one statement of a frame.
@@ -174,7 +175,7 @@ func (h *History) Frame(r *Reading, window time.Duration) *Frame {
 		h.drop(0)
 	}
 	h.update(r)
-	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Event: r.Event, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(h.rows))}
+	f := &Frame{At: r.At, Live: r.Live, Since: s.From, Source: s.Source, Matching: s.Matching, Event: r.Event, Sessions: r.Sessions, Average: len(h.readings) == 0, Rows: make([]Line, 0, len(h.rows))}
 	f.Over = r.At.Sub(s.From)
 	if !f.Average {
 		f.Over = r.At.Sub(h.readings[0].at)

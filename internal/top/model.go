@@ -13,7 +13,8 @@ type Action uint8
 const (
 	None Action = iota
 	Quit
-	Refresh // read the gateway again: the request has changed
+	Refresh     // read the gateway again: the request has changed
+	KillSession // send ToKill
 )
 
 // windows are the possible time ranges of rates.
@@ -27,6 +28,7 @@ const (
 	showTable = iota
 	showStatement
 	showHelp
+	showSessions
 )
 
 // A Model is the screen's state: the user's choices and the latest frame.
@@ -49,6 +51,12 @@ type Model struct {
 	scroll        int // lines of the statement or the help above the screen
 	typing        bool
 	typed         string
+
+	session       int    // the row under the cursor of the screen of sessions
+	byTransaction bool   // it shows the longest transactions
+	asked         *Kill  // to be confirmed
+	kill          *Kill  // confirmed
+	said          string // in the foot of that screen
 }
 
 // ModelOptions configures a Model.
@@ -84,6 +92,7 @@ func (m *Model) Resize(width, height int) {
 func (m *Model) Show(f *Frame) {
 	m.frame, m.failure = f, nil
 	m.order()
+	m.session = max(min(m.session, len(m.sessionsShown())-1), 0)
 }
 
 // Fail sets the reason why there is no newer frame.
@@ -150,6 +159,8 @@ func (m *Model) Key(name string) Action {
 		return Quit
 	case m.typing:
 		return m.keyTyping(name)
+	case m.shows == showSessions:
+		return m.keySessions(name)
 	case m.shows != showTable:
 		return m.keyText(name)
 	}
@@ -173,6 +184,8 @@ func (m *Model) Key(name string) Action {
 			m.chosen = m.frame.Rows[m.cursor].Key
 			m.shows, m.scroll = showStatement, 0
 		}
+	case "n":
+		m.shows, m.session = showSessions, 0
 	case "?", "h":
 		m.shows, m.scroll = showHelp, 0
 	case "/":

@@ -21,6 +21,30 @@ func plain(o ModelOptions, f *Frame) string {
 	for i := range f.Rows {
 		b.WriteString(strings.TrimRight("  "+m.row(&f.Rows[i]), " ") + "\n")
 	}
+	if f.Sessions != nil {
+		b.WriteString(f.Sessions.plain())
+	}
+	return b.String()
+}
+
+// printedAge is the age from which sessions are printed below the table.
+const printedAge = 1.0
+
+// plain returns the statements that have run longer than printedAge, and transactions that have been open as long; "" if
+// there is none.
+func (s *Sessions) plain() string {
+	var b strings.Builder
+	seen := make(map[uint64]bool)
+	for _, list := range [][]Session{s.Sessions, s.Transactions} {
+		for i := range list {
+			if l := &list[i]; !seen[l.Session] && max(l.Seconds, l.Transaction) >= printedAge {
+				if seen[l.Session] = true; len(seen) == 1 {
+					b.WriteString("\nRunning longer than a second\n  " + sessionHead(true) + "\n")
+				}
+				b.WriteString(strings.TrimRight("  "+l.line(true), " ") + "\n")
+			}
+		}
+	}
 	return b.String()
 }
 
@@ -33,6 +57,7 @@ type frameJSON struct {
 	Live     Live        `json:"live"`
 	Matching int         `json:"matching"`
 	Rows     []*lineJSON `json:"statements"`
+	Sessions *Sessions   `json:"sessions,omitempty"` // as returned by /api/v1/sessions
 }
 
 // lineJSON is a statement. Without an earlier reading that covers it, it has no rates.
@@ -50,7 +75,7 @@ type lineJSON struct {
 
 // writeJSON prints a frame as one line.
 func writeJSON(w io.Writer, f *Frame) error {
-	out := frameJSON{At: f.At, Seconds: f.Over.Seconds(), Source: f.Source, Since: f.Since, Live: f.Live, Matching: f.Matching, Rows: make([]*lineJSON, 0, len(f.Rows))}
+	out := frameJSON{At: f.At, Seconds: f.Over.Seconds(), Source: f.Source, Since: f.Since, Live: f.Live, Matching: f.Matching, Sessions: f.Sessions, Rows: make([]*lineJSON, 0, len(f.Rows))}
 	for i := range f.Rows {
 		l := &f.Rows[i]
 		j := &lineJSON{Key: l.Key, Text: l.Text, Total: l.Total}

@@ -8,7 +8,8 @@ type Reading struct {
 	At         time.Time
 	Live       Live
 	Statements Statements
-	Event      *Event // the newest of the last quarter of an hour; nil: none, or the account may not see events
+	Sessions   *Sessions // nil: the gateway has no such API, or the account may not see it
+	Event      *Event    // the newest of the last quarter of an hour; nil: none, or the account may not see events
 }
 
 // An Event is one of the response of /api/v1/events: a schema change, a lock, a deployment.

@@ -122,7 +122,8 @@ type (
 		r   *Reading
 		err error
 	}
-	dueMsg struct{}
+	dueMsg    struct{}
+	killedMsg struct{ err error }
 )
 
 // Init implements tea.Model.
@@ -166,6 +167,9 @@ func (s *shell) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if s.again {
 			return s, s.read()
 		}
+	case killedMsg:
+		s.model.Killed(msg.err)
+		return s, s.read()
 	case tea.KeyPressMsg:
 		return s, s.key(tea.Key(msg))
 	case tea.PasteMsg:
@@ -194,6 +198,9 @@ func (s *shell) press(name string) tea.Cmd {
 		return tea.Quit
 	case Refresh:
 		return s.read()
+	case KillSession:
+		kill := *s.model.ToKill()
+		return func() tea.Msg { return killedMsg{s.client.Kill(s.ctx, kill)} }
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ func (m *Model) View() string {
 		lines = m.text(helpLines(), "esc back  q back")
 	case showStatement:
 		lines = m.statement()
+	case showSessions:
+		lines = m.sessionsView()
 	default:
 		lines = m.table()
 	}
@@ -225,7 +227,7 @@ func (m *Model) foot() string {
 	if m.typing {
 		return "filter: " + visible.Line(m.typed) + "▏  enter apply  esc cancel  ctrl+u clear"
 	}
-	return "q quit  s sort  r reverse  / filter  space pause  +/- time  enter whole  ? help"
+	return "q quit  s sort  / filter  n now  space pause  +/- time  enter whole  ? help"
 }
 
 // statement returns the whole chosen statement.
@@ -310,6 +312,8 @@ func helpLines() []string {
 		"/                          filter: words of the statement, or schema=, user=,",
 		"                           backend=, digest= and a value; a leading - excludes",
 		"+ -                        longer or shorter time",
+		"n                          what runs now: statements in flight, idle transactions;",
+		"                           t longest transactions; x X kill a statement or session",
 		"space                      pause and go on",
 		"q  esc                     quit",
 	}
