@@ -2,6 +2,7 @@ package incidents
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -156,4 +157,64 @@ func (r *Rise) Means(values []float64) (inside, outside float64) {
 		}
 	}
 	return inside / max(n, 1), outside / max(m, 1)
+}
+
+const (
+	// noiseLength is the length from which a slowdown of all statements is an incident of the server, and noiseTimes the
+	// factor from which it is one at once. Shorter and lower ones are noise of the machine.
+	noiseLength = 5 * time.Minute
+	noiseTimes  = 10
+
+	// maxNoise is the maximum number of times of noise in a range.
+	maxNoise = 4
+
+	// noiseOthers is the minimum number of other statements that show what is common to all.
+	noiseOthers = 3
+)
+
+// FindRiseBeyond is FindRise for the load of a statement, without noise of the machine: a short rise that is no more than what
+// the other statements have in common, although there are not more calls, is searched beyond. others are the loads of the
+// other statements, and calls the calls of all, at the same points.
+func FindRiseBeyond(s Series, others [][]float64, calls []float64) (Rise, bool) {
+	r, ok := FindRise(s)
+	for range maxNoise {
+		if !ok || !r.isNoise(others, calls) {
+			return r, ok
+		}
+		common := r.common(others)
+		s.Values = slices.Clone(s.Values)
+		for i := r.First; i < r.Past; i++ {
+			s.Values[i] /= common
+		}
+		r, ok = FindRise(s)
+	}
+	return Rise{}, false
+}
+
+// isNoise reports whether a rise is noise of the machine.
+func (r *Rise) isNoise(others [][]float64, calls []float64) bool {
+	if r.To.Sub(r.From) >= noiseLength {
+		return false
+	}
+	if inside, outside := r.Means(calls); outside > 0 && inside >= riseTimes*outside {
+		return false // traffic
+	}
+	common := r.common(others)
+	return common > 1 && common < noiseTimes && r.Inside < riseTimes*common*r.Outside
+}
+
+// common returns the median of the factors by which the loads of other statements changed within the rise; 1 if there are
+// too few.
+func (r *Rise) common(others [][]float64) float64 {
+	var factors []float64
+	for _, values := range others {
+		if inside, outside := r.Means(values); outside > 0 {
+			factors = append(factors, inside/outside)
+		}
+	}
+	if len(factors) < noiseOthers {
+		return 1
+	}
+	slices.Sort(factors)
+	return factors[len(factors)/2]
 }

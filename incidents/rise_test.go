@@ -3,8 +3,11 @@ package incidents
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testseed"
 )
 
 // loads returns n points of a load with noise: low, but high within [from, to).
@@ -144,5 +147,70 @@ func TestFirstCall(t *testing.T) {
 	}
 	if got, ok := FindRise(s); !ok || !got.From.Equal(times[50]) {
 		t.Errorf("a new statement that became heavier: %+v, %v", got, ok)
+	}
+}
+
+// TestRiseBeyondNoise draws loads of an application on a machine that is slower for one to four minutes, and a rise of one
+// statement. Without the rise there is none; with it, it is found at its onset, wherever the noise is. A slowdown of more
+// than noiseLength is a rise, as are more calls of all.
+func TestRiseBeyondNoise(t *testing.T) {
+	rng := testseed.Rand(t)
+	start := time.Unix(1e9, 0)
+	const n, step = 120, 30 * time.Second
+	var falsely, found, missed, lasting, traffic int
+	for range 200 {
+		s := Series{Step: step, Interval: 15 * time.Second, End: start.Add(n * step), Values: make([]float64, n)}
+		others := make([][]float64, 3+rng.IntN(10))
+		calls := make([]float64, n)
+		machine := make([]float64, n)
+		first, length, times := 20+rng.IntN(80), 2+rng.IntN(7), 2+3*rng.Float64()
+		draw := func() {
+			s.Times = s.Times[:0]
+			for i := range n {
+				machine[i], calls[i] = 1, 100*(0.9+0.2*rng.Float64())
+				if i >= first && i < first+length {
+					machine[i] = times
+				}
+				s.Times = append(s.Times, start.Add(time.Duration(i)*step))
+				s.Values[i] = 0.3 * machine[i] * math.Exp(0.15*rng.NormFloat64())
+			}
+			for k := range others {
+				others[k] = make([]float64, n)
+				for i := range n {
+					others[k][i] = 0.1 * machine[i] * math.Exp(0.25*rng.NormFloat64())
+				}
+			}
+		}
+		draw()
+		if _, ok := FindRiseBeyond(s, others, calls); ok {
+			falsely++
+		}
+		onset := 30 + rng.IntN(60)
+		own := Series{Times: s.Times, End: s.End, Step: step, Interval: s.Interval, Values: slices.Clone(s.Values)}
+		for i := onset; i < n; i++ {
+			own.Values[i] *= 8
+		}
+		if r, ok := FindRiseBeyond(own, others, calls); !ok {
+			missed++
+		} else if d := r.At.Sub(own.Times[onset]); d.Abs() <= 2*step {
+			found++
+		}
+		length, first = 12+rng.IntN(20), 20+rng.IntN(60)
+		draw()
+		if _, ok := FindRiseBeyond(s, others, calls); ok {
+			lasting++
+		}
+		length = 2 + rng.IntN(7)
+		draw()
+		for i := first; i < first+length; i++ {
+			calls[i] *= 3
+		}
+		if _, ok := FindRiseBeyond(s, others, calls); ok {
+			traffic++
+		}
+	}
+	t.Logf("of 200: %d false rises, %d found at the onset, %d missed, %d lasting slowdowns, %d times of more calls", falsely, found, missed, lasting, traffic)
+	if falsely > 4 || found < 160 || missed > 8 || lasting < 170 || traffic < 150 {
+		t.Error("want no false rise, and the others found")
 	}
 }

@@ -102,6 +102,14 @@ func (w *world) lock(st *worldStatement, kind serverstats.LockKind, seconds int)
 	}
 }
 
+// slowdowns adds times of one to four minutes in which the machine is slower for all statements.
+func (w *world) slowdowns(n int) {
+	for i := range n { // apart from each other: together they would last
+		from := 600 + 1000*i + w.IntN(300)
+		w.slow = append(w.slow, slowdown{from, from + 60 + w.IntN(180), 2 + 3*w.Float64()})
+	}
+}
+
 func (w *world) longer() float64 { return 3 * math.Exp(2*w.Float64()) }
 
 // scripts are the kinds of the corpus. Each is played with random loads, noise, times and unrelated events nearby.
@@ -260,6 +268,27 @@ var scripts = []script{
 		w.all(func(_ *worldStatement, s *second) { s.took, s.backend = s.took*times, "standby:3306" })
 	}},
 
+	{name: "dropped index on a noisy machine", want: incidents.KindDDL, play: func(w *world, st *worldStatement) {
+		w.slowdowns(1)
+		w.schema(st.table, "ALTER TABLE `t` DROP INDEX `"+st.base.plan.Key+"`", w.IntN(4))
+		w.slower(st, w.longer(), w.scan(st))
+	}},
+	{name: "deploy with N+1 on a noisy machine", want: incidents.KindDeploy, play: func(w *world, st *worldStatement) {
+		w.slowdowns(1)
+		times := 8 + 20*w.Float64()
+		st.change = func(second int, s *second) {
+			if second >= w.onset {
+				s.rate *= times
+			}
+		}
+		w.deploy(w.IntN(20))
+	}},
+
+	{name: "noise of the machine", none: true, play: func(w *world, _ *worldStatement) { w.slowdowns(1) }},
+	{name: "noise of the machine, several times", none: true, play: func(w *world, _ *worldStatement) { w.slowdowns(2 + w.IntN(2)) }},
+	{name: "noise of the machine, now", none: true, play: func(w *world, _ *worldStatement) {
+		w.slow = []slowdown{{worldSeconds - 60 - w.IntN(200), worldSeconds, 2 + 3*w.Float64()}}
+	}},
 	{name: "quiet database", none: true, play: func(w *world, st *worldStatement) {
 		for _, st := range w.statements {
 			st.base.rate, st.base.took = 0.05+0.3*w.Float64(), 0.002*math.Exp(w.NormFloat64())

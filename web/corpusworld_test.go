@@ -32,6 +32,7 @@ type world struct {
 	locks      []serverstats.LockWait
 	traffic    func(second int) float64
 	hiccups    float64 // probability that a sample of all statements is slower
+	slow       []slowdown
 
 	noise map[int]float64 // by sample
 }
@@ -52,6 +53,12 @@ type second struct {
 	apart                    float64 // fraction of the calls that are those of the last of clients, or of userApart
 	userApart                string
 	tookApart                float64 // duration of these, if not 0
+}
+
+// A slowdown is a time in which the machine is slower for all statements, each by times on average.
+type slowdown struct {
+	from, to int // seconds
+	times    float64
 }
 
 type worldStatement struct {
@@ -104,6 +111,11 @@ func (w *world) record() {
 				few = max(0, 1+w.NormFloat64()/math.Sqrt(called)) // of a Poisson distribution
 			}
 			load *= few * math.Exp(0.12*w.NormFloat64()) * w.noise[i]
+			for _, slow := range w.slow {
+				if at := i * worldSample; at >= slow.from && at < slow.to {
+					load *= slow.times * math.Exp(0.2*w.NormFloat64())
+				}
+			}
 			st.load, st.called = append(st.load, load/worldSample), append(st.called, called*few/worldSample)
 			st.failed, st.rows = append(st.failed, failed*few/worldSample), append(st.rows, rows*few/worldSample)
 		}

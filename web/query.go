@@ -187,7 +187,7 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 	}
 	heatLines := lines
 	points.End = end
-	found, rising := findRise(points, points.Load, nil, st.First, v.Interval, v.LeastLoad)
+	found, rising, others := s.riseOf(ctx, v, st)
 	if rising {
 		heatLines = append(slices.Clone(lines), mark{At: found.From, Name: "heavier since " + exactClock(found.From, v.span.Length())})
 	}
@@ -197,7 +197,7 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 	}.HTML()
 	if rising {
 		d.Rise = riseText(found, points, v.span.Length())
-		d.Why = s.whyRise(ctx, v, st, found, marks, nil)
+		d.Why = s.whyRise(ctx, v, st, found, marks, others)
 		d.rise = found
 	}
 	if load := st.Seconds / max(v.span.To.Sub(st.First), leastCovered).Seconds(); !rising && load >= v.LeastLoad && st.First.After(st.From) {

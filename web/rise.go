@@ -24,11 +24,19 @@ type Attention struct {
 // A rise is a rise of the load of a statement, for the pages.
 type rise struct{ incidents.Rise }
 
-// findRise searches for a rise of a statement's load by at least least.
-func findRise(points *statements.Series, load, alive []float64, first time.Time, interval time.Duration, least float64) (*rise, bool) {
-	r, ok := incidents.FindRise(incidents.Series{
+// findRise searches for a rise of a statement's load by at least least. top has the other statements at the same points, by
+// which noise of the machine is recognized; nil: unknown.
+func findRise(points *statements.Series, load, alive []float64, first time.Time, interval time.Duration, least float64, top *statements.Top, digest [16]byte) (*rise, bool) {
+	series := incidents.Series{
 		Times: points.Times, End: points.End, Values: load, Alive: alive, Known: first, Step: points.Step, Interval: interval,
-	})
+	}
+	var r incidents.Rise
+	var ok bool
+	if top != nil && slices.Equal(top.Series.Times, points.Times) {
+		r, ok = incidents.FindRiseBeyond(series, loadsOfOthers(top, digest), top.Series.Calls)
+	} else {
+		r, ok = incidents.FindRise(series)
+	}
 	if !ok || r.Inside-r.Outside < least {
 		return nil, false
 	}
@@ -59,7 +67,7 @@ func (r *rise) When(looked time.Duration) string {
 
 // addRise sets the rise of the statement's load.
 func (row *queryRow) addRise(v *view, top *statements.Top, r *statements.TopRow, alive []float64) {
-	found, ok := findRise(&top.Series, r.Points, alive, r.First, v.Interval, v.LeastLoad)
+	found, ok := findRise(&top.Series, r.Points, alive, r.First, v.Interval, v.LeastLoad, top, r.Digest)
 	if !ok {
 		return
 	}
@@ -70,6 +78,34 @@ func (row *queryRow) addRise(v *view, top *statements.Top, r *statements.TopRow,
 	if share >= riseShare {
 		row.Rise, row.RiseText = found, strings.TrimSpace(found.Times()+" "+found.When(v.span.Length()))
 	}
+}
+
+// riseOf returns the rise of a statement for its page. The other statements, by which noise of the machine is
+// recognized, are read only if there is a rise; otherwise top is nil.
+func (s *Server) riseOf(ctx context.Context, v *view, st *statements.Statement) (found *rise, ok bool, top *statements.Top) {
+	find := func() {
+		found, ok = findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, v.LeastLoad, top, st.Digest)
+	}
+	if find(); !ok {
+		return nil, false, nil
+	}
+	var err error
+	if top, err = s.statements(v).Top(ctx, othersQuery(v)); err != nil {
+		return found, ok, nil
+	}
+	find()
+	return found, ok, top
+}
+
+// loadsOfOthers returns the points of the other statements of a ranking.
+func loadsOfOthers(top *statements.Top, digest [16]byte) [][]float64 {
+	var all [][]float64
+	for i := range top.Rows {
+		if o := &top.Rows[i]; o.Digest != digest && o.Seconds >= leastOther*top.To.Sub(top.From).Seconds() {
+			all = append(all, o.Points)
+		}
+	}
+	return all
 }
 
 // aliveIn returns a value per point that is positive if the gateway was counting then: if calls are known,
@@ -229,7 +265,7 @@ func (s *Server) whyRow(ctx context.Context, v *view, top *statements.Top, i int
 	if err != nil {
 		return whyText{}
 	}
-	whole, ok := findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, 0)
+	whole, ok := findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, 0, top, st.Digest)
 	switch {
 	case ok: // of all its callers, as on its page
 		r = whole
@@ -257,7 +293,7 @@ func (s *Server) sharper(ctx context.Context, v *view, st *statements.Statement,
 	if err != nil || near.Series.Step >= step {
 		return r.Onset
 	}
-	if sharp, ok := findRise(&near.Series, near.Series.Load, nil, st.First, v.Interval, 0); ok && !sharp.At.Before(r.Earliest) && !sharp.At.After(r.Latest) {
+	if sharp, ok := findRise(&near.Series, near.Series.Load, nil, st.First, v.Interval, 0, nil, st.Digest); ok && !sharp.At.Before(r.Earliest) && !sharp.At.After(r.Latest) {
 		return sharp.Onset
 	}
 	return r.Onset
