@@ -192,7 +192,7 @@ func TestRiseBeyondNoise(t *testing.T) {
 		}
 		if r, ok := FindRiseBeyond(own, others, calls); !ok {
 			missed++
-		} else if d := r.At.Sub(own.Times[onset]); d.Abs() <= 2*step {
+		} else if at := own.Times[onset]; !r.At.Before(at.Add(-2*step)) && !r.At.After(at.Add(2*step)) {
 			found++
 		}
 		length, first = 12+rng.IntN(20), 20+rng.IntN(60)
