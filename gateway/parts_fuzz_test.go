@@ -1,14 +1,15 @@
 package gateway
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/sqlplan"
 )
 
-// FuzzParts has rules judge texts of several statements. The verdict does not depend on how the text is cut into
-// pieces; the statements before the refused one pass without it, and the refused one is refused without them.
+// FuzzParts has rules judge texts of several statements. A text that is refused whole is refused in
+// pieces too, at the same statement or an earlier one. The statements before the refused one pass without it, and the refused one is refused without them.
 func FuzzParts(f *testing.F) {
 	for _, text := range []string{
 		"delete from hidden.secret; select 1", "select 1; delete from hidden.secret; select 2", "select ';'; delete from hidden.secret -- ;\n; select 1",
@@ -43,14 +44,17 @@ func FuzzParts(f *testing.F) {
 		}
 		whole := judge(text, len(text)+1)
 		cut := judge(text, 1+int(piece))
-		if whole.start != cut.start || (whole.refused == nil) != (cut.refused == nil) || whole.effects != cut.effects || whole.results != cut.results || whole.after != cut.after {
-			t.Fatalf("%q: in pieces of %d refused %v at %d, effects %v, results %d; whole %v at %d, %v, %d", text, 1+int(piece),
-				cut.refused != nil, cut.start, cut.effects, cut.results, whole.refused != nil, whole.start, whole.effects, whole.results)
+		switch { // a hint in two pieces is not known to be plain
+		case cut.refused != nil && cut.start <= whole.start:
+		case whole.refused != nil || cut.refused != nil:
+			t.Fatalf("%q: in pieces of %d refused %v at %d; whole %v at %d", text, 1+int(piece), cut.refused != nil, cut.start, whole.refused != nil, whole.start)
+		case whole.effects != cut.effects || whole.results != cut.results || whole.after != cut.after:
+			t.Fatalf("%q: in pieces of %d effects %v, results %d; whole %v, %d", text, 1+int(piece), cut.effects, cut.results, whole.effects, whole.results)
 		}
 		if whole.start < 0 || whole.start > len(text) || whole.start > 0 && text[whole.start-1] != ';' {
 			t.Fatalf("%q: a statement starts at %d", text, whole.start)
 		}
-		if whole.refused == nil {
+		if whole.refused == nil || bytes.Contains(text, []byte("/*")) { // parts of a comment are read in another way alone
 			return
 		}
 		if before := judge(text[:whole.start], len(text)+1); before.refused != nil {

@@ -105,3 +105,25 @@ func FuzzDivergent(f *testing.F) {
 		}
 	})
 }
+
+// TestLineComments finds the NUL of a line comment in whichever piece it is, and no reason in a comment without one.
+func TestLineComments(t *testing.T) {
+	for sql, want := range map[string]bool{
+		"select 1 -- a comment\n + 1": false, "delete #00\n": false, "select 1 # at the end": false, "#": false, "-- \n--\t\n": false,
+		"select 1 -- a\x00comment\n + 1": true, "delete #\x00\n": true, "select 1 # at the end\x00": true,
+	} {
+		for _, mode := range []Mode{Mode(0).WithServer(Server{ServerMySQL, 90700}), Mode(0).WithServer(Server{ServerMariaDB, 101119}), Mode(0).WithServer(Server{ServerTiDB, 80011})} {
+			for step := 1; step <= len(sql); step++ {
+				var d Digester
+				d.Reset(mode)
+				for rest := sql; len(rest) > 0; rest = rest[min(step, len(rest)):] {
+					d.Write([]byte(rest[:min(step, len(rest))]))
+				}
+				d.Sum()
+				if got := d.Divergent(); got != want {
+					t.Errorf("%q in pieces of %d, mode %v: divergent %v, want %v", sql, step, mode, got, want)
+				}
+			}
+		}
+	}
+}

@@ -26,12 +26,12 @@ func (d *Digester) resume(b []byte, i int) int {
 	case openBlock:
 		return d.resumeBlock(b, i)
 	case openLine:
-		n := bytes.IndexByte(b[i:], '\n')
-		if n < 0 {
-			return len(b)
+		end := len(b)
+		if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
+			d.open, end = openNone, i+n
 		}
-		d.open = openNone
-		return i + n
+		d.s.unsure = d.s.unsure || bytes.IndexByte(b[i:end], 0) >= 0
+		return end
 	}
 	panic("BUG: resume without an open token")
 }

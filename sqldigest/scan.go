@@ -434,7 +434,7 @@ func (s *scanner) lineComment(b []byte, i int, final bool) (Kind, int, uint16, b
 	if n >= 0 {
 		end = i + n
 	}
-	s.unsure = s.unsure || bytes.IndexByte(b[i:end], 0) >= 0 || n < 0 && !final
+	s.unsure = s.unsure || bytes.IndexByte(b[i:end], 0) >= 0
 	switch {
 	case n >= 0:
 		return KindComment, i + n, 0, false
