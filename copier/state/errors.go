@@ -52,6 +52,9 @@ const (
 // errRowFormat is the error of MariaDB for a change that the binary log cannot have as a statement.
 const errRowFormat = 1665
 
+// errKeyring is the error of MySQL for an encrypted table without a keyring, which default_table_encryption makes of each table.
+const errKeyring = 3185
+
 // WithAdvice adds advice for the operator to an error of the target, if there is any.
 func WithAdvice(err error) error {
 	const again = "and run the same command again: it resumes from here"
@@ -61,6 +64,8 @@ func WithAdvice(err error) error {
 		return fmt.Errorf("%w; free disk space for its data and temporary files, or raise the limit of its tablespace, %s", err, again)
 	case errors.As(err, &refused) && refused.Number == errRowFormat:
 		return fmt.Errorf("%w; set binlog_format of the target to ROW or MIXED, and wsrep_forced_binlog_format to NONE, %s", err, again)
+	case errors.As(err, &refused) && refused.Number == errKeyring:
+		return fmt.Errorf("%w; load a keyring in the target, or set its default_table_encryption to OFF, %s", err, again)
 	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
 		return fmt.Errorf("%w; grant the account of --to what it lacks, %s", err, again)
 	case IsUnreachable(err):

@@ -57,9 +57,9 @@ func (s State) createTables(ctx context.Context, c *mysqlconn.Client, statements
 		if _, err := c.Exec(ctx, sql); err != nil {
 			err = fmt.Errorf("create the state's tables in schema %s of the target: %w", s.Schema, err)
 			if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && (refused.Number == errDatabaseDenied || refused.Number == ErrTableDenied) {
-				err = fmt.Errorf("%w; GRANT ALL ON %s.* TO the user of --to, or name another schema with --state-schema", err, rowstream.Ident(s.Schema))
+				return fmt.Errorf("%w; GRANT ALL ON %s.* TO the user of --to, or name another schema with --state-schema", err, rowstream.Ident(s.Schema))
 			}
-			return err
+			return WithAdvice(err)
 		}
 	}
 	return nil
@@ -350,7 +350,7 @@ func (s State) wrapError(spec *tabledef.Spec, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("note the progress of %s in schema %s of the target: %w", spec.Target(), s.Schema, WithAdvice(err))
+	return fmt.Errorf("note the progress of %s in schema %s of the target: %w", spec.Target(), s.Schema, err)
 }
 
 func (s State) foreignKeys() string { return rowstream.Ident(s.Schema) + ".copy_foreign_key" }
