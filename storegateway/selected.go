@@ -78,9 +78,18 @@ func (l *selected) fill() error {
 
 // readGroup reads the series of the open blocks. It adds places to series that earlier blocks had too.
 func (l *selected) readGroup(groups int) error {
+	added, err := l.readAdded(groups)
+	l.add(added) // after an error too: they keep batches until the query ends
+	if err != nil {
+		return err
+	}
+	return l.set.checkCount(len(l.series))
+}
+
+// readAdded returns the series that earlier blocks did not have, also those before an error.
+func (l *selected) readAdded(groups int) (added []oneSeries, err error) {
 	b := labels.NewScratchBuilder(16)
 	before, like := l.series, l.likely()
-	var added []oneSeries
 	for l.set.step() {
 		b.Reset()
 		text := int64(0)
@@ -91,9 +100,8 @@ func (l *selected) readGroup(groups int) error {
 		own := b.Labels()
 		before = tailFrom(before, own)
 		if len(before) > 0 && labels.Equal(before[0].labels, own) {
-			var err error
 			if before[0].places, err = l.appendPlaces(before[0].places, groups); err != nil {
-				return err
+				return added, err
 			}
 			continue
 		}
@@ -101,19 +109,15 @@ func (l *selected) readGroup(groups int) error {
 			own, text = like[0].labels, 0
 		}
 		if err := l.reserve(int64(unsafe.Sizeof(oneSeries{})) + text); err != nil {
-			return err
+			return added, err
 		}
 		places, err := l.appendPlaces(nil, groups)
 		if err != nil {
-			return err
+			return added, err
 		}
 		added = append(added, oneSeries{of: l, labels: own, places: places})
 	}
-	if l.set.err != nil {
-		return l.set.err
-	}
-	l.add(added)
-	return l.set.checkCount(len(l.series))
+	return added, l.set.err
 }
 
 // tailFrom returns the tail of sorted series that starts at or after the labels.
