@@ -3,6 +3,7 @@ package storegateway_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -19,7 +20,7 @@ type objects map[string][]byte
 
 // rename moves all objects from below the block's directory to below another name.
 func (o objects) rename(id, to string) {
-	for name, text := range o {
+	for name, text := range maps.Clone(o) { // the other name may start with the block's
 		if rest, ok := strings.CutPrefix(name, id+"/"); ok {
 			delete(o, name)
 			o[to+"/"+rest] = text
@@ -82,7 +83,7 @@ var oddObjects = []oddObject{
 	{name: "being created", make: renamed(func(id string) string { return id + ".tmp-for-creation" }), want: blocksync.SkipTemporary, note: true},
 	{name: "being deleted", make: renamed(func(id string) string { return id + ".tmp-for-deletion" }), want: blocksync.SkipTemporary, note: true},
 	{name: "temporary", make: renamed(func(id string) string { return id + ".tmp" }), want: blocksync.SkipTemporary, note: true},
-	{name: "of another id", make: renamed(func(id string) string { return id[:25] + string("ZY"[len(id)%2]) }), want: blocksync.SkipCorruptMeta},
+	{name: "of another id", make: renamed(func(id string) string { return id[:25] + "Z" }), want: blocksync.SkipCorruptMeta},
 	{name: "an object in place of the directory", make: func(o objects, id string) { clear(o); o[id] = []byte("x") }, want: blocksync.SkipNoDirectory},
 	{name: "an empty directory", make: func(o objects, id string) { clear(o); o[id+"/"] = nil }, want: blocksync.SkipNoMeta},
 	{name: "an index only", make: lacking("meta.json", "chunks/000001"), want: blocksync.SkipNoMeta},
@@ -145,13 +146,13 @@ func TestInventoryS3(t *testing.T) {
 				warnings := strings.Join(at.Missing(from, from, blocksync.Raw, nil, nil).Warnings(), "\n")
 				skipped := g.Skipped()
 				n := slices.IndexFunc(skipped, func(s blocksync.SkippedBlock) bool {
-					return strings.Contains(strings.ToUpper(s.ID+s.Detail), ids[i][:25])
+					return strings.Contains(strings.ToUpper(s.ID+s.Detail), ids[i][:25]) && s.Reason == odd.want
 				})
 				switch {
 				case odd.want == "" && len(handles) != 1:
 					t.Errorf("%s: not served: %v, %s", odd.name, skipped, warnings)
-				case odd.want != "" && (len(handles) != 0 || n < 0 || skipped[n].Reason != odd.want):
-					t.Errorf("%s: want %s: %d served, %v", odd.name, odd.want, len(handles), skipped[max(n, 0)])
+				case odd.want != "" && (len(handles) != 0 || n < 0):
+					t.Errorf("%s: want %s: %d served, %v", odd.name, odd.want, len(handles), skipped)
 				case odd.want != "" && !odd.note && !strings.Contains(warnings, strings.Trim(skipped[n].ID, "/")):
 					t.Errorf("%s: no warning names it: %s", odd.name, warnings)
 				case odd.want == blocksync.SkipMisnamed && skipped[n].MinTime != from:
