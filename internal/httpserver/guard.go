@@ -1,7 +1,7 @@
 package httpserver
 
 import (
-	"fmt"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,10 +34,10 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !g.ownHost(r.Host):
-			forbid(w, "refuse the request: its Host header "+quoted(r.Host)+" is no known name of this server: "+
+			forbid(w, r, "refuse the request: its Host header "+quoted(r.Host)+" is no known name of this server: "+
 				"use an IP address or localhost, or start the server with --http-allowed-hosts and the name")
 		case !g.ownPage(r):
-			forbid(w, "refuse the request: "+pageOf(r)+": behind a proxy, "+
+			forbid(w, r, "refuse the request: "+pageOf(r)+": behind a proxy, "+
 				"start the server with --http-allowed-hosts and the proxy's host name, with its port unless that is 80 or 443")
 		default:
 			h.ServeHTTP(w, r)
@@ -104,9 +104,23 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-func forbid(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+// forbid responds to a request of an API in the format of Prometheus' HTTP API, whose clients show its text, and to
+// others as text.
+func forbid(w http.ResponseWriter, r *http.Request, text string) {
+	body, kind := []byte(text), "text/plain; charset=utf-8"
+	if strings.Contains(r.URL.Path, "/api/") {
+		kind = "application/json"
+		var err error
+		if body, err = json.Marshal(struct {
+			Status    string `json:"status"`
+			ErrorType string `json:"errorType"`
+			Error     string `json:"error"`
+		}{"error", "forbidden", text}); err != nil {
+			panic("BUG: marshal an error: " + err.Error())
+		}
+	}
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusForbidden)
-	fmt.Fprintln(w, text)
+	_, _ = w.Write(append(body, '\n')) // a failed write means that the client disconnected
 }

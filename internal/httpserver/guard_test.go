@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,7 +23,11 @@ func TestGuardNamesHost(t *testing.T) {
 		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "--http-allowed-hosts") {
 			t.Errorf("Host %q, Origin %q: %d %s", host, origin, w.Code, w.Body)
 		}
-		return w.Body.String()
+		var e struct{ Status, ErrorType, Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Status != "error" || e.ErrorType != "forbidden" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("Host %q, Origin %q: %v %v %s", host, origin, err, w.Header(), w.Body)
+		}
+		return e.Error
 	}
 	for _, c := range []struct{ host, origin, want string }{
 		{"metrics.internal:8317", "", `Host header "metrics.internal:8317"`},
@@ -44,6 +49,12 @@ func TestGuardNamesHost(t *testing.T) {
 				t.Errorf("the response to byte %#x has %q", b, body[i])
 			}
 		}
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/statements", nil)
+	r.Host = "db-3"
+	if h.ServeHTTP(w, r); !strings.HasPrefix(w.Body.String(), `refuse the request: its Host header "db-3"`) || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		t.Errorf("a page: %v %s", w.Header(), w.Body)
 	}
 	if body := refused(strings.Repeat("a", 1<<20), ""); len(body) > 1000 {
 		t.Errorf("the response to a name of 1 MiB has %d bytes", len(body))
