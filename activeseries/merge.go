@@ -114,7 +114,7 @@ type freeList struct {
 	decoders map[decoderKind][]Decoder // guarded by mu
 }
 
-// decoderKind is what distinguishes decoders.
+// A decoderKind is the key of decoders that can replace each other.
 type decoderKind struct {
 	by   Implementation
 	form Form

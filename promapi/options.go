@@ -45,7 +45,7 @@ type Options struct {
 
 	Timeout       time.Duration         // of a request that reads the storage, including waits; default 2m
 	MaxSamples    int                   // limit of the samples of one query in memory; default 50,000,000
-	SamplesAdvice string                // what to do about a query over MaxSamples, for its error; "": the engine's error
+	SamplesAdvice string                // advice in the error of a query over MaxSamples; "": the engine's error
 	LookbackDelta time.Duration         // default 5m
 	Registerer    prometheus.Registerer // for the engine's metrics; nil: none
 

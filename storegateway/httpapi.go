@@ -143,8 +143,8 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 	return api, nil
 }
 
-// boundSamples lowers MaxSamples to what fits into half of a query's bytes, and returns what to do about a query
-// that exceeds it.
+// boundSamples lowers MaxSamples to the samples that fit into half of a query's bytes, and returns the advice for a
+// query that exceeds it.
 func (o *HTTPOptions) boundSamples(perQuery int64) (advice string) {
 	option, limit := o.SamplesOption, "the limit of "+o.SamplesOption
 	if fit := max(1, int(perQuery/2/sampleBytes)); o.MaxSamples == 0 || o.MaxSamples > fit {

@@ -32,7 +32,7 @@ type queryTable struct {
 	ChoiceKeep           []pair // parameters that the form of the columns preserves
 	Columns              []columnHead
 	Groups               []groupLink
-	Group                string // what rows are; "Statement" unless they are groups
+	Group                string // of the rows; "Statement" unless they are groups
 	Grouped              bool
 	Fields               []string // of filters
 	Rows                 []queryRow

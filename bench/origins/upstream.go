@@ -12,7 +12,7 @@ import (
 
 // An upstream is a comparison with the current code of the project that published a change.
 type upstream struct {
-	what   string   // what both do
+	what   string   // the operation of both
 	module string   // of theirs, in go.mod; "" if the command prints the version
 	dir    string   // of the command, below bench
 	args   []string // of the go command, which prints lines of benchmarks

@@ -30,7 +30,7 @@ import (
 
 var allFaults = flag.Bool("all-faults", false, "TestTargetFaults has a fault at each command, otherwise at every third")
 
-// A fault is what happens to one command that a follower sends to its target.
+// A fault is the fate of one command of a follower to its target.
 type fault string
 
 const (

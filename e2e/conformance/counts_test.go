@@ -139,7 +139,7 @@ func (r *rig) compareCounts(ctx context.Context, c *testCase) (statements int, e
 // historyChanges are in tests that change or reset the server's history.
 var historyChanges = regexp.MustCompile(`(?i)performance_schema|setup_\w+|kill|shutdown`)
 
-// serverCounts returns the server's counts by command and text, of what clients sent.
+// serverCounts returns the server's counts of clients' statements, by command and text.
 func (r *rig) serverCounts(ctx context.Context) (counts map[string]tallies, n int, err error) {
 	rows, err := r.db.QueryContext(ctx, `SELECT EVENT_NAME, COALESCE(SQL_TEXT, ''), ROWS_SENT, ROWS_AFFECTED, WARNINGS, ERRORS
 		FROM performance_schema.events_statements_history_long

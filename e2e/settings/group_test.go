@@ -101,7 +101,7 @@ func (p *pair) set(t *testing.T, cases []setting) (set, conflicts []setting) {
 			set = slices.Delete(set, i, i+1)
 		}
 	}
-	if len(conflicts) > 0 && len(set) > 0 { // what they changed is restored
+	if len(conflicts) > 0 && len(set) > 0 { // their changes are restored
 		p.restore(t)
 		again, more := p.set(t, set)
 		return again, append(conflicts, more...)

@@ -213,7 +213,7 @@ type tenantSync struct {
 	syncer *Syncer
 	layout arrangement
 	tenant string
-	root   bool    // what lies beside the tenants
+	root   bool    // the entries beside the tenants
 	old    *Tenant // nil: the tenant is new
 
 	outside map[ulid.ULID]blockTimes // blocks that the previous sync found outside the time range
