@@ -162,7 +162,11 @@ func TestKilled(t *testing.T) {
 	}
 	defer func() { _ = remote.Close() }()
 	rnd := newRand(7)
-	for round := range 6 {
+	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS killed", "DROP DATABASE IF EXISTS _tare")
 		o := childOptions{
 			From: p.from.Addr, To: p.to.Addr, Table: tabledef.Spec{Schema: p.schema, Name: "a"}, Workers: 1 + rnd.IntN(4), ChunkBytes: 100_000,
