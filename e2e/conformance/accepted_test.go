@@ -45,6 +45,12 @@ var acceptances = []acceptance{
 		own:     true,
 	},
 	{
+		reason:  "counters of the server: the gateway reads the session's SQL mode after a login",
+		tests:   regexp.MustCompile(`^perfschema\.statement_digest`),
+		pattern: regexp.MustCompile("(?m)^statements_digest\tSELECT @@SESSION \\. `character_set_client` .*\n"),
+		own:     true,
+	},
+	{
 		reason:  "statements of the session: the gateway reads its SQL mode after a login",
 		tests:   regexp.MustCompile(`^main\.nested_profiling$`),
 		pattern: regexp.MustCompile(`(?m)^\d+\t#\t(SELECT @@session\.character_set_client, .*\n\d+\t#\t)?SELECT @a, @b$`),
