@@ -138,11 +138,14 @@ var (
 )
 
 // RetryMode reports how to retry a request that failed before it sent any data: because the process had no free
-// bytes for it to grow, or because it read a block that has left the bucket. In the second case RetryMode blocks
-// until a sync has found the current blocks.
+// bytes for it to grow, or because it read a block that has left the bucket, or that is damaged and is then not served
+// for a while. In the second case RetryMode blocks until a sync has found the current blocks.
 func (g *Gateway) RetryMode(ctx context.Context, err error) promapi.RetryMode {
 	if errors.Is(err, slab.ErrShort) {
 		return promapi.RetryLarger
+	}
+	if g.SkipDamaged(ctx, err) {
+		return promapi.RetrySame
 	}
 	switch resynced, served := g.ResyncAfter(ctx, err); {
 	case !resynced:

@@ -2,7 +2,6 @@ package storegateway
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -115,7 +114,7 @@ func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 		if !s.of.trim {
 			from, to = c.MinTime, c.MaxTime
 		}
-		if err := list.appendPart(s.labels, chunk, from, to, deleted); err != nil {
+		if err := list.appendPart(s.labels, chunk, c, from, to, deleted); err != nil {
 			return s.chunkError(at, c, err)
 		}
 	}
@@ -124,7 +123,7 @@ func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 
 // chunkError adds the block, the series and the times of an unreadable chunk to err.
 func (s *chunkSeries) chunkError(at batchPos, c tsblock.Chunk, err error) error {
-	return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w", at.held.stream.handle.ID(), s.labels, c.MinTime, c.MaxTime, err)
+	return chunkError(at.held, s.labels, c, err)
 }
 
 // A chunkList iterates over the chunks of a series, block by block.
@@ -157,11 +156,11 @@ func (l *chunkList) Err() error { return l.err }
 
 // appendPart re-encodes the samples of a chunk from mint to maxt that were not deleted, and appends the
 // result.
-func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, mint, maxt int64, deleted tombstones.Intervals) error {
+func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, of tsblock.Chunk, mint, maxt int64, deleted tombstones.Intervals) error {
 	encoded := storage.NewSeriesToChunkEncoder(&storage.SeriesEntry{
 		Lset: ls,
 		SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator {
-			return &keptIterator{Iterator: chunk.Iterator(nil), mint: mint, maxt: maxt, deleted: deleted}
+			return &keptIterator{Iterator: chunk.Iterator(nil), chunk: of, least: of.MinTime, mint: mint, maxt: maxt, deleted: deleted}
 		},
 	}).Iterator(nil)
 	for encoded.Next() {

@@ -1,7 +1,7 @@
 package storegateway
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -31,22 +31,32 @@ func anyOverlap(ivs tombstones.Intervals, mint, maxt int64) bool {
 // support Seek, which encoders do not call.
 type keptIterator struct {
 	chunkenc.Iterator
+	chunk      tsblock.Chunk
 	mint, maxt int64
 	deleted    tombstones.Intervals
+	least      int64 // minimum time of the next sample
+	err        error
 }
 
 // Next implements chunkenc.Iterator.
 func (it *keptIterator) Next() chunkenc.ValueType {
 	for {
 		kind := it.Iterator.Next()
-		if kind == chunkenc.ValNone || it.AtT() > it.maxt {
+		if kind == chunkenc.ValNone {
 			return chunkenc.ValNone
 		}
-		if t := it.AtT(); t >= it.mint && !deletedAt(it.deleted, t) {
+		t := it.AtT()
+		if it.err = misplaced(t, it.least, it.chunk); it.err != nil || t > it.maxt {
+			return chunkenc.ValNone
+		}
+		if it.least = t + 1; t >= it.mint && !deletedAt(it.deleted, t) {
 			return kind
 		}
 	}
 }
+
+// Err implements chunkenc.Iterator.
+func (it *keptIterator) Err() error { return cmp.Or(it.err, it.Iterator.Err()) }
 
 // appendKept appends the chunks of an entry. It re-encodes each chunk with deleted samples, or with samples that
 // other blocks serve, without those, and charges that memory to the query until the set is closed.
@@ -59,9 +69,9 @@ func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.I
 			dst = append(dst, ChunkView{MinTime: c.MinTime, MaxTime: c.MaxTime, Encoding: encoding, Data: data})
 			continue
 		}
-		kept, err := keptChunks(encoding, data, max(from, c.MinTime), min(to, c.MaxTime), deleted)
+		kept, err := keptChunks(encoding, data, c, from, to, deleted)
 		if err != nil {
-			return nil, e.chunkError(j, err)
+			return nil, chunkError(e.held, BuiltLabels(e.labels), c, err)
 		}
 		for _, k := range kept {
 			if err := set.query.quota.Reserve(slab.Series, int64(len(k.Data))); err != nil {
@@ -75,16 +85,16 @@ func (set *SeriesSet) appendKept(dst []ChunkView, e *entry, deleted tombstones.I
 }
 
 // keptChunks re-encodes the samples of a chunk between two times that were not deleted.
-func keptChunks(encoding byte, data []byte, mint, maxt int64, deleted tombstones.Intervals) ([]ChunkView, error) {
+func keptChunks(encoding byte, data []byte, c tsblock.Chunk, mint, maxt int64, deleted tombstones.Intervals) ([]ChunkView, error) {
 	if encoding == tsblock.EncodingAggregates {
-		return keptAggregates(data, mint, maxt)
+		return keptAggregates(data, max(mint, c.MinTime), min(maxt, c.MaxTime))
 	}
 	chunk, err := openChunk(encoding, data)
 	if err != nil {
 		return nil, err
 	}
 	list := chunkList{}
-	if err := list.appendPart(labels.EmptyLabels(), chunk, mint, maxt, deleted); err != nil {
+	if err := list.appendPart(labels.EmptyLabels(), chunk, c, mint, maxt, deleted); err != nil {
 		return nil, err
 	}
 	kept := make([]ChunkView, len(list.metas))
@@ -92,12 +102,6 @@ func keptChunks(encoding byte, data []byte, mint, maxt int64, deleted tombstones
 		kept[i] = ChunkView{MinTime: m.MinTime, MaxTime: m.MaxTime, Encoding: byte(m.Chunk.Encoding()), Data: m.Chunk.Bytes()}
 	}
 	return kept, nil
-}
-
-// chunkError adds the block and the times of an unreadable chunk to err.
-func (e *entry) chunkError(j int, err error) error {
-	c := e.held.batch.Chunks(e.i)[j]
-	return fmt.Errorf("block %s: a chunk of times %d to %d: %w", e.held.stream.handle.ID(), c.MinTime, c.MaxTime, err)
 }
 
 // deleted returns the deleted ranges of the series.

@@ -3,9 +3,13 @@ package storegateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/tsblock"
@@ -49,4 +53,17 @@ func ClassOf(err error) Class {
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
+}
+
+// chunkError returns the error about a chunk that cannot be decoded, with its block, series and times. Errors of reading
+// keep their class.
+func chunkError(b *sharedBatch, series labels.Labels, c tsblock.Chunk, err error) error {
+	id := b.stream.handle.Prefix()
+	if ClassOf(err) != OtherError || panics.Of(err) != nil {
+		return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w", id, series, c.MinTime, c.MaxTime, err)
+	}
+	return &tsblock.CorruptError{
+		Block: id, File: tsblock.SegmentFile(uint32(c.Ref >> 32)), Offset: int64(uint32(c.Ref)),
+		Reason: fmt.Sprintf("series %s: chunk of times %d to %d: %v", series, c.MinTime, c.MaxTime, err),
+	}
 }

@@ -169,7 +169,7 @@ func keptAggregates(data []byte, mint, maxt int64) ([]ChunkView, error) {
 	view := ChunkView{MinTime: math.MaxInt64, MaxTime: math.MinInt64, Encoding: tsblock.EncodingAggregates}
 	for kind := range all {
 		if a := &all[kind]; tsblock.Aggregate(kind) != tsblock.AggregateCounter && len(a.Data) > 0 {
-			kept, err := keptChunks(a.Encoding, a.Data, mint, maxt, nil)
+			kept, err := keptChunks(a.Encoding, a.Data, tsblock.Chunk{MinTime: math.MinInt64, MaxTime: math.MaxInt64}, mint, maxt, nil)
 			if err != nil {
 				return nil, err
 			}

@@ -125,10 +125,12 @@ func (it *mixedIterator) decode(at mixedChunk) (err error) {
 	}
 	defer windows.release(p.held)
 	encoding, data := p.held.batch.Data(p.i, int(at.j))
-	if err = it.decodeData(encoding, data); err != nil {
-		c := p.held.batch.Chunks(p.i)[at.j]
-		return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w",
-			p.held.stream.handle.ID(), it.series.labels, c.MinTime, c.MaxTime, err)
+	c := p.held.batch.Chunks(p.i)[at.j]
+	if err = it.decodeData(encoding, data); err == nil {
+		err = it.misplaced(encoding, c)
+	}
+	if err != nil {
+		return chunkError(p.held, it.series.labels, c, err)
 	}
 	from, to := partOf(p.held)
 	if it.series.of.reads == counters && encoding == tsblock.EncodingAggregates {
@@ -138,6 +140,24 @@ func (it *mixedIterator) decode(at mixedChunk) (err error) {
 	it.samples = slices.DeleteFunc(it.samples, func(s mixedSample) bool { return s.t < from || s.t > to || deletedAt(deleted, s.t) })
 	if it.series.of.reads == counters {
 		it.removeResets()
+	}
+	return nil
+}
+
+// misplaced returns an error if a sample of a chunk is outside of the chunk's times or not after the one before it. Counters
+// start with a raw sample that may be before the chunk's times, and end with two samples of the same time.
+func (it *mixedIterator) misplaced(encoding byte, c tsblock.Chunk) error {
+	if it.series.of.reads == counters && encoding == tsblock.EncodingAggregates {
+		c.MinTime = math.MinInt64
+	}
+	least := c.MinTime
+	for i := range it.samples {
+		if err := misplaced(it.samples[i].t, least, c); err != nil {
+			return err
+		}
+		if c.MinTime != math.MinInt64 {
+			least = it.samples[i].t + 1
+		}
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package storegateway
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/taredb/tare/tsblock"
 )
 
 // An EncodingError reports a chunk of an unknown encoding.
@@ -47,6 +49,15 @@ func AppendWithoutStart(dst []ChunkView, c *ChunkView) (_ []ChunkView, err error
 		return dst, fmt.Errorf("a chunk of encoding %d has no start timestamps", c.Encoding)
 	}
 	return appendRecoded(dst, old, encoding, header)
+}
+
+// BuiltLabels converts labels to Prometheus' type.
+func BuiltLabels(ls []tsblock.Label) labels.Labels {
+	b := labels.NewScratchBuilder(len(ls))
+	for _, l := range ls {
+		b.Add(l.Name, l.Value)
+	}
+	return b.Labels()
 }
 
 // histogramFlags is the offset of the flags of a histogram chunk.
@@ -93,7 +104,7 @@ func (r *recoder) add(it chunkenc.Iterator, kind chunkenc.ValueType) error {
 		}
 		r.chunk, r.mint = chunk, it.AtT()
 	} else if it.AtT() <= r.maxt {
-		return errors.New("its samples are not in the order of time")
+		return errUnordered
 	}
 	var next chunkenc.Chunk
 	var recoded bool

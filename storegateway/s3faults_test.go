@@ -138,7 +138,7 @@ func newS3Twin(t *testing.T, seed uint64) *s3Twin {
 func (w *s3Twin) start(t *testing.T) {
 	t.Helper()
 	o := teststore.Options(t, w.bucket)
-	o.PlainBucket, o.DataDir = true, w.data
+	o.PlainBucket, o.DataDir, o.DamageHold = true, w.data, time.Nanosecond
 	o.Layout, o.CallTimeout, o.CallTries, o.CallHedge, o.Cache = blocksync.LayoutThanos, 150*time.Millisecond, 2, 40*time.Millisecond, tsblock.NewCache(64<<10)
 	w.gateway = &faultGateway{teststore.New(t, o), o}
 	testwait.Until(t, "a sync that goes through", func() bool { return w.gateway.Sync(t.Context()) == nil })

@@ -122,7 +122,7 @@ func (s *matrixStore) serve(t *testing.T, fault testbucket.Fault, reporter *repo
 	if fault == testbucket.Hang || fault == testbucket.Stall {
 		o.CallTimeout = time.Second // there is no response, and on a busy machine others are slow
 	}
-	o.DataDir, o.Cache = t.TempDir(), tsblock.NewCache(64<<10)
+	o.DataDir, o.Cache, o.DamageHold = t.TempDir(), tsblock.NewCache(64<<10), time.Nanosecond
 	g := teststore.New(t, o)
 	return g, newAPI(t, g, reporter, requestLimit/2).base
 }

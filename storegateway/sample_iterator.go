@@ -1,6 +1,7 @@
 package storegateway
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -8,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
+
+	"github.com/taredb/tare/tsblock"
 )
 
 // A sampleIterator iterates over the samples of a series in one block. It decodes chunks in place, from their
@@ -23,6 +26,8 @@ type sampleIterator struct {
 	read    int // samples read from it
 	loads   uint32
 	entered bool
+	least   int64              // minimum time of the next sample of the chunk
+	most    int64              // maximum time of samples of the chunk in the time range
 	kind    chunkenc.ValueType // type of the current sample
 	chunk   chunkenc.Iterator  // nil before the first chunk and at the end
 	err     error
@@ -57,10 +62,14 @@ func (it *sampleIterator) Next() chunkenc.ValueType {
 			}
 			it.read++
 			if kind := it.chunk.Next(); kind != chunkenc.ValNone {
-				if t := it.chunk.AtT(); t < it.mint {
+				t := it.chunk.AtT()
+				if t < it.least || t > it.most {
+					it.err = it.chunkError(it.misplaced(t))
+					break // if the sample is where it should be, it is after the time range
+				}
+				it.least = t + 1
+				if t < it.mint {
 					continue
-				} else if t > it.maxt {
-					break
 				} else if it.deleted != nil && deletedAt(it.deleted, t) {
 					continue
 				}
@@ -151,23 +160,43 @@ func (it *sampleIterator) open(j int) bool {
 	}
 	r.chunk.Reset(data)
 	r.iterator = r.chunk.Iterator(r.iterator)
-	it.chunk = r.iterator
+	it.chunk, it.least, it.most = r.iterator, chunks[j].MinTime, min(chunks[j].MaxTime, it.maxt)
 	return true
 }
+
+// misplaced returns an error if a sample of the chunk is outside of the times that the index has for the chunk, or not
+// after the sample before it: the sample could take the place of one of another chunk or block.
+func (it *sampleIterator) misplaced(t int64) error {
+	return misplaced(t, it.least, it.at.held.batch.Chunks(it.at.i)[it.j])
+}
+
+// misplaced returns an error if a sample of a chunk is outside of the chunk's times, or before the least time.
+func misplaced(t, least int64, c tsblock.Chunk) error {
+	switch {
+	case t < c.MinTime || t > c.MaxTime:
+		return fmt.Errorf("a sample of time %d is outside of them", t)
+	case t < least:
+		return errUnordered
+	}
+	return nil
+}
+
+// errUnordered reports a sample whose time is not after that of the sample before it.
+var errUnordered = errors.New("its samples are not in the order of time")
 
 // ensureLoaded reports whether the chunk's bytes are valid, after loading the window again if it was dropped.
 func (it *sampleIterator) ensureLoaded() bool {
 	if it.at.held.loads.Load() == it.loads {
 		return true
 	}
-	read := it.read
+	read, least := it.read, it.least
 	if !it.open(it.j) {
 		return false
 	}
 	for range read {
 		it.chunk.Next()
 	}
-	it.read = read
+	it.read, it.least = read, least
 	return true
 }
 
@@ -194,9 +223,7 @@ func (it *sampleIterator) chunkError(err error) error {
 	if err == nil {
 		return nil
 	}
-	c := it.at.held.batch.Chunks(it.at.i)[it.j]
-	return fmt.Errorf("block %s: series %s: chunk at %d, of times %d to %d: %w",
-		it.at.held.stream.handle.ID(), it.series.labels, c.Ref&math.MaxUint32, c.MinTime, c.MaxTime, err)
+	return chunkError(it.at.held, it.series.labels, it.at.held.batch.Chunks(it.at.i)[it.j], err)
 }
 
 // At implements chunkenc.Iterator.

@@ -362,7 +362,7 @@ func (set *SeriesSet) Corrupt(c *ChunkView, reason string) error {
 	for _, e := range set.front {
 		for j, at := range e.held.batch.Chunks(e.i) {
 			if _, data := e.held.batch.Data(e.i, j); unsafe.SliceData(data) == unsafe.SliceData(c.Data) {
-				err.Block, err.File, err.Offset = e.held.stream.handle.ID().String(), tsblock.SegmentFile(uint32(at.Ref>>32)), int64(uint32(at.Ref))
+				err.Block, err.File, err.Offset = e.held.stream.handle.Prefix(), tsblock.SegmentFile(uint32(at.Ref>>32)), int64(uint32(at.Ref))
 			}
 		}
 	}

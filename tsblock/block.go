@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/tsblock/sharedcache"
 )
 
-// Options are shared by the blocks of a process. Cache, Pool, Entries and LocalDir are required.
+// Options are shared by the blocks of a process, except ChunkFiles. Cache, Pool, Entries and LocalDir are required.
 type Options struct {
 	Cache   *Cache
 	Pool    *slab.Pool
@@ -34,6 +34,9 @@ type Options struct {
 	// Loads bounds, by its capacity, the concurrent builds and loads of index headers and series hashes of
 	// all blocks that share it. Default: no bound.
 	Loads chan struct{}
+
+	// ChunkFiles is the number of the block's chunk files. References to others are corrupt. 0: unknown.
+	ChunkFiles int
 
 	// Log receives warnings about damaged local files, which are rebuilt. Default: none.
 	Log *slog.Logger

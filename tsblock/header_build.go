@@ -1,6 +1,7 @@
 package tsblock
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -152,7 +153,7 @@ func (b *Block) writeSymbols(ctx context.Context, w *localWriter, h *header, t *
 		return err
 	}
 	h.symbolCount = uint64(count)
-	var length []byte
+	var length, before []byte
 	for i := range count {
 		if h.version == 2 && i%sampleEvery == 0 {
 			h.symbols = append(h.symbols, w.n)
@@ -161,6 +162,10 @@ func (b *Block) writeSymbols(ctx context.Context, w *localWriter, h *header, t *
 		if err != nil {
 			return err
 		}
+		if i > 0 && bytes.Compare(text, before) <= 0 {
+			return s.corrupt("symbols are not in order")
+		}
+		before = append(before[:0], text...)
 		// Unchanged: version 1 refers to symbols by their offsets.
 		length = binary.AppendUvarint(length[:0], uint64(len(text)))
 		if err := w.write(length); err != nil {

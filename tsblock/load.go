@@ -168,6 +168,9 @@ func (l *chunkLoad) take(b *Batch) {
 // plan converts the references to ranges.
 func (l *chunkLoad) plan(costs Costs) error {
 	l.sort()
+	if last, _ := splitRef(l.refs[len(l.refs)-1]); l.block.options.ChunkFiles > 0 && int64(last) >= int64(l.block.options.ChunkFiles) {
+		return l.block.corrupt("index", 0, fmt.Sprintf("it has a chunk in %s, and the block has %d chunk files", SegmentFile(last), l.block.options.ChunkFiles))
+	}
 	o := PlanOptions{Gap: costs.Gap, Estimate: l.block.lengths.estimate(), SegmentSizes: l.block.segmentSizes()}
 	if o.Gap == 0 {
 		o.Gap = -1

@@ -18,6 +18,7 @@ type scratch struct {
 	ranges  []listRange
 	window  []uint32 // series to read next
 	slots   []uint32 // of the labels of a batch: name, value, name, value …
+	last    []uint32 // symbols of the last series of a batch
 	ends    []uint32 // end offsets in slots of the series in the window
 	labels  []Label  // of one series
 	chunks  []Chunk  // of one series
@@ -53,7 +54,7 @@ func (e *Entries) putScratch(s *scratch) {
 
 // bytes returns the heap size of the scratch's slices.
 func (s *scratch) bytes() int64 {
-	return sliceBytes(s.ranges) + sliceBytes(s.window) + sliceBytes(s.slots) + sliceBytes(s.ends) + sliceBytes(s.labels) + sliceBytes(s.chunks) + s.symbols.bytes() +
+	return sliceBytes(s.ranges) + sliceBytes(s.window) + sliceBytes(s.slots) + sliceBytes(s.last) + sliceBytes(s.ends) + sliceBytes(s.labels) + sliceBytes(s.chunks) + s.symbols.bytes() +
 		s.index.bytes() + s.local.bytes() + s.hashes.bytes()
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
@@ -63,8 +64,9 @@ type SeriesReader struct {
 	every    bool // include series without chunks in the range
 
 	begun       bool
-	size        int // of the next window
-	next        int // index in scratch.window
+	any         bool // a series was returned, and its symbols are in scratch.last
+	size        int  // of the next window
+	next        int  // index in scratch.window
 	ended       bool
 	keepApplied bool // the window's entries were read once, and counted
 	filter      *shardFilter
@@ -224,6 +226,14 @@ func (s *SeriesReader) decode(ctx context.Context, b *Batch) error {
 			r.stats.Outside++
 			continue
 		}
+		// Symbols are in order, so that their numbers compare as their texts.
+		if s.any && slices.Compare(sc.last, sc.slots[slots:]) >= 0 {
+			return r.block.corrupt("index", off, "series are not in the order of their labels")
+		}
+		if sc.last, err = room(r, sc.last[:0], len(sc.slots)-slots); err != nil {
+			return err
+		}
+		sc.last, s.any = append(sc.last, sc.slots[slots:]...), true
 		e := &series[n]
 		*e = seriesEntry{ref: ref, first: int32(b.chunkCount)}
 		pairs := (len(sc.slots) - slots) / 2
@@ -416,6 +426,7 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 	taken, known, total := false, int64(0), int64(0)
 	var at int64
 	var ref uint64
+	var last int64 // start of the previous chunk
 	for i := range chunks {
 		var from, to int64
 		if i == 0 {
@@ -427,8 +438,13 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 			from = at + int64(d.short())
 			to = from + int64(d.short())
 			ref += uint64(unzigzag(d.short()))
+			if from == last && to == at && !d.bad {
+				continue // a chunk that the index lists twice
+			}
+			d.bad = d.bad || from <= at
 		}
-		at = to
+		d.bad = d.bad || to < from
+		last, at = from, to
 		if taken && ref > before && ref>>32 == before>>32 {
 			known++
 			total += int64(ref - before)

@@ -119,16 +119,6 @@ func (s *blockSet) all() iter.Seq[*block] {
 	}
 }
 
-// has reports whether the set has the block, in any tenant.
-func (s *blockSet) has(id ulid.ULID) bool {
-	for _, t := range s.tenants {
-		if t.byID[id] != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // overlapping returns the blocks with samples from mint to maxt, both inclusive.
 func (t *Tenant) overlapping(mint, maxt int64) iter.Seq[*block] {
 	return func(yield func(*block) bool) {

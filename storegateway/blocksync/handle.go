@@ -82,6 +82,9 @@ type Handle struct {
 // ID returns the block's id.
 func (h *Handle) ID() ulid.ULID { return h.block.id }
 
+// Prefix returns the prefix of the names of the block's objects, without the slash.
+func (h *Handle) Prefix() string { return h.block.data.Prefix() }
+
 // Deletions returns the deletions of the block as of the time it was pinned.
 func (h *Handle) Deletions() Deletions { return h.deletions }
 

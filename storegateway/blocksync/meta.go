@@ -100,6 +100,7 @@ const (
 	SkipMisnamed     SkipReason = "misnamed"      // it has a meta.json, and a name or place that no block has
 	SkipNoDirectory  SkipReason = "no-directory"  // it has the name of a block, and is a broken link or a file
 	SkipTemporary    SkipReason = "temporary"     // a directory in which Prometheus creates or deletes a block
+	SkipDamaged      SkipReason = "damaged"       // a query found bytes that violate the format; read again after a while
 	SkipUnreadable   SkipReason = "unreadable"    // the bucket failed; retried at the next sync
 	SkipOtherShard   SkipReason = "other-shard"   // served by another process; counted, not listed
 	SkipTimeRange    SkipReason = "time-range"    // all its samples are outside Options.Times
@@ -108,7 +109,7 @@ const (
 // skipReasons are all reasons, for the metric.
 var skipReasons = [...]SkipReason{
 	SkipNoMeta, SkipUploading, SkipIncomplete, SkipCorruptMeta, SkipDownsampled,
-	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipUnreadable, SkipMisnamed, SkipNoDirectory, SkipTemporary,
+	SkipNoThanos, SkipTombstones, SkipMarked, SkipAccessDenied, SkipDamaged, SkipUnreadable, SkipMisnamed, SkipNoDirectory, SkipTemporary,
 	SkipOtherShard, SkipTimeRange,
 }
 

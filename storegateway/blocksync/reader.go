@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"time"
 
@@ -48,18 +49,19 @@ func IsNotFound(err error) bool {
 	return ok
 }
 
-// missingBlock returns the block of the missing object that err names.
-func missingBlock(err error) (id ulid.ULID, ok bool) {
+// missingBlock returns the block of the missing object that err names, and the object's name in the block.
+func missingBlock(err error) (tenant string, id ulid.ULID, file string, ok bool) {
 	e, is := errors.AsType[*missingError](err)
 	if !is {
-		return id, false
+		return "", id, "", false
 	}
-	for part := range strings.SplitSeq(e.name, "/") { // a tenant may be named like a block
-		if parsed, err := ulid.ParseStrict(part); err == nil {
-			id, ok = parsed, true
+	parts := strings.Split(e.name, "/")
+	for i, part := range parts { // a tenant may be named like a block
+		if parsed, is := parseBlockID(part); is {
+			tenant, id, file, ok = path.Join(parts[:i]...), parsed, path.Join(parts[i+1:]...), true
 		}
 	}
-	return id, ok
+	return tenant, id, file, ok
 }
 
 // IsObjectNotFound reports whether a bucket's error means that the object does not exist. Providers unwrap errors of

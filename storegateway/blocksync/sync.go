@@ -59,19 +59,27 @@ func (s *Syncer) lock(ctx context.Context) error {
 func (s *Syncer) unlock() { <-s.syncing }
 
 // ResyncAfter resyncs if err reports an object that is not in the bucket. It reports whether it did, and if
-// so, whether the object's block is still served: then an object of the block is missing for good, or its
-// deletion has just started. A request cannot read a block a second time that is no longer served.
+// so, whether the object's block is still served: then the object exists, or the bucket does not respond. A block of
+// which another request does not find the object either is damaged: see SkipDamaged. A request cannot read a block a
+// second time that is no longer served.
 func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served bool) {
 	if !IsNotFound(err) || s.Resync(ctx) != nil {
 		return false, false
 	}
-	id, ok := missingBlock(err)
-	return true, !ok || s.current().has(id)
+	tenant, id, file, ok := missingBlock(err)
+	if !ok || !s.Serves(tenant, id) {
+		return true, !ok
+	}
+	if _, err := s.reader.attributes(ctx, path.Join(prefixOf(tenant, id), file)); !IsNotFound(err) {
+		return true, true
+	}
+	return true, !s.skipDamaged(ctx, tenant, id, file+" is missing")
 }
 
 // syncLocked implements Sync. The caller has called lock.
 func (s *Syncer) syncLocked(ctx context.Context) (err error) {
 	s.syncsBegun.Add(1)
+	s.forgetDamage(time.Now())
 	defer func() { s.synced = err == nil }()
 	start := time.Now()
 	old := s.current()
@@ -294,6 +302,8 @@ func (s *tenantSync) syncBlock(ctx context.Context, id ulid.ULID, f *found) {
 	if b != nil {
 		times = blockTimes{true, b.minTime, b.maxTime, b.external}
 		err = s.recheck(ctx, b, f)
+	} else if held, damaged := s.syncer.heldDamaged(s.tenant, id); damaged != nil {
+		times, err = held, damaged
 	} else if known, ok := s.outside[id]; ok && s.result.times.outside(known) {
 		times, err = known, s.result.times.skip(known)
 	} else {
@@ -408,7 +418,7 @@ func (s *tenantSync) examine(ctx context.Context, id ulid.ULID, f *found, times 
 	if err := s.checkSizes(ctx, prefix, m); err != nil {
 		return nil, err
 	}
-	b, err := s.newBlock(prefix, m)
+	b, err := s.newBlock(prefix, m, int(f.last))
 	if err != nil {
 		return nil, skip(SkipCorruptMeta, "%v", err)
 	}
@@ -532,7 +542,7 @@ func (s *tenantSync) markedAt(ctx context.Context, id ulid.ULID, f *found) (mark
 }
 
 // newBlock opens a block. It reads nothing.
-func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
+func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta, chunkFiles int) (*block, error) {
 	b := &block{syncer: s.syncer, id: m.ULID, tenant: s.tenant, minTime: m.MinTime, maxTime: m.MaxTime, resolution: Resolution(m.Thanos.Downsample.Resolution)}
 	if _, thanos := s.layout.(thanosLayout); thanos {
 		b.external = externalLabels(m)
@@ -541,7 +551,7 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta) (*block, error) {
 	m.Thanos.Files, m.Thanos.Labels = nil, nil
 	m.Compaction.Sources, m.Compaction.Parents = nil, nil
 	data, err := tsblock.New(s.syncer.source, prefix, m, tsblock.Options{
-		Cache: s.syncer.options.Cache, Pool: s.syncer.options.Pool, Entries: s.syncer.Entries(), Disk: s.syncer.options.Disk, Shared: s.syncer.options.Shared, LocalDir: s.syncer.options.DataDir, Loads: s.syncer.headerLoads, Log: s.syncer.log,
+		Cache: s.syncer.options.Cache, Pool: s.syncer.options.Pool, Entries: s.syncer.Entries(), Disk: s.syncer.options.Disk, Shared: s.syncer.options.Shared, LocalDir: s.syncer.options.DataDir, Loads: s.syncer.headerLoads, Log: s.syncer.log, ChunkFiles: chunkFiles,
 	})
 	if err != nil {
 		return nil, err

@@ -61,6 +61,7 @@ type Options struct {
 	SyncInterval  time.Duration // from the end of one sync to the next
 	DeletionDelay time.Duration // how long a block is served after it was marked for deletion
 	IndexMaxAge   time.Duration // maximum age of a trusted Mimir bucket index
+	DamageHold    time.Duration // how long a block that a query found damaged is not served
 	CallTimeout   time.Duration // of one bucket call
 	CallTries     int           // attempts of a bucket call before its error counts
 	CallHedge     time.Duration // duration after which a slow read of a block is repeated concurrently; 0: never
@@ -86,6 +87,7 @@ const (
 	DefaultSyncInterval  = time.Minute
 	DefaultDeletionDelay = time.Hour
 	DefaultIndexMaxAge   = time.Hour
+	DefaultDamageHold    = 10 * time.Minute
 	DefaultCallTimeout   = 30 * time.Second
 	DefaultCallTries     = 3
 	DefaultConcurrency   = 32
@@ -100,6 +102,7 @@ func (o *Options) Validate() error {
 	o.SyncInterval = cmp.Or(o.SyncInterval, DefaultSyncInterval)
 	o.DeletionDelay = cmp.Or(o.DeletionDelay, DefaultDeletionDelay)
 	o.IndexMaxAge = cmp.Or(o.IndexMaxAge, DefaultIndexMaxAge)
+	o.DamageHold = cmp.Or(o.DamageHold, DefaultDamageHold)
 	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
 	o.CallTries = cmp.Or(o.CallTries, DefaultCallTries)
 	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
@@ -129,7 +132,7 @@ func (o *Options) Validate() error {
 	if err := o.Times.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if o.SyncInterval < 0 || o.DeletionDelay < 0 || o.IndexMaxAge < 0 || o.CallTimeout < 0 ||
+	if o.SyncInterval < 0 || o.DeletionDelay < 0 || o.IndexMaxAge < 0 || o.DamageHold < 0 || o.CallTimeout < 0 ||
 		o.HeaderIdle < 0 || o.CallHedge < 0 || min(o.CallTries, o.Concurrency, o.HeaderLoads) < 0 {
 		errs = append(errs, errors.New("a time or a number is negative"))
 	}
@@ -159,10 +162,11 @@ type Syncer struct {
 	fresh  chan struct{} // capacity 1: there may be blocks to prepare
 
 	syncsBegun atomic.Uint64
-	syncing    chan struct{} // capacity 1: locked by the running sync, which owns the following fields
-	synced     bool          // the last sync succeeded
-	layout     Layout        // layout that LayoutAuto detected
-	emptySince time.Time     // when the bucket was first listed as empty; zero: it is not
+	syncing    chan struct{}     // capacity 1: locked by the running sync, which owns the following fields
+	synced     bool              // the last sync succeeded
+	layout     Layout            // layout that LayoutAuto detected
+	emptySince time.Time         // when the bucket was first listed as empty; zero: it is not
+	damaged    map[string]damage // by the block's directory
 
 	headerLoads chan struct{} // one slot per concurrent load of a header
 }
@@ -184,6 +188,7 @@ func New(o Options) (*Syncer, error) {
 		nudged:  make(chan struct{}, 1),
 		fresh:   make(chan struct{}, 1),
 		syncing: make(chan struct{}, 1),
+		damaged: make(map[string]damage),
 
 		privateEntries: private,
 		headerLoads:    make(chan struct{}, o.HeaderLoads),

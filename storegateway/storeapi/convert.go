@@ -1,13 +1,9 @@
 package storeapi
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -149,10 +145,6 @@ func (c *converter) requests(kind tsblock.Aggregate) bool {
 
 // conversionError adds the block and the series of a chunk to err.
 func conversionError(set *storegateway.SeriesSet, c *storegateway.ChunkView, err error) error {
-	reason := fmt.Sprintf("series %s: chunk of times %d to %d: %v", builtLabels(set.At().Labels), c.MinTime, c.MaxTime, err)
-	corrupt := set.Corrupt(c, reason)
-	if _, unknown := errors.AsType[*storegateway.EncodingError](err); unknown {
-		return status.Error(codes.Unimplemented, corrupt.Error())
-	}
-	return corrupt
+	reason := fmt.Sprintf("series %s: chunk of times %d to %d: %v", storegateway.BuiltLabels(set.At().Labels), c.MinTime, c.MaxTime, err)
+	return set.Corrupt(c, reason)
 }

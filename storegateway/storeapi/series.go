@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/taredb/tare/slab"
@@ -109,12 +108,13 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	if s.selected.IsZero() {
 		s.selected = time.Now()
 	}
+	var broken error
 	for ; more; more = set.Next() {
 		series := set.At()
 		var chunks []storegateway.ChunkView
 		if !s.rest.SkipChunks {
-			if chunks, err = convert.convert(set); err != nil {
-				return err
+			if chunks, broken = convert.convert(set); broken != nil {
+				break
 			}
 		}
 		if err := w.write(series.Labels, chunks); err != nil {
@@ -122,8 +122,10 @@ func (s *seriesResponse) send(ctx context.Context) error {
 		}
 		s.last.set(series.Labels)
 	}
-	broken := set.Err()
-	if broken != nil && !blocksync.IsNotFound(broken) && !errors.Is(broken, slab.ErrShort) {
+	if broken == nil {
+		broken = set.Err()
+	}
+	if broken != nil && !leftOut(broken) && !errors.Is(broken, slab.ErrShort) {
 		return broken
 	}
 	set.Close() // sending the rest needs none of its batches
@@ -139,11 +141,16 @@ func (s *seriesResponse) send(ctx context.Context) error {
 	return broken
 }
 
+// leftOut reports whether a response that err interrupted resumes without the block of err.
+func leftOut(err error) bool {
+	return blocksync.IsNotFound(err) || storegateway.ClassOf(err) == storegateway.CorruptBlock
+}
+
 // warn sends the warnings of a set: missing blocks, and blocks that interrupted the response.
 func (s *seriesResponse) warn(set *storegateway.SeriesSet) error {
 	warnings := set.Missing().Warnings()
-	if blocksync.IsNotFound(s.broken) && s.sent.series > 0 {
-		warnings = append(warnings, fmt.Sprintf("series after %s are from other blocks: %v", builtLabels(s.last.labels()), s.broken))
+	if leftOut(s.broken) && s.sent.series > 0 {
+		warnings = append(warnings, fmt.Sprintf("series after %s are from other blocks: %v", storegateway.BuiltLabels(s.last.labels()), s.broken))
 	}
 	for _, warning := range warnings {
 		if err := s.sendResponse(s.stream, &storepb.SeriesResponse{Result: &storepb.SeriesResponse_Warning{Warning: warning}}); err != nil {
@@ -227,15 +234,6 @@ func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequ
 		request.Keep = shard.has
 	}
 	return request, nil
-}
-
-// builtLabels converts labels to Prometheus' type.
-func builtLabels(ls []tsblock.Label) labels.Labels {
-	b := labels.NewScratchBuilder(len(ls))
-	for _, l := range ls {
-		b.Add(l.Name, l.Value)
-	}
-	return b.Labels()
 }
 
 // seriesHints sends the blocks that were read and, if requested, the costs.
