@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream/wire"
@@ -30,104 +30,7 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// A breaker is a proxy that breaks one connection to a server at the given write of the client, counted over
-// all connections: before the server has received the write, or after it has responded.
-type breaker struct {
-	backend string
-	at      int64
-	applied bool
-
-	writes atomic.Int64
-	broken atomic.Bool
-	all    sync.WaitGroup
-	l      net.Listener
-}
-
-func newBreaker(t *testing.T, backend string, at int64, applied bool) *breaker {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &breaker{backend: backend, at: at, applied: applied, l: l}
-	b.all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b.all.Go(func() { b.serve(c) })
-		}
-	})
-	t.Cleanup(b.close)
-	return b
-}
-
-func (b *breaker) close() {
-	_ = b.l.Close()
-	b.all.Wait()
-}
-
-func (b *breaker) serve(client net.Conn) {
-	server, err := net.Dial("tcp", b.backend)
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	drop := make(chan struct{})
-	b.all.Go(func() { // forwards responses
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := server.Read(buf)
-			select {
-			case <-drop: // drop the response
-				_ = client.Close()
-				_ = server.Close()
-				return
-			default:
-			}
-			if n > 0 {
-				if _, err := client.Write(buf[:n]); err != nil {
-					break
-				}
-			}
-			if err != nil {
-				break
-			}
-		}
-		_ = client.Close()
-		_ = server.Close()
-	})
-	dropped := false // only this connection; the others are forwarded as before
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := client.Read(buf)
-		if n > 0 {
-			if b.writes.Add(1) == b.at {
-				b.broken.Store(true)
-				if !b.applied {
-					break
-				}
-				close(drop)
-				dropped = true
-			}
-			if _, err := server.Write(buf[:n]); err != nil {
-				break
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	_ = client.Close()
-	if !dropped {
-		_ = server.Close()
-		return
-	}
-	_ = server.(*net.TCPConn).CloseWrite() // the server executes the statements it has received, responds if it can, and closes
-}
-
-var allFaults = flag.Bool("all-faults", false, "TestBrokenWrites breaks every write, and TestDumpDamaged damages every file in every way")
+var allFaults = flag.Bool("all-faults", false, "TestBrokenWrites breaks at every packet, and TestDumpDamaged damages every file in every way")
 
 // faultStep returns the distance between the faults of a test and the index of the first one, by a seed. With -all-faults these are
 // all faults.
@@ -139,8 +42,8 @@ func faultStep(t *testing.T, step int) (distance, first int) {
 	return step, testseed.Rand(t).IntN(step)
 }
 
-// TestBrokenWrites breaks the connection to the target at every fifth of its writes in turn, in both
-// ways. The copy recovers or is run again; either way the target is exact.
+// TestBrokenWrites breaks the connection to the target at every fifth of its packets in turn, before the server
+// has it and after it has responded. The copy recovers or is run again; either way the target is exact.
 func TestBrokenWrites(t *testing.T) {
 	p := newPair(t, "broken")
 	step, first := faultStep(t, 5)
@@ -148,7 +51,7 @@ func TestBrokenWrites(t *testing.T) {
 	lanes := []int{0, 1, 2, 3, 4, 5} // each with a separate target schema and state: most of the time is spent waiting for servers
 	var next [2]atomic.Int64
 	next[0].Store(int64(first + 1))
-	next[1].Store(int64((first+2)%step + 1)) // other writes than those of the other way
+	next[1].Store(int64((first+2)%step + 1)) // other packets than those of the other way
 	if err := parallel.ForEach(t.Context(), len(lanes), lanes, func(_ context.Context, lane int) error {
 		applied := lane%2 == 1
 		t.Run(fmt.Sprintf("applied %v, %d", applied, lane/2), func(t *testing.T) {
@@ -162,41 +65,45 @@ func TestBrokenWrites(t *testing.T) {
 	}
 }
 
-// breakWrites copies to a schema, with the connection broken at next, which increases by step, until a copy has fewer writes.
+// breakWrites copies to a schema, with the connection broken at next, which increases by step, until a copy has fewer packets.
 func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atomic.Int64, step int64) {
 	t.Helper()
-	const firstWrites = 17 // a copy creates all of its schemas and tables within these
+	const firstPackets = 20 // a copy creates all of its schemas and tables within these
 	state := "_tare_" + schema
+	proxy := testproxy.StartFaulty(t, p.to.Addr)
 	for {
 		at := next.Add(step) - step
-		if at <= firstWrites || len(read(t, p.target, "SHOW DATABASES LIKE '"+state+"'")) == 0 {
+		if at <= firstPackets || len(read(t, p.target, "SHOW DATABASES LIKE '"+state+"'")) == 0 {
 			sqlExec(t, p.target, "DROP DATABASE IF EXISTS "+schema, "DROP DATABASE IF EXISTS "+state)
-		} else { // keep the schemas, which the first writes created: dropping them is slow
+		} else { // keep the schemas, which the first packets created: dropping them is slow
 			sqlExec(t, p.target, "DROP TABLE IF EXISTS "+schema+".a", "DELETE FROM "+state+".copy_table", "DELETE FROM "+state+".copy_chunk")
 		}
-		b := newBreaker(t, p.to.Addr, at, applied)
+		kind := testproxy.LostBefore
+		if applied {
+			kind = testproxy.LostAfter
+		}
+		proxy.Set(int(at), kind)
 		o := p.into(schema, "a")
 		o.StateSchema = state
-		o.To.Addr = b.l.Addr().String()
+		o.To.Addr, o.To.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
 		o.Workers, o.ChunkBytes, o.Patience = 1, 1<<10, 5*time.Second
 		report, err := copier.Run(t.Context(), o)
+		n, sent := proxy.Result()
 		if err != nil {
-			if !b.broken.Load() {
-				t.Fatalf("write %d, applied %v: %v", at, applied, err)
+			if sent == "" {
+				t.Fatalf("packet %d %s: %v", at, kind, err)
 			}
 			if report, err = runAfter(t, o); err != nil {
-				t.Fatalf("write %d, applied %v, run again: %v", at, applied, err)
+				t.Fatalf("packet %d %s, run again: %v", at, kind, err)
 			}
 		}
 		p.sameAs(t, "a", schema)
 		if t.Failed() {
-			t.Fatalf("write %d, applied %v", at, applied)
+			t.Fatalf("packet %d %s: %s", at, kind, sent)
 		}
-		broken := b.broken.Load()
-		b.close()
-		if !broken {
-			if at < 30 || report.Tables[0].Chunks != 3 {
-				t.Errorf("only %d writes were broken, of %d chunks", at-1, report.Tables[0].Chunks)
+		if sent == "" {
+			if n < 30 || report.Tables[0].Chunks != 3 {
+				t.Errorf("only %d packets, of %d chunks", n, report.Tables[0].Chunks)
 			}
 			return
 		}
@@ -255,7 +162,11 @@ func TestKilled(t *testing.T) {
 	}
 	defer func() { _ = remote.Close() }()
 	rnd := newRand(7)
-	for round := range 6 {
+	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
 		sqlExec(t, p.target, "DROP DATABASE IF EXISTS killed", "DROP DATABASE IF EXISTS _tare")
 		o := childOptions{
 			From: p.from.Addr, To: p.to.Addr, Table: tabledef.Spec{Schema: p.schema, Name: "a"}, Workers: 1 + rnd.IntN(4), ChunkBytes: 100_000,

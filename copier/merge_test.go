@@ -169,7 +169,10 @@ func TestMerge(t *testing.T) {
 	}
 	sqlExec(t, m.other, "ALTER TABLE u AUTO_INCREMENT = 5000")
 	clauses := []string{"h: hash(tenant)", "u: hash(customer)", "l: hash(customer)", "r: range(at, '2026-02-01')"}
-	const runs = 6
+	runs := 6
+	if testing.Short() {
+		runs = 3
+	}
 	for i := range runs {
 		ctx, cancel := context.WithCancel(t.Context())
 		last := i == runs-1

@@ -39,7 +39,7 @@ func (w *handoverWriter) write(ctx context.Context, cfg mysqlconn.Config, seed u
 	if _, err := c.Exec(ctx, "SET SESSION innodb_lock_wait_timeout = 1"); err != nil {
 		return err
 	}
-	pace := time.NewTicker(2 * time.Millisecond) // at full speed the copy falls behind on a busy machine, and each comparison waits for it
+	pace := time.NewTicker(10 * time.Millisecond) // at full speed the copy falls behind on a busy machine, and each comparison waits for it
 	defer pace.Stop()
 	for {
 		select {

@@ -84,7 +84,10 @@ func TestSplit(t *testing.T) {
 		"INSERT INTO r SELECT seq, IF(seq % 9, '2026-01-01' + INTERVAL seq DAY, NULL) FROM seq_1_to_200", "INSERT INTO all_rows SELECT seq, seq FROM seq_1_to_20")
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS split_0", "DROP DATABASE IF EXISTS split_1", "DROP DATABASE IF EXISTS split_2")
 	clauses := []string{"split.o: hash(customer)", "split.r: range(at, '2026-02-01', '2026-03-01')", "split.all_rows: all"}
-	const runs = 5
+	runs := 5
+	if testing.Short() {
+		runs = 3
+	}
 	for i := range runs {
 		ctx, cancel := context.WithCancel(t.Context())
 		last := i == runs-1

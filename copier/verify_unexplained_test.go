@@ -109,9 +109,13 @@ func TestVerifyUnexplained(t *testing.T) {
 			return hidden[key] ^ sum, true
 		}}, target: "UPDATE unexplained.a SET n = 2 WHERE id = 10", want: []string{"sums differ, rows do not: chunk 0 of unexplained.a (up to key ("}},
 	}
-	for _, c := range cases {
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for _, way := range []string{"once", "following", "swap"} {
+			ways := []string{"once", "following", "swap"}
+			if testing.Short() {
+				ways = ways[i%3 : i%3+1] // each way has cases of both kinds
+			}
+			for _, way := range ways {
 				sqlExec(t, p.target, "DROP DATABASE IF EXISTS unexplained", "DROP DATABASE IF EXISTS _tare")
 				swapped := false
 				o := p.options("a")

@@ -47,8 +47,8 @@ func (r *rig) only(t *testing.T, what string, want ...gateway.Activity) []gatewa
 		found = r.Busy(100, 0).Sessions
 		var got []gateway.Activity
 		for _, s := range found {
-			if s.Activity > gateway.ActivityPaused && s.Text == "" {
-				return "a statement without a text", false // it is being read
+			if s.Activity > gateway.ActivityPaused && (s.Text == "" || s.StatementType == "") {
+				return "a statement without a text or type", false // it is being read
 			}
 			got = append(got, s.Activity)
 		}
@@ -118,8 +118,7 @@ func testStates(t *testing.T, g *rig) {
 	if _, err := g.Kill(gateway.Kill{Session: found.Number, Command: found.Command - 1}); !errors.Is(err, gateway.ErrOtherNow) {
 		t.Errorf("kill of the previous command: %v", err)
 	}
-	_, err := g.Kill(gateway.Kill{Session: found.Number, Command: found.Command})
-	must(t, err)
+	must(t, g.killAtBackend(t, gateway.Kill{Session: found.Number, Command: found.Command}))
 	if got := number(testwait.Receive(t, "the update to end", update)); got != 1317 {
 		t.Errorf("the killed statement has error %d", got)
 	}
@@ -151,8 +150,7 @@ func testStates(t *testing.T, g *rig) {
 			found = list[0]
 			return fmt.Sprint(list), found.Name == command && strings.Contains(found.Text, "SLEEP") && found.Activity != gateway.ActivityTransaction
 		})
-		_, err = g.Kill(gateway.Kill{Session: found.Number, Command: found.Command})
-		must(t, err)
+		must(t, g.killAtBackend(t, gateway.Kill{Session: found.Number, Command: found.Command}))
 		_ = testwait.Receive(t, "the killed "+command+" to end", ended) // SLEEP returns 1, or the statement fails
 	}
 
@@ -217,10 +215,7 @@ func TestKillAfterEnd(t *testing.T) {
 				return err
 			})
 			victim := g.only(t, "the statement to wait", gateway.ActivityBackend)[0]
-			killed := background(func() error {
-				_, err := g.Kill(gateway.Kill{Session: victim.Number, Command: victim.Command})
-				return err
-			})
+			killed := background(func() error { return g.killAtBackend(t, gateway.Kill{Session: victim.Number, Command: victim.Command}) })
 			testwait.Receive(t, "the KILL to be sent", arrived)
 			if _, err := g.Kill(gateway.Kill{Session: victim.Number, Command: victim.Command}); !errors.Is(err, gateway.ErrBeingKilled) {
 				t.Errorf("a second kill: %v", err)
@@ -331,4 +326,14 @@ func TestBusyMany(t *testing.T) {
 			testwait.Group(t, "the clients to end", &clients)
 		})
 	}
+}
+
+// killAtBackend kills a statement that may not have been sent yet, although it is listed.
+func (r *rig) killAtBackend(t *testing.T, k gateway.Kill) (err error) {
+	t.Helper()
+	testwait.Until(t, "the statement to be sent", func() bool {
+		_, err = r.Kill(k)
+		return !errors.Is(err, gateway.ErrNotSent)
+	})
+	return err
 }

@@ -64,25 +64,34 @@ func (s *session) resolveLate() error {
 	return nil
 }
 
-// readsLastStatement reports whether the command may read the server's diagnostics of the previous statement,
-// which an internal query would replace. A long text is searched outside the loop.
+// readsLastStatement reports whether the command may read what the server keeps of the previous statement,
+// which an internal query would replace.
 func (s *session) readsLastStatement() bool {
-	switch {
-	case s.msg.cmd != mysqlwire.ComQuery:
-		return false
-	case len(s.msg.body) < blockText:
-		return mayReadDiagnostics(s.msg.body)
+	switch s.msg.cmd {
+	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
+		return s.mayReadLast(s.msg.body)
+	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
+		st := s.statements.find(s.msg.body)
+		return st != nil && st.readsLast
 	}
-	return s.longReadsLastStatement()
+	return false
 }
 
-func (s *session) longReadsLastStatement() (may bool) {
-	s.task.Block(func() { may = mayReadDiagnostics(s.msg.body) })
+// mayReadLast searches a long text outside the loop.
+func (s *session) mayReadLast(text []byte) bool {
+	if len(text) < blockText {
+		return mayReadLast(text)
+	}
+	return s.longMayReadLast(text)
+}
+
+func (s *session) longMayReadLast(text []byte) (may bool) {
+	s.task.Block(func() { may = mayReadLast(text) })
 	return may
 }
 
-// mayReadDiagnostics searches for words anywhere in the text, because the modes for reading it are not known.
-func mayReadDiagnostics(text []byte) bool {
+// mayReadLast searches for words anywhere in the text, because the modes for reading it are not known.
+func mayReadLast(text []byte) bool {
 	for i, b := range text {
 		var word string
 		switch b | 0x20 {
@@ -96,6 +105,12 @@ func mayReadDiagnostics(text []byte) bool {
 			word = "ERROR"
 		case 'd':
 			word = "DIAGNOSTICS"
+		case 'o':
+			word = "OPTIMIZER_TRACE"
+		case 'p':
+			word = "PROFIL"
+		case 's':
+			word = "STATUS"
 		default:
 			continue
 		}

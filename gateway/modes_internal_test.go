@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestMayReadDiagnostics(t *testing.T) {
+func TestMayReadLast(t *testing.T) {
 	for text, want := range map[string]bool{
 		"":                                  false,
 		"INSERT INTO t VALUES (1, 'x')":     false,
@@ -14,10 +14,13 @@ func TestMayReadDiagnostics(t *testing.T) {
 		"show warnings":                     true,
 		"SELECT @@error_count":              true,
 		"GET DIAGNOSTICS @n = NUMBER":       true,
+		"SELECT trace FROM information_schema.optimizer_trace": true,
+		"SHOW PROFILES":                             true,
+		"SHOW SESSION STATUS LIKE 'x'":              true,
 		"SELECT rROW_COUNT, FOUND_ROW, WARNINXerro": true,
-		"SELECT FOUND_ROW, WARNIN, ERRO, DIAGNOSTI": false,
+		"SELECT FOUND_ROW, WARNIN, ERRO, DIAGNOSTI, OPTIMIZER_TRAC, PROFI, STATU": false,
 	} {
-		if got := mayReadDiagnostics([]byte(text)); got != want {
+		if got := mayReadLast([]byte(text)); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

@@ -107,31 +107,109 @@ func (r *rig) modeOf(t *testing.T, c *mysqlconn.Client) sqldigest.Mode {
 	return mode
 }
 
-// TestModesQueryIsNotSeen reads the server's diagnostics of the previous statement after statements that make
-// the modes unknown: an internal query in between would replace them.
+// TestModesQueryIsNotSeen reads what a server keeps of the previous statement, directly and through the gateway, after
+// statements that make the modes unknown: an internal query in between would replace it.
 func TestModesQueryIsNotSeen(t *testing.T) {
-	s := testmysql.Shared(t)
-	must(t, s.Exec(fmt.Sprintf("create table `%s`.t (a tinyint)", s.Name)))
-	g := startGateway(t, s.Addr, nil)
-	c := raw(t, g, s, 0)
-	value := func(sql string) (v string) {
-		t.Helper()
-		_, err := c.Query(t.Context(), sql, func(r mysqlwire.TextRow) error { v = string(r[0]); return nil })
-		must(t, err)
-		return v
+	servers := refusalServers(t)
+	servers["MySQL"] = []testmysql.Option{testmysql.WithMySQL()}
+	for name, options := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := testmysql.StartOrSkip(t, options...)
+			must(t, s.Exec("create database d", "create table d.t (a tinyint)", "create procedure d.p() insert into t values (1), (2), (3)"))
+			g := startGateway(t, s.Addr, nil)
+			dial := func(addr string) *mysqlconn.Client {
+				c := dialRoot(t, addr)
+				_, err := testscript.Exec(t, c, "use d")
+				must(t, err)
+				return c
+			}
+			for _, read := range lastReads {
+				for _, after := range []string{"execute rows_and_warning", "execute changes", "call p()"} {
+					for how, run := range readings {
+						direct := run(t, dial(s.Addr), after, read)
+						if through := run(t, dial(g.addr), after, read); through != direct {
+							t.Errorf("%s after %s, %s: %q, want %q", read, after, how, through, direct)
+						}
+					}
+				}
+			}
+		})
 	}
-	for _, sql := range []string{"prepare s from 'insert into t values (1), (2)'", "execute s"} {
+}
+
+// lastReads read what the servers keep of the previous statement. Columns that differ between runs are left out.
+var lastReads = []string{
+	"select Row_Count()", "select found_rows()", "show warnings", "show errors", "show count(*) warnings",
+	"select @@warning_count", "select @@error_count", "select last_insert_id()",
+	"select query from information_schema.optimizer_trace",
+	"select count(*) from information_schema.profiling", "show status like 'last_query_cost'",
+}
+
+// readings are the ways of sending a statement that reads what the one before it has left.
+var readings = map[string]func(t *testing.T, c *mysqlconn.Client, after, read string) string{
+	"as text": func(t *testing.T, c *mysqlconn.Client, after, read string) string {
+		leave(t, c, after)
+		return responseTo(t, c, read)
+	},
+	"prepared after it": func(t *testing.T, c *mysqlconn.Client, after, read string) string {
+		leave(t, c, after)
+		id, err := prepared(t, c, read)
+		if err != nil {
+			return err.Error()
+		}
+		return executed(t, c, id)
+	},
+	"prepared before it": func(t *testing.T, c *mysqlconn.Client, after, read string) string {
+		id, err := prepared(t, c, read)
+		if err != nil { // not a command that can be prepared
+			return err.Error()
+		}
+		leave(t, c, after)
+		return executed(t, c, id)
+	},
+}
+
+// leave enables what a session can keep, and runs a statement.
+func leave(t *testing.T, c *mysqlconn.Client, sql string) {
+	t.Helper()
+	for _, sql := range []string{
+		"set profiling = 1", "set optimizer_trace = 'enabled=on'",
+		"prepare rows_and_warning from 'select 1/0, a from t union all select 2, 3 limit 2'", "prepare changes from 'insert into t values (1), (2)'",
+		"select 1", sql,
+	} {
 		_, err := testscript.Exec(t, c, sql)
 		must(t, err)
 	}
-	if n := value("select Row_Count()"); n != "2" {
-		t.Errorf("ROW_COUNT() is %s after an EXECUTE of two rows", n)
+}
+
+func prepared(t *testing.T, c *mysqlconn.Client, sql string) (id uint32, err error) {
+	t.Helper()
+	ok, err := c.Prepare(t.Context(), []byte(sql))
+	return ok.StatementID, err
+}
+
+// executed is the response to the execution of a prepared statement.
+func executed(t *testing.T, c *mysqlconn.Client, id uint32) (rows string) {
+	t.Helper()
+	_, err := c.Execute(t.Context(), id, nil, func(p []byte) error {
+		rows += fmt.Sprintf("%q\n", p)
+		return nil
+	})
+	if err != nil {
+		return err.Error()
 	}
-	for _, sql := range []string{"prepare s from 'select 1/0'", "execute s"} {
-		_, err := testscript.Exec(t, c, sql)
-		must(t, err)
+	return rows
+}
+
+// responseTo is the response to a text.
+func responseTo(t *testing.T, c *mysqlconn.Client, sql string) (rows string) {
+	t.Helper()
+	_, err := c.Query(t.Context(), sql, func(r mysqlwire.TextRow) error {
+		rows += fmt.Sprintf("%q\n", r)
+		return nil
+	})
+	if err != nil {
+		return err.Error()
 	}
-	if level := value("show warnings"); level != "Warning" {
-		t.Errorf("SHOW WARNINGS returned %q, want the division's warning", level)
-	}
+	return rows
 }

@@ -46,6 +46,7 @@ type preparedStatement struct {
 
 	divergent  bool // servers may read it in two ways: sqldigest.Digester.Divergent
 	unreadable bool // it was prepared in an unknown mode: none of its text is logged
+	readsLast  bool // it may read what the server keeps of the statement before
 
 	tagText []byte // in listTags' format; empty past maxPreparedBytes
 	tagEnds []int
@@ -77,7 +78,7 @@ func (p *prepared) add(params uint16, view preparedStatement) {
 		return
 	}
 	st := &preparedStatement{
-		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent, unreadable: view.unreadable,
+		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent, unreadable: view.unreadable, readsLast: view.readsLast,
 		schema: view.schema, mode: view.mode, rules: view.rules, paramCount: params, columns: view.columns, moved: view.moved,
 	}
 	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params) + len(view.sql)

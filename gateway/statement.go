@@ -308,6 +308,7 @@ func (s *session) keepPrepared() {
 		text: s.rec.Normalized, cut: s.rec.NormalizedCut, unreadable: s.unreadable, tagText: s.tagText, tagEnds: s.tagEnds,
 	}
 	view.schema, view.mode, view.rules = s.schemaName, s.mode, s.rules
+	view.readsLast = !s.msg.whole || s.mayReadLast(s.rec.Text)
 	if s.srv.opts.Standby != nil {
 		view.columns = s.resp.Columns()
 		if s.msg.whole {

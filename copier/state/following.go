@@ -118,11 +118,8 @@ func (s State) FollowedTables(ctx context.Context, c *mysqlconn.Client, sources 
 // the other: changes would be skipped after either.
 func Latest(all ...binlog.Position) (last binlog.Position, err error) {
 	for _, p := range all {
-		if p.IsZero() {
-			continue
-		}
 		before, known := last.IsZero(), true
-		if !before {
+		if !before { // a zero one is before none
 			before, known = last.Before(p)
 		}
 		if !known {

@@ -214,16 +214,18 @@ func RepeatDeadlocked(do func() error) error {
 	}
 }
 
-// transaction runs do in a transaction, which is rolled back if do fails.
+// transaction runs do in a transaction, which is rolled back if do or the COMMIT fails.
 func transaction(ctx context.Context, c *mysqlconn.Client, do func() error) error {
 	if _, err := c.Exec(ctx, "START TRANSACTION"); err != nil {
 		return err
 	}
-	if err := do(); err != nil {
-		_, _ = c.Exec(ctx, "ROLLBACK") // a lost connection does so too
-		return err
+	err := do()
+	if err == nil {
+		_, err = c.Exec(ctx, "COMMIT")
 	}
-	_, err := c.Exec(ctx, "COMMIT")
+	if err != nil {
+		_, _ = c.Exec(ctx, "ROLLBACK") // a lost connection does so too
+	}
 	return err
 }
 

@@ -60,10 +60,7 @@ func Conflict(ctx context.Context, c *mysqlconn.Client, t *tabledef.Target, err 
 	other := 0
 	for _, d := range deletes {
 		n, err := rowstream.QueryValue(ctx, c, t.Owned.OtherOwner(string(d)))
-		if err != nil {
-			break // the conflict is certain, its other side is not
-		}
-		if other, _ = strconv.Atoi(n); other > 0 {
+		if other, _ = strconv.Atoi(n); err != nil || other > 0 { // the conflict is certain, its other side is not
 			break
 		}
 	}

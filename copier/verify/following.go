@@ -28,6 +28,8 @@ type Following struct {
 	passes   int           // number of completed passes
 	whole    []*Report
 	changing Changing // of the current pass; used by its goroutine alone
+
+	retry time.Duration // verifyRetry, but in tests
 }
 
 const (
@@ -43,7 +45,7 @@ const (
 
 // NewFollowing returns a verification that has not compared anything yet.
 func NewFollowing(o Options, f *follow.Follower) *Following {
-	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{})}
+	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{}), retry: verifyRetry}
 }
 
 // Run executes passes until ctx is done or following has ended. It fails if comparisons fail for longer than
@@ -107,9 +109,6 @@ func (v *Following) comparePass(ctx context.Context, w *worker) error {
 		v.changing.keys[i] = make(map[string]bool)
 	}
 	v.mu.Unlock()
-	if err := w.writer.Connect(ctx); err != nil {
-		return err
-	}
 	for i, t := range v.o.Tables {
 		if err := w.writer.Retry(ctx, func() error { return v.prepare(ctx, w.writer.Conn, i, t, true) }); err != nil {
 			return err
@@ -139,7 +138,7 @@ func (v *Following) comparePass(ctx context.Context, w *worker) error {
 			w.writer.Table, w.writer.Chunk = v.o.Tables[k.table].Spec.Source(), k.chunk.Number
 			w.writer.Retries(err)
 			w.writer.Close()
-			if !telemetry.Sleep(ctx, verifyRetry) {
+			if !telemetry.Sleep(ctx, v.retry) {
 				return context.Cause(ctx)
 			}
 		}

@@ -31,17 +31,23 @@ var acceptances = []acceptance{
 	{
 		reason:  "counters of the server: the gateway reads the session's SQL mode after a reset",
 		tests:   regexp.MustCompile(`^main\.reset_connection$`),
-		pattern: regexp.MustCompile(`(?m)^Com_select\t\d$`),
+		pattern: regexp.MustCompile(`(?m)^Com_select\t\d+$`),
 	},
 	{
 		reason:  "counters of the server: the gateway reads the session's SQL mode after a login",
-		tests:   regexp.MustCompile(`^main\.(grant_cache|grant_cache_no_prot|query_cache|query_cache_notembedded)$`),
+		tests:   regexp.MustCompile(`^main\.(grant_cache|grant_cache_no_prot|grant_cache_ps_prot|query_cache|query_cache_notembedded)$`),
 		pattern: regexp.MustCompile(`(?m)^Qcache_not_cached\t\d+$`),
 	},
 	{
 		reason:  "statements of the session: the gateway reads its SQL mode after a login",
 		tests:   regexp.MustCompile(`^perfschema\.prepared_statements$`),
 		pattern: regexp.MustCompile(`EVENT_NAME\tstatement/sql/select\nSQL_TEXT\tSELECT @@session\.character_set_client, [^\n]*\nOBJECT_TYPE\tNULL\nOBJECT_SCHEMA\tNULL\nOBJECT_NAME\tNULL\n`),
+		own:     true,
+	},
+	{
+		reason:  "counters of the server: the gateway reads the session's SQL mode after a login",
+		tests:   regexp.MustCompile(`^perfschema\.statement_digest`),
+		pattern: regexp.MustCompile("(?m)^statements_digest\tSELECT @@SESSION \\. `character_set_client` .*\n"),
 		own:     true,
 	},
 	{

@@ -1,0 +1,270 @@
+package testproxy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysqlwire"
+)
+
+// A Fault is what becomes of a packet that a client sends to a MySQL server and that has a response.
+type Fault string
+
+// The faults.
+const (
+	LostBefore Fault = "lost before it ran"       // the connection is closed
+	LostAfter  Fault = "lost after it ran"        // likewise, once the server has responded
+	LostWithin Fault = "lost within the response" // likewise, once the client has all of the response's first read but a byte
+	Refused    Fault = "refused"                  // the response is an error that is permanent, with RefusedText; the server does not get it
+	Deadlock   Fault = "a deadlock"               // the server gets a ROLLBACK instead, and the response is the error of a deadlock
+	Delayed    Fault = "delayed"                  // by 50 ms
+)
+
+// RefusedText is a part of the error of a refused packet.
+const RefusedText = "the proxy refuses it"
+
+// A Faulty is a proxy of a MySQL server, for connections without TLS, that has a fault at one packet of all clients. Counted are logins,
+// commands and the parts of files that a LOAD DATA reads, from 1. It is safe for concurrent use.
+type Faulty struct {
+	Addr string // its listener's address
+
+	backend string
+	l       net.Listener
+	all     sync.WaitGroup
+
+	mu   sync.Mutex
+	n    int // packets so far
+	at   int
+	kind Fault
+	sent string // the packet with the fault; empty: none had it
+}
+
+// StartFaulty starts a proxy to a server, which ends with the test and when its clients have closed their connections.
+func StartFaulty(tb testing.TB, backend string) *Faulty {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Faulty{Addr: l.Addr().String(), backend: backend, l: l}
+	p.all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.all.Go(func() { p.serve(c) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		testwait.Group(tb, "the proxy's connections", &p.all)
+	})
+	return p
+}
+
+// Set has a fault at a packet from now on; 0: at none.
+func (p *Faulty) Set(at int, kind Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n, p.at, p.kind, p.sent = 0, at, kind, ""
+}
+
+// Result returns the number of packets since Set, and the one with the fault.
+func (p *Faulty) Result() (n int, sent string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n, p.sent
+}
+
+// A Cell is one fault at one packet.
+type Cell struct {
+	Fault Fault
+	At    int
+	Sent  string
+}
+
+// String returns the fault and the packet.
+func (c Cell) String() string { return fmt.Sprintf("packet %d %s: %.150q", c.At, c.Fault, c.Sent) }
+
+// Each calls do with a fault at every step-th of its packets in turn, from a random one on, until it sends fewer, for each of the faults.
+// prepare is called before each, without a fault, and check with the result of do for each cell. Each ends when check returns false.
+func (p *Faulty) Each(rnd *rand.Rand, step int, faults []Fault, prepare func(), do func() error, check func(c Cell, err error) bool) {
+	for _, kind := range faults {
+		for at := 1 + rnd.IntN(step); ; at += step {
+			prepare()
+			p.Set(at, kind)
+			err := do()
+			n, sent := p.Result()
+			p.Set(0, "")
+			if n < at {
+				break
+			}
+			if sent != "" && !check(Cell{kind, at, sent}, err) {
+				return
+			}
+		}
+	}
+}
+
+// next returns the fault of the next packet, of which content has what the client sends.
+func (p *Faulty) next(content []byte, command bool) Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n++
+	if p.n != p.at || (p.kind == Deadlock || p.kind == Refused) && !command {
+		return ""
+	}
+	p.sent = string(bytes.TrimSpace(content))
+	return p.kind
+}
+
+// A substitute is the bytes that a client gets in place of the next ones of its server.
+type substitute struct {
+	instead []byte // nil: a part of them
+	closes  bool
+}
+
+// responses forwards the responses of a server to a client.
+type responses struct {
+	client, server net.Conn
+	next           atomic.Pointer[substitute]
+
+	expects bool          // a command was sent; used by serve alone
+	sent    chan struct{} // has an element if bytes were forwarded since
+	ended   chan struct{}
+}
+
+// expect is called before a command is sent.
+func (r *responses) expect() {
+	r.expects = true
+	select {
+	case <-r.sent:
+	default:
+	}
+}
+
+// wait blocks until the response to the last command has begun.
+func (r *responses) wait() {
+	if !r.expects {
+		return
+	}
+	select {
+	case <-r.sent:
+	case <-r.ended:
+	}
+}
+
+func (r *responses) forward() {
+	defer close(r.ended)
+	defer r.client.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.server.Read(buf)
+		b := buf[:n]
+		a := r.next.Swap(nil)
+		if a != nil {
+			if b = a.instead; b == nil {
+				b = buf[:max(n-1, 0)]
+			}
+		}
+		if _, werr := r.client.Write(b); err != nil || werr != nil || a != nil && a.closes {
+			return
+		}
+		select {
+		case r.sent <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (p *Faulty) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.backend)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	r := &responses{client: client, server: server, sent: make(chan struct{}, 1), ended: make(chan struct{})}
+	p.all.Go(r.forward)
+	for login, loading := true, false; ; {
+		packet, err := readPacket(client)
+		if err != nil {
+			return
+		}
+		content, kind := packet[mysqlwire.HeaderLen:], Fault("")
+		switch first := packet[3] == 0; {
+		case login && !first:
+			login = false
+			kind = p.next([]byte("login"), false)
+		case first && hasResponse(content):
+			r.wait() // if the client has sent several commands at once
+			login, loading = false, bytes.HasPrefix(content[1:], []byte("LOAD DATA LOCAL"))
+			kind = p.next(content[1:], true)
+			r.expect()
+		case loading:
+			kind = p.next([]byte("a part of a file"), false)
+		}
+		switch {
+		case kind == LostBefore:
+			return
+		case kind == Refused:
+			if _, err := client.Write(errorPacket(packet[3]+1, 1142, "42000", RefusedText)); err != nil {
+				return
+			}
+			r.expects = false
+			continue
+		case kind == Deadlock:
+			r.next.Store(&substitute{instead: errorPacket(1, mysqlwire.ErrnoDeadlock, "40001", "the proxy reports a deadlock")})
+			packet = append([]byte{9, 0, 0, 0, byte(mysqlwire.ComQuery)}, "ROLLBACK"...)
+		case kind == LostAfter:
+			r.next.Store(&substitute{instead: []byte{}, closes: true})
+		case kind == LostWithin:
+			r.next.Store(&substitute{closes: true})
+		case kind == Delayed:
+			select {
+			case <-time.After(50 * time.Millisecond): // paces: a slow response
+			}
+		}
+		if _, err := server.Write(packet); err != nil {
+			return
+		}
+	}
+}
+
+// hasResponse reports whether a server responds to a command.
+func hasResponse(command []byte) bool {
+	if len(command) == 0 {
+		return false
+	}
+	switch mysqlwire.Command(command[0]) {
+	case mysqlwire.ComQuit, mysqlwire.ComStmtClose, mysqlwire.ComStmtSendLongData:
+		return false
+	}
+	return true
+}
+
+func errorPacket(sequence byte, number mysqlwire.Errno, state, text string) []byte {
+	b := append([]byte{0, 0, 0, sequence, 0xff, byte(number), byte(number >> 8), '#'}, state+text...)
+	b[0] = byte(len(b) - mysqlwire.HeaderLen)
+	return b
+}
+
+func readPacket(r io.Reader) ([]byte, error) {
+	packet := make([]byte, mysqlwire.HeaderLen)
+	if _, err := io.ReadFull(r, packet); err != nil {
+		return nil, err
+	}
+	n := int(packet[0]) | int(packet[1])<<8 | int(packet[2])<<16
+	packet = append(packet, make([]byte, n)...)
+	_, err := io.ReadFull(r, packet[mysqlwire.HeaderLen:])
+	return packet, err
+}
