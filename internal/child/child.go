@@ -61,6 +61,16 @@ func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 // PID returns the child's process id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
+// Exited reports whether the child has exited.
+func (c *Child) Exited() bool {
+	select {
+	case <-c.Done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Await polls until ready returns true or an error, the child exits, or limit is over.
 func (c *Child) Await(ctx context.Context, limit time.Duration, ready func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s was not ready within %v", c.Name, limit))

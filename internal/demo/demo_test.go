@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -168,12 +169,23 @@ func playGateway(args []string) {
 	if misbehaves("gateway dies") {
 		time.AfterFunc(100*time.Millisecond, func() { die("lost its mind") })
 	}
-	srv := &http.Server{Addr: flags["--http"], Handler: mux}
+	var listeners []net.Listener
+	for _, addr := range []string{flags["--listen"], flags["--http"]} {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			die(err.Error())
+		}
+		listeners = append(listeners, l)
+	}
+	srv := &http.Server{Handler: mux}
 	go func() {
-		if err := srv.ListenAndServe(); err != nil {
+		if err := srv.Serve(listeners[1]); err != nil {
 			die(err.Error())
 		}
 	}()
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		die(err.Error())
+	}
 	wait()
 }
 

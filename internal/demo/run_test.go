@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 )
 
 // TestJSONIsTheDocumentedResult runs the whole demo against simulated processes and compares every field that
@@ -72,6 +74,25 @@ func TestJSONIsTheDocumentedResult(t *testing.T) {
 	}
 	if !strings.Contains(progress.String(), "mysql -h 127.0.0.1 -P ") {
 		t.Errorf("stderr does not say how to connect:\n%s", progress.Bytes())
+	}
+}
+
+// TestManyAtOnce starts demos that all find the usual addresses free, or the same others: each gets its own.
+func TestManyAtOnce(t *testing.T) {
+	tare := cast(t, "")
+	var demos errgroup.Group
+	for range 8 {
+		demos.Go(func() error {
+			var out bytes.Buffer
+			err := Run(t.Context(), Options{For: time.Millisecond, JSON: true, Tare: tare, Stdout: &out, Stderr: io.Discard})
+			if err == nil && !bytes.Contains(out.Bytes(), []byte(`"queries": 42`)) {
+				err = fmt.Errorf("the result is of another demo:\n%s", out.Bytes())
+			}
+			return err
+		})
+	}
+	if err := demos.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

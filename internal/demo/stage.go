@@ -37,6 +37,8 @@ const (
 	// The gateway's default addresses, used if they are free.
 	defaultMySQL = "127.0.0.1:3316"
 	defaultHTTP  = "127.0.0.1:8316"
+
+	anyAddress = "127.0.0.1:0"
 )
 
 // A stage is the three processes, their outputs and addresses.
@@ -120,30 +122,60 @@ func (s *stage) startEngine(ctx context.Context, program string) (EngineReady, e
 	return ready, err
 }
 
-// startGateway starts `tare serve` on free addresses and waits until it is ready.
+// startGateway starts `tare serve` on free addresses and waits until it is ready. Another process, such as a second demo, may
+// take an address before it listens: it is restarted then, on others.
 func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady) error {
-	mysql, err := freeAddress(ctx, defaultMySQL)
+	if err := s.makeDirs(); err != nil {
+		return err
+	}
+	listens, err := newNotice(filepath.Join(s.dir, "notify"))
 	if err != nil {
 		return err
 	}
-	web := o.HTTP
-	if web == "" {
-		if web, err = freeAddress(ctx, defaultHTTP); err != nil {
-			return err
-		}
+	defer listens.close()
+	err = s.tryGateway(ctx, o, engine, listens, true)
+	if err != nil && s.gateway != nil && s.gateway.Exited() {
+		err = s.tryGateway(ctx, o, engine, listens, false)
+	}
+	if err != nil {
+		return err
+	}
+	return s.awaitReady(ctx)
+}
+
+// tryGateway starts the gateway on the usual addresses, if they are free, or on others, and waits until it listens.
+func (s *stage) tryGateway(ctx context.Context, o *Options, engine EngineReady, listens *notice, usual bool) error {
+	mysql, web, err := addresses(ctx, o.HTTP, usual)
+	if err != nil {
+		return err
 	}
 	s.places = places{mysql: mysql, web: "http://" + web, database: engine.Database}
-	bucket, data, err := s.makeDirs()
-	if err != nil {
-		return err
-	}
-	s.gateway, err = child.Start("the gateway (tare serve)", command(o.Tare,
+	cmd := command(o.Tare,
 		"serve", "--listen", mysql, "--http", web, "--backend", "mysql://"+engine.Address,
-		"--bucket", "file://"+bucket, "--data-dir", data, "--history-interval", historyInterval,
-	), nil)
-	if err != nil {
+		"--bucket", "file://"+s.bucket(), "--data-dir", s.data(), "--history-interval", historyInterval,
+	)
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+listens.path)
+	if s.gateway, err = child.Start("the gateway (tare serve)", cmd, nil); err != nil {
 		return err
 	}
+	return s.gateway.Await(ctx, startTimeout, listens.arrived)
+}
+
+// addresses returns free addresses for the gateway: the usual ones if they are free, or others. web is the user's choice, or "".
+func addresses(ctx context.Context, web string, usual bool) (_, _ string, err error) {
+	preferred := places{mysql: defaultMySQL, web: defaultHTTP}
+	if !usual {
+		preferred = places{mysql: anyAddress, web: anyAddress}
+	}
+	mysql, err := freeAddress(ctx, preferred.mysql)
+	if err == nil && web == "" {
+		web, err = freeAddress(ctx, preferred.web)
+	}
+	return mysql, web, err
+}
+
+// awaitReady waits until the gateway, which listens, is ready.
+func (s *stage) awaitReady(ctx context.Context) error {
 	return s.gateway.Await(ctx, startTimeout, func() (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.places.web+"/-/ready", nil)
 		if err != nil {
@@ -151,7 +183,7 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 		}
 		resp, err := s.client.Do(req)
 		if err != nil {
-			return false, nil //nolint:nilerr // it does not listen yet
+			return false, nil //nolint:nilerr // it may be busy
 		}
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusOK, nil
@@ -159,18 +191,21 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 }
 
 // makeDirs creates the directories of the history, which stop removes.
-func (s *stage) makeDirs() (bucket, data string, err error) {
+func (s *stage) makeDirs() (err error) {
 	if s.dir, err = os.MkdirTemp("", "tare-demo-"); err != nil {
-		return "", "", fmt.Errorf("make a directory for the history: %w", err)
+		return fmt.Errorf("make a directory for the history: %w", err)
 	}
-	bucket, data = filepath.Join(s.dir, "bucket"), filepath.Join(s.dir, "data")
-	for _, dir := range []string{bucket, data} {
+	for _, dir := range []string{s.bucket(), s.data()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			return "", "", fmt.Errorf("make a directory for the history: %w", err)
+			return fmt.Errorf("make a directory for the history: %w", err)
 		}
 	}
-	return bucket, data, nil
+	return nil
 }
+
+func (s *stage) bucket() string { return filepath.Join(s.dir, "bucket") }
+
+func (s *stage) data() string { return filepath.Join(s.dir, "data") }
 
 // listen starts reading the query log.
 func (s *stage) listen(ctx context.Context) error {
@@ -303,7 +338,7 @@ func freeAddress(ctx context.Context, preferred string) (string, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", preferred)
 	if err != nil {
-		if l, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		if l, err = lc.Listen(ctx, "tcp", anyAddress); err != nil {
 			return "", fmt.Errorf("look for a free port: %w", err)
 		}
 	}
