@@ -149,6 +149,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./alter
 	go test -count=1 -timeout 15m -run '^(TestDelayedStatement|TestBrokenWrites|TestDumpDamaged)$$' ./copier -delayed.rounds 20 -all-faults
 	go test -count=1 -timeout 30m -run '^Test(Target)?Faults$$' ./copier/follow ./copier/state ./copier/verify -all-faults
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 90m -run '^TestFaults$$' ./alter -all-faults
 	go test -tags gcs,azure -count=1 -timeout 15m ./storegateway/bucketurl
 	go build -tags gcs,azure -o /dev/null ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages

@@ -88,7 +88,7 @@ func (p *pair) breakWrites(t *testing.T, schema string, applied bool, next *atom
 		o.To.Addr, o.To.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
 		o.Workers, o.ChunkBytes, o.Patience = 1, 1<<10, 5*time.Second
 		report, err := copier.Run(t.Context(), o)
-		n, sent := proxy.Result()
+		n, sent := len(proxy.Packets()), proxy.Sent()
 		if err != nil {
 			if sent == "" {
 				t.Fatalf("packet %d %s: %v", at, kind, err)

@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-var allFaults = flag.Bool("all-faults", false, "TestFaults has a fault at each packet, otherwise at every ninth")
+var allFaults = flag.Bool("all-faults", false, "TestFaults has all faults at each packet, otherwise some at each statement")
 
 // faults are a server with a source src, a target dst and a state, and the proxy of the target.
 type faults struct {
@@ -271,9 +272,8 @@ func (f *faults) connect(cfg mysqlconn.Config) *mysqlconn.Client {
 }
 
 // test has faults at the packets of an operation.
-func (f *faults) test(o *operation, step int, seen map[string]int) {
+func (f *faults) test(o *operation, rnd *rand.Rand, statements map[string]bool, seen map[string]int) {
 	t := f.t
-	rnd := testseed.Rand(t)
 	start := f.content()
 	f.exec(o.before...)
 	before := f.content()
@@ -296,17 +296,17 @@ func (f *faults) test(o *operation, step int, seen map[string]int) {
 		c = nil
 	}
 	defer closeLast()
-	f.proxy.Each(rnd, step, []testproxy.Fault{testproxy.LostBefore, testproxy.LostAfter, testproxy.LostWithin, testproxy.Refused, testproxy.Deadlock, testproxy.Delayed}, func() {
+	prepare := func() {
 		closeLast()
 		f.restore(before)
 		f.exec(o.before...)
-		f.proxy.Set(0, "")
 		if o.write != nil {
 			w = f.writer(f.through)
 		} else {
 			c = f.connect(f.through)
 		}
-	}, func() (err error) {
+	}
+	do := func() (err error) {
 		if w != nil {
 			defer w.Close()
 			got, err = o.write(t.Context(), w)
@@ -314,7 +314,15 @@ func (f *faults) test(o *operation, step int, seen map[string]int) {
 			got, err = o.call(t.Context(), c)
 		}
 		return err
-	}, func(cell testproxy.Cell, err error) bool {
+	}
+	prepare()
+	f.proxy.Set(0, "")
+	f.must(do())
+	cells := testproxy.AllFaults(f.proxy.Packets(), 1)
+	if !*allFaults {
+		cells = testproxy.SomeFaults(rnd, f.proxy.Packets(), statements)
+	}
+	f.proxy.Each(cells, prepare, do, func(cell testproxy.Cell, err error) {
 		place := o.name + ", " + cell.String()
 		if c != nil {
 			if in, err := rowstream.QueryValue(t.Context(), c, "SELECT @@in_transaction"); err == nil && in != "0" {
@@ -338,7 +346,7 @@ func (f *faults) test(o *operation, step int, seen map[string]int) {
 			if !tolerated && lost && (w == nil || cell.Fault == testproxy.Refused) {
 				t.Errorf("%s: it returned no error", place)
 			}
-			return true
+			return
 		case cell.Fault == testproxy.Delayed || w != nil && cell.Fault != testproxy.Refused:
 			t.Errorf("%s: %v", place, err)
 		case cell.Fault == testproxy.Refused && !strings.Contains(err.Error(), testproxy.RefusedText),
@@ -358,7 +366,6 @@ func (f *faults) test(o *operation, step int, seen map[string]int) {
 				t.Errorf("%s, repeated: %s", place, differences(after, now))
 			}
 		}
-		return true
 	})
 }
 
@@ -425,16 +432,17 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s has no faults", name)
 		}
 	}
-	step := 9
-	if *allFaults {
-		step = 1
-	}
+	rnd, statements := testseed.Rand(t), make(map[string]bool)
 	seen := make(map[string]int)
 	for i := range operations {
-		f.test(&operations[i], step, seen)
+		f.test(&operations[i], rnd, statements, seen)
 	}
 	t.Log(seen)
-	for _, s := range []string{"refused: failed", "a deadlock: done", "a deadlock: failed", "lost after it ran: done", "lost before it ran: failed", "delayed: done"} {
+	outcomes := []string{"refused: failed"}
+	if *allFaults {
+		outcomes = append(outcomes, "a deadlock: done", "a deadlock: failed", "lost after it ran: done", "lost before it ran: failed", "delayed: done")
+	}
+	for _, s := range outcomes {
 		if seen[s] == 0 {
 			t.Errorf("no fault was %s", s)
 		}

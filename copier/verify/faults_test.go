@@ -30,7 +30,7 @@ import (
 	"github.com/taredb/tare/throttle"
 )
 
-var allFaults = flag.Bool("all-faults", false, "TestFaults has a fault at each packet, otherwise at some")
+var allFaults = flag.Bool("all-faults", false, "TestFaults has all faults at each packet, otherwise some at each statement")
 
 // A copied is a copy of two tables, of which the first differs from its target.
 type copied struct {
@@ -285,7 +285,6 @@ func TestFaults(t *testing.T) {
 	c := newCopied(t)
 	c.follow()
 	rnd := testseed.Rand(t)
-	all := []testproxy.Fault{testproxy.LostBefore, testproxy.LostAfter, testproxy.LostWithin, testproxy.Refused, testproxy.Deadlock, testproxy.Delayed}
 	unlessRefused := []testproxy.Fault{testproxy.LostBefore, testproxy.LostAfter, testproxy.LostWithin, testproxy.Deadlock}
 	some, other := 1, 3 // workers
 	if rnd.IntN(2) == 0 {
@@ -305,15 +304,15 @@ func TestFaults(t *testing.T) {
 	if *allFaults {
 		verifications = append(verifications, c.once("the target's writers", c.direct, c.direct, c.through, other, unlessRefused...), c.once("the source", c.through, c.direct, c.direct, some))
 	}
-	outcomes := make(map[string]int)
+	outcomes, statements := make(map[string]int), make(map[string]bool)
 	for _, v := range verifications {
 		end := v.prepare()
 		c.proxy.Set(0, "")
 		want, err := v.do(t.Context())
-		n, _ := c.proxy.Result()
+		packets := c.proxy.Packets()
 		end()
-		if err != nil || n == 0 {
-			t.Fatalf("%s without a fault: %d packets, %v", v.name, n, err)
+		if err != nil {
+			t.Fatalf("%s without a fault: %v", v.name, err)
 		}
 		if reports, ok := want.([]Report); ok && v.recovers != nil {
 			a, b := reports[0], reports[1]
@@ -321,19 +320,19 @@ func TestFaults(t *testing.T) {
 				t.Fatalf("%s without a fault: %+v", v.name, want)
 			}
 		}
-		step := max(1, n/2)
-		if *allFaults {
-			step = 1
+		cells := testproxy.AllFaults(packets, 1)
+		if !*allFaults {
+			cells = testproxy.SomeFaults(rnd, packets, statements)
 		}
 		var got any
 		end = func() {}
-		c.proxy.Each(rnd, step, all, func() {
+		c.proxy.Each(cells, func() {
 			end()
 			end = v.prepare()
 		}, func() (err error) {
 			got, err = v.do(t.Context())
 			return err
-		}, func(cell testproxy.Cell, err error) bool {
+		}, func(cell testproxy.Cell, err error) {
 			place := v.name + ", " + cell.String()
 			recorded := testrows.Column(t, c.holder, "SELECT CONCAT(target_table, chunk) FROM _tare.copy_verified")
 			if err == nil {
@@ -348,7 +347,7 @@ func TestFaults(t *testing.T) {
 				if !slices.Contains(slices.Concat(v.recovers, v.may), cell.Fault) && cell.Fault != testproxy.Delayed && !tolerated {
 					t.Errorf("%s: it did not fail", place)
 				}
-				return true
+				return
 			}
 			outcomes[string(cell.Fault)+": failed"]++
 			switch {
@@ -370,12 +369,15 @@ func TestFaults(t *testing.T) {
 			if diff := gocmp.Diff(want, again, unexported); err != nil || diff != "" {
 				t.Errorf("%s, repeated: %v %s", place, err, diff)
 			}
-			return true
 		})
 		end()
 	}
 	t.Log(outcomes)
-	for _, o := range []string{"refused: failed", "a deadlock: done", "a deadlock: failed", "lost after it ran: done", "lost before it ran: failed"} {
+	wanted := []string{"refused: failed"}
+	if *allFaults {
+		wanted = append(wanted, "a deadlock: done", "a deadlock: failed", "lost after it ran: done", "lost before it ran: failed")
+	}
+	for _, o := range wanted {
 		if outcomes[o] == 0 {
 			t.Errorf("no fault was %s", o)
 		}

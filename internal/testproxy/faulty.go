@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +30,8 @@ const (
 	Delayed    Fault = "delayed"                  // by 50 ms
 )
 
+var faults = []Fault{LostBefore, LostAfter, LostWithin, Refused, Deadlock, Delayed}
+
 // RefusedText is a part of the error of a refused packet.
 const RefusedText = "the proxy refuses it"
 
@@ -40,11 +44,11 @@ type Faulty struct {
 	l       net.Listener
 	all     sync.WaitGroup
 
-	mu   sync.Mutex
-	n    int // packets so far
-	at   int
-	kind Fault
-	sent string // the packet with the fault; empty: none had it
+	mu      sync.Mutex
+	packets []string
+	at      int
+	kind    Fault
+	sent    string // the packet with the fault; empty: none had it
 }
 
 // StartFaulty starts a proxy to a server, which ends with the test and when its clients have closed their connections.
@@ -75,42 +79,81 @@ func StartFaulty(tb testing.TB, backend string) *Faulty {
 func (p *Faulty) Set(at int, kind Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.n, p.at, p.kind, p.sent = 0, at, kind, ""
+	p.packets, p.at, p.kind, p.sent = nil, at, kind, ""
 }
 
-// Result returns the number of packets since Set, and the one with the fault.
-func (p *Faulty) Result() (n int, sent string) {
+// Packets returns the packets since Set.
+func (p *Faulty) Packets() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.n, p.sent
+	return slices.Clone(p.packets)
+}
+
+// Sent returns the packet that had the fault since Set; empty: none had it.
+func (p *Faulty) Sent() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
 }
 
 // A Cell is one fault at one packet.
 type Cell struct {
 	Fault Fault
 	At    int
-	Sent  string
+	Sent  string // set by Each
 }
 
 // String returns the fault and the packet.
 func (c Cell) String() string { return fmt.Sprintf("packet %d %s: %.150q", c.At, c.Fault, c.Sent) }
 
-// Each calls do with a fault at every step-th of its packets in turn, from a random one on, until it sends fewer, for each of the faults.
-// prepare is called before each, without a fault, and check with the result of do for each cell. Each ends when check returns false.
-func (p *Faulty) Each(rnd *rand.Rand, step int, faults []Fault, prepare func(), do func() error, check func(c Cell, err error) bool) {
-	for _, kind := range faults {
-		for at := 1 + rnd.IntN(step); ; at += step {
-			prepare()
-			p.Set(at, kind)
-			err := do()
-			n, sent := p.Result()
-			p.Set(0, "")
-			if n < at {
-				break
+// AllFaults returns every fault at every step-th of the packets.
+func AllFaults(packets []string, step int) (cells []Cell) {
+	for at := 1; at <= len(packets); at += step {
+		for _, f := range faults {
+			cells = append(cells, Cell{Fault: f, At: at})
+		}
+	}
+	return cells
+}
+
+// SomeFaults returns, for each statement among the packets that is not in seen, a refusal and another fault of one of its packets, and adds it
+// to seen. Statements with other constants are the same.
+func SomeFaults(rnd *rand.Rand, packets []string, seen map[string]bool) (cells []Cell) {
+	forms := make(map[string][]int)
+	var order []string
+	for i, sql := range packets {
+		form := constant.ReplaceAllString(sql, "?")
+		if seen[form] {
+			continue
+		}
+		if forms[form] == nil {
+			order = append(order, form)
+		}
+		forms[form] = append(forms[form], i+1)
+	}
+	for _, form := range order {
+		seen[form] = true
+		for _, f := range []Fault{Refused, faults[rnd.IntN(len(faults))]} {
+			if at := forms[form]; f != Refused || len(cells) == 0 || cells[len(cells)-1].Fault != Refused || !slices.Contains(at, cells[len(cells)-1].At) {
+				cells = append(cells, Cell{Fault: f, At: at[rnd.IntN(len(at))]})
 			}
-			if sent != "" && !check(Cell{kind, at, sent}, err) {
-				return
-			}
+		}
+	}
+	return cells
+}
+
+var constant = regexp.MustCompile(`'[^']*'|[0-9]+`)
+
+// Each calls do once for each cell. prepare is called before, without a fault, and check with the result, unless no packet had the fault.
+func (p *Faulty) Each(cells []Cell, prepare func(), do func() error, check func(c Cell, err error)) {
+	for _, c := range cells {
+		prepare()
+		p.Set(c.At, c.Fault)
+		err := do()
+		c.Sent = p.Sent()
+		p.Set(0, "")
+		if c.Sent != "" {
+			check(c, err)
 		}
 	}
 }
@@ -119,11 +162,12 @@ func (p *Faulty) Each(rnd *rand.Rand, step int, faults []Fault, prepare func(), 
 func (p *Faulty) next(content []byte, command bool) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.n++
-	if p.n != p.at || (p.kind == Deadlock || p.kind == Refused) && !command {
+	text := string(bytes.TrimSpace(content))
+	p.packets = append(p.packets, text)
+	if len(p.packets) != p.at || (p.kind == Deadlock || p.kind == Refused) && !command {
 		return ""
 	}
-	p.sent = string(bytes.TrimSpace(content))
+	p.sent = text
 	return p.kind
 }
 
