@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,9 @@ type copied struct {
 	st              state.State
 	tables          []*tabledef.Table
 	follower        *follow.Follower
+
+	mu     sync.Mutex
+	events []string // of verifications
 }
 
 func newCopied(t *testing.T) *copied {
@@ -126,8 +130,14 @@ func (c *copied) options(writers mysqlconn.Config, workers int) Options {
 	return Options{
 		Tables: c.tables, To: c.holder, State: c.st, Writer: func() *state.Writer { return c.writer(writers) }, Workers: workers, ChunkBytes: 4 << 10,
 		MaxViewAge: time.Minute, Patience: time.Minute, Pacer: throttle.NewPacer(throttle.PacerOptions{}),
-		Observe: func(telemetry.Event) {}, Started: func(func() *telemetry.VerifyStatus) {},
+		Observe: c.observe, Started: func(func() *telemetry.VerifyStatus) {},
 	}
+}
+
+func (c *copied) observe(e telemetry.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, fmt.Sprintf("%s %d %s", e.Table, e.Chunk, e.Kind))
 }
 
 // A verification is a use of the package with faults.
@@ -308,14 +318,23 @@ func TestFaults(t *testing.T) {
 	for _, v := range verifications {
 		end := v.prepare()
 		c.proxy.Set(0, "")
+		c.events = nil
 		want, err := v.do(t.Context())
 		packets := c.proxy.Packets()
 		end()
 		if err != nil {
 			t.Fatalf("%s without a fault: %v", v.name, err)
 		}
-		if reports, ok := want.([]Report); ok && v.recovers != nil {
+		if reports, ok := want.([]Report); ok {
 			a, b := reports[0], reports[1]
+			events := []string{"src.a 0 differs", "src.a 1 verified", "src.a 2 differs", "src.a 3 verified", "src.a 4 differs", "src.b 0 verified", "src.b 1 verified", "src.b 2 verified", "src.b 3 verified", "src.b 4 verified"}
+			if strings.HasPrefix(v.name, "following") {
+				events = []string{"src.a 0 differs", "src.a 2 differs", "src.b 4 verified"}
+			}
+			slices.Sort(c.events)
+			if diff := gocmp.Diff(events, c.events); diff != "" {
+				t.Errorf("%s without a fault: %s", v.name, diff)
+			}
 			if a.Missing != 1 || a.Extra < 1 || a.Changed != 2 || len(a.Different) < 2 || a.Chunks < 2 || b.Mismatches() != 0 || b.Chunks < 1 {
 				t.Fatalf("%s without a fault: %+v", v.name, want)
 			}
