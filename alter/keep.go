@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -200,7 +201,10 @@ func (r *run) recordBack(ctx context.Context, k *kept) error {
 	}
 	spec := r.s.backSpec(m)
 	t, err := tabledef.DescribeAs(ctx, definition.Table, r.c, tabledef.DescribeOptions{Follow: true, KeepIndexes: true}, &spec)
-	if err != nil {
+	switch {
+	case state.IsUnreachable(err) || errors.As(err, new(*mysqlconn.ServerError)): // it says nothing about the tables
+		return err
+	case err != nil:
 		return noWayError{err}
 	}
 	finished := r.s.spec(nil)

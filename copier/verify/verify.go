@@ -390,10 +390,7 @@ func (v *Report) add(found *ChunkMismatch, counts *Report, source, target rowstr
 	for i := range v.Different {
 		named += len(v.Different[i].Rows)
 	}
-	if room := maxMismatches - named; len(found.Rows) > room {
-		found.Rows = found.Rows[:room]
-		v.Truncated = true
-	}
+	found.Rows = found.Rows[:min(len(found.Rows), maxMismatches-named)]
 	v.Truncated = v.Truncated || int64(len(found.Rows)) < counts.Mismatches()
 	if len(v.Different) < maxMismatches {
 		v.Different = append(v.Different, *found)
