@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/mysqlwire"
 )
 
-// A Fault is what becomes of a packet that a client sends to a MySQL server and that has a response.
+// A Fault happens to a packet that a client sends to a MySQL server and that has a response.
 type Fault string
 
 // The faults.
