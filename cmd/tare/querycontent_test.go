@@ -8,11 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 )
@@ -20,12 +25,10 @@ import (
 // historySeries matches queries of a history.
 var historySeries = regexp.MustCompile(`\btare_(quer(y|ies)_[a-z]|digest_info)`)
 
-// historyQueries returns the PromQL over a history in documentation and dashboard, by its place. Values of the
-// reader's are replaced by matchers of any value.
-func historyQueries(t *testing.T) map[string]string {
+// documentedQueries returns the PromQL examples of the documentation by their place. Comments after two spaces are cut.
+func documentedQueries(t *testing.T) map[string]string {
 	t.Helper()
 	queries := make(map[string]string)
-	values := regexp.MustCompile(`(digest|instance)="(…|[0-9a-f]{32})"`)
 	documented := regexp.MustCompile(`(?m)^ {4,}(?:.*'query=([^']+)'|.*promtool query instant \S+ '([^']+)'|((?:[a-z_]+\(|[a-z]+ by |tare_).+)$)`)
 	pages, err := filepath.Glob("../../docs/*/*.md")
 	must(t, err)
@@ -33,10 +36,25 @@ func historyQueries(t *testing.T) map[string]string {
 		text, err := os.ReadFile(page)
 		must(t, err)
 		for _, m := range documented.FindAllStringSubmatch(string(text), -1) {
-			if query := m[1] + m[2] + m[3]; historySeries.MatchString(query) {
-				queries[page+": "+query] = values.ReplaceAllString(query, `$1=~".+"`)
-			}
+			query, _, _ := strings.Cut(m[1]+m[2]+m[3], "  ")
+			queries[page+": "+query] = query
 		}
+	}
+	return queries
+}
+
+// historyQueries returns the PromQL over a history in documentation and dashboard, by its place. Values of the
+// reader's are replaced by matchers of any value.
+func historyQueries(t *testing.T) map[string]string {
+	t.Helper()
+	queries := documentedQueries(t)
+	values := regexp.MustCompile(`(digest|instance)="(…|[0-9a-f]{32})"`)
+	for where, query := range queries {
+		if !historySeries.MatchString(query) {
+			delete(queries, where)
+			continue
+		}
+		queries[where] = values.ReplaceAllString(query, `$1=~".+"`)
 	}
 	if len(queries) < 7 {
 		t.Errorf("the documentation has %d queries", len(queries))
@@ -125,5 +143,110 @@ func TestDocumentedQueries(t *testing.T) {
 		if status != http.StatusOK || len(r.Data.Result) == 0 || len(r.Warnings)+len(r.Infos) > 0 {
 			t.Errorf("%s: %d %d series: %.500s", where, status, len(r.Data.Result), body)
 		}
+	}
+}
+
+// TestDocumentedSelectors finds the series of every documented query over the metrics of `tare serve` in what a gateway
+// exposes.
+func TestDocumentedSelectors(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "history"), 0o700))
+	server := testmysql.Start(t)
+	s := startCommand(t, "listening", "serve", "--listen", "127.0.0.1:0", "--backend", "mysql://"+server.Addr, "--drain-timeout", "1s",
+		"--bucket", "file://"+filepath.Join(dir, "history"), "--data-dir", filepath.Join(dir, "serve"), "--return-idle-memory", "30s")
+	_, text := do(t, getRequest(t, s.http+"/metrics"), "")
+	var exposed []labels.Labels
+	p := textparse.NewPromParser([]byte(text), labels.NewSymbolTable(), false)
+	for {
+		entry, err := p.Next()
+		if err != nil {
+			break
+		}
+		if entry == textparse.EntrySeries {
+			var ls labels.Labels
+			p.Labels(&ls)
+			exposed = append(exposed, ls)
+		}
+	}
+	found := 0
+	for where, query := range documentedQueries(t) {
+		if historySeries.MatchString(query) || !strings.Contains(query, "tare_") {
+			continue
+		}
+		e, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+		if err != nil {
+			t.Errorf("%s: %v", where, err)
+			continue
+		}
+		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+			v, ok := n.(*parser.VectorSelector)
+			if !ok {
+				return nil
+			}
+			found++
+			if !slices.ContainsFunc(exposed, func(ls labels.Labels) bool {
+				return !slices.ContainsFunc(v.LabelMatchers, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
+			}) {
+				t.Errorf("%s: no series of %d is selected by %s", where, len(exposed), v)
+			}
+			return nil
+		})
+	}
+	if found < 10 {
+		t.Errorf("the documentation has %d selectors of metrics", found)
+	}
+}
+
+// TestDocumentedForeignQueries runs the documented queries over other metrics than Tare's in `tare store`, over a block
+// that has their series: each returns series, and no warning or info.
+func TestDocumentedForeignQueries(t *testing.T) {
+	const start, step, n = 1_700_000_000_000, 15_000, 100
+	var series []testblock.Series
+	for _, job := range []string{"api", "web"} {
+		own := testblock.Series{Labels: labels.FromStrings("__name__", "http_requests_total", "job", job, "code", "200")}
+		for i := range int64(n) {
+			own.Samples = append(own.Samples, testblock.Sample{T: start + i*step, V: float64(i)})
+		}
+		series = append(series, own)
+	}
+	dir := t.TempDir()
+	_, err := testblock.Write(dir, slices.Values(series), testblock.Options{})
+	must(t, err)
+	s := startCommand(t, "store listens", "store", "--bucket", "file://"+dir, "--layout", "prometheus", "--grpc", "off", "--data-dir", t.TempDir())
+	testwait.Until(t, "the first sync", func() bool {
+		resp, _ := do(t, getRequest(t, s.http+"/-/ready"), "")
+		return resp.StatusCode == http.StatusOK
+	})
+	found := 0
+	for where, query := range documentedQueries(t) {
+		if strings.Contains(query, "tare_") {
+			continue
+		}
+		found++
+		end := strconv.Itoa((start + (n-1)*step) / 1000)
+		resp, body := do(t, getRequest(t, s.http+"/api/v1/query?time="+end+"&query="+url.QueryEscape(query)), "")
+		var r struct {
+			Data            struct{ Result []json.RawMessage }
+			Warnings, Infos []string
+		}
+		if err := json.Unmarshal([]byte(body), &r); err != nil || resp.StatusCode != http.StatusOK || len(r.Data.Result) != len(series) || len(r.Warnings)+len(r.Infos) > 0 {
+			t.Errorf("%s: %d %.500s", where, resp.StatusCode, body)
+		}
+	}
+	if found < 2 {
+		t.Errorf("the documentation has %d queries", found)
+	}
+}
+
+// TestSizingFormula compares the formula of docs/operate/sizing.md with the parts of the memory limit.
+func TestSizingFormula(t *testing.T) {
+	var texts []string
+	for _, term := range new(storeService).memoryTerms() {
+		texts = append(texts, term.text)
+	}
+	page, err := os.ReadFile("../../docs/operate/sizing.md")
+	must(t, err)
+	if want := "    RSS ≤ " + strings.Join(texts, " + ") + "\n"; !strings.Contains(string(page), want) {
+		t.Errorf("docs/operate/sizing.md lacks the line %q", want)
 	}
 }

@@ -168,7 +168,9 @@ func (s *storeService) limitMemory() {
 	}
 	limit := int64(s.cfg.MemoryLimit)
 	if limit == 0 {
-		limit = int64(s.cfg.ProcessBytes) + s.lightBytes() + int64(s.cfg.IndexCacheBytes) + int64(s.cfg.ResponseBytes) + storeBaseBytes
+		for _, t := range s.memoryTerms() {
+			limit += t.bytes
+		}
 		if s.disk != nil {
 			limit += s.disk.MaxMemory()
 		}
@@ -177,6 +179,22 @@ func (s *storeService) limitMemory() {
 		}
 	}
 	debug.SetMemoryLimit(limit)
+}
+
+// A memoryTerm is a part of the memory of tare store. docs/operate/sizing.md has the sum of the texts.
+type memoryTerm struct {
+	text  string
+	bytes int64
+}
+
+// memoryTerms returns the parts of the memory that do not depend on caches of pages.
+func (s *storeService) memoryTerms() []memoryTerm {
+	return []memoryTerm{
+		{fmt.Sprintf("%d/%d × --process-bytes", lightPart+1, lightPart), int64(s.cfg.ProcessBytes) + s.lightBytes()},
+		{"--index-cache-bytes", int64(s.cfg.IndexCacheBytes)},
+		{"--response-bytes", int64(s.cfg.ResponseBytes)},
+		{fmt.Sprintf("%d MiB", storeBaseBytes>>20), storeBaseBytes},
+	}
 }
 
 // openDiskCache opens the cache of a bucket's pages. It returns nil if there is none.
