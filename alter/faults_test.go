@@ -2,7 +2,6 @@ package alter
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"regexp"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlconn"
@@ -46,43 +44,42 @@ func faultyAlters(d *database) []faultyAlter {
 	}
 	before := func(o Options) error { return run(d.t.Context(), o) }
 	const clauses = "MODIFY n BIGINT NOT NULL"
+	left := func(prefix string, record *job) func(Options) error { // of an alteration that has ended
+		return func(o Options) error {
+			d.exec("CREATE TABLE " + o.Schema + "." + prefix + o.Table + " (id INT PRIMARY KEY)")
+			s, err := Parse(o.Schema, o.Table, o.Clauses)
+			if err != nil {
+				return err
+			}
+			return jobRecords.save(d.t.Context(), d.connect(), s, record)
+		}
+	}
 	return []faultyAlter{
-		{name: "instant", clauses: "ADD COLUMN note INT", changes: true, cells: 5},
-		{name: "in place", clauses: "ADD INDEX by_n (n)", changes: true, cells: 3},
-		{name: "copy", clauses: clauses, options: copies, changes: true, cells: 4},
-		{name: "copy, old table kept", clauses: clauses, options: keeps, changes: true, cells: 2},
-		{name: "revert", clauses: clauses, options: keeps, before: before, cells: 2, changes: true, do: func(ctx context.Context, o Options) error {
-			_, err := Revert(ctx, o)
-			return err
-		}},
-		{name: "finish", clauses: clauses, options: keeps, before: before, cells: 2, do: func(ctx context.Context, o Options) error {
-			_, err := Finish(ctx, o)
-			return err
-		}},
-		{name: "cancel", clauses: clauses, options: copies, cells: 2, before: func(o Options) error {
-			ctx, cancel := context.WithCancelCause(d.t.Context())
-			defer cancel(nil)
-			o.Observe = func(e telemetry.Event) {
-				if e.Kind == telemetry.EventDone {
-					cancel(errStop)
-				}
-			}
-			if err := run(ctx, o); !errors.Is(err, errStop) {
-				return fmt.Errorf("a run that is stopped: %w", err)
-			}
-			return nil
-		}, do: func(ctx context.Context, o Options) error {
-			_, err := Cancel(ctx, o)
-			return err
-		}},
-		{name: "lint", clauses: clauses, options: copies, cells: 3, do: func(ctx context.Context, o Options) error {
+		{name: "lint", clauses: clauses, options: copies, cells: 60, do: func(ctx context.Context, o Options) error {
 			p, err := Lint(ctx, o)
 			if err == nil && (p.Way != WayCopy || p.Judgement.CopyRefused != "" || p.Judgement.Whole.Error != "") {
 				err = fmt.Errorf("it plans %+v", p)
 			}
 			return err
 		}},
-		{name: "queue", clauses: "ADD COLUMN note INT", changes: true, cells: 4, do: func(ctx context.Context, o Options) error {
+		{name: "instant", clauses: "ADD COLUMN note INT", changes: true, cells: 12},
+		{name: "in place", clauses: "ADD INDEX by_n (n)", changes: true, cells: 4},
+		{name: "copy", clauses: clauses, options: copies, changes: true, cells: 4},
+		{name: "copy, old table kept", clauses: clauses, options: keeps, changes: true, cells: 2},
+		{name: "revert", clauses: clauses, options: keeps, before: before, cells: 2, changes: true, do: func(ctx context.Context, o Options) error {
+			_, err := Revert(ctx, o)
+			return err
+		}},
+		{name: "finish", clauses: clauses, cells: 20, before: left("_tare_old_", &job{Clauses: clauses, Kept: &kept{Until: time.Now().Add(time.Hour)}}), do: func(ctx context.Context, o Options) error {
+			_, err := Finish(ctx, o)
+			return err
+		}},
+		{name: "cancel", clauses: clauses, cells: 20, before: left("_tare_new_", &job{Clauses: clauses}), do: func(ctx context.Context, o Options) error {
+			_, err := Cancel(ctx, o)
+			return err
+		}},
+		{name: "after a revert", clauses: "ADD COLUMN note INT", changes: true, cells: 20, before: left("_tare_rev_", &job{Clauses: clauses, Kept: &kept{Until: time.Now().Add(time.Hour)}})},
+		{name: "queue", clauses: "ADD COLUMN note INT", changes: true, cells: 12, do: func(ctx context.Context, o Options) error {
 			_, err := RunQueue(ctx, o, []QueueEntry{{Line: 1, Schema: o.Schema, Table: o.Table, Clauses: o.Clauses}}, func(*QueueItem) {})
 			return err
 		}},

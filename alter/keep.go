@@ -108,6 +108,12 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 			return fmt.Errorf("%w: %w; run the same command again", ErrNotFollowed, err)
 		}
 	}
+	if r.job.Kept != nil { // an earlier run may have ended before this
+		spec := r.s.spec(nil)
+		if err := (state.State{Schema: Schema}).ForgetTable(ctx, r.c, &spec); err != nil {
+			return fmt.Errorf("%w; run the same command again", err)
+		}
+	}
 	if r.job.Kept == nil || r.job.over() {
 		report.Copy.Kept = Kept{State: KeptDropped}
 		err := r.forgetOld(ctx)
@@ -149,8 +155,7 @@ func (r *run) turn(ctx context.Context) error {
 		r.job.Kept = nil
 		return err
 	}
-	spec := r.s.spec(nil)
-	return state.State{Schema: Schema}.ForgetTable(ctx, r.c, &spec)
+	return nil
 }
 
 // A noWayError is the reason why there is no way back.

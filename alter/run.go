@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlconn/session"
@@ -137,10 +138,15 @@ func (r *run) judge(ctx context.Context) (err error) {
 		return err
 	}
 	if r.g.CopyRefused = refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); r.g.CopyRefused == "" && j.after != nil {
-		if m, err := r.mapping(ctx, j.after, make(map[string][]byte)); err != nil {
-			r.g.CopyRefused = r.duplicates(ctx, m, err)
-		} else if _, r.g.Revert, err = r.wayBack(ctx, r.t, j.after, make(map[string][]byte)); err != nil {
+		switch m, err := r.mapping(ctx, j.after, make(map[string][]byte)); {
+		case state.IsUnreachable(err): // no reason against a copy
 			return err
+		case err != nil:
+			r.g.CopyRefused = r.duplicates(ctx, m, err)
+		default:
+			if _, r.g.Revert, err = r.wayBack(ctx, r.t, j.after, make(map[string][]byte)); err != nil {
+				return err
+			}
 		}
 	}
 	if r.g.CopyRefused == "" {

@@ -316,7 +316,7 @@ func playCascades(seed uint64, mutant cascadeMutant) (*cascadeModel, error) {
 // TestCascadeModel checks that random histories end with the source's rows.
 func TestCascadeModel(t *testing.T) {
 	first := testseed.New(t)
-	for i := range 4 * uint64(*modelRounds) {
+	for i := range 4 * histories() {
 		if m, err := playCascades(first+i, noCascadeMutant); err != nil {
 			t.Fatalf("history %d: %v\n%s", first+i, err, strings.Join(m.trace, "\n"))
 		}

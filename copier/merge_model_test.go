@@ -221,7 +221,7 @@ func playMerge(seed uint64, mutant mergeMutant) (m *mergeModel, done bool, err e
 // TestMergeModel checks that random histories end with the rows of both sources, or wait.
 func TestMergeModel(t *testing.T) {
 	first, ended := testseed.New(t), 0
-	rounds := 2 * uint64(*modelRounds)
+	rounds := 2 * histories()
 	for i := range rounds {
 		m, done, err := playMerge(first+i, noMergeMutant)
 		if err != nil {

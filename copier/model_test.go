@@ -17,7 +17,15 @@ import (
 	"github.com/taredb/tare/rowstream"
 )
 
-var modelRounds = flag.Int("model.rounds", 4000, "histories that TestStateModel plays for the protocol, and at most for each mutant")
+var modelRounds = flag.Int("model.rounds", 4000, "histories that TestStateModel plays for the protocol, and at most for each mutant; the other models play multiples of them, with -short half as many")
+
+// histories is how many histories are played for a protocol.
+func histories() uint64 {
+	if testing.Short() {
+		return uint64(*modelRounds) / 2
+	}
+	return uint64(*modelRounds)
+}
 
 // This model shows what keeps a copy exact through kills: the state in the target, the runs that write it,
 // and a target that executes their statements at arbitrary times. The decisions are those of the program

@@ -34,7 +34,7 @@ func TestVerifyFollowed(t *testing.T) {
 		}
 		defer func() { _ = c.Close() }()
 		rnd := newRand(3)
-		pace := time.NewTicker(2 * time.Millisecond) // at full speed, nearly every comparison meets a row that has just changed
+		pace := time.NewTicker(5 * time.Millisecond) // at full speed, nearly every comparison meets a row that has just changed
 		defer pace.Stop()
 		for ctx.Err() == nil {
 			<-pace.C

@@ -263,7 +263,7 @@ func playViews(seed uint64, mutant viewMutant) (*viewModel, error) {
 // TestViewModel checks that random histories end with the source's rows.
 func TestViewModel(t *testing.T) {
 	first := testseed.New(t)
-	for i := range 4 * uint64(*modelRounds) {
+	for i := range 4 * histories() {
 		if m, err := playViews(first+i, noViewMutant); err != nil {
 			t.Fatalf("history %d: %v\n%s", first+i, err, strings.Join(m.trace, "\n"))
 		}

@@ -40,12 +40,13 @@ type faults struct {
 	holder          *mysqlconn.Client // has the lease of st
 	source          *binlog.Direct
 
-	st     State
-	a      *tabledef.Table // of one source; one chunk is copied, another one is cut
-	merged *tabledef.Table // of the first of two sources
-	lookup *tabledef.Spec
-	next   rowstream.Chunk // of a, after those that are cut
-	note   int             // characters of the last column of the rows that copyChunk writes
+	st      State
+	a       *tabledef.Table // of one source; one chunk is copied, another one is cut
+	merged  *tabledef.Table // of the first of two sources
+	lookup  *tabledef.Spec
+	next    rowstream.Chunk // of a, after those that are cut
+	retries int             // events of writers
+	note    int             // characters of the last column of the rows that copyChunk writes
 }
 
 // An operation is a use of the package whose packets to the target have faults.
@@ -133,7 +134,11 @@ func (f *faults) describe(spec *tabledef.Spec) *tabledef.Table {
 func (f *faults) following() *Following { return f.st.Followed("source", []tabledef.Spec{*f.a.Spec}) }
 
 func (f *faults) writer(cfg mysqlconn.Config) *Writer {
-	return &Writer{Cfg: cfg, State: f.st, Patience: time.Minute, Follows: true, Observe: func(telemetry.Event) {}}
+	return &Writer{Cfg: cfg, State: f.st, Patience: time.Minute, Follows: true, Observe: func(e telemetry.Event) {
+		if e.Kind == telemetry.EventRetry {
+			f.retries++
+		}
+	}}
 }
 
 // copyChunk copies rows as a worker does.
@@ -307,6 +312,7 @@ func (f *faults) test(o *operation, rnd *rand.Rand, statements map[string]bool, 
 		}
 	}
 	do := func() (err error) {
+		f.retries = 0
 		if w != nil {
 			defer w.Close()
 			got, err = o.write(t.Context(), w)
@@ -342,6 +348,9 @@ func (f *faults) test(o *operation, rnd *rand.Rand, statements map[string]bool, 
 				t.Errorf("%s: it succeeded with %s", place, differences(after, now))
 			}
 			lost := cell.Fault != testproxy.Delayed && cell.Fault != testproxy.Deadlock
+			if w != nil && lost && cell.Fault != testproxy.Refused && f.retries == 0 {
+				t.Errorf("%s: no event reports that it was repeated", place)
+			}
 			tolerated := o.tolerant != "" || fewer || strings.HasPrefix(cell.Sent, "SELECT VERSION(), ") // with a SET of a variable that MariaDB does not have, and which is repeated
 			if !tolerated && lost && (w == nil || cell.Fault == testproxy.Refused) {
 				t.Errorf("%s: it returned no error", place)
@@ -446,5 +455,71 @@ func TestFaults(t *testing.T) {
 		if seen[s] == 0 {
 			t.Errorf("no fault was %s", s)
 		}
+	}
+}
+
+// TestDamaged has records that a run must not continue from, and a lease that is lost: each is refused, and nothing is changed.
+func TestDamaged(t *testing.T) {
+	f := newFaults(t)
+	ctx, c, a := t.Context(), f.holder, f.a.Spec
+	load := func() error {
+		_, err := f.st.Load(ctx, c, a, 1)
+		return err
+	}
+	position := func() error {
+		_, err := f.following().Position(ctx, c)
+		return err
+	}
+	first := rowstream.Chunk{Upto: testrows.Row("10")}
+	for _, tt := range []struct {
+		sql  string
+		do   func() error
+		want string
+		is   error
+	}{
+		{"DELETE FROM _tare.copy_chunk WHERE chunk = 0 AND target_table = 'a'", load, "chunk 0 is missing", ErrState},
+		{"UPDATE _tare.copy_chunk SET after_key = NULL WHERE chunk = 1", load, "chunk 1 does not start where the one before it ends", ErrState},
+		{"UPDATE _tare.copy_chunk SET after_key = upto_key WHERE chunk = 1", load, "chunk 1 does not start where", ErrState},
+		{"UPDATE _tare.copy_chunk SET after_key = upto_key WHERE chunk = 0", load, "chunk 0 does not start where", ErrState},
+		{"UPDATE _tare.copy_table SET phase = 'finished'", load, "chunk 1 is not copied", ErrState},
+		{"UPDATE _tare.copy_table t JOIN _tare.copy_chunk k SET t.phase = 'finished', k.copied = 1", load, "2 chunks do not reach the end of the table", ErrState},
+		{"UPDATE _tare.copy_table SET version = 99", load, "a later version of Tare (form 99", nil},
+		{"UPDATE _tare.copy_table SET phase = 'emptying'", load, "--restart was stopped", nil},
+		{"UPDATE _tare.copy_chunk SET after_key = 'x' WHERE chunk = 1", load, "chunk 1: ", nil},
+		{"UPDATE _tare.copy_follow SET version = 99", position, "a later version of Tare (form 99", nil},
+		{"UPDATE _tare.copy_follow SET position = 'x'", position, "how far the copy has followed", nil},
+		{"UPDATE _tare.copy_chunk SET copied = 1", func() error { return f.st.SetPhase(ctx, c, a, tabledef.Finished, 1) }, "do not reach the end", ErrState},
+		{"UPDATE _tare.copy_chunk SET upto_key = NULL", func() error {
+			return f.st.Cut(ctx, c, a, rowstream.Chunk{Number: 1, After: first.Upto, Upto: testrows.Row("20")})
+		}, "chunk 1 is recorded with other bounds", ErrState},
+		{"DO 0", func() error { return f.st.Cut(ctx, c, a, first) }, "or as copied", ErrState},
+		{"UPDATE _tare.copy_epoch SET epoch = 'another run'", func() error { return f.st.Verified(ctx, c, a, first) }, "", ErrLeaseLost},
+		{"DELETE FROM _tare.copy_epoch", func() error { return f.following().Record(ctx, c, binlog.Position{}) }, "", ErrLeaseLost},
+		{"UPDATE _tare.copy_epoch SET epoch = ''", func() error {
+			w := f.writer(f.direct)
+			defer w.Close()
+			return f.copyChunk(ctx, w, f.a, rowstream.Chunk{Number: 1, After: first.Upto, Upto: testrows.Row("20")}, 12)
+		}, "", ErrLeaseLost},
+	} {
+		start := f.content()
+		f.exec(tt.sql)
+		before := f.content()
+		if err := tt.do(); err == nil || !strings.Contains(err.Error(), tt.want) || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: %v, want %q", tt.sql, err, tt.want)
+		}
+		if now := f.content(); !reflect.DeepEqual(now, before) {
+			t.Errorf("%s: it changed %s", tt.sql, differences(before, now))
+		}
+		f.restore(start)
+	}
+	other := *f.st.Lease
+	other.session = "0"
+	if err := other.Confirm(ctx, c); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("a lease whose session is gone: %v", err)
+	}
+	another := f.connect(f.direct)
+	defer another.Close()
+	if _, err := AcquireLease(ctx, another, f.st, []*tabledef.Spec{a}, time.Second); !errors.Is(err, ErrLocked) {
+		t.Errorf("a lease that another session has: %v", err)
 	}
 }
