@@ -43,8 +43,8 @@ const sendingFor = time.Second
 // A Running is a statement in flight.
 type Running struct {
 	// Record is the statement's, as far as it is known: all that is set before its response. It is valid during the call.
-	// Of a statement whose texts must not be shown, it has none.
 	Record  *querylog.Record
+	Unknown bool          // the finished record will have no digest and no texts, and those of this one must not be used
 	Age     time.Duration // since Record.Start
 	Session uint64        // number in this process
 	Command uint32        // number in the session
@@ -55,9 +55,14 @@ type Running struct {
 func (s *Server) InFlight(visit func(r Running)) {
 	now := time.Now()
 	s.inspect(func(ses *session, w netloop.Suspension) {
-		if ses.isRunning() && !ses.unreadable {
-			visit(Running{&ses.rec, now.Sub(ses.rec.Start), ses.number, ses.commands.Load()})
+		if !ses.isRunning() {
+			return
 		}
+		undigested := ses.rec.Digest == sqldigest.Digest{}
+		if undigested && ses.sent.IsZero() {
+			return // its text is not complete yet
+		}
+		visit(Running{&ses.rec, ses.unreadable || undigested, now.Sub(ses.rec.Start), ses.number, ses.commands.Load()})
 	})
 }
 

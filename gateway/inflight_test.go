@@ -100,7 +100,7 @@ func testStates(t *testing.T, g *rig) {
 	visited := 0
 	g.InFlight(func(r gateway.Running) {
 		visited++
-		if r.Age <= 0 || r.Record.Digest != found.Digest || r.Session != found.Number || r.Record.User != testmysql.RootUser {
+		if r.Age <= 0 || r.Record.Digest != found.Digest || r.Session != found.Number || r.Record.User != testmysql.RootUser || r.Unknown {
 			t.Errorf("the running statement is %+v of %+v", r, r.Record)
 		}
 	})

@@ -75,7 +75,7 @@ func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, b
 	}
 	r := &rollup.Rollup{Start: start.UTC(), Span: rollup.Hour, Last: d.last}
 	for k, row := range d.rows {
-		if row.Counts.Calls == 0 {
+		if !row.Counts.Any() {
 			continue
 		}
 		row.Print, row.Key, row.Text = rollup.PrintOf(&k), k, texts[k.Digest]
@@ -84,9 +84,12 @@ func (s hourSamples) Derive(ctx context.Context, start time.Time, since int64, b
 	return r, d.sums(r)
 }
 
+// roundedSums is less than what the sums of series, in seconds, can differ by from the sum of their differences.
+const roundedSums = time.Millisecond
+
 // sums adds the rows of Other and Evicted.
 func (d *hourDeriver) sums(r *rollup.Rollup) error {
-	if d.other.Counts.Calls > 0 {
+	if d.other.Counts.Any() {
 		d.other.Print = rollup.OtherPrint()
 		r.Rows = append(r.Rows, d.other)
 	}
@@ -107,7 +110,7 @@ func (d *hourDeriver) sums(r *rollup.Rollup) error {
 
 	e.Counts.Subtract(&d.lost)
 	d.gained.Subtract(&d.lostSpread)
-	if e.Counts.Calls > 0 {
+	if e.Counts.Calls > 0 || e.Counts.Nanos > uint64(roundedSums) {
 		e.Spread = d.gained.AppendSpread(nil)
 		e.Print = rollup.EvictedPrint()
 		r.Rows = append(r.Rows, *e)
@@ -153,9 +156,6 @@ func (d *hourDeriver) add(s *stmtseries.Samples) error {
 	if kind == stmtstats.Tracked {
 		*s.Metric.Count(&d.lost, class) += g.Lost
 	}
-	if s.Metric == stmtseries.Queries {
-		row.First, row.Last = g.First, g.Last
-	}
 	return nil
 }
 
@@ -175,12 +175,15 @@ func (d *hourDeriver) addDurations(s *stmtseries.Samples, k stmtstats.Key, kind 
 	}
 	if kind == stmtstats.Evicted {
 		d.gained.Merge(&g.Grown)
+		d.evicted.First, d.evicted.Last = g.First, g.Last
 		return nil
 	}
-	if g.Grown.Count() == 0 {
+	if g.Grown.Count() == 0 && g.Grown.Nanos == 0 {
 		return nil
 	}
+	d.last = max(d.last, g.Last)
 	row := d.row(k, kind)
+	row.First, row.Last = g.First, g.Last // the counters of a Key start later than its durations, if its first call is in flight
 	row.Counts.Nanos = g.Grown.Nanos
 	row.Spread = g.Grown.AppendSpread(nil)
 	return nil

@@ -263,7 +263,7 @@ func (w *writer) copyFrom(s *stmtstats.Sample) error {
 		w.setInfo(e, s.Text)
 	}
 	e.visited = w.last
-	if s.Calls == 0 {
+	if s.Calls == 0 && s.Histogram.Nanos == 0 {
 		e.clean = true
 		return nil
 	}

@@ -257,7 +257,7 @@ func (c *lineCounter) series(s storage.Series, calls bool) error {
 	lines := c.lines
 	before := -1.0
 	for kind := c.it.Next(); kind != chunkenc.ValNone; kind = c.it.Next() {
-		t, v, stale := c.sample(kind)
+		t, v, zero, stale := c.sample(kind)
 		if stale {
 			continue
 		}
@@ -275,7 +275,7 @@ func (c *lineCounter) series(s storage.Series, calls bool) error {
 			increase = v // the counter was reset
 		}
 		before = v
-		if t < lines[0].began || v == 0 {
+		if t < lines[0].began || zero {
 			continue
 		}
 		lines[0].samples++
@@ -286,19 +286,19 @@ func (c *lineCounter) series(s storage.Series, calls bool) error {
 	return c.it.Err()
 }
 
-// sample returns the current sample's time, its value or number of observations, and whether it is a
+// sample returns the current sample's time, its value or number of observations, and whether it is a zero sample or a
 // staleness marker.
-func (c *lineCounter) sample(kind chunkenc.ValueType) (t int64, v float64, stale bool) {
+func (c *lineCounter) sample(kind chunkenc.ValueType) (t int64, v float64, zero, stale bool) {
 	switch kind {
 	case chunkenc.ValHistogram:
 		t, h := c.it.AtHistogram(&c.h)
-		return t, float64(h.Count), value.IsStaleNaN(h.Sum)
+		return t, float64(h.Count), h.Count == 0 && h.Sum == 0, value.IsStaleNaN(h.Sum)
 	case chunkenc.ValFloatHistogram:
 		t, h := c.it.AtFloatHistogram(&c.fh)
-		return t, h.Count, value.IsStaleNaN(h.Sum)
+		return t, h.Count, h.Count == 0 && h.Sum == 0, value.IsStaleNaN(h.Sum)
 	}
 	t, v = c.it.At()
-	return t, v, value.IsStaleNaN(v)
+	return t, v, v == 0, value.IsStaleNaN(v)
 }
 
 // Unexplained returns the differences between the series and the ledger as of the last self-check, the oldest

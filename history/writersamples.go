@@ -52,7 +52,7 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 		w.setInfo(e, s.Text)
 	}
 	defer func() { e.visited = w.last }()
-	if s.Calls == 0 {
+	if s.Calls == 0 && s.Histogram.Nanos == 0 {
 		e.clean = true
 		return false, nil
 	}
@@ -147,13 +147,16 @@ const maxZeroAge = BlockRange / 4
 
 // startOf returns the time in milliseconds at which a series of e that is about to get its first sample was
 // 0; 0 if it may have samples of an earlier process.
-func (w *writer) startOf(e *track, first time.Time) int64 {
+func (w *writer) startOf(e *track, s *stmtstats.Sample) int64 {
 	switch {
 	case e.floor > 0:
 		// Its counts before the eviction are in Evicted from now on, and not earlier.
 		return w.last - 1
 	case e.born:
-		start := min(first.UnixMilli()-1, w.last-1)
+		start := min(s.First.UnixMilli()-1, w.last-1)
+		if s.Calls == 0 { // the first call is in flight
+			start -= time.Duration(s.Histogram.Nanos).Milliseconds()
+		}
 		if p, ok := w.previousCalls(e); ok && p.at >= start {
 			return start // an earlier process was killed after it had written samples: the head drops this one
 		}
@@ -166,9 +169,10 @@ func (w *writer) startOf(e *track, first time.Time) int64 {
 	return 0
 }
 
-// append appends a sample of each of a Key's series that are not 0.
+// append appends a sample of each of a Key's series that are not 0, and of tare_queries_total: while the first call is in
+// flight, it is 0.
 func (w *writer) append(e *track, s *stmtstats.Sample) error {
-	start := w.startOf(e, s.First)
+	start := w.startOf(e, s)
 	counts := rollup.CountsOf(s)
 	for number := range stmtseries.PerKey {
 		m := stmtseries.Of(number)
@@ -179,7 +183,7 @@ func (w *writer) append(e *track, s *stmtstats.Sample) error {
 			continue
 		}
 		n := *m.Count(&counts, stmtstats.ErrorClass(number-int(m)))
-		if n == 0 && e.refs[number] == 0 {
+		if n == 0 && e.refs[number] == 0 && m != stmtseries.Queries {
 			continue
 		}
 		if err := w.sample(e, number, start, float64(n), nil); err != nil {
@@ -264,7 +268,7 @@ func (w *writer) put(ref storage.SeriesRef, ls func() labels.Labels, start int64
 func (w *writer) appended(l labels.Labels, v float64, h *histogram.Histogram) {
 	w.counts.samples.Add(1)
 	w.records.sample(l, h)
-	if v != 0 || h != nil && h.Count != 0 {
+	if v != 0 || h != nil && (h.Count != 0 || h.Sum != 0) {
 		w.pending.samples++
 	}
 }

@@ -22,6 +22,9 @@ func CountsOf(s *stmtstats.Sample) Counts {
 	}
 }
 
+// Any reports whether a call was counted, or time of one in flight.
+func (c *Counts) Any() bool { return c.Calls > 0 || c.Nanos > 0 }
+
 // Failed returns the number of errors of all classes.
 func (c *Counts) Failed() (n uint64) {
 	for _, e := range c.Errors {

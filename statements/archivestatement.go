@@ -131,6 +131,7 @@ func (g *gathering) walk(ctx context.Context, a *ArchiveReader, digest [16]byte,
 			return
 		}
 		d := g.part(s.key)
+		d.Last = max(d.Last, s.at.UnixMilli())
 		if s.metric == stmtseries.Duration {
 			d.Counts.Nanos += s.spread.Nanos
 			d.Spread.Merge(s.spread)
@@ -144,7 +145,6 @@ func (g *gathering) walk(ctx context.Context, a *ArchiveReader, digest [16]byte,
 		var c rollup.Counts
 		*s.metric.Count(&c, s.class) = s.grown
 		g.axis.divide(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
-		d.Last = max(d.Last, s.at.UnixMilli())
 	})
 	if err != nil || len(g.parts) == 0 {
 		return err

@@ -68,7 +68,7 @@ func (c *digestCollector) Collect(ch chan<- prometheus.Metric) {
 	var sums []stmtstats.Sample
 	if err := c.table.Scan(&s, func() { rows, sums = rows[:0], sums[:0] }, func(number int) {
 		switch {
-		case s.Calls == 0:
+		case s.Calls == 0 && s.Histogram.Nanos == 0:
 		case s.Kind == stmtstats.Tracked:
 			rows = append(rows, ranked{value: float64(s.Histogram.Nanos), number: uint32(number), id: s.ID})
 		default:
@@ -119,7 +119,7 @@ func (c *digestCollector) send(ch chan<- prometheus.Metric, s *stmtstats.Sample)
 			continue
 		}
 		class := stmtstats.ErrorClass(number - int(m))
-		if n := *m.Count(&counts, class); n > 0 {
+		if n := *m.Count(&counts, class); n > 0 || m == stmtseries.Queries {
 			of := values
 			if m == stmtseries.Errors {
 				of = append(slices.Clone(values), class.String())

@@ -131,6 +131,7 @@ func snapshotOf(ctx context.Context, samples *stmtseries.Range) (*snapshot, erro
 	if err := errors.Join(err, spreadErr); err != nil {
 		return nil, err
 	}
+	s.newest = max(s.newest, spreads.newest)
 	s.rows = make([]rollup.Row, 0, len(s.byPrint))
 	for p, row := range s.byPrint {
 		if d := spreads.byPrint[p]; d != nil {
@@ -170,7 +171,10 @@ func (s *snapshot) addCounter(of *stmtseries.Samples) error {
 func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 	live := false
 	for of.Next() {
-		live = !of.Stale && of.H.Count > 0
+		live = !of.Stale && (of.H.Count > 0 || of.H.Sum > 0)
+		if live {
+			s.newest = max(s.newest, of.T)
+		}
 	}
 	if !live {
 		return nil
@@ -194,7 +198,7 @@ func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest 
 	var sample stmtstats.Sample
 	sums := make(map[int]rollup.Print) // rows of no Key
 	visit := func(number int) {
-		if sample.Calls == 0 {
+		if sample.Calls == 0 && sample.Histogram.Nanos == 0 {
 			return
 		}
 		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(&sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
@@ -261,8 +265,8 @@ func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 			}
 			was = nil
 		}
-		if row == nil || was != nil && was.Counts.Calls == row.Counts.Calls {
-			return nil // it was not called
+		if row == nil || was != nil && was.Counts.Calls == row.Counts.Calls && !longer(&was.Counts, &row.Counts) {
+			return nil // it was neither called nor in flight
 		}
 		rows = append(rows, *row)
 		if was == nil {
@@ -279,7 +283,12 @@ func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 			err = out.subtract(&rows[i], &lost, &lostSpread)
 		}
 	}
-	return slices.DeleteFunc(rows, func(row rollup.Row) bool { return row.Counts.Calls == 0 }), err
+	return slices.DeleteFunc(rows, func(row rollup.Row) bool { return !row.Counts.Any() }), err
+}
+
+// longer reports whether the calls of after took longer than those of before by more than the rounding of seconds.
+func longer(before, after *rollup.Counts) bool {
+	return after.Nanos > before.Nanos && after.Nanos-before.Nanos > after.Nanos>>48
 }
 
 // pairRows visits the rows of each print; the row of a side that lacks the print is nil.

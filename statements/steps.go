@@ -93,7 +93,7 @@ func (w *stepper) durations(s *stmtseries.Samples, of step) error {
 	g.Begin()
 	count, total, before := uint64(0), 0.0, int64(0)
 	for first := true; s.Next(); first = false {
-		if first && s.T > w.start && !s.Stale && s.H.Count > 0 {
+		if first && s.T > w.start && !s.Stale && (s.H.Count > 0 || s.H.Sum > 0) {
 			if err := g.Skip(s); err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ func (w *stepper) durations(s *stmtseries.Samples, of step) error {
 		if err := g.Add(s, w.start); err != nil {
 			return err
 		}
-		if of.spread = &g.Lost; g.Lost.Count() > 0 {
+		if of.spread = &g.Lost; g.Lost.Count() > 0 || g.Lost.Nanos > 0 {
 			w.lose(of, s.T)
 			g.Lost.Reset()
 		}

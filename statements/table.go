@@ -69,7 +69,7 @@ func (r *tableRanking) reset() {
 // visit adds the sample of an entry.
 func (r *tableRanking) visit(number int) {
 	s := &r.sample
-	if s.Calls == 0 {
+	if s.Calls == 0 && s.Histogram.Nanos == 0 {
 		return
 	}
 	c := rollup.CountsOf(s)
@@ -126,7 +126,7 @@ func (of TableReader) Statement(_ context.Context, q StatementQuery) (*Statement
 		}
 		st.Slow = t.SlowCalls(st.Slow, s.ID)
 	})
-	if all.Calls == 0 {
+	if !all.Any() {
 		return nil, ErrNoStatement
 	}
 	st.From = st.First

@@ -12,15 +12,13 @@ type Growth struct {
 	Start int64 // Unix milliseconds
 
 	Grown, Lost uint64 // Lost is the Key's counter at its eviction
-	First, Last int64  // start of the series, if after Start; time of the last increase
 	Newest      int64  // time of the last sample of a round
 
 	value float64 // of the last sample; 0 if the series has ended or not started
-	known bool
 }
 
 // Skip makes the current sample the base: its series continues after a pause.
-func (g *Growth) Skip(s *Samples) { g.value, g.known = s.V, true }
+func (g *Growth) Skip(s *Samples) { g.value = s.V }
 
 // Add adds the increase up to a sample.
 func (g *Growth) Add(s *Samples) {
@@ -32,30 +30,25 @@ func (g *Growth) Add(s *Samples) {
 		if s.T > g.Start {
 			g.Lost += uint64(g.value)
 		}
-		g.value, g.known = 0, false
+		g.value = 0
 		return
 	case s.T <= g.Start:
-		g.value, g.known = s.V, true
+		g.value = s.V
 		return
-	}
-	if !g.known && s.V == 0 && g.First == 0 {
-		g.First = s.T + 1 // the zero sample is a millisecond before the first call
 	}
 	grown := s.V - g.value
 	if grown < 0 {
 		g.Lost += uint64(g.value)
 		grown = s.V
 	}
-	if grown > 0 {
-		g.Grown += uint64(grown)
-		g.Last = s.T
-	}
-	g.value, g.known = s.V, true
+	g.Grown += uint64(grown)
+	g.value = s.V
 }
 
 // A SpreadGrowth is the increase of a histogram. Only the samples that Settle needs are converted.
 type SpreadGrowth struct {
 	Grown, Lost stmtstats.Histogram
+	First, Last int64 // start of the series, if after the start; time of the last increase
 
 	now         *histogram.Histogram // the last sample; nil if the series has ended or not started
 	after       bool                 // now is after the start
@@ -65,7 +58,7 @@ type SpreadGrowth struct {
 
 // Begin resets g for another series.
 func (g *SpreadGrowth) Begin() {
-	g.now, g.after = nil, false
+	g.now, g.after, g.First, g.Last = nil, false, 0, 0
 	g.base.Reset()
 	g.Grown.Reset()
 	g.Lost.Reset()
@@ -80,7 +73,8 @@ func (g *SpreadGrowth) Add(s *Samples, start int64) error {
 			}
 		}
 		g.after = true
-		if g.now != nil && (s.Stale || s.H.Count < g.now.Count) {
+		g.times(s)
+		if g.now != nil && (s.Stale || s.H.Count < g.now.Count || s.H.Sum < g.now.Sum) {
 			if err := g.Settle(); err != nil {
 				return err
 			}
@@ -92,6 +86,23 @@ func (g *SpreadGrowth) Add(s *Samples, start int64) error {
 		g.now = nil
 	}
 	return nil
+}
+
+// times sets First and Last. The sum grows without the count while calls are in flight.
+func (g *SpreadGrowth) times(s *Samples) {
+	switch {
+	case s.Stale:
+	case g.now != nil:
+		if s.H.Count != g.now.Count || s.H.Sum != g.now.Sum {
+			g.Last = s.T
+		}
+	case s.H.Count == 0 && s.H.Sum == 0:
+		if g.First == 0 {
+			g.First = s.T + 1 // the zero sample is a millisecond before the first call
+		}
+	default:
+		g.Last = s.T
+	}
 }
 
 // Skip makes the current sample the base: its series continues after a pause.

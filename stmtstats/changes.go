@@ -19,7 +19,7 @@ type Change struct {
 	Kind   Kind
 	Mark   Mark
 	Live   bool  // it counts the calls of a Key
-	Last   int64 // end of the last call, in Unix nanoseconds; 0: no call
+	Last   int64 // as Sample.Last, in Unix nanoseconds; 0: no call
 
 	table *Table
 	entry *entry // nil for the evicted Keys' totals

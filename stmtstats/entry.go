@@ -145,10 +145,16 @@ func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 	if r.ErrorNumber != 0 {
 		e.counters[counterErrors+int(ClassOf(r.ErrorNumber, r.SQLState))].Add(1)
 	}
-	if end := endOf(r); end > e.last.Load() {
+	e.touch(endOf(r))
+}
+
+// touch records that counts of the time until end were added. It is called after them: a Collect that clears changed reads
+// them later.
+func (e *entry) touch(end int64) {
+	if end > e.last.Load() {
 		e.last.Store(end)
 	}
-	if e.changed.Load() == 0 { // after the counters: a Collect that clears it reads them later
+	if e.changed.Load() == 0 {
 		e.changed.Store(1)
 	}
 }

@@ -43,22 +43,48 @@ func (t *Table) Observe(r *querylog.Record) {
 }
 
 // Advance counts the time that a statement in flight has taken since its start, so that load does not jump when it
-// finishes: Observe counts the rest. The caller excludes concurrent use of r. It neither allocates nor blocks: a statement
-// without an entry, or whose entry is being read, is left for later.
-func (t *Table) Advance(r *querylog.Record, age time.Duration) {
-	if age <= r.Accounted || r.Digest == ([16]byte{}) || t.closed.Load() {
+// finishes: Observe counts the rest. A Key that is called for the first time gets its entry; without room, and if the digest
+// is unknown, the time is that of Other. The caller excludes concurrent use of r. It neither allocates nor blocks: a
+// statement whose entry is being read, or that needs an entry while another goroutine changes the table, is left for later.
+func (t *Table) Advance(r *querylog.Record, age time.Duration, unknown bool) {
+	if age <= r.Accounted || t.closed.Load() {
 		return
 	}
-	e, _ := t.find(t.hash(r.Digest[:], r.Schema, r.User, r.Backend), r, zeroBucket)
-	if e == nil {
+	e := &t.mem.entries[0]
+	if unknown {
+		if !e.acquire() {
+			return
+		}
+	} else if e = t.enter(r, age); e == nil {
 		return
 	}
 	e.counters[counterNanos].Add(uint64(age - r.Accounted))
 	r.Accounted = age
-	if e.changed.Load() == 0 { // as in count
-		e.changed.Store(1)
-	}
+	e.touch(r.Start.UnixNano() + int64(age))
 	e.release()
+}
+
+// enter enters the entry of a statement in flight, or that of Other if there is no room. It returns nil if that would block.
+func (t *Table) enter(r *querylog.Record, age time.Duration) *entry {
+	hash := t.hash(r.Digest[:], r.Schema, r.User, r.Backend)
+	e, missing := t.find(hash, r, zeroBucket)
+	if e == nil && missing && !t.full.Load() {
+		if !t.mu.TryLock() {
+			return nil
+		}
+		defer t.mu.Unlock()
+		if e, missing = t.find(hash, r, zeroBucket); e == nil && missing {
+			if e = t.admit(hash, r, zeroBucket, r.Start.UnixNano()+int64(age)); e != nil && !e.acquire() {
+				panic("BUG: stmtstats: a new entry that cannot be entered")
+			}
+		}
+	}
+	if e == nil && missing {
+		if e = &t.mem.entries[0]; !e.acquire() {
+			return nil
+		}
+	}
+	return e
 }
 
 // countOther counts a statement without an entry. Its buckets always have counters.
@@ -79,7 +105,7 @@ func (t *Table) observeSlowly(hash uint64, r *querylog.Record, bucket int) *entr
 	t.mu.Lock()
 	e, _ := t.find(hash, r, bucket)
 	if e == nil {
-		if e = t.admit(hash, r, bucket); e != nil && !e.acquire() {
+		if e = t.admit(hash, r, bucket, endOf(r)); e != nil && !e.acquire() {
 			panic("BUG: stmtstats: a new entry that cannot be entered")
 		}
 	}

@@ -95,8 +95,9 @@ func (t *Table) Stats() Stats {
 // octaves.
 func (t *Table) reserve() int { return (len(t.mem.pages) - fixedPages) / 16 }
 
-// admit creates an entry for r's Key, unless there is no room. The caller holds the lock.
-func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
+// admit creates an entry for r's Key, unless there is no room. now is the time of its first count, in Unix nanoseconds. The
+// caller holds the lock.
+func (t *Table) admit(hash uint64, r *querylog.Record, bucket int, now int64) *entry {
 	names := len(r.Schema) + len(r.User) + len(r.Backend)
 	if names > maxNames || len(r.Schema) > 255 || len(r.User) > 255 || len(r.Backend) > 255 {
 		return nil
@@ -118,7 +119,7 @@ func (t *Table) admit(hash uint64, r *querylog.Record, bucket int) *entry {
 	e.reset()
 	e.id = t.mem.header.nextID.Add(1) - 1
 	e.digest = r.Digest
-	e.first = endOf(r)
+	e.first = now
 	e.schemaBytes, e.userBytes, e.backBytes = uint8(len(r.Schema)), uint8(len(r.User)), uint8(len(r.Backend))
 	var page *page
 	to := e.names[:0]

@@ -71,7 +71,7 @@ var (
 // advance counts the time of the statements in flight.
 func (h *historyService) advance() {
 	if h.inFlight != nil {
-		h.inFlight(func(r gateway.Running) { h.table.Advance(r.Record, r.Age) })
+		h.inFlight(func(r gateway.Running) { h.table.Advance(r.Record, r.Age, r.Unknown) })
 	}
 }
 
