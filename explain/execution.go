@@ -140,34 +140,44 @@ func (e *execution) keep(r *querylog.Record) {
 	}
 }
 
-// statement returns the text to explain and its values, or the reason why there is none. mode is the
-// server's.
-func (c *candidate) statement(mode sqldigest.Mode) (schema, text string, values []mysqlwire.BinaryValue, err error) {
+// An explained is what EXPLAIN is executed with.
+type explained struct {
+	schema, text string
+	normalized   string // the whole normalized text
+	values       []mysqlwire.BinaryValue
+}
+
+// statement returns the statement to explain, or the reason why there is none. mode is the server's.
+func (c *candidate) statement(mode sqldigest.Mode) (explained, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := &c.execution
-	schema = e.schema
+	out := explained{schema: e.schema}
 	switch {
 	case e.why != nil:
-		return schema, "", nil, e.why
+		return out, e.why
 	case len(e.text) > 0:
-		text = string(e.text)
+		out.text = string(e.text)
 	case len(c.prepared) > 0:
-		text = string(c.prepared)
+		out.text = string(c.prepared)
 	default: // without literals, the normalized text is the statement
 		n, ok := placeholders(c.Text)
 		if !ok || c.TextCut || n != len(e.binds) {
-			return schema, "", nil, errCollapsed
+			return out, errCollapsed
 		}
-		text = c.Text
+		out.text = c.Text
 	}
 	var d sqldigest.Digester
-	if d.Digest([]byte(text), mode) != sqldigest.Digest(c.Digest) || d.Divergent() {
-		return schema, "", nil, errMode
+	if d.Digest([]byte(out.text), mode) != sqldigest.Digest(c.Digest) || d.Divergent() {
+		return out, errMode
 	}
+	if d.TextTruncated() {
+		return out, errLong
+	}
+	out.normalized = string(d.Text())
 	for _, v := range e.binds { // the execution is overwritten by the next one
 		v.Data = bytes.Clone(v.Data)
-		values = append(values, v)
+		out.values = append(out.values, v)
 	}
-	return schema, text, values, nil
+	return out, nil
 }

@@ -161,7 +161,9 @@ func testPlans(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 	if got := b.only(t, prepared, mode, longlong(7), longlong(1)); len(got.Plans) != 1 || got.Plans[0].Steps[0].Key != "k" {
 		t.Errorf("a prepared statement: %+v", got)
 	}
+	testCut(t, b, mode)
 	c := candidateOf(prepared, mode)
+	b.only(t, prepared, mode, longlong(7), longlong(1))
 	before, _ := b.State(c.Digest)
 	must(t, s.Exec("ALTER TABLE orders DROP INDEX k"))
 	b.SchemaChanged([]string{"other.orders"})
@@ -193,6 +195,33 @@ func testPlans(t *testing.T, s *testmysql.Server, mode sqldigest.Mode) {
 		t.Errorf("after the second DROP INDEX %+v, changes %+v", again, b.changes)
 	}
 	must(t, s.Exec("ALTER TABLE orders ADD INDEX k (customer)"))
+}
+
+// testCut explains statements whose stored text is cut, before the first table: their executions have the whole text.
+func testCut(t *testing.T, b *bench, mode sqldigest.Mode) {
+	t.Helper()
+	for text, why := range map[string]error{
+		"SELECT customer, state, id, customer FROM orders WHERE customer = 8 AND state < 9": nil,
+		"SELECT customer, state, id, customer FROM called":                                  errView,
+		"SELECT customer, state, id, customer FROM orders WHERE id = SLEEP(9)":              errWaits,
+		"SELECT customer, state, id, customer FROM orders WHERE id = f()":                   errEffects,
+	} {
+		c := candidateOf(text, mode)
+		c.Text, c.TextCut = c.Text[:12], true
+		b.all = []Candidate{c}
+		b.candidates.Store(nil)
+		b.refresh(t.Context())
+		b.Observe(executed(c, text, time.Second))
+		b.now = b.now.Add(time.Minute)
+		b.step(t.Context(), b.now)
+		got, _ := b.State(c.Digest)
+		if why == nil && (len(got.Plans) != 1 || got.Plans[0].Steps[0].Key != "k") || why != nil && (got.Why != why.Error() || len(got.Plans) != 0) {
+			t.Errorf("%s: %+v, want %v", text, got, why)
+		}
+		if tables := (*b.candidates.Load())[c.Digest].tables; why == nil && !reflect.DeepEqual(tables, []string{"test.orders"}) {
+			t.Errorf("%s: the tables are %v", text, tables)
+		}
+	}
 }
 
 // testNothingIsExecuted checks that statements whose parts EXPLAIN could execute are refused, or limited by
@@ -233,7 +262,7 @@ func testNothingIsExecuted(t *testing.T, s *testmysql.Server, mode sqldigest.Mod
 	} {
 		c := newCandidate(candidateOf(text, mode), subject{tables: []string{"test.orders"}}, nil)
 		c.execution.keep(executed(c.Candidate, text, time.Second))
-		_, err := b.server.explain(t.Context(), c)
+		_, err := b.server.explain(t.Context(), c, b.judge)
 		if err != nil {
 			if why, ofServer := reason(err); ofServer || why != errReadOnly && why != errTooLong { //nolint:errorlint // sentinels
 				t.Errorf("%s: %v", text, err)
@@ -384,9 +413,9 @@ func TestExecutions(t *testing.T) {
 	of := (*b.candidates.Load())[c.Digest]
 	want := func(why error, args ...mysqlwire.BinaryValue) {
 		t.Helper()
-		_, got, values, err := of.statement(0)
-		if err != why || !reflect.DeepEqual(values, args) || why == nil && got != string(c.Text) && got != text { //nolint:errorlint // a sentinel
-			t.Errorf("%q %v, %v, want %v, %v", got, values, err, args, why)
+		got, err := of.statement(0)
+		if err != why || !reflect.DeepEqual(got.values, args) || why == nil && (got.text != string(c.Text) && got.text != text || got.normalized != c.Text) { //nolint:errorlint // a sentinel
+			t.Errorf("%+v, %v, want %v, %v", got, err, args, why)
 		}
 	}
 	b.Observe(executed(c, "", time.Second, longlong(1), mysqlwire.BinaryValue{}))
@@ -409,7 +438,7 @@ func TestExecutions(t *testing.T) {
 	slow(longlong(1), mysqlwire.BinaryValue{Data: make([]byte, maxValues)})
 	want(errNoValues)
 	b.Observe(executed(c, "SELECT * FROM t WHERE a = 1 AND b = \"x\"", of.duration()+time.Second))
-	if _, _, _, err := of.statement(sqldigest.ANSIQuotes); err != errMode { //nolint:errorlint // a sentinel
+	if _, err := of.statement(sqldigest.ANSIQuotes); err != errMode { //nolint:errorlint // a sentinel
 		t.Errorf("in another mode %v", err)
 	}
 	b.Observe(executed(c, strings.Repeat("x", maxText+1), of.duration()+time.Second))

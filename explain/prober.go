@@ -176,8 +176,8 @@ func (p *Prober) refresh(ctx context.Context) {
 			continue
 		}
 		var s subject
-		why := errLong
-		if !c.TextCut {
+		var why error
+		if !c.TextCut { // otherwise an execution has the whole text
 			s, why = subjectOf(p.planner, c.Text, c.Schema)
 		}
 		n := newCandidate(c, s, why)
@@ -196,11 +196,23 @@ func (p *Prober) step(ctx context.Context, now time.Time) {
 		return
 	}
 	began := time.Now()
-	plan, err := p.server.explain(ctx, c)
+	plan, err := p.server.explain(ctx, c, p.judge)
 	if ctx.Err() != nil {
 		return
 	}
 	p.record(c, plan, err, now, time.Since(began))
+}
+
+// judge returns the candidate's subject, with the tables that its whole normalized text names.
+func (p *Prober) judge(c *candidate, whole, schema string) (subject, error) {
+	if !c.TextCut {
+		return c.subject, nil
+	}
+	s, err := subjectOf(p.planner, whole, schema)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.subject = s
+	return s, err
 }
 
 // due returns the candidate to explain now and charges the budget; nil if there is none.

@@ -64,8 +64,8 @@ func (s *server) prepare(ctx context.Context, conn *mysqlconn.Client) error {
 // mode returns the mode in which the server reads statements with its default sql_mode.
 func (s *server) mode() sqldigest.Mode { return sqldigest.Mode(0).WithServer(s.client.Server()) }
 
-// explain returns the plan of a statement.
-func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
+// explain returns the plan of a statement. judge is called with the normalized text and the schema of the explained execution.
+func (s *server) explain(ctx context.Context, c *candidate, judge func(c *candidate, whole, schema string) (subject, error)) (*Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverstats.CallTime)
 	defer cancel()
 	conn, err := s.connect(ctx)
@@ -73,11 +73,16 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 		return nil, err
 	}
 	defer s.client.Release()
-	schema, text, values, err := c.statement(s.mode())
+	e, err := c.statement(s.mode())
 	if err != nil {
 		return nil, refused{err}
 	}
-	if err := baseTables(ctx, conn, schema, c.tables); err != nil {
+	of, err := judge(c, e.normalized, e.schema)
+	if err != nil {
+		return nil, refused{err}
+	}
+	schema := e.schema
+	if err := baseTables(ctx, conn, schema, of.tables); err != nil {
 		return nil, err
 	}
 	if schema != "" {
@@ -86,13 +91,13 @@ func (s *server) explain(ctx context.Context, c *candidate) (*Plan, error) {
 		}
 	}
 	begin := "START TRANSACTION READ ONLY"
-	if c.writes { // servers refuse to explain a change in a read-only transaction
+	if of.writes { // servers refuse to explain a change in a read-only transaction
 		begin = "START TRANSACTION"
 	}
 	if _, err := conn.Exec(ctx, begin); err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	out, err := planOf(ctx, conn, text, values)
+	out, err := planOf(ctx, conn, e.text, e.values)
 	if _, rollback := conn.Exec(ctx, "ROLLBACK"); rollback != nil {
 		s.abandon(conn.ConnectionID)
 		err = errors.Join(err, fmt.Errorf("roll back: %w", rollback))

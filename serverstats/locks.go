@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
@@ -50,6 +51,7 @@ type Holder struct {
 	Idle        bool          // it runs no statement
 	Digest      sqldigest.Digest
 	Text        string // normalized text of its last statement; "": unknown
+	TextCut     bool   // the server has only the beginning of the text: Digest is zero
 }
 
 // An edge is a wait of one session for another.
@@ -287,11 +289,13 @@ func readTransactions(ctx context.Context, conn *mysqlconn.Client, ids []uint32)
 	return all, err
 }
 
-// lastStatement returns the text of a session's statement, the running one or the last; "" if the server does not keep it.
-func lastStatement(ctx context.Context, conn *mysqlconn.Client, id uint32) (text string, err error) {
-	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error { return scan(row, &text) }, fmt.Sprintf(
-		"SELECT s.SQL_TEXT FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID WHERE t.PROCESSLIST_ID = %d ORDER BY s.EVENT_ID LIMIT 1", id))
-	return text, err
+// lastStatement returns the text of a session's statement, the running one or the last; "" if the server does not keep it. cut
+// reports that it may have only the beginning.
+func lastStatement(ctx context.Context, conn *mysqlconn.Client, id uint32) (text string, cut bool, err error) {
+	limit := 0
+	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error { return scan(row, &text, &limit) }, fmt.Sprintf(
+		"SELECT s.SQL_TEXT, @@performance_schema_max_sql_text_length FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID WHERE t.PROCESSLIST_ID = %d ORDER BY s.EVENT_ID LIMIT 1", id))
+	return text, len(text) > limit-utf8.UTFMax, err
 }
 
 func list(ids []uint32) string {

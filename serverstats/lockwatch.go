@@ -147,13 +147,13 @@ func (r *Reader) describe(ctx context.Context, conn *mysqlconn.Client, p pileUp,
 	if err != nil {
 		return LockWait{}, err
 	}
-	text, err := lastStatement(ctx, conn, p.holder)
+	text, cut, err := lastStatement(ctx, conn, p.holder)
 	if err != nil {
 		return LockWait{}, err
 	}
 	holder := sessions[p.holder]
-	if text == "" {
-		text = holder.text
+	if text == "" || cut && len(holder.text) >= len(text) { // the list of processes has whole texts, of running statements
+		text, cut = holder.text, false
 	}
 	mode := sqldigest.Mode(0).WithServer(r.client.Server())
 	var d sqldigest.Digester
@@ -162,6 +162,9 @@ func (r *Reader) describe(ctx context.Context, conn *mysqlconn.Client, p pileUp,
 	if text != "" {
 		w.Holder.Digest = d.Digest([]byte(text), mode)
 		w.Holder.Text = string(d.Text())
+		if w.Holder.TextCut = cut || d.TextTruncated(); cut {
+			w.Holder.Digest = sqldigest.Digest{} // that of another statement
+		}
 	}
 	if r.opts.ClientOf != nil {
 		if client, ok := r.opts.ClientOf(p.holder); ok {

@@ -48,8 +48,8 @@ type Sample struct {
 	Counters
 	Histogram Histogram // of the calls' durations
 
-	First time.Time // end of the first call
-	Last  time.Time // end of the last call
+	First time.Time // end of the first call, or the first time that it was counted in flight
+	Last  time.Time // end of the last call, or the last time that one was counted in flight
 
 	// Born reports that no Collect of any process has visited the entry before: all its calls happened since
 	// the last Collect.
@@ -77,7 +77,8 @@ type SlowCall struct {
 	Rows         uint64 // returned or affected
 	ConnectionID uint64
 	ErrorNumber  uint16
-	Text         string // the beginning of the statement's text, as far as the redaction permits
+	Text         string // of the statement, as far as the redaction permits
+	TextCut      bool   // only the beginning of the text
 }
 
 // Stats are the metrics of a Table.

@@ -132,7 +132,7 @@ func (t *Table) SlowCalls(dst []SlowCall, id uint64) []SlowCall {
 		t.text, _ = t.mem.appendText(t.text[:0], &s.text)
 		dst = append(dst, SlowCall{
 			Start: at(s.start), Duration: time.Duration(s.nanos), Rows: uint64(s.rows),
-			ConnectionID: s.connection, ErrorNumber: s.errno, Text: string(t.text),
+			ConnectionID: s.connection, ErrorNumber: s.errno, Text: string(t.text), TextCut: s.text.cut != 0,
 		})
 	}
 	slices.SortFunc(dst[first:], func(a, b SlowCall) int { return int(b.Duration - a.Duration) })

@@ -376,7 +376,9 @@ func lockRowOf(v *view, w *serverstats.LockWait) lockRow {
 	}
 	r.Lock += " on " + w.Table
 	if h.Text != "" {
-		r.Text, r.Link = cutText(h.Text, maxLine), v.link("/query/"+h.Digest.String())
+		if r.Text = cutText(h.Text, maxLine); !h.TextCut {
+			r.Link = v.link("/query/" + h.Digest.String())
+		}
 	}
 	return r
 }

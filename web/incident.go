@@ -19,7 +19,8 @@ import (
 type incident struct {
 	Digest   string     `json:"digest"`
 	Text     string     `json:"text,omitempty"` // normalized; absent for accounts without statement texts
-	From     time.Time  `json:"from"`           // start of the queried range
+	TextCut  bool       `json:"text_cut,omitempty"`
+	From     time.Time  `json:"from"` // start of the queried range
 	To       time.Time  `json:"to"`
 	Rising   bool       `json:"rising"`          // whether the load rose within the range
 	Lasts    bool       `json:"lasts"`           // whether it is still higher at the end
@@ -119,6 +120,7 @@ type incidentLock struct {
 	Idle        bool      `json:"idle"`
 	Digest      string    `json:"digest,omitempty"`
 	Text        string    `json:"text,omitempty"`
+	TextCut     bool      `json:"text_cut,omitempty"`
 	Waiters     int       `json:"waiting"`
 	Longest     float64   `json:"longest_wait_seconds"`
 	Direct      bool      `json:"direct"`
@@ -132,8 +134,8 @@ func lockOf(v *view, r *lockRow) incidentLock {
 		Transaction: w.Holder.Transaction.Seconds(), Idle: w.Holder.Idle, Waiters: w.Waiters, Longest: w.Longest.Seconds(), Direct: r.Direct,
 	}
 	if v.texts {
-		l.Table, l.Text = w.Table, w.Holder.Text
-		if w.Holder.Text != "" {
+		l.Table, l.Text, l.TextCut = w.Table, w.Holder.Text, w.Holder.TextCut
+		if w.Holder.Text != "" && !w.Holder.TextCut {
 			l.Digest = w.Holder.Digest.String()
 		}
 	}
@@ -153,6 +155,7 @@ type incidentCall struct {
 	Rows    uint64    `json:"rows"`
 	Error   uint16    `json:"error,omitempty"`
 	Text    string    `json:"text,omitempty"`
+	TextCut bool      `json:"text_cut,omitempty"` // only the beginning of the text
 }
 
 // Accessors for the template.
@@ -229,7 +232,7 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	d := response.(*queryView)
 	always := v.span.absolute().Query().Encode()
 	i := &incident{
-		Digest: d.ID, Text: d.Plain, From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Why.Cause, CauseKind: d.Why.Kind, view: d,
+		Digest: d.ID, Text: d.Plain, TextCut: d.TextCut && d.Plain != "", From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Why.Cause, CauseKind: d.Why.Kind, view: d,
 		Sentence: "The load did not rise within this range: " + unitLoad.write(d.Load) + ", " + unitRate.write(d.Rate) + ".",
 		Link:     "/incident/" + d.ID + "?" + always, json: "/api/v1/incidents/" + d.ID + "?" + always,
 		svg: "/incident/" + d.ID + "/card.svg?" + always, all: v.link("/query/" + d.ID),
@@ -272,7 +275,7 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 		i.LockWaits = append(i.LockWaits, lockOf(v, &d.Locks[j]))
 	}
 	for _, c := range d.Slow {
-		i.Slow = append(i.Slow, incidentCall{Start: c.Start, Seconds: c.Duration.Seconds(), Rows: c.Rows, Error: c.ErrorNumber, Text: c.Text})
+		i.Slow = append(i.Slow, incidentCall{Start: c.Start, Seconds: c.Duration.Seconds(), Rows: c.Rows, Error: c.ErrorNumber, Text: c.Text, TextCut: c.TextCut && c.Text != ""})
 	}
 	return i, nil
 }

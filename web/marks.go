@@ -172,6 +172,9 @@ func exactClock(t time.Time, looked time.Duration) string {
 
 // tablesOf returns the tables of a statement in the schemas of its callers.
 func (s *Server) tablesOf(st *statements.Statement) []string {
+	if st.TextCut {
+		return s.tablesOfCut(st.Digest)[st.Digest]
+	}
 	var tables []string
 	for _, schema := range schemasOf(st) {
 		for _, t := range s.opts.Markers.TablesOf(st.Text, schema) {
@@ -181,6 +184,36 @@ func (s *Server) tablesOf(st *statements.Statement) []string {
 		}
 	}
 	return tables
+}
+
+// tablesOfCut returns the tables of statements whose texts are cut, of those with a plan in the cache.
+func (s *Server) tablesOfCut(digests ...[16]byte) map[[16]byte][]string {
+	if s.opts.PlanTables == nil || len(digests) == 0 {
+		return nil
+	}
+	of := make(map[[16]byte][]string, len(digests))
+	for _, d := range digests {
+		of[d] = nil
+	}
+	s.opts.PlanTables(of)
+	return of
+}
+
+// tablesOfRows returns a function that returns the tables of each row.
+func (s *Server) tablesOfRows(rows []statements.TopRow) func(r *statements.TopRow) []string {
+	var cut [][16]byte
+	for i := range rows {
+		if rows[i].TextCut {
+			cut = append(cut, rows[i].Digest)
+		}
+	}
+	planned := s.tablesOfCut(cut...)
+	return func(r *statements.TopRow) []string {
+		if r.TextCut {
+			return planned[r.Digest]
+		}
+		return s.opts.Markers.TablesOf(r.Text, r.Schema)
+	}
 }
 
 // schemasOf returns the schemas of a statement's callers, those with the most time first; at least one,

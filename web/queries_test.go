@@ -350,3 +350,55 @@ func TestQueriesOfAccounts(t *testing.T) {
 		t.Errorf("columns %q, want %q", names, want)
 	}
 }
+
+// TestTablesOfCutTexts cuts the texts of every second statement: their tables are those of the cached plans.
+func TestTablesOfCutTexts(t *testing.T) {
+	c := newCatalogue(t)
+	want, planned := make(map[string]float64), make(map[[16]byte][]string)
+	for i := range c.rows {
+		r := &c.rows[i]
+		table := catalogueTables{}.TablesOf(r.Text, r.Schema)[0]
+		want[table] += r.Seconds
+		if i%2 == 0 {
+			planned[r.Digest] = append(planned[r.Digest], table)
+			r.Text, r.TextCut = r.Text[:4], true
+		}
+	}
+	s := c.server(t)
+	s.opts.PlanTables = func(of map[[16]byte][]string) {
+		for digest := range of {
+			of[digest] = planned[digest]
+		}
+	}
+	v := &view{span: spanOf(c.from, c.to), texts: true, r: newRequest(t, ""), query: url.Values{"group": {"table"}}}
+	page, err := s.queries(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := page.(*queryTable).Rows
+	if len(rows) != len(want) {
+		t.Errorf("%d groups, want %d", len(rows), len(want))
+	}
+	for i := range rows {
+		if r := &rows[i]; math.Abs(r.Load*3600-want[r.ID]) > 1e-6*want[r.ID] {
+			t.Errorf("%s has a load of %v, want %v", r.ID, r.Load, want[r.ID]/3600)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	table, matching := rows[0].ID, 0
+	for i := range c.rows {
+		r := &c.rows[i]
+		if r.TextCut && planned[r.Digest][0] == table || !r.TextCut && (catalogueTables{}).TablesOf(r.Text, r.Schema)[0] == table {
+			matching++
+		}
+	}
+	v.query = url.Values{"filter": {"table=" + table}}
+	if page, err = s.queries(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(page.(*queryTable).Rows); n != matching || n == 0 {
+		t.Errorf("%d statements of table %s, want %d", n, table, matching)
+	}
+}

@@ -159,12 +159,16 @@ func (s *Server) selectRows(v *view, q *queryRequest, top *statements.Top, t *qu
 		}
 		t.Notes = append(t.Notes, "Clients and tags are those of sampled calls, of the last "+duration(s.opts.Calls.Covers())+".")
 	}
+	var tables func(*statements.TopRow) []string
+	if !q.tables.Empty() {
+		tables = s.tablesOfRows(top.Rows)
+	}
 	t.Rows = slices.DeleteFunc(t.Rows, func(row queryRow) bool {
 		r := &top.Rows[row.index]
 		if !q.rows.Match(&row) || called != nil && !called[r.Digest] {
 			return true
 		}
-		return !q.tables.Empty() && !slices.ContainsFunc(s.opts.Markers.TablesOf(r.Text, r.Schema), func(name string) bool { return q.tables.Match(namedTable(name)) })
+		return tables != nil && !slices.ContainsFunc(tables(r), func(name string) bool { return q.tables.Match(namedTable(name)) })
 	})
 }
 
@@ -214,10 +218,11 @@ func (s *Server) groupRows(v *view, q *queryRequest, top *statements.Top, t *que
 		comparable = false
 		length, whole = s.groupCalls(v, q, top, t, found)
 	} else {
+		of := s.groupsBy(q.group, top.Rows)
 		for i := range t.Rows {
 			row := &t.Rows[i]
 			r := &top.Rows[row.index]
-			for _, name := range s.groupsOf(q.group, r) {
+			for _, name := range of(r) {
 				found.of(name).add(row, r)
 			}
 		}
@@ -273,21 +278,23 @@ func addTotals(to, from *statements.Totals) {
 	to.Seconds += from.Seconds
 }
 
-// groupsOf returns the groups of a statement.
-func (s *Server) groupsOf(group string, r *statements.TopRow) []string {
+// groupsBy returns a function that returns the groups of each row.
+func (s *Server) groupsBy(group string, rows []statements.TopRow) func(r *statements.TopRow) []string {
 	switch group {
 	case byUser:
-		return []string{r.User}
+		return func(r *statements.TopRow) []string { return []string{r.User} }
 	case bySchema:
-		return []string{r.Schema}
+		return func(r *statements.TopRow) []string { return []string{r.Schema} }
 	case byBackend:
-		return []string{r.Backend}
+		return func(r *statements.TopRow) []string { return []string{r.Backend} }
 	}
-	tables := s.opts.Markers.TablesOf(r.Text, r.Schema)
-	if len(tables) == 0 {
+	tables := s.tablesOfRows(rows)
+	return func(r *statements.TopRow) []string {
+		if names := tables(r); len(names) > 0 {
+			return names
+		}
 		return []string{""}
 	}
-	return tables
 }
 
 // groupCalls groups the sampled calls of the rows' statements. It returns the time in seconds that they cover, and the

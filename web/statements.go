@@ -73,7 +73,7 @@ func (t textless) Statement(ctx context.Context, q statements.StatementQuery) (*
 	}
 	st.Text, st.TextCut = "", false
 	for i := range st.Slow {
-		st.Slow[i].Text = ""
+		st.Slow[i].Text, st.Slow[i].TextCut = "", false
 	}
 	return st, nil
 }

@@ -54,6 +54,10 @@ type Options struct {
 	// Markers are drawn on charts and named as causes; nil: there are none.
 	Markers MarkerSource
 
+	// PlanTables sets the tables of the statements whose digests the map has, by their cached plans; nil: they are unknown.
+	// It is called for statements whose texts are cut.
+	PlanTables func(of map[[16]byte][]string)
+
 	// Sessions has the sessions of a gateway; nil: there are none.
 	Sessions *SessionSource
 

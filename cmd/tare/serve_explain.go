@@ -189,6 +189,9 @@ func (s *service) markLock(w serverstats.LockWait) {
 	}
 	if h.Text != "" {
 		m.Text += ", its last statement: " + h.Text
+		if h.TextCut {
+			m.Text += " …"
+		}
 	}
 	if s.cfg.Log.Redact == querylog.RedactAll {
 		m = m.Textless()

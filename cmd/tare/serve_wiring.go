@@ -251,6 +251,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Ready:          s.checkBackend,
 		Live:           func() any { return s.gateway.Live() },
 		Plans:          s.plans.Largest,
+		PlanTables:     s.plans.AddTables,
 		LogColumns:     querylog.RecordColumns(),
 		Series:         s.active,
 		Copies:         s.copySearch().find,

@@ -157,6 +157,19 @@ func TestLargestPlans(t *testing.T) {
 	if n := len(c.Largest(1).Largest); n != 1 {
 		t.Errorf("%d plans in detail, want 1", n)
 	}
+	tables := make(map[[16]byte][]string)
+	for _, p := range p.Largest(10) {
+		tables[p.Digest] = nil
+	}
+	tables[[16]byte{9}] = nil // has no plan
+	c.AddTables(tables)
+	var names []string
+	for _, of := range tables {
+		names = append(names, of...)
+	}
+	if slices.Sort(names); len(tables) != 3 || !slices.Equal(names, []string{"other.long_name_of_a_table", "shop.t", "shop.x"}) {
+		t.Errorf("the tables are %v", tables)
+	}
 }
 
 // TestReturner simulates two quiet periods and much activity: memory is returned once per period.

@@ -1,6 +1,9 @@
 package memory
 
 import (
+	"math"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/sizegen/bytecache"
@@ -111,6 +114,23 @@ type Table struct {
 	Schema string `json:"schema,omitempty"`
 	Name   string `json:"name,omitempty"` // empty for a whole schema
 	Access string `json:"access"`         // read, write or read+write
+}
+
+// AddTables sets the tables, as schema.table, of the statements whose digests of has, by their cached plans: the plan of a
+// statement knows them all, its text may be cut.
+func (c *PlanCache) AddTables(of map[[16]byte][]string) {
+	for _, p := range c.planner.Largest(math.MaxInt) {
+		names, wanted := of[p.Digest]
+		if !wanted {
+			continue
+		}
+		for t := range p.Plan.Tables() {
+			if name := t.String(); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		of[p.Digest] = names
+	}
 }
 
 // Largest returns the state of the cache and its n largest plans.
