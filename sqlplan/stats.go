@@ -85,6 +85,13 @@ type CachedPlan struct {
 	Bytes  int64 // with its entry in the cache
 }
 
+// Each calls visit for each cached plan. A digest has one in each scope.
+func (p *Planner) Each(visit func(d sqldigest.Digest, plan *Plan)) {
+	for k, plan := range p.cache.All() {
+		visit(k.digest, plan)
+	}
+}
+
 // Largest returns the n largest cached plans, largest first.
 func (p *Planner) Largest(n int) []CachedPlan {
 	entries := p.cache.Largest(n)

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"math"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,18 +118,18 @@ type Table struct {
 // AddTables sets the tables, as schema.table, of the statements whose digests of has, by their cached plans: the plan of a
 // statement knows them all, its text may be cut.
 func (c *PlanCache) AddTables(of map[[16]byte][]string) {
-	for _, p := range c.planner.Largest(math.MaxInt) {
-		names, wanted := of[p.Digest]
+	c.planner.Each(func(d sqldigest.Digest, plan *sqlplan.Plan) {
+		names, wanted := of[d]
 		if !wanted {
-			continue
+			return
 		}
-		for t := range p.Plan.Tables() {
+		for t := range plan.Tables() {
 			if name := t.String(); !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
-		of[p.Digest] = names
-	}
+		of[d] = names
+	})
 }
 
 // Largest returns the state of the cache and its n largest plans.
