@@ -118,7 +118,7 @@ type differenceRow struct {
 	More                             bool
 }
 
-// differs compares the calls within a rise with those before it; without a rise, the second half of the range
+// differs compares the calls within a rise with those before it; without a rise, the second half of the counted range
 // with the first. If the sample has too few calls, it compares the history's counts by user, schema and
 // backend. It returns nil without a sample.
 func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *callDifferences {
@@ -126,7 +126,10 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 		return nil
 	}
 	from, to := v.span.From, v.span.To
-	since := from.Add(v.span.Length() / 2)
+	if st.From.After(from) { // the history starts within the range
+		from = st.From
+	}
+	since := from.Add(to.Sub(from) / 2)
 	if r != nil {
 		if since = r.From; !r.Lasts {
 			to = r.To

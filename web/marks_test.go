@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // TestMarks expects charts to have a line per marker in their range, the list below to have its text, the
@@ -353,5 +354,32 @@ func TestWhatDiffers(t *testing.T) {
 	}
 	if _, body = browse(t, h, "/query/"+someDigest, "guest"); strings.Contains(body, "tag release") || !strings.Contains(body, "10.0.0.9") {
 		t.Error("without texts there is a tag, or no client")
+	}
+}
+
+// youngHistory starts 20 minutes before the end of each range, in which loads do not rise.
+type youngHistory struct{ *fakeStatements }
+
+func (f youngHistory) Statement(ctx context.Context, q statements.StatementQuery) (*statements.Statement, error) {
+	q.From = q.To.Add(-20 * time.Minute)
+	st, err := f.fakeStatements.Statement(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for p := range st.Series.Load {
+		st.Series.Load[p] = 1
+	}
+	return st, nil
+}
+
+// TestWhatDiffersInAYoungHistory expects the halves of the counted part of the range to be compared, not of all of it.
+func TestWhatDiffersInAYoungHistory(t *testing.T) {
+	o := testOptions()
+	o.Statements = youngHistory{&fakeStatements{}}
+	o.Now = func() time.Time { return time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC) }
+	o.Calls = fakeCalls{}
+	_, body := browse(t, New(o).Handler(), "/query/"+someDigest, "")
+	if want := "12 sampled calls since 02:50:00 compared with 12 before."; !strings.Contains(body, want) {
+		t.Errorf("there is no %s", want)
 	}
 }
