@@ -116,8 +116,8 @@ func AllFaults(packets []string, step int) (cells []Cell) {
 	return cells
 }
 
-// SomeFaults returns, for each statement among the packets that is not in seen, a refusal and another fault of one of its packets, and adds it
-// to seen. Statements with other constants are the same.
+// SomeFaults returns, for each statement among the packets that is not in seen, a refusal and another fault of one of its packets, one of both in
+// short tests, and adds it to seen. Statements with other constants are the same.
 func SomeFaults(rnd *rand.Rand, packets []string, seen map[string]bool) (cells []Cell) {
 	forms := make(map[string][]int)
 	var order []string
@@ -133,7 +133,11 @@ func SomeFaults(rnd *rand.Rand, packets []string, seen map[string]bool) (cells [
 	}
 	for _, form := range order {
 		seen[form] = true
-		for _, f := range []Fault{Refused, faults[rnd.IntN(len(faults))]} {
+		kinds := []Fault{Refused, faults[rnd.IntN(len(faults))]}
+		if testing.Short() {
+			kinds = kinds[rnd.IntN(2):][:1]
+		}
+		for _, f := range kinds {
 			if at := forms[form]; f != Refused || len(cells) == 0 || cells[len(cells)-1].Fault != Refused || !slices.Contains(at, cells[len(cells)-1].At) {
 				cells = append(cells, Cell{Fault: f, At: at[rnd.IntN(len(at))]})
 			}
