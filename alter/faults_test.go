@@ -123,6 +123,9 @@ var faultyName = regexp.MustCompile(`faulty_\d+_`)
 // TestFaults has a fault of each kind at each packet of an alteration, in turn: the result is the one without a fault, or it fails with the cause;
 // the table has one of the two definitions, and all rows. Repeated, it has the result, unless the server had done all of it.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: a part of make long")
+	}
 	aloneOnBoth(t, func(t *testing.T, d *database) {
 		rnd := testseed.Rand(t)
 		proxy := testproxy.StartFaulty(t, d.server.Addr)

@@ -260,8 +260,12 @@ const tryCopyAgain = "copy the tables again with --restart; before, if the log w
 func (d *Direct) CurrentPosition(ctx context.Context) (Position, error) {
 	var text string
 	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
-		if text, err = rowstream.CurrentPosition(ctx, c); err == nil && text == "" {
-			err = errors.New("the server has no binary log (start it with --log-bin), or the account may not see it (GRANT REPLICATION CLIENT, on MariaDB BINLOG MONITOR, ON *.* TO it)")
+		text, err = rowstream.ReadPosition(ctx, c)
+		switch {
+		case rowstream.IsRefusal(err):
+			return fmt.Errorf("%w: GRANT REPLICATION CLIENT (MariaDB: BINLOG MONITOR) ON *.* to the account", err)
+		case err == nil && text == "":
+			return errors.New("the server has no binary log: start it with --log-bin")
 		}
 		return err
 	})

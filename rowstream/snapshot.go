@@ -319,24 +319,34 @@ const GTIDMark = "gtid="
 // CurrentPosition returns the current position of the binary log, empty if the server has none or does not
 // report it to the user.
 func CurrentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
+	position, err := ReadPosition(ctx, c)
+	if _, refused := errors.AsType[*mysqlconn.ServerError](err); refused {
+		return "", nil
+	}
+	return position, err
+}
+
+// ReadPosition is CurrentPosition, but the server's refusal to report the position is an error.
+func ReadPosition(ctx context.Context, c *mysqlconn.Client) (position string, err error) {
 	for _, sql := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
-		position := ""
-		_, err := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
+		position = ""
+		_, failed := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
 			position = string(row[0]) + " " + string(row[1])
 			if len(row) > 4 && len(row[4]) > 0 && !IsMariaDB(c.ServerVersion) {
 				position += " " + GTIDMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source per line
 			}
 			return nil
 		})
-		var refused *mysqlconn.ServerError
-		switch {
-		case err == nil:
+		switch refused, ok := errors.AsType[*mysqlconn.ServerError](failed); {
+		case failed == nil:
 			return position, nil
-		case !errors.As(err, &refused):
-			return "", err
+		case !ok:
+			return "", failed
+		case refused.Number != mysqlwire.ErrnoSyntax: // one of the statements is unknown to each server
+			err = fmt.Errorf("%s: %w", sql, failed)
 		}
 	}
-	return "", nil
+	return "", err
 }
 
 // Close ends the transactions and closes the connections.
