@@ -213,3 +213,26 @@ func responseTo(t *testing.T, c *mysqlconn.Client, sql string) (rows string) {
 	}
 	return rows
 }
+
+// TestErrorNumbers has the servers report errors of the least and greatest numbers: a session continues after each.
+func TestErrorNumbers(t *testing.T) {
+	servers := refusalServers(t)
+	servers["MySQL"] = []testmysql.Option{testmysql.WithMySQL()}
+	for name, options := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := testmysql.StartOrSkip(t, options...)
+			g := startGateway(t, s.Addr, nil)
+			direct, through := dialRoot(t, s.Addr), dialRoot(t, g.addr)
+			for _, number := range []int{1, 2, 255, 256, 65279, 65280, 65534, 65535, 65536} {
+				sql := fmt.Sprintf("signal sqlstate 'HY000' set mysql_errno = %d", number)
+				_, want := testscript.Exec(t, direct, sql)
+				if _, err := testscript.Exec(t, through, sql); fmt.Sprint(err) != fmt.Sprint(want) {
+					t.Errorf("%d: %v, want %v", number, err, want)
+				}
+				if _, err := testscript.Exec(t, through, "select 1"); err != nil {
+					t.Fatalf("after %d: %v", number, err)
+				}
+			}
+		})
+	}
+}

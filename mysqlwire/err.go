@@ -41,7 +41,7 @@ func (e *Err) Decode(payload []byte) error {
 	if c.short {
 		return shortIn(what)
 	}
-	if e.Number == errnoProgress {
+	if IsProgress(payload) {
 		return ErrProgress
 	}
 	if len(c.rest) > len(e.State) && c.rest[0] == '#' {
@@ -71,8 +71,9 @@ func (e Err) String() string {
 	return fmt.Sprintf("ERROR %d (%s): %s", e.Number, e.State[:], e.Message)
 }
 
-// IsProgress reports whether payload is a progress report rather than an ERR.
+// IsProgress reports whether payload is a progress report rather than an ERR. An ERR may have the same number, which
+// SIGNAL sets on MySQL, but has an SQLSTATE after it.
 func IsProgress(payload []byte) bool {
-	return len(payload) >= 3 && payload[0] == MarkErr &&
-		binary.LittleEndian.Uint16(payload[1:]) == errnoProgress
+	return len(payload) >= 3 && payload[0] == MarkErr && binary.LittleEndian.Uint16(payload[1:]) == errnoProgress &&
+		(len(payload) == 3 || payload[3] != '#')
 }

@@ -259,10 +259,10 @@ func (r *Response) failed(p []byte) error {
 	if len(p) < 3 {
 		return ErrUnexpectedPacket
 	}
-	errno := uint16(p[1]) | uint16(p[2])<<8
-	if errno == 0xFFFF { // MariaDB's progress report
+	if IsProgress(p) {
 		return nil
 	}
+	errno := uint16(p[1]) | uint16(p[2])<<8
 	r.Errno, r.Last = errno, p
 	r.Results++
 	r.state = respDone

@@ -58,6 +58,7 @@ func TestResponse(t *testing.T) {
 			"ok", ComQuery, old, newReply().ok(StatusAutocommit),
 			Response{Affected: 3, LastInsertID: 7, Results: 1, Warnings: 2, Status: StatusAutocommit},
 		},
+		{"error with the number of a progress report", ComQuery, old, newReply().packet([]byte("\xff\xff\xff#HY000x")...), Response{Results: 1, Errno: 65535}},
 		{"error", ComQuery, old, newReply().err(), Response{Results: 1, Errno: 1064}},
 		{
 			"rows", ComQuery, old, newReply().packet(2).column().column().eof(0).row().row().row().eof(StatusAutocommit),

@@ -47,7 +47,13 @@ var acceptances = []acceptance{
 	{
 		reason:  "counters of the server: the gateway reads the session's SQL mode after a login",
 		tests:   regexp.MustCompile(`^perfschema\.statement_digest`),
-		pattern: regexp.MustCompile("(?m)^statements_digest\tSELECT @@SESSION \\. `character_set_client` .*\n"),
+		pattern: regexp.MustCompile("(?m)^statements_digest\t([0-9a-f]{64}\t)?SELECT @@SESSION \\. `character_set_client` .*\n"),
+		own:     true,
+	},
+	{
+		reason:  "statements of the server: the gateway reads the session's SQL mode after a login",
+		tests:   regexp.MustCompile(`^main\.log_tables$`),
+		pattern: regexp.MustCompile(`(?m)^SELECT @@session\.character_set_client, .*\n`),
 		own:     true,
 	},
 	{
