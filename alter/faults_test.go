@@ -86,7 +86,7 @@ func faultyAlters(d *database) []faultyAlter {
 	}
 }
 
-// A left is what a test finds after an alteration.
+// A left is the state after an alteration.
 type left struct {
 	create, rows string
 	others       string // tables beside it

@@ -140,7 +140,7 @@ func (e *execution) keep(r *querylog.Record) {
 	}
 }
 
-// An explained is what EXPLAIN is executed with.
+// An explained is the statement of an EXPLAIN, with its values.
 type explained struct {
 	schema, text string
 	normalized   string // the whole normalized text

@@ -146,8 +146,8 @@ func TestDocumentedQueries(t *testing.T) {
 	}
 }
 
-// TestDocumentedSelectors finds the series of every documented query over the metrics of `tare serve` in what a gateway
-// exposes.
+// TestDocumentedSelectors expects a gateway to expose the series of every documented query over the metrics of
+// `tare serve`.
 func TestDocumentedSelectors(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "history"), 0o700))

@@ -256,7 +256,7 @@ func (f *faults) restore(content map[string][]string) {
 	testrows.Exec(f.t, f.holder, statements...)
 }
 
-// run executes an operation without a fault, over a connection of its own.
+// run executes an operation without a fault, over its own connection.
 func (f *faults) run(o *operation, cfg mysqlconn.Config) (any, error) {
 	if o.write != nil {
 		w := f.writer(cfg)

@@ -228,10 +228,10 @@ type finalError struct{ error }
 // Unwrap returns the wrapped error.
 func (f finalError) Unwrap() error { return f.error }
 
-// retry runs a part of a request that can be retried. If the process has no free bytes for the query
-// to grow, or a block was deleted meanwhile and a sync has found the current blocks, retry releases
-// everything and admits the query again with its full demand: once for lack of bytes, and each time it reads
-// a deleted block.
+// retry runs a part of a request that can be retried. If the process has no free bytes for the query to grow, if a
+// block was deleted meanwhile and a sync has found the current blocks, or if a block is damaged and is skipped from now
+// on, retry releases everything and admits the query again with its full demand: once for lack of bytes, and each time
+// that it reads a deleted or damaged block.
 func (c *call) retry(ctx context.Context, run func(context.Context) error) error {
 	for repeated := false; ; {
 		err := run(ctx)
