@@ -28,8 +28,9 @@ type process struct {
 	log []string // the last lines of its log; under mu
 }
 
-// startProcess starts a server program and returns when it is ready for connections.
-func startProcess(program string, args []string, o owner) (*process, error) {
+// startProcess starts a server program and returns when its log says that it is ready, in the line for which isReady
+// returns true.
+func startProcess(program string, args []string, o owner, isReady func(line string) bool) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe for the log: %w", err)
@@ -63,21 +64,23 @@ func startProcess(program string, args []string, o owner) (*process, error) {
 	ready := make(chan bool, 1) // true when ready, false at the log's end
 	go func() {
 		defer r.Close()
-		p.readLog(r, ready)
+		p.readLog(r, isReady, ready)
 	}()
 	if <-ready {
 		return p, nil
 	}
-	<-p.exited
+	if err := p.stop(syscall.SIGKILL); err != nil { // it may write its log elsewhere
+		return nil, err
+	}
 	log := p.Log()
 	if strings.Contains(log, "Bind on TCP/IP port") {
 		return nil, errPortTaken
 	}
-	return nil, fmt.Errorf("%s ended before it was ready; its log:\n%s", program, log)
+	return nil, fmt.Errorf("%s ended, or its log did, before it was ready; its log:\n%s", program, log)
 }
 
 // readLog keeps the log's last lines and reports the line that announces readiness.
-func (p *process) readLog(r *os.File, ready chan<- bool) {
+func (p *process) readLog(r *os.File, isReady func(line string) bool, ready chan<- bool) {
 	lines := bufio.NewScanner(r)
 	reported := false
 	for lines.Scan() {
@@ -88,7 +91,7 @@ func (p *process) readLog(r *os.File, ready chan<- bool) {
 		}
 		p.log = append(p.log, line)
 		p.mu.Unlock()
-		if !reported && strings.Contains(line, "ready for connections") {
+		if !reported && isReady(line) {
 			reported = true
 			ready <- true
 		}

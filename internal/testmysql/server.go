@@ -190,7 +190,11 @@ func (s *Server) launch() error {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	p, err := startProcess(s.program, s.arguments(port), s.owner)
+	// The line is translated by the server's lc_messages; its socket and port are not.
+	isReady := func(line string) bool {
+		return strings.Contains(line, "'"+s.Socket+"'") && strings.Contains(line, ": "+port)
+	}
+	p, err := startProcess(s.program, s.arguments(port), s.owner, isReady)
 	if err != nil {
 		return err
 	}

@@ -96,12 +96,13 @@ func TestTLS(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithPerformanceSchema(),
-		testmysql.WithArgs("--max-allowed-packet=32M"), testmysql.WithSetup("CREATE TABLE marks (id INT)"))
+		testmysql.WithArgs("--max-allowed-packet=32M", "--lc-messages=de_DE"), testmysql.WithSetup("CREATE TABLE marks (id INT)"))
 	db := open(t, s.Config(testmysql.RootUser))
 	for query, want := range map[string]string{
 		"SELECT @@log_bin":                              "1",
 		"SELECT @@performance_schema":                   "1",
 		"SELECT @@max_allowed_packet":                   strconv.Itoa(32 << 20),
+		"SELECT @@global.lc_messages":                   "de_DE", // the log too
 		"SELECT COUNT(*) FROM test.marks":               "0",
 		"SELECT @@global.binlog_row_image":              "FULL",
 		"SELECT @@performance_schema_max_digest_length": "4096",
@@ -231,9 +232,14 @@ func TestServersOff(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
-	f := &fakeTB{TB: t}
-	testmysql.Start(f, testmysql.WithArgs("--no-such-option"))
-	if !strings.Contains(f.fatal, "no-such-option") {
-		t.Errorf("the failure does not show mariadbd's log: %q", f.fatal)
+	for arg, want := range map[string]string{
+		"--no-such-option": "no-such-option",
+		"--log-error=log":  "its log did",
+	} {
+		f := &fakeTB{TB: t}
+		testmysql.Start(f, testmysql.WithArgs(arg))
+		if !strings.Contains(f.fatal, want) {
+			t.Errorf("%s: the failure does not say %q: %q", arg, want, f.fatal)
+		}
 	}
 }
