@@ -21,6 +21,9 @@ const (
 
 	// scanned is the number of bytes of several statements in one text that are searched for a schema change.
 	scanned = 4096
+
+	// slotTexts are the bytes of the texts of all slots: maxText of each, and a whole text of the gateway.
+	slotTexts = numSlots*maxText + sqldigest.DefaultMaxText
 )
 
 // ddlSlots pass schema changes from sessions to Run.
@@ -30,6 +33,7 @@ type ddlSlots struct {
 	mu    sync.Mutex
 	used  int // guarded by mu, as all below
 	slots [numSlots]ddlSlot
+	texts []byte // of the slots in use; has room for slotTexts
 }
 
 // A ddlSlot is one schema change.
@@ -39,9 +43,8 @@ type ddlSlot struct {
 	kind         Kind
 	user, schema string
 	client       netip.AddrPort
-	text         [maxText]byte
-	textBytes    int
-	cut          bool
+	from, to     int  // of the text, in the texts of all slots
+	cut          bool // it lacks the end of the statement
 }
 
 // The types of statements that become markers.
@@ -109,33 +112,37 @@ func (d *ddlSlots) put(kind Kind, r *querylog.Record) bool {
 	}
 	slot := &d.slots[d.used]
 	d.used++
+	room := slotTexts - len(d.texts) - (numSlots-d.used)*maxText
+	text := r.Normalized[:min(len(r.Normalized), room)]
+	slot.from, slot.to = len(d.texts), len(d.texts)+len(text)
+	d.texts = append(d.texts, text...)
 	slot.start, slot.took, slot.kind, slot.user, slot.schema, slot.client = r.Start, r.Total, kind, r.User, r.Schema, r.Client
-	slot.textBytes = copy(slot.text[:], r.Normalized)
-	slot.cut = r.NormalizedCut || slot.textBytes < len(r.Normalized)
+	slot.cut = r.NormalizedCut || len(text) < len(r.Normalized)
 	return true
 }
 
-// take moves all slots to dst.
-func (d *ddlSlots) take(dst []ddlSlot) []ddlSlot {
+// take moves all slots to dst, and their texts to texts.
+func (d *ddlSlots) take(dst []ddlSlot, texts []byte) ([]ddlSlot, []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	dst = append(dst[:0], d.slots[:d.used]...)
-	d.used = 0
-	return dst
+	dst, texts = append(dst[:0], d.slots[:d.used]...), append(texts[:0], d.texts...)
+	d.used, d.texts = 0, d.texts[:0]
+	return dst, texts
 }
 
 // Run records the schema changes that Observe has seen, until ctx is done.
 func (s *Store) Run(ctx context.Context) error {
 	var taken []ddlSlot
+	var texts []byte
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.ddl.wake:
 		}
-		taken = s.ddl.take(taken)
+		taken, texts = s.ddl.take(taken, texts)
 		for i := range taken {
-			if m, ok := s.schemaChange(&taken[i]); ok {
+			if m, ok := s.schemaChange(&taken[i], texts[taken[i].from:taken[i].to]); ok {
 				s.Add(m)
 			}
 		}
@@ -143,9 +150,8 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // schemaChange returns the marker of a schema change, unless it changes only temporary tables, which other
-// sessions cannot see.
-func (s *Store) schemaChange(slot *ddlSlot) (Marker, bool) {
-	text := slot.text[:slot.textBytes]
+// sessions cannot see. A text without its end names no tables.
+func (s *Store) schemaChange(slot *ddlSlot, text []byte) (Marker, bool) {
 	plan := planOf(s.planner, text, slot.schema)
 	effects := plan.Effects()
 	if effects.Has(sqlplan.EffectTempTable) || slot.kind == KindDDL && !effects.Has(sqlplan.EffectSchema) {
@@ -165,10 +171,9 @@ func (s *Store) schemaChange(slot *ddlSlot) (Marker, bool) {
 		return m, true
 	}
 	m.Text = strings.ToValidUTF8(string(bytes.TrimSpace(text)), "\uFFFD")
-	if slot.cut {
-		m.Text = cut(m.Text, maxText-len(" …")) + " …"
+	if m.TextCut = slot.cut; !slot.cut {
+		m.Tables = tablesOf(plan)
 	}
-	m.Tables = tablesOf(plan)
 	return m, true
 }
 

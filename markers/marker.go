@@ -40,8 +40,9 @@ type Marker struct {
 
 	// Text has details: for a schema change, the normalized text of the statement; for a lock, its table and the
 	// normalized text of its session's last statement.
-	Text   string   `json:"text,omitempty"`
-	Tables []string `json:"tables,omitempty"` // schema.table, of schema changes and locks
+	Text    string   `json:"text,omitempty"`
+	TextCut bool     `json:"text_cut,omitempty"` // Text has only the beginning of the statement
+	Tables  []string `json:"tables,omitempty"`   // schema.table, of schema changes and locks
 
 	Digest string `json:"digest,omitempty"` // the statement of a plan change
 	User   string `json:"user,omitempty"`   // MySQL user, or HTTP account that reported it
@@ -59,17 +60,21 @@ func (m *Marker) SchemaChange() bool { return m.Kind == KindDDL || m.Kind == Kin
 // Textless returns the marker without parts of statements.
 func (m Marker) Textless() Marker {
 	if m.Statement() {
-		m.Text, m.Tables = "", nil
+		m.Text, m.TextCut, m.Tables = "", false, nil
 	}
 	return m
 }
 
-// Name returns the marker in one line: its text for schema changes and locks, otherwise the title.
+// Name returns the marker in one line: its text for schema changes and locks, with an ellipsis if it is cut, otherwise the
+// title.
 func (m *Marker) Name() string {
-	if m.Statement() && m.Text != "" {
-		return m.Text
+	switch {
+	case !m.Statement() || m.Text == "":
+		return m.Title
+	case m.TextCut:
+		return m.Text + " …"
 	}
-	return m.Title
+	return m.Text
 }
 
 // By returns the user and address, such as "root from 10.0.0.7:41200"; "" if neither is known.

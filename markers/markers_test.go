@@ -1,6 +1,7 @@
 package markers
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -134,8 +135,8 @@ func TestSchemaChanges(t *testing.T) {
 func TestSchemaChangesWithoutTexts(t *testing.T) {
 	s := open(t, Options{NoTexts: true})
 	s.Observe(statement("ddl", "ALTER TABLE orders DROP INDEX k"))
-	slots := s.ddl.take(nil)
-	m, ok := s.schemaChange(&slots[0])
+	slots, texts := s.ddl.take(nil, nil)
+	m, ok := s.schemaChange(&slots[0], texts)
 	if !ok || m.Text != "" || m.Tables != nil {
 		t.Errorf("got %+v, %t", m, ok)
 	}
@@ -149,6 +150,50 @@ func TestSlotsAreBounded(t *testing.T) {
 	}
 	if got := s.dropped.Load(); got != 3 {
 		t.Errorf("%d dropped, want 3", got)
+	}
+}
+
+// TestLongSchemaChanges checks that a schema change has the tables of its whole text, that a marker's text is bounded and
+// says so, and that a text without its end names no tables. All slots keep as much as a marker shows, whatever the others have.
+func TestLongSchemaChanges(t *testing.T) {
+	s := open(t, Options{})
+	lengths := []int{100, maxText - 1, maxText, maxText + 1, 9000, sqldigest.DefaultMaxText, 100}
+	for _, n := range lengths {
+		const end = " LIKE shop.last"
+		r := statement("ddl", "CREATE TABLE t")
+		r.Normalized = append(append(r.Normalized, bytes.Repeat([]byte(" "), n-len(r.Normalized)-len(end))...), end...)
+		s.Observe(r)
+	}
+	truncated := statement("ddl", "DROP TABLE a, b")
+	truncated.NormalizedCut = true
+	s.Observe(truncated)
+	for range numSlots - len(lengths) - 1 {
+		r := statement("ddl", "DROP TABLE a")
+		r.Normalized = append(r.Normalized, bytes.Repeat([]byte(" "), sqldigest.DefaultMaxText-len(r.Normalized))...)
+		s.Observe(r)
+	}
+	slots, texts := s.ddl.take(nil, nil)
+	if len(slots) != numSlots || s.dropped.Load() != 0 || len(texts) > slotTexts {
+		t.Fatalf("%d slots of %d bytes, %d dropped", len(slots), len(texts), s.dropped.Load())
+	}
+	for i := range slots {
+		text := texts[slots[i].from:slots[i].to]
+		m, ok := s.schemaChange(&slots[i], text)
+		m = s.complete(m)
+		if !ok || len(text) < min(maxText, 14) || len(m.Text) > maxText {
+			t.Errorf("slot %d: %d bytes, %+v", i, len(text), m)
+		}
+		switch whole := !slots[i].cut; {
+		case i < len(lengths) && (!whole && lengths[i] < sqldigest.DefaultMaxText || whole && !slices.Contains(m.Tables, "shop.last")):
+			t.Errorf("%d bytes: cut %t, tables %q", lengths[i], slots[i].cut, m.Tables)
+		case !whole && (m.Tables != nil || !m.TextCut):
+			t.Errorf("slot %d: the beginning of a text has the tables %q, text_cut %t", i, m.Tables, m.TextCut)
+		case m.TextCut != (!whole || len(text) > maxText && len(bytes.TrimSpace(text)) > maxText) || m.TextCut != strings.HasSuffix(m.Name(), " …"):
+			t.Errorf("slot %d of %d bytes: text_cut %t, %q", i, len(text), m.TextCut, m.Name())
+		}
+	}
+	if m := (Marker{Kind: KindLock, Text: "x", TextCut: true}).Textless(); m.TextCut {
+		t.Errorf("without texts %+v", m)
 	}
 }
 

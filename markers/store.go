@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: o, planner: planner, nextID: 1, added: make(map[Kind]uint64)}
-	s.ddl.wake = make(chan struct{}, 1)
+	s.ddl.wake, s.ddl.texts = make(chan struct{}, 1), make([]byte, 0, slotTexts)
 	for _, m := range s.open() {
 		s.all = append(s.all, m)
 		s.bytes += m.bytes()
@@ -136,6 +136,7 @@ func (s *Store) complete(m Marker) Marker {
 	if m.End = m.End.UTC().Round(0).Truncate(time.Millisecond); m.End.Before(m.Time) {
 		m.End = m.Time
 	}
+	m.TextCut = m.Text != "" && (m.TextCut || len(m.Text) > maxText)
 	m.Title, m.Text, m.Link = cut(m.Title, maxTitle), cut(m.Text, maxText), cut(m.Link, maxLink)
 	return m
 }

@@ -94,6 +94,7 @@ type row struct {
 	called bool // it counts calls, of the statements with key if joined
 	joined bool
 	key    key
+	digest sqldigest.Digest // of one of the statements; zero: unknown
 	last   Counts
 	at     time.Time // of last; zero: none
 	fresh  Counts    // difference to the reading before last; not yet part of an interval
@@ -359,8 +360,18 @@ func (d *digests) resolve(t texts, mode sqldigest.Mode, l limits) {
 			continue
 		}
 		k.known = true
-		k.key, k.called, k.joined = keyOfRow(&digester, mode, text.sample, text.normalized, l)
+		k.key, k.digest, k.called, k.joined = keyOfRow(&digester, mode, text.sample, text.normalized, l)
 	}
+}
+
+// keyOf returns the key of the statement with a digest.
+func (d *digests) keyOf(digest sqldigest.Digest) key {
+	for _, k := range d.rows {
+		if k.joined && k.digest == digest && digest != (sqldigest.Digest{}) {
+			return k.key
+		}
+	}
+	return key{}
 }
 
 // coverage returns the rows called since the reading before the last, and those of them that belong to no statement.
@@ -379,7 +390,7 @@ func (d *digests) coverage() (rows, unjoined int) {
 
 // heapBytes returns the bytes charged for rows and statements.
 func (d *digests) heapBytes() int64 {
-	n := int64(len(d.rows)) * 400 // with the strings of its key, 64 and up to 64 bytes
+	n := int64(len(d.rows)) * 416 // with the strings of its key, 64 and up to 64 bytes
 	for _, s := range d.statements {
 		n += 100 + int64(cap(s.Intervals))*144
 	}

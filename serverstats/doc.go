@@ -5,7 +5,7 @@
 //
 //	r, err := serverstats.New(serverstats.Options{Account: account, Log: log})
 //	go r.Run(ctx)
-//	s, ok := r.Statement(digest)      // counts of the last minutes, per interval
+//	s, ok := r.Statement(digest, text) // counts of the last minutes, per interval
 //	tables, err := r.Tables(ctx, []string{"shop.orders"})
 //
 // # Data flow

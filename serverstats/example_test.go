@@ -7,6 +7,7 @@ import (
 
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/sqldigest"
 )
 
 // A Reader reads what the server counts of statements.
@@ -25,7 +26,7 @@ func ExampleReader() {
 	defer cancel()
 	go func() { _ = r.Run(ctx) }()
 
-	s, status, ok := r.Statement("SELECT * FROM `orders` WHERE `customer` = ?")
+	s, status, ok := r.Statement(sqldigest.Digest{}, "SELECT * FROM `orders` WHERE `customer` = ?")
 	if !ok {
 		fmt.Println(status.Problem, status.Notes)
 		return

@@ -206,14 +206,19 @@ func (r *Reader) tryStatements(ctx context.Context, now time.Time) (problem stri
 	return "", nil
 }
 
-// Statement returns the counts of the statement with a normalized text, and false if the server had no recent call of it.
-// The Status is that of the last reading.
-func (r *Reader) Statement(normalized string) (Statement, Status, bool) {
+// Statement returns the counts of the statement with a digest and a normalized text, and false if the server had no recent call
+// of it. Without a text, because it is hidden or truncated, a statement is found by its digest, if the server has a whole sample
+// of it. The Status is that of the last reading.
+func (r *Reader) Statement(digest sqldigest.Digest, normalized string) (Statement, Status, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	k := keyOf(normalized)
+	if normalized == "" {
+		k = r.digests.keyOf(digest)
+	}
 	status := r.status
 	status.Notes = slices.Clone(status.Notes)
-	s := r.digests.statements[keyOf(normalized)]
+	s := r.digests.statements[k]
 	if s == nil {
 		return Statement{}, status, false
 	}

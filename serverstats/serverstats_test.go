@@ -144,10 +144,23 @@ func TestStatementsAreJoined(t *testing.T) {
 					want += 5
 				}
 			}
-			got, status, ok := b.Statement(b.normalized(text))
+			got, status, ok := b.Statement(sqldigest.Digest{}, b.normalized(text))
 			if !ok || len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != want {
 				t.Errorf("%s: %+v, %+v", text, got, status)
 			}
+		}
+		if b.client.Server().Kind == sqldigest.ServerMariaDB { // has no samples
+			return
+		}
+		for _, text := range statements[1:] {
+			var d sqldigest.Digester
+			digest := d.Digest([]byte(text), sqldigest.Mode(0).WithServer(b.client.Server()))
+			if got, _, ok := b.Statement(digest, ""); !ok || len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 3 {
+				t.Errorf("by its digest: %s: %+v", text, got)
+			}
+		}
+		if got, _, ok := b.Statement(sqldigest.Digest{}, ""); ok {
+			t.Errorf("without digest and text: %+v", got)
 		}
 	})
 }
@@ -160,7 +173,7 @@ func TestCounts(t *testing.T) {
 		text := "SELECT COUNT(*) FROM orders WHERE customer = 7"
 		b.run(t, 3, text)
 		b.read(t)
-		if _, _, ok := b.Statement(b.normalized(text)); ok {
+		if _, _, ok := b.Statement(sqldigest.Digest{}, b.normalized(text)); ok {
 			t.Error("calls before the first reading have an interval")
 		}
 		b.run(t, 4, text)
@@ -178,7 +191,7 @@ func TestCounts(t *testing.T) {
 		b.run(t, 1, "ALTER TABLE orders DROP INDEX k")
 		b.run(t, 5, text)
 		b.read(t)
-		got, _, _ := b.Statement(b.normalized(text))
+		got, _, _ := b.Statement(sqldigest.Digest{}, b.normalized(text))
 		if len(got.Intervals) != 2 {
 			t.Fatalf("%+v", got)
 		}
@@ -202,13 +215,13 @@ func TestCounts(t *testing.T) {
 		b.run(t, 1, "TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
 		b.run(t, 2, text)
 		b.read(t)
-		got, _, _ = b.Statement(b.normalized(text))
+		got, _, _ = b.Statement(sqldigest.Digest{}, b.normalized(text))
 		if len(got.Intervals) != 0 || !got.Reset.Equal(b.now) {
 			t.Errorf("after the reset: %+v", got)
 		}
 		b.run(t, 6, text)
 		b.read(t)
-		if got, _, _ = b.Statement(b.normalized(text)); len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 6 {
+		if got, _, _ = b.Statement(sqldigest.Digest{}, b.normalized(text)); len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 6 {
 			t.Errorf("after the reset: %+v", got)
 		}
 	})
@@ -229,7 +242,7 @@ func TestPremises(t *testing.T) {
 		b := newBench(t, s, testmysql.RootUser)
 		status := func() Status {
 			b.read(t)
-			_, status, _ := b.Statement("SELECT ?")
+			_, status, _ := b.Statement(sqldigest.Digest{}, "SELECT ?")
 			return status
 		}
 		if got := status(); got.Problem != "" || !got.At.Equal(b.now) {
@@ -260,7 +273,7 @@ func TestPremises(t *testing.T) {
 	testmysql.SkipIfOff(t)
 	off := newBench(t, testmysql.Start(t), testmysql.RootUser)
 	off.read(t)
-	if _, got, _ := off.Statement("SELECT ?"); !strings.Contains(got.Problem, "performance_schema = ON") {
+	if _, got, _ := off.Statement(sqldigest.Digest{}, "SELECT ?"); !strings.Contains(got.Problem, "performance_schema = ON") {
 		t.Errorf("without a performance schema: %+v", got)
 	}
 }
@@ -274,7 +287,7 @@ func TestFullTable(t *testing.T) {
 		long := "SELECT id FROM orders WHERE " + strings.Repeat("id = 1 OR ", 90) + "id = 2"
 		b.run(t, 2, long)
 		b.read(t)
-		if _, got, ok := b.Statement(b.normalized(long)); ok || !strings.Contains(strings.Join(got.Notes, " "), "missing or truncated") {
+		if _, got, ok := b.Statement(sqldigest.Digest{}, b.normalized(long)); ok || !strings.Contains(strings.Join(got.Notes, " "), "missing or truncated") {
 			t.Errorf("truncated: %+v", got)
 		}
 		for n := range 70 {
@@ -283,7 +296,7 @@ func TestFullTable(t *testing.T) {
 		b.read(t)
 		b.run(t, 7, "SELECT id AS z FROM orders WHERE id = 1")
 		b.read(t)
-		if _, got, ok := b.Statement("SELECT `id` AS `z` FROM `orders` WHERE `id` = ?"); ok || !strings.Contains(strings.Join(got.Notes, " "), "table of digests is full") {
+		if _, got, ok := b.Statement(sqldigest.Digest{}, "SELECT `id` AS `z` FROM `orders` WHERE `id` = ?"); ok || !strings.Contains(strings.Join(got.Notes, " "), "table of digests is full") {
 			t.Errorf("full: %t, %+v", ok, got)
 		}
 	}, "--performance-schema-digests-size=60", "--performance-schema-max-digest-length=400", "--max-digest-length=400")
@@ -295,7 +308,7 @@ func TestRights(t *testing.T) {
 		must(t, s.Exec("CREATE USER poor@'%' IDENTIFIED BY '"+testmysql.Password+"'"))
 		b := newBench(t, s, "poor")
 		b.read(t)
-		if _, got, _ := b.Statement("SELECT ?"); !strings.Contains(got.Problem, "lacks a right") {
+		if _, got, _ := b.Statement(sqldigest.Digest{}, "SELECT ?"); !strings.Contains(got.Problem, "lacks a right") {
 			t.Errorf("%+v", got)
 		}
 		if !b.resume.After(b.now) {
@@ -396,7 +409,7 @@ func TestKeys(t *testing.T) {
 		{"EXECUTE in SQL", "EXECUTE a USING @b", "EXECUTE `a` USING @?", "EXECUTE `a` USING @`b`", true, true},
 		{"a name with a list in it", "", "SELECT `a (...)` FROM `b`", "SELECT `a (...)` FROM `b`", true, true},
 	} {
-		k, called, joined := keyOfRow(&d, 0, c.sample, c.normalized, bounds)
+		k, _, called, joined := keyOfRow(&d, 0, c.sample, c.normalized, bounds)
 		if called != c.called || joined != c.joined || joined && k != keyOf(c.want) {
 			t.Errorf("%s: %x, %t, %t", c.name, k, called, joined)
 		}
@@ -414,7 +427,7 @@ func FuzzKeys(f *testing.F) {
 		if folded := fold(normalized); len(folded) > 2*len(normalized)+8 {
 			t.Errorf("%q became %q", normalized, folded)
 		}
-		if _, called, joined := keyOfRow(&d, 0, "", text, limits{digest: 1024}); joined && (!called || len(text) > 8*1024) {
+		if _, _, called, joined := keyOfRow(&d, 0, "", text, limits{digest: 1024}); joined && (!called || len(text) > 8*1024) {
 			t.Errorf("%q is joined", text)
 		}
 	})

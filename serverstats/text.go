@@ -19,28 +19,30 @@ type limits struct {
 	sample int // 0: there are no samples
 }
 
-// keyOfRow returns the key of the statements of a server's row, from its sample or its normalized text. called is false for
-// a row that does not count calls, joined for one whose texts do not have the whole statement: the server counts all
+// keyOfRow returns the key of the statements of a server's row, from its sample or its normalized text, and their digest if
+// the sample is whole: servers' normalized texts are those of other statements, too. called is false for a row that does not count calls, joined for one whose texts do not have the whole statement: the server counts all
 // statements with the same truncated text in one row.
-func keyOfRow(d *sqldigest.Digester, mode sqldigest.Mode, sample, normalized string, l limits) (k key, called, joined bool) {
+func keyOfRow(d *sqldigest.Digester, mode sqldigest.Mode, sample, normalized string, l limits) (k key, digest sqldigest.Digest, called, joined bool) {
 	for _, command := range []string{"PREPARE ", "DEALLOCATE ", "EXECUTE "} { // MySQL prints the protocol's command before the statement
 		rest, ok := strings.CutPrefix(normalized, command)
 		if !ok || strings.HasPrefix(rest, "`") || len(sample) >= len(command) && strings.EqualFold(sample[:len(command)], command) {
 			continue
 		}
 		if normalized = rest; command != "EXECUTE " {
-			return key{}, false, false
+			return key{}, digest, false, false
 		}
 	}
 	if normalized == "" || truncated(normalized, l.digest) {
-		return key{}, true, false
+		return key{}, digest, true, false
 	}
-	text := sample
+	text, whole := sample, true
 	if text == "" || len(text) > l.sample-utf8.UTFMax {
-		text = expand(normalized)
+		text, whole = expand(normalized), false
 	}
-	d.Digest([]byte(text), mode)
-	return keyOf(string(d.Text())), true, !d.Divergent()
+	if sum := d.Digest([]byte(text), mode); whole && !d.Divergent() {
+		digest = sum
+	}
+	return keyOf(string(d.Text())), digest, true, !d.Divergent()
 }
 
 // Sizes of the tokens of a server's normalized text in bytes.

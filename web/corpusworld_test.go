@@ -353,7 +353,7 @@ func (w *world) LockWaits(from, to time.Time) ([]serverstats.LockWait, string) {
 
 type worldCounts struct{ *world }
 
-func (worldCounts) Statement(string) (serverstats.Statement, serverstats.Status, bool) {
+func (worldCounts) Statement(sqldigest.Digest, string) (serverstats.Statement, serverstats.Status, bool) {
 	return serverstats.Statement{}, serverstats.Status{}, false
 }
 

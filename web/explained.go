@@ -190,8 +190,9 @@ func (s *Server) partsIn(ctx context.Context, v *view, st *statements.Statement,
 
 // A CountSource provides the server's counts of statements and statistics of tables, as a serverstats.Reader does.
 type CountSource interface {
-	// Statement returns the counts of the statement with a normalized text, and false if there are none.
-	Statement(normalized string) (serverstats.Statement, serverstats.Status, bool)
+	// Statement returns the counts of the statement with a digest and a normalized text, which is "" if it is truncated, and
+	// false if there are none.
+	Statement(digest sqldigest.Digest, normalized string) (serverstats.Statement, serverstats.Status, bool)
 
 	// Tables returns statistics of tables, given as schema.table.
 	Tables(ctx context.Context, names []string) ([]serverstats.Table, error)
@@ -237,17 +238,19 @@ func (s *Server) countsOf(ctx context.Context, v *view, st *statements.Statement
 	}
 	d := &serverCounts{}
 	d.addTables(ctx, s, st)
-	if st.Text == "" || st.TextCut {
-		d.Notes = []string{"Not joined with the server's counts: the text of the statement is truncated."}
-		return d
+	text := st.Text
+	if st.TextCut {
+		text = ""
 	}
-	counts, status, ok := s.opts.Counts.Statement(st.Text)
+	counts, status, ok := s.opts.Counts.Statement(st.Digest, text)
 	d.At, d.Notes = status.At, status.Notes
 	switch {
 	case status.Problem != "":
 		d.Notes = append(d.Notes, "Counts of the server unavailable: "+strings.TrimSuffix(status.Problem, ".")+".")
 	case status.At.IsZero():
 		d.Notes = append(d.Notes, "The server's counts are not read yet.")
+	case text == "" && !ok:
+		d.Notes = append(d.Notes, "Not joined with the server's counts: the text is truncated, and the server has no whole sample of the statement.")
 	case !ok || len(counts.Intervals) == 0:
 		d.Notes = append(d.Notes, "The server has counted no call of this statement since the first reading.")
 	}

@@ -174,7 +174,7 @@ func (f fakeCounts) LockWaits(from, to time.Time) ([]serverstats.LockWait, strin
 	return f.locks, "The holders of metadata locks are unknown."
 }
 
-func (f fakeCounts) Statement(string) (serverstats.Statement, serverstats.Status, bool) {
+func (f fakeCounts) Statement(sqldigest.Digest, string) (serverstats.Statement, serverstats.Status, bool) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 31, 2, minute, 0, 0, time.UTC) }
 	s := serverstats.Statement{Intervals: []serverstats.Interval{
 		{From: at(27), To: at(28), Counts: serverstats.Counts{Calls: 10, RowsExamined: 120, RowsSent: 10}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -189,11 +190,12 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 // fillRows selects, groups and sorts the rows, and sets their cells.
 func (s *Server) fillRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
 	if q.counts {
-		notes := s.addCounts(v, t.Rows, func(i int) string {
-			if r := &top.Rows[t.Rows[i].index]; !r.TextCut {
-				return r.Text
+		notes := s.addCounts(v, t.Rows, func(i int) (sqldigest.Digest, string) {
+			r := &top.Rows[t.Rows[i].index]
+			if r.TextCut {
+				return r.Digest, ""
 			}
-			return ""
+			return r.Digest, r.Text
 		})
 		t.Notes = append(t.Notes, notes...)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtstats"
 )
@@ -28,6 +29,7 @@ type catalogue struct {
 	from, to time.Time
 	rows     []statements.TopRow
 	counts   map[string]serverstats.Counts
+	cut      map[[16]byte]string // whole texts of statements whose text is cut
 	calls    map[[16]byte][]calls.Call
 }
 
@@ -105,7 +107,10 @@ type catalogueCounts struct {
 	of *catalogue
 }
 
-func (c catalogueCounts) Statement(text string) (serverstats.Statement, serverstats.Status, bool) {
+func (c catalogueCounts) Statement(digest sqldigest.Digest, text string) (serverstats.Statement, serverstats.Status, bool) {
+	if text == "" {
+		text = c.of.cut[digest]
+	}
 	n, ok := c.of.counts[text]
 	return serverstats.Statement{Intervals: []serverstats.Interval{
 		{From: c.of.from.Add(-time.Hour), To: c.of.from, Counts: serverstats.Counts{Calls: 1e6, RowsExamined: 1e15}}, // before the range
@@ -351,9 +356,11 @@ func TestQueriesOfAccounts(t *testing.T) {
 	}
 }
 
-// TestTablesOfCutTexts cuts the texts of every second statement: their tables are those of the cached plans.
+// TestTablesOfCutTexts cuts the texts of every second statement: their tables are those of the cached plans, and the server's
+// counts are found by their digests.
 func TestTablesOfCutTexts(t *testing.T) {
 	c := newCatalogue(t)
+	c.cut = make(map[[16]byte]string)
 	want, planned := make(map[string]float64), make(map[[16]byte][]string)
 	for i := range c.rows {
 		r := &c.rows[i]
@@ -361,6 +368,7 @@ func TestTablesOfCutTexts(t *testing.T) {
 		want[table] += r.Seconds
 		if i%2 == 0 {
 			planned[r.Digest] = append(planned[r.Digest], table)
+			c.cut[r.Digest] = r.Text
 			r.Text, r.TextCut = r.Text[:4], true
 		}
 	}
@@ -370,12 +378,24 @@ func TestTablesOfCutTexts(t *testing.T) {
 			of[digest] = planned[digest]
 		}
 	}
-	v := &view{span: spanOf(c.from, c.to), texts: true, r: newRequest(t, ""), query: url.Values{"group": {"table"}}}
+	v := &view{span: spanOf(c.from, c.to), texts: true, r: newRequest(t, ""), query: url.Values{"group": {"table"}, "sort": {"rows_examined"}}}
 	page, err := s.queries(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := page.(*queryTable).Rows
+	examined := 0.0
+	for _, n := range c.counts {
+		examined += float64(n.RowsExamined)
+	}
+	for i := range rows {
+		if n := rows[i].counts; n != nil {
+			examined -= float64(n.RowsExamined)
+		}
+	}
+	if examined != 0 {
+		t.Errorf("%v rows examined by statements with cut texts are missing", examined)
+	}
 	if len(rows) != len(want) {
 		t.Errorf("%d groups, want %d", len(rows), len(want))
 	}

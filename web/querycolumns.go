@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 )
 
@@ -177,17 +178,13 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// addCounts sets the server's counts of rows within the view's time range, and returns notes on them. Statements whose
-// text is truncated have none.
-func (s *Server) addCounts(v *view, rows []queryRow, texts func(i int) string) (notes []string) {
+// addCounts sets the server's counts of rows within the view's time range, and returns notes on them. Of statements whose text is
+// truncated, the whole text is unknown: they are found by their digests.
+func (s *Server) addCounts(v *view, rows []queryRow, of func(i int) (digest sqldigest.Digest, text string)) (notes []string) {
 	var status serverstats.Status
 	var from time.Time
 	for i := range rows {
-		text := texts(i)
-		if text == "" {
-			continue
-		}
-		found, now, ok := s.opts.Counts.Statement(text)
+		found, now, ok := s.opts.Counts.Statement(of(i))
 		status = now
 		if !ok {
 			continue

@@ -2,12 +2,16 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -204,4 +208,88 @@ func apiRequest(t *testing.T, method, base, path string, o apiOperation, ofGet [
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	return req
+}
+
+// wholeTexts are the schemas of docs/reference/openapi.yaml, and the types in the code, with a text that is not a statement's.
+var wholeTexts = []string{"EventReport", "Progress", "web.ProgressLine", "markers.report"} //nolint:gochecknoglobals // a list
+
+// TestCutTextsAreDeclared checks that each object with a statement's text declares text_cut beside it: in
+// docs/reference/openapi.yaml, and in each type of the code that is a part of a response.
+func TestCutTextsAreDeclared(t *testing.T) {
+	text, err := os.ReadFile(openAPIFile)
+	must(t, err)
+	var f struct {
+		Components struct {
+			Schemas map[string]any `yaml:"schemas"`
+		} `yaml:"components"`
+	}
+	must(t, yaml.Unmarshal(text, &f))
+	declared := 0
+	for name, schema := range f.Components.Schemas {
+		objects(schema, func(properties map[string]any) {
+			if properties["text"] == nil || slices.Contains(wholeTexts, name) {
+				return
+			}
+			if declared++; properties["text_cut"] == nil {
+				t.Errorf("%s: schema %s has a text without text_cut", openAPIFile, name)
+			}
+		})
+	}
+	types := 0
+	for _, dir := range []string{"web", "statements", "markers", "internal/top", "cmd/tare", "gateway", "explain", "serverstats"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
+		must(t, err)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			must(t, err)
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				fields, ok := spec.Type.(*ast.StructType)
+				if !ok {
+					return true
+				}
+				var names []string
+				for _, field := range fields.Fields.List {
+					if field.Tag != nil {
+						name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("json"), ",")
+						names = append(names, name)
+					}
+				}
+				name := parsed.Name.Name + "." + spec.Name.Name
+				if !slices.Contains(names, "text") || slices.Contains(wholeTexts, name) {
+					return true
+				}
+				if types++; !slices.Contains(names, "text_cut") {
+					t.Errorf("%s has a text without text_cut", name)
+				}
+				return true
+			})
+		}
+	}
+	if declared < 6 || types < 10 {
+		t.Errorf("%d schemas and %d types have texts", declared, types)
+	}
+}
+
+// objects calls visit with the properties of each object in a schema.
+func objects(node any, visit func(properties map[string]any)) {
+	switch node := node.(type) {
+	case map[string]any:
+		if properties, ok := node["properties"].(map[string]any); ok {
+			visit(properties)
+		}
+		for _, child := range node {
+			objects(child, visit)
+		}
+	case []any:
+		for _, child := range node {
+			objects(child, visit)
+		}
+	}
 }

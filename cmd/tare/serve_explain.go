@@ -189,9 +189,7 @@ func (s *service) markLock(w serverstats.LockWait) {
 	}
 	if h.Text != "" {
 		m.Text += ", its last statement: " + h.Text
-		if h.TextCut {
-			m.Text += " …"
-		}
+		m.TextCut = h.TextCut
 	}
 	if s.cfg.Log.Redact == querylog.RedactAll {
 		m = m.Textless()

@@ -42,7 +42,7 @@ func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 		if q := r.URL.Query(); q.Get("limit") != "1" || q.Get("from") == "" {
 			t.Errorf("asked %s", r.URL)
 		}
-		fmt.Fprint(w, `{"events":[{"time":"2026-03-01T12:00:05Z","kind":"ddl","title":"Schema change","text":"ALTER TABLE t","user":"root"}]}`)
+		fmt.Fprint(w, `{"events":[{"time":"2026-03-01T12:00:05Z","kind":"ddl","title":"Schema change","text":"ALTER TABLE t","text_cut":true,"user":"root"}]}`)
 	})
 	mux.HandleFunc("GET /elsewhere/", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
@@ -144,7 +144,7 @@ func TestEvent(t *testing.T) {
 		handler http.Handler
 		want    string
 	}{
-		{all, "event 12:00:05  ALTER TABLE t  by root"},
+		{all, "event 12:00:05  ALTER TABLE t … (cut)  by root"},
 		{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/api/v1/events") {
 				http.Error(w, "forbidden", http.StatusForbidden)
@@ -172,7 +172,7 @@ func TestEvent(t *testing.T) {
 		m := NewModel(ModelOptions{Host: "h", Window: time.Minute, By: ByMean})
 		var h History
 		m.Show(h.Frame(r, time.Minute))
-		if c.want != "" && !strings.Contains(m.View(), "ALTER TABLE t  by root") {
+		if c.want != "" && !strings.Contains(m.View(), "ALTER TABLE t … (cut)  by root") {
 			t.Errorf("the screen has no event:\n%s", m.View())
 		}
 		client.Close()

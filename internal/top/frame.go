@@ -52,7 +52,8 @@ type Frame struct {
 // A Line is one statement of a frame.
 type Line struct {
 	Key
-	Text string
+	Text    string
+	TextCut bool // only the beginning of the text
 	// Rates over the window.
 	Load, Calls, Errors, RowRate float64
 	Mean, P99                    time.Duration
@@ -209,7 +210,7 @@ func (h *History) update(r *Reading) {
 
 // line returns the changes of a row since the oldest reading that covers it.
 func (h *History) line(row *Row, now, since time.Time) Line {
-	l := Line{Key: row.Key, Text: row.Text, Total: row.Counts, First: row.First, Last: row.Last, Change: row.Change, Known: true, P99: micros(row.P99)}
+	l := Line{Key: row.Key, Text: row.Text, TextCut: row.TextCut, Total: row.Counts, First: row.First, Last: row.Last, Change: row.Change, Known: true, P99: micros(row.P99)}
 	var before pastRow
 	at := since
 	if len(h.readings) > 0 {

@@ -64,6 +64,7 @@ type frameJSON struct {
 type lineJSON struct {
 	Key
 	Text   string   `json:"text"`
+	Cut    bool     `json:"text_cut,omitempty"`
 	Load   *float64 `json:"load,omitempty"`
 	Calls  *float64 `json:"calls_per_second,omitempty"`
 	Errors *float64 `json:"errors_per_second,omitempty"`
@@ -78,7 +79,7 @@ func writeJSON(w io.Writer, f *Frame) error {
 	out := frameJSON{At: f.At, Seconds: f.Over.Seconds(), Source: f.Source, Since: f.Since, Live: f.Live, Matching: f.Matching, Sessions: f.Sessions, Rows: make([]*lineJSON, 0, len(f.Rows))}
 	for i := range f.Rows {
 		l := &f.Rows[i]
-		j := &lineJSON{Key: l.Key, Text: l.Text, Total: l.Total}
+		j := &lineJSON{Key: l.Key, Text: l.Text, Cut: l.TextCut, Total: l.Total}
 		if l.Known {
 			mean, p99 := float64(l.Mean)/1e3, float64(l.P99)/1e3
 			j.Load, j.Calls, j.Errors, j.Rows, j.Mean, j.P99 = &l.Load, &l.Calls, &l.Errors, &l.RowRate, &mean, &p99

@@ -18,6 +18,7 @@ type Event struct {
 	Kind   string    `json:"kind"`
 	Title  string    `json:"title"`
 	Text   string    `json:"text"`
+	Cut    bool      `json:"text_cut"`
 	User   string    `json:"user"`
 	Client string    `json:"client"`
 }
@@ -82,7 +83,8 @@ type Change struct {
 // A Row is one statement of the response. Without the right to statement texts, Text is empty.
 type Row struct {
 	Key
-	Text string `json:"text"`
+	Text    string `json:"text"`
+	TextCut bool   `json:"text_cut"`
 	Counts
 	Durations Durations `json:"durations"`
 	Change    *Change   `json:"change"` // nil: none is known

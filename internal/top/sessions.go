@@ -183,9 +183,7 @@ func (s *Session) line(wide bool) string {
 	case text == "":
 		text = s.Name
 	}
-	if s.TextCut {
-		text += " … (cut)"
-	}
+	text = marked(text, s.TextCut)
 	if w := s.Waits; w != nil {
 		text = fmt.Sprintf("[waits for a %s lock on %s of connection %d", w.Kind, visible.Line(w.Table), w.Connection) + w.holder() + "] " + text
 	}

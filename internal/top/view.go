@@ -93,7 +93,7 @@ func (e *Event) line() string {
 	}
 	what := e.Title
 	if e.Text != "" && (e.Kind == "ddl" || e.Kind == "analyze" || e.Kind == "lock") {
-		what = e.Text
+		what = marked(e.Text, e.Cut)
 	}
 	text := "event " + e.Time.Local().Format("15:04:05") + "  " + visible.Line(what)
 	switch {
@@ -216,11 +216,19 @@ func (c *Change) text() string {
 func (l *Line) title() string {
 	switch {
 	case l.Text != "":
-		return visible.Line(l.Text)
+		return visible.Line(marked(l.Text, l.TextCut))
 	case l.Digest == "":
 		return "(no digest)"
 	}
 	return l.Digest
+}
+
+// marked returns a text, and that it is only the beginning.
+func marked(text string, cut bool) string {
+	if cut {
+		text += " … (cut)"
+	}
+	return text
 }
 
 func (m *Model) foot() string {
@@ -254,8 +262,8 @@ func (m *Model) statement() []string {
 		fmt.Sprintf("%-22s %d calls, %d errors, %d rows, %d changed", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors, l.Total.RowsSent, l.Total.RowsAffected),
 		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(micros(l.Total.P50)), duration(micros(l.Total.P99))),
 		"")
-	text := l.Text
-	if text == "" {
+	text := marked(l.Text, l.TextCut)
+	if l.Text == "" {
 		text = "(its text is not shown to this account)"
 	}
 	return m.text(append(lines, wrap(visible.Line(text), m.width)...), "esc back  up/down scroll  space pause")
