@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
 
@@ -99,7 +100,8 @@ func (d *directer) kill(ctx context.Context) error {
 		_, err = c.Exec(ctx, fmt.Sprintf("KILL %d", d.c.ConnectionID))
 		_ = c.Close() // the statement was sent
 	}
-	if err = unlessRefused(err); err != nil { // it has ended
+	const noThread = 1094 // it has ended
+	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); err != nil && !(ok && refused.Number == noThread) {
 		return fmt.Errorf("end the ALTER TABLE in the server: %w", err)
 	}
 	return nil

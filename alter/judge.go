@@ -151,7 +151,7 @@ func (j *judge) size(ctx context.Context, g *Judgement) error {
 		_, err := fmt.Sscan(string(row[0]), &g.RowVersions)
 		return err
 	})
-	return unlessRefused(err) // by a server older than 8.0.29, too
+	return unlessUnseen(err) // by a server older than 8.0.29, too
 }
 
 // fileSize raises the size to that of the table's files: statistics lag behind after many rows were inserted.
@@ -169,13 +169,12 @@ func (j *judge) fileSize(ctx context.Context, g *Judgement) error {
 			g.Bytes = max(g.Bytes, files)
 			return err
 		})
-	return unlessRefused(err)
+	return unlessUnseen(err)
 }
 
-// unlessRefused returns err, or nil if the server refuses the query, as it does to accounts without PROCESS.
-func unlessRefused(err error) error {
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
+// unlessUnseen returns err, or nil if the server lacks what was queried, or refuses it to accounts without PROCESS.
+func unlessUnseen(err error) error {
+	if rowstream.IsUnseen(err) {
 		return nil
 	}
 	return err
@@ -303,9 +302,5 @@ func (j *judge) tableID(ctx context.Context) (string, error) {
 	}
 	pattern := strings.ReplaceAll(Schema+"/"+j.name, "_", `\_`) + "%"
 	id, err := rowstream.QueryValue(ctx, j.c, "SELECT GROUP_CONCAT(TABLE_ID ORDER BY TABLE_ID) FROM information_schema."+view+" WHERE NAME LIKE "+rowstream.SchemaText(pattern))
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
-		return "", nil
-	}
-	return id, err
+	return id, unlessUnseen(err)
 }

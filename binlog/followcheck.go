@@ -262,7 +262,7 @@ func (d *Direct) CurrentPosition(ctx context.Context) (Position, error) {
 	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
 		text, err = rowstream.ReadPosition(ctx, c)
 		switch {
-		case rowstream.IsRefusal(err):
+		case rowstream.IsUnseen(err):
 			return fmt.Errorf("%w: GRANT REPLICATION CLIENT (MariaDB: BINLOG MONITOR) ON *.* to the account", err)
 		case err == nil && text == "":
 			return errors.New("the server has no binary log: start it with --log-bin")

@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -22,8 +21,7 @@ func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p 
 	if err == nil && p.GTID == "" {
 		p.GTID, err = scanGTID(ctx, cfg, c, p)
 	}
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
+	if rowstream.IsUnseen(err) {
 		err = nil // file and offset are sufficient
 	}
 	return p, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -101,8 +100,7 @@ func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
 		addr, spec = string(row[0]), string(row[1])
 		return nil
 	})
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) && !refused.SafeToRetry() { // no such table, or no privilege to read it
+	if rowstream.IsUnseen(err) || state.Absent(err) {
 		return nil
 	}
 	if err != nil || addr == "" {

@@ -218,7 +218,7 @@ func addMissingKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client)
 	}
 	// MySQL 8.4 and later refuse keys to columns that are not unique, which the source permitted.
 	err = session.Set(ctx, c, session.Int("restrict_fk_on_non_standard_key", 0))
-	if refused := new(mysqlconn.ServerError); err != nil && !errors.As(err, &refused) {
+	if err != nil && !rowstream.IsUnseen(err) {
 		return err
 	}
 	if err := session.Set(ctx, c, session.Int("foreign_key_checks", 1)); err != nil {

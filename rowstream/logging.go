@@ -63,7 +63,7 @@ func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error
 		return l, err
 	}
 	l.exact = value == "0"
-	if l.Channels, l.ChannelsErr = readChannels(ctx, c); l.ChannelsErr != nil && !IsRefusal(l.ChannelsErr) {
+	if l.Channels, l.ChannelsErr = readChannels(ctx, c); l.ChannelsErr != nil && !mayLack(l.ChannelsErr) {
 		return l, l.ChannelsErr
 	}
 	l.filtersErr = queryFirst(ctx, c, func(row mysqlwire.TextRow) error {
@@ -72,10 +72,16 @@ func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error
 		}
 		return nil
 	}, "SHOW MASTER STATUS", "SHOW BINARY LOG STATUS")
-	if l.filtersErr != nil && !IsRefusal(l.filtersErr) {
+	if l.filtersErr != nil && !mayLack(l.filtersErr) {
 		return l, l.filtersErr
 	}
 	return l, nil
+}
+
+// mayLack reports whether an error means that the account may not see a setting, or that the server does not know the statement.
+func mayLack(err error) bool {
+	refused, ok := errors.AsType[*mysqlconn.ServerError](err)
+	return ok && (refused.Number == errParse || IsUnseen(err))
 }
 
 func splitNames(list []byte) (names []string) {
@@ -130,10 +136,14 @@ func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.Tex
 	return err
 }
 
-// Errors of servers: an unknown variable, and a statement that the parser rejects.
+// Errors of servers: what a statement names and the server does not have, and a statement that the parser rejects.
 const (
-	errUnknownVariable = 1193
-	errParse           = 1064
+	errUnknownColumn      = 1054
+	errUnknownSchemaTable = 1109 // in information_schema
+	errUnknownTable       = 1146
+	errUnknownVariable    = 1193
+	errUnknownFunction    = 1305
+	errParse              = 1064
 )
 
 // Columns of SHOW SLAVE STATUS, the same in MySQL and MariaDB; SHOW ALL SLAVES STATUS has two more before

@@ -24,8 +24,7 @@ var ErrAltered = errors.New("it has been altered since it was described")
 // readIdentity is ServerIdentity; empty if the server has none.
 func readIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	identity, err := ServerIdentity(ctx, c)
-	var refused *mysqlconn.ServerError
-	if errors.As(err, &refused) {
+	if IsUnknownVariable(err) {
 		return "", nil
 	}
 	return identity, err

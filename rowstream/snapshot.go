@@ -297,6 +297,20 @@ func Denied(code mysqlwire.Errno) bool {
 	return code == errAccessDenied || code == errTableDenied || code == errSpecificDenied
 }
 
+// IsUnseen reports whether an error means that the server does not have what the statement names (a variable, table,
+// column or function), or that the account lacks the privilege to see it. Other errors are no reason to do without it.
+func IsUnseen(err error) bool {
+	refused, ok := errors.AsType[*mysqlconn.ServerError](err)
+	if !ok {
+		return false
+	}
+	switch refused.Number {
+	case errUnknownVariable, errUnknownColumn, errUnknownTable, errUnknownSchemaTable, errUnknownFunction:
+		return true
+	}
+	return Denied(refused.Number)
+}
+
 // tryLock tries to acquire a lock several times, and lets other sessions proceed in between.
 func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 	for try := 1; ; try++ {
@@ -320,13 +334,13 @@ const GTIDMark = "gtid="
 // report it to the user.
 func CurrentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	position, err := ReadPosition(ctx, c)
-	if _, refused := errors.AsType[*mysqlconn.ServerError](err); refused {
+	if IsUnseen(err) {
 		return "", nil
 	}
 	return position, err
 }
 
-// ReadPosition is CurrentPosition, but the server's refusal to report the position is an error.
+// ReadPosition is CurrentPosition, but it is an error if the account may not see the position.
 func ReadPosition(ctx context.Context, c *mysqlconn.Client) (position string, err error) {
 	for _, sql := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
 		position = ""

@@ -33,8 +33,7 @@ func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
 			return err
 		}
 		n, err := prepared(ctx, c)
-		var refused *mysqlconn.ServerError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok && (Denied(refused.Number) || refused.Number == errXADenied) {
 			s.how += "; prepared XA transactions cannot be seen: GRANT XA_RECOVER_ADMIN"
 			return nil
 		}
@@ -56,6 +55,9 @@ func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
 		}
 	}
 }
+
+// errXADenied is MySQL's error for XA RECOVER without XA_RECOVER_ADMIN.
+const errXADenied = 1401
 
 // prepared returns the number of prepared XA transactions.
 func prepared(ctx context.Context, c *mysqlconn.Client) (n int, err error) {

@@ -72,7 +72,7 @@ func (t *Table) read(ctx context.Context, c *mysqlconn.Client) error {
 			err = step(ctx, c)
 		}
 	}
-	if restored := session.Set(ctx, c, session.Value{Name: "sql_mode", SQL: Quote(mode)}); err == nil {
+	if restored := session.Set(ctx, c, session.Value{Name: "sql_mode", SQL: Quote(mode)}); restored != nil && (err == nil || errors.Is(err, ErrNoTable)) {
 		err = restored
 	}
 	return err

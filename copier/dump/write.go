@@ -16,7 +16,6 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/parallel"
-	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/throttle"
@@ -346,8 +345,7 @@ func (w *writer) readPosition(ctx context.Context) error {
 		w.m.GTID = string(row[0])
 		return nil
 	})
-	var refused *mysqlconn.ServerError
-	if err != nil && !errors.As(err, &refused) { // refused: file and offset are known
+	if err != nil && !rowstream.IsUnseen(err) { // file and offset are sufficient
 		return fmt.Errorf("read the GTIDs of the position %s: %w", p, err)
 	}
 	return nil

@@ -45,7 +45,7 @@ func TranslatorTo(ctx context.Context, from dialect.Vendor, c *mysqlconn.Client,
 		return nil
 	}
 	_, err := c.Query(ctx, sql, add)
-	if err != nil { // MariaDB before 10.10 has no full names
+	if rowstream.IsUnseen(err) { // MariaDB before 10.10 has no full names
 		_, err = c.Query(ctx, "SELECT COLLATION_NAME, COLLATION_NAME FROM information_schema.COLLATIONS", add)
 	}
 	if err != nil {

@@ -132,8 +132,7 @@ func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 		return err
 	}
 	err := session.Set(ctx, c, session.Int("max_error_count", mostWarnings))
-	var refused *mysqlconn.ServerError
-	if err != nil && !errors.As(err, &refused) {
+	if err != nil && !rowstream.IsUnseen(err) {
 		return err
 	}
 	_, err = c.Query(ctx, "SELECT @@local_infile, @@max_allowed_packet, @@max_error_count", func(row mysqlwire.TextRow) error {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ const (
 	LostAfter  Fault = "lost after it ran"        // likewise, once the server has responded
 	LostWithin Fault = "lost within the response" // likewise, once the client has all of the response's first read but a byte
 	Refused    Fault = "refused"                  // the response is an error that is permanent, with RefusedText; the server does not get it
+	Failed     Fault = "failed"                   // likewise, with an error that no statement of the product expects
 	Deadlock   Fault = "a deadlock"               // the server gets a ROLLBACK instead, and the response is the error of a deadlock
 	Delayed    Fault = "delayed"                  // by 50 ms
 )
@@ -162,13 +164,41 @@ func (p *Faulty) Each(cells []Cell, prepare func(), do func() error, check func(
 	}
 }
 
+// EachFails has an error that is neither a denial nor of something missing in place of each response to do, in turn. do must return it, except
+// where a command begins with one of the given texts.
+func (p *Faulty) EachFails(tb testing.TB, do func() error, except ...string) {
+	tb.Helper()
+	if err := do(); err != nil {
+		tb.Fatalf("without a fault: %v", err)
+	}
+	for at := 1; ; at++ {
+		p.Set(at, Failed)
+		err := do()
+		sent, packets := p.Sent(), p.Packets()
+		p.Set(0, "")
+		switch {
+		case len(packets) == 0:
+			tb.Fatal("nothing was sent to the server")
+		case len(packets) < at:
+			tb.Logf("%d packets", len(packets))
+			return
+		case sent == "": // of a file, or a ping, after whose failure the connection is opened again
+		case slices.ContainsFunc(except, func(begin string) bool { return strings.HasPrefix(sent, begin) }):
+		case err == nil:
+			tb.Errorf("the server failed to execute %q, unnoticed", packets[max(0, at-2):at])
+		case !strings.Contains(err.Error(), RefusedText):
+			tb.Errorf("the server failed to execute %q: %v", sent, err)
+		}
+	}
+}
+
 // next returns the fault of the next packet, of which content has what the client sends.
 func (p *Faulty) next(content []byte, command bool) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := string(bytes.TrimSpace(content))
 	p.packets = append(p.packets, text)
-	if len(p.packets) != p.at || (p.kind == Deadlock || p.kind == Refused) && !command {
+	if len(p.packets) != p.at || (p.kind == Deadlock || p.kind == Refused || p.kind == Failed) && !command {
 		return ""
 	}
 	p.sent = text
@@ -264,8 +294,12 @@ func (p *Faulty) serve(client net.Conn) {
 		switch {
 		case kind == LostBefore:
 			return
-		case kind == Refused:
-			if _, err := client.Write(errorPacket(packet[3]+1, 1142, "42000", RefusedText)); err != nil {
+		case kind == Refused, kind == Failed:
+			number, state := mysqlwire.Errno(1142), "42000"
+			if kind == Failed {
+				number, state = 1030, "HY000" // of a storage engine
+			}
+			if _, err := client.Write(errorPacket(packet[3]+1, number, state, RefusedText)); err != nil {
 				return
 			}
 			r.expects = false
