@@ -202,6 +202,16 @@ func changedField(text []byte, f fileField, change string, seal bool) []byte {
 				b[i] = '9'
 			}
 		}
+	case "zero": // a number
+		for i := range b[:len(b)-1] {
+			b[i] = 0x80
+		}
+		b[len(b)-1] = 0
+	case "far before": // a distance, of a negative one
+		distance, _ := binary.Uvarint(b)
+		copy(b, binary.AppendUvarint(nil, distance-1e6))
+	case "negative": // the number does not end
+		b[len(b)-1] |= 0x80
 	case "file ends":
 		return text[:f.from]
 	}

@@ -96,8 +96,7 @@ func appendChunks(dst []ChunkView, b *tsblock.Batch, i int) []ChunkView {
 	return dst
 }
 
-// orderChunks sorts the chunks of one series in several blocks by time, and drops duplicates. It does not
-// allocate.
+// orderChunks sorts the chunks of one series by time, and drops duplicates. It does not allocate.
 func orderChunks(cs []ChunkView) []ChunkView {
 	for i := 1; i < len(cs); i++ {
 		if cs[i].MinTime <= cs[i-1].MinTime {

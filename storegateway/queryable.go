@@ -199,22 +199,22 @@ func (s *oneSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 		}
 		mixed.reset(s)
 		return mixed
+	case s.overlaps():
+		if many == nil {
+			many = &blocksIterator{}
+		}
+		many.reset(s)
+		return many
 	case len(s.places) == 1:
 		if one == nil {
 			one = &sampleIterator{}
 		}
-		one.reset(s, s.places[0])
+		one.reset(s, s.places[0], nil)
 		return one
-	case !s.overlaps():
-		if walk == nil {
-			walk = &walkIterator{}
-		}
-		walk.reset(s)
-		return walk
 	}
-	if many == nil {
-		many = &blocksIterator{}
+	if walk == nil {
+		walk = &walkIterator{}
 	}
-	many.reset(s)
-	return many
+	walk.reset(s)
+	return walk
 }

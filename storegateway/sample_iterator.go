@@ -13,16 +13,17 @@ import (
 	"github.com/taredb/tare/tsblock"
 )
 
-// A sampleIterator iterates over the samples of a series in one block. It decodes chunks in place, from their
+// A sampleIterator iterates over the samples of a lane of a series in one block. It decodes chunks in place, from their
 // slab, with one reusable chunk object per encoding. If its window was dropped in the meantime, it loads the
 // window again and returns to its position.
 type sampleIterator struct {
 	series     *oneSeries
 	at         batchPos
+	lane       lane
 	mint, maxt int64
 	deleted    tombstones.Intervals
 
-	j       int // index of the current chunk; -1 before the first
+	j       int // index of the current chunk in the lane; -1 before the first
 	read    int // samples read from it
 	loads   uint32
 	entered bool
@@ -44,9 +45,9 @@ type chunkReader struct {
 var _ chunkenc.Iterator = (*sampleIterator)(nil)
 
 // reset positions the iterator before the first sample.
-func (it *sampleIterator) reset(s *oneSeries, at batchPos) {
+func (it *sampleIterator) reset(s *oneSeries, at batchPos, of lane) {
 	readers := it.readers
-	*it = sampleIterator{series: s, at: at, deleted: at.deleted(), mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
+	*it = sampleIterator{series: s, at: at, lane: of, deleted: at.deleted(), mint: math.MinInt64, maxt: math.MaxInt64, j: -1, readers: readers}
 	if s.of.trim {
 		it.mint, it.maxt = s.of.mint, s.of.maxt
 	}
@@ -99,12 +100,13 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 		return it.kind
 	}
 	chunks := it.at.held.batch.Chunks(it.at.i)
-	if it.j >= len(chunks) {
+	n := it.lane.len(len(chunks))
+	if it.j >= n {
 		return it.finish()
 	}
 	// Skip chunks that end earlier.
 	j := max(it.j, 0)
-	for j < len(chunks) && chunks[j].MaxTime < max(t, it.mint) {
+	for j < n && chunks[it.lane.chunk(j)].MaxTime < max(t, it.mint) {
 		j++
 	}
 	if (j != it.j || it.chunk == nil) && !it.open(j) {
@@ -121,14 +123,16 @@ func (it *sampleIterator) Seek(t milliseconds) chunkenc.ValueType {
 // open opens chunk j, or the next one in the time range, and reports whether there is one.
 func (it *sampleIterator) open(j int) bool {
 	chunks := it.at.held.batch.Chunks(it.at.i)
-	for j < len(chunks) && chunks[j].MaxTime < it.mint {
+	n := it.lane.len(len(chunks))
+	for j < n && chunks[it.lane.chunk(j)].MaxTime < it.mint {
 		j++
 	}
 	it.j, it.chunk, it.read, it.kind = j, nil, 0, chunkenc.ValNone
-	if j >= len(chunks) || chunks[j].MinTime > it.maxt {
-		it.j = len(chunks)
+	if j >= n || chunks[it.lane.chunk(j)].MinTime > it.maxt {
+		it.j = n
 		return false
 	}
+	c := chunks[it.lane.chunk(j)]
 	if !it.entered {
 		if it.err = it.series.of.windows.acquire(it.at.held); it.err != nil {
 			return false
@@ -140,7 +144,7 @@ func (it *sampleIterator) open(j int) bool {
 		}
 	}
 	it.loads = it.at.held.loads.Load()
-	encoding, data := it.at.held.batch.Data(it.at.i, j)
+	encoding, data := it.at.held.batch.Data(it.at.i, it.lane.chunk(j))
 	if err := checkChunk(encoding, data); err != nil {
 		it.err = it.chunkError(err)
 		return false
@@ -160,14 +164,19 @@ func (it *sampleIterator) open(j int) bool {
 	}
 	r.chunk.Reset(data)
 	r.iterator = r.chunk.Iterator(r.iterator)
-	it.chunk, it.least, it.most = r.iterator, chunks[j].MinTime, min(chunks[j].MaxTime, it.maxt)
+	it.chunk, it.least, it.most = r.iterator, c.MinTime, min(c.MaxTime, it.maxt)
 	return true
+}
+
+// current returns the current chunk.
+func (it *sampleIterator) current() tsblock.Chunk {
+	return it.at.held.batch.Chunks(it.at.i)[it.lane.chunk(it.j)]
 }
 
 // misplaced returns an error if a sample of the chunk is outside of the times that the index has for the chunk, or not
 // after the sample before it: the sample could take the place of one of another chunk or block.
 func (it *sampleIterator) misplaced(t int64) error {
-	return misplaced(t, it.least, it.at.held.batch.Chunks(it.at.i)[it.j])
+	return misplaced(t, it.least, it.current())
 }
 
 // misplaced returns an error if a sample of a chunk is outside of the chunk's times, or before the least time.
@@ -223,7 +232,7 @@ func (it *sampleIterator) chunkError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return chunkError(it.at.held, it.series.labels, it.at.held.batch.Chunks(it.at.i)[it.j], err)
+	return chunkError(it.at.held, it.series.labels, it.current(), err)
 }
 
 // At implements chunkenc.Iterator.
@@ -248,23 +257,50 @@ func (it *sampleIterator) AtST() int64 { return it.chunk.AtST() }
 // Err implements chunkenc.Iterator.
 func (it *sampleIterator) Err() error { return it.err }
 
-// A blocksIterator iterates over the samples of a series in several blocks, each time once, as Prometheus
-// does.
+// A blocksIterator iterates over the samples of a series whose chunks overlap, in one block or in several, each time
+// once, as Prometheus does with blocks that overlap: of several samples of one time it yields one.
 type blocksIterator struct {
 	chunkenc.Iterator // the chain
 	parts             []*sampleIterator
+	charged           int64 // bytes reserved for parts, beyond one per block
 }
 
 func (it *blocksIterator) reset(s *oneSeries) {
-	for len(it.parts) < len(s.places) {
-		it.parts = append(it.parts, &sampleIterator{})
-	}
-	chained := make([]chunkenc.Iterator, len(s.places))
-	for i, at := range s.places {
-		it.parts[i].reset(s, at)
-		chained[i] = it.parts[i]
+	var chained []chunkenc.Iterator
+	var err error
+	for _, at := range s.places {
+		lanes := lanesOf(at.held.batch.Chunks(at.i))
+		if err = it.charge(s.of, int64(len(chained)+len(lanes)-len(s.places))*laneBytes); err != nil {
+			lanes = []lane{nil}
+		}
+		for _, l := range lanes {
+			p := it.part(len(chained))
+			p.reset(s, at, l)
+			p.err = err
+			chained = append(chained, p)
+		}
 	}
 	it.Iterator = storage.ChainSampleIteratorFromIterators(it.Iterator, chained)
+}
+
+// part returns the part with an index.
+func (it *blocksIterator) part(i int) *sampleIterator {
+	if i == len(it.parts) {
+		it.parts = append(it.parts, &sampleIterator{})
+	}
+	return it.parts[i]
+}
+
+// charge reserves bytes of the select for parts, those reserved before included.
+func (it *blocksIterator) charge(of *selected, bytes int64) error {
+	if bytes <= it.charged {
+		return nil
+	}
+	if err := of.reserve(bytes - it.charged); err != nil {
+		return err
+	}
+	it.charged = bytes
+	return nil
 }
 
 func (it *blocksIterator) release() {

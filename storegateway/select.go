@@ -331,9 +331,7 @@ func (set *SeriesSet) assemble() error {
 			return err
 		}
 	}
-	if len(set.front) > 1 {
-		chunks = orderChunks(chunks)
-	}
+	chunks = orderChunks(chunks)
 	set.chunks, set.series.Chunks = chunks, chunks
 	return nil
 }

@@ -236,15 +236,17 @@ func (l *selected) close() {
 	l.set.Close()
 }
 
-// overlaps reports whether a block has chunks that start before those of earlier blocks end.
+// overlaps reports whether a chunk starts before an earlier one, of any block, ends.
 func (s *oneSeries) overlaps() bool {
 	last := int64(math.MinInt64)
-	for n, p := range s.places {
-		cs := p.held.batch.Chunks(p.i)
-		if n > 0 && len(cs) > 0 && cs[0].MinTime <= last {
-			return true
+	first := true
+	for _, p := range s.places {
+		for _, c := range p.held.batch.Chunks(p.i) {
+			if !first && c.MinTime <= last {
+				return true
+			}
+			first, last = false, max(last, c.MaxTime)
 		}
-		last = max(last, p.maxTime())
 	}
 	return false
 }

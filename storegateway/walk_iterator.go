@@ -29,7 +29,7 @@ var _ chunkenc.Iterator = (*walkIterator)(nil)
 func (w *walkIterator) reset(s *oneSeries) {
 	w.it.release()
 	*w = walkIterator{series: s, it: sampleIterator{readers: w.it.readers}, lastT: math.MinInt64}
-	w.it.reset(s, s.places[0])
+	w.it.reset(s, s.places[0], nil)
 }
 
 // follow advances to the next block, and reports whether there is one.
@@ -40,7 +40,7 @@ func (w *walkIterator) follow() bool {
 	}
 	w.it.release()
 	w.n++
-	w.it.reset(w.series, w.series.places[w.n])
+	w.it.reset(w.series, w.series.places[w.n], nil)
 	return true
 }
 

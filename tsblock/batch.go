@@ -93,7 +93,8 @@ func (b *Batch) SeriesRef(i int) uint32 {
 	return b.series[i].ref
 }
 
-// Chunks returns the chunks of series i that overlap the time range, in the order of the index.
+// Chunks returns the chunks of series i that overlap the time range, in the order of their minimum times. They may
+// overlap each other.
 func (b *Batch) Chunks(i int) []Chunk {
 	if b.compact.refs != nil {
 		return b.compact.chunks[b.compact.start(i):b.compact.ends[i]]

@@ -28,7 +28,12 @@ type CorruptError struct {
 
 // Error returns the block, the file, the offset and the reason.
 func (e *CorruptError) Error() string {
-	return "block " + e.Block + ": " + e.File + " at " + strconv.FormatInt(e.Offset, 10) + ": " + e.Reason
+	return "block " + e.Block + ": " + e.Detail()
+}
+
+// Detail returns the file, the offset and the reason.
+func (e *CorruptError) Detail() string {
+	return e.File + " at " + strconv.FormatInt(e.Offset, 10) + ": " + e.Reason
 }
 
 // isCorrupt reports whether an error is about bytes of a block rather than about reading them.

@@ -427,6 +427,7 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 	var at int64
 	var ref uint64
 	var last int64 // start of the previous chunk
+	disorder := false
 	for i := range chunks {
 		var from, to int64
 		if i == 0 {
@@ -437,11 +438,13 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 		} else {
 			from = at + int64(d.short())
 			to = from + int64(d.short())
-			ref += uint64(unzigzag(d.short()))
-			if from == last && to == at && !d.bad {
-				continue // a chunk that the index lists twice
+			step := unzigzag(d.short())
+			ref += uint64(step)
+			if step == 0 && from == last && to == at && !d.bad {
+				continue // the same chunk, listed twice
 			}
-			d.bad = d.bad || from <= at
+			// Chunks may overlap: old compactors wrote such blocks.
+			disorder = disorder || from < last || step == 0
 		}
 		d.bad = d.bad || to < from
 		last, at = from, to
@@ -457,8 +460,11 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 		}
 	}
 	sc.chunks = out
-	if d.bad {
-		return seriesPlan{}, r.block.corrupt("index", off, "series entry does not make sense")
+	switch {
+	case d.bad:
+		return seriesPlan{}, r.block.corrupt("index", off, "series entry ends early or has a number out of range")
+	case disorder:
+		return seriesPlan{}, r.block.corrupt("index", off, "the chunks of a series are not in the order of their times")
 	}
 	// Assume that chunks of unknown size are like the series' other chunks, or the block's.
 	guess := s.chunk

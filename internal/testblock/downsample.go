@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/tsdb/index"
 )
 
 // aggregateChunk is a chunk in the format of Thanos' downsampled blocks.
@@ -52,7 +50,7 @@ func Downsample(dir string, id ulid.ULID, resolution int64, perChunk int) (ulid.
 	copied := id
 	copied[15] ^= byte(resolution/60_000) | 0x80
 	out := filepath.Join(dir, copied.String())
-	if err := writeAggregates(out, all); err != nil {
+	if err := writeChunks(out, all); err != nil {
 		return ulid.ULID{}, err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, id.String(), "meta.json"))
@@ -70,16 +68,10 @@ func Downsample(dir string, id ulid.ULID, resolution int64, perChunk int) (ulid.
 	})
 }
 
-// aggregated is a series with its chunks of aggregates.
-type aggregated struct {
-	labels labels.Labels
-	chunks []chunks.Meta
-}
-
-func aggregateSeries(q storage.Querier, resolution int64, perChunk int) (all []aggregated, err error) {
+func aggregateSeries(q storage.Querier, resolution int64, perChunk int) (all []chunked, err error) {
 	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".*"))
 	for set.Next() {
-		s := aggregated{labels: set.At().Labels()}
+		s := chunked{labels: set.At().Labels()}
 		var windows [][]Sample
 		it := set.At().Iterator(nil)
 		for it.Next() == chunkenc.ValFloat {
@@ -147,41 +139,4 @@ func aggregate(windows [][]Sample, resolution int64) chunks.Meta {
 	}
 	meta.Chunk = aggregateChunk{encoded[0], data}
 	return meta
-}
-
-// writeAggregates writes the chunks and the index of a block.
-func writeAggregates(dir string, all []aggregated) (err error) {
-	w, err := chunks.NewWriter(filepath.Join(dir, "chunks"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	ix, err := index.NewWriter(context.Background(), filepath.Join(dir, "index"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ix.Close()) }()
-	symbols := make(map[string]bool)
-	for _, s := range all {
-		s.labels.Range(func(l labels.Label) { symbols[l.Name], symbols[l.Value] = true, true })
-	}
-	sorted := make([]string, 0, len(symbols))
-	for s := range symbols {
-		sorted = append(sorted, s)
-	}
-	slices.Sort(sorted)
-	for _, s := range sorted {
-		if err := ix.AddSymbol(s); err != nil {
-			return err
-		}
-	}
-	for n, s := range all {
-		if err := w.WriteChunks(s.chunks...); err != nil {
-			return err
-		}
-		if err := ix.AddSeries(storage.SeriesRef(n), s.labels, s.chunks...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -30,7 +30,7 @@ func (s *Syncer) SkipDamaged(ctx context.Context, err error) bool {
 	}
 	tenant, base := path.Split(corrupt.Block)
 	id, ok := parseBlockID(base)
-	return ok && s.skipDamaged(ctx, strings.TrimSuffix(tenant, "/"), id, corrupt.Error())
+	return ok && s.skipDamaged(ctx, strings.TrimSuffix(tenant, "/"), id, corrupt.Detail())
 }
 
 func (s *Syncer) skipDamaged(ctx context.Context, tenant string, id ulid.ULID, detail string) bool {
