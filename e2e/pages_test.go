@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp/kb"
 
@@ -117,7 +118,7 @@ func look(t *testing.T, b *browser, base, path string, shows ...string) {
 	for _, c := range []struct {
 		colours       string
 		width, height int64
-	}{{"light", 1280, 900}, {"dark", 360, 740}} {
+	}{{"light", 1280, 900}, {"dark", 1280, 900}, {"light", 390, 844}, {"dark", 390, 844}, {"dark", 360, 740}} {
 		where := fmt.Sprintf("%s, %s, %d wide", path, c.colours, c.width)
 		tb.prefers(t, c.colours)
 		tb.size(t, c.width, c.height)
@@ -155,6 +156,7 @@ func TestPages(t *testing.T) {
 	}
 	tb.visit(t, "/queries?filter=sleep")
 	paths = append(paths, eval[string](t, tb, `(({pathname, search}) => pathname + search)(new URL(document.querySelector("table.queries tbody a").href))`))
+	paths = append(paths, strings.Replace(paths[len(paths)-1], "/query/", "/incident/", 1), "/promql?query="+url.QueryEscape("rate(tare_queries_total[1m])"))
 	for _, path := range paths {
 		t.Run(strings.Trim(strings.SplitN(path, "?", 2)[0], "/")+"/", func(t *testing.T) {
 			look(t, b, p.http, path, append(shows[path], `document.querySelector("main h1") !== null`)...)
@@ -299,6 +301,82 @@ func TestTimeInChart(t *testing.T) {
 	if chosen < length/4-3 || chosen > length/4+3 {
 		t.Errorf("%v seconds of %v were chosen, want a quarter", chosen, length)
 	}
+}
+
+// TestLocalTimes shows the pages in another time zone: every time is local until UTC is chosen, which the browser keeps; a time
+// that is entered is local, too; without scripts times are UTC.
+func TestLocalTimes(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.size(t, 1280, 900)
+	tb.run(t, emulation.SetTimezoneOverride("Asia/Kathmandu")) // 5:45 ahead of UTC, all year
+	tb.visit(t, "/?from=now-5m")
+	const shown = `Array.from(document.querySelectorAll("main time, footer time, tspan[data-utc]"), (e) => e.textContent + "|" + (e.dataset.utc || e.getAttribute("datetime")) + "|" + (e.dataset.as || "m"))`
+	check := func(ahead time.Duration, zone string) {
+		t.Helper()
+		all := eval[[]string](t, tb, shown)
+		if len(all) < 20 {
+			t.Errorf("%d times on the page", len(all))
+		}
+		layouts := map[string]string{"m": time.DateTime, "s": time.TimeOnly, "t": "15:04", "d": "Jan 2 15:04", "D": time.DateOnly}
+		for _, one := range all {
+			part := strings.Split(one, "|")
+			at, err := time.Parse(time.RFC3339, part[1])
+			must(t, err)
+			want := at.Add(ahead).Format(layouts[part[2]])
+			if day := at.Add(ahead).Format("Jan 2"); part[0] != want && part[0] != day {
+				t.Errorf("%s is shown as %s, want %s", part[1], part[0], want)
+			}
+		}
+		for _, got := range eval[[]string](t, tb, `Array.from(document.querySelectorAll(".zone"), (e) => e.textContent)`) {
+			if got != zone {
+				t.Errorf("the zone is %q, want %q", got, zone)
+			}
+		}
+	}
+	const ahead = 5*time.Hour + 45*time.Minute
+	check(ahead, "GMT+5:45")
+	tb.run(t, evalTask(`document.querySelector("form.range [name=from]").value = "2026-01-31 10:00", document.querySelector("form.range [name=to]").value = "2026-01-31 11:00", document.querySelector("form.range button").click()`))
+	tb.until(t, "at the local time", `new URL(location.href).searchParams.get("from") === "2026-01-31T04:15:00Z" && document.readyState === "complete"`)
+	tb.visit(t, "/?from=now-5m")
+	tb.run(t, evalTask(`document.querySelector("#zone").click()`))
+	check(0, "UTC")
+	tb.visit(t, "/queries?from=now-5m")
+	tb.until(t, "still UTC", `document.querySelector("#zone-name").textContent === "UTC"`)
+	tb.visit(t, "/?from=now-5m")
+	check(0, "UTC")
+	tb.run(t, evalTask(`document.querySelector("#zone").click()`))
+	check(ahead, "GMT+5:45")
+	tb.accessible(t, b, "local times")
+	tb.scripts(t, false)
+	tb.visit(t, "/?from=now-5m")
+	check(0, "UTC")
+}
+
+// TestPromQLCompletion types an expression: functions, metrics, labels and values are offered as the API has them.
+func TestPromQLCompletion(t *testing.T) {
+	b := startBrowser(t)
+	p := gatewayUnderLoad(t)
+	tb := b.open(t, p.http)
+	tb.visit(t, "/promql")
+	offers := func(text string, want ...string) {
+		t.Helper()
+		tb.run(t, evalTask(fmt.Sprintf(`((f) => (f.value = %q, f.dispatchEvent(new Event("input", {bubbles: true}))))(document.querySelector("#query"))`, text)))
+		for _, w := range want {
+			tb.until(t, w+" after "+text, fmt.Sprintf(`Array.from(document.querySelectorAll("#promql-words option"), (o) => o.value).includes(%q)`, w))
+		}
+	}
+	offers("hist", "histogram_quantile(")
+	offers("sum(ra", "sum(rate(")
+	offers("sum(rate(tare_quer", "sum(rate(tare_queries_total")
+	offers("rate(tare_queries_total{", "rate(tare_queries_total{digest=\"", "rate(tare_queries_total{instance=\"")
+	offers(`tare_queries_total{user="x", inst`, `tare_queries_total{user="x", instance="`)
+	offers(`tare_queries_total{instance="e`, `tare_queries_total{instance="e2e"`)
+	offers(`{instance=~"e`, `{instance=~"e2e"`)
+	offers(`tare_queries_total{instance="(["`) // no pattern of its own
+	tb.run(t, evalTask(`document.querySelector("#query").value = "count(tare_queries_total)", document.querySelector("form.filter button").click()`))
+	tb.until(t, "drawn", `document.querySelectorAll("table.listed tbody tr").length === 1`)
 }
 
 // TestColours checks that the button cycles through the choices, and that the choice is stored.

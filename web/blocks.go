@@ -100,7 +100,7 @@ func (s *blockSum) text() string {
 	} else {
 		b.WriteString(" blocks, ")
 	}
-	b.WriteString(short(float64(s.Series)) + " series, " + short(float64(s.Samples)) + " samples")
+	b.WriteString(short(float64(s.Series)) + " series, " + about(float64(s.Samples), "sample"))
 	if s.Bytes > 0 {
 		b.WriteString(", " + bytesText(float64(s.Bytes)))
 	}

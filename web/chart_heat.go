@@ -49,7 +49,7 @@ func (c heatMap) HTML() template.HTML {
 	x := newTimeScale(c.From, c.To, append(slices.Clone(c.Times), c.End))
 	p.across = timeTicks(x.from, x.to)
 	p.from, p.to, p.marks = x.from, x.to, c.Marks
-	p.desc = "From " + moment(c.Times[0]) + " to " + moment(c.End) + " UTC: " + count(total) + " calls, at most " + count(most) +
+	p.desc = "From " + moment(c.Times[0]) + " to " + moment(c.End) + " UTC: " + callsText(total) + ", at most " + count(most) +
 		" in one field. Darker fields have more calls."
 	p.shades = count(most)
 	edges := c.edges(x)
@@ -160,7 +160,7 @@ func (c heatMap) table(first, last int) string {
 	perRow := (last - first + 1 + 7) / 8
 	perColumn := (len(c.Times) + 23) / 24
 	var b svg
-	b.WriteString(`<table><thead><tr><th scope="col">Time (UTC)</th>`)
+	b.WriteString(`<table><thead><tr><th scope="col">Time (` + utc + `)</th>`)
 	for row := first; row <= last; row += perRow {
 		b.WriteString(`<th scope="col" class="n">≤ `)
 		b.text(c.Unit.write(c.Bounds[min(row+perRow-1, last)]))

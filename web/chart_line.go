@@ -257,7 +257,7 @@ func areaPath(b *svg, x []float64, y scale, values []float64) {
 
 func (c lineChart) table(x timeScale) string {
 	var b svg
-	b.WriteString("<table><thead><tr><th scope=\"col\">Time (UTC)</th>")
+	b.WriteString("<table><thead><tr><th scope=\"col\">Time (" + utc + ")</th>")
 	for _, s := range c.Series {
 		b.WriteString(`<th scope="col" class="n">`)
 		b.text(s.Name)
@@ -313,7 +313,7 @@ func (c timeLine) HTML() template.HTML {
 		return p.html()
 	}
 	var drawing, table svg
-	table.WriteString(`<table><thead><tr><th scope="col">Lane</th><th scope="col">From (UTC)</th><th scope="col">To (UTC)</th><th scope="col">What</th></tr></thead><tbody>`)
+	table.WriteString(`<table><thead><tr><th scope="col">Lane</th><th scope="col">From (` + utc + `)</th><th scope="col">To (` + utc + `)</th><th scope="col">What</th></tr></thead><tbody>`)
 	h := boxHeight / float64(len(c.Lanes))
 	total := 0
 	x := timeScale{c.From, c.To}
@@ -345,7 +345,7 @@ func (c timeLine) HTML() template.HTML {
 	table.WriteString("</tbody></table>")
 	p.across = timeTicks(c.From, c.To)
 	tickPath(&drawing, p.across)
-	p.desc = "From " + moment(c.From) + " to " + moment(c.To) + " UTC: " + strconv.Itoa(total) + " spans in " + strconv.Itoa(len(c.Lanes)) + " lanes."
+	p.desc = "From " + moment(c.From) + " to " + moment(c.To) + " UTC: " + many(total, "span") + " in " + many(len(c.Lanes), "lane") + "."
 	p.drawing, p.table = drawing.String(), table.String()
 	return p.html()
 }

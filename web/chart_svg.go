@@ -339,11 +339,13 @@ func tickText(t time.Time, step, length time.Duration) string {
 	midnight := t.Hour() == 0 && t.Minute() == 0 && t.Second() == 0
 	switch {
 	case length > 366*24*time.Hour:
-		return t.Format(time.DateOnly)
+		return dayTime.mark(t)
+	case step >= 24*time.Hour:
+		return tickDays.mark(t)
 	case midnight && length > 6*time.Hour:
-		return t.Format("Jan 2")
+		return tickDay.mark(t)
 	case step < time.Minute:
-		return t.Format(time.TimeOnly)
+		return secondTime.mark(t)
 	}
-	return t.Format("15:04")
+	return minuteTime.mark(t)
 }

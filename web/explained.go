@@ -255,7 +255,7 @@ func (s *Server) countsOf(ctx context.Context, v *view, st *statements.Statement
 		d.Notes = append(d.Notes, "The server has counted no call of this statement since the first reading.")
 	}
 	if !counts.Reset.IsZero() {
-		d.Notes = append(d.Notes, "The server's counters were reset at "+exactClock(counts.Reset, v.span.Length())+" UTC or in the minute before; the counts start then.")
+		d.Notes = append(d.Notes, "The server's counters were reset at "+exactClock(counts.Reset, v.span.Length())+" "+utc+" or in the minute before; the counts start then.")
 	}
 	d.addIntervals(counts.Intervals, r, v.span.Length())
 	return d
@@ -342,7 +342,7 @@ func (d *serverCounts) addTables(ctx context.Context, s *Server, st *statements.
 			case x.Unique:
 				text += ", unique"
 			case x.Cardinality > 0:
-				text += ", about " + short(float64(x.Cardinality)) + " values"
+				text += ", about " + about(float64(x.Cardinality), "value")
 			}
 			row.Indexes = append(row.Indexes, text)
 		}

@@ -130,6 +130,15 @@ func many[T int | uint64](n T, noun string) string {
 	return count(uint64(n)) + " " + noun
 }
 
+// about is many with about three digits: 1 row, 12.3 k rows.
+func about(n float64, noun string) string {
+	text := short(n)
+	if text != "1" {
+		noun += "s"
+	}
+	return text + " " + noun
+}
+
 // callsText formats a number of calls.
 func callsText(n uint64) string { return many(n, "call") }
 
@@ -200,27 +209,6 @@ func percent(f float64) string {
 		return trim(strconv.FormatFloat(f*100, 'f', 1, 64)) + " %"
 	}
 	return short(math.Round(f*100)) + " %"
-}
-
-// clock formats a time with the precision that suits a range of length of.
-func clock(t time.Time, of time.Duration) string {
-	switch t = t.UTC(); {
-	case of <= 10*time.Minute:
-		return t.Format("15:04:05")
-	case of <= 26*time.Hour:
-		return t.Format("15:04")
-	case of <= 8*24*time.Hour:
-		return t.Format("Jan 2 15:04")
-	}
-	return t.Format("2006-01-02")
-}
-
-// moment formats a time in full.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return noValue
-	}
-	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
 // ago formats the time between t and now.

@@ -3,9 +3,16 @@ package web
 import (
 	"math"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/statements"
 )
 
 // TestUnits formats numbers with about three digits, always with their unit.
@@ -86,6 +93,90 @@ func TestUnits(t *testing.T) {
 	}
 	if got := count(math.MaxUint64); got != "18,446,744,073,709,551,615" {
 		t.Errorf("the largest count is %s", got)
+	}
+}
+
+// TestNumbersOfAllMeasures formats each column of the queries and each headline value with values of all magnitudes: three digits,
+// or an integer below 10,000; no cell is wider than its tile; nothing is the plural of one.
+func TestNumbersOfAllMeasures(t *testing.T) {
+	digits := regexp.MustCompile(`[0-9][0-9,.]*`)
+	check := func(name, text string, width int) {
+		t.Helper()
+		if n := len([]rune(text)); n > width {
+			t.Errorf("%s: %q has %d characters, want at most %d", name, text, n, width)
+		}
+		for _, number := range digits.FindAllString(text, -1) {
+			whole, fraction, _ := strings.Cut(strings.ReplaceAll(number, ",", ""), ".")
+			if significant := strings.TrimLeft(whole+fraction, "0"); len(significant) > 3 && (fraction != "" || len(whole) > 4) {
+				t.Errorf("%s: %q has more than three digits", name, text)
+			}
+		}
+		if one := plural.FindString(text); one != "" {
+			t.Errorf("%s: %q", name, one)
+		}
+	}
+	for e := -9; e < 15; e++ {
+		for _, m := range []float64{1, 1.2345678, 2.17557, 9.9951, 9.99999} {
+			x := m * math.Pow10(e)
+			n := uint64(max(x, 0))
+			totals := statements.Totals{Calls: n, Errors: n, RowsSent: n, RowsAffected: n, BytesSent: n, Seconds: x, P50: time.Duration(x * 1e9), P99: time.Duration(x * 1e9), P999: time.Duration(x * 1e9)}
+			now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
+			v := &view{now: now, span: spanOf(now.Add(-time.Hour), now), texts: true, r: newRequest(t, ""), query: url.Values{}}
+			top := &statements.Top{From: v.span.From, To: v.span.To, Source: statements.SourceSamples, Total: totals, Before: totals, Matching: 1,
+				Rows: []statements.TopRow{{Text: "SELECT ?", Totals: totals, Before: totals, First: v.span.From, Last: now}}}
+			row := &queryRowsOf(v, top)[0]
+			row.counts = &serverstats.Counts{Calls: max(n, 1), RowsExamined: n, RowsSent: n, LockTime: n, NoIndex: n, TempTables: n, TempDiskTables: n}
+			for i := range queryColumns {
+				c := &queryColumns[i]
+				if c.id == statements.ByFirstSeen.String() {
+					continue
+				}
+				cell := c.cell(row)
+				check(c.id, cell.Text, 13)
+				check(c.id, cell.Sub, 18)
+				check(c.id, cell.Change.Text, 13)
+			}
+			o := testOptions()
+			o.Latest = func() Latest {
+				return Latest{Seconds: 10, Statements: n, Errors: n, PerSecond: x, P50: time.Duration(x * 1e9), P99: time.Duration(x * 1e9), P999: time.Duration(x * 1e9), Sessions: int(n)}
+			}
+			for _, f := range New(o).overviewFigures(v, top) {
+				check(f.Name, f.Value, 13)
+				check(f.Name, f.Note, 45)
+			}
+		}
+	}
+	for n, want := range map[float64]string{0: "0 rows", 1: "1 row", 0.9999: "1 row", 2: "2 rows", 12_345: "12.3 k rows"} {
+		if got := about(n, "row"); got != want {
+			t.Errorf("%v rows are %q, want %q", n, got, want)
+		}
+	}
+}
+
+// plural is the plural of one thing.
+var plural = regexp.MustCompile(`\b1 (call|row|error|statement|session|sample|span|lane|value|block|group|chunk|object|table|event|time)s\b`)
+
+// TestNumbersHaveTheirNouns searches templates and code for a number before a plural that does not depend on it.
+func TestNumbersHaveTheirNouns(t *testing.T) {
+	for pattern, fixed := range map[string]*regexp.Regexp{
+		"templates/*.html": regexp.MustCompile(`\{\{(count|short|len)\b[^}]*\}\} ([a-z]+s)\b`),
+		"*.go":             regexp.MustCompile(`\b(count|short|Itoa|FormatUint|FormatInt)\([^"]*\) ?\+ ?" ([a-z]+s)\b`),
+	} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range fixed.FindAllStringSubmatch(string(text), -1) {
+				if !slices.Contains([]string{"series", "ms", "ns", "is", "as", "was", "has"}, m[2]) {
+					t.Errorf("%s: %s would be wrong for 1: write many or about", file, m[0])
+				}
+			}
+		}
 	}
 }
 

@@ -193,12 +193,12 @@ func (s *Server) incidentPage() page {
 func (s *Server) addIncidents(mux *http.ServeMux) {
 	viewer := access.For(access.Viewer)
 	s.add(mux, NewRoute(viewer, "GET /api/v1/incidents/{digest}", s.serveIncident(func(w http.ResponseWriter, i *incident) {
-		s.writeJSON(w, i)
+		s.writeJSON(w, i.plain())
 	})))
 	s.add(mux, NewRoute(viewer, "GET /incident/{digest}/card.svg", s.serveIncident(func(w http.ResponseWriter, i *incident) {
 		w.Header().Set("Content-Type", "image/svg+xml")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write([]byte(visible.Text(i.card()))) // a failed write means that the client disconnected
+		_, _ = w.Write([]byte(visible.Text(i.plain().card()))) // a failed write means that the client disconnected
 	})))
 }
 
@@ -280,6 +280,15 @@ func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
 	return i, nil
 }
 
+// plain returns the incident for other forms than a page: times are UTC.
+func (i *incident) plain() *incident {
+	i.Sentence, i.Cause = plainTimes(i.Sentence), plainTimes(i.Cause)
+	for k := range i.Evidence {
+		i.Evidence[k] = plainTimes(i.Evidence[k])
+	}
+	return i
+}
+
 // sidesOf returns the averages outside of a rise and within it.
 func sidesOf(r *rise, points *statements.Series) (before, within incidentSide) {
 	within.Load, before.Load = r.Inside, r.Outside
@@ -340,7 +349,7 @@ func (i *incident) card() string {
 		line(14, "#5c656e", "", "Most affected: "+cutText(i.Affected[0].CallerText(), cardLine/2)+", "+i.Affected[0].ShareText()+" of its time")
 	}
 	i.drawLoad(&b, y+24, cardHeight-44)
-	line2 := moment(i.From) + " – " + moment(i.To) + " UTC, load"
+	line2 := plainTimes(moment(i.From) + " – " + moment(i.To) + " UTC, load")
 	y = cardHeight - 36
 	line(13, "#5c656e", "", line2)
 	b.WriteString("</svg>")
@@ -395,7 +404,7 @@ func (i *incident) drawLoad(b *svg, top, bottom float64) {
 		b.WriteString("V")
 		b.num(bottom)
 		b.WriteString(`"><title>`)
-		b.text(m.Name)
+		b.text(plainTimes(m.Name))
 		b.WriteString("</title></path>")
 	}
 }

@@ -126,7 +126,7 @@ func chartMarks(all []markers.Marker) []mark {
 			marks = append(marks, mark{At: m.Time})
 			continue
 		}
-		name := exactClock(m.Time, time.Hour) + " " + cutText(m.Name(), maxLegend)
+		name := exactClock(m.Time, time.Hour) + " UTC " + cutText(m.Name(), maxLegend)
 		if by := m.By(); by != "" {
 			name += " (" + by + ")"
 		}
@@ -160,14 +160,6 @@ func drawMarks(b *svg, marks []mark, from, to time.Time) string {
 		return fmt.Sprintf(" The newest %d of %d events are marked; they are listed under Events.", len(newest), n)
 	}
 	return fmt.Sprintf(" %d events are marked; they are listed under Events.", len(marks))
-}
-
-// exactClock formats a time to the second, with the day if the displayed range has several.
-func exactClock(t time.Time, looked time.Duration) string {
-	if looked <= 26*time.Hour {
-		return t.UTC().Format(time.TimeOnly)
-	}
-	return moment(t)
 }
 
 // tablesOf returns the tables of a statement in the schemas of its callers.

@@ -88,9 +88,10 @@ func (s *Server) overviewStatements(ctx context.Context, o *overview, v *view, t
 	if top.Source == statements.SourceCounters {
 		return
 	}
+	over, top := s.fitTop(ctx, v, top)
 	ask, lines := s.ofAll(top.Series.Step), chartMarks(marks)
 	chart := func(c lineChart) {
-		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, top.Series.Times, lines
+		c.From, c.To, c.Times, c.Marks = over.From, over.To, top.Series.Times, lines
 		o.Charts = append(o.Charts, c.HTML())
 	}
 	if all := &top.Series; len(all.Calls) > 0 {
@@ -113,6 +114,21 @@ func (s *Server) overviewStatements(ctx context.Context, o *overview, v *view, t
 		}
 	}
 	chart(loadByStatement(top, ask.Top(statements.BySeconds, drawnRows)))
+}
+
+// fitTop returns the part of the view's range that charts show, and the statements with points over that part: if the history
+// starts within the range, a chart of the whole range would have its points at the edge.
+func (s *Server) fitTop(ctx context.Context, v *view, top *statements.Top) (span, *statements.Top) {
+	over, ok := fitted(v.span, top.From, top.To)
+	if !ok || top.Source != statements.SourceSamples {
+		return v.span, top
+	}
+	part, err := s.statements(v).Top(ctx, statements.TopQuery{From: over.From, To: over.To, Limit: queryRows, Points: chartPoints})
+	if err != nil {
+		s.opts.Log.Debug("charts are drawn over the whole range", "error", err)
+		return v.span, top
+	}
+	return over, part
 }
 
 // loadByStatement returns a stacked chart of the load of the first statements and of all others.

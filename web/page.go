@@ -216,7 +216,7 @@ func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
 	if err := t.ExecuteTemplate(&b, "layout", f); err != nil {
 		return nil, err
 	}
-	return []byte(visible.Text(b.String())), nil // it contains foreign texts
+	return []byte(visible.Text(htmlTimes(b.String()))), nil // it contains foreign texts
 }
 
 func newRangeForm(v *view) *rangeForm {
@@ -261,10 +261,10 @@ var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:g
 
 func parseTemplates() map[string]*template.Template {
 	funcs := template.FuncMap{
-		"asset": assetPath, "count": count, "calls": callsText, "many": manyText, "short": short, "seconds": seconds, "duration": duration,
-		"bytes": bytesText, "percent": percent, "moment": moment, "stamp": stamp, "ago": ago,
+		"asset": assetPath, "count": count, "calls": callsText, "many": manyText, "about": about, "short": short, "seconds": seconds, "duration": duration,
+		"bytes": bytesText, "percent": percent, "moment": moment, "utc": func() string { return utc }, "stamp": stamp, "ago": ago,
 		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
-		"i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,
+		"u64": func(n int) uint64 { return uint64(n) }, "i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,
 		"sessionTable": newSessionTable,
 	}
 	const copyRun = "templates/copyrun.html" // which few pages have: each page has a copy of its parts

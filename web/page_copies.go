@@ -215,7 +215,7 @@ func liveChart(p *Progress, now time.Time) template.HTML {
 	}
 	if p.Alter != nil {
 		for _, step := range p.Alter.Steps {
-			c.Marks = append(c.Marks, mark{At: step.Start, Name: exactClock(step.Start, time.Hour) + " " + string(step.Step)})
+			c.Marks = append(c.Marks, mark{At: step.Start, Name: exactClock(step.Start, time.Hour) + " UTC " + string(step.Step)})
 		}
 	}
 	return c.HTML()

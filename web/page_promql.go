@@ -14,22 +14,26 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/storegateway"
 )
 
 const (
 	rangePattern = "GET /api/v1/query_range"
 
-	// graphBytes bounds the size of a response that the page draws, graphRows the number of series that it
-	// lists.
+	// graphBytes bounds the size of a response that the page draws, graphRows the number of blocks that it lists and of
+	// series on one page of their table.
 	graphBytes = 8 << 20
-	graphRows  = 100
+	graphRows  = 200
 
 	// drawnSeries is the number of series in the chart, each with a separate colour.
 	drawnSeries = 6
@@ -60,8 +64,14 @@ type promqlData struct {
 	Action        string
 	Keep          []pair // hidden fields of the form
 	Examples      []promqlExample
+	Functions     string   // names, for completion
+	Legends       []string // labels that differ between the series
+	Legend        string   // the label in the legend; "": all that differ
 	Step          time.Duration
+	Fitted        string // the part of the range that has data; "": most of it has
 	Series        int
+	First, Last   int    // rows of the table
+	Before, After string // links to other rows of the table
 	Chart         template.HTML
 	Rows          []promqlRow
 	Notes         []string
@@ -74,7 +84,10 @@ type promqlData struct {
 type promqlExample struct{ Name, Link string }
 
 // A promqlRow is one series of the response.
-type promqlRow struct{ Name, Last, Most string }
+type promqlRow struct {
+	Name, Last, Most string
+	Statement, Link  string // of the digest, if its text is known
+}
 
 // A promqlBlock is the sum of the reads of one block.
 type promqlBlock struct {
@@ -101,6 +114,7 @@ type promqlResponse struct {
 func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	d := &promqlData{
 		Query: strings.TrimSpace(v.query.Get("query")), Tenant: v.query.Get("tenant"), Tenants: s.storeFirst(), Action: v.r.URL.Path,
+		Legend: v.query.Get("legend"), Functions: promqlFunctions(),
 	}
 	for _, name := range sortedNames(v.query) {
 		if name == "from" || name == "to" {
@@ -113,23 +127,85 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	if d.Query == "" {
 		return d, nil
 	}
-	d.Step = max((v.span.Length() / chartPoints).Round(time.Second), time.Second)
-	q := url.Values{
-		"query": {d.Query}, "step": {strconv.FormatFloat(d.Step.Seconds(), 'f', -1, 64)},
-		"start": {unixSeconds(v.span.From)}, "end": {unixSeconds(v.span.To)},
+	row, err := firstRow(v.query.Get("page"))
+	if err != nil {
+		return nil, badRequest(err, "Open the first page of the series.")
 	}
-	d.API = "/api/v1/query_range?" + q.Encode()
-	q.Set("explain", "1")
-	resp, err := s.rangeQuery(ctx, v, q, d.Tenant)
+	over := v.span
+	resp, err := s.evaluate(ctx, v, d, over)
 	if err != nil {
 		return nil, err
+	}
+	if from, to, ok := timesOf(resp.Data.Result); ok {
+		if part, ok := fitted(over, from.Add(-d.Step), to.Add(d.Step)); ok {
+			over = part
+			d.Fitted = spanText(over)
+			if resp, err = s.evaluate(ctx, v, d, over); err != nil {
+				return nil, err
+			}
+		}
 	}
 	d.Notes = append(resp.Warnings, resp.Infos...)
 	d.Read = resp.Explain
 	d.addBlocks()
-	d.addSeries(v, resp.Data.Result)
+	s.addSeries(ctx, v, d, over, resp.Data.Result, row)
 	return d, nil
 }
+
+// evaluate queries a part of the view's range.
+func (s *Server) evaluate(ctx context.Context, v *view, d *promqlData, over span) (*promqlResponse, error) {
+	d.Step = max((over.Length() / chartPoints).Round(time.Second), time.Second)
+	q := url.Values{
+		"query": {d.Query}, "step": {strconv.FormatFloat(d.Step.Seconds(), 'f', -1, 64)},
+		"start": {unixSeconds(over.From)}, "end": {unixSeconds(over.To)},
+	}
+	d.API = "/api/v1/query_range?" + q.Encode()
+	q.Set("explain", "1")
+	return s.rangeQuery(ctx, v, q, d.Tenant)
+}
+
+// timesOf returns the times of the first and the last sample, and false if there are none.
+func timesOf(all model.Matrix) (from, to time.Time, ok bool) {
+	first, last := model.Latest, model.Earliest
+	for _, s := range all {
+		if n := len(s.Values); n > 0 {
+			first, last = min(first, s.Values[0].Timestamp), max(last, s.Values[n-1].Timestamp)
+		}
+		if n := len(s.Histograms); n > 0 {
+			first, last = min(first, s.Histograms[0].Timestamp), max(last, s.Histograms[n-1].Timestamp)
+		}
+	}
+	return first.Time().UTC(), last.Time().UTC(), first <= last
+}
+
+// firstRow returns the first row of a page of the table; pages count from 1.
+func firstRow(page string) (int, error) {
+	if page == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(page, 10, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("page: want a number from 1 on, not %.40q", page)
+	}
+	return int(n-1) * graphRows, nil
+}
+
+// promqlFunctions returns the names of PromQL's functions and operators with an opening parenthesis.
+var promqlFunctions = sync.OnceValue(func() string { //nolint:gochecknoglobals // made once, never changed
+	var names []string
+	for name, f := range parser.Functions {
+		if !f.Experimental {
+			names = append(names, name+"(")
+		}
+	}
+	for item, name := range parser.ItemTypeStr {
+		if item.IsAggregator() && !item.IsExperimentalAggregator() {
+			names = append(names, name+"(")
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+})
 
 // promqlExamples returns queries to start with.
 func (s *Server) promqlExamples() []string {
@@ -215,41 +291,118 @@ func (w *pageRecorder) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// addSeries draws the series with the largest values and lists more of them.
-func (d *promqlData) addSeries(v *view, all model.Matrix) {
+// addSeries draws the series with the largest values, and lists all of them from a row on, a page at a time.
+func (s *Server) addSeries(ctx context.Context, v *view, d *promqlData, over span, all model.Matrix, first int) {
 	d.Series = len(all)
-	most := func(s *model.SampleStream) float64 {
+	most := make(map[*model.SampleStream]float64, len(all))
+	for _, one := range all {
 		high := math.Inf(-1)
-		for _, p := range s.Values {
+		for _, p := range one.Values {
 			if isNumber(float64(p.Value)) {
 				high = max(high, float64(p.Value))
 			}
 		}
-		return high
+		most[one] = high
 	}
 	slices.SortStableFunc(all, func(a, b *model.SampleStream) int {
-		return cmp.Or(cmp.Compare(most(b), most(a)), strings.Compare(a.Metric.String(), b.Metric.String()))
+		return cmp.Or(cmp.Compare(most[b], most[a]), strings.Compare(a.Metric.String(), b.Metric.String()))
 	})
-	c := lineChart{ID: "result", Title: "Result", From: v.span.From, To: v.span.To, Unit: unitCount}
-	for t := v.span.From; !t.After(v.span.To); t = t.Add(d.Step) {
+	legend := newLegend(all, d.Legend, func() map[sqldigest.Digest]string { return s.textsOf(ctx, v) })
+	d.Legends = legend.differ
+	c := lineChart{ID: "result", Title: "Result", From: over.From, To: over.To, Unit: unitCount}
+	for t := over.From; !t.After(over.To); t = t.Add(d.Step) {
 		c.Times = append(c.Times, t)
 	}
-	for i, s := range all[:min(len(all), graphRows)] {
-		row := promqlRow{Name: cutText(s.Metric.String(), 4*shownValue), Most: unitCount.write(most(s)), Last: noValue}
-		if n := len(s.Values); n > 0 {
-			row.Last = unitCount.write(float64(s.Values[n-1].Value))
-		}
-		if len(s.Histograms) > 0 {
-			row.Last, row.Most = "histogram", "histogram"
-		}
-		d.Rows = append(d.Rows, row)
-		if i < drawnSeries && len(s.Values) > 0 {
-			c.Series = append(c.Series, series{Name: cutText(s.Metric.String(), maxLegend), Values: valuesAt(s.Values, v.span.From, d.Step, len(c.Times))})
+	for _, one := range all[:min(len(all), drawnSeries)] {
+		if len(one.Values) > 0 {
+			c.Series = append(c.Series, series{Name: cutText(legend.name(one.Metric), maxLegend), Values: valuesAt(one.Values, over.From, d.Step, len(c.Times))})
 		}
 	}
 	if len(c.Series) > 0 {
 		d.Chart = c.HTML()
 	}
+	first = min(first, max(len(all)-1, 0)/graphRows*graphRows)
+	d.First, d.Last = first+1, min(first+graphRows, len(all))
+	for _, one := range all[first:d.Last] {
+		row := promqlRow{Name: cutText(one.Metric.String(), 4*shownValue), Most: unitCount.write(most[one]), Last: noValue}
+		if n := len(one.Values); n > 0 {
+			row.Last = unitCount.write(float64(one.Values[n-1].Value))
+		}
+		if len(one.Histograms) > 0 {
+			row.Last, row.Most = "histogram", "histogram"
+		}
+		if row.Statement = legend.statement(one.Metric); row.Statement != "" {
+			row.Link = v.link(s.queryPath() + string(one.Metric[stmtseries.LabelDigest]))
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	page := func(first int) string { return v.with("page", strconv.Itoa(first/graphRows+1)) }
+	if first > 0 {
+		d.Before = page(first - graphRows)
+	}
+	if d.Last < len(all) {
+		d.After = page(first + graphRows)
+	}
+}
+
+// A legend names series by what differs between them.
+type legend struct {
+	label  string   // chosen; "": all that differ
+	differ []string // labels whose values differ, sorted
+	texts  map[sqldigest.Digest]string
+}
+
+// newLegend returns the legend of some series. texts is called if their digests differ.
+func newLegend(all model.Matrix, label string, texts func() map[sqldigest.Digest]string) *legend {
+	l := &legend{label: label}
+	names := make(map[model.LabelName]bool)
+	for _, s := range all {
+		for name := range s.Metric {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		if slices.ContainsFunc(all, func(s *model.SampleStream) bool { return s.Metric[name] != all[0].Metric[name] }) {
+			l.differ = append(l.differ, string(name))
+		}
+	}
+	slices.Sort(l.differ)
+	if names[stmtseries.LabelDigest] {
+		l.texts = texts()
+	}
+	return l
+}
+
+// statement returns the name of a series' statement, or "".
+func (l *legend) statement(m model.Metric) string {
+	d, err := sqldigest.Parse(string(m[stmtseries.LabelDigest]))
+	if err != nil {
+		return ""
+	}
+	return l.texts[d]
+}
+
+// name returns the values of the labels that differ, a statement instead of its digest.
+func (l *legend) name(m model.Metric) string {
+	labels := l.differ
+	if l.label != "" {
+		labels = []string{l.label}
+	}
+	var parts []string
+	for _, label := range labels {
+		value := string(m[model.LabelName(label)])
+		if text := l.statement(m); label == stmtseries.LabelDigest && text != "" {
+			value = text
+		}
+		if len(labels) > 1 && label != stmtseries.LabelDigest && label != model.MetricNameLabel {
+			value = label + "=" + strconv.Quote(value)
+		}
+		parts = append(parts, cmp.Or(value, noValue))
+	}
+	if len(parts) == 0 {
+		return m.String()
+	}
+	return strings.Join(parts, ", ")
 }
 
 // valuesAt returns the samples at their steps, with NaN at steps without one.

@@ -1,15 +1,23 @@
 package web
 
 import (
+	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/statements"
 )
 
 // TestPromQLPage draws any response of the endpoint of range queries.
@@ -94,4 +102,179 @@ func TestPromQLPageAsks(t *testing.T) {
 	if _, body := browse(t, New(o).Handler(), "/promql", ""); !strings.Contains(body, "up)</code>") {
 		t.Errorf("no examples in %s", body)
 	}
+}
+
+// promqlServer returns a server whose range queries are answered by respond.
+func promqlServer(t *testing.T, o Options, respond func(q url.Values) string) http.Handler {
+	t.Helper()
+	o.Routes = append(o.Routes, NewRoute(access.For(access.Viewer), rangePattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, respond(r.URL.Query()))
+	})))
+	return New(o).Handler()
+}
+
+// TestPromQLPageHasAllSeries follows the links of the table: each series is on one page of it.
+func TestPromQLPageHasAllSeries(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for _, n := range []int{1, drawnSeries, graphRows, graphRows + 1, 7*graphRows + 3} {
+		o := testOptions()
+		o.Now = func() time.Time { return now }
+		h := promqlServer(t, o, func(url.Values) string {
+			var b strings.Builder
+			b.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)
+			for i := range n {
+				if i > 0 {
+					b.WriteByte(',')
+				}
+				fmt.Fprintf(&b, `{"metric":{"i":"s%d","job":"x"},"values":[[1769857200,"%d"],[1769860800,"1"]]}`, i, i%17)
+			}
+			return b.String() + "]}}"
+		})
+		row := regexp.MustCompile(`<tr><td><code>\{i=&#34;s(\d+)&#34;, job=&#34;x&#34;\}</code>`)
+		next := regexp.MustCompile(`<a href="([^"]+)" rel="next">Next`)
+		seen := make(map[string]bool)
+		path, pages := "/promql?query=up&legend=", 0
+		for path != "" {
+			code, body := browse(t, h, path, "")
+			found := row.FindAllStringSubmatch(body, -1)
+			if code != 200 || len(found) == 0 || len(found) > graphRows || strings.Count(body, `<path class="line`) > drawnSeries {
+				t.Fatalf("%s: %d, %d rows", path, code, len(found))
+			}
+			for _, m := range found {
+				if seen[m[1]] {
+					t.Errorf("series %s is listed twice", m[1])
+				}
+				seen[m[1]] = true
+			}
+			if says := fmt.Sprintf("%s of %s</h2>", count(uint64(len(seen))), count(uint64(n))); n > graphRows && !strings.Contains(body, says) {
+				t.Errorf("%s does not say %q", path, says)
+			}
+			path = ""
+			if m := next.FindStringSubmatch(body); m != nil {
+				path = html.UnescapeString(m[1])
+			}
+			pages++
+		}
+		if len(seen) != n || pages != (n+graphRows-1)/graphRows {
+			t.Errorf("%d of %d series on %d pages", len(seen), n, pages)
+		}
+		if code, _ := browse(t, h, "/promql?query=up&page=9999", ""); code != 200 {
+			t.Errorf("a page beyond the last: %d", code)
+		}
+		if code, _ := browse(t, h, "/promql?query=up&page=-1", ""); code != 400 {
+			t.Errorf("a page that is none: %d", code)
+		}
+	}
+}
+
+// TestLegends names series by the labels that differ, by their statement instead of its digest, or by a chosen label.
+func TestLegends(t *testing.T) {
+	digest := model.LabelValue(someDigest)
+	other := model.LabelValue("ff" + someDigest[2:])
+	for _, c := range []struct {
+		label string
+		all   []model.Metric
+		want  string
+	}{
+		{"", []model.Metric{{"job": "a", "x": "1"}, {"job": "a", "x": "2"}}, "1 | 2"},
+		{"job", []model.Metric{{"job": "a", "x": "1"}, {"job": "a", "x": "2"}}, "a | a"},
+		{"", []model.Metric{{"job": "a", "x": "1"}, {"job": "b", "x": "2"}, {"job": "b"}}, `job="a", x="1" | job="b", x="2" | job="b", x=""`},
+		{"", []model.Metric{{"__name__": "up", "job": "a"}}, `up{job="a"}`},
+		{"", []model.Metric{{"__name__": "up", "job": "a"}, {"__name__": "down", "job": "a"}}, "up | down"},
+		{"", []model.Metric{{"digest": digest}, {"digest": other}}, "SELECT 1 | " + string(other)},
+		{"", []model.Metric{{"digest": digest, "user": "a"}, {"digest": digest, "user": "b"}}, "a | b"},
+		{"", []model.Metric{{"digest": digest, "user": "a"}, {"digest": other, "user": "b"}}, `SELECT 1, user="a" | ` + string(other) + `, user="b"`},
+		{"digest", []model.Metric{{"digest": digest}, {"job": "x"}}, "SELECT 1 | –"},
+		{"", []model.Metric{{}}, "{}"},
+	} {
+		var all model.Matrix
+		for _, m := range c.all {
+			all = append(all, &model.SampleStream{Metric: m})
+		}
+		d, err := sqldigest.Parse(someDigest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLegend(all, c.label, func() map[sqldigest.Digest]string { return map[sqldigest.Digest]string{d: "SELECT 1"} })
+		var got []string
+		for _, m := range c.all {
+			got = append(got, l.name(m))
+		}
+		if strings.Join(got, " | ") != c.want {
+			t.Errorf("%v by %q: %s, want %s", c.all, c.label, strings.Join(got, " | "), c.want)
+		}
+	}
+}
+
+// TestChartsFitTheirData has data in the last 36 seconds of an hour: charts show that part, in the finest steps, and say so.
+func TestChartsFitTheirData(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	began := now.Add(-36 * time.Second)
+	o := testOptions()
+	o.Now = func() time.Time { return now }
+	o.Statements = youngStatements{risingStatements{&fakeStatements{}}, began}
+	var asked []string
+	h := promqlServer(t, o, func(q url.Values) string {
+		asked = append(asked, q.Get("start")+" "+q.Get("step"))
+		return fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[%d,"1"],[%d,"2"]]}]}}`, began.Unix(), now.Unix())
+	})
+	_, body := browse(t, h, "/promql?query=up", "")
+	if want := fmt.Sprintf("[%d.000 30 %d.000 1]", now.Add(-time.Hour).Unix(), now.Add(-66*time.Second).Unix()); fmt.Sprint(asked) != want {
+		t.Errorf("asked %v, want %s", asked, want)
+	}
+	if !strings.Contains(body, "a value each 1 s, over the part of the range that has data: 2026-01-31 11:58:54 – 12:00:00 UTC") || !strings.Contains(body, fmt.Sprintf(`data-from="%d"`, now.Add(-66*time.Second).Unix())) {
+		t.Errorf("the page is %s", body)
+	}
+	asked = nil
+	for _, path := range []string{"/", "/query/" + someDigest} {
+		_, body := browse(t, h, path, "")
+		from := regexp.MustCompile(`data-from="(\d+)"`).FindAllStringSubmatch(body, -1)
+		if len(from) < 3 {
+			t.Fatalf("%s has %d charts", path, len(from))
+		}
+		for _, m := range from {
+			if m[1] != strconv.FormatInt(now.Add(-time.Minute).Unix(), 10) {
+				t.Errorf("%s: a chart starts at %s, want a minute before now", path, m[1])
+			}
+		}
+	}
+	for _, c := range []struct {
+		from, to time.Duration // before now
+		want     string
+	}{
+		{time.Hour, 0, "whole"}, {31 * time.Minute, 0, "whole"}, {30 * time.Minute, 0, "whole"}, {29 * time.Minute, 0, "29m0s 0s"}, {2 * time.Hour, -time.Hour, "whole"},
+		{50 * time.Minute, 40 * time.Minute, "50m0s 40m0s"}, {time.Second, 0, "1m0s 0s"}, {time.Hour, time.Hour - time.Second, "1h0m0s 59m59s"},
+		{0, 0, "whole"}, {2 * time.Hour, 90 * time.Minute, "whole"}, {-time.Minute, -time.Hour, "whole"},
+	} {
+		s, ok := fitted(spanOf(now.Add(-time.Hour), now), now.Add(-c.from), now.Add(-c.to))
+		got := "whole"
+		if ok {
+			got = now.Sub(s.From).String() + " " + now.Sub(s.To).String()
+		}
+		if got != c.want {
+			t.Errorf("data from %v to %v before now: %s, want %s", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// youngStatements has a history that starts at a time.
+type youngStatements struct {
+	Statements
+	began time.Time
+}
+
+func (y youngStatements) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
+	top, err := y.Statements.Top(ctx, q)
+	if err == nil && y.began.After(top.From) {
+		top.From = y.began
+	}
+	return top, err
+}
+
+func (y youngStatements) Statement(ctx context.Context, q statements.StatementQuery) (*statements.Statement, error) {
+	st, err := y.Statements.Statement(ctx, q)
+	if err == nil && y.began.After(st.From) {
+		st.From = y.began
+	}
+	return st, err
 }

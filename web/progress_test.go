@@ -49,7 +49,7 @@ func TestProgress(t *testing.T) {
 		}
 		for _, want := range []string{
 			"shop.&lt;script&gt;", "swapping", "4,250 of about", "48 s left", "120 /s", "25 %", "31 ms, over 20 ms", "3 s behind, confirmed 0.2 s ago", "waits for the throttle, 7 s so far",
-			"kept", "until 2026-03-04 06:06:07", "1.5 s", "2 in all; the swap took 4 ms", "2026-03-04 05:06:27", `id="live"`, `class="line c2"`, "05:06:11 copying", "/api/v1/progress",
+			"kept", "until 2026-03-04 06:06:07", "1.5 s", "2 in all; the swap took 4 ms", "2026-03-04 05:06:27", `id="live"`, `class="line c2"`, "05:06:11 UTC copying", "/api/v1/progress",
 			"shop.first", `<span class="tag good">earlier</span>`, `<span class="tag">running</span>`,
 		} {
 			if !strings.Contains(page, want) {

@@ -189,10 +189,16 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 	points.End = end
 	found, rising, others := s.riseOf(ctx, v, st)
 	if rising {
-		heatLines = append(slices.Clone(lines), mark{At: found.From, Name: "heavier since " + exactClock(found.From, v.span.Length())})
+		heatLines = append(slices.Clone(lines), mark{At: found.From, Name: "heavier since " + exactClock(found.From, v.span.Length()) + " UTC"})
+	}
+	over, drawn := s.fitStatement(ctx, v, st)
+	if drawn != st {
+		if end = drawn.To; len(drawn.Series.Times) > 0 {
+			end = drawn.Series.End
+		}
 	}
 	d.Heat = heatMap{
-		ID: "heat", Title: "How long calls took", From: v.span.From, To: v.span.To, Times: points.Times, End: end, Bounds: bounds, Counts: st.Heat.Counts,
+		ID: "heat", Title: "How long calls took", From: over.From, To: over.To, Times: drawn.Series.Times, End: end, Bounds: bounds, Counts: drawn.Heat.Counts,
 		Unit: unitSeconds, PromQL: ask.Heat(), Marks: heatLines,
 	}.HTML()
 	if rising {
@@ -206,8 +212,9 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 			d.Why = s.whyNew(ctx, v, st, marks, top)
 		}
 	}
+	points = &drawn.Series
 	chart := func(c lineChart) {
-		c.From, c.To, c.Times, c.Marks = v.span.From, v.span.To, points.Times, lines
+		c.From, c.To, c.Times, c.Marks = over.From, over.To, points.Times, lines
 		d.Charts = append(d.Charts, c.HTML())
 	}
 	chart(lineChart{
@@ -244,6 +251,20 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 	if d.Plain != "" {
 		d.Info = promqlBox("tare_digest_info" + ask.Selector)
 	}
+}
+
+// fitStatement is fitTop for the charts of one statement.
+func (s *Server) fitStatement(ctx context.Context, v *view, st *statements.Statement) (span, *statements.Statement) {
+	over, ok := fitted(v.span, st.From, st.To)
+	if !ok || st.Source != statements.SourceSamples {
+		return v.span, st
+	}
+	part, err := s.statements(v).Statement(ctx, statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: over.From, To: over.To, Points: chartPoints})
+	if err != nil || !slices.Equal(part.Heat.Bounds, st.Heat.Bounds) {
+		s.opts.Log.Debug("charts are drawn over the whole range", "error", err)
+		return v.span, st
+	}
+	return over, part
 }
 
 // riseText describes the start of a rise, and the contributions of call rate and duration: "6× heavier since

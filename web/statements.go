@@ -83,18 +83,18 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 	var all []string
 	switch source {
 	case statements.SourceCounters:
-		what := "No history is kept: values are since " + moment(from) + " UTC, regardless of the range."
+		what := "No history is kept: values are since " + moment(from) + " " + utc + ", regardless of the range."
 		if from.IsZero() {
 			what = "No history is kept, and there was no statement since the start."
 		}
 		all = append(all, what+" Start tare serve with --bucket to keep one.")
 	case statements.SourceSamples:
 		if least := max(v.span.Length()/100, time.Minute); from.After(v.span.From.Add(least)) && !from.After(v.span.To) {
-			all = append(all, "The history starts at "+moment(from)+" UTC: values cover the time since then.")
+			all = append(all, "The history starts at "+moment(from)+" "+utc+": values cover the time since then.")
 		}
 	case statements.SourceRollups:
 		if from.After(v.span.From.Add(time.Minute)) || v.span.From.After(from.Add(time.Minute)) || to.Before(v.span.To.Add(-time.Minute)) {
-			all = append(all, "Whole hours: "+moment(from)+" – "+moment(to)+" UTC.")
+			all = append(all, "Whole hours: "+moment(from)+" – "+moment(to)+" "+utc+".")
 		}
 	}
 	for _, n := range notes {

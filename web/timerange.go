@@ -135,6 +135,28 @@ func spanOf(from, to time.Time) span {
 	return span{From: from, To: to, FromText: stamp(from), ToText: stamp(to)}
 }
 
+// fitted returns the part of a span that has data, from one time to another, and false if that is half of it or more: a chart of
+// the whole span would show a few points at its edge. The part has at least a minute.
+func fitted(s span, from, to time.Time) (span, bool) {
+	if from.Before(s.From) {
+		from = s.From
+	}
+	if to.After(s.To) {
+		to = s.To
+	}
+	if !from.Before(to) || to.Sub(from) >= s.Length()/2 {
+		return s, false
+	}
+	if short := time.Minute - to.Sub(from); short > 0 {
+		from = from.Add(-short)
+		if from.Before(s.From) {
+			from = s.From
+		}
+	}
+	from, to = from.Truncate(time.Second), to.Add(time.Second-time.Nanosecond).Truncate(time.Second)
+	return spanOf(from, to), true
+}
+
 // shifted returns the previous span (-1) or the next one (1).
 func (s span) shifted(by int) span {
 	d := time.Duration(by) * s.Length()
@@ -154,7 +176,7 @@ var presets = []preset{
 func spanText(s span) string {
 	to := moment(s.To)
 	if s.From.UTC().Format(time.DateOnly) == s.To.UTC().Format(time.DateOnly) {
-		to = s.To.UTC().Format(time.TimeOnly)
+		to = secondTime.mark(s.To)
 	}
-	return moment(s.From) + " – " + to + " UTC"
+	return moment(s.From) + " – " + to + " " + utc
 }

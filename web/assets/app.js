@@ -1,4 +1,4 @@
-// Enhancements of the pages: refreshing, keyboard shortcuts, colours, copying, a crosshair in charts, and filters
+// Enhancements of the pages: refreshing, keyboard shortcuts, colours, local times, copying, a crosshair in charts, and filters
 // without a button. Every page works without them.
 "use strict";
 (() => {
@@ -23,6 +23,83 @@
     }
     showTheme();
   }
+
+  // Times: of this computer, or UTC. The formats are those of localtime.go.
+  let local = (() => {
+    try {
+      return localStorage.getItem("zone") !== "utc";
+    } catch {
+      return true; // storage is disabled
+    }
+  })();
+  const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+  const two = (n) => String(n).padStart(2, "0");
+  function timeText(date, as) {
+    // A date whose UTC fields are those to show.
+    const d = local ? new Date(date.getTime() - date.getTimezoneOffset() * 60_000) : date;
+    const minute = two(d.getUTCHours()) + ":" + two(d.getUTCMinutes());
+    const second = minute + ":" + two(d.getUTCSeconds());
+    const day = d.getUTCFullYear() + "-" + two(d.getUTCMonth() + 1) + "-" + two(d.getUTCDate());
+    const short = months[d.getUTCMonth()] + " " + d.getUTCDate();
+    const midnight = second === "00:00:00";
+    switch (as) {
+      case "s":
+        return second;
+      case "t":
+        return local && midnight ? short : minute;
+      case "d":
+        return short + " " + minute;
+      case "D":
+        return day;
+      case "a":
+        return midnight ? short : minute;
+      case "A":
+        return short;
+    }
+    return day + " " + second;
+  }
+  function zoneText() {
+    if (!local) return "UTC";
+    const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(new Date());
+    return parts.find((p) => p.type === "timeZoneName")?.value || "local";
+  }
+  // Shows the times of a page or part. Only what differs is changed: a refresh compares parts.
+  function showTimes(within) {
+    const put = (e, text) => {
+      if (e.textContent !== text) e.textContent = text;
+    };
+    for (const e of all("time[datetime]", within)) {
+      put(e, timeText(new Date(e.getAttribute("datetime")), e.dataset.as));
+      e.title = e.getAttribute("datetime");
+    }
+    for (const e of all("tspan[data-utc]", within)) put(e, timeText(new Date(e.dataset.utc), e.dataset.as));
+    const zone = zoneText();
+    for (const e of all(".zone", within)) put(e, zone);
+  }
+  function showZone() {
+    root.dataset.zone = local ? "local" : "utc";
+    one("#zone-name").textContent = local ? "local" : "UTC";
+    showTimes(document);
+  }
+  function nextZone() {
+    local = !local;
+    try {
+      if (local) localStorage.removeItem("zone");
+      else localStorage.setItem("zone", "utc");
+    } catch {
+      // Storage is disabled: the choice lasts as long as the page.
+    }
+    showZone();
+  }
+  // Times without a zone that are entered while times are local become UTC, as the server reads them.
+  document.addEventListener("submit", (e) => {
+    if (!local || !e.target.matches("form.range")) return;
+    for (const input of all("input[name=from], input[name=to]", e.target)) {
+      const m = /^\s*(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\s*$/.exec(input.value);
+      const at = m && new Date(m[1] + "T" + (m[2] || "00:00"));
+      if (at && !isNaN(at)) input.value = at.toISOString().slice(0, 19) + "Z";
+    }
+  });
 
   // Refreshing: fetch the same page again and replace each changed part of <main>.
   const every = 10_000;
@@ -56,7 +133,7 @@
       }
     }
     const says = fresh.querySelector("#says");
-    if (says && one("#says")) one("#says").textContent = says.textContent;
+    if (says && one("#says")) one("#says").replaceChildren(...says.childNodes);
     for (const form of all("form[action]")) {
       const next = all("form[action]", fresh).find((f) => f.className === form.className);
       if (next) syncForm(form, next);
@@ -84,7 +161,9 @@
   async function load(url) {
     const res = await fetch(url, { headers: { Accept: "text/html" }, credentials: "same-origin" });
     if (!res.ok) throw new Error(res.statusText);
-    return new DOMParser().parseFromString(await res.text(), "text/html");
+    const page = new DOMParser().parseFromString(await res.text(), "text/html");
+    showTimes(page);
+    return page;
   }
   async function refresh() {
     if (busy) return;
@@ -229,7 +308,7 @@
     const calls = plot.dataset.calls.split(";").map((c) => new Map(c.split(" ").map((f) => f.split(":"))));
     const from = Number(plot.dataset.from);
     const length = Number(plot.dataset.to) - from;
-    const clock = (at) => new Date(Math.round(from + at * length) * 1000).toISOString().slice(0, 19).replace("T", " ");
+    const clock = (at) => timeText(new Date(Math.round(from + at * length) * 1000));
     return (x, y) => {
       const column = edges.findLastIndex((e) => e <= x);
       if (column < 0 || column >= calls.length || x > edges[column + 1]) return null;
@@ -306,6 +385,71 @@
     list.replaceChildren(...fit.map((w) => Object.assign(document.createElement("option"), { value: head + not + w })));
   });
 
+  // The field of a PromQL expression offers completions of its end: functions and metrics, in braces the labels of the metric, and
+  // in quotes their values, from the API, at most as many as a list shows.
+  const offered = 50;
+  const responses = new Map(); // by URL
+  async function apiValues(path, params) {
+    const q = new URLSearchParams({ limit: offered, ...params });
+    const range = one("form.range");
+    if (range) {
+      // The API has no relative times: the last day, or the day of a fixed range.
+      const to = Date.parse(range.elements.to.value) || Date.now();
+      q.set("end", Math.ceil(to / 60_000) * 60);
+      q.set("start", Math.ceil(to / 60_000) * 60 - 86_400);
+    }
+    const tenant = one("input[name=tenant]")?.value;
+    const url = path + "?" + q + (tenant ? "#" + tenant : "");
+    if (responses.size > 200) responses.clear();
+    if (!responses.has(url)) {
+      const headers = { Accept: "application/json", ...(tenant ? { "X-Scope-OrgID": tenant } : {}) };
+      const values = fetch(url, { headers, credentials: "same-origin" })
+        .then((res) => (res.ok ? res.json() : { data: [] }))
+        .then((body) => body.data || [])
+        .catch(() => []);
+      responses.set(url, values);
+    }
+    return responses.get(url);
+  }
+  const pattern = (text) => JSON.stringify(text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&") + ".*");
+  // Returns the length of the last word of an expression, and what it may become.
+  async function promqlWords(text, functions) {
+    const braces = /([a-zA-Z_:][a-zA-Z0-9_:]*)?\{([^{}]*)$/.exec(text);
+    const within = braces && (braces[2].match(/(?<!\\)"/g) || []).length % 2 === 1;
+    const metric = braces?.[1] ? { "match[]": braces[1] } : {};
+    if (within) {
+      const [, label, value] = /([a-zA-Z_][a-zA-Z0-9_]*)\s*(?:=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)$/.exec(braces[2]) || [];
+      if (!label || value.includes("\\")) return [0, []];
+      const select = (braces[1] || "") + "{" + label + "=~" + pattern(value) + "}";
+      const found = await apiValues("/api/v1/label/" + label + "/values", { "match[]": select });
+      return [value.length, found.map((v) => JSON.stringify(v).slice(1))];
+    }
+    if (braces) {
+      const word = /[a-zA-Z0-9_]*$/.exec(braces[2])[0];
+      const found = await apiValues("/api/v1/labels", { ...metric, limit: 1000 });
+      return [word.length, found.filter((l) => l !== "__name__" && l.startsWith(word)).map((l) => l + '="')];
+    }
+    const word = /[a-zA-Z0-9_:]*$/.exec(text)[0];
+    if (word === "") return [0, []];
+    const found = await apiValues("/api/v1/label/__name__/values", { "match[]": "{__name__=~" + pattern(word) + "}" });
+    return [word.length, functions.filter((f) => f.startsWith(word)).concat(found)];
+  }
+  let completing = 0;
+  document.addEventListener("input", (e) => {
+    const list = e.target.list;
+    if (!list || !list.dataset.promql) return;
+    const mine = ++completing;
+    const text = e.target.value;
+    setTimeout(async () => {
+      if (mine !== completing) return;
+      const [typed, words] = await promqlWords(text, list.dataset.promql.split(" "));
+      if (mine !== completing) return;
+      const head = text.slice(0, text.length - typed);
+      const fit = words.filter((w) => head + w !== text).slice(0, offered);
+      list.replaceChildren(...fit.map((w) => Object.assign(document.createElement("option"), { value: head + w })));
+    }, 150);
+  });
+
   // Keys.
   let afterG = false;
   document.addEventListener("keydown", (e) => {
@@ -347,6 +491,8 @@
   document.addEventListener("DOMContentLoaded", () => {
     for (const e of all("[data-scripted]")) e.hidden = false;
     showTheme();
+    showZone();
+    one("#zone").addEventListener("click", nextZone);
     one("#theme").addEventListener("click", nextTheme);
     one("#keys").addEventListener("click", () => one("#help").showModal());
     const follow = one("#follow");

@@ -36,7 +36,11 @@
   }
   const formats = {
     text: (v) => String(v),
-    time: (v) => String(v).slice(11, 23),
+    time: (v) => {
+      const at = new Date(v);
+      if (document.documentElement.dataset.zone !== "local" || isNaN(at)) return String(v).slice(11, 23);
+      return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(11, 23);
+    },
     number,
     duration: (v) => scaled(v, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [0, "ns"]]),
     bytes: (v) => scaled(v, [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [0, "B"]]),
