@@ -104,7 +104,7 @@ func TestPromQLPageAsks(t *testing.T) {
 	}
 }
 
-// promqlServer returns a server whose range queries are answered by respond.
+// promqlServer returns a server with range queries whose responses are those of respond.
 func promqlServer(t *testing.T, o Options, respond func(q url.Values) string) http.Handler {
 	t.Helper()
 	o.Routes = append(o.Routes, NewRoute(access.For(access.Viewer), rangePattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
