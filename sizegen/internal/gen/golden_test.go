@@ -250,6 +250,7 @@ func TestCgo(t *testing.T) {
 	if strings.TrimSpace(string(enabled)) != "1" {
 		t.Skip("cgo is not enabled")
 	}
+	t.Setenv("GOFLAGS", "-trimpath "+os.Getenv("GOFLAGS")) // positions are those of the source all the same
 	const files = `package a
 
 /*

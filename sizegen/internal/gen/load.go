@@ -104,7 +104,8 @@ func load(dir string, patterns []string) (named, order []*source, all map[string
 // list runs go list for the patterns and all their imports. An unresolved import is a type error, reported
 // where it matters: the module of heapsize may not be required yet.
 func list(dir string, patterns []string) ([]listed, error) {
-	args := []string{"list", "-e", "-deps", "-compiled", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,CgoFiles,CompiledGoFiles,ImportMap,Deps,DepOnly,Module,Error", "--"}
+	// With -trimpath in GOFLAGS, lines of files that cgo has rewritten have no directory.
+	args := []string{"list", "-trimpath=false", "-e", "-deps", "-compiled", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,CgoFiles,CompiledGoFiles,ImportMap,Deps,DepOnly,Module,Error", "--"}
 	cmd := exec.Command("go", append(args, patterns...)...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
