@@ -16,11 +16,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/exp/api/remote"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
-	promremote "github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history/remotewrite"
@@ -28,7 +26,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 )
 
-// A receiver is Prometheus' remote-write receiver over a database, in a process that also scrapes others. Requests can
+// A receiver is a remote-write receiver over Prometheus' database, in a process that also scrapes others. Requests can
 // fail before the receiver has them, after it has written them, or in the middle of a kill of the sender.
 type receiver struct {
 	*httptest.Server
@@ -56,7 +54,7 @@ func newReceiver(t *testing.T, version remotewrite.Version) *receiver {
 		accepted = remote.WriteV1MessageType
 	}
 	r := &receiver{db: db}
-	r.handler = promremote.NewWriteHandler(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), db, remote.MessageTypes{accepted}, false, false, false)
+	r.handler = remote.NewWriteHandler(r, remote.MessageTypes{accepted})
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(func() {
 		r.Close()
