@@ -46,10 +46,10 @@ ARM64 := ./netloop ./mysqlwire ./mysqlconn ./sqldigest ./sqlplan ./querylog ./st
 # Flags of make conformance, such as -conformance.servers=mysql -conformance.suites=json,gcol; the servers with their suites.
 CONFORMANCE ?=
 SUITES := mariadb-10.11 mariadb-11.8 mysql
-CONFORM := go test -tags e2e -count=1 -v -timeout 12h ./e2e/conformance -args
+CONFORM := go test -C e2e -tags e2e -count=1 -v -timeout 12h ./conformance -args
 CLIENTS ?= all
-CLIENTSUITES := go test -tags e2e -count=1 -v -timeout 12h -run '^TestClientSuites$$' ./e2e/conformance -args -conformance.limit 10m
-BINLOGORACLE := go test -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs$$' ./e2e/conformance -args
+CLIENTSUITES := go test -C e2e -tags e2e -count=1 -v -timeout 12h -run '^TestClientSuites$$' ./conformance -args -conformance.limit 10m
+BINLOGORACLE := go test -C e2e -tags e2e -count=1 -v -timeout 12h -run '^TestBinaryLogs$$' ./conformance -args
 
 # How often soak runs the suite.
 ROUNDS ?= 20
@@ -85,6 +85,7 @@ test: ## vet and test everything, long tests in part, check generated sizes and 
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short -timeout 30m ./... # many tests wait for servers, on a busy machine for long
 	go test -vet=off -run Alloc -tags invariants $(INVARIANTS) $(ALLOCATIONS)
 	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
+	cd e2e && go vet -tags e2e ./... && GOGC=$(TESTGOGC) go test -vet=off ./... # without the tag, the tests that need no servers
 
 long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
 	.ci/packages mariadbd gcc
@@ -142,7 +143,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	$(CONFORM) -conformance.sample 50
 	$(CLIENTSUITES) -conformance.clients all -conformance.servers mariadb-10.11,mysql -conformance.sample 5
 	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m ./e2e/settings
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -C e2e -tags e2e -count=1 -timeout 60m ./settings
 	$(MAKE) long race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
 	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./rowstream/wire ./copier
@@ -156,7 +157,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 15m -run '^Test(Advice.*|WalkAgainstHeap)$$' ./sizegen/internal/gen ./sizegen/subjects/sqlast -all
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestFailover$$' ./alter -all-failovers
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(Open|ServersMode)$$' ./mysqlconn/session ./alter
-	go test -tags e2e -count=1 -timeout 15m -run '^TestOpenAPIResponses$$' ./cmd/tare
+	go test -C e2e -tags e2e -count=1 -timeout 15m ./openapi
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./storegateway -damage-trials 4000
 	go test -count=1 -timeout 15m -run '^TestRandomPromQL$$' ./storegateway -random-exprs 20000
 	cd bench/promapi && go test -count=1 -timeout 15m ./... # the same responses as Prometheus' own handlers
@@ -177,12 +178,12 @@ e2e-mariadb: mariadb suites ## run tests of the gateway, copies, alters and serv
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysqlconn ./gateway ./alter ./serverstats
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared)$$/^(MariaDB)?$$' ./gateway -all-refusals
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./copier
-	PATH="$(MARIADB)/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./e2e/settings
+	PATH="$(MARIADB)/bin:$$PATH" go test -C e2e -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./settings
 	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^TestRuleFuzz$$/^(MariaDB)?$$'
 	$(CLIENTSUITES) -conformance.clients go-sql-driver -conformance.servers mariadb-11.8
 
 settings: ## every value of every variable that servers have, under tare copy, dump and alter; resumes in bin/settings.txt; SETTINGS: flags
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -v -timeout 72h ./e2e/settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -C e2e -tags e2e -count=1 -v -timeout 72h ./settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)
 
 conformance: suites ## run the servers' own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
 	$(CONFORM) -conformance.dir $(CURDIR)/bin/conformance -conformance.corpus -conformance.counts 100 $(CONFORMANCE)

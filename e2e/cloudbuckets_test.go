@@ -235,7 +235,7 @@ func gcsConfig(t *testing.T, server string) string {
 // and a store serves it from there: it has the counted values.
 func TestCloudBuckets(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "tare")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "gcs,azure", "-o", program, "github.com/taredb/tare/cmd/tare")
+	build := exec.Command("go", "build", "-C", repository, "-trimpath", "-tags", "gcs,azure", "-o", program, "./cmd/tare")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tare: %v\n%s", err, out)
 	}

@@ -50,7 +50,7 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	binary = filepath.Join(dir, "tare")
-	build := exec.Command("go", "build", "-o", binary, "github.com/taredb/tare/cmd/tare")
+	build := exec.Command("go", "build", "-C", repository, "-o", binary, "./cmd/tare")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)
 		return 1

@@ -99,7 +99,7 @@ func findMutant(t *testing.T, addr string, m ruleMutant) {
 	own := binary
 	defer func() { binary = own }()
 	binary = filepath.Join(dir, "tare")
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "github.com/taredb/tare/cmd/tare")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", repository, "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./cmd/tare")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the mutant of %s: %v\n%s", m.file, err, out)
 	}

@@ -207,6 +207,9 @@ func (c *documented) checkGo(call doccommands.Call) (skipped string, err error) 
 		return "e2e runs it", nil
 	}
 	dir := filepath.Join(c.root, call.Dir)
+	if len(call.Args) > 3 && call.Args[2] == "-C" {
+		dir = filepath.Join(dir, call.Args[3])
+	}
 	names := map[string]string{} // by flag
 	var flags []string
 	i := slices.IndexFunc(call.Args, func(arg string) bool { return strings.HasPrefix(arg, "./") })

@@ -63,7 +63,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	if binary = *flagTare; binary == "" && *flagRowEvents == 0 {
 		binary = filepath.Join(dir, "tare")
-		if out, err := exec.Command("go", "build", "-o", binary, "github.com/taredb/tare/cmd/tare").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary, "./cmd/tare").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)
 			return 1
 		}

@@ -4,7 +4,7 @@
 // tare copy, dump and alter do: each is set to each of its other values, as the server lists them, and the commands end
 // with equal rows or refuse, naming the variable.
 //
-//	go test -tags e2e ./e2e/settings -settings.cases -1 -settings.state FILE
+//	go test -C e2e -tags e2e ./settings -settings.cases -1 -settings.state FILE
 //
 // The list of variables and values comes from the server. A case is one value on the source, the target or both. Cases
 // of different variables are tried in groups, all values at once; a group that is not equal is tried in parts, so that

@@ -7,6 +7,9 @@ import (
 	"github.com/taredb/tare/internal/archtest"
 )
 
+// tags are those that options of the product call for, and one of a dependency: go get takes files with any tag into account.
+const tags = "gcs,azure,vtprotobuf"
+
 const ledger = "internal/archtest/testdata/escape.txt"
 
 // TestHouse checks the rules on this module.
@@ -34,8 +37,17 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
 		"floors":    archtest.Floors,
 		"downloads": archtest.Downloads,
-		"sizes":     archtest.Sizes,
-		"format":    archtest.Formats,
+		"requirements": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			return archtest.Requirements(t, tags)
+		},
+		"gets": func(t *archtest.Tree) ([]archtest.Finding, error) {
+			if testing.Short() {
+				return archtest.Gets(t, tags, 9)
+			}
+			return archtest.Gets(t, tags, 1)
+		},
+		"sizes":  archtest.Sizes,
+		"format": archtest.Formats,
 		"crowds": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			text, err := os.ReadFile("testdata/crowds.txt")
 			if err != nil {

@@ -1,16 +1,21 @@
 package archtest
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// downloadRow is "| `package` | `module`, `module` |" or "| `package` | none |".
-var downloadRow = regexp.MustCompile("^\\| `([^`]+)` \\| (none|`[^|]*`) \\|$")
+// downloadRow is "| `package` | `module`, `module` |", "| `package` | none |" or, above floor 1, "| `package` | 12 |".
+var downloadRow = regexp.MustCompile("^\\| `([^`]+)` \\| (none|[0-9]+|`[^|]*`) \\|$")
 
-// Downloads checks the table of the modules that a user of each public package on the lower floors links.
+// Downloads checks the table of the modules that a user of each public package links.
 func Downloads(t *Tree) ([]Finding, error) {
 	text, err := t.read(floorsFile)
 	if err != nil {
@@ -26,17 +31,19 @@ func Downloads(t *Tree) ([]Finding, error) {
 			rows[m[1]] = m[2]
 		}
 	}
-	linked, err := t.linkedModules()
+	linked, err := t.linkedModules("")
 	if err != nil {
 		return nil, err
 	}
 	var findings []Finding
 	for _, r := range rooms {
-		if r.floor < 0 || r.floor >= strictFloors || strings.Contains(r.path+"/", "internal/") {
+		if !public(r) {
 			continue
 		}
 		want := "none"
-		if modules := linked[r.path]; len(modules) > 0 {
+		if modules := linked[r.path]; r.floor >= strictFloors {
+			want = strconv.Itoa(len(modules))
+		} else if len(modules) > 0 {
 			want = "`" + strings.Join(modules, "`, `") + "`"
 		}
 		if rows[r.path] != want {
@@ -49,9 +56,143 @@ func Downloads(t *Tree) ([]Finding, error) {
 	return findings, nil
 }
 
+// public reports whether other modules can import a package.
+func public(r room) bool {
+	return r.floor >= 0 && !strings.Contains(r.path+"/", "internal/") && !strings.HasPrefix(r.path, "cmd/") && r.path != "sizegen"
+}
+
+// Gets adds public packages to a fresh module each, by go get, and checks that its go.mod requires the modules that the
+// package links, with the tags of the product's options, which go get ignores, and no others. Of all packages, every
+// step-th is tried.
+func Gets(t *Tree, tags string, step int) (findings []Finding, err error) {
+	text, err := t.read(floorsFile)
+	if err != nil {
+		return nil, err
+	}
+	rooms, err := readRooms(string(text))
+	if err != nil {
+		return nil, err
+	}
+	linked, err := t.linkedModules(tags)
+	if err != nil {
+		return nil, err
+	}
+	rooms = slices.DeleteFunc(rooms, func(r room) bool { return !public(r) })
+	for i := 0; i < len(rooms); i += step {
+		path := rooms[i].path
+		required, err := t.get(path)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(required)
+		if !slices.Equal(required, linked[path]) {
+			differ := func(a, b []string) []string {
+				return slices.DeleteFunc(slices.Clone(a), func(m string) bool { return slices.Contains(b, m) })
+			}
+			findings = append(findings, Finding{path, fmt.Sprintf("go get adds %q besides the modules that it links, and lacks %q", differ(required, linked[path]), differ(linked[path], required)), "require what the package links"})
+		}
+	}
+	return findings, nil
+}
+
+// requiredModule is a requirement in go.mod.
+var requiredModule = regexp.MustCompile(`(?m)^(?:require )?\t?(\S+) v`)
+
+// get returns the modules besides this one that go get adds to a fresh module for a package.
+func (t *Tree) get(path string) (modules []string, err error) {
+	tmp, err := os.MkdirTemp("", "fresh")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	mod := filepath.Join(tmp, "go.mod")
+	for name, text := range map[string]string{
+		mod:                            fmt.Sprintf("module example.com/fresh\n\ngo 1.25\n\nrequire %s v0.0.0\n\nreplace %s => %s\n", t.Module, t.Module, t.Root),
+		filepath.Join(tmp, "fresh.go"): fmt.Sprintf("package fresh\n\nimport _ %q\n", t.Module+"/"+path),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	get := exec.Command("go", "get", ".")
+	get.Dir = tmp
+	get.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off", "GONOSUMDB=*")
+	if out, err := get.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go get %s in a fresh module: %w\n%s", path, err, out)
+	}
+	text, err := os.ReadFile(mod)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range requiredModule.FindAllStringSubmatch(string(text), -1) {
+		if m[1] != t.Module {
+			modules = append(modules, m[1])
+		}
+	}
+	return modules, nil
+}
+
+// testRow is "| `module`, `module` | by tests: what they need it for |".
+var testRow = regexp.MustCompile("^\\| (`[^|]*`) \\| by tests: .* \\|$")
+
+// Requirements checks that go.mod lists what the packages of the numbered floors link on any system, with and without the
+// tags of the product's options, and what the table of the modules of tests has.
+func Requirements(t *Tree, tags string) (findings []Finding, err error) {
+	text, err := t.read(floorsFile)
+	if err != nil {
+		return nil, err
+	}
+	rooms, err := readRooms(string(text))
+	if err != nil {
+		return nil, err
+	}
+	linked := make(map[string]bool)
+	for _, variant := range []string{"linux ", "linux " + tags, "darwin ", "windows "} {
+		system, tags, _ := strings.Cut(variant, " ")
+		args := []string{"GOOS=" + system, "go", "list", "-e", "-deps", "-tags", tags, "-f", "{{with .Module}}{{.Path}}{{end}}"}
+		for _, r := range rooms {
+			if r.floor >= 0 {
+				args = append(args, "./"+r.path)
+			}
+		}
+		out, err := t.command("env", args...)
+		if err != nil {
+			return nil, err
+		}
+		for module := range strings.FieldsSeq(string(out)) {
+			linked[module] = true
+		}
+	}
+	mod, err := t.read("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	listed := make(map[string]bool)
+	for line := range strings.Lines(string(text)) {
+		if m := testRow.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			for _, q := range quoted.FindAllStringSubmatch(m[1], -1) {
+				listed[q[1]] = true
+			}
+		}
+	}
+	required := make(map[string]bool)
+	for _, m := range requiredModule.FindAllStringSubmatch(string(mod), -1) {
+		required[m[1]] = true
+		if !linked[m[1]] && !listed[m[1]] {
+			findings = append(findings, Finding{"go.mod", "no package links " + m[1] + ", which users get as a requirement", "move the tests that import it to the module e2e, or argue it in the table of " + floorsFile})
+		}
+	}
+	for module := range listed {
+		if linked[module] || !required[module] {
+			findings = append(findings, Finding{floorsFile, module + " is no requirement of tests alone", "remove its row"})
+		}
+	}
+	return findings, nil
+}
+
 // linkedModules returns the other modules that each package links, by its path in this module.
-func (t *Tree) linkedModules() (map[string][]string, error) {
-	out, err := t.command("go", "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{else}}-{{end}} {{join .Deps \" \"}}", "./...")
+func (t *Tree) linkedModules(tags string) (map[string][]string, error) {
+	out, err := t.command("go", "list", "-deps", "-tags", tags, "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{else}}-{{end}} {{join .Deps \" \"}}", "./...")
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package manifests
 
 import (
 	"bytes"
@@ -53,14 +53,20 @@ func kubeObjects(text []byte) (objects []runtime.Object, err error) {
 func kubeTexts(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	texts := make(map[string][]byte)
 	for _, file := range files {
 		texts[file], err = os.ReadFile(file)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	guide, err := os.ReadFile("../../docs/start/deploy.md")
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, block := range strings.Split(string(guide), "```yaml\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
 		if strings.Contains(block, "apiVersion:") {
