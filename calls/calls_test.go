@@ -205,8 +205,13 @@ func TestRowsClass(t *testing.T) {
 func TestAllocs(t *testing.T) {
 	s := newSample(t, 3)
 	r, at := called(1, noon), noon
+	tags, err := NewTagCounts([]string{"route", "none"}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
 	alloctest.Run(t, []alloctest.Case{
 		{Name: "Observe", Op: func() error { s.Observe(r); return nil }},
+		{Name: "Observe by tags", Op: func() error { tags.Observe(r); return nil }},
 		{Name: "Observe in another interval", Op: func() error {
 			at = at.Add(interval)
 			r.Start = at

@@ -1,5 +1,5 @@
 // Package calls keeps a sample of the calls of statements in fixed memory, and finds the properties by which
-// two sets of calls differ.
+// two sets of calls differ. Beside the sample, a TagCounts counts all calls by the values of some sqlcommenter tags.
 //
 // # Usage
 //

@@ -153,7 +153,7 @@ func TestDocumentedSelectors(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "history"), 0o700))
 	server := testmysql.Start(t)
 	s := startCommand(t, "listening", "serve", "--listen", "127.0.0.1:0", "--backend", "mysql://"+server.Addr, "--drain-timeout", "1s",
-		"--bucket", "file://"+filepath.Join(dir, "history"), "--data-dir", filepath.Join(dir, "serve"), "--return-idle-memory", "30s")
+		"--bucket", "file://"+filepath.Join(dir, "history"), "--data-dir", filepath.Join(dir, "serve"), "--return-idle-memory", "30s", "--tag-labels", "route", "--tag-labels", "application")
 	_, text := do(t, getRequest(t, s.http+"/metrics"), "")
 	var exposed []labels.Labels
 	p := textparse.NewPromParser([]byte(text), labels.NewSymbolTable(), false)

@@ -107,8 +107,15 @@ func (s *service) countBytes() int64 {
 	return s.counts.HeapBytes()
 }
 
-// openCalls creates the sample of calls.
+// openCalls creates the sample of calls, and the counts by tags.
 func (s *service) openCalls() (err error) {
+	if s.tags, err = calls.NewTagCounts(s.cfg.TagLabels, s.cfg.TagValues); err != nil {
+		return fmt.Errorf("--tag-labels: %w", err)
+	}
+	s.Metrics.MustRegister(s.tags)
+	if len(s.cfg.TagLabels) > 0 {
+		s.options.Observers = append(s.options.Observers, s.tags)
+	}
 	if s.cfg.CallSampleBytes == 0 {
 		return nil
 	}
@@ -127,12 +134,15 @@ func (s *service) callSource() web.CallSource {
 	return s.calls
 }
 
-// callBytes returns the heap bytes charged for the sample of calls.
-func (s *service) callBytes() int64 {
-	if s.calls == nil {
-		return 0
+// callBytes returns the heap bytes charged for the sample of calls and the counts by tags.
+func (s *service) callBytes() (n int64) {
+	if s.tags != nil {
+		n = s.tags.HeapBytes()
 	}
-	return s.calls.HeapBytes()
+	if s.calls == nil {
+		return n
+	}
+	return n + s.calls.HeapBytes()
 }
 
 // attention returns what needs attention.

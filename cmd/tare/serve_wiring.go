@@ -63,6 +63,7 @@ type service struct {
 	active   *activeService                  // nil without HTTP, or digests
 	history  *historyService                 // nil if no digests are counted
 	markers  *markerService                  // nil without HTTP
+	tags     *calls.TagCounts                // nil without HTTP
 	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
 	explain  *explain.Prober                 // nil without --control, HTTP or digests
 	counts   *serverstats.Reader             // the same

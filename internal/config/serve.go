@@ -42,8 +42,10 @@ type Serve struct {
 	PlanCacheBytes     Bytes
 	StatementMemory    Bytes
 	CallSampleBytes    Bytes // 0: no sample
-	MaxConnections     int   // 0: no limit
-	MaxUserConnections int   // 0: no limit
+	TagLabels          []string
+	TagValues          int
+	MaxConnections     int // 0: no limit
+	MaxUserConnections int // 0: no limit
 
 	MaxUnauthenticated           int // 0: no limit
 	MaxUnauthenticatedPerAddress int // 0: no limit
@@ -109,6 +111,8 @@ func NewServe() *Serve {
 	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
 	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
 	s.Bytes(&c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags, for What differs on the page of a statement; 8MiB covers about half an hour; 0: none")
+	s.Lines(&c.TagLabels, "tag-labels", "key", "sqlcommenter tag whose values become labels of tare_tag_queries_total in /metrics, for every account that may read it; may be given for each of up to 8 tags")
+	s.IntUpTo(&c.TagValues, "tag-values", "100", 1, calls.MaxTagValues, "values of each of --tag-labels that are counted separately; further ones count as \"other\"")
 	s.Int(&c.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0: no limit")
 	s.Int(&c.MaxUserConnections, "max-user-connections", "0", 0, "connections per user; 0: no limit")
 	s.Int(&c.MaxUnauthenticated, "max-unauthenticated", "1024", 0, "connections that are not logged in; 0: no limit")
@@ -178,6 +182,12 @@ func (c *Serve) Validate() error {
 	errs = append(errs, c.BackendKey.validate(), c.CopiesKey.validate())
 	if b := int64(c.CallSampleBytes); b != 0 && (b < calls.MinBytes || b > calls.MaxBytes) {
 		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0, or %s to %s", c.CallSampleBytes, Bytes(calls.MinBytes), Bytes(calls.MaxBytes)))
+	}
+	if _, err := calls.NewTagCounts(c.TagLabels, max(c.TagValues, 1)); err != nil {
+		errs = append(errs, fmt.Errorf("--tag-labels: %w", err))
+	}
+	if c.HTTP == "" && len(c.TagLabels) > 0 {
+		errs = append(errs, errors.New("--tag-labels has no effect with --http off"))
 	}
 	if c.HTTP == "" && c.Copies.Addr != "" {
 		errs = append(errs, errors.New("--copies has no effect with --http off"))
