@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/internal/testseed"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 )
 
@@ -80,7 +81,7 @@ func TestTagCounts(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testwait.Group(t, "the observers", &all)
 	got := counted(t, c)
 	sums := make(map[string]float64)
 	values := make(map[string]int)
