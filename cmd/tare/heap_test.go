@@ -119,22 +119,25 @@ func (s *served) heap(t *testing.T) heapState {
 	return h
 }
 
-// ownersAreTheHeap waits until the bytes of the owners differ from the heap in use by at most percent:
+// idleSlack is what an idle process of a few megabytes may differ by: the runtime's lists, and requests that have just ended.
+const idleSlack = 64 << 10
+
+// ownersAreTheHeap waits until the bytes of the owners differ from the heap in use by at most percent, or by idleSlack:
 // requests, sessions and writers release memory after their last response.
 func (s *served) ownersAreTheHeap(t *testing.T, when string, percent float64) (h heapState) {
 	t.Helper()
 	testwait.UntilState(t, when+": the owners to hold the heap in use", func() (string, bool) {
 		h = s.heap(t)
 		off := (h.sum - h.live) / h.live * 100
-		return fmt.Sprintf("heap in use %.0f, owners %.0f: %+.2f %%, want within %g %%: %v", h.live, h.sum, off, percent, h.owners), math.Abs(off) <= percent
+		return fmt.Sprintf("heap in use %.0f, owners %.0f: %+.2f %%, want within %g %%: %v", h.live, h.sum, off, percent, h.owners), math.Abs(off) <= percent || math.Abs(h.sum-h.live) <= idleSlack
 	})
-	t.Logf("%s: heap in use %.0f, owners %.0f: %v", when, h.live, h.sum, h.owners)
+	t.Logf("%s: heap in use %.0f, owners %.0f, %+.2f %%: %v", when, h.live, h.sum, (h.sum-h.live)/h.live*100, h.owners)
 	return h
 }
 
 // TestOwnersAreTheHeap loads a tare serve with thousands of plans, five hundred sessions with various states,
 // and a full ring of the query log: the owners' bytes plus the base measured at start equal the heap in use
-// within two percent.
+// within half a percent.
 func TestOwnersAreTheHeap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens five hundred connections")
@@ -146,14 +149,14 @@ func TestOwnersAreTheHeap(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			server := testmysql.Start(t, testmysql.WithTLS(), testmysql.WithArgs("--max-connections=1000", "--max-prepared-stmt-count=100000"))
 			s := startServe(t, "mysql://"+server.Addr, "--log-ring-bytes", "4MiB", "--plan-cache-bytes", "16MiB")
-			s.ownersAreTheHeap(t, "idle", 2)
+			s.ownersAreTheHeap(t, "idle", heapOff)
 			cfg := server.Config("app")
 			cfg.Addr, cfg.TLSConfig = s.listen, k.tls
 			occupy(t, cfg, 500, 20)
 			if n := s.metrics(t)["tare_plan_cache_entries"].GetMetric()[0].GetGauge().GetValue(); n < 5000 {
 				t.Errorf("%.0f plans are in the cache, want thousands", n)
 			}
-			s.ownersAreTheHeap(t, "loaded", 2)
+			s.ownersAreTheHeap(t, "loaded", heapOff)
 		})
 	}
 }

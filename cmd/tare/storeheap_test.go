@@ -51,14 +51,14 @@ func TestStoreOwnersAreTheHeap(t *testing.T) {
 		}
 	})
 	s := &served{http: ready.HTTP}
-	s.ownersAreTheHeap(t, "idle", 3)
+	s.ownersAreTheHeap(t, "idle", 1)
 	for range 3 {
 		response := s.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{foo="bar"}`)+"&start=0&end=9999999999")
 		if n := strings.Count(string(response), `"foo"`); n != 20_000 {
 			t.Fatalf("%d series are answered", n)
 		}
 	}
-	h := s.ownersAreTheHeap(t, "loaded", 5)
+	h := s.ownersAreTheHeap(t, "loaded", 1)
 	if h.owners["index_cache"] < 100_000 || h.owners["slabs_idle"] < 100_000 || h.owners["index_headers"] < 1000 || h.owners["slabs_lent"] != 0 {
 		t.Errorf("owners: %v", h.owners)
 	}

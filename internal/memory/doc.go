@@ -12,7 +12,7 @@
 //
 // # Data flow
 //
-//	owners ──┬─► Ledger ──► tare_heap_bytes{owner}: the sum is the heap in use, within 2 %
+//	owners ──┬─► Ledger ──► tare_heap_bytes{owner}: the sum is the heap in use, within 0.5 %
 //	base   ──┘
 //	sqlplan.Planner ──► PlanCache ──► tare_plan_cache_…, Largest ──► /api/v1/plans
 //	commands counted ──► Returner ──► debug.FreeOSMemory, once a quiet spell
