@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/testblock"
@@ -61,6 +62,15 @@ func dangling(name string) func(*testing.T, string, string) {
 		t.Helper()
 		at := filepath.Join(root, id, name)
 		run(t, os.RemoveAll(at), os.Symlink("/nowhere/at/all", at))
+	}
+}
+
+// pipe replaces root/id/name by a pipe that has no writer: to open it blocks.
+func pipe(name string) func(*testing.T, string, string) {
+	return func(t *testing.T, root, id string) {
+		t.Helper()
+		file := filepath.Join(root, id, name)
+		run(t, os.Remove(file), unix.Mkfifo(file, 0o600))
 	}
 }
 
@@ -139,6 +149,8 @@ var oddBlocks = []oddBlock{
 	{name: "meta.json is empty", make: overwritten("meta.json", ""), want: blocksync.SkipCorruptMeta},
 	{name: "meta.json is HTML", make: overwritten("meta.json", "<html>"), want: blocksync.SkipCorruptMeta},
 	{name: "no index", make: removed("index"), want: blocksync.SkipIncomplete},
+	{name: "meta.json is a pipe", make: pipe("meta.json"), want: blocksync.SkipNoMeta},
+	{name: "index is a pipe", make: pipe("index"), want: blocksync.SkipIncomplete},
 	{name: "index dangles", make: dangling("index"), want: blocksync.SkipIncomplete},
 	{name: "no chunks", make: removed("chunks"), want: blocksync.SkipIncomplete},
 	{name: "chunks dangles", make: dangling("chunks"), want: blocksync.SkipIncomplete},

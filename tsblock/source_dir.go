@@ -43,11 +43,12 @@ type openFile struct {
 	newer, older *openFile
 }
 
-// Dir returns a source of the files below path. It keeps up to 128 of them open; Close closes them.
+// Dir returns a source of the files below path. It keeps up to 128 of them open; Close closes them. It does not wait for
+// the writer of a pipe: reads of one fail.
 func Dir(path string) *DirSource {
 	return Files(func(_ context.Context, name string) (int, error) {
 		for {
-			fd, err := unix.Open(filepath.Join(path, filepath.FromSlash(name)), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			fd, err := unix.Open(filepath.Join(path, filepath.FromSlash(name)), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 			switch {
 			case err == nil:
 				return fd, nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/thanos-io/objstore"
+	"golang.org/x/sys/unix"
 )
 
 // A dirBucket is a directory. Its listings follow symbolic links, as reads do: a link to a directory is a directory.
@@ -18,6 +19,63 @@ import (
 type dirBucket struct {
 	objstore.Bucket
 	root string
+}
+
+// notFiles are the types of files that are not read: to open or read them may block without end.
+const notFiles = fs.ModeNamedPipe | fs.ModeDevice | fs.ModeCharDevice | fs.ModeSocket | fs.ModeIrregular
+
+// Get implements objstore.BucketReader.
+func (b dirBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	return b.GetRange(ctx, name, 0, -1)
+}
+
+// GetRange implements objstore.BucketReader. It returns an error for a pipe, a socket or a device.
+func (b dirBucket) GetRange(ctx context.Context, name string, off, length int64) (io.ReadCloser, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if name == "" {
+		return nil, errors.New("object name is empty")
+	}
+	f, err := os.OpenFile(filepath.Join(b.root, name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENXIO) {
+		return nil, fmt.Errorf("read %s: it is a socket or a device, not a file", name)
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as the provider, whose errors are classified
+	}
+	size, err := openedSize(f)
+	if err == nil && off > 0 {
+		_, err = f.Seek(off, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close() // only read
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	r := objstore.ObjectSizerReadCloser{ReadCloser: f, Size: func() (int64, error) { return max(size-off, 0), nil }}
+	if length >= 0 {
+		r.ReadCloser = filePart{io.LimitReader(f, length), f}
+		r.Size = func() (int64, error) { return min(length, max(size-off, 0)), nil }
+	}
+	return r, nil
+}
+
+// A filePart reads a part of a file.
+type filePart struct {
+	io.Reader
+	io.Closer
+}
+
+// openedSize returns the size of a file, and an error if it is none.
+func openedSize(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("find its size: %w", err)
+	}
+	if info.Mode()&notFiles != 0 {
+		return 0, errors.New("it is a pipe, a socket or a device, not a file")
+	}
+	return info.Size(), nil
 }
 
 // Iter implements objstore.BucketReader.
