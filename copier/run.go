@@ -477,6 +477,9 @@ func (r *run) copy(ctx context.Context) error {
 	}
 	r.rowsBefore, r.copying = slices.Clone(r.rows), time.Now()
 	r.sizes = make([]tabledef.Sizing, len(r.tables))
+	for i := range r.sizes {
+		r.sizes[i].Short = r.o.Throttle.Limited()
+	}
 	r.machine = newMachine(progress, r.o.Workers)
 	r.mu.Unlock()
 	for i, t := range r.tables {

@@ -273,8 +273,14 @@ type Live struct {
 	P99        float64 `json:"p99_us"`
 	P999       float64 `json:"p999_us"`
 
+	// RecentP99 is that of the last second, or of as many more as have 200 statements.
+	RecentP99 float64 `json:"p99_recent_us"`
+
 	Connections int `json:"connections"` // currently connected clients
 }
+
+// recentStatements are enough for a p99 that one slow statement does not determine.
+const recentStatements = 200
 
 func liveBucket(us uint64) int {
 	if us < liveSub {
@@ -332,12 +338,11 @@ func (m *metrics) live(sinceStart time.Duration) Live {
 	out := Live{Seconds: float64(min(second-1, liveSeconds))}
 	var sum [liveBuckets]uint64
 	var total uint64
-	for i := range m.stripes {
-		l := &m.stripes[i].live
-		for i := range l.slots {
-			s := &l.slots[i]
-			at := s.second.Load()
-			if at >= second || at < second-liveSeconds || at == 0 {
+	recent := false
+	for at := second - 1; at > 0 && at >= second-liveSeconds; at-- {
+		for i := range m.stripes {
+			s := &m.stripes[i].live.slots[at%liveSlots]
+			if s.second.Load() != at {
 				continue
 			}
 			out.Statements += s.calls.Load()
@@ -348,6 +353,9 @@ func (m *metrics) live(sinceStart time.Duration) Live {
 				total += n
 			}
 		}
+		if !recent && total >= recentStatements {
+			out.RecentP99, recent = liveQuantile(&sum, total, 0.99), true
+		}
 	}
 	if out.Seconds > 0 {
 		out.PerSecond = float64(out.Statements) / out.Seconds
@@ -355,6 +363,9 @@ func (m *metrics) live(sinceStart time.Duration) Live {
 	out.P50 = liveQuantile(&sum, total, 0.50)
 	out.P99 = liveQuantile(&sum, total, 0.99)
 	out.P999 = liveQuantile(&sum, total, 0.999)
+	if !recent {
+		out.RecentP99 = out.P99
+	}
 	return out
 }
 

@@ -1,6 +1,7 @@
 package gatewayclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -155,7 +156,8 @@ func (c *Client) request(ctx context.Context, limit time.Duration, method, path 
 	return nil
 }
 
-// P99 returns the 99th percentile of the latency of the statements of the last ten seconds.
+// P99 returns the 99th percentile of the latency of the statements of the last second, or of as many more, up to ten, as have 200 statements.
+// Of a tare serve that does not report it, it is that of the last ten seconds.
 func (c *Client) P99(ctx context.Context) (time.Duration, error) {
 	const most = 64 << 10
 	text, err := c.http.Do(ctx, http.MethodGet, "/api/v1/live", nil, most)
@@ -163,13 +165,15 @@ func (c *Client) P99(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	var live struct {
-		P99 *float64 `json:"p99_us"`
+		P99    *float64 `json:"p99_us"`
+		Recent *float64 `json:"p99_recent_us"`
 	}
 	if err := json.Unmarshal(text, &live); err != nil || live.P99 == nil {
 		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", c.http.Host())
 	}
-	if *live.P99 < 0 || *live.P99 > maxP99 {
-		return 0, fmt.Errorf("%s reports a p99 of %g µs, which is no latency: is it a tare serve?", c.http.Host(), *live.P99)
+	p99 := *cmp.Or(live.Recent, live.P99)
+	if p99 < 0 || p99 > maxP99 {
+		return 0, fmt.Errorf("%s reports a p99 of %g µs, which is no latency: is it a tare serve?", c.http.Host(), p99)
 	}
-	return time.Duration(*live.P99 * float64(time.Microsecond)), nil
+	return time.Duration(p99 * float64(time.Microsecond)), nil
 }

@@ -116,6 +116,10 @@ func TestP99(t *testing.T) {
 	if v, err := g.P99(t.Context()); err != nil || v != 12500*time.Microsecond {
 		t.Errorf("got %v, %v", v, err)
 	}
+	resp = `{"seconds": 10, "statements": 5, "p99_us": 12500, "p99_recent_us": 800}`
+	if v, err := g.P99(t.Context()); err != nil || v != 800*time.Microsecond {
+		t.Errorf("of the last second: %v, %v", v, err)
+	}
 	fails := func(want string) {
 		t.Helper()
 		if _, err := g.P99(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	livePoll   = 2 * time.Second
+	livePoll   = time.Second
 	livePoints = 600 // a page draws them all
 )
 
@@ -33,7 +33,7 @@ type Live struct {
 // A LivePoint is the greatest p99 of an interval.
 type LivePoint struct {
 	Time time.Time `json:"time"`   // of the first poll
-	P99  *float64  `json:"p99_ms"` // each value is that of ten seconds; null: unknown
+	P99  *float64  `json:"p99_ms"` // each value is that of the last second, see gatewayclient.Client.P99; null: unknown
 }
 
 // LiveStatus is the p99 of live statements over time.

@@ -57,6 +57,11 @@ func (o *Options) Validate() error {
 	return o.Gateway.Validate()
 }
 
+// Limited reports whether there is a limit.
+func (o *Options) Limited() bool {
+	return o.MaxLag > 0 || o.MaxThreadsRunning > 0 || o.Query != "" || o.MaxP99 > 0
+}
+
 // A LimitKind is the metric that is limited.
 type LimitKind string
 
@@ -85,7 +90,7 @@ func (o *Options) limits() (limits []Limit, sources []source) {
 		sources = append(sources, &sqlSource{cfg: o.Server, read: readNumber(o.Query, 0)})
 	}
 	if o.MaxP99 > 0 {
-		limits = append(limits, Limit{Kind: LimitP99, Name: "p99 of live traffic", Unit: "ms", Bound: milliseconds(o.MaxP99), Memory: 10 * time.Second})
+		limits = append(limits, Limit{Kind: LimitP99, Name: "p99 of live traffic", Unit: "ms", Bound: milliseconds(o.MaxP99), Memory: 2 * time.Second})
 		sources = append(sources, gatewaySource{gatewayclient.New(&o.Gateway)})
 	}
 	return limits, sources

@@ -20,7 +20,7 @@ const pollInterval = 500 * time.Millisecond
 // that statements of other clients are not delayed for long. A paused worker has no open statement, hence no
 // locks that others wait for, such as the AUTO_INCREMENT lock that LOAD DATA keeps until its end.
 type Pacer struct {
-	rate atomic.Uint64 // bits of the current rate, a float64
+	rate atomic.Uint64 // bits of the current duty, a float64
 
 	o       PacerOptions
 	sources []source
@@ -31,9 +31,10 @@ type Pacer struct {
 	gate     gate
 	reported string // subject of the last event
 
-	joined int     // goroutines that have joined
-	steps  int     // those within a step
-	queue  []*Pace // workers that wait for another's step to end, in order
+	joined  int     // goroutines that have joined
+	workers int     // that may be within a step, as of the last change
+	steps   int     // within a step
+	queue   []*Pace // workers that wait for another's step to end, in order
 }
 
 // PacerOptions are the limits of a pacer, and functions of its caller.
@@ -58,7 +59,7 @@ func NewPacer(o PacerOptions) *Pacer {
 	}
 	limits, sources := o.Limits.limits()
 	p := &Pacer{core: newThrottle(limits, o.Limits.Patience), sources: sources, values: make([]reading, len(limits)), o: o, gate: newGate()}
-	p.rate.Store(math.Float64bits(p.core.allowed()))
+	p.rate.Store(math.Float64bits(p.duty()))
 	return p
 }
 
@@ -67,22 +68,36 @@ func (p *Pacer) Inherit(old *Pacer) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	p.core.maxRate, p.core.limits = old.core.maxRate, old.core.limits
-	p.rate.Store(math.Float64bits(p.core.allowed()))
+	p.rate.Store(math.Float64bits(p.duty()))
 }
 
 // allow publishes the rate of the core. The caller holds mu.
 func (p *Pacer) allow() {
-	before, now := p.allowed(), p.core.allowed()
-	if before == now {
+	workers := p.workers
+	p.workers = p.maxInStep()
+	before, now := p.allowed(), p.duty()
+	if before == now && workers == p.workers {
 		return
 	}
 	p.rate.Store(math.Float64bits(now))
-	if before == 1 { // work done at full speed requires no pause
+	if before == 1 && now < 1 { // work done at full speed requires no pause
 		p.gate.start(time.Now())
 	}
 	p.gate.wake()
 }
 
+// duty returns the fraction of the time in which the admitted workers work. Limits first reduce how many workers work
+// at a time, and then the time of the last one: two workers that alternate delay clients less than two that work together for half
+// of the time. A bound of the operator is that fraction itself. The caller holds mu, or is the only user.
+func (p *Pacer) duty() float64 {
+	t, rate := p.core, p.core.allowed()
+	if rate == 0 || p.joined == 0 || t.maxRate <= t.limited() {
+		return rate
+	}
+	return min(t.maxRate, rate*float64(p.joined)/float64(p.maxInStep()))
+}
+
+// allowed returns duty as of the last reading.
 func (p *Pacer) allowed() float64 { return math.Float64frombits(p.rate.Load()) }
 
 // Start polls the limits until the returned function is called. It calls fail if a metric is unavailable for
@@ -169,9 +184,9 @@ func (p *Pacer) unreported() (rate float64, reason string, news bool) {
 		if t.stopped {
 			about += ", stopped"
 		}
-	case t.maxRate < t.rate:
+	case t.maxRate < t.limited():
 		about = "told to be slow"
-	case t.rate < 1:
+	case t.limited() < 1:
 		about = "raised"
 	}
 	if about == p.reported || p.reported == "" && about == "full speed" {
@@ -194,6 +209,7 @@ func (p *Pacer) Join() *Pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.joined++
+	p.allow()
 	return &Pace{p: p}
 }
 
@@ -201,7 +217,7 @@ func (p *Pacer) Join() *Pace {
 // workers do the same work in more slices, a client's statement waits for one of them instead of all. A
 // worker that has started a step is never prevented from ending it, since others may wait for its locks. The
 // caller holds mu.
-func (p *Pacer) maxInStep() int { return max(1, int(math.Ceil(p.allowed()*float64(p.joined)))) }
+func (p *Pacer) maxInStep() int { return max(1, int(math.Ceil(p.core.allowed()*float64(p.joined)))) }
 
 // Begin blocks until the goroutine may start a step.
 func (w *Pace) Begin(ctx context.Context) error {

@@ -192,3 +192,37 @@ func TestAllocs(t *testing.T) {
 		}},
 	})
 }
+
+// TestPacerReducesWorkersFirst has rates of limits and of the operator for four workers: limits reduce the workers that work at a time, and the
+// time of the last one; an operator reduces the time.
+func TestPacerReducesWorkersFirst(t *testing.T) {
+	for _, tt := range []struct {
+		rate, most float64
+		workers    int
+		duty       float64
+	}{
+		{1, 1, 4, 1},
+		{0.75, 1, 3, 1},
+		{0.5, 1, 2, 1},
+		{0.375, 1, 2, 0.75},
+		{0.25, 1, 1, 1},
+		{0.125, 1, 1, 0.5},
+		{minRate, 1, 1, 4 * minRate},
+		{1, 0.5, 2, 0.5},
+		{0.5, 0.6, 2, 0.6},
+		{1, 0, 1, 0},
+	} {
+		p := NewPacer(PacerOptions{})
+		for range 4 {
+			p.Join()
+		}
+		p.core.limits, p.core.looked, p.core.rate, p.core.maxRate = []Limit{{Kind: LimitP99, Bound: 20}}, true, tt.rate, tt.most
+		p.mu.Lock()
+		p.allow()
+		workers := p.maxInStep()
+		p.mu.Unlock()
+		if got := p.allowed(); math.Abs(got-tt.duty) > 1e-9 || workers != tt.workers {
+			t.Errorf("rate %v, at most %v: %d workers for %v of the time, want %d for %v", tt.rate, tt.most, workers, got, tt.workers, tt.duty)
+		}
+	}
+}

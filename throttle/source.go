@@ -115,7 +115,7 @@ func readLag(ctx context.Context, c *mysqlconn.Client) (lag float64, err error) 
 
 const errSyntax = 1064
 
-// A gatewaySource polls a gateway for the p99 of the last ten seconds, in milliseconds.
+// A gatewaySource polls a gateway for the p99 of the last second, in milliseconds.
 type gatewaySource struct{ client *gatewayclient.Client }
 
 func (s gatewaySource) close() { s.client.Close() }

@@ -9,26 +9,32 @@ import (
 // The throttle is the pure core: readings of the limits' metrics go in, the fraction of full speed at which
 // the copy may run comes out. It has no server and no clock (testdata/throttle).
 //
-// Below all limits the rate doubles repeatedly until a limit is first reached, each time in half the time
-// window of the metrics, so that a metric reflects a rate before it is exceeded by far. After that it doubles
-// up to three quarters of the rate at which a limit was last reached, grows slowly beyond, and faster again
-// above it if no limit is reached. Above a limit the rate is halved, and not again before the metric's window
-// excludes the time before. Above twice a limit, or at the minimum rate, the copy pauses until the metric is
-// within the limit again. So it runs near the limit and exceeds it rarely and briefly. If a limit is already
-// exceeded at the start, the copy waits.
+// Below all limits the rate doubles every second until a limit is first exceeded. From then on, each time that
+// a limit is exceeded takes 15 % of the rate, and each second in which none is gives so much back that the two
+// balance when the copy causes 2 % of the seconds to exceed a limit, besides those that exceed it without the copy.
+//
+// When a limit is exceeded, half of the rate is used at once, half of that if it still is when the metric's window
+// excludes the time before, and so on; the copy pauses above twice the limit, and at the minimum rate. These moments
+// also show how often the limit is exceeded without the copy: traffic alone exceeds a limit near its own p99 now
+// and then, and slowing down for that would gain nothing. If a limit is already exceeded at the start, the copy
+// waits.
 type throttle struct {
 	limits   []Limit
 	patience time.Duration // how long a source may be unavailable
 
-	rate      float64 // permitted by the limits, between minRate and 1
+	rate      float64 // learned, between minRate and 1
+	dip       float64 // the fraction of rate that is used after a limit was exceeded; 1: all
 	maxRate   float64 // permitted by the operator: 0 pauses, 1 is unlimited
-	limitRate float64 // the rate at which a limit was last reached; 0: never
-	growth    float64 // per second, beyond met
-	double    float64 // minimum time in seconds to double the rate
+	limitRate float64 // the rate at which a limit was last exceeded; 0: never
+	faster    float64 // multiple of the growth, above limitRate
+	others    float64 // the part of the readings in which a limit is exceeded although the copy dips or is paused
+	samples   float64 // readings that others is the mean of
+	sampled   bool    // others has the reading after the last cut
 	stopped   bool
 	crossed   bool   // a limit is exceeded now, or its metric unknown
 	because   string // the limit that last cut the rate; empty if none has, or the cut was recovered
 
+	since   time.Duration   // when the limit was exceeded that is
 	settled time.Duration   // before this time, an exceeded limit does not cut again
 	silent  []time.Duration // by limit: since when its source has been unavailable
 	last    time.Duration   // time of the last reading
@@ -51,8 +57,18 @@ const (
 	// hardRatio is the multiple of a limit above which the copy pauses immediately.
 	hardRatio = 2
 
-	fastUpTo   = 0.75 // of the rate at which a limit was reached
-	slowGrowth = 0.02 // per second
+	// frequent is the part of the readings that exceed a limit without the copy above which one more is no reason to dip: it
+	// does so when the limit is still exceeded a second later.
+	frequent  = 0.1
+	oneSecond = time.Second
+
+	excess       = 0.02 // of the seconds in which a limit is exceeded because of the copy
+	theirs       = 0.6  // of others, which has some that the copy causes while it dips
+	loss         = 0.15 // of the rate, each time that a limit is exceeded
+	leastDip     = 1.0 / 16
+	othersWeight = 0.05 // of one reading, at least
+	mostOthers   = 0.4
+	doubleFaster = 10.0 // seconds in which the growth doubles above limitRate
 )
 
 // A Limit is the bound of a metric that the copy respects by slowing down.
@@ -71,16 +87,13 @@ type reading struct {
 }
 
 func newThrottle(limits []Limit, patience time.Duration) *throttle {
-	t := &throttle{limits: limits, patience: patience, rate: initialRate, maxRate: 1, holding: -1, double: 1}
+	t := &throttle{limits: limits, patience: patience, rate: initialRate, dip: 1, maxRate: 1, faster: 1, holding: -1}
 	t.silent, t.held = make([]time.Duration, len(limits)), make([]time.Duration, len(limits))
 	for i := range t.silent {
 		t.silent[i] = -1
 	}
 	if len(limits) == 0 {
 		t.rate = 1
-	}
-	for _, l := range limits {
-		t.double = max(t.double, l.Memory.Seconds()/2)
 	}
 	return t
 }
@@ -118,9 +131,9 @@ func (t *throttle) update(now time.Duration, readings []reading) error {
 	case ratio > 1:
 		t.over(now, worst, ratio, readings[worst].value, first)
 	default:
-		t.under(since, ratio)
+		t.under(now, since, ratio)
 	}
-	if t.rate < 1 && worst >= 0 && t.because != "" {
+	if t.limited() < 1 && worst >= 0 && t.because != "" {
 		t.holding = worst
 	}
 	return nil
@@ -140,58 +153,92 @@ func (l *Limit) ratio(v float64) float64 {
 // over processes a metric above its limit; first reports the first reading of all.
 func (t *throttle) over(now time.Duration, limit int, ratio, value float64, first bool) {
 	l := &t.limits[limit]
+	if !t.crossed {
+		t.since = now
+	}
+	again := t.crossed
 	t.because = fmt.Sprintf("the %s is %s, over %s", l.Name, l.text(value), l.text(l.Bound))
 	t.crossed, t.holding = true, limit
+	t.sample(now, 1)
 	t.stopped = t.stopped || first
 	hard := ratio >= hardRatio
 	if t.stopped || !hard && now < t.settled {
 		return
 	}
-	t.limitRate, t.growth = t.rate, slowGrowth
-	t.stopped = hard || t.rate == minRate
-	t.rate = max(minRate, t.rate/2)
-	t.settled = now + l.Memory
+	if t.dip == 1 || !again && t.others <= frequent { // in a dip a frequent exceedance is not that of the rate
+		t.lose()
+	}
+	if t.others > frequent && now-t.since < oneSecond { // most likely without the copy
+		t.settled = now + oneSecond
+		return
+	}
+	t.stopped = hard || t.rate*t.dip <= minRate
+	t.dip = max(leastDip, t.dip/2)
+	t.settled, t.sampled = now+l.Memory, false
+}
+
+// lose takes a part of the rate because a limit is exceeded.
+func (t *throttle) lose() {
+	part := loss
+	if t.limitRate == 0 || t.dip < 1 { // the rate has doubled until now, or even a fraction of it is too much
+		part = 2 * loss
+	}
+	t.limitRate, t.faster = t.rate, 1
+	t.rate = max(minRate, t.rate*(1-part))
+}
+
+// sample learns from the first reading that excludes the time before a cut: 1 if a limit is exceeded, otherwise 0.
+func (t *throttle) sample(now time.Duration, exceeded float64) {
+	if t.sampled || t.dip == 1 || now < t.settled {
+		return
+	}
+	t.sampled = true
+	t.samples++
+	t.others = min(mostOthers, t.others+max(othersWeight, 1/(t.samples+9))*(exceeded-t.others))
 }
 
 // under processes metrics that are all within their limits.
-func (t *throttle) under(since time.Duration, ratio float64) {
+func (t *throttle) under(now, since time.Duration, ratio float64) {
 	t.crossed = false
-	if t.stopped {
+	t.sample(now, 0)
+	switch {
+	case t.stopped:
 		t.stopped = false // resume with the remaining rate
-		return
+	case now < t.settled:
+	case t.dip < 1:
+		t.dip = min(1, t.dip*math.Exp2(since.Seconds()))
+	case ratio > roomLeft:
+		t.faster = 1
+	default:
+		t.grow(since.Seconds())
 	}
-	if ratio > roomLeft {
-		t.growth = slowGrowth
-		return
-	}
-	t.grow(since.Seconds())
-	if t.rate >= 1 {
+	if t.rate >= 1 && t.dip == 1 {
 		t.rate, t.because = 1, ""
 	}
 }
 
 // grow raises the rate after a time in seconds below all limits.
 func (t *throttle) grow(seconds float64) {
-	times := math.Exp2(seconds / t.double)
-	switch fast := fastUpTo * t.limitRate; {
-	case t.limitRate == 0:
-		t.rate *= times
-	case t.rate < fast:
-		t.rate = min(fast, t.rate*times)
-	case t.rate < t.limitRate:
-		t.rate += slowGrowth * seconds
-	default:
-		t.rate += t.growth * seconds
-		t.growth *= times
+	if t.limitRate == 0 {
+		t.rate *= math.Exp2(seconds)
+		return
 	}
+	if t.rate > t.limitRate {
+		t.faster *= math.Exp2(seconds / doubleFaster)
+	}
+	permitted := theirs*t.others + excess
+	t.rate *= math.Pow(1+loss*permitted/(1-permitted)*t.faster, seconds)
 }
+
+// limited returns the rate that the limits permit while the copy is not paused.
+func (t *throttle) limited() float64 { return max(minRate, t.rate*t.dip) }
 
 // allowed returns the current rate; 0 pauses the copy.
 func (t *throttle) allowed() float64 {
 	if t.stopped || len(t.limits) > 0 && !t.looked {
 		return 0
 	}
-	return min(t.rate, t.maxRate)
+	return min(t.limited(), t.maxRate)
 }
 
 // reason returns why the copy is not at full speed; empty if it is.
@@ -203,9 +250,9 @@ func (t *throttle) reason() string {
 		return "the limits' first figures are waited for"
 	case t.stopped:
 		return t.because
-	case t.maxRate < t.rate:
+	case t.maxRate < t.limited():
 		return fmt.Sprintf("held to %s of its speed by ctl throttle", percent(t.maxRate))
-	case t.rate == 1:
+	case t.limited() == 1:
 		return ""
 	case t.crossed:
 		return t.because

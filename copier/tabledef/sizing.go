@@ -13,6 +13,9 @@ import (
 // wrong by any factor. They count for the first chunks alone, which are small for that reason unless the definition bounds the bytes of a row. The zero
 // Sizing is ready to use.
 type Sizing struct {
+	// Short is for copies with limits: clients' commits wait while the server writes a large transaction to its binary log.
+	Short bool
+
 	mu       sync.Mutex
 	cut      map[int]int64 // rows that chunks were cut for and that are not copied yet, by number
 	most     int64         // of those that are copied
@@ -26,6 +29,12 @@ const (
 
 	// chunkTime is how long a chunk may take, by the last ones: locks of its rows and undo log are kept for as long.
 	chunkTime = 5 * time.Second
+
+	// The same of short chunks, unless these have less than the following bytes: then the time is that of the commit, and of the record of the
+	// chunk, which do not get shorter. A large table has no more than so many chunks.
+	shortChunkTime  = 50 * time.Millisecond
+	leastShortBytes = 256 << 10
+	mostShortChunks = 1 << 16
 )
 
 // Next returns how many rows of a table the chunk with a number is cut for, so that it has about the given bytes.
@@ -40,7 +49,12 @@ func (s *Sizing) Next(t *rowstream.Table, number int, bytes int64) int64 {
 		rowBytes, most = min(rowBytes, float64(bound)), max(most, bytes/bound)
 	}
 	n := min(float64(bytes)/max(1, rowBytes), float64(most))
-	if s.rowTime > 0 {
+	switch least := float64(max(leastShortBytes, t.BytesEstimate/mostShortChunks)) / max(1, rowBytes); {
+	case s.Short && s.rowTime > 0:
+		n = min(n, max(least, shortChunkTime.Seconds()/s.rowTime))
+	case s.Short:
+		n = min(n, least)
+	case s.rowTime > 0:
 		n = min(n, chunkTime.Seconds()/s.rowTime)
 	}
 	rows := max(1, int64(n))

@@ -60,3 +60,33 @@ func TestSizing(t *testing.T) {
 		t.Errorf("%d rows of at most %d bytes in the first chunk", rows, narrow.MaxRowBytes())
 	}
 }
+
+// TestSizingShort has short chunks by the time per row, the time of a chunk without rows, and the size of the table.
+func TestSizingShort(t *testing.T) {
+	const target, rowSize = 16 << 20, 100
+	for _, tt := range []struct {
+		name       string
+		bytes      int64 // of the table
+		chunk, row time.Duration
+		want       int64 // bytes
+	}{
+		{"fast", 1 << 30, 0, 2 * time.Microsecond, 2_500_000},
+		{"slow", 1 << 30, 0, time.Millisecond, leastShortBytes},
+		{"slow commits", 1 << 30, time.Second, 10 * time.Microsecond, leastShortBytes},
+		{"a large table", 1 << 38, time.Second, 10 * time.Microsecond, 1 << 22},
+		{"a huge one", 1 << 44, time.Second, 10 * time.Microsecond, target},
+	} {
+		table := &rowstream.Table{Columns: []rowstream.Column{{Type: "text", FullType: "text"}}, RowsEstimate: tt.bytes / rowSize, BytesEstimate: tt.bytes}
+		s, rows := Sizing{Short: true}, int64(0)
+		for chunk := range 16 {
+			rows = s.Next(table, chunk, target)
+			if chunk == 0 && rows*rowSize > max(leastShortBytes, tt.bytes/mostShortChunks) {
+				t.Errorf("%s: the first chunk has %d rows", tt.name, rows)
+			}
+			s.Copied(chunk, rows, rows*rowSize, tt.chunk+time.Duration(rows)*tt.row)
+		}
+		if got := rows * rowSize; got < tt.want*9/10 || got > tt.want*11/10 {
+			t.Errorf("%s: chunks of %d bytes, want %d", tt.name, got, tt.want)
+		}
+	}
+}
