@@ -6,8 +6,11 @@
 //	cd bench && go run ./alter -rows 50000 -product mariadb -tools tare,gh-ost
 //
 // It reports the wall time, the CPU time and the memory of the tool, the median and the maximum of the p99 of transactions per second, and
-// the part of the seconds in which it was below twice that of the traffic alone. The definition and the number of rows must be right
-// after each.
+// the part of the seconds in which it was below twice that of the traffic alone; likewise for statements, as the gateway measures them,
+// which is the metric of the limit. -bursts triples the traffic for five seconds of fifteen. The tool "alone" is the traffic without one.
+// The definition and the number of rows must be right after each.
+//
+//	cd bench && go run ./alter -rows 1000000 -alone 60s -bursts -tools tare-unlimited,tare,alone,tare,tare-unlimited,alone
 //
 // Tools other than tare are taken from PATH, or from a path given by a flag, and one that is missing is reported as not measured:
 //

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/taredb/tare/bench/programs"
+	"github.com/taredb/tare/gatewayclient"
 )
 
 // A load is a run of sysbench's oltp_read_write through the gateway.
@@ -25,6 +28,10 @@ type load struct {
 	// Valid after ended is closed.
 	p99s []float64 // by second, in ms per transaction
 	rate float64   // sum of transactions per second
+
+	statements []float64      // by second, in ms per statement, as the gateway measures them; valid after stop
+	end        func()         // ends what follows
+	others     sync.WaitGroup // the poller of the gateway, and the bursts
 }
 
 func (l *lab) startLoad(ctx context.Context) (*load, error) {
@@ -48,7 +55,42 @@ func (l *lab) startLoad(ctx context.Context) (*load, error) {
 	case <-w.ended:
 		return nil, fmt.Errorf("sysbench: %w\n%s", w.cmd.Wait(), w.said.String())
 	}
+	ctx, w.end = context.WithCancel(ctx)
+	w.others.Go(func() { w.poll(ctx, l.pages) })
+	if l.o.bursts {
+		w.others.Go(func() { l.burst(ctx) })
+	}
 	return w, nil
+}
+
+// poll reads the p99 of statements each second.
+func (w *load) poll(ctx context.Context, pages string) {
+	g := gatewayclient.New(&gatewayclient.Gateway{URL: pages})
+	defer g.Close()
+	each := time.NewTicker(time.Second)
+	defer each.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-each.C:
+		}
+		if p99, err := g.P99(ctx); err == nil && p99 > 0 {
+			w.statements = append(w.statements, p99.Seconds()*1000)
+		}
+	}
+}
+
+// burst adds twice the rate for five seconds of fifteen.
+func (l *lab) burst(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+		}
+		_ = exec.CommandContext(ctx, "sysbench", append(programs.Sysbench("oltp_read_write", l.gateway, l.o.rows), // its result is not needed
+			fmt.Sprintf("--threads=%d", 2*l.o.threads), fmt.Sprintf("--rate=%d", 2*l.o.rate), "--time=5", "--mysql-ignore-errors=all", "run")...).Run()
+	}
 }
 
 var secondLine = regexp.MustCompile(`^\[ \d+s \] thds: \d+ tps: ([\d.]+) .* lat \(ms,99%\): ([\d.]+)`)
@@ -75,6 +117,8 @@ func (w *load) read(from io.Reader, first chan struct{}) {
 
 // stop ends the load.
 func (w *load) stop() error {
+	w.end()
+	w.others.Wait()
 	err := w.cmd.Process.Signal(syscall.SIGKILL)
 	<-w.ended
 	if waited := w.cmd.Wait(); !errors.As(waited, new(*exec.ExitError)) {
@@ -88,20 +132,29 @@ type summary struct {
 	seconds, below int // below the limit
 	median, most   float64
 	rate           float64 // transactions per second
+
+	statements, statementsBelow int // seconds, by the p99 of statements
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds", s.median, s.most, s.below, s.seconds)
+	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds; of statements in %d of %d",
+		s.median, s.most, s.below, s.seconds, s.statementsBelow, s.statements)
 }
 
 // summary must be called after stop.
-func (w *load) summary(limit float64) (s summary) {
+func (w *load) summary(l limits) (s summary) {
+	for _, p99 := range w.statements {
+		s.statements++
+		if p99 < l.statement {
+			s.statementsBelow++
+		}
+	}
 	seconds := w.p99s[min(1, len(w.p99s)):]
 	if s.seconds = len(seconds); s.seconds == 0 {
 		return s
 	}
 	for _, p99 := range seconds {
-		if p99 < limit {
+		if p99 < l.transaction {
 			s.below++
 		}
 	}

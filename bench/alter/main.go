@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/taredb/tare/bench/programs"
-	"github.com/taredb/tare/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/rowstream"
 )
 
 const (
+	alone  = "alone" // the traffic without a tool
 	schema = testmysql.DefaultSchema
 	table  = "sbtest1"
 	full   = schema + "." + table
@@ -39,6 +39,7 @@ type options struct {
 	paths   map[string]*string // of the tools' programs, by name
 	threads int
 	rate    int           // transactions per second
+	bursts  bool          // threefold for 5 s of 15
 	alone   time.Duration // of the traffic before the first tool
 }
 
@@ -63,9 +64,10 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rows, "rows", 5_000_000, "rows of the table, in sysbench's layout")
 	f.StringVar(&o.product, "product", "mysql", "mysql or mariadb")
 	f.StringVar(&o.clauses, "alter", "MODIFY k BIGINT NOT NULL DEFAULT 0, ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT 'x'", "clauses of the ALTER TABLE")
-	f.StringVar(&tools, "tools", "tare,tare-unlimited,gh-ost,spirit,pt-online-schema-change", "tools, by comma, in this order")
+	f.StringVar(&tools, "tools", "tare,tare-unlimited,gh-ost,spirit,pt-online-schema-change", "tools, by comma, in this order; alone: the traffic alone, once more")
 	f.IntVar(&o.threads, "threads", 4, "threads of sysbench")
 	f.IntVar(&o.rate, "rate", 30, "transactions of sysbench per second")
+	f.BoolVar(&o.bursts, "bursts", false, "five seconds of fifteen have three times the rate")
 	f.DurationVar(&o.alone, "alone", 20*time.Second, "duration of the traffic alone, by which the limits are set")
 	for _, name := range []string{"tare", "gh-ost", "spirit", "pt-online-schema-change"} {
 		o.paths[name] = f.String(name, "", "path of "+name+"; looked up, or for tare built from the tree, when empty")
@@ -75,7 +77,7 @@ func parse(args []string) (*options, error) {
 	}
 	o.tools = strings.Split(tools, ",")
 	for _, name := range o.tools {
-		if commands[name] == nil {
+		if commands[name] == nil && name != alone {
 			return nil, fmt.Errorf("unknown tool %q", name)
 		}
 	}
@@ -136,18 +138,18 @@ func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
 	if err := l.fill(ctx); err != nil {
 		return err
 	}
-	alone, err := l.calibrate(ctx)
+	calibrated, err := l.calibrate(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "traffic alone: %s; limits: %.2f ms per statement, %.2f ms per transaction\n", alone, l.limits.statement, l.limits.transaction)
+	fmt.Fprintf(log, "traffic alone: %s; limits: %.2f ms per statement, %.2f ms per transaction\n", calibrated, l.limits.statement, l.limits.transaction)
 	results := make([]*result, len(o.tools))
 	for i, name := range o.tools {
 		if results[i], err = l.measure(ctx, name, log); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return l.print(out, alone, results)
+	return l.print(out, calibrated, results)
 }
 
 // serve starts the gateway.
@@ -184,42 +186,45 @@ func (l *lab) restore() error {
 }
 
 // calibrate runs the traffic alone and sets the limits.
-func (l *lab) calibrate(ctx context.Context) (alone summary, err error) {
+func (l *lab) calibrate(ctx context.Context) (summary, error) {
+	traffic, err := l.runAlone(ctx)
+	if err != nil {
+		return summary{}, err
+	}
+	if len(traffic.statements) == 0 || len(traffic.p99s) < 2 {
+		return summary{}, errors.New("the traffic alone has no p99: use a longer -alone")
+	}
+	l.limits = limits{2 * programs.Median(slices.Clone(traffic.statements)), 2 * programs.Median(slices.Clone(traffic.p99s[1:]))}
+	return traffic.summary(l.limits), nil
+}
+
+// runAlone runs the traffic alone.
+func (l *lab) runAlone(ctx context.Context) (*load, error) {
 	if err := l.restore(); err != nil {
-		return alone, err
+		return nil, err
 	}
 	traffic, err := l.startLoad(ctx)
 	if err != nil {
-		return alone, err
+		return nil, err
 	}
-	g := gatewayclient.New(&gatewayclient.Gateway{URL: l.pages})
-	defer g.Close()
-	var statements []float64
-	poll := time.NewTicker(time.Second)
-	defer poll.Stop()
-	for began := time.Now(); time.Since(began) < l.o.alone; {
-		select {
-		case <-ctx.Done():
-			return alone, errors.Join(context.Cause(ctx), traffic.stop())
-		case <-poll.C:
-		}
-		if p99, err := g.P99(ctx); err == nil && p99 > 0 {
-			statements = append(statements, p99.Seconds()*1000)
-		}
+	select {
+	case <-ctx.Done():
+	case <-time.After(l.o.alone):
 	}
-	if err := traffic.stop(); err != nil {
-		return alone, err
-	}
-	if alone = traffic.summary(0); len(statements) == 0 || alone.seconds == 0 {
-		return alone, errors.New("the traffic alone has no p99: use a longer -alone")
-	}
-	l.limits = limits{2 * programs.Median(statements), 2 * alone.median}
-	return traffic.summary(l.limits.transaction), nil
+	return traffic, errors.Join(context.Cause(ctx), traffic.stop())
 }
 
 // measure runs a tool while the traffic runs.
 func (l *lab) measure(ctx context.Context, name string, log io.Writer) (*result, error) {
 	r := &result{name: name}
+	if name == alone {
+		traffic, err := l.runAlone(ctx)
+		if err == nil {
+			r.load = traffic.summary(l.limits)
+			fmt.Fprintf(log, "%s: %s\n", name, r.load)
+		}
+		return r, err
+	}
 	path, err := l.program(name)
 	if err != nil {
 		r.missing = err.Error()
@@ -242,7 +247,7 @@ func (l *lab) measure(ctx context.Context, name string, log io.Writer) (*result,
 	}
 	used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	r.cpu, r.rss = time.Duration(used.Utime.Nano()+used.Stime.Nano()).Seconds(), float64(used.Maxrss)/1024
-	r.load = traffic.summary(l.limits.transaction)
+	r.load = traffic.summary(l.limits)
 	r.version = version(ctx, path)
 	fmt.Fprintf(log, "%s: %.1f s, CPU %.2f s; %s\n", name, r.wall, r.cpu, r.load)
 	return r, l.check(ctx)
@@ -287,17 +292,21 @@ func (l *lab) check(ctx context.Context) error {
 	return err
 }
 
-func (l *lab) print(out io.Writer, alone summary, results []*result) error {
+func (l *lab) print(out io.Writer, calibrated summary, results []*result) error {
 	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
-	fmt.Fprintf(t, "| %d rows, %s\t| wall, s\t| CPU, s\t| RSS, MiB\t| transactions/s\t| p99 per second: median, ms\t| maximum, ms\t| seconds below %.1f ms\t|\n", l.o.rows, l.o.product, l.limits.transaction)
-	fmt.Fprintln(t, "|---\t|---:\t|---:\t|---:\t|---:\t|---:\t|---:\t|---:\t|")
+	fmt.Fprintf(t, "| %d rows, %s\t| wall, s\t| CPU, s\t| RSS, MiB\t| transactions/s\t| p99 per second: median, ms\t| maximum, ms\t| seconds below %.1f ms\t| statements: seconds below %.2f ms\t|\n", l.o.rows, l.o.product, l.limits.transaction, l.limits.statement)
+	fmt.Fprintln(t, "|---\t|---:\t|---:\t|---:\t|---:\t|---:\t|---:\t|---:\t|---:\t|")
 	row := func(name, wall, cpu, rss string, s summary) {
-		fmt.Fprintf(t, "| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.2f\t| %.1f\t| %d of %d\t|\n", name, wall, cpu, rss, s.rate, s.median, s.most, s.below, s.seconds)
+		fmt.Fprintf(t, "| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.2f\t| %.1f\t| %d of %d\t| %d of %d\t|\n", name, wall, cpu, rss, s.rate, s.median, s.most, s.below, s.seconds, s.statementsBelow, s.statements)
 	}
-	row("the traffic alone", "", "", "", alone)
+	row("the traffic alone", "", "", "", calibrated)
 	for _, r := range results {
 		if r.missing != "" {
-			fmt.Fprintf(t, "| %s\t| not measured: %s\t|\t|\t|\t|\t|\t|\t|\n", r.name, r.missing)
+			fmt.Fprintf(t, "| %s\t| not measured: %s\t|\t|\t|\t|\t|\t|\t|\t|\n", r.name, r.missing)
+			continue
+		}
+		if r.name == alone {
+			row("the traffic alone", "", "", "", r.load)
 			continue
 		}
 		row(strings.TrimSpace(r.name+" "+strings.TrimPrefix(r.version, r.name+" ")), fmt.Sprintf("%.1f", r.wall), fmt.Sprintf("%.2f", r.cpu), fmt.Sprintf("%.0f", r.rss), r.load)
