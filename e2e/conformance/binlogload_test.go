@@ -62,17 +62,21 @@ const generatedRows = 50_000
 // generate compares logs of random statements, in equal parts for each form, until about enough row events have been compared:
 // partial updates are not counted.
 func (l *logRun) generate(ctx context.Context, forms []logForm) error {
-	compared := 0
+	compared, generated := 0, make(map[string]int)
 	for _, r := range l.done {
 		compared += r.RowEvents
+		if strings.HasPrefix(r.Name, "generated ") {
+			generated[r.Form] += r.RowEvents
+		}
 	}
-	if compared >= *flagRowEvents {
-		return nil
+	share := *flagRowEvents - compared
+	for _, n := range generated {
+		share += n
 	}
-	size := min(generatedRows, (*flagRowEvents-compared)/len(forms)+1)
-	rounds := (*flagRowEvents-compared)/size/len(forms) + 1
+	share = share/len(forms) + 1 // of each form
+	size := min(generatedRows, share)
 	for i, form := range forms {
-		for round := 0; round < rounds && compared < *flagRowEvents; round++ {
+		for round := 0; generated[form.name] < share; round++ {
 			name := fmt.Sprintf("generated %d, %d.%d", l.seed, i, round)
 			if l.done[name] != nil {
 				continue
@@ -80,12 +84,16 @@ func (l *logRun) generate(ctx context.Context, forms []logForm) error {
 			if err := l.start(ctx, form, nil); err != nil {
 				return err
 			}
-			if err := l.load(ctx, l.seed+uint64(round), min(size, *flagRowEvents-compared)); err != nil {
+			if err := l.load(ctx, l.seed+uint64(round), size); err != nil {
 				return err
 			}
 			if err := l.compare(ctx, form, name); err != nil {
 				return err
 			}
+			if l.done[name].RowEvents == 0 {
+				return fmt.Errorf("%s has no row events", name)
+			}
+			generated[form.name] += l.done[name].RowEvents
 			compared += l.done[name].RowEvents
 			l.t.Logf("%s: %d row events compared", l.suite.name, compared)
 		}
