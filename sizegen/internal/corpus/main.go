@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -43,10 +44,19 @@ func entries(draw int, seed uint64, only string) (all []entry) {
 		return slices.DeleteFunc(all, func(e entry) bool { return !strings.Contains(e.name, only) })
 	}
 	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	all = all[:min(draw, len(all))]
+	drawn := all[:min(draw, len(all))]
+	for _, e := range all[len(drawn):] {
+		if strings.HasPrefix(e.name, always) {
+			drawn = append(drawn, e)
+		}
+	}
+	all = drawn
 	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return all
 }
+
+// always is weighed besides those drawn: its documents point into tokens, which hold the text of the query.
+const always = "github.com/vektah/gqlparser/"
 
 func run(draw int, seed uint64, only string) (err error) {
 	tmp, err := os.MkdirTemp("", "corpus")
@@ -58,11 +68,12 @@ func run(draw int, seed uint64, only string) (err error) {
 	if err := c.copyModule(); err != nil {
 		return err
 	}
-	fmt.Printf("| type | version | rounds | directives | accounted | heap | off |\n|---|---|---|---|---|---|---|\n")
+	fmt.Println("| type | version | rounds | directives | random values | real values: heap | off | a node | by reflection | a node | by text |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
 	failed := 0
 	for i, e := range entries(draw, seed, only) {
 		r := c.weigh(e, filepath.Join(tmp, strconv.Itoa(i)))
-		fmt.Printf("| `%s` | %s | %d | %d | %s |\n", e.name, short(e.version), r.rounds, r.directives, r.text)
+		fmt.Printf("| `%s` | %s | %d | %d | %s |\n", e.name, short(e.version), r.rounds, r.directives, r.columns())
 		if r.failed {
 			failed++
 		}
@@ -108,8 +119,37 @@ func (c *corpus) copyModule() error {
 // A result is one row.
 type result struct {
 	rounds, directives int
-	text               string
+	refused            string // why nothing was written
+	problem            string // what is reported of random or real values
+	random             string // by how much random values are off
 	failed             bool
+
+	accounted, heap     int64   // of real values, detached
+	node, reflectedNode float64 // CPU nanoseconds for each object, by the walk and by reflection
+	reflected, texts    int64   // bytes by reflection, and by the root's size and the length of the text
+}
+
+// columns returns the columns of the sizes.
+func (r *result) columns() string {
+	if r.refused != "" {
+		return r.refused + " | | | | | | "
+	}
+	what := r.random
+	if r.problem != "" {
+		what += ", " + r.problem
+	}
+	if r.heap == 0 {
+		return what + " | | | | | | "
+	}
+	return fmt.Sprintf("%s | %d | %s | %.0f ns | %s | %.0f ns | %s", what, r.heap, off(r.accounted, r.heap), r.node,
+		off(r.reflected, r.heap), r.reflectedNode, off(r.texts, r.heap))
+}
+
+// note records an error of sizegen -measure, which is no failure: it is the purpose of the command.
+func (r *result) note(err error, out []byte) {
+	if err != nil && r.problem == "" {
+		r.problem = "an error: " + refusal(string(out))
+	}
 }
 
 const mostRounds = 3
@@ -117,8 +157,7 @@ const mostRounds = 3
 // weigh generates the walk of a root that holds a value of the type, following suggestions, and measures it.
 func (c *corpus) weigh(e entry, dir string) (r result) {
 	fail := func(what string, out []byte) result {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		r.text, r.failed = what+": "+lines[len(lines)-1]+" | | ", true
+		r.problem, r.failed = what+": "+lastLine(out), true
 		return r
 	}
 	if err := c.write(e, dir); err != nil {
@@ -133,7 +172,7 @@ func (c *corpus) weigh(e entry, dir string) (r result) {
 		tries := suggestions(string(out))
 		if len(tries) == 0 {
 			if err != nil {
-				r.text = "refused: " + refusal(string(out)) + " | | "
+				r.refused = "refused: " + refusal(string(out))
 				return r
 			}
 			break
@@ -149,22 +188,24 @@ func (c *corpus) weigh(e entry, dir string) (r result) {
 	}
 	out, err := command(dir, c.sizegen, "-measure", ".")
 	m := measured.FindStringSubmatch(string(out))
-	switch {
-	case m != nil:
-		r.text = m[1] + " | " + m[2] + " | " + m[3] + " %"
-		if off, _ := strconv.ParseFloat(m[3], 64); off < -1 { // the expression has digits only
-			r.failed = true
-		}
-		if err != nil {
-			r.text += ", an error: " + refusal(string(out))
-		}
-	default:
+	if m == nil {
 		return fail("-measure", out)
+	}
+	r.random = m[1] + " %"
+	if low, _ := strconv.ParseFloat(m[1], 64); low < -1 { // the expression has digits only
+		r.failed = true
+	}
+	r.note(err, out)
+	if err := c.real(e, dir, &r); err != nil {
+		return fail("real values", []byte(err.Error()))
+	}
+	if o := 100 * float64(r.accounted-r.heap) / float64(r.heap); math.Abs(o) > 1 && r.problem == "" {
+		r.failed = true
 	}
 	return r
 }
 
-var measured = regexp.MustCompile(`(\d+) bytes accounted, (\d+) real, ([-+.\d]+) %`)
+var measured = regexp.MustCompile(`\d+ bytes accounted, \d+ real, ([-+.\d]+) %`)
 
 // refusal returns the first problem of an output, without its position.
 func refusal(out string) string {
@@ -185,7 +226,7 @@ func (c *corpus) write(e entry, dir string) error {
 	}
 	i := strings.LastIndexByte(e.name, '.')
 	files := map[string]string{
-		"go.mod": fmt.Sprintf("module example.com/m\n\ngo 1.26\n\nrequire (\n\tgithub.com/taredb/tare/sizegen v0.0.0\n\t%s %s\n)\n\nreplace github.com/taredb/tare/sizegen => ../module\n", e.module, e.version),
+		"go.mod": fmt.Sprintf("module example.com/m\n\ngo 1.26\n\nrequire (\n\tgithub.com/DmitriyVTitov/size %s\n\tgithub.com/taredb/tare/sizegen v0.0.0\n\t%s %s\n)\n\nreplace github.com/taredb/tare/sizegen => ../module\n", sizerVersion, e.module, e.version),
 		"root.go": fmt.Sprintf("package m\n\nimport (\n\tvalue %q\n\n\t_ \"github.com/taredb/tare/sizegen/heapsize\"\n\t_ \"github.com/taredb/tare/sizegen/heaptest\"\n)\n\n//sizegen:root\ntype Root struct {\n\tName  string\n\tValue *value.%s\n}\n",
 			e.name[:i], e.name[i+1:]),
 	}
