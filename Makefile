@@ -85,7 +85,7 @@ test: ## vet and test everything, long tests in part, check generated sizes and 
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short -timeout 30m ./... # many tests wait for servers, on a busy machine for long
 	go test -vet=off -run Alloc -tags invariants $(INVARIANTS) $(ALLOCATIONS)
 	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
-	cd e2e && go vet -tags e2e ./... && GOGC=$(TESTGOGC) go test -vet=off ./... # without the tag, the tests that need no servers
+	cd e2e && GOGC=$(TESTGOGC) go test -vet=off ./... # without the tag, the tests that need no servers
 
 long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
 	.ci/packages mariadbd gcc
@@ -140,6 +140,7 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	e2e/run
 	$(CONFORM) -conformance.fixed
+	go vet -C e2e -tags e2e ./...
 	$(CONFORM) -conformance.sample 50
 	$(CLIENTSUITES) -conformance.clients all -conformance.servers mariadb-10.11,mysql -conformance.sample 5
 	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4

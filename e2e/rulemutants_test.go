@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A ruleMutant is the program without one of its defenses: text of a source file replaced.
+type ruleMutant struct {
+	file, from, to string
+	server         string // on which the fuzzer finds it
+}
+
+var ruleMutants = []ruleMutant{
+	{"gateway/forward.go", "if s.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {\n\t\treturn s.relay()\n\t}", "", "MariaDB"},
+	{"gateway/judge.go", "return s.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
+	{"gateway/statementtext.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
+	{"gateway/statement.go", "s.planIn(st.text, false, st.divergent, s.srv.opts.Planner.ScopeOf(schema, s.user, st.mode), schema, st.mode)", "s.findPlan(st.text, false, st.divergent)\n\t_ = schema", "MariaDB"},
+	{"gateway/statement.go", "s.forgetModes() // a prepared statement, or one of several statements", "", "MariaDB"},
+	{"gateway/statement.go", "|| s.plan.Effects().Any(readingEffects)", "|| s.plan.Effects().Any(readingEffects&0)", "TiDB"},
+	{"sqldigest/class.go", "case ctypeTables[i][c] == 's':", "case false:", "MySQL"},
+	{"sqldigest/scan.go", "s.unsure = s.unsure || !plainHint(rest[3:])", "", "MySQL"},
+	{"sqldigest/scan.go", "s.mode.kind() != ServerMariaDB && s.mode.kind() != ServerMySQL:\n\t\ts.unsure = true", "s.mode.kind() != ServerMariaDB && s.mode.kind() != ServerMySQL:", "TiDB"},
+	{"sqlplan/content.go", "return a.has(\"status\", next, hi)", "return false", "MariaDB"},
+	{"sqlplan/content.go", "return a.has(\"for\", next, hi)", "return false", "MariaDB"},
+	{"sqlplan/content.go", "\"data_locks\", \"user_variables_by_thread\", \"error_log\"", "\"error_log\"", "MySQL"},
+	{"sqlplan/content.go", "if a.is(i, \"for\") && a.is(i+1, \"connection\") {", "if false {", "TiDB"},
+	{"sqlplan/name.go", "return name == word || !isASCII(name) && mayMatch(word, name) ||", "return name == word ||", "MySQL"},
+	{"sqlplan/set.go", "a.hide() // no variable has such a name, and servers equate it with one", "", "MySQL"},
+	{"sqlplan/effects.go", "a.effects |= EffectSequence\n\t\ta.sequence = true\n\tcase \"currval\":", "case \"currval\":", "MariaDB"},
+	{"sqlplan/effects.go", "a.tables.unknownCall = true", "", "MariaDB"},
+	{"sqlplan/effects.go", "a.anyTable = true\n\t\ta.effects |= EffectFileRead", "a.effects |= EffectFileRead", "MySQL"},
+	{"sqlplan/functionserver.go", "if !builtin(name) {\n\t\treturn false\n\t}", "if builtin(name) {\n\t\treturn true\n\t}", "MariaDB"},
+	{"sqlplan/mode.go", "|| len(sql) == 0", "", "MySQL"},
+	{"sqlplan/parse.go", "a.references(ddl.GetTable())", "_ = ddl", "MariaDB"},
+	{"sqlplan/reach.go", "a.hide() // it may have been prepared before the rules were set", "", "MariaDB"},
+	{"sqlplan/reach.go", "return schema == \"\" || a.mayBe(schema, \"sys\") || a.mayBe(schema, \"mysql\")", "return schema == \"\"", "MariaDB"},
+	{"sqlplan/reach.go", "a.anyTable = a.anyTable || a.is(i, \"read\")", "_ = i", "MariaDB"},
+	{"sqlplan/content.go", "a.anyTable = a.anyTable || a.contentTable(t.schema, t.name)", "_ = t", "MariaDB"},
+	{"sqlplan/reach.go", "return false\n\t}\n\tswitch name {\n\tcase \"ddl_slow_threshold\"", "return false\n\t}\n\tswitch \"\" {\n\tcase \"ddl_slow_threshold\"", "TiDB"},
+	{"sqlplan/spell.go", "if unsure || globName(p.schema, name) {", "if wholeSchema && (unsure || globName(p.schema, name)) {", "MariaDB"},
+	{"sqlplan/tables.go", "s.relative(target, t, AccessRead|AccessWrite)", "_, _ = target, t", "MariaDB"},
+	{"sqlplan/tables.go", "s.unknownCall = true", "", "MariaDB"},
+}
+
+// source returns the path of the mutant's file, and its text, in which the text to be replaced is once.
+func (m ruleMutant) source() (path, text string, err error) {
+	if path, err = filepath.Abs(filepath.Join("..", m.file)); err != nil {
+		return "", "", err
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	if n := strings.Count(string(b), m.from); n != 1 {
+		return "", "", fmt.Errorf("%s has the text to be replaced %d times: %q", m.file, n, m.from)
+	}
+	return path, string(b), nil
+}
+
+// TestRuleMutantsApply checks that the defenses which TestRuleFuzzMutants removes are in the sources: without the tag e2e,
+// so that a change of them fails at once.
+func TestRuleMutantsApply(t *testing.T) {
+	for _, m := range ruleMutants {
+		if _, _, err := m.source(); err != nil {
+			t.Error(err)
+		}
+	}
+}
