@@ -109,10 +109,15 @@ func startAll(t *testing.T) map[string]*served {
 // do sends a request as an account and returns the response with its body.
 func do(t *testing.T, req *http.Request, account string) (*http.Response, string) {
 	t.Helper()
+	return doWith(t, http.DefaultClient, req, account)
+}
+
+func doWith(t *testing.T, client *http.Client, req *http.Request, account string) (*http.Response, string) {
+	t.Helper()
 	if account != "" {
 		req.SetBasicAuth(account, "weight")
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
