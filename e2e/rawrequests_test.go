@@ -48,7 +48,9 @@ func rawRequests(t *testing.T) []rawRequest {
 	for i := range 200_000 {
 		fmt.Fprintf(&headers, "X%d: y\r\n", i)
 	}
-	get := func(path, more string) string { return "GET " + path + " HTTP/1.1\r\n" + more + "Connection: close\r\n\r\n" }
+	get := func(path, more string) string {
+		return "GET " + path + " HTTP/1.1\r\n" + more + "Connection: close\r\n\r\n"
+	}
 	post := func(path, more string, body []byte) string {
 		return "POST " + path + " HTTP/1.1\r\nHost: HOST\r\n" + more + "Content-Length: " + strconv.Itoa(len(body)) + "\r\nConnection: close\r\n\r\n"
 	}
