@@ -374,7 +374,7 @@ func TestPromQLCompletion(t *testing.T) {
 	offers(`tare_queries_total{user="x", inst`, `tare_queries_total{user="x", instance="`)
 	offers(`tare_queries_total{instance="e`, `tare_queries_total{instance="e2e"`)
 	offers(`{instance=~"e`, `{instance=~"e2e"`)
-	offers(`tare_queries_total{instance="(["`) // no pattern of its own
+	offers(`tare_queries_total{instance="(["`) // not a pattern
 	tb.run(t, evalTask(`document.querySelector("#query").value = "count(tare_queries_total)", document.querySelector("form.filter button").click()`))
 	tb.until(t, "drawn", `document.querySelectorAll("table.listed tbody tr").length === 1`)
 }

@@ -31,7 +31,7 @@ type rawRequest struct {
 	name, text string
 	body       []byte
 	want       []int  // statuses, of which the first response has one
-	never      string // what no response contains
+	never      string // a text that no response contains
 }
 
 // rawRequests are smuggled, disguised and oversized requests.

@@ -136,7 +136,7 @@ func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.Tex
 	return err
 }
 
-// Errors of servers: what a statement names and the server does not have, and a statement that the parser rejects.
+// Errors of servers that lack something that a statement names, and of their parsers.
 const (
 	errUnknownColumn      = 1054
 	errUnknownSchemaTable = 1109 // in information_schema

@@ -119,7 +119,7 @@ func (s *served) heap(t *testing.T) heapState {
 	return h
 }
 
-// idleSlack is what an idle process of a few megabytes may differ by: the runtime's lists, and requests that have just ended.
+// idleSlack is the permitted difference of an idle process of a few megabytes: the runtime's lists, and requests that have just ended.
 const idleSlack = 64 << 10
 
 // ownersAreTheHeap waits until the bytes of the owners differ from the heap in use by at most percent, or by idleSlack:

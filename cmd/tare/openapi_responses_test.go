@@ -38,7 +38,7 @@ func (r *recorder) record(t *testing.T, req *http.Request, resp *http.Response, 
 	}))
 }
 
-// clientAt returns a client with the nth address of its own: servers refuse an address after some wrong passwords.
+// clientAt returns a client with the nth local address: servers refuse an address after some wrong passwords.
 func clientAt(n int) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}
 	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}

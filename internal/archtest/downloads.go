@@ -132,11 +132,11 @@ func (t *Tree) get(path string) (modules []string, err error) {
 	return modules, nil
 }
 
-// testRow is "| `module`, `module` | by tests: what they need it for |".
+// testRow is "| `module`, `module` | by tests: purpose |".
 var testRow = regexp.MustCompile("^\\| (`[^|]*`) \\| by tests: .* \\|$")
 
 // Requirements checks that go.mod lists what the packages of the numbered floors link on any system, with and without the
-// tags of the product's options, and what the table of the modules of tests has.
+// tags of the product's options, and the modules in the table of those for tests.
 func Requirements(t *Tree, tags string) (findings []Finding, err error) {
 	text, err := t.read(floorsFile)
 	if err != nil {

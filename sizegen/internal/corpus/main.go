@@ -120,7 +120,7 @@ func (c *corpus) copyModule() error {
 type result struct {
 	rounds, directives int
 	refused            string // why nothing was written
-	problem            string // what is reported of random or real values
+	problem            string // reported for random or real values
 	random             string // by how much random values are off
 	failed             bool
 
