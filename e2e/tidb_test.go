@@ -5,7 +5,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,27 +22,13 @@ func tiDB(t *testing.T) (addr string, err error) {
 	if _, err := exec.LookPath(program); err != nil {
 		return "", errors.New("there is no TiDB server: make tidb builds one")
 	}
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		defer l.Close()
-		return l.Addr().String()
-	}
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	writeCertificate(t, in("cert.pem"), in("key.pem"), "localhost")
 	must(t, os.WriteFile(in("config.toml"), fmt.Appendf(nil, "[security]\nssl-cert = %q\nssl-key = %q\n", in("cert.pem"), in("key.pem")), 0o600))
-	addr, status := free(), free()
-	cmd := exec.CommandContext(t.Context(), program, "-config", in("config.toml"), "-store", "unistore", "-path", t.TempDir(), "-host", "127.0.0.1",
-		"-P", port(t, addr), "-status", port(t, status), "-log-file", in("log"))
-	cmd.Dir = dir // of its slow log
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // its context is canceled before
-	setup := tiDBExec(t, addr)
-	eventually(t, "TiDB serving", func() bool {
-		return setup("create user if not exists app@'%' identified by '"+testmysql.Password+"'", "grant all on *.* to app@'%'",
-			"create user if not exists sha@'%' identified with caching_sha2_password by '"+testmysql.Password+"'", "grant all on *.* to sha@'%'") == nil
-	})
+	addr = testmysql.StartTiDB(t, program, dir, "-config", in("config.toml"))
+	must(t, tiDBExec(t, addr)("create user if not exists app@'%' identified by '"+testmysql.Password+"'", "grant all on *.* to app@'%'",
+		"create user if not exists sha@'%' identified with caching_sha2_password by '"+testmysql.Password+"'", "grant all on *.* to sha@'%'"))
 	return addr, nil
 }
 

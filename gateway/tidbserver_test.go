@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"database/sql"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -23,19 +21,7 @@ func startTiDB(t *testing.T) (addr string, exe func(...string) error) {
 	if _, err := exec.LookPath(program); err != nil {
 		t.Skip("UNTESTED: there is no TiDB server: make tidb builds one")
 	}
-	var ports [2]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
-		must(t, l.Close())
-	}
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), program, "-store", "unistore", "-path", filepath.Join(dir, "data"), "-host", "127.0.0.1", "-P", ports[0], "-status", ports[1], "-log-file", filepath.Join(dir, "log"))
-	cmd.Dir = dir // of its slow log
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // its context is canceled before
-	addr = net.JoinHostPort("127.0.0.1", ports[0])
+	addr = testmysql.StartTiDB(t, program, t.TempDir())
 	db, err := sql.Open("mysql", (&mysql.Config{User: "root", Net: "tcp", Addr: addr, DBName: "mysql", AllowNativePasswords: true, MaxAllowedPacket: 64 << 20, Collation: "utf8mb4_bin"}).FormatDSN())
 	must(t, err)
 	t.Cleanup(func() { db.Close() })
@@ -47,9 +33,7 @@ func startTiDB(t *testing.T) (addr string, exe func(...string) error) {
 		}
 		return nil
 	}
-	testwait.Until(t, "TiDB serving", func() bool {
-		return exe("create user if not exists app@'%' identified by '"+testmysql.Password+"'", "grant all on *.* to app@'%'", "create database if not exists test") == nil
-	})
+	must(t, exe("create user if not exists app@'%' identified by '"+testmysql.Password+"'", "grant all on *.* to app@'%'", "create database if not exists test"))
 	return addr, exe
 }
 

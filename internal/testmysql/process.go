@@ -73,7 +73,7 @@ func startProcess(program string, args []string, o owner, isReady func(line stri
 		return nil, err
 	}
 	log := p.Log()
-	if strings.Contains(log, "Bind on TCP/IP port") {
+	if strings.Contains(log, "Bind on TCP/IP port") || strings.Contains(log, "bind: address already in use") { // of TiDB
 		return nil, errPortTaken
 	}
 	return nil, fmt.Errorf("%s ended, or its log did, before it was ready; its log:\n%s", program, log)

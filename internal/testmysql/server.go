@@ -139,7 +139,7 @@ func New(opts ...Option) (*Server, error) {
 		err = s.makeCertificates()
 	}
 	if err == nil {
-		err = s.launchAnywhere()
+		err = s.onFreePort(s.launch)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -147,8 +147,8 @@ func New(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// launchAnywhere starts the process on a free port.
-func (s *Server) launchAnywhere() error {
+// onFreePort calls launch with a free port in the server's address: again, with another, if it returns errPortTaken.
+func (s *Server) onFreePort(launch func() error) error {
 	for range portAttempts {
 		l, err := net.Listen("tcp", "127.0.0.1:0") // the system picks one at random
 		if err != nil {
@@ -165,7 +165,7 @@ func (s *Server) launchAnywhere() error {
 		if l, err = net.Listen("tcp", s.Addr); err != nil || l.Close() != nil {
 			continue // taken
 		}
-		if err := s.launch(); !errors.Is(err, errPortTaken) {
+		if err := launch(); !errors.Is(err, errPortTaken) {
 			return err
 		}
 	}
