@@ -80,12 +80,26 @@ func (a *analysis) statement(lo, hi int) {
 	if t != TypeSet {
 		a.scanEffects(at, hi)
 	}
+	if locksWhatItReads(t) && a.hasQuery(next, hi) {
+		a.effects |= EffectRowLocks
+	}
 	readOnly := a.statementEffects(t, at, next, hi)
 	a.reach(t, next, hi)
 	if !readOnly || a.effects&^(effectsOnlySession|harmlessIn(t)) != 0 {
 		a.readOnly = false
 	}
 	a.effects |= before
+}
+
+// locksWhatItReads reports whether InnoDB locks the rows that a subquery of a statement of type t reads, under REPEATABLE
+// READ: it reads without locks only for SELECT. Types that change rows imply EffectRowLocks.
+func locksWhatItReads(t Type) bool {
+	return t == TypeSet || t == TypeDo || t == TypeCall || t == TypeKill
+}
+
+// hasQuery reports whether the tokens [lo, hi) have a word that starts a query.
+func (a *analysis) hasQuery(lo, hi int) bool {
+	return a.has("select", lo, hi) || a.has("with", lo, hi) || a.has("values", lo, hi) || a.has("table", lo, hi)
 }
 
 // harmlessIn returns the effects that do not make a statement of type t a writer, although they would for

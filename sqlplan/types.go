@@ -116,7 +116,7 @@ const (
 	EffectTableLocks
 	// EffectNamedLock : GET_LOCK, RELEASE_LOCK, RELEASE_ALL_LOCKS.
 	EffectNamedLock
-	// EffectRowLocks : SELECT … FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
+	// EffectRowLocks : SELECT … FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE; a query within SET, DO, CALL or KILL.
 	EffectRowLocks
 	// EffectBegin : starts a transaction.
 	EffectBegin
