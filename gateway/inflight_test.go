@@ -67,13 +67,22 @@ func TestBusy(t *testing.T) {
 				s := testmysql.StartOrSkip(t, opts...)
 				must(t, s.Exec("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, v LONGTEXT)", "INSERT INTO shop.t VALUES (1, 'a'), (2, 'b')"))
 				g := startGateway(t, s.Addr, func(o *gateway.Options) { o.Loops, o.KillQuery = n, killQuery(t) })
-				testStates(t, g)
+				testStates(t, g, dialRoot(t, s.Addr))
 			})
 		}
 	}
 }
 
-func testStates(t *testing.T, g *rig) {
+// atServer waits until the server executes a statement of the connection: a KILL QUERY that arrives before, or between two
+// statements of one command, has no effect.
+func atServer(t *testing.T, direct *mysqlconn.Client, connection uint32, where string) {
+	t.Helper()
+	testwait.Until(t, "the server to execute the statement", func() bool {
+		return value(t, direct, fmt.Sprintf("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = %d AND %s", connection, where)) == "1"
+	})
+}
+
+func testStates(t *testing.T, g *rig, direct *mysqlconn.Client) {
 	holder, waiter := dialRoot(t, g.addr), dialRoot(t, g.addr)
 	for _, q := range []string{"USE shop", "BEGIN", "UPDATE t SET v = 'x' WHERE id = 1"} {
 		_, err := testscript.Exec(t, holder, q)
@@ -118,6 +127,7 @@ func testStates(t *testing.T, g *rig) {
 	if _, err := g.Kill(gateway.Kill{Session: found.Number, Command: found.Command - 1}); !errors.Is(err, gateway.ErrOtherNow) {
 		t.Errorf("kill of the previous command: %v", err)
 	}
+	atServer(t, direct, found.Connection, "INFO LIKE 'UPDATE%'")
 	must(t, g.killAtBackend(t, gateway.Kill{Session: found.Number, Command: found.Command}))
 	if got := number(testwait.Receive(t, "the update to end", update)); got != 1317 {
 		t.Errorf("the killed statement has error %d", got)
@@ -150,6 +160,7 @@ func testStates(t *testing.T, g *rig) {
 			found = list[0]
 			return fmt.Sprint(list), found.Name == command && strings.Contains(found.Text, "SLEEP") && found.Activity != gateway.ActivityTransaction
 		})
+		atServer(t, direct, found.Connection, "STATE = 'User sleep'")
 		must(t, g.killAtBackend(t, gateway.Kill{Session: found.Number, Command: found.Command}))
 		_ = testwait.Receive(t, "the killed "+command+" to end", ended) // SLEEP returns 1, or the statement fails
 	}
