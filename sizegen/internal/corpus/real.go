@@ -27,6 +27,7 @@ const sizerVersion = "v1.5.0"
 type recipe struct {
 	imports, parse, text string
 	directives           []suggestion // that only real values call for
+	strings              string       // least number of strings of a value with its root's name: 1 if its type has none
 }
 
 // recipeOf returns the recipe of a type.
@@ -37,10 +38,12 @@ func recipeOf(name string) (r recipe, found bool) {
 	}
 	section, _, _ = strings.Cut(section, "\n=== ")
 	code, text, _ := strings.Cut(section, "\n---\n")
-	r.text = strings.TrimSpace(text) + "\n"
+	r.text, r.strings = strings.TrimSpace(text)+"\n", "2"
 	for line := range strings.Lines(code) {
 		if path, ok := strings.CutPrefix(line, "import "); ok {
 			r.imports += path
+		} else if line == "// no strings\n" {
+			r.strings = "1"
 		} else if strings.HasPrefix(line, "//sizegen:") {
 			r.directives = append(r.directives, suggestion{text: strings.TrimSpace(line)})
 		} else {
@@ -58,7 +61,7 @@ func (c *corpus) real(e entry, dir string, r *result) error {
 	}
 	i := strings.LastIndexByte(e.name, '.')
 	test := strings.NewReplacer("PACKAGE", e.name[:i], "TYPE", e.name[i+1:], "//IMPORTS", recipe.imports, "//PARSE", recipe.parse,
-		"SOURCE", strconv.Quote(recipe.text)).Replace(realTest)
+		"LEAST", recipe.strings, "SOURCE", strconv.Quote(recipe.text)).Replace(realTest)
 	if err := os.WriteFile(filepath.Join(dir, "real_test.go"), []byte(test), 0o644); err != nil {
 		return err
 	}
