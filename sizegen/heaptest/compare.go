@@ -19,23 +19,12 @@ func (r Result) Off() float64 {
 	return 100 * float64(r.Accounted-r.Heap) / float64(r.Heap)
 }
 
-// Compare builds n values with build, sizes them with size, and returns that size and the growth of
-// the heap. Changes that size makes to the values, such as detached strings, count. Memory that it
-// allocates for itself must be unreachable when it returns. Both functions are called beforehand, for the
-// first few values, so that memory they retain does not count.
+// Compare builds n values with build, sizes them with size, and returns that size and the bytes by which the heap
+// shrinks when the values are dropped. Changes that size makes to the values, such as detached strings, count. What else
+// the process has allocated meanwhile, and what either function retains, does not.
 func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (Result, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	const early = 20
-	var first []T
-	for i := range min(n, early) {
-		first = append(first, build(i))
-	}
-	if _, err := size(first); err != nil {
-		return Result{}, err
-	}
-	clear(first)
 	values := make([]T, 0, n)
-	before := Live()
 	for i := range n {
 		values = append(values, build(i))
 	}
@@ -43,9 +32,11 @@ func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (
 	if err != nil {
 		return Result{}, err
 	}
-	grown := Live() - before
+	held := Live()
+	clear(values)
+	freed := held - Live()
 	runtime.KeepAlive(values)
-	return Result{Accounted: accounted, Heap: grown}, nil
+	return Result{Accounted: accounted, Heap: freed}, nil
 }
 
 // Live runs the garbage collector and returns the bytes of live objects. It collects three times:
