@@ -184,7 +184,7 @@ func (r *rig) leg(ctx context.Context, c *testCase, profile string, limit time.D
 func save(dir string, direct, other *leg) error {
 	err := os.MkdirAll(dir, 0o755)
 	for name, l := range map[string]*leg{"direct": direct, "other": other} {
-		text := fmt.Sprintf("%s\n--- output, exit code %d, limit %q, %v\n%s\n", l.recorded, l.code, l.limit, l.took, l.output)
+		text := fmt.Sprintf("%s\n--- output, %s, limit %q, %v\n%s\n", l.recorded, l.ended, l.limit, l.took, l.output)
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return err

@@ -28,6 +28,7 @@ const (
 // A leg is the result of one run of a case.
 type leg struct {
 	code     int
+	ended    string // the code, or the signal that ended the program
 	recorded []byte // the recorded result, or how far it came
 	output   []byte
 	limit    string // "time" or "disk" if the leg was ended
@@ -84,7 +85,7 @@ func (r *rig) run(ctx context.Context, c *testCase, port int, limit time.Duratio
 	go func() { done <- cmd.Wait() }()
 	l := &leg{limit: r.watch(ctx, cmd.Process.Pid, done, limit), took: time.Since(started)}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the test started
-	l.code, l.output = cmd.ProcessState.ExitCode(), output.Bytes()
+	l.code, l.ended, l.output = cmd.ProcessState.ExitCode(), cmd.ProcessState.String(), output.Bytes()
 	var err error
 	if l.recorded, err = os.ReadFile(record); errors.Is(err, fs.ErrNotExist) {
 		if l.recorded, err = os.ReadFile(log); errors.Is(err, fs.ErrNotExist) {
