@@ -3,24 +3,13 @@ package gateway_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"database/sql"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/server"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/gateway"
@@ -29,72 +18,6 @@ import (
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
 )
-
-// credentials are the accounts of go-mysql's server. It looks up a password only to compare it, that is, in
-// full authentication.
-type credentials struct {
-	passwords map[string]string
-	asked     atomic.Int64
-}
-
-func (c *credentials) CheckUsername(user string) (bool, error) {
-	_, ok := c.passwords[user]
-	return ok, nil
-}
-
-func (c *credentials) GetCredential(user string) (string, bool, error) {
-	c.asked.Add(1)
-	p, ok := c.passwords[user]
-	return p, ok, nil
-}
-
-// goMySQLKey creates the certificate and the PEM public key of go-mysql's server.
-func goMySQLKey(t *testing.T) (*tls.Config, []byte) {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "go-mysql"},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	must(t, err)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
-		pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-}
-
-// startGoMySQL serves logins by caching_sha2_password until the test ends.
-func startGoMySQL(t *testing.T, conf *tls.Config, public []byte, subject *credentials) (addr string) {
-	t.Helper()
-	srv := server.NewServer("8.0.36", gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_CACHING_SHA2_PASSWORD, public, conf)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer nc.Close()
-				c, err := srv.NewCustomizedConn(nc, subject, server.EmptyHandler{})
-				if err != nil {
-					return
-				}
-				for c.HandleCommand() == nil {
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		testwait.Group(t, "the server's goroutines", &wg)
-	})
-	return l.Addr().String()
-}
 
 // A wiretap is a proxy in front of a server that records all bytes.
 type wiretap struct {
@@ -201,7 +124,7 @@ const secret = "correct horse battery staple"
 // plain-text connection show which path was taken, and must never contain the password.
 func TestLoginCachingSHA2(t *testing.T) {
 	const off, on = mysqlconn.TLSDisabled, mysqlconn.TLSRequired
-	conf, public := goMySQLKey(t)
+	subject := testscript.NewSHA2Server(t, "tare", secret)
 	for _, c := range []struct {
 		name       string
 		client     mysqlconn.TLSMode
@@ -217,8 +140,7 @@ func TestLoginCachingSHA2(t *testing.T) {
 	} {
 		for driver := range pingers("", off) {
 			t.Run(c.name+"/"+driver, func(t *testing.T) {
-				subject := &credentials{passwords: map[string]string{"tare": secret}}
-				back := startWiretap(t, startGoMySQL(t, conf, public, subject))
+				back := startWiretap(t, subject.Start(t))
 				g := startGateway(t, back.addr, func(o *gateway.Options) {
 					o.Backend.TLS, o.Backend.Key.Request, o.ClientTLS = c.mode, true, gateway.ClientTLSPreferred
 				})
@@ -262,19 +184,19 @@ func TestLoginCachingSHA2(t *testing.T) {
 
 				denied("wrong") // by full authentication
 				legs(true)
-				asked := subject.asked.Load()
+				asked := subject.Full()
 				must(t, login(t.Context(), secret))
-				if n := subject.asked.Load() - asked; n == 0 {
+				if n := subject.Full() - asked; n == 0 {
 					t.Error("the first login did not take the full path")
 				}
 				legs(true)
-				asked = subject.asked.Load()
+				asked = subject.Full()
 				must(t, login(t.Context(), secret))
-				if n := subject.asked.Load() - asked; n != 0 {
+				if n := subject.Full() - asked; n != 0 {
 					t.Error("the second login did not take the fast path")
 				}
 				legs(false)
-				denied("wrong") // by the fast path
+				denied("wrong") // of which no hash is cached
 				denied("")
 			})
 		}
@@ -284,12 +206,11 @@ func TestLoginCachingSHA2(t *testing.T) {
 // TestForeignPublicKey logs in a client that has the backend's public key in a file, in a configuration where
 // the gateway has to decrypt the password.
 func TestForeignPublicKey(t *testing.T) {
-	conf, public := goMySQLKey(t)
-	subject := &credentials{passwords: map[string]string{"tare": secret}}
-	g := startGateway(t, startGoMySQL(t, conf, public, subject), func(o *gateway.Options) {
+	subject := testscript.NewSHA2Server(t, "tare", secret)
+	g := startGateway(t, subject.Start(t), func(o *gateway.Options) {
 		o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, gateway.ClientTLSPreferred
 	})
-	key, err := mysqlconn.ParsePublicKey(public)
+	key, err := mysqlconn.ParsePublicKey(subject.Key.PublicPEM())
 	must(t, err)
 	_, err = mysqlconn.Dial(t.Context(), mysqlconn.Config{
 		Addr: g.addr, User: "tare", Password: secret, TLSMode: mysqlconn.TLSDisabled, ServerKey: mysqlconn.ServerKey{Key: key},

@@ -497,10 +497,10 @@ func TestLogsHoldNoPasswords(t *testing.T) {
 	}
 	c.Close()
 
-	conf, public := goMySQLKey(t)
+	sha2 := testscript.NewSHA2Server(t, "tare", secret)
 	for _, mode := range []mysqlconn.TLSMode{mysqlconn.TLSPreferred, mysqlconn.TLSDisabled, mysqlconn.TLSRequired} {
 		for _, security := range []mysqlconn.TLSMode{mysqlconn.TLSDisabled, mysqlconn.TLSRequired} {
-			g := start(startGoMySQL(t, conf, public, &credentials{passwords: map[string]string{"tare": secret}}), mode)
+			g := start(sha2.Start(t), mode)
 			for _, login := range pingers(g.addr, security) {
 				must(t, login(t.Context(), secret))
 				if login(t.Context(), wrong) == nil {

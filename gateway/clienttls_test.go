@@ -242,7 +242,7 @@ func TestBackendCAsReload(t *testing.T) {
 // TestUnixSocketClients serves clients on a Unix socket. The socket counts as secure, as it does for servers
 // and clients, so a password may arrive in clear text, but the gateway does not forward it in clear text.
 func TestUnixSocketClients(t *testing.T) {
-	conf, public := goMySQLKey(t)
+	subject := testscript.NewSHA2Server(t, "tare", secret)
 	for _, c := range []struct {
 		name    string
 		backend mysqlconn.TLSMode
@@ -255,8 +255,7 @@ func TestUnixSocketClients(t *testing.T) {
 		{"verify", mysqlconn.TLSRequired, gateway.ClientTLSVerify, mysqlwire.ErrnoAccessDenied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			subject := &credentials{passwords: map[string]string{"tare": secret}}
-			back := startWiretap(t, startGoMySQL(t, conf, public, subject))
+			back := startWiretap(t, subject.Start(t))
 			g := startGateway(t, back.addr, func(o *gateway.Options) {
 				o.Backend.TLS, o.ClientTLS, o.ClientCAs = c.backend, c.client, x509.NewCertPool()
 				o.Backend.Key.Request = true

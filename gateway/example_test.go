@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/server"
-
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
 )
@@ -81,9 +79,7 @@ func startBackend() (addr string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	srv := server.NewServer("8.0.36", gomysql.DEFAULT_COLLATION_ID, gomysql.AUTH_NATIVE_PASSWORD, nil, nil)
-	users := server.NewInMemoryProvider()
-	users.AddUser("app", "")
+	oneRow := mysqlwire.OK{AffectedRows: 1, Status: mysqlwire.StatusAutocommit}
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for {
@@ -93,22 +89,12 @@ func startBackend() (addr string, stop func()) {
 			}
 			conns.Go(func() {
 				defer nc.Close()
-				c, err := srv.NewCustomizedConn(nc, users, oneRow{})
-				for err == nil {
-					err = c.HandleCommand()
+				c := mysqlconn.New(nc)
+				for ok := testscript.Login(c); ok && testscript.Command(c) != nil; {
+					ok = c.WriteMessage(oneRow.AppendTo(nil, testscript.Capabilities)) == nil
 				}
 			})
 		}
 	})
 	return l.Addr().String(), func() { _ = l.Close(); conns.Wait() }
-}
-
-type oneRow struct{ server.EmptyHandler }
-
-func (oneRow) HandleQuery(query string) (*gomysql.Result, error) {
-	if !strings.HasPrefix(query, "SELECT @@session.character_set_client") {
-		return &gomysql.Result{AffectedRows: 1}, nil
-	}
-	rows, err := gomysql.BuildSimpleTextResultset([]string{"charset", "sql_mode", "schema"}, [][]any{{"utf8mb4", "", "shop"}})
-	return gomysql.NewResult(rows), err
 }

@@ -42,8 +42,8 @@
 //	               Response                      response.go
 //
 // Packets that Tare relays without decoding, such as column definitions, have decoders and encoders in the
-// tests only (unsent_test.go, unsent_command_test.go): they replay testdata/exchanges and are compared with
-// go-mysql's.
+// tests only (unsent_test.go, unsent_command_test.go): they replay testdata/exchanges. The module e2e compares
+// the others with go-mysql's.
 //
 // # Data flow
 //

@@ -1,7 +1,7 @@
 package mysqlwire
 
 // Packets and fields that Tare relays without decoding: decoders and encoders for the tests of this package,
-// which replay whole exchanges (testdata/exchanges), compare with go-mysql, and talk to a server.
+// which replay whole exchanges (testdata/exchanges) and talk to a server.
 
 import (
 	"encoding/binary"

@@ -63,37 +63,18 @@ func (i *Impostor) received(c *mysqlconn.Conn, p []byte) {
 }
 
 func (i *Impostor) serve(c *mysqlconn.Conn) {
-	h := mysqlwire.Handshake{
-		ProtocolVersion: 10, ServerVersion: []byte("8.4.0"), ConnectionID: 7, AuthData: []byte("12345678901234567890"),
-		Capabilities: Capabilities | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs, Charset: 45,
-		Status: mysqlwire.StatusAutocommit, AuthPlugin: []byte(mysqlconn.PluginNative),
-	}
-	if i.Certificate != nil {
-		h.Capabilities |= mysqlwire.CapSSL
-	}
-	if c.WriteMessage(h.AppendTo(nil)) != nil {
-		return
-	}
-	p, err := c.ReadExactly(1 << 16)
-	if err == nil && mysqlwire.IsSSLRequest(p) && i.Certificate != nil {
-		conn := tls.Server(c.Socket(), &tls.Config{Certificates: []tls.Certificate{*i.Certificate}})
-		if conn.Handshake() != nil {
-			return
-		}
-		c.Upgrade(conn)
-		p, err = c.ReadMessage(1 << 16)
-	}
-	if err != nil {
+	p, ok := greet(c, mysqlconn.PluginNative, i.Certificate)
+	if !ok {
 		return
 	}
 	i.received(c, p)
 	i.authenticate(c)
-	_ = c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, HasState: true, State: [5]byte{'2', '8', '0', '0', '0'}, Message: []byte(cmp.Or(i.Message, "Access denied"))}.AppendTo(nil))
+	_ = refuse(c, cmp.Or(i.Message, "Access denied"))
 }
 
 // authenticate requests the password.
 func (i *Impostor) authenticate(c *mysqlconn.Conn) {
-	challenge := []byte("abcdefghijklmnopqrst\x00")
+	challenge := []byte(greeted + "\x00")
 	if i.Method == mysqlconn.PluginEd25519 {
 		challenge = []byte("abcdefghijklmnopqrstuvwxyz012345")
 	}
@@ -115,14 +96,8 @@ func (i *Impostor) authenticate(c *mysqlconn.Conn) {
 }
 
 func (i *Impostor) round(c *mysqlconn.Conn, say []byte) (p []byte, ok bool) {
-	if c.WriteMessage(say) != nil {
-		return nil, false
+	if p, ok = round(c, say); ok {
+		i.received(c, p)
 	}
-	p, err := c.ReadMessage(1 << 16)
-	if err != nil {
-		return nil, false
-	}
-	p = bytes.Clone(p)
-	i.received(c, p)
-	return p, true
+	return p, ok
 }

@@ -3,6 +3,7 @@ package testscript
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -65,11 +66,53 @@ const Capabilities = mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysql
 	mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth | mysqlwire.CapTransactions |
 	mysqlwire.CapMultiStatements | mysqlwire.CapMultiResults | mysqlwire.CapLocalFiles | mysqlwire.CapDeprecateEOF
 
+// greeted is the challenge of greetings.
+const greeted = "12345678901234567890"
+
+// greet greets a client, and returns its login, which arrives over TLS if the client accepts the offer.
+func greet(c *mysqlconn.Conn, plugin string, offer *tls.Certificate) (login []byte, ok bool) {
+	h := mysqlwire.Handshake{
+		ProtocolVersion: 10, ServerVersion: []byte("8.4.0"), ConnectionID: 7, AuthData: []byte(greeted),
+		Capabilities: Capabilities | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs, Charset: 45,
+		Status: mysqlwire.StatusAutocommit, AuthPlugin: []byte(plugin),
+	}
+	if offer != nil {
+		h.Capabilities |= mysqlwire.CapSSL
+	}
+	if c.WriteMessage(h.AppendTo(nil)) != nil {
+		return nil, false
+	}
+	p, err := c.ReadExactly(1 << 16)
+	if err == nil && mysqlwire.IsSSLRequest(p) && offer != nil {
+		conn := tls.Server(c.Socket(), &tls.Config{Certificates: []tls.Certificate{*offer}})
+		if conn.Handshake() != nil {
+			return nil, false
+		}
+		c.Upgrade(conn)
+		p, err = c.ReadMessage(1 << 16)
+	}
+	return p, err == nil
+}
+
+// round sends a packet of a login and returns a copy of the response.
+func round(c *mysqlconn.Conn, say []byte) (p []byte, ok bool) {
+	if c.WriteMessage(say) != nil {
+		return nil, false
+	}
+	p, err := c.ReadMessage(1 << 16)
+	return bytes.Clone(p), err == nil
+}
+
+// refuse refuses a login.
+func refuse(c *mysqlconn.Conn, message string) error {
+	return c.WriteMessage(mysqlwire.Err{Number: mysqlwire.ErrnoAccessDenied, HasState: true, State: [5]byte{'2', '8', '0', '0', '0'}, Message: []byte(message)}.AppendTo(nil))
+}
+
 // Greeting returns a scripted backend's greeting.
 func Greeting() []byte {
 	h := mysqlwire.Handshake{
 		ProtocolVersion: 10, ServerVersion: []byte("8.4.0-script"), ConnectionID: 7,
-		AuthData: []byte("12345678901234567890"), Capabilities: Capabilities, Charset: 45,
+		AuthData: []byte(greeted), Capabilities: Capabilities, Charset: 45,
 		Status: mysqlwire.StatusAutocommit, AuthPlugin: []byte("mysql_native_password"),
 	}
 	return h.AppendTo(nil)
@@ -111,9 +154,13 @@ var ModesResult = Packets(1, []byte{3}, Column, Column, Column, []byte("\x07utf8
 
 // Serve logs a client in and responds to every command with OK.
 func Serve(c *mysqlconn.Conn) {
-	if !Login(c) {
-		return
+	if Login(c) {
+		respond(c)
 	}
+}
+
+// respond responds to every command with OK.
+func respond(c *mysqlconn.Conn) {
 	for Command(c) != nil {
 		if c.WriteMessage(OK()) != nil {
 			return
