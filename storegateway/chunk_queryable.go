@@ -15,7 +15,7 @@ import (
 // ChunkQueryable returns the gateway as a queryable of chunks, for remote read for example. Otherwise it
 // equals Queryable. Chunks are copies: those of one block are created when the iteration reaches the block,
 // and charged until it leaves the block. Chunks that extend beyond the time range are re-encoded without the
-// samples outside, as are the chunks of a series whose blocks overlap.
+// samples outside, as are the chunks of a series whose blocks overlap, all at once: they are charged when they are encoded.
 func (g *Gateway) ChunkQueryable(tenant func(context.Context) (string, error)) storage.ChunkQueryable {
 	return chunkQueryable{g, tenant}
 }
@@ -55,14 +55,18 @@ func (s *chunkSeries) Labels() labels.Labels { return s.labels }
 
 // Iterator implements storage.ChunkSeries.
 func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
-	if (*oneSeries)(s).overlaps() {
-		return storage.NewSeriesToChunkEncoder((*oneSeries)(s)).Iterator(it)
-	}
 	list, ok := it.(*chunkList)
 	if !ok {
 		list = &chunkList{}
 	}
 	*list = chunkList{metas: list.metas[:0], i: -1, series: s}
+	if (*oneSeries)(s).overlaps() {
+		list.place = len(s.places)
+		var size int64
+		if size, list.err = list.encode((*oneSeries)(s)); list.err == nil {
+			list.err = s.of.reserveCopies(size)
+		}
+	}
 	return list
 }
 
@@ -74,12 +78,12 @@ func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 	}
 	defer w.release(at.held)
 	cs := at.held.batch.Chunks(at.i)
-	size := 0
+	var size int64
 	for j := range cs {
 		_, data := at.held.batch.Data(at.i, j)
-		size += len(data)
+		size += int64(len(data))
 	}
-	if err := s.of.reserveCopies(int64(size)); err != nil {
+	if err := s.of.reserveCopies(size); err != nil {
 		return err
 	}
 	text := make([]byte, 0, size)
@@ -114,11 +118,13 @@ func (s *chunkSeries) copyChunks(list *chunkList, at batchPos) error {
 		if !s.of.trim {
 			from, to = c.MinTime, c.MaxTime
 		}
-		if err := list.appendPart(s.labels, chunk, c, from, to, deleted); err != nil {
+		part, err := list.appendPart(s.labels, chunk, c, from, to, deleted)
+		if err != nil {
 			return s.chunkError(at, c, err)
 		}
+		size += part
 	}
-	return nil
+	return s.of.reserveCopies(size)
 }
 
 // chunkError adds the block, the series and the times of an unreadable chunk to err.
@@ -154,17 +160,23 @@ func (l *chunkList) At() chunks.Meta { return l.metas[l.i] }
 // Err implements chunks.Iterator.
 func (l *chunkList) Err() error { return l.err }
 
-// appendPart re-encodes the samples of a chunk from mint to maxt that were not deleted, and appends the
-// result.
-func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, of tsblock.Chunk, mint, maxt int64, deleted tombstones.Intervals) error {
-	encoded := storage.NewSeriesToChunkEncoder(&storage.SeriesEntry{
+// appendPart re-encodes the samples of a chunk from mint to maxt that were not deleted, appends the result, and returns its
+// bytes.
+func (l *chunkList) appendPart(ls labels.Labels, chunk chunkenc.Chunk, of tsblock.Chunk, mint, maxt int64, deleted tombstones.Intervals) (int64, error) {
+	return l.encode(&storage.SeriesEntry{
 		Lset: ls,
 		SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator {
 			return &keptIterator{Iterator: chunk.Iterator(nil), chunk: of, least: of.MinTime, mint: mint, maxt: maxt, deleted: deleted}
 		},
-	}).Iterator(nil)
+	})
+}
+
+// encode appends the samples of a series as new chunks, and returns their bytes.
+func (l *chunkList) encode(series storage.Series) (size int64, err error) {
+	encoded := storage.NewSeriesToChunkEncoder(series).Iterator(nil)
 	for encoded.Next() {
 		l.metas = append(l.metas, encoded.At())
+		size += int64(len(encoded.At().Chunk.Bytes()))
 	}
-	return encoded.Err()
+	return size, encoded.Err()
 }

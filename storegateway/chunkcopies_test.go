@@ -3,6 +3,7 @@ package storegateway_test
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/taredb/tare/internal/testblock"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway"
@@ -57,5 +59,35 @@ func TestChunkCopies(t *testing.T) {
 	}
 	if set.Err() != nil || n < 3*blocks*samples/120 {
 		t.Errorf("%d chunks, %v", n, set.Err())
+	}
+}
+
+// TestChunkCopiesOfOverlaps iterates over the chunks of series whose chunks overlap: a series is re-encoded as a whole, and
+// its chunks are charged to the query.
+func TestChunkCopiesOfOverlaps(t *testing.T) {
+	w := newOverlapTwin(t, rand.New(rand.NewPCG(testseed.New(t), 19)), selectOptions{})
+	query := newQuery(t, w.gateway)
+	querier, err := w.gateway.ChunkQueryable(noTenant).ChunkQuerier(w.start, w.end)
+	run(t, err)
+	defer querier.Close()
+	set := querier.Select(storegateway.WithQuery(t.Context(), query), true, nil, named()...)
+	var it chunks.Iterator
+	charged, most := int64(0), int64(0)
+	for set.Next() {
+		before := query.Quota().UsedFor(slab.Series)
+		it = set.At().Iterator(it)
+		bytes := int64(0)
+		for it.Next() {
+			bytes += int64(len(it.At().Chunk.Bytes()))
+		}
+		run(t, it.Err())
+		charged += query.Quota().UsedFor(slab.Series) - before
+		if most = max(most, bytes); charged < most {
+			t.Errorf("%d bytes are charged, a series has %d", charged, most)
+		}
+	}
+	run(t, set.Err())
+	if w.several == 0 || most == 0 {
+		t.Errorf("%d series with overlapping chunks, at most %d bytes", w.several, most)
 	}
 }

@@ -94,7 +94,7 @@ func keptChunks(encoding byte, data []byte, c tsblock.Chunk, mint, maxt int64, d
 		return nil, err
 	}
 	list := chunkList{}
-	if err := list.appendPart(labels.EmptyLabels(), chunk, c, mint, maxt, deleted); err != nil {
+	if _, err := list.appendPart(labels.EmptyLabels(), chunk, c, mint, maxt, deleted); err != nil {
 		return nil, err
 	}
 	kept := make([]ChunkView, len(list.metas))
