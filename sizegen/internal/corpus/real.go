@@ -97,7 +97,7 @@ func (c *corpus) real(e entry, dir string, r *result) error {
 	if out, err := command(dir, c.sizegen, "."); err != nil {
 		return fmt.Errorf("generate: %s", lastLine(out))
 	}
-	out, err = command(dir, "go", "test", "-vet=off", "-v", "-run", "^(TestDetached|TestSizers)$", ".")
+	out, err = command(dir, "go", "test", "-count=1", "-vet=off", "-v", "-run", "^(TestDetached|TestSizers)$", ".")
 	s := sizersLine.FindStringSubmatch(string(out))
 	if err != nil || s == nil {
 		return fmt.Errorf("detach: %s", strings.TrimSpace(detachError.FindString(string(out))+" "+lastLine(out)))
