@@ -34,7 +34,7 @@ var (
 	flagSample    = flag.Int("conformance.sample", 0, "cases of each server, chosen by the seed; 0: all")
 	flagFixed     = flag.Bool("conformance.fixed", false, "run the cases of fixedCases only")
 	flagShard     = flag.String("conformance.shard", "0/1", "the part I/N of the cases")
-	flagWorkers   = flag.Int("conformance.workers", 4, "concurrent cases")
+	flagWorkers   = flag.Int("conformance.workers", 6, "concurrent cases")
 	flagLimit     = flag.Duration("conformance.limit", 90*time.Second, "time of a direct leg; through the gateway, three times what that took are added")
 	flagDir       = flag.String("conformance.dir", "", "directory of the journal, of the results that differ, and of the table; a temporary one when empty")
 	flagTare      = flag.String("conformance.tare", "", "another tare binary")
