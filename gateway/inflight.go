@@ -342,8 +342,8 @@ func (h *killHold) over() bool {
 
 // Kill kills a statement by KILL QUERY, or a session: its client receives an error, and its connections are closed. It returns
 // the session as it was before. The statement is killed through the control account, and the session's next command waits
-// for that. As with every KILL QUERY, the server ends what it executes at that moment: of a command with several statements
-// the current one, and nothing if it has not begun, or is between two of them. A caller that wants the end looks again.
+// for that. Like every KILL QUERY it ends the statement that the server executes at that moment. It has no effect before the
+// server has begun the command, or between two statements of one command: call Kill again if the command continues.
 func (s *Server) Kill(k Kill) (victim SessionInfo, err error) {
 	if !k.Whole && s.opts.KillQuery == nil {
 		return victim, ErrNoKill

@@ -186,8 +186,8 @@ func newNameFuzz(t *testing.T, addr string, tidb bool) *nameFuzz {
 		_, err = direct.Exec(t.Context(), fmt.Sprintf("GRANT ALL ON *.* TO other%d@'%%'", i))
 		must(t, err)
 	}
-	_, _ = direct.Exec(t.Context(), "SELECT '"+nameCanary+"' INTO OUTFILE 'file.txt'") // TiDB lacks it
-	_, _ = direct.Exec(t.Context(), "SELECT '"+nameCanary+"' INTO DUMPFILE 'fuzzed/file.txt'")
+	_, _ = direct.Exec(t.Context(), "SELECT '"+nameCanary+"' INTO OUTFILE 'file.txt'")
+	_, _ = direct.Exec(t.Context(), "SELECT '"+nameCanary+"' INTO DUMPFILE 'fuzzed/file.txt'") // TiDB lacks it
 	f.charsets = nameCharsets(t, direct)
 	observe := func(rules []sqlplan.Rule, perUser int) *rig {
 		return startGateway(t, addr, func(o *gateway.Options) {

@@ -43,8 +43,8 @@ func Start(name string, cmd *exec.Cmd, line func([]byte)) (*Child, error) {
 	started := make(chan error, 1)
 	go func() {
 		// The kernel sends the parent-death signal when the thread that started the child exits, so this
-		// thread is kept until the child has exited. It is then unlocked: otherwise it would end with this function,
-		// and with it other processes that were started on it earlier.
+		// thread is kept until the child has exited. It is then unlocked: a goroutine that ends locked ends its thread,
+		// and the kernel would signal other processes that were started on it.
 		runtime.LockOSThread()
 		defer close(c.Done)
 		defer runtime.UnlockOSThread()

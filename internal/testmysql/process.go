@@ -28,15 +28,16 @@ type process struct {
 	log []string // the last lines of its log; under mu
 }
 
-// startProcess starts a server program and returns when its log says that it is ready, in the line for which isReady
-// returns true.
-func startProcess(program string, args []string, o owner, isReady func(line string) bool) (*process, error) {
+// startProcess starts a server program in dir, to which clients may write files, and returns when its log says that it is
+// ready, in the line for which isReady returns true.
+func startProcess(program string, args []string, dir string, o owner, isReady func(line string) bool) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe for the log: %w", err)
 	}
 	p := &process{exited: make(chan struct{})}
 	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = w, w
 	cmd.SysProcAttr = processAttr()
 	if o.switches {

@@ -194,7 +194,7 @@ func (s *Server) launch() error {
 	isReady := func(line string) bool {
 		return strings.Contains(line, "'"+s.Socket+"'") && strings.Contains(line, ": "+port)
 	}
-	p, err := startProcess(s.program, s.arguments(port), s.owner, isReady)
+	p, err := startProcess(s.program, s.arguments(port), s.dir.path, s.owner, isReady)
 	if err != nil {
 		return err
 	}

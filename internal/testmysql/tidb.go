@@ -23,7 +23,7 @@ func StartTiDB(t TB, program, dir string, args ...string) (addr string) {
 			"-store", "unistore", "-path", in("data"), "-temp-dir", in("tmp"), "-host", "127.0.0.1", "-P", port,
 			"-socket", in("sock"), "-report-status=false", "-log-slow-query", in("slow.log"),
 		}, args...)
-		s.process, err = startProcess(program, all, owner{}, func(line string) bool {
+		s.process, err = startProcess(program, all, dir, owner{}, func(line string) bool {
 			return strings.Contains(line, "server is running MySQL protocol") && strings.Contains(line, s.Addr)
 		})
 		return err

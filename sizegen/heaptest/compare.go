@@ -20,8 +20,8 @@ func (r Result) Off() float64 {
 }
 
 // Compare builds n values with build, sizes them with size, and returns that size and the bytes by which the heap
-// shrinks when the values are dropped. Changes that size makes to the values, such as detached strings, count. What else
-// the process has allocated meanwhile, and what either function retains, does not.
+// shrinks when the values are dropped. Changes that size makes to the values, such as detached strings, count. Other
+// allocations of the process do not, nor does memory that either function retains.
 func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (Result, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	values := make([]T, 0, n)
