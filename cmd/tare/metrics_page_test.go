@@ -68,8 +68,11 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// metricSections opens each server and reads its registry.
-func metricSections(t *testing.T) []metricSection {
+// registries are those of all commands, whose servers are open.
+type registries struct{ serve, history, store, frontend, rowstream, copy, alter *server.Registry }
+
+// openAll opens each server.
+func openAll(t *testing.T) registries {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
@@ -99,16 +102,25 @@ func metricSections(t *testing.T) []metricSection {
 	fo := config.NewFrontend()
 	options(fo, map[string]string{"http": "127.0.0.1:0", "downstream": "http://127.0.0.1:1"})
 	front := opened(t, newFrontendService(fo, log))
-	rows := rowstreamMetrics(t)
+	return registries{
+		serve: serve.Metrics, history: serve.history.registry, store: store.Metrics, frontend: front.Metrics, rowstream: rowstreamMetrics(t),
+		copy:  newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log).Metrics,
+		alter: newCopyServer("alter", config.NewAlter().HTTPAccess, &alter.Monitor{}, log).Metrics,
+	}
+}
 
-	shared, own := metricsOf(t, rows), func(r *server.Registry) []metricLine { return metricsOf(t, r) }
+// metricSections reads the registry of each server.
+func metricSections(t *testing.T) []metricSection {
+	t.Helper()
+	all := openAll(t)
+	shared, own := metricsOf(t, all.rowstream), func(r *server.Registry) []metricLine { return metricsOf(t, r) }
 	shared = slices.DeleteFunc(shared, func(l metricLine) bool { return !strings.HasPrefix(l.name, "tare_querylog_") })
 	without := func(lines, gone []metricLine) []metricLine {
 		return slices.DeleteFunc(lines, func(l metricLine) bool {
 			return slices.ContainsFunc(gone, func(g metricLine) bool { return g.name == l.name })
 		})
 	}
-	copied := own(newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log).Metrics)
+	copied := own(all.copy)
 	series := make([]metricLine, 0, stmtseries.NumMetrics)
 	for n := range stmtseries.NumMetrics {
 		m, kind := stmtseries.Metric(n), "counter"
@@ -122,14 +134,14 @@ func metricSections(t *testing.T) []metricSection {
 	}
 	return []metricSection{
 		{"Every server", "The query log's.", shared},
-		{"tare serve", "The gateway's own.", without(own(serve.Metrics), shared)},
+		{"tare serve", "The gateway's own.", without(own(all.serve), shared)},
 		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history; with `--history-remote-write`, sending it. " +
-			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(serve.history.registry), own(store.Metrics))},
-		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(store.Metrics), shared)},
-		{"tare frontend", "Which series are active, over many shards.", without(own(front.Metrics), shared)},
-		{"tare rowstream", "Rows on their way to copies.", without(own(rows), shared)},
+			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(all.history), own(all.store))},
+		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(all.store), shared)},
+		{"tare frontend", "Which series are active, over many shards.", without(own(all.frontend), shared)},
+		{"tare rowstream", "Rows on their way to copies.", without(own(all.rowstream), shared)},
 		{"tare copy", "With `--http`; of `tare alter` too. Gauges that are unknown are absent.", copied},
-		{"tare alter", "With `--http`, besides those of tare copy. Gauges that are unknown are absent.", without(own(newCopyServer("alter", config.NewAlter().HTTPAccess, &alter.Monitor{}, log).Metrics), copied)},
+		{"tare alter", "With `--http`, besides those of tare copy. Gauges that are unknown are absent.", without(own(all.alter), copied)},
 		{"The history's series", "Not on `/metrics`: asked by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series},
 	}
 }
