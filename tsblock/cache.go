@@ -38,6 +38,7 @@ const (
 	indexFile fileKind = iota
 	headerFile
 	hashesFile
+	selectionFile // known selections of a block; the page is a hash of the matchers
 )
 
 // NewCache returns an empty cache with a capacity of bytes, at least 1 MiB.

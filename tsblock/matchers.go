@@ -32,8 +32,21 @@ func (r *Reader) Postings(ctx context.Context, ms ...*labels.Matcher) (*Postings
 		return &Postings{}, nil
 	}
 	if len(ms) == 1 && ms[0].Name == "" && ms[0].Value == "" {
+		r.scratch.known.reset()
 		return r.allPostings(ctx)
 	}
+	if p, err := r.known(ms); p != nil || err != nil {
+		return p, err
+	}
+	p, err := r.selectPostings(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
+	return r.recordPostings(p)
+}
+
+// selectPostings finds the series that all matchers match.
+func (r *Reader) selectPostings(ctx context.Context, ms []*labels.Matcher) (*Postings, error) {
 	r.scratch.ranges = r.scratch.ranges[:0]
 	var place [8]selection
 	selections := place[:0]

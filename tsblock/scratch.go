@@ -23,6 +23,7 @@ type scratch struct {
 	labels  []Label  // of one series
 	chunks  []Chunk  // of one series
 	symbols symbolSet
+	known   knownSelection
 }
 
 func (e *Entries) scratch() *scratch {
@@ -38,6 +39,7 @@ func (s *scratch) release() {
 	s.index.distrust = false
 	s.local.reset()
 	s.hashes.reset()
+	s.known.reset()
 }
 
 // putScratch returns the working memory of a closed reader to the pool.
@@ -54,7 +56,7 @@ func (e *Entries) putScratch(s *scratch) {
 
 // bytes returns the heap size of the scratch's slices.
 func (s *scratch) bytes() int64 {
-	return sliceBytes(s.ranges) + sliceBytes(s.window) + sliceBytes(s.slots) + sliceBytes(s.last) + sliceBytes(s.ends) + sliceBytes(s.labels) + sliceBytes(s.chunks) + s.symbols.bytes() +
+	return sliceBytes(s.ranges) + sliceBytes(s.window) + sliceBytes(s.slots) + sliceBytes(s.last) + sliceBytes(s.ends) + sliceBytes(s.labels) + sliceBytes(s.chunks) + s.symbols.bytes() + s.known.bytes() +
 		s.index.bytes() + s.local.bytes() + s.hashes.bytes()
 }
 

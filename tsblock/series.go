@@ -172,7 +172,9 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 			return r.block.corrupt("index", off, fmt.Sprintf("series %d lies outside of the series", ref))
 		}
 		window = append(window, ref)
-		set.request(off, min(max(s.mean, entryGuess), PageSize))
+		if _, ok := r.scratch.known.entry(ref); !ok {
+			set.request(off, min(max(s.mean, entryGuess), PageSize))
+		}
 	}
 	r.scratch.window, s.next, s.keepApplied = window, 0, false
 	s.size = min(2*s.size, maxWindow)
@@ -210,6 +212,9 @@ func (s *SeriesReader) decode(ctx context.Context, b *Batch) error {
 		slots := len(sc.slots)
 		p, err := s.series(body, off, ref)
 		if err != nil {
+			return err
+		}
+		if err := sc.known.addEntry(r, ref, body); err != nil {
 			return err
 		}
 		if !s.query.SkipChunks {
@@ -281,7 +286,11 @@ func (s *SeriesReader) resolve(ctx context.Context, text *textArena, a *account)
 		}
 		sc.slots[i] = slot
 	}
-	return r.resolveSymbols(ctx, &sc.symbols, func(symbol []byte) (string, error) { return text.add(symbol, a) })
+	err := r.resolveSymbols(ctx, &sc.symbols, func(symbol []byte) (string, error) { return text.add(symbol, a) })
+	if err == nil && sc.known.read() {
+		sc.known.keep(r.block)
+	}
+	return err
 }
 
 // texts fills set with the labels of the first slots.
@@ -339,6 +348,13 @@ func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int
 	r := s.reader
 	set := &r.scratch.index
 	off := r.head.seriesOffset(ref)
+	if body, ok := r.scratch.known.entry(ref); ok {
+		if !s.keepApplied {
+			r.stats.Series.Items++
+			r.stats.Series.Touched += int64(len(body))
+		}
+		return body, off, nil
+	}
 	data, err := set.page(ctx, uint32(off>>pageBits))
 	if err != nil {
 		return nil, off, err

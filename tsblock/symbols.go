@@ -93,6 +93,9 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 	}
 	s.texts = s.texts[:len(s.order)]
 	slices.Sort(s.order)
+	if known, err := r.knownSymbols(s, keep); known || err != nil {
+		return err
+	}
 	h, set := r.head, &r.scratch.local
 	set.init(h.file, slab.Series, &r.stats.Symbols)
 	defer set.reset()
@@ -123,11 +126,34 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 		at = symbol + 1
 		r.stats.Symbols.Items++
 		r.stats.Symbols.Touched += int64(len(text))
+		if err := r.scratch.known.addSymbol(r, uint32(symbol), text); err != nil {
+			return err
+		}
 		if s.texts[uint32(o)], err = keep(text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// knownSymbols is resolveSymbols if the texts of all symbols are known. Otherwise it returns false.
+func (r *Reader) knownSymbols(s *symbolSet, keep func([]byte) (string, error)) (bool, error) {
+	k := &r.scratch.known
+	for _, o := range s.order {
+		if _, ok := k.symbol(uint32(o >> 32)); !ok {
+			return false, nil
+		}
+	}
+	for _, o := range s.order {
+		text, _ := k.symbol(uint32(o >> 32))
+		r.stats.Symbols.Items++
+		r.stats.Symbols.Touched += int64(len(text))
+		var err error
+		if s.texts[uint32(o)], err = keep(text); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // seekSymbol moves a walk at the symbol at to symbol, or to one shortly before it, and returns its new

@@ -150,13 +150,13 @@ func ReleaseAll(handles []*Handle) {
 	}
 }
 
-// LoadHeaders loads the index headers of the handles' blocks, at most Options.HeaderLoads concurrently. It
+// LoadHeaders loads the index headers of the handles' blocks, as many concurrently as Options.HeaderLoads permits. It
 // does not allocate if all are loaded. It returns the error of one of the loads.
 func (s *Syncer) LoadHeaders(ctx context.Context, handles []*Handle) error {
 	if !slices.ContainsFunc(handles, func(h *Handle) bool { return !h.block.data.Loaded() }) {
 		return nil
 	}
-	return parallel.ForEach(ctx, s.options.HeaderLoads, handles, func(ctx context.Context, h *Handle) error {
+	return parallel.ForEach(ctx, cap(s.smallLoads), handles, func(ctx context.Context, h *Handle) error {
 		return s.loadHeader(ctx, h.block)
 	})
 }

@@ -5,11 +5,20 @@ import (
 	"sync/atomic"
 
 	"github.com/taredb/tare/internal/parallel"
+	"github.com/taredb/tare/tsblock"
 )
 
 // preparedSeries bounds the series of a block whose index header is prepared. Headers of larger blocks take long
 // compared with a request, so the first query that reads such a block loads its header. There are few of them.
 const preparedSeries = 10_000
+
+// loadsOf returns the slots for loading the header of a block.
+func (s *Syncer) loadsOf(m *tsblock.Meta) chan struct{} {
+	if m.Stats.NumSeries > preparedSeries {
+		return s.headerLoads
+	}
+	return s.smallLoads
+}
 
 // prepareNew prepares the blocks that syncs add until the context is done.
 func (s *Syncer) prepareNew(ctx context.Context) {
@@ -38,7 +47,7 @@ func (s *Syncer) prepare(ctx context.Context) {
 	}
 	var held atomic.Int64
 	held.Store(s.HeaderBytes())
-	_ = parallel.ForEach(ctx, s.options.HeaderLoads, blocks, func(ctx context.Context, b *block) error {
+	_ = parallel.ForEach(ctx, cap(s.smallLoads), blocks, func(ctx context.Context, b *block) error {
 		if held.Load() >= s.options.PrepareBytes || !s.Serves(b.tenant, b.id) {
 			return nil
 		}

@@ -68,7 +68,7 @@ func TestPrepare(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.prepare(t.Context())
-	if n := s.HeaderBytes(); n < all/4 || n > all/4+2*all/blocks {
+	if n := s.HeaderBytes(); n < all/4 || n > all/4+2*smallLoads*all/blocks {
 		t.Errorf("%d bytes of headers after %d loads, want %d", n, attempts(s), all/4)
 	}
 }

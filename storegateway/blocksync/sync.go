@@ -551,7 +551,7 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta, chunkFiles int) (*
 	m.Thanos.Files, m.Thanos.Labels = nil, nil
 	m.Compaction.Sources, m.Compaction.Parents = nil, nil
 	data, err := tsblock.New(s.syncer.source, prefix, m, tsblock.Options{
-		Cache: s.syncer.options.Cache, Pool: s.syncer.options.Pool, Entries: s.syncer.Entries(), Disk: s.syncer.options.Disk, Shared: s.syncer.options.Shared, LocalDir: s.syncer.options.DataDir, Loads: s.syncer.headerLoads, Log: s.syncer.log, ChunkFiles: chunkFiles,
+		Cache: s.syncer.options.Cache, Pool: s.syncer.options.Pool, Entries: s.syncer.Entries(), Disk: s.syncer.options.Disk, Shared: s.syncer.options.Shared, LocalDir: s.syncer.options.DataDir, Loads: s.syncer.loadsOf(m), Log: s.syncer.log, ChunkFiles: chunkFiles,
 	})
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ type Options struct {
 	// 10,000 series after a sync, concurrently with queries. 0: it loads none.
 	PrepareBytes int64
 
-	HeaderLoads int           // concurrent loads of index headers
+	HeaderLoads int           // concurrent loads of index headers; of small blocks in a bucket, four times as many
 	HeaderIdle  time.Duration // a header is unloaded after this time without a query, at the latest after twice the time
 
 	Log        *slog.Logger          // required
@@ -169,6 +169,7 @@ type Syncer struct {
 	damaged    map[string]damage // by the block's directory
 
 	headerLoads chan struct{} // one slot per concurrent load of a header
+	smallLoads  chan struct{} // the same for headers of small blocks; with a directory these are one
 }
 
 // New returns a Syncer. It serves nothing before the first sync of Run.
@@ -193,6 +194,10 @@ func New(o Options) (*Syncer, error) {
 		privateEntries: private,
 		headerLoads:    make(chan struct{}, o.HeaderLoads),
 	}
+	s.smallLoads = s.headerLoads
+	if o.LocalBucket == "" {
+		s.smallLoads = make(chan struct{}, smallLoads*o.HeaderLoads)
+	}
 	bucket := o.Bucket
 	s.metrics = newMetrics(s)
 	if o.Registerer != nil {
@@ -209,8 +214,12 @@ func New(o Options) (*Syncer, error) {
 // Blocks that a select opens concurrently: in a directory, and in a bucket, where each waits for several responses.
 const (
 	openFiles   = 8
-	openObjects = 32
+	openObjects = 128
 )
+
+// smallLoads is the number of index headers of small blocks that are loaded concurrently from a bucket, per
+// Options.HeaderLoads: they wait for responses, and their memory is small.
+const smallLoads = 4
 
 // OpenBlocks bounds the blocks that a select opens concurrently.
 func (s *Syncer) OpenBlocks() int {

@@ -107,7 +107,7 @@ func parseS3URL(u *url.URL) (URL, error) {
 	if err != nil {
 		return URL{}, err
 	}
-	b.config = s3.DefaultConfig
+	b.config = s3Defaults()
 	if b.file != "" {
 		if err := b.readS3Config(); err != nil {
 			return URL{}, err
@@ -220,7 +220,7 @@ func (b *URL) set(key, value string) (err error) {
 
 // readS3Config reads config_file, whose bucket and prefix must be missing or equal to the URL's.
 func (b *URL) readS3Config() error {
-	config := s3.DefaultConfig
+	config := s3Defaults()
 	config.PutUserMetadata = nil // a map shared by the package; nothing is written
 	if err := b.readConfig("S3", &config); err != nil {
 		return err
@@ -250,6 +250,15 @@ func (b URL) Identity() [16]byte {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return [16]byte(sum[:16])
+}
+
+// maxIdleConns is the number of idle connections that are kept to a bucket: as many as a query has requests in flight.
+const maxIdleConns = 128
+
+func s3Defaults() s3.Config {
+	c := s3.DefaultConfig
+	c.HTTPConfig.MaxIdleConns, c.HTTPConfig.MaxIdleConnsPerHost = maxIdleConns, maxIdleConns
+	return c
 }
 
 // maxRetries bounds the attempts of idempotent requests by the clients. The gateway retries too, with its own
