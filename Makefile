@@ -55,7 +55,7 @@ BINLOGORACLE := go test -C e2e -tags e2e -count=1 -v -timeout 12h -run '^TestBin
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release sign release-sizegen run check test long soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
+.PHONY: help build release sign release-sizegen run check test long soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -232,6 +232,10 @@ bench-alter: ## measure an ALTER TABLE under load beside gh-ost, spirit and pt-o
 
 bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags
 	cd bench && go run ./blockseries $(BLOCKS)
+
+bench-manyblocks: ## measure one series in 1, 100 and 10,000 blocks, in a directory and on S3, beside Thanos; MANY: flags
+	.ci/thanos v0.41.0 $(CURDIR)/.tools/thanos-v0.41.0
+	cd bench && go run ./manyblocks $(MANY)
 
 bench-fleet: ## measure three stores behind a querier beside Thanos' own; FLEET: flags
 	.ci/packages memcached

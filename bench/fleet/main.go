@@ -14,7 +14,11 @@ import (
 	"time"
 
 	"github.com/taredb/tare/bench/programs"
+	"github.com/taredb/tare/bench/smallblocks"
 )
+
+// shortest is the least number of blocks: the shortest range query covers a day.
+var shortest = len(smallblocks.Clusters()) * smallblocks.SlotsPerDay
 
 // options are the command-line options.
 type options struct {
@@ -59,8 +63,8 @@ func parse(args []string) (*options, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if f.NArg() > 0 || o.blocks < 3*slotsNeeded || o.series < 1 || o.rounds < 1 || o.clients < 1 || o.load < 0 || o.limit <= 0 {
-		return nil, fmt.Errorf("want no arguments, -blocks from %d, -series, -rounds and -clients from 1, -load from 0, and -limit above 0", 3*slotsNeeded)
+	if f.NArg() > 0 || o.blocks < shortest || o.series < 1 || o.rounds < 1 || o.clients < 1 || o.load < 0 || o.limit <= 0 {
+		return nil, fmt.Errorf("want no arguments, -blocks from %d, -series, -rounds and -clients from 1, -load from 0, and -limit above 0", shortest)
 	}
 	return o, nil
 }
@@ -82,7 +86,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	if o.tare, err = programs.Tare(ctx, o.tare, tmp); err != nil {
 		return err
 	}
-	if err := writeBucket(ctx, o, out); err != nil {
+	if err := smallblocks.Write(ctx, o.bucket, o.blocks, o.series, out); err != nil {
 		return err
 	}
 	configurations := []configuration{{"tare × 1", 1, tareStore}, {"tare × 3", 3, tareStore}, {"thanos × 3", 3, thanosStore}}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/bench/smallblocks"
 )
 
 func decoded(t *testing.T, text string) *response {
@@ -81,7 +83,7 @@ func TestQueries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, to := o.times()
+	from, to := smallblocks.Times(o.blocks)
 	if to-from != 86400 {
 		t.Errorf("36 blocks cover %d s", to-from)
 	}

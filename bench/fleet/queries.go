@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/bench/smallblocks"
 )
 
 // A query is a request to a querier, with the result that the first configuration had.
@@ -26,7 +28,7 @@ type query struct {
 }
 
 func queriesOf(o *options) []*query {
-	from, to := o.times()
+	from, to := smallblocks.Times(o.blocks)
 	const day = 86400
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	ranged := func(expr string, from, step int64) url.Values {
