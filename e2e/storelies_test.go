@@ -49,7 +49,7 @@ const (
 )
 
 // lieTime bounds the start of a store under wrong responses, and a query: far more than the limits of its calls.
-const lieTime = 15 * time.Second
+const lieTime = 10 * time.Second
 
 // A lyingStore is a store over a bucket behind a proxy: Tare's or Thanos'.
 type lyingStore struct {
@@ -86,7 +86,7 @@ func (b *lyingBucket) start(t *testing.T, thanos bool) *lyingStore {
 		config := fmt.Sprintf("{type: S3, prefix: tsdb, config: {bucket: %s, endpoint: %q, region: eu-test, access_key: %s, secret_key: %s, insecure: true, bucket_lookup_type: path, max_retries: 2, http_config: {response_header_timeout: 1s}}}",
 			s3Bucket, b.proxy.Addr, s3Key, s3Secret)
 		cmd = exec.Command(path, "store", "--http-address", s.http, "--grpc-address", s.grpc, "--data-dir", data, "--sync-block-duration", "1s",
-			"--index-cache-size", "1MB", "--objstore.config", config)
+			"--index-cache.config", "{type: IN-MEMORY, config: {max_size: 1MB, max_item_size: 512KB}}", "--objstore.config", config)
 	}
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+s3Key, "AWS_SECRET_ACCESS_KEY="+s3Secret)
 	s.child = startChild(t, cmd, func([]byte) {})
