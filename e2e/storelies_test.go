@@ -35,7 +35,7 @@ var (
 	liesFaults = flag.String("storelies.faults", "", "faults of TestStoreLies and TestServeLies, separated by commas; default: all")
 )
 
-// A lieOutcome is what a store does with wrong responses of its bucket.
+// A lieOutcome is the outcome of a query of a store whose bucket responds wrongly.
 type lieOutcome string
 
 const (

@@ -19,7 +19,7 @@ const (
 // A knownSelection is the result of matchers in a block: the references of the series and, once they were read, their
 // entries and symbols. Small ones are kept in the cache of pages, since the pages that they were decoded from are a
 // hundred times as large: where few series of many blocks are read, the pages of all blocks may exceed the cache.
-// What is kept was checked when it was decoded.
+// All of it was checked when it was decoded.
 type knownSelection struct {
 	key  []byte // the matchers
 	page uint32 // of the key in the cache
