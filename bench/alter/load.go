@@ -131,14 +131,15 @@ func (w *load) stop() error {
 type summary struct {
 	seconds, below int // below the limit
 	median, most   float64
+	statement      float64 // median of the p99 of statements per second, in ms
 	rate           float64 // transactions per second
 
 	statements, statementsBelow int // seconds, by the p99 of statements
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds; of statements in %d of %d",
-		s.median, s.most, s.below, s.seconds, s.statementsBelow, s.statements)
+	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds; of statements: median %.2f ms, in %d of %d",
+		s.median, s.most, s.below, s.seconds, s.statement, s.statementsBelow, s.statements)
 }
 
 // summary must be called after stop.
@@ -148,6 +149,9 @@ func (w *load) summary(l limits) (s summary) {
 		if p99 < l.statement {
 			s.statementsBelow++
 		}
+	}
+	if s.statements > 0 {
+		s.statement = programs.Median(slices.Clone(w.statements))
 	}
 	seconds := w.p99s[min(1, len(w.p99s)):]
 	if s.seconds = len(seconds); s.seconds == 0 {

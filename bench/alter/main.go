@@ -41,6 +41,9 @@ type options struct {
 	rate    int           // transactions per second
 	bursts  bool          // threefold for 5 s of 15
 	alone   time.Duration // of the traffic before the first tool
+	limit   time.Duration // of the p99 of statements; 0: twice that of the traffic alone
+	flags   []string      // more flags of tare alter
+	printed string        // file for what the tools print, or empty
 }
 
 func main() {
@@ -59,7 +62,7 @@ func main() {
 
 func parse(args []string) (*options, error) {
 	o := &options{paths: make(map[string]*string)}
-	var tools string
+	var tools, flags string
 	f := flag.NewFlagSet("alter", flag.ContinueOnError)
 	f.IntVar(&o.rows, "rows", 5_000_000, "rows of the table, in sysbench's layout")
 	f.StringVar(&o.product, "product", "mysql", "mysql or mariadb")
@@ -69,13 +72,16 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rate, "rate", 30, "transactions of sysbench per second")
 	f.BoolVar(&o.bursts, "bursts", false, "five seconds of fifteen have three times the rate")
 	f.DurationVar(&o.alone, "alone", 20*time.Second, "duration of the traffic alone, by which the limits are set")
+	f.DurationVar(&o.limit, "limit", 0, "limit of the p99 of statements; twice that of the traffic alone when 0")
+	f.StringVar(&o.printed, "printed", "", "file to which what the tools print is added")
+	f.StringVar(&flags, "flags", "", "more flags of tare alter, by blanks")
 	for _, name := range []string{"tare", "gh-ost", "spirit", "pt-online-schema-change"} {
 		o.paths[name] = f.String(name, "", "path of "+name+"; looked up, or for tare built from the tree, when empty")
 	}
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	o.tools = strings.Split(tools, ",")
+	o.tools, o.flags = strings.Split(tools, ","), strings.Fields(flags)
 	for _, name := range o.tools {
 		if commands[name] == nil && name != alone {
 			return nil, fmt.Errorf("unknown tool %q", name)
@@ -195,6 +201,9 @@ func (l *lab) calibrate(ctx context.Context) (summary, error) {
 		return summary{}, errors.New("the traffic alone has no p99: use a longer -alone")
 	}
 	l.limits = limits{2 * programs.Median(slices.Clone(traffic.statements)), 2 * programs.Median(slices.Clone(traffic.p99s[1:]))}
+	if l.o.limit > 0 {
+		l.limits.statement = l.o.limit.Seconds() * 1000
+	}
 	return traffic.summary(l.limits), nil
 }
 
@@ -242,6 +251,7 @@ func (l *lab) measure(ctx context.Context, name string, log io.Writer) (*result,
 	began := time.Now()
 	text, err := cmd.CombinedOutput()
 	r.wall = time.Since(began).Seconds()
+	err = errors.Join(err, l.keep(name, text))
 	if err := errors.Join(err, traffic.stop()); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, text)
 	}
@@ -251,6 +261,19 @@ func (l *lab) measure(ctx context.Context, name string, log io.Writer) (*result,
 	r.version = version(ctx, path)
 	fmt.Fprintf(log, "%s: %.1f s, CPU %.2f s; %s\n", name, r.wall, r.cpu, r.load)
 	return r, l.check(ctx)
+}
+
+// keep adds what a tool printed to the file for it.
+func (l *lab) keep(name string, text []byte) error {
+	if l.o.printed == "" {
+		return nil
+	}
+	f, err := os.OpenFile(l.o.printed, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s:\n%s\n", name, text)
+	return errors.Join(err, f.Close())
 }
 
 // version returns the first line that a program prints for --version.

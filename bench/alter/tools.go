@@ -15,11 +15,9 @@ var commands = map[string]func(*lab) []string{
 		return append(l.alter(), "--max-p99", fmt.Sprintf("%.0fus", 1000*l.limits.statement))
 	},
 	"tare-unlimited": (*lab).alter,
-	"gh-ost": func(l *lab) []string {
-		return append(l.lockCheck(),
-			"--host=127.0.0.1", "--port="+l.port(), "--user="+testmysql.RootUser, "--password="+testmysql.Password, "--database="+schema, "--table="+table,
-			"--alter="+l.o.clauses, "--allow-on-master", "--assume-rbr", "--skip-port-validation", "--initially-drop-ghost-table", "--initially-drop-old-table", "--ok-to-drop-table",
-			"--serve-socket-file="+l.dir+"/gh-ost.sock", "--execute")
+	"gh-ost":         (*lab).ghost,
+	"gh-ost-throttled": func(l *lab) []string {
+		return append(l.ghost(), fmt.Sprintf("--max-load=Threads_running=%d", l.o.threads))
 	},
 	"spirit": func(l *lab) []string {
 		return []string{
@@ -37,10 +35,18 @@ var commands = map[string]func(*lab) []string{
 
 // alter returns the arguments of tare alter without a limit.
 func (l *lab) alter() []string {
-	return []string{
+	return append([]string{
 		"alter", "--on", "mysql://" + testmysql.RootUser + ":" + testmysql.Password + "@" + l.server.Addr, "--table", full, l.o.clauses, "--always-copy",
 		"--keep-old", "0", "--gateway", l.pages, "--control-socket", "off",
-	}
+	}, l.o.flags...)
+}
+
+// ghost returns the arguments of gh-ost without a throttle.
+func (l *lab) ghost() []string {
+	return append(l.lockCheck(),
+		"--host=127.0.0.1", "--port="+l.port(), "--user="+testmysql.RootUser, "--password="+testmysql.Password, "--database="+schema, "--table="+table,
+		"--alter="+l.o.clauses, "--allow-on-master", "--assume-rbr", "--skip-port-validation", "--initially-drop-ghost-table", "--initially-drop-old-table", "--ok-to-drop-table",
+		"--serve-socket-file="+l.dir+"/gh-ost.sock", "--execute")
 }
 
 func (l *lab) port() string {
@@ -56,6 +62,7 @@ func (l *lab) program(name string) (string, error) {
 	if strings.HasPrefix(name, "tare") {
 		return l.tare, nil
 	}
+	name = strings.TrimSuffix(name, "-throttled")
 	if path := *l.o.paths[name]; path != "" {
 		return path, nil
 	}

@@ -19,9 +19,12 @@ import (
 // A catchUp is the rate at which a number of writers applies changes, compared with the rate at which it
 // copies rows.
 type catchUp struct {
+	name    string
+	tare    string // path of the binary
 	workers int
 	rows    []float64 // rows copied per second
 	changes []float64 // changes applied per second
+	beside  *catchUp  // the same with the other binary, or nil
 }
 
 // catchUps copies the table, lets sysbench change it without a follower, and follows until the target has
@@ -30,24 +33,32 @@ func (l *lab) catchUps(ctx context.Context, o *options, out, log io.Writer) erro
 	if err := l.build(ctx, o); err != nil {
 		return err
 	}
-	all := make([]*catchUp, len(o.workers))
-	for i, n := range o.workers {
-		all[i] = &catchUp{workers: n}
+	var all []*catchUp
+	for _, n := range o.workers {
+		c := &catchUp{name: strconv.Itoa(n), tare: o.tare, workers: n}
+		all = append(all, c)
+		if o.beside != "" {
+			c.beside = &catchUp{name: c.name + ", the other", tare: o.beside, workers: n}
+			all = append(all, c.beside)
+		}
 	}
 	for round := range o.rounds {
 		for i := range all {
 			c := all[(i+round)%len(all)]
 			if err := l.catchUp(ctx, o, c); err != nil {
-				return fmt.Errorf("catch up with %d writers: %w", c.workers, err)
+				return fmt.Errorf("catch up with %s writers: %w", c.name, err)
 			}
-			fmt.Fprintf(log, "%d writers: %.0f rows/s copied, %.0f changes/s applied\n", c.workers, c.rows[len(c.rows)-1], c.changes[len(c.changes)-1])
+			fmt.Fprintf(log, "%s writers: %.0f rows/s copied, %.0f changes/s applied\n", c.name, c.rows[len(c.rows)-1], c.changes[len(c.changes)-1])
 		}
 	}
 	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
 	fmt.Fprintln(t, "| writers\t| rows copied/s\t| changes applied/s\t|")
 	fmt.Fprintln(t, "|---:\t|---:\t|---:\t|")
 	for _, c := range all {
-		fmt.Fprintf(t, "| %d\t| %.0f\t| %.0f\t|\n", c.workers, programs.Median(c.rows), programs.Median(c.changes))
+		fmt.Fprintf(t, "| %s\t| %.0f\t| %.0f\t|\n", c.name, programs.Median(c.rows), programs.Median(c.changes))
+		if o := c.beside; o != nil {
+			fmt.Fprintf(t, "| ratio of the time to the other's\t| %s\t| %s\t|\n", ratio(o.rows, c.rows), ratio(o.changes, c.changes))
+		}
 	}
 	return t.Flush()
 }
@@ -60,7 +71,7 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 		"copy", "--from", url(testmysql.RootUser, l.source), "--to", url(testmysql.RootUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(c.workers),
 		"--follow", "--follow-until", "caught-up", "--json", "--control-socket", "off",
 	}
-	first, err := follow(ctx, o.tare, args)
+	first, err := follow(ctx, c.tare, args)
 	if err != nil {
 		return err
 	}
@@ -70,7 +81,7 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 	if text, err := load.CombinedOutput(); err != nil {
 		return fmt.Errorf("change the table with sysbench: %w\n%s", err, text)
 	}
-	second, err := follow(ctx, o.tare, args)
+	second, err := follow(ctx, c.tare, args)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,7 @@ type options struct {
 	workers      []int
 	changes      int    // changes to catch up with; 0: no following
 	tare         string // path of the binary; empty: built from the tree
+	beside       string // path of another one; empty: none
 
 	files       bool          // dump to files and load them
 	live        time.Duration // of each phase of live traffic; 0: none
@@ -67,6 +69,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.changes, "changes", 0, "instead of comparing ways, how fast tare copy --follow catches up with about so many changes")
 	f.BoolVar(&o.files, "files", false, "instead of comparing copies, dumps to files and loads: tare, and mydumper with and without compression")
 	f.StringVar(&o.tare, "tare", "", "a tare binary; built from the tree when empty")
+	f.StringVar(&o.beside, "beside", "", "another tare binary, which copies and catches up in turn; ratios are those of the first to it, round by round")
 	f.DurationVar(&o.live, "live", 0, "instead of comparing ways, what live traffic feels of a copy, in five phases of this length")
 	f.IntVar(&o.liveThreads, "live-threads", 4, "with -live: threads of sysbench oltp_read_only")
 	f.IntVar(&o.liveRate, "live-rate", 0, "with -live: transactions a second; 0: as many as it can")
@@ -96,6 +99,7 @@ type way struct {
 	wall    []float64 // seconds, one per round
 	cpu     []float64
 	rss     []float64 // MiB, of the largest process
+	beside  *way      // the same with the other binary, or nil
 }
 
 func run(ctx context.Context, o *options, out, log io.Writer) (err error) {
@@ -179,9 +183,14 @@ func (l *lab) ways(ctx context.Context, o *options) ([]*way, error) {
 				return nil, err
 			}
 			for _, n := range o.workers {
-				all = append(all, &way{name: fmt.Sprintf("tare copy --workers %d", n), command: []string{
+				w := &way{name: fmt.Sprintf("tare copy --workers %d", n), command: []string{
 					o.tare, "copy", "--from", url(testmysql.AppUser, l.source), "--to", url(testmysql.AppUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(n),
-				}})
+				}}
+				all = append(all, w)
+				if o.beside != "" {
+					w.beside = &way{name: w.name + ", the other", command: slices.Concat([]string{o.beside}, w.command[1:])}
+					all = append(all, w.beside)
+				}
 			}
 		case "dump":
 			all = append(all, &way{name: "mariadb-dump | mariadb", command: []string{"sh", "-c", fmt.Sprintf(
@@ -256,13 +265,25 @@ func ask(ctx context.Context, s *testmysql.Server, sql string) (response string,
 	return response, err
 }
 
-// print writes medians, and ratios to the last tool.
+// print writes medians, and ratios to the other binary.
 func print(out io.Writer, ways []*way) error {
 	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
 	fmt.Fprintln(t, "| by\t| wall s\t| tool CPU s\t| RSS MiB\t|")
 	fmt.Fprintln(t, "|---\t|---:\t|---:\t|---:\t|")
 	for _, w := range ways {
 		fmt.Fprintf(t, "| %s\t| %.1f\t| %.2f\t| %.0f\t|\n", w.name, programs.Median(w.wall), programs.Median(w.cpu), programs.Median(w.rss))
+		if o := w.beside; o != nil {
+			fmt.Fprintf(t, "| ratio to the other\t| %s\t| %s\t| %s\t|\n", ratio(w.wall, o.wall), ratio(w.cpu, o.cpu), ratio(w.rss, o.rss))
+		}
 	}
 	return t.Flush()
+}
+
+// ratio returns the median of the ratios of the rounds, with the least and the greatest.
+func ratio(a, b []float64) string {
+	ratios := make([]float64, len(a))
+	for i := range a {
+		ratios[i] = a[i] / b[i]
+	}
+	return fmt.Sprintf("%.3f (%.3f to %.3f)", programs.Median(slices.Clone(ratios)), slices.Min(ratios), slices.Max(ratios))
 }

@@ -27,7 +27,9 @@ type Following struct {
 	again    chan struct{} // closed after the first pass
 	passes   int           // number of completed passes
 	whole    []*Report
-	changing Changing // of the current pass; used by its goroutine alone
+	changing Changing // of the current pass; used by its goroutine alone, as what follows
+	held     *held    // nil: there is no view
+	holds    time.Duration
 
 	retry time.Duration // verifyRetry, but in tests
 }
@@ -45,7 +47,7 @@ const (
 
 // NewFollowing returns a verification that has not compared anything yet.
 func NewFollowing(o Options, f *follow.Follower) *Following {
-	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{}), retry: verifyRetry}
+	return &Following{verifier: verifier{o: o}, f: f, again: make(chan struct{}), retry: verifyRetry, holds: longestHeld}
 }
 
 // Run executes passes until ctx is done or following has ended. It fails if comparisons fail for longer than
@@ -100,7 +102,12 @@ func ignoreShutdown(ctx context.Context, err error) error {
 }
 
 // comparePass compares every chunk once.
-func (v *Following) comparePass(ctx context.Context, w *worker) error {
+func (v *Following) comparePass(ctx context.Context, w *worker) (err error) {
+	defer func() {
+		if released := v.release(); err == nil {
+			err = released
+		}
+	}()
 	v.mu.Lock()
 	v.queue, v.reports, v.comparisons, v.status = nil, nil, nil, telemetry.VerifyStatus{}
 	v.sums = make([]uint64, len(v.o.Tables))
@@ -154,7 +161,7 @@ func (v *Following) decide(ctx context.Context, w *worker, k *partedChunk) error
 	}
 	var steady []RowMismatch // rows that differed in the same way in all recent comparisons
 	for look, same := 1, 0; ; look++ {
-		l, err := v.compareOnce(ctx, w, c, part)
+		l, err := v.compareOnce(ctx, w, c, part, look > 1)
 		if err != nil {
 			return err
 		}
@@ -207,47 +214,66 @@ type comparedChunk struct {
 	source, target rowstream.Checksum
 }
 
-// compareOnce compares a chunk in a view of the source with the target, once the target has reached the view.
-func (v *Following) compareOnce(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (l *comparedChunk, err error) {
+// compareOnce compares a part of a chunk in a view of the source with the target, once the target has reached the view: in a new view,
+// unless it is equal in one in which others were compared.
+func (v *Following) compareOnce(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, fresh bool) (l *comparedChunk, err error) {
 	defer w.pace.End()
 	if err := w.pace.Begin(ctx); err != nil {
 		return nil, err
 	}
-	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
-		l, err = v.compareIn(ctx, w, c, k, view)
+	compare := func(ctx context.Context) (err error) {
+		l, err = v.compareIn(ctx, w, c, k)
 		return err
-	})
+	}
+	err = v.inView(ctx, w, c.t, fresh, compare)
+	if errors.Is(err, errStale) {
+		err = v.inView(ctx, w, c.t, true, compare)
+	}
 	return l, err
 }
 
-// compareIn is look with a given view.
-func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk, view rowstream.View) (*comparedChunk, error) {
-	p, err := v.o.Source.CurrentPosition(ctx) // everything visible in the view is before it
-	if err != nil {
-		return nil, err
-	}
-	w.pace.End()
-	if err := v.f.CatchUp(ctx, p); err != nil {
-		return nil, err
-	}
-	if err := w.pace.Begin(ctx); err != nil {
-		return nil, err
+// compareIn compares a part of a chunk in the current view.
+func (v *Following) compareIn(ctx context.Context, w *worker, c *comparison, k rowstream.Chunk) (*comparedChunk, error) {
+	if v.held.compared == 0 {
+		if err := v.reach(ctx, w); err != nil {
+			return nil, err
+		}
 	}
 	l := &comparedChunk{}
-	w.view = view.Reader(0)
+	w.view = v.held.view.Reader(0)
+	var err error
 	if l.source, l.target, err = w.sums(ctx, c, k); err != nil {
 		return nil, err
 	}
 	l.found = &ChunkMismatch{
-		Chunk: k.Number, After: keyText(k.After), Upto: keyText(k.Upto), Position: p.String(),
+		Chunk: k.Number, After: keyText(k.After), Upto: keyText(k.Upto), Position: v.held.reached.String(),
 		Source: sumReport(l.source), Target: sumReport(l.target), Rows: []RowMismatch{},
 	}
-	if l.source != l.target {
+	stale := l.source != l.target && v.held.compared > 0
+	v.used(stale)
+	switch {
+	case stale:
+		return nil, errStale
+	case l.source != l.target:
 		if l.target, err = w.narrow(ctx, c, k, l.source, l.found, &l.counts); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+// reach waits until the target has reached the current view.
+func (v *Following) reach(ctx context.Context, w *worker) error {
+	p, err := v.o.Source.CurrentPosition(ctx) // everything visible in the view is before it
+	if err != nil {
+		return err
+	}
+	v.held.reached = p
+	w.pace.End()
+	if err := v.f.CatchUp(ctx, p); err != nil {
+		return err
+	}
+	return w.pace.Begin(ctx)
 }
 
 // recordPart records the result for a part: rows that differ, and whether others changed in every comparison.

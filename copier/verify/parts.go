@@ -81,8 +81,8 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 	if k.chunk.Upto != nil {
 		rows *= 2 // it stays whole unless it has grown
 	}
-	err = v.inView(ctx, w, c.t, func(ctx context.Context, view rowstream.View) (err error) {
-		reader, from := view.Reader(0), k.rest
+	err = v.inView(ctx, w, c.t, false, func(ctx context.Context) (err error) {
+		reader, from := v.held.view.Reader(0), k.rest
 		if k.chunk.Upto == nil && k.end == nil {
 			if k.end, err = reader.LastKey(ctx, c.t.Source); err != nil {
 				return err
@@ -103,11 +103,11 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 // errViewTooShort means that a chunk cannot be compared within the life of a view.
 var errViewTooShort = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
 
-// inView calls do with a view of a table of the source, and again with a new view if the view expired. In
-// between it waits, without a view, until the target has caught up with the source.
-func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, do func(context.Context, rowstream.View) error) error {
+// inView calls do with a view of a table of the source, a fresh one or that of the part before, and again with a new view if the view
+// expired. In between it waits, without a view, until the target has caught up with the source.
+func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, fresh bool, do func(context.Context) error) error {
 	for range maxComparisons {
-		err := v.tryView(ctx, t, do)
+		err := v.tryView(ctx, t, fresh, do)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, rowstream.ErrViewExpired) {
 			return err
 		}
@@ -123,18 +123,15 @@ func (v *Following) inView(ctx context.Context, w *worker, t *tabledef.Table, do
 	return errViewTooShort
 }
 
-func (v *Following) tryView(ctx context.Context, t *tabledef.Table, do func(context.Context, rowstream.View) error) (err error) {
-	age := v.o.MaxViewAge
-	age -= age / 10
-	ctx, cancel := context.WithTimeoutCause(ctx, age, rowstream.ErrViewExpired)
-	defer cancel()
-	view, err := v.o.Source.ShortView(ctx, "", t.Source, age)
-	if err != nil {
+// tryView is inView without repetition. The view is held only after a success.
+func (v *Following) tryView(ctx context.Context, t *tabledef.Table, fresh bool, do func(context.Context) error) error {
+	if err := v.hold(ctx, t, fresh); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, view.Close()) }()
-	if err = do(ctx, view); err != nil && errors.Is(context.Cause(ctx), rowstream.ErrViewExpired) {
-		err = errors.Join(rowstream.ErrViewExpired, err)
+	h := v.held
+	err := h.explain(do(h.life))
+	if err != nil {
+		err = errors.Join(err, v.release())
 	}
 	return err
 }

@@ -92,11 +92,12 @@ func TestPartRows(t *testing.T) {
 	}
 }
 
-// A restless source has another row for a key in each view.
+// A restless source has another row for a key in each view, or in the one whose number is old.
 type restless struct {
 	binlog.Follower
 	key   string
 	views uint64
+	old   uint64 // 0: each
 }
 
 func (r *restless) ShortView(ctx context.Context, identity string, t *rowstream.Table, limit time.Duration) (rowstream.View, error) {
@@ -122,7 +123,7 @@ type restlessReader struct {
 func (r restlessReader) SumRows(ctx context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions) iter.Seq2[rowstream.RowSum, error] {
 	return func(yield func(rowstream.RowSum, error) bool) {
 		for row, err := range r.ViewReader.SumRows(ctx, t, c, o) {
-			if err == nil && string(row.Key[0]) == r.of.key {
+			if err == nil && string(row.Key[0]) == r.of.key && (r.of.old == 0 || r.of.old == r.of.views) {
 				row.Sum ^= r.of.views
 			}
 			if !yield(row, err) {
