@@ -24,6 +24,7 @@ type catchUp struct {
 	workers int
 	rows    []float64 // rows copied per second
 	changes []float64 // changes applied per second
+	cpu     []float64 // of the tool, in µs per change
 	beside  *catchUp  // the same with the other binary, or nil
 }
 
@@ -48,16 +49,16 @@ func (l *lab) catchUps(ctx context.Context, o *options, out, log io.Writer) erro
 			if err := l.catchUp(ctx, o, c); err != nil {
 				return fmt.Errorf("catch up with %s writers: %w", c.name, err)
 			}
-			fmt.Fprintf(log, "%s writers: %.0f rows/s copied, %.0f changes/s applied\n", c.name, c.rows[len(c.rows)-1], c.changes[len(c.changes)-1])
+			fmt.Fprintf(log, "%s writers: %.0f rows/s copied, %.0f changes/s applied, CPU %.2f µs per change\n", c.name, c.rows[len(c.rows)-1], c.changes[len(c.changes)-1], c.cpu[len(c.cpu)-1])
 		}
 	}
 	t := tabwriter.NewWriter(out, 0, 4, 1, ' ', 0)
-	fmt.Fprintln(t, "| writers\t| rows copied/s\t| changes applied/s\t|")
-	fmt.Fprintln(t, "|---:\t|---:\t|---:\t|")
+	fmt.Fprintln(t, "| writers\t| rows copied/s\t| changes applied/s\t| CPU of the tool, µs per change\t|")
+	fmt.Fprintln(t, "|---:\t|---:\t|---:\t|---:\t|")
 	for _, c := range all {
-		fmt.Fprintf(t, "| %s\t| %.0f\t| %.0f\t|\n", c.name, programs.Median(c.rows), programs.Median(c.changes))
+		fmt.Fprintf(t, "| %s\t| %.0f\t| %.0f\t| %.2f\t|\n", c.name, programs.Median(c.rows), programs.Median(c.changes), programs.Median(c.cpu))
 		if o := c.beside; o != nil {
-			fmt.Fprintf(t, "| ratio of the time to the other's\t| %s\t| %s\t|\n", ratio(o.rows, c.rows), ratio(o.changes, c.changes))
+			fmt.Fprintf(t, "| ratio of the time to the other's\t| %s\t| %s\t| %s\t|\n", ratio(o.rows, c.rows), ratio(o.changes, c.changes), ratio(c.cpu, o.cpu))
 		}
 	}
 	return t.Flush()
@@ -86,6 +87,7 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 		return err
 	}
 	c.changes = append(c.changes, float64(second.changes)/second.followed.Seconds())
+	c.cpu = append(c.cpu, float64(second.cpu.Microseconds())/float64(second.changes))
 	return l.compare(ctx)
 }
 
@@ -93,6 +95,7 @@ func (l *lab) catchUp(ctx context.Context, o *options, c *catchUp) error {
 type copyRun struct {
 	rows, changes    int64
 	copied, followed time.Duration
+	cpu              time.Duration
 }
 
 // follow runs a copy until it has caught up.
@@ -136,5 +139,6 @@ func follow(ctx context.Context, tare string, args []string) (r copyRun, err err
 	if err := cmd.Wait(); err != nil {
 		return r, fmt.Errorf("%w\n%s", err, said.Bytes())
 	}
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return r, nil
 }

@@ -32,8 +32,8 @@ const (
 
 	// The same of short chunks, unless these have less than the following bytes: then the time is that of the commit, and of the record of the
 	// chunk, which do not get shorter. A large table has no more than so many chunks.
-	shortChunkTime  = 50 * time.Millisecond
-	leastShortBytes = 256 << 10
+	shortChunkTime  = 10 * time.Millisecond
+	leastShortBytes = 64 << 10
 	mostShortChunks = 1 << 16
 )
 

@@ -70,7 +70,7 @@ func TestSizingShort(t *testing.T) {
 		chunk, row time.Duration
 		want       int64 // bytes
 	}{
-		{"fast", 1 << 30, 0, 2 * time.Microsecond, 2_500_000},
+		{"fast", 1 << 30, 0, 2 * time.Microsecond, 500_000},
 		{"slow", 1 << 30, 0, time.Millisecond, leastShortBytes},
 		{"slow commits", 1 << 30, time.Second, 10 * time.Microsecond, leastShortBytes},
 		{"a large table", 1 << 38, time.Second, 10 * time.Microsecond, 1 << 22},
