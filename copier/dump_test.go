@@ -1,6 +1,9 @@
 package copier_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -317,4 +320,74 @@ func mustRead(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestHostileDump changes the definition of a table and the list of tables of a dump, and corrects the checksums: nothing but the tables of
+// the dump is created.
+func TestHostileDump(t *testing.T) {
+	p := newPair(t, "lies")
+	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+	dir := t.TempDir()
+	o := p.options("a")
+	to := destination(t, "file://"+dir)
+	if _, err := copier.Dump(t.Context(), o, to); err != nil {
+		t.Fatal(err)
+	}
+	o.From = copier.FromDump(to)
+	manifest := filepath.Join(dir, "manifest.json")
+	whole := mustRead(t, manifest)
+	for want, lie := range map[string]func(m *dump.Manifest, create *string){
+		"it has SELECT":      func(_ *dump.Manifest, create *string) { *create += " AS SELECT 7 AS id" },
+		"a second statement": func(_ *dump.Manifest, create *string) { *create += "; DROP DATABASE lies" },
+		`it has the engine "MRG_MyISAM"`: func(_ *dump.Manifest, create *string) {
+			*create = strings.Replace(*create, "ENGINE=InnoDB", "ENGINE=MRG_MyISAM", 1)
+		},
+		"table lies.a: it is listed twice":       func(m *dump.Manifest, _ *string) { m.Tables = append(m.Tables, m.Tables[0]) },
+		"its definition has the name \"../lie\"": func(m *dump.Manifest, _ *string) { m.Tables[0].Create.Name = "../lie" },
+	} {
+		t.Run(want, func(t *testing.T) {
+			var e struct {
+				Format  string         `json:"format"`
+				Version int            `json:"version"`
+				SHA256  string         `json:"sha256"`
+				Dump    *dump.Manifest `json:"dump"`
+			}
+			if err := json.Unmarshal(whole, &e); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, e.Dump.Tables[0].Create.Name)
+			original := mustRead(t, file)
+			create := strings.TrimSuffix(string(original), ";\n")
+			lie(e.Dump, &create)
+			e.Dump.Tables[0].Create.Size, e.Dump.Tables[0].Create.SHA256 = int64(len(create)), sha256Hex([]byte(create))
+			text, err := json.Marshal(e.Dump)
+			if err == nil {
+				e.SHA256 = sha256Hex(text)
+				text, err = json.Marshal(e)
+			}
+			for name, text := range map[string][]byte{file: []byte(create), manifest: text} {
+				if err == nil {
+					err = os.WriteFile(name, text, 0o600)
+				}
+			}
+			if err == nil {
+				_, err = copier.Run(t.Context(), o)
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			if got := read(t, p.target, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'lies'"); len(got) > 0 {
+				t.Errorf("it created %q", got)
+			}
+			sqlExec(t, p.target, "DROP DATABASE IF EXISTS lies", "DROP DATABASE IF EXISTS _tare")
+			if err := os.WriteFile(file, original, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func sha256Hex(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

@@ -163,18 +163,5 @@ func AddIndexes(table string, indexes []Index) string {
 	return "ALTER TABLE " + table + " " + strings.Join(parts, ", ")
 }
 
-// createIn returns a table's CREATE TABLE statement for another schema or name, on a server of the given
-// version.
-func createIn(create, table, version string) (string, error) {
-	_, rest, ok := strings.Cut(create, " (\n")
-	if !ok || !strings.HasPrefix(create, "CREATE TABLE ") {
-		return "", fmt.Errorf("the server's CREATE TABLE statement is of a form that is not known: %.100q", create)
-	}
-	if strings.Contains(version, "MariaDB") { // MariaDB has invisible columns, but ignores comments for MySQL's version
-		rest = mysqlInvisible.ReplaceAllString(rest, "${1}INVISIBLE$2")
-	}
-	return "CREATE TABLE " + table + " (\n" + rest, nil
-}
-
 // mysqlInvisible matches MySQL's notation of an invisible column.
 var mysqlInvisible = regexp.MustCompile("(?m)^(  `.*)/\\*!80023 INVISIBLE \\*/((?: COMMENT '.*')?,?)$")

@@ -134,6 +134,9 @@ func (t *Table) createAs(o DescribeOptions, version string) (*rowstream.Table, e
 	if err == nil {
 		t.Create, err = createIn(without, t.Spec.TargetSQL(), version)
 	}
+	if err == nil {
+		err = checkCreate(t.Create, t.Source.Engine, version)
+	}
 	return there, err
 }
 
