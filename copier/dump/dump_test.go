@@ -359,6 +359,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte(`{"tables": [{"schema": "a", "name": "b", "shape": {"Columns": [{"Type": "int"}]}, "chunks": [null]}, null]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		var compact bytes.Buffer
 		if json.Compact(&compact, text) != nil {
 			t.Skip("not JSON")
@@ -425,6 +426,7 @@ func FuzzChunkFile(f *testing.F) {
 	}
 	f.Cleanup(r.close)
 	f.Fuzz(func(t *testing.T, text []byte, rows, size uint16, columns uint8) {
+		defer alloctest.Bounded(t, 64<<20)()
 		file, err := to.put(t.Context(), "chunk", text)
 		if err != nil {
 			t.Fatal(err)

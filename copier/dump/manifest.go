@@ -144,10 +144,16 @@ func decodeManifest(text []byte) (*Manifest, error) {
 			return nil, fmt.Errorf("%w: object %d is null", ErrDamaged, i)
 		}
 	}
+	listed := make(map[[2]string]bool)
 	for i, t := range m.Tables {
 		if t == nil {
 			return nil, fmt.Errorf("%w: table %d is null", ErrDamaged, i)
 		}
+		name := [2]string{t.Schema, t.Name}
+		if listed[name] {
+			return nil, fmt.Errorf("%w: table %s.%s: it is listed twice", ErrDamaged, t.Schema, t.Name)
+		}
+		listed[name] = true
 		if err := t.check(); err != nil {
 			return nil, fmt.Errorf("%w: table %s.%s: %w", ErrDamaged, t.Schema, t.Name, err)
 		}

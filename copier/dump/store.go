@@ -150,6 +150,29 @@ func (d *Destination) manifest(ctx context.Context, name string) (*Manifest, err
 	return m, nil
 }
 
+// noLinks returns an error if a local directory has a symbolic link: to write or delete below it changes files outside of the dump.
+func (d *Destination) noLinks() error {
+	if d.Dir == "" {
+		return nil
+	}
+	// The directory itself may be a link.
+	err := filepath.WalkDir(filepath.Clean(d.Dir)+string(filepath.Separator)+".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case errors.Is(err, fs.ErrPermission) && e != nil && e.IsDir():
+			return filepath.SkipDir // nothing is written there
+		case err == nil && e.Type()&fs.ModeSymlink != 0:
+			return fmt.Errorf("%s is a symbolic link: choose an empty directory", path)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("dump to %s: %w", d.Name, err)
+	}
+	return nil
+}
+
 // foreign returns the name of something in the destination; empty if there is nothing.
 func (d *Destination) foreign(ctx context.Context) (found string, err error) {
 	err = d.retry(ctx, 0, func(ctx context.Context) error {

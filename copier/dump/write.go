@@ -175,6 +175,9 @@ func prepare(ctx context.Context, o Options) (*writer, error) {
 // error.
 func (w *writer) unfinished(ctx context.Context) (*Manifest, error) {
 	to := &w.o.To
+	if err := to.noLinks(); err != nil {
+		return nil, err
+	}
 	done, err := to.manifest(ctx, manifestName)
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
