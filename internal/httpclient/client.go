@@ -18,8 +18,11 @@ import (
 	"github.com/taredb/tare/internal/visible"
 )
 
-// maxRefusal bounds the bytes of a refusal in an error.
-const maxRefusal = 300
+const (
+	maxRefusal = 300     // bytes of a refusal that is no JSON, in an error
+	maxReason  = 2 << 10 // bytes of one that is
+	maxHeader  = 1 << 20 // bytes of a response's header
+)
 
 // Options are the address of a server's HTTP API and the account for it.
 type Options struct {
@@ -95,7 +98,10 @@ func New(o Options) (*Client, error) {
 		return nil, &ClearTextError{u.Host}
 	}
 	c.http = &http.Client{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}, Proxy: http.ProxyFromEnvironment},
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}, Proxy: http.ProxyFromEnvironment,
+			MaxResponseHeaderBytes: maxHeader,
+		},
 		// An account is valid for this address only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -164,7 +170,7 @@ func refusal(body []byte) string {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(body, &object) == nil && object.Error != "" {
-		return visible.Line(object.Error)
+		return visible.Line(object.Error[:min(len(object.Error), maxReason)])
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 		return "" // a page of a proxy or of another server

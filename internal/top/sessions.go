@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -176,16 +177,9 @@ func (s *Session) line(wide bool) string {
 		}
 		return duration(time.Duration(n * float64(time.Second)))
 	}
-	text := visible.Line(s.Text)
-	switch {
-	case text == "" && s.Digest != "":
-		text = s.Digest
-	case text == "":
-		text = s.Name
-	}
-	text = marked(text, s.TextCut)
+	text := marked(visible.Line(cmp.Or(s.Text, s.Digest, s.Name)), s.TextCut)
 	if w := s.Waits; w != nil {
-		text = fmt.Sprintf("[waits for a %s lock on %s of connection %d", w.Kind, visible.Line(w.Table), w.Connection) + w.holder() + "] " + text
+		text = fmt.Sprintf("[waits for a %s lock on %s of connection %d", visible.Line(w.Kind), visible.Line(w.Table), w.Connection) + w.holder() + "] " + text
 	}
 	age := fmt.Sprintf("%8s %8s  %s %s", seconds(s.Seconds), seconds(s.Transaction), fit(s.State, 20), fit(s.User, 12))
 	if wide {
@@ -198,5 +192,5 @@ func (b *Block) holder() string {
 	if b.User == "" {
 		return ""
 	}
-	return " (" + visible.Line(b.User) + ", " + strings.ReplaceAll(b.State, "-", " ") + ")"
+	return " (" + visible.Line(b.User) + ", " + strings.ReplaceAll(visible.Line(b.State), "-", " ") + ")"
 }

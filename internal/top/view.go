@@ -184,7 +184,7 @@ func (m *Model) row(l *Line) string {
 		fmt.Fprintf(&b, "%*s ", c.width-1, value)
 	}
 	if m.width >= wide {
-		fmt.Fprintf(&b, " %-8.8s  %s  %s", l.Digest, fit(l.Schema, 10), fit(l.User, 10))
+		fmt.Fprintf(&b, " %-8.8s  %s  %s", visible.Line(l.Digest), fit(l.Schema, 10), fit(l.User, 10))
 	}
 	return b.String() + " " + l.Change.mark() + l.title()
 }
@@ -220,7 +220,7 @@ func (l *Line) title() string {
 	case l.Digest == "":
 		return "(no digest)"
 	}
-	return l.Digest
+	return visible.Line(l.Digest)
 }
 
 // marked returns a text, and that it is only the beginning.
@@ -242,7 +242,7 @@ func (m *Model) foot() string {
 func (m *Model) statement() []string {
 	i := slices.IndexFunc(m.frame.Rows, func(l Line) bool { return l.Key == m.chosen })
 	if i < 0 {
-		return m.text([]string{"The statement " + m.chosen.Digest + " is not among those that are read any more."}, "esc back")
+		return m.text([]string{"The statement " + visible.Line(m.chosen.Digest) + " is not among those that are read any more."}, "esc back")
 	}
 	l := &m.frame.Rows[i]
 	lines := []string{"digest    " + visible.Line(l.Digest)}

@@ -2,8 +2,11 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -33,7 +36,7 @@ type Provider struct{ sdk *sdk.TracerProvider }
 // Open starts a provider. It does not connect. The handler of the SDK's errors is one for the process.
 func Open(ctx context.Context, o Options) (*Provider, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("spans not exported", "error", err) }))
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(o.URL, "/")+"/v1/traces"))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(o.URL, "/")+"/v1/traces"), otlptracehttp.WithProxy(proxy))
 	if err != nil {
 		return nil, fmt.Errorf("create exporter of spans: %w", err)
 	}
@@ -43,6 +46,17 @@ func Open(ctx context.Context, o Options) (*Provider, error) {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(r))}, nil
+}
+
+// errRedirected reports a receiver that redirects exports.
+var errRedirected = errors.New("the receiver redirects to another address, which would get the headers of OTEL_EXPORTER_OTLP_HEADERS too: name that address")
+
+// proxy returns the proxy of a request. One that a redirect led to is an error: net/http sends it all headers but those of its own list.
+func proxy(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errRedirected
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // Tracer returns the tracer of a package; of a nil Provider one without spans.
