@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
@@ -27,10 +29,15 @@ import (
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
+	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/storegateway/storepb"
 )
 
 var hostileTrials = flag.Int("hostile-trials", 25, "changes that TestHostileBlocks tries; 0: each change of each kind of field")
+
+// hostileBytes are what the requests of TestHostileBlocks may allocate besides twice as much as without a change: a query's budget.
+const hostileBytes = 16 << 20
 
 // hostileNames are the files of a block.
 var hostileNames = []string{indexName, "chunks/000001", metaName, tombstonesName}
@@ -41,6 +48,8 @@ type hostileBlocks struct {
 	thanos map[string][]byte // the meta.json that a bucket of Thanos has
 	blocks []string
 	end    int64 // of their samples
+
+	gate *slab.Gate // of the last store
 }
 
 func newHostileBlocks(t *testing.T, seed uint64) *hostileBlocks {
@@ -93,7 +102,7 @@ func (h *hostileBlocks) serveFailing(t *testing.T, layout blocksync.Layout, chan
 		}
 	}
 	o := teststore.Options(t, bucket)
-	o.Layout = layout
+	o.Layout, h.gate = layout, o.Gate
 	g := teststore.New(t, o)
 	run(t, g.Sync(t.Context()))
 	return newAPI(t, g, report.New(slog.New(slog.NewTextHandler(t.Output(), nil))), requestLimit/2), bucket
@@ -136,6 +145,61 @@ func (h *hostileBlocks) send(t *testing.T, a api) testpromql.Response {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.base+target, nil)
 	run(t, err)
 	return testpromql.Exchange(http.DefaultClient, r)
+}
+
+// askAll sends requests of the other kinds to a store, all of which succeed, and returns the bytes that they allocate.
+func (h *hostileBlocks) askAll(t *testing.T, a api) uint64 {
+	t.Helper()
+	const day = 24 * 3600
+	end := h.end / 1000
+	span := url.Values{"start": {strconv.FormatInt(end-3*day, 10)}, "end": {strconv.FormatInt(end, 10)}}
+	with := func(more ...string) string {
+		v := maps.Clone(span)
+		for i := 0; i < len(more); i += 2 {
+			v.Set(more[i], more[i+1])
+		}
+		return "?" + v.Encode()
+	}
+	everything := `{__name__=~".+"}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, target := range []string{
+		"/api/v1/query_range" + with("query", "count by (__name__) ("+everything+")", "step", "3600"),
+		"/api/v1/query_range" + with("query", "sum(rate("+everything+"[1h]))", "step", "1800"),
+		"/api/v1/query?time=" + strconv.FormatInt(end, 10) + "&query=" + url.QueryEscape("count("+everything+" offset 12h)"),
+		"/api/v1/series" + with("match[]", everything),
+		"/api/v1/labels" + with(),
+		"/api/v1/labels" + with("match[]", everything),
+		"/api/v1/label/__name__/values" + with(),
+		"/api/v1/label/region/values" + with("match[]", everything),
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.base+target, nil)
+		run(t, err)
+		if got := testpromql.Exchange(http.DefaultClient, r); got.Code != http.StatusOK {
+			t.Errorf("%s: %.500v", target, got)
+		}
+	}
+	all := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "__name__", Value: ".+"}}
+	for _, form := range []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES, prompb.ReadRequest_STREAMED_XOR_CHUNKS} {
+		remoteRead(t, a.base, form, &prompb.Query{StartTimestampMs: h.end - 3*day*1000, EndTimestampMs: h.end, Matchers: all})
+	}
+	for _, r := range []*storepb.SeriesRequest{teststore.Everything(), {MinTime: h.end - 3*day*1000, MaxTime: h.end, Matchers: teststore.Everything().Matchers, SkipChunks: true}} {
+		r.PartialResponseStrategy = storepb.PartialResponseStrategy_WARN
+		if _, _, err := teststore.Receive(a.series.Series(t.Context(), r)); err != nil {
+			t.Errorf("Series: %v", err)
+		}
+	}
+	if _, err := a.series.LabelNames(t.Context(), &storepb.LabelNamesRequest{Start: h.end - 3*day*1000, End: h.end, PartialResponseStrategy: storepb.PartialResponseStrategy_WARN}); err != nil {
+		t.Errorf("LabelNames: %v", err)
+	}
+	if _, err := a.series.LabelValues(t.Context(), &storepb.LabelValuesRequest{Label: "__name__", Start: h.end - 3*day*1000, End: h.end, PartialResponseStrategy: storepb.PartialResponseStrategy_WARN}); err != nil {
+		t.Errorf("LabelValues: %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if s := h.gate.Stats(); s.Peak > s.Bytes || s.Held != 0 {
+		t.Errorf("the queries held up to %d bytes of %d, now %d", s.Peak, s.Bytes, s.Held)
+	}
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // others returns the samples that other blocks than the second have.
@@ -198,7 +262,7 @@ func (h *hostileBlocks) text(layout blocksync.Layout, name string) []byte {
 
 // TestHostileBlocks changes each kind of field of a block: of its index, its chunks, its meta.json and its tombstones,
 // with the old checksums or right ones. Queries return all samples of the other blocks, and those of the block or a
-// warning that names it. With right checksums, and in the labels of a meta.json, which has no checksum, the samples of
+// warning that names it. Requests of all other kinds succeed, within their budget and with little more memory than before. With right checksums, and in the labels of a meta.json, which has no checksum, the samples of
 // the block may be others.
 func TestHostileBlocks(t *testing.T) {
 	seed := testseed.New(t)
@@ -217,10 +281,15 @@ func TestHostileBlocks(t *testing.T) {
 		changes = changes[:min(len(changes), *hostileTrials)]
 	}
 	outcomes := make(map[string]int)
+	allowed := 2*h.askAll(t, h.serve(t, blocksync.LayoutPrometheus, "", nil)) + hostileBytes
 	for _, c := range changes {
 		t.Run(c.String(), func(t *testing.T) {
 			text := changedField(h.text(c.layout, c.name), c.field, c.change, c.seal)
-			got, warnings := h.ask(t, h.serve(t, c.layout, h.blocks[1]+"/"+c.name, text))
+			a := h.serve(t, c.layout, h.blocks[1]+"/"+c.name, text)
+			got, warnings := h.ask(t, a)
+			if n := h.askAll(t, a); n > allowed {
+				t.Errorf("the requests allocate %d bytes, those of the unchanged blocks less than %d", n, allowed)
+			}
 			for s := range others[c.layout] {
 				if !got[s] {
 					t.Fatalf("a sample of another block is missing: %s; warnings %v", s, warnings)
