@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testactive"
 )
 
@@ -29,6 +30,7 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(b), uint64(i))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, seed uint64) {
+		defer alloctest.Bounded(t, 32<<20)()
 		o := check(t, body, seed)
 		if o.accepted() && len(body) < 1<<10 {
 			truncate(t, body)
@@ -75,6 +77,7 @@ func FuzzFrames(f *testing.F) {
 		f.Add(sum.appendEnd(frames, FormFramedEnd, errors.New("late")), true, uint64(i))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, record bool, seed uint64) {
+		defer alloctest.Bounded(t, 32<<20)()
 		form := FormFramed
 		if record {
 			form = FormFramedEnd

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -27,6 +28,7 @@ func FuzzValue(f *testing.F) {
 	f.Add(byte(mysqlwire.TypeNewDecimal), uint16(4|2<<8), []byte{0x8c, 0x22})
 	f.Add(byte(mysqlwire.TypeBit), uint16(5|1<<8), []byte{1, 2})
 	f.Fuzz(func(t *testing.T, kind byte, bits uint16, value []byte) {
+		defer alloctest.Bounded(t, 32<<20)()
 		logged := mysqlwire.ColumnType(kind)
 		meta := binary.LittleEndian.AppendUint16(nil, bits)[:metaSize(logged)]
 		var plain logColumn
@@ -73,6 +75,7 @@ func FuzzLog(f *testing.F) {
 	seed(table, log.event(eventUpdateRows, rowsBody(5, Update, 2, append(rows, rows...))), log.event(eventQuery, queryBody("f", "ROLLBACK")))
 	seed(log.event(eventGTID, make([]byte, 42)), log.event(eventPayload, []byte{2, 1, 0xFF, 0}), log.event(eventXAPrepare, []byte{1}), log.event(eventExecuteLoad, make([]byte, 40)))
 	f.Fuzz(func(t *testing.T, all []byte) {
+		defer alloctest.Bounded(t, 256<<20)()
 		for _, gtid := range []string{"", "0-1-5", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"} {
 			r, b := newLogReader(described(intColumn, textColumn), gtid)
 			for rest := all; len(rest) >= eventHeaderLen; {
@@ -100,6 +103,7 @@ func FuzzStatement(f *testing.F) {
 	f.Add("ALTER TABLE `f`.`t` ADD \"x\" INT /*!40000 x */ -- y")
 	f.Add("CREATE OR REPLACE TABLE t LIKE u")
 	f.Fuzz(func(t *testing.T, sql string) {
+		defer alloctest.Bounded(t, 16<<20)()
 		r, _ := newLogReader(described(intColumn), "")
 		a, b := r.classify(&query{schema: []byte("f"), text: []byte(sql)}), r.classify(&query{schema: []byte("f"), text: []byte("/* x */ \n" + sql)})
 		if a != b {
@@ -286,6 +290,7 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Add([]byte("\x0f\xf6\x04\x04\x02\x8c\x22"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
+		defer alloctest.Bounded(t, 32<<20)()
 		text, ok := appendJSON(nil, doc)
 		if len(text) > 2*(jsonLeast+jsonGrowth*len(doc)) {
 			t.Errorf("%d bytes of text from %d", len(text), len(doc))

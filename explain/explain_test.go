@@ -482,6 +482,7 @@ func FuzzParsePlan(f *testing.F) {
 	f.Add([]byte(`{"query_block": {"nested_loop": [{"table": {"table_name": "a", "access_type": "ref", "key": "k", "rows": 9}}]}}`))
 	f.Add([]byte(`{"query_block": {"message": "no matching row in const table"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer alloctest.Bounded(t, 32<<20)()
 		p, err := parsePlan(text, sqldigest.ServerMySQL)
 		if err != nil {
 			return

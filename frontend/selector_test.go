@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/accept"
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // FuzzSelector expects a parsed selector to select the same after formatting, with its shard, and no panic.
@@ -16,6 +17,7 @@ func FuzzSelector(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer alloctest.Bounded(t, 16<<20)()
 		s, err := parseSelector(text)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "selector: ") {
@@ -57,6 +59,7 @@ func FuzzAccept(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer alloctest.Bounded(t, 16<<20)()
 		h := map[string][]string{"Accept-Encoding": {text}, "Accept": {text}}
 		e, ok := chooseEncoding(h)
 		if ok && e.Validate() != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // down is an address without a listener; another process could take one that was listened on.
@@ -153,6 +155,7 @@ func FuzzResponses(f *testing.F) {
 		f.Add(uint16(409), text)
 	}
 	f.Fuzz(func(t *testing.T, status uint16, text string) {
+		defer alloctest.Bounded(t, 16<<20)()
 		code, body = 200+int(status)%400, text
 		if p99, err := g.P99(t.Context()); err == nil && (p99 < 0 || p99 > 24*time.Hour) {
 			t.Errorf("%q is a p99 of %v", text, p99)

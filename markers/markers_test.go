@@ -280,6 +280,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(line)
 	f.Add([]byte("00000000 {}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		all, err := parse(text)
 		if err != nil {
 			return

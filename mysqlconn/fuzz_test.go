@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -49,6 +50,7 @@ func FuzzServer(f *testing.F) {
 
 	const password = "correct horse"
 	f.Fuzz(func(t *testing.T, said []byte, mode uint8) {
+		defer alloctest.Bounded(t, 32<<20)()
 		r := &replay{}
 		r.said.Reset(said)
 		c, err := Dial(t.Context(), Config{

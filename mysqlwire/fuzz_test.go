@@ -3,6 +3,8 @@ package mysqlwire
 import (
 	"bytes"
 	"testing"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // FuzzPackets checks that no decoder panics on any payload, and that decoded messages survive
@@ -17,6 +19,7 @@ func FuzzPackets(f *testing.F) {
 	}
 	all := codecs()
 	f.Fuzz(func(t *testing.T, which uint8, caps uint64, payload []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		c := all[int(which)%len(all)]
 		if err := c.decode(payload, Capability(caps)); err != nil {
 			return
@@ -51,6 +54,7 @@ func FuzzStateChanges(f *testing.F) {
 		f.Add(StateChange{Type: t, Name: []byte("autocommit"), Value: []byte("ON")}.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		var again []byte
 		n := 0
 		it := StateChanges(state)

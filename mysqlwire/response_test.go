@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // A reply builds the bytes of a response, packet by packet.
@@ -296,6 +298,7 @@ func FuzzResponse(f *testing.F) {
 	f.Add(byte(ComStmtPrepare), true, uint16(9), newReply().prepareOK(1, 2).column().column().column().b)
 	f.Add(byte(ComQuery), true, uint16(1), newReply().ok(StatusMoreResults).err().b)
 	f.Fuzz(func(t *testing.T, cmd byte, noEOF bool, cut uint16, b []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		caps := CapProtocol41
 		if noEOF {
 			caps |= CapDeprecateEOF

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // TestTimesOfClients parses the times that clients send back as they received them.
@@ -32,6 +34,7 @@ func FuzzParams(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer alloctest.Bounded(t, 16<<20)()
 		if got, err := parseTime(s); err == nil {
 			again, err := parseTime(strconv.FormatFloat(float64(got.UnixMilli())/1000, 'f', 3, 64))
 			if err != nil || math.Abs(float64(got.UnixMilli()-again.UnixMilli())) > math.Abs(float64(got.UnixMilli()))/1e15+1 {
@@ -88,6 +91,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer alloctest.Bounded(t, 64<<20)()
 		r, err := http.NewRequest(http.MethodGet, "http://store/api/v1/"+s, http.NoBody)
 		if err != nil {
 			return

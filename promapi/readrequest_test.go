@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // A decoded is a ReadRequest in a comparable form.
@@ -108,6 +110,7 @@ func FuzzReadRequest(f *testing.F) {
 	f.Add([]byte{0x0a, 0x02, 0x1a, 0x00})       // an empty matcher
 	f.Add([]byte{0x0a, 0x04, 0x22, 0x02, 8, 1}) // hints
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		got, err := decodeReadRequest(b)
 		if err != nil {
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
@@ -102,6 +103,7 @@ func FuzzAppendLoad(f *testing.F) {
 	f.Add([]byte("a\tb\nc\\d"), []byte(`\N`), []byte("12345678\n1234567\t"), false)
 	f.Add([]byte{}, []byte{0, 0xFB, 0xFF}, bytes.Repeat([]byte{'\\'}, 300), true)
 	f.Fuzz(func(t *testing.T, a, b, c []byte, null bool) {
+		defer alloctest.Bounded(t, 32<<20)()
 		r := mysqlwire.TextRow{bytes.Clone(a), append([]byte{}, b...), append([]byte{}, c...)}
 		if r[0] == nil {
 			r[0] = []byte{}
@@ -124,6 +126,7 @@ func FuzzBatch(f *testing.F) {
 	f.Add(testrows.BatchOf(testrows.Row("1", nil), testrows.Row("", "x")).Bytes, 2, 2)
 	f.Add([]byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, 1, 1)
 	f.Fuzz(func(t *testing.T, data []byte, columns, rows int) {
+		defer alloctest.Bounded(t, 32<<20)()
 		if columns > 100 || rows > 1000 {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -51,6 +52,7 @@ func FuzzParseLoad(f *testing.F) {
 		f.Add([]byte(text), uint8(2))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, columns uint8) {
+		defer alloctest.Bounded(t, 32<<20)()
 		b := rowstream.Batch{Columns: int(columns%5) + 1}
 		used, err := rowstream.ParseLoad(&b, text, 1<<30)
 		if err == nil && bytes.IndexByte(text[used:], '\n') >= 0 {

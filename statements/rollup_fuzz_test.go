@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testrollup"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtstats"
@@ -52,6 +53,7 @@ func FuzzRollup(f *testing.F) {
 	var u rollup.TextDecoder
 	f.Cleanup(u.Close)
 	f.Fuzz(func(t *testing.T, base uint8, sums bool, size int, patches []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		text := bytes.Clone(patches)
 		if n := int(base) % (len(files) + 1); n < len(files) {
 			text = bytes.Clone(files[n])

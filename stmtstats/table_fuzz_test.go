@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/querylog"
 )
@@ -104,6 +105,7 @@ func FuzzReadTable(f *testing.F) {
 	f.Add([]byte{}, len(good)-1, false)
 	f.Add([]byte{}, 10, false)
 	f.Fuzz(func(t *testing.T, patches []byte, size int, sums bool) {
+		defer alloctest.Bounded(t, 64<<20)()
 		content := good[:min(max(size, 0), len(good))]
 		raw := aligned(content)
 		for len(patches) > 5 {

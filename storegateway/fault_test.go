@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/teststore"
@@ -247,7 +248,10 @@ func FuzzDamagedFiles(f *testing.F) {
 		f.Add(uint8(0), 8*how, uint32(how)*997)
 		f.Add(uint8(2), 8*how+5, uint32(how)*97)
 	}
-	f.Fuzz(func(t *testing.T, file, how uint8, at uint32) { b.readDamaged(t, file, how, at) })
+	f.Fuzz(func(t *testing.T, file, how uint8, at uint32) {
+		defer alloctest.Bounded(t, 256<<20)()
+		b.readDamaged(t, file, how, at)
+	})
 }
 
 // withoutSizes removes the sizes of files from meta.json, by which a sync would detect the damage.

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // startChunk returns a chunk with start timestamps.
@@ -111,6 +113,7 @@ func FuzzRecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, encoding byte, data []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		done, err := AppendWithoutStart(nil, &ChunkView{Encoding: encoding, Data: data})
 		if err != nil {
 			if len(done) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testblock"
 )
 
@@ -53,6 +54,7 @@ func FuzzChunkRange(f *testing.F) {
 	f.Add(small.segments[0], refs[4:12], uint16(3), uint8(3))
 	f.Add(append(small.segments[0][:8:8], 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 1, 2, 3, 4, 5), []byte{8, 0, 0, 0}, uint16(1), uint8(1))
 	f.Fuzz(func(t *testing.T, file, where []byte, gap uint16, calls uint8) {
+		defer alloctest.Bounded(t, 64<<20)()
 		var refs []uint64
 		for ; len(where) >= 4 && len(refs) < 50; where = where[4:] {
 			refs = append(refs, uint64(binary.LittleEndian.Uint32(where)))

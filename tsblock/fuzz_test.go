@@ -19,6 +19,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/index"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // A realByteSlice is an index in memory, for Prometheus' reader.
@@ -151,6 +153,7 @@ func FuzzIndex(f *testing.F) {
 		f.Add(v, binary.BigEndian.AppendUint32(nil, 1<<31), series, binary.BigEndian.AppendUint32(nil, math.MaxUint32), table)
 	}
 	f.Fuzz(func(t *testing.T, version byte, symbols, series, postings, table []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		if len(symbols)+len(series)+len(postings)+len(table) > 1<<16 {
 			return
 		}
@@ -233,6 +236,7 @@ func FuzzLocalFile(f *testing.F) {
 	f.Add(text[:len(text)-1], l.memory[:len(l.memory)-1])
 	f.Add([]byte{}, []byte{2, 0, 0, 0, 0, 0, 0, 1, 1, 0})
 	f.Fuzz(func(t *testing.T, text, memory []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		// The memory part, as if its checksum were right.
 		if h, err := parseHeader(memory, l.paged); err == nil {
 			if again, err := parseHeader(h.appendTo(nil), l.paged); err != nil || len(again.names) != len(h.names) {
@@ -262,6 +266,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add([]byte(`{"ulid":"01DXXFZDYD1MQW6079WK0K6EDQ","minTime":0,"maxTime":7200000,"version":1}`))
 	f.Add([]byte(`{"version":2}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		m, err := ParseMeta(text)
 		if err == nil && (m.Version != 1 || m.MinTime > m.MaxTime) {
 			t.Fatalf("%+v", m)
@@ -308,6 +313,7 @@ func FuzzAggregates(f *testing.F) {
 	}
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		all, err := SplitAggregates(data)
 		if err != nil {
 			return

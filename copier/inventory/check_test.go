@@ -3,6 +3,8 @@ package inventory
 import (
 	"strings"
 	"testing"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // TestDefinitions checks headers as servers print them, and texts that a lying source could return instead.
@@ -77,6 +79,7 @@ func FuzzDefinition(f *testing.F) {
 	f.Add("CREATE DEFINER=`app`@`%` FUNCTION `x`() RETURNS int RETURN 1", uint8(0))
 	f.Add("CREATE DEFINER=`app`@`%` TRIGGER `x` BEFORE INSERT ON `t` FOR EACH ROW SET new.a=1", uint8(2))
 	f.Fuzz(func(t *testing.T, text string, kind uint8) {
+		defer alloctest.Bounded(t, 16<<20)()
 		kinds := []Kind{Function, Procedure, Trigger, Event, View, Sequence}
 		o := Object{Kind: kinds[int(kind)%len(kinds)], Schema: "s", Name: "x", Table: "t", Definer: "app@%", Definition: text}
 		if o.check() == nil && !strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "CREATE") {

@@ -232,6 +232,7 @@ func FuzzChanges(f *testing.F) {
 	f.Add([]byte{2, 0, 0, 1}, []byte{0, 0}, uint32(0), uint8(2), uint8(1))
 	unpacker := must(newUnpacker(1 << 20))
 	f.Fuzz(func(t *testing.T, layout, rows []byte, unpacked uint32, first, last uint8) {
+		defer alloctest.Bounded(t, 64<<20)()
 		columns := []int{int(first), 1, int(last)}
 		b := new(binlog.ChangeBatch)
 		roomOf(b).message.Layout, roomOf(b).message.Rows, roomOf(b).message.Unpacked = layout, rows, unpacked

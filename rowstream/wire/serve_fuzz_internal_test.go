@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 	"github.com/taredb/tare/rowstream/rowpb"
@@ -57,6 +58,7 @@ func FuzzRequests(f *testing.F) {
 	}
 	s.snapshots[1] = newServed(f.Context(), l.Memory.View(), 2, tables)
 	f.Fuzz(func(t *testing.T, kind int, data []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		var err error
 		var sent []*rowpb.Batch
 		switch kind % 8 {
@@ -129,6 +131,7 @@ func FuzzReceived(f *testing.F) {
 	f.Add(2, int64(2), packed.Bytes, packed.Unpacked)
 	unpacker := must(newUnpacker(1 << 20))
 	f.Fuzz(func(t *testing.T, columns int, rows int64, data []byte, unpacked uint32) {
+		defer alloctest.Bounded(t, 64<<20)()
 		r := remoteReader{v: &remoteView{r: &Remote{o: RemoteOptions{MaxMessage: 1 << 20}, zstd: unpacker}}}
 		r.message.Columns, r.message.Rows, r.message.Bytes, r.message.Unpacked = int32(columns), rows, data, unpacked
 		if r.open(columns) != nil || r.batch.Rows == 0 {

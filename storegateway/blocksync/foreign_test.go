@@ -23,6 +23,7 @@ func FuzzBucketFiles(f *testing.F) {
 	f.Add([]byte(`{"version":1,"blocks":[{"block_id":"no ulid"}]}`))
 	f.Add([]byte("{"))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		var packed bytes.Buffer
 		zw := gzip.NewWriter(&packed)
 		if _, err := zw.Write(text); err != nil {

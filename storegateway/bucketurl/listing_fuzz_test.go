@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 // FuzzS3Page parses any response to a list request. A page that is accepted has the names that the client's own decoder finds, and states
@@ -21,6 +23,7 @@ func FuzzS3Page(f *testing.F) {
 		f.Add([]byte(text), "prefix=p/&marker=p/a&delimiter=/")
 	}
 	f.Fuzz(func(t *testing.T, body []byte, query string) {
+		defer alloctest.Bounded(t, 32<<20)()
 		q, err := url.ParseQuery(query)
 		if err != nil {
 			t.Skip()

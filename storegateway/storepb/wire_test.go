@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/storegateway/storepb"
 )
 
@@ -159,6 +160,7 @@ func FuzzRequests(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		name := requests[int(which)%len(requests)]
 		ours, oracle := newMessage(t, name), newMessage(t, name)
 		oursErr, oracleErr := ours.UnmarshalVT(b), proto.Unmarshal(b, oracle)

@@ -331,6 +331,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(bytes.Clone(c.encode(&value, o, 5, []byte("a page"))))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		data, ok := c.decode(b, o, 5)
 		if ok && !bytes.Equal(b, c.encode(new([valueSize]byte), o, 5, data)) {
 			t.Errorf("%x is accepted", b)
@@ -375,6 +376,7 @@ func FuzzResponse(f *testing.F) {
 	f.Add([]byte("VALUE \r\n"))
 	f.Add([]byte("VALUE a 0 -1\r\n"))
 	f.Fuzz(func(t *testing.T, response []byte) {
+		defer alloctest.Bounded(t, 64<<20)()
 		s := newServer("a:1", &c.options)
 		defer s.close()
 		s.client.DialTimeout = func(string, string, time.Duration) (net.Conn, error) {
