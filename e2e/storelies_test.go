@@ -113,12 +113,12 @@ func (s *lyingStore) get(ctx context.Context, path string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// started waits until the store is ready, has failed to sync, or has exited.
-func (s *lyingStore) started(t *testing.T) lieOutcome {
+// started waits until the store is ready, has failed to sync, or has exited, for at most limit.
+func (s *lyingStore) started(t *testing.T, limit time.Duration) lieOutcome {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	over := time.After(lieTime)
+	over := time.After(limit)
 	for {
 		code, body := s.get(t.Context(), "/-/ready")
 		switch {
@@ -197,7 +197,7 @@ func (b *lyingBucket) try(t *testing.T, fault testbucket.Fault, thanos bool) (ou
 	rules := testbucket.Rules{Kinds: []testbucket.Fault{fault}, Rate: 1}
 	b.proxy.Break(rules)
 	s := b.start(t, thanos)
-	if outcomes[0] = s.started(t); outcomes[0] == "" {
+	if outcomes[0] = s.started(t, lieTime); outcomes[0] == "" {
 		outcomes[0] = b.judge(t, s)
 	}
 	b.proxy.Heal()
@@ -205,7 +205,7 @@ func (b *lyingBucket) try(t *testing.T, fault testbucket.Fault, thanos bool) (ou
 
 	s = b.start(t, thanos)
 	defer s.end(syscall.SIGKILL)
-	if o := s.started(t); o != "" {
+	if o := s.started(t, testwait.Limit); o != "" {
 		t.Fatalf("without a fault a store is %s:\n%s", o, s.text())
 	}
 	var lists, listsBefore int
@@ -269,7 +269,7 @@ func TestStoreLies(t *testing.T) {
 	for range workers {
 		bucket := newLyingBucket(t, b.dir, seed)
 		s := bucket.start(t, false)
-		if o := s.started(t); o != "" {
+		if o := s.started(t, testwait.Limit); o != "" {
 			t.Fatal(o, s.text())
 		}
 		var err error
@@ -286,7 +286,9 @@ func TestStoreLies(t *testing.T) {
 					for i, o := range rows[n][0] {
 						// A well-formed listing of the bucket cannot be doubted before another has been seen.
 						known := i > 0 || faults[n] != testbucket.Lacks && faults[n] != testbucket.Flip
-						if known && o != lieComplete && o != lieMarked && o != lieError && o != lieNotReady {
+						// A bucket that does not exist ends the command with an error.
+						exits := i == 0 && o == lieExits && (faults[n] == testbucket.NoBucket || faults[n] == testbucket.NoPage)
+						if known && !exits && o != lieComplete && o != lieMarked && o != lieError && o != lieNotReady {
 							t.Errorf("the store's response %d: %s", i+1, o)
 						}
 					}
