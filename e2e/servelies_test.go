@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestServeLies(t *testing.T) {
 	at := past.ends[44]
 	want := float64(past.at(at))
 	total := make(map[lieOutcome]int)
-	for _, fault := range faultsToTry() {
+	for _, fault := range faultsToTry(seed) {
 		t.Run(string(fault), func(t *testing.T) {
 			rules := testbucket.Rules{Kinds: []testbucket.Fault{fault}, Rate: 1}
 			serve := func() *tare {
@@ -73,6 +74,10 @@ func TestServeLies(t *testing.T) {
 			if !slices.Contains([]testbucket.Fault{testbucket.Lacks, testbucket.Flip}, fault) {
 				proxy.Break(rules)
 				g := serve()
+				eventually(t, "the end of the first sync", func() bool {
+					_, body := get(t, g.http+"/api/v1/query?query=tare_queries_total")
+					return !strings.Contains(body, "the first sync is under way")
+				})
 				o := servedOutcome(t, g, at, want)
 				total[o]++
 				if o == lieSilent {
