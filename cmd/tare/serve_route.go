@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ import (
 
 // routeName is the file in the data directory with the server that sessions were switched to.
 const routeName = "route.json"
+
+// maxRoute is more than the file has in bytes.
+const maxRoute = 64 << 10
 
 // A savedRoute is the content of the file.
 type savedRoute struct {
@@ -104,12 +108,16 @@ func readRoute(path string) (saved savedRoute, err error) {
 	if path == "" {
 		return saved, nil
 	}
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return saved, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &saved)
+		var text []byte
+		text, err = io.ReadAll(io.LimitReader(f, maxRoute))
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = json.Unmarshal(text, &saved)
+		}
 	}
 	if err == nil && (saved.Version != 1 || saved.Address == "") {
 		err = fmt.Errorf("version %d, address %q: want version 1 and an address", saved.Version, saved.Address)
