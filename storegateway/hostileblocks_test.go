@@ -165,7 +165,7 @@ func (h *hostileBlocks) askAll(t *testing.T, a api) uint64 {
 	runtime.ReadMemStats(&before)
 	for _, target := range []string{
 		"/api/v1/query_range" + with("query", "count by (__name__) ("+everything+")", "step", "3600"),
-		"/api/v1/query_range" + with("query", "sum(rate("+everything+"[1h]))", "step", "1800"),
+		"/api/v1/query_range" + with("query", "count(last_over_time("+everything+"[1h]))", "step", "1800"),
 		"/api/v1/query?time=" + strconv.FormatInt(end, 10) + "&query=" + url.QueryEscape("count("+everything+" offset 12h)"),
 		"/api/v1/series" + with("match[]", everything),
 		"/api/v1/labels" + with(),
