@@ -33,6 +33,10 @@ type Monitor struct {
 
 var _ prometheus.Collector = (*Monitor)(nil)
 
+// runBytes is the heap of an alteration besides its copy, as determined by profiles: the table's description, goroutines, contexts, and
+// the tables of encoding/json for its records.
+const runBytes = 28 << 10
+
 // Bounds of the lists of a status.
 const (
 	shownSteps = 50

@@ -275,6 +275,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	defer r.close()
+	o.Monitor.Copy.Heap.Definitions.Add(runBytes)
+	defer o.Monitor.Copy.Heap.Definitions.Add(-runBytes)
 	ctx, end, err := o.listen(ctx)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // A ChangeKind is the kind of a change of a row.
@@ -105,6 +106,15 @@ func (b *ChangeBatch) ReleaseWide(limit int) bool {
 	}
 	b.Changes = b.Changes[:0]
 	return true
+}
+
+// HeapBytes returns the heap bytes of the batch's memory, without Room.
+func (b *ChangeBatch) HeapBytes() int64 {
+	n := int64(heapsize.Slice(b.Changes) + heapsize.Slice(b.Tables))
+	for i := range b.Tables {
+		n += b.Tables[i].HeapBytes()
+	}
+	return n
 }
 
 // Reset empties the batch for tables whose rows have the given numbers of columns, and releases memory beyond

@@ -291,6 +291,7 @@ func (c *changes) Next(ctx context.Context, b *ChangeBatch) error {
 	} else {
 		err = c.fill(both)
 	}
+	c.hold()
 	final := err != nil && both.Err() == nil
 	if final {
 		c.err = err

@@ -52,6 +52,7 @@ type logReader struct {
 	reread       *rereadXA              // an XA transaction whose commit was read, and whose changes come next; nil: none
 	only         *onlyXA                // the only group that is read; nil: all are
 	columns      []int                  // of the returned rows, by table
+	mapBytes     int64                  // heap bytes of maps' elements
 
 	// scan is called with changes of definitions, and rows are not decoded; nil: rows are read.
 	scan func(SchemaChange)
@@ -134,7 +135,7 @@ func (r *logReader) between() bool { return !r.open && r.skip == 0 }
 
 // resetConnection resets the state of one connection: the group is read again.
 func (r *logReader) resetConnection() {
-	clear(r.maps)
+	r.forgetMaps()
 	clear(r.cascades.maps)
 	r.dropXA()
 	r.skip, r.rows = max(r.skip, r.rows), 0
@@ -222,7 +223,7 @@ func (r *logReader) rotate(e *event) error {
 		return r.unknown("the end of a log file", errShortEvent)
 	}
 	r.file, r.offset = string(e.body[8:]), binary.LittleEndian.Uint64(e.body)
-	clear(r.maps)
+	r.forgetMaps()
 	if e.flags&eventArtificial == 0 {
 		r.advanceUpto()
 	}
@@ -416,7 +417,7 @@ func (r *logReader) tableMap(e *event) error {
 	r.cascades.tableMap(id, schema, name)
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
 	if !ok || r.before(&r.tables[number]) {
-		delete(r.maps, id) // the id is reused
+		r.forgetMap(id) // it is reused
 		if ok {
 			r.skipInXA(id, number)
 		}
@@ -427,10 +428,13 @@ func (r *logReader) tableMap(e *event) error {
 	if m == nil {
 		m = &tableMap{id: id}
 		r.maps[id] = m
+		r.mapBytes += m.heapBytes()
 	}
 	if m.is(e.body) {
 		return nil
 	}
+	before := m.heapBytes()
+	defer func() { r.mapBytes += m.heapBytes() - before }()
 	m.table = number
 	f := &r.tables[number]
 	if r.scan != nil {

@@ -212,7 +212,7 @@ func (r *logReader) schemaChange(e *event, s statement) error {
 		err.Change = s.change
 		return r.stopAt(err, text)
 	}
-	clear(r.maps)
+	r.forgetMaps()
 	r.close(e)
 	return nil
 }

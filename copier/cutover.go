@@ -32,7 +32,7 @@ func (r *run) openCutover(ctx context.Context) error {
 	r.cut, err = cutover.Open(ctx, r.o.Cutover, cutover.Copy{
 		Source: r.from, Sources: sources, Target: r.o.To, To: r.to, State: r.state.Followed(r.source, r.o.Tables),
 		Specs: r.o.Tables, Tables: r.tables, Writer: r.newWriter, Follow: r.o.Follow, Restart: r.o.Restart,
-		Patience: r.o.Patience, Workers: r.o.Workers, Ignore: r.o.IgnoreStatements, Count: r.o.Metrics.applied,
+		Patience: r.o.Patience, Workers: r.o.Workers, Ignore: r.o.IgnoreStatements, Count: r.o.Metrics.applied, Heap: r.o.Metrics.changeBytes(),
 		NewHeartbeat: r.newHeart, Waits: r.o.waits, Observe: r.o.Observe, Unequal: r.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { r.watch(f, phase) },
 	})
 	return err

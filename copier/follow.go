@@ -162,7 +162,7 @@ func (r *run) followChanges(ctx context.Context) error {
 	f, err := follow.New(follow.Options{
 		Source: r.from, Tables: r.tables, From: r.followFrom, State: r.follow, Writer: r.newWriter, Workers: r.o.Workers,
 		Ignore: r.o.IgnoreStatements, Patience: r.o.Patience, UntilCaughtUp: r.o.UntilCaughtUp, Heartbeat: r.heart, Pace: pace,
-		Turn: r.o.merge.applying(), Waits: r.o.waits, Observe: r.o.Observe, Count: r.o.Metrics.applied,
+		Turn: r.o.merge.applying(), Waits: r.o.waits, Observe: r.o.Observe, Count: r.o.Metrics.applied, Heap: r.o.Metrics.changeBytes(),
 	})
 	if err != nil {
 		return err

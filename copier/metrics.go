@@ -16,6 +16,8 @@ import (
 // Metrics are the metrics of a copy, set as Options.Metrics. The counters start at 0 with the process. The
 // gauges are derived from the copy's status; a gauge whose value is unknown is absent, never 0.
 type Metrics struct {
+	Heap HeapBytes
+
 	rows, bytes, chunks, retries, verified, differing atomic.Int64
 	changes                                           [binlog.Delete + 1]atomic.Int64 // by kind
 

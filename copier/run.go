@@ -133,6 +133,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.describe(ctx); err != nil {
 		return nil, err
 	}
+	r.weigh()
 	if err := r.control.attach(r); err != nil {
 		return nil, err
 	}
@@ -213,6 +214,8 @@ type run struct {
 	dialect *dialect.Translator
 	objects int // besides tables, that this run has created
 
+	weighed int64 // heap bytes in Metrics
+
 	accounts *accounts.Report // nil until privileges are granted
 
 	from     binlog.Follower
@@ -261,6 +264,7 @@ type run struct {
 }
 
 func (r *run) close() {
+	r.unweigh()
 	r.cut.Close()
 	if r.snapshot != nil {
 		_ = r.snapshot.Close() // its transactions are read-only

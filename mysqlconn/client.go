@@ -66,6 +66,7 @@ func (c *Client) ExecBytes(ctx context.Context, sql []byte) (Result, error) {
 	result, err := c.command(ctx, "execute", c.statement, nil)
 	if cap(c.statement) > statementKeep {
 		c.statement = nil
+		c.account.weigh()
 	}
 	return result, err
 }
@@ -101,6 +102,13 @@ func (c *Client) Close() error {
 		c.broken = true
 	}
 	return c.Conn.Close()
+}
+
+// Closed returns a client in place of one that was closed, without its buffers: all of its commands fail with ErrBroken.
+func (c *Client) Closed() *Client {
+	return &Client{
+		Conn: &Conn{nc: c.raw, raw: c.raw}, ServerVersion: c.ServerVersion, ConnectionID: c.ConnectionID, Capabilities: c.Capabilities, broken: true,
+	}
 }
 
 // command sends a command and reads all results of its response.
@@ -277,6 +285,7 @@ func (c *Client) during(ctx context.Context, f func() error) error {
 	}
 	stop := context.AfterFunc(ctx, c.interrupt)
 	err := f()
+	c.account.weigh()
 	if stop() {
 		return err
 	}

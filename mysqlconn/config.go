@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/mysqlwire"
@@ -55,6 +56,10 @@ type Config struct {
 	// Patience is for packages that use connections for long: the time that the server may be unreachable
 	// within a command. 0 means their default. See Client.Watch.
 	Patience time.Duration
+
+	// Heap counts the heap bytes of the connections that are open: their buffers and those of Client.Hold. nil: they are not
+	// counted.
+	Heap *atomic.Int64
 
 	// DialFunc opens the socket; nil means net.Dialer.
 	DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -46,7 +46,8 @@ type Conn struct {
 
 	out []byte // whole packets for the next Flush
 
-	watch *watch // nil: no limit on the peer's silence
+	watch   *watch   // nil: no limit on the peer's silence
+	account *account // nil: its heap bytes are not counted
 
 	// Seq is the sequence number of the next packet in either direction. ReadMessage and AppendMessage
 	// maintain it; users of Buffered have to maintain it themselves.
@@ -89,6 +90,9 @@ func (c *Conn) Fill() error {
 	for range maxEmptyReads {
 		n, err := c.readOnce(c.buf[c.w:])
 		c.w += n
+		if c.account != nil {
+			c.account.read(n, c.w == len(c.buf))
+		}
 		switch {
 		case n > 0:
 			return nil // the next Read returns the error again
@@ -142,6 +146,7 @@ func (c *Conn) SwapBuffer(buf []byte) (old []byte) {
 	old = c.buf
 	c.w = copy(buf, c.buf[c.r:c.w])
 	c.r, c.buf = 0, buf
+	c.account.weigh()
 	return old
 }
 
@@ -399,6 +404,7 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
 // Close closes the socket without a command to the peer; a TLS connection first sends its close_notify if
 // that does not block. A close_notify that cannot be delivered because the peer has closed is not an error.
 func (c *Conn) Close() error {
+	c.account.close()
 	err := c.nc.Close()
 	if c.IsTLS() && !errors.Is(err, net.ErrClosed) {
 		return nil // the socket is closed: see tls.Conn.Close

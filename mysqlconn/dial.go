@@ -32,11 +32,15 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
 	}
 	c := &Client{Conn: New(nc), maxPacket: cfg.maxPacket()}
+	if cfg.Heap != nil {
+		c.account = &account{c: c, total: cfg.Heap}
+	}
 	err = c.during(ctx, func() error { return c.login(ctx, &cfg) })
 	if err == nil && c.broken {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
+		c.account.close()
 		_ = nc.Close() // the login's error is more informative
 		return nil, fmt.Errorf("log in to %s as %q: %w", cfg.Addr, cfg.User, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // A Batch has rows of one table, concatenated, each as the text protocol sends it: one length-encoded value
@@ -31,6 +32,9 @@ func (b *Batch) Shrink(limit int) {
 		b.Bytes = nil
 	}
 }
+
+// HeapBytes returns the heap bytes of the rows' memory.
+func (b *Batch) HeapBytes() int64 { return int64(heapsize.Bytes(b.Bytes)) }
 
 // AppendPayload appends a row as received. It does not allocate if the batch has enough capacity.
 func (b *Batch) AppendPayload(payload []byte) {

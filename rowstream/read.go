@@ -207,10 +207,11 @@ func RoomKept(batchBytes int) int {
 	return 2 * batchBytes
 }
 
-// empty empties the batch, and releases the memory of a wide row.
+// empty empties the batch, releases the memory of a wide row, and has the rest counted with the connection.
 func (r *reader) empty(columns, limit int) {
 	r.batch.Reset(columns)
 	r.batch.Shrink(RoomKept(limit))
+	r.s.clients[r.worker].Hold(r.batch.HeapBytes())
 }
 
 // filtered appends the result of the filter for a row.

@@ -363,11 +363,12 @@ func ReadPosition(ctx context.Context, c *mysqlconn.Client) (position string, er
 	return "", err
 }
 
-// Close ends the transactions and closes the connections.
+// Close ends the transactions, closes the connections and releases their buffers.
 func (s *Snapshot) Close() error {
 	var all []error
-	for _, c := range s.clients {
+	for i, c := range s.clients {
 		all = append(all, c.Close())
+		s.clients[i] = c.Closed()
 	}
 	return errors.Join(all...)
 }

@@ -94,16 +94,20 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	if paged < 0 || memory < 0 || memory > maxMemoryPart || paged > info.Size() || paged+memory+4*pages+footerBytes != info.Size() {
 		return nil, errStale{"its parts do not add up to its size"}
 	}
-	rest := make([]byte, memory+4*pages)
-	if n, err := f.ReadAt(rest, paged); n < len(rest) {
-		return nil, shortRead(err)
+	part, sums := make([]byte, memory), make([]byte, 4*pages) // of the two, the header keeps the first
+	at := paged
+	for _, b := range [...][]byte{part, sums} {
+		if n, err := f.ReadAt(b, at); n < len(b) {
+			return nil, shortRead(err)
+		}
+		at += int64(len(b))
 	}
-	l := &localFile{memory: rest[:memory:memory], sums: make([]uint32, pages), paged: paged}
-	if crc32.Checksum(l.memory, castagnoli) != be.Uint32(b[56:]) || crc32.Checksum(rest[memory:], castagnoli) != be.Uint32(b[60:]) {
+	l := &localFile{memory: part, sums: make([]uint32, pages), paged: paged}
+	if crc32.Checksum(part, castagnoli) != be.Uint32(b[56:]) || crc32.Checksum(sums, castagnoli) != be.Uint32(b[60:]) {
 		return nil, errStale{"it has a checksum mismatch"}
 	}
 	for i := range l.sums {
-		l.sums[i] = be.Uint32(rest[memory+4*int64(i):])
+		l.sums[i] = be.Uint32(sums[4*i:])
 	}
 	return l, nil
 }

@@ -181,8 +181,7 @@ type alterFlags struct {
 
 // serve serves the metrics and the progress of a run until end is called.
 func (f *alterFlags) serve(ctx context.Context, c *config.Alter, o *alter.Options) (end func(), err error) {
-	o.Monitor = &alter.Monitor{}
-	f.pages.status = o.Monitor.Status
+	f.pages.status, f.pages.metrics = o.Monitor.Status, []*copier.Metrics{&o.Monitor.Copy}
 	return f.pages.serve(ctx, newCopyServer("alter", c.HTTPAccess, o.Monitor, f.log), o.Gateway, c.Throttle.MaxP99)
 }
 
@@ -225,6 +224,8 @@ func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[s
 		return o, err
 	}
 	o = c.Options()
+	o.Monitor = &alter.Monitor{}
+	on.heap = &o.Monitor.Copy.Heap.Connections
 	o.On = on.server(c.On)
 	o.AlwaysCopy, o.NeverCopy, o.Restart, o.Postpone = f.alwaysCopy, f.neverCopy, f.restart, f.postpone
 	o.LossyRevert = f.lossyRevert

@@ -109,7 +109,7 @@ func TestWiretaps(t *testing.T) {
 				i := &testscript.Impostor{Certificate: a.sign(t, "db.example"), Method: method, Password: accountPassword, Key: pair}
 				w := &wiretap{strip: strip}
 				addr, stop := w.start(t, i.Start(t))
-				l := leg{mode, a.pool, mysqlconn.ServerKey{}}
+				l := leg{mode: mode, authorities: a.pool}
 				cfg := l.server(config.ControlURL{User: listenedUser, Password: config.NewSecret(accountPassword), Addr: config.Address(addr)})
 				if mode == mysqlconn.TLSVerifyIdentity {
 					cfg.TLS = cfg.TLS.Clone()

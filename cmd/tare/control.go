@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/internal/config"
@@ -27,6 +28,7 @@ type leg struct {
 	mode        mysqlconn.TLSMode
 	authorities *x509.CertPool // nil: the system's
 	key         mysqlconn.ServerKey
+	heap        *atomic.Int64 // counts the heap bytes of connections; nil: they are not counted
 }
 
 // loadLeg returns a leg with the authorities of an option's file, and a key.
@@ -43,14 +45,14 @@ func loadLeg(mode mysqlconn.TLSMode, option, file string, key *config.ServerKey)
 func (l leg) server(u config.ControlURL) mysqlconn.Config {
 	return mysqlconn.Config{
 		Addr: string(u.Addr), User: u.User, Password: u.Password.Reveal(),
-		TLSMode: l.mode, TLS: server.ClientTLS(l.authorities), ServerKey: l.key, MaxPacket: 1 << 30,
+		TLSMode: l.mode, TLS: server.ClientTLS(l.authorities), ServerKey: l.key, MaxPacket: 1 << 30, Heap: l.heap,
 	}
 }
 
 // controlAt returns the login of the control account at a server: at the account's address for the backend, at the
 // server's for another one.
 func (s *service) controlAt(addr string) mysqlconn.Config {
-	cfg := leg{s.cfg.SideTLS(s.cfg.ControlTLS), s.backendCAs.Load(), s.options.Backend.Key}.server(s.cfg.Control)
+	cfg := leg{mode: s.cfg.SideTLS(s.cfg.ControlTLS), authorities: s.backendCAs.Load(), key: s.options.Backend.Key}.server(s.cfg.Control)
 	cfg.MaxPacket = maxControlPacket
 	if addr != string(s.cfg.Backend) {
 		cfg.Addr = addr

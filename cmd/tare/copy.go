@@ -125,8 +125,7 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		}
 		return printPlan(stdout, planned, once.json)
 	}
-	o.Metrics = &copier.Metrics{}
-	pages := copyPages{status: o.Metrics.Status}
+	pages := copyPages{status: o.Metrics.Status, metrics: []*copier.Metrics{o.Metrics}}
 	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.MaxP99)
 	if err != nil {
 		return err
@@ -175,7 +174,9 @@ func copyError(ctx context.Context, err error) error {
 	return err
 }
 
+// copyOptions returns the options of a copy, with metrics that have the heap bytes of its connections.
 func copyOptions(c *config.Copy) (copier.Options, error) {
+	metrics := &copier.Metrics{}
 	fromLeg, err := loadLeg(c.FromTLS, "--tls-ca", c.TLSCA, &c.FromKey)
 	if err != nil {
 		return copier.Options{}, err
@@ -184,6 +185,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	if err != nil {
 		return copier.Options{}, err
 	}
+	fromLeg.heap, toLeg.heap = &metrics.Heap.Connections, &metrics.Heap.Connections
 	source := fromLeg.server(c.From.MySQL)
 	source.Patience = c.Patience
 	from := copier.FromServer(source)
@@ -197,7 +199,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	o := copier.Options{
 		From: from, To: toLeg.server(c.To.MySQL), Tables: c.Tables,
 		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, fromLeg),
+		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, fromLeg), Metrics: metrics,
 	}
 	gateway, err := copyGateway(c)
 	if err != nil {

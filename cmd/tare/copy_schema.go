@@ -86,12 +86,11 @@ func runDump(ctx context.Context, c *config.Copy, o copier.Options, once copyFla
 		}
 		return printPlan(stdout, planned, once.json)
 	}
-	o.Metrics = &copier.Metrics{}
 	gateway, err := copyGateway(c)
 	if err != nil {
 		return err
 	}
-	pages := copyPages{status: o.Metrics.Status}
+	pages := copyPages{status: o.Metrics.Status, metrics: []*copier.Metrics{o.Metrics}}
 	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.MaxP99)
 	if err != nil {
 		return err

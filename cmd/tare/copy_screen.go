@@ -14,12 +14,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
+	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/web"
 )
@@ -58,11 +61,42 @@ func (r *recentLines) add(text string) {
 	r.lines = append(r.lines, web.ProgressLine{Time: time.Now(), Text: text})
 }
 
+// heapBytes returns the heap bytes of the lines.
+func (r *recentLines) heapBytes() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := heapsize.Slice(r.lines)
+	for i := range r.lines {
+		n += heapsize.String(r.lines[i].Text)
+	}
+	return int64(n)
+}
+
 // A copyPages has the state that the HTTP server of a copy or an alteration shows.
 type copyPages struct {
 	status func() telemetry.Status
 	live   *throttle.Live // nil: no gateway is known
 	recent recentLines
+
+	metrics []*copier.Metrics // of its copies
+}
+
+// heapOwners returns the parts of a copy or an alteration whose heap is counted.
+func (p *copyPages) heapOwners() []memory.Owner {
+	sum := func(of func(*copier.HeapBytes) int64) func() int64 {
+		return func() (n int64) {
+			for _, m := range p.metrics {
+				n += of(&m.Heap)
+			}
+			return n
+		}
+	}
+	return []memory.Owner{
+		{Name: "connections", Bytes: sum(func(h *copier.HeapBytes) int64 { return h.Connections.Load() })},
+		{Name: "changes", Bytes: sum(func(h *copier.HeapBytes) int64 { return h.Changes.Load() })},
+		{Name: "definitions", Bytes: sum(func(h *copier.HeapBytes) int64 { return h.Definitions.Load() })},
+		{Name: "progress", Bytes: p.recent.heapBytes},
+	}
 }
 
 // progress returns the state for the page.
@@ -80,10 +114,11 @@ func (p *copyPages) progress() web.Progress {
 
 // serve serves the pages of s, unless its HTTP is off, and records the p99 of a gateway, if there is one, until end is called.
 func (p *copyPages) serve(ctx context.Context, s *server.Server, g gatewayclient.Gateway, limit time.Duration) (end func(), err error) {
+	_ = json.NewEncoder(io.Discard).Encode(telemetry.Event{}) // its tables of types belong to the base of the heap
 	if g.URL != "" && s.HTTP != "" {
 		p.live = throttle.NewLive(g, limit)
 	}
-	stop, err := s.ServePages(web.Options{Progress: p.progress})
+	stop, err := s.ServePages(web.Options{Progress: p.progress}, p.heapOwners()...)
 	if err != nil || p.live == nil {
 		return stop, err
 	}

@@ -57,6 +57,7 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 	screen = pages.recent.of(screen)
 	metrics := make([]prometheus.Collector, len(parts.options))
 	for i := range metrics {
+		pages.metrics = append(pages.metrics, parts.options[i].Metrics)
 		metrics[i] = prometheus.WrapCollectorWith(prometheus.Labels{parts.label(): parts.names[i]}, parts.options[i].Metrics)
 	}
 	s := newCopyServer("copy", c.HTTPAccess, metrics[0], log)
@@ -92,7 +93,7 @@ func newCopyParts(c *config.Copy, once copyFlags) (*copyParts, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Restart, o.Truncate, o.Metrics = once.restart, once.truncate, &copier.Metrics{}
+		o.Restart, o.Truncate = once.restart, once.truncate
 		p.options, p.names = append(p.options, o), append(p.names, string(u.Addr))
 	}
 	return p, nil

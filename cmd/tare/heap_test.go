@@ -37,15 +37,18 @@ type served struct {
 // startServe runs tare serve in front of a backend until the test ends.
 func startServe(t *testing.T, backend string, flags ...string) *served {
 	t.Helper()
+	return startTare(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--backend", backend, "--drain-timeout", "1s"}, flags...)...)
+}
+
+// startTare runs a command with HTTP pages until the test ends, and returns when it has logged their address.
+func startTare(t *testing.T, args ...string) *served {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Args = append([]string{
-		"tare", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
-		"--backend", backend, "--diag-format", "json", "--drain-timeout", "1s",
-	}, flags...)
+	cmd.Args = append([]string{"tare"}, append(args, "--http", "127.0.0.1:0", "--diag-format", "json")...)
 	diag, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +58,9 @@ func startServe(t *testing.T, backend string, flags ...string) *served {
 	}
 	lines := json.NewDecoder(diag)
 	var ready struct{ Msg, Listen, HTTP string }
-	for ready.Listen == "" {
+	for ready.HTTP == "" {
 		if err := lines.Decode(&ready); err != nil {
-			t.Fatalf("tare serve ended before it was ready: %v", err)
+			t.Fatalf("tare %s ended before it was ready: %v", args[0], err)
 		}
 	}
 	drained := make(chan struct{})
@@ -68,23 +71,32 @@ func startServe(t *testing.T, backend string, flags ...string) *served {
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		testwait.Receive(t, "the end of the process' log", drained)
-		_ = cmd.Wait() // it exits with 3 if sessions did not end
+		_ = cmd.Wait() // it exits with 3 if sessions did not end, and with 130 if a copy did not
 	})
 	return &served{listen: ready.Listen, http: ready.HTTP, pid: cmd.Process.Pid}
 }
 
 func (s *served) get(t *testing.T, path string) []byte {
 	t.Helper()
-	resp, err := http.Get(s.http + path)
+	body, err := s.fetch(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return body
+}
+
+// fetch is get for other goroutines than the test's.
+func (s *served) fetch(path string) ([]byte, error) {
+	resp, err := http.Get(s.http + path)
+	if err != nil {
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s: %s %v: %s", path, resp.Status, err, body)
+		return nil, fmt.Errorf("GET %s: %s %v: %s", path, resp.Status, err, body)
 	}
-	return body
+	return body, nil
 }
 
 func (s *served) metrics(t *testing.T) map[string]*dto.MetricFamily {
@@ -161,15 +173,18 @@ func TestOwnersAreTheHeap(t *testing.T) {
 	}
 }
 
+// historyOff is the permitted difference in percent with a history, whose head is an estimate.
+const historyOff = 10
+
 // TestOwnersAreTheHeapWithHistory has a gateway write the history of thousands of digests, and queries its
-// pages and PromQL: the owners and the base equal the heap in use within ten percent.
+// pages and PromQL: the owners and the base equal the heap in use within historyOff percent.
 func TestOwnersAreTheHeapWithHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of series")
 	}
 	server := testmysql.Start(t)
 	s := startServe(t, "mysql://"+server.Addr, "--bucket", "file://"+t.TempDir(), "--data-dir", t.TempDir(), "--history-interval", "1s")
-	s.ownersAreTheHeap(t, "idle", 10)
+	s.ownersAreTheHeap(t, "idle", historyOff)
 	cfg := server.Config("app")
 	cfg.Addr = s.listen
 	occupy(t, cfg, 100, 50)
@@ -184,7 +199,7 @@ func TestOwnersAreTheHeapWithHistory(t *testing.T) {
 	s.get(t, "/")
 	s.get(t, "/queries?by=p99")
 	s.get(t, "/api/v1/query?query=sum(tare_queries_total)")
-	s.ownersAreTheHeap(t, "loaded", 10) // after the pages, which are cached for a second, have been dropped
+	s.ownersAreTheHeap(t, "loaded", historyOff) // after the pages, which are cached for a second, have been dropped
 }
 
 // occupy opens persistent connections, each of which runs and prepares distinct statements.

@@ -140,7 +140,7 @@ func TestImpostors(t *testing.T) {
 	} {
 		table.WriteString("| " + row.name + " |")
 		for _, m := range modes {
-			got := learns(leg{m, a.pool, row.key}, certificates[row.cert])
+			got := learns(leg{mode: m, authorities: a.pool, key: row.key}, certificates[row.cert])
 			table.WriteString(" " + got + " |")
 			if got == testscript.LearnedPassword && (m == mysqlconn.TLSVerifyIdentity || row.cert == "no TLS" && !row.key.Request) {
 				t.Errorf("%s, %v: the password", row.name, m)

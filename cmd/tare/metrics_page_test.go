@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/rowstream/wire"
@@ -102,9 +103,11 @@ func openAll(t *testing.T) registries {
 	fo := config.NewFrontend()
 	options(fo, map[string]string{"http": "127.0.0.1:0", "downstream": "http://127.0.0.1:1"})
 	front := opened(t, newFrontendService(fo, log))
+	copies := newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log)
+	copies.Metrics.MustRegister(memory.NewLedger((&copyPages{}).heapOwners()...))
 	return registries{
 		serve: serve.Metrics, history: serve.history.registry, store: store.Metrics, frontend: front.Metrics, rowstream: rowstreamMetrics(t),
-		copy:  newCopyServer("copy", config.NewCopy().HTTPAccess, &copier.Metrics{}, log).Metrics,
+		copy:  copies.Metrics,
 		alter: newCopyServer("alter", config.NewAlter().HTTPAccess, &alter.Monitor{}, log).Metrics,
 	}
 }

@@ -284,7 +284,7 @@ func (s *service) copySearch() *copySearch {
 
 // copiesLeg returns how the connection to the target of --copies is protected.
 func (s *service) copiesLeg() leg {
-	return leg{s.cfg.SideTLS(s.cfg.CopiesTLS), s.backendCAs.Load(), s.copiesKey}
+	return leg{mode: s.cfg.SideTLS(s.cfg.CopiesTLS), authorities: s.backendCAs.Load(), key: s.copiesKey}
 }
 
 // addParts adds the parts that run until the drain is over.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/binlog"
@@ -35,6 +36,7 @@ type Copy struct {
 	Workers         int // of the reverse stream, as are Ignore and Count
 	Ignore          []sqldigest.Digest
 	Count           func(*follow.Counts)
+	Heap            *atomic.Int64 // see follow.Options
 
 	// NewHeartbeat returns the heart of a stream, or nil if heartbeats are off.
 	NewHeartbeat func(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heartbeat

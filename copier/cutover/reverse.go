@@ -131,7 +131,7 @@ func (c *Cutover) reverse(ctx context.Context) error {
 	f, err := follow.New(follow.Options{
 		Source: c.back, Tables: c.reversed, From: from, State: there.state, Writer: func() *state.Writer { return c.backWriter(there) },
 		Workers: c.copy.Workers, Ignore: c.copy.Ignore, Patience: c.copy.Patience, Heartbeat: h,
-		Waits: c.copy.Waits, Observe: c.observeBack, Count: c.copy.Count,
+		Waits: c.copy.Waits, Observe: c.observeBack, Count: c.copy.Count, Heap: c.copy.Heap,
 	})
 	if err != nil {
 		return err

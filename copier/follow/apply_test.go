@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -224,11 +225,13 @@ func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 	}
 	for _, loose := range []bool{false, true} {
 		a := newApplier([]applyTable{{sql: sql, loose: loose, cascades: cascades}}, 2)
+		f, s := &Follower{o: Options{Heap: new(atomic.Int64)}}, &slot{applier: a}
 		cases = append(cases, alloctest.Case{Name: fmt.Sprintf("34 changes as statements, loose %v", loose), Op: func() error {
 			if err := a.plan(&b.ChangeBatch); err != nil {
 				return err
 			}
-			if a.empty(0) {
+			f.weigh(s)
+			if a.empty(0) || f.o.Heap.Load() <= 0 {
 				return state.ErrRows
 			}
 			return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/binlog"
@@ -87,6 +88,8 @@ type Options struct {
 	// several unique keys. Such transactions lock rows beside theirs, and would be rolled back in favor of each other.
 	Turn chan struct{}
 
+	Heap *atomic.Int64 // counts the heap bytes of the batches in flight and their statements; nil: they are not counted
+
 	Waits   *telemetry.Waits
 	Observe func(telemetry.Event)
 	Count   func(*Counts) // called with the changes of each applied batch
@@ -114,6 +117,7 @@ const (
 type slot struct {
 	batch   binlog.ChangeBatch
 	applier *applier
+	weighed int64 // heap bytes in Options.Heap
 	stop    error // instead of a batch: the log cannot be read any further; everything before was read
 }
 
@@ -299,13 +303,18 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	defer cancel(nil)
 
 	full, empty := make(chan *slot, slots), make(chan *slot, slots)
-	for range slots {
+	all := make([]*slot, slots)
+	for i := range all {
 		a := newApplier(f.tables, len(f.writers))
 		a.tracker = &f.tracker
-		empty <- &slot{applier: a}
+		all[i] = &slot{applier: a}
+		empty <- all[i]
 	}
 	var others sync.WaitGroup
-	defer others.Wait()
+	defer func() {
+		others.Wait()
+		f.forget(all)
+	}()
 	defer cancel(nil)
 	others.Go(func() {
 		if err := f.read(ctx, changes, empty, full); err != nil {
@@ -341,7 +350,9 @@ func (f *Follower) read(ctx context.Context, changes binlog.Changes, empty <-cha
 		f.o.Heartbeat.read(&s.batch)
 		f.reconnectMissing(changes)
 		s.applier.spread(f.spread())
-		if err := s.applier.plan(&s.batch); err != nil {
+		err = s.applier.plan(&s.batch)
+		f.weigh(s)
+		if err != nil {
 			return err
 		}
 		full <- s
@@ -382,6 +393,7 @@ func (f *Follower) applyAll(ctx context.Context, full <-chan *slot, empty chan<-
 			}
 			if s.batch.ReleaseWide(wideKeep) {
 				s.applier.release()
+				f.weigh(s)
 				debug.FreeOSMemory() // otherwise the next batch comes on top of this one
 			}
 			empty <- s

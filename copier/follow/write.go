@@ -103,6 +103,7 @@ func applyStatement(ctx context.Context, w *state.Writer, t *tabledef.Target, a 
 			w.Text, err = a.tables[table].sql.StreamRow(w.Text[:0], row, write)
 			return err
 		})
+		w.HoldText()
 	} else {
 		res, err = w.Conn.ExecBytes(ctx, text)
 	}

@@ -78,6 +78,7 @@ func (c *ChunkWriter) load(ctx context.Context, b *rowstream.Batch) (err error) 
 	c.sent += int64(b.Rows)
 	if len(b.Bytes) > wideBatch {
 		w.Text, err = rowstream.StreamLoad(w.Text[:0], b, func(part []byte) error { return w.Conn.WriteLoad(ctx, part) })
+		w.HoldText()
 		return err
 	}
 	if w.Text, err = rowstream.AppendLoad(w.Text[:0], b); err != nil {
@@ -134,6 +135,7 @@ func (c *ChunkWriter) insertWide(ctx context.Context, b *rowstream.Batch) error 
 		w.Text, err = rowstream.StreamInsert(w.Text[:0], c.head, row, c.wraps, write)
 		return err
 	})
+	w.HoldText()
 	if err = c.duplicate(err); err == nil {
 		err = c.inserted(ctx, 1, res)
 	}

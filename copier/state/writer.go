@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // A Writer writes chunks over one connection to the target, each in a transaction that also records it in the
@@ -122,6 +123,7 @@ func (w *Writer) Connect(ctx context.Context) error {
 		}
 	}
 	w.Conn = c
+	w.HoldText()
 	return nil
 }
 
@@ -198,7 +200,11 @@ func (w *Writer) shrink() {
 	if cap(w.Text) > TextKeep {
 		w.Text = nil
 	}
+	w.HoldText()
 }
+
+// HoldText has the memory of Text counted with the connection, which must be open.
+func (w *Writer) HoldText() { w.Conn.Hold(int64(heapsize.Bytes(w.Text))) }
 
 // mostWarnings is the maximum number of warnings that a server can be configured to keep.
 const mostWarnings = 65535

@@ -5,6 +5,8 @@ import (
 	"runtime/metrics"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // An Owner is a part of the process that accounts for its heap bytes.
@@ -28,6 +30,7 @@ const BaseOwner = "base"
 func NewLedger(owners ...Owner) *Ledger {
 	l := &Ledger{owners: owners, heap: prometheus.NewDesc("tare_heap_bytes",
 		"Heap in use by owner, as counted by each; base is the rest, measured at start.", []string{"owner"}, nil)}
+	heapsize.Object(1<<10, false) // the table of size classes, which it creates once, belongs to the base
 	l.base = HeapInUse() - l.owned()
 	return l
 }

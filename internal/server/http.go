@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"io"
 	"slices"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/web"
@@ -38,18 +42,28 @@ func (s *Server) OpenWeb(o web.Options, owners ...memory.Owner) error {
 	if len(owners) == 0 {
 		return nil
 	}
-	s.ledger = memory.NewLedger(slices.Concat(owners, []memory.Owner{
-		{Name: "query_log", Bytes: s.Queries.HeapBytes},
-		{Name: "pages", Bytes: s.Web.HeapBytes},
-	})...)
+	owners = append(slices.Clip(owners), memory.Owner{Name: "pages", Bytes: s.Web.HeapBytes})
+	if s.Queries != nil {
+		owners = append(owners, memory.Owner{Name: "query_log", Bytes: s.Queries.HeapBytes})
+	}
+	warm(o.Gatherer)
+	s.ledger = memory.NewLedger(owners...)
 	s.Metrics.MustRegister(s.ledger)
 	return nil
 }
 
+// warm collects and prints the metrics once: memory that their code allocates at first use for good belongs to the base.
+func warm(g prometheus.Gatherer) {
+	families, _ := g.Gather() // errors are for the responses of /metrics
+	for _, f := range families {
+		_, _ = expfmt.MetricFamilyToText(io.Discard, f)
+	}
+}
+
 // ServePages serves HTTP, unless it is off, beside work that is not a Service, until the returned function is
-// called. The work outlives its HTTP server: an error of the server is logged.
-func (s *Server) ServePages(o web.Options) (end func(), err error) {
-	if err := s.OpenWeb(o); err != nil || s.Web == nil {
+// called. The work outlives its HTTP server: an error of the server is logged. The owners are those of OpenWeb.
+func (s *Server) ServePages(o web.Options, owners ...memory.Owner) (end func(), err error) {
+	if err := s.OpenWeb(o, owners...); err != nil || s.Web == nil {
 		return func() {}, err
 	}
 	if err := s.listen(); err != nil {
