@@ -174,7 +174,7 @@ func TestOwnersAreTheHeap(t *testing.T) {
 }
 
 // historyOff is the permitted difference in percent with a history, whose head is an estimate.
-const historyOff = 10
+const historyOff = 1
 
 // TestOwnersAreTheHeapWithHistory has a gateway write the history of thousands of digests, and queries its
 // pages and PromQL: the owners and the base equal the heap in use within historyOff percent.
