@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/copier/state"
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysqlconn/session"
 	"github.com/taredb/tare/mysqlwire"
 	"github.com/taredb/tare/rowstream"
 )
@@ -167,6 +168,19 @@ func buildTableIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Clie
 		return nil
 	}
 	return state.WithIndexLock(ctx, c, l, t.Spec, patience, func() error { return addMissingIndexes(ctx, t, c) })
+}
+
+// useOneThread has the session build indexes with one thread of the server, as MariaDB always does. MySQL has four by default, which leave
+// clients little of a small machine.
+func useOneThread(ctx context.Context, c *mysqlconn.Client) error {
+	if session.IsMariaDB(c.ServerVersion) {
+		return nil
+	}
+	_, err := c.Exec(ctx, "SET SESSION innodb_ddl_threads = 1, innodb_parallel_read_threads = 1")
+	if rowstream.IsUnknownVariable(err) { // before MySQL 8.0.27
+		return nil
+	}
+	return err
 }
 
 // addMissingIndexes adds the indexes that the target's table lacks.

@@ -86,7 +86,7 @@ func (w *worker) do(ctx context.Context, s step) error {
 	case copyChunk:
 		return w.copy(ctx, s.table, s.chunk)
 	case buildIndexes:
-		w.pace.End() // building indexes cannot be throttled, and no other worker waits for it
+		w.pace.End() // building indexes cannot be paused, and no other worker waits for it
 		return w.buildIndexes(ctx, s.table)
 	}
 	panic("BUG: a worker is told to " + s.do.String())
@@ -242,6 +242,11 @@ func (w *worker) buildIndexes(ctx context.Context, number int) error {
 		s, key := w.run.state, len(t.Source.Key)
 		if err := s.SetPhase(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
 			return err
+		}
+		if w.run.o.Throttle.Limited() {
+			if err := useOneThread(ctx, c); err != nil {
+				return err
+			}
 		}
 		if err := buildTableIndexes(ctx, t, c, s.Lease, w.run.o.Patience); err != nil {
 			return err
