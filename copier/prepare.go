@@ -176,8 +176,8 @@ func useOneThread(ctx context.Context, c *mysqlconn.Client) error {
 	if session.IsMariaDB(c.ServerVersion) {
 		return nil
 	}
-	_, err := c.Exec(ctx, "SET SESSION innodb_ddl_threads = 1, innodb_parallel_read_threads = 1")
-	if rowstream.IsUnknownVariable(err) { // before MySQL 8.0.27
+	err := session.Set(ctx, c, session.Int("innodb_ddl_threads", 1), session.Int("innodb_parallel_read_threads", 1))
+	if rowstream.IsUnseen(err) { // before MySQL 8.0.27
 		return nil
 	}
 	return err
