@@ -15,8 +15,8 @@ const (
 	// watchBytes is the cost of the function of Watch, with the configuration that it needs.
 	watchBytes = 480
 
-	// tlsBytes is the cost of a TLS connection after its login, with a tenth of what all connections to a server share, such as its
-	// certificate; tlsLongBytes is added for good once it has received a record that is longer than those of a login.
+	// tlsBytes is the cost of a TLS connection after its login, with a tenth of the memory that all connections to a server share, such as
+	// its certificate; tlsLongBytes is added for good once it has received a record that is longer than those of a login.
 	tlsBytes     = 12_500
 	tlsLongBytes = 35_584
 

@@ -43,7 +43,7 @@ type options struct {
 	alone   time.Duration // of the traffic before the first tool
 	limit   time.Duration // of the p99 of statements; 0: twice that of the traffic alone
 	flags   []string      // more flags of tare alter
-	printed string        // file for what the tools print, or empty
+	printed string        // file for the output of the tools, or empty
 }
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"github.com/taredb/tare/sizegen/heaptest"
 )
 
-// TestWeigh compares the bytes that are counted for batches and their statements with what dropping them frees, and has them forgotten.
+// TestWeigh compares the bytes that are counted for batches and their statements with the heap that dropping them frees, and has them forgotten.
 func TestWeigh(t *testing.T) {
 	columns := []rowstream.Column{column("id int"), column("c char(120):utf8mb4_general_ci")}
 	sql, err := rowstream.NewRowSQL("t", columns, []int{0})

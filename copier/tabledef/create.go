@@ -22,7 +22,7 @@ func createIn(create, table, version string) (string, error) {
 }
 
 // checkCreate returns an error unless a statement of createIn creates a table of the engine, and nothing else: the text is
-// a source's or a dump's, which is not trusted with what is executed in the target. The text is read as the target does,
+// a source's or a dump's, which does not choose the statements of the target. The text is read as the target does,
 // in sessions of Tare's sql_mode, and as servers of other versions would.
 func checkCreate(create, engine, version string) error {
 	for _, s := range []sqldigest.Server{sqldigest.ParseServer(version), {}} {

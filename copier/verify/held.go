@@ -22,7 +22,7 @@ type held struct {
 	t    *tabledef.Table
 
 	taken    time.Time
-	reached  binlog.Position // that the target had reached before the first part was compared
+	reached  binlog.Position // the target's, before the first part was compared
 	compared int             // parts that were compared in it
 
 	life context.Context // done when it has expired

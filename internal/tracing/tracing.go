@@ -51,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Provider, error) {
 // errRedirected reports a receiver that redirects exports.
 var errRedirected = errors.New("the receiver redirects to another address, which would get the headers of OTEL_EXPORTER_OTLP_HEADERS too: name that address")
 
-// proxy returns the proxy of a request. One that a redirect led to is an error: net/http sends it all headers but those of its own list.
+// proxy returns the proxy of a request. A redirected one is an error: net/http sends all headers along but a few that it knows.
 func proxy(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errRedirected
