@@ -14,7 +14,7 @@ import (
 )
 
 // A Following repeatedly compares both sides while the target follows the source. One goroutine compares part
-// after part of each chunk, each through a separate view.
+// after part of each chunk, several of them through one view (held).
 //
 // Both sides change during the comparison. A row is a mismatch if, in three consecutive comparisons, the
 // source had the same row in its view and the target, read after it had reached that view's position, did not
@@ -28,8 +28,8 @@ type Following struct {
 	passes   int           // number of completed passes
 	whole    []*Report
 	changing Changing // of the current pass; used by its goroutine alone, as what follows
-	held     *held    // nil: there is no view
-	holds    time.Duration
+	held     *held         // nil: there is no view
+	holds    time.Duration // for how long a view serves for further parts
 
 	retry time.Duration // verifyRetry, but in tests
 }
