@@ -27,7 +27,7 @@ type Following struct {
 	again    chan struct{} // closed after the first pass
 	passes   int           // number of completed passes
 	whole    []*Report
-	changing Changing // of the current pass; used by its goroutine alone, as what follows
+	changing Changing      // of the current pass; used by its goroutine alone, as what follows
 	held     *held         // nil: there is no view
 	holds    time.Duration // for how long a view serves for further parts
 
