@@ -115,30 +115,45 @@ func (t *TagCounts) HeapBytes() (n int64) {
 	return n
 }
 
-var (
-	tagCallsDesc   = prometheus.NewDesc("tare_tag_queries_total", "Calls of statements by the value of a sqlcommenter tag of --tag-labels: \"\" without the tag, other beyond --tag-values.", []string{"tag", "value"}, nil)
-	tagErrorsDesc  = prometheus.NewDesc("tare_tag_query_errors_total", "Failed calls of statements by the value of a sqlcommenter tag of --tag-labels.", []string{"tag", "value"}, nil)
-	tagSecondsDesc = prometheus.NewDesc("tare_tag_query_seconds_total", "Execution time of statements by the value of a sqlcommenter tag of --tag-labels.", []string{"tag", "value"}, nil)
-)
+// NumTagMetrics is the number of counters of a value.
+const NumTagMetrics = 3
+
+// TagMetrics are the counters of a value, all with the labels tag and value.
+var TagMetrics = [NumTagMetrics]struct{ Name, Help string }{
+	{"tare_tag_queries_total", "Calls of statements by the value of a sqlcommenter tag of --tag-labels: \"\" without the tag, other beyond --tag-values."},
+	{"tare_tag_query_errors_total", "Failed calls of statements by the value of a sqlcommenter tag of --tag-labels."},
+	{"tare_tag_query_seconds_total", "Execution time of statements by the value of a sqlcommenter tag of --tag-labels."},
+}
+
+// Each visits the counts of each value of each tag, in the order of TagMetrics.
+func (t *TagCounts) Each(visit func(tag, value string, counts [NumTagMetrics]float64)) {
+	for i := range t.keys {
+		k := &t.keys[i]
+		for value, c := range *k.values.Load() {
+			visit(k.name, value, [NumTagMetrics]float64{float64(c.calls.Load()), float64(c.errors.Load()), float64(c.nanos.Load()) / 1e9})
+		}
+	}
+}
+
+var tagDescs = func() (descs [NumTagMetrics]*prometheus.Desc) {
+	for i, m := range TagMetrics {
+		descs[i] = prometheus.NewDesc(m.Name, m.Help, []string{"tag", "value"}, nil)
+	}
+	return descs
+}()
 
 // Describe implements prometheus.Collector.
 func (t *TagCounts) Describe(ch chan<- *prometheus.Desc) {
-	ch <- tagCallsDesc
-	ch <- tagErrorsDesc
-	ch <- tagSecondsDesc
+	for _, d := range tagDescs {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (t *TagCounts) Collect(ch chan<- prometheus.Metric) {
-	for i := range t.keys {
-		k := &t.keys[i]
-		for value, c := range *k.values.Load() {
-			for _, m := range []struct {
-				desc  *prometheus.Desc
-				value float64
-			}{{tagCallsDesc, float64(c.calls.Load())}, {tagErrorsDesc, float64(c.errors.Load())}, {tagSecondsDesc, float64(c.nanos.Load()) / 1e9}} {
-				ch <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, m.value, k.name, value)
-			}
+	t.Each(func(tag, value string, counts [NumTagMetrics]float64) {
+		for i, n := range counts {
+			ch <- prometheus.MustNewConstMetric(tagDescs[i], prometheus.CounterValue, n, tag, value)
 		}
-	}
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/rollup"
@@ -39,6 +40,9 @@ type ArchiveOptions struct {
 	// an instance, which distinguishes the series of several gateways in one bucket. A directory belongs to
 	// the labels that it was first opened with.
 	Labels map[string]string
+
+	// Tags are counts of calls by sqlcommenter tags, which are written beside those of the source; nil: none.
+	Tags *calls.TagCounts
 
 	Interval time.Duration // between two samples of a series that changes; default 15s
 
@@ -140,6 +144,9 @@ func (o *ArchiveOptions) Validate() error {
 	}
 	if o.Interval > maxInterval {
 		errs = append(errs, fmt.Errorf("an interval of %v is longer than %v: PromQL would take series for ended", o.Interval, maxInterval))
+	}
+	if o.Tags != nil && (o.Labels[stmtseries.LabelTag] != "" || o.Labels[stmtseries.LabelValue] != "") {
+		errs = append(errs, fmt.Errorf("the labels %s and %s are those of counts by tags", stmtseries.LabelTag, stmtseries.LabelValue))
 	}
 	return errors.Join(append(errs, ValidateLabels(o.Labels))...)
 }

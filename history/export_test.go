@@ -114,7 +114,7 @@ type HeadWriter struct{ w *writer }
 // NewHeadWriter returns a HeadWriter of a source.
 func NewHeadWriter(db *tsdb.DB, source Source, interval time.Duration, now func() time.Time) (HeadWriter, error) {
 	labels := stmtseries.NewLabeller(map[string]string{InstanceLabel: "gw-1"})
-	w, err := newWriter(db, source, labels, interval, now, func() time.Duration { return 0 })
+	w, err := newWriter(db, source, nil, labels, interval, now, func() time.Duration { return 0 })
 	return HeadWriter{w}, err
 }
 

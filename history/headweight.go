@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	tsdbindex "github.com/prometheus/prometheus/tsdb/index"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/stmtseries"
 )
@@ -213,7 +214,8 @@ func (r *recordSize) heapBytes() int64 {
 func (w *writer) heapBytes() int64 {
 	const names = 3 * 16 // of a Key
 	tracks := len(w.tracks) + len(w.ended)
-	return int64(heapsize.Map(w.tracks)+heapsize.Map(w.byKey)+heapsize.Map(w.infos)) +
+	tags := int64(heapsize.Map(w.tags.tracks)) + int64(len(w.tags.tracks))*int64(heapsize.Boxed([calls.NumTagMetrics]tagTrack{}))
+	return tags + int64(heapsize.Map(w.tracks)+heapsize.Map(w.byKey)+heapsize.Map(w.infos)) +
 		int64(tracks)*(names+int64(heapsize.Boxed(track{}))) + int64(len(w.infos))*int64(heapsize.Boxed(info{})) + w.records.heapBytes() + w.sums.heapBytes()
 }
 

@@ -87,7 +87,7 @@ func (a *Archive) openInstance(r instanceRecord, past bool) (*instance, error) {
 		return nil, errors.Join(err, in.ledger.close())
 	}
 	in.db = localdb.NewDatabase(db)
-	if in.writer, err = newWriter(db, o.Source, stmtseries.NewLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
+	if in.writer, err = newWriter(db, o.Source, o.Tags, stmtseries.NewLabeller(in.labels), o.Interval, o.Now, o.Elapsed); err != nil {
 		return nil, errors.Join(err, in.close())
 	}
 	in.writer.lastID = r.LastID

@@ -195,9 +195,16 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 	if mint < localdb.WholeStart(in.db.Current()) && in.options.Gateway.Status().LastGood.IsZero() {
 		return nil, blocksync.ErrNotSynced
 	}
-	for _, digests := range digestParts(stage) {
+	for i, digests := range digestParts(stage) {
+		var names []string
+		if i == 0 { // the first part includes series without a digest
+			names = tagMetricNames()
+		}
 		for m := range stmtseries.NumMetrics {
-			if err := in.readLedgerPart(ctx, source, mint, maxt, stmtseries.Metric(m), digests, found); err != nil {
+			names = append(names, stmtseries.Metric(m).String())
+		}
+		for _, name := range names {
+			if err := in.readLedgerPart(ctx, source, mint, maxt, name, digests, found); err != nil {
 				return nil, err
 			}
 		}
@@ -218,8 +225,8 @@ func digestParts(stage ledgerStage) []*labels.Matcher {
 	return parts
 }
 
-func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, m stmtseries.Metric, digests *labels.Matcher, found []ledgerLine) error {
-	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, m.String()), digests}
+func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable, mint, maxt int64, name string, digests *labels.Matcher, found []ledgerLine) error {
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, promlabel.MetricNameLabel, name), digests}
 	for _, own := range slices.Sorted(maps.Keys(in.labels)) {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, own, in.labels[own]))
 	}
@@ -234,7 +241,7 @@ func (in *instance) readLedgerPart(ctx context.Context, source storage.Queryable
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := c.series(set.At(), m == stmtseries.Queries); err != nil {
+		if err := c.series(set.At(), name == stmtseries.Queries.String()); err != nil {
 			return fmt.Errorf("read series %s: %w", set.At().Labels(), err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
@@ -52,6 +53,7 @@ type writer struct {
 	elapsed  func() time.Duration // by a monotonic clock
 	interval time.Duration
 	labels   *stmtseries.Labeller
+	tags     tagWriter
 
 	last        int64         // time of the newest samples, in milliseconds; never decreases
 	lastElapsed time.Duration // elapsed when last was set
@@ -138,11 +140,11 @@ type staleSeries struct {
 }
 
 // newWriter returns a writer that continues after the head's newest sample.
-func newWriter(db *tsdb.DB, source Source, labels *stmtseries.Labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
+func newWriter(db *tsdb.DB, source Source, tags *calls.TagCounts, labels *stmtseries.Labeller, interval time.Duration, now func() time.Time, elapsed func() time.Duration) (*writer, error) {
 	w := &writer{
 		db: db, source: source, now: now, elapsed: elapsed, lastElapsed: elapsed(), interval: interval, labels: labels,
 		last: localdb.LastTime(db), good: localdb.LastTime(db), tracks: make(map[uint64]*track), infos: make(map[[16]byte]*info),
-		byKey: make(map[stmtstats.Key]*track), ended: make(map[stmtstats.Key]*track),
+		byKey: make(map[stmtstats.Key]*track), ended: make(map[stmtstats.Key]*track), tags: newTagWriter(tags, now().UnixMilli()),
 	}
 	return w, w.findOrphans()
 }
@@ -182,6 +184,9 @@ func (w *writer) round(ctx context.Context, spread bool) error {
 	}
 	w.app = w.db.AppenderV2(ctx)
 	p.failed(w.source.Collect(p.visit))
+	if w.broken == nil {
+		p.failed(w.writeTags())
+	}
 	// Evicted Keys end in the commit in which Evicted includes their totals.
 	if w.broken == nil {
 		w.endGone()
@@ -272,6 +277,7 @@ func (w *writer) restart(db *tsdb.DB) error {
 	w.full, w.evicted, w.stale, w.unused, w.batch, w.pending = 0, nil, nil, nil, nil, written{}
 	w.tracks, w.infos = make(map[uint64]*track), make(map[[16]byte]*info)
 	w.byKey, w.ended = make(map[stmtstats.Key]*track), make(map[stmtstats.Key]*track)
+	w.tags.restart()
 	return w.findOrphans()
 }
 
@@ -327,6 +333,7 @@ func (w *writer) commit() error {
 		w.done.calls += w.pending.calls
 	}
 	w.pending = written{}
+	w.tags.committed(err == nil, w.last)
 	for _, e := range w.batch {
 		e.committed(err == nil)
 	}

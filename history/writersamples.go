@@ -314,7 +314,7 @@ func (w *writer) findOrphans() error {
 		return fmt.Errorf("look for series of an earlier run: %w", err)
 	}
 	defer func() { _ = q.Close() }()
-	var names []string
+	names := tagMetricNames()
 	for m := range stmtseries.NumMetrics {
 		names = append(names, stmtseries.Metric(m).String())
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/stmtseries"
 )
@@ -54,6 +55,12 @@ func (c ChartQuery) Load() string { return "histogram_sum(sum" + c.rate(stmtseri
 // Quantile returns the expression for a quantile of the durations in seconds.
 func (c ChartQuery) Quantile(q float64) string {
 	return "histogram_quantile(" + strconv.FormatFloat(q, 'f', -1, 64) + ", sum" + c.rate(stmtseries.Duration) + ")"
+}
+
+// TagLoad returns the expression for seconds of calls per second by the values of a tag, those with most load; the selector is
+// that of the tag.
+func (c ChartQuery) TagLoad(limit int) string {
+	return "topk(" + strconv.Itoa(limit) + ", sum by (" + stmtseries.LabelValue + ") (rate(" + calls.TagMetrics[2].Name + c.Selector + "[" + c.Window() + "])))"
 }
 
 // Heat returns the expression for the distribution of the durations.

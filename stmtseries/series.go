@@ -97,6 +97,10 @@ const (
 	LabelBackend = "backend"
 	LabelClass   = "class"
 	LabelText    = "text"
+
+	// LabelTag and LabelValue are those of counts by sqlcommenter tags.
+	LabelTag   = "tag"
+	LabelValue = "value"
 )
 
 // IsReserved reports whether a label has a meaning for a Labeller or PromQL.
@@ -158,9 +162,19 @@ func (l *Labeller) SetInfo(digest [16]byte, text string) {
 	l.builder.Sort()
 }
 
-func (l *Labeller) reset(m Metric) {
+// SetTag sets the labels of a series of counts by a tag.
+func (l *Labeller) SetTag(metric, tag, value string) {
+	l.resetTo(metric)
+	l.add(LabelTag, tag)
+	l.add(LabelValue, value)
+	l.builder.Sort()
+}
+
+func (l *Labeller) reset(m Metric) { l.resetTo(m.String()) }
+
+func (l *Labeller) resetTo(metric string) {
 	l.builder.Reset()
-	l.builder.Add(promlabel.MetricNameLabel, m.String())
+	l.builder.Add(promlabel.MetricNameLabel, metric)
 	for _, c := range l.common {
 		l.builder.Add(c[0], c[1])
 	}

@@ -210,11 +210,15 @@ var promqlFunctions = sync.OnceValue(func() string { //nolint:gochecknoglobals /
 // promqlExamples returns queries to start with.
 func (s *Server) promqlExamples() []string {
 	if s.opts.Statements != nil {
-		return []string{
+		examples := []string{
 			"sum(rate(tare_queries_total[5m]))",
 			"topk(5, sum by (digest) (rate(tare_queries_total[5m])))",
 			"histogram_quantile(0.99, sum(rate(tare_query_duration_seconds[5m])))",
 		}
+		for _, tag := range s.opts.Tags {
+			examples = append(examples, s.ofTag(tag, 0).TagLoad(5))
+		}
+		return examples
 	}
 	return []string{"count({__name__=~\".+\"})", "sum by (job) (up)", "topk(10, count by (__name__) ({__name__=~\".+\"}))"}
 }
@@ -454,6 +458,11 @@ func (s *Server) selector(matchers ...string) string {
 // ofDigest returns the queries of one digest's series.
 func (s *Server) ofDigest(hex string, step time.Duration) statements.ChartQuery {
 	return statements.ChartQuery{Selector: s.selector("digest=" + strconv.Quote(hex)), Step: step}
+}
+
+// ofTag returns the queries of a tag's series.
+func (s *Server) ofTag(key string, step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: s.selector("tag=" + strconv.Quote(key)), Step: step}
 }
 
 // ofAll returns the queries of all statements' series.

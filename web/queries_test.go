@@ -342,6 +342,13 @@ func TestQueriesOfAccounts(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %.300s", query, code, want, body)
 		}
 	}
+	s := c.server(t)
+	s.opts.Tags = []string{"route"}
+	for query, want := range map[string]bool{"group=tag_route": true, "group=tag": true, "group=tag_none": false, "group=client": false, "group=user": false} {
+		if _, body := browse(t, s.Handler(), "/queries?"+query, "dba"); strings.Contains(html.UnescapeString(body), `topk(50, sum by (value) (rate(tare_tag_query_seconds_total{tag="route"`) != want {
+			t.Errorf("%s: the PromQL of the tag's counts is there: %v, want %v", query, !want, want)
+		}
+	}
 	_, body := browse(t, h, "/queries?column=calls&column=no_index&from=now-1h", "dba")
 	heads := regexp.MustCompile(`<th scope="col" class="n"[^>]*><a href="([^"]*)"[^>]*>([^<]*)`).FindAllStringSubmatch(body, -1)
 	var names []string

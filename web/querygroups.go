@@ -315,6 +315,9 @@ func (s *Server) groupCalls(v *view, q *queryRequest, top *statements.Top, t *qu
 	if q.group != byClient {
 		t.Group = "Tag " + key
 	}
+	if q.group != byClient && slices.Contains(s.opts.Tags, key) { // the chosen statements do not limit it
+		t.PromQL = promqlBox(s.ofTag(key, v.span.Length()).TagLoad(queryRows))
+	}
 	weights := make(map[string]float64)
 	failed := make(map[string]float64)
 	for digest, call := range s.opts.Calls.All(v.span.From, v.span.To) {

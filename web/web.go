@@ -46,6 +46,9 @@ type Options struct {
 	// the pages. Nil: there are none.
 	SeriesMatchers func() []string
 
+	// Tags are the sqlcommenter tags by which the history has counts of calls.
+	Tags []string
+
 	// Latest returns the values of the last seconds; nil: not shown.
 	Latest func() Latest
 

@@ -375,7 +375,7 @@ func TestHistoryUnavailable(t *testing.T) {
 	labels := map[string]string{"instance": "gw-1"}
 	s := newService(*o, slog.New(slog.DiscardHandler)).Server
 	s.Data = &server.DataDir{Path: "/proc/self/nowhere", State: state}
-	h, err := openHistory(s, o.History, labels, bucket)
+	h, err := openHistory(s, o.History, labels, bucket, nil)
 	must(t, err)
 	if h.table == nil || h.archive != nil || state.Counts()[historyPiece.Name] != 1 {
 		t.Errorf("%+v, %v", h, state.Counts())

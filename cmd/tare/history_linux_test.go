@@ -21,7 +21,7 @@ func TestHistoryWaits(t *testing.T) {
 	must(t, err)
 	s := newService(*o, slog.New(slog.DiscardHandler)).Server
 	s.Data = &server.DataDir{Path: dir, State: state}
-	h, err := openHistory(s, o.History, map[string]string{"instance": "gw-1"}, bucket)
+	h, err := openHistory(s, o.History, map[string]string{"instance": "gw-1"}, bucket, nil)
 	must(t, err)
 	if h.archive == nil || h.archive.Waiting() == nil || len(state.Losses()) != 0 {
 		t.Fatalf("%+v, losses %v", h, state.Losses())

@@ -15,6 +15,7 @@ import (
 	"github.com/thanos-io/objstore"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/remotewrite"
@@ -47,6 +48,7 @@ type historyService struct {
 	registry *server.Registry
 	table    *stmtstats.Table
 	reader   web.Statements    // over time, if a history is written
+	tags     *calls.TagCounts  // nil: none are in the history
 	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
 	bucket   objstore.Bucket
@@ -78,8 +80,8 @@ func (h *historyService) advance() {
 // openHistory opens the history in the data directory, which is not required without a bucket. The caller has
 // checked the options. With a full disk or the like, statements are counted and the history opens later; if the
 // directory is unusable for another reason, statements are counted in memory.
-func openHistory(s *server.Server, cfg config.History, labels map[string]string, bucket objstore.Bucket) (*historyService, error) {
-	h := &historyService{server: s, cfg: cfg, registry: server.EmptyRegistry(), bucket: bucket, labels: labels}
+func openHistory(s *server.Server, cfg config.History, labels map[string]string, bucket objstore.Bucket, tags *calls.TagCounts) (*historyService, error) {
+	h := &historyService{server: s, cfg: cfg, registry: server.EmptyRegistry(), bucket: bucket, labels: labels, tags: tags}
 	if !cfg.Enabled() {
 		return h, h.openTable("", nil)
 	}
@@ -158,6 +160,7 @@ func (h *historyService) open() error {
 	archive, err := history.OpenArchive(history.ArchiveOptions{
 		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: h.server.Data.State,
 		Advance:  h.advance,
+		Tags:     h.tags,
 		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
 		MaxAhead:  h.cfg.MaxAhead,
 		Retention: retention,
@@ -232,6 +235,14 @@ func (h *historyService) now() func() time.Time {
 		return nil
 	}
 	return h.archive.Now
+}
+
+// historyTags returns the tags by which the history has counts of calls.
+func (s *service) historyTags() []string {
+	if s.history == nil || s.history.archive == nil {
+		return nil
+	}
+	return s.cfg.TagLabels
 }
 
 // routes returns the pages of the history. Requests of PromQL have spans, unless they are nil.
@@ -389,6 +400,9 @@ func (h *historyService) openSender(dir string) error {
 	help := make(map[string]string)
 	for m := range stmtseries.Metric(stmtseries.NumMetrics) {
 		types[m.String()], help[m.String()] = promlabel.MetricTypeCounter, m.Help()
+	}
+	for _, m := range calls.TagMetrics {
+		types[m.Name], help[m.Name] = promlabel.MetricTypeCounter, m.Help
 	}
 	types[stmtseries.Duration.String()] = promlabel.MetricTypeHistogram
 	types[stmtseries.Info.String()] = promlabel.MetricTypeGauge

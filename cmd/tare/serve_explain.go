@@ -107,8 +107,11 @@ func (s *service) countBytes() int64 {
 	return s.counts.HeapBytes()
 }
 
-// openCalls creates the sample of calls, and the counts by tags.
-func (s *service) openCalls() (err error) {
+// openTags creates the counts by tags.
+func (s *service) openTags() (err error) {
+	if s.cfg.HTTP == "" {
+		return nil
+	}
 	if s.tags, err = calls.NewTagCounts(s.cfg.TagLabels, s.cfg.TagValues); err != nil {
 		return fmt.Errorf("--tag-labels: %w", err)
 	}
@@ -116,6 +119,11 @@ func (s *service) openCalls() (err error) {
 	if len(s.cfg.TagLabels) > 0 {
 		s.options.Observers = append(s.options.Observers, s.tags)
 	}
+	return nil
+}
+
+// openCalls creates the sample of calls.
+func (s *service) openCalls() (err error) {
 	if s.cfg.CallSampleBytes == 0 {
 		return nil
 	}

@@ -172,7 +172,7 @@ func (s *service) openHistory() (routes []web.Route, err error) {
 	if !s.cfg.CountsDigests() {
 		return nil, nil
 	}
-	s.history, err = openHistory(s.Server, s.cfg.History, s.labels, s.bucket)
+	s.history, err = openHistory(s.Server, s.cfg.History, s.labels, s.bucket, s.tags)
 	s.bucket = nil // owned by the history
 	if err != nil {
 		return nil, err
@@ -210,6 +210,9 @@ func (s *service) Open(ctx context.Context) (err error) {
 	}
 	s.options.Log = s.Queries
 	if s.traces, err = openTraces(ctx, s.Server, s.cfg.TracesURL); err != nil {
+		return err
+	}
+	if err := s.openTags(); err != nil {
 		return err
 	}
 	routes, err := s.openHistory()
@@ -261,6 +264,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Routes:         append(append(routes, s.routeAPI()...), s.reloadRoute()),
 		Statements:     s.history.statements(),
 		SeriesMatchers: s.history.seriesMatchers(),
+		Tags:           s.historyTags(),
 		Latest:         s.latest,
 		Attention:      s.attention(),
 		Markers:        s.markers.source(),

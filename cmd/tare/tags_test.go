@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,10 +15,12 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestTagLabels runs tagged statements through the binary: /metrics has the calls of each value, of as many values as may be.
+// TestTagLabels runs tagged statements through the binary: /metrics and the history have the calls of each value, of as many
+// values as may be.
 func TestTagLabels(t *testing.T) {
 	server := testmysql.Start(t)
-	s := startServe(t, server.Addr, "--tag-labels", "route", "--tag-labels", "application", "--tag-values", "2")
+	dir := t.TempDir()
+	s := startServe(t, server.Addr, "--bucket", "file://"+dir+"/bucket", "--data-dir", dir+"/data", "--history-interval", "1s", "--tag-labels", "route", "--tag-labels", "application", "--tag-values", "2")
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr = testmysql.RootUser, testmysql.Password, "tcp", s.listen
 	connector, err := mysql.NewConnector(c)
@@ -48,5 +52,18 @@ func TestTagLabels(t *testing.T) {
 			}
 		}
 		return "", !strings.Contains(string(body), "third") && strings.Contains(string(body), `tare_tag_query_seconds_total{tag="route",value=""}`)
+	})
+	testwait.UntilState(t, "the counts by tags in the history", func() (string, bool) {
+		resp, err := http.Get(s.http + "/api/v1/query?query=" + url.QueryEscape(`sum by (value) (tare_tag_queries_total{tag="route"})`))
+		must(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		must(t, err)
+		for value, calls := range map[string]string{"/orders": "2", "/cart": "2", "other": "1"} {
+			if !regexp.MustCompile(`\{"value":"` + value + `"\},"value":\[[0-9.]+,"` + calls + `"\]`).Match(body) {
+				return string(body), false
+			}
+		}
+		return "", true
 	})
 }
