@@ -22,3 +22,6 @@ func (m *Metrics) Show(now time.Time, status func() telemetry.Status) {
 
 // Finish ends a split or merge that follows.
 func (s *Split) Finish() error { return s.finish() }
+
+// SliceBytes is the size of a batch with a limit.
+const SliceBytes = sliceBytes

@@ -15,6 +15,10 @@ import (
 	"github.com/taredb/tare/tick"
 )
 
+// sliceBytes is the size of a batch where there is a limit: the target writes it in a millisecond or two. Statements of clients that
+// come in between wait for a processor that long at most.
+const sliceBytes = 24 << 10
+
 // A worker reads chunks over one connection of the snapshot and writes them over one connection to the
 // target, batch by batch: read, escape, send. While one worker waits for a server, the others proceed.
 type worker struct {
@@ -198,6 +202,9 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 	moved, end := moving()
 	defer func() { end() }()
 	o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
+	if w.run.o.Throttle.Limited() {
+		o.BatchBytes = sliceBytes
+	}
 	var failed error // error of the target: the remaining rows are read and discarded to keep the view usable
 	for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
 		if err != nil {
@@ -213,11 +220,11 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 			failed = chunk.Write(ctx, b)
 		}
 		moved()
+		if failed == nil && w.pace.Slowed() { // otherwise many batches could be on their way to the target when a pause is due
+			failed = chunk.Settle(ctx)
+		}
 		if !w.pace.Due() {
 			continue
-		}
-		if failed == nil {
-			failed = chunk.Settle(ctx)
 		}
 		end()
 		began := time.Now()

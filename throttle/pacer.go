@@ -299,9 +299,12 @@ func (w *Pace) leaveGate() {
 // between batches.
 func (w *Pace) MayRun() bool { return w.p.o.MayRun() }
 
+// Slowed reports whether the rate is below full speed.
+func (w *Pace) Slowed() bool { return w.p.allowed() != 1 }
+
 // Due reports whether a pause is due. The caller then completes its current statement and calls Wait. At full
 // speed Due costs one atomic read.
-func (w *Pace) Due() bool { return w.p.allowed() != 1 && w.due() }
+func (w *Pace) Due() bool { return w.Slowed() && w.due() }
 
 func (w *Pace) due() bool {
 	w.p.mu.Lock()

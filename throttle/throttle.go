@@ -9,9 +9,10 @@ import (
 // The throttle is the pure core: readings of the limits' metrics go in, the fraction of full speed at which
 // the copy may run comes out. It has no server and no clock (testdata/throttle).
 //
-// Below all limits the rate doubles every second until a limit is first exceeded. From then on, each time that
-// a limit is exceeded takes 15 % of the rate, and each second in which none is gives so much back that the two
-// balance when the copy causes 2 % of the seconds to exceed a limit, besides those that exceed it without the copy.
+// Far below all limits the rate doubles every second until a limit is first exceeded, and grows slower the nearer one is. From
+// then on, each time that a limit is exceeded takes 15 % of the rate, and each second in which none is gives so much back that
+// the two balance when the copy causes 2 % of the seconds to exceed a limit, besides those that exceed it without the copy; more
+// while no metric was near its limit lately.
 //
 // When a limit is exceeded, half of the rate is used at once, half of that if it still is when the metric's window
 // excludes the time before, and so on; the copy pauses above twice the limit, and at the minimum rate. These moments
@@ -27,6 +28,7 @@ type throttle struct {
 	maxRate   float64 // permitted by the operator: 0 pauses, 1 is unlimited
 	limitRate float64 // the rate at which a limit was last exceeded; 0: never
 	faster    float64 // multiple of the growth, above limitRate
+	peak      float64 // the greatest ratio of a metric to its limit lately: it halves in peakHalves seconds
 	others    float64 // the part of the readings in which a limit is exceeded although the copy dips or is paused
 	samples   float64 // readings that others is the mean of
 	sampled   bool    // others has the reading after the last cut
@@ -69,6 +71,8 @@ const (
 	othersWeight = 0.05 // of one reading, at least
 	mostOthers   = 0.4
 	doubleFaster = 10.0 // seconds in which the growth doubles above limitRate
+	peakHalves   = 8.0
+	headGrowth   = 0.1 // of the rate per second, where the peak is 0; none where it is at roomLeft
 )
 
 // A Limit is the bound of a metric that the copy respects by slowing down.
@@ -124,6 +128,7 @@ func (t *throttle) update(now time.Duration, readings []reading) error {
 			worst, ratio = i, x
 		}
 	}
+	t.peak = max(ratio, t.peak*math.Exp2(-since.Seconds()/peakHalves))
 	switch {
 	case worst >= 0 && readings[worst].err != nil:
 		t.stopped, t.crossed, t.holding = true, true, worst
@@ -219,10 +224,12 @@ func (t *throttle) under(now, since time.Duration, ratio float64) {
 
 // grow raises the rate after a time in seconds below all limits.
 func (t *throttle) grow(seconds float64) {
+	room := max(0, 1-t.peak/roomLeft)
 	if t.limitRate == 0 {
-		t.rate *= math.Exp2(seconds)
+		t.rate *= math.Exp2(seconds * room)
 		return
 	}
+	t.rate *= 1 + headGrowth*room*seconds
 	if t.rate > t.limitRate {
 		t.faster *= math.Exp2(seconds / doubleFaster)
 	}

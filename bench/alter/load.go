@@ -134,16 +134,18 @@ type summary struct {
 	statement      float64 // median of the p99 of statements per second, in ms
 	rate           float64 // transactions per second
 
-	statements, statementsBelow int // seconds, by the p99 of statements
+	statements, statementsBelow int       // seconds, by the p99 of statements
+	p99s                        []float64 // of statements, by second
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds; of statements: median %.2f ms, in %d of %d",
-		s.median, s.most, s.below, s.seconds, s.statement, s.statementsBelow, s.statements)
+	return fmt.Sprintf("p99 per second: median %.2f ms, maximum %.1f ms, below the limit in %d of %d seconds; of statements: median %.2f ms, in %d of %d: %.1f",
+		s.median, s.most, s.below, s.seconds, s.statement, s.statementsBelow, s.statements, s.p99s)
 }
 
 // summary must be called after stop.
 func (w *load) summary(l limits) (s summary) {
+	s.p99s = w.statements
 	for _, p99 := range w.statements {
 		s.statements++
 		if p99 < l.statement {
