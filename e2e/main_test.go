@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -32,6 +33,8 @@ var (
 	mariadb *testmysql.Server // with TLS
 )
 
+var program = flag.String("tare", "", "the program under test, such as another release's; built from this module if it is empty")
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
@@ -49,11 +52,14 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	binary = filepath.Join(dir, "tare")
-	build := exec.Command("go", "build", "-C", repository, "-o", binary, "./cmd/tare")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)
-		return 1
+	flag.Parse()
+	if binary = *program; binary == "" {
+		binary = filepath.Join(dir, "tare")
+		build := exec.Command("go", "build", "-C", repository, "-o", binary, "./cmd/tare")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build tare: %v\n%s", err, out)
+			return 1
+		}
 	}
 	// Room for a thousand clients.
 	if mariadb, err = testmysql.New(testmysql.WithTLS(), testmysql.WithArgs("--max-connections=1300")); err != nil {

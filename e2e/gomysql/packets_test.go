@@ -6,6 +6,7 @@ import (
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -92,6 +93,7 @@ func FuzzLenencInt(f *testing.F) {
 func FuzzTextRow(f *testing.F) {
 	f.Add([]byte("\x01a\xfb\x00"), uint8(3)) // a value, NULL, an empty one
 	f.Fuzz(func(t *testing.T, payload []byte, columns uint8) {
+		defer alloctest.Bounded(t, 32<<20+16*uint64(len(payload)))()
 		var row mysqlwire.TextRow
 		if row.Decode(payload, int(columns)) != nil {
 			return
@@ -144,6 +146,7 @@ func FuzzBinaryRow(f *testing.F) {
 		"\x0c\x01\x01\x00\x00\x00\x02\x03\x04\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf8\x3f\xfe\x01\x80\x00\x00\xc0\x3f\x00"), types)
 	f.Add([]byte("\x00\xfc\x1f"), types) // NULLs
 	f.Fuzz(func(t *testing.T, payload, rawTypes []byte) {
+		defer alloctest.Bounded(t, 32<<20+256*uint64(len(payload)+len(rawTypes)))()
 		var types []mysqlwire.ValueType
 		var fields []*gomysql.Field
 		for ; len(rawTypes) >= 2; rawTypes = rawTypes[2:] {
