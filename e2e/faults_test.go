@@ -385,16 +385,17 @@ func (d *writtenDump) load(t *testing.T, change func(dump map[string]any)) (outp
 	must(t, os.WriteFile(filepath.Join(d.dir, "manifest.json"), text, 0o600))
 	must(t, d.Exec("DROP DATABASE IF EXISTS lies", "DROP DATABASE IF EXISTS _tare", important))
 	c := startChild(t, exec.CommandContext(t.Context(), binary, "copy", "--from", "file://"+d.dir, "--to", d.url, "--schema", "lies", "--control-socket", "off"), func([]byte) {})
-	for running := true; running; {
+	testwait.Until(t, "the copy ends", func() bool {
+		if now, err := peakMiB(c.cmd.Process.Pid); err == nil { // else it has ended
+			mib = max(mib, now)
+		}
 		select {
 		case <-c.exited:
-			running = false
-		case <-time.After(time.Millisecond):
-			if now, err := peakMiB(c.cmd.Process.Pid); err == nil { // else it has ended
-				mib = max(mib, now)
-			}
+			return true
+		default:
+			return false
 		}
-	}
+	})
 	if c.cmd.ProcessState.Success() {
 		t.Errorf("the copy succeeds: %s", c.text())
 	}
@@ -562,7 +563,7 @@ func sharedWebConfig(t *testing.T) {
 			cancel()
 		}
 	})
-	<-c.exited
+	testwait.Receive(t, "the end of the gateway", c.exited)
 	if listens.Load() {
 		t.Error("the gateway listens")
 	}

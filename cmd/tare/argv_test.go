@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -96,5 +97,37 @@ func TestSecretsInArguments(t *testing.T) {
 	}
 	if strings.Contains(shown, "hidden") || !strings.Contains(shown, "mysql://tare:xxxxxxx@db") {
 		t.Errorf("shown is %q", shown)
+	}
+}
+
+// TestErrorsHidePasswords gives URLs with passwords to options, arguments and files that have none, each with a mistake.
+func TestErrorsHidePasswords(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{
+		"mysql://app:hidden1@[bad", "mysql://app:hidden1@h:x", "mysql://app:hid/den1@h", "mysql://app:hidden1%zz@h", "mysql://app:hidden1@", "mysql//app:hidden1@h",
+		"app:hidden1@h:3306", "app:hidden1@tcp(h:x)/a", "mysql://:hidden1@h", "mysql://app:@hidden1@h", `mysql://app:hid"den1@h`, "mysql://app:hidden1@a,mysql://b:hidden1@[x",
+	} {
+		must(t, os.WriteFile("serve.yaml", []byte("serve:\n  listen: '"+url+"'\n"), 0o600))
+		for _, args := range [][]string{
+			{"serve", "--listen", url}, {"serve", "--http", url}, {"serve", "--config", url}, {"serve", "--control", url, "--http", "x"}, {"serve", url},
+			{"serve", "--config", "serve.yaml"}, {url}, {"config", url}, {"config", "--config", url}, {"copy", "--from", "mysql://a@h", "--to", url, "--tables", url},
+			{"copy", "--from", url, "--to", "mysql://a@h", "--tables", "a.b", "--where", url}, {"alter", "--on", "mysql://a@h", "--table", url, url},
+			{"bench", "oltp", "--dsn", url}, {"ready", url}, {"top", url}, {"store", "--bucket", url, "--http", "x"}, {"serve", "--" + url},
+		} {
+			var out bytes.Buffer
+			if code := run(t.Context(), args, &out, &out); code == exitOK {
+				t.Errorf("%q: exit 0", args)
+			}
+			if strings.Contains(out.String(), "den1") || out.Len() == 0 {
+				t.Errorf("%q prints %s", args, &out)
+			}
+		}
+	}
+	for _, message := range []string{
+		`log in to 127.0.0.1:3306 as "app": server error 1045 (28000): Access denied for user 'app'@'h'`, "connect to mysql://app@h:3306, then mysql://b@c", "a: b@c",
+	} {
+		if got := masked(message); got != message {
+			t.Errorf("%s becomes %s", message, got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -54,6 +55,19 @@ func terminal(w io.Writer) *os.File {
 	return nil
 }
 
+// passwordsOfURLs match user:password@ with and without a scheme, from the start of a word or a quoted text.
+var passwordsOfURLs = regexp.MustCompile(`((?:://|^|[\s"'=,(])[^\s:@"'=,(]*:)([^\s/]\S*)@`)
+
+// masked returns a message without the passwords of URLs in it: the value of another option, or the name of a file, may be one.
+func masked(message string) string {
+	return passwordsOfURLs.ReplaceAllStringFunc(message, func(match string) string {
+		if parts := passwordsOfURLs.FindStringSubmatch(match); parts != nil && parts[2] != "password" { // which stands for one
+			return parts[1] + "xxxxx@"
+		}
+		return match
+	})
+}
+
 // report prints an error as "command: message", line by line, and returns the exit code.
 func report(ctx context.Context, w io.Writer, command string, err error) int {
 	if err == nil {
@@ -63,7 +77,7 @@ func report(ctx context.Context, w io.Writer, command string, err error) int {
 		fmt.Fprintf(w, "%s: %v\n", command, errInterrupted)
 		return exitInterrupted
 	}
-	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
+	for line := range strings.Lines(strings.TrimSpace(masked(err.Error()))) {
 		if line = strings.TrimRight(line, "\n"); line != "" {
 			fmt.Fprintf(w, "%s: %s\n", command, line)
 		}
