@@ -52,6 +52,9 @@ func (o *Object) check() error {
 	if err := o.Context.check(); err != nil {
 		return err
 	}
+	if o.Collation != "" && !charsetName.MatchString(o.Collation) {
+		return fmt.Errorf("its default collation %.40q is no name of one", o.Collation)
+	}
 	switch o.Kind {
 	case View, Sequence, Function, Procedure, Trigger, Event:
 	default:
@@ -115,10 +118,9 @@ func (h *header) require(words ...string) error {
 }
 
 func (h *header) parse() error {
-	if err := h.require("CREATE"); err != nil {
+	if err := h.require("CREATE"); err != nil { // without OR REPLACE, which drops a table of a sequence's name
 		return err
 	}
-	h.accept("OR", "REPLACE")
 	if h.accept("ALGORITHM", "=") && !h.accept("UNDEFINED") && !h.accept("MERGE") && !h.accept("TEMPTABLE") {
 		return fmt.Errorf("unknown ALGORITHM %.40q", h.word())
 	}

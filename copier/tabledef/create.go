@@ -55,11 +55,17 @@ func checkCreateAs(create, engine string, m sqldigest.Mode) error {
 			tail = tail || depth == 0
 		case word == ";":
 			return errors.New("it has a second statement")
-		case word == "SELECT", tail && (word == "TABLE" || word == "UNION"):
+		case word == "SELECT", tail && (word == "TABLE" || word == "UNION"), word == "LIKE" && depth < 2: // else it is of an expression
 			return fmt.Errorf("it has %s", word)
 		case tail && word == "VALUES": // of a partition: LESS THAN or IN
 			if t, word = next(); word != "LESS" && word != "IN" {
 				return errors.New("it has VALUES")
+			}
+			continue
+		case tail && (word == "DATA" || word == "INDEX"):
+			option := word
+			if t, word = next(); word == "DIRECTORY" {
+				return fmt.Errorf("it has %s DIRECTORY, a path on the source: create the table in the target without it, and repeat the copy", option)
 			}
 			continue
 		case tail && (word == "ENGINE" || word == "CONNECTION"):

@@ -21,6 +21,14 @@ func TestHostileTables(t *testing.T) {
 		{"CREATE TABLE `s`.`t` (\n  `id` int NOT NULL,\n  PRIMARY KEY (`id`) /*T![clustered_index] CLUSTERED */\n) ENGINE=InnoDB", ""},
 		{body + " ENGINE=InnoDB\n/*!50500 PARTITION BY RANGE  COLUMNS(engine,connection)\n(PARTITION p0 VALUES LESS THAN (1,2) ENGINE = InnoDB) */", ""},
 
+		{body + " ENGINE=InnoDB\n/*!50500 PARTITION BY RANGE  COLUMNS(data,directory)\n(PARTITION p0 VALUES LESS THAN (1,2) ENGINE = InnoDB) */", ""},
+		{"CREATE TABLE `s`.`t` (\n  `like` int CHECK (`like` like 'x'),\n  CONSTRAINT `c` CHECK ((`like` like 'y'))\n) ENGINE=InnoDB COMMENT='data directory'", ""},
+
+		{"CREATE TABLE `s`.`t` (\n LIKE mysql.user)", "LIKE"},
+		{"CREATE TABLE `s`.`t` (\n/*!50000 like*/ mysql.user)", "LIKE"},
+		{body + " ENGINE=InnoDB DATA DIRECTORY='/var/lib/mysql/important'", "DATA DIRECTORY"},
+		{body + " ENGINE=InnoDB index /* */ directory = '/tmp'", "INDEX DIRECTORY"},
+		{body + " ENGINE=InnoDB\n/*!50100 PARTITION BY HASH (`id`)\n(PARTITION p0 DATA DIRECTORY = '/tmp' ENGINE = InnoDB) */", "DATA DIRECTORY"},
 		{body + " ENGINE=InnoDB AS SELECT 1 AS id", "SELECT"},
 		{body + " ENGINE=InnoDB AS SELECT LOAD_FILE('/etc/passwd') AS id", "SELECT"},
 		{body + " ENGINE=InnoDB (SELECT 1 AS id)", "SELECT"},
