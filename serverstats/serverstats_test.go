@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -276,6 +277,36 @@ func TestPremises(t *testing.T) {
 	if _, got, _ := off.Statement(sqldigest.Digest{}, "SELECT ?"); !strings.Contains(got.Problem, "performance_schema = ON") {
 		t.Errorf("without a performance schema: %+v", got)
 	}
+}
+
+// TestLongStatements runs two statements of an ORM that differ after their columns. A server that keeps whole normalized texts has the
+// counts of each, one with the default lengths counts both together: neither is joined.
+func TestLongStatements(t *testing.T) {
+	var columns []string
+	for n := range 60 {
+		columns = append(columns, fmt.Sprintf("orders.customer AS orders_customer_%02d", n))
+	}
+	all := "SELECT " + strings.Join(columns, ", ") + " FROM orders WHERE orders."
+	long := []string{all + "id = 3", all + "status = 'new' ORDER BY id LIMIT 1"}
+	test := func(whole bool) func(t *testing.T, s *testmysql.Server) {
+		return func(t *testing.T, s *testmysql.Server) {
+			b := newBench(t, s, testmysql.RootUser)
+			b.read(t)
+			b.run(t, 3, long[0])
+			b.run(t, 5, long[1])
+			b.read(t)
+			for i, text := range long {
+				found, got, ok := b.Statement(sqldigest.Digest{}, b.normalized(text))
+				if ok != whole || whole && found.Intervals[0].Counts.Calls != uint64(3+2*i) || !whole && !strings.Contains(strings.Join(got.Notes, " "), "truncated") {
+					t.Errorf("statement %d: %t, %+v, %+v", i, ok, found, got)
+				}
+			}
+		}
+	}
+	onServers(t, test(true))
+	s := testmysql.Start(t, testmysql.WithPerformanceSchema(), testmysql.WithArgs("--performance-schema-max-digest-length=1024", "--max-digest-length=1024"))
+	must(t, s.Exec("CREATE TABLE orders (id INT PRIMARY KEY, customer INT, status VARCHAR(10))"))
+	test(false)(t, s)
 }
 
 // TestFullTable has room for few digests at the server, and texts of few bytes: both are reported.
