@@ -28,6 +28,8 @@ type played struct {
 	s      *testmysql.Server
 	stops  []func()
 	driver context.Context
+
+	replace func() // stops the calls that a script replaces
 }
 
 // calls calls a statement from some sessions, in all rate times per second at most, until the returned function is called.

@@ -22,6 +22,7 @@ type Detail struct {
 type DetailReader struct {
 	Of       []*Detail // in the order of their prints
 	rows     []int     // row numbers in the file; -1: none
+	values   [][numCounts]uint64
 	prints   []byte
 	column   ColumnReader
 	spreads  SpreadReader
@@ -87,7 +88,11 @@ func (r *DetailReader) addFound(f *File) error {
 	if err := r.fillKeys(f); err != nil {
 		return err
 	}
-	values := make([][numCounts]uint64, len(r.Of))
+	if len(r.values) < len(r.Of) {
+		r.values = make([][numCounts]uint64, len(r.Of))
+	}
+	values := r.values[:len(r.Of)]
+	clear(values)
 	for c := range numCounts {
 		if f.columns[ColCalls+c].width == 0 {
 			continue

@@ -114,6 +114,22 @@ type Bucket struct {
 // NonEmpty returns the buckets that are not empty, in ascending order of their durations. Durations of less than a
 // microsecond are represented by 0.
 func (h *Histogram) NonEmpty() (buckets []Bucket) {
+	n := 0
+	if h.Zero > 0 {
+		n++
+	}
+	for used := h.Octaves; used != 0; used &= used - 1 {
+		o := bits.TrailingZeros64(used)
+		for _, count := range h.Buckets[o*PerOctave : (o+1)*PerOctave] {
+			if count != 0 {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	buckets = make([]Bucket, 0, n)
 	if h.Zero > 0 {
 		buckets = append(buckets, Bucket{Count: h.Zero})
 	}

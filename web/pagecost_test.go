@@ -131,7 +131,7 @@ func BenchmarkPages(b *testing.B) {
 	o.Statements = reader
 	o.Now = func() time.Time { return *now }
 	h := New(o).Handler()
-	for _, path := range []string{"/?from=", "/queries?from=", "/queries?sort=p99&from=", "/query/" + digest + "?from=", "/incident/" + digest + "?from="} {
+	for _, path := range []string{"/?from=", "/queries?from=", "/queries?sort=p99&from=", "/queries?group=user&from=", "/queries?filter=calls%3E10&from=", "/query/" + digest + "?from=", "/incident/" + digest + "?from="} {
 		for name, step := range map[string]time.Duration{"/first of a second": 2 * time.Second, "/next": 0} {
 			b.Run(strings.ReplaceAll(path, digest, "DIGEST")+name, func(b *testing.B) {
 				size, n, before := 0, 0, cpuTime(b)

@@ -150,7 +150,8 @@ func (s *Server) queryRequestOf(v *view) (*queryRequest, error) {
 	q.top.Offset = (q.page - 1) * queryRows
 	if q.selective() {
 		q.top.Limit, q.top.Offset, q.top.Points, q.top.RowPointsOnly = statements.MaxTopLimit, 0, 0, false
-		q.top.Durations = q.group != ""
+		ofCalls := q.group == byClient || strings.HasPrefix(q.group, byTag) // the sample has their durations, and none before
+		q.top.Durations, q.top.Compare = q.group != "" && !ofCalls, !ofCalls
 	}
 	if err := q.top.Validate(); err != nil {
 		return nil, badRequest(err, "Filter by words of the text, or by fields: "+strings.Join(s.filterFields(v), ", ")+" with =, !=, ~, !~, < or > and a value; a leading - excludes.")
@@ -306,7 +307,7 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 		if top.Total.Seconds > 0 {
 			row.Share = r.Seconds / top.Total.Seconds
 		}
-		if !row.New {
+		if !row.New && len(r.Points) > 0 {
 			row.addRise(v, top, r, alive)
 		}
 		row.write(length)
