@@ -3,7 +3,8 @@ package tsblock
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
+
+	"github.com/taredb/tare/internal/crc32c"
 )
 
 // The chunk file format, version 1, is a header of 8 bytes, followed by chunks: the length of the data as a
@@ -68,7 +69,7 @@ func decodeChunk(b []byte) (encoding byte, data []byte, size int, reason string)
 	if size > len(b) {
 		return 0, nil, size, ""
 	}
-	if crc32.Checksum(b[width:end], castagnoli) != binary.BigEndian.Uint32(b[end:]) {
+	if crc32c.Checksum(b[width:end]) != binary.BigEndian.Uint32(b[end:]) {
 		return 0, nil, size, badChecksum
 	}
 	return b[width], b[width+encodingSize : end : end], size, ""

@@ -7,9 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
+
+	"github.com/taredb/tare/internal/crc32c"
 )
 
 // Constants of the index format.
@@ -114,7 +115,7 @@ func (b *Block) readTOC(ctx context.Context, size int64) (*header, *contents, er
 	if err := b.readIndex(ctx, toc[:], t.end); err != nil {
 		return nil, nil, err
 	}
-	if crc32.Checksum(toc[:indexTOC-4], castagnoli) != be.Uint32(toc[indexTOC-4:]) {
+	if crc32c.Checksum(toc[:indexTOC-4]) != be.Uint32(toc[indexTOC-4:]) {
 		return nil, nil, b.corrupt("index", t.end, "table of contents: "+badChecksum)
 	}
 	var all [6]int64

@@ -5,13 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/taredb/tare/internal/crc32c"
 )
 
 // A local file stores data derived from a block's index: pages that are read through the cache, and a part
@@ -80,7 +81,7 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 	switch {
 	case string(b[:8]) != localMagic:
 		return nil, errStale{"it does not end as it should"}
-	case crc32.Checksum(b[:footerBytes-4], castagnoli) != be.Uint32(b[footerBytes-4:]):
+	case crc32c.Checksum(b[:footerBytes-4]) != be.Uint32(b[footerBytes-4:]):
 		return nil, errStale{"its footer has a checksum mismatch"}
 	case be.Uint32(b[8:]) != localVersion:
 		return nil, errStale{fmt.Sprintf("it has version %d", be.Uint32(b[8:]))}
@@ -103,7 +104,7 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 		at += int64(len(b))
 	}
 	l := &localFile{memory: part, sums: make([]uint32, pages), paged: paged}
-	if crc32.Checksum(part, castagnoli) != be.Uint32(b[56:]) || crc32.Checksum(sums, castagnoli) != be.Uint32(b[60:]) {
+	if crc32c.Checksum(part) != be.Uint32(b[56:]) || crc32c.Checksum(sums) != be.Uint32(b[60:]) {
 		return nil, errStale{"it has a checksum mismatch"}
 	}
 	for i := range l.sums {
@@ -218,7 +219,7 @@ func (w *localWriter) flush() error {
 	if len(w.page) == 0 {
 		return nil
 	}
-	w.sums = binary.BigEndian.AppendUint32(w.sums, crc32.Checksum(w.page, castagnoli))
+	w.sums = binary.BigEndian.AppendUint32(w.sums, crc32c.Checksum(w.page))
 	_, err := w.f.Write(w.page)
 	w.page = w.page[:0]
 	return err
@@ -238,9 +239,9 @@ func (w *localWriter) commit(kind fileKind, id identity, memory []byte) error {
 	b = be.AppendUint64(b, uint64(id.size))
 	b = be.AppendUint64(b, uint64(w.n))
 	b = be.AppendUint64(b, uint64(len(memory)))
-	b = be.AppendUint32(b, crc32.Checksum(memory, castagnoli))
-	b = be.AppendUint32(b, crc32.Checksum(w.sums, castagnoli))
-	b = be.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = be.AppendUint32(b, crc32c.Checksum(memory))
+	b = be.AppendUint32(b, crc32c.Checksum(w.sums))
+	b = be.AppendUint32(b, crc32c.Checksum(b))
 	for _, part := range [][]byte{memory, w.sums, b} {
 		if _, err := w.f.Write(part); err != nil {
 			return err

@@ -2,10 +2,10 @@ package tsblock
 
 import (
 	"context"
-	"hash/crc32"
 	"slices"
 	"sync"
 
+	"github.com/taredb/tare/internal/crc32c"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 )
@@ -283,7 +283,7 @@ func (s *pageSet) readChecked(ctx context.Context, dst []byte, off int64) error 
 	}
 	for n := 0; n < len(dst); n += PageSize {
 		at := off + int64(n)
-		if crc32.Checksum(dst[n:min(n+PageSize, len(dst))], castagnoli) != s.file.sums[at>>pageBits] {
+		if crc32c.Checksum(dst[n:min(n+PageSize, len(dst))]) != s.file.sums[at>>pageBits] {
 			return s.reader.block.corrupt(s.file.name, at, badChecksum)
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 
+	"github.com/taredb/tare/internal/crc32c"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/slab"
 )
@@ -380,7 +380,7 @@ func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int
 		}
 	}
 	body := data[k : k+int(length)]
-	if binary.BigEndian.Uint32(data[k+int(length):]) != crc32.Checksum(body, castagnoli) {
+	if binary.BigEndian.Uint32(data[k+int(length):]) != crc32c.Checksum(body) {
 		return nil, off, r.block.corrupt("index", off, "series: "+badChecksum)
 	}
 	s.mean = (7*s.mean + int64(n)) / 8
