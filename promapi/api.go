@@ -117,6 +117,7 @@ type call struct {
 	began    time.Time    // start of the first wait in a queue
 	read     *readRequest // decoded remote read, since its body can be read only once
 	reserved int64        // bytes of the response's buffer reported to Options.ReserveResponse
+	matched  string       // the series that a query over MaxSamples matches, for its error
 	broken   bool         // a panic left it in an unknown state: it is not reused
 }
 
@@ -255,7 +256,7 @@ func (c *call) restart(err error, attempt int) {
 	endpoint := c.seen.Endpoint
 	*c.seen = Observation{Endpoint: endpoint}
 	ctx := context.WithValue(c.r.Context(), failedKey{}, err)
-	c.ctx, c.reserved = context.WithValue(ctx, attemptKey{}, attempt), 0
+	c.ctx, c.reserved, c.matched = context.WithValue(ctx, attemptKey{}, attempt), 0, ""
 	c.out.abandon()
 	c.out.code = http.StatusOK
 }

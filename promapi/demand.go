@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
 )
 
 type (
@@ -26,6 +27,9 @@ func Attempt(ctx context.Context) int {
 	n, _ := ctx.Value(attemptKey{}).(int)
 	return n
 }
+
+// labelsOnly is not a function: as the Func of hints, it signals the storage that no samples are needed.
+const labelsOnly = "series"
 
 // maxAttempts bounds the attempts of a request.
 const maxAttempts = 4
@@ -55,8 +59,7 @@ func (a *API) tooManySamples(err error, attempt int) bool {
 	return ok && attempt < len(a.engines)-1
 }
 
-// samplesError adds the limit, the steps and the advice to the error of a query that exceeded MaxSamples. The
-// engine stops there, so how many samples the query would need is unknown.
+// samplesError adds the limit, the size of the query and the advice to the error of a query that exceeded MaxSamples.
 func (c *call) samplesError(err error) error {
 	o := &c.api.o
 	if _, ok := errors.AsType[promql.ErrTooManySamples](err); !ok || o.SamplesAdvice == "" {
@@ -66,7 +69,45 @@ func (c *call) samplesError(err error) error {
 	if c.seen.Step > 0 {
 		steps = fmt.Sprintf(" in its %d steps", c.seen.End.Sub(c.seen.Start)/c.seen.Step+1)
 	}
-	return fmt.Errorf("%w: it has more than %d samples%s: %s", err, o.MaxSamples, steps, o.SamplesAdvice)
+	return fmt.Errorf("%w: it has more than %d samples%s%s: %s", err, o.MaxSamples, steps, c.matched, o.SamplesAdvice)
+}
+
+// countMatched counts the series that a query's selectors match if it exceeded MaxSamples on its last attempt. The engine
+// stops at the limit, so that it does not count the samples that the query requires; series times steps is their number if
+// each series has a sample at each step. The count is left out if it fails. The engine has released its memory.
+func (c *call) countMatched(q promql.Query, err error) {
+	tooMany, ok := errors.AsType[promql.ErrTooManySamples](err)
+	statement, evaluates := q.Statement().(*parser.EvalStmt)
+	if !ok || !evaluates || c.api.o.SamplesAdvice == "" || c.api.tooManySamples(tooMany, Attempt(c.ctx)) {
+		return
+	}
+	mint, maxt := promql.FindMinMaxTime(statement)
+	querier, err := c.api.o.Queryable.Querier(mint, maxt)
+	if err != nil {
+		return
+	}
+	defer querier.Close()
+	series := 0
+	parser.Inspect(statement.Expr, func(n parser.Node, _ []parser.Node) error {
+		selector, ok := n.(*parser.VectorSelector)
+		if !ok || err != nil {
+			return nil
+		}
+		set := querier.Select(c.ctx, false, &storage.SelectHints{Start: mint, End: maxt, Func: labelsOnly}, selector.LabelMatchers...)
+		for set.Next() {
+			series++
+		}
+		err = set.Err()
+		return nil
+	})
+	if err != nil {
+		return
+	}
+	c.matched = fmt.Sprintf("; its selectors match %d series", series)
+	if c.seen.Step > 0 {
+		steps := int64(c.seen.End.Sub(c.seen.Start)/c.seen.Step) + 1
+		c.matched += fmt.Sprintf(", %d samples with one per step", int64(series)*steps)
+	}
 }
 
 // engine returns the engine of the request's attempt.

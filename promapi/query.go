@@ -143,6 +143,7 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 		c.seen.Read, c.seen.Peak = s.TotalSamples, s.PeakSamples
 	}
 	if res.Err != nil {
+		c.countMatched(q, res.Err)
 		c.seen.Warnings, c.seen.Infos = sortedNotes(res.Warnings, c.seen.Query)
 		return c.api.classify(res.Err)
 	}

@@ -42,7 +42,7 @@ func (c *call) series() *Error {
 	hints := &storage.SelectHints{
 		Start: start.UnixMilli(),
 		End:   end.UnixMilli(),
-		Func:  "series", // not a function: it signals the storage that no samples are needed
+		Func:  labelsOnly,
 		Limit: hintLimit(limit),
 	}
 	var set storage.SeriesSet

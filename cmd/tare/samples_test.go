@@ -12,7 +12,7 @@ import (
 )
 
 // TestTooManySamples runs a range query of 220,000 samples: the error names the limit that acts, its option and
-// the steps. Half of the least --query-bytes has room for 131,072 samples, whatever --max-samples is.
+// the size of the query. Half of the least --query-bytes has room for 131,072 samples, whatever --max-samples is.
 func TestTooManySamples(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "blocks"), 0o700))
@@ -23,10 +23,10 @@ func TestTooManySamples(t *testing.T) {
 		want []string // "": the query is served
 	}{
 		{nil, nil},
-		{[]string{"--query-bytes", "4MiB"}, []string{"more than 131072 samples in its 11000 steps", "half of --query-bytes, 4194304 bytes", "or raise --query-bytes"}},
+		{[]string{"--query-bytes", "4MiB"}, []string{"more than 131072 samples in its 11000 steps; its selectors match 20 series, 220000 samples with one per step", "half of --query-bytes, 4194304 bytes", "or raise --query-bytes"}},
 		{[]string{"--query-bytes", "4MiB", "--max-samples", "2000000000"}, []string{"more than 131072 samples", "or raise --query-bytes"}},
 		{[]string{"--query-bytes", "4MiB", "--max-samples", "0"}, []string{"more than 131072 samples", "or raise --query-bytes"}},
-		{[]string{"--max-samples", "100000"}, []string{"more than 100000 samples in its 11000 steps", "limit of --max-samples", "or raise --max-samples"}},
+		{[]string{"--max-samples", "100000"}, []string{"more than 100000 samples in its 11000 steps; its selectors match 20 series, 220000 samples with one per step", "limit of --max-samples", "or raise --max-samples"}},
 		{[]string{"--max-samples", "300000"}, nil},
 	} {
 		s := startCommand(t, "store listens", append([]string{"store", "--bucket", "file://" + filepath.Join(dir, "blocks"), "--grpc", "off", "--data-dir", t.TempDir()}, c.args...)...)
