@@ -17,8 +17,8 @@ const pageBits = 14
 const minCacheBytes = 1 << 20
 
 // A Cache caches pages of indexes, of index headers and of series hashes, of all blocks that share it, within
-// a bound in true heap bytes. No other data of a block is cached: readers decode directly from pages. It is
-// safe for concurrent use.
+// a bound in true heap bytes; and where few series of a block are read, what was decoded from pages, and the chunks. It
+// is safe for concurrent use.
 type Cache struct {
 	pages  *bytecache.Cache[pageKey, []byte]
 	blocks atomic.Uint64 // last number assigned
@@ -39,6 +39,7 @@ const (
 	headerFile
 	hashesFile
 	selectionFile // known selections of a block; the page is a hash of the matchers
+	chunkFile     // and above, one for each chunk file: known chunks; the page is the offset
 )
 
 // NewCache returns an empty cache with a capacity of bytes, at least 1 MiB.

@@ -1,6 +1,7 @@
 package tsblock
 
 import (
+	"bytes"
 	"sync"
 	"unsafe"
 
@@ -78,6 +79,76 @@ func (d *ChunkData) add(n int) (number int, bytes []byte) {
 	s := d.pool.Bytes(n)
 	d.slabs, d.bytes = append(d.slabs, s), append(d.bytes, s.Bytes())
 	return len(d.slabs) - 1, s.Bytes()
+}
+
+// Bounds of a load whose chunks are kept.
+const (
+	knownChunks     = 16
+	knownChunkBytes = 4 << 10 // of each
+)
+
+// Chunks of small loads are kept in the cache of pages: where few series of many blocks are read, each block costs a
+// request, or an open file, for about a kilobyte. A chunk is kept from its encoding byte to its checksum, which is
+// checked each time. In the cache, chunks contend with pages as these do with each other: those that are read once
+// displace no page that is read often.
+
+// knownChunk returns the key of a chunk.
+func (b *Block) knownChunk(ref uint64) pageKey {
+	segment, off := splitRef(ref)
+	return pageKey{block: b.number, page: uint32(off), file: chunkFile + fileKind(segment)}
+}
+
+// loadKnown loads the chunks of refs from the cache in memory if it has all of them.
+func (l *chunkLoad) loadKnown() (found bool, err error) {
+	if len(l.refs) > knownChunks {
+		return false, nil
+	}
+	var known [knownChunks][]byte
+	size := 0
+	for i, ref := range l.refs {
+		chunk, ok := l.block.options.Cache.pages.Get(l.block.knownChunk(ref))
+		if !ok {
+			return false, nil
+		}
+		if _, _, reason := checkChunk(chunk); reason != "" {
+			return false, nil // damaged in memory: it is read again, and replaced
+		}
+		known[i], size = chunk, size+len(chunk)
+	}
+	if err := l.data.reserve(l.data.pool.Size(size)); err != nil {
+		return false, err
+	}
+	number, memory := l.data.add(size)
+	at := 0
+	for i := range l.refs {
+		n := copy(memory[at:], known[i])
+		l.data.views[i] = chunkView{
+			slab: uint32(number), encoding: memory[at],
+			off: uint32(at + encodingSize), len: uint32(n - encodingSize - checksumSize),
+		}
+		at += n
+	}
+	l.usage.Items += int64(len(l.refs))
+	l.usage.Touched += int64(size)
+	l.usage.Cached += int64(size)
+	return true, nil
+}
+
+// keepKnown adds the loaded chunks to the cache in memory if they are few and small.
+func (l *chunkLoad) keepKnown() {
+	if len(l.refs) > knownChunks {
+		return
+	}
+	for i := range l.data.views {
+		if l.data.views[i].len > knownChunkBytes {
+			return
+		}
+	}
+	for k, ref := range l.refs {
+		v := l.viewOf(k)
+		chunk := l.data.bytes[v.slab][v.off-encodingSize : v.off+v.len+checksumSize]
+		l.block.options.Cache.pages.Set(l.block.knownChunk(ref), bytes.Clone(chunk))
+	}
 }
 
 // extend reserves and adds a slab of n bytes while other goroutines load.

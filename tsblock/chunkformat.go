@@ -69,8 +69,15 @@ func decodeChunk(b []byte) (encoding byte, data []byte, size int, reason string)
 	if size > len(b) {
 		return 0, nil, size, ""
 	}
-	if crc32c.Checksum(b[width:end]) != binary.BigEndian.Uint32(b[end:]) {
-		return 0, nil, size, badChecksum
+	encoding, data, reason = checkChunk(b[width:size])
+	return encoding, data, size, reason
+}
+
+// checkChunk returns the encoding and the data of a chunk without its length, or the reason why it is corrupt.
+func checkChunk(b []byte) (encoding byte, data []byte, reason string) {
+	end := len(b) - checksumSize
+	if crc32c.Checksum(b[:end]) != binary.BigEndian.Uint32(b[end:]) {
+		return 0, nil, badChecksum
 	}
-	return b[width], b[width+encodingSize : end : end], size, ""
+	return b[0], b[encodingSize:end:end], ""
 }

@@ -189,11 +189,18 @@ func (l *chunkLoad) plan(costs Costs) error {
 	return l.reserveExtra(int64(cap(plan.Ranges)) * chunkRangeBytes)
 }
 
-// run plans and reads. refs must be filled.
+// run loads the chunks from memory, or plans and reads. refs must be filled.
 func (l *chunkLoad) run(ctx context.Context) error {
-	costs := CostsOf(l.block.source)
-	err := l.plan(costs)
+	known, err := l.loadKnown()
+	if known {
+		l.finish()
+		return nil
+	}
 	if err != nil {
+		return l.failed(err)
+	}
+	costs := CostsOf(l.block.source)
+	if err := l.plan(costs); err != nil {
 		return l.failed(err)
 	}
 	if err := l.allocate(); err != nil {
@@ -205,6 +212,7 @@ func (l *chunkLoad) run(ctx context.Context) error {
 		return l.failed(err)
 	}
 	l.block.lengths.learn(&l.lengths)
+	l.keepKnown()
 	l.finish()
 	return nil
 }
