@@ -5,6 +5,7 @@ package e2e
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,8 +33,8 @@ func newPromqlStore(t *testing.T) *store {
 	return promqlStoreIn(t, t.TempDir())
 }
 
-// promqlStoreIn is newPromqlStore with a bucket in dir.
-func promqlStoreIn(t *testing.T, dir string) *store {
+// promqlStoreIn is newPromqlStore with a bucket in dir, and with more arguments.
+func promqlStoreIn(t *testing.T, dir string, args ...string) *store {
 	t.Helper()
 	var list []testblock.Series
 	for i, job := range []string{"api", "db", "web<1>"} {
@@ -45,7 +46,7 @@ func promqlStoreIn(t *testing.T, dir string) *store {
 	}
 	_, err := testblock.Write(dir, slices.Values(list), testblock.Options{ChunkRange: 4 * promqlSamples * 15_000})
 	must(t, err)
-	s := startStore(t, nil, "--bucket", "file://"+dir)
+	s := startStore(t, nil, append([]string{"--bucket", "file://" + dir}, args...)...)
 	eventually(t, "a ready store", func() bool { return s.ready(t) })
 	return s
 }
@@ -121,9 +122,22 @@ func TestPromtoolOnBlocks(t *testing.T) {
 }
 
 // TestGrafana sends the requests of Grafana's Prometheus data source: for "Save & test", for the lists of the
-// query editor, and for a panel.
+// query editor, and for a panel. As the documentation describes, they have a host name, which the store refuses without
+// an option.
 func TestGrafana(t *testing.T) {
-	s := newPromqlStore(t)
+	const host = "tare.example.com"
+	refusing := newPromqlStore(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, refusing.http+"/api/v1/query?query=1%2B1", http.NoBody)
+	must(t, err)
+	r.Host = host + ":8317"
+	resp, err := http.DefaultClient.Do(r)
+	must(t, err)
+	text, err := io.ReadAll(resp.Body)
+	must(t, errors.Join(err, resp.Body.Close()))
+	if resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), host) || !strings.Contains(string(text), "--http-allowed-hosts") {
+		t.Errorf("without the option: %s %s", resp.Status, text)
+	}
+	s := promqlStoreIn(t, t.TempDir(), "--http-allowed-hosts", host)
 	start, end := fmt.Sprint(promqlStart), fmt.Sprint(promqlStart+3600)
 	window := url.Values{"start": {start}, "end": {end}}
 	with := func(pairs ...string) url.Values {
@@ -169,6 +183,7 @@ func TestGrafana(t *testing.T) {
 			if c.method == http.MethodPost {
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			}
+			r.Host = host + ":8317"
 			r.Header.Set("Accept-Encoding", "gzip")
 			r.Header.Set("User-Agent", "Grafana/12.0.0")
 			resp, err := http.DefaultClient.Do(r)
