@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/mysqlwire"
 )
 
@@ -21,6 +22,7 @@ type unauthenticated struct {
 
 // acquire counts a connection, or returns an error if a limit is reached.
 func (u *unauthenticated) acquire(addr netip.Addr, m *metrics) *clientError {
+	addr = connlimit.Client(addr)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	e := &clientError{errno: mysqlwire.ErrnoTooManyConnections}
@@ -43,6 +45,7 @@ func (u *unauthenticated) acquire(addr netip.Addr, m *metrics) *clientError {
 }
 
 func (u *unauthenticated) release(addr netip.Addr) {
+	addr = connlimit.Client(addr)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.total--

@@ -73,20 +73,30 @@ func (l *Limit) Stats() Stats {
 	return Stats{Open: l.open, Total: l.total, PerAddress: l.each, Refused: l.refused}
 }
 
-// AddressOf returns the IP address in host:port, or the zero Addr, which stands for all clients without one.
+// Client returns the address for which a client is counted: an IPv4 address, or that of a /64 network of IPv6, since one
+// host may use all addresses of its network.
+func Client(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	if network, err := addr.Prefix(64); err == nil && addr.Is6() {
+		return network.Addr()
+	}
+	return addr
+}
+
+// AddressOf returns Client of the IP address in host:port, or the zero Addr, which stands for all clients without one.
 func AddressOf(hostport string) netip.Addr {
 	at, err := netip.ParseAddrPort(hostport)
 	if err != nil {
 		return netip.Addr{}
 	}
-	return at.Addr().Unmap().WithZone("")
+	return Client(at.Addr())
 }
 
-// addressOf returns the IP address of a connection's peer.
+// addressOf returns Client of a connection's peer.
 func addressOf(c net.Conn) netip.Addr {
 	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	return tcp.AddrPort().Addr().Unmap().WithZone("")
+	return Client(tcp.AddrPort().Addr())
 }

@@ -34,6 +34,18 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestClient compares addresses as clients that are limited.
+func TestClient(t *testing.T) {
+	for addr, want := range map[string]string{
+		"[2001:db8::1]:80": "2001:db8::", "[2001:db8:0:0:ffff:1:2:3]:80": "2001:db8::", "[2001:db8:0:1::1]:80": "2001:db8:0:1::",
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[fe80::1%lo]:80": "fe80::", "[::1]:80": "::", "@": "invalid IP",
+	} {
+		if got := AddressOf(addr).String(); got != want {
+			t.Errorf("%s is counted as %s, want %s", addr, got, want)
+		}
+	}
+}
+
 // TestListener checks that connections over the limit are closed, and that each closed one makes room once.
 func TestListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
