@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/taredb/tare/cmd/tare-demo/embedded"
 	"github.com/taredb/tare/internal/demo"
 	"github.com/taredb/tare/internal/demo/workload"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // Exit codes, as in tare: 2 is left to Go's panics.
@@ -28,14 +30,26 @@ var errUsage = errors.New("see tare-demo --help")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := newRootCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "tare-demo:", err)
-		if errors.Is(err, errUsage) {
-			os.Exit(exitUsage)
-		}
-		os.Exit(exitFailed)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes a command line and returns its exit code. A server's texts have no effect on a terminal.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(visible.NewWriter(stdout))
+	root.SetErr(visible.NewWriter(stderr))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
 	}
+	fmt.Fprintln(root.ErrOrStderr(), "tare-demo:", visible.Line(err.Error()))
+	if errors.Is(err, errUsage) {
+		return exitUsage
+	}
+	return exitFailed
 }
 
 func newRootCommand() *cobra.Command {

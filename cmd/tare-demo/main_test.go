@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,9 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"testing"
+	"unicode"
 
 	"go.uber.org/goleak"
 
@@ -107,6 +110,21 @@ func TestUsageErrors(t *testing.T) {
 		root.SetOut(io.Discard)
 		if err := root.ExecuteContext(t.Context()); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got %v, want a usage error", args, err)
+		}
+	}
+}
+
+// TestHostileTexts has texts in errors that would change what a terminal shows.
+func TestHostileTexts(t *testing.T) {
+	const text = "\x1b]0;owned\a\x1b[2J\r\u009b31m\u202e\x7f\n"
+	for _, args := range [][]string{{text}, {"engine", text}, {"engine", "--listen", text}, {"engine", "--" + text}, {"workload", "--clients", text}} {
+		var out bytes.Buffer
+		if code := run(t.Context(), args, &out, &out); code == 0 {
+			t.Errorf("%q: exit 0", args)
+		}
+		line, more, _ := strings.Cut(out.String(), "\n")
+		if more != "" || strings.ContainsFunc(line, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }) || !strings.Contains(line, "owned") {
+			t.Errorf("%q prints %q", args, &out)
 		}
 	}
 }
