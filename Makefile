@@ -214,7 +214,7 @@ tidb: ## build TiDB's server into .tools/tidb, for the tests that use one
 	.ci/tidb .tools/tidb
 
 screenshots: ## make the pictures of docs/images, from the demo in a Chromium
-	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^TestScreenshots$$'
+	TARE_SCREENSHOTS=$(CURDIR)/docs/images e2e/run -run '^Test(Screenshots|Walks)$$'
 
 bench: ## run the benchmarks of PACKAGES for BENCHTIME (1s) each
 	.ci/packages mariadbd
