@@ -21,7 +21,7 @@ func ExampleStep() {
 	}
 	// Output:
 	// o ref by by_customer, 12 rows
-	//   subquery: c eq_ref by PRIMARY, 1 rows
+	//   subquery: c eq_ref by PRIMARY, 1 row
 	// log full scan, 250000 rows
 }
 

@@ -51,7 +51,11 @@ func (s Step) String() string {
 	if s.Key != "" {
 		line += " by " + s.Key
 	}
-	return line + ", " + strconv.FormatFloat(s.Rows, 'f', -1, 64) + " rows"
+	noun := " rows"
+	if s.Rows == 1 {
+		noun = " row"
+	}
+	return line + ", " + strconv.FormatFloat(s.Rows, 'f', -1, 64) + noun
 }
 
 // accessText describes an access type in words.
