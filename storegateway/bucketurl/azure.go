@@ -75,6 +75,16 @@ func (c azureCloud) open(bucket string) (objstore.Bucket, error) {
 
 // azurePager is that of List Blobs.
 var azurePager = pager{
+	// The client of objstore dereferences the size of objects, and both attributes.
+	lacks: func(r *http.Response) string {
+		switch {
+		case r.Header.Get("Content-Length") == "":
+			return "Content-Length"
+		case r.Header.Get("Last-Modified") == "" && r.Request.Method == http.MethodHead:
+			return "Last-Modified"
+		}
+		return ""
+	},
 	request: func(r *http.Request) (prefix, token string, ok bool) {
 		q := r.URL.Query()
 		return q.Get("prefix"), q.Get("marker"), q.Get("comp") == "list"

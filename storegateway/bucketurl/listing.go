@@ -33,6 +33,9 @@ type pager struct {
 	request func(*http.Request) (prefix, token string, ok bool)
 
 	parse func(query url.Values, body []byte) (page, error)
+
+	// lacks returns the header that the response with an object or its attributes lacks; "": none. nil: all are right.
+	lacks func(*http.Response) string
 }
 
 // A listingCheck is a transport that replaces the response to a list request by an error unless it is a page of
@@ -83,16 +86,43 @@ func (c *listingCheck) redirected(r *http.Request, response *http.Response, err 
 	return nil, errors.Join(&ListingError{c.bucket, prefix, errRedirected}, response.Body.Close())
 }
 
+// An objectError reports a response with an object, or its attributes, without a header that each has.
+type objectError struct{ bucket, path, lacks string }
+
+// Error implements error.
+func (e *objectError) Error() string {
+	return fmt.Sprintf("the response of bucket %s to the request for %s is not that of an object store: it has no %s", e.bucket, e.path, e.lacks)
+}
+
+// NonRetriable makes Azure's client return the error at once. The callers of a bucket retry.
+func (*objectError) NonRetriable() {}
+
+// complete returns an error for a response without a header that the client dereferences.
+func (c *listingCheck) complete(r *http.Request, response *http.Response, err error) (*http.Response, error) {
+	read := r.Method == http.MethodHead || r.Method == http.MethodGet
+	if err != nil || !read || response.StatusCode/100 != 2 || c.pager.lacks == nil {
+		return response, err
+	}
+	if lacks := c.pager.lacks(response); lacks != "" {
+		return nil, errors.Join(&objectError{c.bucket, r.URL.Path, lacks}, response.Body.Close())
+	}
+	return response, nil
+}
+
 // RoundTrip implements http.RoundTripper.
 func (c *listingCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
-		return c.next.RoundTrip(r) //nolint:wrapcheck // a transport's error
+		response, err := c.next.RoundTrip(r)
+		return c.complete(r, response, err)
 	}
 	sent := r.Clone(r.Context())
 	prefix, token, ok := c.pager.request(sent)
 	if !ok {
 		response, err := c.next.RoundTrip(r) //nolint:bodyclose // returned
-		return c.redirected(r, response, err)
+		if response, err = c.redirected(r, response, err); err != nil {
+			return nil, err
+		}
+		return c.complete(r, response, err)
 	}
 	response, err := c.next.RoundTrip(sent)
 	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
