@@ -60,8 +60,8 @@ func command(o *options, thanos bool, p *place, http, grpc, data string) *exec.C
 }
 
 // startStore starts a store and waits until it is ready.
-func startStore(ctx context.Context, o *options, thanos bool, p *place, data string) (s *store, err error) {
-	s = &store{}
+func startStore(ctx context.Context, o *options, thanos bool, p *place, data string) (_ *store, err error) {
+	s := &store{}
 	for _, addr := range []*string{&s.http, &s.grpc} {
 		if *addr, err = programs.FreeAddress(); err != nil {
 			return nil, err
