@@ -65,9 +65,9 @@ type Options struct {
 	// Dial opens connections to the servers, within ConnectTimeout; nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS above it, so that one
-	// CPU is left for other goroutines. 0 means GOMAXPROCS-1, but at least 1. A negative number means no
-	// loops: each session has a goroutine.
+	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS to more than twice the
+	// number, so that loops do not wait for other goroutines. 0 means GOMAXPROCS-1, but at least 1. A negative
+	// number means no loops: each session has a goroutine.
 	Loops int
 
 	MaxConnections        int // 0: no limit

@@ -51,8 +51,10 @@
 // The scheduler is involved only when a loop is idle. An idle task occupies the stack of its coroutine,
 // at least 2 KiB, and 0.5 KiB of state.
 //
-// New raises GOMAXPROCS above the number of loops. A busy loop calls the scheduler every 5 ms; otherwise
-// the runtime would consider its P stuck, and retake it in each of its waits.
+// New raises GOMAXPROCS to more than twice the number of loops. A busy loop calls the scheduler every 5 ms; otherwise
+// the runtime would consider its P stuck, and retake it in each of its waits. A loop that was idle needs a P: while others
+// compute on all of them, such as requests for pages, it would wait for 10 ms and more, until the runtime interrupts one.
+// With more Ps than CPUs the system's scheduler runs it in about a millisecond.
 //
 // # Limits
 //

@@ -10,8 +10,8 @@ import (
 // Options of a Group.
 type Options struct {
 	// Loops is the number of loops; 0: none, so that each task is an ordinary goroutine. A platform without
-	// loops treats any number as 0. New raises GOMAXPROCS above it: a waiting loop keeps its CPU for a while,
-	// and the collector and other goroutines need one.
+	// loops treats any number as 0. New raises GOMAXPROCS to more than twice the number: a waiting loop keeps its
+	// CPU for a while, and must not wait for the collector and other goroutines to leave one.
 	Loops int
 
 	// Panic receives a panic that ended a task. It must not block. Nil: panics are discarded.
@@ -34,9 +34,7 @@ func New(o Options) (*Group, error) {
 	if !supported {
 		return g, nil
 	}
-	if runtime.GOMAXPROCS(0) <= o.Loops {
-		runtime.GOMAXPROCS(o.Loops + 1)
-	}
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 2*o.Loops+2))
 	for range o.Loops {
 		l := &loop{group: g, number: len(g.loops), conns: make([]*Conn, 1), gens: make([]uint32, 1), stopped: make(chan struct{})} // wakeID uses slot 0
 		if err := l.poll.open(); err != nil {

@@ -26,6 +26,7 @@ type API struct {
 	pools  encoderPools
 
 	parsing gate // admits deep expressions, one at a time
+	regexps gate // admits requests with large regular expressions, one at a time
 
 	engines   []promql.QueryEngine // one per attempt of a query; the last serves all further attempts
 	responses *responses
@@ -55,6 +56,7 @@ func New(o Options) (*API, error) {
 	a.responses = newResponses(a.o.Responses, a.o.WriteTimeout)
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
 	a.parsing = gate{maxRunning: 1, maxQueued: a.o.MaxQueued}
+	a.regexps = gate{maxRunning: 1, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	both := []string{http.MethodGet, http.MethodPost}
 	a.routes = map[string]route{
@@ -119,6 +121,8 @@ type call struct {
 	reserved int64        // bytes of the response's buffer reported to Options.ReserveResponse
 	matched  string       // the series that a query over MaxSamples matches, for its error
 	broken   bool         // a panic left it in an unknown state: it is not reused
+
+	largeRegexps bool // it holds the gate for them
 }
 
 // ServeHTTP serves one request.
@@ -221,8 +225,12 @@ func (c *call) serve() *Error {
 		}
 	}
 	c.limitBody()
+	defer c.releaseRegexps()
 	if !rt.raw {
 		if err := c.readForm(); err != nil {
+			return err
+		}
+		if err := c.admitRegexps(); err != nil {
 			return err
 		}
 	}

@@ -70,8 +70,13 @@ func boundLength(input string) error {
 	return nil
 }
 
-// CheckExpr returns an error if an expression is too long or too deep to be parsed.
-func CheckExpr(input string) error { return boundExpr(input, maxNested) }
+// CheckExpr returns an error if an expression is too long or too deep to be parsed, or its regular expressions are too large.
+func CheckExpr(input string) error {
+	if err := boundExpr(input, maxNested); err != nil {
+		return err
+	}
+	return new(regexps).addText(input)
+}
 
 // boundExpr returns an error if an expression is too long, or has more operators and opening brackets than most.
 func boundExpr(input string, most int) error {

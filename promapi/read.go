@@ -28,6 +28,9 @@ func (c *call) remoteRead() *Error {
 		req, err = c.readRequest()
 		c.read = req
 	}
+	if e, ok := errors.AsType[*Error](err); ok { // the queue of those with large regular expressions
+		return e
+	}
 	if err != nil {
 		return c.badBody(err)
 	}
@@ -79,7 +82,7 @@ func (c *call) readRequest() (*readRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decompress the request: %w", err)
 	}
-	return decodeReadRequest(b)
+	return decodeReadRequest(b, c.newRegexps())
 }
 
 // A sampleBody is the body of a remote read of samples, before compression.

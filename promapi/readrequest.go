@@ -119,8 +119,9 @@ func (f *field) requireType(typ protowire.Type) error {
 	return nil
 }
 
-// decodeReadRequest decodes a ReadRequest. It skips unknown fields. The result shares no memory with b.
-func decodeReadRequest(b []byte) (*readRequest, error) {
+// decodeReadRequest decodes a ReadRequest, whose regular expressions are added to others. It skips unknown fields. The result shares no
+// memory with b.
+func decodeReadRequest(b []byte, others *regexps) (*readRequest, error) {
 	r, matchers := new(readRequest), 0
 	err := eachField(b, func(f field) error {
 		switch f.num {
@@ -131,7 +132,7 @@ func decodeReadRequest(b []byte) (*readRequest, error) {
 			if len(r.queries) == maxReadQueries {
 				return fmt.Errorf("more than %d queries: send several requests", maxReadQueries)
 			}
-			q, err := decodeReadQuery(f.bytes, maxReadMatchers-matchers)
+			q, err := decodeReadQuery(f.bytes, maxReadMatchers-matchers, others)
 			if err != nil {
 				return fmt.Errorf("query %d: %w", len(r.queries), err)
 			}
@@ -163,7 +164,7 @@ func decodeReadRequest(b []byte) (*readRequest, error) {
 }
 
 // decodeReadQuery decodes a query with at most the given number of matchers.
-func decodeReadQuery(b []byte, most int) (readQuery, error) {
+func decodeReadQuery(b []byte, most int, others *regexps) (readQuery, error) {
 	var q readQuery
 	err := eachField(b, func(f field) error {
 		want := protowire.VarintType
@@ -185,7 +186,7 @@ func decodeReadQuery(b []byte, most int) (readQuery, error) {
 			if len(q.matchers) == most {
 				return fmt.Errorf("more than %d matchers in a request: use regular expressions or several requests", maxReadMatchers)
 			}
-			m, err := decodeMatcher(f.bytes)
+			m, err := decodeMatcher(f.bytes, others)
 			if err != nil {
 				return err
 			}
@@ -201,7 +202,7 @@ func decodeReadQuery(b []byte, most int) (readQuery, error) {
 	return q, err
 }
 
-func decodeMatcher(b []byte) (*labels.Matcher, error) {
+func decodeMatcher(b []byte, others *regexps) (*labels.Matcher, error) {
 	var typ uint64
 	var name, value string
 	err := eachField(b, func(f field) error {
@@ -225,7 +226,7 @@ func decodeMatcher(b []byte) (*labels.Matcher, error) {
 	if typ > uint64(labels.MatchNotRegexp) {
 		return nil, fmt.Errorf("invalid matcher type %d", typ)
 	}
-	return labels.NewMatcher(labels.MatchType(typ), name, value)
+	return others.matcher(labels.MatchType(typ), name, value)
 }
 
 func decodeHints(b []byte, h *storage.SelectHints) error {

@@ -80,7 +80,7 @@ func sampleRequest(t testing.TB) []byte {
 
 func TestReadRequest(t *testing.T) {
 	b := sampleRequest(t)
-	got, err := decodeReadRequest(b)
+	got, err := decodeReadRequest(b, new(regexps))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestReadRequest(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for n := range b {
-		if _, err := decodeReadRequest(b[:n]); err == nil {
+		if _, err := decodeReadRequest(b[:n], new(regexps)); err == nil {
 			// A message that ends between two fields is a valid shorter message.
 			var m prompb.ReadRequest
 			if m.Unmarshal(b[:n]) != nil {
@@ -111,7 +111,7 @@ func FuzzReadRequest(f *testing.F) {
 	f.Add([]byte{0x0a, 0x04, 0x22, 0x02, 8, 1}) // hints
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer alloctest.Bounded(t, 64<<20)()
-		got, err := decodeReadRequest(b)
+		got, err := decodeReadRequest(b, new(regexps))
 		if err != nil {
 			return
 		}

@@ -266,9 +266,9 @@ func (s *Server) hasPath(mux *http.ServeMux, r *http.Request) bool {
 // addHealth registers metrics and health.
 func (s *Server) addHealth(mux *http.ServeMux) {
 	metrics := access.For(access.Metrics)
-	s.add(mux, NewRoute(metrics, "GET /metrics", promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
+	s.add(mux, NewRoute(metrics, "GET /metrics", httpserver.OneAtATime(promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelError),
-	})).Listed("/metrics", "metrics in Prometheus' text format"))
+	}))).Listed("/metrics", "metrics in Prometheus' text format"))
 	healthy := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") }
 	s.add(mux, NewRoute(metrics, "GET /-/healthy", http.HandlerFunc(healthy)).Listed("/-/healthy", "liveness"))
 	s.add(mux, NewRoute(metrics, "GET /-/ready", http.HandlerFunc(s.ready)).Listed("/-/ready", "readiness"))

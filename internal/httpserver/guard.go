@@ -2,13 +2,19 @@ package httpserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/taredb/tare/internal/connlimit"
 )
+
+// maxPath bounds paths, which have names of labels and identifiers. Texts are in the query or the body.
+const maxPath = 4 << 10
 
 // A guard refuses requests that another site made a browser send, regardless of their method. A browser sends
 // no credentials of this server with them, but a server on loopback requires none.
@@ -33,6 +39,9 @@ func newGuard(names []string) *guard {
 func (g *guard) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case len(r.URL.Path) > maxPath:
+			connlimit.CloseUnread(w, r)
+			http.Error(w, fmt.Sprintf("refuse the request: its path has %d bytes, at most %d are allowed", len(r.URL.Path), maxPath), http.StatusRequestURITooLong)
 		case !g.ownHost(r.Host):
 			forbid(w, r, "refuse the request: its Host header "+quoted(r.Host)+" is no known name of this server: "+
 				"use an IP address or localhost, or start the server with --http-allowed-hosts and the name")

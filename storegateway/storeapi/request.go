@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/storegateway/blocksync"
 	"github.com/taredb/tare/storegateway/storepb"
 	"github.com/taredb/tare/tsblock"
@@ -36,7 +37,7 @@ func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
 		default:
 			return nil, badRequest("matcher on %q has the unknown type %d", m.GetName(), m.GetType())
 		}
-		matcher, err := labels.NewMatcher(typ, m.GetName(), m.GetValue())
+		matcher, err := promapi.NewMatcher(typ, m.GetName(), m.GetValue())
 		if err != nil {
 			return nil, badRequest("matcher on %q: %v", m.GetName(), err)
 		}
