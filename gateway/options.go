@@ -66,8 +66,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// Loops is the number of event loops that serve the sessions. New raises GOMAXPROCS to more than twice the
-	// number, so that loops do not wait for other goroutines. 0 means GOMAXPROCS-1, but at least 1. A negative
-	// number means no loops: each session has a goroutine.
+	// number, so that loops do not wait for other goroutines. 0 means GOMAXPROCS-1, as of the start of the
+	// process, but at least 1. A negative number means no loops: each session has a goroutine.
 	Loops int
 
 	MaxConnections        int // 0: no limit
@@ -97,6 +97,8 @@ type Account struct {
 	TLS            *mysqlconn.TLSMode // nil: that of the server
 }
 
+var cpus = runtime.GOMAXPROCS(0) // before an event loop raises it
+
 // Defaults of Options.
 const (
 	DefaultConnectTimeout   = 5 * time.Second
@@ -115,7 +117,7 @@ func (o *Options) Validate() error {
 	o.StatementMemory = cmp.Or(o.StatementMemory, DefaultStatementMemory)
 	o.OpenFiles = cmp.Or(o.OpenFiles, connlimit.OpenFiles())
 	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
-	o.Loops = cmp.Or(o.Loops, max(runtime.GOMAXPROCS(0)-1, 1))
+	o.Loops = cmp.Or(o.Loops, max(cpus-1, 1))
 	errs := []error{o.Backend.validate("backend")}
 	switch {
 	case o.Standby != nil:
