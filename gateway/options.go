@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"time"
 
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/netloop"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sqlplan"
 )
@@ -97,8 +97,6 @@ type Account struct {
 	TLS            *mysqlconn.TLSMode // nil: that of the server
 }
 
-var cpus = runtime.GOMAXPROCS(0) // before an event loop raises it
-
 // Defaults of Options.
 const (
 	DefaultConnectTimeout   = 5 * time.Second
@@ -117,7 +115,7 @@ func (o *Options) Validate() error {
 	o.StatementMemory = cmp.Or(o.StatementMemory, DefaultStatementMemory)
 	o.OpenFiles = cmp.Or(o.OpenFiles, connlimit.OpenFiles())
 	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
-	o.Loops = cmp.Or(o.Loops, max(cpus-1, 1))
+	o.Loops = cmp.Or(o.Loops, max(netloop.CPUs()-1, 1))
 	errs := []error{o.Backend.validate("backend")}
 	switch {
 	case o.Standby != nil:

@@ -28,6 +28,11 @@ type Group struct {
 	placing sync.Mutex // keeps tasks evenly spread
 }
 
+var cpus = runtime.GOMAXPROCS(0)
+
+// CPUs returns GOMAXPROCS as it was when the process started: New raises it.
+func CPUs() int { return cpus }
+
 // New starts the loops of a group.
 func New(o Options) (*Group, error) {
 	g := &Group{onPanic: o.Panic, base: time.Now()}

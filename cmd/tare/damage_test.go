@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +32,7 @@ import (
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/netloop"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/slab"
 	"github.com/taredb/tare/stmtstats"
@@ -80,7 +80,7 @@ func startLocal(t *testing.T, dir, backend string, more ...string) (*localGatewa
 	flags := map[string]string{
 		"backend": backend, "listen": "127.0.0.1:0", "http": "127.0.0.1:0", "history-labels": "instance=gw-1",
 		"bucket": "file://" + filepath.Join(dir, "bucket"), "data-dir": filepath.Join(dir, "data"), "log-file": filepath.Join(dir, "query.log"),
-		"history-bytes": "2MiB", "history-max-digests": "100", "history-remote-write": "http://127.0.0.1:1/api/v1/write", "cpus": strconv.Itoa(runtime.GOMAXPROCS(0)),
+		"history-bytes": "2MiB", "history-max-digests": "100", "history-remote-write": "http://127.0.0.1:1/api/v1/write", "cpus": strconv.Itoa(netloop.CPUs()),
 	}
 	for i := 0; i+1 < len(more); i += 2 {
 		flags[more[i]] = more[i+1]

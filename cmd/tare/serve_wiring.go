@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ import (
 	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/netloop"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
@@ -104,7 +104,7 @@ func (s *service) Check() error {
 		DrainTimeout:          s.cfg.DrainTimeout,
 		StatementMemory:       int(s.cfg.StatementMemory),
 		ClientTLS:             s.cfg.ClientTLS,
-		Loops:                 cmp.Or(s.cfg.CPUs, runtime.GOMAXPROCS(0)),
+		Loops:                 cmp.Or(s.cfg.CPUs, netloop.CPUs()),
 		Diag:                  s.Log,
 	}
 	o := &s.options
